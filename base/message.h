@@ -1,0 +1,17 @@
+/*
+ * message.h - lines to the user, on stderr, all of one form: "ddprun: what happened, where, what to do".
+ *
+ * Each line leaves in one write(), so that lines of several ranks do not mix. Never stdout: that belongs to the trainer.
+ * Safe in any thread; not in a signal handler.
+ */
+#ifndef DDPRUN_BASE_MESSAGE_H
+#define DDPRUN_BASE_MESSAGE_H
+
+#include <stdarg.h>
+
+/* Writes "ddprun: " and the formatted text and a newline. */
+void message_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+void message_line_v(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * status_page.c - see status_page.h.
+ */
+#include "base/status_page.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void *
+status_page_map(const char *dir, int rank_count, bool create)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/%s", dir, DDPRUN_STATUS_FILE) >= (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return NULL;
+    }
+
+    int fd = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0), 0600);
+    if (fd < 0)
+        return NULL;
+
+    size_t bytes = (size_t)rank_count * RANK_STATUS_STRIDE;
+    struct stat file;
+    void *page = MAP_FAILED;
+    if (create && ftruncate(fd, (off_t)bytes) != 0)
+        goto close_file;
+    if (fstat(fd, &file) != 0)
+        goto close_file;
+    if ((size_t)file.st_size < bytes) {
+        errno = EINVAL;
+        goto close_file;
+    }
+    page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+close_file:
+    close(fd);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+void
+status_page_unmap(void *page, int rank_count)
+{
+    munmap(page, (size_t)rank_count * RANK_STATUS_STRIDE);
+}
+
+struct rank_status *
+status_page_rank(void *page, int local_rank)
+{
+    return (struct rank_status *)((char *)page + (size_t)local_rank * RANK_STATUS_STRIDE);
+}

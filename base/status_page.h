@@ -1,0 +1,23 @@
+/*
+ * status_page.h - the mapped file of struct rank_status records in the job folder (protocol.h).
+ *
+ * The launcher creates it, each rank opens it. Plain functions, no global state; safe in any thread.
+ */
+#ifndef DDPRUN_BASE_STATUS_PAGE_H
+#define DDPRUN_BASE_STATUS_PAGE_H
+
+#include "base/protocol.h"
+
+#include <stdbool.h>
+
+/*
+ * Maps the page of job folder `dir` for `rank_count` local ranks; `create` makes the file first (launcher only). Returns the
+ * mapping, to be read with status_page_rank(), or NULL with errno set.
+ */
+void *status_page_map(const char *dir, int rank_count, bool create);
+
+void status_page_unmap(void *page, int rank_count);
+
+struct rank_status *status_page_rank(void *page, int local_rank);
+
+#endif

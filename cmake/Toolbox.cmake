@@ -1,0 +1,62 @@
+# Toolbox.cmake - compiler flags, dependencies, and the few functions with which every folder declares its targets.
+
+add_compile_definitions(_GNU_SOURCE)
+add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers
+                    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+                    $<$<COMPILE_LANGUAGE:C,CXX>:-Wvla> $<$<COMPILE_LANGUAGE:C,CXX>:-fvisibility=hidden>)
+
+set(DDPRUN_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsanitize= (address,undefined or thread)")
+if(DDPRUN_SANITIZE)
+    add_compile_options(-fsanitize=${DDPRUN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${DDPRUN_SANITIZE})
+endif()
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)
+pkg_check_modules(UNWIND REQUIRED IMPORTED_TARGET libunwind)
+pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)
+pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(JSON REQUIRED IMPORTED_TARGET json-c)
+
+# CUDA and NCCL: headers only. Nothing here links a CUDA library; all of them are opened or interposed at run time.
+# Looked for in $CUDA_HOME, beside nvcc, in /usr/local/cuda, and in the wheels that cmake/setup.sh unpacks.
+find_program(NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
+if(NVCC)
+    file(REAL_PATH ${NVCC} nvcc_real)
+    get_filename_component(nvcc_home ${nvcc_real}/../.. ABSOLUTE)
+endif()
+file(GLOB wheel_includes ${CMAKE_SOURCE_DIR}/build/cuda/nvidia/*/include)
+find_path(CUDA_INCLUDE_DIR cuda_runtime.h
+          HINTS $ENV{CUDA_HOME}/include ${nvcc_home}/include /usr/local/cuda/include ${wheel_includes} NO_DEFAULT_PATH)
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDA_INCLUDE_DIR} ${wheel_includes} /usr/include)
+find_path(CUBLAS_INCLUDE_DIR cublas_v2.h HINTS ${CUDA_INCLUDE_DIR} ${wheel_includes} NO_DEFAULT_PATH)
+if(NOT CUDA_INCLUDE_DIR OR NOT NCCL_INCLUDE_DIR OR NOT CUBLAS_INCLUDE_DIR)
+    message(FATAL_ERROR "CUDA or NCCL headers not found: set CUDA_HOME, or run `bash cmake/setup.sh`, which fetches them")
+endif()
+add_library(cuda_headers INTERFACE)
+target_include_directories(cuda_headers SYSTEM INTERFACE ${CUDA_INCLUDE_DIR} ${NCCL_INCLUDE_DIR} ${CUBLAS_INCLUDE_DIR})
+
+# ddprun_shared_library(name VERSION_SCRIPT file [SOURCES ...] [LIBRARIES ...]): a library whose exports are exactly those
+# of its linker version script.
+function(ddprun_shared_library name)
+    cmake_parse_arguments(ARG "" "VERSION_SCRIPT" "SOURCES;LIBRARIES" ${ARGN})
+    add_library(${name} SHARED ${ARG_SOURCES})
+    target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES})
+    target_link_options(${name} PRIVATE -Wl,--version-script=${ARG_VERSION_SCRIPT})
+    if(NOT DDPRUN_SANITIZE) # a sanitizer's runtime comes with the program, not with the library
+        target_link_options(${name} PRIVATE -Wl,-z,defs)
+    endif()
+    set_target_properties(${name} PROPERTIES LINK_DEPENDS ${ARG_VERSION_SCRIPT})
+endfunction()
+
+# ddprun_unit_test(name [SOURCES ...] [LIBRARIES ...]): a Check program that tests/run.sh finds in build/tests/unit.
+function(ddprun_unit_test name)
+    cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+    add_executable(${name} ${ARG_SOURCES})
+    target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} PkgConfig::CHECK Threads::Threads m)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
+    add_test(NAME unit/${name} COMMAND ${name})
+    set_tests_properties(unit/${name} PROPERTIES TIMEOUT 120 ENVIRONMENT "CK_FORK=no")
+endfunction()

@@ -1,0 +1,171 @@
+/*
+ * ddprun.h - tell `ddprun` which memory holds parameters and gradients. Header only; nothing to link.
+ *
+ * A program with these lines runs as before when it is started by itself: every macro is then a test of one pointer.
+ * Started as `ddprun -n 8 ./train`, it becomes one of eight ranks that train one model together.
+ *
+ *     cudaMalloc(&w, n * sizeof(float));  cudaMalloc(&dw, n * sizeof(float));
+ *     initialise(w);
+ *     DDP_PARAMETER(w, n, DDP_FLOAT32);          // after the initialisation: all ranks take rank 0's values
+ *     DDP_GRADIENT(dw, n, DDP_FLOAT32);
+ *     for (...) {
+ *         DDP_SHARD(batch, &first, &count);      // this rank's part of the batch
+ *         forward_and_backward(first, count);
+ *         DDP_STEP(0);                           // from here on dw holds the mean over all ranks
+ *         sgd<<<...>>>(w, dw, n);
+ *     }
+ *
+ * The contract of an annotation: a kernel reaches a gradient only through a pointer into it that is one of its arguments, or
+ * inside a struct passed by value; library calls through their documented pointer arguments.
+ *
+ * C (C99 and later) and C++. Works in executables (PIE or not) and shared libraries; not in fully static executables, which
+ * `ddprun` refuses. Threads: every macro may be used in any thread, DDP_STEP and DDP_MEAN in one thread at a time. Misuse
+ * ends the whole job with one line that names the rank and the line of the source.
+ */
+#ifndef DDPRUN_H
+#define DDPRUN_H
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Version of struct ddp_interface. A shim serves every version up to its own; a newer header than the shim ends the job. */
+#define DDP_INTERFACE_VERSION 1
+
+/* Types of elements. */
+enum ddp_type {
+    DDP_FLOAT32 = 1,
+    DDP_FLOAT64 = 2,
+    DDP_FLOAT16 = 3,
+    DDP_BFLOAT16 = 4
+};
+
+/* Where an annotation stands, for messages. Static storage. */
+struct ddp_site {
+    const char *text; /* the annotated expression, as written */
+    const char *file;
+    int line;
+};
+
+/* What the shim offers. Obtained once per source file; never freed. Fields are only ever added at the end. */
+struct ddp_interface {
+    unsigned version;
+    void (*parameter)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*gradient)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*step)(void *stream, const struct ddp_site *site);
+    void (*mean)(float *value, const struct ddp_site *site);
+    void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
+    void (*forget)(void *ptr, const struct ddp_site *site);
+    int (*rank)(void);
+    int (*world_size)(void);
+    int (*local_rank)(void);
+};
+
+/*
+ * The shim's interface, or NULL when the program was not started by ddprun. By dlsym, because a weak reference does not
+ * bind in an executable that is not position independent.
+ */
+static inline const struct ddp_interface *
+ddp_interface_get(void)
+{
+    static const struct ddp_interface *found;
+    static int looked;
+    if (!__atomic_load_n(&looked, __ATOMIC_ACQUIRE)) {
+        typedef const struct ddp_interface *(*query_fn)(unsigned version);
+        union {
+            void *object;
+            query_fn function;
+        } query;
+        query.object = dlsym(RTLD_DEFAULT, "ddprun_interface");
+        if (query.object != NULL)
+            __atomic_store_n(&found, query.function(DDP_INTERFACE_VERSION), __ATOMIC_RELAXED);
+        __atomic_store_n(&looked, 1, __ATOMIC_RELEASE);
+    }
+    return __atomic_load_n(&found, __ATOMIC_RELAXED);
+}
+
+static inline void
+ddp_shard_alone(size_t total, size_t *first, size_t *count)
+{
+    *first = 0;
+    *count = total;
+}
+
+/* CUDA's stream 0 is another stream in code compiled for per-thread default streams; say which one is meant. */
+static inline void *
+ddp_stream(uintptr_t stream)
+{
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDA_API_PER_THREAD_DEFAULT_STREAM)
+    return (void *)(stream == 0 ? (uintptr_t)0x2 : stream);
+#else
+    return (void *)(stream == 0 ? (uintptr_t)0x1 : stream);
+#endif
+}
+
+#define DDP_CALL_(member, first_arg, ...)                                                                              \
+    do {                                                                                                               \
+        static const struct ddp_site ddp_site_ = {#first_arg, __FILE__, __LINE__};                                     \
+        const struct ddp_interface *ddp_found_ = ddp_interface_get();                                                  \
+        if (ddp_found_ != NULL)                                                                                        \
+            ddp_found_->member(__VA_ARGS__, &ddp_site_);                                                               \
+    } while (0)
+
+/*
+ * DDP_PARAMETER(ptr, count, type): device memory ptr[0..count) holds weights. Stands after their initialisation, once per
+ * tensor and before the first DDP_STEP. Takes effect at once: all ranks take the values of rank 0, ordered after all work that
+ * this process has enqueued so far (the context is synchronised once). Same tensors, in the same order, on all ranks.
+ * Ends the job: memory that the driver does not know as device memory, a range that overlaps another annotated one, another
+ * count or type than rank 0's. Annotating the same range again with the same count and type changes nothing.
+ */
+#define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+
+/*
+ * DDP_GRADIENT(ptr, count, type): device memory ptr[0..count) receives a gradient during backward. Anywhere before the first
+ * DDP_STEP. From then on it holds the mean over all ranks between a DDP_STEP and the next write to it. Each rank divides by the size of its own
+ * share, as a single GPU divides by its batch; the mean over ranks does the rest. Ends the job: as DDP_PARAMETER.
+ * Re-allocated gradients are annotated again, in the same order.
+ */
+#define DDP_GRADIENT(ptr, count, type) DDP_CALL_(gradient, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+
+/*
+ * DDP_STEP(stream): the boundary. Work enqueued on `stream` from here on (and on every other stream, from its first touch
+ * of a gradient) sees averaged gradients. Stands after backward and before the first use of final gradients: gradient clipping,
+ * norms, checks for infinities, the optimizer. Once per optimizer step, the same number of times on all ranks. The
+ * host does not wait. `stream` is a cudaStream_t or CUstream; 0 is the default stream of this source file's compilation.
+ * Ends the job: no gradient annotated, ranks that annotated different things.
+ */
+#define DDP_STEP(stream) DDP_CALL_(step, stream, ddp_stream((uintptr_t)(stream)))
+
+/*
+ * DDP_MEAN(&value): replaces a float in host memory by its mean over all ranks: a loss to print, a validation score. Blocks
+ * the host until all ranks have called it; the same number of calls on all ranks, or the job ends after the time limit.
+ */
+#define DDP_MEAN(pointer_to_host_float) DDP_CALL_(mean, pointer_to_host_float, (float *)(pointer_to_host_float))
+
+/*
+ * DDP_SHARD(total, &first, &count): this rank's share [first, first + count) of `total` items; shares differ by at most one
+ * item, and ddprun says once when they do (the mean of unequal shares is not quite the mean of the whole). Both are size_t.
+ * Without ddprun: 0 and total.
+ */
+#define DDP_SHARD(total, first, count)                                                                                 \
+    do {                                                                                                               \
+        ddp_shard_alone((size_t)(total), (first), (count));                                                            \
+        DDP_CALL_(shard, total, (size_t)(total), (first), (count));                                                    \
+    } while (0)
+
+/*
+ * DDP_FORGET(ptr): the range annotated at ptr is none any more; stands before its memory gets another use. All ranks forget
+ * the same ranges between the same steps. Unknown pointers are ignored.
+ */
+#define DDP_FORGET(ptr) DDP_CALL_(forget, ptr, (void *)(ptr))
+
+/* This process's rank in 0..DDP_WORLD_SIZE()-1; 0 without ddprun. */
+#define DDP_RANK() (ddp_interface_get() != NULL ? ddp_interface_get()->rank() : 0)
+
+/* Number of ranks; 1 without ddprun. */
+#define DDP_WORLD_SIZE() (ddp_interface_get() != NULL ? ddp_interface_get()->world_size() : 1)
+
+/* Number of this rank among those on its node; 0 without ddprun. */
+#define DDP_LOCAL_RANK() (ddp_interface_get() != NULL ? ddp_interface_get()->local_rank() : 0)
+
+#endif
