@@ -1,0 +1,130 @@
+/*
+ * history.c - see history.h.
+ */
+#include "bucketing/history.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A touch costs 16 bytes; a gradient touched more often than this in one interval is not worth following. */
+enum { TOUCHES_AT_MOST = 1 << 16 };
+
+bool
+history_init(struct history *history, size_t gradient_count)
+{
+    *history = (struct history){.gradient_count = gradient_count};
+    history->current = calloc(gradient_count + 1, sizeof(*history->current));
+    history->previous = calloc(gradient_count + 1, sizeof(*history->previous));
+    history->last_touch = calloc(gradient_count + 1, sizeof(*history->last_touch));
+    history->previous_last_touch = calloc(gradient_count + 1, sizeof(*history->previous_last_touch));
+    return history->current != NULL && history->previous != NULL && history->last_touch != NULL &&
+           history->previous_last_touch != NULL;
+}
+
+static void
+free_lists(struct touch_list *lists, size_t count)
+{
+    for (size_t i = 0; lists != NULL && i < count; ++i)
+        free(lists[i].touches);
+    free(lists);
+}
+
+void
+history_free(struct history *history)
+{
+    free_lists(history->current, history->gradient_count);
+    free_lists(history->previous, history->gradient_count);
+    free(history->last_touch);
+    free(history->previous_last_touch);
+    *history = (struct history){0};
+}
+
+static bool
+append(struct touch_list *list, struct touch touch)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity == 0 ? 8 : 2 * list->capacity;
+        if (capacity > TOUCHES_AT_MOST)
+            return false;
+        struct touch *grown = realloc(list->touches, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return false;
+        list->touches = grown;
+        list->capacity = capacity;
+    }
+    list->touches[list->count++] = touch;
+    return true;
+}
+
+void
+history_touch(struct history *history, size_t gradient, struct touch touch)
+{
+    history->last_touch[gradient] = ++history->touch_count;
+    if (!append(&history->current[gradient], touch))
+        history->lost = true;
+}
+
+static bool
+lists_equal(const struct touch_list *a, const struct touch_list *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (size_t i = 0; i < a->count; ++i) {
+        if (a->touches[i].call != b->touches[i].call || a->touches[i].argument != b->touches[i].argument)
+            return false;
+    }
+    return true;
+}
+
+static bool
+intervals_equal(const struct history *history)
+{
+    for (size_t i = 0; i < history->gradient_count; ++i) {
+        if (!lists_equal(&history->current[i], &history->previous[i]))
+            return false;
+    }
+    return true;
+}
+
+bool
+history_boundary(struct history *history)
+{
+    /* Interval 0 lacks the optimizer's reads; 1 is the first whole one, 2 the first that can repeat another. */
+    bool repeats = history->interval_count >= 2 && !history->lost && intervals_equal(history);
+
+    struct touch_list *closed = history->current;
+    history->current = history->previous;
+    history->previous = closed;
+    uint64_t *closed_last = history->last_touch;
+    history->last_touch = history->previous_last_touch;
+    history->previous_last_touch = closed_last;
+
+    for (size_t i = 0; i < history->gradient_count; ++i)
+        history->current[i].count = 0;
+    memset(history->last_touch, 0, history->gradient_count * sizeof(history->last_touch[0]));
+    if (history->lost && history->interval_count >= 1) /* what was lost cannot be compared with the next one either */
+        history->interval_count = 0;
+    history->lost = false;
+    history->touch_count = 0;
+    ++history->interval_count;
+    return repeats;
+}
+
+static int
+compare_last_touch(const void *a, const void *b, void *last_touch)
+{
+    size_t left = *(const size_t *)a, right = *(const size_t *)b;
+    uint64_t left_touch = ((const uint64_t *)last_touch)[left] - 1; /* none: wraps to the largest */
+    uint64_t right_touch = ((const uint64_t *)last_touch)[right] - 1;
+    if (left_touch != right_touch)
+        return left_touch < right_touch ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+void
+history_order(const struct history *history, size_t *order)
+{
+    for (size_t i = 0; i < history->gradient_count; ++i)
+        order[i] = i;
+    qsort_r(order, history->gradient_count, sizeof(order[0]), compare_last_touch, history->previous_last_touch);
+}

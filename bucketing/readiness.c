@@ -1,0 +1,135 @@
+/*
+ * readiness.c - see readiness.h.
+ */
+#include "bucketing/readiness.h"
+
+#include "base/mutant.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool
+copy_list(struct touch_list *to, const struct touch_list *from)
+{
+    to->touches = malloc((from->count + 1) * sizeof(to->touches[0]));
+    if (to->touches == NULL)
+        return false;
+    if (from->count > 0)
+        memcpy(to->touches, from->touches, from->count * sizeof(to->touches[0]));
+    to->count = to->capacity = from->count;
+    return true;
+}
+
+static void
+begin_interval(struct readiness *readiness)
+{
+    const struct plan *plan = readiness->plan;
+    memset(readiness->seen, 0, plan->gradient_count * sizeof(readiness->seen[0]));
+    for (size_t k = 0; k < plan->bucket_count; ++k) {
+        readiness->pending[k] = plan->buckets[k].count;
+        readiness->states[k] = BUCKET_FILLING;
+    }
+    readiness->next_bucket = 0;
+    readiness->deviates = false;
+}
+
+bool
+readiness_init(struct readiness *readiness, const struct plan *plan, const struct history *history)
+{
+    *readiness = (struct readiness){.plan = plan};
+    readiness->expected = calloc(plan->gradient_count + 1, sizeof(readiness->expected[0]));
+    readiness->seen = calloc(plan->gradient_count + 1, sizeof(readiness->seen[0]));
+    readiness->pending = calloc(plan->bucket_count + 1, sizeof(readiness->pending[0]));
+    readiness->states = calloc(plan->bucket_count + 1, sizeof(readiness->states[0]));
+    if (readiness->expected == NULL || readiness->seen == NULL || readiness->pending == NULL ||
+        readiness->states == NULL)
+        return false;
+
+    for (size_t i = 0; history != NULL && i < plan->gradient_count; ++i) {
+        if (!copy_list(&readiness->expected[i], &history->previous[i]))
+            return false;
+    }
+    begin_interval(readiness);
+    return true;
+}
+
+void
+readiness_free(struct readiness *readiness)
+{
+    for (size_t i = 0; readiness->expected != NULL && i < readiness->plan->gradient_count; ++i)
+        free(readiness->expected[i].touches);
+    free(readiness->expected);
+    free(readiness->seen);
+    free(readiness->pending);
+    free(readiness->states);
+    *readiness = (struct readiness){0};
+}
+
+static bool
+is_expected(const struct readiness *readiness, size_t gradient, struct touch touch)
+{
+    const struct touch_list *expected = &readiness->expected[gradient];
+    size_t seen = readiness->seen[gradient];
+    return seen < expected->count && expected->touches[seen].call == touch.call &&
+           expected->touches[seen].argument == touch.argument;
+}
+
+enum touch_verdict
+readiness_verdict(const struct readiness *readiness, size_t gradient, struct touch touch)
+{
+    if (readiness->states[readiness->plan->bucket_of[gradient]] >= BUCKET_LAUNCHED)
+        return TOUCH_LATE;
+    return is_expected(readiness, gradient, touch) ? TOUCH_EXPECTED : TOUCH_DEVIATES;
+}
+
+/* How many touches make the gradient ready; 0: none ever does, it waits for the boundary. */
+static size_t
+touches_until_ready(const struct readiness *readiness, size_t gradient)
+{
+    size_t count = readiness->expected[gradient].count;
+    return MUTANT(READY_TOO_EARLY) && count > 1 ? count - 1 : count;
+}
+
+void
+readiness_touch(struct readiness *readiness, size_t gradient, struct touch touch)
+{
+    size_t bucket = readiness->plan->bucket_of[gradient];
+    if (!is_expected(readiness, gradient, touch))
+        readiness->deviates = true;
+
+    if (++readiness->seen[gradient] == touches_until_ready(readiness, gradient) && --readiness->pending[bucket] == 0)
+        readiness->states[bucket] = BUCKET_READY;
+}
+
+static bool
+launch_next(struct readiness *readiness, size_t *bucket_p)
+{
+    readiness->states[readiness->next_bucket] = BUCKET_LAUNCHED;
+    *bucket_p = readiness->next_bucket++;
+    return true;
+}
+
+bool
+readiness_launch(struct readiness *readiness, size_t *bucket_p)
+{
+    if (readiness->deviates || readiness->next_bucket == readiness->plan->bucket_count ||
+        readiness->states[readiness->next_bucket] != BUCKET_READY)
+        return false;
+    return launch_next(readiness, bucket_p);
+}
+
+bool
+readiness_flush(struct readiness *readiness, size_t *bucket_p)
+{
+    return readiness->next_bucket < readiness->plan->bucket_count && launch_next(readiness, bucket_p);
+}
+
+void
+readiness_boundary(struct readiness *readiness)
+{
+    assert(readiness->next_bucket == readiness->plan->bucket_count);
+    for (size_t k = 0; k < readiness->plan->bucket_count; ++k)
+        readiness->states[k] = BUCKET_WAITED;
+    begin_interval(readiness);
+}

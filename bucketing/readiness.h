@@ -1,0 +1,67 @@
+/*
+ * readiness.h - which bucket may leave now?
+ *
+ * Follows one interval against what was learned: a gradient is ready after the touch that was its last in the interval that
+ * the plan was learned from; a bucket when all its gradients are; and buckets leave in order, so a ready bucket may have to
+ * wait for an earlier one. A touch that was not expected makes the interval deviate: nothing leaves early any more, and the
+ * boundary flushes what is left, in the plan's order.
+ *
+ * States of a bucket, only ever forward within an interval: filling -> ready -> launched -> waited (the boundary has made the
+ * trainer's stream wait for it).
+ *
+ * Pure. Not thread-safe: the owner locks.
+ */
+#ifndef DDPRUN_BUCKETING_READINESS_H
+#define DDPRUN_BUCKETING_READINESS_H
+
+#include "bucketing/history.h"
+#include "bucketing/plan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum bucket_state { BUCKET_FILLING = 0, BUCKET_READY, BUCKET_LAUNCHED, BUCKET_WAITED };
+
+struct readiness {
+    const struct plan *plan;      /* borrowed */
+    struct touch_list *expected;  /* [gradient_count]: own copy of what was learned */
+    size_t *seen;                 /* [gradient_count]: touches in this interval */
+    size_t *pending;              /* [bucket_count]: gradients of the bucket that are not ready */
+    enum bucket_state *states;    /* [bucket_count] */
+    size_t next_bucket;           /* the first that is not launched */
+    bool deviates;
+};
+
+enum touch_verdict {
+    TOUCH_EXPECTED = 0,
+    TOUCH_DEVIATES, /* not what was learned, but the gradient's bucket has not left */
+    TOUCH_LATE,     /* the gradient's bucket has left */
+};
+
+/*
+ * Prepares to follow `plan`, learned in the interval that `history` has just closed. False when memory runs out;
+ * readiness_free() in any case. Without history (NULL) nothing is ever ready before the boundary.
+ */
+bool readiness_init(struct readiness *readiness, const struct plan *plan, const struct history *history)
+    __attribute__((warn_unused_result));
+void readiness_free(struct readiness *readiness);
+
+/* What `touch` of `gradient` would be, before it is enqueued. Changes nothing. */
+enum touch_verdict readiness_verdict(const struct readiness *readiness, size_t gradient, struct touch touch);
+
+/* `touch` of `gradient` is enqueued. */
+void readiness_touch(struct readiness *readiness, size_t gradient, struct touch touch);
+
+/*
+ * Takes the next bucket that may leave before the boundary: returns true, and it counts as launched. False when the next
+ * one in order is not ready or the interval deviates.
+ */
+bool readiness_launch(struct readiness *readiness, size_t *bucket_p);
+
+/* The same at the boundary, where every bucket that is left may leave. */
+bool readiness_flush(struct readiness *readiness, size_t *bucket_p);
+
+/* The boundary is passed: all buckets count as waited, and the next interval begins. All must have been launched. */
+void readiness_boundary(struct readiness *readiness);
+
+#endif

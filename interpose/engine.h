@@ -1,0 +1,97 @@
+/*
+ * engine.h - the whole contract between the shim (libddprun.so) and the engine (libddprun-engine.so).
+ *
+ * The shim is in every process of a rank's process tree and needs nothing but libc; the engine has all the dependencies and is
+ * loaded by the shim, with RTLD_LOCAL, when a process becomes the rank. They are built together: bump ENGINE_ABI when a field
+ * changes its meaning or place, and each refuses another version than its own.
+ *
+ * Threads: unless said otherwise, every function may be called in any thread. The engine's calls into CUDA never come back to the
+ * hooks: it uses the driver's own pointers.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_H
+#define DDPRUN_INTERPOSE_ENGINE_H
+
+#include "interpose/include/ddprun.h"
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ENGINE_ABI   1u
+#define ENGINE_ENTRY "ddprun_engine_start"
+
+enum { OPERANDS_AT_MOST = 4 };
+
+/* Device memory that an operation names: [address, address + bytes). bytes = 1: only a pointer into it is known. */
+struct operand {
+    uint32_t argument; /* place in the call's argument list */
+    CUdeviceptr address;
+    size_t bytes;
+};
+
+/* One call that enqueues work, as its hook saw it. Lives on the hook's stack, from `begin` to `end`. */
+struct operation {
+    const char *name; /* symbol of the hooked function; static storage */
+    CUstream stream;  /* never NULL: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD where the caller said 0 */
+    struct operand operands[OPERANDS_AT_MOST];
+    unsigned operand_count;
+    bool opaque;          /* enqueues work that cannot be looked into: a graph launch */
+    CUfunction function;  /* of a launch, else NULL: the engine looks at its parameters */
+    void *const *params;  /* kernelParams of the launch, or NULL */
+    void *const *extra;   /* `extra` of the launch, or NULL */
+    void *notes;          /* the engine's, NULL when the operation touches nothing tracked */
+};
+
+/* What the shim offers to the engine. */
+struct shim_services {
+    unsigned abi; /* ENGINE_ABI */
+
+    /*
+     * The driver's own function `name` as of `version` (as cuGetProcAddress takes them), plain stream flavour; NULL if the driver does
+     * not have it, or if no driver was seen yet.
+     */
+    void *(*driver_function)(const char *name, int version);
+
+    /* Code of the loaded library that holds `address` gets the driver's own pointers from now on. For NCCL. */
+    void (*exempt_library)(const void *address);
+
+    /* Calls of hooked functions that the shim could only record, since the process started (unknown versions). */
+    uint64_t (*unknown_calls)(const char **name_p);
+};
+
+/* What the engine offers to the shim. Functions that get `site` end the job when they fail. */
+struct engine {
+    unsigned abi; /* ENGINE_ABI */
+    int rank;
+    int world_size;
+    int local_rank;
+    bool watching; /* hooks report operations; false in a world of one */
+
+    void (*parameter)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*gradient)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*step)(void *stream, const struct ddp_site *site);
+    void (*mean)(float *value, const struct ddp_site *site);
+    void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
+    void (*forget)(void *ptr, const struct ddp_site *site);
+
+    /* Around each hooked operation: before it goes to the driver, and after the driver answered. */
+    void (*begin)(struct operation *operation);
+    void (*end)(struct operation *operation, bool enqueued);
+
+    void (*before_free)(CUdeviceptr address);  /* of device memory, before the driver frees it */
+    void (*before_stream_destroy)(CUstream stream);
+    void (*functions_unloaded)(void);          /* handles of kernels may be used again for others */
+
+    /* In a forked child, from the fork handler: forget descriptors that the child must not hold. Async-signal-safe. */
+    void (*after_fork_in_child)(void);
+};
+
+/*
+ * Starts the engine: joins the job, finds out rank and world. Returns the engine, which lives as long as the process, or does not
+ * return (the job ends with a message). `status` is this rank's record in the status page.
+ */
+struct rank_status;
+typedef const struct engine *(*engine_start_fn)(const struct shim_services *services, struct rank_status *status);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * annotations.c - what the macros of ddprun.h reach: struct ddp_interface, found by dlsym("ddprun_interface").
+ *
+ * Every function first makes sure that this process is the rank; an annotated process that is not ends with a message.
+ */
+#include "interpose/shim/shim.h"
+
+#include "base/message.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static const struct ddp_site no_site = {"", "ddprun.h", 0};
+
+/* The engine, with the depth raised: what it calls is not the trainer's doing. NULL: not under ddprun. */
+static const struct engine *
+enter(const struct ddp_site *site)
+{
+    if (!shim_become_rank(site))
+        return NULL;
+    ++shim_depth;
+    return shim.engine;
+}
+
+#define FORWARD(call, site)                                                                                            \
+    do {                                                                                                               \
+        const struct engine *engine = enter(site);                                                                     \
+        if (engine != NULL) {                                                                                          \
+            engine->call;                                                                                              \
+            --shim_depth;                                                                                              \
+        }                                                                                                              \
+    } while (0)
+
+static void
+parameter(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    FORWARD(parameter(ptr, count, type, site), site);
+}
+
+static void
+gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    FORWARD(gradient(ptr, count, type, site), site);
+}
+
+static void
+step(void *stream, const struct ddp_site *site)
+{
+    FORWARD(step(stream, site), site);
+}
+
+static void
+mean(float *value, const struct ddp_site *site)
+{
+    FORWARD(mean(value, site), site);
+}
+
+static void
+shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
+{
+    FORWARD(shard(total, first, count, site), site);
+}
+
+static void
+forget(void *ptr, const struct ddp_site *site)
+{
+    FORWARD(forget(ptr, site), site);
+}
+
+static int
+rank(void)
+{
+    return shim_become_rank(&no_site) ? shim.engine->rank : 0;
+}
+
+static int
+world_size(void)
+{
+    return shim_become_rank(&no_site) ? shim.engine->world_size : 1;
+}
+
+static int
+local_rank(void)
+{
+    return shim_become_rank(&no_site) ? shim.engine->local_rank : 0;
+}
+
+static const struct ddp_interface interface = {
+    .version = DDP_INTERFACE_VERSION,
+    .parameter = parameter,
+    .gradient = gradient,
+    .step = step,
+    .mean = mean,
+    .shard = shard,
+    .forget = forget,
+    .rank = rank,
+    .world_size = world_size,
+    .local_rank = local_rank,
+};
+
+/* The interface, or NULL when this process was not started by ddprun. `version` is that of the caller's header. */
+__attribute__((visibility("default"))) const struct ddp_interface *ddprun_interface(unsigned version);
+
+__attribute__((visibility("default"))) const struct ddp_interface *
+ddprun_interface(unsigned version)
+{
+    if (!shim_in_job())
+        return NULL;
+    if (version > DDP_INTERFACE_VERSION) {
+        message_line("the program was built with a newer ddprun.h (interface %u) than this ddprun serves (%u); "
+                     "use the ddprun that the header came with",
+                     version, DDP_INTERFACE_VERSION);
+        _exit(DDPRUN_EXIT_FAILURE);
+    }
+    return &interface;
+}

@@ -1,0 +1,218 @@
+/*
+ * rank.c - does this process become the rank?
+ *
+ * A rank's process tree holds shells, data loaders and helpers that all have the shim. The one that trains is the first to annotate, to
+ * allocate device memory or to launch a kernel. It claims the rank by a lock on a file in the job folder, which the
+ * kernel releases with the process; every other process stays passive, for a second process with the same PMIx rank would
+ * corrupt every fence (facts). In a forked child the hooks are plain jumps.
+ */
+#include "interpose/shim/shim.h"
+
+#include "base/message.h"
+#include "base/status_page.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+struct shim shim = {.lock_fd = -1};
+
+/* Guards the decision, not the mode: the mode is read without it. */
+static pthread_mutex_t deciding = PTHREAD_MUTEX_INITIALIZER;
+
+/* This thread is inside the decision: what the engine's start-up calls is not the trainer's doing. */
+static __thread int in_decision __attribute__((tls_model("initial-exec")));
+
+bool
+shim_in_job(void)
+{
+    static _Atomic int answer; /* 0: not asked yet, 1: no, 2: yes */
+    int known = atomic_load_explicit(&answer, memory_order_relaxed);
+    if (known == 0) {
+        known = getenv(DDPRUN_ENV_PROTOCOL) != NULL && getenv(DDPRUN_ENV_JOB_DIR) != NULL ? 2 : 1;
+        atomic_store_explicit(&answer, known, memory_order_relaxed);
+    }
+    return known == 2;
+}
+
+/* A process that cannot do what it was started for: says why and ends, before it trains alone. */
+static void __attribute__((noreturn, format(printf, 1, 2)))
+stop_process(const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    message_line("%s", line);
+
+    struct rank_status *status = atomic_load(&shim.status);
+    if (status != NULL && atomic_load(&status->stage) < RANK_STAGE_RANK) {
+        snprintf(status->failure, sizeof(status->failure), "%s", line);
+        atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
+        atomic_store(&status->stage, RANK_STAGE_FAILED);
+    }
+    _exit(DDPRUN_EXIT_FAILURE);
+}
+
+static int
+number_from(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text != NULL ? atoi(text) : -1;
+}
+
+/* Maps the status page; NULL (and passive) if this is not a job that we understand. */
+static struct rank_status *
+map_status(void)
+{
+    struct rank_status *status = atomic_load(&shim.status);
+    if (status != NULL)
+        return status;
+
+    int local_rank = number_from(DDPRUN_ENV_LOCAL_RANK), local_size = number_from(DDPRUN_ENV_LOCAL_WORLD_SIZE);
+    if (local_rank < 0 || local_size <= local_rank)
+        return NULL;
+    void *page = status_page_map(getenv(DDPRUN_ENV_JOB_DIR), local_size, false);
+    if (page == NULL)
+        return NULL;
+
+    struct rank_status *mine = status_page_rank(page, local_rank), *none = NULL;
+    if (!atomic_compare_exchange_strong(&shim.status, &none, mine)) {
+        status_page_unmap(page, local_size);
+        return none;
+    }
+    return mine;
+}
+
+void
+shim_note_gate(void)
+{
+    struct rank_status *status = map_status();
+    uint32_t none = RANK_STAGE_NONE;
+    if (status != NULL) {
+        atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
+        atomic_compare_exchange_strong(&status->stage, &none, RANK_STAGE_GATE);
+    }
+}
+
+static void
+after_fork_in_child(void)
+{
+    if (atomic_load(&shim.mode) == SHIM_RANK)
+        shim.engine->after_fork_in_child();
+    atomic_store(&shim.mode, SHIM_PASSIVE);
+    if (shim.lock_fd >= 0)
+        close(shim.lock_fd);
+    shim.lock_fd = -1;
+    shim_depth = 0;
+}
+
+/* Takes the lock that makes this process the rank. Returns its descriptor, -1 if another process has it. */
+static int
+claim_rank(void)
+{
+    char path[PATH_MAX];
+    int used = snprintf(path, sizeof(path), "%s/" DDPRUN_RANK_LOCK_FORMAT, getenv(DDPRUN_ENV_JOB_DIR),
+                        number_from(DDPRUN_ENV_LOCAL_RANK));
+    if (used < 0 || used >= (int)sizeof(path))
+        stop_process("the job folder's path is too long: %s", getenv(DDPRUN_ENV_JOB_DIR));
+
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        stop_process("cannot open %s: %s; is the launcher still running?", path, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static const struct engine *
+start_engine(struct rank_status *status)
+{
+    static const struct shim_services services = {
+        .abi = ENGINE_ABI,
+        .driver_function = gate_driver_function,
+        .exempt_library = gate_exempt_library,
+        .unknown_calls = gate_unknown_calls,
+    };
+    const char *path = getenv(DDPRUN_ENV_ENGINE);
+    if (path == NULL)
+        stop_process("%s is not set; start the program with ddprun", DDPRUN_ENV_ENGINE);
+
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        stop_process("rank %d cannot load its engine: %s", number_from(DDPRUN_ENV_RANK), dlerror());
+    engine_start_fn start = (engine_start_fn)shim_real_dlsym(library, ENGINE_ENTRY);
+    if (start == NULL)
+        stop_process("%s is not a ddprun engine", path);
+    return start(&services, status);
+}
+
+/* With `deciding` held: what this process is. */
+static enum shim_mode
+decide(const struct ddp_site *site)
+{
+    if (!shim_in_job())
+        return SHIM_PASSIVE;
+    if (number_from(DDPRUN_ENV_PROTOCOL) != DDPRUN_PROTOCOL_VERSION)
+        stop_process("launcher and shim are of different versions (%s and %d); reinstall ddprun",
+                     getenv(DDPRUN_ENV_PROTOCOL), DDPRUN_PROTOCOL_VERSION);
+
+    struct rank_status *status = map_status();
+    if (status == NULL)
+        stop_process("rank %d cannot map the status page in %s: %s", number_from(DDPRUN_ENV_RANK),
+                     getenv(DDPRUN_ENV_JOB_DIR), strerror(errno));
+
+    int fd = claim_rank();
+    if (fd < 0) {
+        if (site != NULL)
+            stop_process("process %d annotates at %s:%d, but process %d already is rank %d; "
+                         "start one trainer for each rank",
+                         (int)getpid(), site->file, site->line, (int)atomic_load(&status->pid),
+                         number_from(DDPRUN_ENV_RANK));
+        return SHIM_PASSIVE;
+    }
+
+    shim.lock_fd = fd;
+    atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
+    atomic_store(&status->pid, (int)getpid());
+    if (pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
+        stop_process("rank %d: out of memory", number_from(DDPRUN_ENV_RANK));
+    const struct engine *engine = start_engine(status);
+    if (engine == NULL || engine->abi != ENGINE_ABI)
+        stop_process("shim and engine are of different versions; reinstall ddprun");
+    shim.engine = engine;
+    return SHIM_RANK;
+}
+
+bool
+shim_become_rank(const struct ddp_site *site)
+{
+    int mode = atomic_load_explicit(&shim.mode, memory_order_acquire);
+    if (mode != SHIM_UNDECIDED && !(mode == SHIM_PASSIVE && site != NULL))
+        return mode == SHIM_RANK;
+    if (in_decision > 0)
+        return false;
+
+    ++in_decision;
+    ++shim_depth;
+    pthread_mutex_lock(&deciding);
+    mode = atomic_load(&shim.mode);
+    if (mode == SHIM_UNDECIDED || (mode == SHIM_PASSIVE && site != NULL)) {
+        mode = (int)decide(site);
+        atomic_store_explicit(&shim.mode, mode, memory_order_release);
+    }
+    pthread_mutex_unlock(&deciding);
+    --shim_depth;
+    --in_decision;
+    return mode == SHIM_RANK;
+}

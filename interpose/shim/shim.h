@@ -1,0 +1,77 @@
+/*
+ * shim.h - what the files of the shim know of each other.
+ *
+ * The rules of this folder: nothing but libc is needed; nothing runs before a hooked function is called (no constructors);
+ * never `dlsym`, always shim_real_dlsym(); no lock is held across a call into the driver; what is not ours goes on
+ * as it came. The process-wide state is `struct shim`, and it lives in rank.c.
+ */
+#ifndef DDPRUN_INTERPOSE_SHIM_H
+#define DDPRUN_INTERPOSE_SHIM_H
+
+#include "base/protocol.h"
+#include "interpose/engine.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum shim_mode {
+    SHIM_UNDECIDED = 0, /* nothing has happened yet that makes a rank */
+    SHIM_PASSIVE,       /* not part of a job, or not the rank: every hook is a jump */
+    SHIM_RANK,
+};
+
+struct shim {
+    _Atomic int mode;             /* enum shim_mode */
+    const struct engine *engine;  /* set before mode becomes SHIM_RANK */
+    _Atomic(struct rank_status *) status; /* this rank's record, or NULL */
+    int lock_fd;                  /* the claim to be the rank; closed in forked children */
+};
+extern struct shim shim;
+
+/* How deep this thread is inside hooks and the engine. Hooks at depth > 0 only forward. */
+extern __thread int shim_depth __attribute__((tls_model("initial-exec")));
+
+/* Whether this process was started by ddprun: reads the environment. */
+bool shim_in_job(void);
+
+/*
+ * Makes this process the rank if it is not decided yet; `site` is NULL unless an annotation asks. Returns whether it is the rank. An
+ * annotated process that cannot be ends with a message.
+ */
+bool shim_become_rank(const struct ddp_site *site);
+
+/* Tells the launcher that the gate is in effect in this rank's process tree. */
+void shim_note_gate(void);
+
+/* ---- gate.c ---- */
+
+/* The real dlsym, called so that `caller`-relative handles keep their meaning only for the shim itself. */
+void *shim_real_dlsym(void *handle, const char *name);
+
+/* One hooked driver function: how to find it, what replaces it, where it really is. */
+struct route {
+    const char *symbol; /* exported name: one for each ABI and flavour */
+    const char *name;   /* as cuGetProcAddress is asked */
+    int version;
+    cuuint64_t flags;
+    void *hook;
+    _Atomic(void *) real;  /* from cuGetProcAddress, else from dlsym */
+    _Atomic(void *) alias; /* another address of the same function, or NULL */
+};
+extern struct route shim_routes[];
+extern const unsigned shim_route_count;
+
+/* The driver's own function behind routes[index]; looks for it if the gate was never asked. NULL if there is none. */
+void *shim_route_real(unsigned index);
+
+/* For struct shim_services. */
+void *gate_driver_function(const char *name, int version);
+void gate_exempt_library(const void *address);
+uint64_t gate_unknown_calls(const char **name_p);
+
+/* ---- libraries.c: hooks of libraries above the driver ---- */
+
+/* The hook for the library function `name`, given the function that a look-up found; NULL if it is not hooked. */
+void *library_route(const char *name, void *real);
+
+#endif
