@@ -1,8 +1,8 @@
 /*
  * message.h - lines to the user, on stderr, all of one form: "ddprun: what happened, where, what to do".
  *
- * Each line leaves in one write(), so that lines of several ranks do not mix. Never stdout: that belongs to the trainer.
- * Safe in any thread; not in a signal handler.
+ * Each line leaves in one write(), so that lines of several ranks do not mix. Never stdout: that belongs to the
+ * trainer. Safe in any thread; not in a signal handler.
  */
 #ifndef DDPRUN_BASE_MESSAGE_H
 #define DDPRUN_BASE_MESSAGE_H

@@ -1,8 +1,8 @@
 /*
  * mutant.h - deliberately broken builds of the engine, with which the tests prove that they would notice.
  *
- * tests/mutants builds the engine once for each entry, with -DDDPRUN_MUTANT=N, and requires that a test fails. In what users
- * run DDPRUN_MUTANT is 0 and every MUTANT(...) is a constant false.
+ * tests/mutants builds the engine once for each entry, with -DDDPRUN_MUTANT=N, and requires that a test fails. In what
+ * users run DDPRUN_MUTANT is 0 and every MUTANT(...) is a constant false.
  */
 #ifndef DDPRUN_BASE_MUTANT_H
 #define DDPRUN_BASE_MUTANT_H
@@ -12,12 +12,12 @@
 #endif
 
 enum {
-    MUTANT_NO_BOUNDARY_WAIT = 1, /* the trainer's stream does not wait for the reduction */
-    MUTANT_NO_PRODUCER_WAIT = 2, /* the communication stream does not wait for the gradients' producers */
+    MUTANT_NO_BOUNDARY_WAIT = 1,  /* the trainer's stream does not wait for the reduction */
+    MUTANT_NO_PRODUCER_WAIT = 2,  /* the communication stream does not wait for the gradients' producers */
     MUTANT_GRADIENT_LEFT_OUT = 3, /* one gradient of a bucket is not reduced */
     MUTANT_SUM_NOT_MEAN = 4,
-    MUTANT_ORDER_DIFFERS = 5,    /* odd ranks launch buckets in another order */
-    MUTANT_READY_TOO_EARLY = 6,  /* a gradient counts as ready one touch before its last */
+    MUTANT_ORDER_DIFFERS = 5,   /* odd ranks launch buckets in another order */
+    MUTANT_READY_TOO_EARLY = 6, /* a gradient counts as ready one touch before its last */
 };
 
 #define MUTANT(name) (DDPRUN_MUTANT == MUTANT_##name)

@@ -1,12 +1,12 @@
 /*
  * protocol.h - everything that passes between `ddprun` and the processes that it starts, in one place.
  *
- * Down: environment variables (below), the PMIx variables, and the job folder (mode 0700, made and removed by the launcher).
- * Up: the status page, a file in the job folder that both map. It outlives a rank that is killed, so the launcher can always
- * say how far each rank came.
+ * Down: environment variables (below), the PMIx variables, and the job folder (mode 0700, made and removed by the
+ * launcher). Up: the status page, a file in the job folder that both map. It outlives a rank that is killed, so the
+ * launcher can always say how far each rank came.
  *
- * Bump DDPRUN_PROTOCOL_VERSION when the meaning of a variable or the layout of the page changes: shim, engine and launcher
- * refuse to work with another version than their own.
+ * Bump DDPRUN_PROTOCOL_VERSION when the meaning of a variable or the layout of the page changes: shim, engine and
+ * launcher refuse to work with another version than their own.
  */
 #ifndef DDPRUN_BASE_PROTOCOL_H
 #define DDPRUN_BASE_PROTOCOL_H
@@ -17,15 +17,16 @@
 #define DDPRUN_PROTOCOL_VERSION 1
 
 /* ---- environment: launcher to shim and engine ---- */
-#define DDPRUN_ENV_PROTOCOL     "DDPRUN_PROTOCOL"     /* decimal DDPRUN_PROTOCOL_VERSION; absent: the shim stays passive */
-#define DDPRUN_ENV_JOB_DIR      "DDPRUN_JOB_DIR"      /* absolute path of the job folder */
-#define DDPRUN_ENV_ENGINE       "DDPRUN_ENGINE"       /* absolute path of libddprun-engine.so */
-#define DDPRUN_ENV_NCCL         "DDPRUN_NCCL"         /* path or name to open as NCCL; default libnccl.so.2 */
+#define DDPRUN_ENV_PROTOCOL     "DDPRUN_PROTOCOL" /* decimal DDPRUN_PROTOCOL_VERSION; absent: the shim stays passive */
+#define DDPRUN_ENV_JOB_DIR      "DDPRUN_JOB_DIR"  /* absolute path of the job folder */
+#define DDPRUN_ENV_ENGINE       "DDPRUN_ENGINE"   /* absolute path of libddprun-engine.so */
+#define DDPRUN_ENV_NCCL         "DDPRUN_NCCL"     /* path or name to open as NCCL; default libnccl.so.2 */
 #define DDPRUN_ENV_BUCKET_BYTES "DDPRUN_BUCKET_BYTES" /* decimal; upper bound of a bucket */
 #define DDPRUN_ENV_OVERLAP      "DDPRUN_OVERLAP"      /* 0: reduce everything at the boundary */
-#define DDPRUN_ENV_CHECK_EVERY  "DDPRUN_CHECK_EVERY"  /* decimal K: parameter hashes are compared every K steps; 0: never */
-#define DDPRUN_ENV_TRACE_DIR    "DDPRUN_TRACE_DIR"    /* folder for rank-N.jsonl; absent: no trace */
-#define DDPRUN_ENV_TIMEOUT_S    "DDPRUN_TIMEOUT_S"    /* decimal seconds a rank may wait for the others */
+#define DDPRUN_ENV_CHECK_EVERY \
+    "DDPRUN_CHECK_EVERY"                        /* decimal K: parameter hashes are compared every K steps; 0: never */
+#define DDPRUN_ENV_TRACE_DIR "DDPRUN_TRACE_DIR" /* folder for rank-N.jsonl; absent: no trace */
+#define DDPRUN_ENV_TIMEOUT_S "DDPRUN_TIMEOUT_S" /* decimal seconds a rank may wait for the others */
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"
@@ -38,37 +39,41 @@
 #define DDPRUN_DEFAULT_TIMEOUT_S    600
 
 /* ---- job folder ---- */
-#define DDPRUN_STATUS_FILE      "status"         /* LOCAL_WORLD_SIZE records of struct rank_status */
-#define DDPRUN_RANK_LOCK_FORMAT "rank-%d.lock"   /* %d: local rank; flock(LOCK_EX) held by the process that is the rank */
+#define DDPRUN_STATUS_FILE      "status"       /* LOCAL_WORLD_SIZE records of struct rank_status */
+#define DDPRUN_RANK_LOCK_FORMAT "rank-%d.lock" /* %d: local rank; flock(LOCK_EX) held by the process that is the rank \
+                                                */
 
 /* ---- exit codes that ddprun itself produces ---- */
-#define DDPRUN_EXIT_FAILURE 1     /* a rank stopped the job with a message of ours */
+#define DDPRUN_EXIT_FAILURE 1 /* a rank stopped the job with a message of ours */
 #define DDPRUN_EXIT_USAGE   2
-#define DDPRUN_EXIT_NOT_RUN 127   /* the program cannot be started */
+#define DDPRUN_EXIT_NOT_RUN 127 /* the program cannot be started */
 
 enum rank_stage {
-    RANK_STAGE_NONE = 0,   /* nothing heard yet */
-    RANK_STAGE_GATE,       /* the shim answered a look-up of the CUDA driver in this rank's process tree */
-    RANK_STAGE_RANK,       /* a process became the rank; its engine runs */
-    RANK_STAGE_TRAINING,   /* the first boundary was passed */
-    RANK_STAGE_ENDED,      /* left in order */
-    RANK_STAGE_FAILED,     /* `failure` says why; written by the rank before it asks for the end of the job */
+    RANK_STAGE_NONE = 0, /* nothing heard yet */
+    RANK_STAGE_GATE,     /* the shim answered a look-up of the CUDA driver in this rank's process tree */
+    RANK_STAGE_RANK,     /* a process became the rank; its engine runs */
+    RANK_STAGE_TRAINING, /* the first boundary was passed */
+    RANK_STAGE_ENDED,    /* left in order */
+    RANK_STAGE_FAILED,   /* `failure` says why; written by the rank before it asks for the end of the job */
 };
 
-/* One rank's record. Written by that rank only, read by the launcher; fields beyond `stage` are for messages and reports. */
+/* One rank's record. Written by that rank only, read by the launcher; fields beyond `stage` are for messages and
+ * reports. */
 struct rank_status {
-    _Atomic uint32_t protocol;           /* DDPRUN_PROTOCOL_VERSION once the rank has written anything */
-    _Atomic uint32_t stage;              /* enum rank_stage; never decreases */
-    _Atomic int32_t pid;                 /* the process that is the rank */
-    _Atomic uint64_t step;               /* boundaries passed so far */
-    _Atomic uint64_t overlapped_step;    /* boundaries for which buckets went out before the boundary */
+    _Atomic uint32_t protocol;        /* DDPRUN_PROTOCOL_VERSION once the rank has written anything */
+    _Atomic uint32_t stage;           /* enum rank_stage; never decreases */
+    _Atomic int32_t pid;              /* the process that is the rank */
+    _Atomic uint64_t step;            /* boundaries passed so far */
+    _Atomic uint64_t overlapped_step; /* boundaries for which buckets went out before the boundary */
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;
-    _Atomic uint64_t bucket_count;       /* of the plan in force; 0 while everything is reduced at the boundary */
-    _Atomic uint64_t check_count;        /* comparisons of parameter hashes across ranks that found all equal */
-    _Atomic uint64_t checked_step;       /* step after which the last of them looked at the parameters */
-    _Atomic uint64_t parameter_hash;     /* what it found, the same on all ranks */
-    char failure[1024];                  /* one line without "ddprun: ", then details; NUL-terminated */
+    _Atomic uint64_t bucket_count;    /* of the plan in force; 0 while everything is reduced at the boundary */
+    _Atomic uint64_t check_count;     /* comparisons of parameter hashes across ranks that found all equal */
+    _Atomic uint64_t checked_step;    /* step after which the last of them looked at the parameters */
+    _Atomic uint64_t parameter_hash;  /* what it found, the same on all ranks */
+    _Atomic uint32_t failure_follows; /* 1: `failure` is what another rank's end did to this one (set before stage) */
+    _Atomic uint32_t leaving;         /* 1: this rank has come to its end and waits for the others there */
+    char failure[1024];               /* one line without "ddprun: ", then details; NUL-terminated */
 };
 
 /* Each record has a page of its own, so that ranks do not share cache lines. */

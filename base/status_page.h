@@ -11,8 +11,8 @@
 #include <stdbool.h>
 
 /*
- * Maps the page of job folder `dir` for `rank_count` local ranks; `create` makes the file first (launcher only). Returns the
- * mapping, to be read with status_page_rank(), or NULL with errno set.
+ * Maps the page of job folder `dir` for `rank_count` local ranks; `create` makes the file first (launcher only).
+ * Returns the mapping, to be read with status_page_rank(), or NULL with errno set.
  */
 void *status_page_map(const char *dir, int rank_count, bool create);
 

@@ -1,10 +1,10 @@
 /*
  * history.h - what did each interval between two boundaries do to the gradients, and does it repeat?
  *
- * A touch is one enqueued operation that holds a pointer into a gradient. Each gradient's touches are kept in order, by the
- * identity of the call and of its argument; across gradients only the order of their last touches matters, for it is
- * the order in which they become ready. Overlap may start once an interval repeats the one before it; the first interval
- * never counts, because no optimizer has run before it.
+ * A touch is one enqueued operation that holds a pointer into a gradient. Each gradient's touches are kept in order, by
+ * the identity of the call and of its argument; across gradients only the order of their last touches matters, for it
+ * is the order in which they become ready. Overlap may start once an interval repeats the one before it; the first
+ * interval never counts, because no optimizer has run before it.
  *
  * Pure. Not thread-safe: the owner locks.
  */
@@ -30,7 +30,7 @@ struct touch_list {
 struct history {
     struct touch_list *current;  /* [gradient_count]: the interval that is going on */
     struct touch_list *previous; /* [gradient_count]: the one before */
-    uint64_t *last_touch;        /* [gradient_count]: number of the last touch within the current interval, from 1; 0: none */
+    uint64_t *last_touch; /* [gradient_count]: number of the last touch within the current interval, from 1; 0: none */
     uint64_t *previous_last_touch;
     size_t gradient_count;
     uint64_t touch_count;    /* in the current interval, over all gradients */
@@ -45,14 +45,14 @@ void history_free(struct history *history);
 void history_touch(struct history *history, size_t gradient, struct touch touch);
 
 /*
- * Closes the interval. True if it repeated the one before touch by touch, for every gradient, and neither was the first of the
- * run. The closed interval is then in `previous`, until the next boundary.
+ * Closes the interval. True if it repeated the one before touch by touch, for every gradient, and neither was the first
+ * of the run. The closed interval is then in `previous`, until the next boundary.
  */
 bool history_boundary(struct history *history);
 
 /*
- * The gradients in the order of their last touches in the closed interval, into order[gradient_count]. Gradients that it did not touch come
- * last, in the order of their numbers.
+ * The gradients in the order of their last touches in the closed interval, into order[gradient_count]. Gradients that
+ * it did not touch come last, in the order of their numbers.
  */
 void history_order(const struct history *history, size_t *order);
 

@@ -1,9 +1,9 @@
 /*
  * plan.h - into which buckets do the gradients go, and in which order do buckets leave?
  *
- * Buckets hold gradients that become ready one after another, of one element type, up to a size. They leave in order: bucket k
- * never before bucket k - 1, on any rank. The same inputs give the same plan on every rank; plan_bytes() is what ranks hash to
- * make sure that they agree.
+ * Buckets hold gradients that become ready one after another, of one element type, up to a size. They leave in order:
+ * bucket k never before bucket k - 1, on any rank. The same inputs give the same plan on every rank; plan_bytes() is
+ * what ranks hash to make sure that they agree.
  *
  * Pure. A plan is never changed after it was built.
  */
@@ -37,8 +37,9 @@ struct plan {
 };
 
 /*
- * Builds the plan that sends gradients[] in `order` (a permutation of 0..count-1), with buckets of at most cap_bytes, or of one gradient
- * where that alone is larger. Returns NULL when memory runs out or `order` is not a permutation. plan_free() releases it.
+ * Builds the plan that sends gradients[] in `order` (a permutation of 0..count-1), with buckets of at most cap_bytes,
+ * or of one gradient where that alone is larger. Returns NULL when memory runs out or `order` is not a permutation.
+ * plan_free() releases it.
  */
 struct plan *plan_build(uint32_t version, const struct plan_gradient *gradients, const size_t *order, size_t count,
                         uint64_t cap_bytes);
@@ -46,8 +47,8 @@ struct plan *plan_build(uint32_t version, const struct plan_gradient *gradients,
 void plan_free(struct plan *plan);
 
 /*
- * The plan as bytes, little-endian 64-bit words, equal exactly when plans are: version, counts, order, bucket bounds and sizes.
- * Returns malloc'ed memory of *bytes_p bytes, or NULL.
+ * The plan as bytes, little-endian 64-bit words, equal exactly when plans are: version, counts, order, bucket bounds
+ * and sizes. Returns malloc'ed memory of *bytes_p bytes, or NULL.
  */
 void *plan_bytes(const struct plan *plan, size_t *bytes_p);
 

@@ -1,8 +1,8 @@
 /*
  * ranges.h - which tracked memory range does an address belong to?
  *
- * A table of disjoint address ranges, each with a number of the caller's. Looked into for every pointer argument of every
- * launch, so a search is a binary search over a flat array; changed only by annotations and frees.
+ * A table of disjoint address ranges, each with a number of the caller's. Looked into for every pointer argument of
+ * every launch, so a search is a binary search over a flat array; changed only by annotations and frees.
  *
  * Pure: addresses are never followed. Not thread-safe: the owner locks.
  */
@@ -27,14 +27,14 @@ struct ranges {
 
 enum ranges_status {
     RANGES_OK = 0,
-    RANGES_OVERLAP,   /* a range of the table shares a byte with the new one */
-    RANGES_EMPTY,     /* no byte, or past the end of the address space */
+    RANGES_OVERLAP, /* a range of the table shares a byte with the new one */
+    RANGES_EMPTY,   /* no byte, or past the end of the address space */
     RANGES_NO_MEMORY,
 };
 
 /*
- * Adds [begin, begin + bytes). On RANGES_OVERLAP, *other_p (if not NULL) is a range in the way; the table is unchanged on
- * every failure.
+ * Adds [begin, begin + bytes). On RANGES_OVERLAP, *other_p (if not NULL) is a range in the way; the table is unchanged
+ * on every failure.
  */
 enum ranges_status ranges_add(struct ranges *ranges, uint64_t begin, uint64_t bytes, size_t id, struct range *other_p)
     __attribute__((warn_unused_result));
@@ -43,8 +43,9 @@ enum ranges_status ranges_add(struct ranges *ranges, uint64_t begin, uint64_t by
 int ranges_remove(struct ranges *ranges, uint64_t begin);
 
 /*
- * The ranges that share a byte with [begin, begin + bytes), in address order: returns the first, and their number in *count_p.
- * NULL and 0 when there are none. Valid until the table changes. bytes = 1 asks for the range that an address lies in.
+ * The ranges that share a byte with [begin, begin + bytes), in address order: returns the first, and their number in
+ * *count_p. NULL and 0 when there are none. Valid until the table changes. bytes = 1 asks for the range that an address
+ * lies in.
  */
 const struct range *ranges_find(const struct ranges *ranges, uint64_t begin, uint64_t bytes, size_t *count_p);
 

@@ -1,13 +1,13 @@
 /*
  * readiness.h - which bucket may leave now?
  *
- * Follows one interval against what was learned: a gradient is ready after the touch that was its last in the interval that
- * the plan was learned from; a bucket when all its gradients are; and buckets leave in order, so a ready bucket may have to
- * wait for an earlier one. A touch that was not expected makes the interval deviate: nothing leaves early any more, and the
- * boundary flushes what is left, in the plan's order.
+ * Follows one interval against what was learned: a gradient is ready after the touch that was its last in the interval
+ * that the plan was learned from; a bucket when all its gradients are; and buckets leave in order, so a ready bucket
+ * may have to wait for an earlier one. A touch that was not expected makes the interval deviate: nothing leaves early
+ * any more, and the boundary flushes what is left, in the plan's order.
  *
- * States of a bucket, only ever forward within an interval: filling -> ready -> launched -> waited (the boundary has made the
- * trainer's stream wait for it).
+ * States of a bucket, only ever forward within an interval: filling -> ready -> launched -> waited (the boundary has
+ * made the trainer's stream wait for it).
  *
  * Pure. Not thread-safe: the owner locks.
  */
@@ -23,12 +23,12 @@
 enum bucket_state { BUCKET_FILLING = 0, BUCKET_READY, BUCKET_LAUNCHED, BUCKET_WAITED };
 
 struct readiness {
-    const struct plan *plan;      /* borrowed */
-    struct touch_list *expected;  /* [gradient_count]: own copy of what was learned */
-    size_t *seen;                 /* [gradient_count]: touches in this interval */
-    size_t *pending;              /* [bucket_count]: gradients of the bucket that are not ready */
-    enum bucket_state *states;    /* [bucket_count] */
-    size_t next_bucket;           /* the first that is not launched */
+    const struct plan *plan;     /* borrowed */
+    struct touch_list *expected; /* [gradient_count]: own copy of what was learned */
+    size_t *seen;                /* [gradient_count]: touches in this interval */
+    size_t *pending;             /* [bucket_count]: gradients of the bucket that are not ready */
+    enum bucket_state *states;   /* [bucket_count] */
+    size_t next_bucket;          /* the first that is not launched */
     bool deviates;
 };
 
@@ -53,8 +53,8 @@ enum touch_verdict readiness_verdict(const struct readiness *readiness, size_t g
 void readiness_touch(struct readiness *readiness, size_t gradient, struct touch touch);
 
 /*
- * Takes the next bucket that may leave before the boundary: returns true, and it counts as launched. False when the next
- * one in order is not ready or the interval deviates.
+ * Takes the next bucket that may leave before the boundary: returns true, and it counts as launched. False when the
+ * next one in order is not ready or the interval deviates.
  */
 bool readiness_launch(struct readiness *readiness, size_t *bucket_p);
 

@@ -1,12 +1,12 @@
 /*
  * engine.h - the whole contract between the shim (libddprun.so) and the engine (libddprun-engine.so).
  *
- * The shim is in every process of a rank's process tree and needs nothing but libc; the engine has all the dependencies and is
- * loaded by the shim, with RTLD_LOCAL, when a process becomes the rank. They are built together: bump ENGINE_ABI when a field
- * changes its meaning or place, and each refuses another version than its own.
+ * The shim is in every process of a rank's process tree and needs nothing but libc; the engine has all the dependencies
+ * and is loaded by the shim, with RTLD_LOCAL, when a process becomes the rank. They are built together: bump ENGINE_ABI
+ * when a field changes its meaning or place, and each refuses another version than its own.
  *
- * Threads: unless said otherwise, every function may be called in any thread. The engine's calls into CUDA never come back to the
- * hooks: it uses the driver's own pointers.
+ * Threads: unless said otherwise, every function may be called in any thread. The engine's calls into CUDA never come
+ * back to the hooks: it uses the driver's own pointers.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_H
 #define DDPRUN_INTERPOSE_ENGINE_H
@@ -36,11 +36,11 @@ struct operation {
     CUstream stream;  /* never NULL: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD where the caller said 0 */
     struct operand operands[OPERANDS_AT_MOST];
     unsigned operand_count;
-    bool opaque;          /* enqueues work that cannot be looked into: a graph launch */
-    CUfunction function;  /* of a launch, else NULL: the engine looks at its parameters */
-    void *const *params;  /* kernelParams of the launch, or NULL */
-    void *const *extra;   /* `extra` of the launch, or NULL */
-    void *notes;          /* the engine's, NULL when the operation touches nothing tracked */
+    bool opaque;         /* enqueues work that cannot be looked into: a graph launch */
+    CUfunction function; /* of a launch, else NULL: the engine looks at its parameters */
+    void *const *params; /* kernelParams of the launch, or NULL */
+    void *const *extra;  /* `extra` of the launch, or NULL */
+    void *notes;         /* the engine's, NULL when the operation touches nothing tracked */
 };
 
 /* What the shim offers to the engine. */
@@ -48,8 +48,8 @@ struct shim_services {
     unsigned abi; /* ENGINE_ABI */
 
     /*
-     * The driver's own function `name` as of `version` (as cuGetProcAddress takes them), plain stream flavour; NULL if the driver does
-     * not have it, or if no driver was seen yet.
+     * The driver's own function `name` as of `version` (as cuGetProcAddress takes them), plain stream flavour; NULL if
+     * the driver does not have it, or if no driver was seen yet.
      */
     void *(*driver_function)(const char *name, int version);
 
@@ -79,17 +79,17 @@ struct engine {
     void (*begin)(struct operation *operation);
     void (*end)(struct operation *operation, bool enqueued);
 
-    void (*before_free)(CUdeviceptr address);  /* of device memory, before the driver frees it */
+    void (*before_free)(CUdeviceptr address); /* of device memory, before the driver frees it */
     void (*before_stream_destroy)(CUstream stream);
-    void (*functions_unloaded)(void);          /* handles of kernels may be used again for others */
+    void (*functions_unloaded)(void); /* handles of kernels may be used again for others */
 
     /* In a forked child, from the fork handler: forget descriptors that the child must not hold. Async-signal-safe. */
     void (*after_fork_in_child)(void);
 };
 
 /*
- * Starts the engine: joins the job, finds out rank and world. Returns the engine, which lives as long as the process, or does not
- * return (the job ends with a message). `status` is this rank's record in the status page.
+ * Starts the engine: joins the job, finds out rank and world. Returns the engine, which lives as long as the process,
+ * or does not return (the job ends with a message). `status` is this rank's record in the status page.
  */
 struct rank_status;
 typedef const struct engine *(*engine_start_fn)(const struct shim_services *services, struct rank_status *status);

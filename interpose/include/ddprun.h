@@ -15,12 +15,12 @@
  *         sgd<<<...>>>(w, dw, n);
  *     }
  *
- * The contract of an annotation: a kernel reaches a gradient only through a pointer into it that is one of its arguments, or
- * inside a struct passed by value; library calls through their documented pointer arguments.
+ * The contract of an annotation: a kernel reaches a gradient only through a pointer into it that is one of its
+ * arguments, or inside a struct passed by value; library calls through their documented pointer arguments.
  *
- * C (C99 and later) and C++. Works in executables (PIE or not) and shared libraries; not in fully static executables, which
- * `ddprun` refuses. Threads: every macro may be used in any thread, DDP_STEP and DDP_MEAN in one thread at a time. Misuse
- * ends the whole job with one line that names the rank and the line of the source.
+ * C (C99 and later) and C++. Works in executables (PIE or not) and shared libraries; not in fully static executables,
+ * which `ddprun` refuses. Threads: every macro may be used in any thread, DDP_STEP and DDP_MEAN in one thread at a
+ * time. Misuse ends the whole job with one line that names the rank and the line of the source.
  */
 #ifndef DDPRUN_H
 #define DDPRUN_H
@@ -29,16 +29,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Version of struct ddp_interface. A shim serves every version up to its own; a newer header than the shim ends the job. */
+/* Version of struct ddp_interface. A shim serves every version up to its own; a newer header than the shim ends the
+ * job. */
 #define DDP_INTERFACE_VERSION 1
 
 /* Types of elements. */
-enum ddp_type {
-    DDP_FLOAT32 = 1,
-    DDP_FLOAT64 = 2,
-    DDP_FLOAT16 = 3,
-    DDP_BFLOAT16 = 4
-};
+enum ddp_type { DDP_FLOAT32 = 1, DDP_FLOAT64 = 2, DDP_FLOAT16 = 3, DDP_BFLOAT16 = 4 };
 
 /* Where an annotation stands, for messages. Static storage. */
 struct ddp_site {
@@ -102,60 +98,62 @@ ddp_stream(uintptr_t stream)
 #endif
 }
 
-#define DDP_CALL_(member, first_arg, ...)                                                                              \
-    do {                                                                                                               \
-        static const struct ddp_site ddp_site_ = {#first_arg, __FILE__, __LINE__};                                     \
-        const struct ddp_interface *ddp_found_ = ddp_interface_get();                                                  \
-        if (ddp_found_ != NULL)                                                                                        \
-            ddp_found_->member(__VA_ARGS__, &ddp_site_);                                                               \
+#define DDP_CALL_(member, first_arg, ...)                                          \
+    do {                                                                           \
+        static const struct ddp_site ddp_site_ = {#first_arg, __FILE__, __LINE__}; \
+        const struct ddp_interface *ddp_found_ = ddp_interface_get();              \
+        if (ddp_found_ != NULL)                                                    \
+            ddp_found_->member(__VA_ARGS__, &ddp_site_);                           \
     } while (0)
 
 /*
- * DDP_PARAMETER(ptr, count, type): device memory ptr[0..count) holds weights. Stands after their initialisation, once per
- * tensor and before the first DDP_STEP. Takes effect at once: all ranks take the values of rank 0, ordered after all work that
- * this process has enqueued so far (the context is synchronised once). Same tensors, in the same order, on all ranks.
- * Ends the job: memory that the driver does not know as device memory, a range that overlaps another annotated one, another
- * count or type than rank 0's. Annotating the same range again with the same count and type changes nothing.
+ * DDP_PARAMETER(ptr, count, type): device memory ptr[0..count) holds weights. Stands after their initialisation, once
+ * per tensor and before the first DDP_STEP. Takes effect at once: all ranks take the values of rank 0, ordered after
+ * all work that this process has enqueued so far (the context is synchronised once). Same tensors, in the same order,
+ * on all ranks. Ends the job: memory that the driver does not know as device memory, a range that overlaps another
+ * annotated one, another count or type than rank 0's. Annotating the same range again with the same count and type
+ * changes nothing.
  */
 #define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
- * DDP_GRADIENT(ptr, count, type): device memory ptr[0..count) receives a gradient during backward. Anywhere before the first
- * DDP_STEP. From then on it holds the mean over all ranks between a DDP_STEP and the next write to it. Each rank divides by the size of its own
- * share, as a single GPU divides by its batch; the mean over ranks does the rest. Ends the job: as DDP_PARAMETER.
- * Re-allocated gradients are annotated again, in the same order.
+ * DDP_GRADIENT(ptr, count, type): device memory ptr[0..count) receives a gradient during backward. Anywhere before the
+ * first DDP_STEP. From then on it holds the mean over all ranks between a DDP_STEP and the next write to it. Each rank
+ * divides by the size of its own share, as a single GPU divides by its batch; the mean over ranks does the rest. Ends
+ * the job: as DDP_PARAMETER. Re-allocated gradients are annotated again, in the same order.
  */
 #define DDP_GRADIENT(ptr, count, type) DDP_CALL_(gradient, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
- * DDP_STEP(stream): the boundary. Work enqueued on `stream` from here on (and on every other stream, from its first touch
- * of a gradient) sees averaged gradients. Stands after backward and before the first use of final gradients: gradient clipping,
- * norms, checks for infinities, the optimizer. Once per optimizer step, the same number of times on all ranks. The
- * host does not wait. `stream` is a cudaStream_t or CUstream; 0 is the default stream of this source file's compilation.
- * Ends the job: no gradient annotated, ranks that annotated different things.
+ * DDP_STEP(stream): the boundary. Work enqueued on `stream` from here on (and on every other stream, from its first
+ * touch of a gradient) sees averaged gradients. Stands after backward and before the first use of final gradients:
+ * gradient clipping, norms, checks for infinities, the optimizer. Once per optimizer step, the same number of times on
+ * all ranks. The host does not wait. `stream` is a cudaStream_t or CUstream; 0 is the default stream of this source
+ * file's compilation. Ends the job: no gradient annotated, ranks that annotated different things.
  */
 #define DDP_STEP(stream) DDP_CALL_(step, stream, ddp_stream((uintptr_t)(stream)))
 
 /*
- * DDP_MEAN(&value): replaces a float in host memory by its mean over all ranks: a loss to print, a validation score. Blocks
- * the host until all ranks have called it; the same number of calls on all ranks, or the job ends after the time limit.
+ * DDP_MEAN(&value): replaces a float in host memory by its mean over all ranks: a loss to print, a validation score.
+ * Blocks the host until all ranks have called it; the same number of calls on all ranks, or the job ends after the time
+ * limit.
  */
 #define DDP_MEAN(pointer_to_host_float) DDP_CALL_(mean, pointer_to_host_float, (float *)(pointer_to_host_float))
 
 /*
- * DDP_SHARD(total, &first, &count): this rank's share [first, first + count) of `total` items; shares differ by at most one
- * item, and ddprun says once when they do (the mean of unequal shares is not quite the mean of the whole). Both are size_t.
- * Without ddprun: 0 and total.
+ * DDP_SHARD(total, &first, &count): this rank's share [first, first + count) of `total` items; shares differ by at most
+ * one item, and ddprun says once when they do (the mean of unequal shares is not quite the mean of the whole). Both are
+ * size_t. Without ddprun: 0 and total.
  */
-#define DDP_SHARD(total, first, count)                                                                                 \
-    do {                                                                                                               \
-        ddp_shard_alone((size_t)(total), (first), (count));                                                            \
-        DDP_CALL_(shard, total, (size_t)(total), (first), (count));                                                    \
+#define DDP_SHARD(total, first, count)                              \
+    do {                                                            \
+        ddp_shard_alone((size_t)(total), (first), (count));         \
+        DDP_CALL_(shard, total, (size_t)(total), (first), (count)); \
     } while (0)
 
 /*
- * DDP_FORGET(ptr): the range annotated at ptr is none any more; stands before its memory gets another use. All ranks forget
- * the same ranges between the same steps. Unknown pointers are ignored.
+ * DDP_FORGET(ptr): the range annotated at ptr is none any more; stands before its memory gets another use. All ranks
+ * forget the same ranges between the same steps. Unknown pointers are ignored.
  */
 #define DDP_FORGET(ptr) DDP_CALL_(forget, ptr, (void *)(ptr))
 

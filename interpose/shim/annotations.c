@@ -22,13 +22,13 @@ enter(const struct ddp_site *site)
     return shim.engine;
 }
 
-#define FORWARD(call, site)                                                                                            \
-    do {                                                                                                               \
-        const struct engine *engine = enter(site);                                                                     \
-        if (engine != NULL) {                                                                                          \
-            engine->call;                                                                                              \
-            --shim_depth;                                                                                              \
-        }                                                                                                              \
+#define FORWARD(call, site)                        \
+    do {                                           \
+        const struct engine *engine = enter(site); \
+        if (engine != NULL) {                      \
+            engine->call;                          \
+            --shim_depth;                          \
+        }                                          \
     } while (0)
 
 static void

@@ -1,10 +1,11 @@
 /*
  * gate.c - which pointer does a caller get?
  *
- * Every trainer reaches the driver through dlsym("cuGetProcAddress_v2") and that function, static cudart and all. The gate asks the
- * real one first and replaces the pointer that it *returned* where that is a function we hook; the name asked for does not decide,
- * because one name has several ABIs and two stream flavours. A hooked name with a pointer that we do not know gets a thunk
- * that counts the call and jumps on. NCCL, loaded by the engine, gets the driver's own pointers.
+ * Every trainer reaches the driver through dlsym("cuGetProcAddress_v2") and that function, static cudart and all. The
+ * gate asks the real one first and replaces the pointer that it *returned* where that is a function we hook; the name
+ * asked for does not decide, because one name has several ABIs and two stream flavours. A hooked name with a pointer
+ * that we do not know gets a thunk that counts the call and jumps on. NCCL, loaded by the engine, gets the driver's own
+ * pointers.
  *
  * Called by the dynamic loader's clients at any time, also before the sanitizers' runtimes have started: this file is
  * built without them. It must never call the public dlsym, allocate before a name matched, or start a thread.
@@ -224,7 +225,8 @@ real_get_proc(_Atomic(void *) *real, const char *symbol)
 #undef cuGetProcAddress
 CUresult cuGetProcAddress(const char *name, void **pfn, int version, cuuint64_t flags);
 
-/* Asks the driver itself whenever the shim has no business in this process, or the question comes from an exempt library. */
+/* Asks the driver itself whenever the shim has no business in this process, or the question comes from an exempt
+ * library. */
 static bool
 is_replaced(CUresult result, const char *name, void *const *pfn, const void *caller)
 {
@@ -245,8 +247,7 @@ cuGetProcAddress(const char *name, void **pfn, int version, cuuint64_t flags)
 }
 
 __attribute__((visibility("default"))) CUresult
-cuGetProcAddress_v2(const char *name, void **pfn, int version, cuuint64_t flags,
-                    CUdriverProcAddressQueryResult *status)
+cuGetProcAddress_v2(const char *name, void **pfn, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status)
 {
     get_proc_v2_fn real = (get_proc_v2_fn)real_get_proc(&real_get_proc_v2, "cuGetProcAddress_v2");
     if (real == NULL)

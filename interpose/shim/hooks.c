@@ -1,9 +1,9 @@
 /*
  * hooks.c - the hooks of the driver, generated from hooks.def.
  *
- * Each hook: is this process the rank, and is this call the trainer's own? Then tell the engine what the call is about to touch, make
- * the call, tell the engine that it is enqueued. In every other case: a jump to the driver. The driver's answer is
- * returned unchanged.
+ * Each hook: is this process the rank, and is this call the trainer's own? Then tell the engine what the call is about
+ * to touch, make the call, tell the engine that it is enqueued. In every other case: a jump to the driver. The driver's
+ * answer is returned unchanged.
  */
 #include "interpose/shim/shim.h"
 
@@ -86,9 +86,9 @@ add_operands_3d(struct operation *operation, const CUDA_MEMCPY3D *copy)
 #define operands_2d(copy)                 add_operands_2d(&operation, copy);
 #define operands_3d(copy)                 add_operands_3d(&operation, copy);
 #define opaque()                          operation.opaque = true;
-#define kernel(function_, params_, extra_)                                                                             \
-    operation.function = function_;                                                                                    \
-    operation.params = params_;                                                                                        \
+#define kernel(function_, params_, extra_) \
+    operation.function = function_;        \
+    operation.params = params_;            \
     operation.extra = extra_;
 
 /* ---- places in shim_routes[] ---- */
@@ -116,65 +116,65 @@ enum {
 /* The driver's own function behind hook `fn`, typed. */
 #define REAL(fn) ((__typeof__(&(fn)))shim_route_real(ROUTE_##fn))
 
-#define DEFINE_OPERATION(fn, per_thread, may_begin, parameters, arguments, stream_, operands_)                         \
-    __attribute__((visibility("default"))) CUresult fn parameters                                                      \
-    {                                                                                                                  \
-        if (may_begin)                                                                                                 \
-            note_allocation();                                                                                         \
-        if (REAL(fn) == NULL)                                                                                          \
-            return CUDA_ERROR_NOT_FOUND;                                                                               \
-        if (!is_watched())                                                                                             \
-            return REAL(fn) arguments;                                                                                 \
-                                                                                                                       \
-        struct operation operation = {.name = #fn, .stream = stream_of(stream_, per_thread)};                          \
-        operands_;                                                                                                     \
-        ++shim_depth;                                                                                                  \
-        shim.engine->begin(&operation);                                                                                \
-        CUresult result = REAL(fn) arguments;                                                                          \
-        shim.engine->end(&operation, result == CUDA_SUCCESS);                                                          \
-        --shim_depth;                                                                                                  \
-        return result;                                                                                                 \
+#define DEFINE_OPERATION(fn, per_thread, may_begin, parameters, arguments, stream_, operands_) \
+    __attribute__((visibility("default"))) CUresult fn parameters                              \
+    {                                                                                          \
+        if (may_begin)                                                                         \
+            note_allocation();                                                                 \
+        if (REAL(fn) == NULL)                                                                  \
+            return CUDA_ERROR_NOT_FOUND;                                                       \
+        if (!is_watched())                                                                     \
+            return REAL(fn) arguments;                                                         \
+                                                                                               \
+        struct operation operation = {.name = #fn, .stream = stream_of(stream_, per_thread)};  \
+        operands_;                                                                             \
+        ++shim_depth;                                                                          \
+        shim.engine->begin(&operation);                                                        \
+        CUresult result = REAL(fn) arguments;                                                  \
+        shim.engine->end(&operation, result == CUDA_SUCCESS);                                  \
+        --shim_depth;                                                                          \
+        return result;                                                                         \
     }
 
-#define DEFINE_ALLOCATION(fn, parameters, arguments)                                                                   \
-    __attribute__((visibility("default"))) CUresult fn parameters                                                      \
-    {                                                                                                                  \
-        note_allocation();                                                                                             \
-        return REAL(fn) != NULL ? REAL(fn) arguments : CUDA_ERROR_NOT_FOUND;                                           \
+#define DEFINE_ALLOCATION(fn, parameters, arguments)                         \
+    __attribute__((visibility("default"))) CUresult fn parameters            \
+    {                                                                        \
+        note_allocation();                                                   \
+        return REAL(fn) != NULL ? REAL(fn) arguments : CUDA_ERROR_NOT_FOUND; \
     }
 
 /* The engine hears of it first: afterwards the address or handle may belong to something else. */
-#define DEFINE_NOTIFICATION(fn, parameters, arguments, told)                                                           \
-    __attribute__((visibility("default"))) CUresult fn parameters                                                      \
-    {                                                                                                                  \
-        if (is_watched()) {                                                                                            \
-            ++shim_depth;                                                                                              \
-            shim.engine->told;                                                                                         \
-            --shim_depth;                                                                                              \
-        }                                                                                                              \
-        return REAL(fn) != NULL ? REAL(fn) arguments : CUDA_ERROR_NOT_FOUND;                                           \
+#define DEFINE_NOTIFICATION(fn, parameters, arguments, told)                 \
+    __attribute__((visibility("default"))) CUresult fn parameters            \
+    {                                                                        \
+        if (is_watched()) {                                                  \
+            ++shim_depth;                                                    \
+            shim.engine->told;                                               \
+            --shim_depth;                                                    \
+        }                                                                    \
+        return REAL(fn) != NULL ? REAL(fn) arguments : CUDA_ERROR_NOT_FOUND; \
     }
 
-#define OPERATION(symbol, twin, name, version, twin_version, parameters, arguments, stream_, operands_)                \
-    extern __typeof__(symbol) symbol##twin;                                                                            \
-    DEFINE_OPERATION(symbol, false, false, parameters, arguments, stream_, operands_)                                  \
+#define OPERATION(symbol, twin, name, version, twin_version, parameters, arguments, stream_, operands_) \
+    extern __typeof__(symbol) symbol##twin;                                                             \
+    DEFINE_OPERATION(symbol, false, false, parameters, arguments, stream_, operands_)                   \
     DEFINE_OPERATION(symbol##twin, true, false, parameters, arguments, stream_, operands_)
-#define LAUNCH(symbol, twin, name, version, twin_version, parameters, arguments, stream_, operands_)                   \
-    extern __typeof__(symbol) symbol##twin;                                                                            \
-    DEFINE_OPERATION(symbol, false, true, parameters, arguments, stream_, operands_)                                   \
+#define LAUNCH(symbol, twin, name, version, twin_version, parameters, arguments, stream_, operands_) \
+    extern __typeof__(symbol) symbol##twin;                                                          \
+    DEFINE_OPERATION(symbol, false, true, parameters, arguments, stream_, operands_)                 \
     DEFINE_OPERATION(symbol##twin, true, true, parameters, arguments, stream_, operands_)
 #define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments) DEFINE_ALLOCATION(symbol, parameters, arguments)
-#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments)                                   \
-    extern __typeof__(symbol) symbol##twin;                                                                            \
-    DEFINE_ALLOCATION(symbol, parameters, arguments)                                                                   \
+#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments) \
+    extern __typeof__(symbol) symbol##twin;                                          \
+    DEFINE_ALLOCATION(symbol, parameters, arguments)                                 \
     DEFINE_ALLOCATION(symbol##twin, parameters, arguments)
-#define RELEASE_SINGLE(symbol, name, version, parameters, arguments, address)                                          \
+#define RELEASE_SINGLE(symbol, name, version, parameters, arguments, address) \
     DEFINE_NOTIFICATION(symbol, parameters, arguments, before_free(address))
-#define RELEASE(symbol, twin, name, version, twin_version, parameters, arguments, address)                             \
-    extern __typeof__(symbol) symbol##twin;                                                                            \
-    DEFINE_NOTIFICATION(symbol, parameters, arguments, before_free(address))                                           \
+#define RELEASE(symbol, twin, name, version, twin_version, parameters, arguments, address) \
+    extern __typeof__(symbol) symbol##twin;                                                \
+    DEFINE_NOTIFICATION(symbol, parameters, arguments, before_free(address))               \
     DEFINE_NOTIFICATION(symbol##twin, parameters, arguments, before_free(address))
-#define NOTIFICATION(symbol, name, version, parameters, arguments, told)                                               \
+#define NOTIFICATION(symbol, name, version, parameters, arguments, told) \
     DEFINE_NOTIFICATION(symbol, parameters, arguments, told)
 #include "interpose/shim/hooks.def"
 #undef OPERATION
@@ -186,21 +186,21 @@ enum {
 #undef NOTIFICATION
 
 /* ---- the routing table ---- */
-#define PLAIN(symbol_, name_, version_)                                                                                \
+#define PLAIN(symbol_, name_, version_) \
     {.symbol = #symbol_, .name = name_, .version = version_, .flags = 0, .hook = (void *)symbol_},
-#define TWIN(symbol_, name_, version_)                                                                                 \
-    {.symbol = #symbol_,                                                                                               \
-     .name = name_,                                                                                                    \
-     .version = version_,                                                                                              \
-     .flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,                                                           \
+#define TWIN(symbol_, name_, version_)                       \
+    {.symbol = #symbol_,                                     \
+     .name = name_,                                          \
+     .version = version_,                                    \
+     .flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, \
      .hook = (void *)symbol_},
-#define OPERATION(symbol, twin, name, version, twin_version, ...)                                                      \
+#define OPERATION(symbol, twin, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define LAUNCH(symbol, twin, name, version, twin_version, ...)                                                         \
+#define LAUNCH(symbol, twin, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define ALLOCATION(symbol, twin, name, version, twin_version, ...)                                                     \
+#define ALLOCATION(symbol, twin, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define RELEASE(symbol, twin, name, version, twin_version, ...)                                                        \
+#define RELEASE(symbol, twin, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
 #define ALLOCATION_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
 #define RELEASE_SINGLE(symbol, name, version, ...)    PLAIN(symbol, name, version)

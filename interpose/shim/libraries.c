@@ -1,8 +1,9 @@
 /*
  * libraries.c - hooks of cuBLAS, by plain symbol interposition.
  *
- * They only add meaning: one touch for each operand, whatever kernels the library chooses. What it launches inside passes the
- * driver's hooks at depth > 0, which forward. Calls of the library that are not hooked here stay visible there.
+ * They only add meaning: one touch for each operand, whatever kernels the library chooses. What it launches inside
+ * passes the driver's hooks at depth > 0, which forward. Calls of the library that are not hooked here stay visible
+ * there.
  */
 #include "interpose/shim/shim.h"
 
@@ -108,29 +109,30 @@ is_watched(void)
 }
 
 /* One body for all gemms: `call` is the real function, typed, with its arguments. */
-#define GEMM_HOOK(fn, index, call, ...)                                                                                \
-    do {                                                                                                               \
-        void *found = real_function(index);                                                                            \
-        if (found == NULL)                                                                                             \
-            return CUBLAS_STATUS_NOT_SUPPORTED;                                                                        \
-        __typeof__(&(fn)) real = (__typeof__(&(fn)))found;                                                             \
-        if (!is_watched())                                                                                             \
-            return real call;                                                                                          \
-        struct operation operation = gemm_operation(#fn, handle, found, (struct gemm_operands){__VA_ARGS__});          \
-        ++shim_depth;                                                                                                  \
-        shim.engine->begin(&operation);                                                                                \
-        cublasStatus_t status = real call;                                                                             \
-        shim.engine->end(&operation, status == CUBLAS_STATUS_SUCCESS);                                                 \
-        --shim_depth;                                                                                                  \
-        return status;                                                                                                 \
+#define GEMM_HOOK(fn, index, call, ...)                                                                       \
+    do {                                                                                                      \
+        void *found = real_function(index);                                                                   \
+        if (found == NULL)                                                                                    \
+            return CUBLAS_STATUS_NOT_SUPPORTED;                                                               \
+        __typeof__(&(fn)) real = (__typeof__(&(fn)))found;                                                    \
+        if (!is_watched())                                                                                    \
+            return real call;                                                                                 \
+        struct operation operation = gemm_operation(#fn, handle, found, (struct gemm_operands){__VA_ARGS__}); \
+        ++shim_depth;                                                                                         \
+        shim.engine->begin(&operation);                                                                       \
+        cublasStatus_t status = real call;                                                                    \
+        shim.engine->end(&operation, status == CUBLAS_STATUS_SUCCESS);                                        \
+        --shim_depth;                                                                                         \
+        return status;                                                                                        \
     } while (0)
 
 __attribute__((visibility("default"))) cublasStatus_t
 cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
-               const float *alpha, const float *a, int lda, const float *b, int ldb, const float *beta, float *c, int ldc)
+               const float *alpha, const float *a, int lda, const float *b, int ldb, const float *beta, float *c,
+               int ldc)
 {
-    GEMM_HOOK(cublasSgemm_v2, FN_SGEMM, (handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc),
-              .a = a, .b = b, .c = c, .a_place = 7, .b_place = 9, .c_place = 12);
+    GEMM_HOOK(cublasSgemm_v2, FN_SGEMM, (handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), .a = a,
+              .b = b, .c = c, .a_place = 7, .b_place = 9, .c_place = 12);
 }
 
 __attribute__((visibility("default"))) cublasStatus_t
@@ -138,8 +140,8 @@ cublasDgemm_v2(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_
                const double *alpha, const double *a, int lda, const double *b, int ldb, const double *beta, double *c,
                int ldc)
 {
-    GEMM_HOOK(cublasDgemm_v2, FN_DGEMM, (handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc),
-              .a = a, .b = b, .c = c, .a_place = 7, .b_place = 9, .c_place = 12);
+    GEMM_HOOK(cublasDgemm_v2, FN_DGEMM, (handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), .a = a,
+              .b = b, .c = c, .a_place = 7, .b_place = 9, .c_place = 12);
 }
 
 __attribute__((visibility("default"))) cublasStatus_t

@@ -1,10 +1,10 @@
 /*
  * rank.c - does this process become the rank?
  *
- * A rank's process tree holds shells, data loaders and helpers that all have the shim. The one that trains is the first to annotate, to
- * allocate device memory or to launch a kernel. It claims the rank by a lock on a file in the job folder, which the
- * kernel releases with the process; every other process stays passive, for a second process with the same PMIx rank would
- * corrupt every fence (facts). In a forked child the hooks are plain jumps.
+ * A rank's process tree holds shells, data loaders and helpers that all have the shim. The one that trains is the first
+ * to annotate, to allocate device memory or to launch a kernel. It claims the rank by a lock on a file in the job
+ * folder, which the kernel releases with the process; every other process stays passive, for a second process with the
+ * same PMIx rank would corrupt every fence (facts). In a forked child the hooks are plain jumps.
  */
 #include "interpose/shim/shim.h"
 
@@ -43,21 +43,22 @@ shim_in_job(void)
 }
 
 /* A process that cannot do what it was started for: says why and ends, before it trains alone. */
-static void __attribute__((noreturn, format(printf, 1, 2)))
-stop_process(const char *format, ...)
+static void __attribute__((noreturn, format(printf, 1, 2))) stop_process(const char *format, ...)
 {
     char line[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    message_line("%s", line);
 
+    /* The launcher prints what stands in the status page; only a rank that is alive already needs its record. */
     struct rank_status *status = atomic_load(&shim.status);
     if (status != NULL && atomic_load(&status->stage) < RANK_STAGE_RANK) {
         snprintf(status->failure, sizeof(status->failure), "%s", line);
         atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
         atomic_store(&status->stage, RANK_STAGE_FAILED);
+    } else {
+        message_line("%s", line);
     }
     _exit(DDPRUN_EXIT_FAILURE);
 }

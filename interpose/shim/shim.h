@@ -1,9 +1,9 @@
 /*
  * shim.h - what the files of the shim know of each other.
  *
- * The rules of this folder: nothing but libc is needed; nothing runs before a hooked function is called (no constructors);
- * never `dlsym`, always shim_real_dlsym(); no lock is held across a call into the driver; what is not ours goes on
- * as it came. The process-wide state is `struct shim`, and it lives in rank.c.
+ * The rules of this folder: nothing but libc is needed; nothing runs before a hooked function is called (no
+ * constructors); never `dlsym`, always shim_real_dlsym(); no lock is held across a call into the driver; what is not
+ * ours goes on as it came. The process-wide state is `struct shim`, and it lives in rank.c.
  */
 #ifndef DDPRUN_INTERPOSE_SHIM_H
 #define DDPRUN_INTERPOSE_SHIM_H
@@ -21,10 +21,10 @@ enum shim_mode {
 };
 
 struct shim {
-    _Atomic int mode;             /* enum shim_mode */
-    const struct engine *engine;  /* set before mode becomes SHIM_RANK */
+    _Atomic int mode;                     /* enum shim_mode */
+    const struct engine *engine;          /* set before mode becomes SHIM_RANK */
     _Atomic(struct rank_status *) status; /* this rank's record, or NULL */
-    int lock_fd;                  /* the claim to be the rank; closed in forked children */
+    int lock_fd;                          /* the claim to be the rank; closed in forked children */
 };
 extern struct shim shim;
 
@@ -35,8 +35,8 @@ extern __thread int shim_depth __attribute__((tls_model("initial-exec")));
 bool shim_in_job(void);
 
 /*
- * Makes this process the rank if it is not decided yet; `site` is NULL unless an annotation asks. Returns whether it is the rank. An
- * annotated process that cannot be ends with a message.
+ * Makes this process the rank if it is not decided yet; `site` is NULL unless an annotation asks. Returns whether it is
+ * the rank. An annotated process that cannot be ends with a message.
  */
 bool shim_become_rank(const struct ddp_site *site);
 

@@ -1,0 +1,390 @@
+/*
+ * control.c - see control.h.
+ *
+ * Wire format, same machine on both ends: struct header, then `bytes` bytes. Towards rank 0: one frame. From rank 0:
+ * one frame for each rank, in order of ranks; or one frame of kind FRAME_FAILURE with a line of text.
+ */
+#include "comm/control.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FRAME_MAGIC = 0x64647072, FRAME_MESSAGE = 1, FRAME_FAILURE = 2, ABOUT_BYTES = 128 };
+enum { MESSAGE_BYTES_AT_MOST = 64 << 20 };
+
+struct header {
+    uint32_t magic;
+    uint32_t kind;
+    int32_t rank;
+    uint32_t reserved;
+    uint64_t bytes;
+    char about[ABOUT_BYTES];
+};
+
+/* The meeting point: an abstract name nobody can guess. */
+struct meeting {
+    char name[64];
+};
+
+static int64_t
+now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Waits until `fd` is ready for `events`; false when the deadline passes. */
+static bool
+wait_ready(int fd, short events, int64_t deadline_ms)
+{
+    for (;;) {
+        int64_t left = deadline_ms - now_ms();
+        struct pollfd poller = {.fd = fd, .events = events};
+        int ready = poll(&poller, 1, left > 0 ? (int)left : 0);
+        if (ready > 0)
+            return true;
+        if (ready == 0 || errno != EINTR)
+            return false;
+    }
+}
+
+enum transfer { TRANSFER_DONE, TRANSFER_LATE, TRANSFER_GONE };
+
+static enum transfer
+send_all(int fd, const void *data, size_t bytes, int64_t deadline_ms)
+{
+    const char *at = data;
+    while (bytes > 0) {
+        if (!wait_ready(fd, POLLOUT, deadline_ms))
+            return TRANSFER_LATE;
+        ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (sent <= 0)
+            return TRANSFER_GONE;
+        at += sent;
+        bytes -= (size_t)sent;
+    }
+    return TRANSFER_DONE;
+}
+
+static enum transfer
+receive_all(int fd, void *data, size_t bytes, int64_t deadline_ms)
+{
+    char *at = data;
+    while (bytes > 0) {
+        if (!wait_ready(fd, POLLIN, deadline_ms))
+            return TRANSFER_LATE;
+        ssize_t got = recv(fd, at, bytes, MSG_DONTWAIT);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (got <= 0)
+            return TRANSFER_GONE;
+        at += got;
+        bytes -= (size_t)got;
+    }
+    return TRANSFER_DONE;
+}
+
+/* Says in words why the transfer with `rank` did not happen. Always false. */
+static bool
+transfer_failed(enum transfer transfer, int rank, const char *about, int timeout_s, struct comm_error *error)
+{
+    if (transfer == TRANSFER_LATE)
+        return comm_fail(error, "waited %d s for rank %d at %s", timeout_s, rank, about);
+    return comm_fail(error, "rank %d has left, while this rank waits at %s", rank, about);
+}
+
+/* ---- opening ---- */
+
+static struct sockaddr_un
+address_of(const struct meeting *meeting, socklen_t *length_p)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t name = strlen(meeting->name);
+    memcpy(address.sun_path + 1, meeting->name, name); /* a leading NUL: not in the file system */
+    *length_p = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + name);
+    return address;
+}
+
+static int
+listen_at(struct meeting *meeting, int backlog, struct comm_error *error)
+{
+    unsigned char secret[16];
+    if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret)) {
+        comm_fail(error, "getrandom: %s", strerror(errno));
+        return -1;
+    }
+    char *at = meeting->name + sprintf(meeting->name, "ddprun-control-");
+    for (size_t i = 0; i < sizeof(secret); ++i)
+        at += sprintf(at, "%02x", secret[i]);
+
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t length;
+    struct sockaddr_un address = address_of(meeting, &length);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, backlog) != 0) {
+        comm_fail(error, "cannot listen for the other ranks: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static bool
+is_same_user(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+/* Rank 0: one connection from each other rank, which says its number first. */
+static bool
+accept_peers(struct control *control, int listener, int64_t deadline_ms, struct comm_error *error)
+{
+    for (int missing = control->world_size - 1; missing > 0;) {
+        if (!wait_ready(listener, POLLIN, deadline_ms))
+            return comm_fail(error, "waited %d s for %d more rank%s to connect", control->timeout_s, missing,
+                             missing == 1 ? "" : "s");
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0)
+            continue;
+        int32_t rank = -1;
+        if (!is_same_user(fd) || receive_all(fd, &rank, sizeof(rank), deadline_ms) != TRANSFER_DONE || rank < 1 ||
+            rank >= control->world_size || control->peers[rank] >= 0) {
+            close(fd);
+            continue;
+        }
+        control->peers[rank] = fd;
+        --missing;
+    }
+    return true;
+}
+
+static bool
+connect_to_root(struct control *control, const struct meeting *meeting, int64_t deadline_ms, struct comm_error *error)
+{
+    socklen_t length;
+    struct sockaddr_un address = address_of(meeting, &length);
+    int32_t rank = control->rank;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, length) != 0 || !is_same_user(fd)) {
+        comm_fail(error, "cannot reach rank 0: %s; are all ranks on one host?", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    control->peers[0] = fd;
+    enum transfer sent = send_all(fd, &rank, sizeof(rank), deadline_ms);
+    return sent == TRANSFER_DONE || transfer_failed(sent, 0, "the start", control->timeout_s, error);
+}
+
+bool
+control_open(struct control *control, struct rendezvous *rendezvous, int timeout_s, struct comm_error *error)
+{
+    *control = (struct control){.rank = rendezvous->rank,
+                                .world_size = rendezvous->world_size,
+                                .peer_count = rendezvous->rank == 0 ? rendezvous->world_size : 1,
+                                .timeout_s = timeout_s};
+    control->peers = malloc((size_t)control->peer_count * sizeof(int));
+    if (control->peers == NULL)
+        return comm_fail(error, "out of memory");
+    for (int i = 0; i < control->peer_count; ++i)
+        control->peers[i] = -1;
+
+    struct meeting mine = {{0}}, meeting;
+    int listener = control->rank == 0 ? listen_at(&mine, control->world_size, error) : -1;
+    if (control->rank == 0 && listener < 0)
+        return false;
+
+    int64_t deadline_ms = now_ms() + (int64_t)timeout_s * 1000;
+    bool open = rendezvous_share(rendezvous, "ddprun.control", control->rank == 0 ? &mine : NULL, &meeting,
+                                 sizeof(meeting), timeout_s, error);
+    if (open && control->rank == 0)
+        open = accept_peers(control, listener, deadline_ms, error);
+    else if (open)
+        open = connect_to_root(control, &meeting, deadline_ms, error);
+    if (listener >= 0)
+        close(listener);
+    return open;
+}
+
+void
+control_close(struct control *control)
+{
+    for (int i = 0; i < control->peer_count; ++i) {
+        if (control->peers[i] >= 0)
+            close(control->peers[i]);
+        control->peers[i] = -1;
+    }
+}
+
+/* ---- exchanging ---- */
+
+static struct header
+header_of(uint32_t kind, int rank, const char *about, size_t bytes)
+{
+    struct header header = {.magic = FRAME_MAGIC, .kind = kind, .rank = rank, .bytes = bytes};
+    snprintf(header.about, sizeof(header.about), "%s", about);
+    return header;
+}
+
+static enum transfer
+send_frame(int fd, const struct header *header, const void *data, int64_t deadline_ms)
+{
+    enum transfer sent = send_all(fd, header, sizeof(*header), deadline_ms);
+    return sent == TRANSFER_DONE ? send_all(fd, data, header->bytes, deadline_ms) : sent;
+}
+
+/* Receives one frame of peer `rank` into *header and malloc'ed *data_p. */
+static bool
+receive_frame(struct control *control, int fd, int rank, const char *about, int64_t deadline_ms, struct header *header,
+              void **data_p, struct comm_error *error)
+{
+    enum transfer got = receive_all(fd, header, sizeof(*header), deadline_ms);
+    if (got != TRANSFER_DONE)
+        return transfer_failed(got, rank, about, control->timeout_s, error);
+    if (header->magic != FRAME_MAGIC || header->bytes > MESSAGE_BYTES_AT_MOST)
+        return comm_fail(error, "rank %d speaks another protocol; are all ranks the same ddprun?", rank);
+    header->about[ABOUT_BYTES - 1] = '\0';
+
+    char *data = malloc(header->bytes + 1);
+    if (data == NULL)
+        return comm_fail(error, "out of memory");
+    got = receive_all(fd, data, header->bytes, deadline_ms);
+    if (got != TRANSFER_DONE) {
+        free(data);
+        return transfer_failed(got, rank, about, control->timeout_s, error);
+    }
+    data[header->bytes] = '\0'; /* texts are read as strings */
+    *data_p = data;
+    return true;
+}
+
+static bool
+make_messages(struct control_messages *messages, int count)
+{
+    *messages = (struct control_messages){.count = count};
+    messages->messages = calloc((size_t)count, sizeof(messages->messages[0]));
+    messages->bytes = calloc((size_t)count, sizeof(messages->bytes[0]));
+    return messages->messages != NULL && messages->bytes != NULL;
+}
+
+void
+control_free_messages(struct control_messages *messages)
+{
+    for (int r = 0; messages->messages != NULL && r < messages->count; ++r)
+        free(messages->messages[r]);
+    free(messages->messages);
+    free(messages->bytes);
+    *messages = (struct control_messages){0};
+}
+
+/* Rank 0 lets the others fail with the same line before it does. */
+static bool
+fail_everyone(struct control *control, struct comm_error *error, int64_t deadline_ms)
+{
+    struct header header = header_of(FRAME_FAILURE, 0, "failure", strlen(error->text));
+    for (int r = 1; r < control->world_size; ++r)
+        (void)send_frame(control->peers[r], &header, error->text, deadline_ms);
+    return false;
+}
+
+static bool
+gather(struct control *control, const char *about, struct control_messages *messages, int64_t deadline_ms,
+       struct comm_error *error)
+{
+    for (int r = 1; r < control->world_size; ++r) {
+        struct header header;
+        if (!receive_frame(control, control->peers[r], r, about, deadline_ms, &header, &messages->messages[r], error))
+            return false;
+        messages->bytes[r] = header.bytes;
+        if (strcmp(header.about, about) != 0)
+            return comm_fail(error,
+                             "ranks have come to different places: rank 0 is at %s, rank %d at %s; "
+                             "all ranks must make the same ddprun calls",
+                             about, r, header.about);
+    }
+    return true;
+}
+
+static bool
+exchange_as_root(struct control *control, const char *about, struct control_messages *messages, int64_t deadline_ms,
+                 struct comm_error *error)
+{
+    if (!gather(control, about, messages, deadline_ms, error))
+        return fail_everyone(control, error, deadline_ms);
+
+    for (int to = 1; to < control->world_size; ++to) {
+        for (int from = 0; from < control->world_size; ++from) {
+            struct header header = header_of(FRAME_MESSAGE, from, about, messages->bytes[from]);
+            enum transfer sent = send_frame(control->peers[to], &header, messages->messages[from], deadline_ms);
+            if (sent != TRANSFER_DONE)
+                return transfer_failed(sent, to, about, control->timeout_s, error);
+        }
+    }
+    return true;
+}
+
+static bool
+exchange_as_leaf(struct control *control, const char *about, struct control_messages *messages, int64_t deadline_ms,
+                 struct comm_error *error)
+{
+    struct header header = header_of(FRAME_MESSAGE, control->rank, about, messages->bytes[control->rank]);
+    enum transfer sent = send_frame(control->peers[0], &header, messages->messages[control->rank], deadline_ms);
+    if (sent != TRANSFER_DONE)
+        return transfer_failed(sent, 0, about, control->timeout_s, error);
+
+    for (int from = 0; from < control->world_size; ++from) {
+        void *data = NULL;
+        if (!receive_frame(control, control->peers[0], 0, about, deadline_ms, &header, &data, error))
+            return false;
+        if (header.kind == FRAME_FAILURE || header.rank != from) {
+            comm_fail(error, "%.500s", header.kind == FRAME_FAILURE ? (char *)data : "rank 0 mixed up its messages");
+            free(data);
+            return false;
+        }
+        free(messages->messages[from]);
+        messages->messages[from] = data;
+        messages->bytes[from] = header.bytes;
+    }
+    return true;
+}
+
+bool
+control_exchange(struct control *control, const char *about, const void *mine, size_t bytes,
+                 struct control_messages *messages_p, struct comm_error *error)
+{
+    struct control_messages messages;
+    bool done =
+        make_messages(&messages, control->world_size) && (messages.messages[control->rank] = malloc(bytes + 1)) != NULL;
+    if (!done) {
+        control_free_messages(&messages);
+        return comm_fail(error, "out of memory");
+    }
+    memcpy(messages.messages[control->rank], mine, bytes);
+    ((char *)messages.messages[control->rank])[bytes] = '\0';
+    messages.bytes[control->rank] = bytes;
+
+    int64_t deadline_ms = now_ms() + (int64_t)control->timeout_s * 1000;
+    if (control->world_size > 1)
+        done = control->rank == 0 ? exchange_as_root(control, about, &messages, deadline_ms, error)
+                                  : exchange_as_leaf(control, about, &messages, deadline_ms, error);
+    if (!done) {
+        control_free_messages(&messages);
+        return false;
+    }
+    *messages_p = messages;
+    return true;
+}

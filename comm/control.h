@@ -1,0 +1,51 @@
+/*
+ * control.h - the control plane: what ranks say to each other on the host, a few hundred bytes at a time.
+ *
+ * A star around rank 0: every exchange gathers one message from each rank and gives all of them to all. Used at
+ * start-up, at annotations, when a plan is agreed on, for DDP_MEAN and at the end; never once per bucket. Each message
+ * says what it is about, so ranks that have come to different places are told so, by name, instead of taking each
+ * other's bytes.
+ *
+ * Transport: one host, abstract Unix sockets under a random name that PMIx spreads, peers of another user refused.
+ * Nothing is left in the file system. One exchange at a time in a process: callers serialise.
+ */
+#ifndef DDPRUN_COMM_CONTROL_H
+#define DDPRUN_COMM_CONTROL_H
+
+#include "comm/rendezvous.h"
+
+#include <stdint.h>
+
+struct control {
+    int rank;
+    int world_size;
+    int *peers; /* rank 0: sockets by rank (own: -1); others: peers[0] leads to rank 0 */
+    int peer_count;
+    int timeout_s;
+};
+
+/* What everyone said: messages[r] of bytes[r], in one allocation. control_free_messages() releases it. */
+struct control_messages {
+    void **messages;
+    size_t *bytes;
+    int count;
+};
+
+/* Connects all ranks of `rendezvous`. Collective. */
+bool control_open(struct control *control, struct rendezvous *rendezvous, int timeout_s, struct comm_error *error)
+    __attribute__((warn_unused_result));
+
+/*
+ * Collective: gives this rank's bytes to all and gets theirs. `about` names the reason (at most 127 characters): equal
+ * on all ranks, or all of them fail with a line that names two ranks and their reasons. Waits at most the time limit.
+ */
+bool control_exchange(struct control *control, const char *about, const void *mine, size_t bytes,
+                      struct control_messages *messages_p, struct comm_error *error)
+    __attribute__((warn_unused_result));
+
+void control_free_messages(struct control_messages *messages);
+
+/* Closes the sockets; safe in a forked child. */
+void control_close(struct control *control);
+
+#endif

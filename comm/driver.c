@@ -1,0 +1,43 @@
+/*
+ * driver.c - see driver.h.
+ */
+#include "comm/driver.h"
+
+#include <stddef.h>
+
+/* cuda.h renames functions to their versions (cuMemAlloc is cuMemAlloc_v2): names are taken before that happens. */
+#define NAME_OF(function, version) #function,
+static const char *const names[] = {DRIVER_FUNCTIONS(NAME_OF, NAME_OF)};
+
+#define VERSION_OF(function, version) version,
+static const int versions[] = {DRIVER_FUNCTIONS(VERSION_OF, VERSION_OF)};
+
+#define IS_REQUIRED(function, version) true,
+#define IS_OPTIONAL(function, version) false,
+static const bool required[] = {DRIVER_FUNCTIONS(IS_REQUIRED, IS_OPTIONAL)};
+
+_Static_assert(sizeof(struct driver) == sizeof(names) / sizeof(names[0]) * sizeof(void *), "one pointer for each name");
+
+bool
+driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_error *error)
+{
+    struct driver filled;
+    void **members = (void **)&filled;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        members[i] = lookup(names[i], versions[i]);
+        if (members[i] == NULL && required[i])
+            return comm_fail(error, "the CUDA driver has no %s (as of CUDA %d.%d); a newer driver is needed", names[i],
+                             versions[i] / 1000, versions[i] % 1000 / 10);
+    }
+    *driver = filled;
+    return true;
+}
+
+const char *
+driver_result_name(const struct driver *driver, CUresult result)
+{
+    const char *name = NULL;
+    if (driver->cuGetErrorName_p(result, &name) != CUDA_SUCCESS || name == NULL)
+        return "an unknown CUDA error";
+    return name;
+}

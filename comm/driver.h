@@ -1,0 +1,62 @@
+/*
+ * driver.h - the CUDA driver's functions that comm/ and the engine use, as a table filled at run time.
+ *
+ * Nothing here links a CUDA library: the pointers are the driver's own, handed over by the shim, so that our calls
+ * never meet our own hooks.
+ */
+#ifndef DDPRUN_COMM_DRIVER_H
+#define DDPRUN_COMM_DRIVER_H
+
+#include "comm/error.h"
+
+#include <cuda.h>
+#include <stdbool.h>
+
+/* REQUIRED/OPTIONAL(function, version): as cuGetProcAddress takes them, plain stream flavour. */
+#define DRIVER_FUNCTIONS(REQUIRED, OPTIONAL)           \
+    REQUIRED(cuCtxGetCurrent, 4000)                    \
+    REQUIRED(cuCtxSetCurrent, 4000)                    \
+    REQUIRED(cuCtxSynchronize, 2000)                   \
+    REQUIRED(cuCtxGetStreamPriorityRange, 5050)        \
+    REQUIRED(cuEventCreate, 2000)                      \
+    REQUIRED(cuEventDestroy, 4000)                     \
+    REQUIRED(cuEventElapsedTime, 2000)                 \
+    REQUIRED(cuEventQuery, 2000)                       \
+    REQUIRED(cuEventRecord, 2000)                      \
+    REQUIRED(cuGetErrorName, 6000)                     \
+    REQUIRED(cuLaunchHostFunc, 10000)                  \
+    REQUIRED(cuMemAlloc, 3020)                         \
+    REQUIRED(cuMemFree, 3020)                          \
+    REQUIRED(cuMemHostAlloc, 2020)                     \
+    REQUIRED(cuMemFreeHost, 2000)                      \
+    REQUIRED(cuMemcpyDtoDAsync, 3020)                  \
+    REQUIRED(cuMemcpyDtoHAsync, 3020)                  \
+    REQUIRED(cuMemcpyHtoDAsync, 3020)                  \
+    REQUIRED(cuPointerGetAttributes, 7000)             \
+    REQUIRED(cuStreamCreateWithPriority, 5050)         \
+    REQUIRED(cuStreamIsCapturing, 10000)               \
+    REQUIRED(cuStreamSynchronize, 2000)                \
+    REQUIRED(cuStreamWaitEvent, 3020)                  \
+    REQUIRED(cuThreadExchangeStreamCaptureMode, 10010) \
+    OPTIONAL(cuFuncGetName, 12030)                     \
+    OPTIONAL(cuKernelGetName, 12030)                   \
+    OPTIONAL(cuFuncGetParamInfo, 12040)                \
+    OPTIONAL(cuKernelGetParamInfo, 12040)
+
+struct driver {
+#define DRIVER_MEMBER(function, version) __typeof__(&(function)) function##_p;
+    DRIVER_FUNCTIONS(DRIVER_MEMBER, DRIVER_MEMBER)
+#undef DRIVER_MEMBER
+};
+
+/* How a driver function is found; NULL if it is not there. */
+typedef void *(*driver_lookup_fn)(const char *name, int version);
+
+/* Fills the table. False, with the first missing function in `error`, if a required one is missing. */
+bool driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_error *error)
+    __attribute__((warn_unused_result));
+
+/* The driver's name for a result, such as CUDA_ERROR_OUT_OF_MEMORY; static storage. */
+const char *driver_result_name(const struct driver *driver, CUresult result);
+
+#endif

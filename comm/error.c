@@ -1,0 +1,17 @@
+/*
+ * error.c - see error.h.
+ */
+#include "comm/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+bool
+comm_fail(struct comm_error *error, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error->text, sizeof(error->text), format, args);
+    va_end(args);
+    return false;
+}

@@ -1,0 +1,158 @@
+/*
+ * boundary.c - DDP_STEP: from here on, gradients are averages.
+ *
+ * Sends the buckets that have not left yet, makes the trainer's stream wait for all of them, and begins the next
+ * interval. Order on the communication stream: buckets, then what is checked, then the event that releases the
+ * trainer's stream.
+ */
+#include "interpose/engine/state.h"
+
+#include "base/mutant.h"
+
+/* A world of one: there is nobody to average with. */
+static void
+step_alone(const struct ddp_site *site)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    size_t gradients = engine_state.gradient_count;
+    ++engine_state.boundary_count;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (gradients == 0)
+        stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step",
+                 site->file, site->line);
+    atomic_store(&engine_state.status->gradient_count, gradients);
+}
+
+static void
+refuse_blindness(const struct ddp_site *site)
+{
+    const char *name = NULL;
+    if (engine_state.services->unknown_calls(&name) > 0)
+        stop_job("the trainer calls %s in a version that this ddprun does not know, so it cannot see all work on "
+                 "gradients; a newer ddprun is needed",
+                 name);
+    pthread_mutex_lock(&engine_state.lock);
+    bool blind = engine_state.touch_count == 0 && engine_state.opaque_streams == 0 && engine_state.boundary_count == 0;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (blind)
+        stop_job(
+            "DDP_STEP (%s:%d): no kernel, copy or library call has touched an annotated gradient so far: either the "
+            "annotations name other memory than backward writes, or ddprun does not see the trainer's calls",
+            site->file, site->line);
+}
+
+/* The issuer: all streams that touched gradients, and the one that the trainer names, are waited for. */
+static void
+wait_for_producers(CUstream stream)
+{
+    bool needs_event;
+    pthread_mutex_lock(&engine_state.lock);
+    unsigned index = stream_index(stream);
+    uint64_t mask = engine_state.opaque_streams | (index < STREAMS_AT_MOST ? UINT64_C(1) << index : 0);
+    for (size_t i = 0; i < engine_state.tensor_count; ++i)
+        mask |= engine_state.tensors[i].touched_by;
+    needs_event = index < STREAMS_AT_MOST && engine_state.streams[index].event == NULL;
+    pthread_mutex_unlock(&engine_state.lock);
+
+    if (index == STREAMS_AT_MOST)
+        stop_job("gradients are touched on more than %d streams between two steps, which is more than ddprun follows",
+                 STREAMS_AT_MOST);
+    if (needs_event)
+        require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.streams[index].event, CU_EVENT_DISABLE_TIMING),
+                     "cuEventCreate");
+    issue_wait_for_streams(mask);
+}
+
+static void
+flush_buckets(void)
+{
+    for (;;) {
+        size_t bucket;
+        pthread_mutex_lock(&engine_state.lock);
+        bool left = readiness_flush(&engine_state.readiness, &bucket);
+        pthread_mutex_unlock(&engine_state.lock);
+        if (!left)
+            return;
+        issue_bucket(bucket, false);
+    }
+}
+
+static void
+release(CUstream stream)
+{
+    const struct driver *driver = &engine_state.driver;
+    require_cuda(driver->cuEventRecord_p(engine_state.reduced, engine_state.collectives.stream), "cuEventRecord");
+    if (!MUTANT(NO_BOUNDARY_WAIT))
+        require_cuda(driver->cuStreamWaitEvent_p(stream, engine_state.reduced, 0), "waiting for the reduction");
+}
+
+/* With lock held: streams of the interval that ends, their events kept for the next ones. */
+static void
+forget_streams(CUstream released)
+{
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
+        struct stream_entry *entry = &engine_state.streams[i];
+        if (entry->destroyed) {
+            entry->destroyed = false;
+            entry->handle = NULL;
+        }
+    }
+    unsigned index = stream_index(released);
+    if (index < STREAMS_AT_MOST)
+        engine_state.streams[index].waited_for = MUTANT(NO_BOUNDARY_WAIT) ? UINT64_MAX : engine_state.boundary_count;
+}
+
+/* Closes the interval; returns whether it repeated the one before. */
+static bool
+close_interval(CUstream stream)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    bool overlapped = engine_state.overlapping && !engine_state.readiness.deviates;
+    bool repeats = !engine_state.overlapping && history_boundary(&engine_state.history);
+    readiness_boundary(&engine_state.readiness);
+    for (size_t i = 0; i < engine_state.tensor_count; ++i)
+        engine_state.tensors[i].touched_by = 0;
+    engine_state.opaque_streams = 0;
+    engine_state.touch_count = 0;
+    ++engine_state.boundary_count;
+    if (engine_state.overlapping)
+        ++engine_state.overlapped_steps;
+    if (overlapped && engine_state.early_buckets > 0)
+        atomic_fetch_add(&engine_state.status->overlapped_step, 1);
+    engine_state.early_buckets = 0;
+    forget_streams(stream);
+    pthread_mutex_unlock(&engine_state.lock);
+    return repeats;
+}
+
+void
+boundary_step(void *stream_pointer, const struct ddp_site *site)
+{
+    CUstream stream = stream_pointer;
+    if (engine_state.rendezvous.world_size == 1) {
+        step_alone(site);
+    } else {
+        agree_ensure_driver(site);
+        pthread_mutex_lock(&engine_state.lock);
+        bool changed = engine_state.annotations_changed || engine_state.plan == NULL;
+        pthread_mutex_unlock(&engine_state.lock);
+        if (changed)
+            agree_on_annotations(site);
+        refuse_blindness(site);
+
+        issue_take_role();
+        wait_for_producers(stream);
+        flush_buckets();
+        checks_before_release();
+        release(stream);
+        trace_boundary(stream);
+        checks_after_release();
+        agree_vote(close_interval(stream));
+        checks_next_interval();
+        trace_step_end();
+        issue_give_role();
+    }
+    atomic_store(&engine_state.status->step, engine_state.boundary_count);
+    uint32_t rank = RANK_STAGE_RANK;
+    atomic_compare_exchange_strong(&engine_state.status->stage, &rank, RANK_STAGE_TRAINING);
+}

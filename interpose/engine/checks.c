@@ -1,0 +1,462 @@
+/*
+ * checks.c - is what we believe true?
+ *
+ * Gradients: over the first overlapped steps all of them, later one bucket every K steps, are hashed after their
+ * reduction and again at the boundary: a write that nobody saw would show. Parameters: their hashes are compared across
+ * all ranks after the first overlapped steps and then every K. Both run in the order of the communication stream; a
+ * difference ends the job. A touch after its bucket has left is measured once for each call: did it change the
+ * gradient?
+ */
+#include "interpose/engine/state.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_STEPS = 3, NO_BUCKET = -1, EVERY_BUCKET = -2 };
+
+/* A gradient's hash after its reduction; written and read by host functions, in the communication stream's order. */
+struct gradient_check {
+    struct ddp_site site;
+    uint64_t step; /* number of the boundary that it belongs to, from 1 */
+    uint64_t reduced_hash;
+};
+
+/* Hashes of all parameters on their way to the other ranks. */
+struct parameter_check {
+    size_t count;
+    CUdeviceptr send, receive; /* device: count, and count for each rank */
+    uint64_t *send_words;      /* pinned */
+    uint64_t *receive_words;   /* pinned */
+    uint64_t after_step;       /* boundaries passed when they were hashed */
+    bool under_way;            /* between before_release and after_release */
+};
+
+static struct {
+    struct hasher *hasher;           /* of the communication stream */
+    long checked_bucket;             /* of this interval: a bucket, NO_BUCKET or EVERY_BUCKET */
+    struct gradient_check **pending; /* [gradient_count]: hashed after their reduction in this interval */
+    size_t pending_capacity;
+    struct parameter_check parameters;
+
+    uint64_t *final_words; /* hashes of the parameters when the first of them was freed, or at the end */
+    size_t final_count;
+    uint64_t final_step; /* boundaries passed then */
+    bool final_known;
+} checks = {.checked_bucket = NO_BUCKET};
+
+static CUstream
+comm_stream(void)
+{
+    return engine_state.collectives.stream;
+}
+
+static void
+store_hash(void *arg, uint64_t hash)
+{
+    *(uint64_t *)arg = hash;
+}
+
+/* ---- preparation ---- */
+
+static void
+free_parameter_check(void)
+{
+    const struct driver *driver = &engine_state.driver;
+    struct parameter_check *check = &checks.parameters;
+    if (check->count > 0) {
+        (void)driver->cuMemFree_p(check->send);
+        (void)driver->cuMemFree_p(check->receive);
+        (void)driver->cuMemFreeHost_p(check->send_words);
+        (void)driver->cuMemFreeHost_p(check->receive_words);
+    }
+    *check = (struct parameter_check){0};
+}
+
+static void
+prepare_parameters(size_t count)
+{
+    const struct driver *driver = &engine_state.driver;
+    struct parameter_check *check = &checks.parameters;
+    if (count == check->count)
+        return;
+
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    require_cuda(driver->cuStreamSynchronize_p(comm_stream()), "waiting for checks in flight");
+    free_parameter_check();
+    size_t bytes = count * sizeof(uint64_t), all = bytes * (size_t)engine_state.rendezvous.world_size;
+    if (count > 0) {
+        require_cuda(driver->cuMemAlloc_p(&check->send, bytes), "cuMemAlloc for parameter hashes");
+        require_cuda(driver->cuMemAlloc_p(&check->receive, all), "cuMemAlloc for parameter hashes");
+        require_cuda(driver->cuMemHostAlloc_p((void **)&check->send_words, bytes, 0), "cuMemHostAlloc");
+        require_cuda(driver->cuMemHostAlloc_p((void **)&check->receive_words, all, 0), "cuMemHostAlloc");
+    }
+    check->count = count;
+    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+}
+
+void
+checks_prepare(void)
+{
+    if (checks.hasher == NULL)
+        checks.hasher = hasher_get();
+    size_t count = engine_state.gradient_count;
+    if (count > checks.pending_capacity) {
+        struct gradient_check **grown = realloc(checks.pending, count * sizeof(*grown));
+        if (grown == NULL)
+            stop_job("out of memory");
+        memset(grown + checks.pending_capacity, 0, (count - checks.pending_capacity) * sizeof(*grown));
+        checks.pending = grown;
+        checks.pending_capacity = count;
+    }
+    prepare_parameters(engine_state.parameter_count);
+}
+
+void
+checks_next_interval(void)
+{
+    uint64_t every = engine_state.options.check_every;
+    checks.checked_bucket = NO_BUCKET;
+    if (engine_state.overlapping && engine_state.overlapped_steps < FIRST_STEPS)
+        checks.checked_bucket = EVERY_BUCKET;
+    else if (engine_state.overlapping && every > 0 && engine_state.boundary_count % every == 0)
+        checks.checked_bucket = (long)(engine_state.boundary_count / every % engine_state.plan->bucket_count);
+}
+
+/* ---- gradients: unchanged between their reduction and the boundary ---- */
+
+void
+checks_bucket_sent(size_t bucket)
+{
+    if (checks.checked_bucket != EVERY_BUCKET && checks.checked_bucket != (long)bucket)
+        return;
+    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
+    for (size_t i = of->first; i < of->first + of->count; ++i) {
+        size_t gradient = engine_state.plan->order[i];
+        pthread_mutex_lock(&engine_state.lock);
+        struct tensor tensor = *tensor_gradient(gradient);
+        pthread_mutex_unlock(&engine_state.lock);
+
+        struct gradient_check *check = malloc(sizeof(*check));
+        if (check == NULL)
+            stop_job("out of memory");
+        *check = (struct gradient_check){.site = tensor.site, .step = engine_state.boundary_count + 1};
+        hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, store_hash, &check->reduced_hash);
+        checks.pending[gradient] = check;
+    }
+}
+
+static void
+compare_gradient(void *arg, uint64_t hash)
+{
+    struct gradient_check *check = arg;
+    if (hash != check->reduced_hash)
+        stop_job_soon(
+            "gradient `%s` (%s:%d) was changed after it had been averaged and before DDP_STEP number %llu, by work "
+            "that ddprun did not see (a pointer in device memory?); run with --no-overlap",
+            check->site.text, check->site.file, check->site.line, (unsigned long long)check->step);
+    free(check);
+}
+
+static void
+compare_gradients(void)
+{
+    for (size_t gradient = 0; gradient < checks.pending_capacity; ++gradient) {
+        if (checks.pending[gradient] == NULL)
+            continue;
+        pthread_mutex_lock(&engine_state.lock);
+        struct tensor tensor = *tensor_gradient(gradient);
+        pthread_mutex_unlock(&engine_state.lock);
+        hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, compare_gradient,
+                       checks.pending[gradient]);
+        checks.pending[gradient] = NULL;
+    }
+}
+
+/* ---- parameters: the same on all ranks ---- */
+
+/* With lock held: parameter number `index`. */
+static const struct tensor *
+find_parameter(size_t index)
+{
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role == TENSOR_PARAMETER && tensor->index == index)
+            return tensor;
+    }
+    return NULL;
+}
+
+/* The issuer: hashes every parameter into words[]; false if one of them has no memory. */
+static bool
+hash_parameters(uint64_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        pthread_mutex_lock(&engine_state.lock);
+        const struct tensor *found = find_parameter(i);
+        struct tensor tensor = found != NULL ? *found : (struct tensor){.placed = false};
+        pthread_mutex_unlock(&engine_state.lock);
+        if (!tensor.placed)
+            return false;
+        hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, store_hash, &words[i]);
+    }
+    return true;
+}
+
+/* Whether parameters are to be compared at this boundary: they are now as the step before has left them. */
+static bool
+are_parameters_due(void)
+{
+    uint64_t every = engine_state.options.check_every, steps = engine_state.boundary_count;
+    if (engine_state.parameter_count == 0 || steps == 0)
+        return false;
+    return (engine_state.overlapping && engine_state.overlapped_steps >= 1 &&
+            engine_state.overlapped_steps <= FIRST_STEPS) ||
+           (every > 0 && steps % every == 0);
+}
+
+void
+checks_before_release(void)
+{
+    compare_gradients();
+    if (!are_parameters_due())
+        return;
+    prepare_parameters(engine_state.parameter_count);
+    struct parameter_check *check = &checks.parameters;
+    check->after_step = engine_state.boundary_count;
+    check->under_way = hash_parameters(check->send_words, check->count);
+}
+
+/* What everybody's hashes say; `after_step` belongs to this comparison, the words to the whole run. */
+struct comparison {
+    uint64_t after_step;
+};
+
+/* Ends the job soon if words[rank][parameter] differ between ranks; the hash of all of them otherwise. */
+static bool
+compare_words(const uint64_t *words, size_t count, uint64_t after_step, uint64_t *hash_p)
+{
+    for (int r = 1; r < engine_state.rendezvous.world_size; ++r) {
+        for (size_t i = 0; i < count; ++i) {
+            if (words[i] == words[(size_t)r * count + i])
+                continue;
+            pthread_mutex_lock(&engine_state.lock);
+            const struct tensor *tensor = find_parameter(i);
+            struct ddp_site site = tensor != NULL ? tensor->site : (struct ddp_site){"?", "?", 0};
+            pthread_mutex_unlock(&engine_state.lock);
+            stop_job_soon(
+                "parameter `%s` (%s:%d) differs between ranks 0 and %d after step %llu: a gradient is missing among "
+                "the annotations, or the update depends on something that is not the same on all ranks",
+                site.text, site.file, site.line, r, (unsigned long long)after_step);
+            return false;
+        }
+    }
+    *hash_p = XXH3_64bits(words, count * sizeof(words[0]));
+    return true;
+}
+
+static void
+note_equal(uint64_t after_step, uint64_t hash)
+{
+    struct rank_status *status = engine_state.status;
+    atomic_store(&status->parameter_hash, hash);
+    atomic_store(&status->checked_step, after_step);
+    atomic_fetch_add(&status->check_count, 1);
+}
+
+static void CUDA_CB
+compare_parameters(void *data)
+{
+    struct comparison *comparison = data;
+    uint64_t hash;
+    if (compare_words(checks.parameters.receive_words, checks.parameters.count, comparison->after_step, &hash))
+        note_equal(comparison->after_step, hash);
+    free(comparison);
+}
+
+void
+checks_after_release(void)
+{
+    struct parameter_check *check = &checks.parameters;
+    if (!check->under_way)
+        return;
+    check->under_way = false;
+
+    const struct driver *driver = &engine_state.driver;
+    struct comm_error error;
+    struct comparison *comparison = malloc(sizeof(*comparison));
+    if (comparison == NULL)
+        stop_job("out of memory");
+    comparison->after_step = check->after_step;
+
+    size_t bytes = check->count * sizeof(uint64_t), all = bytes * (size_t)engine_state.rendezvous.world_size;
+    require_cuda(driver->cuMemcpyHtoDAsync_p(check->send, check->send_words, bytes, comm_stream()),
+                 "copying parameter hashes");
+    if (!collectives_gather_words(&engine_state.collectives, check->send, check->receive, check->count, &error))
+        stop_job_following("comparing parameters: %s", error.text);
+    require_cuda(driver->cuMemcpyDtoHAsync_p(check->receive_words, check->receive, all, comm_stream()),
+                 "copying parameter hashes");
+    require_cuda(driver->cuLaunchHostFunc_p(comm_stream(), compare_parameters, comparison), "cuLaunchHostFunc");
+}
+
+/* ---- the end ---- */
+
+void
+checks_final_hash(void)
+{
+    size_t count = engine_state.parameter_count;
+    if (!atomic_load(&engine_state.collectives_ready) || count == 0 || checks.hasher == NULL ||
+        (checks.final_known && checks.final_step == engine_state.boundary_count))
+        return;
+
+    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize at the end");
+    uint64_t *words = realloc(checks.final_words, count * sizeof(*words));
+    if (words == NULL)
+        stop_job("out of memory");
+    checks.final_words = words;
+    issue_take_role();
+    checks.final_known = hash_parameters(words, count);
+    require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "hashing parameters at the end");
+    issue_give_role();
+    checks.final_count = count;
+    checks.final_step = engine_state.boundary_count;
+}
+
+void
+checks_at_end(void)
+{
+    checks_final_hash();
+    bool known = checks.final_known && checks.final_step == engine_state.boundary_count;
+    size_t count = known ? checks.final_count : 0;
+    uint64_t *mine = malloc((2 + count) * sizeof(*mine));
+    if (mine == NULL)
+        stop_job("out of memory");
+    mine[0] = engine_state.boundary_count;
+    mine[1] = known;
+    if (count > 0)
+        memcpy(mine + 2, checks.final_words, count * sizeof(*mine));
+
+    struct control_messages all;
+    struct comm_error error;
+    if (!control_exchange(&engine_state.control, "the end of the program", mine, (2 + count) * sizeof(*mine), &all,
+                          &error))
+        stop_job_following("%s", error.text);
+
+    uint64_t *words = calloc((size_t)all.count * count + 1, sizeof(*words));
+    if (words == NULL)
+        stop_job("out of memory");
+    for (int r = 0; r < all.count; ++r) {
+        const uint64_t *theirs = all.messages[r];
+        if (theirs[0] != mine[0])
+            stop_job("rank %d ended after %llu steps, rank %d after %llu: all ranks must make the same number of steps",
+                     engine_state.rendezvous.rank, (unsigned long long)mine[0], r, (unsigned long long)theirs[0]);
+        known = known && theirs[1] == 1 && all.bytes[r] == (2 + count) * sizeof(*mine);
+        if (known)
+            memcpy(words + (size_t)r * count, theirs + 2, count * sizeof(*words));
+    }
+
+    uint64_t hash;
+    const char *text;
+    if (known && compare_words(words, count, mine[0], &hash))
+        note_equal(mine[0], hash);
+    if (stop_asked(&text))
+        stop_job("%s", text);
+    control_free_messages(&all);
+    free(words);
+    free(mine);
+}
+
+/* ---- late touches ---- */
+
+struct late_touch {
+    struct hasher *hasher;
+    struct touch touch;
+    size_t gradient;
+    CUdeviceptr address;
+    size_t bytes;
+    size_t bucket;
+    struct ddp_site site;
+    const char *call_name;
+    uint64_t before;
+    char stack[512];
+};
+
+struct known_read {
+    struct touch touch;
+    size_t gradient;
+};
+
+/* Guards the calls that were measured to only read. */
+static pthread_mutex_t reads_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known_read *reads;
+static size_t read_count;
+
+static bool
+is_known_read(size_t gradient, struct touch touch)
+{
+    bool known = false;
+    pthread_mutex_lock(&reads_lock);
+    for (size_t i = 0; i < read_count && !known; ++i)
+        known = reads[i].gradient == gradient && reads[i].touch.call == touch.call &&
+                reads[i].touch.argument == touch.argument;
+    pthread_mutex_unlock(&reads_lock);
+    return known;
+}
+
+static void
+remember_read(size_t gradient, struct touch touch)
+{
+    pthread_mutex_lock(&reads_lock);
+    struct known_read *grown = realloc(reads, (read_count + 1) * sizeof(*grown));
+    if (grown != NULL) { /* else it is measured again next time */
+        reads = grown;
+        reads[read_count++] = (struct known_read){touch, gradient};
+    }
+    pthread_mutex_unlock(&reads_lock);
+}
+
+struct late_touch *
+checks_late_begin(const struct operation *operation, struct touch touch, const char *call_name,
+                  const struct tensor *gradient, size_t bucket)
+{
+    if (is_known_read(gradient->index, touch))
+        return NULL;
+    struct late_touch *late = malloc(sizeof(*late));
+    if (late == NULL)
+        stop_job("out of memory");
+    *late = (struct late_touch){.hasher = hasher_get(),
+                                .touch = touch,
+                                .gradient = gradient->index,
+                                .address = gradient->address,
+                                .bytes = gradient->bytes,
+                                .bucket = bucket,
+                                .site = gradient->site,
+                                .call_name = call_name};
+    stack_describe(late->stack, sizeof(late->stack));
+    hasher_enqueue(late->hasher, operation->stream, late->address, late->bytes, store_hash, &late->before);
+    return late;
+}
+
+static void
+judge_late(void *arg, uint64_t after)
+{
+    struct late_touch *late = arg;
+    if (after == late->before)
+        remember_read(late->gradient, late->touch);
+    else
+        stop_job_soon(
+            "%s wrote gradient `%s` (%s:%d) after bucket %zu with it had been averaged; the steps before did not. "
+            "Run with --no-overlap. Called from: %s",
+            late->call_name, late->site.text, late->site.file, late->site.line, late->bucket, late->stack);
+    hasher_put(late->hasher);
+    free(late);
+}
+
+void
+checks_late_end(struct late_touch *late, CUstream stream)
+{
+    hasher_enqueue(late->hasher, stream, late->address, late->bytes, judge_late, late);
+}

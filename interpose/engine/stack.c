@@ -1,0 +1,37 @@
+/*
+ * stack.c - the caller's stack, for messages about calls that should not have been.
+ */
+#define UNW_LOCAL_ONLY
+#include "interpose/engine/state.h"
+
+#include <libunwind.h>
+#include <stdio.h>
+
+enum { FRAMES_AT_MOST = 24, FRAMES_OF_OURS = 2 };
+
+void
+stack_describe(char *text, size_t bytes)
+{
+    text[0] = '\0';
+    unw_context_t context;
+    unw_cursor_t cursor;
+    if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0)
+        return;
+
+    size_t used = 0;
+    for (int frame = 0; frame < FRAMES_AT_MOST && unw_step(&cursor) > 0; ++frame) {
+        char name[128];
+        unw_word_t offset = 0;
+        if (frame < FRAMES_OF_OURS)
+            continue;
+        if (unw_get_proc_name(&cursor, name, sizeof(name), &offset) != 0)
+            snprintf(name, sizeof(name), "?");
+        int wanted =
+            snprintf(text + used, bytes - used, "%s%s+0x%lx", used > 0 ? " < " : "", name, (unsigned long)offset);
+        if (wanted < 0 || (size_t)wanted >= bytes - used) {
+            text[used] = '\0'; /* whole frames only */
+            return;
+        }
+        used += (size_t)wanted;
+    }
+}

@@ -1,0 +1,190 @@
+/*
+ * start.c - the engine's beginning and its orderly end.
+ *
+ * Loaded by the shim into the process that is the rank. Everything that depends on CUDA waits for the first annotation
+ * of memory.
+ */
+#include "interpose/engine/state.h"
+
+#include "base/message.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct engine_state engine_state = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .role_free = PTHREAD_COND_INITIALIZER,
+    .lowest = UINT64_MAX,
+};
+
+/* ---- options ---- */
+
+static uint64_t
+number_option(const char *variable, uint64_t fallback, uint64_t highest)
+{
+    const char *text = getenv(variable);
+    if (text == NULL)
+        return fallback;
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value > highest || text[0] == '-')
+        stop_job("%s=%s is not a number from 0 to %llu", variable, text, (unsigned long long)highest);
+    return value;
+}
+
+static const char *
+text_option(const char *variable, const char *fallback)
+{
+    const char *text = getenv(variable);
+    if (text == NULL || text[0] == '\0')
+        return fallback;
+    char *kept = strdup(text); /* the trainer may change its environment */
+    if (kept == NULL)
+        stop_job("out of memory");
+    return kept;
+}
+
+static void
+read_options(struct options *options)
+{
+    options->bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, DDPRUN_DEFAULT_BUCKET_BYTES, UINT64_MAX);
+    options->overlap = number_option(DDPRUN_ENV_OVERLAP, 1, 1) == 1;
+    options->check_every = number_option(DDPRUN_ENV_CHECK_EVERY, DDPRUN_DEFAULT_CHECK_EVERY, UINT64_MAX);
+    options->timeout_s = (int)number_option(DDPRUN_ENV_TIMEOUT_S, DDPRUN_DEFAULT_TIMEOUT_S, 1000000);
+    options->nccl_path = text_option(DDPRUN_ENV_NCCL, "libnccl.so.2");
+    options->trace_dir = text_option(DDPRUN_ENV_TRACE_DIR, NULL);
+}
+
+/* ---- annotations that need no tensor ---- */
+
+static void
+shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
+{
+    size_t world = (size_t)engine_state.rendezvous.world_size, rank = (size_t)engine_state.rendezvous.rank;
+    size_t base = total / world, more = total % world; /* the first `more` ranks have one item more */
+    *first = rank * base + (rank < more ? rank : more);
+    *count = base + (rank < more);
+
+    static _Atomic bool said;
+    if (more != 0 && rank == 0 && !atomic_exchange(&said, true))
+        message_line(
+            "%s:%d: %zu items do not divide evenly among %zu ranks; shares differ by one item, so the mean over "
+            "ranks is not exactly the mean over items",
+            site->file, site->line, total, world);
+}
+
+static void
+mean(float *value, const struct ddp_site *site)
+{
+    if (engine_state.rendezvous.world_size == 1)
+        return;
+    char about[100];
+    struct control_messages all;
+    struct comm_error error;
+    const char *slash = strrchr(site->file, '/');
+    snprintf(about, sizeof(about), "DDP_MEAN (%.60s:%d)", slash != NULL ? slash + 1 : site->file, site->line);
+    if (!control_exchange(&engine_state.control, about, value, sizeof(*value), &all, &error))
+        stop_job_following("%s", error.text);
+
+    double sum = 0; /* in the order of ranks: the same on all of them */
+    for (int r = 0; r < all.count; ++r) {
+        float theirs;
+        memcpy(&theirs, all.messages[r], sizeof(theirs));
+        sum += theirs;
+    }
+    *value = (float)(sum / all.count);
+    control_free_messages(&all);
+}
+
+/* ---- the end ---- */
+
+/* The last words of a rank whose program ends well. */
+static void
+end_in_order(void)
+{
+    bool trained = engine_state.boundary_count > 0;
+    if (engine_state.rendezvous.world_size > 1 && !trained)
+        stop_job("the program used the GPU and ended without a DDP_STEP: nothing was averaged; annotate it "
+                 "(see ddprun.h), or run it without ddprun");
+    if (engine_state.rendezvous.world_size > 1) {
+        atomic_store(&engine_state.status->leaving, 1);
+        checks_at_end();
+        trace_close();
+        atomic_store(&engine_state.closing, true);
+        pthread_join(engine_state.watcher, NULL);
+        collectives_close(&engine_state.collectives);
+    }
+    atomic_store(&engine_state.status->stage, RANK_STAGE_ENDED);
+    control_close(&engine_state.control);
+    rendezvous_close(&engine_state.rendezvous);
+}
+
+/* Registered with on_exit() by the process that is the rank; a forked child has inherited it, and has nothing to end.
+ */
+static void
+at_exit(int exit_status, void *unused)
+{
+    (void)unused;
+    if (getpid() != engine_state.pid || exit_status != 0)
+        return; /* the launcher sees the exit status, and ends the others */
+    end_in_order();
+}
+
+static void
+after_fork_in_child(void)
+{
+    control_close(&engine_state.control);
+}
+
+/* ---- the start ---- */
+
+static struct engine engine = {
+    .abi = ENGINE_ABI,
+    .parameter = tensor_annotate_parameter,
+    .gradient = tensor_annotate_gradient,
+    .step = boundary_step,
+    .mean = mean,
+    .shard = shard,
+    .forget = tensor_forget,
+    .begin = touches_begin,
+    .end = touches_end,
+    .before_free = tensor_before_free,
+    .before_stream_destroy = touches_before_stream_destroy,
+    .functions_unloaded = functions_forget,
+    .after_fork_in_child = after_fork_in_child,
+};
+
+__attribute__((visibility("default"))) const struct engine *ddprun_engine_start(const struct shim_services *services,
+                                                                                struct rank_status *status);
+
+__attribute__((visibility("default"))) const struct engine *
+ddprun_engine_start(const struct shim_services *services, struct rank_status *status)
+{
+    struct comm_error error;
+    engine_state.services = services;
+    engine_state.status = status;
+    engine_state.pid = getpid();
+    if (services->abi != ENGINE_ABI)
+        return NULL;
+    if (!rendezvous_open(&engine_state.rendezvous, &error))
+        stop_job("%s", error.text);
+    read_options(&engine_state.options);
+    engine_state.local_world_size =
+        (int)number_option(DDPRUN_ENV_LOCAL_WORLD_SIZE, (uint64_t)engine_state.rendezvous.world_size, 1 << 20);
+    if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
+        stop_job_following("%s", error.text);
+    trace_open();
+    if (on_exit(at_exit, NULL) != 0)
+        stop_job("out of memory");
+
+    engine.rank = engine_state.rendezvous.rank;
+    engine.world_size = engine_state.rendezvous.world_size;
+    engine.local_rank = engine_state.rendezvous.local_rank;
+    engine.watching = engine.world_size > 1;
+    atomic_store(&status->stage, RANK_STAGE_RANK);
+    return &engine;
+}

@@ -1,0 +1,258 @@
+/*
+ * state.h - the engine's state, and what its files know of each other.
+ *
+ * Data flow of a step: touches.c sees operations on gradients -> history and readiness (bucketing/) -> issue.c sends
+ * the buckets that may leave (comm/) -> boundary.c sends the rest, makes the trainer's stream wait, and lets agree.c
+ * learn a better plan. checks.c looks over all their shoulders; stop.c is the only way to end the job.
+ *
+ * The rules of this folder:
+ * - `lock` guards everything below it in struct engine_state; it is never held across a call into CUDA, NCCL or PMIx.
+ * - `issuing` is the role of the one thread that enqueues collectives; it is taken and given back under `lock`, and
+ * held across such calls. Fields that belong to the role say so.
+ * - What the engine calls of CUDA are the driver's own functions (comm/driver.h): they never come back to the hooks.
+ * - In the trainer's process nothing is printed to stdout, and only stop.c ends anything.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_STATE_H
+#define DDPRUN_INTERPOSE_ENGINE_STATE_H
+
+#include "base/protocol.h"
+#include "bucketing/history.h"
+#include "bucketing/plan.h"
+#include "bucketing/ranges.h"
+#include "bucketing/readiness.h"
+#include "comm/collectives.h"
+#include "comm/control.h"
+#include "comm/driver.h"
+#include "comm/nccl.h"
+#include "comm/rendezvous.h"
+#include "interpose/engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { STREAMS_AT_MOST = 64 }; /* that touch gradients between two boundaries; bits of a mask */
+
+struct options {
+    uint64_t bucket_bytes;
+    bool overlap;
+    uint64_t check_every; /* steps; 0: never */
+    int timeout_s;
+    const char *nccl_path;
+    const char *trace_dir; /* or NULL */
+};
+
+enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT };
+
+/* One annotated range. Its identity is its number, never its address: it may be freed and annotated again elsewhere. */
+struct tensor {
+    enum tensor_role role;
+    size_t index; /* among those of its role */
+    bool placed;  /* its memory exists */
+    CUdeviceptr address;
+    size_t count; /* elements */
+    size_t bytes;
+    int type; /* enum ddp_type */
+    struct ddp_site site;
+    uint64_t touched_by; /* gradients: mask of streams since the last boundary */
+};
+
+/* A stream on which gradients were touched. */
+struct stream_entry {
+    CUstream handle;     /* NULL: the entry is free */
+    pid_t owner;         /* of CU_STREAM_PER_THREAD: the thread; else 0 */
+    bool destroyed;      /* its event holds its last state */
+    CUevent event;       /* last recorded when its work was last waited for */
+    uint64_t waited_for; /* number of the boundary whose reduction it waits for */
+};
+
+struct engine_state {
+    /* ---- constant once the engine has started ---- */
+    const struct shim_services *services;
+    struct rank_status *status;
+    struct options options;
+    struct rendezvous rendezvous;
+    struct control control;
+    int local_world_size;
+    pid_t pid;
+
+    /* ---- set once, at the first annotation of memory ---- */
+    struct driver driver;
+    _Atomic bool driver_ready;
+    struct nccl nccl;
+    struct collectives collectives;
+    _Atomic bool collectives_ready;
+
+    /* ---- guarded by lock ---- */
+    pthread_mutex_t lock;
+    pthread_cond_t role_free; /* signalled when `issuing` becomes false */
+    bool issuing;
+
+    struct ranges ranges; /* of placed tensors; id: place in tensors[] */
+    struct tensor *tensors;
+    size_t tensor_count, tensor_capacity;
+    size_t gradient_count, parameter_count;
+    size_t
+        *gradient_places; /* [gradient_count]: by gradient number, the place in tensors[]; as of the last agreement */
+    _Atomic uint64_t lowest, highest; /* bounds of all gradients' memory: read without lock, for a quick miss */
+    bool annotations_changed;         /* the ranks must compare again at the next boundary */
+    bool placements_changed;          /* memory was freed or annotated again: the wires' addresses are old */
+
+    struct stream_entry streams[STREAMS_AT_MOST];
+    uint64_t opaque_streams; /* mask: operations on them since the last boundary could not be looked into */
+    uint64_t touch_count;    /* since the last boundary */
+    uint64_t boundary_count;
+    uint64_t intervals; /* boundaries since the annotations last changed */
+
+    struct history history;
+    struct plan *plan;
+    struct readiness readiness;
+    bool overlapping;          /* `plan` was learned; else everything waits for the boundary */
+    uint64_t overlapped_steps; /* boundaries passed while overlapping */
+    uint64_t early_buckets;    /* of the current interval */
+
+    /* ---- the issuer's role ---- */
+    struct bucket_wire *wires; /* [plan->bucket_count] */
+    CUevent *bucket_done;      /* [plan->bucket_count]: on the communication stream, after the bucket */
+    size_t wire_count;
+    CUevent reduced; /* after everything of the last boundary */
+
+    pthread_t watcher;
+    _Atomic bool closing; /* the watch thread ends */
+
+    /* ---- for watch.c, guarded by lock ---- */
+    int64_t waiting_since_ms; /* the oldest collective that is not known to be done; 0: none */
+    size_t waiting_bucket;
+};
+
+extern struct engine_state engine_state;
+
+/* ---- stop.c ---- */
+
+/*
+ * Ends the whole job: tells the launcher why, and does not return. Any thread that may block. `message` is one line
+ * without the rank, which the launcher adds.
+ */
+void stop_job(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* The same for what another rank's end did to this one: the launcher prefers the other's words. */
+void stop_job_following(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* The same from a place that must not block or call CUDA (a host function): the watch thread ends the job soon. */
+void stop_job_soon(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Whether somebody asked for the end; and the words. */
+bool stop_asked(const char **text_p);
+
+/* Checks a result of the driver; ends the job, naming `what`, when it is a failure. */
+void require_cuda(CUresult result, const char *what);
+
+/* ---- tensors.c ---- */
+void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
+void tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site);
+void tensor_forget(void *ptr, const struct ddp_site *site);
+void tensor_before_free(CUdeviceptr address);
+size_t type_bytes(int type);
+const char *type_name(int type);
+ncclDataType_t type_nccl(int type);
+/* With lock held: gradient number `index`, as of the last tensor_index_gradients(). */
+struct tensor *tensor_gradient(size_t index);
+/* With lock held: makes tensor_gradient() follow the annotations. False when memory runs out. */
+bool tensor_index_gradients(void);
+
+/* ---- functions.c: what is known of a kernel ---- */
+struct function_layout {
+    uint64_t call;    /* identity: hash of the name, the same on every rank */
+    const char *name; /* kept for the life of the process */
+    bool known;       /* the parameters below are all there are */
+    unsigned param_count;
+    struct {
+        size_t offset, bytes;
+    } params[];
+};
+const struct function_layout *function_layout(CUfunction function);
+void functions_forget(void);
+uint64_t call_identity(const char *name);
+
+/* ---- touches.c ---- */
+void touches_begin(struct operation *operation);
+void touches_end(struct operation *operation, bool enqueued);
+void touches_before_stream_destroy(CUstream stream);
+/* With lock held: the entry of a stream, added if need be. */
+unsigned stream_index(CUstream handle);
+
+/* ---- issue.c ---- */
+void issue_ready(void);
+void issue_take_role(void);
+void issue_give_role(void);
+/* The issuer: makes the communication stream wait for what is enqueued on the streams of `mask`. */
+void issue_wait_for_streams(uint64_t mask);
+/* The issuer: sends one bucket. */
+void issue_bucket(size_t bucket, bool early);
+/* The issuer: prepares wires and events for the plan in force, releasing those of the last. */
+void issue_prepare_plan(void);
+
+/* ---- boundary.c ---- */
+void boundary_step(void *stream, const struct ddp_site *site);
+
+/* ---- agree.c ---- */
+void agree_ensure_driver(const struct ddp_site *site);
+void agree_ensure_collectives(void);
+void agree_on_annotations(const struct ddp_site *site);
+/* With lock held: a gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
+void agree_annotations_changed(void);
+void agree_on_parameter(const struct tensor *tensor, const struct ddp_site *site);
+/* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
+void agree_vote(bool repeats);
+
+/* ---- hashing.c: hashes of device memory, in stream order ---- */
+struct hasher;
+/* A hasher serves one stream at a time. hasher_put() may be called in a host function. */
+struct hasher *hasher_get(void);
+void hasher_put(struct hasher *hasher);
+/* Enqueues on `stream`: hash [address, address + bytes), then call done(arg, hash) as a host function: no CUDA in it.
+ */
+void hasher_enqueue(struct hasher *hasher, CUstream stream, CUdeviceptr address, size_t bytes,
+                    void (*done)(void *arg, uint64_t hash), void *arg);
+
+/* ---- checks.c ---- */
+void checks_prepare(void);
+/* The issuer: gradients of a bucket that has just left early are remembered, if this interval is checked. */
+void checks_bucket_sent(size_t bucket);
+/* The issuer, at the boundary, before the trainer's stream is let go: gradients are compared, parameters hashed. */
+void checks_before_release(void);
+/* The issuer, at the boundary, after that: hashes travel. */
+void checks_after_release(void);
+/* The issuer: a new interval begins; is it one to check? */
+void checks_next_interval(void);
+/* Waits for the device: the parameters' last hash, kept for the end. */
+void checks_final_hash(void);
+/* At the end, collective: compares steps and final hashes. */
+void checks_at_end(void);
+/* A late touch: was it a write? Called before (starts) and after (ends) the operation. */
+struct late_touch;
+struct late_touch *checks_late_begin(const struct operation *operation, struct touch touch, const char *call_name,
+                                     const struct tensor *gradient, size_t bucket);
+void checks_late_end(struct late_touch *late, CUstream stream);
+
+/* ---- watch.c ---- */
+void watch_start(void);
+int64_t watch_now_ms(void);
+
+/* ---- trace.c: one line of JSON for each step ---- */
+void trace_open(void);
+void trace_plan(void);
+void trace_bucket_begin(size_t bucket, bool early);
+void trace_bucket_end(size_t bucket);
+void trace_boundary(CUstream stream);
+void trace_step_end(void);
+void trace_close(void);
+
+/* ---- stack.c ---- */
+/* The caller's stack in one line, "function+offset < function+offset < ...", into text[bytes]. */
+void stack_describe(char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * stop.c - the one place that ends the job.
+ *
+ * A rank that cannot go on writes why into its status record, asks the launcher through PMIx to end everything, and
+ * waits to be killed. It never exits by itself while the launcher lives: the others would hear of it late.
+ */
+#include "interpose/engine/state.h"
+
+#include "base/message.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The launcher kills within two seconds; beyond this it is not there. */
+enum { WAIT_FOR_LAUNCHER_S = 10 };
+
+static _Atomic int stopping; /* 1 once a thread ends the job */
+
+/* Guards soon_text until soon_asked is set. */
+static pthread_mutex_t soon_lock = PTHREAD_MUTEX_INITIALIZER;
+static char soon_text[1024];
+static _Atomic bool soon_asked;
+
+static void __attribute__((noreturn)) wait_for_the_end(const char *text)
+{
+    for (int i = 0; i < WAIT_FOR_LAUNCHER_S; ++i)
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    message_line("rank %d: %s; nobody ended the job, so this process does", engine_state.rendezvous.rank, text);
+    kill(getpid(), SIGKILL);
+    _exit(DDPRUN_EXIT_FAILURE);
+}
+
+static void __attribute__((noreturn)) stop(bool follows, const char *format, va_list args)
+{
+    char text[sizeof(engine_state.status->failure)];
+    vsnprintf(text, sizeof(text), format, args);
+
+    if (atomic_exchange(&stopping, 1) == 0) {
+        struct rank_status *status = engine_state.status;
+        memcpy(status->failure, text, sizeof(text));
+        atomic_store(&status->failure_follows, follows);
+        atomic_store(&status->stage, RANK_STAGE_FAILED);
+        rendezvous_abort(&engine_state.rendezvous, DDPRUN_EXIT_FAILURE, text);
+    }
+    wait_for_the_end(text);
+}
+
+void
+stop_job(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    stop(false, format, args);
+}
+
+void
+stop_job_following(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    stop(true, format, args);
+}
+
+void
+stop_job_soon(const char *format, ...)
+{
+    pthread_mutex_lock(&soon_lock);
+    if (!atomic_load(&soon_asked)) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(soon_text, sizeof(soon_text), format, args);
+        va_end(args);
+        atomic_store(&soon_asked, true);
+    }
+    pthread_mutex_unlock(&soon_lock);
+}
+
+bool
+stop_asked(const char **text_p)
+{
+    if (!atomic_load(&soon_asked))
+        return false;
+    *text_p = soon_text;
+    return true;
+}
+
+void
+require_cuda(CUresult result, const char *what)
+{
+    if (result != CUDA_SUCCESS)
+        stop_job("%s failed: %s", what, driver_result_name(&engine_state.driver, result));
+}

@@ -1,0 +1,349 @@
+/*
+ * tensors.c - what the trainer has annotated: parameters and gradients, their memory and their identity.
+ */
+#include "interpose/engine/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct type_row {
+    size_t bytes;
+    const char *name;
+    ncclDataType_t nccl;
+};
+
+static const struct type_row types[] = {
+    [DDP_FLOAT32] = {4, "float32", ncclFloat32},
+    [DDP_FLOAT64] = {8, "float64", ncclFloat64},
+    [DDP_FLOAT16] = {2, "float16", ncclFloat16},
+    [DDP_BFLOAT16] = {2, "bfloat16", ncclBfloat16},
+};
+
+static bool
+is_type(int type)
+{
+    return type >= DDP_FLOAT32 && type <= DDP_BFLOAT16;
+}
+
+size_t
+type_bytes(int type)
+{
+    return is_type(type) ? types[type].bytes : 0;
+}
+
+const char *
+type_name(int type)
+{
+    return is_type(type) ? types[type].name : "of an unknown type";
+}
+
+ncclDataType_t
+type_nccl(int type)
+{
+    return types[type].nccl;
+}
+
+struct tensor *
+tensor_gradient(size_t index)
+{
+    return &engine_state.tensors[engine_state.gradient_places[index]];
+}
+
+bool
+tensor_index_gradients(void)
+{
+    size_t *places = realloc(engine_state.gradient_places, (engine_state.gradient_count + 1) * sizeof(*places));
+    if (places == NULL)
+        return false;
+    engine_state.gradient_places = places;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        if (engine_state.tensors[i].role == TENSOR_GRADIENT)
+            places[engine_state.tensors[i].index] = i;
+    }
+    return true;
+}
+
+/* What an annotation at `site` says, for messages. */
+#define AT_FORMAT      "`%s` (%s:%d)"
+#define AT(site)       (site)->text, (site)->file, (site)->line
+#define MACRO_OF(role) ((role) == TENSOR_GRADIENT ? "DDP_GRADIENT" : "DDP_PARAMETER")
+
+/* ---- is it device memory? ---- */
+
+/* The driver decides, not a map of our own. Ends the job if the range is not within one allocation of device memory. */
+static void
+require_device_memory(const struct tensor *tensor)
+{
+    unsigned memory_type = 0;
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {&memory_type, &begin, &bytes};
+    CUresult result = engine_state.driver.cuPointerGetAttributes_p(3, attributes, values, tensor->address);
+    if (result != CUDA_SUCCESS || memory_type != CU_MEMORYTYPE_DEVICE)
+        stop_job("%s " AT_FORMAT ": %p is not device memory; annotate what cudaMalloc returned", MACRO_OF(tensor->role),
+                 AT(&tensor->site), (void *)(uintptr_t)tensor->address);
+    if (begin != 0 && tensor->address + tensor->bytes > begin + bytes)
+        stop_job("%s " AT_FORMAT ": %zu %s are %zu bytes, but the allocation ends after %zu; check the count",
+                 MACRO_OF(tensor->role), AT(&tensor->site), tensor->count, type_name(tensor->type), tensor->bytes,
+                 (size_t)(begin + bytes - tensor->address));
+}
+
+static struct tensor
+describe(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    if (!is_type(type))
+        stop_job("%s " AT_FORMAT ": %d is no element type; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or DDP_BFLOAT16",
+                 MACRO_OF(role), AT(site), type);
+    if (ptr == NULL || count == 0 || count > SIZE_MAX / type_bytes(type))
+        stop_job("%s " AT_FORMAT ": %s", MACRO_OF(role), AT(site),
+                 ptr == NULL ? "a null pointer; annotate after the allocation"
+                             : "the count of elements is not possible");
+    return (struct tensor){.role = role,
+                           .placed = true,
+                           .address = (CUdeviceptr)(uintptr_t)ptr,
+                           .count = count,
+                           .bytes = count * type_bytes(type),
+                           .type = type,
+                           .site = *site};
+}
+
+/* ---- the table; all with lock held ---- */
+
+static void
+update_bounds(void)
+{
+    uint64_t lowest = UINT64_MAX, highest = 0;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role != TENSOR_GRADIENT || !tensor->placed)
+            continue;
+        lowest = tensor->address < lowest ? tensor->address : lowest;
+        highest = tensor->address + tensor->bytes > highest ? tensor->address + tensor->bytes : highest;
+    }
+    atomic_store(&engine_state.lowest, lowest);
+    atomic_store(&engine_state.highest, highest);
+}
+
+/* A tensor of the same role and shape whose memory is gone, in the order of annotation; or a new one. NULL: no memory.
+ */
+static struct tensor *
+identity_for(const struct tensor *wanted)
+{
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        struct tensor *tensor = &engine_state.tensors[i];
+        if (!tensor->placed && tensor->role == wanted->role && tensor->count == wanted->count &&
+            tensor->type == wanted->type)
+            return tensor;
+    }
+    if (engine_state.tensor_count == engine_state.tensor_capacity) {
+        size_t capacity = engine_state.tensor_capacity == 0 ? 64 : 2 * engine_state.tensor_capacity;
+        struct tensor *grown = realloc(engine_state.tensors, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return NULL;
+        engine_state.tensors = grown;
+        engine_state.tensor_capacity = capacity;
+    }
+    return &engine_state.tensors[engine_state.tensor_count];
+}
+
+enum placing { PLACED_NEW, PLACED_AGAIN, PLACED_BEFORE, PLACED_OVERLAP, PLACED_NO_MEMORY };
+
+/* Enters the tensor. PLACED_BEFORE: the very same annotation stands already. On an overlap, *other_p is in the way. */
+static enum placing
+place(struct tensor *wanted, struct tensor *other_p)
+{
+    struct range in_the_way;
+    struct tensor *tensor = identity_for(wanted);
+    if (tensor == NULL)
+        return PLACED_NO_MEMORY;
+    size_t at = (size_t)(tensor - engine_state.tensors);
+
+    enum ranges_status status = ranges_add(&engine_state.ranges, wanted->address, wanted->bytes, at, &in_the_way);
+    if (status == RANGES_NO_MEMORY)
+        return PLACED_NO_MEMORY;
+    if (status != RANGES_OK) {
+        *other_p = engine_state.tensors[in_the_way.id];
+        bool same = other_p->role == wanted->role && other_p->address == wanted->address &&
+                    other_p->count == wanted->count && other_p->type == wanted->type;
+        return same ? PLACED_BEFORE : PLACED_OVERLAP;
+    }
+
+    bool again = at < engine_state.tensor_count;
+    size_t *count = wanted->role == TENSOR_GRADIENT ? &engine_state.gradient_count : &engine_state.parameter_count;
+    wanted->index = again ? tensor->index : *count;
+    *tensor = *wanted;
+    if (!again) {
+        ++*count;
+        ++engine_state.tensor_count;
+    }
+    if (again)
+        engine_state.placements_changed = true;
+    else if (wanted->role == TENSOR_GRADIENT)
+        agree_annotations_changed();
+    update_bounds();
+    return again ? PLACED_AGAIN : PLACED_NEW;
+}
+
+/* What is annotated may not change while buckets of the old annotations are on their way. */
+static void __attribute__((noreturn)) stop_too_late(const char *macro, const struct ddp_site *site)
+{
+    stop_job("%s " AT_FORMAT ": gradients of this step have been averaged already; call it right after DDP_STEP", macro,
+             AT(site));
+}
+
+/* Enters it or ends the job. Returns whether anything changed. */
+static bool
+place_or_stop(struct tensor *tensor)
+{
+    struct tensor other;
+    pthread_mutex_lock(&engine_state.lock);
+    bool too_late = tensor->role == TENSOR_GRADIENT && engine_state.early_buckets > 0;
+    enum placing placing = place(tensor, &other);
+    pthread_mutex_unlock(&engine_state.lock);
+
+    if (placing == PLACED_NEW && too_late)
+        stop_too_late("DDP_GRADIENT", &tensor->site);
+    if (placing == PLACED_NO_MEMORY)
+        stop_job("out of memory");
+    if (placing == PLACED_OVERLAP)
+        stop_job("%s " AT_FORMAT " overlaps %s " AT_FORMAT ": bytes %p to %p and %p to %p", MACRO_OF(tensor->role),
+                 AT(&tensor->site), MACRO_OF(other.role), AT(&other.site), (void *)(uintptr_t)tensor->address,
+                 (void *)(uintptr_t)(tensor->address + tensor->bytes), (void *)(uintptr_t)other.address,
+                 (void *)(uintptr_t)(other.address + other.bytes));
+    return placing != PLACED_BEFORE;
+}
+
+/* ---- annotations ---- */
+
+void
+tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    agree_ensure_driver(site);
+    struct tensor tensor = describe(TENSOR_PARAMETER, ptr, count, type, site);
+    require_device_memory(&tensor);
+    bool changed = place_or_stop(&tensor);
+    if (engine_state.rendezvous.world_size == 1 || !changed)
+        return;
+
+    /* Whatever initialises the parameter may be on any stream. */
+    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize before the broadcast of a parameter");
+    agree_on_parameter(&tensor, site);
+    agree_ensure_collectives();
+
+    struct comm_error error;
+    issue_take_role();
+    if (!collectives_broadcast(&engine_state.collectives, tensor.address, tensor.bytes, &error))
+        stop_job("DDP_PARAMETER " AT_FORMAT ": %s", AT(site), error.text);
+    issue_give_role();
+}
+
+void
+tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    agree_ensure_driver(site);
+    struct tensor tensor = describe(TENSOR_GRADIENT, ptr, count, type, site);
+    require_device_memory(&tensor);
+    (void)place_or_stop(&tensor);
+}
+
+/* With lock held: takes the tensor's memory away. */
+static void
+unplace(struct tensor *tensor)
+{
+    (void)ranges_remove(&engine_state.ranges, tensor->address);
+    tensor->placed = false;
+    engine_state.placements_changed = true;
+    update_bounds();
+}
+
+/* With lock held: removes the tensor for good. */
+static void
+drop(struct tensor *tensor)
+{
+    enum tensor_role role = tensor->role;
+    size_t index = tensor->index, at = (size_t)(tensor - engine_state.tensors);
+    memmove(tensor, tensor + 1, (engine_state.tensor_count - at - 1) * sizeof(*tensor));
+    --engine_state.tensor_count;
+    --*(role == TENSOR_GRADIENT ? &engine_state.gradient_count : &engine_state.parameter_count);
+
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        if (engine_state.tensors[i].role == role && engine_state.tensors[i].index > index)
+            --engine_state.tensors[i].index;
+    }
+    for (size_t i = 0; i < engine_state.ranges.count; ++i) {
+        if (engine_state.ranges.sorted[i].id > at)
+            --engine_state.ranges.sorted[i].id;
+    }
+}
+
+/* Collectives in flight may still be writing to memory that is about to be something else. */
+static void
+wait_for_collectives(void)
+{
+    if (!atomic_load(&engine_state.collectives_ready))
+        return;
+    issue_take_role();
+    require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
+                 "waiting for buckets in flight");
+    issue_give_role();
+}
+
+void
+tensor_forget(void *ptr, const struct ddp_site *site)
+{
+    wait_for_collectives();
+    size_t count;
+    bool too_late = false;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *range = ranges_find(&engine_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
+    if (range != NULL && range->begin == (uint64_t)(uintptr_t)ptr) {
+        struct tensor *tensor = &engine_state.tensors[range->id];
+        too_late = tensor->role == TENSOR_GRADIENT && engine_state.early_buckets > 0;
+        if (tensor->role == TENSOR_GRADIENT)
+            agree_annotations_changed();
+        unplace(tensor);
+        drop(tensor);
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    if (too_late)
+        stop_too_late("DDP_FORGET", site);
+}
+
+/* Bytes of the allocation that begins at `address`; 0 if the driver does not say. */
+static size_t
+allocation_bytes(CUdeviceptr address)
+{
+    size_t bytes = 0;
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+    void *value = &bytes;
+    if (engine_state.driver.cuPointerGetAttributes_p(1, &attribute, &value, address) != CUDA_SUCCESS)
+        return 0;
+    return bytes;
+}
+
+void
+tensor_before_free(CUdeviceptr address)
+{
+    if (!atomic_load(&engine_state.driver_ready) || address == 0)
+        return;
+    size_t bytes = allocation_bytes(address), count = 0;
+    bool holds_parameter = false;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *held = bytes > 0 ? ranges_find(&engine_state.ranges, address, bytes, &count) : NULL;
+    for (size_t i = 0; i < count; ++i)
+        holds_parameter = holds_parameter || engine_state.tensors[held[i].id].role == TENSOR_PARAMETER;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (count == 0)
+        return;
+
+    wait_for_collectives();
+    if (holds_parameter)
+        checks_final_hash(); /* it will be gone at the end */
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *range;
+    while ((range = ranges_find(&engine_state.ranges, address, bytes, &count)) != NULL)
+        unplace(&engine_state.tensors[range->id]);
+    pthread_mutex_unlock(&engine_state.lock);
+}
