@@ -40,7 +40,8 @@ static _Atomic unsigned thunk_count;
 static _Atomic bool thunks_exhausted;
 
 static _Atomic(void *) real_get_proc_v1, real_get_proc_v2;
-static atomic_flag binding = ATOMIC_FLAG_INIT; /* held by the thread that fills the routes */
+static _Atomic(void *) alias_get_proc_v1, alias_get_proc_v2; /* the same, as the driver itself hands them out */
+static atomic_flag binding = ATOMIC_FLAG_INIT;               /* held by the thread that fills the routes */
 static _Atomic bool bound;
 
 struct code_range {
@@ -136,6 +137,11 @@ bind_routes(void *handle)
         atomic_store(&route->alias, by_name);
         atomic_store(&route->real, by_version != NULL ? by_version : by_name);
     }
+    void *older = NULL, *newer = NULL;
+    if (get_proc != NULL && get_proc("cuGetProcAddress", &older, 11030, 0, NULL) == CUDA_SUCCESS)
+        atomic_store(&alias_get_proc_v1, older);
+    if (get_proc != NULL && get_proc("cuGetProcAddress", &newer, 12000, 0, NULL) == CUDA_SUCCESS)
+        atomic_store(&alias_get_proc_v2, newer);
     --in_gate;
     atomic_store(&bound, true);
     shim_note_gate();
@@ -199,10 +205,12 @@ replacement(const char *name, void *found)
             return route->hook;
         hooked_name = hooked_name || strcmp(route->name, name) == 0;
     }
-    if (found == atomic_load(&real_get_proc_v1))
-        return (void *)cuGetProcAddress;
-    if (found == atomic_load(&real_get_proc_v2))
+    if (found == atomic_load(&real_get_proc_v2) || found == atomic_load(&alias_get_proc_v2))
         return (void *)cuGetProcAddress_v2;
+    if (found == atomic_load(&real_get_proc_v1) || found == atomic_load(&alias_get_proc_v1)) {
+        atomic_store(&real_get_proc_v1, found); /* our hook of it may be called before anybody looks it up by name */
+        return (void *)cuGetProcAddress;
+    }
     return hooked_name ? thunk_for(name, found) : found;
 }
 

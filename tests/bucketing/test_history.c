@@ -1,0 +1,157 @@
+/*
+ * test_history.c - an interval repeats exactly when every gradient saw the same touches as in the one before, and the
+ * first interval of a run never counts.
+ */
+#include "bucketing/history.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+enum { CASES = 200, GRADIENTS = 7, TOUCHES = 40 };
+
+struct event {
+    size_t gradient;
+    struct touch touch;
+};
+
+static size_t
+random_interval(unsigned *seed, struct event *events)
+{
+    size_t count = (size_t)(rand_r(seed) % TOUCHES);
+    for (size_t i = 0; i < count; ++i)
+        events[i] = (struct event){(size_t)(rand_r(seed) % GRADIENTS),
+                                   {(uint64_t)(rand_r(seed) % 5), (uint32_t)(rand_r(seed) % 3)}};
+    return count;
+}
+
+static void
+play(struct history *history, const struct event *events, size_t count)
+{
+    for (size_t i = 0; i < count; ++i)
+        history_touch(history, events[i].gradient, events[i].touch);
+}
+
+/* Another interleaving of the same touches: each gradient's own order is kept. */
+static void
+interleave_again(unsigned *seed, struct event *events, size_t count)
+{
+    for (int swaps = 0; swaps < 200 && count > 1; ++swaps) {
+        size_t at = (size_t)rand_r(seed) % (count - 1);
+        if (events[at].gradient != events[at + 1].gradient) {
+            struct event other = events[at];
+            events[at] = events[at + 1];
+            events[at + 1] = other;
+        }
+    }
+}
+
+START_TEST(a_repeated_interval_is_recognised_whatever_the_interleaving)
+{
+    unsigned seed = (unsigned)_i;
+    struct event first[TOUCHES], steady[TOUCHES];
+    size_t first_count = random_interval(&seed, first), count = random_interval(&seed, steady);
+    struct history history;
+    ck_assert(history_init(&history, GRADIENTS));
+
+    play(&history, first, first_count);
+    ck_assert(!history_boundary(&history));
+    play(&history, steady, count);
+    ck_assert(!history_boundary(&history)); /* differs from, or only chances to equal, the first */
+    interleave_again(&seed, steady, count);
+    play(&history, steady, count);
+    ck_assert(history_boundary(&history));
+    history_free(&history);
+}
+END_TEST
+
+START_TEST(one_changed_touch_is_noticed)
+{
+    unsigned seed = (unsigned)_i + 1000;
+    struct event steady[TOUCHES];
+    size_t count = 0;
+    while (count == 0)
+        count = random_interval(&seed, steady);
+    struct history history;
+    ck_assert(history_init(&history, GRADIENTS));
+    for (int i = 0; i < 3; ++i) {
+        play(&history, steady, count);
+        ck_assert_int_eq(history_boundary(&history), i == 2);
+    }
+
+    size_t at = (size_t)rand_r(&seed) % count;
+    switch (rand_r(&seed) % 3) {
+    case 0:
+        steady[at].touch.call += 100;
+        break;
+    case 1:
+        steady[at].touch.argument += 100;
+        break;
+    default:
+        steady[at] = steady[--count]; /* one touch less, for one gradient at least */
+    }
+    play(&history, steady, count);
+    ck_assert(!history_boundary(&history));
+    play(&history, steady, count);
+    ck_assert(history_boundary(&history));
+    history_free(&history);
+}
+END_TEST
+
+START_TEST(order_is_that_of_last_touches_and_untouched_come_last)
+{
+    unsigned seed = (unsigned)_i + 2000;
+    struct event events[TOUCHES];
+    size_t count = random_interval(&seed, events), order[GRADIENTS], last[GRADIENTS];
+    for (size_t g = 0; g < GRADIENTS; ++g)
+        last[g] = SIZE_MAX;
+    for (size_t i = 0; i < count; ++i)
+        last[events[i].gradient] = i;
+
+    struct history history;
+    ck_assert(history_init(&history, GRADIENTS));
+    play(&history, events, count);
+    (void)history_boundary(&history);
+    history_order(&history, order);
+    for (size_t i = 1; i < GRADIENTS; ++i) {
+        size_t before = last[order[i - 1]], after = last[order[i]];
+        ck_assert(before < after || (before == SIZE_MAX && after == SIZE_MAX && order[i - 1] < order[i]));
+    }
+    history_free(&history);
+}
+END_TEST
+
+START_TEST(a_lost_interval_equals_nothing)
+{
+    struct touch touch = {1, 0};
+    struct history history;
+    ck_assert(history_init(&history, 1));
+    for (int i = 0; i < 3; ++i) {
+        history_touch(&history, 0, touch);
+        history.lost = i == 2;
+        ck_assert(!history_boundary(&history));
+    }
+    history_touch(&history, 0, touch);
+    ck_assert(!history_boundary(&history)); /* what was lost is no witness for this one either */
+    history_touch(&history, 0, touch);
+    ck_assert(history_boundary(&history));
+    history_free(&history);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("history");
+    TCase *tcase = tcase_create("properties");
+    tcase_add_loop_test(tcase, a_repeated_interval_is_recognised_whatever_the_interleaving, 0, CASES);
+    tcase_add_loop_test(tcase, one_changed_touch_is_noticed, 0, CASES);
+    tcase_add_loop_test(tcase, order_is_that_of_last_touches_and_untouched_come_last, 0, CASES);
+    tcase_add_test(tcase, a_lost_interval_equals_nothing);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,189 @@
+/*
+ * test_readiness.c - buckets leave as a simple model says: in order, each exactly once in an interval, never before the
+ * last expected touch of every gradient in it, as soon as that has come, and not at all after a deviation until the
+ * boundary.
+ */
+#include "bucketing/readiness.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+enum { CASES = 400, GRADIENTS = 9, TOUCHES = 60, INTERVALS = 4 };
+
+struct event {
+    size_t gradient;
+    struct touch touch;
+};
+
+struct scene {
+    struct event events[TOUCHES];
+    size_t count;
+    struct history history;
+    struct plan *plan;
+    struct readiness readiness;
+};
+
+/* Learns a random interval, and plans it in its own order with buckets of a few gradients. */
+static void
+set_scene(struct scene *scene, unsigned *seed)
+{
+    struct plan_gradient gradients[GRADIENTS];
+    size_t order[GRADIENTS];
+    scene->count = 1 + (size_t)(rand_r(seed) % (TOUCHES - 1));
+    for (size_t i = 0; i < scene->count; ++i)
+        scene->events[i] = (struct event){(size_t)(rand_r(seed) % GRADIENTS),
+                                          {(uint64_t)(rand_r(seed) % 4), (uint32_t)(rand_r(seed) % 2)}};
+    for (size_t g = 0; g < GRADIENTS; ++g)
+        gradients[g] = (struct plan_gradient){1 + (uint64_t)(rand_r(seed) % 100), 1};
+
+    ck_assert(history_init(&scene->history, GRADIENTS));
+    for (size_t i = 0; i < scene->count; ++i)
+        history_touch(&scene->history, scene->events[i].gradient, scene->events[i].touch);
+    (void)history_boundary(&scene->history);
+    history_order(&scene->history, order);
+    scene->plan = plan_build(1, gradients, order, GRADIENTS, 150);
+    ck_assert(readiness_init(&scene->readiness, scene->plan, &scene->history));
+}
+
+static void
+clear_scene(struct scene *scene)
+{
+    readiness_free(&scene->readiness);
+    plan_free(scene->plan);
+    history_free(&scene->history);
+}
+
+/* The model: bucket k may leave after event `at` if all its gradients are touched and are not touched again later. */
+static bool
+model_is_ready(const struct scene *scene, size_t bucket, size_t at)
+{
+    for (size_t g = 0; g < GRADIENTS; ++g) {
+        if (scene->plan->bucket_of[g] != bucket)
+            continue;
+        bool touched = false;
+        for (size_t i = 0; i < scene->count; ++i) {
+            if (scene->events[i].gradient != g)
+                continue;
+            touched = true;
+            if (i > at)
+                return false;
+        }
+        if (!touched)
+            return false;
+    }
+    return true;
+}
+
+START_TEST(steady_intervals_follow_the_model)
+{
+    unsigned seed = (unsigned)_i;
+    struct scene scene;
+    set_scene(&scene, &seed);
+
+    for (int interval = 0; interval < INTERVALS; ++interval) {
+        size_t next = 0, bucket;
+        for (size_t at = 0; at < scene.count; ++at) {
+            const struct event *event = &scene.events[at];
+            ck_assert_int_eq(readiness_verdict(&scene.readiness, event->gradient, event->touch), TOUCH_EXPECTED);
+            readiness_touch(&scene.readiness, event->gradient, event->touch);
+            while (readiness_launch(&scene.readiness, &bucket)) {
+                ck_assert_uint_eq(bucket, next);
+                ck_assert(model_is_ready(&scene, bucket, at));
+                ++next;
+            }
+            ck_assert(next == scene.plan->bucket_count || !model_is_ready(&scene, next, at));
+        }
+        while (readiness_flush(&scene.readiness, &bucket))
+            ck_assert_uint_eq(bucket, next++);
+        ck_assert_uint_eq(next, scene.plan->bucket_count);
+        readiness_boundary(&scene.readiness);
+    }
+    clear_scene(&scene);
+}
+END_TEST
+
+START_TEST(after_a_deviation_nothing_leaves_before_the_boundary)
+{
+    unsigned seed = (unsigned)_i + 5000;
+    struct scene scene;
+    set_scene(&scene, &seed);
+    size_t strange_at = (size_t)rand_r(&seed) % scene.count, launched = 0, bucket;
+
+    for (size_t at = 0; at < scene.count; ++at) {
+        const struct event *event = &scene.events[at];
+        if (at == strange_at) {
+            struct touch strange = {999, 0};
+            bool left = scene.readiness.states[scene.plan->bucket_of[event->gradient]] == BUCKET_LAUNCHED;
+            ck_assert_int_eq(readiness_verdict(&scene.readiness, event->gradient, strange),
+                             left ? TOUCH_LATE : TOUCH_DEVIATES);
+            readiness_touch(&scene.readiness, event->gradient, strange);
+        }
+        readiness_touch(&scene.readiness, event->gradient, event->touch);
+        while (readiness_launch(&scene.readiness, &bucket)) {
+            ck_assert_uint_lt(at, strange_at);
+            ++launched;
+        }
+    }
+    while (readiness_flush(&scene.readiness, &bucket))
+        ck_assert_uint_eq(bucket, launched++);
+    ck_assert_uint_eq(launched, scene.plan->bucket_count);
+
+    readiness_boundary(&scene.readiness);
+    ck_assert(!scene.readiness.deviates);
+    clear_scene(&scene);
+}
+END_TEST
+
+START_TEST(a_touch_after_the_bucket_left_is_late)
+{
+    unsigned seed = (unsigned)_i + 8000;
+    struct scene scene;
+    set_scene(&scene, &seed);
+    size_t bucket;
+    for (size_t at = 0; at < scene.count; ++at) {
+        readiness_touch(&scene.readiness, scene.events[at].gradient, scene.events[at].touch);
+        while (readiness_launch(&scene.readiness, &bucket))
+            continue;
+    }
+    for (size_t g = 0; g < GRADIENTS; ++g) {
+        bool left = scene.readiness.states[scene.plan->bucket_of[g]] == BUCKET_LAUNCHED;
+        struct touch touch = {0, 0};
+        ck_assert_int_eq(readiness_verdict(&scene.readiness, g, touch) == TOUCH_LATE, left);
+    }
+    clear_scene(&scene);
+}
+END_TEST
+
+START_TEST(without_history_everything_waits_for_the_boundary)
+{
+    struct plan_gradient gradient = {8, 1};
+    size_t order = 0, bucket;
+    struct touch touch = {1, 0};
+    struct readiness readiness;
+    struct plan *plan = plan_build(0, &gradient, &order, 1, 100);
+    ck_assert(readiness_init(&readiness, plan, NULL));
+    readiness_touch(&readiness, 0, touch);
+    ck_assert(!readiness_launch(&readiness, &bucket));
+    ck_assert(readiness_flush(&readiness, &bucket));
+    readiness_free(&readiness);
+    plan_free(plan);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("readiness");
+    TCase *tcase = tcase_create("properties");
+    tcase_add_loop_test(tcase, steady_intervals_follow_the_model, 0, CASES);
+    tcase_add_loop_test(tcase, after_a_deviation_nothing_leaves_before_the_boundary, 0, CASES);
+    tcase_add_loop_test(tcase, a_touch_after_the_bucket_left_is_late, 0, CASES);
+    tcase_add_test(tcase, without_history_everything_waits_for_the_boundary);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,33 @@
+/*
+ * annotated.c - every macro of ddprun.h once; prints what the program sees. The engine of the test prints what it is
+ * told.
+ */
+#include "ddprun.h"
+
+#include <stdio.h>
+
+#ifndef ANNOTATED_MAIN
+#define ANNOTATED_MAIN main
+#endif
+
+int ANNOTATED_MAIN(void);
+
+__attribute__((visibility("default"))) int
+ANNOTATED_MAIN(void)
+{
+    static float weights[8], gradients[8];
+    float loss = 1.5f;
+    size_t first, count;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("rank %d of %d, local %d\n", DDP_RANK(), DDP_WORLD_SIZE(), DDP_LOCAL_RANK());
+    DDP_PARAMETER(weights, 8, DDP_FLOAT32);
+    DDP_GRADIENT(gradients, 8, DDP_BFLOAT16);
+    DDP_SHARD(100, &first, &count);
+    printf("share %d + %d\n", (int)first, (int)count);
+    DDP_STEP(0);
+    DDP_MEAN(&loss);
+    printf("loss %g\n", (double)loss);
+    DDP_FORGET(gradients);
+    return 0;
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# annotated.sh PROGRAM SHIM ENGINE - the macros do nothing outside a job, and reach the engine inside one.
+set -euo pipefail
+program=$1 shim=$2 engine=$3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+head -c 4096 /dev/zero >"$folder/status"
+
+alone=$'rank 0 of 1, local 0\nshare 0 + 100\nloss 1.5'
+inside=$'rank 3 of 5, local 1
+parameter weights 8 1 line 1 ptr
+gradient gradients 8 4 line 1 ptr
+share 25 + 50
+step 0x1 0
+mean 1.5
+loss 7
+forget gradients ptr'
+
+compare() { # NAME EXPECTED GOT
+    if [ "$2" != "$3" ]; then
+        printf '%s: expected\n%s\ngot\n%s\n' "$1" "$2" "$3"
+        exit 1
+    fi
+}
+compare "without the shim" "$alone" "$("$program")"
+compare "with the shim, outside a job" "$alone" "$(LD_PRELOAD=$shim "$program")"
+compare "in a job" "$inside" "$(LD_PRELOAD=$shim DDPRUN_PROTOCOL=1 DDPRUN_JOB_DIR=$folder DDPRUN_ENGINE=$engine \
+    RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 "$program")"
+
+# A shim that is older than the header, and a launcher of another version, say so and end the program.
+if LD_PRELOAD=$shim DDPRUN_PROTOCOL=999 DDPRUN_JOB_DIR=$folder DDPRUN_ENGINE=$engine \
+    RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 "$program" >/dev/null 2>"$folder/stderr"; then
+    echo "another protocol version was accepted"
+    exit 1
+fi

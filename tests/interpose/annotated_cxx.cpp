@@ -1,0 +1,2 @@
+/* annotated_cxx.cpp - annotated.c as C++. */
+#include "annotated.c"
