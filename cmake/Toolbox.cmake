@@ -21,22 +21,18 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(JSON REQUIRED IMPORTED_TARGET json-c)
 
 # CUDA and NCCL: headers only. Nothing here links a CUDA library; all of them are opened or interposed at run time.
-# Looked for in $CUDA_HOME, beside nvcc, in /usr/local/cuda, and in the wheels that cmake/setup.sh unpacks.
-find_program(NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
-if(NVCC)
-    file(REAL_PATH ${NVCC} nvcc_real)
-    get_filename_component(nvcc_home ${nvcc_real}/../.. ABSOLUTE)
-endif()
-file(GLOB wheel_includes ${CMAKE_SOURCE_DIR}/build/cuda/nvidia/*/include)
-find_path(CUDA_INCLUDE_DIR cuda_runtime.h
-          HINTS $ENV{CUDA_HOME}/include ${nvcc_home}/include /usr/local/cuda/include ${wheel_includes} NO_DEFAULT_PATH)
-find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDA_INCLUDE_DIR} ${wheel_includes} /usr/include)
-find_path(CUBLAS_INCLUDE_DIR cublas_v2.h HINTS ${CUDA_INCLUDE_DIR} ${wheel_includes} NO_DEFAULT_PATH)
-if(NOT CUDA_INCLUDE_DIR OR NOT NCCL_INCLUDE_DIR OR NOT CUBLAS_INCLUDE_DIR)
-    message(FATAL_ERROR "CUDA or NCCL headers not found: set CUDA_HOME, or run `bash cmake/setup.sh`, which fetches them")
+include(Cuda)
+if(NOT CUDA_INCLUDE_DIR OR NOT CUDA_CCCL_DIR OR NOT CUDA_PROFILER_DIR OR NOT NCCL_INCLUDE_DIR OR NOT CUBLAS_INCLUDE_DIR
+   OR NOT CURAND_INCLUDE_DIR)
+    foreach(rejected ${CUDA_REJECTED})
+        message(STATUS "Not usable, ${cuda_wanted_major} is needed: ${rejected}")
+    endforeach()
+    message(FATAL_ERROR "CUDA ${cuda_wanted_major} or NCCL headers not found: set CUDA_HOME, or run `bash cmake/setup.sh`, which fetches them")
 endif()
 add_library(cuda_headers INTERFACE)
-target_include_directories(cuda_headers SYSTEM INTERFACE ${CUDA_INCLUDE_DIR} ${NCCL_INCLUDE_DIR} ${CUBLAS_INCLUDE_DIR})
+target_include_directories(cuda_headers SYSTEM INTERFACE
+                           ${CUDA_INCLUDE_DIR} ${CUDA_CCCL_DIR} ${CUDA_PROFILER_DIR} ${CUBLAS_INCLUDE_DIR} ${CURAND_INCLUDE_DIR}
+                           ${NCCL_INCLUDE_DIR})
 
 # ddprun_shared_library(name VERSION_SCRIPT file [SOURCES ...] [LIBRARIES ...]): a library whose exports are exactly those
 # of its linker version script.
@@ -58,5 +54,5 @@ function(ddprun_unit_test name)
     target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} PkgConfig::CHECK Threads::Threads m)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
     add_test(NAME unit/${name} COMMAND ${name})
-    set_tests_properties(unit/${name} PROPERTIES TIMEOUT 120 ENVIRONMENT "CK_FORK=no")
+    set_tests_properties(unit/${name} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77 ENVIRONMENT "CK_FORK=no")
 endfunction()

@@ -18,6 +18,10 @@
 #include <link.h>
 #include <string.h>
 
+/* cuda.h calls the newer one by the older one's name. */
+#undef cuGetProcAddress
+CUresult cuGetProcAddress(const char *name, void **pfn, int version, cuuint64_t flags);
+
 enum {
     THUNKS = 64, /* also in dlsym_x86_64.S */
     THUNK_BYTES = 32,
@@ -229,9 +233,6 @@ real_get_proc(_Atomic(void *) *real, const char *symbol)
     }
     return found;
 }
-
-#undef cuGetProcAddress
-CUresult cuGetProcAddress(const char *name, void **pfn, int version, cuuint64_t flags);
 
 /* Asks the driver itself whenever the shim has no business in this process, or the question comes from an exempt
  * library. */
