@@ -86,7 +86,8 @@ mean(float *value, const struct ddp_site *site)
     struct control_messages all;
     struct comm_error error;
     const char *slash = strrchr(site->file, '/');
-    snprintf(about, sizeof(about), "DDP_MEAN (%.60s:%d)", slash != NULL ? slash + 1 : site->file, site->line);
+    snprintf(about, sizeof(about), "DDP_MEAN (%.50s:%d) after step %llu", slash != NULL ? slash + 1 : site->file,
+             site->line, (unsigned long long)engine_state.boundary_count);
     if (!control_exchange(&engine_state.control, about, value, sizeof(*value), &all, &error))
         stop_job_following("%s", error.text);
 

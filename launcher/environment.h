@@ -1,0 +1,46 @@
+/*
+ * environment.h - lists of "NAME=value" that are handed to execve, and what a rank finds in its own.
+ *
+ * Lists are NULL-terminated arrays of malloc'ed strings, the form that PMIx_server_setup_fork wants.
+ */
+#ifndef DDPRUN_LAUNCHER_ENVIRONMENT_H
+#define DDPRUN_LAUNCHER_ENVIRONMENT_H
+
+#include "launcher/devices.h"
+#include "launcher/options.h"
+
+/* What the launcher found next to itself, by the folders of the build: bin/ddprun, lib/... All absolute; owned here. */
+struct installation {
+    char *shim;
+    char *engine;
+    char *softgpu_lib; /* folder */
+};
+
+/* Problem (DDPRUN_EXIT_NOT_RUN): a part is missing, or lies in a folder whose name LD_PRELOAD or LD_LIBRARY_PATH cannot
+ * hold. */
+bool installation_find(bool softgpu, struct installation *installation, struct problem *problem)
+    __attribute__((warn_unused_result));
+
+void installation_free(struct installation *installation);
+
+/* Everything that the ranks' environments are made from; borrowed. */
+struct rank_settings {
+    const struct options *options;
+    const struct device_plan *devices;
+    const struct installation *installation;
+    const char *job_dir;
+    const char *trace_dir; /* absolute, or NULL */
+    const char *nccl;      /* absolute or a bare name, or NULL */
+};
+
+char **environment_copy(char *const *list);
+void environment_set(char ***list, const char *name, const char *value);
+void environment_unset(char **list, const char *name);
+const char *environment_get(char *const *list, const char *name);
+void environment_free(char **list);
+
+/* The environment of local rank `rank`: `inherited`, changed. PMIx's variables are added by
+ * pmix_server_add_environment(). */
+char **environment_for_rank(char *const *inherited, const struct rank_settings *settings, int rank);
+
+#endif

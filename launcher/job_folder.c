@@ -1,0 +1,150 @@
+/*
+ * job_folder.c - see job_folder.h. Never follows a symbolic link: /tmp belongs to everybody.
+ */
+#include "launcher/job_folder.h"
+
+#include "base/protocol.h"
+#include "launcher/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RANDOM_LETTERS = 6, DEEPEST_FOLDER = 16, TRIES = 10 };
+
+/* "ddprun-<uid>-": the beginning of our folders' names. */
+static void
+name_prefix(char prefix[32])
+{
+    snprintf(prefix, 32, "ddprun-%lu-", (unsigned long)geteuid());
+}
+
+/* Opens folder `name` in `parent` and locks it; -1 if it is no folder, is not ours, or somebody holds it. */
+static int
+open_and_lock(int parent, const char *name)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    struct stat folder;
+    if (fstat(fd, &folder) != 0 || folder.st_uid != geteuid() || flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Empties the folder open at `fd`. */
+static void
+empty_folder(int fd, int depth)
+{
+    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = own < 0 ? NULL : fdopendir(own);
+    if (entries == NULL) {
+        if (own >= 0)
+            close(own);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (unlinkat(fd, entry->d_name, 0) == 0 || depth >= DEEPEST_FOLDER)
+            continue;
+        int inner = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (inner < 0)
+            continue;
+        empty_folder(inner, depth + 1);
+        close(inner);
+        unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(entries);
+}
+
+/* Removes folders of launchers that are gone: those whose lock is free. */
+static void
+sweep(const char *place)
+{
+    char prefix[32];
+    name_prefix(prefix);
+    DIR *entries = opendir(place);
+    if (entries == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 ||
+            strlen(entry->d_name) != strlen(prefix) + RANDOM_LETTERS)
+            continue;
+        int fd = open_and_lock(dirfd(entries), entry->d_name);
+        if (fd < 0)
+            continue;
+        empty_folder(fd, 0);
+        unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
+        close(fd);
+    }
+    closedir(entries);
+}
+
+/* Between mkdtemp and the lock another launcher may have swept the folder away. */
+static bool
+is_still_there(int fd, const char *path)
+{
+    struct stat ours, named;
+    return fstat(fd, &ours) == 0 && lstat(path, &named) == 0 && ours.st_ino == named.st_ino &&
+           ours.st_dev == named.st_dev;
+}
+
+bool
+job_folder_make(struct job_folder *folder_p, struct problem *problem)
+{
+    const char *wanted = getenv("TMPDIR");
+    if (wanted == NULL || wanted[0] == '\0')
+        wanted = "/tmp";
+    char *place = realpath(wanted, NULL);
+    if (place == NULL)
+        return problem_set(problem, DDPRUN_EXIT_FAILURE,
+                           "cannot use %s for temporary files: %s; set TMPDIR to a folder", wanted, strerror(errno));
+    sweep(place);
+
+    char prefix[32];
+    name_prefix(prefix);
+    int error = 0;
+    for (int i = 0; i < TRIES; ++i) {
+        char *path = memory_format("%s/%sXXXXXX", place, prefix);
+        if (mkdtemp(path) == NULL) {
+            error = errno;
+            free(path);
+            break;
+        }
+        int fd = open_and_lock(AT_FDCWD, path);
+        if (fd >= 0 && is_still_there(fd, path)) {
+            free(place);
+            *folder_p = (struct job_folder){.path = path, .fd = fd};
+            return true;
+        }
+        error = EAGAIN;
+        if (fd >= 0)
+            close(fd);
+        free(path);
+    }
+    problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; make room there, or set TMPDIR", place,
+                strerror(error));
+    free(place);
+    return false;
+}
+
+void
+job_folder_remove(struct job_folder *folder)
+{
+    if (folder->path == NULL)
+        return;
+    empty_folder(folder->fd, 0);
+    rmdir(folder->path);
+    close(folder->fd);
+    free(folder->path);
+    *folder = (struct job_folder){.fd = -1};
+}

@@ -1,0 +1,27 @@
+/*
+ * job_folder.h - the folder that all processes of one job share: status page, rank locks, PMIx server's files
+ * (base/protocol.h).
+ *
+ * Made and removed by the launcher, mode 0700. The launcher holds a flock on the folder itself as long as it lives, so
+ * that a later launcher can tell a folder whose owner was killed from one in use, and clears it away.
+ */
+#ifndef DDPRUN_LAUNCHER_JOB_FOLDER_H
+#define DDPRUN_LAUNCHER_JOB_FOLDER_H
+
+#include "launcher/problem.h"
+
+struct job_folder {
+    char *path; /* absolute */
+    int fd;     /* the folder, locked */
+};
+
+/*
+ * Makes the folder in $TMPDIR or /tmp, and removes what killed launchers of this user left there. Problem
+ * (DDPRUN_EXIT_FAILURE): the place does not exist or cannot be written.
+ */
+bool job_folder_make(struct job_folder *folder, struct problem *problem) __attribute__((warn_unused_result));
+
+/* Removes the folder with all that is in it. Silent about what cannot be removed; the next launcher tries again. */
+void job_folder_remove(struct job_folder *folder);
+
+#endif

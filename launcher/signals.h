@@ -1,0 +1,28 @@
+/*
+ * signals.h - the launcher's signals, read from a descriptor instead of interrupting anything.
+ *
+ * signals_take_over() stands before any thread is made (PMIx, relays), so that all of them inherit the blocked mask.
+ * What was ignored when ddprun started (nohup, background jobs of a script) stays ignored.
+ */
+#ifndef DDPRUN_LAUNCHER_SIGNALS_H
+#define DDPRUN_LAUNCHER_SIGNALS_H
+
+#include "launcher/problem.h"
+
+#include <signal.h>
+
+struct signals {
+    int fd;                    /* signalfd; non-blocking */
+    sigset_t old_mask;         /* for the ranks */
+    struct sigaction old_pipe; /* likewise, for SIGPIPE, which the launcher ignores */
+};
+
+bool signals_take_over(struct signals *signals, struct problem *problem) __attribute__((warn_unused_result));
+
+/* The next pending signal's number, 0 if there is none. */
+int signals_next(const struct signals *signals);
+
+/* In a forked child, before execve: the mask and the dispositions that ddprun was started with. Async-signal-safe. */
+void signals_give_back(const struct signals *signals);
+
+#endif

@@ -1,0 +1,131 @@
+/*
+ * spawn.c - see spawn.h.
+ *
+ * Rule of this file: between fork and execve only async-signal-safe calls. The launcher has threads (PMIx, relays)
+ * whose locks the child may have copied in a locked state.
+ */
+#include "launcher/spawn.h"
+
+#include "base/protocol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Pipes of one start: [0] is read by the launcher. All close on execve; all are above 2 (main() opens 0 to 2 first). */
+struct pipes {
+    int output[2];
+    int error[2];
+    int outcome[2]; /* carries the errno of a failed execve, or just closes */
+};
+
+static void
+close_all(struct pipes *pipes)
+{
+    int *ends = (int *)pipes;
+    for (size_t i = 0; i < sizeof(*pipes) / sizeof(int); ++i) {
+        if (ends[i] >= 0)
+            close(ends[i]);
+    }
+}
+
+static bool
+open_pipes(struct pipes *pipes, int rank)
+{
+    *pipes = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}};
+    if (pipe2(pipes->outcome, O_CLOEXEC) == 0 &&
+        (rank == 0 || (pipe2(pipes->output, O_CLOEXEC) == 0 && pipe2(pipes->error, O_CLOEXEC) == 0)))
+        return true;
+    int error = errno;
+    close_all(pipes);
+    errno = error;
+    return false;
+}
+
+static void
+connect_descriptors(const struct spawn_order *order, const struct pipes *pipes)
+{
+    if (order->rank != 0) {
+        int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        dup2(nothing, STDIN_FILENO);
+        dup2(pipes->output[1], STDOUT_FILENO);
+        dup2(pipes->error[1], STDERR_FILENO);
+        return;
+    }
+    if (order->input >= 0)
+        dup2(order->input, STDIN_FILENO);
+    /* Rank 0 shares the launcher's terminal from a background process group: it must not be stopped for writing there.
+     */
+    if (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) {
+        struct sigaction ignore = {.sa_handler = SIG_IGN};
+        sigaction(SIGTTOU, &ignore, NULL);
+    }
+}
+
+static _Noreturn void
+become_rank(const struct spawn_order *order, const struct pipes *pipes, pid_t launcher)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher) /* it died before the line above */
+        _exit(DDPRUN_EXIT_FAILURE);
+    connect_descriptors(order, pipes);
+    signals_give_back(order->signals);
+    execve(order->path, order->arguments, order->environment);
+
+    int error = errno;
+    ssize_t ignored = write(pipes->outcome[1], &error, sizeof(error));
+    (void)ignored;
+    _exit(DDPRUN_EXIT_NOT_RUN);
+}
+
+/* 0 once the program runs, otherwise why not. */
+static int
+read_outcome(int fd)
+{
+    int error = 0;
+    ssize_t got;
+    do {
+        got = read(fd, &error, sizeof(error));
+    } while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof(error) ? error : 0;
+}
+
+bool
+spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct problem *problem)
+{
+    struct pipes pipes;
+    if (!open_pipes(&pipes, order->rank))
+        return problem_set(problem, DDPRUN_EXIT_FAILURE,
+                           "cannot make pipes for rank %d: %s; raise the limit of open files", order->rank,
+                           strerror(errno));
+
+    pid_t launcher = getpid();
+    pid_t pid = fork();
+    if (pid == 0)
+        become_rank(order, &pipes, launcher);
+    if (pid < 0) {
+        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a process for rank %d: %s; raise the limit of processes",
+                    order->rank, strerror(errno));
+        close_all(&pipes);
+        return false;
+    }
+    setpgid(pid, pid); /* whoever comes first; both fail harmlessly once the other did it */
+
+    close(pipes.outcome[1]);
+    pipes.outcome[1] = -1;
+    int error = read_outcome(pipes.outcome[0]);
+    if (error != 0) {
+        waitpid(pid, NULL, 0);
+        close_all(&pipes);
+        return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check that it runs by itself",
+                           order->path, strerror(error));
+    }
+    *spawned_p = (struct spawned){.pid = pid, .output = pipes.output[0], .error = pipes.error[0]};
+    pipes.output[0] = pipes.error[0] = -1;
+    close_all(&pipes);
+    return true;
+}

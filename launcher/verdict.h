@@ -1,0 +1,63 @@
+/*
+ * verdict.h - has the job failed, whose fault is it, and what is the user told?
+ *
+ * Pure: the supervisor fills in what it knows of each rank, these functions decide. Nothing is asked of the system
+ * here.
+ */
+#ifndef DDPRUN_LAUNCHER_VERDICT_H
+#define DDPRUN_LAUNCHER_VERDICT_H
+
+#include "launcher/problem.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* What is known of one rank at one moment. */
+struct rank_view {
+    /* from its status page */
+    unsigned stage; /* enum rank_stage */
+    uint64_t step, overlapped_step, gradient_count, gradient_bytes, bucket_count;
+    uint64_t check_count, checked_step, parameter_hash;
+    bool failure_follows;
+    char failure[1024];
+
+    /* from the system */
+    bool ended;
+    int order;     /* 1, 2, ... as ends were noticed; equal if noticed together */
+    int exit_code; /* if it ended by itself */
+    int signal;    /* that ended it, or 0 */
+
+    /* from PMIx */
+    bool aborted; /* it called PMIx_Abort */
+    int abort_status;
+    char abort_message[256];
+    bool connected; /* PMIx_Init without PMIx_Finalize */
+
+    /* from the supervisor */
+    bool left_early;     /* ended with exit code 0 in the middle of the others' training, some time ago */
+    bool missed_preload; /* the CUDA driver was seen in one of its processes, and our library was not */
+};
+
+/* It ended with exit code 0, but not in the way in which a rank that is done ends. */
+bool verdict_is_unfinished(const struct rank_view *rank);
+
+/* It takes part in training now. */
+bool verdict_is_training(const struct rank_view *rank);
+
+/*
+ * Looks for a failure. False and untouched `problem` if there is none; otherwise true, and `problem` holds the message
+ * (first line; details may follow on more lines) and the job's exit code. Of several failures the one of a rank that
+ * says why counts, then the earliest; ranks that failed because of another one come last.
+ */
+bool verdict_find(const struct rank_view *ranks, int count, struct problem *problem);
+
+/* The same once all ranks have ended, when also disagreements in what they did count. */
+bool verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *problem);
+
+/*
+ * After a good end: the closing lines, one message_line() each, to `say`. `summary`: not only warnings. Says nothing
+ * about a program that did not train, unless it used the driver with several ranks.
+ */
+void verdict_close(const struct rank_view *ranks, int count, bool summary, void (*say)(const char *format, ...));
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * control_client.c - one rank of a test of the control plane, run as `ddprun -n N control_client MODE`.
+ *
+ * exchange: many rounds of messages of random sizes; everybody gets everybody's, unchanged, in the order of ranks.
+ * places:   the last rank is somewhere else: everybody is told, by name.
+ * leaves:   the last rank is gone: rank 0 is told.
+ */
+#include "comm/control.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROUNDS = 300, BYTES_AT_MOST = 200000, TIMEOUT_S = 20 };
+
+static int
+fail(const char *what)
+{
+    fprintf(stderr, "control_client: %s\n", what);
+    return 1;
+}
+
+/* What rank `rank` says in round `round`: every rank can work it out. */
+static size_t
+compose(int rank, int round, unsigned char *bytes)
+{
+    unsigned seed = (unsigned)(rank * 7919 + round * 104729 + 1);
+    size_t count = (size_t)(rand_r(&seed) % (round % 50 == 0 ? BYTES_AT_MOST : 300));
+    for (size_t i = 0; i < count; ++i)
+        bytes[i] = (unsigned char)rand_r(&seed);
+    return count;
+}
+
+static int
+exchange(struct control *control)
+{
+    static unsigned char mine[BYTES_AT_MOST], theirs[BYTES_AT_MOST];
+    for (int round = 0; round < ROUNDS; ++round) {
+        char about[32];
+        struct control_messages all;
+        struct comm_error error;
+        snprintf(about, sizeof(about), "round %d", round);
+        size_t bytes = compose(control->rank, round, mine);
+        if (!control_exchange(control, about, mine, bytes, &all, &error))
+            return fail(error.text);
+        if (all.count != control->world_size)
+            return fail("a message for each rank is missing");
+        for (int r = 0; r < all.count; ++r) {
+            size_t expected = compose(r, round, theirs);
+            if (all.bytes[r] != expected || memcmp(all.messages[r], theirs, expected) != 0)
+                return fail("a message arrived changed");
+        }
+        control_free_messages(&all);
+    }
+    return 0;
+}
+
+static int
+places(struct control *control)
+{
+    struct control_messages all;
+    struct comm_error error = {""};
+    bool last = control->rank == control->world_size - 1;
+    if (control_exchange(control, last ? "the wrong place" : "the right place", "x", 1, &all, &error))
+        return fail("different places were not noticed");
+    if (strstr(error.text, "rank 0 is at the right place") == NULL || strstr(error.text, "at the wrong place") == NULL)
+        return fail(error.text);
+    return 0;
+}
+
+static int
+leaves(struct control *control)
+{
+    struct control_messages all;
+    struct comm_error error = {""};
+    if (control->rank == control->world_size - 1) {
+        control_close(control);
+        return 0;
+    }
+    if (control_exchange(control, "a place", "x", 1, &all, &error))
+        return fail("the rank that left was not missed");
+    return strstr(error.text, "has left") != NULL ? 0 : fail(error.text);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct rendezvous rendezvous;
+    struct control control;
+    struct comm_error error;
+    if (argc != 2)
+        return fail("usage: control_client exchange|places|leaves");
+    if (!rendezvous_open(&rendezvous, &error) || !control_open(&control, &rendezvous, TIMEOUT_S, &error))
+        return fail(error.text);
+
+    int status = 2;
+    if (strcmp(argv[1], "exchange") == 0)
+        status = exchange(&control);
+    else if (strcmp(argv[1], "places") == 0)
+        status = places(&control);
+    else if (strcmp(argv[1], "leaves") == 0)
+        status = leaves(&control);
+    control_close(&control);
+    rendezvous_close(&rendezvous);
+    if (status == 0 && rendezvous.rank == 0)
+        printf("%s holds for %d ranks\n", argv[1], rendezvous.world_size);
+    return status;
+}

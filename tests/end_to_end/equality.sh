@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# equality.sh BUILD - N ranks train what one process trains: bitwise the same on all ranks after every step, equal to the serial run up
+# to summation order, and with one rank bitwise equal to the bare program.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+# equal NAME RANKS SERIAL OPTIONS... -- PROGRAM...: trains and compares. The program saves to "$work/rank-%d".
+equal() {
+    local name=$1 ranks=$2 serial=$3 options=() rank
+    shift 3
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    rm -f "$work"/rank-*
+    run "$ddprun" -n "$ranks" --check-every 1 "${options[@]}" "$@" --save "$work/rank-%d"
+    succeeded "$name: ends well"
+    for ((rank = 1; rank < ranks; rank++)); do
+        check "$name: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
+    done
+    if [ "$ranks" -eq 1 ]; then
+        check "$name: bitwise the bare program" cmp "$work/rank-0" "$serial"
+    else
+        check "$name: serial up to summation order" "$compare" --quiet "$work/rank-0" "$serial" 1e-5
+    fi
+}
+
+# compared_every_step NAME STEPS: hashes were compared after each step and at the end.
+compared_every_step() {
+    check "$1: parameters compared after every step" grep -q "compared $2 times, last after step $2" "$work/stderr"
+}
+
+digits_options=(--data "$data" --batch 96 --steps 100 --seed 5)
+run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
+succeeded "digits alone"
+for ranks in 1 2 3 4; do
+    equal "digits, $ranks ranks" "$ranks" "$work/serial" --bucket-mb 0.02 -- "$digits" "${digits_options[@]}"
+    [ "$ranks" -eq 1 ] && continue
+    compared_every_step "digits, $ranks ranks" 100
+    check "digits, $ranks ranks: at least three buckets" grep -Eq '[^0-9]([3-9]|[1-9][0-9]) buckets' "$work/stderr"
+done
+
+ladder_options=(--steps 14 --batch 24)
+for shape in "--streams 1" "--streams 2" "--accumulate 3" "--streams 2 --accumulate 2"; do
+    read -r -a words <<<"$shape"
+    run "$ladder" "${ladder_options[@]}" "${words[@]}" --save "$work/serial"
+    succeeded "ladder $shape alone"
+    equal "ladder $shape" 2 "$work/serial" --bucket-mb 0.02 -- "$ladder" "${ladder_options[@]}" "${words[@]}"
+    compared_every_step "ladder $shape" 14
+    equal "ladder $shape, no overlap" 2 "$work/serial" --no-overlap -- "$ladder" "${ladder_options[@]}" "${words[@]}"
+done
+
+# Whatever may be delayed is delayed: a missing event would show.
+run "$ladder" "${ladder_options[@]}" --streams 2 --save "$work/serial"
+for seed in 1 2 3; do
+    export SOFTGPU_CHAOS=$seed
+    equal "ladder in disorder $seed" 3 "$work/serial" --bucket-mb 0.02 -- "$ladder" "${ladder_options[@]}" --streams 2
+    unset SOFTGPU_CHAOS
+done
+finish

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# faults.sh BUILD - nobody trains on alone in silence: every way to go wrong ends the job, once, with words that say what and where.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=60
+
+# fault NAME CODE PATTERN OPTIONS...: trains with a fault on two ranks.
+fault() {
+    local name=$1 expected=$2 pattern=$3
+    shift 3
+    run "$ddprun" -n 2 --bucket-mb 0.02 --timeout "${patience:-30}" "$ladder" --steps 12 --fault "$@"
+    failed_with "$name" "$expected" "$pattern"
+}
+
+# Annotations.
+fault "host memory" 1 "rank [01].*DDP_GRADIENT .host_memory. \(.*ladder.cu:[0-9]+\).* is not device memory" host-memory
+fault "overlapping annotations" 1 "DDP_GRADIENT .first \+ count / 2. .* overlaps DDP_GRADIENT .t->layers\[l\].gradient." overlap
+fault "a count beyond the allocation" 1 "the allocation ends after" beyond
+fault "no such type" 1 "77 is no element type" type
+fault "other sizes on other ranks" 1 "ranks 0 and 1 annotate different gradients: .*2304 float32 on rank 0.*1152 float32 on rank 1" other-size
+fault "other parameters on other ranks" 1 "ranks 0 and 1 annotate different parameters: .*2304 float32 on rank 0.*1152 float32 on rank 1" other-parameter
+fault "one gradient more on one rank" 1 "rank 0 annotates 8 gradients, rank 1 annotates 9" one-more --fault-rank 1
+fault "DDP_STEP without gradients" 1 "DDP_STEP .* without gradients" no-gradients
+fault "a program without annotations" 1 "ended without a DDP_STEP" none
+
+# Deviations.
+fault "a late read is allowed" 0 "parameters bitwise identical" late-read --fault-step 9
+fault "a late write" 1 "scale_in_place.* wrote gradient .*t->layers\[l\].gradient.* after bucket 0 .*Called from: " late-write --fault-step 9
+fault "a write nobody sees" 1 "gradient .* was changed after it had been averaged" hidden-write --fault-step 6
+fault "a parameter that drifts" 1 "parameter .t->layers\[l\].weight. .* differs between ranks 0 and 1 after step" drift --fault-rank 1
+
+# Ranks that fall out of step.
+fault "fewer steps on one rank" 1 "ended after 8 steps" fewer-steps --fault-step 9 --fault-rank 1
+fault "DDP_MEAN on one rank only" 1 "ranks have come to different places" mean-on-one --fault-step 5 --fault-rank 1
+fault "a crash" 139 "rank 1 .*SIGSEGV" crash --fault-step 7 --fault-rank 1
+fault "an exit code" 3 "rank 1 .*3" exit --fault-step 7 --fault-rank 1
+fault "an exit that skips the end" 1 "rank 1" quick-exit --fault-step 7 --fault-rank 1
+patience=3
+fault "a rank that hangs" 1 "has waited 3 s for the other ranks" hang --fault-step 7 --fault-rank 1
+
+# NCCL.
+run "$ddprun" -n 2 --nccl "$work/nothing.so" "$ladder"
+check "a missing NCCL: exit code" [ "$code" -ne 0 ]
+check "a missing NCCL: one line" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
+finish

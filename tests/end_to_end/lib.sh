@@ -1,0 +1,66 @@
+# shellcheck shell=bash disable=SC2034 # the scripts that source it use its variables
+# lib.sh - what the end-to-end scripts share. Sourced with the build folder as $1; prints one line a case, "ok - NAME" or
+# "not ok - NAME (WHY)", and `finish` ends with exit code 1 if any failed.
+set -uo pipefail
+build=$(cd "$1" && pwd)
+ddprun=$build/bin/ddprun
+ladder=$build/tests/trainers/ladder
+digits=$build/samples/digits
+digits_plain=$build/samples/digits_plain
+compare=$build/samples/compare
+data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../samples/data" && pwd)/digits.csv
+work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-e2e-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+# With sanitizers the trainer has no runtime of its own for the libraries beneath it: it is preloaded, before the shim.
+runtime=()
+if grep -q 'DDPRUN_SANITIZE:STRING=.*address' "$build/CMakeCache.txt"; then
+    runtime=(env "LD_PRELOAD=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)"
+        ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=halt_on_error=1:exitcode=99)
+fi
+
+ok() {
+    printf 'ok - %s\n' "$1"
+}
+
+not_ok() { # NAME WHY
+    printf 'not ok - %s (%s)\n' "$1" "$2"
+    failures=$((failures + 1))
+    sed 's/^/    /' "$work/stderr" 2>/dev/null | tail -n 12
+}
+
+finish() {
+    exit $((failures > 0))
+}
+
+# Runs a command with a time limit; stdout and stderr go to $work, the exit code to $code.
+run() {
+    code=0
+    timeout -k 2 "${limit:-120}" "${runtime[@]}" "$@" </dev/null >"$work/stdout" 2>"$work/stderr" || code=$?
+}
+
+# check NAME CONDITION...: the case passes if the condition, a command, holds.
+check() {
+    local name=$1
+    shift
+    if "$@" >"$work/check" 2>&1; then ok "$name"; else not_ok "$name" "$* -> $(tail -n 1 "$work/check")"; fi
+}
+
+# succeeded NAME: the last command ended with 0.
+succeeded() {
+    check "$1" [ "$code" -eq 0 ]
+}
+
+# failed_with NAME CODE PATTERN: it ended with CODE, and stderr has exactly one line of ddprun's cause that matches.
+failed_with() {
+    local lines
+    lines=$(grep -c -E "^ddprun: .*($3)" "$work/stderr")
+    if [ "$code" -ne "$2" ]; then
+        not_ok "$1" "exit code $code instead of $2"
+    elif [ "$lines" -ne 1 ]; then
+        not_ok "$1" "$lines lines match /$3/"
+    else
+        ok "$1"
+    fi
+}

@@ -1,0 +1,311 @@
+/*
+ * fake_trainer.c - a program that does what its arguments say, to play all the trainers that the launcher may meet.
+ *
+ * It plays the engine's part as well: it writes the status page itself. Started by run.sh under ddprun; must not need
+ * anything but libc, because a sanitizer's runtime may not come behind a preloaded library.
+ *
+ *     fake_trainer stage 3 step 10 @1 exit 3 @all hang
+ *
+ * The words are done in order; "@R" makes what follows count for rank R only, up to the next "@". See `verbs` for all
+ * of them.
+ */
+#include "base/status_page.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct rank_status *status;
+static int rank;
+
+static uint64_t
+number(const char *text)
+{
+    return strtoull(text, NULL, 0);
+}
+
+static void
+pause_ms(uint64_t ms)
+{
+    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static void
+do_stage(char **words)
+{
+    atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
+    atomic_store(&status->pid, getpid());
+    atomic_store(&status->stage, (uint32_t)number(words[0]));
+}
+
+static void
+do_step(char **words)
+{
+    atomic_store(&status->step, number(words[0]));
+}
+
+static void
+do_overlapped(char **words)
+{
+    atomic_store(&status->overlapped_step, number(words[0]));
+}
+
+static void
+do_gradients(char **words)
+{
+    atomic_store(&status->gradient_count, number(words[0]));
+    atomic_store(&status->gradient_bytes, number(words[1]));
+    atomic_store(&status->bucket_count, number(words[2]));
+}
+
+static void
+do_check(char **words)
+{
+    atomic_store(&status->check_count, number(words[0]));
+    atomic_store(&status->checked_step, number(words[1]));
+    atomic_store(&status->parameter_hash, number(words[2]));
+}
+
+static void
+do_fail(char **words)
+{
+    snprintf(status->failure, sizeof(status->failure), "%s", words[0]);
+    atomic_store(&status->stage, RANK_STAGE_FAILED);
+}
+
+static void
+do_follow(char **words)
+{
+    atomic_store(&status->failure_follows, 1);
+    do_fail(words);
+}
+
+static void
+do_say(char **words)
+{
+    fputs(words[0], stdout);
+    fflush(stdout);
+}
+
+static void
+do_complain(char **words)
+{
+    fputs(words[0], stderr);
+}
+
+static void
+do_sleep(char **words)
+{
+    pause_ms(number(words[0]));
+}
+
+static void
+do_hang(char **words)
+{
+    (void)words;
+    for (;;)
+        pause();
+}
+
+static void
+do_exit(char **words)
+{
+    _exit((int)number(words[0]));
+}
+
+static void
+do_kill(char **words)
+{
+    raise((int)number(words[0]));
+}
+
+static void
+do_ignore(char **words)
+{
+    signal((int)number(words[0]), SIG_IGN);
+}
+
+static void
+write_pid(const char *folder, const char *name, pid_t pid)
+{
+    char path[4096], done[4200];
+    snprintf(path, sizeof(path), "%s/%s%d", folder, name, rank);
+    snprintf(done, sizeof(done), "%s.new", path);
+    FILE *file = fopen(done, "w");
+    if (file == NULL) {
+        perror(done);
+        _exit(99);
+    }
+    fprintf(file, "%d\n", (int)pid);
+    fclose(file);
+    rename(done, path); /* whoever waits for the file finds it whole */
+}
+
+static void
+do_pid(char **words)
+{
+    write_pid(words[0], "rank", getpid());
+}
+
+static void
+do_await(char **words)
+{
+    while (access(words[0], F_OK) != 0)
+        pause_ms(10);
+}
+
+static void
+start_child(const char *folder, const char *name, int own_session)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (own_session)
+            setsid();
+        signal(SIGTERM, SIG_IGN);
+        do_hang(NULL);
+    }
+    write_pid(folder, name, pid);
+}
+
+static void
+do_child(char **words)
+{
+    start_child(words[0], "child", 0);
+}
+
+static void
+do_daemon(char **words)
+{
+    start_child(words[0], "daemon", 1);
+}
+
+static void
+do_load(char **words)
+{
+    if (dlopen(words[0], RTLD_NOW) == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        _exit(98);
+    }
+}
+
+/* flood LINES: numbered lines of about 60 bytes. */
+static void
+do_flood(char **words)
+{
+    uint64_t lines = number(words[0]);
+    for (uint64_t i = 0; i < lines; ++i)
+        printf("line %010" PRIu64 " of a rank that has a great deal to say\n", i);
+    fflush(stdout);
+}
+
+/* longline BYTES: one line of that length, with every byte but newline in it. */
+static void
+do_longline(char **words)
+{
+    uint64_t bytes = number(words[0]);
+    for (uint64_t i = 0; i < bytes; ++i) {
+        int byte = (int)(i % 251);
+        putchar(byte == '\n' ? 0 : byte);
+    }
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void
+do_cat(char **words)
+{
+    (void)words;
+    char bytes[4096];
+    ssize_t got;
+    printf("<");
+    fflush(stdout);
+    while ((got = read(STDIN_FILENO, bytes, sizeof(bytes))) > 0)
+        fwrite(bytes, 1, (size_t)got, stdout);
+    printf(">\n");
+    fflush(stdout);
+}
+
+/* env NAME: prints NAME=value, or NAME unset. */
+static void
+do_env(char **words)
+{
+    const char *value = getenv(words[0]);
+    printf("%s%s%s\n", words[0], value != NULL ? "=" : " unset", value != NULL ? value : "");
+    fflush(stdout);
+}
+
+static const struct verb {
+    const char *name;
+    int words;
+    void (*run)(char **words);
+} verbs[] = {
+    {"stage", 1, do_stage},
+    {"step", 1, do_step},
+    {"overlapped", 1, do_overlapped},
+    {"check", 3, do_check},
+    {"gradients", 3, do_gradients},
+    {"fail", 1, do_fail},
+    {"follow", 1, do_follow},
+    {"say", 1, do_say},
+    {"complain", 1, do_complain},
+    {"sleep", 1, do_sleep},
+    {"hang", 0, do_hang},
+    {"exit", 1, do_exit},
+    {"kill", 1, do_kill},
+    {"ignore", 1, do_ignore},
+    {"pid", 1, do_pid},
+    {"await", 1, do_await},
+    {"child", 1, do_child},
+    {"daemon", 1, do_daemon},
+    {"load", 1, do_load},
+    {"flood", 1, do_flood},
+    {"longline", 1, do_longline},
+    {"cat", 0, do_cat},
+    {"env", 1, do_env},
+};
+
+static const struct verb *
+find_verb(const char *name)
+{
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); ++i) {
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    }
+    fprintf(stderr, "fake_trainer: no such verb: %s\n", name);
+    _exit(97);
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *dir = getenv(DDPRUN_ENV_JOB_DIR);
+    rank = atoi(getenv(DDPRUN_ENV_LOCAL_RANK) != NULL ? getenv(DDPRUN_ENV_LOCAL_RANK) : "0");
+    void *page = dir == NULL ? NULL : status_page_map(dir, atoi(getenv(DDPRUN_ENV_LOCAL_WORLD_SIZE)), false);
+    if (page == NULL) {
+        fprintf(stderr, "fake_trainer: no status page\n");
+        return 96;
+    }
+    status = status_page_rank(page, rank);
+
+    int mine = 1;
+    for (int i = 1; i < argc; ++i) {
+        if (argv[i][0] == '@') {
+            mine = strcmp(argv[i], "@all") == 0 || atoi(argv[i] + 1) == rank;
+            continue;
+        }
+        const struct verb *verb = find_verb(argv[i]);
+        if (i + verb->words >= argc)
+            return 95;
+        if (mine)
+            verb->run(argv + i + 1);
+        i += verb->words;
+    }
+    return 0;
+}

@@ -1,0 +1,96 @@
+/*
+ * test_devices.c - who sees which GPU, from what is asked for and what is there.
+ */
+#include "launcher/devices.h"
+
+#include "base/protocol.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct placement {
+    const char *what;
+    int ranks;        /* 0: not given */
+    const char *gpus; /* --gpus */
+    bool share;
+    struct device_inventory there;
+    const char *wanted; /* CUDA_VISIBLE_DEVICES of the ranks, '|' between them, "-" for none; NULL: refused */
+} placements[] = {
+    {"one rank per GPU by default", 0, NULL, false, {.gpu_count = 3}, "0|1|2"},
+    {"fewer ranks take the first ones", 2, NULL, false, {.gpu_count = 3}, "0|1"},
+    {"more ranks than GPUs", 4, NULL, false, {.gpu_count = 3}, NULL},
+    {"sharing takes turns", 5, NULL, true, {.gpu_count = 2}, "0|1|0|1|0"},
+    {"sharing with enough GPUs is no sharing", 2, NULL, true, {.gpu_count = 2}, "0|1"},
+    {"a list gives its ranks", 0, "2,0", false, {.gpu_count = 3}, "2|0"},
+    {"a list that is too short", 3, "2,0", false, {.gpu_count = 3}, NULL},
+    {"a list with a GPU that is not there", 1, "3", false, {.gpu_count = 3}, NULL},
+    {"UUIDs are taken as they are", 0, "GPU-ab,MIG-cd", false, {.gpu_count = 3}, "GPU-ab|MIG-cd"},
+    {"an inherited choice counts", 0, NULL, false, {.gpu_count = 8, .visible_devices = "5,3"}, "5|3"},
+    {"an inherited choice limits", 3, NULL, false, {.gpu_count = 8, .visible_devices = "5,3"}, NULL},
+    {"a list counts within it", 0, "1", false, {.gpu_count = 8, .visible_devices = "5,3"}, "3"},
+    {"and not beyond it", 0, "2", false, {.gpu_count = 8, .visible_devices = "5,3"}, NULL},
+    {"as CUDA, what follows an invalid entry does not count",
+     0,
+     NULL,
+     false,
+     {.gpu_count = 4, .visible_devices = "1,-1,2"},
+     "1"},
+    {"blanks as in CUDA", 0, NULL, false, {.gpu_count = 4, .visible_devices = " 1 , 2"}, "1|2"},
+    {"an inherited UUID", 0, NULL, false, {.gpu_count = 4, .visible_devices = "GPU-12ab"}, "GPU-12ab"},
+    {"no GPU visible", 1, NULL, false, {.gpu_count = 4, .visible_devices = ""}, NULL},
+    {"no valid GPU visible", 1, NULL, false, {.gpu_count = 4, .visible_devices = "7"}, NULL},
+    {"the stand-in: as many as asked for", 3, NULL, false, {.softgpu = true}, "-|-|-"},
+    {"the stand-in: one by default", 0, NULL, false, {.softgpu = true}, "-"},
+    {"the stand-in ignores a choice of real GPUs", 2, NULL, false, {.softgpu = true, .visible_devices = "7"}, "-|-"},
+    {"the stand-in has nothing to choose from", 1, "0", false, {.softgpu = true}, NULL},
+    {"the stand-in's devices", 0, NULL, false, {.softgpu = true, .softgpu_devices = "2"}, "0|1"},
+    {"the stand-in's devices limit", 3, NULL, false, {.softgpu = true, .softgpu_devices = "2"}, NULL},
+    {"the stand-in's devices shared", 3, NULL, true, {.softgpu = true, .softgpu_devices = "2"}, "0|1|0"},
+    {"the stand-in's devices chosen", 0, "1", false, {.softgpu = true, .softgpu_devices = "2"}, "1"},
+    {"no number of devices", 1, NULL, false, {.softgpu = true, .softgpu_devices = "0"}, NULL},
+    {"not a number of devices", 1, NULL, false, {.softgpu = true, .softgpu_devices = "two"}, NULL},
+};
+
+START_TEST(ranks_see_their_gpus)
+{
+    const struct placement *placement = &placements[_i];
+    struct options options = {.rank_count = placement->ranks, .share_gpu = placement->share};
+    struct problem problem = {0};
+    struct device_plan plan = {0};
+    if (placement->gpus != NULL)
+        ck_assert(gpu_list_parse(placement->gpus, &options.gpus, &problem));
+
+    bool made = device_plan_make(&options, &placement->there, &plan, &problem);
+    ck_assert_msg(made == (placement->wanted != NULL), "%s: %s", placement->what, made ? "accepted" : problem.text);
+    if (made) {
+        char got[256] = "";
+        for (int rank = 0; rank < plan.rank_count; ++rank) {
+            strcat(got, rank > 0 ? "|" : "");
+            strcat(got, plan.visible[rank] != NULL ? plan.visible[rank] : "-");
+        }
+        ck_assert_msg(strcmp(got, placement->wanted) == 0, "%s: %s", placement->what, got);
+        ck_assert_int_eq(plan.one_device_each, placement->there.softgpu && placement->there.softgpu_devices == NULL);
+        device_plan_free(&plan);
+    } else {
+        ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
+        ck_assert_int_eq(plan.rank_count, 0);
+    }
+    options_free(&options);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("devices");
+    TCase *tcase = tcase_create("placement");
+    tcase_add_loop_test(tcase, ranks_see_their_gpus, 0, sizeof(placements) / sizeof(placements[0]));
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,228 @@
+/*
+ * test_elf_file.c - what a program is, is read from its file; and no file, however damaged, leads outside of it.
+ *
+ * Files are made here byte by byte. Damage is random: cut anywhere, any bytes changed; under AddressSanitizer a read
+ * outside of a buffer ends the test.
+ */
+#include "launcher/elf_file.h"
+
+#include <check.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+enum { MACHINE = EM_X86_64, OTHER_MACHINE = EM_AARCH64 };
+#else
+enum { MACHINE = EM_AARCH64, OTHER_MACHINE = EM_X86_64 };
+#endif
+
+enum { CASES = 400 };
+
+/* A little program: header, three segments, a loader's name, notes. */
+struct image {
+    Elf64_Ehdr header;
+    Elf64_Phdr segments[3];
+    char loader[16];
+    struct {
+        Elf64_Nhdr note;
+        char owner[8];
+        char description[8];
+    } notes[2];
+};
+
+static void
+make_image(struct image *image, bool with_loader, const char *owner)
+{
+    memset(image, 0, sizeof(*image));
+    memcpy(image->header.e_ident, ELFMAG, SELFMAG);
+    image->header.e_ident[EI_CLASS] = ELFCLASS64;
+    image->header.e_ident[EI_DATA] = ELFDATA2LSB;
+    image->header.e_type = ET_DYN;
+    image->header.e_machine = MACHINE;
+    image->header.e_phoff = offsetof(struct image, segments);
+    image->header.e_phentsize = sizeof(Elf64_Phdr);
+    image->header.e_phnum = 3;
+
+    snprintf(image->loader, sizeof(image->loader), "/lib/ld.so");
+    image->segments[0] = (Elf64_Phdr){.p_type = with_loader ? PT_INTERP : PT_NULL,
+                                      .p_offset = offsetof(struct image, loader),
+                                      .p_filesz = strlen(image->loader) + 1};
+    image->segments[1] = (Elf64_Phdr){.p_type = PT_LOAD, .p_filesz = sizeof(*image)};
+    image->segments[2] = (Elf64_Phdr){
+        .p_type = PT_NOTE, .p_offset = offsetof(struct image, notes), .p_filesz = sizeof(image->notes), .p_align = 4};
+    image->notes[0].note = (Elf64_Nhdr){.n_namesz = 4, .n_descsz = 11, .n_type = 1};
+    memcpy(image->notes[0].owner, "GNU", 4);
+    image->notes[1].note = (Elf64_Nhdr){.n_namesz = (Elf64_Word)strlen(owner) + 1, .n_descsz = 4, .n_type = 1};
+    snprintf(image->notes[1].owner, sizeof(image->notes[1].owner), "%s", owner);
+}
+
+static int
+inspect_bytes(const void *bytes, size_t count, struct elf_facts *facts)
+{
+    int fd = memfd_create("image", MFD_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, bytes, count), count);
+    int error = elf_file_inspect(fd, facts);
+    close(fd);
+    return error;
+}
+
+static struct elf_facts
+inspect(const struct image *image)
+{
+    struct elf_facts facts;
+    ck_assert_int_eq(inspect_bytes(image, sizeof(*image), &facts), 0);
+    return facts;
+}
+
+START_TEST(programs_are_told_apart)
+{
+    struct image image;
+    make_image(&image, true, "other");
+    struct elf_facts facts = inspect(&image);
+    ck_assert_int_eq(facts.kind, ELF_KIND_DYNAMIC);
+    ck_assert(!facts.built_for_softgpu);
+    ck_assert_str_eq(facts.interpreter, "/lib/ld.so");
+
+    make_image(&image, false, "other");
+    ck_assert_int_eq(inspect(&image).kind, ELF_KIND_STATIC);
+
+    make_image(&image, true, "other");
+    image.header.e_machine = OTHER_MACHINE;
+    ck_assert_int_eq(inspect(&image).kind, ELF_KIND_OTHER_MACHINE);
+
+    make_image(&image, true, "other");
+    image.header.e_ident[EI_CLASS] = ELFCLASS32;
+    ck_assert_int_eq(inspect(&image).kind, ELF_KIND_OTHER_MACHINE);
+
+    make_image(&image, true, "other");
+    image.header.e_type = ET_REL;
+    ck_assert_int_eq(inspect(&image).kind, ELF_KIND_NOT_LINKED);
+}
+END_TEST
+
+START_TEST(the_note_is_found_behind_others)
+{
+    struct image image;
+    make_image(&image, true, "softgpu");
+    ck_assert(inspect(&image).built_for_softgpu);
+    make_image(&image, true, "softgp");
+    ck_assert(!inspect(&image).built_for_softgpu);
+    make_image(&image, true, "softgpu");
+    image.notes[1].note.n_namesz = 7; /* the terminating NUL belongs to the owner */
+    ck_assert(!inspect(&image).built_for_softgpu);
+}
+END_TEST
+
+START_TEST(notes_aligned_to_eight_bytes)
+{
+    struct image image;
+    make_image(&image, true, "softgpu");
+    image.segments[2].p_align = 8;
+    image.notes[0].note = (Elf64_Nhdr){.n_namesz = 5, .n_descsz = 3, .n_type = 1}; /* both fill 8 bytes */
+    ck_assert(inspect(&image).built_for_softgpu);
+}
+END_TEST
+
+START_TEST(other_files_are_no_elf)
+{
+    struct elf_facts facts;
+    const char *const texts[] = {"", "\x7f",
+                                 "\x7f"
+                                 "ELF",
+                                 "#!/bin/sh\necho\n", "a text that is longer than a header's identification"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
+        ck_assert_int_eq(inspect_bytes(texts[i], strlen(texts[i]), &facts), 0);
+        ck_assert_int_eq(facts.kind, ELF_KIND_NOT_ELF);
+    }
+    int fd = open("/", O_RDONLY);
+    int error = elf_file_inspect(fd, &facts); /* a folder */
+    ck_assert(error != 0 || facts.kind == ELF_KIND_NOT_ELF);
+    close(fd);
+}
+END_TEST
+
+START_TEST(fields_that_lead_outside_are_damage)
+{
+    struct image image;
+    make_image(&image, true, "softgpu");
+    image.header.e_phoff = UINT64_MAX - 8;
+    ck_assert_int_eq(inspect(&image).kind, ELF_KIND_DAMAGED);
+    make_image(&image, true, "softgpu");
+    image.header.e_phnum = 65535;
+    ck_assert_int_eq(inspect(&image).kind, ELF_KIND_DAMAGED);
+    make_image(&image, true, "softgpu");
+    image.segments[0].p_offset = sizeof(image) - 2;
+    ck_assert_int_eq(inspect(&image).kind, ELF_KIND_DAMAGED);
+    make_image(&image, true, "softgpu");
+    image.segments[0].p_filesz = 1ull << 60;
+    ck_assert_int_eq(inspect(&image).kind, ELF_KIND_DAMAGED);
+    make_image(&image, true, "softgpu");
+    image.segments[0].p_filesz = 5; /* without its NUL */
+    ck_assert_int_eq(inspect(&image).kind, ELF_KIND_DAMAGED);
+    make_image(&image, true, "softgpu");
+    image.notes[0].note.n_namesz = UINT32_MAX;
+    ck_assert(!inspect(&image).built_for_softgpu);
+    make_image(&image, true, "softgpu");
+    image.notes[0].note.n_descsz = UINT32_MAX;
+    ck_assert(!inspect(&image).built_for_softgpu);
+}
+END_TEST
+
+/* Any outcome but a crash; and what is called a program has a loader's name that ends. */
+START_TEST(random_damage_is_survived)
+{
+    unsigned seed = (unsigned)_i;
+    struct image image;
+    make_image(&image, true, "softgpu");
+    unsigned char bytes[sizeof(image)];
+    memcpy(bytes, &image, sizeof(bytes));
+    for (int changes = rand_r(&seed) % 6; changes > 0; --changes)
+        bytes[16 + (size_t)rand_r(&seed) % (sizeof(bytes) - 16)] =
+            (unsigned char)(rand_r(&seed) % 3 == 0 ? 255 : rand_r(&seed));
+    size_t count = rand_r(&seed) % 2 == 0 ? sizeof(bytes) : (size_t)rand_r(&seed) % (sizeof(bytes) + 1);
+
+    struct elf_facts facts;
+    ck_assert_int_eq(inspect_bytes(bytes, count, &facts), 0);
+    if (facts.kind == ELF_KIND_DYNAMIC)
+        ck_assert_ptr_nonnull(memchr(facts.interpreter, '\0', sizeof(facts.interpreter)));
+}
+END_TEST
+
+START_TEST(this_program_is_dynamic)
+{
+    struct elf_facts facts;
+    int fd = open("/proc/self/exe", O_RDONLY);
+    ck_assert_int_eq(elf_file_inspect(fd, &facts), 0);
+    close(fd);
+    ck_assert_int_eq(facts.kind, ELF_KIND_DYNAMIC);
+    ck_assert(!facts.built_for_softgpu);
+    ck_assert_int_eq(access(facts.interpreter, X_OK), 0);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("elf_file");
+    TCase *tcase = tcase_create("files");
+    tcase_add_test(tcase, programs_are_told_apart);
+    tcase_add_test(tcase, the_note_is_found_behind_others);
+    tcase_add_test(tcase, notes_aligned_to_eight_bytes);
+    tcase_add_test(tcase, other_files_are_no_elf);
+    tcase_add_test(tcase, fields_that_lead_outside_are_damage);
+    tcase_add_loop_test(tcase, random_damage_is_survived, 0, CASES);
+    tcase_add_test(tcase, this_program_is_dynamic);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

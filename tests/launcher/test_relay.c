@@ -1,0 +1,181 @@
+/*
+ * test_relay.c - what goes into a relay comes out of it: every byte, in order, each line with its rank in front.
+ *
+ * Random writers (lines of any length, any bytes, writes of any size) against a reader that undoes the prefixes.
+ */
+#include "launcher/relay.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { CASES = 60, SOURCES = 3, MOST_BYTES = 300000 };
+
+struct writer {
+    pthread_t thread;
+    int fd;
+    unsigned seed;
+    size_t count;
+    char *bytes;
+};
+
+static void
+make_text(struct writer *writer)
+{
+    unsigned *seed = &writer->seed;
+    int kind = rand_r(seed) % 4; /* mean length of a line: short, usual, long, endless */
+    int newline_in = kind == 0 ? 3 : kind == 1 ? 80 : kind == 2 ? 20000 : 10000000;
+    writer->count = (size_t)rand_r(seed) % MOST_BYTES;
+    writer->bytes = malloc(writer->count + 1);
+    for (size_t i = 0; i < writer->count; ++i)
+        writer->bytes[i] = rand_r(seed) % newline_in == 0 ? '\n' : (char)rand_r(seed);
+    if (rand_r(seed) % 2 == 0 && writer->count > 0)
+        writer->bytes[writer->count - 1] = '\n';
+}
+
+static void *
+write_text(void *data)
+{
+    struct writer *writer = data;
+    for (size_t at = 0; at < writer->count;) {
+        size_t want = 1 + (size_t)rand_r(&writer->seed) % 9000;
+        ssize_t written = write(writer->fd, writer->bytes + at, want < writer->count - at ? want : writer->count - at);
+        ck_assert_int_gt(written, 0);
+        at += (size_t)written;
+    }
+    close(writer->fd);
+    return NULL;
+}
+
+/* Takes the lines of `rank` out of what the relay wrote, joined again. A last newline may have been added. */
+static void
+check_output(const char *out, size_t count, int rank, const struct writer *writer)
+{
+    char *joined = malloc(count + 1);
+    size_t used = 0;
+    const char *end = out + count;
+    bool open = false; /* the last line taken may go on */
+    for (const char *line = out; line < end;) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        ck_assert_ptr_nonnull(newline);
+        ck_assert_msg(line[0] == '[' && line[2] == ']' && (line[3] == ' ' || line[3] == '+'), "a line without a rank");
+        if (line[1] == '0' + rank) {
+            if (open && line[3] == ' ')
+                joined[used++] = '\n';
+            ck_assert(open || line[3] == ' ');
+            memcpy(joined + used, line + 4, (size_t)(newline - line - 4));
+            used += (size_t)(newline - line - 4);
+            open = true;
+        }
+        line = newline + 1;
+    }
+    if (writer->count > 0 && writer->bytes[writer->count - 1] == '\n')
+        joined[used++] = '\n';
+    ck_assert_uint_eq(used, writer->count);
+    ck_assert_mem_eq(joined, writer->bytes, used);
+    free(joined);
+}
+
+START_TEST(everything_comes_out)
+{
+    struct writer writers[SOURCES];
+    struct relay_source sources[SOURCES];
+    int target = memfd_create("out", MFD_CLOEXEC);
+    for (int i = 0; i < SOURCES; ++i) {
+        int ends[2];
+        ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+        writers[i] = (struct writer){.fd = ends[1], .seed = (unsigned)(_i * SOURCES + i)};
+        sources[i] = (struct relay_source){.fd = ends[0], .rank = i + 1};
+        make_text(&writers[i]);
+    }
+    struct relay *relay;
+    struct problem problem;
+    ck_assert(relay_start(target, sources, SOURCES, false, &relay, &problem));
+    for (int i = 0; i < SOURCES; ++i)
+        ck_assert_int_eq(pthread_create(&writers[i].thread, NULL, write_text, &writers[i]), 0);
+    for (int i = 0; i < SOURCES; ++i)
+        pthread_join(writers[i].thread, NULL);
+    relay_finish(relay);
+    relay_free(relay);
+
+    size_t count = (size_t)lseek(target, 0, SEEK_END);
+    char *out = malloc(count + 1);
+    ck_assert_int_eq(pread(target, out, count, 0), count);
+    for (int i = 0; i < SOURCES; ++i) {
+        check_output(out, count, i + 1, &writers[i]);
+        free(writers[i].bytes);
+    }
+    free(out);
+    close(target);
+}
+END_TEST
+
+/* A writer that never ends (a daemon that kept the pipe) does not keep the relay. */
+START_TEST(finish_waits_for_nobody)
+{
+    int ends[2], out[2];
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
+    struct relay_source source = {.fd = ends[0], .rank = 1};
+    struct relay *relay;
+    struct problem problem;
+    ck_assert(relay_start(out[1], &source, 1, true, &relay, &problem));
+    ck_assert_int_eq(write(ends[1], "last words", 10), 10);
+    relay_finish(relay);
+    struct pollfd left = {.fd = relay_fd(relay), .events = POLLIN};
+    ck_assert_int_eq(poll(&left, 1, 20000), 1);
+    relay_free(relay);
+    char text[64] = "";
+    ck_assert_int_gt(read(out[0], text, sizeof(text) - 1), 0);
+    ck_assert_str_eq(text, "\033[33m[1]\033[0m last words\n");
+    close(ends[1]);
+    close(out[0]);
+    close(out[1]);
+}
+END_TEST
+
+/* When nobody reads the output any more, writers are told so, as they would be without a relay. */
+START_TEST(a_gone_reader_is_passed_on)
+{
+    int ends[2], out[2];
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
+    struct relay_source source = {.fd = ends[0], .rank = 1};
+    struct relay *relay;
+    struct problem problem;
+    close(out[0]);
+    ck_assert(relay_start(out[1], &source, 1, false, &relay, &problem));
+    ck_assert_int_eq(write(ends[1], "line\n", 5), 5);
+    struct pollfd writer = {.fd = ends[1], .events = 0};
+    ck_assert_int_eq(poll(&writer, 1, 20000), 1);
+    ck_assert_int_ne(writer.revents & POLLERR, 0);
+    relay_free(relay);
+    close(ends[1]);
+    close(out[1]);
+}
+END_TEST
+
+int
+main(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    Suite *suite = suite_create("relay");
+    TCase *tcase = tcase_create("lines");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, everything_comes_out, 0, CASES);
+    tcase_add_test(tcase, finish_waits_for_nobody);
+    tcase_add_test(tcase, a_gone_reader_is_passed_on);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

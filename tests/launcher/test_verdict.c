@@ -1,0 +1,238 @@
+/*
+ * test_verdict.c - who is said to have failed, with which exit code, and what is claimed at a good end.
+ */
+#include "launcher/verdict.h"
+
+#include "base/protocol.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRAINING .stage = RANK_STAGE_TRAINING, .step = 7
+#define DONE     .stage = RANK_STAGE_ENDED, .step = 7, .ended = true, .order = 1
+
+enum { MOST_RANKS = 3 };
+
+static const struct scene {
+    const char *what;
+    int count;
+    struct rank_view ranks[MOST_RANKS];
+    bool at_end;
+    int exit_code;      /* 0: no failure */
+    const char *begins; /* of the message */
+} scenes[] = {
+    {"all train", 2, {{TRAINING}, {TRAINING}}, false, 0, NULL},
+    {"all are done", 2, {{DONE}, {DONE}}, true, 0, NULL},
+    {"an exit code",
+     2,
+     {{TRAINING}, {TRAINING, .ended = true, .order = 1, .exit_code = 3}},
+     false,
+     3,
+     "rank 1 ended with exit code 3 after step 7"},
+    {"a signal",
+     2,
+     {{TRAINING}, {TRAINING, .ended = true, .order = 1, .signal = SIGSEGV}},
+     false,
+     139,
+     "rank 1 was ended by SIGSEGV"},
+    {"the earliest counts",
+     3,
+     {{TRAINING, .ended = true, .order = 3, .exit_code = 4},
+      {TRAINING, .ended = true, .order = 2, .signal = SIGKILL},
+      {TRAINING}},
+     false,
+     137,
+     "rank 1 was ended by SIGKILL"},
+    {"who says why counts more",
+     2,
+     {{TRAINING, .ended = true, .order = 1, .exit_code = 4},
+      {.stage = RANK_STAGE_FAILED, .step = 7, .failure = "cannot go on"}},
+     false,
+     1,
+     "rank 1 after step 7: cannot go on (2 ranks failed, this one first)"},
+    {"who only follows counts less",
+     2,
+     {{.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
+      {TRAINING, .ended = true, .order = 2, .signal = SIGKILL}},
+     false,
+     137,
+     "rank 1 was ended by SIGKILL (Killed) after step 7;"},
+    {"who only follows counts when nobody else does",
+     2,
+     {{.stage = RANK_STAGE_FAILED, .failure = "waited 600 s", .failure_follows = true}, {TRAINING}},
+     false,
+     1,
+     "rank 0 before its first step: waited 600 s"},
+    {"details stay behind the first line",
+     2,
+     {{.stage = RANK_STAGE_FAILED, .failure = "why\n  stack"}, {TRAINING, .ended = true, .order = 1, .exit_code = 1}},
+     false,
+     1,
+     "rank 0 before its first step: why (2 ranks failed, this one first)\n  stack"},
+    {"an abort's code",
+     2,
+     {{TRAINING}, {TRAINING, .aborted = true, .abort_status = 42, .abort_message = "enough"}},
+     false,
+     42,
+     "rank 1 asked for the end of the job by PMIx_Abort(42) after step 7: enough"},
+    {"an abort with a text is ours",
+     2,
+     {{TRAINING}, {.stage = RANK_STAGE_FAILED, .failure = "text", .aborted = true, .abort_status = 42}},
+     false,
+     1,
+     "rank 1 before"},
+    {"an abort of 0 is a failure", 2, {{TRAINING}, {TRAINING, .aborted = true}}, false, 1, "rank 1 asked"},
+    {"a rank that never took part",
+     2,
+     {{TRAINING}, {.stage = RANK_STAGE_GATE, .ended = true, .order = 1}},
+     false,
+     1,
+     "rank 1 ended without taking part"},
+    {"no rank took part", 2, {{.ended = true, .order = 1}, {.ended = true, .order = 1}}, true, 0, NULL},
+    {"no preload",
+     2,
+     {{.ended = true, .order = 1, .missed_preload = true}, {.ended = true, .order = 1}},
+     true,
+     1,
+     "rank 0 used the CUDA driver in a process"},
+    {"no preload does not matter to one rank", 1, {{.ended = true, .order = 1, .missed_preload = true}}, true, 0, NULL},
+    {"a rank that is done waits for others", 2, {{TRAINING}, {DONE}}, false, 0, NULL},
+    {"fewer steps than others",
+     2,
+     {{.stage = RANK_STAGE_TRAINING, .step = 8}, {DONE}},
+     false,
+     1,
+     "rank 1 ended after step 7, others"},
+    {"more steps than others, still running", 2, {{.stage = RANK_STAGE_TRAINING, .step = 6}, {DONE}}, false, 0, NULL},
+    {"ended in the middle, a moment ago", 2, {{TRAINING}, {TRAINING, .ended = true, .order = 1}}, false, 0, NULL},
+    {"ended in the middle",
+     2,
+     {{TRAINING}, {TRAINING, .ended = true, .order = 1, .left_early = true}},
+     false,
+     1,
+     "rank 1 left with exit code 0 after step 7"},
+    {"all ended in the middle",
+     2,
+     {{TRAINING, .ended = true, .order = 1}, {TRAINING, .ended = true, .order = 2}},
+     true,
+     0,
+     NULL},
+    {"all ended in the middle of different steps",
+     2,
+     {{TRAINING, .ended = true, .order = 1}, {.stage = RANK_STAGE_TRAINING, .step = 8, .ended = true, .order = 2}},
+     true,
+     1,
+     "rank 0 ended after step 7, others went on to step 8"},
+    {"hashes differ",
+     2,
+     {{DONE, .check_count = 1, .checked_step = 7, .parameter_hash = 1}, {DONE, .check_count = 1, .checked_step = 7}},
+     true,
+     1,
+     "parameters differ between ranks 0 and 1"},
+    {"comparisons differ",
+     2,
+     {{DONE, .check_count = 2}, {DONE, .check_count = 1}},
+     true,
+     1,
+     "ranks 0 and 1 do not agree"},
+};
+
+START_TEST(failures_are_told)
+{
+    const struct scene *scene = &scenes[_i];
+    struct problem problem = {.exit_code = 77};
+    bool failed = scene->at_end ? verdict_find_at_end(scene->ranks, scene->count, &problem)
+                                : verdict_find(scene->ranks, scene->count, &problem);
+    ck_assert_msg(failed == (scene->exit_code != 0), "%s: %s", scene->what, failed ? problem.text : "no failure");
+    if (!failed)
+        return;
+    ck_assert_msg(problem.exit_code == scene->exit_code, "%s: exit code %d", scene->what, problem.exit_code);
+    ck_assert_msg(strncmp(problem.text, scene->begins, strlen(scene->begins)) == 0, "%s: %s", scene->what,
+                  problem.text);
+}
+END_TEST
+
+/* Whatever is put into a failure text, it comes out whole and ends. */
+START_TEST(the_longest_text_fits)
+{
+    struct rank_view ranks[2] = {{.stage = RANK_STAGE_FAILED}, {TRAINING, .ended = true, .order = 1, .exit_code = 1}};
+    memset(ranks[0].failure, 'x', sizeof(ranks[0].failure) - 1);
+    struct problem problem;
+    ck_assert(verdict_find(ranks, 2, &problem));
+    ck_assert_ptr_nonnull(strstr(problem.text, "x (2 ranks failed"));
+}
+END_TEST
+
+static char said[4096];
+
+static void
+say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    size_t used = strlen(said);
+    vsnprintf(said + used, sizeof(said) - used, format, args);
+    va_end(args);
+    strcat(said, "\n");
+}
+
+START_TEST(closing_lines_claim_what_was_checked)
+{
+    struct rank_view ranks[2] = {
+        {DONE, .overlapped_step = 5, .gradient_count = 1, .gradient_bytes = 512, .bucket_count = 1},
+        {DONE, .overlapped_step = 4}};
+    said[0] = '\0';
+    verdict_close(ranks, 2, true, say);
+    ck_assert_str_eq(
+        said, "2 ranks, 7 steps, 4 of them overlapped with backward; 1 gradient, 512 bytes per step, in 1 bucket\n"
+              "parameters were not compared across ranks; --check-every K does that every K steps\n");
+    ranks[0].check_count = ranks[1].check_count = 1;
+    ranks[0].checked_step = ranks[1].checked_step = 3;
+    said[0] = '\0';
+    verdict_close(ranks, 2, true, say);
+    ck_assert_ptr_nonnull(
+        strstr(said, "identical on all ranks (hash 0000000000000000, compared 1 time, last after step 3 of 7)"));
+    said[0] = '\0';
+    verdict_close(ranks, 1, true, say);
+    ck_assert_ptr_null(strstr(said, "parameters"));
+    said[0] = '\0';
+    verdict_close(ranks, 2, false, say);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+START_TEST(untrained_programs_hear_only_what_matters)
+{
+    struct rank_view ranks[2] = {{.ended = true}, {.ended = true}};
+    said[0] = '\0';
+    verdict_close(ranks, 2, true, say);
+    ck_assert_str_eq(said, "");
+    ranks[1].stage = RANK_STAGE_GATE;
+    verdict_close(ranks, 2, false, say);
+    ck_assert_ptr_nonnull(strstr(said, "nothing was averaged"));
+    said[0] = '\0';
+    verdict_close(ranks + 1, 1, true, say);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("verdict");
+    TCase *tcase = tcase_create("ends");
+    tcase_add_loop_test(tcase, failures_are_told, 0, sizeof(scenes) / sizeof(scenes[0]));
+    tcase_add_test(tcase, the_longest_text_fits);
+    tcase_add_test(tcase, closing_lines_claim_what_was_checked);
+    tcase_add_test(tcase, untrained_programs_hear_only_what_matters);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

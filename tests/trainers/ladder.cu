@@ -1,0 +1,438 @@
+/*
+ * ladder.cu - a trainer for tests: a chain of equal layers, enough of them that buckets can leave while backward runs,
+ * with switches for everything that can go wrong.
+ *
+ * Kernels only, no library; every sum in a fixed order, so that one process gives the same bits every time. Built by
+ * softgpu-cc and by nvcc. Prints one line "step N loss L" a step on rank 0, and saves its parameters as the samples do.
+ */
+#include "common/parameter_file.h"
+
+#include <cuda_runtime.h>
+#include <ddprun.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LAYERS_AT_MOST = 64, THREADS = 64 };
+
+#define CHECK(call)                                                                 \
+    do {                                                                            \
+        cudaError_t error_ = (call);                                                \
+        if (error_ != cudaSuccess) {                                                \
+            fprintf(stderr, "ladder: %s: %s\n", #call, cudaGetErrorString(error_)); \
+            exit(1);                                                                \
+        }                                                                           \
+    } while (0)
+
+struct options {
+    int layers, width, steps, seed;
+    size_t batch;
+    int accumulate;    /* backward passes a step */
+    int streams;       /* 2: weight gradients on a stream of their own */
+    const char *save;  /* or NULL */
+    const char *fault; /* or NULL: what goes wrong */
+    int fault_step, fault_rank;
+};
+
+struct layer {
+    float *weight, *gradient, *momentum, *output, *delta;
+};
+
+struct trainer {
+    struct options options;
+    struct layer layers[LAYERS_AT_MOST];
+    float *input, *target;
+    float **hidden_pointers; /* device memory with pointers to gradients: nobody sees them */
+    cudaStream_t side_stream;
+    cudaEvent_t event;
+};
+
+/* ---- kernels ---- */
+
+__global__ void
+forward(const float *weight, const float *input, float *output, int width, int count)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= width * count)
+        return;
+    const float *row = weight + (size_t)(i % width) * width, *in = input + (size_t)(i / width) * width;
+    float sum = 0.0f;
+    for (int k = 0; k < width; ++k)
+        sum += row[k] * in[k];
+    output[i] = tanhf(sum);
+}
+
+__global__ void
+loss_delta(const float *output, const float *target, float *delta, int width, int count)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < width * count)
+        delta[i] = (output[i] - target[i]) * (1.0f - output[i] * output[i]) / (float)count;
+}
+
+__global__ void
+backward_weight(const float *delta, const float *input, float *gradient, int width, int count, float scale)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= width * width)
+        return;
+    int row = i / width, column = i % width;
+    float sum = 0.0f;
+    for (int b = 0; b < count; ++b)
+        sum += delta[(size_t)b * width + row] * input[(size_t)b * width + column];
+    gradient[i] += scale * sum;
+}
+
+__global__ void
+backward_input(const float *weight, const float *delta, const float *output, float *delta_in, int width, int count)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= width * count)
+        return;
+    const float *d = delta + (size_t)(i / width) * width;
+    float sum = 0.0f;
+    for (int k = 0; k < width; ++k)
+        sum += weight[(size_t)k * width + i % width] * d[k];
+    delta_in[i] = sum * (1.0f - output[i] * output[i]);
+}
+
+__global__ void
+sgd(float *weight, const float *gradient, float *momentum, int count, float rate)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) {
+        momentum[i] = 0.9f * momentum[i] + gradient[i];
+        weight[i] -= rate * momentum[i];
+    }
+}
+
+__global__ void
+norm_log(const float *gradient, int count, float *out)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < count; ++i)
+        sum += gradient[i] * gradient[i];
+    *out = sum;
+}
+
+__global__ void
+scale_in_place(float *gradient, int count, float factor)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count)
+        gradient[i] *= factor;
+}
+
+__global__ void
+scale_hidden(float **pointers, int which, int count, float factor)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count)
+        pointers[which][i] *= factor;
+}
+
+static int
+blocks(int count)
+{
+    return (count + THREADS - 1) / THREADS;
+}
+
+/* ---- data: the same for every world, by the number of the sample ---- */
+
+static float
+noise(unsigned seed, unsigned number)
+{
+    unsigned x = seed * 2654435761u + number * 40503u + 12345u;
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    x ^= x >> 16;
+    return (float)(x & 0xffffu) / 32768.0f - 1.0f;
+}
+
+static void
+load_batch(struct trainer *t, int step, int pass, size_t first, size_t count)
+{
+    int width = t->options.width;
+    float *host = (float *)malloc(2 * count * (size_t)width * sizeof(float));
+    for (size_t b = 0; b < count; ++b) {
+        unsigned sample = (unsigned)(((size_t)step * 16 + (size_t)pass) * 100000 + first + b);
+        for (int i = 0; i < width; ++i) {
+            host[b * (size_t)width + (size_t)i] = noise(1, sample * 131u + (unsigned)i);
+            host[(count + b) * (size_t)width + (size_t)i] = 0.5f * noise(2, (unsigned)i) * host[b * (size_t)width];
+        }
+    }
+    size_t bytes = count * (size_t)width * sizeof(float);
+    CHECK(cudaMemcpy(t->input, host, bytes, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(t->target, host + count * (size_t)width, bytes, cudaMemcpyHostToDevice));
+    free(host);
+}
+
+/* ---- faults ---- */
+
+static bool
+fault_is(const struct trainer *t, const char *name, int step)
+{
+    return t->options.fault != NULL && strcmp(t->options.fault, name) == 0 &&
+           (t->options.fault_step == 0 || t->options.fault_step == step) &&
+           (t->options.fault_rank < 0 || t->options.fault_rank == DDP_RANK());
+}
+
+/* Between backward and DDP_STEP, when the first buckets have left. */
+static void
+faults_before_step(struct trainer *t, int step)
+{
+    int count = t->options.width * t->options.width;
+    float *last = t->layers[t->options.layers - 1].gradient;
+    if (fault_is(t, "late-read", step))
+        norm_log<<<1, 1>>>(last, count, t->target);
+    if (fault_is(t, "late-write", step))
+        scale_in_place<<<blocks(count), THREADS>>>(last, count, 2.0f);
+    if (fault_is(t, "hidden-write", step))
+        scale_hidden<<<blocks(count), THREADS>>>(t->hidden_pointers, t->options.layers - 1, count, 2.0f);
+    if (fault_is(t, "crash", step))
+        raise(SIGSEGV);
+    if (fault_is(t, "exit", step))
+        exit(3);
+    if (fault_is(t, "quick-exit", step))
+        _exit(0);
+    if (fault_is(t, "hang", step))
+        pause();
+    if (fault_is(t, "drift", step))
+        scale_in_place<<<blocks(count), THREADS>>>(t->layers[0].weight, count, 1.0001f);
+}
+
+static void
+faults_of_annotation(struct trainer *t)
+{
+    static float host_memory[16];
+    size_t count = (size_t)t->options.width * (size_t)t->options.width;
+    float *first = t->layers[0].gradient;
+    if (fault_is(t, "host-memory", 0))
+        DDP_GRADIENT(host_memory, 16, DDP_FLOAT32);
+    if (fault_is(t, "overlap", 0))
+        DDP_GRADIENT(first + count / 2, count / 4, DDP_FLOAT32);
+    if (fault_is(t, "beyond", 0))
+        DDP_GRADIENT(t->layers[0].momentum, count * 1000, DDP_FLOAT32);
+    if (fault_is(t, "type", 0))
+        DDP_GRADIENT(t->layers[0].momentum, count, 77);
+    if (fault_is(t, "other-size", 0))
+        DDP_GRADIENT(t->layers[0].momentum, count / (size_t)(1 + DDP_RANK()), DDP_FLOAT32);
+    if (fault_is(t, "other-parameter", 0))
+        DDP_PARAMETER(t->layers[0].momentum, count / (size_t)(1 + DDP_RANK()), DDP_FLOAT32);
+    if (fault_is(t, "one-more", 0))
+        DDP_GRADIENT(t->layers[0].momentum, count, DDP_FLOAT32);
+}
+
+/* ---- training ---- */
+
+static void
+create(struct trainer *t)
+{
+    int width = t->options.width;
+    size_t square = (size_t)width * (size_t)width * sizeof(float),
+           rows = t->options.batch * (size_t)width * sizeof(float);
+    float *host = (float *)malloc(square);
+    CHECK(cudaMalloc(&t->input, rows));
+    CHECK(cudaMalloc(&t->target, rows));
+    CHECK(cudaMalloc(&t->hidden_pointers, LAYERS_AT_MOST * sizeof(float *)));
+    for (int l = 0; l < t->options.layers; ++l) {
+        struct layer *layer = &t->layers[l];
+        CHECK(cudaMalloc(&layer->weight, square));
+        CHECK(cudaMalloc(&layer->gradient, square));
+        CHECK(cudaMalloc(&layer->momentum, square));
+        CHECK(cudaMalloc(&layer->output, rows));
+        CHECK(cudaMalloc(&layer->delta, rows));
+        CHECK(cudaMemset(layer->gradient, 0, square));
+        CHECK(cudaMemset(layer->momentum, 0, square));
+        for (int i = 0; i < width * width; ++i)
+            host[i] = noise((unsigned)(t->options.seed + l + 10), (unsigned)i) * 1.5f / (float)width +
+                      (i / width == i % width ? 0.9f : 0.0f);
+        CHECK(cudaMemcpy(layer->weight, host, square, cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(t->hidden_pointers + l, &layer->gradient, sizeof(float *), cudaMemcpyHostToDevice));
+    }
+    free(host);
+    CHECK(cudaStreamCreateWithFlags(&t->side_stream, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&t->event, cudaEventDisableTiming));
+}
+
+static void
+annotate(struct trainer *t)
+{
+    int count = t->options.width * t->options.width;
+    if (fault_is(t, "none", 0))
+        return;
+    for (int l = 0; l < t->options.layers; ++l)
+        DDP_PARAMETER(t->layers[l].weight, count, DDP_FLOAT32);
+    for (int l = 0; l < t->options.layers && !fault_is(t, "no-gradients", 0); ++l)
+        DDP_GRADIENT(t->layers[l].gradient, count, DDP_FLOAT32);
+    faults_of_annotation(t);
+}
+
+static float
+read_loss(struct trainer *t, size_t count)
+{
+    int width = t->options.width;
+    size_t n = count * (size_t)width;
+    float *host = (float *)malloc(2 * n * sizeof(float)), sum = 0.0f;
+    CHECK(cudaMemcpy(host, t->layers[t->options.layers - 1].output, n * sizeof(float), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(host + n, t->target, n * sizeof(float), cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < n; ++i)
+        sum += 0.5f * (host[i] - host[n + i]) * (host[i] - host[n + i]);
+    free(host);
+    return sum / (float)count;
+}
+
+static void
+forward_backward(struct trainer *t, size_t count)
+{
+    int width = t->options.width, layers = t->options.layers, n = width * (int)count, square = width * width;
+    const float *input = t->input;
+    for (int l = 0; l < layers; ++l) {
+        forward<<<blocks(n), THREADS>>>(t->layers[l].weight, input, t->layers[l].output, width, (int)count);
+        input = t->layers[l].output;
+    }
+    loss_delta<<<blocks(n), THREADS>>>(input, t->target, t->layers[layers - 1].delta, width, (int)count);
+
+    cudaStream_t weights_on = t->options.streams == 2 ? t->side_stream : 0;
+    for (int l = layers - 1; l >= 0; --l) {
+        const float *in = l > 0 ? t->layers[l - 1].output : t->input;
+        if (t->options.streams == 2) {
+            CHECK(cudaEventRecord(t->event, 0));
+            CHECK(cudaStreamWaitEvent(weights_on, t->event, 0));
+        }
+        backward_weight<<<blocks(square), THREADS, 0, weights_on>>>(
+            t->layers[l].delta, in, t->layers[l].gradient, width, (int)count, 1.0f / (float)t->options.accumulate);
+        if (l > 0)
+            backward_input<<<blocks(n), THREADS>>>(t->layers[l].weight, t->layers[l].delta, t->layers[l - 1].output,
+                                                   t->layers[l - 1].delta, width, (int)count);
+    }
+    /* The host reads the loss and loads the next batch after the default stream; the side stream must be done by then.
+     */
+    if (t->options.streams == 2) {
+        CHECK(cudaEventRecord(t->event, weights_on));
+        CHECK(cudaStreamWaitEvent(0, t->event, 0));
+    }
+}
+
+static void
+train(struct trainer *t)
+{
+    size_t first, count;
+    int square = t->options.width * t->options.width;
+    DDP_SHARD(t->options.batch, &first, &count);
+    for (int step = 1; step <= t->options.steps; ++step) {
+        if (fault_is(t, "fewer-steps", step))
+            break;
+        for (int l = 0; l < t->options.layers; ++l)
+            CHECK(cudaMemset(t->layers[l].gradient, 0, (size_t)square * sizeof(float)));
+        for (int pass = 0; pass < t->options.accumulate; ++pass) {
+            load_batch(t, step, pass, first, count);
+            forward_backward(t, count);
+        }
+        faults_before_step(t, step);
+        if (!fault_is(t, "none", 0))
+            DDP_STEP(0);
+        for (int l = 0; l < t->options.layers; ++l)
+            sgd<<<blocks(square), THREADS>>>(t->layers[l].weight, t->layers[l].gradient, t->layers[l].momentum, square,
+                                             0.05f);
+        float loss = read_loss(t, count);
+        if (!fault_is(t, "none", 0) && !fault_is(t, "mean-on-one", step))
+            DDP_MEAN(&loss);
+        if (DDP_RANK() == 0) {
+            printf("step %d loss %.5f\n", step, (double)loss);
+            fflush(stdout);
+        }
+    }
+}
+
+static int
+save(struct trainer *t)
+{
+    size_t count = (size_t)t->options.width * (size_t)t->options.width;
+    struct parameter parameters[LAYERS_AT_MOST];
+    for (int l = 0; l < t->options.layers; ++l) {
+        snprintf(parameters[l].name, sizeof(parameters[l].name), "w%d", l);
+        parameters[l].count = count;
+        parameters[l].values = (float *)malloc(count * sizeof(float));
+        CHECK(cudaMemcpy(parameters[l].values, t->layers[l].weight, count * sizeof(float), cudaMemcpyDeviceToHost));
+    }
+    int status = parameter_file_write(t->options.save, DDP_RANK(), parameters, (size_t)t->options.layers);
+    for (int l = 0; l < t->options.layers; ++l)
+        free(parameters[l].values);
+    return status;
+}
+
+static void
+destroy(struct trainer *t)
+{
+    for (int l = 0; l < t->options.layers; ++l) {
+        CHECK(cudaFree(t->layers[l].weight));
+        CHECK(cudaFree(t->layers[l].gradient));
+        CHECK(cudaFree(t->layers[l].momentum));
+        CHECK(cudaFree(t->layers[l].output));
+        CHECK(cudaFree(t->layers[l].delta));
+    }
+    CHECK(cudaFree(t->input));
+    CHECK(cudaFree(t->target));
+    CHECK(cudaFree(t->hidden_pointers));
+    CHECK(cudaStreamDestroy(t->side_stream));
+    CHECK(cudaEventDestroy(t->event));
+}
+
+static const char USAGE[] = "Usage: ladder [--layers N] [--width N] [--batch N] [--steps N] [--seed N] [--accumulate "
+                            "N] [--streams 1|2] [--save FILE]\n"
+                            "              [--fault NAME] [--fault-step N] [--fault-rank N]\n";
+
+int
+main(int argc, char **argv)
+{
+    static struct trainer t;
+    struct options *o = &t.options;
+    *o = (struct options){8, 48, 12, 1, 24, 1, 1, NULL, NULL, 0, -1};
+    for (int i = 1; i < argc; i += 2) {
+        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        int number = value != NULL ? atoi(value) : 0;
+        if (value == NULL) {
+            fputs(USAGE, stderr);
+            return 2;
+        }
+        if (strcmp(name, "--layers") == 0 && number <= LAYERS_AT_MOST)
+            o->layers = number;
+        else if (strcmp(name, "--width") == 0)
+            o->width = number;
+        else if (strcmp(name, "--batch") == 0)
+            o->batch = (size_t)number;
+        else if (strcmp(name, "--steps") == 0)
+            o->steps = number;
+        else if (strcmp(name, "--seed") == 0)
+            o->seed = number;
+        else if (strcmp(name, "--accumulate") == 0)
+            o->accumulate = number;
+        else if (strcmp(name, "--streams") == 0)
+            o->streams = number;
+        else if (strcmp(name, "--save") == 0)
+            o->save = value;
+        else if (strcmp(name, "--fault") == 0)
+            o->fault = value;
+        else if (strcmp(name, "--fault-step") == 0)
+            o->fault_step = number;
+        else if (strcmp(name, "--fault-rank") == 0)
+            o->fault_rank = number;
+        else {
+            fputs(USAGE, stderr);
+            return 2;
+        }
+    }
+
+    create(&t);
+    annotate(&t);
+    train(&t);
+    if (o->save != NULL && save(&t) != 0)
+        return 1;
+    destroy(&t);
+    return 0;
+}
