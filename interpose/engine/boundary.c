@@ -15,12 +15,16 @@ step_alone(const struct ddp_site *site)
 {
     pthread_mutex_lock(&engine_state.lock);
     size_t gradients = engine_state.gradient_count;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i)
+        bytes += engine_state.tensors[i].role == TENSOR_GRADIENT ? engine_state.tensors[i].bytes : 0;
     ++engine_state.boundary_count;
     pthread_mutex_unlock(&engine_state.lock);
     if (gradients == 0)
         stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step",
                  site->file, site->line);
     atomic_store(&engine_state.status->gradient_count, gradients);
+    atomic_store(&engine_state.status->gradient_bytes, bytes);
 }
 
 static void
@@ -141,11 +145,12 @@ boundary_step(void *stream_pointer, const struct ddp_site *site)
         refuse_blindness(site);
 
         issue_take_role();
+        trace_boundary(stream);
         wait_for_producers(stream);
         flush_buckets();
+        trace_sent();
         checks_before_release();
         release(stream);
-        trace_boundary(stream);
         checks_after_release();
         agree_vote(close_interval(stream));
         checks_next_interval();

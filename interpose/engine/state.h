@@ -247,7 +247,8 @@ void trace_open(void);
 void trace_plan(void);
 void trace_bucket_begin(size_t bucket, bool early);
 void trace_bucket_end(size_t bucket);
-void trace_boundary(CUstream stream);
+void trace_boundary(CUstream stream); /* its backward is done */
+void trace_sent(void);                /* all buckets are on their way */
 void trace_step_end(void);
 void trace_close(void);
 

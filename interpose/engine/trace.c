@@ -84,13 +84,14 @@ write_step(struct step_trace *step)
     step->used = false;
 }
 
-/* Writes every step whose events are complete, oldest first. */
+/* Writes every finished step whose events are complete, oldest first. The current one, last in order, may not be
+ * finished. */
 static void
 write_complete(void)
 {
     for (size_t i = 1; i <= STEPS_IN_FLIGHT; ++i) {
         struct step_trace *step = &steps[((size_t)(current - steps) + i) % STEPS_IN_FLIGHT];
-        if (!step->used || step == current)
+        if (!step->used)
             continue;
         bool complete = engine_state.driver.cuEventQuery_p(step->boundary) == CUDA_SUCCESS;
         for (size_t k = 0; k < step->bucket_count && complete; ++k)
@@ -128,7 +129,8 @@ trace_plan(void)
 {
     if (file == NULL)
         return;
-    write_complete(); /* the caller has waited for the communication stream */
+    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "waiting for the trace");
+    write_complete(); /* the step that ends with a new plan, too */
     for (size_t i = 0; i < STEPS_IN_FLIGHT; ++i) {
         struct step_trace *step = &steps[i];
         free_events(step);
@@ -172,6 +174,11 @@ trace_boundary(CUstream stream)
     require_cuda(engine_state.driver.cuEventRecord_p(current->boundary, stream), "cuEventRecord of the trace");
     current->step = engine_state.boundary_count + 1;
     current->overlapped = engine_state.overlapping;
+}
+
+void
+trace_sent(void)
+{
     current->used = true;
 }
 

@@ -5,7 +5,9 @@
  * Kernels only, no library; every sum in a fixed order, so that one process gives the same bits every time. Built by
  * softgpu-cc and by nvcc. Prints one line "step N loss L" a step on rank 0, and saves its parameters as the samples do.
  */
+extern "C" {
 #include "common/parameter_file.h"
+}
 
 #include <cuda_runtime.h>
 #include <ddprun.h>
