@@ -39,9 +39,10 @@
 #define DDPRUN_DEFAULT_TIMEOUT_S    600
 
 /* ---- job folder ---- */
-#define DDPRUN_STATUS_FILE      "status"       /* LOCAL_WORLD_SIZE records of struct rank_status */
-#define DDPRUN_RANK_LOCK_FORMAT "rank-%d.lock" /* %d: local rank; flock(LOCK_EX) held by the process that is the rank \
-                                                */
+#define DDPRUN_STATUS_FILE "status" /* LOCAL_WORLD_SIZE records of struct rank_status */
+#define DDPRUN_RANK_LOCK_FORMAT                                                           \
+    "rank-%d.lock" /* %d: local rank; flock(LOCK_EX) held by the process that is the rank \
+                    */
 
 /* ---- exit codes that ddprun itself produces ---- */
 #define DDPRUN_EXIT_FAILURE 1 /* a rank stopped the job with a message of ours */
@@ -72,7 +73,8 @@ struct rank_status {
     _Atomic uint64_t checked_step;    /* step after which the last of them looked at the parameters */
     _Atomic uint64_t parameter_hash;  /* what it found, the same on all ranks */
     _Atomic uint32_t failure_follows; /* 1: `failure` is what another rank's end did to this one (set before stage) */
-    _Atomic uint32_t leaving;         /* 1: this rank has come to its end and waits for the others there */
+    _Atomic uint32_t waits;           /* 1: this rank waits for the others at `place` (written before) */
+    char place[128];                  /* such as "the end of the program" */
     char failure[1024];               /* one line without "ddprun: ", then details; NUL-terminated */
 };
 

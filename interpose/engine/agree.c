@@ -113,12 +113,16 @@ compare_described(const struct control_messages *all, const char *what)
     }
 }
 
-static void
-exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all)
+void
+agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all)
 {
     struct comm_error error;
+    struct rank_status *status = engine_state.status;
+    snprintf(status->place, sizeof(status->place), "%s", about);
+    atomic_store(&status->waits, 1);
     if (!control_exchange(&engine_state.control, about, mine, bytes, all, &error))
         stop_job_following("%s", error.text);
+    atomic_store(&status->waits, 0);
 }
 
 void
@@ -129,7 +133,7 @@ agree_on_parameter(const struct tensor *tensor, const struct ddp_site *site)
     struct described mine = describe(tensor);
     snprintf(about, sizeof(about), "DDP_PARAMETER number %zu", tensor->index + 1);
     (void)site;
-    exchange(about, &mine, sizeof(mine), &all);
+    agree_exchange(about, &mine, sizeof(mine), &all);
     compare_described(&all, "parameter");
     control_free_messages(&all);
 }
@@ -218,7 +222,7 @@ agree_on_annotations(const struct ddp_site *site)
                  site->file, site->line);
 
     struct control_messages all;
-    exchange("the first DDP_STEP after annotations changed", mine, count * sizeof(*mine), &all);
+    agree_exchange("the first DDP_STEP after annotations changed", mine, count * sizeof(*mine), &all);
     compare_described(&all, "gradient");
     control_free_messages(&all);
     free(mine);
@@ -304,7 +308,7 @@ agree_vote(bool repeats)
     vote[0] = repeats;
     history_order(&engine_state.history, (size_t *)vote + 1);
     struct control_messages votes, hashes;
-    exchange("a vote on the order of buckets", vote, (1 + count) * sizeof(*vote), &votes);
+    agree_exchange("a vote on the order of buckets", vote, (1 + count) * sizeof(*vote), &votes);
     free(vote);
 
     const size_t *order = order_if_all_repeat(&votes, count);
@@ -316,7 +320,7 @@ agree_vote(bool repeats)
         stop_job("rank 0 sent an order of buckets that is none");
 
     uint64_t hash = hash_of_plan(plan);
-    exchange("the hash of the plan of buckets", &hash, sizeof(hash), &hashes);
+    agree_exchange("the hash of the plan of buckets", &hash, sizeof(hash), &hashes);
     for (int r = 0; r < hashes.count; ++r) {
         if (hashes.bytes[r] != sizeof(hash) || memcmp(hashes.messages[r], &hash, sizeof(hash)) != 0)
             stop_job("ranks %d and %d have come to different plans of buckets; are all ranks the same program with the "

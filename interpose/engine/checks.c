@@ -340,10 +340,7 @@ checks_at_end(void)
         memcpy(mine + 2, checks.final_words, count * sizeof(*mine));
 
     struct control_messages all;
-    struct comm_error error;
-    if (!control_exchange(&engine_state.control, "the end of the program", mine, (2 + count) * sizeof(*mine), &all,
-                          &error))
-        stop_job_following("%s", error.text);
+    agree_exchange("the end of the program", mine, (2 + count) * sizeof(*mine), &all);
 
     uint64_t *words = calloc((size_t)all.count * count + 1, sizeof(*words));
     if (words == NULL)

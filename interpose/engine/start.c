@@ -84,12 +84,10 @@ mean(float *value, const struct ddp_site *site)
         return;
     char about[100];
     struct control_messages all;
-    struct comm_error error;
     const char *slash = strrchr(site->file, '/');
     snprintf(about, sizeof(about), "DDP_MEAN (%.50s:%d) after step %llu", slash != NULL ? slash + 1 : site->file,
              site->line, (unsigned long long)engine_state.boundary_count);
-    if (!control_exchange(&engine_state.control, about, value, sizeof(*value), &all, &error))
-        stop_job_following("%s", error.text);
+    agree_exchange(about, value, sizeof(*value), &all);
 
     double sum = 0; /* in the order of ranks: the same on all of them */
     for (int r = 0; r < all.count; ++r) {
@@ -112,7 +110,6 @@ end_in_order(void)
         stop_job("the program used the GPU and ended without a DDP_STEP: nothing was averaged; annotate it "
                  "(see ddprun.h), or run it without ddprun");
     if (engine_state.rendezvous.world_size > 1) {
-        atomic_store(&engine_state.status->leaving, 1);
         checks_at_end();
         trace_close();
         atomic_store(&engine_state.closing, true);

@@ -199,6 +199,8 @@ void issue_prepare_plan(void);
 void boundary_step(void *stream, const struct ddp_site *site);
 
 /* ---- agree.c ---- */
+/* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
+void agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
 void agree_ensure_driver(const struct ddp_site *site);
 void agree_ensure_collectives(void);
 void agree_on_annotations(const struct ddp_site *site);

@@ -2,15 +2,14 @@
  * watch.c - the engine's one thread: notices what no call of the trainer would.
  *
  * A failed check (host functions may not end the job themselves), a communicator with an error, a rank that waits too
- * long, a rank that has come to its end while this one still waits for it. Blocks all signals and disturbs no stream
- * capture.
+ * long, a rank that waits for this one somewhere else. Blocks all signals and disturbs no stream capture.
  */
 #include "interpose/engine/state.h"
 
 #include <signal.h>
 #include <time.h>
 
-enum { PERIOD_MS = 50, PATIENCE_WITH_LEAVERS_MS = 1000 };
+enum { PERIOD_MS = 50, PATIENCE_WITH_WAITERS_MS = 1000 };
 
 int64_t
 watch_now_ms(void)
@@ -42,36 +41,40 @@ waiting_ms(size_t *bucket_p)
     return watch_now_ms() - since;
 }
 
-/* A rank of this node that waits at its end, with fewer steps than this one; -1 if there is none. */
-static int
-find_leaver(uint64_t *steps_p)
+/*
+ * The record of a rank of this node that waits on the control plane and has made fewer steps than this one; NULL if
+ * there is none. It cannot send what this rank waits for before this rank comes to its place, which it has passed: both
+ * would wait for ever.
+ */
+static const struct rank_status *
+find_waiter(int *rank_p)
 {
     const char *first =
         (const char *)engine_state.status - (size_t)engine_state.rendezvous.local_rank * RANK_STATUS_STRIDE;
     for (int i = 0; i < engine_state.local_world_size; ++i) {
         const struct rank_status *other = (const struct rank_status *)(first + (size_t)i * RANK_STATUS_STRIDE);
-        if (i == engine_state.rendezvous.local_rank || !atomic_load(&other->leaving))
+        if (i == engine_state.rendezvous.local_rank || !atomic_load(&other->waits) ||
+            atomic_load(&other->step) >= engine_state.boundary_count)
             continue;
-        *steps_p = atomic_load(&other->step);
-        return i;
+        *rank_p = i;
+        return other;
     }
-    return -1;
+    return NULL;
 }
 
 static void
 look_at_waiting(void)
 {
+    int rank;
     size_t bucket = 0;
-    uint64_t their_steps = 0;
     int64_t waiting = waiting_ms(&bucket);
-    if (waiting > PATIENCE_WITH_LEAVERS_MS) {
-        int leaver = find_leaver(&their_steps);
-        if (leaver >= 0 && their_steps < engine_state.boundary_count)
-            stop_job("rank %d of this node ended after %llu steps, while this rank waits for it in step %llu: all "
-                     "ranks must "
-                     "make the same number of steps",
-                     leaver, (unsigned long long)their_steps, (unsigned long long)engine_state.boundary_count);
-    }
+    const struct rank_status *waiter = waiting > PATIENCE_WITH_WAITERS_MS ? find_waiter(&rank) : NULL;
+    if (waiter != NULL)
+        stop_job("local rank %d waits at %s after %llu steps, while this rank waits for it in step %llu: all ranks "
+                 "must make "
+                 "the same ddprun calls and the same number of steps",
+                 rank, waiter->place, (unsigned long long)atomic_load(&waiter->step),
+                 (unsigned long long)engine_state.boundary_count);
     if (waiting > (int64_t)engine_state.options.timeout_s * 1000)
         stop_job("bucket %zu of step %llu has waited %d s for the other ranks; raise --timeout if they are only slow",
                  bucket, (unsigned long long)engine_state.boundary_count, engine_state.options.timeout_s);

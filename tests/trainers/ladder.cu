@@ -193,8 +193,10 @@ faults_before_step(struct trainer *t, int step)
         norm_log<<<1, 1>>>(last, count, t->target);
     if (fault_is(t, "late-write", step))
         scale_in_place<<<blocks(count), THREADS>>>(last, count, 2.0f);
-    if (fault_is(t, "hidden-write", step))
+    if (fault_is(t, "hidden-write", step)) {
+        CHECK(cudaDeviceSynchronize()); /* the bucket has been averaged by now */
         scale_hidden<<<blocks(count), THREADS>>>(t->hidden_pointers, t->options.layers - 1, count, 2.0f);
+    }
     if (fault_is(t, "crash", step))
         raise(SIGSEGV);
     if (fault_is(t, "exit", step))
