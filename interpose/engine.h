@@ -81,6 +81,7 @@ struct engine {
 
     void (*before_free)(CUdeviceptr address); /* of device memory, before the driver frees it */
     void (*before_stream_destroy)(CUstream stream);
+    void (*before_context_end)(void); /* the device is about to be reset */
     void (*functions_unloaded)(void); /* handles of kernels may be used again for others */
 
     /* In a forked child, from the fork handler: forget descriptors that the child must not hold. Async-signal-safe. */

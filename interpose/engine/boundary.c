@@ -136,6 +136,11 @@ boundary_step(void *stream_pointer, const struct ddp_site *site)
     if (engine_state.rendezvous.world_size == 1) {
         step_alone(site);
     } else {
+        if (atomic_load(&engine_state.context_ended))
+            stop_job("DDP_STEP (%s:%d) after the device was reset: ddprun's streams and buffers are gone with it; "
+                     "reset it at "
+                     "the end only",
+                     site->file, site->line);
         agree_ensure_driver(site);
         pthread_mutex_lock(&engine_state.lock);
         bool changed = engine_state.annotations_changed || engine_state.plan == NULL;

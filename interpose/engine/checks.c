@@ -308,8 +308,8 @@ void
 checks_final_hash(void)
 {
     size_t count = engine_state.parameter_count;
-    if (!atomic_load(&engine_state.collectives_ready) || count == 0 || checks.hasher == NULL ||
-        (checks.final_known && checks.final_step == engine_state.boundary_count))
+    if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended) || count == 0 ||
+        checks.hasher == NULL || (checks.final_known && checks.final_step == engine_state.boundary_count))
         return;
 
     require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize at the end");

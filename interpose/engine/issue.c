@@ -65,7 +65,7 @@ streams_of_bucket(size_t bucket)
 /* ---- wires: where a plan's buckets are in memory ---- */
 
 static void
-init_wire(size_t bucket)
+init_wire(struct bucket_wire *wire, size_t bucket)
 {
     const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
@@ -87,21 +87,37 @@ init_wire(size_t bucket)
                  missing.site.text, missing.site.file, missing.site.line);
 
     struct comm_error error;
-    if (!bucket_wire_init(&engine_state.wires[bucket], &engine_state.collectives, members, of->count,
-                          type_nccl(of->type), type_bytes(of->type), &error))
+    if (!bucket_wire_init(wire, &engine_state.collectives, members, of->count, type_nccl(of->type),
+                          type_bytes(of->type), &error))
         stop_job("%s", error.text);
     free(members);
 }
 
 static void
-free_wires(void)
+free_wires(struct bucket_wire *wires, CUevent *done, size_t count)
 {
-    for (size_t k = 0; engine_state.wires != NULL && k < engine_state.wire_count; ++k) {
-        bucket_wire_free(&engine_state.wires[k], &engine_state.driver);
-        (void)engine_state.driver.cuEventDestroy_p(engine_state.bucket_done[k]);
+    for (size_t k = 0; k < count; ++k) {
+        bucket_wire_free(&wires[k], &engine_state.driver);
+        (void)engine_state.driver.cuEventDestroy_p(done[k]);
     }
-    free(engine_state.wires);
-    free(engine_state.bucket_done);
+    free(wires);
+    free(done);
+}
+
+/* The watch thread looks at the events: they change hands under the lock, when nothing waits for them. */
+static void
+replace_wires(struct bucket_wire *wires, CUevent *done, size_t count)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    struct bucket_wire *old_wires = engine_state.wires;
+    CUevent *old_done = engine_state.bucket_done;
+    size_t old_count = engine_state.wire_count;
+    engine_state.wires = wires;
+    engine_state.bucket_done = done;
+    engine_state.wire_count = count;
+    engine_state.waiting_since_ms = 0;
+    pthread_mutex_unlock(&engine_state.lock);
+    free_wires(old_wires, old_done, old_count);
 }
 
 void
@@ -114,16 +130,16 @@ issue_prepare_plan(void)
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     require_cuda(driver->cuStreamSynchronize_p(engine_state.collectives.stream), "waiting for buckets in flight");
-    free_wires();
-    engine_state.wires = calloc(count + 1, sizeof(engine_state.wires[0]));
-    engine_state.bucket_done = calloc(count + 1, sizeof(engine_state.bucket_done[0]));
-    if (engine_state.wires == NULL || engine_state.bucket_done == NULL)
+    replace_wires(NULL, NULL, 0); /* first: two sets of buffers may not fit */
+    struct bucket_wire *wires = calloc(count + 1, sizeof(*wires));
+    CUevent *done = calloc(count + 1, sizeof(*done));
+    if (wires == NULL || done == NULL)
         stop_job("out of memory");
-    engine_state.wire_count = count;
     for (size_t k = 0; k < count; ++k) {
-        init_wire(k);
-        require_cuda(driver->cuEventCreate_p(&engine_state.bucket_done[k], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        init_wire(&wires[k], k);
+        require_cuda(driver->cuEventCreate_p(&done[k], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     }
+    replace_wires(wires, done, count);
     require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     trace_plan();
 }

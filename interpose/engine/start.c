@@ -101,6 +101,25 @@ mean(float *value, const struct ddp_site *site)
 
 /* ---- the end ---- */
 
+static void
+close_device(void)
+{
+    trace_close();
+    atomic_store(&engine_state.closing, true);
+    pthread_join(engine_state.watcher, NULL);
+    collectives_close(&engine_state.collectives);
+}
+
+static void
+before_context_end(void)
+{
+    if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended))
+        return;
+    checks_final_hash(); /* waits for everything in flight */
+    close_device();
+    atomic_store(&engine_state.context_ended, true);
+}
+
 /* The last words of a rank whose program ends well. */
 static void
 end_in_order(void)
@@ -111,10 +130,8 @@ end_in_order(void)
                  "(see ddprun.h), or run it without ddprun");
     if (engine_state.rendezvous.world_size > 1) {
         checks_at_end();
-        trace_close();
-        atomic_store(&engine_state.closing, true);
-        pthread_join(engine_state.watcher, NULL);
-        collectives_close(&engine_state.collectives);
+        if (!atomic_load(&engine_state.context_ended))
+            close_device();
     }
     atomic_store(&engine_state.status->stage, RANK_STAGE_ENDED);
     control_close(&engine_state.control);
@@ -152,6 +169,7 @@ static struct engine engine = {
     .end = touches_end,
     .before_free = tensor_before_free,
     .before_stream_destroy = touches_before_stream_destroy,
+    .before_context_end = before_context_end,
     .functions_unloaded = functions_forget,
     .after_fork_in_child = after_fork_in_child,
 };

@@ -102,10 +102,10 @@ struct engine_state {
     bool placements_changed;          /* memory was freed or annotated again: the wires' addresses are old */
 
     struct stream_entry streams[STREAMS_AT_MOST];
-    uint64_t opaque_streams; /* mask: operations on them since the last boundary could not be looked into */
-    uint64_t touch_count;    /* since the last boundary */
-    uint64_t boundary_count;
-    uint64_t intervals; /* boundaries since the annotations last changed */
+    uint64_t opaque_streams;         /* mask: operations on them since the last boundary could not be looked into */
+    uint64_t touch_count;            /* since the last boundary */
+    _Atomic uint64_t boundary_count; /* boundaries passed; written by the issuer, read without lock */
+    uint64_t intervals;              /* boundaries since the annotations last changed */
 
     struct history history;
     struct plan *plan;
@@ -120,6 +120,7 @@ struct engine_state {
     size_t wire_count;
     CUevent reduced; /* after everything of the last boundary */
 
+    _Atomic bool context_ended; /* the trainer has reset the device: no call into CUDA any more */
     pthread_t watcher;
     _Atomic bool closing; /* the watch thread ends */
 

@@ -326,7 +326,7 @@ allocation_bytes(CUdeviceptr address)
 void
 tensor_before_free(CUdeviceptr address)
 {
-    if (!atomic_load(&engine_state.driver_ready) || address == 0)
+    if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) || address == 0)
         return;
     size_t bytes = allocation_bytes(address), count = 0;
     bool holds_parameter = false;

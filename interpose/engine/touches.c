@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { HITS_AT_HAND = 16 };
+
 struct hit {
     size_t gradient;
     struct ddp_site site;
@@ -21,7 +23,8 @@ struct hit {
 
 /* What one operation touches; one for each thread, because operations do not nest. */
 struct hits {
-    struct hit *items;
+    struct hit *items; /* few[], or malloc'ed while an operation touches more than fit there */
+    struct hit few[HITS_AT_HAND];
     size_t count;
     size_t capacity;
     uint64_t call;
@@ -42,15 +45,29 @@ may_hit(uint64_t address, size_t bytes)
 }
 
 static void
+clear_hits(struct hits *hits)
+{
+    if (hits->items != hits->few)
+        free(hits->items);
+    hits->items = hits->few;
+    hits->capacity = HITS_AT_HAND;
+    hits->count = 0;
+}
+
+static void
 add_hit(struct hits *hits, const struct tensor *tensor, uint32_t argument)
 {
     if (hits->count == hits->capacity) {
-        size_t capacity = hits->capacity == 0 ? 64 : 2 * hits->capacity;
-        struct hit *grown = realloc(hits->items, capacity * sizeof(*grown));
+        size_t capacity = 4 * hits->capacity;
+        struct hit *grown = malloc(capacity * sizeof(*grown));
         if (grown == NULL)
             stop_job("out of memory");
+        memcpy(grown, hits->items, hits->count * sizeof(*grown));
+        size_t count = hits->count;
+        clear_hits(hits);
         hits->items = grown;
         hits->capacity = capacity;
+        hits->count = count;
     }
     hits->items[hits->count++] = (struct hit){.gradient = tensor->index, .site = tensor->site, .argument = argument};
 }
@@ -267,10 +284,11 @@ touches_begin(struct operation *operation)
 {
     struct hits *hits = &thread_hits;
     operation->notes = NULL;
-    if (atomic_load_explicit(&engine_state.highest, memory_order_relaxed) == 0)
-        return; /* no gradient yet */
+    if (atomic_load_explicit(&engine_state.highest, memory_order_relaxed) == 0 ||
+        atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed))
+        return; /* no gradient yet, or none any more */
 
-    hits->count = 0;
+    clear_hits(hits);
     hits->call_name = operation->name;
     bool opaque = operation->opaque;
     for (unsigned i = 0; i < operation->operand_count; ++i)

@@ -9,6 +9,10 @@
 
 #include <string.h>
 
+/* cuda.h gives this name to its newer version; both exist. */
+#undef cuDevicePrimaryCtxReset
+CUresult cuDevicePrimaryCtxReset(CUdevice device);
+
 __thread int shim_depth;
 
 /* Whether this call is the trainer's own and the engine watches. */
@@ -57,6 +61,8 @@ is_addressable(CUmemorytype type)
 static void
 add_operands_2d(struct operation *operation, const CUDA_MEMCPY2D *copy)
 {
+    if (copy == NULL)
+        return; /* the driver refuses it */
     size_t dst_offset = copy->dstY * copy->dstPitch + copy->dstXInBytes;
     size_t src_offset = copy->srcY * copy->srcPitch + copy->srcXInBytes;
     if (is_addressable(copy->dstMemoryType))
@@ -70,6 +76,8 @@ add_operands_2d(struct operation *operation, const CUDA_MEMCPY2D *copy)
 static void
 add_operands_3d(struct operation *operation, const CUDA_MEMCPY3D *copy)
 {
+    if (copy == NULL)
+        return;
     size_t dst_slice = copy->dstPitch * copy->dstHeight, src_slice = copy->srcPitch * copy->srcHeight;
     size_t dst_offset = copy->dstZ * dst_slice + copy->dstY * copy->dstPitch + copy->dstXInBytes;
     size_t src_offset = copy->srcZ * src_slice + copy->srcY * copy->srcPitch + copy->srcXInBytes;

@@ -31,13 +31,14 @@ compared_every_step() {
     check "$1: parameters compared after every step" grep -q "compared $2 times, last after step $2" "$work/stderr"
 }
 
-digits_options=(--data "$data" --batch 96 --steps 100 --seed 5)
+steps=$((sanitized ? 12 : 100))
+digits_options=(--data "$data" --batch 96 --steps "$steps" --seed 5)
 run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
 succeeded "digits alone"
 for ranks in 1 2 3 4; do
     equal "digits, $ranks ranks" "$ranks" "$work/serial" --bucket-mb 0.02 -- "$digits" "${digits_options[@]}"
     [ "$ranks" -eq 1 ] && continue
-    compared_every_step "digits, $ranks ranks" 100
+    compared_every_step "digits, $ranks ranks" "$steps"
     check "digits, $ranks ranks: at least three buckets" grep -Eq '[^0-9]([3-9]|[1-9][0-9]) buckets' "$work/stderr"
 done
 

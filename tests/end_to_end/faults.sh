@@ -38,6 +38,11 @@ fault "an exit that skips the end" 1 "rank 1" quick-exit --fault-step 7 --fault-
 patience=3
 fault "a rank that hangs" 1 "waited 3 s for (the other ranks|rank 1)" hang --fault-step 7 --fault-rank 1
 
+# What only looks like a fault.
+patience=30
+fault "a forked child" 0 "parameters bitwise identical" fork --fault-step 7
+fault "a device reset at the end" 0 "parameters bitwise identical.*last after step 12 of 12" reset
+
 # NCCL.
 run "$ddprun" -n 2 --nccl "$work/nothing.so" "$ladder"
 check "a missing NCCL: exit code" [ "$code" -ne 0 ]

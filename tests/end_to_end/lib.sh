@@ -13,11 +13,14 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-e2e-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-# With sanitizers the trainer has no runtime of its own for the libraries beneath it: it is preloaded, before the shim.
+# With sanitizers the trainer has no runtime of its own for the libraries beneath it: it is preloaded, before the shim. The runtime's
+# dlopen loses the caller's RUNPATH, so the stand-in's folder is named.
 runtime=()
+sanitized=0
 if grep -q 'DDPRUN_SANITIZE:STRING=.*address' "$build/CMakeCache.txt"; then
-    runtime=(env "LD_PRELOAD=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)"
-        ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=halt_on_error=1:exitcode=99)
+    sanitized=1 # and slow: the scripts train for fewer steps
+    runtime=(env "LD_LIBRARY_PATH=$build/lib/softgpu" "LD_PRELOAD=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)"
+        ASAN_OPTIONS=detect_leaks=0:handle_segv=0:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=halt_on_error=1:exitcode=99)
 fi
 
 ok() {

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <string.h>
 
+/* cuda.h gives this name to its newer version; both exist. */
+#undef cuDevicePrimaryCtxReset
+CUresult cuDevicePrimaryCtxReset(CUdevice device);
+
 struct row {
     const char *symbol, *name;
     int version;

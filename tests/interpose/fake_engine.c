@@ -124,6 +124,12 @@ functions_unloaded(void)
 }
 
 static void
+before_context_end(void)
+{
+    ++fake_record.unloads;
+}
+
+static void
 after_fork_in_child(void)
 {
 }
@@ -144,6 +150,7 @@ static const struct engine engine = {
     .end = end,
     .before_free = before_free,
     .before_stream_destroy = before_stream_destroy,
+    .before_context_end = before_context_end,
     .functions_unloaded = functions_unloaded,
     .after_fork_in_child = after_fork_in_child,
 };

@@ -56,6 +56,9 @@ find_record(void)
     record = engine != NULL ? dlsym(engine, "fake_record") : NULL;
 }
 
+/* cuda.h gives this name to its newer version; both exist. */
+#undef cuDevicePrimaryCtxReset
+
 enum kind { KIND_OPERATION, KIND_LAUNCH, KIND_ALLOCATION, KIND_RELEASE, KIND_NOTIFICATION };
 
 struct hooked {

@@ -282,12 +282,19 @@ find_verb(const char *name)
     _exit(97);
 }
 
+static int
+environment_number(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL ? atoi(value) : 0;
+}
+
 int
 main(int argc, char **argv)
 {
     const char *dir = getenv(DDPRUN_ENV_JOB_DIR);
-    rank = atoi(getenv(DDPRUN_ENV_LOCAL_RANK) != NULL ? getenv(DDPRUN_ENV_LOCAL_RANK) : "0");
-    void *page = dir == NULL ? NULL : status_page_map(dir, atoi(getenv(DDPRUN_ENV_LOCAL_WORLD_SIZE)), false);
+    rank = environment_number(DDPRUN_ENV_LOCAL_RANK);
+    void *page = dir == NULL ? NULL : status_page_map(dir, environment_number(DDPRUN_ENV_LOCAL_WORLD_SIZE), false);
     if (page == NULL) {
         fprintf(stderr, "fake_trainer: no status page\n");
         return 96;

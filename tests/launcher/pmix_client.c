@@ -36,15 +36,23 @@ get_number(const pmix_proc_t *proc, const char *key)
 }
 
 static int
+environment_number(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL ? atoi(value) : -1;
+}
+
+static int
 exchange(void)
 {
     pmix_proc_t all;
     PMIX_LOAD_PROCID(&all, me.nspace, PMIX_RANK_WILDCARD);
     long size = get_number(&all, PMIX_JOB_SIZE);
-    if (size != atoi(getenv("WORLD_SIZE")) || get_number(&all, PMIX_LOCAL_SIZE) != size ||
+    if (size != environment_number("WORLD_SIZE") || get_number(&all, PMIX_LOCAL_SIZE) != size ||
         get_number(&all, PMIX_UNIV_SIZE) != size)
         return fail("sizes", PMIX_ERROR);
-    if (get_number(&me, PMIX_LOCAL_RANK) != atoi(getenv("LOCAL_RANK")) || (int)me.rank != atoi(getenv("RANK")))
+    if (get_number(&me, PMIX_LOCAL_RANK) != environment_number("LOCAL_RANK") ||
+        (int)me.rank != environment_number("RANK"))
         return fail("ranks", PMIX_ERROR);
 
     char text[32];

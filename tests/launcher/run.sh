@@ -90,7 +90,7 @@ finish() {
         rc=hangs
         kill -KILL "$job"
     else
-        wait "$job"
+        { wait "$job"; } 2>/dev/null # bash would say "Killed"
         rc=$?
     fi
 }
@@ -105,7 +105,7 @@ expect() {
         shift 2
     done
 }
-no_folders_left() { [ -z "$(ls -A "$TMPDIR")" ] || echo -n "left in TMPDIR: $(ls "$TMPDIR") "; }
+no_folders_left() { [ -z "$(ls -A "$TMPDIR" 2>/dev/null)" ] || echo -n "left in TMPDIR: $(ls "$TMPDIR") "; }
 
 # ---- bad input: its exit code, one line on stderr, nothing on stdout ----
 bad() {
@@ -223,11 +223,13 @@ report "SOFTGPU_DEVICES gives each rank one of them" \
     "$(expect 0 "$out" '^\[2\] CUDA_VISIBLE_DEVICES=2' "$out" '^\[1\] SOFTGPU_DEVICES=3')"
 
 # ---- what a rank finds ----
-LD_PRELOAD=$helpers/liblauncher_stub_library.so run -n 2 --bucket-mb 0.5 --no-overlap --check-every 7 --timeout 9 --nccl nccl.so \
+# A launcher that is itself built with AddressSanitizer wants its runtime first among what is preloaded.
+asan=$(ldd "$ddprun" | sed -n 's/.*=> \(.*libasan[^ ]*\) .*/\1/p')
+run_in_front timeout -k 1 60 env LD_PRELOAD="$asan:$helpers/liblauncher_stub_library.so" "$ddprun" -n 2 --bucket-mb 0.5 --no-overlap --check-every 7 --timeout 9 --nccl nccl.so \
     --trace "$top/trace" "$fake" env RANK env WORLD_SIZE env LOCAL_RANK env LOCAL_WORLD_SIZE env LD_PRELOAD env DDPRUN_BUCKET_BYTES \
     env DDPRUN_OVERLAP env DDPRUN_CHECK_EVERY env DDPRUN_TIMEOUT_S env DDPRUN_NCCL env DDPRUN_TRACE_DIR env DDPRUN_ENGINE
 report "environment of a rank" "$(expect 0 "$out" '^\[1\] RANK=1' "$out" '^\[1\] WORLD_SIZE=2' "$out" '^\[1\] LOCAL_RANK=1' \
-    "$out" '^LOCAL_WORLD_SIZE=2' "$out" "^LD_PRELOAD=$helpers/liblauncher_stub_library.so:$top/lib/libddprun.so\$" \
+    "$out" '^LOCAL_WORLD_SIZE=2' "$out" "^LD_PRELOAD=$asan:$helpers/liblauncher_stub_library.so:$top/lib/libddprun.so\$" \
     "$out" '^DDPRUN_BUCKET_BYTES=524288$' "$out" '^DDPRUN_OVERLAP=0' "$out" '^DDPRUN_CHECK_EVERY=7' "$out" '^DDPRUN_TIMEOUT_S=9' \
     "$out" '^DDPRUN_NCCL=nccl.so' "$out" "^DDPRUN_TRACE_DIR=$top/trace\$" "$out" "^DDPRUN_ENGINE=$top/lib/libddprun-engine.so")"
 DDPRUN_TRACE_DIR=/old DDPRUN_NCCL=/old run "$fake" env DDPRUN_TRACE_DIR env DDPRUN_NCCL
@@ -253,6 +255,14 @@ for rank in '' '\[1\] ' '\[2\] '; do
     [ "$(grep -acE "^${rank}line [0-9]{10} of a rank that has a great deal to say\$" "$out")" = 200000 ] || why+="lines of '$rank' are missing "
 done
 report "a flood of lines comes through whole" "$why"
+run_in_front sh -c 'timeout -k 1 60 "$0" -n 2 "$1" flood 2000 complain "middle
+" flood 2000 complain "end
+" 2>&1' "$ddprun" "$fake"
+for word in middle end; do
+    seq -f 'line %010.0f of a rank that has a great deal to say' 0 1999
+    echo $word
+done >"$top/wanted"
+report "with 2>&1 rank 0 keeps the order of its two streams" "$(expect 0)$(grep -av '^\[1\] ' "$out" | cmp "$top/wanted" - 2>&1)"
 run -n 2 "$fake" @1 longline 300000
 sed -n 's/^\[1\] \(.*\)/\1/p; s/^\[1\]+\(.*\)/\1/p' "$out" | tr -d '\n' >"$top/joined"
 python3 -c "import sys; sys.stdout.buffer.write(bytes(0 if i % 251 == 10 else i % 251 for i in range(300000)))" >"$top/wanted"

@@ -48,6 +48,7 @@ static const struct placement {
     {"the stand-in's devices limit", 3, NULL, false, {.softgpu = true, .softgpu_devices = "2"}, NULL},
     {"the stand-in's devices shared", 3, NULL, true, {.softgpu = true, .softgpu_devices = "2"}, "0|1|0"},
     {"the stand-in's devices chosen", 0, "1", false, {.softgpu = true, .softgpu_devices = "2"}, "1"},
+    {"sharing nothing", 2, NULL, true, {.gpu_count = 0}, NULL},
     {"no number of devices", 1, NULL, false, {.softgpu = true, .softgpu_devices = "0"}, NULL},
     {"not a number of devices", 1, NULL, false, {.softgpu = true, .softgpu_devices = "two"}, NULL},
 };
@@ -65,10 +66,10 @@ START_TEST(ranks_see_their_gpus)
     ck_assert_msg(made == (placement->wanted != NULL), "%s: %s", placement->what, made ? "accepted" : problem.text);
     if (made) {
         char got[256] = "";
-        for (int rank = 0; rank < plan.rank_count; ++rank) {
-            strcat(got, rank > 0 ? "|" : "");
-            strcat(got, plan.visible[rank] != NULL ? plan.visible[rank] : "-");
-        }
+        size_t used = 0;
+        for (int rank = 0; rank < plan.rank_count; ++rank)
+            used += (size_t)snprintf(got + used, sizeof(got) - used, "%s%s", rank > 0 ? "|" : "",
+                                     plan.visible[rank] != NULL ? plan.visible[rank] : "-");
         ck_assert_msg(strcmp(got, placement->wanted) == 0, "%s: %s", placement->what, got);
         ck_assert_int_eq(plan.one_device_each, placement->there.softgpu && placement->there.softgpu_devices == NULL);
         device_plan_free(&plan);

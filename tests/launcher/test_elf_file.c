@@ -132,10 +132,8 @@ END_TEST
 START_TEST(other_files_are_no_elf)
 {
     struct elf_facts facts;
-    const char *const texts[] = {"", "\x7f",
-                                 "\x7f"
-                                 "ELF",
-                                 "#!/bin/sh\necho\n", "a text that is longer than a header's identification"};
+    const char *const texts[] = {"", "\177", "\177ELF", "#!/bin/sh\necho\n",
+                                 "a text that is longer than a header's identification"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
         ck_assert_int_eq(inspect_bytes(texts[i], strlen(texts[i]), &facts), 0);
         ck_assert_int_eq(facts.kind, ELF_KIND_NOT_ELF);

@@ -174,9 +174,9 @@ say(const char *format, ...)
     va_list args;
     va_start(args, format);
     size_t used = strlen(said);
-    vsnprintf(said + used, sizeof(said) - used, format, args);
+    used += (size_t)vsnprintf(said + used, sizeof(said) - used, format, args);
     va_end(args);
-    strcat(said, "\n");
+    snprintf(said + used, sizeof(said) - used, "\n");
 }
 
 START_TEST(closing_lines_claim_what_was_checked)

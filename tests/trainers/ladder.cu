@@ -15,6 +15,7 @@ extern "C" {
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LAYERS_AT_MOST = 64, THREADS = 64 };
@@ -183,6 +184,20 @@ fault_is(const struct trainer *t, const char *name, int step)
            (t->options.fault_rank < 0 || t->options.fault_rank == DDP_RANK());
 }
 
+/* A helper process, as data loaders make them: it must neither be a rank nor take anything with it when it ends. */
+static void
+fork_child(void)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        exit(0);
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+        fprintf(stderr, "ladder: the child did not end well\n");
+        exit(1);
+    }
+}
+
 /* Between backward and DDP_STEP, when the first buckets have left. */
 static void
 faults_before_step(struct trainer *t, int step)
@@ -203,6 +218,8 @@ faults_before_step(struct trainer *t, int step)
         exit(3);
     if (fault_is(t, "quick-exit", step))
         _exit(0);
+    if (fault_is(t, "fork", step))
+        fork_child();
     if (fault_is(t, "hang", step))
         pause();
     if (fault_is(t, "drift", step))
@@ -437,6 +454,9 @@ main(int argc, char **argv)
     train(&t);
     if (o->save != NULL && save(&t) != 0)
         return 1;
-    destroy(&t);
+    if (fault_is(&t, "reset", 0))
+        CHECK(cudaDeviceReset());
+    else
+        destroy(&t);
     return 0;
 }

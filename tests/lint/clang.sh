@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# clang.sh BUILD - clang compiles without a warning what gcc compiled. Called by tests/run.sh; gcc's part is the build itself.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=${1:-build}
+commands=$build/compile_commands.json
+command -v clang >/dev/null || {
+    echo "skipped: no clang"
+    exit 77
+}
+[ -e "$commands" ] || {
+    echo "$commands does not exist: configure first"
+    exit 1
+}
+
+# One compilation a line: folder, then the command with the compiler replaced and no output. The build writes one field a line.
+# Assembly has no warnings, and what the build generates is compiled as it is.
+lines=$(sed -n 's/^ *"directory": "\(.*\)",$/D \1/p; s/^ *"command": "\(.*\)",$/C \1/p' "$commands" | sed 's/\\"/"/g; s/\\\\/\\/g' |
+    awk '/^D / { folder = substr($0, 3) }
+         /^C / && / -c [^ ]*\.(c|cc|cpp)$/ {
+             command = substr($0, 3)
+             compiler = command ~ /\.c$/ ? "clang" : "clang++"
+             sub(/^[^ ]+/, compiler " -fsyntax-only -Wno-unused-command-line-argument -Wno-ignored-optimization-argument", command)
+             sub(/ -o [^ ]+/, "", command)
+             print "cd " folder " && " command
+         }')
+[ -n "$lines" ] || {
+    echo "no compilation found in $commands"
+    exit 1
+}
+if ! printf '%s\n' "$lines" | tr '\n' '\0' | xargs -0 -P "$(nproc)" -I '{}' sh -c '{}' 2>&1; then
+    exit 1
+fi
+printf '%d compilations with %s\n' "$(wc -l <<<"$lines")" "$(clang --version | head -n 1)"

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# exports.sh BUILD - the shim stays what any process can bear: it needs libc only, starts nothing when it is loaded, shows
+# exactly the names of its linker script, and asks for no CUDA symbol. Called by tests/run.sh.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=${1:-build}
+shim=$build/lib/libddprun.so
+map=interpose/shim/exports.map
+bad=0
+
+complain() {
+    printf '%s: %s\n' "$shim" "$*"
+    bad=1
+}
+
+for tool in readelf nm; do
+    command -v "$tool" >/dev/null || {
+        echo "skipped: no $tool (package binutils)"
+        exit 77
+    }
+done
+[ -e "$shim" ] || {
+    echo "$shim does not exist: the build did not make it"
+    exit 1
+}
+
+# A library that it needs is a library that every child of the trainer loads.
+dynamic=$(readelf -dW "$shim")
+while read -r library; do
+    case $library in
+    libc.so.6 | libdl.so.2 | ld-linux-x86-64.so.2) ;;
+    *) complain "needs $library; allowed are libc, libdl and the loader" ;;
+    esac
+done < <(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")
+grep -q '(NEEDED).*libc\.so\.6' <<<"$dynamic" || complain "does not even need libc: is this the right file?"
+! grep -E '\((RPATH|RUNPATH)\)' <<<"$dynamic" || complain "has a search path for libraries"
+! grep -E '\(TEXTREL\)' <<<"$dynamic" || complain "has text relocations"
+
+# The compiler's own start-up function (frame_dummy) is the only one.
+constructors=$(sed -n 's/.*(INIT_ARRAYSZ)[^0-9]*\([0-9]*\).*/\1/p' <<<"$dynamic")
+[ "${constructors:-0}" -le 8 ] || complain "has $((constructors / 8)) functions in INIT_ARRAY: a constructor came in"
+destructors=$(sed -n 's/.*(FINI_ARRAYSZ)[^0-9]*\([0-9]*\).*/\1/p' <<<"$dynamic")
+[ "${destructors:-0}" -le 8 ] || complain "has $((destructors / 8)) functions in FINI_ARRAY: a destructor came in"
+
+symbols=$(nm -D "$shim")
+shown=$(awk 'NF == 3 && $2 ~ /[A-TV-Zi]/ { print $3 }' <<<"$symbols" | sed 's/@.*//' | LC_ALL=C sort -u)
+meant=$(sed 's/#.*//; s,/\*.*\*/,,' "$map" | awk '/global:/ { on = 1; sub(/.*global:/, "") } /local:/ { on = 0 } on' |
+    tr -d ' \t' | tr ';' '\n' | grep -v '^$' | LC_ALL=C sort -u)
+[ -n "$meant" ] || complain "$map names no export"
+while read -r name; do
+    [ -z "$name" ] || complain "shows $name, which $map does not name"
+done < <(LC_ALL=C comm -23 <(echo "$shown") <(echo "$meant"))
+while read -r name; do
+    [ -z "$name" ] || complain "does not define $name, which $map names"
+done < <(LC_ALL=C comm -13 <(echo "$shown") <(echo "$meant"))
+
+while read -r name; do
+    complain "asks the loader for $name"
+done < <(awk '$1 ~ /^[Uw]$/ { print $2 }' <<<"$symbols" | grep -E '^(cu[A-Z]|cuda|cublas|cudnn|nccl|PMIx|json_|unw_|_ULx86)' || true)
+
+for program in /bin/true /bin/ls; do
+    LD_PRELOAD=$(realpath "$shim") timeout -k 1 10 "$program" / </dev/null >/dev/null 2>"$build/lint-preload.err" ||
+        complain "$program fails with it preloaded: $(head -n 1 "$build/lint-preload.err")"
+    [ ! -s "$build/lint-preload.err" ] ||
+        complain "$program is not left in peace: $(head -n 1 "$build/lint-preload.err")"
+done
+rm -f "$build/lint-preload.err"
+
+[ "$bad" -eq 0 ] && printf 'needs libc only, shows the %s names of %s\n' "$(wc -l <<<"$meant")" "$map"
+exit "$bad"

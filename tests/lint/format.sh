@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# format.sh - all C, C++ and CUDA sources have the committed style. Called by tests/run.sh; `--write` formats them.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+version=14 # another version breaks some lines elsewhere
+tool=$(command -v "clang-format-$version" || command -v clang-format || true)
+if [ -z "$tool" ] || ! "$tool" --version | grep -q "version $version\."; then
+    echo "skipped: no clang-format $version"
+    exit 77
+fi
+mapfile -t files < <(find base bucketing comm interpose launcher softgpu samples tests -type f \
+    \( -name '*.c' -o -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) | sort)
+if [ "${1:-}" = --write ]; then
+    exec "$tool" -i "${files[@]}"
+fi
+if ! "$tool" --dry-run -Werror "${files[@]}" 2>&1 | grep 'error:' | cut -d: -f1 | sort | uniq -c |
+    awk '{ print $2 ": " $1 " places; bash tests/lint/format.sh --write mends them"; bad = 1 } END { exit bad }'; then
+    exit 1
+fi
+printf '%d files have the style\n' "${#files[@]}"

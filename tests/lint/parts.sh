@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# parts.sh - no part of the project uses another that it must not know. Holds every #include and every linked target of the
+# CMake files to the table parts.txt. Called by tests/run.sh.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+table=tests/lint/parts.txt
+bad=0
+
+complain() {
+    printf '%s\n' "$*"
+    bad=1
+}
+
+declare -A parts_of kinds_of
+parts=()
+headers_of_kind=()
+libraries_of_kind=()
+while IFS= read -r line; do
+    case $line in
+    '#'* | '') ;;
+    'kind '*)
+        read -r _ kind rest <<<"$line"
+        headers_of_kind+=("$kind ${rest%%:*}")
+        libraries_of_kind+=("$kind ${rest#*:}")
+        ;;
+    *)
+        IFS='|' read -r part may kinds <<<"$line"
+        part=${part// /}
+        parts+=("$part")
+        parts_of[$part]=" $may "
+        kinds_of[$part]=" libc $kinds "
+        ;;
+    esac
+done <"$table"
+
+# part_of FILE: the longest part that is a prefix of its path.
+part_of() {
+    local part best=
+    for part in "${parts[@]}"; do
+        if [[ $1 == "$part"/* && ${#part} -gt ${#best} ]]; then
+            best=$part
+        fi
+    done
+    printf '%s' "$best"
+}
+
+# may_use PART FILE-OR-FOLDER: does the table let PART use what lies there?
+may_use() {
+    local allowed
+    for allowed in ${parts_of[$1]}; do
+        [[ $2 != "$allowed" && $2 != "$allowed"/* ]] || return 0
+    done
+    return 1
+}
+
+# kind_of NAME ROW...: the kind in whose row a pattern matches NAME; a C++ header is a name without dot and slash.
+kind_of() {
+    local name=$1 row kind pattern
+    shift
+    set -f
+    for row in "$@"; do
+        read -r kind row <<<"$row"
+        for pattern in $row; do
+            # shellcheck disable=SC2053 # it is a pattern
+            if [[ $name == $pattern ]]; then
+                printf '%s' "$kind"
+                set +f
+                return
+            fi
+        done
+    done
+    set +f
+    if [[ $name =~ ^[a-z_]+$ ]]; then printf 'c++'; fi
+}
+
+# The header that #include "NAME" in FILE means, from the root of the repository; empty if there is none.
+resolve() {
+    local folder=${1%/*} candidate
+    for candidate in "$folder/$2" "$2" "softgpu/include/$2" "softgpu/$2" "interpose/include/$2" "samples/$2"; do
+        if [ -e "$candidate" ]; then
+            realpath --relative-to=. "$candidate"
+            return
+        fi
+    done
+}
+
+check_include() {
+    local file=$1 line=$2 text=$3 part name target kind
+    part=$(part_of "$file")
+    # Unit tests beside the code that they test see what tests may see.
+    if [[ ${file##*/} == test_* || $file == */tests/* ]]; then part=tests; fi
+    name=${text#*[<\"]}
+    name=${name%%[>\"]*}
+    target=$(resolve "$file" "$name")
+    if [ -n "$target" ] && { [[ $text == *\"* ]] || [ "$name" = ddprun.h ] || [[ $name == */* ]]; }; then
+        may_use "$part" "$target" || complain "$file:$line: $part must not include $target"
+    elif [[ $text == *\"* ]]; then
+        # Generated headers are named *.inc or *_generated.h and belong to the part that includes them.
+        [[ $name == *.inc || $name == *_generated.h ]] || complain "$file:$line: \"$name\" is no header of this repository"
+    else
+        kind=$(kind_of "$name" "${headers_of_kind[@]}")
+        if [ -z "$kind" ]; then
+            complain "$file:$line: <$name> belongs to no kind of $table"
+        elif [[ ${kinds_of[$part]} != *" $kind "* ]]; then
+            complain "$file:$line: $part must not include <$name> ($kind)"
+        fi
+    fi
+}
+
+folders=()
+for part in "${parts[@]}"; do
+    [[ $part == */* || ! -d $part ]] || folders+=("$part")
+done
+
+include_count=0
+while IFS=: read -r file line text; do
+    check_include "$file" "$line" "$text"
+    include_count=$((include_count + 1))
+done < <(grep -rnE --include='*.[chS]' --include='*.cc' --include='*.cpp' --include='*.cu' --include='*.cuh' --include='*.in' \
+    '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' "${folders[@]}" | grep -v '^softgpu/device/include/\|^tests/[^:]*/nvcc/')
+
+# Targets: who defines each, then who names it in target_link_libraries() or in our functions' LIBRARIES.
+declare -A home_of
+while IFS=: read -r file text; do
+    name=$(sed -E 's/.*\(\s*([A-Za-z0-9_.-]+).*/\1/' <<<"$text")
+    home_of[$name]=$file
+done < <(grep -rE --include=CMakeLists.txt '^\s*(add_library|ddprun_shared_library|softgpu_library)\(\s*[A-Za-z]' "${folders[@]}")
+
+for file in $(find "${folders[@]}" -name CMakeLists.txt | sort); do
+    part=$(part_of "$file")
+    # What a target links: the calls of target_link_libraries() and of the functions that take LIBRARIES. A test's own call may
+    # name everything that tests may use.
+    words=$(sed 's/#.*//' "$file" | tr '\n' ' ' |
+        grep -oE '(target_link_libraries|ddprun_shared_library|softgpu_library|add_dependencies)\([^)]*\)' |
+        grep -vE '\([[:space:]]*test_' | tr ' \t()"' '\n' | sort -u || true)
+    for word in $words; do
+        if [ -n "${home_of[$word]:-}" ]; then
+            may_use "$part" "${home_of[$word]}" || complain "$file: $part must not link $word of ${home_of[$word]%/*}"
+        fi
+        case $word in
+        PkgConfig::* | Threads::Threads | cuda_headers)
+            kind=$(kind_of "$word" "${libraries_of_kind[@]}")
+            [[ -n $kind && ${kinds_of[$part]} == *" $kind "* ]] || complain "$file: $part must not link $word (${kind:-of no kind})"
+            ;;
+        esac
+    done
+done
+
+[ "$include_count" -gt 0 ] || complain "no #include found: the check looked in the wrong place"
+[ "$bad" -eq 0 ] && printf '%d includes and %d targets hold to %s\n' "$include_count" "${#home_of[@]}" "$table"
+exit "$bad"

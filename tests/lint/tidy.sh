@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# tidy.sh BUILD - clang-tidy, as .clang-tidy sets it up, has nothing to say. Called by tests/run.sh.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=${1:-build}
+commands=$build/compile_commands.json
+command -v clang-tidy >/dev/null || {
+    echo "skipped: no clang-tidy"
+    exit 77
+}
+[ -e "$commands" ] || {
+    echo "$commands does not exist: configure first"
+    exit 1
+}
+# The C files of the product; what the build generates is not read by people, and tests are held to warnings and sanitizers.
+mapfile -t files < <(sed -n 's/^ *"file": "\(.*\.c\)".*/\1/p' "$commands" | grep "^$PWD/" | grep -vE "^$PWD/(build|tests)" | sort -u)
+[ ${#files[@]} -gt 0 ] || {
+    echo "no file found in $commands"
+    exit 1
+}
+# One file a run: the analyzer carries state from one file to the next.
+# "N warnings generated" counts what was found in system headers and dropped.
+if ! printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy --quiet -p "$build" 2>&1 |
+    { grep -v '^[0-9]* warnings\? generated\.$' || true; }; then
+    exit 1
+fi
+printf '%d files with %s\n' "${#files[@]}" "$(clang-tidy --version | grep -o 'LLVM version.*')"

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# words.sh - no place of one machine and no promise of later work in what is handed out. Called by tests/run.sh.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+bad=0
+mapfile -t files < <(find .ci base bucketing cmake comm docs interpose launcher samples softgpu tests -type f \
+    ! -name '*.csv' ! -path tests/lint/words.sh | sort)
+files+=(CMakeLists.txt CMakePresets.json README.md CONTRIBUTING.md)
+
+forbid() {
+    local why=$1 pattern=$2
+    if grep -nHIE -e "$pattern" "${files[@]}"; then
+        printf '%s\n' "^ $why"
+        bad=1
+    fi
+}
+forbid 'a path of one machine' '(^|[^A-Za-z0-9_.])/(work|home|root)/[a-z]'
+forbid 'a note to oneself: do it, or refuse it with a clear error' '\b(TODO|FIXME|XXX|HACK)\b|not implemented yet|[Ff]or now,'
+[ "$bad" -eq 0 ] && printf '%d files\n' "${#files[@]}"
+exit "$bad"

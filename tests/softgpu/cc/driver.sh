@@ -1,0 +1,282 @@
+#!/bin/bash
+# driver.sh SOFTGPU_CC - softgpu-cc as a command: options, outputs, exit codes, where errors point, and that nothing is left behind.
+# Each case() states a property. Needs softgpu-cc and the stand-in's runtime built.
+set -u
+cc=$1
+work=$(mktemp -d)
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+unset NVCC_CCBIN NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+cases=0
+
+# case NAME: what follows is judged under this name.
+case_() { name=$1; cases=$((cases + 1)); }
+fail() { echo "FAILED: $name: $*"; sed 's/^/    /' out err 2>/dev/null | head -20; failures=$((failures + 1)); }
+# run STATUS COMMAND...: the command must end with this status; its output is in out and err.
+run() {
+    local wanted=$1
+    shift
+    timeout -k 1 120 "$@" >out 2>err </dev/null
+    local status=$?
+    [ $status -eq "$wanted" ] || fail "exit $status, not $wanted: $*"
+    [ -z "$(ls -A "$TMPDIR")" ] || fail "left behind: $(ls "$TMPDIR"): $*"
+}
+says() { grep -qF -- "$1" err || fail "stderr lacks: $1"; }
+prints() { grep -qF -- "$1" out || fail "stdout lacks: $1"; }
+
+cat >hello.cu <<'END'
+#include <cstdio>
+#include "value.h"
+#ifndef __CUDACC__
+#error "CUDA source sees __CUDACC__"
+#endif
+__global__ void set(int *x) { *x = VALUE; }
+int main()
+{
+    int *x, y = 0;
+    cudaMalloc(&x, sizeof(int));
+    set<<<1, 1>>>(x);
+    cudaMemcpy(&y, x, sizeof(int), cudaMemcpyDeviceToHost);
+    std::printf("value %d\n", y);
+    return cudaGetLastError() != cudaSuccess;
+}
+END
+mkdir include
+echo '#define VALUE 42' >include/value.h
+
+case_ "a program in one step"
+run 0 "$cc" -Iinclude hello.cu -o hello
+run 0 ./hello
+prints "value 42"
+
+case_ "options that only a GPU understands are accepted"
+run 0 "$cc" -I include -O2 -g -lineinfo -arch=sm_80 -gencode arch=compute_90,code=sm_90 -gencode=arch=compute_80,code=sm_80 \
+    --use_fast_math -Xptxas -v --expt-relaxed-constexpr --extended-lambda -maxrregcount 64 -m64 -std=c++17 -Wno-deprecated-gpu-targets \
+    --threads 4 -Xcompiler -Wall,-Wextra -Xcompiler=-Werror -cudart shared hello.cu -o hello
+run 0 ./hello
+prints "value 42"
+
+case_ "each spelling of an option with a value"
+run 0 "$cc" --include-path include --output-file=hello2 --std c++14 --optimize 1 -DUNUSED=1 -D UNUSED2 -UUNUSED hello.cu
+run 0 ./hello2
+prints "value 42"
+
+case_ "compile, then link with C, C++ and an archive"
+cat >main.c <<'END'
+#include <stdio.h>
+int from_cu(void);
+int from_cpp(void);
+int main(void) { printf("%d %d\n", from_cu(), from_cpp()); return 0; }
+END
+cat >part.cu <<'END'
+__global__ void set(int *x) { *x = 7; }
+extern "C" int from_cu(void)
+{
+    int *x, y = 0;
+    cudaMalloc(&x, sizeof(int));
+    set<<<1, 1>>>(x);
+    cudaMemcpy(&y, x, sizeof(int), cudaMemcpyDeviceToHost);
+    return y;
+}
+END
+echo '#include <cuda_runtime.h>
+extern "C" int from_cpp(void) { return sizeof(dim3) == 12 ? 8 : 0; }' >part.cpp
+run 0 "$cc" -c part.cu main.c
+[ -f part.o ] && [ -f main.o ] || fail "no part.o, main.o"
+run 0 "$cc" -c part.cpp -o cpp.o
+run 0 "$cc" -lib part.o cpp.o -o libparts.a
+run 0 "$cc" main.o -L. -lparts -o parts
+run 0 ./parts
+prints "7 8"
+run 0 "$cc" main.c part.cu part.cpp -o parts2
+run 0 ./parts2
+prints "7 8"
+
+case_ "a shared library with kernels, used by a program that knows no CUDA"
+run 0 "$cc" -shared -Xcompiler -fPIC part.cu part.cpp -o libparts.so
+run 0 "$cc" main.c ./libparts.so -o parts3
+run 0 ./parts3
+prints "7 8"
+
+case_ "the note says what a program is for"
+run 0 readelf -n parts3
+prints "softgpu"
+run 0 readelf -n libparts.so
+prints "softgpu"
+
+case_ "relocatable device code: functions and variables of another file"
+cat >rdc_a.cu <<'END'
+extern __device__ int shared_value;
+__device__ int add(int a, int b);
+__global__ void k(int *x) { *x = add(shared_value, 2); }
+int main()
+{
+    int *x, y = 0;
+    cudaMalloc(&x, sizeof(int));
+    k<<<1, 1>>>(x);
+    cudaMemcpy(&y, x, sizeof(int), cudaMemcpyDeviceToHost);
+    return y == 7 ? 0 : 1;
+}
+END
+echo '__device__ int shared_value = 5; __device__ int add(int a, int b) { return a + b; }' >rdc_b.cu
+run 0 "$cc" -dc rdc_a.cu rdc_b.cu
+run 0 "$cc" -rdc=true -dlink rdc_a.o rdc_b.o -o rdc_link.o
+run 0 "$cc" -rdc true rdc_a.o rdc_b.o rdc_link.o -o rdc
+run 0 ./rdc
+
+case_ "errors of the host compiler point to the user's line"
+printf '#include <cstdio>\n__global__ void k(int *x)\n{\n    __shared__ int s[4],\n        t;\n    x[0] = undeclared_name;\n}\nvoid f(int *x)\n{\n    k<<<1,\n        1>>>(x, 2);\n}\n' >wrong.cu
+run 1 "$cc" -c wrong.cu
+says "wrong.cu:6:"
+says "undeclared_name"
+grep -qE 'wrong.cu:1[01]:' err || fail "the wrong launch is not at line 10 or 11"
+
+case_ "errors in included files point there"
+printf '\n\n__device__ int broken() { return nothing_here; }\n' >include/broken.h
+printf '#include "broken.h"\n' >uses.cu
+run 1 "$cc" -Iinclude -c uses.cu
+says "include/broken.h:3:"
+
+case_ "what is refused is named, with its line"
+refuse() { # FEATURE SOURCE
+    printf '%b' "$2" >refused.cu
+    run 1 "$cc" -c refused.cu
+    grep -q "refused.cu:3:" err || fail "no refused.cu:3:"
+    says "$1"
+}
+refuse "inline PTX" '__global__ void k()\n{\n    asm volatile("bar.sync 0;");\n}\n'
+refuse "dynamic parallelism" '__global__ void j(); __global__ void k()\n{\n    j<<<1, 1>>>();\n}\n'
+refuse "textures" '__global__ void k(cudaTextureObject_t t, float *x)\n{\n    *x = tex2D<float>(t, 0, 0);\n}\n'
+refuse "grid-wide" '#include <cooperative_groups.h>\n__global__ void k() { auto g = cooperative_groups::this_grid();\n    g.sync();\n}\n'
+refuse "wmma" '\n\n#include <mma.h>\n'
+refuse "asynchronous copies" '\n\n#include <cuda_pipeline.h>\n'
+refuse "cuRAND" '\n\n#include <curand_kernel.h>\n'
+refuse "CUB" '\n\n#include <cub/cub.cuh>\n'
+refuse "clusters" '\n\n__global__ void __cluster_dims__(2, 1, 1) k() {}\n'
+
+case_ "command lines that cannot be honoured end with 2 and say what is wrong"
+run 2 "$cc"
+says "no input files"
+run 2 "$cc" --no-such-option hello.cu
+says "unknown option '--no-such-option'"
+run 2 "$cc" -fPIC hello.cu
+says "-Xcompiler -fPIC"
+run 2 "$cc" -Wl,-z,now hello.cu
+says "-Xlinker"
+run 2 "$cc" -c hello.cu part.cu -o both.o
+says "one output for 2 inputs"
+run 2 "$cc" missing.cu
+says "missing.cu"
+run 2 "$cc" -o
+says "needs a value"
+run 2 "$cc" -O9 hello.cu
+says "-O9"
+run 2 "$cc" -std=c++98 hello.cu
+says "-std=c++98"
+run 2 "$cc" -ptx hello.cu
+says "-ptx"
+run 2 "$cc" main.c part.cu part.cpp -lcufft -o never
+says "-lcufft"
+[ ! -e never ] || fail "it made something"
+run 127 "$cc" -ccbin /no/such/compiler -c main.c
+says "/no/such/compiler"
+
+case_ "static cudart is accepted with a word on it"
+run 0 "$cc" -cudart static -Iinclude hello.cu -o hello
+says "shared library"
+run 0 "$cc" -Iinclude hello.cu -lcudart_static -lcudadevrt -o hello
+
+case_ "version and help"
+run 0 "$cc" --version
+prints "softgpu-cc"
+grep -qE 'release 13\.0, V13\.0\.[0-9]+' out || fail "no release that build systems find"
+run 0 "$cc" --help
+prints "--use_fast_math"
+
+case_ "make rules"
+run 0 "$cc" -MD -Iinclude -c hello.cu -o hello.o
+grep -q 'hello.o:' hello.d && grep -q 'include/value.h' hello.d || fail "hello.d"
+run 0 "$cc" -MMD -MF other.dep -MT target -MP -Iinclude -c hello.cu -o hello.o
+grep -q '^target:' other.dep && grep -q '^include/value.h:' other.dep || fail "other.dep"
+if grep -q stdio other.dep; then fail "-MMD names system headers"; fi
+run 0 "$cc" -M -Iinclude hello.cu
+prints "include/value.h"
+run 0 "$cc" -E -Iinclude hello.cu
+prints "*x = 42;"
+
+case_ "dry run shows commands and runs none"
+rm -f hello.o
+run 0 "$cc" --dry-run -Iinclude -c hello.cu -o hello.o
+says "#$ g++"
+says "c++-cpp-output"
+[ ! -e hello.o ] || fail "it made hello.o"
+
+case_ "keep keeps"
+mkdir kept
+run 0 "$cc" --keep --keep-dir kept -Iinclude -c hello.cu
+[ -s kept/hello.1.ii ] && [ -s kept/hello.2.ii ] || fail "kept: $(ls kept)"
+
+case_ "-x cu, several inputs of one name, names with blanks"
+mkdir -p d1 "d 2"
+echo 'int one() { return 1; } __global__ void k1() {}' >d1/same.txt
+echo 'int one(); __global__ void k2() {} int main() { k2<<<1, 1>>>(); return one() - 1; }' >"d 2/same.txt"
+run 0 "$cc" -x cu d1/same.txt "d 2/same.txt" -o same
+run 0 ./same
+
+case_ "options from a file and from the environment"
+echo '-Iinclude -DUNUSED="a b"' >options.txt
+run 0 "$cc" --options-file options.txt hello.cu -o hello
+NVCC_APPEND_FLAGS='-Iinclude -o fromenv' run 0 "$cc" hello.cu
+run 0 ./fromenv
+
+case_ "the host compiler can be chosen"
+cat >mygxx <<'END'
+#!/bin/sh
+echo used >>"$(dirname "$0")/used.log"
+exec g++ "$@"
+END
+chmod +x mygxx
+run 0 "$cc" -ccbin ./mygxx -Iinclude hello.cu -o hello
+[ "$(wc -l <used.log)" -ge 3 ] || fail "-ccbin not used for all steps"
+rm used.log
+NVCC_CCBIN=./mygxx run 0 "$cc" -Iinclude hello.cu -o hello
+[ -s used.log ] || fail 'NVCC_CCBIN not used'
+
+case_ "per-thread default stream"
+cat >streams.cu <<'END'
+#ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#error "not defined"
+#endif
+__global__ void k() {}
+int main() { k<<<1, 1>>>(); return cudaDeviceSynchronize() != cudaSuccess; }
+END
+run 0 "$cc" --default-stream per-thread streams.cu -c
+run 0 nm -u streams.o
+prints "cudaLaunchKernel_ptsz"
+
+case_ "an interrupted compilation leaves nothing behind and dies of its signal"
+cat >slow <<'END'
+#!/bin/sh
+: >"$STARTED"
+exec sleep 60
+END
+chmod +x slow
+for signal in INT TERM; do
+    rm -f started
+    # A shell ignores SIGINT for what it starts in the background; perl does not.
+    STARTED=$work/started perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$cc" -ccbin "$work/slow" -Iinclude -c hello.cu >out 2>err </dev/null &
+    pid=$!
+    for _ in $(seq 200); do [ -e started ] && break; perl -e 'select(undef, undef, undef, 0.05)'; done
+    [ -e started ] || fail "never started"
+    kill -$signal $pid
+    wait $pid
+    status=$?
+    [ $status -eq $((128 + $(kill -l $signal))) ] || fail "SIG$signal: exit $status"
+    [ -z "$(ls -A "$TMPDIR")" ] || fail "SIG$signal left $(ls "$TMPDIR")"
+done
+
+echo "$cases cases, $failures failures"
+[ $failures -eq 0 ]

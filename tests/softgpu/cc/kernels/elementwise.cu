@@ -1,0 +1,174 @@
+/*
+ * elementwise.cu - kernels without barriers give what a loop on the host gives, whatever the shape of grid and block: every index
+ * is visited once, threads beyond the end leave early, and vectorised code computes the same bits.
+ */
+#include "check.h"
+
+__global__ void axpy(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = a * x[i] + y[i];
+}
+
+__global__ void relu_in_place(float *x, size_t n)
+{
+    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    x[i] = fmaxf(x[i], 0.0f);
+}
+
+__global__ void grid_stride(const double *x, double *y, unsigned n)
+{
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        y[i] = x[i] * x[i] - 1.0;
+}
+
+/* AdamW as trainers write it. */
+__global__ void adam(float *w, const float *g, float *m, float *v, float lr, float b1, float b2, float eps, float decay, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float grad = g[i];
+    m[i] = b1 * m[i] + (1.0f - b1) * grad;
+    v[i] = b2 * v[i] + (1.0f - b2) * grad * grad;
+    w[i] -= lr * (m[i] / (sqrtf(v[i]) + eps) + decay * w[i]);
+}
+
+__global__ void count_visits(unsigned *visits, unsigned nx, unsigned ny, unsigned nz)
+{
+    unsigned x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y,
+             z = blockIdx.z * blockDim.z + threadIdx.z;
+    if (x < nx && y < ny && z < nz)
+        visits[(z * ny + y) * nx + x] += 1 + (blockIdx.x < gridDim.x && blockIdx.y < gridDim.y && blockIdx.z < gridDim.z);
+}
+
+/* The index comes from a function, which has no parameters to find it in. */
+__device__ int global_index()
+{
+    return blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+__device__ int twice_removed()
+{
+    return global_index() + 1;
+}
+
+__global__ void index_of_function(int *out, int n)
+{
+    if (global_index() < n)
+        out[global_index()] = twice_removed();
+}
+
+/* Parameters belong to each thread: changing one changes nobody else's. */
+__global__ void spend(int n, int *out, int steps)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    while (steps-- > i % 7)
+        ++n;
+    out += i;
+    *out = n;
+}
+
+static void
+test_axpy(int n, int block)
+{
+    const std::vector<float> x = random_vector<float>(n), y = random_vector<float>(n);
+    buffer<float> dx(x), dy(y);
+    axpy<<<(n + block - 1) / block, block>>>(n, 1.5f, dx.data, dy.data);
+    finish_launch();
+    std::vector<float> wanted(n);
+    for (int i = 0; i < n; ++i)
+        wanted[i] = 1.5f * x[i] + y[i];
+    expect_close(dy.read(), wanted, 1e-7, "axpy");
+}
+
+static void
+test_relu()
+{
+    std::vector<float> x = random_vector<float>(5000);
+    x[17] = NAN;
+    x[18] = -INFINITY;
+    x[19] = INFINITY;
+    buffer<float> dx(x);
+    relu_in_place<<<20, 256>>>(dx.data, x.size());
+    finish_launch();
+    for (float &value : x)
+        value = fmaxf(value, 0.0f);
+    expect_equal(dx.read(), x, "relu, NaN becomes 0");
+}
+
+static void
+test_adam(int n)
+{
+    std::vector<float> w = random_vector<float>(n), g = random_vector<float>(n), m = random_vector<float>(n), v = random_vector<float>(n, 0, 1);
+    buffer<float> dw(w), dg(g), dm(m), dv(v);
+    adam<<<(n + 127) / 128, 128>>>(dw.data, dg.data, dm.data, dv.data, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.01f, n);
+    finish_launch();
+    for (int i = 0; i < n; ++i) {
+        m[i] = 0.9f * m[i] + (1.0f - 0.9f) * g[i];
+        v[i] = 0.999f * v[i] + (1.0f - 0.999f) * g[i] * g[i];
+        w[i] -= 1e-3f * (m[i] / (sqrtf(v[i]) + 1e-8f) + 0.01f * w[i]);
+    }
+    expect_close(dw.read(), w, 1e-6, "adam: weights");
+    expect_close(dm.read(), m, 1e-6, "adam: first moment");
+    expect_close(dv.read(), v, 1e-6, "adam: second moment");
+}
+
+static void
+test_visits(dim3 grid, dim3 block, unsigned nx, unsigned ny, unsigned nz)
+{
+    buffer<unsigned> visits(static_cast<size_t>(nx) * ny * nz);
+    count_visits<<<grid, block>>>(visits.data, nx, ny, nz);
+    finish_launch();
+    const unsigned cx = grid.x * block.x, cy = grid.y * block.y, cz = grid.z * block.z;
+    std::vector<unsigned> wanted;
+    for (unsigned z = 0; z < nz; ++z)
+        for (unsigned y = 0; y < ny; ++y)
+            for (unsigned x = 0; x < nx; ++x)
+                wanted.push_back(x < cx && y < cy && z < cz ? 2 : 0);
+    expect_equal(visits.read(), wanted, "visits");
+}
+
+int
+main()
+{
+    for (int n : {1, 31, 32, 33, 1000, 65536, 100003})
+        for (int block : {1, 32, 100, 256, 1024})
+            if (n / block < 70000)
+                test_axpy(n, block);
+    test_relu();
+    test_adam(10007);
+
+    const std::vector<double> x = random_vector<double>(12345);
+    buffer<double> dx(x), dy(x.size());
+    grid_stride<<<4, 96>>>(dx.data, dy.data, x.size());
+    finish_launch();
+    std::vector<double> squares(x.size());
+    for (size_t i = 0; i < x.size(); ++i)
+        squares[i] = x[i] * x[i] - 1.0;
+    expect_close(dy.read(), squares, 1e-14, "grid stride");
+
+    test_visits(dim3(3, 4, 5), dim3(8, 4, 2), 24, 16, 10);
+    test_visits(dim3(3, 4, 5), dim3(8, 4, 2), 20, 13, 9);
+    test_visits(dim3(1, 7), dim3(1, 33), 5, 300, 2);
+    test_visits(dim3(2, 1, 3), dim3(5), 10, 2, 4);
+
+    buffer<int> indices(1000);
+    index_of_function<<<9, 128>>>(indices.data, 1000);
+    finish_launch();
+    std::vector<int> one_to_n(1000);
+    for (int i = 0; i < 1000; ++i)
+        one_to_n[i] = i + 1;
+    expect_equal(indices.read(), one_to_n, "index taken in a function");
+
+    buffer<int> spent(256);
+    spend<<<2, 128>>>(100, spent.data, 9);
+    finish_launch();
+    std::vector<int> wanted(256);
+    for (int i = 0; i < 256; ++i)
+        wanted[i] = 100 + 9 - i % 7;
+    expect_equal(spent.read(), wanted, "parameters changed by threads");
+    return 0;
+}

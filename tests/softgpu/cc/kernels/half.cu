@@ -1,0 +1,144 @@
+/*
+ * half.cu - half and bfloat16 in kernels: conversions, arithmetic and functions round as one operation on exact values does, pairs
+ * work on both halves, atomics add, warps and shared memory hold them.
+ */
+#include "check.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+template <class T> __host__ __device__ T from_float(float x);
+template <> __host__ __device__ __half from_float<__half>(float x)
+{
+    return __float2half(x);
+}
+template <> __host__ __device__ __nv_bfloat16 from_float<__nv_bfloat16>(float x)
+{
+    return __float2bfloat16(x);
+}
+__host__ __device__ inline float
+to_float(__half x)
+{
+    return __half2float(x);
+}
+__host__ __device__ inline float
+to_float(__nv_bfloat16 x)
+{
+    return __bfloat162float(x);
+}
+
+template <class T>
+__global__ void arithmetic(const float *x, float *y, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    const T a = from_float<T>(x[i]), b = from_float<T>(x[(i + 1) % n]), c = from_float<T>(x[(i + 2) % n]);
+    float *out = y + 8 * i;
+    out[0] = to_float(a + b);
+    out[1] = to_float(a * b);
+    out[2] = to_float(__hsub(a, b));
+    out[3] = to_float(a / (b * b + from_float<T>(1.0f)));
+    out[4] = to_float(__hfma(a, b, c));
+    out[5] = to_float(hexp(a)) + to_float(hsqrt(__habs(b))) + to_float(htanh(c));
+    out[6] = to_float(__hmax(a, b)) - to_float(__hmin(a, b));
+    out[7] = (a < b) + 2 * (__hge(a, c)) + 4 * static_cast<float>(__hisnan(a));
+}
+
+template <class T>
+static void
+test_arithmetic()
+{
+    const int n = 1000;
+    const std::vector<float> x = random_vector<float>(n, -4, 4);
+    buffer<float> dx(x), dy(8 * n);
+    arithmetic<T><<<(n + 99) / 100, 100>>>(dx.data, dy.data, n);
+    finish_launch();
+    std::vector<float> wanted(8 * n);
+    const auto round = [](double v) { return to_float(from_float<T>(static_cast<float>(v))); };
+    for (int i = 0; i < n; ++i) {
+        const double a = round(x[i]), b = round(x[(i + 1) % n]), c = round(x[(i + 2) % n]);
+        float *out = &wanted[8 * i];
+        out[0] = round(a + b);
+        out[1] = round(a * b);
+        out[2] = round(a - b);
+        out[3] = round(a / round(round(b * b) + 1));
+        out[4] = round(a * b + c);
+        out[5] = round(std::exp(a)) + round(std::sqrt(std::fabs(b))) + round(std::tanh(c));
+        out[6] = static_cast<float>(std::fabs(a - b));
+        out[7] = static_cast<float>((a < b) + 2 * (a >= c));
+    }
+    expect_equal(dy.read(), wanted, "arithmetic");
+}
+
+__global__ void pairs(const __half2 *x, __half2 *y, int n)
+{
+    const int i = threadIdx.x;
+    if (i < n)
+        y[i] = __hfma2(x[i], __float2half2_rn(2.0f), __halves2half2(__high2half(x[i]), __low2half(x[i])));
+}
+
+template <class T, class Pair>
+__global__ void add_all(T *total, Pair *pair_total, T one, Pair ones)
+{
+    atomicAdd(total, one);
+    atomicAdd(pair_total, ones);
+}
+
+template <class T>
+__global__ void block_sum(const T *x, float *out)
+{
+    __shared__ T values[64];
+    values[threadIdx.x] = __shfl_xor_sync(0xffffffff, x[threadIdx.x], 1);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        float sum = 0;
+        for (int i = 0; i < 64; ++i)
+            sum += to_float(values[i]) * (i + 1);
+        *out = sum;
+    }
+}
+
+int
+main()
+{
+    test_arithmetic<__half>();
+    test_arithmetic<__nv_bfloat16>();
+
+    std::vector<__half2> x(10);
+    for (int i = 0; i < 10; ++i)
+        x[i] = __floats2half2_rn(i, i + 0.5f);
+    buffer<__half2> dx(x), dy(10);
+    pairs<<<1, 32>>>(dx.data, dy.data, 10);
+    finish_launch();
+    for (int i = 0; i < 10; ++i) {
+        const float2 got = __half22float2(dy.read()[i]);
+        CHECK(got.x == 2.0f * i + i + 0.5f && got.y == 2 * (i + 0.5f) + i, "pair %d is %g, %g", i, got.x, got.y);
+    }
+
+    buffer<__half> half_total(1);
+    buffer<__half2> half2_total(1);
+    add_all<<<4, 100>>>(half_total.data, half2_total.data, __float2half(0.5f), __floats2half2_rn(1.0f, 2.0f));
+    finish_launch();
+    CHECK(__half2float(half_total.read()[0]) == 200, "half atomics");
+    CHECK(__low2float(half2_total.read()[0]) == 400 && __high2float(half2_total.read()[0]) == 800, "half2 atomics");
+    buffer<__nv_bfloat16> bf_total(1);
+    buffer<__nv_bfloat162> bf2_total(1);
+    add_all<<<2, 50>>>(bf_total.data, bf2_total.data, __float2bfloat16(1.0f), __floats2bfloat162_rn(0.5f, 2.0f));
+    finish_launch();
+    CHECK(__bfloat162float(bf_total.read()[0]) == 100, "bfloat16 atomics");
+    CHECK(__low2float(bf2_total.read()[0]) == 50 && __high2float(bf2_total.read()[0]) == 200, "bfloat162 atomics");
+
+    std::vector<__nv_bfloat16> values(64);
+    float wanted = 0;
+    for (int i = 0; i < 64; ++i)
+        values[i] = __float2bfloat16(static_cast<float>(i % 16));
+    for (int i = 0; i < 64; ++i)
+        wanted += __bfloat162float(values[i ^ 1]) * (i + 1);
+    buffer<__nv_bfloat16> dvalues(values);
+    buffer<float> sum(1);
+    block_sum<<<1, 64>>>(dvalues.data, sum.data);
+    finish_launch();
+    CHECK(sum.read()[0] == wanted, "bfloat16 in shared memory and shuffles");
+    return 0;
+}

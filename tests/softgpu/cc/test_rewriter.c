@@ -1,0 +1,308 @@
+/*
+ * test_rewriter.c - the rewriter on text that tempts a lexer: what it makes of CUDA's forms, that it leaves plain C++ as it is, and
+ * that every line stays where it was.
+ */
+#include "rewrite.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The rewritten source, or NULL if it was refused; the caller frees it. */
+static char *
+rewritten(const char *source, bool is_relocatable)
+{
+    struct rewrite_options options = {.is_relocatable = is_relocatable};
+    struct text out = {0};
+    text_append(&out, "", 0);
+    if (!rewrite(source, strlen(source), &options, &out)) {
+        text_free(&out);
+        return NULL;
+    }
+    return out.data;
+}
+
+static char *
+without_blanks(const char *text)
+{
+    char *copy = malloc(strlen(text) + 1), *out = copy;
+    for (; *text != '\0'; ++text) {
+        if (strchr(" \t\n", *text) == NULL)
+            *out++ = *text;
+    }
+    *out = '\0';
+    return copy;
+}
+
+static bool
+contains(const char *text, const char *piece)
+{
+    char *a = without_blanks(text), *b = without_blanks(piece);
+    const bool found = strstr(a, b) != NULL;
+    free(a);
+    free(b);
+    return found;
+}
+
+static size_t
+lines(const char *text)
+{
+    size_t count = 0;
+    for (; *text != '\0'; ++text)
+        count += *text == '\n';
+    return count;
+}
+
+struct example {
+    const char *source;
+    const char *piece; /* of the result; NULL: the result is the source */
+};
+
+static void
+expect(const struct example *example)
+{
+    char *result = rewritten(example->source, false);
+    ck_assert_msg(result != NULL, "refused: %s", example->source);
+    ck_assert_msg(lines(result) == lines(example->source), "lines moved: %s", result);
+    if (example->piece != NULL)
+        ck_assert_msg(contains(result, example->piece), "\n%s\nbecame\n%s\nwithout\n%s", example->source, result, example->piece);
+    else
+        ck_assert_str_eq(result, example->source);
+    free(result);
+}
+
+/* ---- launches ---- */
+
+#define PUSHED(config, call) "(::softgpu::push_config(" config ") ? (void)0 : " call ")"
+
+static const struct example launches[] = {
+    {"void f() { k<<<1, 2>>>(a); }", PUSHED("1, 2", "k(a)") ";"},
+    {"void f() { k <<< 1,\n 2\n >>>\n (a) ; }", PUSHED("1,2", "k(a)") ";"},
+    {"void f() { k<A<B<C>>><<<1, 2>>>(a); }", PUSHED("1, 2", "k<A<B<C>>>(a)")},
+    {"void f() { k<A<B<C>>>(x), 2>>>(a); }", NULL},
+    {"void f() { k<<<A<B<C<D>>>(x), 2>>>(a); }", PUSHED("A<B<C<D>>>(x), 2", "k(a)")},
+    {"void f() { k<<<(a >> b), c >> 1>>>(d); }", PUSHED("(a >> b), c >> 1", "k(d)")},
+    {"void f() { k<<<n < 10 ? 1 : 2, 3>>>(d); }", PUSHED("n < 10 ? 1 : 2, 3", "k(d)")},
+    {"void f() { k<(x > 3), sizeof(T)><<<g, b, s, t>>>(d, {1, 2}); }", PUSHED("g, b, s, t", "k<(x > 3), sizeof(T)>(d, {1, 2})")},
+    {"void f() { ns::inner::k<T><<<1, 2>>>(a); }", PUSHED("1, 2", "ns::inner::k<T>(a)")},
+    {"void f() { return ::k<<<1, 2>>>(a); }", "return " PUSHED("1, 2", "::k(a)")},
+    {"void f() { if (x) k<<<1, 2>>>(a); else j<<<3, 4>>>(b); }",
+     "if (x) " PUSHED("1, 2", "k(a)") "; else " PUSHED("3, 4", "j(b)") ";"},
+    {"void f() { this->table[i]<<<1, 2>>>(a); }", PUSHED("1, 2", "this->table[i](a)")},
+    {"void f() { (*p)<<<1, 2>>>(a); }", PUSHED("1, 2", "(*p)(a)")},
+    {"void f() { get(x, y)<<<1, 2>>>(a); }", PUSHED("1, 2", "get(x, y)(a)")},
+    {"void f() { for (;;) (k)<<<1, 2>>>(a); }", "for (;;)" PUSHED("1, 2", "(k)(a)")},
+    {"void f() { s.template k<int><<<1, 2>>>(a); }", PUSHED("1, 2", "s.template k<int>(a)")},
+    {"void f() { A<B>::k<<<1, 2>>>(a); }", PUSHED("1, 2", "A<B>::k(a)")},
+    {"void f() { k<<<1, 2>>>(a), j<<<f<A<B>>(3), 4>>>(b); }", PUSHED("1, 2", "k(a)") ", " PUSHED("f<A<B>>(3), 4", "j(b)")},
+    {"void f() { k<<<1, 2>>>(g(j<int>(3)), [&] { return 1; }()); }", PUSHED("1, 2", "k(g(j<int>(3)), [&] { return 1; }())")},
+    {"void f() { k<<<dim3{1, 2}, [] { return 3; }()>>>(args...); }", PUSHED("dim3{1, 2}, [] { return 3; }()", "k(args...)")},
+};
+
+START_TEST(launches_become_calls)
+{
+    expect(&launches[_i]);
+}
+END_TEST
+
+/* ---- what is no launch, and no CUDA at all ---- */
+
+static const struct example left_alone[] = {
+    {"const char *s = \"k<<<1, 2>>>(a)\"; // k<<<1>>>(b)\n/* k<<<1>>>(c) */", NULL},
+    {"const char *s = R\"x(k<<<1, 2>>>(a) \" __global__ {)x\";\n", NULL},
+    {"const char *s = u8R\"(\n'\n\"\n)\"; char c = '\"'; char d = '\\''; wchar_t e = L'{';", NULL},
+    {"int n = 1'000'000; double x = 1e-5 + 0x1p-3 + .5f; auto y = 10_km;", NULL},
+    {"int a = b << c; bool d = e >> f > g; std::vector<std::vector<std::vector<int>>> v;", NULL},
+    {"std::ostream &operator<<(std::ostream &o, T t) { return operator<< <int>(o, t); }", NULL},
+    {"struct A : B<C> { A(int x) : a(x), b{x} { f(); } ~A() {} operator int() const { return a; } int a, b; };", NULL},
+    {"#pragma once\n# 7 \"x.h\" 1\nint a;\n# 3 \"main.cu\" 2\nint b;\n", NULL},
+    {"template <class T, class = enable_if_t<(sizeof(T) > 4)>> T f(T t) { return t < 3 ? t : T{}; }", NULL},
+    {"enum class e { a, b }; namespace n { namespace { int x; } } extern \"C\" { int y; } extern \"C\" int z();", NULL},
+    {"auto f = [](auto x) -> decltype(x) { return x; }; int g = f(3) > 2 ? 1 : 0;", NULL},
+};
+
+START_TEST(plain_text_is_left_alone)
+{
+    expect(&left_alone[_i]);
+}
+END_TEST
+
+/* ---- parameters of kernels ---- */
+
+static const struct example parameters[] = {
+    {"__global__ void k(int n) { }", "void k(int softgpu_n) {"},
+    {"__global__ void k(const float *__restrict__ x) { }", "void k(const float *__restrict__ softgpu_x) {"},
+    {"__global__ void k(float x[], int m[3][N]) { }", "void k(float softgpu_x[], int softgpu_m[3][N]) {"},
+    {"__global__ void k(void (*call)(int, char), int (*rows)[4]) { }", "void k(void (*softgpu_call)(int, char), int (*softgpu_rows)[4]) {"},
+    {"__global__ void k(int (A::*member)(int)) { }", "void k(int (A::*softgpu_member)(int)) {"},
+    {"__global__ void k(int, unsigned long, const T, ns::T, struct S) { }",
+     "void k(int softgpu_unnamed_0, unsigned long softgpu_unnamed_1, const T softgpu_unnamed_2, ns::T softgpu_unnamed_3, struct S softgpu_unnamed_4) {"},
+    {"__global__ void k(void (*)(int), float[], T *const) { }",
+     "void k(void (* softgpu_unnamed_0)(int), float softgpu_unnamed_1[], T *const softgpu_unnamed_2) {"},
+    {"template <class... A> __global__ void k(A... a) { }", "void k(A... softgpu_a) {"},
+    {"template <class... A> __global__ void k(A...) { }", "void k(A... softgpu_unnamed_0) {"},
+    {"template <class... A> __global__ void k(A... a) { }", ", decltype(softgpu_a)... a)"},
+    {"template <class... A> __global__ void k(A... a) { }", "__builtin_addressof(softgpu_a)..."},
+    {"__global__ void k(std::pair<int, A<B, C>> p, unsigned n = sizeof(A<B>)) { }",
+     "void k(std::pair<int, A<B, C>> softgpu_p, unsigned softgpu_n = sizeof(A<B>)) {"},
+    {"__global__ void k(int a = f(1, 2), int b = x < y, int c = 3) { }", "void k(int softgpu_a = f(1, 2), int softgpu_b = x < y, int softgpu_c = 3) {"},
+    {"__global__ void k(dim3 dim3, __grid_constant__ const P p) { }", "void k(dim3 softgpu_dim3, const P softgpu_p) {"},
+    {"__global__ void k(__attribute__((aligned(16))) float4 v, alignas(8) int n) { }",
+     "void k(__attribute__((aligned(16))) float4 softgpu_v, alignas(8) int softgpu_n) {"},
+    {"__global__ void k(decltype(T()) a, typename T::type b, typename T::type) { }",
+     "void k(decltype(T()) softgpu_a, typename T::type softgpu_b, typename T::type softgpu_unnamed_2) {"},
+    {"__global__ void k(void) { }", "void k(void) {"},
+    {"__global__ void k(const unsigned n, T const t) { }", "void k(const unsigned softgpu_n, T const softgpu_t) {"},
+    {"__global__ void __launch_bounds__(N * 2, 3) k() { }", "__PRETTY_FUNCTION__, (N * 2));"},
+    {"template <> __global__ void k<float>(float *p) { }", "template <> void k<float>(float *softgpu_p) {"},
+};
+
+START_TEST(parameters_are_found)
+{
+    expect(&parameters[_i]);
+}
+END_TEST
+
+/* ---- linkage of device code ---- */
+
+static const struct example linkage[] = {
+    {"__device__ float f(float x) { return x; }", "static __attribute__((unused)) float f(float x)"},
+    {"__device__ float f(float);", "static __attribute__((unused)) float f(float);"},
+    {"template <class T> __device__ T f(T x) { return x; }", "template <class T> static __attribute__((unused)) T f(T x)"},
+    {"__host__ __device__ float f(float x) { return x; }", "float f(float x) { return x; }"},
+    {"struct A { __device__ int f() { return 1; } };", "struct A { int f() { return 1; } };"},
+    {"struct A { friend __device__ int f(); };", "struct A { friend int f(); };"},
+    {"__device__ int A::f() { return 1; }", "inline int A::f() { return 1; }"},
+    {"template <> __device__ int f<int>() { return 1; }", "template <> inline int f<int>() { return 1; }"},
+    {"template __device__ int f<int>();", "template int f<int>();"},
+    {"static inline __device__ int f() { return 1; }", "static inline int f() { return 1; }"},
+    {"extern \"C\" __device__ int f();", "extern \"C\" int f();"},
+    {"__device__ float x = 2, *y[3];", "static float x = 2, *y[3]; static ::softgpu::variable"},
+    {"namespace n { __constant__ int c[3] = {1, 2, 3}; }", "(__builtin_addressof(c), sizeof(c), \"c\", true);"},
+    {"extern __device__ int x;", "extern int x;"},
+    {"extern __device__ int x; __device__ int x = 3;", "; int x = 3;"},
+    {"template <class T> __device__ T x = 3;", "template <class T> T x = 3;"},
+    {"__global__ void k(); __global__ void k() { }", "void k(); void k() {"},
+    {"auto f = [=] __device__ (int i) { return i; };", "auto f = [=] (int i) { return i; };"},
+    {"__device__ __noinline__ int f() { return 1; }", "__attribute__((noinline)) int f()"},
+    {"__device__ __attribute__((__noinline__)) int f() { return 1; }", "__attribute__((__noinline__)) int f()"},
+};
+
+START_TEST(device_code_belongs_to_its_file)
+{
+    expect(&linkage[_i]);
+}
+END_TEST
+
+START_TEST(relocatable_device_code_keeps_its_linkage)
+{
+    char *result = rewritten("__device__ int f() { return 1; } __device__ int x;", true);
+    ck_assert(contains(result, "int f() { return 1; } int x;"));
+    ck_assert(!contains(result, "static int"));
+    free(result);
+}
+END_TEST
+
+/* ---- which kernels may wait: stub<1 bit: fibers; 2: indices> ---- */
+
+static const struct {
+    const char *source;
+    int mode;
+} modes[] = {
+    {"__global__ void k(float *x) { x[threadIdx.x] = 1; }", 0},
+    {"__global__ void k() { __syncthreads(); }", 3},
+    {"__device__ void f() { __syncthreads(); } __global__ void k() { f(); }", 3},
+    {"__device__ void f() { __shfl_sync(1, 2, 3); } __device__ void g() { f(); } __global__ void k() { g(); }", 3},
+    {"__device__ int f() { return threadIdx.x; } __global__ void k() { f(); }", 2},
+    {"__device__ int f() { return 1; } __global__ void k() { f(); }", 0},
+    {"__global__ void k(int (*f)(int)) { f(1); }", 3},
+    {"template <class F> __global__ void k(F f) { f(1); }", 3},
+    {"template <class F> __global__ void k(int *x) { x[0] = F()(1); }", 3},
+    {"__global__ void k(int *x) { (*x)++; if (x[0]) (void)(x[1] + 2); float y = (float)(x[2]); x[3] = int(y); }", 0},
+    {"__device__ void f() { __syncthreads(); } template <void (*g)()> __global__ void k() { g(); } void h() { k<f><<<1, 1>>>(); }", 3},
+    {"struct A { __device__ int operator+(int) const { __syncthreads(); return 1; } }; __global__ void k(A a) { a + 1; }", 3},
+    {"struct A { __device__ int operator+(int) const { return threadIdx.x; } }; __global__ void k(A a) { a + 1; }", 2},
+    {"struct A { A(int); }; __global__ void k() { A a(3); int i(4); }", 0},
+    {"__device__ int f(int); __global__ void k() { f(3); }", 3},
+    {"void host() { __syncthreads(); } __global__ void k() { }", 0},
+};
+
+START_TEST(kernels_that_may_wait_are_known)
+{
+    char wanted[64];
+    char *result = rewritten(modes[_i].source, false);
+    ck_assert(result != NULL);
+    snprintf(wanted, sizeof(wanted), "softgpu::stub<%d,", modes[_i].mode);
+    ck_assert_msg(strstr(result, wanted) != NULL, "not %s: %s", wanted, modes[_i].source);
+    free(result);
+}
+END_TEST
+
+/* ---- shared memory ---- */
+
+static const struct example shared[] = {
+    {"__global__ void k() { __shared__ float a[N], *b; }",
+     "struct softgpu_shared_0 { float a[N], *b; }; auto &a __attribute__((unused)) = ::softgpu::shared<softgpu_shared_0, softgpu_kernel>().a;"
+     " auto &b __attribute__((unused)) = ::softgpu::shared<softgpu_shared_0, softgpu_kernel>().b;"},
+    {"__global__ void k() { static volatile __shared__ std::pair<A, B> p; }", "struct softgpu_shared_0 { volatile std::pair<A, B> p; };"},
+    {"__global__ void k() { __attribute__((aligned(16))) __shared__ char c[4]; }", "struct softgpu_shared_0 { __attribute__((aligned(16))) char c[4]; };"},
+    {"__global__ void k() { extern __shared__ float d[][4]; }", "struct softgpu_shared_0 { float d[1][4]; };"},
+    {"__global__ void k() { __shared__ int s; auto f = [=] { return s; }; }", "[=, &s]"},
+    {"__global__ void k() { __shared__ int s; auto f = [] { return s; }; }", "[&s]"},
+    {"__global__ void k(int n) { __shared__ int s; auto f = [n] { return s + n; }; }", "[n, &s]"},
+    {"__global__ void k() { __shared__ int s; auto f = [&] { return s; }; }", "[&] { return s; }"},
+    {"__global__ void k() { __shared__ int s; auto f = [=] { return 1; }; }", "[=] { return 1; }"},
+    {"__global__ void k(int *x) { __shared__ int s; x[s] = x[x[s]]; delete[] x; }", "x[s] = x[x[s]]; delete[] x;"},
+};
+
+START_TEST(shared_variables_are_placed)
+{
+    expect(&shared[_i]);
+}
+END_TEST
+
+/* ---- refusals ---- */
+
+static const char *const refused[] = {
+    "__global__ void k() { asm(\"bar.sync 0;\"); }",
+    "__device__ void f() { __asm__ volatile (\"\"); }",
+    "__global__ void k() { j<<<1, 1>>>(); }",
+    "__device__ float f(cudaTextureObject_t t) { return tex2D<float>(t, 1, 2); }",
+    "__global__ void k() { wmma::fill_fragment(f, 0); }",
+    "__global__ void k() { cudaDeviceSynchronize(); }",
+    "__global__ void __cluster_dims__(2) k() { }",
+    "void f() { k<<<1, 2>>>; }",
+    "void f() { (a; }",
+    "void f() { a[1); }",
+    "void f() {",
+};
+
+START_TEST(what_cannot_be_right_is_refused)
+{
+    ck_assert_ptr_null(rewritten(refused[_i], false));
+}
+END_TEST
+
+int
+main(void)
+{
+#define LOOP(test, table) tcase_add_loop_test(tcase, test, 0, sizeof(table) / sizeof((table)[0]))
+    Suite *suite = suite_create("rewriter");
+    TCase *tcase = tcase_create("forms");
+    LOOP(launches_become_calls, launches);
+    LOOP(plain_text_is_left_alone, left_alone);
+    LOOP(parameters_are_found, parameters);
+    LOOP(device_code_belongs_to_its_file, linkage);
+    tcase_add_test(tcase, relocatable_device_code_keeps_its_linkage);
+    LOOP(kernels_that_may_wait_are_known, modes);
+    LOOP(shared_variables_are_placed, shared);
+    LOOP(what_cannot_be_right_is_refused, refused);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

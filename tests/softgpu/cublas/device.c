@@ -1,0 +1,54 @@
+/*
+ * device.c - see device.h.
+ */
+#include "device.h"
+
+#include <check.h>
+#include <unistd.h>
+
+void
+device_start(void)
+{
+    CUcontext context;
+    ck_assert_int_eq(cuInit(0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuCtxSetCurrent(context), CUDA_SUCCESS);
+}
+
+void *
+device_copy_of(const void *source, size_t bytes)
+{
+    CUdeviceptr device;
+    ck_assert_int_eq(cuMemAlloc(&device, bytes ? bytes : 1), CUDA_SUCCESS);
+    if (source && bytes)
+        ck_assert_int_eq(cuMemcpyHtoD(device, source, bytes), CUDA_SUCCESS);
+    return (void *)device;
+}
+
+void
+device_read(void *destination, const void *device, size_t bytes)
+{
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    if (bytes)
+        ck_assert_int_eq(cuMemcpyDtoH(destination, (CUdeviceptr)device, bytes), CUDA_SUCCESS);
+}
+
+void
+device_free(void *device)
+{
+    ck_assert_int_eq(cuMemFree((CUdeviceptr)device), CUDA_SUCCESS);
+}
+
+static void CUDA_CB
+wait_for_gate(void *gate)
+{
+    while (!atomic_load((_Atomic bool *)gate))
+        usleep(1000);
+}
+
+void
+device_hold(CUstream stream, _Atomic bool *gate)
+{
+    atomic_store(gate, false);
+    ck_assert_int_eq(cuLaunchHostFunc(stream, wait_for_gate, gate), CUDA_SUCCESS);
+}

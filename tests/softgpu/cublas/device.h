@@ -1,0 +1,27 @@
+/*
+ * device.h - device memory for the tests of the stand-in's libraries, by the driver API: what is not expected to fail
+ * ends the test if it does.
+ */
+#ifndef TESTS_SOFTGPU_CUBLAS_DEVICE_H
+#define TESTS_SOFTGPU_CUBLAS_DEVICE_H
+
+#include <cuda.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Makes the primary context of device 0 current. */
+void device_start(void);
+
+/* Device memory holding a copy of `bytes` at `source` (NULL: undefined contents). */
+void *device_copy_of(const void *source, size_t bytes);
+
+/* Waits for all streams, then copies back. */
+void device_read(void *destination, const void *device, size_t bytes);
+
+void device_free(void *device);
+
+/* What is put into the stream from here on waits until *gate is true. */
+void device_hold(CUstream stream, _Atomic bool *gate);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * test_legacy.c - the interface of cuBLAS before handles gives the same results, and keeps its errors.
+ */
+#include "device.h"
+
+#include <check.h>
+#include <cublas.h>
+#include <stdlib.h>
+
+START_TEST(old_names_compute)
+{
+    float a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 0, 0, 1, 1, 1}, c[9], *da, *db, *dc;
+    ck_assert_int_eq(cublasInit(), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasAlloc(6, sizeof(float), (void **)&da), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasAlloc(6, sizeof(float), (void **)&db), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasAlloc(9, sizeof(float), (void **)&dc), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasSetMatrix(2, 3, sizeof(float), a, 2, da, 2), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasSetVector(6, sizeof(float), b, 1, db, 1), CUBLAS_STATUS_SUCCESS);
+    /* C (2 x 2) = 2 A (2 x 3) B (3 x 2, given transposed) */
+    cublasSgemm('N', 't', 2, 2, 3, 2.0f, da, 2, db, 2, 0.0f, dc, 2);
+    ck_assert_int_eq(cublasGetVector(4, sizeof(float), dc, 1, c, 1), CUBLAS_STATUS_SUCCESS);
+    ck_assert_float_eq(c[0], 12.0f);
+    ck_assert_float_eq(c[1], 16.0f);
+    ck_assert_float_eq(c[2], 16.0f);
+    ck_assert_float_eq(c[3], 20.0f);
+    ck_assert_float_eq(cublasSdot(6, da, 1, db, 1), 1.0f + 4.0f + 5.0f + 6.0f);
+    ck_assert_float_eq(cublasSasum(6, da, 1), 21.0f);
+    cublasSscal(6, 2.0f, da, 1);
+    ck_assert_float_eq(cublasSasum(6, da, 1), 42.0f);
+    ck_assert_int_eq(cublasGetError(), CUBLAS_STATUS_SUCCESS);
+    cublasSgemm('x', 'n', 2, 2, 3, 2.0f, da, 2, db, 3, 0.0f, dc, 2);
+    ck_assert_int_eq(cublasGetError(), CUBLAS_STATUS_INVALID_VALUE);
+    ck_assert_int_eq(cublasGetError(), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasFree(da), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasFree(db), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasFree(dc), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasShutdown(), CUBLAS_STATUS_SUCCESS);
+    cublasSscal(6, 2.0f, NULL, 1);
+    ck_assert_int_eq(cublasGetError(), CUBLAS_STATUS_NOT_INITIALIZED);
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *cases = tcase_create("legacy");
+    tcase_add_unchecked_fixture(cases, device_start, NULL);
+    tcase_add_test(cases, old_names_compute);
+    Suite *suite = suite_create("cublas_legacy");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,286 @@
+/*
+ * test_kernel.c - kernels through the driver: what they are given, how they are asked about, which launches are
+ * refused.
+ *
+ * Run with SOFTGPU_WORKERS of 1 and more: a launch's blocks are run exactly once each, whoever runs them.
+ */
+#include "kernels.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct text {
+    char text[24];
+};
+
+static void
+check_mixed(const struct mixed *seen)
+{
+    ck_assert_int_eq(seen->a, 'x');
+    ck_assert_double_eq(seen->b, 2.5);
+    ck_assert_str_eq(seen->text, "by value");
+    ck_assert_int_eq(seen->d, -7);
+    ck_assert(seen->aligned);
+}
+
+START_TEST(parameters_arrive_as_they_were_at_the_call)
+{
+    use_device();
+    CUfunction function = load_function(&mixed_image);
+    struct mixed seen, *out = &seen;
+    char a = 'x';
+    double b = 2.5;
+    struct text c = {"by value"};
+    short d = -7;
+    void *args[] = {&a, &b, &c, &d, &out};
+    memset(&seen, 0, sizeof seen);
+    static atomic_int open;
+    atomic_store(&open, 0);
+    launch_one(load_function(&gate_image), NULL, &open);
+    ck_assert_int_eq(cuLaunchKernel(function, 3, 4, 5, 6, 7, 8, 1000, NULL, args, NULL), CUDA_SUCCESS);
+    a = 'y', b = 0, d = 0; /* copied at the launch */
+    memset(&c, 0, sizeof c);
+    atomic_store(&open, 1);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    check_mixed(&seen);
+    ck_assert_uint_eq(seen.blocks_seen, 60);
+    ck_assert_uint_eq(seen.grid[0] * 100 + seen.grid[1] * 10 + seen.grid[2], 345);
+    ck_assert_uint_eq(seen.block[0] * 100 + seen.block[1] * 10 + seen.block[2], 678);
+    ck_assert_uint_eq(seen.dynamic_shared_bytes, 1000);
+}
+END_TEST
+
+START_TEST(parameters_arrive_from_one_buffer)
+{
+    use_device();
+    CUfunction function = load_function(&mixed_image);
+    struct mixed seen, *out = &seen;
+    unsigned char buffer[56] = {'x'};
+    double b = 2.5;
+    short d = -7;
+    size_t bytes = sizeof buffer;
+    memset(&seen, 0, sizeof seen);
+    memcpy(buffer + 8, &b, sizeof b);
+    memcpy(buffer + 16, "by value", 9);
+    memcpy(buffer + 40, &d, sizeof d);
+    memcpy(buffer + 48, &out, sizeof out);
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_END};
+    ck_assert_int_eq(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, extra), CUDA_SUCCESS);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    check_mixed(&seen);
+    bytes = 40; /* too few */
+    ck_assert_int_eq(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, extra), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+END_TEST
+
+START_TEST(parameters_can_be_asked_for)
+{
+    use_device();
+    CUlibrary library;
+    CUkernel kernel;
+    CUfunction function;
+    ck_assert_int_eq(cuLibraryLoadData(&library, &mixed_image, NULL, NULL, 0, NULL, NULL, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuLibraryGetKernel(&kernel, library, "other"), CUDA_ERROR_NOT_FOUND);
+    ck_assert_int_eq(cuLibraryGetKernel(&kernel, library, "mixed"), CUDA_SUCCESS);
+    ck_assert_int_eq(cuKernelGetFunction(&function, kernel), CUDA_SUCCESS);
+    for (size_t i = 0; i < mixed_image.param_count; ++i) {
+        size_t offset, bytes;
+        ck_assert_int_eq(cuFuncGetParamInfo(function, i, &offset, &bytes), CUDA_SUCCESS);
+        ck_assert_uint_eq(offset, mixed_image.params[i].offset);
+        ck_assert_uint_eq(bytes, mixed_image.params[i].bytes);
+        ck_assert_int_eq(cuKernelGetParamInfo(kernel, i, &offset, NULL), CUDA_SUCCESS);
+        ck_assert_uint_eq(offset, mixed_image.params[i].offset);
+        /* A CUkernel serves in a CUfunction's place. */
+        ck_assert_int_eq(cuFuncGetParamInfo((CUfunction)kernel, i, &offset, &bytes), CUDA_SUCCESS);
+    }
+    size_t offset, bytes;
+    ck_assert_int_eq(cuFuncGetParamInfo(function, 5, &offset, &bytes), CUDA_ERROR_INVALID_VALUE);
+    const char *name;
+    ck_assert_int_eq(cuFuncGetName(&name, function), CUDA_SUCCESS);
+    ck_assert_str_eq(name, "mixed");
+    ck_assert_int_eq(cuKernelGetName(&name, kernel), CUDA_SUCCESS);
+    ck_assert_str_eq(name, "mixed");
+    CUmodule module;
+    CUfunction same;
+    ck_assert_int_eq(cuModuleLoadData(&module, &mixed_image), CUDA_SUCCESS);
+    ck_assert_int_eq(cuModuleGetFunction(&same, module, "mixed"), CUDA_SUCCESS);
+    ck_assert_int_eq(cuModuleUnload(module), CUDA_SUCCESS);
+    ck_assert_int_eq(cuFuncGetName(&name, same), CUDA_ERROR_INVALID_HANDLE);
+    ck_assert_int_eq(cuLibraryUnload(library), CUDA_SUCCESS);
+    ck_assert_int_eq(cuLibraryUnload(library), CUDA_ERROR_INVALID_HANDLE);
+}
+END_TEST
+
+START_TEST(every_block_runs_once)
+{
+    use_device();
+    enum { COUNT = 100000 };
+    CUfunction add = load_function(&add_image);
+    CUdeviceptr device;
+    float *host = calloc(COUNT, sizeof *host), by = 1;
+    unsigned count = COUNT;
+    ck_assert_int_eq(cuMemAlloc(&device, COUNT * sizeof *host), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpyHtoD(device, host, COUNT * sizeof *host), CUDA_SUCCESS);
+    void *args[] = {&device, &by, &count};
+    for (int i = 0; i < 20; ++i)
+        ck_assert_int_eq(cuLaunchKernel(add, (COUNT + 63) / 64, 1, 1, 64, 1, 1, 0, NULL, args, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpyDtoH(host, device, COUNT * sizeof *host), CUDA_SUCCESS);
+    for (int i = 0; i < COUNT; ++i)
+        ck_assert_float_eq(host[i], 20);
+    /* A whole-grid kernel is one call, however many blocks and workers there are. */
+    atomic_int calls = 0, *pointer = &calls;
+    void *whole_args[] = {&pointer};
+    ck_assert_int_eq(cuLaunchKernel(load_function(&whole_image), 1000, 1, 1, 1, 1, 1, 0, NULL, whole_args, NULL),
+                     CUDA_SUCCESS);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    ck_assert_int_eq(atomic_load(&calls), 1);
+    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+    free(host);
+}
+END_TEST
+
+START_TEST(all_ways_to_launch_reach_the_kernel)
+{
+    use_device();
+    CUfunction whole = load_function(&whole_image);
+    atomic_int calls = 0, *pointer = &calls;
+    void *args[] = {&pointer};
+    ck_assert_int_eq(cuLaunchCooperativeKernel(whole, 1, 1, 1, 1, 1, 1, 0, NULL, args), CUDA_SUCCESS);
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+    CUlaunchConfig config = {
+        .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1};
+    ck_assert_int_eq(cuLaunchKernelEx(&config, whole, args, NULL), CUDA_SUCCESS);
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    ck_assert_int_eq(cuLaunchKernelEx(&config, whole, args, NULL), CUDA_SUCCESS);
+    attribute = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {2, 1, 1}};
+    ck_assert_int_eq(cuLaunchKernelEx(&config, whole, args, NULL), CUDA_ERROR_NOT_SUPPORTED);
+    CUkernel kernel;
+    CUlibrary library;
+    ck_assert_int_eq(cuLibraryLoadData(&library, &whole_image, NULL, NULL, 0, NULL, NULL, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuLibraryGetKernel(&kernel, library, "whole"), CUDA_SUCCESS);
+    ck_assert_int_eq(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    ck_assert_int_eq(atomic_load(&calls), 4);
+}
+END_TEST
+
+static CUresult
+try_launch(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+           unsigned shared)
+{
+    CUresult result = cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, NULL, NULL, NULL);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    return result;
+}
+
+START_TEST(launches_that_a_gpu_refuses_are_refused)
+{
+    use_device();
+    CUfunction bounded = load_function(&bounded_image);
+    ck_assert_int_eq(try_launch(bounded, 1, 1, 1, 128, 1, 1, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(try_launch(bounded, 1, 1, 1, 129, 1, 1, 0), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    ck_assert_int_eq(try_launch(bounded, 1, 1, 1, 1025, 1, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(try_launch(bounded, 1, 1, 1, 32, 32, 2, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(try_launch(bounded, 1, 1, 1, 1, 1, 65, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(try_launch(bounded, 0, 1, 1, 1, 1, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(try_launch(bounded, 1, 1, 1, 0, 1, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(try_launch(bounded, 1, 65536, 1, 1, 1, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(try_launch(bounded, 0x80000000u, 1, 1, 1, 1, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    /* Shared memory: 48 KiB less what the kernel has itself, more on request. */
+    ck_assert_int_eq(try_launch(bounded, 1, 1, 1, 1, 1, 1, (48 << 10) - 1000), CUDA_SUCCESS);
+    ck_assert_int_eq(try_launch(bounded, 1, 1, 1, 1, 1, 1, (48 << 10) - 999), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuFuncSetAttribute(bounded, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100 << 10),
+                     CUDA_SUCCESS);
+    ck_assert_int_eq(try_launch(bounded, 1, 1, 1, 1, 1, 1, 100 << 10), CUDA_SUCCESS);
+    ck_assert_int_eq(cuFuncSetAttribute(bounded, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 227 << 10),
+                     CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
+    int value;
+    ck_assert_int_eq(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, bounded), CUDA_SUCCESS);
+    ck_assert_int_eq(value, 128);
+    ck_assert_int_eq(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, bounded), CUDA_SUCCESS);
+    ck_assert_int_eq(value, 1000);
+}
+END_TEST
+
+START_TEST(occupancy_is_plausible)
+{
+    use_device();
+    CUfunction whole = load_function(&whole_image), bounded = load_function(&bounded_image);
+    int blocks, threads, grid;
+    ck_assert_int_eq(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, whole, 1024, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(blocks, 2);
+    ck_assert_int_eq(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, whole, 32, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(blocks, 32);
+    ck_assert_int_eq(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, whole, 256, 100 << 10), CUDA_SUCCESS);
+    ck_assert_int_eq(blocks, 2);
+    ck_assert_int_eq(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, bounded, 256, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(blocks, 0);
+    ck_assert_int_eq(cuOccupancyMaxPotentialBlockSize(&grid, &threads, whole, NULL, 0, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(threads, 1024);
+    ck_assert_int_eq(grid, 264);
+}
+END_TEST
+
+START_TEST(code_for_a_gpu_is_refused_by_name)
+{
+    use_device();
+    const unsigned fatbin[64] = {0xba55ed50};
+    CUlibrary library = NULL;
+    CUmodule module = NULL;
+    ck_assert_int_eq(cuLibraryLoadData(&library, fatbin, NULL, NULL, 0, NULL, NULL, 0), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    ck_assert_int_eq(cuModuleLoadData(&module, fatbin), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    struct softgpu_image newer = whole_image;
+    newer.version += 1;
+    ck_assert_int_eq(cuLibraryLoadData(&library, &newer, NULL, NULL, 0, NULL, NULL, 0), CUDA_ERROR_INVALID_IMAGE);
+    ck_assert_ptr_null(library);
+}
+END_TEST
+
+/* Last in its process: the device is lost for good, until it is reset. */
+START_TEST(a_failed_kernel_loses_the_context)
+{
+    use_device();
+    CUfunction fail = load_function(&fail_image), whole = load_function(&whole_image);
+    atomic_int calls = 0, *pointer = &calls;
+    void *args[] = {&pointer};
+    CUdeviceptr device;
+    ck_assert_int_eq(cuLaunchKernel(fail, 4, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
+                     CUDA_SUCCESS); /* the launch itself succeeds */
+    (void)!cuLaunchKernel(whole, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_ERROR_ASSERT);
+    ck_assert_int_eq(cuMemAlloc(&device, 8), CUDA_ERROR_ASSERT);
+    ck_assert_int_eq(cuStreamSynchronize(NULL), CUDA_ERROR_ASSERT);
+    ck_assert_int_eq(cuLaunchKernel(whole, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL), CUDA_ERROR_ASSERT);
+    ck_assert_int_eq(atomic_load(&calls), 0); /* what was enqueued behind it never runs */
+    (void)!cuDevicePrimaryCtxReset(0);
+    ck_assert_int_eq(cuMemAlloc(&device, 8), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("kernel");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 100);
+    tcase_add_test(all, parameters_arrive_as_they_were_at_the_call);
+    tcase_add_test(all, parameters_arrive_from_one_buffer);
+    tcase_add_test(all, parameters_can_be_asked_for);
+    tcase_add_test(all, every_block_runs_once);
+    tcase_add_test(all, all_ways_to_launch_reach_the_kernel);
+    tcase_add_test(all, launches_that_a_gpu_refuses_are_refused);
+    tcase_add_test(all, occupancy_is_plausible);
+    tcase_add_test(all, code_for_a_gpu_is_refused_by_name);
+    tcase_add_test(all, a_failed_kernel_loses_the_context);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,457 @@
+/*
+ * test_memory.c - allocations, copies, memset and what the driver says of pointers.
+ *
+ * Properties: copies move exactly the bytes they should, in every direction and shape (random boxes against plain
+ * loops); a copy or memset outside of its allocation is refused and moves nothing; the host waits when CUDA says so and
+ * not longer; an asynchronous copy from pageable memory has read its source when it returns, one from page-locked
+ * memory has not.
+ */
+#include "kernels.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYTES = 4096 };
+
+static CUdeviceptr
+device_memory(size_t bytes)
+{
+    CUdeviceptr pointer;
+    ck_assert_int_eq(cuMemAlloc(&pointer, bytes), CUDA_SUCCESS);
+    ck_assert_uint_eq(pointer % 256, 0);
+    return pointer;
+}
+
+static CUstream
+new_stream(void)
+{
+    CUstream stream;
+    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    return stream;
+}
+
+static void
+fill_random(unsigned char *bytes, size_t count, unsigned *seed)
+{
+    for (size_t i = 0; i < count; ++i)
+        bytes[i] = (unsigned char)rand_r(seed);
+}
+
+/* ---- random copies of one row, through every function that fits ---- */
+
+START_TEST(rows_arrive_and_nothing_else_changes)
+{
+    use_device();
+    unsigned seed = (unsigned)_i;
+    unsigned char *pinned, source[BYTES], expected[BYTES], seen[BYTES];
+    CUdeviceptr first = device_memory(BYTES), second = device_memory(BYTES), managed;
+    CUstream stream = new_stream();
+    ck_assert_int_eq(cuMemAllocHost((void **)&pinned, BYTES), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+    fill_random(source, BYTES, &seed);
+    fill_random(expected, BYTES, &seed);
+    ck_assert_int_eq(cuMemcpyHtoD(first, expected, BYTES), CUDA_SUCCESS);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS); /* a non-blocking stream would not wait for it */
+    size_t at = (size_t)rand_r(&seed) % BYTES, from = (size_t)rand_r(&seed) % BYTES;
+    size_t count = (size_t)rand_r(&seed) % (BYTES - (at > from ? at : from) + 1);
+    /* From pageable to page-locked to device to device to managed to page-locked, all in one stream. */
+    ck_assert_int_eq(cuMemcpyAsync((CUdeviceptr)pinned, (CUdeviceptr)source, BYTES, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpyHtoDAsync(first + at, pinned + from, count, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpyDtoDAsync(second, first, BYTES, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpyAsync(managed, second, BYTES, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpyDtoHAsync(pinned, managed, BYTES, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    memcpy(expected + at, source + from, count);
+    ck_assert_mem_eq(pinned, expected, BYTES);
+    ck_assert_mem_eq((void *)managed, expected, BYTES);
+    ck_assert_int_eq(cuMemcpyDtoH(seen, second, BYTES), CUDA_SUCCESS);
+    ck_assert_mem_eq(seen, expected, BYTES);
+    ck_assert_int_eq(cuMemcpyDtoD(first, second, BYTES), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpy((CUdeviceptr)seen, first, BYTES), CUDA_SUCCESS);
+    ck_assert_mem_eq(seen, expected, BYTES);
+    ck_assert_int_eq(cuMemFree(first), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(second), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(managed), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFreeHost(pinned), CUDA_SUCCESS);
+}
+END_TEST
+
+/* ---- random boxes ---- */
+
+enum { PITCH = 32, ROWS = 8, PLANES = 4, BOX_BYTES = PITCH * ROWS * PLANES };
+
+START_TEST(boxes_arrive_and_nothing_else_changes)
+{
+    use_device();
+    unsigned seed = (unsigned)_i;
+    unsigned char source[BOX_BYTES], expected[BOX_BYTES], seen[BOX_BYTES];
+    CUdeviceptr device = device_memory(BOX_BYTES);
+    fill_random(source, BOX_BYTES, &seed);
+    fill_random(expected, BOX_BYTES, &seed);
+    ck_assert_int_eq(cuMemcpyHtoD(device, expected, BOX_BYTES), CUDA_SUCCESS);
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = source,
+                          .srcPitch = PITCH,
+                          .srcHeight = ROWS,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = device,
+                          .dstPitch = PITCH,
+                          .dstHeight = ROWS};
+    copy.srcXInBytes = (size_t)rand_r(&seed) % PITCH;
+    copy.dstXInBytes = (size_t)rand_r(&seed) % PITCH;
+    copy.srcY = (size_t)rand_r(&seed) % ROWS;
+    copy.dstY = (size_t)rand_r(&seed) % ROWS;
+    copy.srcZ = (size_t)rand_r(&seed) % PLANES;
+    copy.dstZ = (size_t)rand_r(&seed) % PLANES;
+    size_t x = copy.srcXInBytes > copy.dstXInBytes ? copy.srcXInBytes : copy.dstXInBytes;
+    size_t y = copy.srcY > copy.dstY ? copy.srcY : copy.dstY, z = copy.srcZ > copy.dstZ ? copy.srcZ : copy.dstZ;
+    copy.WidthInBytes = (size_t)rand_r(&seed) % (PITCH - x + 1);
+    copy.Height = (size_t)rand_r(&seed) % (ROWS - y + 1);
+    copy.Depth = (size_t)rand_r(&seed) % (PLANES - z + 1);
+    for (size_t k = 0; k < copy.Depth; ++k) {
+        for (size_t j = 0; j < copy.Height; ++j)
+            memcpy(expected + ((copy.dstZ + k) * ROWS + copy.dstY + j) * PITCH + copy.dstXInBytes,
+                   source + ((copy.srcZ + k) * ROWS + copy.srcY + j) * PITCH + copy.srcXInBytes, copy.WidthInBytes);
+    }
+    if (_i % 2)
+        ck_assert_int_eq(cuMemcpy3D(&copy), CUDA_SUCCESS);
+    else
+        ck_assert_int_eq(cuMemcpy3DAsync(&copy, CU_STREAM_LEGACY), CUDA_SUCCESS);
+    memset(source, 0, sizeof source); /* pageable: read already */
+
+    /* One of its planes again in two dimensions, to the host, packed. */
+    unsigned char plane[PITCH * ROWS];
+    CUDA_MEMCPY2D flat = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = device + copy.dstZ * ROWS * PITCH,
+                          .srcXInBytes = 3,
+                          .srcY = 1,
+                          .srcPitch = PITCH,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = plane,
+                          .dstPitch = 20,
+                          .WidthInBytes = 20,
+                          .Height = ROWS - 1};
+    ck_assert_int_eq(_i % 2 ? cuMemcpy2DUnaligned(&flat) : cuMemcpy2D(&flat), CUDA_SUCCESS);
+    for (int j = 0; j < ROWS - 1; ++j)
+        ck_assert_mem_eq(plane + j * 20, expected + (copy.dstZ * ROWS + 1 + (size_t)j) * PITCH + 3, 20);
+    ck_assert_int_eq(cuMemcpyDtoH(seen, device, BOX_BYTES), CUDA_SUCCESS);
+    ck_assert_mem_eq(seen, expected, BOX_BYTES);
+    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+}
+END_TEST
+
+/* ---- memset ---- */
+
+START_TEST(memset_fills_elements_and_rows)
+{
+    use_device();
+    unsigned char seen[BYTES];
+    CUdeviceptr device = device_memory(BYTES);
+    ck_assert_int_eq(cuMemsetD8(device, 0x11, BYTES), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemsetD16(device + 16, 0x2233, 8), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemsetD32Async(device + 64, 0x44556677, 4, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemsetD2D8(device + 1024, 64, 0x88, 3, 5), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemsetD2D32Async(device + 2048, 128, 0x99aabbcc, 2, 3, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpyDtoH(seen, device, BYTES), CUDA_SUCCESS);
+    for (int i = 0; i < BYTES; ++i) {
+        int row = (i - 1024) / 64, column = (i - 1024) % 64, wide_row = (i - 2048) / 128,
+            wide_column = (i - 2048) % 128;
+        static const unsigned char two[] = {0x33, 0x22}, four[] = {0x77, 0x66, 0x55, 0x44},
+                                   wide[] = {0xcc, 0xbb, 0xaa, 0x99};
+        unsigned char expected = 0x11;
+        if (i >= 16 && i < 32)
+            expected = two[i % 2];
+        else if (i >= 64 && i < 80)
+            expected = four[i % 4];
+        else if (i >= 2048 && wide_row < 3 && wide_column < 8)
+            expected = wide[i % 4];
+        else if (i >= 1024 && i < 2048 && row < 5 && column < 3)
+            expected = 0x88;
+        ck_assert_msg(seen[i] == expected, "byte %d is %#x, not %#x", i, seen[i], expected);
+    }
+    ck_assert_int_eq(cuMemsetD32(device + 2, 0, 1), CUDA_ERROR_INVALID_VALUE); /* not aligned */
+    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+}
+END_TEST
+
+/* ---- out of bounds ---- */
+
+START_TEST(what_leaves_its_allocation_is_refused)
+{
+    use_device();
+    unsigned char host[BYTES] = {1}, seen[BYTES];
+    CUdeviceptr device = device_memory(BYTES - 8), other = device_memory(BYTES);
+    ck_assert_int_eq(cuMemsetD8(device, 7, BYTES - 8), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpyHtoD(device, host, BYTES), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemcpyHtoD(device + BYTES - 8, host, 1), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemcpyDtoH(host, device + 1, BYTES - 8), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemcpyDtoDAsync(other, device, BYTES, NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemsetD8(device, 0, BYTES), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemsetD2D8(device, 1024, 0, 512, 5), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemcpyHtoD(device, host, SIZE_MAX), CUDA_ERROR_INVALID_VALUE);
+    CUDA_MEMCPY2D flat = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = host,
+                          .srcPitch = 16,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = device,
+                          .dstPitch = 1024,
+                          .WidthInBytes = 16,
+                          .Height = 5};
+    ck_assert_int_eq(cuMemcpy2D(&flat), CUDA_ERROR_INVALID_VALUE);
+    flat.Height = 2;
+    flat.srcPitch = 8; /* rows of the source would overlap */
+    ck_assert_int_eq(cuMemcpy2D(&flat), CUDA_ERROR_INVALID_VALUE);
+    /* Each side must be what the call says. */
+    ck_assert_int_eq(cuMemcpyHtoD((CUdeviceptr)host, host + 1, 1), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemcpyDtoH((void *)device, other, 1), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemsetD8((CUdeviceptr)host, 0, 1), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemcpyHtoD(0, host, 1), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemcpyHtoD(device, host, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpyDtoH(seen, device, BYTES - 8), CUDA_SUCCESS);
+    for (int i = 0; i < BYTES - 8; ++i)
+        ck_assert_uint_eq(seen[i], 7);
+    ck_assert_int_eq(cuMemFree(device + 8), CUDA_ERROR_INVALID_VALUE); /* not its beginning */
+    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(device), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemFree(0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpyHtoD(device, host, 1), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemFree(other), CUDA_SUCCESS);
+}
+END_TEST
+
+/* ---- who waits ---- */
+
+START_TEST(the_host_waits_when_cuda_says_so)
+{
+    use_device();
+    CUstream stream = new_stream();
+    CUfunction gate = load_function(&gate_image);
+    static atomic_int open;
+    static unsigned char pageable[BYTES], result[BYTES];
+    unsigned char *pinned;
+    CUdeviceptr device = device_memory(BYTES), other = device_memory(BYTES);
+    ck_assert_int_eq(cuMemAllocHost((void **)&pinned, BYTES), CUDA_SUCCESS);
+    memset(pageable, 1, BYTES);
+    memset(pinned, 2, BYTES);
+
+    launch_one(gate, stream, &open);
+    ck_assert_int_eq(cuMemcpyHtoDAsync(device, pageable, BYTES, stream), CUDA_SUCCESS);
+    memset(pageable, 9, BYTES); /* was read at the call */
+    ck_assert_int_eq(cuMemcpyHtoDAsync(other, pinned, BYTES, stream), CUDA_SUCCESS);
+    memset(pinned, 3, BYTES); /* is read when its turn comes */
+    ck_assert_int_eq(cuMemcpyDtoDAsync(device + 8, device, 8, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemsetD8Async(device + 16, 5, 8, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamQuery(stream), CUDA_ERROR_NOT_READY); /* none of these has waited */
+    atomic_store(&open, 1);
+    ck_assert_int_eq(cuMemcpyDtoHAsync(result, device, BYTES, stream), CUDA_SUCCESS); /* to pageable memory: waits */
+    ck_assert_uint_eq(result[0], 1);
+    ck_assert_uint_eq(result[BYTES - 1], 1);
+    ck_assert_uint_eq(result[16], 5);
+    ck_assert_int_eq(cuMemcpyDtoH(result, other, BYTES), CUDA_SUCCESS);
+    ck_assert_uint_eq(result[0], 3);
+    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(other), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFreeHost(pinned), CUDA_SUCCESS);
+}
+END_TEST
+
+static void
+open_soon(void *flag)
+{
+    atomic_store((atomic_int *)flag, 1);
+}
+
+/* Freeing waits for the work that may use the memory: else the kernel below would write to memory that is gone. */
+START_TEST(free_waits_for_the_device)
+{
+    use_device();
+    CUstream gated = new_stream(), opener = new_stream();
+    static atomic_int open;
+    atomic_store(&open, 0);
+    CUdeviceptr device = device_memory(BYTES);
+    CUfunction add = load_function(&add_image);
+    float by = 1;
+    unsigned count = BYTES / sizeof(float);
+    void *args[] = {&device, &by, &count};
+    launch_one(load_function(&gate_image), gated, &open);
+    ck_assert_int_eq(cuLaunchKernel(add, 4, 1, 1, 256, 1, 1, 0, gated, args, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuLaunchHostFunc(opener, open_soon, &open), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamQuery(gated), CUDA_SUCCESS);
+}
+END_TEST
+
+START_TEST(stream_ordered_memory_lives_until_its_free_is_reached)
+{
+    use_device();
+    CUstream stream = new_stream();
+    static atomic_int open;
+    atomic_store(&open, 0);
+    CUdeviceptr device;
+    size_t before, during, after, total;
+    ck_assert_int_eq(cuMemGetInfo(&before, &total), CUDA_SUCCESS);
+    launch_one(load_function(&gate_image), stream, &open);
+    ck_assert_int_eq(cuMemAllocAsync(&device, 1 << 20, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemsetD8Async(device, 1, 1 << 20, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFreeAsync(device, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFreeAsync(device, stream), CUDA_ERROR_INVALID_VALUE); /* twice */
+    ck_assert_int_eq(cuMemFree(device), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemGetInfo(&during, &total), CUDA_SUCCESS);
+    ck_assert_uint_eq(during, before - (1 << 20));
+    atomic_store(&open, 1);
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemGetInfo(&after, &total), CUDA_SUCCESS);
+    ck_assert_uint_eq(after, before);
+
+    CUmemoryPool pool, other;
+    cuuint64_t threshold = 12345, read = 0;
+    ck_assert_int_eq(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &read), CUDA_SUCCESS);
+    ck_assert_uint_eq(read, threshold);
+    const CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                       .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    ck_assert_int_eq(cuMemPoolCreate(&other, &properties), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAllocFromPoolAsync(&device, 100, other, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemPoolGetAttribute(other, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &read), CUDA_SUCCESS);
+    ck_assert_uint_eq(read, 100);
+    ck_assert_int_eq(cuMemFreeAsync(device, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemPoolDestroy(other), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
+}
+END_TEST
+
+/* ---- what a pointer is ---- */
+
+struct attributes {
+    unsigned type, managed;
+    int device;
+    CUdeviceptr device_pointer;
+    void *host_pointer, *base;
+    size_t bytes;
+    CUcontext context;
+};
+
+static struct attributes
+attributes_of(CUdeviceptr pointer)
+{
+    struct attributes found;
+    memset(&found, 0x55, sizeof found);
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                   CU_POINTER_ATTRIBUTE_HOST_POINTER,   CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_CONTEXT};
+    void *values[] = {&found.type,         &found.managed, &found.device, &found.device_pointer,
+                      &found.host_pointer, &found.base,    &found.bytes,  &found.context};
+    ck_assert_int_eq(cuPointerGetAttributes(8, which, values, pointer), CUDA_SUCCESS);
+    return found;
+}
+
+START_TEST(pointers_are_known_for_what_they_are)
+{
+    use_device();
+    CUcontext context;
+    ck_assert_int_eq(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    CUdeviceptr device = device_memory(1000), managed, base;
+    void *pinned;
+    static char pageable[4096], registered[4096];
+    size_t bytes;
+    ck_assert_int_eq(cuMemAllocManaged(&managed, 1000, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemHostAlloc(&pinned, 1000, CU_MEMHOSTALLOC_PORTABLE), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemHostRegister(registered, 4096, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemHostRegister(registered + 8, 8, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+
+    struct attributes found = attributes_of(device + 10);
+    ck_assert_uint_eq(found.type, CU_MEMORYTYPE_DEVICE);
+    ck_assert_uint_eq(found.managed, 0);
+    ck_assert_int_eq(found.device, 0);
+    ck_assert_uint_eq(found.device_pointer, device + 10);
+    ck_assert_ptr_null(found.host_pointer);
+    ck_assert_ptr_eq(found.base, (void *)device);
+    ck_assert_uint_eq(found.bytes, 1000);
+    ck_assert_ptr_eq(found.context, context);
+    found = attributes_of(managed);
+    ck_assert_uint_eq(found.type, CU_MEMORYTYPE_DEVICE);
+    ck_assert_uint_eq(found.managed, 1);
+    ck_assert_ptr_eq(found.host_pointer, (void *)managed);
+    found = attributes_of((CUdeviceptr)pinned + 999);
+    ck_assert_uint_eq(found.type, CU_MEMORYTYPE_HOST);
+    ck_assert_ptr_eq(found.host_pointer, (char *)pinned + 999);
+    found = attributes_of((CUdeviceptr)registered + 5);
+    ck_assert_uint_eq(found.type, CU_MEMORYTYPE_HOST);
+    found = attributes_of((CUdeviceptr)pageable);
+    ck_assert_uint_eq(found.type, 0);
+    ck_assert_uint_eq(found.managed, 0);
+    ck_assert_uint_eq(found.device_pointer, 0);
+    ck_assert_uint_eq(found.bytes, 0);
+    ck_assert_ptr_null(found.context);
+
+    unsigned type;
+    ck_assert_int_eq(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)pageable),
+                     CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device + 1000),
+                     CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device + 999), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemGetAddressRange(&base, &bytes, device + 500), CUDA_SUCCESS);
+    ck_assert_uint_eq(base, device);
+    ck_assert_uint_eq(bytes, 1000);
+    CUdeviceptr mapped;
+    ck_assert_int_eq(cuMemHostGetDevicePointer(&mapped, registered + 4, 0), CUDA_SUCCESS);
+    ck_assert_uint_eq(mapped, (CUdeviceptr)registered + 4);
+    ck_assert_int_eq(cuMemHostGetDevicePointer(&mapped, pageable, 0), CUDA_ERROR_INVALID_VALUE);
+
+    ck_assert_int_eq(cuMemHostUnregister(registered), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemHostUnregister(registered), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    ck_assert_int_eq(cuMemFreeHost(pinned), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(managed), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+}
+END_TEST
+
+START_TEST(memory_runs_out)
+{
+    use_device();
+    size_t free_bytes, total;
+    CUdeviceptr pointer = 7;
+    ck_assert_int_eq(cuMemGetInfo(&free_bytes, &total), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAlloc(&pointer, total + 1), CUDA_ERROR_OUT_OF_MEMORY);
+    ck_assert_int_eq(cuMemAlloc(&pointer, SIZE_MAX), CUDA_ERROR_OUT_OF_MEMORY);
+    ck_assert_int_eq(cuMemAlloc(&pointer, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_uint_eq(pointer, 7);
+    CUdeviceptr pitched;
+    size_t pitch;
+    ck_assert_int_eq(cuMemAllocPitch(&pitched, &pitch, 100, 10, 4), CUDA_SUCCESS);
+    ck_assert_uint_ge(pitch, 100);
+    ck_assert_uint_eq(pitch % 256, 0);
+    ck_assert_int_eq(cuMemsetD2D8(pitched, pitch, 0, 100, 10), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(pitched), CUDA_SUCCESS);
+    size_t again;
+    ck_assert_int_eq(cuMemGetInfo(&again, &total), CUDA_SUCCESS);
+    ck_assert_uint_eq(again, free_bytes);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("memory");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 100);
+    tcase_add_loop_test(all, rows_arrive_and_nothing_else_changes, 0, 50);
+    tcase_add_loop_test(all, boxes_arrive_and_nothing_else_changes, 0, 100);
+    tcase_add_test(all, memset_fills_elements_and_rows);
+    tcase_add_test(all, what_leaves_its_allocation_is_refused);
+    tcase_add_test(all, the_host_waits_when_cuda_says_so);
+    tcase_add_test(all, free_waits_for_the_device);
+    tcase_add_test(all, stream_ordered_memory_lives_until_its_free_is_reached);
+    tcase_add_test(all, pointers_are_known_for_what_they_are);
+    tcase_add_test(all, memory_runs_out);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,462 @@
+/*
+ * test_order.c - what may run before what: streams, events and the default streams against a simple model.
+ *
+ * Never too early: random programs of kernels, records, waits and host waits over the legacy default stream, the
+ * thread's own default stream, blocking and non-blocking streams, in one thread and in three at once. The model knows,
+ * for each kernel, which kernels CUDA promises to be over when it begins; each of these must have ended first. Run with
+ * and without SOFTGPU_CHAOS.
+ *
+ * Never needlessly late: work that CUDA allows to overlap does: a kernel that waits for another stream's kernel ends.
+ */
+#include "kernels.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STREAMS = 6, EVENTS = 4, OPERATIONS = 120, PROGRAMS = 40, WORDS = (OPERATIONS + 63) / 64 };
+
+/* A set of kernels, by the number of their operation. */
+struct set {
+    uint64_t words[WORDS];
+};
+
+static void
+unite(struct set *set, const struct set *other)
+{
+    for (int i = 0; i < WORDS; ++i)
+        set->words[i] |= other->words[i];
+}
+
+static void
+include(struct set *set, int number)
+{
+    set->words[number / 64] |= UINT64_C(1) << number % 64;
+}
+
+static bool
+contains(const struct set *set, int number)
+{
+    return (set->words[number / 64] >> number % 64 & 1) != 0;
+}
+
+/* The model: for each stream and event, the kernels that are over once it has got there. */
+struct model {
+    struct set stream[STREAMS];
+    struct set event[EVENTS];
+    bool recorded[EVENTS];
+    struct set host; /* what the host has waited for: it precedes all that is submitted later */
+};
+
+struct program {
+    CUstream stream[STREAMS];
+    bool blocking[STREAMS];
+    CUevent event[EVENTS];
+    struct span span[OPERATIONS];
+    struct set before[OPERATIONS]; /* of kernels: what must be over */
+    bool is_kernel[OPERATIONS];
+};
+
+enum { LEGACY_STREAM = 0 }; /* its place in the arrays */
+
+/* What every submission to a stream implies. */
+static void
+enter_stream(struct model *model, const struct program *program, int stream)
+{
+    struct set *set = &model->stream[stream];
+    unite(set, &model->host);
+    if (stream == LEGACY_STREAM) {
+        for (int i = 0; i < STREAMS; ++i) {
+            if (program->blocking[i])
+                unite(set, &model->stream[i]);
+        }
+    } else if (program->blocking[stream]) {
+        unite(set, &model->stream[LEGACY_STREAM]);
+    }
+}
+
+static void
+make_streams(struct program *program)
+{
+    program->stream[LEGACY_STREAM] = CU_STREAM_LEGACY;
+    program->stream[1] = CU_STREAM_PER_THREAD;
+    ck_assert_int_eq(cuStreamCreate(&program->stream[2], CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamCreateWithPriority(&program->stream[3], CU_STREAM_DEFAULT, -2), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamCreate(&program->stream[4], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamCreate(&program->stream[5], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    for (int i = 0; i < STREAMS; ++i)
+        program->blocking[i] = i < 4;
+    for (int i = 0; i < EVENTS; ++i)
+        ck_assert_int_eq(cuEventCreate(&program->event[i], i % 2 ? CU_EVENT_DISABLE_TIMING : CU_EVENT_DEFAULT),
+                         CUDA_SUCCESS);
+}
+
+static void
+host_waits(struct model *model, struct program *program, int stream, int event, unsigned choice)
+{
+    switch (choice % 3) {
+    case 0:
+        /* The legacy default stream's wait is one for all blocking streams. */
+        enter_stream(model, program, stream);
+        ck_assert_int_eq(cuStreamSynchronize(program->stream[stream]), CUDA_SUCCESS);
+        unite(&model->host, &model->stream[stream]);
+        break;
+    case 1:
+        ck_assert_int_eq(cuEventSynchronize(program->event[event]), CUDA_SUCCESS);
+        unite(&model->host, &model->event[event]);
+        break;
+    default:
+        ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+        for (int i = 0; i < STREAMS; ++i)
+            unite(&model->host, &model->stream[i]);
+    }
+}
+
+/* Each host wait must leave behind it only kernels that are over, now. */
+static void
+check_host(const struct model *model, struct program *program)
+{
+    for (int i = 0; i < OPERATIONS; ++i) {
+        if (program->is_kernel[i] && contains(&model->host, i))
+            ck_assert_msg(atomic_load(&program->span[i].end) != 0, "the host went on before kernel %d was over", i);
+    }
+}
+
+static void
+step(struct model *model, struct program *program, CUfunction span, int number, unsigned *seed)
+{
+    int stream = rand_r(seed) % STREAMS, event = rand_r(seed) % EVENTS;
+    CUstream handle = program->stream[stream];
+    int kind = rand_r(seed) % 16;
+    if (kind < 9) {
+        enter_stream(model, program, stream);
+        program->before[number] = model->stream[stream];
+        program->is_kernel[number] = true;
+        launch_one(span, handle, &program->span[number]);
+        include(&model->stream[stream], number);
+    } else if (kind < 12) {
+        enter_stream(model, program, stream);
+        ck_assert_int_eq(cuEventRecord(program->event[event], handle), CUDA_SUCCESS);
+        model->event[event] = model->stream[stream];
+        model->recorded[event] = true;
+    } else if (kind < 15) {
+        ck_assert_int_eq(cuStreamWaitEvent(handle, program->event[event], 0), CUDA_SUCCESS);
+        if (!model->recorded[event])
+            return; /* promises nothing, not even a barrier */
+        enter_stream(model, program, stream);
+        unite(&model->stream[stream], &model->event[event]);
+    } else {
+        host_waits(model, program, stream, event, (unsigned)rand_r(seed));
+        check_host(model, program);
+    }
+}
+
+static void
+check_order(struct program *program, unsigned seed)
+{
+    for (int later = 0; later < OPERATIONS; ++later) {
+        for (int earlier = 0; program->is_kernel[later] && earlier < OPERATIONS; ++earlier) {
+            if (!contains(&program->before[later], earlier))
+                continue;
+            unsigned long end = atomic_load(&program->span[earlier].end),
+                          begin = atomic_load(&program->span[later].begin);
+            ck_assert_msg(end != 0 && end < begin, "program %u: kernel %d began at %lu, before kernel %d ended at %lu",
+                          seed, later, begin, earlier, end);
+        }
+    }
+}
+
+START_TEST(kernels_begin_after_what_cuda_promises)
+{
+    unsigned seed = (unsigned)_i;
+    struct program *program = calloc(1, sizeof *program);
+    struct model *model = calloc(1, sizeof *model);
+    use_device();
+    make_streams(program);
+    CUfunction span = load_function(&span_image);
+    for (int i = 0; i < OPERATIONS; ++i)
+        step(model, program, span, i, &seed);
+    /* Destroyed with work in flight: it completes. */
+    for (int i = 2; i < STREAMS; ++i)
+        ck_assert_int_eq(cuStreamDestroy(program->stream[i]), CUDA_SUCCESS);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    for (int i = 0; i < OPERATIONS; ++i)
+        ck_assert_msg(!program->is_kernel[i] || atomic_load(&program->span[i].end) != 0, "kernel %d never ran", i);
+    check_order(program, (unsigned)_i);
+    for (int i = 0; i < EVENTS; ++i)
+        ck_assert_int_eq(cuEventDestroy(program->event[i]), CUDA_SUCCESS);
+    free(program);
+    free(model);
+}
+END_TEST
+
+/* ---- what may overlap, does ---- */
+
+static CUstream
+new_stream(unsigned flags)
+{
+    CUstream stream;
+    ck_assert_int_eq(cuStreamCreate(&stream, flags), CUDA_SUCCESS);
+    return stream;
+}
+
+/* A kernel of `first` waits for one of `second` that is submitted later. */
+static void
+check_overlap(CUstream first, CUstream second)
+{
+    static atomic_int open;
+    static struct span span;
+    CUfunction gate = load_function(&gate_image), mark = load_function(&span_image);
+    atomic_store(&open, 0);
+    atomic_store(&span.end, 0);
+    launch_one(gate, first, &open);
+    launch_one(mark, second, &span);
+    ck_assert_int_eq(cuStreamSynchronize(second), CUDA_SUCCESS);
+    ck_assert_uint_ne(atomic_load(&span.end), 0);
+    ck_assert_int_eq(cuStreamQuery(first), CUDA_ERROR_NOT_READY);
+    atomic_store(&open, 1);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    ck_assert_int_eq(atomic_load(&gate_gave_up), 0);
+}
+
+START_TEST(streams_run_at_the_same_time)
+{
+    use_device();
+    CUstream blocking = new_stream(CU_STREAM_DEFAULT), free_stream = new_stream(CU_STREAM_NON_BLOCKING);
+    check_overlap(blocking, new_stream(CU_STREAM_DEFAULT));
+    check_overlap(blocking, free_stream);
+    check_overlap(CU_STREAM_LEGACY, free_stream);
+    check_overlap(CU_STREAM_PER_THREAD, blocking);
+    check_overlap(free_stream, CU_STREAM_LEGACY); /* a non-blocking stream takes no part in the barrier */
+}
+END_TEST
+
+/* ---- single rules, each by a kernel that cannot have run yet ---- */
+
+static atomic_int gate_open;
+static struct span late;
+
+static void
+close_gate(CUstream stream)
+{
+    atomic_store(&gate_open, 0);
+    atomic_store(&late.end, 0);
+    launch_one(load_function(&gate_image), stream, &gate_open);
+}
+
+static void
+open_gate(void)
+{
+    ck_assert_uint_eq(atomic_load(&late.end), 0);
+    atomic_store(&gate_open, 1);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    ck_assert_uint_ne(atomic_load(&late.end), 0);
+    ck_assert_int_eq(atomic_load(&gate_gave_up), 0); /* nothing else has opened it */
+}
+
+START_TEST(legacy_default_stream_is_a_barrier)
+{
+    use_device();
+    CUfunction span = load_function(&span_image);
+    CUstream first = new_stream(CU_STREAM_DEFAULT), second = new_stream(CU_STREAM_DEFAULT);
+    close_gate(first);
+    CUevent event;
+    ck_assert_int_eq(cuEventCreate(&event, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventRecord(event, NULL), CUDA_SUCCESS); /* a record is an action there like any other */
+    launch_one(span, second, &late);
+    ck_assert_int_eq(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
+    ck_assert_int_eq(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+    open_gate();
+}
+END_TEST
+
+START_TEST(null_stream_is_the_threads_own_for_per_thread_callers)
+{
+    use_device();
+    CUfunction span = load_function(&span_image);
+    CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
+                       void **, void **);
+    void *found;
+    ck_assert_int_eq(
+        cuGetProcAddress("cuLaunchKernel", &found, 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL),
+        CUDA_SUCCESS);
+    memcpy(&launch, &found, sizeof launch);
+    CUstream blocking = new_stream(CU_STREAM_DEFAULT);
+    static struct span other;
+    struct span *pointer = &other;
+    void *args[] = {&pointer};
+    atomic_store(&other.end, 0);
+    close_gate(blocking);
+    ck_assert_int_eq(launch(span, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamSynchronize(CU_STREAM_PER_THREAD), CUDA_SUCCESS); /* not behind the blocking stream */
+    ck_assert_uint_ne(atomic_load(&other.end), 0);
+    launch_one(span, NULL, &late); /* the legacy one is */
+    open_gate();
+}
+END_TEST
+
+START_TEST(a_wait_takes_the_record_of_its_time)
+{
+    use_device();
+    CUfunction span = load_function(&span_image);
+    CUstream first = new_stream(CU_STREAM_NON_BLOCKING), second = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent event;
+    ck_assert_int_eq(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    /* Never recorded: over, and no wait. */
+    ck_assert_int_eq(cuEventQuery(event), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventSynchronize(event), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamWaitEvent(second, event, 0), CUDA_SUCCESS);
+
+    ck_assert_int_eq(cuEventRecord(event, first), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamWaitEvent(second, event, 0), CUDA_SUCCESS);
+    close_gate(first);
+    ck_assert_int_eq(cuEventRecord(event, first), CUDA_SUCCESS); /* the wait above does not move with it */
+    static struct span early;
+    launch_one(span, second, &early);
+    ck_assert_int_eq(cuStreamSynchronize(second), CUDA_SUCCESS);
+    ck_assert_uint_ne(atomic_load(&early.end), 0);
+
+    ck_assert_int_eq(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    ck_assert_int_eq(cuStreamWaitEvent(second, event, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventDestroy(event), CUDA_SUCCESS); /* the wait stays */
+    launch_one(span, second, &late);
+    open_gate();
+}
+END_TEST
+
+START_TEST(elapsed_time_needs_two_finished_timed_records)
+{
+    use_device();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent start, end, untimed;
+    float milliseconds = -1;
+    ck_assert_int_eq(cuEventCreate(&start, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventCreate(&end, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_INVALID_HANDLE);
+    ck_assert_int_eq(cuEventRecord(start, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventRecord(untimed, stream), CUDA_SUCCESS);
+    close_gate(stream);
+    ck_assert_int_eq(cuEventRecord(end, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_NOT_READY);
+    atomic_store(&gate_open, 1);
+    ck_assert_int_eq(cuEventSynchronize(end), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventElapsedTime(&milliseconds, start, end), CUDA_SUCCESS);
+    ck_assert_float_ge(milliseconds, 0);
+    ck_assert_int_eq(cuEventElapsedTime(&milliseconds, start, untimed), CUDA_ERROR_INVALID_HANDLE);
+}
+END_TEST
+
+/* ---- host functions ---- */
+
+struct note {
+    atomic_int *order;
+    int place;
+    CUresult status;
+};
+
+static void
+take_place(void *data)
+{
+    struct note *note = data;
+    note->place = atomic_fetch_add(note->order, 1);
+}
+
+static void
+take_status(CUstream stream, CUresult status, void *data)
+{
+    (void)stream;
+    struct note *note = data;
+    note->status = status;
+    take_place(note);
+}
+
+START_TEST(host_functions_run_in_order_and_hold_the_stream)
+{
+    use_device();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    atomic_int order = 1;
+    struct note first = {&order, 0, CUDA_ERROR_UNKNOWN}, second = first;
+    close_gate(stream);
+    ck_assert_int_eq(cuLaunchHostFunc(stream, take_place, &first), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamAddCallback(stream, take_status, &second, 0), CUDA_SUCCESS);
+    launch_one(load_function(&span_image), stream, &late);
+    ck_assert_int_eq(atomic_load(&order), 1);
+    open_gate();
+    ck_assert_int_eq(first.place, 1);
+    ck_assert_int_eq(second.place, 2);
+    ck_assert_int_eq(second.status, CUDA_SUCCESS);
+    ck_assert_int_eq(cuLaunchHostFunc(stream, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+END_TEST
+
+START_TEST(streams_know_their_properties)
+{
+    use_device();
+    CUstream stream;
+    unsigned flags;
+    int priority, least, greatest;
+    unsigned long long id, other_id;
+    CUcontext context, current;
+    CUstreamCaptureStatus capture;
+    ck_assert_int_eq(cuCtxGetStreamPriorityRange(&least, &greatest), CUDA_SUCCESS);
+    ck_assert_int_lt(greatest, least);
+    ck_assert_int_eq(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest - 10), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamGetFlags(stream, &flags), CUDA_SUCCESS);
+    ck_assert_uint_eq(flags, CU_STREAM_NON_BLOCKING);
+    ck_assert_int_eq(cuStreamGetPriority(stream, &priority), CUDA_SUCCESS);
+    ck_assert_int_eq(priority, greatest);
+    ck_assert_int_eq(cuStreamGetId(stream, &id), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamGetId(NULL, &other_id), CUDA_SUCCESS);
+    ck_assert_uint_ne(id, other_id);
+    ck_assert_int_eq(cuStreamGetCtx(stream, &context), CUDA_SUCCESS);
+    ck_assert_int_eq(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    ck_assert_ptr_eq(context, current);
+    ck_assert_int_eq(cuStreamIsCapturing(stream, &capture), CUDA_SUCCESS);
+    ck_assert_int_eq(capture, CU_STREAM_CAPTURE_STATUS_NONE);
+    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_ERROR_NOT_SUPPORTED);
+    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_ERROR_INVALID_HANDLE);
+    ck_assert_int_eq(cuStreamDestroy(NULL), CUDA_ERROR_INVALID_HANDLE);
+    ck_assert_int_eq(cuStreamCreate(&stream, 0x80), CUDA_ERROR_INVALID_VALUE);
+}
+END_TEST
+
+START_TEST(a_full_stream_makes_its_caller_wait_and_loses_nothing)
+{
+    use_device();
+    CUfunction whole = load_function(&whole_image);
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    atomic_int calls = 0;
+    for (int i = 0; i < 5000; ++i)
+        launch_one(whole, stream, &calls);
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    ck_assert_int_eq(atomic_load(&calls), 5000);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("order");
+    TCase *model = tcase_create("model"), *rules = tcase_create("rules");
+    tcase_set_timeout(model, 300);
+    tcase_set_timeout(rules, 100);
+    tcase_add_loop_test(model, kernels_begin_after_what_cuda_promises, 0, PROGRAMS);
+    tcase_add_test(rules, streams_run_at_the_same_time);
+    tcase_add_test(rules, legacy_default_stream_is_a_barrier);
+    tcase_add_test(rules, null_stream_is_the_threads_own_for_per_thread_callers);
+    tcase_add_test(rules, a_wait_takes_the_record_of_its_time);
+    tcase_add_test(rules, elapsed_time_needs_two_finished_timed_records);
+    tcase_add_test(rules, host_functions_run_in_order_and_hold_the_stream);
+    tcase_add_test(rules, streams_know_their_properties);
+    tcase_add_test(rules, a_full_stream_makes_its_caller_wait_and_loses_nothing);
+    suite_add_tcase(suite, model);
+    suite_add_tcase(suite, rules);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,98 @@
+/*
+ * device.c - see device.h.
+ */
+#include "device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+void
+device_start(void)
+{
+    CUcontext context;
+    EXPECT_CUDA(cuInit(0));
+    EXPECT_CUDA(cuDevicePrimaryCtxRetain(&context, 0));
+    EXPECT_CUDA(cuCtxSetCurrent(context));
+}
+
+float *
+device_floats(size_t count, float value)
+{
+    CUdeviceptr device;
+    EXPECT_CUDA(cuMemAlloc(&device, (count ? count : 1) * sizeof(float)));
+    unsigned bits;
+    _Static_assert(sizeof(bits) == sizeof(value), "a float has 32 bits");
+    __builtin_memcpy(&bits, &value, sizeof(bits));
+    EXPECT_CUDA(cuMemsetD32(device, bits, count ? count : 1));
+    EXPECT_CUDA(cuCtxSynchronize());
+    return (float *)device;
+}
+
+void
+device_read_floats(float *destination, const float *device, size_t count)
+{
+    EXPECT_CUDA(cuMemcpyDtoH(destination, (CUdeviceptr)device, count * sizeof(float)));
+}
+
+void
+device_free(void *device)
+{
+    EXPECT_CUDA(cuMemFree((CUdeviceptr)device));
+}
+
+CUstream
+device_stream(void)
+{
+    CUstream stream;
+    EXPECT_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+ncclUniqueId
+device_share_id(int rank, struct ranks_shared *shared, int which)
+{
+    if (rank == 0) {
+        EXPECT_NCCL(ncclGetUniqueId(&shared->ids[which]), ncclSuccess);
+        atomic_store(&shared->has_id, which + 1);
+    }
+    ranks_await(&shared->has_id, which + 1);
+    return shared->ids[which];
+}
+
+ncclComm_t
+device_comm(int rank, int rank_count, struct ranks_shared *shared, int which)
+{
+    ncclComm_t comm;
+    ncclResult_t result = ncclCommInitRank(&comm, rank_count, device_share_id(rank, shared, which), rank);
+    if (result != ncclSuccess)
+        fprintf(stderr, "rank %d: %s\n", rank, ncclGetLastError(NULL));
+    EXPECT_NCCL(result, ncclSuccess);
+    return comm;
+}
+
+static ncclResult_t
+await(ncclComm_t comm, ncclResult_t undecided)
+{
+    for (int i = 0; i < RANKS_DEADLINE_S * 1000; ++i) {
+        ncclResult_t error;
+        EXPECT_NCCL(ncclCommGetAsyncError(comm, &error), ncclSuccess);
+        if (error != undecided && error != ncclInProgress)
+            return error;
+        struct timespec pause = {.tv_nsec = 1000000};
+        nanosleep(&pause, NULL);
+    }
+    ranks_fail(__FILE__, __LINE__, "the communicator came to a state in time");
+}
+
+ncclResult_t
+device_await_error(ncclComm_t comm)
+{
+    return await(comm, ncclSuccess);
+}
+
+ncclResult_t
+device_await_ready(ncclComm_t comm)
+{
+    return await(comm, ncclInProgress);
+}

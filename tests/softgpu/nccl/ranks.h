@@ -1,0 +1,52 @@
+/*
+ * ranks.h - processes that play the ranks of a communicator, for tests. The parent only forks, waits and, past a
+ * deadline, kills; it starts no threads, so that each rank is a process as a program would be.
+ */
+#ifndef TESTS_SOFTGPU_NCCL_RANKS_H
+#define TESTS_SOFTGPU_NCCL_RANKS_H
+
+#include <nccl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum { RANKS_MAX = 8, RANKS_DEADLINE_S = 60 };
+
+/* What the ranks share while they run: zero at the start, gone at the end. */
+struct ranks_shared {
+    _Atomic int has_id;
+    ncclUniqueId ids[4];
+    _Atomic int flags[16]; /* for the test's own use */
+    double results[RANKS_MAX][64];
+    char text[RANKS_MAX][512];
+};
+
+/* One rank. Its return value is its exit code; EXPECT ends it with 1. */
+typedef int (*rank_function)(int rank, int rank_count, struct ranks_shared *shared);
+
+/*
+ * Forks `rank_count` ranks and waits for all of them. True if all ended with 0, but for those in the set `may_die` (bit
+ * r: rank r), which may end in any way. A rank that is not done at the deadline is killed, and counts as failed.
+ */
+bool ranks_run(int rank_count, rank_function function, unsigned may_die);
+
+/* The same, and the ranks find in `shared` what the test wrote there, and leave there what it will read. */
+bool ranks_run_shared(int rank_count, rank_function function, unsigned may_die, struct ranks_shared *shared);
+
+/* A shared block for ranks_run_shared(). */
+struct ranks_shared *ranks_shared_new(void);
+void ranks_shared_free(struct ranks_shared *shared);
+
+/* Waits until the flag has at least this value: an end of the process at the deadline. */
+void ranks_await(_Atomic int *flag, int value);
+
+/* In a rank: says what did not hold and ends the process. */
+#define EXPECT(condition)                               \
+    do {                                                \
+        if (!(condition))                               \
+            ranks_fail(__FILE__, __LINE__, #condition); \
+    } while (0)
+
+_Noreturn void ranks_fail(const char *file, int line, const char *condition);
+
+#endif

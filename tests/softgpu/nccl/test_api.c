@@ -1,0 +1,430 @@
+/*
+ * test_api.c - NCCL's interface on streams: what a trainer calls gives what NCCL documents.
+ */
+#include "device.h"
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { COUNT = 200003 };
+
+static void
+expect_all(const float *device, size_t count, float value)
+{
+    float *host = malloc(count * sizeof(*host));
+    device_read_floats(host, device, count);
+    for (size_t i = 0; i < count; ++i)
+        EXPECT(host[i] == value);
+    free(host);
+}
+
+static int
+collectives(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    int answer;
+    EXPECT_NCCL(ncclCommCount(comm, &answer), ncclSuccess);
+    EXPECT(answer == n);
+    EXPECT_NCCL(ncclCommUserRank(comm, &answer), ncclSuccess);
+    EXPECT(answer == rank);
+    EXPECT_NCCL(ncclCommCuDevice(comm, &answer), ncclSuccess);
+    EXPECT(answer == 0);
+
+    CUstream stream = device_stream();
+    float sum = (float)(n * (n + 1)) / 2;
+    float *mine = device_floats(COUNT, (float)(rank + 1)), *result = device_floats((size_t)n * COUNT, -1.0f);
+    EXPECT_NCCL(ncclAllReduce(mine, result, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    expect_all(result, COUNT, sum);
+    EXPECT_NCCL(ncclAllReduce(mine, result, COUNT, ncclFloat, ncclMax, comm, stream), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    expect_all(result, COUNT, (float)n);
+    EXPECT_NCCL(ncclAllReduce(mine, result, COUNT, ncclFloat, ncclAvg, comm, stream), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    expect_all(result, COUNT, sum * (1.0f / (float)n));
+    EXPECT_NCCL(ncclReduce(mine, rank == n - 1 ? result : NULL, COUNT, ncclFloat, ncclSum, n - 1, comm, stream),
+                ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    if (rank == n - 1)
+        expect_all(result, COUNT, sum);
+    EXPECT_NCCL(ncclBroadcast(rank == 0 ? mine : NULL, result, COUNT, ncclFloat, 0, comm, stream), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    expect_all(result, COUNT, 1.0f);
+    EXPECT_NCCL(ncclAllGather(mine, result, COUNT, ncclFloat, comm, stream), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    for (int r = 0; r < n; ++r)
+        expect_all(result + (size_t)r * COUNT, COUNT, (float)(r + 1));
+    EXPECT_NCCL(ncclReduceScatter(result, mine, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    expect_all(mine, COUNT, (float)(n * (rank + 1)));
+    EXPECT_NCCL(ncclBcast(mine, COUNT, ncclFloat, n - 1, comm, stream), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    expect_all(mine, COUNT, (float)(n * n));
+
+    EXPECT_NCCL(ncclCommFinalize(comm), ncclSuccess);
+    EXPECT_NCCL(ncclAllReduce(mine, mine, 1, ncclFloat, ncclSum, comm, stream), ncclInvalidUsage);
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    EXPECT_CUDA(cuStreamDestroy(stream));
+    device_free(mine);
+    device_free(result);
+    return 0;
+}
+
+START_TEST(collectives_on_a_stream)
+{
+    ck_assert(ranks_run(_i, collectives, 0));
+}
+END_TEST
+
+/* Operations of a communicator on different streams run in the order of the calls: each reads what the one before
+ * wrote. */
+static int
+order_across_streams(int rank, int n, struct ranks_shared *shared)
+{
+    enum { STEPS = 12 };
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream streams[] = {device_stream(), device_stream(), NULL, CU_STREAM_PER_THREAD};
+    float *values[STEPS + 1];
+    for (int i = 0; i <= STEPS; ++i)
+        values[i] = device_floats(COUNT, i == 0 ? 1.0f : -1000.0f);
+    float expected = 1.0f;
+    for (int i = 0; i < STEPS; ++i) {
+        EXPECT_NCCL(ncclAllReduce(values[i], values[i + 1], COUNT, ncclFloat, ncclSum, comm, streams[i % 4]),
+                    ncclSuccess);
+        expected *= (float)n;
+    }
+    EXPECT_CUDA(cuCtxSynchronize());
+    expect_all(values[STEPS], COUNT, expected);
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(operations_on_different_streams_keep_their_order)
+{
+    ck_assert(ranks_run(2, order_across_streams, 0));
+}
+END_TEST
+
+/* Two communicators, of which the second knows the ranks by other numbers, on two streams at the same time. */
+static int
+two_communicators(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    int mirrored = n - 1 - rank;
+    ncclComm_t first = device_comm(rank, n, shared, 0), second;
+    EXPECT_NCCL(ncclCommInitRank(&second, n, device_share_id(rank, shared, 1), mirrored), ncclSuccess);
+    CUstream streams[] = {device_stream(), device_stream()};
+    float *a = device_floats(COUNT, (float)rank), *b = device_floats(COUNT, (float)rank);
+    for (int i = 0; i < 5; ++i) {
+        EXPECT_NCCL(ncclBcast(a, COUNT, ncclFloat, 0, first, streams[0]), ncclSuccess);
+        EXPECT_NCCL(ncclBcast(b, COUNT, ncclFloat, 0, second, streams[1]), ncclSuccess);
+    }
+    EXPECT_CUDA(cuCtxSynchronize());
+    expect_all(a, COUNT, 0.0f);
+    expect_all(b, COUNT, (float)(n - 1));
+    EXPECT_NCCL(ncclCommDestroy(second), ncclSuccess);
+    EXPECT_NCCL(ncclCommDestroy(first), ncclSuccess);
+    return 0;
+}
+
+START_TEST(communicators_do_not_disturb_each_other)
+{
+    ck_assert(ranks_run(3, two_communicators, 0));
+}
+END_TEST
+
+static int
+groups(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *a = device_floats(COUNT, 1.0f), *b = device_floats(COUNT, 2.0f), *from = device_floats(COUNT, -1.0f);
+    int next = (rank + 1) % n, previous = (rank + n - 1) % n;
+    float *ring = device_floats(COUNT, (float)rank);
+    EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
+    EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
+    /* The place of point-to-point calls between the collectives may differ from rank to rank. */
+    if (rank == 0)
+        EXPECT_NCCL(ncclSend(ring, COUNT, ncclFloat, next, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclAllReduce(a, a, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclAllReduce(b, b, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclRecv(from, COUNT, ncclFloat, previous, comm, stream), ncclSuccess);
+    if (rank != 0)
+        EXPECT_NCCL(ncclSend(ring, COUNT, ncclFloat, next, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclGroupEnd(), ncclSuccess);
+    EXPECT_CUDA(cuCtxSynchronize());
+    expect_all(a, 10, 1.0f); /* nothing has begun yet */
+    EXPECT_NCCL(ncclGroupEnd(), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    expect_all(a, COUNT, (float)n);
+    expect_all(b, COUNT, (float)(2 * n));
+    expect_all(from, COUNT, (float)previous);
+
+    /* A refused call spoils its group, and only that. */
+    EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
+    EXPECT_NCCL(ncclAllReduce(a, a, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclAllReduce(a, a, COUNT, ncclFloat8e4m3, ncclSum, comm, stream), ncclInvalidArgument);
+    EXPECT_NCCL(ncclGroupEnd(), ncclInvalidArgument);
+    EXPECT_NCCL(ncclGroupEnd(), ncclInvalidUsage);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    expect_all(a, COUNT, (float)n);
+    EXPECT_NCCL(ncclAllReduce(a, a, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    expect_all(a, COUNT, (float)(n * n));
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(groups_are_enqueued_at_their_end)
+{
+    ck_assert(ranks_run(_i, groups, 0));
+}
+END_TEST
+
+static int
+operators_and_memory(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    float *values, factor = 1.0f / (float)n, *device_factor = device_floats(1, (float)(rank + 1)),
+                   *source = device_floats(COUNT, 6.0f);
+    EXPECT_NCCL(ncclMemAlloc((void **)&values, COUNT * sizeof(float)), ncclSuccess);
+    void *handle;
+    EXPECT_NCCL(ncclCommRegister(comm, values, COUNT * sizeof(float), &handle), ncclSuccess);
+    ncclRedOp_t mean, weighted;
+    EXPECT_NCCL(ncclRedOpCreatePreMulSum(&mean, &factor, ncclFloat, ncclScalarHostImmediate, comm), ncclSuccess);
+    EXPECT_NCCL(ncclRedOpCreatePreMulSum(&weighted, device_factor, ncclFloat, ncclScalarDevice, comm), ncclSuccess);
+    factor = 100.0f; /* was read when the operator was made */
+    EXPECT_NCCL(ncclAllReduce(source, values, COUNT, ncclFloat, mean, comm, NULL), ncclSuccess);
+    EXPECT_CUDA(cuCtxSynchronize());
+    expect_all(values, COUNT, 6.0f);
+    EXPECT_NCCL(ncclAllReduce(source, values, COUNT, ncclFloat, weighted, comm, NULL), ncclSuccess);
+    EXPECT_CUDA(cuCtxSynchronize());
+    expect_all(values, COUNT, 6.0f * (float)(n * (n + 1)) / 2);
+    EXPECT_NCCL(ncclAllReduce(source, values, COUNT, ncclDouble, mean, comm, NULL), ncclInvalidArgument);
+    EXPECT_NCCL(ncclRedOpDestroy(mean, comm), ncclSuccess);
+    EXPECT_NCCL(ncclRedOpDestroy(mean, comm), ncclInvalidArgument);
+    EXPECT_NCCL(ncclAllReduce(source, values, COUNT, ncclFloat, mean, comm, NULL), ncclInvalidArgument);
+    EXPECT_NCCL(ncclCommDeregister(comm, handle), ncclSuccess);
+    EXPECT_NCCL(ncclMemFree(values), ncclSuccess);
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(operators_and_registered_memory)
+{
+    ck_assert(ranks_run(2, operators_and_memory, 0));
+}
+END_TEST
+
+/* Rank 1 joins only after rank 0 has seen that its communicator is on its way. */
+static int
+non_blocking(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclUniqueId id = device_share_id(rank, shared, 0);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm;
+    ncclResult_t state;
+    float *values = device_floats(COUNT, 1.0f);
+    if (rank == 1)
+        ranks_await(&shared->flags[0], 1);
+    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, id, rank, &config), ncclInProgress);
+    if (rank == 0) {
+        EXPECT_NCCL(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+        EXPECT(state == ncclInProgress);
+        EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, NULL), ncclInvalidArgument);
+        atomic_store(&shared->flags[0], 1);
+    }
+    EXPECT(device_await_ready(comm) == ncclSuccess);
+    EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
+    EXPECT_NCCL(ncclCommFinalize(comm), ncclInProgress);
+    EXPECT(device_await_ready(comm) == ncclSuccess);
+    expect_all(values, COUNT, (float)n); /* finalized: everything has run */
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+
+    config.magic = 0;
+    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, id, rank, &config), ncclInvalidArgument);
+    return 0;
+}
+
+START_TEST(initialisation_in_the_background)
+{
+    ck_assert(ranks_run(2, non_blocking, 0));
+}
+END_TEST
+
+/* One process, two devices: ncclCommInitAll, and a group over both. */
+static int
+one_process(int rank, int n, struct ranks_shared *shared)
+{
+    (void)rank, (void)n, (void)shared;
+    EXPECT(setenv("SOFTGPU_DEVICES", "2", 1) == 0);
+    device_start();
+    int device_count;
+    EXPECT_CUDA(cuDeviceGetCount(&device_count));
+    EXPECT(device_count == 2);
+    ncclComm_t comms[2];
+    EXPECT_NCCL(ncclCommInitAll(comms, 2, NULL), ncclSuccess);
+    float *values[2];
+    CUstream streams[2];
+    for (int d = 0; d < 2; ++d) {
+        CUcontext context;
+        EXPECT_CUDA(cuDevicePrimaryCtxRetain(&context, d));
+        EXPECT_CUDA(cuCtxSetCurrent(context));
+        values[d] = device_floats(COUNT, (float)(d + 1));
+        streams[d] = device_stream();
+    }
+    EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
+    for (int d = 0; d < 2; ++d)
+        EXPECT_NCCL(ncclAllReduce(values[d], values[d], COUNT, ncclFloat, ncclSum, comms[d], streams[d]), ncclSuccess);
+    EXPECT_NCCL(ncclGroupEnd(), ncclSuccess);
+    for (int d = 0; d < 2; ++d) {
+        EXPECT_CUDA(cuStreamSynchronize(streams[d]));
+        expect_all(values[d], COUNT, 3.0f);
+        int device;
+        EXPECT_NCCL(ncclCommCuDevice(comms[d], &device), ncclSuccess);
+        EXPECT(device == d);
+    }
+    /* Ids and ranks inside a group: the joining threads meet at its end. */
+    ncclUniqueId id;
+    ncclComm_t grouped[2];
+    EXPECT_NCCL(ncclGetUniqueId(&id), ncclSuccess);
+    EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
+    for (int d = 0; d < 2; ++d)
+        EXPECT_NCCL(ncclCommInitRank(&grouped[d], 2, id, d), ncclSuccess);
+    EXPECT_NCCL(ncclGroupEnd(), ncclSuccess);
+    for (int d = 0; d < 2; ++d) {
+        EXPECT_NCCL(ncclCommDestroy(grouped[d]), ncclSuccess);
+        EXPECT_NCCL(ncclCommDestroy(comms[d]), ncclSuccess);
+    }
+    return 0;
+}
+
+START_TEST(one_process_with_two_devices)
+{
+    ck_assert(ranks_run(1, one_process, 0));
+}
+END_TEST
+
+static int64_t
+now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Runs `group` grouped all-reduces and returns how long they took. */
+static int64_t
+time_group(ncclComm_t comm, float *values, size_t count, int group)
+{
+    EXPECT_CUDA(cuCtxSynchronize());
+    int64_t start = now_ns();
+    EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
+    for (int i = 0; i < group; ++i)
+        EXPECT_NCCL(ncclAllReduce(values, values, count, ncclFloat, ncclMax, comm, NULL), ncclSuccess);
+    EXPECT_NCCL(ncclGroupEnd(), ncclSuccess);
+    EXPECT_CUDA(cuCtxSynchronize());
+    return now_ns() - start;
+}
+
+/* 40 ms latency, 25 ms for a million bytes: at least that long, with the right result. */
+static int
+slow_link(int rank, int n, struct ranks_shared *shared)
+{
+    EXPECT(setenv("SOFTGPU_LINK", "latency_us=40000,gbytes_per_s=0.04", 1) == 0);
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    float *values = device_floats(250000, (float)rank);
+    int64_t one = time_group(comm, values, 250000, 1);
+    EXPECT(one >= 40000000 + 25000000);
+    expect_all(values, 250000, (float)(n - 1));
+    EXPECT(time_group(comm, values, 250000, 3) >= 40000000 + 3 * 25000000);
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(link_model_takes_its_time)
+{
+    ck_assert(ranks_run(2, slow_link, 0));
+}
+END_TEST
+
+static int
+wrong_arguments(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0), none = NULL;
+    ncclUniqueId id = shared->ids[0], foreign = {{0}};
+    float *values = device_floats(10, 1.0f);
+    int version;
+    EXPECT_NCCL(ncclGetVersion(&version), ncclSuccess);
+    EXPECT(version == 22809);
+    EXPECT_NCCL(ncclGetVersion(NULL), ncclInvalidArgument);
+    EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, ncclSum, none, NULL), ncclInvalidArgument);
+    EXPECT(strstr(ncclGetLastError(NULL), "NULL"));
+    EXPECT_NCCL(ncclAllReduce(NULL, values, 10, ncclFloat, ncclSum, comm, NULL), ncclInvalidArgument);
+    EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat8e5m2, ncclSum, comm, NULL), ncclInvalidArgument);
+    EXPECT(strstr(ncclGetLastError(comm), "float8e5m2"));
+    EXPECT_NCCL(ncclAllReduce(values, values, 10, (ncclDataType_t)77, ncclSum, comm, NULL), ncclInvalidArgument);
+    EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, (ncclRedOp_t)40, comm, NULL), ncclInvalidArgument);
+    EXPECT_NCCL(ncclBroadcast(values, values, 10, ncclFloat, n, comm, NULL), ncclInvalidArgument);
+    EXPECT_NCCL(ncclReduce(values, values, 10, ncclFloat, ncclSum, -1, comm, NULL), ncclInvalidArgument);
+    EXPECT_NCCL(ncclSend(values, 10, ncclFloat, n, comm, NULL), ncclInvalidArgument);
+    EXPECT_NCCL(ncclCommInitRank(&none, 0, id, 0), ncclInvalidArgument);
+    EXPECT_NCCL(ncclCommInitRank(&none, 2, id, 2), ncclInvalidArgument);
+    EXPECT_NCCL(ncclCommInitRank(&none, 2, id, -1), ncclInvalidArgument);
+    EXPECT_NCCL(ncclCommInitRank(&none, 2, foreign, 0), ncclInvalidArgument);
+    EXPECT_NCCL(ncclCommInitRank(NULL, 2, id, 0), ncclInvalidArgument);
+    EXPECT_NCCL(ncclCommInitRank(&none, 1, id, 0), ncclSystemError); /* the id has served its communicator */
+    EXPECT_NCCL(ncclCommSplit(comm, 0, 0, &none, NULL), ncclInvalidUsage);
+    EXPECT(strstr(ncclGetLastError(NULL), "ncclCommSplit"));
+    EXPECT(strcmp(ncclGetErrorString(ncclSuccess), ncclGetErrorString(ncclRemoteError)) != 0);
+    EXPECT(setenv("SOFTGPU_LINK", "latency_us=fast", 1) == 0);
+    EXPECT_NCCL(ncclCommInitRank(&none, 1, id, 0), ncclInvalidArgument);
+    EXPECT(strstr(ncclGetLastError(NULL), "SOFTGPU_LINK"));
+    /* None of this has harmed the communicator. */
+    EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
+    EXPECT_CUDA(cuCtxSynchronize());
+    expect_all(values, 10, (float)n);
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    EXPECT_NCCL(ncclCommDestroy(NULL), ncclSuccess);
+    return 0;
+}
+
+START_TEST(wrong_arguments_are_refused)
+{
+    ck_assert(ranks_run(2, wrong_arguments, 0));
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *cases = tcase_create("api");
+    tcase_set_timeout(cases, 100);
+    tcase_add_loop_test(cases, collectives_on_a_stream, 1, 5);
+    tcase_add_test(cases, operations_on_different_streams_keep_their_order);
+    tcase_add_test(cases, communicators_do_not_disturb_each_other);
+    tcase_add_loop_test(cases, groups_are_enqueued_at_their_end, 1, 4);
+    tcase_add_test(cases, operators_and_registered_memory);
+    tcase_add_test(cases, initialisation_in_the_background);
+    tcase_add_test(cases, one_process_with_two_devices);
+    tcase_add_test(cases, link_model_takes_its_time);
+    tcase_add_test(cases, wrong_arguments_are_refused);
+    Suite *suite = suite_create("nccl_api");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

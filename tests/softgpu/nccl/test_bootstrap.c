@@ -1,0 +1,222 @@
+/*
+ * test_bootstrap.c - how ranks meet: strangers do not disturb, a rank that goes away is noticed, only who knows the
+ * secret and holds together is let in; and the model of a link is read as it is documented.
+ */
+#include "nccl/bootstrap_wire.h"
+#include "nccl/link.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+const char softgpu_library_name[] = "test";
+
+/* A rank that is a thread of the test. */
+struct joiner {
+    pthread_t thread;
+    ncclUniqueId id;
+    int rank, rank_count;
+    struct segment segment;
+    struct bootstrap_wait wait;
+    struct bootstrap_error error;
+    ncclResult_t result;
+};
+
+static void *
+join_main(void *argument)
+{
+    struct joiner *joiner = argument;
+    joiner->result =
+        bootstrap_join(&joiner->segment, &joiner->id, joiner->rank, joiner->rank_count, &joiner->wait, &joiner->error);
+    return NULL;
+}
+
+static void
+start_join(struct joiner *joiner, const ncclUniqueId *id, int rank, int rank_count)
+{
+    memset(joiner, 0, sizeof(*joiner));
+    joiner->id = *id;
+    joiner->rank = rank;
+    joiner->rank_count = rank_count;
+    joiner->wait = (struct bootstrap_wait)BOOTSTRAP_WAIT_INITIALIZER;
+    for (int r = 0; r < SEGMENT_MAX_RANKS; ++r)
+        joiner->segment.pidfds[r] = -1;
+    ck_assert_int_eq(pthread_create(&joiner->thread, NULL, join_main, joiner), 0);
+}
+
+static ncclResult_t
+finish_join(struct joiner *joiner)
+{
+    pthread_join(joiner->thread, NULL);
+    segment_unmap(&joiner->segment);
+    return joiner->result;
+}
+
+static ncclUniqueId
+make_id(void)
+{
+    ncclUniqueId id;
+    struct bootstrap_error error;
+    ck_assert_int_eq(bootstrap_create_id(&id, &error), ncclSuccess);
+    return id;
+}
+
+/* A connection to the id's socket that has said nothing yet. */
+static int
+connect_by_hand(const ncclUniqueId *id)
+{
+    struct id_content content;
+    memcpy(&content, id, sizeof(content));
+    struct sockaddr_un address;
+    socklen_t length = bootstrap_address(&content, &address);
+    int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(connection, 0);
+    ck_assert_int_eq(connect(connection, (struct sockaddr *)&address, length), 0);
+    return connection;
+}
+
+static void
+say_hello(int connection, const ncclUniqueId *id, int rank, int rank_count)
+{
+    struct hello hello = {.magic = HELLO_MAGIC, .rank = rank, .rank_count = rank_count};
+    struct id_content content;
+    memcpy(&content, id, sizeof(content));
+    memcpy(hello.secret, content.secret, sizeof(hello.secret));
+    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    ck_assert(wire_send(connection, &hello, sizeof(hello), &pidfd, 1));
+    close(pidfd);
+}
+
+START_TEST(strangers_do_not_disturb)
+{
+    ncclUniqueId id = make_id(), wrong = id;
+    wrong.internal[30] ^= 1; /* within the secret */
+    int silent = connect_by_hand(&id), wordy = connect_by_hand(&id), guessing = connect_by_hand(&id);
+    ck_assert(wire_send(wordy, "hello?", 6, NULL, 0));
+    say_hello(guessing, &wrong, 0, 2);
+    int many[40];
+    for (int i = 0; i < 40; ++i)
+        many[i] = connect_by_hand(&id);
+
+    struct joiner joiners[2];
+    start_join(&joiners[0], &id, 0, 2);
+    char byte;
+    ck_assert_int_le(recv(guessing, &byte, 1, 0), 0); /* shown the door, not served */
+    for (int i = 0; i < 40; ++i)
+        close(many[i]);
+    start_join(&joiners[1], &id, 1, 2);
+    for (int r = 0; r < 2; ++r)
+        ck_assert_int_eq(finish_join(&joiners[r]), ncclSuccess);
+    close(silent);
+    close(wordy);
+    close(guessing);
+}
+END_TEST
+
+START_TEST(a_rank_that_goes_away_ends_the_wait)
+{
+    ncclUniqueId id = make_id();
+    int connection = connect_by_hand(&id);
+    say_hello(connection, &id, 1, 3);
+    struct joiner joiner;
+    start_join(&joiner, &id, 0, 3);
+    close(connection);
+    /* Told who went away if it came in time, else that the id is not served any more. In no case does it wait. */
+    ncclResult_t result = finish_join(&joiner);
+    bool is_told = strstr(joiner.error.text, "rank 1 went away before all 3 ranks had come");
+    bool is_late = strstr(joiner.error.text, "this unique id");
+    ck_assert_msg(result == (is_told ? ncclRemoteError : ncclSystemError) && (is_told || is_late), "%d: %s",
+                  (int)result, joiner.error.text);
+}
+END_TEST
+
+START_TEST(impossible_ranks_are_refused)
+{
+    ncclUniqueId id = make_id();
+    struct joiner joiner;
+    start_join(&joiner, &id, 7, 3);
+    ck_assert_int_eq(finish_join(&joiner), ncclInvalidArgument);
+    ck_assert(strstr(joiner.error.text, "rank 7 of 3"));
+}
+END_TEST
+
+START_TEST(waiting_can_be_cancelled)
+{
+    ncclUniqueId id = make_id();
+    struct joiner joiner;
+    start_join(&joiner, &id, 0, 2);
+    bootstrap_cancel(&joiner.wait); /* before, while or after it connects: it ends */
+    ck_assert_int_ne(finish_join(&joiner), ncclSuccess);
+}
+END_TEST
+
+START_TEST(ids_are_different_and_serve_once)
+{
+    ncclUniqueId first = make_id(), second = make_id();
+    ck_assert_mem_ne(&first, &second, sizeof(first));
+    struct joiner joiner;
+    start_join(&joiner, &first, 0, 1);
+    ck_assert_int_eq(finish_join(&joiner), ncclSuccess);
+    start_join(&joiner, &first, 0, 1);
+    ncclResult_t again = finish_join(&joiner);
+    ck_assert(again == ncclSystemError || again == ncclRemoteError); /* refused, or dropped as the server goes */
+    start_join(&joiner, &second, 0, 1);
+    ck_assert_int_eq(finish_join(&joiner), ncclSuccess);
+}
+END_TEST
+
+START_TEST(link_model_is_read_as_documented)
+{
+    struct link_model model;
+    ck_assert(link_model_parse(NULL, &model) && link_model_parse("", &model));
+    ck_assert_int_eq(link_model_ns(&model, 1u << 30, true), 0);
+    ck_assert(link_model_parse("latency_us=20,gbytes_per_s=10", &model));
+    ck_assert_int_eq(link_model_ns(&model, 1000000, true), 20000 + 100000);
+    ck_assert_int_eq(link_model_ns(&model, 1000000, false), 100000);
+    ck_assert(link_model_parse("gbytes_per_s=0.5,latency_us=1.5", &model));
+    ck_assert_int_eq(link_model_ns(&model, 1000, true), 1500 + 2000);
+    ck_assert(link_model_parse("latency_us=7", &model));
+    ck_assert_int_eq(link_model_ns(&model, 1u << 30, true), 7000);
+
+    static const char *const malformed[] = {"20",
+                                            "latency_us",
+                                            "latency_us=",
+                                            "latency_us=x",
+                                            "latency_us=1,",
+                                            "latency_us=1;gbytes_per_s=2",
+                                            "latency_us=-1",
+                                            "gbytes_per_s=0",
+                                            "latency_us=1,latency_us=2",
+                                            "gbytes_per_s=nan",
+                                            "latency_us=inf",
+                                            "latency_us=1 gbytes_per_s=2",
+                                            ",latency_us=1"};
+    for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); ++i) {
+        model = (struct link_model){.latency_us = 42.0};
+        ck_assert_msg(!link_model_parse(malformed[i], &model), "%s", malformed[i]);
+        ck_assert_double_eq(model.latency_us, 42.0);
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *cases = tcase_create("bootstrap");
+    tcase_set_timeout(cases, 60);
+    tcase_add_test(cases, strangers_do_not_disturb);
+    tcase_add_loop_test(cases, a_rank_that_goes_away_ends_the_wait, 0, 20);
+    tcase_add_test(cases, impossible_ranks_are_refused);
+    tcase_add_loop_test(cases, waiting_can_be_cancelled, 0, 20);
+    tcase_add_test(cases, ids_are_different_and_serve_once);
+    tcase_add_test(cases, link_model_is_read_as_documented);
+    Suite *suite = suite_create("nccl_bootstrap");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

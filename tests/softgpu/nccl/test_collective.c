@@ -1,0 +1,339 @@
+/*
+ * test_collective.c - the collectives between processes, without CUDA: right on every rank, the same bits everywhere,
+ * for every kind, type and size.
+ */
+#include "exchange_ranks.h"
+#include "library/half.h"
+#include "nccl/collective.h"
+#include "nccl/point_to_point.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZES = 6 };
+
+/* None, one, odd, one chunk of floats and a bit, several chunks with a rest. */
+static const size_t sizes[SIZES] = {0, 1, 1023, SEGMENT_CHUNK_BYTES / 4 + 1, 3 * SEGMENT_CHUNK_BYTES / 4 - 7, 700001};
+
+/* A value that depends on who sends it, where it stands and in which operation: small integers, exact in every type. */
+static int
+element(int rank, size_t i, unsigned operation)
+{
+    return (int)((i * 7 + (size_t)rank * 5 + operation * 3) % 11) - 3;
+}
+
+static void
+store(void *array, size_t i, ncclDataType_t type, int value)
+{
+    switch (type) {
+    case ncclFloat16:
+        ((uint16_t *)array)[i] = half_from_float((float)value);
+        break;
+    case ncclBfloat16:
+        ((uint16_t *)array)[i] = bfloat_from_float((float)value);
+        break;
+    case ncclFloat32:
+        ((float *)array)[i] = (float)value;
+        break;
+    case ncclFloat64:
+        ((double *)array)[i] = value;
+        break;
+    case ncclInt64:
+    case ncclUint64:
+        ((int64_t *)array)[i] = value;
+        break;
+    case ncclInt32:
+    case ncclUint32:
+        ((int32_t *)array)[i] = value;
+        break;
+    default:
+        ((int8_t *)array)[i] = (int8_t)value;
+        break;
+    }
+}
+
+static bool
+holds(const void *array, size_t i, ncclDataType_t type, int value)
+{
+    unsigned char expected[8];
+    store(expected, 0, type, value);
+    return memcmp((const unsigned char *)array + i * type_bytes(type), expected, type_bytes(type)) == 0;
+}
+
+static int
+sum_at(int rank_count, size_t i, unsigned operation)
+{
+    int sum = 0;
+    for (int r = 0; r < rank_count; ++r)
+        sum += element(r, i, operation);
+    return sum;
+}
+
+/* Runs one collective in a fresh buffer or in place, and checks every element of what this rank receives. */
+static void
+run_and_check(struct exchange *exchange, enum operation_kind kind, ncclDataType_t type, size_t count, bool in_place,
+              unsigned operation)
+{
+    int rank = exchange->segment.rank, n = exchange->segment.rank_count, root = (int)operation % n;
+    size_t bytes = type_bytes(type),
+           blocks = kind == OPERATION_ALL_GATHER || kind == OPERATION_REDUCE_SCATTER ? (size_t)n : 1;
+    size_t send_count = kind == OPERATION_REDUCE_SCATTER ? blocks * count : count;
+    size_t receive_count = kind == OPERATION_ALL_GATHER ? blocks * count : count;
+    unsigned char *send = malloc((send_count + receive_count + 1) * bytes), *receive = send + send_count * bytes;
+    if (in_place && kind == OPERATION_ALL_GATHER) { /* the block of this rank, in the receive buffer */
+        receive = send;
+        send = receive + (size_t)rank * count * bytes;
+    } else if (in_place) {
+        receive = kind == OPERATION_REDUCE_SCATTER ? send + (size_t)rank * count * bytes : send;
+    }
+    for (size_t i = 0; i < send_count; ++i)
+        store(send, i, type, element(rank, i, operation));
+
+    struct collective what = {
+        .kind = kind, .type = type, .op = ncclSum, .root = -1, .count = count, .send = send, .receive = receive};
+    if (kind == OPERATION_BROADCAST || kind == OPERATION_REDUCE)
+        what.root = root;
+    collective_run(exchange, &what);
+    EXPECT(exchange_error(exchange, NULL, 0) == ncclSuccess);
+
+    for (size_t i = 0; i < receive_count; ++i) {
+        switch (kind) {
+        case OPERATION_ALL_REDUCE:
+            EXPECT(holds(receive, i, type, sum_at(n, i, operation)));
+            break;
+        case OPERATION_REDUCE:
+            EXPECT(rank != root || holds(receive, i, type, sum_at(n, i, operation)));
+            break;
+        case OPERATION_BROADCAST:
+            EXPECT(holds(receive, i, type, element(root, i, operation)));
+            break;
+        case OPERATION_ALL_GATHER:
+            EXPECT(holds(receive, i, type, element((int)(i / count), i % count, operation)));
+            break;
+        default:
+            EXPECT(holds(receive, i, type, sum_at(n, (size_t)rank * count + i, operation)));
+            break;
+        }
+    }
+    free(in_place && kind == OPERATION_ALL_GATHER ? receive : send);
+}
+
+static int
+every_kind_type_and_size(int rank, int rank_count, struct ranks_shared *shared)
+{
+    struct exchange exchange;
+    exchange_join(&exchange, rank, rank_count, shared);
+    unsigned operation = 0;
+    for (int kind = 0; kind < OPERATION_KIND_COUNT; ++kind) {
+        for (int type = 0; type < ncclNumTypes; ++type) {
+            for (int s = 0; s < SIZES && type_bytes((ncclDataType_t)type) > 0; ++s, ++operation) {
+                bool large = sizes[s] > SEGMENT_CHUNK_BYTES / 4 && type != ncclFloat32 && type != ncclInt8;
+                if (!large) /* the path of chunks is the same for all types */
+                    run_and_check(&exchange, (enum operation_kind)kind, (ncclDataType_t)type, sizes[s], operation % 2,
+                                  operation);
+            }
+        }
+    }
+    exchange_leave(&exchange);
+    return 0;
+}
+
+START_TEST(collectives_are_right)
+{
+    ck_assert(ranks_run(_i, every_kind_type_and_size, 0));
+}
+END_TEST
+
+/* Values whose sum depends on the order: every rank must find the sum in the order of the ranks, to the last bit. */
+static int
+order_matters(int rank, int rank_count, struct ranks_shared *shared)
+{
+    enum { COUNT = 300007 };
+    struct exchange exchange;
+    exchange_join(&exchange, rank, rank_count, shared);
+    float *values = malloc(COUNT * sizeof(*values)), *scattered = malloc((COUNT / 4 + 1) * sizeof(*scattered));
+    float *expected = malloc(COUNT * sizeof(*expected));
+    for (int r = 0; r < rank_count; ++r) {
+        unsigned seed = 77u + (unsigned)r;
+        for (size_t i = 0; i < COUNT; ++i) {
+            float value = ldexpf((float)(rand_r(&seed) % 65536 - 32768), rand_r(&seed) % 40 - 20);
+            expected[i] = r == 0 ? value : expected[i] + value;
+            if (r == rank)
+                values[i] = value;
+        }
+    }
+    size_t block = COUNT / (size_t)rank_count;
+    struct collective scatter = {.kind = OPERATION_REDUCE_SCATTER,
+                                 .type = ncclFloat32,
+                                 .op = ncclSum,
+                                 .root = -1,
+                                 .count = block,
+                                 .send = values,
+                                 .receive = scattered};
+    float *block_sum = rank_count >= 4 ? scattered : malloc(block * sizeof(float));
+    scatter.receive = block_sum;
+    collective_run(&exchange, &scatter);
+    struct collective reduce = {.kind = OPERATION_ALL_REDUCE,
+                                .type = ncclFloat32,
+                                .op = ncclSum,
+                                .root = -1,
+                                .count = COUNT,
+                                .send = values,
+                                .receive = values};
+    collective_run(&exchange, &reduce);
+    EXPECT(memcmp(values, expected, COUNT * sizeof(*values)) == 0);
+    EXPECT(memcmp(block_sum, expected + (size_t)rank * block, block * sizeof(float)) == 0);
+    if (block_sum != scattered)
+        free(block_sum);
+    free(values);
+    free(scattered);
+    free(expected);
+    exchange_leave(&exchange);
+    return 0;
+}
+
+START_TEST(sums_are_formed_in_the_order_of_the_ranks)
+{
+    ck_assert(ranks_run(_i, order_matters, 0));
+}
+END_TEST
+
+static int
+premulsum(int rank, int rank_count, struct ranks_shared *shared)
+{
+    enum { COUNT = 200001 };
+    struct exchange exchange;
+    exchange_join(&exchange, rank, rank_count, shared);
+    static const enum operation_kind kinds[] = {OPERATION_ALL_REDUCE, OPERATION_REDUCE, OPERATION_REDUCE_SCATTER};
+    for (size_t k = 0; k < 3; ++k) {
+        size_t send_count = kinds[k] == OPERATION_REDUCE_SCATTER ? COUNT * (size_t)rank_count : COUNT;
+        float *values = malloc(send_count * sizeof(*values)), *result = malloc(COUNT * sizeof(*result));
+        float scalar = (float)(rank + 1);
+        for (size_t i = 0; i < send_count; ++i)
+            values[i] = (float)element(rank, i, 0);
+        struct collective what = {.kind = kinds[k],
+                                  .type = ncclFloat32,
+                                  .op = ncclSum,
+                                  .root = k == 1 ? 0 : -1,
+                                  .count = COUNT,
+                                  .send = values,
+                                  .receive = result,
+                                  .scalar = &scalar};
+        collective_run(&exchange, &what);
+        EXPECT(exchange_error(&exchange, NULL, 0) == ncclSuccess);
+        for (size_t i = 0; i < COUNT && (k != 1 || rank == 0); ++i) {
+            size_t at = kinds[k] == OPERATION_REDUCE_SCATTER ? (size_t)rank * COUNT + i : i;
+            int expected = 0;
+            for (int r = 0; r < rank_count; ++r)
+                expected += (r + 1) * element(r, at, 0);
+            EXPECT(result[i] == (float)expected);
+            EXPECT(values[i] == (float)element(rank, i, 0)); /* only the wire is scaled */
+        }
+        free(values);
+        free(result);
+    }
+    exchange_leave(&exchange);
+    return 0;
+}
+
+START_TEST(premulsum_scales_each_rank_by_its_own)
+{
+    ck_assert(ranks_run(_i, premulsum, 0));
+}
+END_TEST
+
+/* Everybody sends a message to everybody, itself too, of sizes from nothing to many pieces. */
+static int
+all_to_all(int rank, int rank_count, struct ranks_shared *shared)
+{
+    static const size_t bytes[] = {0, 1, SEGMENT_CHANNEL_BYTES, 5 * SEGMENT_CHANNEL_BYTES + 3};
+    struct exchange exchange;
+    exchange_join(&exchange, rank, rank_count, shared);
+    for (size_t s = 0; s < 4; ++s) {
+        struct transfer transfers[2 * RANKS_MAX];
+        unsigned char *send[RANKS_MAX], *receive[RANKS_MAX];
+        int count = 0;
+        for (int peer = 0; peer < rank_count; ++peer) {
+            send[peer] = malloc(bytes[s] + 1);
+            receive[peer] = malloc(bytes[s] + 1);
+            memset(send[peer], rank * 16 + peer, bytes[s]);
+            receive[peer][bytes[s]] = 0xee;
+            transfers[count++] = (struct transfer){send[peer], bytes[s], peer, ncclUint8, true};
+            transfers[count++] = (struct transfer){receive[peer], bytes[s], peer, ncclUint8, false};
+        }
+        transfers_run(&exchange, transfers, count, true);
+        EXPECT(exchange_error(&exchange, NULL, 0) == ncclSuccess);
+        for (int peer = 0; peer < rank_count; ++peer) {
+            for (size_t i = 0; i < bytes[s]; ++i)
+                EXPECT(receive[peer][i] == peer * 16 + rank);
+            EXPECT(receive[peer][bytes[s]] == 0xee);
+            free(send[peer]);
+            free(receive[peer]);
+        }
+        run_and_check(&exchange, OPERATION_ALL_REDUCE, ncclFloat32, 1000, false, (unsigned)s); /* both kinds mix */
+    }
+    exchange_leave(&exchange);
+    return 0;
+}
+
+START_TEST(messages_arrive)
+{
+    ck_assert(ranks_run(_i, all_to_all, 0));
+}
+END_TEST
+
+/* Two messages of different size to the same rank stay in order. */
+static int
+two_in_order(int rank, int rank_count, struct ranks_shared *shared)
+{
+    (void)rank_count;
+    struct exchange exchange;
+    exchange_join(&exchange, rank, rank_count, shared);
+    static unsigned char first[200000], second[300];
+    if (rank == 0) {
+        memset(first, 1, sizeof(first));
+        memset(second, 2, sizeof(second));
+    }
+    struct transfer transfers[] = {{first, sizeof(first), 1 - rank, ncclUint8, rank == 0},
+                                   {second, sizeof(second), 1 - rank, ncclUint8, rank == 0}};
+    if (rank == 0) { /* both at once */
+        transfers_run(&exchange, transfers, 2, true);
+    } else { /* one after the other */
+        transfers_run(&exchange, &transfers[0], 1, true);
+        transfers_run(&exchange, &transfers[1], 1, true);
+    }
+    EXPECT(exchange_error(&exchange, NULL, 0) == ncclSuccess);
+    for (size_t i = 0; i < sizeof(first); ++i)
+        EXPECT(first[i] == 1);
+    for (size_t i = 0; i < sizeof(second); ++i)
+        EXPECT(second[i] == 2);
+    exchange_leave(&exchange);
+    return 0;
+}
+
+START_TEST(messages_between_two_ranks_stay_in_order)
+{
+    ck_assert(ranks_run(2, two_in_order, 0));
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *right = tcase_create("right");
+    tcase_set_timeout(right, 100);
+    tcase_add_loop_test(right, collectives_are_right, 1, 5);
+    tcase_add_loop_test(right, sums_are_formed_in_the_order_of_the_ranks, 2, 5);
+    tcase_add_loop_test(right, premulsum_scales_each_rank_by_its_own, 1, 4);
+    tcase_add_loop_test(right, messages_arrive, 1, 5);
+    tcase_add_test(right, messages_between_two_ranks_stay_in_order);
+    Suite *suite = suite_create("nccl_collective");
+    suite_add_tcase(suite, right);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,285 @@
+/*
+ * test_disagreement.c - when ranks disagree, die, leave or give up in the middle of an operation: every other rank
+ * learns it, with a text that says who and where, and none waits for ever. Without CUDA.
+ */
+#include "exchange_ranks.h"
+#include "nccl/collective.h"
+#include "nccl/point_to_point.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An all-reduce of `count` zeros that all ranks take part in. */
+static void
+reduce_zeros(struct exchange *exchange, size_t count)
+{
+    float *values = calloc(count, sizeof(*values));
+    struct collective what = {.kind = OPERATION_ALL_REDUCE,
+                              .type = ncclFloat32,
+                              .op = ncclSum,
+                              .root = -1,
+                              .count = count,
+                              .send = values,
+                              .receive = values};
+    collective_run(exchange, &what);
+    EXPECT(exchange_error(exchange, NULL, 0) == ncclSuccess);
+    free(values);
+}
+
+static int
+different_counts(int rank, int rank_count, struct ranks_shared *shared)
+{
+    struct exchange exchange;
+    exchange_join(&exchange, rank, rank_count, shared);
+    float values[100] = {0};
+    reduce_zeros(&exchange, 10);
+    struct collective what = {.kind = OPERATION_ALL_REDUCE,
+                              .type = ncclFloat32,
+                              .op = ncclSum,
+                              .root = -1,
+                              .count = rank == 2 ? 99 : 100,
+                              .send = values,
+                              .receive = values};
+    collective_run(&exchange, &what);
+    char text[SEGMENT_TEXT_BYTES];
+    EXPECT(exchange_error(&exchange, text, sizeof(text)) == ncclInvalidUsage);
+    EXPECT(strstr(text, "rank 0 calls all-reduce of 100 float32 (sum)"));
+    EXPECT(strstr(text, "rank 2 calls all-reduce of 99 float32 (sum)"));
+    collective_run(&exchange, &what); /* nothing more happens, and nothing hangs */
+    exchange_leave(&exchange);
+    return 0;
+}
+
+START_TEST(different_counts_are_named)
+{
+    ck_assert(ranks_run(3, different_counts, 0));
+}
+END_TEST
+
+static int
+different_kinds(int rank, int rank_count, struct ranks_shared *shared)
+{
+    /* Each case: what rank 1 does while rank 0 calls an all-reduce of 64 floats. */
+    static const struct collective others[] = {
+        {.kind = OPERATION_BROADCAST, .type = ncclFloat32, .op = ncclSum, .root = 0, .count = 64},
+        {.kind = OPERATION_ALL_REDUCE, .type = ncclInt32, .op = ncclSum, .root = -1, .count = 64},
+        {.kind = OPERATION_ALL_REDUCE, .type = ncclFloat32, .op = ncclMax, .root = -1, .count = 64},
+        {.kind = OPERATION_ALL_REDUCE, .type = ncclFloat32, .op = ncclSum, .root = -1, .count = 0},
+    };
+    for (size_t c = 0; c < sizeof(others) / sizeof(others[0]); ++c) {
+        struct exchange exchange;
+        atomic_store(&shared->has_id, 0);
+        atomic_fetch_add(&shared->flags[c], 1);
+        ranks_await(&shared->flags[c], rank_count);
+        exchange_join(&exchange, rank, rank_count, shared);
+        float values[64] = {0};
+        struct collective what = {
+            .kind = OPERATION_ALL_REDUCE, .type = ncclFloat32, .op = ncclSum, .root = -1, .count = 64};
+        if (rank == 1)
+            what = others[c];
+        what.send = what.receive = values;
+        collective_run(&exchange, &what);
+        EXPECT(exchange_error(&exchange, NULL, 0) == ncclInvalidUsage);
+        exchange_leave(&exchange);
+        atomic_fetch_add(&shared->flags[8 + c], 1);
+        ranks_await(&shared->flags[8 + c], rank_count);
+    }
+    return 0;
+}
+
+START_TEST(different_operations_are_found)
+{
+    ck_assert(ranks_run(2, different_kinds, 0));
+}
+END_TEST
+
+/* The last rank is killed in the middle of a run of all-reduces; all others learn it and say who. */
+static int
+victim_and_witnesses(int rank, int rank_count, struct ranks_shared *shared)
+{
+    enum { COUNT = 1 << 20 };
+    struct exchange exchange;
+    exchange_join(&exchange, rank, rank_count, shared);
+    float *values = calloc(COUNT, sizeof(*values));
+    struct collective what = {.kind = OPERATION_ALL_REDUCE,
+                              .type = ncclFloat32,
+                              .op = ncclSum,
+                              .root = -1,
+                              .count = COUNT,
+                              .send = values,
+                              .receive = values};
+    for (int i = 0; exchange_error(&exchange, NULL, 0) == ncclSuccess; ++i) {
+        if (rank == rank_count - 1 && i == 5)
+            kill(getpid(), SIGKILL);
+        collective_run(&exchange, &what);
+    }
+    char text[SEGMENT_TEXT_BYTES], victim[40];
+    EXPECT(exchange_error(&exchange, text, sizeof(text)) == ncclRemoteError);
+    snprintf(victim, sizeof(victim), "the process of rank %d ended", rank_count - 1);
+    EXPECT(strstr(text, victim));
+    free(values);
+    exchange_leave(&exchange);
+    return 0;
+}
+
+START_TEST(death_of_a_rank_ends_the_others_operations)
+{
+    ck_assert(ranks_run(_i, victim_and_witnesses, 1u << (_i - 1)));
+}
+END_TEST
+
+static int
+one_leaves(int rank, int rank_count, struct ranks_shared *shared)
+{
+    struct exchange exchange;
+    exchange_join(&exchange, rank, rank_count, shared);
+    reduce_zeros(&exchange, 300000);
+    if (rank == 1) {
+        /* Leaving behind a finished operation takes nothing away from those who are still at it. */
+        exchange_leave(&exchange);
+        return 0;
+    }
+    float value = 0;
+    struct collective what = {.kind = OPERATION_ALL_REDUCE,
+                              .type = ncclFloat32,
+                              .op = ncclSum,
+                              .root = -1,
+                              .count = 1,
+                              .send = &value,
+                              .receive = &value};
+    collective_run(&exchange, &what);
+    char text[SEGMENT_TEXT_BYTES];
+    EXPECT(exchange_error(&exchange, text, sizeof(text)) == ncclRemoteError);
+    EXPECT(strstr(text, "rank 1 destroyed its communicator"));
+    exchange_leave(&exchange);
+    return 0;
+}
+
+START_TEST(waiting_for_a_rank_that_left_ends)
+{
+    ck_assert(ranks_run(3, one_leaves, 0));
+}
+END_TEST
+
+static int
+message_of_another_size(int rank, int rank_count, struct ranks_shared *shared)
+{
+    struct exchange exchange;
+    exchange_join(&exchange, rank, rank_count, shared);
+    float values[20] = {0};
+    struct transfer transfer = {values, rank == 0 ? 80 : 40, 1 - rank, ncclFloat32, rank == 0};
+    transfers_run(&exchange, &transfer, 1, true);
+    char text[SEGMENT_TEXT_BYTES];
+    if (rank == 1) {
+        EXPECT(exchange_error(&exchange, text, sizeof(text)) == ncclInvalidUsage);
+        EXPECT(strstr(text, "rank 0 sends 80 bytes of float32 to rank 1, which receives 40 bytes"));
+    }
+    exchange_leave(&exchange);
+    return 0;
+}
+
+START_TEST(message_of_another_size_is_found)
+{
+    ck_assert(ranks_run(2, message_of_another_size, 0));
+}
+END_TEST
+
+static int
+receiver_of_the_dead(int rank, int rank_count, struct ranks_shared *shared)
+{
+    struct exchange exchange;
+    exchange_join(&exchange, rank, rank_count, shared);
+    if (rank == 0)
+        kill(getpid(), SIGKILL);
+    float value;
+    struct transfer transfer = {&value, 4, 0, ncclFloat32, false};
+    transfers_run(&exchange, &transfer, 1, true);
+    char text[SEGMENT_TEXT_BYTES];
+    EXPECT(exchange_error(&exchange, text, sizeof(text)) == ncclRemoteError);
+    EXPECT(strstr(text, "the process of rank 0 ended"));
+    exchange_leave(&exchange);
+    return 0;
+}
+
+START_TEST(receiving_from_the_dead_ends)
+{
+    ck_assert(ranks_run(2, receiver_of_the_dead, 1));
+}
+END_TEST
+
+/* A rank that gives up ends its own wait, and the others are told. */
+static void *
+interrupt_soon(void *argument)
+{
+    struct exchange *exchange = argument;
+    /* Not before the other thread sleeps in its wait, which the number of sleepers on rank 1's counter shows. */
+    while (atomic_load(&exchange->segment.slots[1].progress[PROGRESS_OPERATION].waiters) == 0)
+        usleep(1000);
+    segment_set_state(&exchange->segment, RANK_ABORTED, NULL);
+    segment_interrupt(&exchange->segment);
+    return NULL;
+}
+
+static int
+one_aborts(int rank, int rank_count, struct ranks_shared *shared)
+{
+    struct exchange exchange;
+    exchange_join(&exchange, rank, rank_count, shared);
+    float value = 0;
+    struct collective what = {.kind = OPERATION_ALL_REDUCE,
+                              .type = ncclFloat32,
+                              .op = ncclSum,
+                              .root = -1,
+                              .count = 1,
+                              .send = &value,
+                              .receive = &value};
+    if (rank == 1)
+        ranks_await(&shared->flags[0], 1);
+    pthread_t thread;
+    if (rank == 0)
+        EXPECT(pthread_create(&thread, NULL, interrupt_soon, &exchange) == 0);
+    collective_run(&exchange, &what);
+    char text[SEGMENT_TEXT_BYTES];
+    ncclResult_t error = exchange_error(&exchange, text, sizeof(text));
+    if (rank == 0) {
+        pthread_join(thread, NULL);
+        EXPECT(error == ncclInternalError);
+        atomic_store(&shared->flags[0], 1);
+    } else {
+        EXPECT(error == ncclRemoteError);
+        EXPECT(strstr(text, "rank 0 aborted its communicator"));
+    }
+    exchange_release(&exchange);
+    return 0;
+}
+
+START_TEST(abort_ends_the_own_wait_and_is_told)
+{
+    ck_assert(ranks_run(2, one_aborts, 0));
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *wrong = tcase_create("wrong");
+    tcase_set_timeout(wrong, 100);
+    tcase_add_test(wrong, different_counts_are_named);
+    tcase_add_test(wrong, different_operations_are_found);
+    tcase_add_loop_test(wrong, death_of_a_rank_ends_the_others_operations, 2, 5);
+    tcase_add_test(wrong, waiting_for_a_rank_that_left_ends);
+    tcase_add_test(wrong, message_of_another_size_is_found);
+    tcase_add_test(wrong, receiving_from_the_dead_ends);
+    tcase_add_test(wrong, abort_ends_the_own_wait_and_is_told);
+    Suite *suite = suite_create("nccl_disagreement");
+    suite_add_tcase(suite, wrong);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,284 @@
+/*
+ * test_failures.c - when ranks disagree, die or give up, through NCCL's interface: every rank learns it from
+ * ncclCommGetAsyncError, no stream hangs, and nothing is left behind.
+ */
+#include "device.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COUNT = 1 << 21 };
+
+/* ---- initialisation ---- */
+
+static int
+same_rank_twice(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclUniqueId id = device_share_id(rank, shared, 0);
+    ncclComm_t comm = (ncclComm_t)shared;
+    /* Of three, two say that they are rank 1; the third never comes. */
+    EXPECT_NCCL(ncclCommInitRank(&comm, n + 1, id, 1), ncclInvalidUsage);
+    EXPECT(comm == NULL);
+    EXPECT(strstr(ncclGetLastError(NULL), "two processes say that they are rank 1 of 3"));
+    return 0;
+}
+
+START_TEST(a_rank_that_is_there_twice)
+{
+    ck_assert(ranks_run(2, same_rank_twice, 0));
+}
+END_TEST
+
+static int
+different_worlds(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclUniqueId id = device_share_id(rank, shared, 0);
+    ncclComm_t comm;
+    EXPECT_NCCL(ncclCommInitRank(&comm, n + rank, id, rank), ncclInvalidArgument);
+    EXPECT(strstr(ncclGetLastError(NULL), "ranks disagree on their number"));
+    EXPECT(strstr(ncclGetLastError(NULL), "rank 0 says 2") && strstr(ncclGetLastError(NULL), "rank 1 says 3"));
+    return 0;
+}
+
+START_TEST(ranks_that_count_differently)
+{
+    ck_assert(ranks_run(2, different_worlds, 0));
+}
+END_TEST
+
+/* A rank that waits for others can give up. */
+static int
+abort_joining(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclUniqueId id = device_share_id(rank, shared, 0);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm;
+    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n + 1, id, rank, &config), ncclInProgress);
+    EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(abort_during_initialisation)
+{
+    ck_assert(ranks_run(1, abort_joining, 0));
+}
+END_TEST
+
+/* The process that made the id dies before all have come. */
+static int
+maker_dies(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclUniqueId id = device_share_id(rank, shared, 0);
+    if (rank == 0) {
+        ranks_await(&shared->flags[0], 1);
+        kill(getpid(), SIGKILL);
+    }
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm;
+    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, id, rank, &config), ncclInProgress);
+    atomic_store(&shared->flags[0], 1);
+    ncclResult_t result = device_await_ready(comm);
+    EXPECT(result == ncclRemoteError || result == ncclSystemError); /* while connected, or before */
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(death_of_the_maker_of_the_id)
+{
+    ck_assert(ranks_run(2, maker_dies, 1));
+}
+END_TEST
+
+/* ---- operations ---- */
+
+static int
+different_sizes(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *values = device_floats(COUNT, 1.0f);
+    EXPECT_NCCL(ncclAllReduce(values, values, COUNT - (size_t)rank, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT(device_await_error(comm) == ncclInvalidUsage);
+    EXPECT(strstr(ncclGetLastError(comm),
+                  "rank 0 calls all-reduce of 2097152 float32 (sum), rank 1 calls all-reduce of 2097151"));
+    EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclInvalidUsage);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(operations_that_do_not_match)
+{
+    ck_assert(ranks_run(2, different_sizes, 0));
+}
+END_TEST
+
+/* A few all-reduces are in flight everywhere when the last rank kills itself at a random moment. */
+static int
+killed_in_flight(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *values = device_floats(COUNT, 1.0f);
+    unsigned seed = (unsigned)getpid();
+    for (int i = 0; i < 20; ++i)
+        EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclMax, comm, stream), ncclSuccess);
+    if (rank == n - 1) {
+        usleep((useconds_t)(rand_r(&seed) % 20000));
+        kill(getpid(), SIGKILL);
+    }
+    ncclResult_t error = ncclSuccess;
+    while (error == ncclSuccess) { /* the victim may have been done with all twenty */
+        ncclAllReduce(values, values, COUNT, ncclFloat, ncclMax, comm, stream);
+        EXPECT_CUDA(cuStreamSynchronize(stream));
+        EXPECT_NCCL(ncclCommGetAsyncError(comm, &error), ncclSuccess);
+    }
+    char victim[48];
+    snprintf(victim, sizeof(victim), "the process of rank %d ended", n - 1);
+    EXPECT(error == ncclRemoteError);
+    EXPECT(strstr(ncclGetLastError(comm), victim));
+    EXPECT_NCCL(rank == 0 ? ncclCommDestroy(comm) : ncclCommAbort(comm), ncclSuccess);
+    return 0;
+}
+
+/* What is in /dev/shm; the names of files there that look like ours, or of whatever appeared, would be leftovers. */
+static int
+count_shared_files(void)
+{
+    int count = 0;
+    DIR *directory = opendir("/dev/shm");
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        count += strstr(entry->d_name, "softgpu") != NULL || strstr(entry->d_name, "nccl") != NULL;
+    if (directory)
+        closedir(directory);
+    return count;
+}
+
+START_TEST(death_in_flight)
+{
+    ck_assert(ranks_run(_i, killed_in_flight, 1u << (_i - 1)));
+    ck_assert_int_eq(count_shared_files(), 0);
+}
+END_TEST
+
+/* Once initialised, a communicator has no socket; a rank that dies leaves none. */
+static int
+looks_at_sockets(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    char name[64] = "@softgpu-nccl-";
+    for (int i = 0; i < 16; ++i)
+        snprintf(name + strlen(name), sizeof(name) - strlen(name), "%02x",
+                 (unsigned char)shared->ids[0].internal[8 + i]);
+    /* The serving thread closes its socket right after its last answer: wait for that, up to the test's deadline. */
+    bool found = true;
+    for (int i = 0; i < RANKS_DEADLINE_S * 100 && found; ++i) {
+        char line[512];
+        FILE *list = fopen("/proc/net/unix", "r");
+        EXPECT(list);
+        found = false;
+        while (fgets(line, sizeof(line), list))
+            found = found || strstr(line, name);
+        fclose(list);
+        if (found)
+            usleep(10000);
+    }
+    EXPECT(!found);
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(no_socket_outlives_initialisation)
+{
+    ck_assert(ranks_run(2, looks_at_sockets, 0));
+}
+END_TEST
+
+/* Rank 0 enqueues what rank 1 never joins, and gives up; its stream comes to an end, and rank 1 is told. */
+static int
+aborted_alone(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *values = device_floats(COUNT, 1.0f);
+    if (rank == 0) {
+        for (int i = 0; i < 3; ++i)
+            EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+        EXPECT_NCCL(ncclRecv(values, COUNT, ncclFloat, 1, comm, stream), ncclSuccess);
+        EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+        EXPECT_CUDA(cuStreamSynchronize(stream));
+        atomic_store(&shared->flags[0], 1);
+        return 0;
+    }
+    ranks_await(&shared->flags[0], 1);
+    EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    /* Its signature was there, so the first one may even begin; it cannot end. */
+    EXPECT(device_await_error(comm) == ncclRemoteError);
+    EXPECT(strstr(ncclGetLastError(comm), "rank 0 aborted its communicator"));
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(abort_ends_what_is_in_flight)
+{
+    ck_assert(ranks_run(2, aborted_alone, 0));
+}
+END_TEST
+
+/* A rank whose program ends with an operation in flight that nobody joins does not hang in exit(). */
+static int
+exits_in_flight(int rank, int n, struct ranks_shared *shared)
+{
+    static ncclComm_t comm; /* never destroyed */
+    device_start();
+    comm = device_comm(rank, n, shared, 0);
+    float *values = device_floats(COUNT, 1.0f);
+    if (rank == 0)
+        EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, device_stream()), ncclSuccess);
+    return 0;
+}
+
+START_TEST(exit_with_an_operation_in_flight)
+{
+    ck_assert(ranks_run(2, exits_in_flight, 0));
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *cases = tcase_create("failures");
+    tcase_set_timeout(cases, 100);
+    tcase_add_test(cases, a_rank_that_is_there_twice);
+    tcase_add_test(cases, ranks_that_count_differently);
+    tcase_add_test(cases, abort_during_initialisation);
+    tcase_add_test(cases, death_of_the_maker_of_the_id);
+    tcase_add_test(cases, operations_that_do_not_match);
+    tcase_add_loop_test(cases, death_in_flight, 2, 5);
+    tcase_add_test(cases, no_socket_outlives_initialisation);
+    tcase_add_test(cases, abort_ends_what_is_in_flight);
+    tcase_add_test(cases, exit_with_an_operation_in_flight);
+    Suite *suite = suite_create("nccl_failures");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

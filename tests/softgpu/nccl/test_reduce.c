@@ -1,0 +1,255 @@
+/*
+ * test_reduce.c - the arithmetic of reductions: against the plainest loop, for each type and operation; and conversions
+ * of 16-bit floats against their definition, for each of the 65,536 patterns.
+ */
+#include "library/half.h"
+#include "nccl/reduce.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char softgpu_library_name[] = "test";
+
+enum { RANKS = 5, COUNT = 2500, CASES = 40 };
+
+static const ncclDataType_t all_types[] = {ncclInt8,   ncclUint8,   ncclInt32,   ncclUint32,  ncclInt64,
+                                           ncclUint64, ncclFloat16, ncclFloat32, ncclFloat64, ncclBfloat16};
+static const ncclRedOp_t all_ops[] = {ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg};
+
+/* The value that a binary16 pattern stands for, by the definition of the format. */
+static double
+half_by_definition(unsigned bits)
+{
+    unsigned exponent = bits >> 10 & 31u, fraction = bits & 1023u;
+    double sign = bits & 0x8000u ? -1.0 : 1.0;
+    if (exponent == 31)
+        return fraction ? NAN : sign * INFINITY;
+    return sign * (exponent ? ldexp(1024 + fraction, (int)exponent - 25) : ldexp(fraction, -24));
+}
+
+START_TEST(half_patterns_mean_what_the_format_says)
+{
+    for (unsigned bits = 0; bits < 65536; ++bits) {
+        double expected = half_by_definition(bits);
+        float value = float_from_half((uint16_t)bits);
+        ck_assert(isnan(expected) ? isnan(value) : (double)value == expected);
+        ck_assert_int_eq(signbit(value) != 0, (bits >> 15 & 1) != 0);
+        if (!isnan(expected))
+            ck_assert_uint_eq(half_from_float(value), bits);
+        float wide = float_of_bits(bits << 16);
+        if (!isnan(wide))
+            ck_assert_uint_eq(bfloat_from_float(wide), bits);
+    }
+    ck_assert(isnan(float_from_half(half_from_float(NAN))));
+    ck_assert(isnan(float_from_bfloat(bfloat_from_float(NAN))));
+}
+END_TEST
+
+/* Between two neighbouring halves the nearer one is chosen, in the middle the even one; beyond the largest, infinity.
+ */
+START_TEST(half_rounds_to_nearest_even)
+{
+    for (unsigned bits = 0; bits < 0x7bffu; ++bits) {
+        double low = half_by_definition(bits), high = half_by_definition(bits + 1), middle = (low + high) / 2;
+        ck_assert_uint_eq(half_from_float((float)middle), bits + (bits & 1));
+        ck_assert_uint_eq(half_from_float(nextafterf((float)middle, 0.0f)), bits);
+        ck_assert_uint_eq(half_from_float(nextafterf((float)middle, INFINITY)), bits + 1);
+    }
+    ck_assert_uint_eq(half_from_float(65519.996f), 0x7bff);
+    ck_assert_uint_eq(half_from_float(65520.0f), 0x7c00);
+    ck_assert_uint_eq(half_from_float(-1e30f), 0xfc00);
+}
+END_TEST
+
+static void
+fill_random(unsigned *seed, unsigned char *bytes, size_t count, ncclDataType_t type)
+{
+    for (size_t i = 0; i < count; ++i) {
+        float value = (float)(rand_r(seed) % 20001 - 10000) / 4096.0f;
+        uint64_t bits = (uint64_t)rand_r(seed) << 42 ^ (uint64_t)rand_r(seed) << 21 ^ (uint64_t)rand_r(seed);
+        double wide = value;
+        uint16_t half = half_from_float(value), bfloat = bfloat_from_float(value);
+        const void *source = type == ncclFloat32    ? (const void *)&value
+                             : type == ncclFloat64  ? (const void *)&wide
+                             : type == ncclFloat16  ? (const void *)&half
+                             : type == ncclBfloat16 ? (const void *)&bfloat
+                                                    : (const void *)&bits;
+        memcpy(bytes + i * type_bytes(type), source, type_bytes(type));
+    }
+}
+
+/* The plainest reference for one integer type: in the order of the ranks, modulo 2^bits. */
+#define INTEGER_REFERENCE(type, unsigned_type)                                                         \
+    {                                                                                                  \
+        type value;                                                                                    \
+        unsigned_type total = 0;                                                                       \
+        for (int r = 0; r < ranks; ++r) {                                                              \
+            type next;                                                                                 \
+            memcpy(&next, sources[r] + i * sizeof(type), sizeof(type));                                \
+            if (r == 0) {                                                                              \
+                total = (unsigned_type)next;                                                           \
+                continue;                                                                              \
+            }                                                                                          \
+            type so_far = (type)total;                                                                 \
+            total = op == ncclProd  ? (unsigned_type)((uint64_t)total * (uint64_t)(unsigned_type)next) \
+                    : op == ncclMax ? (unsigned_type)(next > so_far ? next : so_far)                   \
+                    : op == ncclMin ? (unsigned_type)(next < so_far ? next : so_far)                   \
+                                    : (unsigned_type)(total + (unsigned_type)next);                    \
+        }                                                                                              \
+        value = (type)total;                                                                           \
+        if (op == ncclAvg)                                                                             \
+            value = (type)(value / ranks);                                                             \
+        ck_assert_mem_eq(&value, result + i * sizeof(type), sizeof(type));                             \
+        break;                                                                                         \
+    }
+
+#define FLOAT_REFERENCE(type, storage, load, store)                                           \
+    {                                                                                         \
+        type total = 0;                                                                       \
+        for (int r = 0; r < ranks; ++r) {                                                     \
+            storage bits;                                                                     \
+            memcpy(&bits, sources[r] + i * sizeof(storage), sizeof(storage));                 \
+            type next = load(bits);                                                           \
+            volatile type sum = r == 0 ? next : op == ncclProd ? total * next : total + next; \
+            total = r > 0 && op == ncclMax   ? (next > total ? next : total)                  \
+                    : r > 0 && op == ncclMin ? (next < total ? next : total)                  \
+                                             : sum;                                           \
+        }                                                                                     \
+        if (op == ncclAvg)                                                                    \
+            total = total * ((type)1 / (type)ranks);                                          \
+        storage value = store(total);                                                         \
+        ck_assert_mem_eq(&value, result + i * sizeof(storage), sizeof(storage));              \
+        break;                                                                                \
+    }
+
+#define SAME(x) (x)
+
+static void
+compare_element(unsigned char *const *sources, int ranks, size_t i, ncclDataType_t type, ncclRedOp_t op,
+                const unsigned char *result)
+{
+    switch (type) {
+    case ncclInt8:
+        INTEGER_REFERENCE(int8_t, uint8_t)
+    case ncclUint8:
+        INTEGER_REFERENCE(uint8_t, uint8_t)
+    case ncclInt32:
+        INTEGER_REFERENCE(int32_t, uint32_t)
+    case ncclUint32:
+        INTEGER_REFERENCE(uint32_t, uint32_t)
+    case ncclInt64:
+        INTEGER_REFERENCE(int64_t, uint64_t)
+    case ncclUint64: {
+        uint64_t total = 0;
+        for (int r = 0; r < ranks; ++r) {
+            uint64_t next;
+            memcpy(&next, sources[r] + i * 8, 8);
+            total = r == 0           ? next
+                    : op == ncclProd ? total * next
+                    : op == ncclMax  ? (next > total ? next : total)
+                    : op == ncclMin  ? (next < total ? next : total)
+                                     : total + next;
+        }
+        if (op == ncclAvg)
+            total /= (uint64_t)ranks;
+        ck_assert_mem_eq(&total, result + i * 8, 8);
+        break;
+    }
+    case ncclFloat32:
+        FLOAT_REFERENCE(float, float, SAME, SAME)
+    case ncclFloat64:
+        FLOAT_REFERENCE(double, double, SAME, SAME)
+    case ncclFloat16:
+        FLOAT_REFERENCE(float, uint16_t, float_from_half, half_from_float)
+    default:
+        FLOAT_REFERENCE(float, uint16_t, float_from_bfloat, bfloat_from_float)
+    }
+}
+
+/* _i counts types x operations. */
+START_TEST(reduction_equals_the_plain_loop)
+{
+    ncclDataType_t type = all_types[(size_t)_i / 5];
+    ncclRedOp_t op = all_ops[_i % 5];
+    unsigned seed = (unsigned)_i + 1;
+    unsigned char *sources[RANKS];
+    for (int r = 0; r < RANKS; ++r)
+        sources[r] = malloc(COUNT * type_bytes(type));
+    unsigned char *result = malloc(COUNT * type_bytes(type));
+    for (int n = 0; n < CASES; ++n) {
+        int ranks = 1 + rand_r(&seed) % RANKS;
+        size_t count = (size_t)rand_r(&seed) % (COUNT + 1);
+        for (int r = 0; r < ranks; ++r)
+            fill_random(&seed, sources[r], count, type);
+        reduce_elements(result, (const void *const *)sources, ranks, count, type, op);
+        for (size_t i = 0; i < count; ++i)
+            compare_element(sources, ranks, i, type, op, result);
+        /* In place into any of the sources, the same bits. */
+        int place = rand_r(&seed) % ranks;
+        reduce_elements(sources[place], (const void *const *)sources, ranks, count, type, op);
+        ck_assert_mem_eq(sources[place], result, count * type_bytes(type));
+    }
+    for (int r = 0; r < RANKS; ++r)
+        free(sources[r]);
+    free(result);
+}
+END_TEST
+
+START_TEST(average_divides_the_sum)
+{
+    int32_t a[] = {-7, 2147483647}, b[] = {0, 1};
+    const void *sources[] = {a, b};
+    int32_t result[2];
+    reduce_elements(result, sources, 2, 2, ncclInt32, ncclAvg);
+    ck_assert_int_eq(result[0], -3);          /* towards zero */
+    ck_assert_int_eq(result[1], -1073741824); /* the sum wraps around first */
+    float x = 1.0f, y = 2.0f, z = 4.0f, mean;
+    const void *floats[] = {&x, &y, &z};
+    reduce_elements(&mean, floats, 3, 1, ncclFloat32, ncclAvg);
+    ck_assert_float_eq_tol(mean, 7.0f / 3.0f, 1e-6f);
+}
+END_TEST
+
+START_TEST(number_wins_over_nan_in_min_and_max)
+{
+    float nan = NAN, one = 1.0f, result;
+    const void *first[] = {&nan, &one}, *second[] = {&one, &nan};
+    for (int i = 0; i < 2; ++i) {
+        reduce_elements(&result, i ? first : second, 2, 1, ncclFloat32, ncclMax);
+        ck_assert_float_eq(result, 1.0f);
+        reduce_elements(&result, i ? first : second, 2, 1, ncclFloat32, ncclMin);
+        ck_assert_float_eq(result, 1.0f);
+    }
+}
+END_TEST
+
+START_TEST(eight_bit_floats_are_refused_and_named)
+{
+    ck_assert_uint_eq(type_bytes(ncclFloat8e4m3), 0);
+    ck_assert_uint_eq(type_bytes(ncclFloat8e5m2), 0);
+    ck_assert_uint_eq(type_bytes((ncclDataType_t)99), 0);
+    ck_assert_str_eq(type_name(ncclFloat8e5m2), "float8e5m2");
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *cases = tcase_create("reduce");
+    tcase_set_timeout(cases, 60);
+    tcase_add_test(cases, half_patterns_mean_what_the_format_says);
+    tcase_add_test(cases, half_rounds_to_nearest_even);
+    tcase_add_loop_test(cases, reduction_equals_the_plain_loop, 0, 50);
+    tcase_add_test(cases, average_divides_the_sum);
+    tcase_add_test(cases, number_wins_over_nan_in_min_and_max);
+    tcase_add_test(cases, eight_bit_floats_are_refused_and_named);
+    Suite *suite = suite_create("nccl_reduce");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
