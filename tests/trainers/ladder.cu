@@ -16,6 +16,7 @@ extern "C" {
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LAYERS_AT_MOST = 64, THREADS = 64 };
@@ -34,6 +35,7 @@ struct options {
     size_t batch;
     int accumulate;    /* backward passes a step */
     int streams;       /* 2: weight gradients on a stream of their own */
+    int time;          /* 1: print how long training took */
     const char *save;  /* or NULL */
     const char *fault; /* or NULL: what goes wrong */
     int fault_step, fault_rank;
@@ -405,7 +407,7 @@ destroy(struct trainer *t)
 }
 
 static const char USAGE[] = "Usage: ladder [--layers N] [--width N] [--batch N] [--steps N] [--seed N] [--accumulate "
-                            "N] [--streams 1|2] [--save FILE]\n"
+                            "N] [--streams 1|2] [--time 1] [--save FILE]\n"
                             "              [--fault NAME] [--fault-step N] [--fault-rank N]\n";
 
 int
@@ -413,7 +415,7 @@ main(int argc, char **argv)
 {
     static struct trainer t;
     struct options *o = &t.options;
-    *o = (struct options){8, 48, 12, 1, 24, 1, 1, NULL, NULL, 0, -1};
+    *o = (struct options){8, 48, 12, 1, 24, 1, 1, 0, NULL, NULL, 0, -1};
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         int number = value != NULL ? atoi(value) : 0;
@@ -435,6 +437,8 @@ main(int argc, char **argv)
             o->accumulate = number;
         else if (strcmp(name, "--streams") == 0)
             o->streams = number;
+        else if (strcmp(name, "--time") == 0)
+            o->time = number;
         else if (strcmp(name, "--save") == 0)
             o->save = value;
         else if (strcmp(name, "--fault") == 0)
@@ -451,7 +455,13 @@ main(int argc, char **argv)
 
     create(&t);
     annotate(&t);
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
     train(&t);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    if (o->time && DDP_RANK() == 0)
+        fprintf(stderr, "trained for %.6f s\n",
+                (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
     if (o->save != NULL && save(&t) != 0)
         return 1;
     if (fault_is(&t, "reset", 0))

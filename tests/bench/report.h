@@ -1,0 +1,27 @@
+/*
+ * report.h - how benchmark programs show their figures: a table for people, or with --json one object a figure and
+ * line.
+ *
+ * A figure is a ratio or a rate measured in this run, with the bar it is held to. Benchmarks never fail a test run:
+ * they say whether the bar holds, and exit with 0.
+ */
+#ifndef DDPRUN_TESTS_BENCH_REPORT_H
+#define DDPRUN_TESTS_BENCH_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum bar { BAR_AT_MOST, BAR_AT_LEAST };
+
+struct report {
+    bool json;
+    bool head_printed;
+};
+
+/* Prints one figure: its name, the value in `unit`, and whether it is on the right side of `limit`. */
+void report_figure(struct report *report, const char *name, double value, const char *unit, enum bar bar, double limit);
+
+/* The median of values[count]; sorts them. */
+double report_median(double *values, size_t count);
+
+#endif
