@@ -52,6 +52,13 @@ for shape in "--streams 1" "--streams 2" "--accumulate 3" "--streams 2 --accumul
     equal "ladder $shape, no overlap" 2 "$work/serial" --no-overlap -- "$ladder" "${ladder_options[@]}" "${words[@]}"
 done
 
+# The runtime inside the program: nothing of it can be interposed, and all of it passes the gate.
+check "static runtime: no dynamic symbol of it" bash -c "! nm -D '${ladder}_static' | grep -q ' cuda'"
+run "$ladder" "${ladder_options[@]}" --save "$work/serial"
+equal "ladder with static runtime" 2 "$work/serial" --bucket-mb 0.02 -- "${ladder}_static" "${ladder_options[@]}"
+compared_every_step "ladder with static runtime" 14
+check "ladder with static runtime: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+
 # Whatever may be delayed is delayed: a missing event would show.
 run "$ladder" "${ladder_options[@]}" --streams 2 --save "$work/serial"
 for seed in 1 2 3; do

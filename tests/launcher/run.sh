@@ -234,6 +234,11 @@ report "environment of a rank" "$(expect 0 "$out" '^\[1\] RANK=1' "$out" '^\[1\]
     "$out" '^DDPRUN_NCCL=nccl.so' "$out" "^DDPRUN_TRACE_DIR=$top/trace\$" "$out" "^DDPRUN_ENGINE=$top/lib/libddprun-engine.so")"
 DDPRUN_TRACE_DIR=/old DDPRUN_NCCL=/old run "$fake" env DDPRUN_TRACE_DIR env DDPRUN_NCCL
 report "old variables do not reach a rank" "$(expect 0 "$out" 'DDPRUN_TRACE_DIR unset' "$out" 'DDPRUN_NCCL unset')"
+grep -E 'Sig(Blk|Ign)' /proc/self/status >"$top/wanted"
+# shellcheck disable=SC2086
+run $soft -n 2 grep -E 'Sig(Blk|Ign)' /proc/self/status
+report "a rank's signals are those of a bare program" \
+    "$(expect 0)$(diff <(sed 's/.*\] //' "$out" | sort) <(sort "$top/wanted" "$top/wanted") | head -3)"
 # shellcheck disable=SC2086
 run $soft -n 2 hostname
 report "a program that has nothing to do with GPUs" "$(expect 0 "$out" "^$(hostname)\$" "$out" "^\[1\] $(hostname)\$")$([ -s "$err" ] && cat "$err")"
@@ -401,8 +406,8 @@ report "a preload that did not take effect" "$(expect 1 "$err" '^ddprun: rank [0
 start -n 2 "$fake" load libcuda.so.1 sleep 6500 exit 0
 finish
 report "a driver that waits beside our library is left alone" "$(expect 0)"
-run --device softgpu -n 2 sh -c "unset LD_PRELOAD; exec '$plain' load libcuda.so.1 sleep 700"
-report "a short program without the preload" "$(expect 1 "$err" '^ddprun: rank 0 used the CUDA driver in a process')"
+run --device softgpu -n 2 sh -c "unset LD_PRELOAD; exec '$plain' load libcuda.so.1 sleep 3000"
+report "a short program without the preload" "$(expect 1 "$err" '^ddprun: rank [01] used the CUDA driver in a process')"
 run -n 2 "$fake" stage 1
 report "nobody trained" "$(expect 0 "$err" '^ddprun: no rank used a GPU under ddprun: nothing was averaged')"
 

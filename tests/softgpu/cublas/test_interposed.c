@@ -57,25 +57,43 @@ watching_get_proc_address(const char *name, void **function, int version, cuuint
     return result;
 }
 
+/* The runtimes of sanitizers look symbols up before they can serve instrumented code or calls of libc. */
+#define UNSANITIZED __attribute__((no_sanitize("address", "undefined", "thread")))
+
+static UNSANITIZED bool
+is_entry_of_driver(const char *name)
+{
+    static const char entry[] = "cuGetProcAddress_v2";
+    size_t i = 0;
+    while (i < sizeof(entry) - 1 && name[i] == entry[i])
+        ++i;
+    return name[i] == entry[i];
+}
+
+/* An address as a data pointer, as dlsym gives it, and as what it is. */
+union address {
+    void *data;
+    void *(*dlsym)(void *, const char *);
+    __typeof__(&watching_get_proc_address) get_proc_address;
+};
+
 /* Public dlsym, for the whole process. */
-__attribute__((visibility("default"))) void *
+__attribute__((visibility("default"))) UNSANITIZED void *
 dlsym(void *library, const char *name)
 {
-    static void *(*real_dlsym)(void *, const char *);
-    if (!real_dlsym) {
-        static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
-        void *symbol = NULL;
-        for (size_t i = 0; i < 3 && !symbol; ++i)
-            symbol = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-        memcpy(&real_dlsym, &symbol, sizeof(symbol));
-    }
-    void *symbol = real_dlsym(library, name);
-    if (strcmp(name, "cuGetProcAddress_v2") != 0)
-        return symbol;
-    memcpy(&real_get_proc_address, &symbol, sizeof(symbol));
-    __typeof__(&watching_get_proc_address) mine = watching_get_proc_address;
-    memcpy(&symbol, &mine, sizeof(symbol));
-    return symbol;
+    static union address real;
+    if (!real.data)
+        real.data = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+    if (!real.data)
+        real.data = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.17");
+    if (!real.data)
+        real.data = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+    union address symbol = {.data = real.dlsym(library, name)};
+    if (!is_entry_of_driver(name))
+        return symbol.data;
+    real_get_proc_address = symbol.get_proc_address;
+    symbol.get_proc_address = watching_get_proc_address;
+    return symbol.data;
 }
 
 static bool

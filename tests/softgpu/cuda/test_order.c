@@ -11,6 +11,8 @@
 #include "kernels.h"
 
 #include <check.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,20 +78,37 @@ enter_stream(struct model *model, const struct program *program, int stream)
     }
 }
 
+/* For code that runs in several threads, which ck_assert does not know. */
+static void must(bool condition, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void
+must(bool condition, const char *format, ...)
+{
+    if (condition)
+        return;
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputs(": failed\n", stderr);
+    abort();
+}
+
 static void
 make_streams(struct program *program)
 {
     program->stream[LEGACY_STREAM] = CU_STREAM_LEGACY;
     program->stream[1] = CU_STREAM_PER_THREAD;
-    ck_assert_int_eq(cuStreamCreate(&program->stream[2], CU_STREAM_DEFAULT), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamCreateWithPriority(&program->stream[3], CU_STREAM_DEFAULT, -2), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamCreate(&program->stream[4], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamCreate(&program->stream[5], CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    must(cuStreamCreate(&program->stream[2], CU_STREAM_DEFAULT) == CUDA_SUCCESS, "a call of the driver");
+    must(cuStreamCreateWithPriority(&program->stream[3], CU_STREAM_DEFAULT, -2) == CUDA_SUCCESS,
+         "a call of the driver");
+    must(cuStreamCreate(&program->stream[4], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS, "a call of the driver");
+    must(cuStreamCreate(&program->stream[5], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS, "a call of the driver");
     for (int i = 0; i < STREAMS; ++i)
         program->blocking[i] = i < 4;
     for (int i = 0; i < EVENTS; ++i)
-        ck_assert_int_eq(cuEventCreate(&program->event[i], i % 2 ? CU_EVENT_DISABLE_TIMING : CU_EVENT_DEFAULT),
-                         CUDA_SUCCESS);
+        must(cuEventCreate(&program->event[i], i % 2 ? CU_EVENT_DISABLE_TIMING : CU_EVENT_DEFAULT) == CUDA_SUCCESS,
+             "a call of the driver");
 }
 
 static void
@@ -99,15 +118,15 @@ host_waits(struct model *model, struct program *program, int stream, int event, 
     case 0:
         /* The legacy default stream's wait is one for all blocking streams. */
         enter_stream(model, program, stream);
-        ck_assert_int_eq(cuStreamSynchronize(program->stream[stream]), CUDA_SUCCESS);
+        must(cuStreamSynchronize(program->stream[stream]) == CUDA_SUCCESS, "a call of the driver");
         unite(&model->host, &model->stream[stream]);
         break;
     case 1:
-        ck_assert_int_eq(cuEventSynchronize(program->event[event]), CUDA_SUCCESS);
+        must(cuEventSynchronize(program->event[event]) == CUDA_SUCCESS, "a call of the driver");
         unite(&model->host, &model->event[event]);
         break;
     default:
-        ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+        must(cuCtxSynchronize() == CUDA_SUCCESS, "a call of the driver");
         for (int i = 0; i < STREAMS; ++i)
             unite(&model->host, &model->stream[i]);
     }
@@ -119,7 +138,7 @@ check_host(const struct model *model, struct program *program)
 {
     for (int i = 0; i < OPERATIONS; ++i) {
         if (program->is_kernel[i] && contains(&model->host, i))
-            ck_assert_msg(atomic_load(&program->span[i].end) != 0, "the host went on before kernel %d was over", i);
+            must(atomic_load(&program->span[i].end) != 0, "the host went on before kernel %d was over", i);
     }
 }
 
@@ -137,11 +156,11 @@ step(struct model *model, struct program *program, CUfunction span, int number, 
         include(&model->stream[stream], number);
     } else if (kind < 12) {
         enter_stream(model, program, stream);
-        ck_assert_int_eq(cuEventRecord(program->event[event], handle), CUDA_SUCCESS);
+        must(cuEventRecord(program->event[event], handle) == CUDA_SUCCESS, "a call of the driver");
         model->event[event] = model->stream[stream];
         model->recorded[event] = true;
     } else if (kind < 15) {
-        ck_assert_int_eq(cuStreamWaitEvent(handle, program->event[event], 0), CUDA_SUCCESS);
+        must(cuStreamWaitEvent(handle, program->event[event], 0) == CUDA_SUCCESS, "a call of the driver");
         if (!model->recorded[event])
             return; /* promises nothing, not even a barrier */
         enter_stream(model, program, stream);
@@ -161,17 +180,19 @@ check_order(struct program *program, unsigned seed)
                 continue;
             unsigned long end = atomic_load(&program->span[earlier].end),
                           begin = atomic_load(&program->span[later].begin);
-            ck_assert_msg(end != 0 && end < begin, "program %u: kernel %d began at %lu, before kernel %d ended at %lu",
-                          seed, later, begin, earlier, end);
+            must(end != 0 && end < begin, "program %u: kernel %d began at %lu, before kernel %d ended at %lu", seed,
+                 later, begin, earlier, end);
         }
     }
 }
 
-START_TEST(kernels_begin_after_what_cuda_promises)
+static void *
+run_program(void *argument)
 {
-    unsigned seed = (unsigned)_i;
+    unsigned number = (unsigned)(uintptr_t)argument, seed = number;
     struct program *program = calloc(1, sizeof *program);
     struct model *model = calloc(1, sizeof *model);
+    must(program != NULL && model != NULL, "memory");
     use_device();
     make_streams(program);
     CUfunction span = load_function(&span_image);
@@ -179,15 +200,32 @@ START_TEST(kernels_begin_after_what_cuda_promises)
         step(model, program, span, i, &seed);
     /* Destroyed with work in flight: it completes. */
     for (int i = 2; i < STREAMS; ++i)
-        ck_assert_int_eq(cuStreamDestroy(program->stream[i]), CUDA_SUCCESS);
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+        must(cuStreamDestroy(program->stream[i]) == CUDA_SUCCESS, "cuStreamDestroy");
+    must(cuCtxSynchronize() == CUDA_SUCCESS, "cuCtxSynchronize");
     for (int i = 0; i < OPERATIONS; ++i)
-        ck_assert_msg(!program->is_kernel[i] || atomic_load(&program->span[i].end) != 0, "kernel %d never ran", i);
-    check_order(program, (unsigned)_i);
+        must(!program->is_kernel[i] || atomic_load(&program->span[i].end) != 0, "kernel %d never ran", i);
+    check_order(program, number);
     for (int i = 0; i < EVENTS; ++i)
-        ck_assert_int_eq(cuEventDestroy(program->event[i]), CUDA_SUCCESS);
+        must(cuEventDestroy(program->event[i]) == CUDA_SUCCESS, "cuEventDestroy");
     free(program);
     free(model);
+    return NULL;
+}
+
+START_TEST(kernels_begin_after_what_cuda_promises)
+{
+    run_program((void *)(uintptr_t)_i);
+}
+END_TEST
+
+/* What other threads do can only add to what must come before: the promises to each thread still hold. */
+START_TEST(promises_hold_for_each_of_three_threads)
+{
+    pthread_t threads[3];
+    for (int i = 0; i < 3; ++i)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, run_program, (void *)(uintptr_t)(1000 + _i * 3 + i)), 0);
+    for (int i = 0; i < 3; ++i)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
 }
 END_TEST
 
@@ -391,6 +429,27 @@ START_TEST(host_functions_run_in_order_and_hold_the_stream)
 }
 END_TEST
 
+/* As on a GPU: else a host function could wait for its own stream for ever. */
+static void
+call_driver(void *data)
+{
+    CUresult *result = data;
+    result[0] = cuCtxSynchronize();
+    result[1] = cuEventQuery(NULL);
+}
+
+START_TEST(host_functions_may_not_call_the_driver)
+{
+    use_device();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUresult results[2] = {CUDA_SUCCESS, CUDA_SUCCESS};
+    ck_assert_int_eq(cuLaunchHostFunc(stream, call_driver, results), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    ck_assert_int_eq(results[0], CUDA_ERROR_NOT_PERMITTED);
+    ck_assert_int_eq(results[1], CUDA_ERROR_NOT_PERMITTED);
+}
+END_TEST
+
 START_TEST(streams_know_their_properties)
 {
     use_device();
@@ -444,12 +503,14 @@ main(void)
     tcase_set_timeout(model, 300);
     tcase_set_timeout(rules, 100);
     tcase_add_loop_test(model, kernels_begin_after_what_cuda_promises, 0, PROGRAMS);
+    tcase_add_loop_test(model, promises_hold_for_each_of_three_threads, 0, PROGRAMS / 4);
     tcase_add_test(rules, streams_run_at_the_same_time);
     tcase_add_test(rules, legacy_default_stream_is_a_barrier);
     tcase_add_test(rules, null_stream_is_the_threads_own_for_per_thread_callers);
     tcase_add_test(rules, a_wait_takes_the_record_of_its_time);
     tcase_add_test(rules, elapsed_time_needs_two_finished_timed_records);
     tcase_add_test(rules, host_functions_run_in_order_and_hold_the_stream);
+    tcase_add_test(rules, host_functions_may_not_call_the_driver);
     tcase_add_test(rules, streams_know_their_properties);
     tcase_add_test(rules, a_full_stream_makes_its_caller_wait_and_loses_nothing);
     suite_add_tcase(suite, model);

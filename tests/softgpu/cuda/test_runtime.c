@@ -286,6 +286,34 @@ START_TEST(events_and_streams_pass_through)
 }
 END_TEST
 
+/* Last: it takes away what the tests before it made. */
+START_TEST(a_reset_device_is_empty_and_usable)
+{
+    void *memory, *again;
+    cudaStream_t stream;
+    struct cudaPointerAttributes attributes;
+    size_t free_bytes, total;
+    atomic_int calls = 0, *pointer = &calls;
+    void *args[] = {&pointer};
+    ck_assert_int_eq(cudaMalloc(&memory, 1000), cudaSuccess);
+    ck_assert_int_eq(cudaStreamCreate(&stream), cudaSuccess);
+    ck_assert_int_eq(cudaLaunchKernel((const void *)whole_stub, one, one, args, 0, stream), cudaSuccess);
+    ck_assert_int_eq(cudaDeviceReset(), cudaSuccess);
+    ck_assert_int_eq(atomic_load(&calls), 1);
+    ck_assert_int_eq(cudaStreamQuery(stream), cudaErrorInvalidResourceHandle);
+    ck_assert_int_eq(cudaPointerGetAttributes(&attributes, memory), cudaSuccess);
+    ck_assert_int_eq(attributes.type, cudaMemoryTypeUnregistered);
+    ck_assert_int_eq(cudaMemGetInfo(&free_bytes, &total), cudaSuccess);
+    ck_assert_uint_eq(free_bytes, total);
+    ck_assert_int_eq(cudaMalloc(&again, 1000), cudaSuccess);
+    ck_assert_int_eq(cudaLaunchKernel((const void *)whole_stub, one, one, args, 0, 0), cudaSuccess);
+    ck_assert_int_eq(cudaDeviceSynchronize(), cudaSuccess);
+    ck_assert_int_eq(atomic_load(&calls), 2);
+    ck_assert_int_eq(cudaFree(again), cudaSuccess);
+    (void)cudaGetLastError();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -301,6 +329,7 @@ main(void)
     tcase_add_test(all, device_variables_are_device_memory);
     tcase_add_test(all, devices_are_described);
     tcase_add_test(all, events_and_streams_pass_through);
+    tcase_add_test(all, a_reset_device_is_empty_and_usable);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -1,0 +1,189 @@
+/*
+ * bench_kernels.cu - what running kernels on the CPU costs, on one thread, without the driver: elementwise kernels against plain
+ * loops, and blocks with barriers and shuffles. Medians of repeated pairs; prints a table, with --json one object per figure.
+ */
+#include <cuda_runtime.h>
+#include <softgpu/stub.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+__global__ void axpy(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = a * x[i] + y[i];
+}
+
+__global__ void relu(int n, const float *x, float *y)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = fmaxf(x[i], 0.0f);
+}
+
+__global__ void adam(int n, float *w, const float *g, float *m, float *v)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    m[i] = 0.9f * m[i] + 0.1f * g[i];
+    v[i] = 0.999f * v[i] + 0.001f * g[i] * g[i];
+    w[i] -= 1e-3f * m[i] / (sqrtf(v[i]) + 1e-8f);
+}
+
+__device__ int global_index()
+{
+    return blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+__global__ void axpy_index_in_function(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+{
+    int i = global_index();
+    if (i < n)
+        y[i] = a * x[i] + y[i];
+}
+
+__attribute__((noinline)) static void
+plain_axpy(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+{
+    for (int i = 0; i < n; ++i)
+        y[i] = a * x[i] + y[i];
+}
+
+__attribute__((noinline)) static void
+plain_relu(int n, const float *__restrict__ x, float *__restrict__ y)
+{
+    for (int i = 0; i < n; ++i)
+        y[i] = x[i] > 0 ? x[i] : 0;
+}
+
+__attribute__((noinline)) static void
+plain_adam(int n, float *__restrict__ w, const float *__restrict__ g, float *__restrict__ m, float *__restrict__ v)
+{
+    for (int i = 0; i < n; ++i) {
+        m[i] = 0.9f * m[i] + 0.1f * g[i];
+        v[i] = 0.999f * v[i] + 0.001f * g[i] * g[i];
+        w[i] -= 1e-3f * m[i] / (sqrtf(v[i]) + 1e-8f);
+    }
+}
+
+__global__ void one_barrier(const float *x, float *y)
+{
+    __shared__ float s[256];
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = s[255 - threadIdx.x];
+}
+
+__global__ void tree(const float *x, float *y)
+{
+    __shared__ float s[256];
+    const int t = threadIdx.x;
+    s[t] = x[t];
+    __syncthreads();
+    for (int half = 128; half > 0; half /= 2) {
+        if (t < half)
+            s[t] += s[t + half];
+        __syncthreads();
+    }
+    if (t == 0)
+        *y = s[0];
+}
+
+__global__ void shuffles(const float *x, float *y)
+{
+    __shared__ float s[8];
+    float v = x[threadIdx.x];
+    for (int offset = 16; offset > 0; offset /= 2)
+        v += __shfl_xor_sync(0xffffffff, v, offset);
+    for (int offset = 16; offset > 0; offset /= 2)
+        v += __shfl_down_sync(0xffffffff, v, offset);
+    if (threadIdx.x % 32 == 0)
+        s[threadIdx.x / 32] = v;
+    __syncthreads();
+    y[threadIdx.x] = s[threadIdx.x / 32];
+}
+
+__global__ void nothing_waits(const float *x, float *y, int n)
+{
+    if (n < 0)
+        __syncthreads();
+    y[threadIdx.x] = x[threadIdx.x];
+}
+
+static bool json;
+
+static double
+seconds()
+{
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+template <class F>
+static double
+time_of(F f)
+{
+    std::vector<double> times;
+    for (int round = 0; round < 21; ++round) {
+        const double begin = seconds();
+        for (int i = 0; i < 20; ++i)
+            f();
+        times.push_back((seconds() - begin) / 20);
+    }
+    std::nth_element(times.begin(), times.begin() + 10, times.end());
+    return times[10];
+}
+
+static void
+report(const char *name, double value, const char *unit, double bar)
+{
+    if (json)
+        std::printf("{\"name\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", \"bar\": %g, \"holds\": %s}\n", name, value, unit, bar,
+                    value <= bar ? "true" : "false");
+    else
+        std::printf("%-44s %8.3f %-16s at most %g%s\n", name, value, unit, bar, value <= bar ? "" : "  MISSED");
+}
+
+template <class... P>
+static double
+time_kernel(void (*kernel)(P...), unsigned grid, unsigned block, P... args)
+{
+    const softgpu_image *image = softgpu_stub_image((const void *)kernel);
+    const void *pointers[] = {&args...};
+    const softgpu_launch launch = {{grid, 1, 1}, {block, 1, 1}, 0, pointers, 0, grid};
+    return time_of([&] { image->run(&launch); });
+}
+
+int
+main(int argc, char **argv)
+{
+    json = argc > 1 && std::strcmp(argv[1], "--json") == 0;
+    const int n = 65536, blocks = 100;
+    std::vector<float> x(n, 0.5f), y(n, 0.25f), m(n, 0.1f), v(n, 0.2f);
+    const float *in = x.data();
+    float *out = y.data();
+    if (!json)
+        std::printf("one thread, %d float32 elements, blocks of 256 threads, medians of 21 rounds of 20\n", n);
+
+    const double axpy_loop = time_of([&] { plain_axpy(n, 1e-3f, in, out); });
+    report("axpy: kernel over plain loop", time_kernel(axpy, n / 256, 256, n, 1e-3f, in, out) / axpy_loop, "times", 2);
+    report("axpy, index in a function: over plain loop", time_kernel(axpy_index_in_function, n / 256, 256, n, 1e-3f, in, out) / axpy_loop,
+           "times", 20);
+    const double relu_loop = time_of([&] { plain_relu(n, in, out); });
+    report("relu: kernel over plain loop", time_kernel(relu, n / 256, 256, n, in, out) / relu_loop, "times", 2);
+    const double adam_loop = time_of([&] { plain_adam(n, out, in, m.data(), v.data()); });
+    report("adam: kernel over plain loop", time_kernel(adam, n / 256, 256, n, out, in, m.data(), v.data()) / adam_loop, "times", 2);
+    report("plain axpy loop", axpy_loop / n * 1e9, "ns per element", 1);
+
+    const double us = 1e6 / blocks;
+    report("256 threads, nothing waits", us * time_kernel(nothing_waits, blocks, 256, in, out, 1), "us per block", 2);
+    report("256 threads, one barrier", us * time_kernel(one_barrier, blocks, 256, in, out), "us per block", 8);
+    report("256 threads, tree of nine barriers", us * time_kernel(tree, blocks, 256, in, out), "us per block", 25);
+    report("256 threads, ten shuffles, one barrier", us * time_kernel(shuffles, blocks, 256, in, out), "us per block", 40);
+    return 0;
+}
