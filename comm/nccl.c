@@ -17,6 +17,15 @@ static const struct symbol symbols[] = {
 #undef SYMBOL
 };
 
+/* NCCL's own encoding changed with 2.9 (nccl.h, NCCL_VERSION). */
+static int
+version_code(int reported)
+{
+    if (reported >= 10000)
+        return reported;
+    return reported / 1000 * 10000 + reported % 1000;
+}
+
 bool
 nccl_open(struct nccl *nccl, const char *path, nccl_opened_fn opened, struct comm_error *error)
 {
@@ -41,6 +50,7 @@ nccl_open(struct nccl *nccl, const char *path, nccl_opened_fn opened, struct com
         comm_fail(error, "ncclGetVersion of %s failed: %s", path, filled.ncclGetErrorString_p(result));
         goto close_library;
     }
+    filled.version = version_code(filled.version);
     if (filled.version < NCCL_OLDEST_VERSION) {
         comm_fail(error, "%s is NCCL %d.%d.%d; 2.14.3 or newer is needed; name another with --nccl PATH", path,
                   filled.version / 10000, filled.version / 100 % 100, filled.version % 100);

@@ -136,7 +136,7 @@ deal_out(const struct options *options, const struct gpu_list *gpus, struct devi
     plan->rank_count = options->rank_count != 0 ? options->rank_count : gpus->count;
     if (plan->rank_count > OPTIONS_MOST_RANKS)
         plan->rank_count = OPTIONS_MOST_RANKS;
-    if (plan->rank_count > gpus->count && !options->share_gpu)
+    if (gpus->count == 0 || (plan->rank_count > gpus->count && !options->share_gpu))
         return problem_set(
             problem, DDPRUN_EXIT_USAGE,
             "%d ranks want a GPU each, but there %s %d (%s); lower -n, or add --share-gpu to let ranks share",

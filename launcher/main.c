@@ -25,8 +25,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* A job from its refusals to its end; filled in from top to bottom. */
 struct job {
     struct options options;
@@ -41,7 +39,8 @@ struct job {
     struct terminal_input input;
     int started; /* ranks */
     pid_t *pids;
-    struct relay_source *outputs, *errors; /* of the ranks above 0 */
+    struct relay_source *outputs, *errors; /* what the relays of stdout and stderr read */
+    int output_count, error_count;
     struct relay *relays[2];
 };
 
@@ -159,6 +158,25 @@ make_shared_things(struct job *job, struct problem *problem)
     return terminal_input_open(&job->input, problem);
 }
 
+/* stdout and stderr go to the same place, as after 2>&1. */
+static bool
+is_same_place(void)
+{
+    struct stat output, error;
+    return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &error) == 0 && output.st_dev == error.st_dev &&
+           output.st_ino == error.st_ino;
+}
+
+/* Which of a rank's streams pass through a relay. A single rank has nobody whose lines could get between its own. */
+static void
+choose_pipes(const struct job *job, int rank, struct spawn_order *order)
+{
+    bool several = job->devices.rank_count > 1;
+    order->pipe_output = rank > 0 || (several && !isatty(STDOUT_FILENO));
+    order->pipe_error = rank > 0 || (several && !isatty(STDERR_FILENO));
+    order->one_pipe = rank == 0 && order->pipe_output && order->pipe_error && is_same_place();
+}
+
 static bool
 start_rank(struct job *job, char *const *inherited, const struct rank_settings *settings, int rank,
            struct problem *problem)
@@ -171,6 +189,7 @@ start_rank(struct job *job, char *const *inherited, const struct rank_settings *
         .signals = &job->signals,
         .input = job->input.read_end,
     };
+    choose_pipes(job, rank, &order);
     struct spawned spawned;
     bool ok = pmix_server_add_environment(job->server, rank, &environment, problem);
     order.environment = environment;
@@ -179,10 +198,10 @@ start_rank(struct job *job, char *const *inherited, const struct rank_settings *
     if (!ok)
         return false;
     job->pids[rank] = spawned.pid;
-    if (rank > 0) {
-        job->outputs[rank - 1] = (struct relay_source){.fd = spawned.output, .rank = rank};
-        job->errors[rank - 1] = (struct relay_source){.fd = spawned.error, .rank = rank};
-    }
+    if (spawned.output >= 0)
+        job->outputs[job->output_count++] = (struct relay_source){spawned.output, rank, rank == 0};
+    if (spawned.error >= 0)
+        job->errors[job->error_count++] = (struct relay_source){spawned.error, rank, rank == 0};
     job->started = rank + 1;
     return true;
 }
@@ -218,8 +237,10 @@ start_ranks(struct job *job, struct problem *problem)
     environment_free(inherited);
     if (!ok || count == 1)
         return ok;
-    return relay_start(STDOUT_FILENO, job->outputs, count - 1, wants_colour(STDOUT_FILENO), &job->relays[0], problem) &&
-           relay_start(STDERR_FILENO, job->errors, count - 1, wants_colour(STDERR_FILENO), &job->relays[1], problem);
+    return relay_start(STDOUT_FILENO, job->outputs, job->output_count, wants_colour(STDOUT_FILENO), &job->relays[0],
+                       problem) &&
+           relay_start(STDERR_FILENO, job->errors, job->error_count, wants_colour(STDERR_FILENO), &job->relays[1],
+                       problem);
 }
 
 static int

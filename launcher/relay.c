@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 enum {
+    UNFINISHED_MS = 100, /* after which an unfinished line of rank 0 is shown: a prompt, dots that show progress */
     LINE_BYTES = 64 * 1024,
     OUT_BYTES = PIPE_BUF, /* a pipe takes this much in one piece, so that lines do not mix with those of rank 0 */
     PREFIX_BYTES = 32,
@@ -29,6 +30,7 @@ struct source {
     int fd; /* -1: at its end */
     char prefix[PREFIX_BYTES];
     char more_prefix[PREFIX_BYTES]; /* for the rest of a long line */
+    bool unchanged;                 /* no prefixes, nothing added */
     bool goes_on;                   /* what comes next belongs to a line that was begun */
     size_t used;
     char *bytes; /* [LINE_BYTES], of which `used` wait for their newline */
@@ -96,9 +98,26 @@ put_line(struct relay *relay, struct source *source, const char *bytes, size_t c
     append(relay, "\n", 1);
 }
 
+/* The whole lines of an unchanged stream, or with `all` everything that is there. */
+static void
+put_unchanged(struct relay *relay, struct source *source, bool all)
+{
+    const char *newline = memrchr(source->bytes, '\n', source->used);
+    size_t count = newline == NULL ? 0 : (size_t)(newline - source->bytes) + 1;
+    if (all || (newline == NULL && source->used == LINE_BYTES))
+        count = source->used;
+    append(relay, source->bytes, count);
+    source->used -= count;
+    memmove(source->bytes, source->bytes + count, source->used);
+}
+
 static void
 put_whole_lines(struct relay *relay, struct source *source)
 {
+    if (source->unchanged) {
+        put_unchanged(relay, source, false);
+        return;
+    }
     size_t begin = 0;
     const char *newline;
     while ((newline = memchr(source->bytes + begin, '\n', source->used - begin)) != NULL) {
@@ -108,7 +127,8 @@ put_whole_lines(struct relay *relay, struct source *source)
         begin = end + 1;
     }
     source->used -= begin;
-    memmove(source->bytes, source->bytes + begin, source->used);
+    if (begin > 0)
+        memmove(source->bytes, source->bytes + begin, source->used);
     if (source->used == LINE_BYTES) {
         put_line(relay, source, source->bytes, source->used);
         source->used = 0;
@@ -119,7 +139,9 @@ put_whole_lines(struct relay *relay, struct source *source)
 static void
 end_source(struct relay *relay, struct source *source)
 {
-    if (source->used > 0)
+    if (source->unchanged)
+        put_unchanged(relay, source, true);
+    else if (source->used > 0)
         put_line(relay, source, source->bytes, source->used);
     source->used = 0;
     close(source->fd);
@@ -155,6 +177,22 @@ drain(struct relay *relay)
     flush(relay);
 }
 
+/* Returns whether an unfinished line of rank 0 waits; with `show`, none does any more. */
+static bool
+is_line_waiting(struct relay *relay, bool show)
+{
+    bool waiting = false;
+    for (int i = 0; i < relay->count; ++i) {
+        struct source *source = &relay->sources[i];
+        if (!source->unchanged || source->used == 0)
+            continue;
+        waiting = !show;
+        if (show)
+            put_unchanged(relay, source, true);
+    }
+    return waiting;
+}
+
 /* Returns whether any stream is open; without a reader, closes all, so that the ranks get SIGPIPE as they would by
  * themselves. */
 static bool
@@ -176,8 +214,9 @@ run(void *data)
 {
     struct relay *relay = data;
     while (prepare_poll(relay)) {
-        if (poll(relay->polled, (nfds_t)relay->count + 1, -1) < 0)
-            continue;
+        int ready = poll(relay->polled, (nfds_t)relay->count + 1, is_line_waiting(relay, false) ? UNFINISHED_MS : -1);
+        if (ready == 0)
+            is_line_waiting(relay, true);
         if (relay->polled[relay->count].revents != 0)
             break;
         for (int i = 0; i < relay->count; ++i) {
@@ -233,6 +272,7 @@ relay_start(int target, const struct relay_source *sources, int count, bool colo
         struct source *source = &relay->sources[i];
         source->fd = sources[i].fd;
         source->bytes = memory_get(1, LINE_BYTES);
+        source->unchanged = sources[i].unchanged;
         make_prefixes(source, sources[i].rank, colour);
         fcntl(source->fd, F_SETFL,
               fcntl(source->fd, F_GETFL) | O_NONBLOCK); /* our end only; the rank's stays as it is */

@@ -7,6 +7,9 @@
  *
  *   [3] a line                     lines come out whole; the last one of a stream gets its newline if it had none
  *   [3]+rest of a long line        what does not fit into 64 KiB comes in pieces, each on a line
+ *
+ * Rank 0 comes through unchanged. Where its output is no terminal it is relayed too, so that lines of other ranks stand
+ * between its lines and not inside of them (a program that writes to a file or pipe does so in blocks, not in lines).
  */
 #ifndef DDPRUN_LAUNCHER_RELAY_H
 #define DDPRUN_LAUNCHER_RELAY_H
@@ -19,6 +22,7 @@ struct relay;
 struct relay_source {
     int fd;
     int rank;
+    bool unchanged; /* without a prefix, byte for byte */
 };
 
 /* Starts a relay to descriptor `target`, which is not closed. `colour`: prefixes are coloured by rank. */

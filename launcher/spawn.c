@@ -33,11 +33,12 @@ close_all(struct pipes *pipes)
 }
 
 static bool
-open_pipes(struct pipes *pipes, int rank)
+open_pipes(struct pipes *pipes, const struct spawn_order *order)
 {
     *pipes = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}};
-    if (pipe2(pipes->outcome, O_CLOEXEC) == 0 &&
-        (rank == 0 || (pipe2(pipes->output, O_CLOEXEC) == 0 && pipe2(pipes->error, O_CLOEXEC) == 0)))
+    bool second = order->pipe_error && !order->one_pipe;
+    if (pipe2(pipes->outcome, O_CLOEXEC) == 0 && (!order->pipe_output || pipe2(pipes->output, O_CLOEXEC) == 0) &&
+        (!second || pipe2(pipes->error, O_CLOEXEC) == 0))
         return true;
     int error = errno;
     close_all(pipes);
@@ -48,18 +49,16 @@ open_pipes(struct pipes *pipes, int rank)
 static void
 connect_descriptors(const struct spawn_order *order, const struct pipes *pipes)
 {
-    if (order->rank != 0) {
-        int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        dup2(nothing, STDIN_FILENO);
+    int input = order->rank == 0 ? order->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (input >= 0)
+        dup2(input, STDIN_FILENO);
+    if (order->pipe_output)
         dup2(pipes->output[1], STDOUT_FILENO);
-        dup2(pipes->error[1], STDERR_FILENO);
-        return;
-    }
-    if (order->input >= 0)
-        dup2(order->input, STDIN_FILENO);
+    if (order->pipe_error)
+        dup2(order->one_pipe ? pipes->output[1] : pipes->error[1], STDERR_FILENO);
     /* Rank 0 shares the launcher's terminal from a background process group: it must not be stopped for writing there.
      */
-    if (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) {
+    if (order->rank == 0 && (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO))) {
         struct sigaction ignore = {.sa_handler = SIG_IGN};
         sigaction(SIGTTOU, &ignore, NULL);
     }
@@ -98,7 +97,7 @@ bool
 spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct problem *problem)
 {
     struct pipes pipes;
-    if (!open_pipes(&pipes, order->rank))
+    if (!open_pipes(&pipes, order))
         return problem_set(problem, DDPRUN_EXIT_FAILURE,
                            "cannot make pipes for rank %d: %s; raise the limit of open files", order->rank,
                            strerror(errno));

@@ -16,13 +16,16 @@ struct spawn_order {
     char *const *arguments;   /* argv, NULL-terminated */
     char *const *environment; /* NULL-terminated */
     const struct signals *signals;
-    int input; /* rank 0: what becomes its stdin, -1 for the launcher's own; other ranks get /dev/null */
+    int input;        /* rank 0: what becomes its stdin, -1 for the launcher's own; other ranks get /dev/null */
+    bool pipe_output; /* its stdout is to be a pipe; else the launcher's own */
+    bool pipe_error;  /* likewise stderr */
+    bool one_pipe;    /* with both: stderr goes into the pipe of stdout, so that their order is kept */
 };
 
 struct spawned {
     pid_t pid;  /* also the number of its process group */
-    int output; /* read end of its stdout; -1 for rank 0, which writes to the launcher's own */
-    int error;  /* the same for stderr */
+    int output; /* read end of its stdout; -1: not piped */
+    int error;  /* the same for stderr; -1 too with one_pipe */
 };
 
 /*

@@ -293,9 +293,9 @@ interrupt(struct supervisor *s, int number)
     s->failed = true;
     problem_set(&s->reason, 128 + number, "SIG%s: ending %d rank%s (once more: at once)", sigabbrev_np(number),
                 s->job->rank_count, s->job->rank_count == 1 ? "" : "s");
-    message_line("%s", s->reason.text);
-    s->reason.text[0] = '\0';
     begin_end(s, number == SIGQUIT ? SIGTERM : number, POLITE_GRACE_NS);
+    message_line("%s", s->reason.text); /* last: stderr may be held up */
+    s->reason.text[0] = '\0';
 }
 
 static void

@@ -52,9 +52,12 @@ for shape in "--streams 1" "--streams 2" "--accumulate 3" "--streams 2 --accumul
     equal "ladder $shape, no overlap" 2 "$work/serial" --no-overlap -- "$ladder" "${ladder_options[@]}" "${words[@]}"
 done
 
+# Ranks that start from other weights take those of rank 0.
+run "$ladder" "${ladder_options[@]}" --save "$work/serial"
+equal "ladder with other seeds" 3 "$work/serial" -- "$ladder" "${ladder_options[@]}" --fault other-seeds
+
 # The runtime inside the program: nothing of it can be interposed, and all of it passes the gate.
 check "static runtime: no dynamic symbol of it" bash -c "! nm -D '${ladder}_static' | grep -q ' cuda'"
-run "$ladder" "${ladder_options[@]}" --save "$work/serial"
 equal "ladder with static runtime" 2 "$work/serial" --bucket-mb 0.02 -- "${ladder}_static" "${ladder_options[@]}"
 compared_every_step "ladder with static runtime" 14
 check "ladder with static runtime: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"

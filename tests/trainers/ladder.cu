@@ -259,6 +259,7 @@ create(struct trainer *t)
     size_t square = (size_t)width * (size_t)width * sizeof(float),
            rows = t->options.batch * (size_t)width * sizeof(float);
     float *host = (float *)malloc(square);
+    int seed = t->options.seed + (fault_is(t, "other-seeds", 0) ? 100 * DDP_RANK() : 0);
     CHECK(cudaMalloc(&t->input, rows));
     CHECK(cudaMalloc(&t->target, rows));
     CHECK(cudaMalloc(&t->hidden_pointers, LAYERS_AT_MOST * sizeof(float *)));
@@ -272,7 +273,7 @@ create(struct trainer *t)
         CHECK(cudaMemset(layer->gradient, 0, square));
         CHECK(cudaMemset(layer->momentum, 0, square));
         for (int i = 0; i < width * width; ++i)
-            host[i] = noise((unsigned)(t->options.seed + l + 10), (unsigned)i) * 1.5f / (float)width +
+            host[i] = noise((unsigned)(seed + l + 10), (unsigned)i) * 1.5f / (float)width +
                       (i / width == i % width ? 0.9f : 0.0f);
         CHECK(cudaMemcpy(layer->weight, host, square, cudaMemcpyHostToDevice));
         CHECK(cudaMemcpy(t->hidden_pointers + l, &layer->gradient, sizeof(float *), cudaMemcpyHostToDevice));

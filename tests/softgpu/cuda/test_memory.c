@@ -410,6 +410,23 @@ START_TEST(pointers_are_known_for_what_they_are)
 }
 END_TEST
 
+START_TEST(fresh_memory_is_poisoned_on_request)
+{
+    use_device();
+    CUdeviceptr device = device_memory(BYTES), other;
+    unsigned char seen[BYTES];
+    ck_assert_int_eq(cuMemAllocAsync(&other, BYTES, NULL), CUDA_SUCCESS);
+    const char *poison = getenv("SOFTGPU_POISON");
+    for (int i = 0; poison != NULL && strcmp(poison, "1") == 0 && i < 2; ++i) {
+        ck_assert_int_eq(cuMemcpyDtoH(seen, i ? other : device, BYTES), CUDA_SUCCESS);
+        for (int k = 0; k < BYTES; ++k)
+            ck_assert_uint_eq(seen[k], 0xff); /* a NaN in every floating-point type */
+    }
+    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(other), CUDA_SUCCESS);
+}
+END_TEST
+
 START_TEST(memory_runs_out)
 {
     use_device();
@@ -447,6 +464,7 @@ main(void)
     tcase_add_test(all, free_waits_for_the_device);
     tcase_add_test(all, stream_ordered_memory_lives_until_its_free_is_reached);
     tcase_add_test(all, pointers_are_known_for_what_they_are);
+    tcase_add_test(all, fresh_memory_is_poisoned_on_request);
     tcase_add_test(all, memory_runs_out);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);

@@ -383,6 +383,9 @@ START_TEST(devices_follow_the_environment)
     expect_fine("no_device", (const char *const[]){"CUDA_VISIBLE_DEVICES=-1", NULL});
     expect_fine("visible_devices", (const char *const[]){"SOFTGPU_DEVICES=4", "CUDA_VISIBLE_DEVICES=2,1", NULL});
     expect_fine("visible_devices", (const char *const[]){"SOFTGPU_DEVICES=4", "CUDA_VISIBLE_DEVICES=2,1,9,0", NULL});
+    expect_fine("visible_devices",
+                (const char *const[]){"SOFTGPU_DEVICES=4",
+                                      "CUDA_VISIBLE_DEVICES=GPU-736f6674-6770-7500-0000-000000000002,1", NULL});
 }
 END_TEST
 

@@ -81,7 +81,11 @@ START_TEST(what_is_no_kernel_is_refused)
     cudaKernel_t bounded = load_kernel(&bounded_image);
     dim3 too_many = {1025, 1, 1};
     ck_assert_int_eq(cudaLaunchKernel((const void *)bounded, one, too_many, NULL, 0, 0), cudaErrorInvalidConfiguration);
+    dim3 none = {0, 1, 1};
+    ck_assert_int_eq(cudaLaunchKernel((const void *)bounded, none, one, NULL, 0, 0), cudaErrorInvalidConfiguration);
     ck_assert_int_eq(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    ck_assert_int_eq(cudaLaunchKernel((const void *)bounded, one, one, NULL, 100 << 10, 0), cudaErrorInvalidValue);
+    (void)cudaGetLastError();
 }
 END_TEST
 

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# types.sh BUILD - gradients of every type come back as their exact mean, whichever default stream the program was compiled
+# for, and keep their identity when their memory moves.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+for flavour in legacy per_thread; do
+    for mode in steady move forget; do
+        run "$ddprun" -n 2 "$build/tests/trainers/types_$flavour" "$mode"
+        succeeded "$flavour default stream, $mode"
+        check "$flavour default stream, $mode: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+    done
+done
+
+# What ddprun says once, and what it does not say.
+run "$ddprun" -n 2 "$ladder" --batch 25
+succeeded "shares that differ by one"
+check "shares that differ by one: said once" [ "$(grep -c 'do not divide evenly' "$work/stderr")" -eq 1 ]
+run "$ddprun" -n 2 "$ladder" --batch 24
+check "equal shares: nothing said" bash -c "! grep -q 'do not divide evenly' '$work/stderr'"
+finish
