@@ -6,12 +6,15 @@
 #include <pmix.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* rendezvous->state */
 static pmix_proc_t self;
+
+static _Atomic bool launcher_gone;
 
 /* Threads inherit their creator's signal mask: PMIx's progress threads must not take the trainer's signals. */
 static pmix_status_t
@@ -23,6 +26,33 @@ init_with_signals_blocked(void)
     pmix_status_t status = PMIx_Init(&self, NULL, 0);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
+}
+
+/* On PMIx's thread: must not wait, nor call PMIx. */
+static void
+connection_lost(size_t registration, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info,
+                size_t info_count, pmix_info_t *results, size_t result_count, pmix_event_notification_cbfunc_fn_t done,
+                void *done_data)
+{
+    (void)registration, (void)status, (void)source, (void)info, (void)info_count, (void)results, (void)result_count;
+    atomic_store(&launcher_gone, true);
+    if (done != NULL)
+        done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, done_data);
+}
+
+/* Explicit codes: a handler for everything is never called in PMIx 4. Without the handler only the launcher's own means
+ * are left. */
+static void
+watch_connection(void)
+{
+    pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
+    PMIx_Register_event_handler(&code, 1, NULL, 0, connection_lost, NULL, NULL);
+}
+
+bool
+rendezvous_launcher_is_gone(void)
+{
+    return atomic_load(&launcher_gone);
 }
 
 /* A number that the server has for the whole job (`rank` = wildcard) or for one rank. */
@@ -70,6 +100,7 @@ rendezvous_open(struct rendezvous *rendezvous, struct comm_error *error)
         PMIx_Finalize(NULL, 0);
         return comm_fail(error, "the PMIx server does not know this rank's local rank");
     }
+    watch_connection();
     *rendezvous = (struct rendezvous){
         .rank = (int)self.rank, .world_size = size, .local_rank = local, .open = true, .state = &self};
     return true;

@@ -35,6 +35,11 @@ bool rendezvous_share(struct rendezvous *rendezvous, const char *key, const void
 /* Asks the launcher to end the whole job, with `status` as its exit code. Returns when it has been told. */
 void rendezvous_abort(struct rendezvous *rendezvous, int status, const char *message);
 
+/*
+ * Whether the launcher has gone without ending this process: PMIx notices about a second later. Any thread.
+ */
+bool rendezvous_launcher_is_gone(void);
+
 /* Leaves in order. */
 void rendezvous_close(struct rendezvous *rendezvous);
 

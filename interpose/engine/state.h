@@ -145,6 +145,9 @@ void stop_job_following(const char *format, ...) __attribute__((noreturn, format
 /* The same from a place that must not block or call CUDA (a host function): the watch thread ends the job soon. */
 void stop_job_soon(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Ends this process: there is no launcher any more that could end the job. */
+void stop_orphan(void) __attribute__((noreturn));
+
 /* Whether somebody asked for the end; and the words. */
 bool stop_asked(const char **text_p);
 

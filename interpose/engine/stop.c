@@ -27,7 +27,7 @@ static _Atomic bool soon_asked;
 
 static void __attribute__((noreturn)) wait_for_the_end(const char *text)
 {
-    for (int i = 0; i < WAIT_FOR_LAUNCHER_S; ++i)
+    for (int i = 0; i < WAIT_FOR_LAUNCHER_S && !rendezvous_launcher_is_gone(); ++i)
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     message_line("rank %d: %s; nobody ended the job, so this process does", engine_state.rendezvous.rank, text);
     kill(getpid(), SIGKILL);
@@ -63,6 +63,14 @@ stop_job_following(const char *format, ...)
     va_list args;
     va_start(args, format);
     stop(true, format, args);
+}
+
+void
+stop_orphan(void)
+{
+    message_line("rank %d: the launcher is gone; this process ends too", engine_state.rendezvous.rank);
+    kill(getpid(), SIGKILL);
+    _exit(DDPRUN_EXIT_FAILURE);
 }
 
 void

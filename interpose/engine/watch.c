@@ -94,6 +94,8 @@ watch(void *unused)
             stop_job("%s", text);
         if (atomic_load(&engine_state.closing))
             return NULL;
+        if (rendezvous_launcher_is_gone())
+            stop_orphan();
         if (!collectives_sound(&engine_state.collectives, &error))
             stop_job_following("%s", error.text);
         look_at_waiting();

@@ -38,6 +38,33 @@ fault "an exit that skips the end" 1 "rank 1" quick-exit --fault-step 7 --fault-
 patience=3
 fault "a rank that hangs" 1 "waited 3 s for (the other ranks|rank 1)" hang --fault-step 7 --fault-rank 1
 
+# A launcher that is killed takes everybody with it, ranks behind a shell too: they are known by a mark in their environment.
+mark=ddprun-orphan-$$-$RANDOM
+env "DDPRUN_TEST_MARK=$mark" "${runtime[@]}" "$ddprun" -n 2 --device softgpu sh -c "$ladder --steps 1000000; true" \
+    </dev/null >"$work/orphan" 2>&1 &
+launcher=$!
+
+# marked: how many processes carry the mark, the launcher included.
+marked() {
+    grep -lsz "DDPRUN_TEST_MARK=$mark" /proc/[0-9]*/environ 2>/dev/null | wc -l
+}
+
+# within SECONDS COMMAND...: whether the command comes true in time.
+within() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ "$SECONDS" -lt "$end" ] || return 1
+        sleep 0.1 # between looks
+    done
+}
+trains() { grep -q 'step 20 ' "$work/orphan"; }
+nobody() { [ "$(marked)" -eq 0 ]; }
+check "a launcher that is killed: the job trains first" within 60 trains
+kill -KILL "$launcher"
+wait "$launcher" 2>/dev/null
+check "a launcher that is killed: nobody is left" within 20 nobody
+
 # What only looks like a fault.
 patience=30
 fault "a forked child" 0 "parameters bitwise identical" fork --fault-step 7

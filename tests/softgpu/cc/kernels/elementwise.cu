@@ -61,6 +61,36 @@ __global__ void index_of_function(int *out, int n)
         out[global_index()] = twice_removed();
 }
 
+/* The same element count in each type that programs have for it. */
+template <class Index>
+__global__ void counted_in(const float *x, float *y, Index n)
+{
+    const Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = 2 * x[i] + static_cast<float>(i);
+}
+
+__global__ void counted_in_size(const float *x, float *y, size_t n)
+{
+    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    y[i] = 2 * x[i] + i;
+}
+
+__global__ void counted_in_unsigned(const float *x, float *y, unsigned n)
+{
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = 2 * x[i] + i;
+}
+
+__global__ void counted_in_long(const float *x, float *y, long n)
+{
+    const long i = (long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = 2 * x[i] + i;
+}
+
 /* Parameters belong to each thread: changing one changes nobody else's. */
 __global__ void spend(int n, int *out, int steps)
 {
@@ -82,6 +112,35 @@ test_axpy(int n, int block)
     for (int i = 0; i < n; ++i)
         wanted[i] = 1.5f * x[i] + y[i];
     expect_close(dy.read(), wanted, 1e-7, "axpy");
+}
+
+static void
+test_counted(int n, int block)
+{
+    const int grid = (n + block - 1) / block;
+    const std::vector<float> x = random_vector<float>(n);
+    std::vector<float> wanted(n);
+    for (int i = 0; i < n; ++i)
+        wanted[i] = 2 * x[i] + static_cast<float>(i);
+    buffer<float> dx(x);
+    const auto expect = [&](const buffer<float> &got, const char *what) {
+        finish_launch();
+        expect_close(got.read(), wanted, 1e-7, what);
+    };
+    buffer<float> a(n), b(n), c(n), d(n), e(n), f(n);
+    counted_in<int><<<grid, block>>>(dx.data, a.data, n);
+    expect(a, "counted in int");
+    counted_in<unsigned char><<<1, 1>>>(dx.data, b.data, 1);
+    counted_in<long long><<<grid, block>>>(dx.data, b.data, n);
+    expect(b, "counted in long long");
+    counted_in_size<<<grid, block>>>(dx.data, c.data, n);
+    expect(c, "counted in size_t");
+    counted_in_unsigned<<<grid, block>>>(dx.data, d.data, n);
+    expect(d, "counted in unsigned");
+    counted_in_long<<<grid, block>>>(dx.data, e.data, n);
+    expect(e, "counted in long");
+    counted_in<size_t><<<grid, block>>>(dx.data, f.data, n);
+    expect(f, "counted in a template's size_t");
 }
 
 static void
@@ -138,6 +197,9 @@ main()
         for (int block : {1, 32, 100, 256, 1024})
             if (n / block < 70000)
                 test_axpy(n, block);
+    for (int n : {1, 100, 4096, 10001})
+        for (int block : {7, 64, 1024})
+            test_counted(n, block);
     test_relu();
     test_adam(10007);
 
