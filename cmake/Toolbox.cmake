@@ -9,6 +9,8 @@ set(DDPRUN_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsanitize
 if(DDPRUN_SANITIZE)
     add_compile_options(-fsanitize=${DDPRUN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${DDPRUN_SANITIZE})
+    # Trainers are users' programs: not instrumented. The runtime that the libraries beneath them need is preloaded.
+    set(TRAINER_OPTIONS -Xlinker --allow-shlib-undefined)
 endif()
 
 find_package(PkgConfig REQUIRED)

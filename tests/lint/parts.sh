@@ -33,6 +33,11 @@ while IFS= read -r line; do
     esac
 done <"$table"
 
+folders=()
+for part in "${parts[@]}"; do
+    [[ $part == */* || ! -d $part ]] || folders+=("$part")
+done
+
 # part_of FILE: the longest part that is a prefix of its path.
 part_of() {
     local part best=
@@ -82,6 +87,8 @@ resolve() {
             return
         fi
     done
+    # A target's own include folder: the name is unique, or else the first one stands for it.
+    find "${folders[@]}" -path "*/$2" | sort | head -n 1
 }
 
 check_include() {
@@ -106,11 +113,6 @@ check_include() {
         fi
     fi
 }
-
-folders=()
-for part in "${parts[@]}"; do
-    [[ $part == */* || ! -d $part ]] || folders+=("$part")
-done
 
 include_count=0
 while IFS=: read -r file line text; do

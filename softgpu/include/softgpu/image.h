@@ -1,14 +1,15 @@
 /*
  * image.h - how a kernel compiled for the CPU reaches the stand-in's driver.
  *
- * On a GPU, cuLibraryLoadData() takes a fatbin. On the stand-in it takes a `struct softgpu_image`: one kernel as a function
- * of the host program, with the sizes of its parameters. softgpu-cc emits one image for each kernel (and one for each
- * instantiation of a kernel template); the stand-in's cuBLAS and NCCL bring images of their own. From there on a kernel is
- * an ordinary CUkernel/CUfunction: launched by cuLaunchKernel, asked about by cuFuncGetParamInfo, so that an interposer
- * sees what it would see on a GPU.
+ * On a GPU, cuLibraryLoadData() takes a fatbin. On the stand-in it takes a `struct softgpu_image`: one kernel as a
+ * function of the host program, with the sizes of its parameters. softgpu-cc emits one image for each kernel (and one
+ * for each instantiation of a kernel template); the stand-in's cuBLAS and NCCL bring images of their own. From there on
+ * a kernel is an ordinary CUkernel/CUfunction: launched by cuLaunchKernel, asked about by cuFuncGetParamInfo, so that
+ * an interposer sees what it would see on a GPU.
  *
- * Who reads this: softgpu/device (the stubs), softgpu/cudart, softgpu/cublas, softgpu/nccl (they pass images on), softgpu/cuda
- * (the driver, which runs them). C and C++. Bump SOFTGPU_IMAGE_VERSION when a field changes its meaning or place.
+ * Who reads this: softgpu/device (the stubs), softgpu/cudart, softgpu/cublas, softgpu/nccl (they pass images on),
+ * softgpu/cuda (the driver, which runs them). C and C++. Bump SOFTGPU_IMAGE_VERSION when a field changes its meaning or
+ * place.
  */
 #ifndef SOFTGPU_IMAGE_H
 #define SOFTGPU_IMAGE_H
@@ -40,19 +41,20 @@ struct softgpu_launch {
 };
 
 enum softgpu_image_flags {
-    /* run() is one piece of work for the whole grid (a BLAS call, a collective), called once, never divided among workers. */
+    /* run() is one piece of work for the whole grid (a BLAS call, a collective), called once, never divided among
+       workers. */
     SOFTGPU_IMAGE_WHOLE_GRID = 1u << 0,
 };
 
 struct softgpu_image {
-    char magic[8];           /* SOFTGPU_IMAGE_MAGIC */
-    uint32_t version;        /* SOFTGPU_IMAGE_VERSION */
-    uint32_t flags;          /* enum softgpu_image_flags */
-    const char *name;        /* what cuFuncGetName and error messages show */
+    char magic[8];    /* SOFTGPU_IMAGE_MAGIC */
+    uint32_t version; /* SOFTGPU_IMAGE_VERSION */
+    uint32_t flags;   /* enum softgpu_image_flags */
+    const char *name; /* what cuFuncGetName and error messages show */
     void (*run)(const struct softgpu_launch *launch);
     uint32_t param_count;
     const struct softgpu_param *params;
-    size_t static_shared_bytes;   /* may be filled in late; 0 if unknown */
+    size_t static_shared_bytes;     /* may be filled in late; 0 if unknown */
     unsigned max_threads_per_block; /* __launch_bounds__, or 1024 */
 };
 

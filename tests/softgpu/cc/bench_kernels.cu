@@ -1,6 +1,7 @@
 /*
- * bench_kernels.cu - what running kernels on the CPU costs, on one thread, without the driver: elementwise kernels against plain
- * loops, and blocks with barriers and shuffles. Medians of repeated pairs; prints a table, with --json one object per figure.
+ * bench_kernels.cu - what running kernels on the CPU costs, on one thread, without the driver: elementwise kernels
+ * against plain loops, and blocks with barriers and shuffles. Medians of repeated pairs; prints a table, with --json
+ * one object per figure.
  */
 #include <cuda_runtime.h>
 #include <softgpu/stub.h>
@@ -12,21 +13,24 @@
 #include <cstring>
 #include <vector>
 
-__global__ void axpy(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+__global__ void
+axpy(int n, float a, const float *__restrict__ x, float *__restrict__ y)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
         y[i] = a * x[i] + y[i];
 }
 
-__global__ void relu(int n, const float *x, float *y)
+__global__ void
+relu(int n, const float *x, float *y)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
         y[i] = fmaxf(x[i], 0.0f);
 }
 
-__global__ void adam(int n, float *w, const float *g, float *m, float *v)
+__global__ void
+adam(int n, float *w, const float *g, float *m, float *v)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
@@ -36,12 +40,14 @@ __global__ void adam(int n, float *w, const float *g, float *m, float *v)
     w[i] -= 1e-3f * m[i] / (sqrtf(v[i]) + 1e-8f);
 }
 
-__device__ int global_index()
+__device__ int
+global_index()
 {
     return blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-__global__ void axpy_index_in_function(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+__global__ void
+axpy_index_in_function(int n, float a, const float *__restrict__ x, float *__restrict__ y)
 {
     int i = global_index();
     if (i < n)
@@ -72,7 +78,8 @@ plain_adam(int n, float *__restrict__ w, const float *__restrict__ g, float *__r
     }
 }
 
-__global__ void one_barrier(const float *x, float *y)
+__global__ void
+one_barrier(const float *x, float *y)
 {
     __shared__ float s[256];
     s[threadIdx.x] = x[threadIdx.x];
@@ -80,7 +87,8 @@ __global__ void one_barrier(const float *x, float *y)
     y[threadIdx.x] = s[255 - threadIdx.x];
 }
 
-__global__ void tree(const float *x, float *y)
+__global__ void
+tree(const float *x, float *y)
 {
     __shared__ float s[256];
     const int t = threadIdx.x;
@@ -95,7 +103,8 @@ __global__ void tree(const float *x, float *y)
         *y = s[0];
 }
 
-__global__ void shuffles(const float *x, float *y)
+__global__ void
+shuffles(const float *x, float *y)
 {
     __shared__ float s[8];
     float v = x[threadIdx.x];
@@ -109,7 +118,8 @@ __global__ void shuffles(const float *x, float *y)
     y[threadIdx.x] = s[threadIdx.x / 32];
 }
 
-__global__ void nothing_waits(const float *x, float *y, int n)
+__global__ void
+nothing_waits(const float *x, float *y, int n)
 {
     if (n < 0)
         __syncthreads();
@@ -143,8 +153,8 @@ static void
 report(const char *name, double value, const char *unit, double bar)
 {
     if (json)
-        std::printf("{\"name\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", \"bar\": %g, \"holds\": %s}\n", name, value, unit, bar,
-                    value <= bar ? "true" : "false");
+        std::printf("{\"name\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", \"bar\": %g, \"holds\": %s}\n", name, value,
+                    unit, bar, value <= bar ? "true" : "false");
     else
         std::printf("%-44s %8.3f %-16s at most %g%s\n", name, value, unit, bar, value <= bar ? "" : "  MISSED");
 }
@@ -172,18 +182,20 @@ main(int argc, char **argv)
 
     const double axpy_loop = time_of([&] { plain_axpy(n, 1e-3f, in, out); });
     report("axpy: kernel over plain loop", time_kernel(axpy, n / 256, 256, n, 1e-3f, in, out) / axpy_loop, "times", 2);
-    report("axpy, index in a function: over plain loop", time_kernel(axpy_index_in_function, n / 256, 256, n, 1e-3f, in, out) / axpy_loop,
-           "times", 20);
+    report("axpy, index in a function: over plain loop",
+           time_kernel(axpy_index_in_function, n / 256, 256, n, 1e-3f, in, out) / axpy_loop, "times", 20);
     const double relu_loop = time_of([&] { plain_relu(n, in, out); });
     report("relu: kernel over plain loop", time_kernel(relu, n / 256, 256, n, in, out) / relu_loop, "times", 2);
     const double adam_loop = time_of([&] { plain_adam(n, out, in, m.data(), v.data()); });
-    report("adam: kernel over plain loop", time_kernel(adam, n / 256, 256, n, out, in, m.data(), v.data()) / adam_loop, "times", 2);
+    report("adam: kernel over plain loop", time_kernel(adam, n / 256, 256, n, out, in, m.data(), v.data()) / adam_loop,
+           "times", 2);
     report("plain axpy loop", axpy_loop / n * 1e9, "ns per element", 1);
 
     const double us = 1e6 / blocks;
     report("256 threads, nothing waits", us * time_kernel(nothing_waits, blocks, 256, in, out, 1), "us per block", 2);
     report("256 threads, one barrier", us * time_kernel(one_barrier, blocks, 256, in, out), "us per block", 8);
     report("256 threads, tree of nine barriers", us * time_kernel(tree, blocks, 256, in, out), "us per block", 25);
-    report("256 threads, ten shuffles, one barrier", us * time_kernel(shuffles, blocks, 256, in, out), "us per block", 40);
+    report("256 threads, ten shuffles, one barrier", us * time_kernel(shuffles, blocks, 256, in, out), "us per block",
+           40);
     return 0;
 }

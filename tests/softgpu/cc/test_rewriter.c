@@ -1,6 +1,6 @@
 /*
- * test_rewriter.c - the rewriter on text that tempts a lexer: what it makes of CUDA's forms, that it leaves plain C++ as it is, and
- * that every line stays where it was.
+ * test_rewriter.c - the rewriter on text that tempts a lexer: what it makes of CUDA's forms, that it leaves plain C++
+ * as it is, and that every line stays where it was.
  */
 #include "rewrite.h"
 
@@ -66,7 +66,8 @@ expect(const struct example *example)
     ck_assert_msg(result != NULL, "refused: %s", example->source);
     ck_assert_msg(lines(result) == lines(example->source), "lines moved: %s", result);
     if (example->piece != NULL)
-        ck_assert_msg(contains(result, example->piece), "\n%s\nbecame\n%s\nwithout\n%s", example->source, result, example->piece);
+        ck_assert_msg(contains(result, example->piece), "\n%s\nbecame\n%s\nwithout\n%s", example->source, result,
+                      example->piece);
     else
         ck_assert_str_eq(result, example->source);
     free(result);
@@ -84,7 +85,8 @@ static const struct example launches[] = {
     {"void f() { k<<<A<B<C<D>>>(x), 2>>>(a); }", PUSHED("A<B<C<D>>>(x), 2", "k(a)")},
     {"void f() { k<<<(a >> b), c >> 1>>>(d); }", PUSHED("(a >> b), c >> 1", "k(d)")},
     {"void f() { k<<<n < 10 ? 1 : 2, 3>>>(d); }", PUSHED("n < 10 ? 1 : 2, 3", "k(d)")},
-    {"void f() { k<(x > 3), sizeof(T)><<<g, b, s, t>>>(d, {1, 2}); }", PUSHED("g, b, s, t", "k<(x > 3), sizeof(T)>(d, {1, 2})")},
+    {"void f() { k<(x > 3), sizeof(T)><<<g, b, s, t>>>(d, {1, 2}); }",
+     PUSHED("g, b, s, t", "k<(x > 3), sizeof(T)>(d, {1, 2})")},
     {"void f() { ns::inner::k<T><<<1, 2>>>(a); }", PUSHED("1, 2", "ns::inner::k<T>(a)")},
     {"void f() { return ::k<<<1, 2>>>(a); }", "return " PUSHED("1, 2", "::k(a)")},
     {"void f() { if (x) k<<<1, 2>>>(a); else j<<<3, 4>>>(b); }",
@@ -95,9 +97,12 @@ static const struct example launches[] = {
     {"void f() { for (;;) (k)<<<1, 2>>>(a); }", "for (;;)" PUSHED("1, 2", "(k)(a)")},
     {"void f() { s.template k<int><<<1, 2>>>(a); }", PUSHED("1, 2", "s.template k<int>(a)")},
     {"void f() { A<B>::k<<<1, 2>>>(a); }", PUSHED("1, 2", "A<B>::k(a)")},
-    {"void f() { k<<<1, 2>>>(a), j<<<f<A<B>>(3), 4>>>(b); }", PUSHED("1, 2", "k(a)") ", " PUSHED("f<A<B>>(3), 4", "j(b)")},
-    {"void f() { k<<<1, 2>>>(g(j<int>(3)), [&] { return 1; }()); }", PUSHED("1, 2", "k(g(j<int>(3)), [&] { return 1; }())")},
-    {"void f() { k<<<dim3{1, 2}, [] { return 3; }()>>>(args...); }", PUSHED("dim3{1, 2}, [] { return 3; }()", "k(args...)")},
+    {"void f() { k<<<1, 2>>>(a), j<<<f<A<B>>(3), 4>>>(b); }",
+     PUSHED("1, 2", "k(a)") ", " PUSHED("f<A<B>>(3), 4", "j(b)")},
+    {"void f() { k<<<1, 2>>>(g(j<int>(3)), [&] { return 1; }()); }",
+     PUSHED("1, 2", "k(g(j<int>(3)), [&] { return 1; }())")},
+    {"void f() { k<<<dim3{1, 2}, [] { return 3; }()>>>(args...); }",
+     PUSHED("dim3{1, 2}, [] { return 3; }()", "k(args...)")},
 };
 
 START_TEST(launches_become_calls)
@@ -134,10 +139,12 @@ static const struct example parameters[] = {
     {"__global__ void k(int n) { }", "void k(int softgpu_n) {"},
     {"__global__ void k(const float *__restrict__ x) { }", "void k(const float *__restrict__ softgpu_x) {"},
     {"__global__ void k(float x[], int m[3][N]) { }", "void k(float softgpu_x[], int softgpu_m[3][N]) {"},
-    {"__global__ void k(void (*call)(int, char), int (*rows)[4]) { }", "void k(void (*softgpu_call)(int, char), int (*softgpu_rows)[4]) {"},
+    {"__global__ void k(void (*call)(int, char), int (*rows)[4]) { }",
+     "void k(void (*softgpu_call)(int, char), int (*softgpu_rows)[4]) {"},
     {"__global__ void k(int (A::*member)(int)) { }", "void k(int (A::*softgpu_member)(int)) {"},
     {"__global__ void k(int, unsigned long, const T, ns::T, struct S) { }",
-     "void k(int softgpu_unnamed_0, unsigned long softgpu_unnamed_1, const T softgpu_unnamed_2, ns::T softgpu_unnamed_3, struct S softgpu_unnamed_4) {"},
+     "void k(int softgpu_unnamed_0, unsigned long softgpu_unnamed_1, const T softgpu_unnamed_2, ns::T "
+     "softgpu_unnamed_3, struct S softgpu_unnamed_4) {"},
     {"__global__ void k(void (*)(int), float[], T *const) { }",
      "void k(void (* softgpu_unnamed_0)(int), float softgpu_unnamed_1[], T *const softgpu_unnamed_2) {"},
     {"template <class... A> __global__ void k(A... a) { }", "void k(A... softgpu_a) {"},
@@ -146,7 +153,8 @@ static const struct example parameters[] = {
     {"template <class... A> __global__ void k(A... a) { }", "__builtin_addressof(softgpu_a)..."},
     {"__global__ void k(std::pair<int, A<B, C>> p, unsigned n = sizeof(A<B>)) { }",
      "void k(std::pair<int, A<B, C>> softgpu_p, unsigned softgpu_n = sizeof(A<B>)) {"},
-    {"__global__ void k(int a = f(1, 2), int b = x < y, int c = 3) { }", "void k(int softgpu_a = f(1, 2), int softgpu_b = x < y, int softgpu_c = 3) {"},
+    {"__global__ void k(int a = f(1, 2), int b = x < y, int c = 3) { }",
+     "void k(int softgpu_a = f(1, 2), int softgpu_b = x < y, int softgpu_c = 3) {"},
     {"__global__ void k(dim3 dim3, __grid_constant__ const P p) { }", "void k(dim3 softgpu_dim3, const P softgpu_p) {"},
     {"__global__ void k(__attribute__((aligned(16))) float4 v, alignas(8) int n) { }",
      "void k(__attribute__((aligned(16))) float4 softgpu_v, alignas(8) int softgpu_n) {"},
@@ -169,7 +177,8 @@ END_TEST
 static const struct example linkage[] = {
     {"__device__ float f(float x) { return x; }", "static __attribute__((unused)) float f(float x)"},
     {"__device__ float f(float);", "static __attribute__((unused)) float f(float);"},
-    {"template <class T> __device__ T f(T x) { return x; }", "template <class T> static __attribute__((unused)) T f(T x)"},
+    {"template <class T> __device__ T f(T x) { return x; }",
+     "template <class T> static __attribute__((unused)) T f(T x)"},
     {"__host__ __device__ float f(float x) { return x; }", "float f(float x) { return x; }"},
     {"struct A { __device__ int f() { return 1; } };", "struct A { int f() { return 1; } };"},
     {"struct A { friend __device__ int f(); };", "struct A { friend int f(); };"},
@@ -220,8 +229,12 @@ static const struct {
     {"template <class F> __global__ void k(F f) { f(1); }", 3},
     {"template <class F> __global__ void k(int *x) { x[0] = F()(1); }", 3},
     {"__global__ void k(int *x) { (*x)++; if (x[0]) (void)(x[1] + 2); float y = (float)(x[2]); x[3] = int(y); }", 0},
-    {"__device__ void f() { __syncthreads(); } template <void (*g)()> __global__ void k() { g(); } void h() { k<f><<<1, 1>>>(); }", 3},
-    {"struct A { __device__ int operator+(int) const { __syncthreads(); return 1; } }; __global__ void k(A a) { a + 1; }", 3},
+    {"__device__ void f() { __syncthreads(); } template <void (*g)()> __global__ void k() { g(); } void h() { "
+     "k<f><<<1, 1>>>(); }",
+     3},
+    {"struct A { __device__ int operator+(int) const { __syncthreads(); return 1; } }; __global__ void k(A a) { a + 1; "
+     "}",
+     3},
     {"struct A { __device__ int operator+(int) const { return threadIdx.x; } }; __global__ void k(A a) { a + 1; }", 2},
     {"struct A { A(int); }; __global__ void k() { A a(3); int i(4); }", 0},
     {"__device__ int f(int); __global__ void k() { f(3); }", 3},
@@ -243,10 +256,13 @@ END_TEST
 
 static const struct example shared[] = {
     {"__global__ void k() { __shared__ float a[N], *b; }",
-     "struct softgpu_shared_0 { float a[N], *b; }; auto &a __attribute__((unused)) = ::softgpu::shared<softgpu_shared_0, softgpu_kernel>().a;"
+     "struct softgpu_shared_0 { float a[N], *b; }; auto &a __attribute__((unused)) = "
+     "::softgpu::shared<softgpu_shared_0, softgpu_kernel>().a;"
      " auto &b __attribute__((unused)) = ::softgpu::shared<softgpu_shared_0, softgpu_kernel>().b;"},
-    {"__global__ void k() { static volatile __shared__ std::pair<A, B> p; }", "struct softgpu_shared_0 { volatile std::pair<A, B> p; };"},
-    {"__global__ void k() { __attribute__((aligned(16))) __shared__ char c[4]; }", "struct softgpu_shared_0 { __attribute__((aligned(16))) char c[4]; };"},
+    {"__global__ void k() { static volatile __shared__ std::pair<A, B> p; }",
+     "struct softgpu_shared_0 { volatile std::pair<A, B> p; };"},
+    {"__global__ void k() { __attribute__((aligned(16))) __shared__ char c[4]; }",
+     "struct softgpu_shared_0 { __attribute__((aligned(16))) char c[4]; };"},
     {"__global__ void k() { extern __shared__ float d[][4]; }", "struct softgpu_shared_0 { float d[1][4]; };"},
     {"__global__ void k() { __shared__ int s; auto f = [=] { return s; }; }", "[=, &s]"},
     {"__global__ void k() { __shared__ int s; auto f = [] { return s; }; }", "[&s]"},

@@ -1,5 +1,6 @@
 /*
- * atomics.cu - atomic functions lose nothing, whichever block or stream the threads belong to, and return what was there before.
+ * atomics.cu - atomic functions lose nothing, whichever block or stream the threads belong to, and return what was
+ * there before.
  */
 #include "check.h"
 
@@ -8,7 +9,8 @@
 
 /* Programs bring this for old GPUs, under a condition that holds here, where __CUDA_ARCH__ is not defined. */
 #if defined(__SOFTGPU__) && __CUDA_ARCH__ < 600
-__device__ double atomicAdd(double *address, double value)
+__device__ double
+atomicAdd(double *address, double value)
 {
     unsigned long long *bits = (unsigned long long *)address, old = *bits, assumed;
     do {
@@ -19,7 +21,8 @@ __device__ double atomicAdd(double *address, double value)
 }
 #endif
 
-__global__ void histogram(const unsigned char *x, unsigned *bins, int n)
+__global__ void
+histogram(const unsigned char *x, unsigned *bins, int n)
 {
     __shared__ unsigned local[256];
     for (int i = threadIdx.x; i < 256; i += blockDim.x)
@@ -41,7 +44,8 @@ struct totals {
     double add_double;
 };
 
-__global__ void all_kinds(totals *t, const int *x, int n)
+__global__ void
+all_kinds(totals *t, const int *x, int n)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
@@ -64,13 +68,15 @@ __global__ void all_kinds(totals *t, const int *x, int n)
 }
 
 /* Each thread gets a ticket of its own. */
-__global__ void tickets(unsigned *next, unsigned *taken)
+__global__ void
+tickets(unsigned *next, unsigned *taken)
 {
     taken[atomicAdd(next, 1)] += 1;
 }
 
 /* A list through exchanged heads: every node is in it once. */
-__global__ void push_all(int *head, int *next)
+__global__ void
+push_all(int *head, int *next)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     next[i] = atomicExch(head, i);
@@ -79,7 +85,8 @@ __global__ void push_all(int *head, int *next)
 /* The last block to finish adds up what all have left (the guide's example of __threadfence). */
 __device__ unsigned blocks_done = 0;
 
-__global__ void sum_of_blocks(const float *x, volatile float *partial, float *total)
+__global__ void
+sum_of_blocks(const float *x, volatile float *partial, float *total)
 {
     __shared__ bool is_last;
     __shared__ float part[64];
@@ -103,7 +110,8 @@ __global__ void sum_of_blocks(const float *x, volatile float *partial, float *to
     }
 }
 
-__global__ void spin_lock(int *lock, int *value, int rounds)
+__global__ void
+spin_lock(int *lock, int *value, int rounds)
 {
     for (int r = 0; r < rounds; ++r) {
         if (threadIdx.x == 0) {
@@ -167,9 +175,11 @@ test_all_kinds()
     finish_launch();
     const totals g = device.read()[0];
     CHECK(g.add == w.add && g.sub == w.sub, "add, sub");
-    CHECK(g.low == w.low && g.high == w.high && g.unsigned_low == w.unsigned_low && g.unsigned_high == w.unsigned_high, "min, max");
+    CHECK(g.low == w.low && g.high == w.high && g.unsigned_low == w.unsigned_low && g.unsigned_high == w.unsigned_high,
+          "min, max");
     CHECK(g.bits_and == w.bits_and && g.bits_or == w.bits_or && g.bits_xor == w.bits_xor, "bits");
-    CHECK(g.wraps_up == w.wraps_up && g.wraps_down == w.wraps_down, "inc, dec: %u %u, not %u %u", g.wraps_up, g.wraps_down, w.wraps_up, w.wraps_down);
+    CHECK(g.wraps_up == w.wraps_up && g.wraps_down == w.wraps_down, "inc, dec: %u %u, not %u %u", g.wraps_up,
+          g.wraps_down, w.wraps_up, w.wraps_down);
     CHECK(g.add64 == w.add64 && g.high64 == w.high64, "64 bits");
     CHECK(g.add_float == w.add_float && g.add_double == w.add_double, "floating point");
 }

@@ -1,11 +1,12 @@
 /*
- * barriers.cu - __syncthreads() holds each thread until all of its block have come, for blocks of any size; threads that have left
- * are not waited for; its voting relatives count all threads of the block.
+ * barriers.cu - __syncthreads() holds each thread until all of its block have come, for blocks of any size; threads
+ * that have left are not waited for; its voting relatives count all threads of the block.
  */
 #include "check.h"
 
 template <class T>
-__global__ void tree_sum(const T *x, T *sums, int n)
+__global__ void
+tree_sum(const T *x, T *sums, int n)
 {
     extern __shared__ char raw[];
     T *part = reinterpret_cast<T *>(raw);
@@ -24,7 +25,8 @@ __global__ void tree_sum(const T *x, T *sums, int n)
 }
 
 /* Game of life on a torus, several generations in shared memory: each generation needs all of the one before. */
-__global__ void life(unsigned char *cells, int generations)
+__global__ void
+life(unsigned char *cells, int generations)
 {
     __shared__ unsigned char world[2][16][17];
     const int x = threadIdx.x, y = threadIdx.y;
@@ -44,7 +46,8 @@ __global__ void life(unsigned char *cells, int generations)
 }
 
 /* Some threads leave before the barrier; the others go on without them. */
-__global__ void leave_early(int *out, int staying)
+__global__ void
+leave_early(int *out, int staying)
 {
     __shared__ int marks[1024];
     const int t = threadIdx.x;
@@ -55,7 +58,8 @@ __global__ void leave_early(int *out, int staying)
     out[t] = marks[staying - 1 - t];
 }
 
-__global__ void votes(const int *x, int *out)
+__global__ void
+votes(const int *x, int *out)
 {
     const int t = threadIdx.x;
     out[3 * t] = __syncthreads_count(x[t] > 0);
@@ -63,7 +67,8 @@ __global__ void votes(const int *x, int *out)
     out[3 * t + 2] = __syncthreads_or(x[t] > 50) != 0;
 }
 
-__global__ void transpose(const float *in, float *out, int rows, int columns)
+__global__ void
+transpose(const float *in, float *out, int rows, int columns)
 {
     __shared__ float tile[32][33];
     int x = blockIdx.x * 32 + threadIdx.x;
@@ -82,7 +87,8 @@ __global__ void transpose(const float *in, float *out, int rows, int columns)
 }
 
 /* A barrier in a function called in a loop, and local variables that must survive it. */
-__device__ float rotate(float *ring, float mine, int by)
+__device__ float
+rotate(float *ring, float mine, int by)
 {
     ring[threadIdx.x] = mine;
     __syncthreads();
@@ -91,7 +97,8 @@ __device__ float rotate(float *ring, float mine, int by)
     return got;
 }
 
-__global__ void rotations(const float *x, float *y, int rounds)
+__global__ void
+rotations(const float *x, float *y, int rounds)
 {
     __shared__ float ring[512];
     float local[8], mine = x[threadIdx.x];

@@ -14,20 +14,20 @@
 #include <random>
 #include <vector>
 
-#define CHECK(condition, ...)                                                                                                    \
-    do {                                                                                                                         \
-        if (!(condition)) {                                                                                                      \
-            std::fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                 \
-            std::fprintf(stderr, __VA_ARGS__);                                                                                   \
-            std::fprintf(stderr, "\n");                                                                                          \
-            std::exit(1);                                                                                                        \
-        }                                                                                                                        \
+#define CHECK(condition, ...)                                                    \
+    do {                                                                         \
+        if (!(condition)) {                                                      \
+            std::fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition); \
+            std::fprintf(stderr, __VA_ARGS__);                                   \
+            std::fprintf(stderr, "\n");                                          \
+            std::exit(1);                                                        \
+        }                                                                        \
     } while (0)
 
-#define CUDA(call)                                                                                                               \
-    do {                                                                                                                         \
-        const cudaError_t cuda_error = (call);                                                                                   \
-        CHECK(cuda_error == cudaSuccess, "%s: %s", #call, cudaGetErrorString(cuda_error));                                       \
+#define CUDA(call)                                                                         \
+    do {                                                                                   \
+        const cudaError_t cuda_error = (call);                                             \
+        CHECK(cuda_error == cudaSuccess, "%s: %s", #call, cudaGetErrorString(cuda_error)); \
     } while (0)
 
 /* After a launch: it was accepted, and it ended. */
@@ -79,8 +79,7 @@ template <class T> struct buffer {
     {
         cudaFree(data);
     }
-    std::vector<T>
-    read() const
+    std::vector<T> read() const
     {
         std::vector<T> host(count);
         CUDA(cudaMemcpy(host.data(), data, count * sizeof(T), cudaMemcpyDeviceToHost));
@@ -94,7 +93,8 @@ expect_equal(const std::vector<T> &got, const std::vector<T> &wanted, const char
 {
     CHECK(got.size() == wanted.size(), "%s", what);
     for (size_t i = 0; i < got.size(); ++i)
-        CHECK(got[i] == wanted[i], "%s: element %zu is %.9g, not %.9g", what, i, static_cast<double>(got[i]), static_cast<double>(wanted[i]));
+        CHECK(got[i] == wanted[i], "%s: element %zu is %.9g, not %.9g", what, i, static_cast<double>(got[i]),
+              static_cast<double>(wanted[i]));
 }
 
 template <class T>

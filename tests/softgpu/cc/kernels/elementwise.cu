@@ -1,17 +1,19 @@
 /*
- * elementwise.cu - kernels without barriers give what a loop on the host gives, whatever the shape of grid and block: every index
- * is visited once, threads beyond the end leave early, and vectorised code computes the same bits.
+ * elementwise.cu - kernels without barriers give what a loop on the host gives, whatever the shape of grid and block:
+ * every index is visited once, threads beyond the end leave early, and vectorised code computes the same bits.
  */
 #include "check.h"
 
-__global__ void axpy(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+__global__ void
+axpy(int n, float a, const float *__restrict__ x, float *__restrict__ y)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
         y[i] = a * x[i] + y[i];
 }
 
-__global__ void relu_in_place(float *x, size_t n)
+__global__ void
+relu_in_place(float *x, size_t n)
 {
     size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
     if (i >= n)
@@ -19,43 +21,51 @@ __global__ void relu_in_place(float *x, size_t n)
     x[i] = fmaxf(x[i], 0.0f);
 }
 
-__global__ void grid_stride(const double *x, double *y, unsigned n)
+__global__ void
+grid_stride(const double *x, double *y, unsigned n)
 {
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
         y[i] = x[i] * x[i] - 1.0;
 }
 
 /* AdamW as trainers write it. */
-__global__ void adam(float *w, const float *g, float *m, float *v, float lr, float b1, float b2, float eps, float decay, int n)
+__global__ void
+adam(float *w, const float *g, float *m, float *v, float lr, float b1, float b2, float eps, float decay, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
+    if (i >= n)
+        return;
     float grad = g[i];
     m[i] = b1 * m[i] + (1.0f - b1) * grad;
     v[i] = b2 * v[i] + (1.0f - b2) * grad * grad;
     w[i] -= lr * (m[i] / (sqrtf(v[i]) + eps) + decay * w[i]);
 }
 
-__global__ void count_visits(unsigned *visits, unsigned nx, unsigned ny, unsigned nz)
+__global__ void
+count_visits(unsigned *visits, unsigned nx, unsigned ny, unsigned nz)
 {
     unsigned x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y,
              z = blockIdx.z * blockDim.z + threadIdx.z;
     if (x < nx && y < ny && z < nz)
-        visits[(z * ny + y) * nx + x] += 1 + (blockIdx.x < gridDim.x && blockIdx.y < gridDim.y && blockIdx.z < gridDim.z);
+        visits[(z * ny + y) * nx + x] +=
+            1 + (blockIdx.x < gridDim.x && blockIdx.y < gridDim.y && blockIdx.z < gridDim.z);
 }
 
 /* The index comes from a function, which has no parameters to find it in. */
-__device__ int global_index()
+__device__ int
+global_index()
 {
     return blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-__device__ int twice_removed()
+__device__ int
+twice_removed()
 {
     return global_index() + 1;
 }
 
-__global__ void index_of_function(int *out, int n)
+__global__ void
+index_of_function(int *out, int n)
 {
     if (global_index() < n)
         out[global_index()] = twice_removed();
@@ -63,28 +73,33 @@ __global__ void index_of_function(int *out, int n)
 
 /* The same element count in each type that programs have for it. */
 template <class Index>
-__global__ void counted_in(const float *x, float *y, Index n)
+__global__ void
+counted_in(const float *x, float *y, Index n)
 {
     const Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i < n)
         y[i] = 2 * x[i] + static_cast<float>(i);
 }
 
-__global__ void counted_in_size(const float *x, float *y, size_t n)
+__global__ void
+counted_in_size(const float *x, float *y, size_t n)
 {
     size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
-    if (i >= n) return;
+    if (i >= n)
+        return;
     y[i] = 2 * x[i] + i;
 }
 
-__global__ void counted_in_unsigned(const float *x, float *y, unsigned n)
+__global__ void
+counted_in_unsigned(const float *x, float *y, unsigned n)
 {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
         y[i] = 2 * x[i] + i;
 }
 
-__global__ void counted_in_long(const float *x, float *y, long n)
+__global__ void
+counted_in_long(const float *x, float *y, long n)
 {
     const long i = (long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
@@ -92,7 +107,8 @@ __global__ void counted_in_long(const float *x, float *y, long n)
 }
 
 /* Parameters belong to each thread: changing one changes nobody else's. */
-__global__ void spend(int n, int *out, int steps)
+__global__ void
+spend(int n, int *out, int steps)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     while (steps-- > i % 7)
@@ -161,7 +177,8 @@ test_relu()
 static void
 test_adam(int n)
 {
-    std::vector<float> w = random_vector<float>(n), g = random_vector<float>(n), m = random_vector<float>(n), v = random_vector<float>(n, 0, 1);
+    std::vector<float> w = random_vector<float>(n), g = random_vector<float>(n), m = random_vector<float>(n),
+                       v = random_vector<float>(n, 0, 1);
     buffer<float> dw(w), dg(g), dm(m), dv(v);
     adam<<<(n + 127) / 128, 128>>>(dw.data, dg.data, dm.data, dv.data, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.01f, n);
     finish_launch();

@@ -1,12 +1,14 @@
 /*
- * fatal.cu - kernels that would hang or have no right answer on a GPU end the program with a message. fatal.sh runs each.
+ * fatal.cu - kernels that would hang or have no right answer on a GPU end the program with a message. fatal.sh runs
+ * each.
  */
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdlib>
 
-__global__ void half_at_barrier(int *out)
+__global__ void
+half_at_barrier(int *out)
 {
     if (threadIdx.x < 32) {
         __syncthreads();
@@ -20,12 +22,14 @@ __global__ void half_at_barrier(int *out)
     }
 }
 
-__global__ void not_in_mask(int *out)
+__global__ void
+not_in_mask(int *out)
 {
     out[threadIdx.x] = __shfl_sync(0x0000ffff, (int)threadIdx.x, 0);
 }
 
-__global__ void different_collectives(int *out)
+__global__ void
+different_collectives(int *out)
 {
     if (threadIdx.x % 2)
         out[threadIdx.x] = __shfl_sync(0xffffffff, 1, 0);
@@ -33,7 +37,8 @@ __global__ void different_collectives(int *out)
         out[threadIdx.x] = __any_sync(0xffffffff, 1);
 }
 
-__global__ void too_much_shared(int *out)
+__global__ void
+too_much_shared(int *out)
 {
     __shared__ int large[20000];
     large[threadIdx.x] = 1;
@@ -41,13 +46,15 @@ __global__ void too_much_shared(int *out)
     out[threadIdx.x] = large[threadIdx.x];
 }
 
-__global__ void trap()
+__global__ void
+trap()
 {
     __trap();
 }
 
 /* A barrier that no walk through names finds: a library function calls a pointer that comes from memory. */
-__device__ void waits(int)
+__device__ void
+waits(int)
 {
     __syncthreads();
 }
@@ -58,7 +65,8 @@ struct pointer_in_memory {
 
 __device__ pointer_in_memory memory = {waits};
 
-__global__ void hidden_barrier(int *out)
+__global__ void
+hidden_barrier(int *out)
 {
     out[threadIdx.x] = 0;
     std::for_each(out + threadIdx.x, out + threadIdx.x + 1, memory.call);
@@ -71,12 +79,24 @@ main(int, char **argv)
     if (cudaMalloc(&out, 4096) != cudaSuccess)
         return 3;
     switch (atoi(argv[1])) {
-    case 0: half_at_barrier<<<dim3(1, 2), 64>>>(out); break;
-    case 1: not_in_mask<<<1, 32>>>(out); break;
-    case 2: different_collectives<<<1, 32>>>(out); break;
-    case 3: too_much_shared<<<1, 32>>>(out); break;
-    case 4: trap<<<1, 1>>>(); break;
-    case 5: hidden_barrier<<<1, 32>>>(out); break;
+    case 0:
+        half_at_barrier<<<dim3(1, 2), 64>>>(out);
+        break;
+    case 1:
+        not_in_mask<<<1, 32>>>(out);
+        break;
+    case 2:
+        different_collectives<<<1, 32>>>(out);
+        break;
+    case 3:
+        too_much_shared<<<1, 32>>>(out);
+        break;
+    case 4:
+        trap<<<1, 1>>>();
+        break;
+    case 5:
+        hidden_barrier<<<1, 32>>>(out);
+        break;
     }
     cudaDeviceSynchronize();
     return 0;

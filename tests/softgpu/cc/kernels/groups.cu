@@ -1,5 +1,6 @@
 /*
- * groups.cu - cooperative groups: blocks, tiles of every size, coalesced threads; ranks, shuffles by rank, reductions and scans.
+ * groups.cu - cooperative groups: blocks, tiles of every size, coalesced threads; ranks, shuffles by rank, reductions
+ * and scans.
  */
 #include "check.h"
 
@@ -10,7 +11,8 @@
 namespace cg = cooperative_groups;
 
 template <int Size>
-__global__ void tiles(const int *x, int *out)
+__global__ void
+tiles(const int *x, int *out)
 {
     cg::thread_block block = cg::this_thread_block();
     cg::thread_block_tile<Size> tile = cg::tiled_partition<Size>(block);
@@ -56,7 +58,8 @@ test_tiles(int threads)
     expect_equal(out.read(), wanted, "tiles");
 }
 
-__global__ void coalesced(const int *x, int *count, int *sums)
+__global__ void
+coalesced(const int *x, int *count, int *sums)
 {
     const int t = threadIdx.x;
     if (x[t] % 3 == 0) {
@@ -69,7 +72,8 @@ __global__ void coalesced(const int *x, int *count, int *sums)
     }
 }
 
-__global__ void ranks(unsigned *out)
+__global__ void
+ranks(unsigned *out)
 {
     const cg::thread_block block = cg::this_thread_block();
     out[block.group_index().x * block.size() + block.thread_rank()] =
@@ -96,7 +100,8 @@ main()
     buffer<int> dx(x), count(1), sum(1);
     coalesced<<<1, 200>>>(dx.data, count.data, sum.data);
     finish_launch();
-    CHECK(count.read()[0] == wanted_count && sum.read()[0] == wanted_sum, "coalesced groups: %d of %d", count.read()[0], wanted_count);
+    CHECK(count.read()[0] == wanted_count && sum.read()[0] == wanted_sum, "coalesced groups: %d of %d", count.read()[0],
+          wanted_count);
 
     buffer<unsigned> out(48);
     ranks<<<2, dim3(4, 6)>>>(out.data);

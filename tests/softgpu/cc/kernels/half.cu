@@ -1,6 +1,6 @@
 /*
- * half.cu - half and bfloat16 in kernels: conversions, arithmetic and functions round as one operation on exact values does, pairs
- * work on both halves, atomics add, warps and shared memory hold them.
+ * half.cu - half and bfloat16 in kernels: conversions, arithmetic and functions round as one operation on exact values
+ * does, pairs work on both halves, atomics add, warps and shared memory hold them.
  */
 #include "check.h"
 
@@ -8,11 +8,15 @@
 #include <cuda_fp16.h>
 
 template <class T> __host__ __device__ T from_float(float x);
-template <> __host__ __device__ __half from_float<__half>(float x)
+template <>
+__host__ __device__ __half
+from_float<__half>(float x)
 {
     return __float2half(x);
 }
-template <> __host__ __device__ __nv_bfloat16 from_float<__nv_bfloat16>(float x)
+template <>
+__host__ __device__ __nv_bfloat16
+from_float<__nv_bfloat16>(float x)
 {
     return __float2bfloat16(x);
 }
@@ -28,7 +32,8 @@ to_float(__nv_bfloat16 x)
 }
 
 template <class T>
-__global__ void arithmetic(const float *x, float *y, int n)
+__global__ void
+arithmetic(const float *x, float *y, int n)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
@@ -71,7 +76,8 @@ test_arithmetic()
     expect_equal(dy.read(), wanted, "arithmetic");
 }
 
-__global__ void pairs(const __half2 *x, __half2 *y, int n)
+__global__ void
+pairs(const __half2 *x, __half2 *y, int n)
 {
     const int i = threadIdx.x;
     if (i < n)
@@ -79,14 +85,16 @@ __global__ void pairs(const __half2 *x, __half2 *y, int n)
 }
 
 template <class T, class Pair>
-__global__ void add_all(T *total, Pair *pair_total, T one, Pair ones)
+__global__ void
+add_all(T *total, Pair *pair_total, T one, Pair ones)
 {
     atomicAdd(total, one);
     atomicAdd(pair_total, ones);
 }
 
 template <class T>
-__global__ void block_sum(const T *x, float *out)
+__global__ void
+block_sum(const T *x, float *out)
 {
     __shared__ T values[64];
     values[threadIdx.x] = __shfl_xor_sync(0xffffffff, x[threadIdx.x], 1);

@@ -1,6 +1,6 @@
 /*
- * images.cu - what the driver learns of a kernel: its name, the offsets and sizes of its parameters (laid out as in a struct),
- * its launch bounds; one image for each instantiation, the same one whoever asks.
+ * images.cu - what the driver learns of a kernel: its name, the offsets and sizes of its parameters (laid out as in a
+ * struct), its launch bounds; one image for each instantiation, the same one whoever asks.
  */
 #include "check.h"
 
@@ -17,7 +17,8 @@ struct big {
 
 namespace shapes
 {
-__global__ void mixed(char a, double b, const float *__restrict__ c, short d, big e, int f)
+__global__ void
+mixed(char a, double b, const float *__restrict__ c, short d, big e, int f)
 {
     if (threadIdx.x == 0 && c != nullptr)
         const_cast<float *>(c)[0] = static_cast<float>(a + b + d + e.d + f);
@@ -35,18 +36,21 @@ struct mixed_block {
 } // namespace shapes
 
 template <class T, int N>
-__global__ void __launch_bounds__(N * 2) templated(T *out, T value, int count)
+__global__ void
+__launch_bounds__(N * 2) templated(T *out, T value, int count)
 {
     if (static_cast<int>(threadIdx.x) < count)
         out[threadIdx.x] = value;
 }
 
-__global__ void nothing()
+__global__ void
+nothing()
 {
 }
 
 /* Parameters that a compiler would love to load early: references to big objects, numbers on the stack. */
-__global__ void greedy(big a, big b, double c, double d, double e, double f, double g, double h, double i, double j, double k, int *out)
+__global__ void
+greedy(big a, big b, double c, double d, double e, double f, double g, double h, double i, double j, double k, int *out)
 {
     out[0] = static_cast<int>(a.d + b.d + c + d + e + f + g + h + i + j + k);
 }
@@ -61,7 +65,8 @@ struct with_copy {
     }
 };
 
-__global__ void copied(with_copy w, int *out)
+__global__ void
+copied(with_copy w, int *out)
 {
     *out = w.value;
 }
@@ -71,7 +76,9 @@ image_of(const void *stub)
 {
     const softgpu_image *image = softgpu_stub_image(stub);
     CHECK(image != nullptr, "no image");
-    CHECK(std::memcmp(image->magic, SOFTGPU_IMAGE_MAGIC, sizeof(image->magic)) == 0 && image->version == SOFTGPU_IMAGE_VERSION, "not an image");
+    CHECK(std::memcmp(image->magic, SOFTGPU_IMAGE_MAGIC, sizeof(image->magic)) == 0 &&
+              image->version == SOFTGPU_IMAGE_VERSION,
+          "not an image");
     CHECK(softgpu_stub_image(stub) == image, "another image when asked again");
     return image;
 }
@@ -90,18 +97,24 @@ main()
 
     using shapes::mixed_block;
     const softgpu_image *mixed = image_of((const void *)shapes::mixed);
-    const size_t wanted[][2] = {{offsetof(mixed_block, a), 1}, {offsetof(mixed_block, b), 8}, {offsetof(mixed_block, c), sizeof(void *)},
-                                {offsetof(mixed_block, d), 2}, {offsetof(mixed_block, e), sizeof(big)}, {offsetof(mixed_block, f), 4}};
+    const size_t wanted[][2] = {{offsetof(mixed_block, a), 1},
+                                {offsetof(mixed_block, b), 8},
+                                {offsetof(mixed_block, c), sizeof(void *)},
+                                {offsetof(mixed_block, d), 2},
+                                {offsetof(mixed_block, e), sizeof(big)},
+                                {offsetof(mixed_block, f), 4}};
     CHECK(mixed->param_count == 6, "%u parameters", mixed->param_count);
     for (int i = 0; i < 6; ++i)
-        CHECK(mixed->params[i].offset == wanted[i][0] && mixed->params[i].bytes == wanted[i][1], "parameter %d at %zu, %zu bytes", i,
-              mixed->params[i].offset, mixed->params[i].bytes);
+        CHECK(mixed->params[i].offset == wanted[i][0] && mixed->params[i].bytes == wanted[i][1],
+              "parameter %d at %zu, %zu bytes", i, mixed->params[i].offset, mixed->params[i].bytes);
     CHECK(mixed->max_threads_per_block == 1024, "bounds of mixed");
 
     void (*const small)(float *, float, int) = templated<float, 32>;
     void (*const large)(float *, float, int) = templated<float, 64>;
     void (*const doubles)(double *, double, int) = templated<double, 32>;
-    CHECK(image_of((const void *)small)->max_threads_per_block == 64 && image_of((const void *)large)->max_threads_per_block == 128, "bounds");
+    CHECK(image_of((const void *)small)->max_threads_per_block == 64 &&
+              image_of((const void *)large)->max_threads_per_block == 128,
+          "bounds");
     CHECK(image_of((const void *)small) != image_of((const void *)large), "two instantiations share an image");
     expect_name((const void *)small, "templated<float, 32>");
     expect_name((const void *)doubles, "templated<double, 32>");

@@ -1,6 +1,6 @@
 /*
- * language.cu - kernels and launches in the forms that programs have: templates, namespaces, overloads, default arguments, macros,
- * function pointers, lambdas, braces; arguments are converted as in a call and evaluated once.
+ * language.cu - kernels and launches in the forms that programs have: templates, namespaces, overloads, default
+ * arguments, macros, function pointers, lambdas, braces; arguments are converted as in a call and evaluated once.
  */
 #include "check.h"
 
@@ -24,7 +24,8 @@ enum class colour : unsigned char { red = 1, green = 200 };
 
 typedef void (*callback)(int *, int);
 
-__device__ void add_to(int *where, int what)
+__device__ void
+add_to(int *where, int what)
 {
     *where += what;
 }
@@ -33,19 +34,21 @@ __global__ void no_parameters();
 __global__ void void_parameters(void);
 __device__ int touched;
 
-__global__ void no_parameters()
+__global__ void
+no_parameters()
 {
     atomicAdd(&touched, 1);
 }
 
-__global__ void void_parameters(void)
+__global__ void
+void_parameters(void)
 {
     atomicAdd(&touched, 10);
 }
 
-
-__global__ void all_forms(double *out, const point p, char, colour c, chained v, float numbers[], int (*rows)[3], callback, unsigned long n,
-                          bool yes, const int *const *const pp, signed, const unsigned char)
+__global__ void
+all_forms(double *out, const point p, char, colour c, chained v, float numbers[], int (*rows)[3], callback,
+          unsigned long n, bool yes, const int *const *const pp, signed, const unsigned char)
 {
     out[0] = p.x + p.y + p.tag;
     out[1] = static_cast<double>(c);
@@ -71,15 +74,15 @@ test_parameters()
     buffer<float> numbers(std::vector<float>{1.5f, 2.5f});
     buffer<int> rows(std::vector<int>{1, 2, 3, 4, 5, 6});
     /* Braces, NULL, conversions to a class, to double, from int to bool. */
-    all_forms<<<1, 1>>>(out.data, {1.0f, 2.0f, 3}, 'c', colour::green, 1ll << 40, numbers.data, (int(*)[3])rows.data, NULL, 7, 2, NULL, -1, 255);
+    all_forms<<<1, 1>>>(out.data, {1.0f, 2.0f, 3}, 'c', colour::green, 1ll << 40, numbers.data, (int(*)[3])rows.data,
+                        NULL, 7, 2, NULL, -1, 255);
     finish_launch();
     expect_equal(out.read(), {6, 200, 1099511627776.0, 2.5, 6, 7, 1, 1}, "parameters");
 }
 
 /* ---- templates ---- */
 
-template <class T, int N = 3>
-struct box {
+template <class T, int N = 3> struct box {
     T items[N];
     static __device__ T largest(T a, T b)
     {
@@ -88,19 +91,22 @@ struct box {
 };
 
 template <class T>
-__global__ void fill(T *out, T value)
+__global__ void
+fill(T *out, T value)
 {
     out[threadIdx.x] = value;
 }
 
 template <bool Negate, typename T, template <class, int> class Box>
-__global__ void boxes(T *out, Box<T, 3> b)
+__global__ void
+boxes(T *out, Box<T, 3> b)
 {
     out[threadIdx.x] = Negate ? -b.items[threadIdx.x] : Box<T, 3>::largest(b.items[threadIdx.x], T(0));
 }
 
 template <class... Args>
-__global__ void sum_of(double *out, Args... args)
+__global__ void
+sum_of(double *out, Args... args)
 {
     double total = 0;
     const double values[] = {static_cast<double>(args)...};
@@ -110,12 +116,15 @@ __global__ void sum_of(double *out, Args... args)
 }
 
 template <class F, class... Args>
-__global__ void apply(F f, Args... args)
+__global__ void
+apply(F f, Args... args)
 {
     f(threadIdx.x, args...);
 }
 
-template <> __global__ void fill<short>(short *out, short value)
+template <>
+__global__ void
+fill<short>(short *out, short value)
 {
     out[threadIdx.x] = static_cast<short>(value * 2);
 }
@@ -133,12 +142,9 @@ launch_in_template(int *out)
     return Depth;
 }
 
-template <class T>
-struct holder {
+template <class T> struct holder {
     T *data;
-    template <class U>
-    void
-    set(U value)
+    template <class U> void set(U value)
     {
         fill<T><<<dim3(1), dim3(4)>>>(this->data, static_cast<T>(value));
     }
@@ -193,7 +199,8 @@ test_templates()
     sum_of<<<1, 1>>>(total.data, 1, 2.5f, 3.25, 'a', 5ull);
     finish_launch();
     CHECK(total.read()[0] == 1 + 2.5 + 3.25 + 'a' + 5, "pack");
-    sum_of<wrapped<wrapped<int>>><<<wrapped<wrapped<int>>(),wrapped<wrapped<wrapped<int>>>()>>>(total.data, wrapped<wrapped<int>>());
+    sum_of<wrapped<wrapped<int>>>
+        <<<wrapped<wrapped<int>>(), wrapped<wrapped<wrapped<int>>>()>>>(total.data, wrapped<wrapped<int>>());
     finish_launch();
     CHECK(total.read()[0] == 1, "angles of all kinds");
 }
@@ -206,7 +213,8 @@ int from_namespace = 6;
 
 namespace
 {
-__global__ void hidden(int *out)
+__global__ void
+hidden(int *out)
 {
     *out = 31;
 }
@@ -214,7 +222,8 @@ __global__ void hidden(int *out)
 
 namespace inner
 {
-__global__ void named(int *out, int value)
+__global__ void
+named(int *out, int value)
 {
     *out = value + 1;
 }
@@ -223,8 +232,7 @@ __global__ void named(int *out, int value)
 struct runner {
     int *out;
     static int calls;
-    void
-    run() const
+    void run() const
     {
         inner::named<<<1, 1>>>(this->out, from_namespace);
     }
@@ -232,27 +240,32 @@ struct runner {
 int runner::calls = 0;
 } // namespace outer
 
-__global__ void overloaded(int *out, int)
+__global__ void
+overloaded(int *out, int)
 {
     *out = 1;
 }
 
-__global__ void overloaded(int *out, double)
+__global__ void
+overloaded(int *out, double)
 {
     *out = 2;
 }
 
-__global__ void overloaded(int *out, const int *)
+__global__ void
+overloaded(int *out, const int *)
 {
     *out = 3;
 }
 
-__global__ void defaults(int *out, int a = 5, int b = sizeof(box<int, 7>) / sizeof(int))
+__global__ void
+defaults(int *out, int a = 5, int b = sizeof(box<int, 7>) / sizeof(int))
 {
     *out = a * 100 + b;
 }
 
-extern "C" __global__ void with_c_name(int *out)
+extern "C" __global__ void
+with_c_name(int *out)
 {
     *out = 12;
 }
@@ -292,12 +305,12 @@ test_names()
 
 /* ---- launches: macros, pointers, branches, commas, lambdas, the runtime call ---- */
 
-#define BLOCKS(n, b) (((n) + (b)-1) / (b))
+#define BLOCKS(n, b)           (((n) + (b)-1) / (b))
 #define LAUNCH(kernel, n, ...) kernel<<<BLOCKS(n, 2), 2>>>(__VA_ARGS__)
-#define KERNEL(name, op)                                                                                                         \
-    __global__ void name(int *out, int v)                                                                                        \
-    {                                                                                                                            \
-        out[blockIdx.x * blockDim.x + threadIdx.x] op v;                                                                         \
+#define KERNEL(name, op)                                 \
+    __global__ void name(int *out, int v)                \
+    {                                                    \
+        out[blockIdx.x * blockDim.x + threadIdx.x] op v; \
     }
 KERNEL(macro_set, =)
 KERNEL(macro_add, +=)
@@ -317,7 +330,8 @@ launch_through(void (*kernel)(int *, int), int *out, int value)
     kernel<<<1, 1>>>(out, value);
 }
 
-__global__ void ordered(int *out, int value)
+__global__ void
+ordered(int *out, int value)
 {
     *out = *out * 10 + value;
 }
@@ -349,11 +363,7 @@ test_launches()
         if (i == 0)
             macro_set<<<1, 1>>>(out.data, 40);
         else
-            macro_add <<< dim3(1, 1, 1),
-                          dim3(counted(1), 1) , 0
-                          , cudaStream_t(0) >>>
-                (out.data,
-                 counted(2));
+            macro_add<<<dim3(1, 1, 1), dim3(counted(1), 1), 0, cudaStream_t(0)>>>(out.data, counted(2));
     CHECK(result_of(out) == 42, "branches without braces");
     CHECK(evaluations == 2, "arguments are evaluated once, not %d times", evaluations);
 
@@ -393,7 +403,8 @@ struct scale_by {
 };
 
 template <class Operation>
-__global__ void transform(const float *x, float *y, int n, Operation operation)
+__global__ void
+transform(const float *x, float *y, int n, Operation operation)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
@@ -406,27 +417,30 @@ factorial(int n)
     return n < 2 ? 1 : n * factorial(n - 1);
 }
 
-__device__ int fibonacci(int n)
+__device__ int
+fibonacci(int n)
 {
     return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2);
 }
 
 typedef float (*function)(float);
-__device__ float half_of(float x)
+__device__ float
+half_of(float x)
 {
     return x / 2;
 }
-__device__ float square_of(float x)
+__device__ float
+square_of(float x)
 {
     return x * x;
 }
 
-__global__ void device_features(float *out)
+__global__ void
+device_features(float *out)
 {
     struct local {
         int a;
-        __device__ int
-        twice() const
+        __device__ int twice() const
         {
             return 2 * a;
         }
@@ -449,12 +463,14 @@ __global__ void device_features(float *out)
     out[5] = sum;
 }
 
-__device__ __noinline__ int not_inlined(int x)
+__device__ __noinline__ int
+not_inlined(int x)
 {
     return x + 1;
 }
 
-__device__ __forceinline__ int inlined(int x)
+__device__ __forceinline__ int
+inlined(int x)
 {
     return x + 2;
 }

@@ -1,12 +1,14 @@
 /*
- * math_functions.cu - CUDA's functions beyond <cmath>, against definitions written out bit by bit or in double precision.
+ * math_functions.cu - CUDA's functions beyond <cmath>, against definitions written out bit by bit or in double
+ * precision.
  */
 #include "check.h"
 
 #include <climits>
 #include <cstring>
 
-__global__ void bits(const unsigned *x, unsigned long long *out, int n)
+__global__ void
+bits(const unsigned *x, unsigned long long *out, int n)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
@@ -62,7 +64,8 @@ test_bits()
         w[8] = static_cast<unsigned long long>(a) * b >> 32;
         w[9] = static_cast<unsigned>(static_cast<long long>(static_cast<int>(a)) * static_cast<int>(b) >> 32);
         for (int k = 0; k < 4; ++k) {
-            const unsigned pick = (a >> 7 & 0xffff) >> 4 * k & 0xf, byte = ((pick & 4) ? b : a) >> 8 * (pick & 3) & 0xff;
+            const unsigned pick = (a >> 7 & 0xffff) >> 4 * k & 0xf,
+                           byte = ((pick & 4) ? b : a) >> 8 * (pick & 3) & 0xff;
             w[10] |= static_cast<unsigned long long>(pick & 8 ? (byte >> 7 ? 0xff : 0) : byte) << 8 * k;
         }
         const unsigned long long both = static_cast<unsigned long long>(b) << 32 | a;
@@ -73,11 +76,13 @@ test_bits()
         w[14] = static_cast<unsigned>((sa > sb ? sa - sb : sb - sa) + 3);
         w[15] = static_cast<unsigned>((a & 0xffffff) * (b & 0xffffff));
         for (int k = 0; k < 16; ++k)
-            CHECK(got[16 * i + k] == w[k], "bit function %d of %#x and %#x is %#llx, not %#llx", k, a, b, got[16 * i + k], w[k]);
+            CHECK(got[16 * i + k] == w[k], "bit function %d of %#x and %#x is %#llx, not %#llx", k, a, b,
+                  got[16 * i + k], w[k]);
     }
 }
 
-__global__ void functions(const float *x, double *out, int n)
+__global__ void
+functions(const float *x, double *out, int n)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
@@ -114,17 +119,29 @@ test_functions()
     std::vector<double> wanted;
     for (int i = 0; i < n; ++i) {
         const double a = x[i], b = x[(i + 1) % n];
-        const double w[14] = {1 / std::sqrt(a * a + 1), std::exp(a), std::log(a * a + 0.5), std::pow(a * a + 0.1, b), a / (b * b + 1),
-                              std::sin(a) + std::cos(b), std::fabs(a - b), a < 0 ? 0 : a > 1 ? 1 : a, a * b + 1,
-                              1 / (a * a + 1) + std::fabs(b), std::erf(a) + 0.5 * std::erfc(-b / std::sqrt(2.0)) + 1 / std::cbrt(a * a + 1),
+        const double w[14] = {1 / std::sqrt(a * a + 1),
+                              std::exp(a),
+                              std::log(a * a + 0.5),
+                              std::pow(a * a + 0.1, b),
+                              a / (b * b + 1),
+                              std::sin(a) + std::cos(b),
+                              std::fabs(a - b),
+                              a < 0   ? 0
+                              : a > 1 ? 1
+                                      : a,
+                              a * b + 1,
+                              1 / (a * a + 1) + std::fabs(b),
+                              std::erf(a) + 0.5 * std::erfc(-b / std::sqrt(2.0)) + 1 / std::cbrt(a * a + 1),
                               std::tanh(a) + std::log1p(b * b) + std::exp2(a) + std::cbrt(b),
-                              1 / std::sqrt(a * a + 2) + 1 / std::hypot(a, 1.0), 1};
+                              1 / std::sqrt(a * a + 2) + 1 / std::hypot(a, 1.0),
+                              1};
         wanted.insert(wanted.end(), w, w + 14);
     }
     expect_close(out.read(), wanted, 3e-6, "functions");
 }
 
-__global__ void conversions(const double *x, long long *out, int n)
+__global__ void
+conversions(const double *x, long long *out, int n)
 {
     const int i = threadIdx.x;
     if (i >= n)
@@ -152,7 +169,8 @@ clamp(double value, double low, double high, long long low_int, long long high_i
 static void
 test_conversions()
 {
-    const std::vector<double> x = {0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.7, 3.2, 1e6 + 0.25, -7, 3e9, -3e9, 1e20, -1e20, NAN, INFINITY, -INFINITY};
+    const std::vector<double> x = {0,  0.5, 1.5,  2.5,  -0.5,  -1.5, -2.7,     3.2,      1e6 + 0.25,
+                                   -7, 3e9, -3e9, 1e20, -1e20, NAN,  INFINITY, -INFINITY};
     const int n = static_cast<int>(x.size());
     buffer<double> dx(x);
     buffer<long long> out(10 * n);
@@ -163,10 +181,12 @@ test_conversions()
     for (int i = 0; i < n; ++i) {
         const double f = static_cast<float>(x[i]), d = x[i];
         const long long *g = &got[10 * i];
-        CHECK(g[0] == to_int(std::nearbyint(f)) && g[1] == to_int(std::floor(f)) && g[2] == to_int(std::ceil(f)) && g[3] == to_int(std::trunc(f)),
+        CHECK(g[0] == to_int(std::nearbyint(f)) && g[1] == to_int(std::floor(f)) && g[2] == to_int(std::ceil(f)) &&
+                  g[3] == to_int(std::trunc(f)),
               "float to int of %g: %lld %lld %lld %lld", f, g[0], g[1], g[2], g[3]);
         CHECK(g[4] == clamp(std::nearbyint(f), 0, UINT_MAX, 0, UINT_MAX), "float to unsigned of %g is %lld", f, g[4]);
-        CHECK(g[5] == clamp(std::nearbyint(d), -9.3e18, 9.223372036854775807e18, LLONG_MIN, LLONG_MAX), "double to long long of %g is %lld", d, g[5]);
+        CHECK(g[5] == clamp(std::nearbyint(d), -9.3e18, 9.223372036854775807e18, LLONG_MIN, LLONG_MAX),
+              "double to long long of %g is %lld", d, g[5]);
         CHECK(g[6] == to_int(std::trunc(d)), "double to int of %g is %lld", d, g[6]);
         CHECK(static_cast<unsigned>(g[7]) == g[8], "bits of a float");
         if (!std::isnan(d)) {
@@ -178,7 +198,8 @@ test_conversions()
 }
 
 /* min and max of mixed types, as CUDA has them in the global namespace. */
-__global__ void extremes(int a, unsigned b, long long c, float d, double e, double *out)
+__global__ void
+extremes(int a, unsigned b, long long c, float d, double e, double *out)
 {
     out[0] = min(a, 3) + max(a, 3);
     out[1] = min(b, 7u) + max(b, 7u);
@@ -201,6 +222,7 @@ main()
     buffer<double> out(9);
     extremes<<<1, 1>>>(-2, 5u, 12, 1.5f, -0.5, out.data);
     finish_launch();
-    expect_equal(out.read(), {1, 12, 1099511627776.0, 1.5, 0.25, 1.5, 4294967294.0, 2 + 1.5 + 1 + 0, 3.5}, "min and max");
+    expect_equal(out.read(), {1, 12, 1099511627776.0, 1.5, 0.25, 1.5, 4294967294.0, 2 + 1.5 + 1 + 0, 3.5},
+                 "min and max");
     return 0;
 }

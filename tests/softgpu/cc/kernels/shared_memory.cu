@@ -1,6 +1,6 @@
 /*
- * shared_memory.cu - __shared__ variables of every form are one per block, aligned, apart from each other, and the same memory in
- * functions and lambdas that name them.
+ * shared_memory.cu - __shared__ variables of every form are one per block, aligned, apart from each other, and the same
+ * memory in functions and lambdas that name them.
  */
 #include "check.h"
 
@@ -14,7 +14,8 @@ struct pair_of {
 };
 
 template <class T, int N>
-__global__ void many(const T *x, T *out, unsigned long long *addresses)
+__global__ void
+many(const T *x, T *out, unsigned long long *addresses)
 {
     __shared__ T first[N], *where;
     __shared__ volatile int flag;
@@ -49,7 +50,8 @@ __global__ void many(const T *x, T *out, unsigned long long *addresses)
         out[t] = in_block[1];
     }
     __syncthreads();
-    out[t] += where[N - 1 - t] + T(pairs[(t + 1) % N].value) + table[3][0] + T(flag) + T(vectors[1].w) + T(pairs[t].index);
+    out[t] +=
+        where[N - 1 - t] + T(pairs[(t + 1) % N].value) + table[3][0] + T(flag) + T(vectors[1].w) + T(pairs[t].index);
     if (t == 0) {
         addresses[0] = (uintptr_t)aligned_by_macro % 64;
         addresses[1] = (uintptr_t)aligned_by_keyword % 32;
@@ -68,7 +70,8 @@ test_many()
     for (int i = 0; i < n; ++i)
         x[i] = static_cast<T>(random_source()() % 50);
     for (int t = 0; t < n; ++t)
-        wanted[t] = (t % 2 ? x[n - 1] : x[0]) + x[n - 1 - t] + T(2 * x[(t + 1) % n]) + T(3) * x[3] + T(77) + T(8) + T(t);
+        wanted[t] =
+            (t % 2 ? x[n - 1] : x[0]) + x[n - 1 - t] + T(2 * x[(t + 1) % n]) + T(3) * x[3] + T(77) + T(8) + T(t);
     buffer<T> dx(x), out(n);
     buffer<unsigned long long> addresses(5);
     many<T, 64><<<1, n>>>(dx.data, out.data, addresses.data);
@@ -79,7 +82,8 @@ test_many()
 
 /* ---- in functions: one per function, not per call ---- */
 
-__device__ int exchange(int mine)
+__device__ int
+exchange(int mine)
 {
     __shared__ int slots[128];
     slots[threadIdx.x] = mine;
@@ -90,7 +94,8 @@ __device__ int exchange(int mine)
 }
 
 template <class T>
-__device__ T broadcast(T mine, unsigned from)
+__device__ T
+broadcast(T mine, unsigned from)
 {
     __shared__ T slot;
     if (threadIdx.x == from)
@@ -101,7 +106,8 @@ __device__ T broadcast(T mine, unsigned from)
     return got;
 }
 
-__global__ void through_functions(int *out)
+__global__ void
+through_functions(int *out)
 {
     __shared__ int own[128];
     own[threadIdx.x] = 1000 + threadIdx.x;
@@ -109,14 +115,16 @@ __global__ void through_functions(int *out)
     const int a = exchange(threadIdx.x);
     const double b = broadcast<double>(threadIdx.x * 0.5, 6);
     const int c = broadcast<int>(threadIdx.x * 10, 2);
-    out[blockIdx.x * blockDim.x + threadIdx.x] = a + static_cast<int>(b * 100) + c + own[(threadIdx.x + 1) % blockDim.x];
+    out[blockIdx.x * blockDim.x + threadIdx.x] =
+        a + static_cast<int>(b * 100) + c + own[(threadIdx.x + 1) % blockDim.x];
 }
 
 /* ---- dynamic ---- */
 
 extern __shared__ float at_file_scope[];
 
-__global__ void dynamic_at_file_scope(float *out)
+__global__ void
+dynamic_at_file_scope(float *out)
 {
     at_file_scope[threadIdx.x] = threadIdx.x * 2.0f;
     __syncthreads();
@@ -124,7 +132,8 @@ __global__ void dynamic_at_file_scope(float *out)
 }
 
 template <class T>
-__global__ void dynamic_split(T *out, int n)
+__global__ void
+dynamic_split(T *out, int n)
 {
     extern __shared__ __align__(16) unsigned char bytes[];
     T *a = reinterpret_cast<T *>(bytes);
@@ -135,7 +144,8 @@ __global__ void dynamic_split(T *out, int n)
     out[threadIdx.x] = a[(threadIdx.x + 1) % n] + T(2 * b[(threadIdx.x + 2) % n]);
 }
 
-__global__ void dynamic_rows(int *out)
+__global__ void
+dynamic_rows(int *out)
 {
     extern __shared__ int rows[][8];
     rows[threadIdx.x / 8][threadIdx.x % 8] = threadIdx.x;
@@ -143,7 +153,8 @@ __global__ void dynamic_rows(int *out)
     out[threadIdx.x] = rows[threadIdx.x % 8][threadIdx.x / 8];
 }
 
-__global__ void dynamic_pointers(int *out, int *a, int *b)
+__global__ void
+dynamic_pointers(int *out, int *a, int *b)
 {
     extern __shared__ int *pointers[];
     if (threadIdx.x == 0) {
@@ -156,7 +167,8 @@ __global__ void dynamic_pointers(int *out, int *a, int *b)
 
 /* ---- lambdas: shared variables need no capture in CUDA ---- */
 
-__global__ void in_lambdas(int *out)
+__global__ void
+in_lambdas(int *out)
 {
     __shared__ int total, cells[32];
     extern __shared__ int more[];
@@ -166,7 +178,10 @@ __global__ void in_lambdas(int *out)
     if (t == 0)
         total = 0;
     __syncthreads();
-    auto by_copy = [=](int v) { cells[t] = v; more[t] = v; };
+    auto by_copy = [=](int v) {
+        cells[t] = v;
+        more[t] = v;
+    };
     auto by_nothing = [](int i) { return cells[i] + more[i]; };
     auto by_name = [t](int v) { atomicAdd(&total, v + cells[t] * 0); };
     by_copy(t * 7);

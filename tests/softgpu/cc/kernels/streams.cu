@@ -1,13 +1,14 @@
 /*
- * streams.cu - blocks of several kernels run at the same time, on threads of their own, and do not see each other's shared memory,
- * barriers or indices. Host threads launch at once, also for the first time.
+ * streams.cu - blocks of several kernels run at the same time, on threads of their own, and do not see each other's
+ * shared memory, barriers or indices. Host threads launch at once, also for the first time.
  */
 #include "check.h"
 
 #include <thread>
 
 template <int Salt>
-__global__ void mix(unsigned *x, int rounds)
+__global__ void
+mix(unsigned *x, int rounds)
 {
     __shared__ unsigned ring[96];
     extern __shared__ unsigned more[];

@@ -1,6 +1,6 @@
 /*
- * symbols.cu - __constant__, __device__ and __managed__ variables: kernels and the runtime's symbol calls see the same memory, and
- * variables and functions of one source file are its own (symbols_other.cu has some of the same names).
+ * symbols.cu - __constant__, __device__ and __managed__ variables: kernels and the runtime's symbol calls see the same
+ * memory, and variables and functions of one source file are its own (symbols_other.cu has some of the same names).
  */
 #include "check.h"
 
@@ -28,27 +28,31 @@ __device__ int value = 9;
 /* symbols_other.cu has a function and a variable of these names, and they are others. */
 __device__ int same_name = 100;
 
-static __device__ int same_function()
+static __device__ int
+same_function()
 {
     return 1;
 }
 
 void run_other(int *out);
 
-__global__ void read_all(float *out)
+__global__ void
+read_all(float *out)
 {
     const int t = threadIdx.x;
-    out[t] = coefficients[t] * device_scale + table[t % 3][t % 2] + current.rate * current.steps[t % 3] + pair_there[t % 2] +
-             static_cast<float>(only_here) + deep::inside::value + managed_value;
+    out[t] = coefficients[t] * device_scale + table[t % 3][t % 2] + current.rate * current.steps[t % 3] +
+             pair_there[t % 2] + static_cast<float>(only_here) + deep::inside::value + managed_value;
     atomicAdd(&counter, t);
 }
 
-__global__ void own_names(int *out)
+__global__ void
+own_names(int *out)
 {
     *out = same_name + same_function();
 }
 
-__global__ void through_pointer()
+__global__ void
+through_pointer()
 {
     pointer_there[threadIdx.x] = threadIdx.x + pair_there[1];
 }
@@ -70,8 +74,8 @@ main()
     static const int host_table[3][2] = {{1, 2}, {3, 4}, {5, 6}};
     std::vector<float> wanted(8);
     for (int t = 0; t < 8; ++t)
-        wanted[t] = (t == 3 ? replaced : c[t]) * 2.5f + host_table[t % 3][t % 2] + 0.5f * host_settings.steps[t % 3] + (t % 2 ? 20 : 10) +
-                    1.25f + 9 + 4;
+        wanted[t] = (t == 3 ? replaced : c[t]) * 2.5f + host_table[t % 3][t % 2] + 0.5f * host_settings.steps[t % 3] +
+                    (t % 2 ? 20 : 10) + 1.25f + 9 + 4;
     expect_close(out.read(), wanted, 1e-6, "variables in a kernel");
 
     int count = 0;

@@ -5,13 +5,15 @@
 
 __device__ int same_name = 200;
 
-static __device__ int same_function()
+static __device__ int
+same_function()
 {
     return 5;
 }
 
 template <class T>
-__global__ void own_names(T *out, T)
+__global__ void
+own_names(T *out, T)
 {
     *out = same_name + same_function();
 }

@@ -1,6 +1,7 @@
 /*
- * warps.cu - lanes of a warp exchange values as the CUDA guide says, against a model on the host: every kind of shuffle, width and
- * type; votes, matches and reductions under masks; divergent halves of a warp; warps that are not full.
+ * warps.cu - lanes of a warp exchange values as the CUDA guide says, against a model on the host: every kind of
+ * shuffle, width and type; votes, matches and reductions under masks; divergent halves of a warp; warps that are not
+ * full.
  */
 #include "check.h"
 
@@ -15,15 +16,24 @@ struct sixteen {
 enum kind { SHFL, UP, DOWN, XOR };
 
 template <class T>
-__global__ void shuffles(const T *x, T *y, kind how, int argument, int width)
+__global__ void
+shuffles(const T *x, T *y, kind how, int argument, int width)
 {
     const int t = threadIdx.x;
     T v = x[t], r;
     switch (how) {
-    case SHFL: r = __shfl_sync(0xffffffff, v, argument, width); break;
-    case UP: r = __shfl_up_sync(0xffffffff, v, argument, width); break;
-    case DOWN: r = __shfl_down_sync(0xffffffff, v, argument, width); break;
-    default: r = __shfl_xor_sync(0xffffffff, v, argument, width); break;
+    case SHFL:
+        r = __shfl_sync(0xffffffff, v, argument, width);
+        break;
+    case UP:
+        r = __shfl_up_sync(0xffffffff, v, argument, width);
+        break;
+    case DOWN:
+        r = __shfl_down_sync(0xffffffff, v, argument, width);
+        break;
+    default:
+        r = __shfl_xor_sync(0xffffffff, v, argument, width);
+        break;
     }
     y[t] = r;
 }
@@ -77,21 +87,24 @@ test_shuffles()
                 const std::vector<T> got = dy.read();
                 for (int t = 0; t < threads; ++t) {
                     const T wanted = x[t / 32 * 32 + source_lane(how, t % 32, argument, width)];
-                    CHECK(std::memcmp(&got[t], &wanted, sizeof(T)) == 0, "shuffle %d of %zu bytes, argument %d, width %d, thread %d", how,
-                          sizeof(T), argument, width, t);
+                    CHECK(std::memcmp(&got[t], &wanted, sizeof(T)) == 0,
+                          "shuffle %d of %zu bytes, argument %d, width %d, thread %d", how, sizeof(T), argument, width,
+                          t);
                 }
             }
 }
 
 /* As trainers write it. */
-__inline__ __device__ float warp_sum(float v)
+__inline__ __device__ float
+warp_sum(float v)
 {
     for (int offset = warpSize / 2; offset > 0; offset /= 2)
         v += __shfl_down_sync(0xffffffff, v, offset);
     return v;
 }
 
-__global__ void softmax(const float *in, float *out, int columns)
+__global__ void
+softmax(const float *in, float *out, int columns)
 {
     const int lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     const float *x = in + row * columns;
@@ -133,7 +146,8 @@ struct answers {
 };
 
 /* Each half of a warp goes its own way, under its own mask. */
-__global__ void votes(const unsigned *x, answers *out)
+__global__ void
+votes(const unsigned *x, answers *out)
 {
     const int t = threadIdx.x, lane = t % 32;
     const unsigned v = x[t];
@@ -201,16 +215,21 @@ test_votes(int threads)
             w.bits_xor ^= v;
             w.signed_low = static_cast<int>(v) - 4 < w.signed_low ? static_cast<int>(v) - 4 : w.signed_low;
         }
-        CHECK(got[t].ballot == w.ballot && got[t].any == w.any && got[t].all == w.all && got[t].match == w.match, "votes, thread %d", t);
-        CHECK(got[t].add == w.add && got[t].low == w.low && got[t].high == w.high && got[t].signed_low == w.signed_low, "reductions, thread %d", t);
-        CHECK(got[t].bits_and == w.bits_and && got[t].bits_or == w.bits_or && got[t].bits_xor == w.bits_xor, "bit reductions, thread %d", t);
+        CHECK(got[t].ballot == w.ballot && got[t].any == w.any && got[t].all == w.all && got[t].match == w.match,
+              "votes, thread %d", t);
+        CHECK(got[t].add == w.add && got[t].low == w.low && got[t].high == w.high && got[t].signed_low == w.signed_low,
+              "reductions, thread %d", t);
+        CHECK(got[t].bits_and == w.bits_and && got[t].bits_or == w.bits_or && got[t].bits_xor == w.bits_xor,
+              "bit reductions, thread %d", t);
         if (to - from == (t % 32 < 12 ? 12 : 20) && t % 32 < 12)
-            CHECK(got[t].all_match == 1 && got[t].all_match_mask == w.all_match_mask, "all of 0..7 divided by 8 match, thread %d", t);
+            CHECK(got[t].all_match == 1 && got[t].all_match_mask == w.all_match_mask,
+                  "all of 0..7 divided by 8 match, thread %d", t);
     }
 }
 
 /* One atomic for all lanes that are here: right for every split of a warp into lanes that are together. */
-__global__ void aggregated(const int *x, int *count, int *slots, int threshold)
+__global__ void
+aggregated(const int *x, int *count, int *slots, int threshold)
 {
     const int t = blockIdx.x * blockDim.x + threadIdx.x;
     if (x[t] > threshold) {
@@ -246,7 +265,8 @@ test_aggregated()
 }
 
 /* With all lanes together, __activemask() has all of them. */
-__global__ void together(unsigned *out)
+__global__ void
+together(unsigned *out)
 {
     out[threadIdx.x] = __activemask();
 }

@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# run.sh - the main job, from a fresh checkout to a trained network: sets up, builds, trains `digits` with several ranks, trains
+# it again as a single process on the same batches, and compares. Uses the NVIDIA GPUs of the machine, or else the stand-in.
+#
+# Exit code 0 only if the test accuracy is at least 0.95, the parameters are bitwise identical on all ranks and the two
+# trainings agree.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+batch=96             # images a step, of all ranks together
+least_accuracy=0.95  # on the test images
+exact_steps=300      # up to here, and with equal shares, the two trainings agree to ...
+most_difference=1e-5 # ... this, max|a - b| / max|b| of each tensor: rounding in another order
+
+usage() {
+    cat <<'END'
+Usage: bash samples/run.sh [options]
+Builds everything, trains a network on handwritten digits with several ranks, and compares it with a serial run.
+
+  --ranks N    number of ranks (default 2)
+  --steps N    training steps (default 300)
+  --device D   auto, gpu or softgpu (default auto: the GPUs of this machine, or else the stand-in)
+  --help       print this
+END
+}
+
+say() {
+    printf '\n== %s\n' "$*"
+}
+
+fail() {
+    printf 'run.sh: %s\n' "$*" >&2
+    exit 1
+}
+
+usage_error() {
+    printf 'run.sh: %s; --help lists the options\n' "$*" >&2
+    exit 2
+}
+
+ranks=2
+steps=300
+device=auto
+while [ $# -gt 0 ]; do
+    case $1 in
+    --help)
+        usage
+        exit 0
+        ;;
+    --ranks | --steps | --device)
+        [ $# -ge 2 ] || usage_error "$1 wants a value"
+        declare "${1#--}=$2"
+        shift 2
+        ;;
+    *) usage_error "$1: unknown option" ;;
+    esac
+done
+for name in ranks steps; do
+    [[ ${!name} =~ ^[1-9][0-9]{0,5}$ ]] || usage_error "--$name ${!name}: expected a whole number from 1 on"
+done
+[[ $device =~ ^(auto|gpu|softgpu)$ ]] || usage_error "--device $device: expected auto, gpu or softgpu"
+
+say "setting up"
+bash cmake/setup.sh
+bash cmake/build.sh release
+
+# Which device, and with which program.
+gpu_count=0
+if command -v nvidia-smi >/dev/null; then
+    gpu_count=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true)
+fi
+if [ "$device" = auto ]; then
+    if [ "$gpu_count" -gt 0 ]; then device=gpu; else device=softgpu; fi
+fi
+launch=(build/bin/ddprun -n "$ranks")
+if [ "$device" = gpu ]; then
+    [ "$gpu_count" -gt 0 ] || fail "--device gpu: nvidia-smi lists no GPU"
+    programs=build/samples/gpu
+    [ -x "$programs/digits" ] || fail "$programs/digits was not built: no CUDA 13 compiler with its libraries was found"
+    device_text="$(nvidia-smi -L | sed -n 's/^GPU [0-9]*: \(.*\) (UUID.*/\1/p' | sort | uniq -c | sed 's/^ *\([0-9]*\) /\1 x /' |
+        paste -sd, -)"
+    if [ "$gpu_count" -lt "$ranks" ]; then
+        launch+=(--share-gpu)
+        device_text+=", shared by the ranks"
+    fi
+    nccl=$(cmake -P cmake/Cuda.cmake | sed -n 's/^NCCL_LIBRARY=//p')
+    [ -z "$nccl" ] || launch+=(--nccl "$nccl")
+else
+    programs=build/samples
+    device_text="stand-in (CPU); no NVIDIA GPU"
+    [ "$gpu_count" -eq 0 ] || device_text="stand-in (CPU), as asked"
+fi
+
+out=build/samples/run
+rm -rf "$out"
+mkdir -p "$out"
+train=(--batch "$batch" --steps "$steps" --data samples/data/digits.csv)
+
+# logged NAME COMMAND...: runs it, with a copy of its stdout and stderr in NAME.out and NAME.err.
+logged() {
+    local name=$1
+    shift
+    { { "$@" </dev/null | tee "$out/$name.out"; } 2>&1 >&3 | tee "$out/$name.err" >&2; } 3>&1
+}
+
+say "training with $ranks ranks on: $device_text"
+printf '%s\n' "${launch[*]} $programs/digits ${train[*]} --save $out/rank%d"
+logged ranks "${launch[@]}" "$programs/digits" "${train[@]}" --save "$out/rank%d" || fail "the training with $ranks ranks failed"
+
+say "the same training as one process"
+printf '%s\n' "$programs/digits_plain ${train[*]} --save $out/serial"
+logged serial "$programs/digits_plain" "${train[@]}" --save "$out/serial" || fail "the serial training failed"
+
+say "comparing"
+accuracy=$(sed -n 's/^test accuracy //p' "$out/ranks.out")
+speed=$(sed -n 's/^.* \([0-9.]*\) steps\/s,.*/\1/p' "$out/ranks.err")
+effective_batch=$(sed -n 's/^.* effective batch \([0-9]*\)$/\1/p' "$out/ranks.err")
+# What ddprun itself says at the end: how much it averaged, and what its own comparisons of the parameters found.
+averaged=$(sed -n 's/^ddprun: \(.* gradients\{0,1\}, .*\)$/\1/p' "$out/ranks.err" | tail -n 1)
+compared=$(sed -n 's/^ddprun: parameters \(bitwise identical .*\)$/\1/p' "$out/ranks.err" | tail -n 1)
+
+files=()
+for ((rank = 0; rank < ranks; ++rank)); do
+    [ -s "$out/rank$rank" ] || fail "rank $rank saved no parameters"
+    files+=("$out/rank$rank")
+done
+mapfile -t hashes < <(sha256sum "${files[@]}" | cut -d' ' -f1 | sort -u)
+
+build/samples/compare "$out/rank0" "$out/serial" | tee "$out/compare.out"
+difference=$(sed -n 's/^largest difference //p' "$out/compare.out")
+
+failures=()
+if [ ${#hashes[@]} -eq 1 ]; then
+    identical="bitwise identical on all $ranks ranks, sha256 ${hashes[0]:0:16}"
+else
+    identical="NOT identical: $(sha256sum "${files[@]}" | cut -c1-16 | paste -sd' ' -)"
+    failures+=("the parameters differ between ranks")
+fi
+awk -v a="$accuracy" -v least="$least_accuracy" 'BEGIN { exit !(a >= least) }' ||
+    failures+=("the test accuracy ${accuracy:-(none)} is below $least_accuracy")
+if [ "$ranks" -gt 1 ]; then
+    [ -n "$averaged" ] || failures+=("ddprun did not say that it averaged gradients")
+    # By default it compares every 100 steps.
+    [ "$steps" -lt 100 ] || [ -n "$compared" ] || failures+=("ddprun did not compare the parameters while training")
+fi
+note=""
+if [ $((batch % ranks)) -ne 0 ]; then
+    note=" (shares of unequal size: the mean over ranks is not quite the mean over the batch)"
+elif [ "$steps" -gt "$exact_steps" ]; then
+    note=" (after more than $exact_steps steps, rounding may have grown)"
+elif ! [[ $difference =~ ^[0-9.]+e[-+][0-9]+$ ]] || ! awk -v d="$difference" -v most="$most_difference" 'BEGIN { exit !(d <= most) }'; then
+    failures+=("the difference to the serial run is above $most_difference")
+fi
+
+say "summary"
+printf '%-28s %s\n' \
+    "device" "$device_text" \
+    "ranks" "$ranks" \
+    "steps per second" "$speed" \
+    "effective batch" "$effective_batch" \
+    "test accuracy" "$accuracy" \
+    "averaging" "${averaged:-none}" \
+    "parameters" "$identical" \
+    "compared while training" "${compared:-never}" \
+    "largest difference to serial" "$difference, max|a - b| / max|b| of each tensor$note"
+for failure in "${failures[@]}"; do
+    printf 'run.sh: FAILED: %s\n' "$failure" >&2
+done
+[ ${#failures[@]} -eq 0 ]

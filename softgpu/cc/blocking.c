@@ -1,0 +1,365 @@
+/*
+ * blocking.c - which kernels may run as plain loops over their threads, because none can wait for another?
+ *
+ * A function may wait if its body mentions a barrier or a warp collective, or another function of this file that may
+ * wait, or calls something of which nothing is known: a function defined in another file, a function pointer, a functor
+ * that is a parameter. Functions declared in system headers are known: apart from the collectives themselves, which are
+ * listed here, none of them waits. "Mentions" is by name, wherever it stands, so that functions passed as arguments
+ * count too.
+ *
+ * Erring towards "may wait" costs a little speed; erring the other way ends in a message of libsoftgpu (block_refuse)
+ * when the kernel runs, never in a wrong answer.
+ *
+ * The same walk finds whether functions that a kernel calls ask for threadIdx and its relatives, which must be set
+ * then.
+ */
+#include "names.h"
+#include "source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum word_bits {
+    WORD_SYSTEM_CALL = 1u << 0, /* followed by '(' somewhere in a system header */
+    WORD_DECLARED = 1u << 1,    /* declared in user code as a variable or parameter: may be a pointer or a functor */
+    WORD_TYPE = 1u << 2,        /* declared in user code as a type */
+    WORD_WAITS = 1u << 3,       /* in waiting_table */
+    WORD_INDEX = 1u << 4,       /* in index_table */
+    WORD_HARMLESS = 1u << 5,    /* in harmless_table */
+};
+
+static const char *const waiting_table[] = {
+    "__syncthreads",
+    "__syncthreads_and",
+    "__syncthreads_or",
+    "__syncthreads_count",
+    "__syncwarp",
+    "__activemask",
+    "softgpu_active_mask",
+    "__ballot_sync",
+    "__any_sync",
+    "__all_sync",
+    "__match_any_sync",
+    "__match_all_sync",
+    "__shfl_sync",
+    "__shfl_up_sync",
+    "__shfl_down_sync",
+    "__shfl_xor_sync",
+    "__reduce_add_sync",
+    "__reduce_min_sync",
+    "__reduce_max_sync",
+    "__reduce_and_sync",
+    "__reduce_or_sync",
+    "__reduce_xor_sync",
+    "cooperative_groups",
+    "this_thread_block",
+    "tiled_partition",
+    "coalesced_threads",
+    "thread_block",
+    "thread_block_tile",
+    "cub",
+    NULL,
+};
+
+static const char *const index_table[] = {"threadIdx", "blockIdx", "blockDim", "gridDim", NULL};
+
+/* Words that stand before a '(' without being called, or whose call means nothing here. */
+static const char *const harmless_table[] = {
+    "if",
+    "for",
+    "while",
+    "switch",
+    "return",
+    "sizeof",
+    "alignof",
+    "alignas",
+    "decltype",
+    "static_assert",
+    "noexcept",
+    "operator",
+    "throw",
+    "typeid",
+    "catch",
+    "case",
+    "else",
+    "do",
+    "new",
+    "delete",
+    "and",
+    "or",
+    "not",
+    "xor",
+    "__attribute__",
+    "__alignof__",
+    "__extension__",
+    "__typeof__",
+    "asm",
+    "__asm__",
+    "defined",
+    "static_cast",
+    "reinterpret_cast",
+    "const_cast",
+    "dynamic_cast",
+    "int",
+    "unsigned",
+    "float",
+    "double",
+    "char",
+    "short",
+    "long",
+    "bool",
+    "void",
+    "auto",
+    "const",
+    "signed",
+    "__int128",
+    "constexpr",
+    "volatile",
+    "template",
+    "typename",
+    "in",
+    NULL,
+};
+
+struct walk {
+    struct source *source;
+    struct names words;
+    uint32_t *next_of_name; /* for each function: 1 + the next one of the same name */
+    bool *visited;
+    uint32_t *stack;
+};
+
+static const char *
+spelling(const struct source *source, uint32_t i)
+{
+    return source->lexed.text + source->lexed.tokens[i].begin;
+}
+
+static struct name *
+word_add(struct walk *walk, uint32_t i)
+{
+    return names_add(&walk->words, spelling(walk->source, i), walk->source->lexed.tokens[i].length);
+}
+
+static uint32_t
+word_bits(const struct walk *walk, uint32_t i)
+{
+    return names_bits(&walk->words, spelling(walk->source, i), walk->source->lexed.tokens[i].length);
+}
+
+static void
+add_table(struct walk *walk, const char *const *table, uint32_t bits)
+{
+    for (; *table != NULL; ++table)
+        names_add(&walk->words, *table, (uint32_t)strlen(*table))->bits |= bits;
+}
+
+/* Whether the word at i, in user code, is being declared: `T i`, `T *i`, `class i`, `Args... i`. */
+static uint32_t
+declared_bits(const struct walk *walk, uint32_t i)
+{
+    static const char *const type_makers[] = {"class", "struct", "union", "enum", "typename", "using", NULL};
+    static const char *const behind[] = {",", ")", ";", "=", "{", "["};
+    static const char *const not_types[] = {"return", "else", "case", "goto", "throw", "new", "delete", "sizeof", NULL};
+    const struct source *source = walk->source;
+    if (i == 0)
+        return 0;
+    if (source_is_one_of(source, i - 1, type_makers))
+        return WORD_TYPE;
+    const bool after_type = (source_is_word(source, i - 1) && !source_is_one_of(source, i - 1, not_types)) ||
+                            source_is(source, i - 1, "*") || source_is(source, i - 1, "&") ||
+                            source_is(source, i - 1, "&&") || source_is(source, i - 1, ">") ||
+                            source_is(source, i - 1, "...");
+    if (!after_type)
+        return 0;
+    for (size_t k = 0; k < sizeof(behind) / sizeof(behind[0]); ++k) {
+        if (source_is(source, i + 1, behind[k]))
+            return WORD_DECLARED;
+    }
+    return 0;
+}
+
+/* The word before the ';' of a typedef. */
+static void
+add_typedef(struct walk *walk, uint32_t i)
+{
+    const struct source *source = walk->source;
+    uint32_t end = i;
+    while (end < source->lexed.count && !source_is(source, end, ";"))
+        end = source_next(source, end);
+    if (end > i && source_is_word(source, end - 1))
+        word_add(walk, end - 1)->bits |= WORD_TYPE;
+}
+
+static void
+collect_words(struct walk *walk)
+{
+    const struct source *source = walk->source;
+    add_table(walk, waiting_table, WORD_WAITS);
+    add_table(walk, index_table, WORD_INDEX);
+    add_table(walk, harmless_table, WORD_HARMLESS);
+    for (uint32_t i = 0; i < source->lexed.count; ++i) {
+        if (!source_is_word(source, i))
+            continue;
+        if (source_is(source, i, "typedef"))
+            add_typedef(walk, i);
+        if (source->lexed.tokens[i].is_system) {
+            if (source_is(source, i + 1, "("))
+                word_add(walk, i)->bits |= WORD_SYSTEM_CALL;
+            continue;
+        }
+        const uint32_t bits = declared_bits(walk, i);
+        if (bits != 0)
+            word_add(walk, i)->bits |= bits;
+    }
+    for (uint32_t f = 0; f < source->function_count; ++f) {
+        struct name *name = word_add(walk, source->functions[f].name);
+        walk->next_of_name[f] = name->first;
+        name->first = f + 1;
+    }
+}
+
+/* `f(...)` or `f<...>(...)` */
+static bool
+is_call(const struct source *source, uint32_t i, uint32_t end)
+{
+    if (source_is(source, i + 1, "("))
+        return true;
+    if (!source_is(source, i + 1, "<") || source_is(source, i + 2, "<"))
+        return false;
+    const uint32_t behind = source_skip_angles(source, i + 1, end);
+    return behind < end && source_is(source, behind, "(");
+}
+
+/* A call of a value: (*pointer)(...), table[i](...), Functor()(...), Functor{}(...). The '(' of its arguments is at i.
+ */
+static bool
+is_value_call(const struct source *source, uint32_t i)
+{
+    static const char *const not_types[] = {"else", "do", "try", NULL};
+    const uint32_t close = i - 1, open = source->lexed.tokens[close].match;
+    if (!source_is(source, i, "(") || open == 0 || open >= close)
+        return false;
+    if (source_is(source, close, "]")) /* not of a lambda: [](...) */
+        return source_is_word(source, open - 1) || source_is(source, open - 1, "]") || source_is(source, open - 1, ")");
+    if (source_is(source, close, ")"))
+        return (source_is(source, open + 1, "*") && open + 2 < close) ||
+               (open + 1 == close && (source_is_word(source, open - 1) || source_is(source, open - 1, ">")) &&
+                !source_is(source, open - 1, "operator"));
+    return source_is(source, close, "}") && open + 1 == close &&
+           (source_is(source, open - 1, ">") ||
+            (source_is_word(source, open - 1) && !source_is_one_of(source, open - 1, not_types)));
+}
+
+/* `T name(...)` declares a variable: a word before a word. */
+static bool
+is_declaration(const struct source *source, uint32_t i)
+{
+    static const char *const before_calls[] = {"return", "else", "case",      "throw",    "do", "and",
+                                               "or",     "not",  "co_return", "co_yield", NULL};
+    return source_is_word(source, i - 1) && !source_is_one_of(source, i - 1, before_calls);
+}
+
+/* A call of which nothing is known. */
+static bool
+is_unknown_call(const struct walk *walk, uint32_t i, uint32_t end)
+{
+    const struct source *source = walk->source;
+    if (!is_call(source, i, end) || is_declaration(source, i))
+        return false;
+    const uint32_t bits = word_bits(walk, i);
+    if ((bits & (WORD_HARMLESS | WORD_TYPE)) != 0)
+        return false;
+    if (source_is(source, i - 1, "::") && source_is(source, i - 2, "std"))
+        return false;
+    if (source->lexed.tokens[i].length > 10 && memcmp(spelling(source, i), "__builtin_", 10) == 0)
+        return false;
+    return (bits & WORD_SYSTEM_CALL) == 0 || (bits & WORD_DECLARED) != 0;
+}
+
+/* What the body of function f says directly. */
+static void
+look_at_body(struct walk *walk, struct function *function, bool has_indices)
+{
+    const struct source *source = walk->source;
+    const uint32_t end = source->lexed.tokens[function->body].match;
+    for (uint32_t i = function->params; i < end; ++i) {
+        if (i > function->body && is_value_call(source, i))
+            function->may_wait = true;
+        if (!source_is_word(source, i))
+            continue;
+        const struct name *name = names_find(&walk->words, spelling(source, i), source->lexed.tokens[i].length);
+        const uint32_t bits = name != NULL ? name->bits : 0;
+        const bool is_function_here = name != NULL && name->first != 0;
+        if ((bits & WORD_WAITS) != 0 ||
+            (i > function->body && (!is_function_here || (bits & WORD_DECLARED) != 0) && is_unknown_call(walk, i, end)))
+            function->may_wait = true;
+        if ((bits & WORD_INDEX) != 0 && !has_indices)
+            function->asks_indices = true;
+    }
+}
+
+/* Adds to `root` what the functions that it reaches say. A kernel's own body has its indices as parameters. */
+static void
+follow(struct walk *walk, uint32_t root, bool is_kernel)
+{
+    struct source *source = walk->source;
+    uint32_t depth = 0;
+    memset(walk->visited, 0, source->function_count * sizeof(*walk->visited));
+    walk->stack[depth++] = root;
+    walk->visited[root] = true;
+    while (depth > 0) {
+        const uint32_t f = walk->stack[--depth];
+        struct function *function = &source->functions[f];
+        struct function seen = *function;
+        look_at_body(walk, &seen, is_kernel && f == root);
+        source->functions[root].may_wait |= seen.may_wait;
+        source->functions[root].asks_indices |= seen.asks_indices;
+
+        const uint32_t end = source->lexed.tokens[function->body].match;
+        for (uint32_t i = function->params; i < end; ++i) {
+            if (!source_is_word(source, i))
+                continue;
+            const struct name *name = names_find(&walk->words, spelling(source, i), source->lexed.tokens[i].length);
+            for (uint32_t next = name != NULL ? name->first : 0; next != 0; next = walk->next_of_name[next - 1]) {
+                if (!walk->visited[next - 1]) {
+                    walk->visited[next - 1] = true;
+                    walk->stack[depth++] = next - 1;
+                }
+            }
+        }
+    }
+}
+
+void
+blocking_find(struct source *source)
+{
+    const size_t count = source->function_count;
+    struct walk walk = {.source = source};
+    walk.next_of_name = memory_grow(NULL, (count + 1) * sizeof(*walk.next_of_name));
+    walk.visited = memory_grow(NULL, (count + 1) * sizeof(*walk.visited));
+    walk.stack = memory_grow(NULL, (count + 1) * sizeof(*walk.stack));
+    collect_words(&walk);
+
+    /* What device code may call without naming it counts for every kernel of the file. */
+    struct function unnamed = {0};
+    for (uint32_t f = 0; f < count; ++f) {
+        const unsigned flags = source->functions[f].flags;
+        if ((flags & FUNCTION_UNNAMED) == 0 || (flags & FUNCTION_DEVICE) == 0)
+            continue;
+        follow(&walk, f, false);
+        unnamed.may_wait |= source->functions[f].may_wait;
+        unnamed.asks_indices |= source->functions[f].asks_indices;
+    }
+    for (uint32_t f = 0; f < count; ++f) {
+        if ((source->functions[f].flags & FUNCTION_KERNEL) == 0)
+            continue;
+        follow(&walk, f, true);
+        source->functions[f].may_wait |= unnamed.may_wait;
+        source->functions[f].asks_indices |= unnamed.asks_indices;
+    }
+    names_free(&walk.words);
+    free(walk.next_of_name);
+    free(walk.visited);
+    free(walk.stack);
+}

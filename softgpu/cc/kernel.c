@@ -1,0 +1,145 @@
+/*
+ * kernel.c - __global__ void k(const float *x, int n) { BODY }  ->  a stub that carries the kernel; launch.h shows the
+ * whole.
+ *
+ * The stub's parameters get the prefix softgpu_, so that those of the body, a lambda inside it, hide nothing.
+ */
+#include "source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the stub's text needs from its parameters. */
+struct parameters {
+    struct text of_body;   /* ", decltype(softgpu_x) x, ..." */
+    struct text types;     /* ", decltype(softgpu_x), ..." */
+    struct text addresses; /* ", __builtin_addressof(softgpu_x), ..." */
+};
+
+static bool
+is_pack(const struct source *source, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i = source_next(source, i)) {
+        if (source_is(source, i, "..."))
+            return true;
+        if (source_is(source, i, "="))
+            return false;
+    }
+    return false;
+}
+
+static void
+read_parameter(struct source *source, struct parameters *parameters, uint32_t from, uint32_t to, unsigned number)
+{
+    uint32_t insert;
+    const uint32_t name = source_declared_name(source, from, to, &insert);
+    const char *dots = is_pack(source, from, to) ? "..." : "";
+    char *inner = name < to ? source_spell(source, name, name + 1) : text_format("%s", "");
+    char *outer = name < to ? text_format("softgpu_%s", inner) : text_format("softgpu_unnamed_%u", number);
+
+    if (name < to) {
+        source_before(source, name, "%s", outer);
+        source_drop(source, name);
+    } else {
+        source_before(source, insert, " %s", outer);
+    }
+    text_append_format(&parameters->of_body, ", decltype(%s)%s %s", outer, dots, inner);
+    text_append_format(&parameters->types, ", decltype(%s)%s", outer, dots);
+    text_append_format(&parameters->addresses, ", __builtin_addressof(%s)%s", outer, dots);
+    free(inner);
+    free(outer);
+}
+
+static void
+read_parameters(struct source *source, uint32_t open, struct parameters *parameters)
+{
+    const uint32_t close = source->lexed.tokens[open].match;
+    text_append(&parameters->of_body, "", 0);
+    text_append(&parameters->types, "", 0);
+    text_append(&parameters->addresses, "", 0);
+    if (close == open + 1 || (close == open + 2 && source_is(source, open + 1, "void")))
+        return;
+    unsigned number = 0;
+    for (uint32_t from = open + 1; from < close;) {
+        const uint32_t end = source_piece_end(source, from, close);
+        read_parameter(source, parameters, from, end, number++);
+        from = end + 1;
+    }
+}
+
+/* The first argument of __launch_bounds__, or 1024. */
+static char *
+read_bounds(struct source *source, const struct function *function)
+{
+    for (uint32_t i = function->head; i < function->body; ++i) {
+        if (source_is(source, i, "__cluster_dims__"))
+            source_error(source, i, "softgpu-cc does not support thread block clusters (__cluster_dims__)");
+        if (source_is(source, i, "__launch_bounds__") && source_is(source, i + 1, "(")) {
+            const uint32_t close = source->lexed.tokens[i + 1].match;
+            return source_spell(source, i + 2, source_piece_end(source, i + 2, close));
+        }
+    }
+    return text_format("1024");
+}
+
+/* Whether one of the tokens from..to is a word of the table. */
+static bool
+any_of(const struct source *source, uint32_t from, uint32_t to, const char *const *table)
+{
+    for (uint32_t i = from; i < to; ++i) {
+        if (source_is_one_of(source, i, table))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * In which type the kernel counts its elements, as the mode bits of launch.h: that of the first `T i = ... blockIdx
+ * ...;`. This only helps the compiler to recognise the count; wrong guesses cost speed.
+ */
+static int
+guess_counter(const struct source *source, const struct function *function)
+{
+    static const char *const block_index[] = {"blockIdx", NULL};
+    static const char *const of_64_bits[] = {"size_t", "uint64_t", "int64_t", "long", "ptrdiff_t", "ssize_t", NULL};
+    static const char *const without_sign[] = {"unsigned", "size_t", "uint32_t", "uint64_t", "uint", "auto", NULL};
+    const uint32_t end = source->lexed.tokens[function->body].match;
+    uint32_t begin = function->body + 1, equals = 0;
+    for (uint32_t i = begin; i < end; ++i) {
+        if (source_is(source, i, ";") || source_is(source, i, "{") || source_is(source, i, "}") ||
+            (source_is(source, i, "(") && equals == 0)) {
+            if (equals != 0 && any_of(source, equals, i, block_index))
+                return (any_of(source, begin, equals, without_sign) ? 4 : 0) |
+                       (any_of(source, equals, i, of_64_bits) ? 8 : 0);
+            begin = i + 1;
+            equals = 0;
+        } else if (source_is(source, i, "=") && equals == 0) {
+            equals = i;
+        }
+    }
+    return 0;
+}
+
+void
+kernel_rewrite(struct source *source, const struct function *function)
+{
+    struct parameters parameters = {0};
+    read_parameters(source, function->params, &parameters);
+    char *bounds = read_bounds(source, function);
+    const int mode = function->may_wait ? 3 : (function->asks_indices ? 2 : 0) | guess_counter(source, function);
+
+    source_after(
+        source, function->body,
+        " struct softgpu_kernel { char tag; }; auto softgpu_body = [](const ::uint3 threadIdx __attribute__((unused)),"
+        " const ::uint3 blockIdx __attribute__((unused)), const ::dim3 blockDim __attribute__((unused)),"
+        " const ::dim3 gridDim __attribute__((unused))%s) __attribute__((always_inline)) -> void {",
+        parameters.of_body.data);
+    source_before(
+        source, source->lexed.tokens[function->body].match,
+        "}; ::softgpu::stub<%d, softgpu_kernel, decltype(softgpu_body)%s>(softgpu_body, __PRETTY_FUNCTION__, (%s)%s); ",
+        mode, parameters.types.data, bounds, parameters.addresses.data);
+    text_free(&parameters.of_body);
+    text_free(&parameters.types);
+    text_free(&parameters.addresses);
+    free(bounds);
+}

@@ -1,0 +1,30 @@
+/*
+ * process.h - child processes and the private folder for temporary files. One of each at a time.
+ *
+ * SIGINT, SIGTERM and SIGHUP end the child, remove the folder, and then end softgpu-cc by the same signal.
+ */
+#ifndef SOFTGPU_CC_PROCESS_H
+#define SOFTGPU_CC_PROCESS_H
+
+#include "text.h"
+
+/* Before anything else here. */
+void process_begin(void);
+
+/* A path in the private folder (made on first use, mode 0700) for a file of this name; the caller frees it. NULL after
+ * a message. */
+char *process_temporary(const char *name);
+
+/* Removes the folder with all in it. Call before every exit. */
+void process_end(void);
+
+/*
+ * Runs a command and waits for it. Returns its exit status, 128 + n if signal n ended it, 127 after a message if it
+ * cannot be started. If a signal told softgpu-cc to stop, this does not return.
+ */
+int process_run(const struct list *command) __attribute__((warn_unused_result));
+
+/* "#$ g++ -c 'a b.cu'", as nvcc --dryrun shows commands, on stderr. */
+void process_show(const struct list *command);
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * rewrite.h - from preprocessed CUDA source to preprocessed C++ that the host compiler takes.
+ */
+#ifndef SOFTGPU_CC_REWRITE_H
+#define SOFTGPU_CC_REWRITE_H
+
+#include "lex.h"
+
+struct rewrite_options {
+    bool is_relocatable;    /* -rdc=true */
+    struct lex_paths paths; /* which headers are passed through */
+};
+
+/*
+ * Appends the rewritten source to *out. Lines stay where they are, so that the host compiler's messages point into the
+ * user's file. Returns false after messages of the form "file:line: error: ..."; *out is then untouched.
+ */
+bool rewrite(const char *text, size_t length, const struct rewrite_options *options, struct text *out)
+    __attribute__((warn_unused_result));
+
+#endif

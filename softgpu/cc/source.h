@@ -1,0 +1,124 @@
+/*
+ * source.h - one preprocessed CUDA source while softgpu-cc rewrites it: tokens, what is known of its functions, and
+ * edits.
+ *
+ * The passes run in this order, each over what those before found out:
+ *   declare.c   scopes and declarations: which functions and variables there are, and what linkage the device ones get
+ *   blocking.c  which kernels may wait at a barrier, which need threadIdx in functions
+ *   body.c      inside functions: __shared__, lambdas, names that device code spells differently, refused features
+ *   launch.c    k<<<...>>>(...)
+ *   kernel.c    kernels become stubs
+ * An edit inserts text before or after a token or drops the token; the text between tokens is always kept, so that
+ * lines stay where the user has them. Internal to the rewriter; its door is rewrite.h.
+ */
+#ifndef SOFTGPU_CC_SOURCE_H
+#define SOFTGPU_CC_SOURCE_H
+
+#include "lex.h"
+
+enum function_flags {
+    FUNCTION_DEVICE = 1u << 0,  /* __device__ */
+    FUNCTION_HOST = 1u << 1,    /* __host__ */
+    FUNCTION_KERNEL = 1u << 2,  /* __global__ */
+    FUNCTION_UNNAMED = 1u << 3, /* called without being named: operator, constructor, destructor, conversion */
+    FUNCTION_TEMPLATE = 1u << 4,
+};
+
+/* A function with a body. */
+struct function {
+    uint32_t head;   /* first token of its declaration */
+    uint32_t name;   /* the last part of its name */
+    uint32_t params; /* the '(' */
+    uint32_t body;   /* the '{' */
+    unsigned flags;  /* enum function_flags */
+    /* found out by blocking.c */
+    bool may_wait;     /* a barrier or a warp collective may be reached from it */
+    bool asks_indices; /* it or a function that it calls names threadIdx, blockIdx, blockDim or gridDim */
+};
+
+struct edit {
+    char *before, *after;
+    bool drop;
+};
+
+struct source {
+    struct lexed lexed;
+    struct edit *edits; /* one for each token and TOKEN_END */
+    struct function *functions;
+    size_t function_count, function_capacity;
+    bool is_relocatable;                   /* -rdc=true: device functions and variables are visible to other files */
+    bool failed;                           /* an error was reported */
+    unsigned variable_count, shared_count; /* numbers for generated names */
+};
+
+/* ---- edits; text inserted twice at one place comes in the order of the calls ---- */
+
+void source_before(struct source *source, uint32_t i, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void source_after(struct source *source, uint32_t i, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Like source_before(), but in front of what is already there: what opens outside goes first. */
+void source_before_all(struct source *source, uint32_t i, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void source_drop(struct source *source, uint32_t i);
+void source_drop_range(struct source *source, uint32_t from, uint32_t to);
+
+/* An error at the user's line; the rewriting goes on, to find more, and then fails. */
+void source_error(struct source *source, uint32_t i, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- reading tokens ---- */
+
+static inline bool
+source_is(const struct source *source, uint32_t i, const char *spelling)
+{
+    return token_is(&source->lexed, i, spelling);
+}
+
+/* Whether token i is a word of this NULL-terminated table. */
+bool source_is_one_of(const struct source *source, uint32_t i, const char *const *table);
+
+static inline bool
+source_is_word(const struct source *source, uint32_t i)
+{
+    return source->lexed.tokens[i].kind == TOKEN_WORD;
+}
+
+/* The spelling of tokens from..to (exclusive), with a blank between them; the caller frees it. */
+char *source_spell(const struct source *source, uint32_t from, uint32_t to);
+
+/* Behind the '>' that closes the '<' at i: brackets are jumped over. `end` if there is none before. */
+uint32_t source_skip_angles(const struct source *source, uint32_t i, uint32_t end);
+
+/* The '<' that the '>' at i closes, or i if there is none behind `begin`. */
+uint32_t source_open_angle(const struct source *source, uint32_t i, uint32_t begin);
+
+/* Behind the last token of the group that opens at i, if i is '(' '[' or '{'; else i + 1. */
+uint32_t source_next(const struct source *source, uint32_t i);
+
+/* `__attribute__((...))`, `alignas(...)` and the like at i: behind it. Else i. */
+uint32_t source_skip_attribute(const struct source *source, uint32_t i);
+
+/*
+ * The name that the declarator in tokens from..to declares, with or without its specifiers: `const float *__restrict__
+ * x`, `x[4][N]`, `void (*f)(int)`, `T (&a)[3]`, `Args... args`. Returns `to` if it declares none (`int`, `T *`,
+ * `Args...`), with *insert_p where one could be put.
+ */
+uint32_t source_declared_name(const struct source *source, uint32_t from, uint32_t to, uint32_t *insert_p);
+
+/* Behind the end of the piece that starts at `from`: the next ',' outside of brackets and template arguments, or `to`.
+ */
+uint32_t source_piece_end(const struct source *source, uint32_t from, uint32_t to);
+
+/* ---- the passes ---- */
+
+void declare_all(struct source *source);
+void blocking_find(struct source *source);
+void body_rewrite(struct source *source, const struct function *function);
+void body_rewrite_outside(struct source *source); /* after all functions: what stands outside of them */
+void launch_rewrite_all(struct source *source);
+void kernel_rewrite(struct source *source, const struct function *function);
+
+/* CUDA's keywords, the last words of declarations that g++ must not see; and those followed by parentheses. */
+extern const char *const keyword_table[];
+extern const char *const keyword_call_table[];
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * gemm_core.c - see gemm_core.h.
+ */
+#include "cublas/gemm_core.h"
+
+#include "library/half.h"
+
+#include <cblas.h>
+#include <string.h>
+
+/* A tile of the product, and how much of k is summed up at a time. Kept on the stack: a kernel has no way to fail. */
+enum { TILE_M = 64, TILE_N = 64, TILE_K = 128 };
+
+static CBLAS_TRANSPOSE
+blas_op(bool transposes)
+{
+    return transposes ? CblasTrans : CblasNoTrans;
+}
+
+static float
+load_element(const void *matrix, int64_t index, cudaDataType type)
+{
+    if (type == CUDA_R_32F)
+        return ((const float *)matrix)[index];
+    uint16_t bits = ((const uint16_t *)matrix)[index];
+    return type == CUDA_R_16F ? float_from_half(bits) : float_from_bfloat(bits);
+}
+
+static void
+store_element(void *matrix, int64_t index, cudaDataType type, float value)
+{
+    if (type == CUDA_R_32F)
+        ((float *)matrix)[index] = value;
+    else
+        ((uint16_t *)matrix)[index] = type == CUDA_R_16F ? half_from_float(value) : bfloat_from_float(value);
+}
+
+/* Converts rows x columns of a 16-bit matrix, as it lies in memory. */
+static void
+convert_tile(float *tile, const uint16_t *matrix, int64_t ld, int rows, int columns, cudaDataType type)
+{
+    for (int j = 0; j < columns; ++j) {
+        const uint16_t *source = matrix + j * ld;
+        float *destination = tile + (size_t)j * (size_t)rows;
+        if (type == CUDA_R_16F) {
+            for (int i = 0; i < rows; ++i)
+                destination[i] = float_from_half(source[i]);
+        } else {
+            for (int i = 0; i < rows; ++i)
+                destination[i] = float_from_bfloat(source[i]);
+        }
+    }
+}
+
+static int
+at_most(int64_t value, int limit)
+{
+    return value < limit ? (int)value : limit;
+}
+
+/* sum = op(A)[i0.., :] op(B)[:, j0..], rows x columns. */
+static void
+sum_tile(float *sum, const struct gemm_problem *p, const uint16_t *a, const uint16_t *b, int64_t i0, int64_t j0,
+         int rows, int columns)
+{
+    float a_tile[TILE_M * TILE_K], b_tile[TILE_K * TILE_N];
+    memset(sum, 0, sizeof(*sum) * (size_t)rows * (size_t)columns);
+    for (int64_t k0 = 0; k0 < p->k; k0 += TILE_K) {
+        int depth = at_most(p->k - k0, TILE_K);
+        int a_rows = p->transposes_a ? depth : rows, a_columns = p->transposes_a ? rows : depth;
+        int b_rows = p->transposes_b ? columns : depth, b_columns = p->transposes_b ? depth : columns;
+        const uint16_t *a_begin = p->transposes_a ? a + k0 + i0 * p->lda : a + i0 + k0 * p->lda;
+        const uint16_t *b_begin = p->transposes_b ? b + j0 + k0 * p->ldb : b + k0 + j0 * p->ldb;
+        convert_tile(a_tile, a_begin, p->lda, a_rows, a_columns, p->input_type);
+        convert_tile(b_tile, b_begin, p->ldb, b_rows, b_columns, p->input_type);
+        cblas_sgemm(CblasColMajor, blas_op(p->transposes_a), blas_op(p->transposes_b), rows, columns, depth, 1.0f,
+                    a_tile, a_rows, b_tile, b_rows, 1.0f, sum, rows);
+    }
+}
+
+static void
+compute_16_bit(const struct gemm_problem *p, float alpha, const uint16_t *a, const uint16_t *b, float beta, void *c)
+{
+    float sum[TILE_M * TILE_N];
+    for (int64_t j0 = 0; j0 < p->n; j0 += TILE_N) {
+        int columns = at_most(p->n - j0, TILE_N);
+        for (int64_t i0 = 0; i0 < p->m; i0 += TILE_M) {
+            int rows = at_most(p->m - i0, TILE_M);
+            if (alpha != 0.0f)
+                sum_tile(sum, p, a, b, i0, j0, rows, columns);
+            else
+                memset(sum, 0, sizeof(sum));
+            for (int j = 0; j < columns; ++j) {
+                for (int i = 0; i < rows; ++i) {
+                    int64_t index = i0 + i + (j0 + j) * p->ldc;
+                    float value = alpha * sum[j * rows + i];
+                    if (beta != 0.0f)
+                        value += beta * load_element(c, index, p->output_type);
+                    store_element(c, index, p->output_type, value);
+                }
+            }
+        }
+    }
+}
+
+void
+gemm_compute(const struct gemm_problem *p, double alpha, const void *a, const void *b, double beta, void *c)
+{
+    CBLAS_TRANSPOSE op_a = blas_op(p->transposes_a), op_b = blas_op(p->transposes_b);
+    int m = (int)p->m, n = (int)p->n, k = (int)p->k, lda = (int)p->lda, ldb = (int)p->ldb, ldc = (int)p->ldc;
+    if (m == 0 || n == 0)
+        return;
+    if (p->input_type == CUDA_R_64F)
+        cblas_dgemm(CblasColMajor, op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    else if (p->input_type == CUDA_R_32F)
+        cblas_sgemm(CblasColMajor, op_a, op_b, m, n, k, (float)alpha, a, lda, b, ldb, (float)beta, c, ldc);
+    else
+        compute_16_bit(p, (float)alpha, a, b, (float)beta, c);
+}

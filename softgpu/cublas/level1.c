@@ -1,0 +1,209 @@
+/*
+ * level1.c - vector routines of cuBLAS for float and double: axpy, scal, copy, swap, dot, nrm2, asum.
+ *
+ * All of them share one parameter block and one kernel function; each has a kernel of its own name, for traces.
+ */
+#include "cublas/context.h"
+
+#include <cblas.h>
+#include <limits.h>
+
+enum vector_routine {
+    VECTOR_AXPY,
+    VECTOR_SCAL,
+    VECTOR_COPY,
+    VECTOR_SWAP,
+    VECTOR_DOT,
+    VECTOR_NRM2,
+    VECTOR_ASUM,
+    VECTOR_COUNT
+};
+
+/* A call; what a routine has no use for is NULL or 0. */
+struct vector_call {
+    enum vector_routine routine;
+    cudaDataType type; /* CUDA_R_32F or CUDA_R_64F */
+    int64_t n, incx, incy;
+    const void *alpha;
+    void *x, *y; /* only some routines write to them */
+    void *result;
+};
+
+struct vector_parameters {
+    int32_t routine;
+    int32_t type;
+    int64_t n, incx, incy;
+    double alpha; /* where its pointer is NULL */
+};
+
+enum { ARG_X, ARG_Y, ARG_RESULT, ARG_ALPHA, ARG_PARAMETERS };
+
+static const struct softgpu_param vector_layout[] = {
+    [ARG_X] = {0, 8},
+    [ARG_Y] = {8, 8},
+    [ARG_RESULT] = {16, 8},
+    [ARG_ALPHA] = {24, 8},
+    [ARG_PARAMETERS] = {32, sizeof(struct vector_parameters)},
+};
+
+/* Like BLAS, nothing for a stride that is not positive. Not OpenBLAS's: that one turns a NaN times zero into zero. */
+#define DEFINE_SCALE(name, real)                                   \
+    static void name(int64_t n, real alpha, real *x, int64_t incx) \
+    {                                                              \
+        if (incx <= 0)                                             \
+            return;                                                \
+        for (int64_t i = 0; i < n; ++i)                            \
+            x[i * incx] *= alpha;                                  \
+    }
+
+DEFINE_SCALE(scale_float, float)
+DEFINE_SCALE(scale_double, double)
+
+#define DEFINE_RUN(name, real, letter, scale)                                                       \
+    static void name(const struct vector_parameters *p, real alpha, real *x, real *y, real *result) \
+    {                                                                                               \
+        int n = (int)p->n, incx = (int)p->incx, incy = (int)p->incy;                                \
+        switch ((enum vector_routine)p->routine) {                                                  \
+        case VECTOR_AXPY:                                                                           \
+            cblas_##letter##axpy(n, alpha, x, incx, y, incy);                                       \
+            break;                                                                                  \
+        case VECTOR_SCAL:                                                                           \
+            scale(n, alpha, x, incx);                                                               \
+            break;                                                                                  \
+        case VECTOR_COPY:                                                                           \
+            cblas_##letter##copy(n, x, incx, y, incy);                                              \
+            break;                                                                                  \
+        case VECTOR_SWAP:                                                                           \
+            cblas_##letter##swap(n, x, incx, y, incy);                                              \
+            break;                                                                                  \
+        case VECTOR_DOT:                                                                            \
+            *result = n > 0 ? cblas_##letter##dot(n, x, incx, y, incy) : 0;                         \
+            break;                                                                                  \
+        case VECTOR_NRM2:                                                                           \
+            *result = n > 0 && incx > 0 ? cblas_##letter##nrm2(n, x, incx) : 0;                     \
+            break;                                                                                  \
+        default: /* VECTOR_ASUM */                                                                  \
+            *result = n > 0 && incx > 0 ? cblas_##letter##asum(n, x, incx) : 0;                     \
+            break;                                                                                  \
+        }                                                                                           \
+    }
+
+DEFINE_RUN(run_float, float, s, scale_float)
+DEFINE_RUN(run_double, double, d, scale_double)
+
+static void
+run_vector(const struct softgpu_launch *launch)
+{
+    const struct vector_parameters *p = launch->args[ARG_PARAMETERS];
+    void *x = *(void *const *)launch->args[ARG_X], *y = *(void *const *)launch->args[ARG_Y];
+    void *result = *(void *const *)launch->args[ARG_RESULT];
+    struct scalar alpha = {*(const void *const *)launch->args[ARG_ALPHA], p->alpha};
+    double alpha_value = scalar_value(&alpha, (cudaDataType)p->type);
+    if (p->type == CUDA_R_32F)
+        run_float(p, (float)alpha_value, x, y, result);
+    else
+        run_double(p, alpha_value, x, y, result);
+}
+
+static struct softgpu_kernel kernels[VECTOR_COUNT] = {
+    [VECTOR_AXPY] = SOFTGPU_KERNEL("cublas_axpy", run_vector, vector_layout),
+    [VECTOR_SCAL] = SOFTGPU_KERNEL("cublas_scal", run_vector, vector_layout),
+    [VECTOR_COPY] = SOFTGPU_KERNEL("cublas_copy", run_vector, vector_layout),
+    [VECTOR_SWAP] = SOFTGPU_KERNEL("cublas_swap", run_vector, vector_layout),
+    [VECTOR_DOT] = SOFTGPU_KERNEL("cublas_dot", run_vector, vector_layout),
+    [VECTOR_NRM2] = SOFTGPU_KERNEL("cublas_nrm2", run_vector, vector_layout),
+    [VECTOR_ASUM] = SOFTGPU_KERNEL("cublas_asum", run_vector, vector_layout),
+};
+
+static bool
+fits_blas(int64_t value)
+{
+    return value >= INT_MIN && value <= INT_MAX;
+}
+
+static cublasStatus_t
+vector(struct cublasContext *handle, const struct vector_call *call)
+{
+    if (context_check(handle) != CUBLAS_STATUS_SUCCESS)
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    bool takes_alpha = call->routine == VECTOR_AXPY || call->routine == VECTOR_SCAL;
+    bool gives_result = call->routine >= VECTOR_DOT;
+    bool takes_y = call->routine != VECTOR_SCAL && call->routine != VECTOR_NRM2 && call->routine != VECTOR_ASUM;
+    if ((takes_alpha && !call->alpha) || (gives_result && !call->result))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (!fits_blas(call->n) || !fits_blas(call->incx) || !fits_blas(call->incy)) {
+        static _Atomic bool said;
+        softgpu_line_unsupported("a vector of 2^31 elements or more", &said);
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    if (call->n <= 0 && !gives_result)
+        return CUBLAS_STATUS_SUCCESS;
+    if (call->n > 0 && (!call->x || (takes_y && !call->y)))
+        return CUBLAS_STATUS_INVALID_VALUE;
+
+    struct scalar alpha = {NULL, 0.0};
+    if (takes_alpha)
+        alpha = scalar_take(handle, call->alpha, call->type);
+    struct vector_parameters parameters = {.routine = (int32_t)call->routine,
+                                           .type = (int32_t)call->type,
+                                           .n = call->n,
+                                           .incx = call->incx,
+                                           .incy = call->incy,
+                                           .alpha = alpha.value};
+    void *x = call->x, *y = call->y, *result = call->result;
+    void *args[] = {&x, &y, &result, &alpha.device, &parameters};
+    if (gives_result)
+        return context_launch_result(handle, &kernels[call->routine], args);
+    return context_launch(handle, &kernels[call->routine], args);
+}
+
+/* ---- exported ---- */
+
+#define DEFINE_ROUTINES(letter, real, cuda_type, integer, suffix)                                                   \
+    cublasStatus_t cublas##letter##axpy##suffix(cublasHandle_t handle, integer n, const real *alpha, const real *x, \
+                                                integer incx, real *y, integer incy)                                \
+    {                                                                                                               \
+        struct vector_call call = {VECTOR_AXPY, cuda_type, n, incx, incy, alpha, (void *)x, y, NULL};               \
+        return vector(handle, &call);                                                                               \
+    }                                                                                                               \
+    cublasStatus_t cublas##letter##scal##suffix(cublasHandle_t handle, integer n, const real *alpha, real *x,       \
+                                                integer incx)                                                       \
+    {                                                                                                               \
+        struct vector_call call = {VECTOR_SCAL, cuda_type, n, incx, 0, alpha, x, NULL, NULL};                       \
+        return vector(handle, &call);                                                                               \
+    }                                                                                                               \
+    cublasStatus_t cublas##letter##copy##suffix(cublasHandle_t handle, integer n, const real *x, integer incx,      \
+                                                real *y, integer incy)                                              \
+    {                                                                                                               \
+        struct vector_call call = {VECTOR_COPY, cuda_type, n, incx, incy, NULL, (void *)x, y, NULL};                \
+        return vector(handle, &call);                                                                               \
+    }                                                                                                               \
+    cublasStatus_t cublas##letter##swap##suffix(cublasHandle_t handle, integer n, real *x, integer incx, real *y,   \
+                                                integer incy)                                                       \
+    {                                                                                                               \
+        struct vector_call call = {VECTOR_SWAP, cuda_type, n, incx, incy, NULL, x, y, NULL};                        \
+        return vector(handle, &call);                                                                               \
+    }                                                                                                               \
+    cublasStatus_t cublas##letter##dot##suffix(cublasHandle_t handle, integer n, const real *x, integer incx,       \
+                                               const real *y, integer incy, real *result)                           \
+    {                                                                                                               \
+        struct vector_call call = {VECTOR_DOT, cuda_type, n, incx, incy, NULL, (void *)x, (void *)y, result};       \
+        return vector(handle, &call);                                                                               \
+    }                                                                                                               \
+    cublasStatus_t cublas##letter##nrm2##suffix(cublasHandle_t handle, integer n, const real *x, integer incx,      \
+                                                real *result)                                                       \
+    {                                                                                                               \
+        struct vector_call call = {VECTOR_NRM2, cuda_type, n, incx, 0, NULL, (void *)x, NULL, result};              \
+        return vector(handle, &call);                                                                               \
+    }                                                                                                               \
+    cublasStatus_t cublas##letter##asum##suffix(cublasHandle_t handle, integer n, const real *x, integer incx,      \
+                                                real *result)                                                       \
+    {                                                                                                               \
+        struct vector_call call = {VECTOR_ASUM, cuda_type, n, incx, 0, NULL, (void *)x, NULL, result};              \
+        return vector(handle, &call);                                                                               \
+    }
+
+DEFINE_ROUTINES(S, float, CUDA_R_32F, int, _v2)
+DEFINE_ROUTINES(D, double, CUDA_R_64F, int, _v2)
+DEFINE_ROUTINES(S, float, CUDA_R_32F, int64_t, _v2_64)
+DEFINE_ROUTINES(D, double, CUDA_R_64F, int64_t, _v2_64)

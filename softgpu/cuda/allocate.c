@@ -1,0 +1,287 @@
+/*
+ * allocate.c - the driver API's calls that allocate, free and register memory, in stream order too, and ask how much is
+ * left.
+ */
+#include "driver.h"
+
+#include <stdlib.h>
+
+enum { PITCH_BYTES = 512 };
+
+static CUresult
+allocate(CUdeviceptr *pointer_out, size_t bytes, enum memory_kind kind, unsigned flags)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (pointer_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    uintptr_t base;
+    result = memory_allocate(context, bytes, kind, flags, NULL, &base);
+    if (result == CUDA_SUCCESS) {
+        *pointer_out = base;
+    }
+    return result;
+}
+
+CUresult
+cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
+{
+    return allocate(pointer, bytes, MEMORY_DEVICE, 0);
+}
+
+CUresult
+cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags)
+{
+    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return allocate(pointer, bytes, MEMORY_MANAGED, flags);
+}
+
+CUresult
+cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width_bytes, size_t height, unsigned int element_bytes)
+{
+    if (pitch == NULL || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (width_bytes == 0 || height == 0 || width_bytes > SIZE_MAX - PITCH_BYTES) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    size_t row_bytes = (width_bytes + PITCH_BYTES - 1) / PITCH_BYTES * PITCH_BYTES, bytes;
+    if (__builtin_mul_overflow(row_bytes, height, &bytes)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult result = allocate(pointer, bytes, MEMORY_DEVICE, 0);
+    if (result == CUDA_SUCCESS) {
+        *pitch = row_bytes;
+    }
+    return result;
+}
+
+CUresult
+cuMemFree_v2(CUdeviceptr pointer)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS || pointer == 0) {
+        return result;
+    }
+    return memory_free_now(pointer, MEMORY_DEVICE);
+}
+
+CUresult
+cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (free_bytes != NULL) {
+        *free_bytes = driver.memory_bytes - memory_used(context->device);
+    }
+    if (total_bytes != NULL) {
+        *total_bytes = driver.memory_bytes;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct allocation found;
+    if (!memory_find(pointer, &found)) {
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    if (base != NULL) {
+        *base = found.base;
+    }
+    if (bytes != NULL) {
+        *bytes = found.bytes;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---- page-locked host memory ---- */
+
+CUresult
+cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
+{
+    const unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+    if (pointer == NULL || (flags & ~known) != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUdeviceptr base;
+    CUresult result = allocate(&base, bytes, MEMORY_HOST, flags | CU_MEMHOSTALLOC_DEVICEMAP);
+    if (result == CUDA_SUCCESS) {
+        *pointer = (void *)base;
+    }
+    return result;
+}
+
+CUresult
+cuMemAllocHost_v2(void **pointer, size_t bytes)
+{
+    return cuMemHostAlloc(pointer, bytes, 0);
+}
+
+CUresult
+cuMemFreeHost(void *pointer)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS || pointer == NULL) {
+        return result;
+    }
+    return memory_free_now((uintptr_t)pointer, MEMORY_HOST);
+}
+
+CUresult
+cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (flags & CU_MEMHOSTREGISTER_IOMEMORY) {
+        say("cuMemHostRegister: memory of other devices is not supported");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return memory_register(context, (uintptr_t)pointer, bytes, MEMORY_REGISTERED, flags);
+}
+
+CUresult
+cuMemHostUnregister(void *pointer)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = memory_free_now((uintptr_t)pointer, MEMORY_REGISTERED);
+    return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : result;
+}
+
+static CUresult
+find_host(const void *pointer, struct allocation *found)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (!memory_find((uintptr_t)pointer, found) || (found->kind != MEMORY_HOST && found->kind != MEMORY_REGISTERED)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuMemHostGetDevicePointer_v2(CUdeviceptr *device_pointer, void *pointer, unsigned int flags)
+{
+    struct allocation found;
+    if (device_pointer == NULL || flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result = find_host(pointer, &found);
+    if (result == CUDA_SUCCESS) {
+        *device_pointer = (CUdeviceptr)pointer;
+    }
+    return result;
+}
+
+CUresult
+cuMemHostGetFlags(unsigned int *flags, void *pointer)
+{
+    struct allocation found;
+    if (flags == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result = find_host(pointer, &found);
+    if (result == CUDA_SUCCESS) {
+        *flags = found.flags;
+    }
+    return result;
+}
+
+/* ---- in stream order ---- */
+
+/* The memory is there at once, which a program that keeps to the stream's order cannot tell from CUDA's later. */
+static CUresult
+allocate_async(CUdeviceptr *pointer, size_t bytes, struct pool *pool, CUstream handle, enum flavour flavour)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (pointer == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    uintptr_t base;
+    pool = pool != NULL ? pool : pool_default(stream->context->device);
+    result = memory_allocate(stream->context, bytes, MEMORY_DEVICE, 0, pool, &base);
+    if (result == CUDA_SUCCESS) {
+        *pointer = base;
+    }
+    return result;
+}
+
+static CUresult
+allocate_from_pool(CUdeviceptr *pointer, size_t bytes, CUmemoryPool handle, CUstream stream, enum flavour flavour)
+{
+    struct pool *pool;
+    CUresult result = pool_from_handle(handle, &pool);
+    return result == CUDA_SUCCESS ? allocate_async(pointer, bytes, pool, stream, flavour) : result;
+}
+
+struct free_command {
+    struct command command;
+    uintptr_t base;
+};
+
+static void
+run_free(struct command *command, struct stream *stream)
+{
+    if (memory_free(((struct free_command *)command)->base, MEMORY_DEVICE) != CUDA_SUCCESS) {
+        context_fail(stream->context, CUDA_ERROR_INVALID_VALUE,
+                     "cuMemFreeAsync: the allocation is gone before its turn came");
+    }
+}
+
+static CUresult
+free_async(CUdeviceptr pointer, CUstream handle, enum flavour flavour)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    if (result != CUDA_SUCCESS || pointer == 0) {
+        return result;
+    }
+    struct free_command *command = command_new(sizeof *command, run_free);
+    if (command == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    command->base = pointer;
+    result = memory_mark_freeing(pointer);
+    if (result != CUDA_SUCCESS) {
+        command_drop(command);
+        return result;
+    }
+    return stream_submit(stream, &command->command, NULL);
+}
+
+BOTH_FLAVOURS(cuMemAllocAsync, _ptsz, (CUdeviceptr * pointer, size_t bytes, CUstream stream),
+              allocate_async(pointer, bytes, NULL, stream, flavour))
+BOTH_FLAVOURS(cuMemAllocFromPoolAsync, _ptsz, (CUdeviceptr * pointer, size_t bytes, CUmemoryPool pool, CUstream stream),
+              allocate_from_pool(pointer, bytes, pool, stream, flavour))
+BOTH_FLAVOURS(cuMemFreeAsync, _ptsz, (CUdeviceptr pointer, CUstream stream), free_async(pointer, stream, flavour))

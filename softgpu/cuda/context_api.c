@@ -1,0 +1,179 @@
+/*
+ * context_api.c - contexts that programs create, and which context is current in a thread.
+ */
+#include "driver.h"
+
+/* ---- created contexts ---- */
+
+CUresult
+cuCtxCreate_v2(CUcontext *context_out, unsigned int flags, CUdevice device)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (context_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (!device_valid(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    struct context *context;
+    result = context_create(device, flags, false, &context);
+    if (result == CUDA_SUCCESS) {
+        result = context_push(context);
+    }
+    if (result == CUDA_SUCCESS) {
+        *context_out = (CUcontext)context;
+    }
+    return result;
+}
+
+CUresult
+cuCtxCreate_v4(CUcontext *context_out, CUctxCreateParams *parameters, unsigned int flags, CUdevice device)
+{
+    if (parameters != NULL && (parameters->numExecAffinityParams != 0 || parameters->cigParams != NULL)) {
+        say("cuCtxCreate: execution affinity and graphics contexts are not supported");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return cuCtxCreate_v2(context_out, flags, device);
+}
+
+CUresult
+cuCtxDestroy_v2(CUcontext handle)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct context *context;
+    result = context_from_handle(handle, &context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (context->primary) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    result = context_empty(context, true);
+    /* The object stays: its streams' threads may still be on their way out, and contexts are few. */
+    atomic_store(&context->magic, 0);
+    if (context_current() == context) {
+        (void)context_pop();
+    }
+    return result;
+}
+
+/* ---- which context is current ---- */
+
+CUresult
+cuCtxSetCurrent(CUcontext handle)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct context *context = NULL;
+    if (handle != NULL) {
+        result = context_from_handle(handle, &context);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    (void)context_pop();
+    return context != NULL ? context_push(context) : CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetCurrent(CUcontext *context_out)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (context_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *context_out = (CUcontext)context_current();
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxPushCurrent_v2(CUcontext handle)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct context *context;
+    result = context_from_handle(handle, &context);
+    return result == CUDA_SUCCESS ? context_push(context) : result;
+}
+
+CUresult
+cuCtxPopCurrent_v2(CUcontext *context_out)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct context *context = context_pop();
+    if (context == NULL) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    if (context_out != NULL) {
+        *context_out = (CUcontext)context;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetDevice(CUdevice *device)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (device == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *device = context->device;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetDevice_v2(CUdevice *device, CUcontext handle)
+{
+    struct context *context;
+    CUresult result = handle == NULL ? context_enter(&context) : driver_enter();
+    if (result == CUDA_SUCCESS && handle != NULL) {
+        result = context_from_handle(handle, &context);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (device == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *device = context->device;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxSynchronize(void)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    return result == CUDA_SUCCESS ? context_drain(context) : result;
+}
+
+CUresult
+cuCtxSynchronize_v2(CUcontext handle)
+{
+    struct context *context;
+    CUresult result = handle == NULL ? context_enter(&context) : driver_enter();
+    if (result == CUDA_SUCCESS && handle != NULL) {
+        result = context_from_handle(handle, &context);
+    }
+    return result == CUDA_SUCCESS ? context_drain(context) : result;
+}

@@ -1,0 +1,265 @@
+/*
+ * device.c - what programs ask about devices. The answers are those of an H100 (compute capability 9.0), so that a
+ * program takes the path that it takes on a current GPU; what the stand-in cannot do is answered with no.
+ */
+#include "driver.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define ATTRIBUTE(name) [CU_DEVICE_ATTRIBUTE_##name]
+
+/* Attributes that are not here are 0: absent or unsupported. */
+static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
+    ATTRIBUTE(MAX_THREADS_PER_BLOCK) = THREADS_PER_BLOCK,
+    ATTRIBUTE(MAX_BLOCK_DIM_X) = 1024,
+    ATTRIBUTE(MAX_BLOCK_DIM_Y) = 1024,
+    ATTRIBUTE(MAX_BLOCK_DIM_Z) = 64,
+    ATTRIBUTE(MAX_GRID_DIM_X) = 0x7fffffff,
+    ATTRIBUTE(MAX_GRID_DIM_Y) = 65535,
+    ATTRIBUTE(MAX_GRID_DIM_Z) = 65535,
+    ATTRIBUTE(MAX_SHARED_MEMORY_PER_BLOCK) = SHARED_BYTES_PER_BLOCK,
+    ATTRIBUTE(TOTAL_CONSTANT_MEMORY) = 64 << 10,
+    ATTRIBUTE(WARP_SIZE) = 32,
+    ATTRIBUTE(MAX_PITCH) = 0x7fffffff,
+    ATTRIBUTE(MAX_REGISTERS_PER_BLOCK) = 65536,
+    ATTRIBUTE(CLOCK_RATE) = 1785000,
+    ATTRIBUTE(TEXTURE_ALIGNMENT) = 512,
+    ATTRIBUTE(GPU_OVERLAP) = 1,
+    ATTRIBUTE(MULTIPROCESSOR_COUNT) = 132,
+    ATTRIBUTE(CAN_MAP_HOST_MEMORY) = 1,
+    ATTRIBUTE(COMPUTE_MODE) = CU_COMPUTEMODE_DEFAULT,
+    ATTRIBUTE(SURFACE_ALIGNMENT) = 512,
+    ATTRIBUTE(CONCURRENT_KERNELS) = 1,
+    ATTRIBUTE(MEMORY_CLOCK_RATE) = 2619000,
+    ATTRIBUTE(GLOBAL_MEMORY_BUS_WIDTH) = 5120,
+    ATTRIBUTE(L2_CACHE_SIZE) = 50 << 20,
+    ATTRIBUTE(MAX_THREADS_PER_MULTIPROCESSOR) = 2048,
+    ATTRIBUTE(ASYNC_ENGINE_COUNT) = 3,
+    ATTRIBUTE(UNIFIED_ADDRESSING) = 1,
+    ATTRIBUTE(TEXTURE_PITCH_ALIGNMENT) = 32,
+    ATTRIBUTE(COMPUTE_CAPABILITY_MAJOR) = 9,
+    ATTRIBUTE(COMPUTE_CAPABILITY_MINOR) = 0,
+    ATTRIBUTE(STREAM_PRIORITIES_SUPPORTED) = 1,
+    ATTRIBUTE(GLOBAL_L1_CACHE_SUPPORTED) = 1,
+    ATTRIBUTE(LOCAL_L1_CACHE_SUPPORTED) = 1,
+    ATTRIBUTE(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) = 228 << 10,
+    ATTRIBUTE(MAX_REGISTERS_PER_MULTIPROCESSOR) = 65536,
+    ATTRIBUTE(MANAGED_MEMORY) = 1,
+    ATTRIBUTE(HOST_NATIVE_ATOMIC_SUPPORTED) = 1,
+    ATTRIBUTE(SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO) = 2,
+    ATTRIBUTE(CONCURRENT_MANAGED_ACCESS) = 1,
+    ATTRIBUTE(COMPUTE_PREEMPTION_SUPPORTED) = 1,
+    ATTRIBUTE(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) = 1,
+    ATTRIBUTE(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) = SHARED_BYTES_OPT_IN,
+    ATTRIBUTE(HOST_REGISTER_SUPPORTED) = 1,
+    ATTRIBUTE(MAX_BLOCKS_PER_MULTIPROCESSOR) = 32,
+    ATTRIBUTE(RESERVED_SHARED_MEMORY_PER_BLOCK) = 1 << 10,
+    ATTRIBUTE(MEMORY_POOLS_SUPPORTED) = 1,
+    ATTRIBUTE(UNIFIED_FUNCTION_POINTERS) = 0,
+    ATTRIBUTE(NUMA_ID) = -1,
+    ATTRIBUTE(HOST_NUMA_ID) = -1,
+};
+
+static CUresult
+enter(CUdevice device, const void *out)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (!device_valid(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    return out != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult
+cuDeviceGetCount(int *count)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (count == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *count = driver.device_count;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuDeviceGet(CUdevice *device, int ordinal)
+{
+    CUresult result = enter(ordinal, device);
+    if (result == CUDA_SUCCESS) {
+        *device = ordinal;
+    }
+    return result;
+}
+
+CUresult
+cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    CUresult result = enter(device, value);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if ((unsigned)attribute < 1 || (unsigned)attribute >= CU_DEVICE_ATTRIBUTE_MAX) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? driver.device_index[device] + 1 : attributes[attribute];
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuDeviceGetName(char *name, int room, CUdevice device)
+{
+    CUresult result = enter(device, name);
+    if (result == CUDA_SUCCESS && room <= 0) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        snprintf(name, (size_t)room, "softgpu (CPU stand-in for an H100)");
+    }
+    return result;
+}
+
+CUresult
+cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    CUresult result = enter(device, bytes);
+    if (result == CUDA_SUCCESS) {
+        *bytes = driver.memory_bytes;
+    }
+    return result;
+}
+
+CUresult
+cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
+{
+    CUresult result = enter(device, major);
+    if (result == CUDA_SUCCESS && minor == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *major = attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR];
+        *minor = attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
+    }
+    return result;
+}
+
+/* The physical number is the last byte: CUDA_VISIBLE_DEVICES=GPU-...-<number> (state.c) relies on it. */
+CUresult
+cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+    CUresult result = enter(device, uuid);
+    if (result == CUDA_SUCCESS) {
+        memcpy(uuid->bytes, "softgpu\0\0\0\0\0\0\0\0\0", sizeof uuid->bytes);
+        uuid->bytes[sizeof uuid->bytes - 1] = (char)driver.device_index[device];
+    }
+    return result;
+}
+
+CUresult
+cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    return cuDeviceGetUuid_v2(uuid, device);
+}
+
+CUresult
+cuDeviceGetPCIBusId(char *id, int room, CUdevice device)
+{
+    CUresult result = enter(device, id);
+    if (result == CUDA_SUCCESS && room <= 0) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        snprintf(id, (size_t)room, "0000:%02X:00.0", (unsigned)driver.device_index[device] + 1);
+    }
+    return result;
+}
+
+CUresult
+cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (device == NULL || id == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (CUdevice candidate = 0; candidate < driver.device_count; ++candidate) {
+        char name[16];
+        snprintf(name, sizeof name, "0000:%02X:00.0", (unsigned)driver.device_index[candidate] + 1);
+        /* With and without the domain and the function, as CUDA accepts it. */
+        if (strcasecmp(id, name) == 0 || strcasecmp(id, name + 5) == 0) {
+            *device = candidate;
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult
+cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    CUresult result = enter(device, can);
+    if (result == CUDA_SUCCESS && !device_valid(peer)) {
+        result = CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *can = device != peer;
+    }
+    return result;
+}
+
+CUresult
+cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice device, CUdevice peer)
+{
+    CUresult result = enter(device, value);
+    if (result == CUDA_SUCCESS && (!device_valid(peer) || device == peer)) {
+        result = CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+                 attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+    }
+    return result;
+}
+
+/* All memory is in one address space: access between devices is always there. */
+CUresult
+cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags)
+{
+    struct context *context, *peer;
+    CUresult result = context_enter(&context);
+    if (result == CUDA_SUCCESS) {
+        result = context_from_handle(handle, &peer);
+    }
+    if (result == CUDA_SUCCESS && (flags != 0 || peer == context)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    return result;
+}
+
+CUresult
+cuCtxDisablePeerAccess(CUcontext handle)
+{
+    return cuCtxEnablePeerAccess(handle, 0);
+}
+
+/* Profilers have nothing to attach to; a program that switches them on or off goes on. */
+CUresult
+cuProfilerStart(void)
+{
+    return driver_enter();
+}
+
+CUresult
+cuProfilerStop(void)
+{
+    return driver_enter();
+}

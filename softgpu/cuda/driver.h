@@ -1,0 +1,321 @@
+/*
+ * driver.h - what the files of the stand-in's driver (libcuda.so.1) share. Nothing outside this folder includes it.
+ *
+ * The shape of the driver, from the bottom up:
+ *
+ *   state.c    the one process-wide state: options, "initialised / forked / exiting", the driver's threads
+ *   object.c   memory of streams, events and contexts, kept type-stable so that a stale handle can be recognised
+ *   queue.c    streams as threads: commands, their order, waits between streams, legacy default stream rules
+ *   context.c  contexts, the current one of a thread, its default streams, sticky errors
+ *   memory.c   which address belongs to which allocation
+ *   lookup.c   cuGetProcAddress, from the one table of functions (functions.def)
+ *
+ * The rest is the driver API itself over these, one subject a file. Every API function begins with driver_enter() or
+ * context_enter(), so that calls in a forked child, during exit or from a host function get an error instead of waiting
+ * for threads that are not there. Errors are CUDA's own codes; outputs are set on success only.
+ *
+ * Locks, in the order in which they may be held together: context.submit_lock, then stream.lock. memory.c's lock is a
+ * leaf. No lock is held while a kernel, a host function or a callback of the user runs.
+ */
+#ifndef SOFTGPU_CUDA_DRIVER_H
+#define SOFTGPU_CUDA_DRIVER_H
+
+/* Makes cuda.h declare every function under its ABI name (cuMemAlloc_v2, cuLaunchKernel_ptsz) and map no names. */
+#ifndef __CUDA_API_VERSION_INTERNAL
+#error "compile this folder with __CUDA_API_VERSION_INTERNAL"
+#endif
+#include <cuda.h>
+#include <cudaProfiler.h>
+
+#include "say.h"
+#include "softgpu/image.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    DRIVER_VERSION = 13000,
+    DEVICE_LIMIT = 64,
+    CONTEXT_STACK_LIMIT = 32,    /* depth of cuCtxPushCurrent in one thread */
+    STREAM_PENDING_LIMIT = 1024, /* commands in a stream before its next caller has to wait, as on a GPU */
+    STAGING_LIMIT = 64 << 20,    /* pageable copies above this are waited for instead of staged */
+    THREADS_PER_BLOCK = 1024,
+    SHARED_BYTES_PER_BLOCK = 48 << 10,
+    SHARED_BYTES_OPT_IN = 227 << 10,
+    STREAM_PRIORITY_GREATEST = -5,
+};
+
+/* Which of the two default streams stands behind handle 0. */
+enum flavour { LEGACY, PER_THREAD };
+
+/*
+ * Defines a function in its two ABI flavours: `name` and `name_ptsz` (or `_ptds`). The body is an expression that may
+ * use the parameters and `flavour`. This is the only place where the two differ.
+ */
+#define BOTH_FLAVOURS(name, suffix, parameters, body) \
+    CUresult name parameters                          \
+    {                                                 \
+        const enum flavour flavour = LEGACY;          \
+        return body;                                  \
+    }                                                 \
+    CUresult name##suffix parameters                  \
+    {                                                 \
+        const enum flavour flavour = PER_THREAD;      \
+        return body;                                  \
+    }
+
+/* ---- state.c ---- */
+
+struct driver {
+    int device_count;
+    int device_index[DEVICE_LIMIT]; /* device -> physical number: CUDA_VISIBLE_DEVICES */
+    size_t memory_bytes;            /* SOFTGPU_MEMORY_BYTES: of each device */
+    unsigned worker_count;          /* SOFTGPU_WORKERS: threads that share one launch's blocks */
+    bool poison;                    /* SOFTGPU_POISON: fresh device memory is filled with NaNs */
+    bool chaos;                     /* SOFTGPU_CHAOS: streams pause at random */
+    uint64_t chaos_seed;
+};
+
+extern struct driver driver; /* constant once driver_enter() has succeeded */
+
+/* CUDA_SUCCESS if the driver can be used in this process now; otherwise the error to return. */
+CUresult driver_enter(void) __attribute__((warn_unused_result));
+
+/*
+ * Starts a thread of the driver, never joined, that runs no handler of the program's: signals are blocked, but for
+ * those that a kernel's own faults raise. False, after a line that says why, if the system allows no more.
+ */
+bool driver_thread(void *(*run)(void *), void *argument, const char *name) __attribute__((warn_unused_result));
+
+/* True from the first handler of exit() on: streams take no further command. */
+bool driver_exiting(void);
+
+bool device_valid(CUdevice device);
+
+/* ---- object.c ---- */
+
+/* What a handle points to begins with one of these; 0 once the handle is destroyed. */
+enum magic {
+    MAGIC_CONTEXT = 0x43545831,
+    MAGIC_STREAM = 0x53545231,
+    MAGIC_EVENT = 0x45565431,
+    MAGIC_LIBRARY = 0x4c494231,
+    MAGIC_KERNEL = 0x4b524e31,
+    MAGIC_FUNCTION = 0x46554e31,
+    MAGIC_POOL = 0x504f4c31,
+};
+
+/* Zeroed memory for an object; given back, it serves only objects of the same kind. Any thread. NULL: no memory. */
+enum object_kind { OBJECT_CONTEXT, OBJECT_STREAM, OBJECT_EVENT, OBJECT_LIBRARY, OBJECT_POOL, OBJECT_KIND_COUNT };
+void *object_take(enum object_kind kind, size_t bytes);
+void object_give(enum object_kind kind, void *object);
+
+/* ---- queue.c ---- */
+
+struct context;
+
+enum stream_kind { STREAM_CREATED, STREAM_LEGACY, STREAM_PER_THREAD };
+
+struct stream {
+    /* MAGIC_STREAM until the handle is destroyed; the object lives on while it is referred to. */
+    _Atomic uint32_t magic;
+    _Atomic unsigned refs;
+    struct context *context;
+    uint64_t id;
+    unsigned flags; /* CU_STREAM_DEFAULT or CU_STREAM_NON_BLOCKING */
+    int priority;
+    bool blocking; /* takes part in the legacy default stream's barriers */
+    enum stream_kind kind;
+
+    /* guarded by context->submit_lock */
+    struct stream *next, *previous; /* in context->streams */
+    uint64_t submitted;             /* number of the last command */
+    uint64_t legacy_covered;        /* the legacy stream's command that this stream has waited for */
+    uint64_t covered_by_legacy;     /* this stream's command that the legacy stream has waited for */
+
+    _Atomic uint64_t completed; /* number of the last command that has run; never decreases */
+    _Atomic unsigned waiters;   /* threads in `progress` */
+    struct command
+        *running; /* its thread's own: keeps what that has taken within reach of leak checkers in forked children */
+
+    pthread_mutex_t lock;
+    pthread_cond_t arrival;  /* a command came, or `closing` was set */
+    pthread_cond_t progress; /* `completed` moved while there were waiters */
+    struct command *first;   /* guarded by lock, as all below */
+    struct command **end;
+    bool started; /* has a thread */
+    bool idle;    /* its thread waits in `arrival` */
+    bool closing; /* destroyed: the thread ends when it has run what is there */
+};
+
+/* "After command `number` of `stream`": the only kind of ordering between streams. Holds a reference. */
+struct wait {
+    struct stream *stream;
+    uint64_t number;
+};
+
+/* One piece of work in a stream. Lives in malloc'ed memory of the caller's layout, with this as its first member. */
+struct command {
+    struct command *next;
+    uint64_t number;
+    void (*run)(struct command *command,
+                struct stream *stream); /* NULL: only waits. Also called when the context has failed */
+    struct wait after;                  /* stream NULL: nothing */
+    unsigned legacy_wait_count;         /* the barrier of the legacy default stream */
+    struct wait *legacy_waits;
+};
+
+/* NULL without memory. Released by the stream's thread after `run`, or by command_drop() if it was never submitted. */
+void *command_new(size_t bytes, void (*run)(struct command *, struct stream *));
+void command_drop(void *command);
+
+/*
+ * Appends `command` to the stream with CUDA's implicit ordering; takes ownership, also on failure. *number_p (may be
+ * NULL) receives its number. May wait while the stream is full.
+ */
+CUresult stream_submit(struct stream *stream, struct command *command, uint64_t *number_p)
+    __attribute__((warn_unused_result));
+
+/* True once the command is through, with everything that it wrote visible to the caller. */
+bool stream_reached(struct stream *stream, uint64_t number);
+void stream_wait(struct stream *stream, uint64_t number);
+
+/* Waits for all that was submitted before the call; for the legacy default stream that includes all blocking streams.
+ */
+CUresult stream_drain(struct stream *stream) __attribute__((warn_unused_result));
+CUresult stream_idle(struct stream *stream)
+    __attribute__((warn_unused_result)); /* CUDA_SUCCESS or CUDA_ERROR_NOT_READY */
+
+CUresult stream_create(struct context *context, enum stream_kind kind, unsigned flags, int priority,
+                       struct stream **stream_p) __attribute__((warn_unused_result));
+void stream_close(struct stream *stream); /* the handle is gone; submitted work completes */
+struct stream *stream_hold(struct stream *stream);
+void stream_release(struct stream *stream);
+
+/* ---- context.c ---- */
+
+struct context {
+    _Atomic uint32_t magic;
+    CUdevice device;
+    uint64_t id;
+    bool primary;
+    _Atomic unsigned flags;
+    _Atomic int failure; /* CUresult; once it is not CUDA_SUCCESS every call returns it */
+
+    pthread_mutex_t submit_lock; /* guards the order of submission: streams and their numbers */
+    struct stream *streams;
+    struct stream *legacy; /* the legacy default stream, made with the context */
+
+    _Atomic size_t dynamic_limits[CU_LIMIT_MAX];
+};
+
+/* driver_enter(), and the calling thread's current context, unless that has failed. */
+CUresult context_enter(struct context **context_p) __attribute__((warn_unused_result));
+
+/* The calling thread's stack of current contexts. NULL: empty. A push fails when it is full. */
+struct context *context_current(void);
+CUresult context_push(struct context *context) __attribute__((warn_unused_result));
+struct context *context_pop(void);
+
+CUresult context_create(CUdevice device, unsigned flags, bool is_primary, struct context **context_p)
+    __attribute__((warn_unused_result));
+
+/* Ends what a program made there: work finishes, created streams (if asked default ones too) and memory go. */
+CUresult context_empty(struct context *context, bool with_defaults) __attribute__((warn_unused_result));
+CUresult context_from_handle(CUcontext handle, struct context **context_p) __attribute__((warn_unused_result));
+
+/* The first failure stays. `what` is said once. Any thread. */
+void context_fail(struct context *context, CUresult failure, const char *what);
+
+/* Waits for everything that was submitted to any stream of the context. */
+CUresult context_drain(struct context *context) __attribute__((warn_unused_result));
+
+/* context_enter() and the stream behind a handle: 0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a created one. */
+CUresult stream_enter(CUstream handle, enum flavour flavour, struct stream **stream_p)
+    __attribute__((warn_unused_result));
+
+/* ---- event.c ---- */
+
+/* The moment at which a record passes through a stream. Shared by the event and whoever waits for that record. */
+CUresult event_record(CUevent event, CUstream handle, enum flavour flavour, unsigned flags)
+    __attribute__((warn_unused_result));
+CUresult event_wait(CUstream handle, enum flavour flavour, CUevent event, unsigned flags)
+    __attribute__((warn_unused_result));
+
+/* ---- memory.c ---- */
+
+enum memory_kind {
+    MEMORY_DEVICE,
+    MEMORY_MANAGED,
+    MEMORY_HOST,       /* cuMemHostAlloc: page-locked, known to the device */
+    MEMORY_REGISTERED, /* cuMemHostRegister */
+    MEMORY_GLOBAL,     /* a __device__ variable of the program */
+};
+
+struct allocation {
+    uintptr_t base;
+    size_t bytes;        /* as asked for */
+    size_t mapped_bytes; /* what munmap gets; 0: not ours */
+    enum memory_kind kind;
+    struct context *context;
+    unsigned flags;
+    uint64_t buffer_id;
+    struct pool *pool; /* of cuMemAllocAsync; NULL otherwise */
+    bool freeing;      /* cuMemFreeAsync was called, and has not run yet */
+};
+
+CUresult memory_allocate(struct context *context, size_t bytes, enum memory_kind kind, unsigned flags,
+                         struct pool *pool, uintptr_t *base_p) __attribute__((warn_unused_result));
+CUresult memory_register(struct context *context, uintptr_t base, size_t bytes, enum memory_kind kind, unsigned flags)
+    __attribute__((warn_unused_result));
+
+/* Copies the record of the allocation that holds `address`; false if none does. */
+bool memory_find(uintptr_t address, struct allocation *found);
+
+/* Forgets (and unmaps) the allocation that begins at `base`. INVALID_VALUE if there is none of this kind. */
+CUresult memory_free(uintptr_t base, enum memory_kind kind) __attribute__((warn_unused_result));
+/* Marks an allocation as about to be freed in stream order: a second free fails. */
+CUresult memory_mark_freeing(uintptr_t base) __attribute__((warn_unused_result));
+void memory_free_all(struct context *context);
+size_t memory_used(CUdevice device);
+
+/* Waits for the work that may use the allocation at `base`, then frees it. */
+CUresult memory_free_now(uintptr_t base, enum memory_kind kind) __attribute__((warn_unused_result));
+
+struct pool *pool_default(CUdevice device);
+CUresult pool_from_handle(CUmemoryPool handle, struct pool **pool_p) __attribute__((warn_unused_result));
+
+/* Bytes that are allocated from the pool. */
+size_t pool_bytes(const struct pool *pool);
+
+/* ---- library.c, kernel.c ---- */
+
+struct kernel {
+    uint32_t magic; /* MAGIC_KERNEL: a CUkernel */
+    struct {
+        uint32_t magic; /* MAGIC_FUNCTION: a CUfunction */
+        struct kernel *kernel;
+    } function;
+    struct library *library;
+    const struct softgpu_image *image;
+    size_t param_bytes;
+    _Atomic int max_dynamic_shared_bytes; /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+    _Atomic int carveout;
+};
+
+/* The kernel behind a CUfunction, or behind a CUkernel passed in its place. */
+CUresult kernel_from_function(CUfunction function, struct kernel **kernel_p) __attribute__((warn_unused_result));
+
+/* Threads per block that this kernel may be launched with. */
+unsigned kernel_thread_limit(const struct kernel *kernel);
+
+/* ---- workers.c ---- */
+
+/* Runs all blocks of a launch on the calling thread and, if SOFTGPU_WORKERS asks for it, on helpers. */
+void workers_run(struct context *context, const struct softgpu_image *image, const struct softgpu_launch *launch,
+                 uint64_t block_count);
+
+#endif

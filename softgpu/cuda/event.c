@@ -1,0 +1,288 @@
+/*
+ * event.c - events: a record is a command that notes the time; a wait is "after that command of that stream".
+ *
+ * An event refers to its latest record only. Whoever waits takes the record that is the latest at the time of the call,
+ * as CUDA does, so recording again later does not move a wait that was already made.
+ */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* One record: command `number` of `stream`. Shared by the event and the command. */
+struct moment {
+    _Atomic unsigned refs;
+    struct stream *stream;
+    uint64_t number;
+    _Atomic int64_t time_ns; /* CLOCK_MONOTONIC when the record was reached */
+};
+
+struct event {
+    _Atomic uint32_t magic;
+    unsigned flags;
+    struct context *context;
+    pthread_mutex_t lock;  /* guards `latest` */
+    struct moment *latest; /* NULL: never recorded */
+};
+
+struct record_command {
+    struct command command;
+    struct moment *moment;
+};
+
+static void
+moment_release(struct moment *moment)
+{
+    if (moment != NULL && atomic_fetch_sub_explicit(&moment->refs, 1, memory_order_acq_rel) == 1) {
+        stream_release(moment->stream);
+        free(moment);
+    }
+}
+
+static CUresult
+event_enter(CUevent handle, struct event **event_p)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct event *event = (struct event *)handle;
+    if (event == NULL || atomic_load_explicit(&event->magic, memory_order_acquire) != MAGIC_EVENT) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    *event_p = event;
+    return CUDA_SUCCESS;
+}
+
+static struct moment *
+latest_moment(struct event *event)
+{
+    pthread_mutex_lock(&event->lock);
+    struct moment *moment = event->latest;
+    if (moment != NULL) {
+        atomic_fetch_add_explicit(&moment->refs, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&event->lock);
+    return moment;
+}
+
+static void
+set_latest(struct event *event, struct moment *moment)
+{
+    pthread_mutex_lock(&event->lock);
+    struct moment *old = event->latest;
+    event->latest = moment;
+    pthread_mutex_unlock(&event->lock);
+    moment_release(old);
+}
+
+CUresult
+cuEventCreate(CUevent *event_out, unsigned int flags)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    if (event_out == NULL || (flags & ~known) != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (flags & CU_EVENT_INTERPROCESS) {
+        say("cuEventCreate: events shared between processes are not supported");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    struct event *event = object_take(OBJECT_EVENT, sizeof *event);
+    if (event == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    event->flags = flags;
+    event->context = context;
+    pthread_mutex_init(&event->lock, NULL);
+    atomic_store(&event->magic, MAGIC_EVENT);
+    *event_out = (CUevent)event;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuEventDestroy_v2(CUevent handle)
+{
+    struct event *event;
+    CUresult result = event_enter(handle, &event);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    atomic_store(&event->magic, 0);
+    set_latest(event, NULL);
+    pthread_mutex_destroy(&event->lock);
+    object_give(OBJECT_EVENT, event);
+    return CUDA_SUCCESS;
+}
+
+static void
+run_record(struct command *command, struct stream *stream)
+{
+    (void)stream;
+    struct moment *moment = ((struct record_command *)command)->moment;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    atomic_store_explicit(&moment->time_ns, now.tv_sec * INT64_C(1000000000) + now.tv_nsec, memory_order_relaxed);
+    moment_release(moment);
+}
+
+CUresult
+event_record(CUevent handle, CUstream stream_handle, enum flavour flavour, unsigned flags)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(stream_handle, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct event *event;
+    result = event_enter(handle, &event);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if ((flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL) != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (event->context != stream->context) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    struct moment *moment = calloc(1, sizeof *moment);
+    struct record_command *record = command_new(sizeof *record, run_record);
+    if (moment == NULL || record == NULL) {
+        free(moment);
+        free(record);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    atomic_store_explicit(&moment->refs, 2, memory_order_relaxed); /* the event's and the command's */
+    moment->stream = stream_hold(stream);
+    record->moment = moment;
+    result = stream_submit(stream, &record->command, &moment->number);
+    if (result != CUDA_SUCCESS) {
+        stream_release(stream);
+        free(moment);
+        return result;
+    }
+    set_latest(event, moment);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+event_wait(CUstream stream_handle, enum flavour flavour, CUevent handle, unsigned flags)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(stream_handle, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct event *event;
+    result = event_enter(handle, &event);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if ((flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct moment *moment = latest_moment(event);
+    if (moment == NULL) {
+        return CUDA_SUCCESS;
+    }
+    /* In its own stream a record is behind us anyway. In the legacy stream even a wait for nothing is a barrier. */
+    bool needless = stream != stream->context->legacy &&
+                    (moment->stream == stream || stream_reached(moment->stream, moment->number));
+    if (!needless) {
+        struct command *wait = command_new(sizeof *wait, NULL);
+        if (wait == NULL) {
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        } else {
+            wait->after = (struct wait){stream_hold(moment->stream), moment->number};
+            result = stream_submit(stream, wait, NULL);
+        }
+    }
+    moment_release(moment);
+    return result;
+}
+
+BOTH_FLAVOURS(cuEventRecord, _ptsz, (CUevent event, CUstream stream), event_record(event, stream, flavour, 0))
+BOTH_FLAVOURS(cuEventRecordWithFlags, _ptsz, (CUevent event, CUstream stream, unsigned int flags),
+              event_record(event, stream, flavour, flags))
+
+CUresult
+cuEventQuery(CUevent handle)
+{
+    struct event *event;
+    CUresult result = event_enter(handle, &event);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct moment *moment = latest_moment(event);
+    bool reached = moment == NULL || stream_reached(moment->stream, moment->number);
+    moment_release(moment);
+    if (!reached) {
+        return CUDA_ERROR_NOT_READY;
+    }
+    return (CUresult)atomic_load(&event->context->failure);
+}
+
+CUresult
+cuEventSynchronize(CUevent handle)
+{
+    struct event *event;
+    CUresult result = event_enter(handle, &event);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct moment *moment = latest_moment(event);
+    if (moment != NULL) {
+        stream_wait(moment->stream, moment->number);
+    }
+    moment_release(moment);
+    return (CUresult)atomic_load(&event->context->failure);
+}
+
+/* The difference of two moments that are over. */
+static CUresult
+elapsed(struct moment *start, struct moment *end, float *milliseconds)
+{
+    if (start == NULL || end == NULL) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (!stream_reached(start->stream, start->number) || !stream_reached(end->stream, end->number)) {
+        return CUDA_ERROR_NOT_READY;
+    }
+    *milliseconds = (float)((double)(atomic_load(&end->time_ns) - atomic_load(&start->time_ns)) * 1e-6);
+    return CUDA_SUCCESS;
+}
+
+/* The two versions differ in what they say of unrecorded events on some drivers; here both return INVALID_HANDLE. */
+CUresult
+cuEventElapsedTime_v2(float *milliseconds, CUevent start_handle, CUevent end_handle)
+{
+    struct event *start, *end;
+    CUresult result = event_enter(start_handle, &start);
+    if (result == CUDA_SUCCESS) {
+        result = event_enter(end_handle, &end);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (milliseconds == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    struct moment *first = latest_moment(start), *last = latest_moment(end);
+    result = elapsed(first, last, milliseconds);
+    moment_release(first);
+    moment_release(last);
+    return result;
+}
+
+CUresult
+cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
+{
+    return cuEventElapsedTime_v2(milliseconds, start, end);
+}

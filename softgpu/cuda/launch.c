@@ -1,0 +1,350 @@
+/*
+ * launch.c - kernel launches in all their forms, and the occupancy questions that come before them.
+ *
+ * Parameters are copied when the launch is called, limits are checked as a GPU checks them, and the rest is a command.
+ */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    GRID_LIMIT_X = 0x7fffffff,
+    GRID_LIMIT_YZ = 65535,
+    BLOCK_LIMIT_Z = 64,
+    PARAM_ALIGNMENT = 64, /* at least that of any parameter */
+    THREADS_PER_MULTIPROCESSOR = 2048,
+    BLOCKS_PER_MULTIPROCESSOR = 32,
+    SHARED_BYTES_PER_MULTIPROCESSOR = 228 << 10,
+    SHARED_BYTES_RESERVED = 1 << 10, /* per block */
+    MULTIPROCESSORS = 132,
+};
+
+struct launch_command {
+    struct command command;
+    const struct softgpu_image *image;
+    struct softgpu_launch launch;
+    uint64_t block_count;
+    const void *args[]; /* then, aligned, the parameters */
+};
+
+static void
+run_launch(struct command *command, struct stream *stream)
+{
+    struct launch_command *launch = (struct launch_command *)command;
+    if (atomic_load(&stream->context->failure) == CUDA_SUCCESS) {
+        workers_run(stream->context, launch->image, &launch->launch, launch->block_count);
+    }
+}
+
+/* ---- checks ---- */
+
+static CUresult
+check_size(const struct kernel *kernel, const CUlaunchConfig *config)
+{
+    if (config->gridDimX == 0 || config->gridDimY == 0 || config->gridDimZ == 0 || config->blockDimX == 0 ||
+        config->blockDimY == 0 || config->blockDimZ == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (config->gridDimX > GRID_LIMIT_X || config->gridDimY > GRID_LIMIT_YZ || config->gridDimZ > GRID_LIMIT_YZ) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (config->blockDimX > THREADS_PER_BLOCK || config->blockDimY > THREADS_PER_BLOCK ||
+        config->blockDimZ > BLOCK_LIMIT_Z) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
+    if (threads > THREADS_PER_BLOCK) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (threads > kernel_thread_limit(kernel)) {
+        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES; /* __launch_bounds__ */
+    }
+    int shared_limit;
+    CUresult result =
+        cuFuncGetAttribute(&shared_limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (CUfunction)kernel);
+    if (result == CUDA_SUCCESS && config->sharedMemBytes > (unsigned)shared_limit) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    return result;
+}
+
+/* Attributes that only advise are passed over; those that would change what the program observes are refused by name.
+ */
+static CUresult
+check_attributes(const struct kernel *kernel, const CUlaunchConfig *config)
+{
+    if (config->numAttrs > 0 && config->attrs == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (unsigned i = 0; i < config->numAttrs; ++i) {
+        const CUlaunchAttribute *attribute = &config->attrs[i];
+        const char *refused = NULL;
+        switch (attribute->id) {
+        case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+            if (attribute->value.clusterDim.x * attribute->value.clusterDim.y * attribute->value.clusterDim.z > 1) {
+                refused = "thread block clusters";
+            }
+            break;
+        case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+            refused = "programmatic events";
+            break;
+        case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+            refused = "launch completion events";
+            break;
+        case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+            refused = "graph nodes updated by the device";
+            break;
+        default:
+            if ((unsigned)attribute->id >= CU_LAUNCH_ATTRIBUTE_MAX) {
+                return CUDA_ERROR_INVALID_VALUE;
+            }
+            break;
+        }
+        if (refused != NULL) {
+            say("kernel %s: %s are not supported", kernel->image->name, refused);
+            return CUDA_ERROR_NOT_SUPPORTED;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---- parameters ---- */
+
+/* The one block of memory of `extra`: { POINTER, p, SIZE, &bytes, END }. */
+static CUresult
+read_extra(void **extra, const unsigned char **block_p, size_t *bytes_p)
+{
+    const unsigned char *block = NULL;
+    const size_t *bytes = NULL;
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+            block = extra[1];
+        } else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+            bytes = extra[1];
+        } else {
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    if (block == NULL || bytes == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *block_p = block;
+    *bytes_p = *bytes;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+copy_parameters(const struct kernel *kernel, unsigned char *to, void **parameters, void **extra)
+{
+    const struct softgpu_image *image = kernel->image;
+    if (parameters != NULL && extra != NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (extra != NULL) {
+        const unsigned char *block;
+        size_t bytes;
+        CUresult result = read_extra(extra, &block, &bytes);
+        if (result == CUDA_SUCCESS && bytes < kernel->param_bytes) {
+            result = CUDA_ERROR_INVALID_VALUE;
+        }
+        if (result == CUDA_SUCCESS) {
+            memcpy(to, block, kernel->param_bytes);
+        }
+        return result;
+    }
+    if (parameters == NULL && image->param_count > 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (uint32_t i = 0; i < image->param_count; ++i) {
+        if (parameters[i] == NULL) {
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        memcpy(to + image->params[i].offset, parameters[i], image->params[i].bytes);
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+make_command(const struct kernel *kernel, const CUlaunchConfig *config, void **parameters, void **extra,
+             struct launch_command **launch_p)
+{
+    const struct softgpu_image *image = kernel->image;
+    size_t fixed_bytes = sizeof(struct launch_command) + image->param_count * sizeof(void *);
+    struct launch_command *launch = command_new(fixed_bytes + PARAM_ALIGNMENT + kernel->param_bytes, run_launch);
+    if (launch == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    uintptr_t block = ((uintptr_t)launch + fixed_bytes + PARAM_ALIGNMENT - 1) & ~(uintptr_t)(PARAM_ALIGNMENT - 1);
+    CUresult result = copy_parameters(kernel, (unsigned char *)block, parameters, extra);
+    if (result != CUDA_SUCCESS) {
+        command_drop(launch);
+        return result;
+    }
+    for (uint32_t i = 0; i < image->param_count; ++i) {
+        launch->args[i] = (const void *)(block + image->params[i].offset);
+    }
+    launch->image = image;
+    launch->launch = (struct softgpu_launch){
+        .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+        .dynamic_shared_bytes = config->sharedMemBytes,
+        .args = launch->args,
+    };
+    launch->block_count = (uint64_t)config->gridDimX * config->gridDimY * config->gridDimZ;
+    launch->launch.block_end = launch->block_count;
+    *launch_p = launch;
+    return CUDA_SUCCESS;
+}
+
+/* ---- the API ---- */
+
+static CUresult
+launch(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra, enum flavour flavour)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(config->hStream, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct kernel *kernel;
+    result = kernel_from_function(function, &kernel);
+    if (result == CUDA_SUCCESS) {
+        result = check_size(kernel, config);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = check_attributes(kernel, config);
+    }
+    struct launch_command *command;
+    if (result == CUDA_SUCCESS) {
+        result = make_command(kernel, config, parameters, extra, &command);
+    }
+    return result == CUDA_SUCCESS ? stream_submit(stream, &command->command, NULL) : result;
+}
+
+#define CONFIG(gx, gy, gz, bx, by, bz, shared, stream) \
+    (&(CUlaunchConfig){.gridDimX = (gx),               \
+                       .gridDimY = (gy),               \
+                       .gridDimZ = (gz),               \
+                       .blockDimX = (bx),              \
+                       .blockDimY = (by),              \
+                       .blockDimZ = (bz),              \
+                       .sharedMemBytes = (shared),     \
+                       .hStream = (stream)})
+
+BOTH_FLAVOURS(cuLaunchKernel, _ptsz,
+              (CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
+               unsigned int bz, unsigned int shared, CUstream stream, void **parameters, void **extra),
+              launch(CONFIG(gx, gy, gz, bx, by, bz, shared, stream), function, parameters, extra, flavour))
+
+/* Cooperative launches run like others: the barrier of a whole grid, which would need more, is refused when compiling.
+ */
+BOTH_FLAVOURS(cuLaunchCooperativeKernel, _ptsz,
+              (CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
+               unsigned int bz, unsigned int shared, CUstream stream, void **parameters),
+              launch(CONFIG(gx, gy, gz, bx, by, bz, shared, stream), function, parameters, NULL, flavour))
+
+BOTH_FLAVOURS(cuLaunchKernelEx, _ptsz,
+              (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra),
+              config == NULL ? CUDA_ERROR_INVALID_VALUE : launch(config, function, parameters, extra, flavour))
+
+/* ---- occupancy: by threads and shared memory of an H100 ---- */
+
+CUresult
+cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, CUfunction function, int block_threads,
+                                                     size_t dynamic_bytes, unsigned int flags)
+{
+    struct kernel *kernel;
+    CUresult result = driver_enter();
+    if (result == CUDA_SUCCESS) {
+        result = kernel_from_function(function, &kernel);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (count == NULL || block_threads <= 0 || (flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    size_t shared = dynamic_bytes + kernel->image->static_shared_bytes;
+    unsigned threads = ((unsigned)block_threads + 31) / 32 * 32;
+    if ((unsigned)block_threads > kernel_thread_limit(kernel) || shared > SHARED_BYTES_OPT_IN) {
+        *count = 0;
+        return CUDA_SUCCESS;
+    }
+    unsigned by_threads = THREADS_PER_MULTIPROCESSOR / threads;
+    unsigned by_shared = (unsigned)(SHARED_BYTES_PER_MULTIPROCESSOR / (shared + SHARED_BYTES_RESERVED));
+    unsigned least = by_threads < by_shared ? by_threads : by_shared;
+    *count = (int)(least < BLOCKS_PER_MULTIPROCESSOR ? least : BLOCKS_PER_MULTIPROCESSOR);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, CUfunction function, int block_threads, size_t dynamic_bytes)
+{
+    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(count, function, block_threads, dynamic_bytes, 0);
+}
+
+CUresult
+cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid_blocks, int *block_threads, CUfunction function,
+                                          CUoccupancyB2DSize dynamic_of_block, size_t dynamic_bytes, int limit,
+                                          unsigned int flags)
+{
+    struct kernel *kernel;
+    CUresult result = driver_enter();
+    if (result == CUDA_SUCCESS) {
+        result = kernel_from_function(function, &kernel);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (grid_blocks == NULL || block_threads == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    int most = (int)kernel_thread_limit(kernel), best_threads = 0, best_blocks = 0;
+    most = limit > 0 && limit < most ? limit : most;
+    /* From large to small blocks in steps of a warp: the first that keeps most threads busy. */
+    for (int threads = (most + 31) / 32 * 32; threads > 0; threads -= 32) {
+        int blocks, tried = threads < most ? threads : most;
+        size_t dynamic = dynamic_of_block != NULL ? dynamic_of_block(tried) : dynamic_bytes;
+        result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, function, tried, dynamic, flags);
+        if (result != CUDA_SUCCESS) {
+            return result;
+        }
+        if (blocks * tried > best_blocks * best_threads) {
+            best_threads = tried;
+            best_blocks = blocks;
+        }
+    }
+    *block_threads = best_threads;
+    *grid_blocks = best_blocks * MULTIPROCESSORS;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuOccupancyMaxPotentialBlockSize(int *grid_blocks, int *block_threads, CUfunction function,
+                                 CUoccupancyB2DSize dynamic_of_block, size_t dynamic_bytes, int limit)
+{
+    return cuOccupancyMaxPotentialBlockSizeWithFlags(grid_blocks, block_threads, function, dynamic_of_block,
+                                                     dynamic_bytes, limit, 0);
+}
+
+CUresult
+cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic_bytes, CUfunction function, int blocks, int block_threads)
+{
+    struct kernel *kernel;
+    CUresult result = driver_enter();
+    if (result == CUDA_SUCCESS) {
+        result = kernel_from_function(function, &kernel);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (dynamic_bytes == NULL || blocks <= 0 || block_threads <= 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    size_t share = SHARED_BYTES_PER_MULTIPROCESSOR / (unsigned)blocks, fixed = kernel->image->static_shared_bytes;
+    share = share > SHARED_BYTES_RESERVED ? share - SHARED_BYTES_RESERVED : 0;
+    share = share < SHARED_BYTES_OPT_IN ? share : SHARED_BYTES_OPT_IN;
+    *dynamic_bytes = share > fixed ? share - fixed : 0;
+    return CUDA_SUCCESS;
+}

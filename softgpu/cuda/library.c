@@ -1,0 +1,306 @@
+/*
+ * library.c - images of CPU code (softgpu/image.h) in the places where CUDA has fatbins: libraries and modules, which
+ * are the same here.
+ *
+ * An image is a library with one kernel. Handles stay valid until the library is unloaded; what is still enqueued then
+ * runs to its end, because a launch refers to the image, which belongs to the program, and not to the handle. Nothing
+ * else is ever read: a fatbin is refused by its first bytes.
+ */
+#include "driver.h"
+
+#include <string.h>
+
+enum { PARAM_LIMIT_BYTES = 32764 };
+
+struct library {
+    uint32_t magic;
+    struct kernel kernel;
+};
+
+/* ---- images ---- */
+
+static CUresult
+check_image(const struct softgpu_image *image)
+{
+    if (memcmp(image->magic, SOFTGPU_IMAGE_MAGIC, sizeof image->magic) != 0) {
+        static _Atomic bool said;
+        if (!atomic_exchange(&said, true)) {
+            say("a kernel's code was built by nvcc for a GPU; build the program with softgpu-cc to run it here");
+        }
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    }
+    if (image->version != SOFTGPU_IMAGE_VERSION) {
+        say("kernel %s: built for version %u of the stand-in's images, this is version %u: build the program again",
+            image->name, image->version, SOFTGPU_IMAGE_VERSION);
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    if (image->name == NULL || image->run == NULL || (image->param_count > 0 && image->params == NULL)) {
+        say("a kernel image without name, code or parameters");
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    for (uint32_t i = 0; i < image->param_count; ++i) {
+        size_t offset = image->params[i].offset, bytes = image->params[i].bytes;
+        if (offset > PARAM_LIMIT_BYTES || bytes > PARAM_LIMIT_BYTES - offset) {
+            say("kernel %s: parameters take more than %d bytes", image->name, PARAM_LIMIT_BYTES);
+            return CUDA_ERROR_INVALID_IMAGE;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+load(const void *data, struct library **library_p)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (data == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    const struct softgpu_image *image = data;
+    result = check_image(image);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct library *library = object_take(OBJECT_LIBRARY, sizeof *library);
+    if (library == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    struct kernel *kernel = &library->kernel;
+    kernel->library = library;
+    kernel->image = image;
+    for (uint32_t i = 0; i < image->param_count; ++i) {
+        size_t end = image->params[i].offset + image->params[i].bytes;
+        kernel->param_bytes = end > kernel->param_bytes ? end : kernel->param_bytes;
+    }
+    atomic_store(&kernel->max_dynamic_shared_bytes,
+                 -1); /* not set: what static shared memory leaves of the default limit */
+    atomic_store(&kernel->carveout, -1);
+    kernel->function.kernel = kernel;
+    kernel->magic = MAGIC_KERNEL;
+    kernel->function.magic = MAGIC_FUNCTION;
+    library->magic = MAGIC_LIBRARY;
+    *library_p = library;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+unload(struct library *library)
+{
+    library->magic = 0;
+    library->kernel.magic = 0;
+    library->kernel.function.magic = 0;
+    object_give(OBJECT_LIBRARY, library);
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+enter_library(void *handle, struct library **library_p)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct library *library = handle;
+    if (library == NULL || library->magic != MAGIC_LIBRARY) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    *library_p = library;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+kernel_named(struct library *library, const char *name, struct kernel **kernel_p)
+{
+    if (strcmp(name, library->kernel.image->name) != 0) {
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    *kernel_p = &library->kernel;
+    return CUDA_SUCCESS;
+}
+
+/* ---- libraries ---- */
+
+CUresult
+cuLibraryLoadData(CUlibrary *library_out, const void *code, CUjit_option *jit_options, void **jit_values,
+                  unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count)
+{
+    (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values,
+        (void)count; /* nothing is compiled */
+    if (library_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct library *library;
+    CUresult result = load(code, &library);
+    if (result == CUDA_SUCCESS) {
+        *library_out = (CUlibrary)library;
+    }
+    return result;
+}
+
+CUresult
+cuLibraryUnload(CUlibrary handle)
+{
+    struct library *library;
+    CUresult result = enter_library(handle, &library);
+    return result == CUDA_SUCCESS ? unload(library) : result;
+}
+
+CUresult
+cuLibraryGetKernel(CUkernel *kernel_out, CUlibrary handle, const char *name)
+{
+    struct library *library;
+    CUresult result = enter_library(handle, &library);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (kernel_out == NULL || name == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct kernel *kernel;
+    result = kernel_named(library, name, &kernel);
+    if (result == CUDA_SUCCESS) {
+        *kernel_out = (CUkernel)kernel;
+    }
+    return result;
+}
+
+CUresult
+cuLibraryGetKernelCount(unsigned int *count, CUlibrary handle)
+{
+    struct library *library;
+    CUresult result = enter_library(handle, &library);
+    if (result == CUDA_SUCCESS && count == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *count = 1;
+    }
+    return result;
+}
+
+CUresult
+cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int room, CUlibrary handle)
+{
+    struct library *library;
+    CUresult result = enter_library(handle, &library);
+    if (result == CUDA_SUCCESS && kernels == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS && room > 0) {
+        kernels[0] = (CUkernel)&library->kernel;
+    }
+    return result;
+}
+
+/* Library and module are the same object. */
+CUresult
+cuLibraryGetModule(CUmodule *module, CUlibrary handle)
+{
+    struct library *library;
+    CUresult result = enter_library(handle, &library);
+    if (result == CUDA_SUCCESS && module == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *module = (CUmodule)library;
+    }
+    return result;
+}
+
+static CUresult
+no_global(void *handle)
+{
+    struct library *library;
+    CUresult result = enter_library(handle, &library);
+    return result == CUDA_SUCCESS ? CUDA_ERROR_NOT_FOUND : result; /* variables are the program's own here */
+}
+
+CUresult
+cuLibraryGetGlobal(CUdeviceptr *pointer, size_t *bytes, CUlibrary library, const char *name)
+{
+    (void)pointer, (void)bytes, (void)name;
+    return no_global(library);
+}
+
+CUresult
+cuLibraryGetManaged(CUdeviceptr *pointer, size_t *bytes, CUlibrary library, const char *name)
+{
+    (void)pointer, (void)bytes, (void)name;
+    return no_global(library);
+}
+
+/* ---- modules ---- */
+
+CUresult
+cuModuleLoadData(CUmodule *module, const void *image)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    return cuLibraryLoadData((CUlibrary *)module, image, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+CUresult
+cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values)
+{
+    (void)count, (void)options, (void)values;
+    return cuModuleLoadData(module, image);
+}
+
+CUresult
+cuModuleLoadFatBinary(CUmodule *module, const void *image)
+{
+    return cuModuleLoadData(module, image);
+}
+
+CUresult
+cuModuleUnload(CUmodule module)
+{
+    return cuLibraryUnload((CUlibrary)module);
+}
+
+CUresult
+cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    struct library *library;
+    CUresult result = enter_library(module, &library);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (function == NULL || name == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct kernel *kernel;
+    result = kernel_named(library, name, &kernel);
+    if (result == CUDA_SUCCESS) {
+        *function = (CUfunction)&kernel->function;
+    }
+    return result;
+}
+
+CUresult
+cuModuleGetFunctionCount(unsigned int *count, CUmodule module)
+{
+    return cuLibraryGetKernelCount(count, (CUlibrary)module);
+}
+
+CUresult
+cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule module, const char *name)
+{
+    (void)pointer, (void)bytes, (void)name;
+    return no_global(module);
+}
+
+CUresult
+cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    if (mode == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *mode = CU_MODULE_EAGER_LOADING;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,310 @@
+/*
+ * memory.c - which address belongs to which allocation.
+ *
+ * Device memory is ordinary memory of the process (a device pointer is its address), mapped page by page, so that use
+ * after free is a fault and not a wrong number. Everything that the driver knows stands in one sorted table: device,
+ * managed, page-locked and registered memory, and the program's __device__ variables.
+ *
+ * Called by: allocation, copies, memset, pointer attributes. Must never: wait for a stream while its lock is held.
+ */
+#include "driver.h"
+
+#include "softgpu/private_calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards all below */
+static struct allocation **table;                                /* by ascending base, never overlapping */
+static size_t table_count, table_room;
+static size_t used_bytes[DEVICE_LIMIT]; /* device and managed memory */
+static uint64_t last_buffer_id;
+
+/* The place of the first allocation that begins after `address`. */
+static size_t
+place_after(uintptr_t address)
+{
+    size_t low = 0, high = table_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table[middle]->base <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static struct allocation *
+holder_of(uintptr_t address)
+{
+    size_t place = place_after(address);
+    if (place == 0) {
+        return NULL;
+    }
+    struct allocation *candidate = table[place - 1];
+    return address - candidate->base < candidate->bytes ? candidate : NULL;
+}
+
+static bool
+overlaps(uintptr_t base, size_t bytes)
+{
+    size_t place = place_after(base);
+    return (place < table_count && table[place]->base - base < bytes) || holder_of(base) != NULL;
+}
+
+static void remove_at(size_t place);
+
+/*
+ * Memory that the system has just given us cannot belong to anybody else: what still stands there was registered by a
+ * program that gave it back without saying so (freed it, or closed the library whose variable it was).
+ */
+static void
+remove_stale(uintptr_t base, size_t bytes)
+{
+    for (size_t place = place_after(base + bytes - 1); place > 0; --place) {
+        struct allocation *entry = table[place - 1];
+        if (entry->mapped_bytes > 0 || entry->base + entry->bytes <= base) {
+            return;
+        }
+        remove_at(place - 1);
+    }
+}
+
+static CUresult
+insert(const struct allocation *record)
+{
+    if (table_count == table_room) {
+        size_t room = table_room == 0 ? 256 : table_room * 2;
+        struct allocation **grown = realloc(table, room * sizeof *table);
+        if (grown == NULL) {
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        table = grown;
+        table_room = room;
+    }
+    struct allocation *entry = malloc(sizeof *entry);
+    if (entry == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *entry = *record;
+    entry->buffer_id = ++last_buffer_id;
+    size_t place = place_after(entry->base);
+    memmove(table + place + 1, table + place, (table_count - place) * sizeof *table);
+    table[place] = entry;
+    ++table_count;
+    return CUDA_SUCCESS;
+}
+
+static bool
+counted(enum memory_kind kind)
+{
+    return kind == MEMORY_DEVICE || kind == MEMORY_MANAGED;
+}
+
+static void
+remove_at(size_t place)
+{
+    struct allocation *entry = table[place];
+    if (counted(entry->kind)) {
+        used_bytes[entry->context->device] -= entry->bytes;
+    }
+    if (entry->mapped_bytes > 0) {
+        munmap((void *)entry->base, entry->mapped_bytes);
+    }
+    free(entry);
+    --table_count;
+    memmove(table + place, table + place + 1, (table_count - place) * sizeof *table);
+}
+
+/* ---- making and ending ---- */
+
+/* Nobody may rely on what fresh device memory holds; NaNs (all bits set) in any floating-point type make it show. */
+static void
+poison(void *base, size_t bytes)
+{
+    if (driver.poison) {
+        memset(base, 0xff, bytes);
+    }
+}
+
+CUresult
+memory_allocate(struct context *context, size_t bytes, enum memory_kind kind, unsigned flags, struct pool *pool,
+                uintptr_t *base_p)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (bytes == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (bytes > SIZE_MAX - page) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    struct allocation record = {.bytes = bytes,
+                                .mapped_bytes = (bytes + page - 1) / page * page,
+                                .kind = kind,
+                                .context = context,
+                                .flags = flags,
+                                .pool = pool};
+    pthread_rwlock_wrlock(&table_lock);
+    bool full = counted(kind) && bytes > driver.memory_bytes - used_bytes[context->device];
+    if (!full && counted(kind)) {
+        used_bytes[context->device] += bytes;
+    }
+    pthread_rwlock_unlock(&table_lock);
+    if (full) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    void *base =
+        mmap(NULL, record.mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base != MAP_FAILED) {
+        poison(base, bytes);
+        record.base = (uintptr_t)base;
+        pthread_rwlock_wrlock(&table_lock);
+        remove_stale(record.base, record.mapped_bytes);
+        result = insert(&record);
+        pthread_rwlock_unlock(&table_lock);
+    }
+    if (result == CUDA_SUCCESS) {
+        *base_p = record.base;
+        return CUDA_SUCCESS;
+    }
+    if (base != MAP_FAILED) {
+        munmap(base, record.mapped_bytes);
+    }
+    if (counted(kind)) {
+        pthread_rwlock_wrlock(&table_lock);
+        used_bytes[context->device] -= bytes;
+        pthread_rwlock_unlock(&table_lock);
+    }
+    return result;
+}
+
+CUresult
+memory_register(struct context *context, uintptr_t base, size_t bytes, enum memory_kind kind, unsigned flags)
+{
+    if (base == 0 || bytes == 0 || bytes > UINTPTR_MAX - base) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct allocation record = {.base = base, .bytes = bytes, .kind = kind, .context = context, .flags = flags};
+    pthread_rwlock_wrlock(&table_lock);
+    CUresult result = overlaps(base, bytes) ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : insert(&record);
+    pthread_rwlock_unlock(&table_lock);
+    return result;
+}
+
+int
+softgpuGlobalRegister(void *address, size_t bytes)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = memory_register(context, (uintptr_t)address, bytes, MEMORY_GLOBAL, 0);
+    if (result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
+        return result;
+    }
+    struct allocation found;
+    bool same = memory_find((uintptr_t)address, &found) && found.kind == MEMORY_GLOBAL &&
+                bytes <= found.bytes - ((uintptr_t)address - found.base);
+    return same ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* cuMemFree takes device and managed memory alike. */
+static bool
+kind_matches(enum memory_kind have, enum memory_kind want)
+{
+    return have == want || (want == MEMORY_DEVICE && have == MEMORY_MANAGED);
+}
+
+CUresult
+memory_free(uintptr_t base, enum memory_kind kind)
+{
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    pthread_rwlock_wrlock(&table_lock);
+    size_t place = place_after(base);
+    if (place > 0 && table[place - 1]->base == base && kind_matches(table[place - 1]->kind, kind)) {
+        remove_at(place - 1);
+        result = CUDA_SUCCESS;
+    }
+    pthread_rwlock_unlock(&table_lock);
+    return result;
+}
+
+CUresult
+memory_mark_freeing(uintptr_t base)
+{
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    pthread_rwlock_wrlock(&table_lock);
+    struct allocation *entry = holder_of(base);
+    if (entry != NULL && entry->base == base && kind_matches(entry->kind, MEMORY_DEVICE) && !entry->freeing) {
+        entry->freeing = true;
+        result = CUDA_SUCCESS;
+    }
+    pthread_rwlock_unlock(&table_lock);
+    return result;
+}
+
+CUresult
+memory_free_now(uintptr_t base, enum memory_kind kind)
+{
+    struct allocation entry;
+    if (!memory_find(base, &entry) || entry.base != base || !kind_matches(entry.kind, kind) || entry.freeing) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult drained = context_drain(entry.context);
+    CUresult freed = memory_free(base, kind);
+    return freed != CUDA_SUCCESS ? freed : drained;
+}
+
+void
+memory_free_all(struct context *context)
+{
+    pthread_rwlock_wrlock(&table_lock);
+    for (size_t place = table_count; place-- > 0;) {
+        if (table[place]->context == context && table[place]->kind != MEMORY_GLOBAL) {
+            remove_at(place);
+        }
+    }
+    pthread_rwlock_unlock(&table_lock);
+}
+
+/* ---- asking ---- */
+
+bool
+memory_find(uintptr_t address, struct allocation *found)
+{
+    pthread_rwlock_rdlock(&table_lock);
+    struct allocation *entry = holder_of(address);
+    if (entry != NULL) {
+        *found = *entry;
+    }
+    pthread_rwlock_unlock(&table_lock);
+    return entry != NULL;
+}
+
+size_t
+memory_used(CUdevice device)
+{
+    pthread_rwlock_rdlock(&table_lock);
+    size_t bytes = used_bytes[device];
+    pthread_rwlock_unlock(&table_lock);
+    return bytes;
+}
+
+size_t
+pool_bytes(const struct pool *pool)
+{
+    size_t bytes = 0;
+    pthread_rwlock_rdlock(&table_lock);
+    for (size_t place = 0; place < table_count; ++place) {
+        bytes += table[place]->pool == pool ? table[place]->bytes : 0;
+    }
+    pthread_rwlock_unlock(&table_lock);
+    return bytes;
+}

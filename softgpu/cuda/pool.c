@@ -1,0 +1,264 @@
+/*
+ * pool.c - memory pools of cuMemAllocAsync. They are names: memory comes from and goes back to the system at once, so
+ * that use after free is a fault; attributes read back as they were set.
+ */
+#include "driver.h"
+
+#include <string.h>
+
+enum { ATTRIBUTE_COUNT = CU_MEMPOOL_ATTR_USED_MEM_HIGH + 1 };
+
+struct pool {
+    _Atomic uint32_t magic;
+    CUdevice device;
+    bool is_default;
+    _Atomic uint64_t attributes[ATTRIBUTE_COUNT];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the two tables */
+static struct pool *defaults[DEVICE_LIMIT];
+static struct pool *current[DEVICE_LIMIT]; /* NULL: the default one */
+
+static struct pool *
+pool_new(CUdevice device, bool is_default)
+{
+    struct pool *pool = object_take(OBJECT_POOL, sizeof *pool);
+    if (pool != NULL) {
+        pool->device = device;
+        pool->is_default = is_default;
+        for (int i = CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES;
+             i <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES; ++i) {
+            atomic_store(&pool->attributes[i], 1);
+        }
+        atomic_store(&pool->magic, MAGIC_POOL);
+    }
+    return pool;
+}
+
+/* With lock held. */
+static struct pool *
+default_of(CUdevice device)
+{
+    if (defaults[device] == NULL) {
+        defaults[device] = pool_new(device, true);
+    }
+    return defaults[device];
+}
+
+struct pool *
+pool_default(CUdevice device)
+{
+    pthread_mutex_lock(&lock);
+    struct pool *pool = current[device] != NULL ? current[device] : default_of(device);
+    pthread_mutex_unlock(&lock);
+    return pool;
+}
+
+CUresult
+pool_from_handle(CUmemoryPool handle, struct pool **pool_p)
+{
+    struct pool *pool = (struct pool *)handle;
+    if (pool == NULL || atomic_load(&pool->magic) != MAGIC_POOL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *pool_p = pool;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+enter_device(CUdevice device)
+{
+    CUresult result = driver_enter();
+    return result != CUDA_SUCCESS ? result : device_valid(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult
+cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice device)
+{
+    CUresult result = enter_device(device);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (pool_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_lock(&lock);
+    struct pool *pool = default_of(device);
+    pthread_mutex_unlock(&lock);
+    if (pool == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *pool_out = (CUmemoryPool)pool;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuDeviceGetMemPool(CUmemoryPool *pool_out, CUdevice device)
+{
+    CUresult result = enter_device(device);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (pool_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct pool *pool = pool_default(device);
+    if (pool == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *pool_out = (CUmemoryPool)pool;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
+{
+    struct pool *pool;
+    CUresult result = enter_device(device);
+    if (result == CUDA_SUCCESS) {
+        result = pool_from_handle(handle, &pool);
+    }
+    if (result == CUDA_SUCCESS && pool->device != device) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        pthread_mutex_lock(&lock);
+        current[device] = pool;
+        pthread_mutex_unlock(&lock);
+    }
+    return result;
+}
+
+CUresult
+cuMemPoolCreate(CUmemoryPool *pool_out, const CUmemPoolProps *properties)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (pool_out == NULL || properties == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+        say("cuMemPoolCreate: only pools of device memory that stay in the process are supported");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (!device_valid(properties->location.id)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    struct pool *pool = pool_new(properties->location.id, false);
+    if (pool == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *pool_out = (CUmemoryPool)pool;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuMemPoolDestroy(CUmemoryPool handle)
+{
+    struct pool *pool;
+    CUresult result = driver_enter();
+    if (result == CUDA_SUCCESS) {
+        result = pool_from_handle(handle, &pool);
+    }
+    if (result == CUDA_SUCCESS && pool->is_default) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    pthread_mutex_lock(&lock);
+    if (current[pool->device] == pool) {
+        current[pool->device] = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    atomic_store(&pool->magic, 0);
+    object_give(OBJECT_POOL, pool);
+    return CUDA_SUCCESS;
+}
+
+static size_t
+attribute_bytes(CUmemPool_attribute attribute)
+{
+    return attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES ? sizeof(int) : sizeof(cuuint64_t);
+}
+
+static CUresult
+enter_attribute(CUmemoryPool handle, CUmemPool_attribute attribute, const void *value, struct pool **pool_p)
+{
+    CUresult result = driver_enter();
+    if (result == CUDA_SUCCESS) {
+        result = pool_from_handle(handle, pool_p);
+    }
+    bool known = attribute >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES && (int)attribute < ATTRIBUTE_COUNT;
+    return result != CUDA_SUCCESS ? result : known && value != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult
+cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
+{
+    struct pool *pool;
+    CUresult result = enter_attribute(handle, attribute, value, &pool);
+    if (result == CUDA_SUCCESS) {
+        uint64_t set = 0;
+        memcpy(&set, value, attribute_bytes(attribute));
+        atomic_store(&pool->attributes[attribute], set);
+    }
+    return result;
+}
+
+CUresult
+cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
+{
+    struct pool *pool;
+    CUresult result = enter_attribute(handle, attribute, value, &pool);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    uint64_t set = atomic_load(&pool->attributes[attribute]);
+    if (attribute >= CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) {
+        set = pool_bytes(pool);
+    }
+    memcpy(value, &set, attribute_bytes(attribute));
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuMemPoolTrimTo(CUmemoryPool handle, size_t bytes)
+{
+    (void)bytes; /* nothing is kept beyond what is in use */
+    struct pool *pool;
+    CUresult result = driver_enter();
+    return result == CUDA_SUCCESS ? pool_from_handle(handle, &pool) : result;
+}
+
+CUresult
+cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *accesses, size_t count)
+{
+    struct pool *pool;
+    CUresult result = driver_enter();
+    if (result == CUDA_SUCCESS) {
+        result = pool_from_handle(handle, &pool);
+    }
+    return result == CUDA_SUCCESS && accesses == NULL && count > 0 ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
+/* All devices share the process's memory. */
+CUresult
+cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle, CUmemLocation *location)
+{
+    struct pool *pool;
+    CUresult result = driver_enter();
+    if (result == CUDA_SUCCESS) {
+        result = pool_from_handle(handle, &pool);
+    }
+    if (result == CUDA_SUCCESS && (flags == NULL || location == NULL)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    }
+    return result;
+}

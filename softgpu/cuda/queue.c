@@ -1,0 +1,389 @@
+/*
+ * queue.c - streams: each one a thread that runs its commands in order, truly at the same time as the others.
+ *
+ * Rules of this file
+ *
+ *   1. All ordering between streams is "wait until command n of stream s is through", for a command that was submitted
+ *      before. So waits form no cycle, and a program that is correct on a GPU cannot deadlock here.
+ *
+ *   2. What a submission implies (the barriers of the legacy default stream) is decided in one place, under the
+ *      context's submit_lock: add_implied_waits().
+ *
+ *   3. A stream's thread is made at its first command and sleeps in a condition variable while there is nothing to do.
+ *
+ *   4. Threads are never joined: not by a destroyed stream, not at exit. Once exit() has begun they park before the
+ * next command, so that static destructors of the program do not race with kernels that were still waiting.
+ */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- references ---- */
+
+struct stream *
+stream_hold(struct stream *stream)
+{
+    atomic_fetch_add_explicit(&stream->refs, 1, memory_order_relaxed);
+    return stream;
+}
+
+void
+stream_release(struct stream *stream)
+{
+    if (atomic_fetch_sub_explicit(&stream->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    pthread_cond_destroy(&stream->arrival);
+    pthread_cond_destroy(&stream->progress);
+    pthread_mutex_destroy(&stream->lock);
+    object_give(OBJECT_STREAM, stream);
+}
+
+/* ---- commands ---- */
+
+void *
+command_new(size_t bytes, void (*run)(struct command *, struct stream *))
+{
+    struct command *command = malloc(bytes);
+    if (command != NULL) {
+        *command = (struct command){.run = run};
+    }
+    return command;
+}
+
+void
+command_drop(void *memory)
+{
+    struct command *command = memory;
+    if (command->after.stream != NULL) {
+        stream_release(command->after.stream);
+    }
+    for (unsigned i = 0; i < command->legacy_wait_count; ++i) {
+        stream_release(command->legacy_waits[i].stream);
+    }
+    free(command->legacy_waits);
+    free(command);
+}
+
+/* ---- progress ---- */
+
+bool
+stream_reached(struct stream *stream, uint64_t number)
+{
+    return atomic_load(&stream->completed) >= number;
+}
+
+void
+stream_wait(struct stream *stream, uint64_t number)
+{
+    if (stream_reached(stream, number)) {
+        return;
+    }
+    pthread_mutex_lock(&stream->lock);
+    atomic_fetch_add(&stream->waiters, 1);
+    while (!stream_reached(stream, number)) {
+        pthread_cond_wait(&stream->progress, &stream->lock);
+    }
+    atomic_fetch_sub(&stream->waiters, 1);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+/* `completed` is stored before `waiters` is read, in stream_wait the other way round: one sees the other. */
+static void
+set_completed(struct stream *stream, uint64_t number)
+{
+    atomic_store(&stream->completed, number);
+    if (atomic_load(&stream->waiters) > 0) {
+        pthread_mutex_lock(&stream->lock);
+        pthread_cond_broadcast(&stream->progress);
+        pthread_mutex_unlock(&stream->lock);
+    }
+}
+
+/* ---- the thread ---- */
+
+static void
+park_if_exiting(void)
+{
+    while (driver_exiting()) {
+        pause();
+    }
+}
+
+/* SOFTGPU_CHAOS: a pause of up to 2 ms before about every fourth command, the same for the same seed and stream. */
+static void
+chaos_pause(uint64_t *random)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    uint64_t bits = *random >> 33;
+    if (bits % 4 == 0) {
+        nanosleep(&(struct timespec){.tv_nsec = (long)(bits / 4 % 2000000)}, NULL);
+    }
+}
+
+static void
+run_command(struct stream *stream, struct command *command)
+{
+    if (command->after.stream != NULL) {
+        stream_wait(command->after.stream, command->after.number);
+    }
+    for (unsigned i = 0; i < command->legacy_wait_count; ++i) {
+        stream_wait(command->legacy_waits[i].stream, command->legacy_waits[i].number);
+    }
+    park_if_exiting();
+    uint64_t number = command->number;
+    if (command->run != NULL) {
+        command->run(command, stream);
+    }
+    command_drop(command);
+    set_completed(stream, number);
+}
+
+static struct command *
+take_commands(struct stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    while (stream->first == NULL && !stream->closing) {
+        stream->idle = true;
+        pthread_cond_wait(&stream->arrival, &stream->lock);
+        stream->idle = false;
+    }
+    struct command *first = stream->first;
+    stream->first = NULL;
+    stream->end = &stream->first;
+    pthread_mutex_unlock(&stream->lock);
+    return first;
+}
+
+static void
+leave_context(struct stream *stream)
+{
+    struct context *context = stream->context;
+    pthread_mutex_lock(&context->submit_lock);
+    if (stream->previous != NULL) {
+        stream->previous->next = stream->next;
+    } else {
+        context->streams = stream->next;
+    }
+    if (stream->next != NULL) {
+        stream->next->previous = stream->previous;
+    }
+    pthread_mutex_unlock(&context->submit_lock);
+    stream_release(stream);
+}
+
+static void *
+stream_thread(void *argument)
+{
+    struct stream *stream = argument;
+    uint64_t random = driver.chaos_seed * 0x9e3779b97f4a7c15u + stream->id;
+    struct command *command;
+    while ((command = take_commands(stream)) != NULL) {
+        while (command != NULL) {
+            struct command *next = command->next;
+            stream->running = command;
+            if (driver.chaos) {
+                chaos_pause(&random);
+            }
+            run_command(stream, command);
+            command = stream->running = next;
+        }
+    }
+    leave_context(stream);
+    return NULL;
+}
+
+/* ---- submission ---- */
+
+static bool
+pending(const struct stream *stream)
+{
+    return atomic_load(&stream->completed) < stream->submitted;
+}
+
+/*
+ * The legacy default stream: its commands wait for what was submitted to all blocking streams, and commands in blocking
+ * streams wait for what was submitted to it (CUDA programming guide, "Legacy default stream"). With submit_lock held.
+ */
+static CUresult
+add_implied_waits(struct stream *stream, struct command *command)
+{
+    struct context *context = stream->context;
+    if (!stream->blocking) {
+        return CUDA_SUCCESS;
+    }
+    if (stream != context->legacy) {
+        struct stream *legacy = context->legacy;
+        if (legacy->submitted > stream->legacy_covered && pending(legacy)) {
+            command->legacy_waits = malloc(sizeof *command->legacy_waits);
+            if (command->legacy_waits == NULL) {
+                return CUDA_ERROR_OUT_OF_MEMORY;
+            }
+            command->legacy_waits[0] = (struct wait){stream_hold(legacy), legacy->submitted};
+            command->legacy_wait_count = 1;
+        }
+        stream->legacy_covered = legacy->submitted;
+        return CUDA_SUCCESS;
+    }
+    unsigned count = 0;
+    for (struct stream *other = context->streams; other != NULL; other = other->next) {
+        count += other != stream && other->blocking && other->submitted > other->covered_by_legacy && pending(other);
+    }
+    if (count == 0) {
+        return CUDA_SUCCESS;
+    }
+    command->legacy_waits = malloc(count * sizeof *command->legacy_waits);
+    if (command->legacy_waits == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    for (struct stream *other = context->streams; other != NULL; other = other->next) {
+        /* A stream may have finished since it was counted, never the other way round: submit_lock is held. */
+        if (other != stream && other->blocking && other->submitted > other->covered_by_legacy && pending(other)) {
+            command->legacy_waits[command->legacy_wait_count++] = (struct wait){stream_hold(other), other->submitted};
+            other->covered_by_legacy = other->submitted;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stream_submit(struct stream *stream, struct command *command, uint64_t *number_p)
+{
+    struct context *context = stream->context;
+    pthread_mutex_lock(&context->submit_lock);
+    while (stream->submitted - atomic_load(&stream->completed) >= STREAM_PENDING_LIMIT) {
+        uint64_t number = stream->submitted - STREAM_PENDING_LIMIT / 2;
+        pthread_mutex_unlock(&context->submit_lock);
+        stream_wait(stream, number);
+        pthread_mutex_lock(&context->submit_lock);
+    }
+    CUresult result = add_implied_waits(stream, command);
+    if (result == CUDA_SUCCESS) {
+        pthread_mutex_lock(&stream->lock);
+        if (!stream->started && driver_thread(stream_thread, stream, "softgpu-stream")) {
+            stream->started = true;
+        }
+        result = stream->started ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        if (result == CUDA_SUCCESS) {
+            command->number = ++stream->submitted;
+            *stream->end = command;
+            stream->end = &command->next;
+            if (number_p != NULL) {
+                *number_p = command->number;
+            }
+            if (stream->idle) {
+                pthread_cond_signal(&stream->arrival);
+            }
+        }
+        pthread_mutex_unlock(&stream->lock);
+    }
+    pthread_mutex_unlock(&context->submit_lock);
+    if (result != CUDA_SUCCESS) {
+        command_drop(command);
+    }
+    return result;
+}
+
+/* ---- waiting for a whole stream ---- */
+
+/* For the legacy default stream: an empty command there is the barrier with all blocking streams. */
+static CUresult
+drain_legacy(struct stream *legacy)
+{
+    if (stream_idle(legacy) == CUDA_SUCCESS) {
+        return CUDA_SUCCESS;
+    }
+    struct command *barrier = command_new(sizeof *barrier, NULL);
+    if (barrier == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    uint64_t number;
+    CUresult result = stream_submit(legacy, barrier, &number);
+    if (result == CUDA_SUCCESS) {
+        stream_wait(legacy, number);
+    }
+    return result;
+}
+
+CUresult
+stream_drain(struct stream *stream)
+{
+    struct context *context = stream->context;
+    if (stream == context->legacy) {
+        return drain_legacy(stream);
+    }
+    pthread_mutex_lock(&context->submit_lock);
+    uint64_t number = stream->submitted;
+    uint64_t legacy_number = stream->blocking ? context->legacy->submitted : 0;
+    pthread_mutex_unlock(&context->submit_lock);
+    stream_wait(stream, number);
+    stream_wait(context->legacy, legacy_number);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+stream_idle(struct stream *stream)
+{
+    struct context *context = stream->context;
+    pthread_mutex_lock(&context->submit_lock);
+    bool busy = pending(stream) || (stream->blocking && pending(context->legacy));
+    if (stream == context->legacy) {
+        for (struct stream *other = context->streams; other != NULL; other = other->next) {
+            busy = busy || (other->blocking && pending(other));
+        }
+    }
+    pthread_mutex_unlock(&context->submit_lock);
+    return busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+/* ---- life ---- */
+
+CUresult
+stream_create(struct context *context, enum stream_kind kind, unsigned flags, int priority, struct stream **stream_p)
+{
+    static _Atomic uint64_t last_id;
+    struct stream *stream = object_take(OBJECT_STREAM, sizeof *stream);
+    if (stream == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    pthread_mutex_init(&stream->lock, NULL);
+    pthread_cond_init(&stream->arrival, NULL);
+    pthread_cond_init(&stream->progress, NULL);
+    atomic_store(&stream->refs, 1); /* the context's list; the handle needs none of its own */
+    stream->context = context;
+    stream->id = atomic_fetch_add(&last_id, 1) + 1;
+    stream->flags = flags;
+    stream->priority = priority;
+    stream->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
+    stream->kind = kind;
+    stream->end = &stream->first;
+
+    pthread_mutex_lock(&context->submit_lock);
+    stream->next = context->streams;
+    if (stream->next != NULL) {
+        stream->next->previous = stream;
+    }
+    context->streams = stream;
+    pthread_mutex_unlock(&context->submit_lock);
+    atomic_store(&stream->magic, MAGIC_STREAM);
+    *stream_p = stream;
+    return CUDA_SUCCESS;
+}
+
+void
+stream_close(struct stream *stream)
+{
+    atomic_store(&stream->magic, 0);
+    pthread_mutex_lock(&stream->lock);
+    stream->closing = true;
+    bool started = stream->started;
+    if (stream->idle) {
+        pthread_cond_signal(&stream->arrival);
+    }
+    pthread_mutex_unlock(&stream->lock);
+    if (!started) {
+        leave_context(stream);
+    }
+}

@@ -1,0 +1,183 @@
+/*
+ * setting.c - what a context can be set to: limits, caches, flags. Nothing here changes how kernels run; it reads back
+ * as it was set.
+ */
+#include "driver.h"
+
+CUresult
+cuCtxGetFlags(unsigned int *flags)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (flags == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *flags = atomic_load(&context->flags);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxSetFlags(unsigned int flags)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result == CUDA_SUCCESS) {
+        atomic_store(&context->flags, flags);
+    }
+    return result;
+}
+
+CUresult
+cuCtxGetId(CUcontext handle, unsigned long long *id)
+{
+    struct context *context;
+    CUresult result = handle == NULL ? context_enter(&context) : driver_enter();
+    if (result == CUDA_SUCCESS && handle != NULL) {
+        result = context_from_handle(handle, &context);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (id == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *id = context->id;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetApiVersion(CUcontext handle, unsigned int *version)
+{
+    struct context *context;
+    CUresult result = handle == NULL ? context_enter(&context) : driver_enter();
+    if (result == CUDA_SUCCESS && handle != NULL) {
+        result = context_from_handle(handle, &context);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (version == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *version = 3020;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetLimit(size_t *value, CUlimit limit)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (value == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if ((unsigned)limit >= CU_LIMIT_MAX) {
+        return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    }
+    *value = atomic_load(&context->dynamic_limits[limit]);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxSetLimit(CUlimit limit, size_t value)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if ((unsigned)limit >= CU_LIMIT_SHMEM_SIZE) {
+        return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    }
+    atomic_store(&context->dynamic_limits[limit], value);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetCacheConfig(CUfunc_cache *config)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (config == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *config = CU_FUNC_CACHE_PREFER_NONE;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxSetCacheConfig(CUfunc_cache config)
+{
+    struct context *context;
+    (void)config; /* a hint */
+    return context_enter(&context);
+}
+
+CUresult
+cuCtxGetSharedMemConfig(CUsharedconfig *config)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (config == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+    struct context *context;
+    (void)config; /* a hint */
+    return context_enter(&context);
+}
+
+CUresult
+cuCtxResetPersistingL2Cache(void)
+{
+    struct context *context;
+    return context_enter(&context);
+}
+
+CUresult
+cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (least != NULL) {
+        *least = 0;
+    }
+    if (greatest != NULL) {
+        *greatest = STREAM_PRIORITY_GREATEST;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    static _Thread_local CUstreamCaptureMode mine = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (mode == NULL || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUstreamCaptureMode old = mine;
+    mine = *mode;
+    *mode = old;
+    return CUDA_SUCCESS;
+}

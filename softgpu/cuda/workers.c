@@ -1,0 +1,143 @@
+/*
+ * workers.c - SOFTGPU_WORKERS: several threads share the blocks of one launch.
+ *
+ * With one worker (the default) the stream's own thread runs all blocks in order, so results repeat bit for bit. With
+ * more, blocks go out in small portions; sums that kernels make with float atomics then differ in the last digits from
+ * run to run.
+ */
+#include "driver.h"
+
+#include "softgpu/private_calls.h"
+
+#include <stdio.h>
+
+struct job {
+    struct job *next;
+    struct context *context;
+    const struct softgpu_image *image;
+    const struct softgpu_launch *launch;
+    uint64_t block_count, portion;
+    _Atomic uint64_t next_block;
+    unsigned helpers; /* guarded by pool.lock: helpers that are inside */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t work;  /* a job came */
+    pthread_cond_t leave; /* a helper left a job */
+    struct job *jobs;
+    bool started;
+} pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, false};
+
+/* The launch that the calling thread works on, for softgpuLaunchFailed(). */
+static _Thread_local const struct job *current_job;
+
+void
+softgpuLaunchFailed(int result, const char *what)
+{
+    if (current_job == NULL) {
+        say("a failure outside of a kernel: %s", what);
+        return;
+    }
+    char text[512];
+    snprintf(text, sizeof text, "kernel %s: %s", current_job->image->name, what);
+    context_fail(current_job->context, (CUresult)result, text);
+}
+
+static void
+work_on(struct job *job)
+{
+    struct softgpu_launch launch = *job->launch;
+    current_job = job;
+    for (;;) {
+        uint64_t begin = atomic_fetch_add(&job->next_block, job->portion);
+        if (begin >= job->block_count) {
+            current_job = NULL;
+            return;
+        }
+        launch.block_begin = begin;
+        launch.block_end = job->block_count - begin < job->portion ? job->block_count : begin + job->portion;
+        job->image->run(&launch);
+    }
+}
+
+/* With pool.lock held. */
+static struct job *
+job_with_work(void)
+{
+    for (struct job *job = pool.jobs; job != NULL; job = job->next) {
+        if (atomic_load(&job->next_block) < job->block_count) {
+            return job;
+        }
+    }
+    return NULL;
+}
+
+static void *
+helper(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&pool.lock);
+    for (;;) {
+        struct job *job = job_with_work();
+        if (job == NULL) {
+            pthread_cond_wait(&pool.work, &pool.lock);
+            continue;
+        }
+        ++job->helpers;
+        pthread_mutex_unlock(&pool.lock);
+        work_on(job);
+        pthread_mutex_lock(&pool.lock);
+        --job->helpers;
+        pthread_cond_broadcast(&pool.leave);
+    }
+    return NULL;
+}
+
+/* With pool.lock held. Fewer helpers than asked for only make launches slower. */
+static void
+start_helpers(void)
+{
+    for (unsigned have = 1; have < driver.worker_count; ++have) {
+        if (!driver_thread(helper, NULL, "softgpu-worker")) {
+            say("SOFTGPU_WORKERS=%u: only %u of them can be had", driver.worker_count, have);
+            return;
+        }
+    }
+}
+
+void
+workers_run(struct context *context, const struct softgpu_image *image, const struct softgpu_launch *launch,
+            uint64_t block_count)
+{
+    struct job job = {
+        .context = context, .image = image, .launch = launch, .block_count = block_count, .portion = block_count};
+    if ((image->flags & SOFTGPU_IMAGE_WHOLE_GRID) != 0 || driver.worker_count == 1 || block_count == 1) {
+        work_on(&job);
+        return;
+    }
+    job.portion = block_count / (driver.worker_count * 8u);
+    job.portion += job.portion == 0;
+    pthread_mutex_lock(&pool.lock);
+    if (!pool.started) {
+        pool.started = true;
+        start_helpers();
+    }
+    job.next = pool.jobs;
+    pool.jobs = &job;
+    pthread_cond_broadcast(&pool.work);
+    pthread_mutex_unlock(&pool.lock);
+
+    work_on(&job);
+
+    pthread_mutex_lock(&pool.lock);
+    struct job **link = &pool.jobs;
+    while (*link != &job) {
+        link = &(*link)->next;
+    }
+    *link = job.next;
+    while (job.helpers > 0) {
+        pthread_cond_wait(&pool.leave, &pool.lock);
+    }
+    pthread_mutex_unlock(&pool.lock);
+}

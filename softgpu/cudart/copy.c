@@ -1,0 +1,306 @@
+/*
+ * copy.c - copies and memset. The kind of a copy chooses the driver's function, as in NVIDIA's runtime: the driver then
+ * checks that each side is what the kind says.
+ */
+#include "runtime.h"
+
+#include <string.h>
+
+static cudaError_t
+copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, enum flavour flavour)
+{
+    CUdeviceptr to_device = (CUdeviceptr)to, from_device = (CUdeviceptr)from;
+    switch (kind) {
+    case cudaMemcpyHostToDevice:
+        return WITH_CONTEXT(MEMORY_CALL(cuMemcpyHtoD_v2)(to_device, from, bytes));
+    case cudaMemcpyDeviceToHost:
+        return WITH_CONTEXT(MEMORY_CALL(cuMemcpyDtoH_v2)(to, from_device, bytes));
+    case cudaMemcpyDeviceToDevice:
+        return WITH_CONTEXT(MEMORY_CALL(cuMemcpyDtoD_v2)(to_device, from_device, bytes));
+    case cudaMemcpyHostToHost:
+    case cudaMemcpyDefault:
+        return WITH_CONTEXT(MEMORY_CALL(cuMemcpy)(to_device, from_device, bytes));
+    }
+    return finish(cudaErrorInvalidMemcpyDirection);
+}
+
+static cudaError_t
+copy_async(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream,
+           enum flavour flavour)
+{
+    CUdeviceptr to_device = (CUdeviceptr)to, from_device = (CUdeviceptr)from;
+    switch (kind) {
+    case cudaMemcpyHostToDevice:
+        return WITH_CONTEXT(STREAM_CALL(cuMemcpyHtoDAsync_v2)(to_device, from, bytes, stream));
+    case cudaMemcpyDeviceToHost:
+        return WITH_CONTEXT(STREAM_CALL(cuMemcpyDtoHAsync_v2)(to, from_device, bytes, stream));
+    case cudaMemcpyDeviceToDevice:
+        return WITH_CONTEXT(STREAM_CALL(cuMemcpyDtoDAsync_v2)(to_device, from_device, bytes, stream));
+    case cudaMemcpyHostToHost:
+    case cudaMemcpyDefault:
+        return WITH_CONTEXT(STREAM_CALL(cuMemcpyAsync)(to_device, from_device, bytes, stream));
+    }
+    return finish(cudaErrorInvalidMemcpyDirection);
+}
+
+BOTH_FLAVOURS(cudaMemcpy, _ptds, (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind),
+              copy(to, from, bytes, kind, flavour))
+BOTH_FLAVOURS(cudaMemcpyAsync, _ptsz,
+              (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream),
+              copy_async(to, from, bytes, kind, stream, flavour))
+
+/* ---- between devices ---- */
+
+static cudaError_t
+peer_contexts(int to_device, int from_device, CUcontext *to_p, CUcontext *from_p)
+{
+    cudaError_t error = runtime_enter();
+    if (error == cudaSuccess) {
+        error = runtime_context(to_device, to_p);
+    }
+    return error == cudaSuccess ? runtime_context(from_device, from_p) : error;
+}
+
+cudaError_t
+cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
+{
+    CUcontext to_context, from_context;
+    cudaError_t error = peer_contexts(to_device, from_device, &to_context, &from_context);
+    if (error != cudaSuccess) {
+        return finish(error);
+    }
+    return WITH_CONTEXT(driver.cuMemcpyPeer((CUdeviceptr)to, to_context, (CUdeviceptr)from, from_context, bytes));
+}
+
+cudaError_t
+cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, cudaStream_t stream)
+{
+    CUcontext to_context, from_context;
+    cudaError_t error = peer_contexts(to_device, from_device, &to_context, &from_context);
+    if (error != cudaSuccess) {
+        return finish(error);
+    }
+    return WITH_CONTEXT(
+        driver.cuMemcpyPeerAsync((CUdeviceptr)to, to_context, (CUdeviceptr)from, from_context, bytes, stream));
+}
+
+/* ---- rows and planes ---- */
+
+/* What a kind says of the two sides. */
+static cudaError_t
+memory_types(enum cudaMemcpyKind kind, CUmemorytype *to, CUmemorytype *from)
+{
+    static const CUmemorytype types[][2] = {
+        [cudaMemcpyHostToHost] = {CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_HOST},
+        [cudaMemcpyHostToDevice] = {CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST},
+        [cudaMemcpyDeviceToHost] = {CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE},
+        [cudaMemcpyDeviceToDevice] = {CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_DEVICE},
+        [cudaMemcpyDefault] = {CU_MEMORYTYPE_UNIFIED, CU_MEMORYTYPE_UNIFIED},
+    };
+    if ((unsigned)kind > cudaMemcpyDefault) {
+        return cudaErrorInvalidMemcpyDirection;
+    }
+    *to = types[kind][0];
+    *from = types[kind][1];
+    return cudaSuccess;
+}
+
+static cudaError_t
+box_2d(CUDA_MEMCPY2D *box, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+       enum cudaMemcpyKind kind)
+{
+    if (width > to_pitch || width > from_pitch) {
+        return cudaErrorInvalidPitchValue;
+    }
+    *box = (CUDA_MEMCPY2D){.srcHost = from,
+                           .srcDevice = (CUdeviceptr)from,
+                           .srcPitch = from_pitch,
+                           .dstHost = to,
+                           .dstDevice = (CUdeviceptr)to,
+                           .dstPitch = to_pitch,
+                           .WidthInBytes = width,
+                           .Height = height};
+    return memory_types(kind, &box->dstMemoryType, &box->srcMemoryType);
+}
+
+static cudaError_t
+copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+        enum cudaMemcpyKind kind, enum flavour flavour)
+{
+    CUDA_MEMCPY2D box;
+    cudaError_t error = box_2d(&box, to, to_pitch, from, from_pitch, width, height, kind);
+    return error != cudaSuccess ? finish(error) : WITH_CONTEXT(MEMORY_CALL(cuMemcpy2DUnaligned_v2)(&box));
+}
+
+static cudaError_t
+copy_2d_async(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+              enum cudaMemcpyKind kind, cudaStream_t stream, enum flavour flavour)
+{
+    CUDA_MEMCPY2D box;
+    cudaError_t error = box_2d(&box, to, to_pitch, from, from_pitch, width, height, kind);
+    return error != cudaSuccess ? finish(error) : WITH_CONTEXT(STREAM_CALL(cuMemcpy2DAsync_v2)(&box, stream));
+}
+
+BOTH_FLAVOURS(cudaMemcpy2D, _ptds,
+              (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+               enum cudaMemcpyKind kind),
+              copy_2d(to, to_pitch, from, from_pitch, width, height, kind, flavour))
+BOTH_FLAVOURS(cudaMemcpy2DAsync, _ptsz,
+              (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+               enum cudaMemcpyKind kind, cudaStream_t stream),
+              copy_2d_async(to, to_pitch, from, from_pitch, width, height, kind, stream, flavour))
+
+/* Between pitched memory only: the stand-in has no arrays. */
+static cudaError_t
+box_3d(CUDA_MEMCPY3D *box, const struct cudaMemcpy3DParms *copy)
+{
+    if (copy == NULL) {
+        return cudaErrorInvalidValue;
+    }
+    if (copy->srcArray != NULL || copy->dstArray != NULL) {
+        say("cudaMemcpy3D: CUDA arrays are not supported");
+        return cudaErrorNotSupported;
+    }
+    *box = (CUDA_MEMCPY3D){.srcXInBytes = copy->srcPos.x,
+                           .srcY = copy->srcPos.y,
+                           .srcZ = copy->srcPos.z,
+                           .srcHost = copy->srcPtr.ptr,
+                           .srcDevice = (CUdeviceptr)copy->srcPtr.ptr,
+                           .srcPitch = copy->srcPtr.pitch,
+                           .srcHeight = copy->srcPtr.ysize,
+                           .dstXInBytes = copy->dstPos.x,
+                           .dstY = copy->dstPos.y,
+                           .dstZ = copy->dstPos.z,
+                           .dstHost = copy->dstPtr.ptr,
+                           .dstDevice = (CUdeviceptr)copy->dstPtr.ptr,
+                           .dstPitch = copy->dstPtr.pitch,
+                           .dstHeight = copy->dstPtr.ysize,
+                           .WidthInBytes = copy->extent.width,
+                           .Height = copy->extent.height,
+                           .Depth = copy->extent.depth};
+    return memory_types(copy->kind, &box->dstMemoryType, &box->srcMemoryType);
+}
+
+static cudaError_t
+copy_3d(const struct cudaMemcpy3DParms *copy, enum flavour flavour)
+{
+    CUDA_MEMCPY3D box;
+    cudaError_t error = box_3d(&box, copy);
+    return error != cudaSuccess ? finish(error) : WITH_CONTEXT(MEMORY_CALL(cuMemcpy3D_v2)(&box));
+}
+
+static cudaError_t
+copy_3d_async(const struct cudaMemcpy3DParms *copy, cudaStream_t stream, enum flavour flavour)
+{
+    CUDA_MEMCPY3D box;
+    cudaError_t error = box_3d(&box, copy);
+    return error != cudaSuccess ? finish(error) : WITH_CONTEXT(STREAM_CALL(cuMemcpy3DAsync_v2)(&box, stream));
+}
+
+BOTH_FLAVOURS(cudaMemcpy3D, _ptds, (const struct cudaMemcpy3DParms *copy), copy_3d(copy, flavour))
+BOTH_FLAVOURS(cudaMemcpy3DAsync, _ptsz, (const struct cudaMemcpy3DParms *copy, cudaStream_t stream),
+              copy_3d_async(copy, stream, flavour))
+
+/* ---- memset ---- */
+
+BOTH_FLAVOURS(cudaMemset, _ptds, (void *to, int value, size_t bytes),
+              WITH_CONTEXT(MEMORY_CALL(cuMemsetD8_v2)((CUdeviceptr)to, (unsigned char)value, bytes)))
+BOTH_FLAVOURS(cudaMemsetAsync, _ptsz, (void *to, int value, size_t bytes, cudaStream_t stream),
+              WITH_CONTEXT(STREAM_CALL(cuMemsetD8Async)((CUdeviceptr)to, (unsigned char)value, bytes, stream)))
+BOTH_FLAVOURS(cudaMemset2D, _ptds, (void *to, size_t pitch, int value, size_t width, size_t height),
+              WITH_CONTEXT(MEMORY_CALL(cuMemsetD2D8_v2)((CUdeviceptr)to, pitch, (unsigned char)value, width, height)))
+BOTH_FLAVOURS(cudaMemset2DAsync, _ptsz,
+              (void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
+              WITH_CONTEXT(STREAM_CALL(cuMemsetD2D8Async)((CUdeviceptr)to, pitch, (unsigned char)value, width, height,
+                                                          stream)))
+
+/* Plane by plane, in one stream. */
+static cudaError_t
+fill_3d(struct cudaPitchedPtr pitched, int value, struct cudaExtent extent, cudaStream_t stream, enum flavour flavour)
+{
+    for (size_t z = 0; z < extent.depth; ++z) {
+        CUdeviceptr plane = (CUdeviceptr)pitched.ptr + z * pitched.ysize * pitched.pitch;
+        cudaError_t error = WITH_CONTEXT(STREAM_CALL(cuMemsetD2D8Async)(plane, pitched.pitch, (unsigned char)value,
+                                                                        extent.width, extent.height, stream));
+        if (error != cudaSuccess) {
+            return error;
+        }
+    }
+    return cudaSuccess;
+}
+BOTH_FLAVOURS(cudaMemset3D, _ptds, (struct cudaPitchedPtr pitched, int value, struct cudaExtent extent),
+              fill_3d(pitched, value, extent, NULL, flavour))
+BOTH_FLAVOURS(cudaMemset3DAsync, _ptsz,
+              (struct cudaPitchedPtr pitched, int value, struct cudaExtent extent, cudaStream_t stream),
+              fill_3d(pitched, value, extent, stream, flavour))
+
+/* ---- to and from __device__ variables ---- */
+
+/* The part of a variable that a copy means. */
+static cudaError_t
+symbol_part(const void *symbol, size_t bytes, size_t offset, void **address_p)
+{
+    void *address;
+    size_t whole_bytes;
+    cudaError_t error = runtime_enter();
+    if (error == cudaSuccess) {
+        error = symbol_find(symbol, &address, &whole_bytes);
+    }
+    if (error == cudaSuccess && (offset > whole_bytes || bytes > whole_bytes - offset)) {
+        error = cudaErrorInvalidValue;
+    }
+    if (error == cudaSuccess) {
+        *address_p = (char *)address + offset;
+    }
+    return error;
+}
+
+static cudaError_t
+to_symbol(const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+          enum flavour flavour)
+{
+    void *address;
+    cudaError_t error = symbol_part(symbol, bytes, offset, &address);
+    return error != cudaSuccess ? finish(error) : copy(address, from, bytes, kind, flavour);
+}
+
+static cudaError_t
+from_symbol(void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind, enum flavour flavour)
+{
+    void *address;
+    cudaError_t error = symbol_part(symbol, bytes, offset, &address);
+    return error != cudaSuccess ? finish(error) : copy(to, address, bytes, kind, flavour);
+}
+
+static cudaError_t
+to_symbol_async(const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+                cudaStream_t stream, enum flavour flavour)
+{
+    void *address;
+    cudaError_t error = symbol_part(symbol, bytes, offset, &address);
+    return error != cudaSuccess ? finish(error) : copy_async(address, from, bytes, kind, stream, flavour);
+}
+
+static cudaError_t
+from_symbol_async(void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+                  cudaStream_t stream, enum flavour flavour)
+{
+    void *address;
+    cudaError_t error = symbol_part(symbol, bytes, offset, &address);
+    return error != cudaSuccess ? finish(error) : copy_async(to, address, bytes, kind, stream, flavour);
+}
+
+BOTH_FLAVOURS(cudaMemcpyToSymbol, _ptds,
+              (const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind),
+              to_symbol(symbol, from, bytes, offset, kind, flavour))
+BOTH_FLAVOURS(cudaMemcpyFromSymbol, _ptds,
+              (void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind),
+              from_symbol(to, symbol, bytes, offset, kind, flavour))
+BOTH_FLAVOURS(cudaMemcpyToSymbolAsync, _ptsz,
+              (const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+               cudaStream_t stream),
+              to_symbol_async(symbol, from, bytes, offset, kind, stream, flavour))
+BOTH_FLAVOURS(cudaMemcpyFromSymbolAsync, _ptsz,
+              (void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+               cudaStream_t stream),
+              from_symbol_async(to, symbol, bytes, offset, kind, stream, flavour))

@@ -1,0 +1,104 @@
+/*
+ * runtime.h - what the files of the stand-in's runtime (libcudart.so.13) share. Nothing outside this folder includes
+ * it.
+ *
+ * The runtime is thin: it finds the driver (driver.c), keeps a context current for the calling thread, translates, and
+ * remembers the thread's last error. It links no driver: like NVIDIA's it opens libcuda.so.1 and asks cuGetProcAddress
+ * for everything, so an interposer sees each call.
+ */
+#ifndef SOFTGPU_CUDART_RUNTIME_H
+#define SOFTGPU_CUDART_RUNTIME_H
+
+/* Makes both headers declare every function under its ABI name and map no names. */
+#ifndef __CUDA_API_VERSION_INTERNAL
+#error "compile this folder with __CUDA_API_VERSION_INTERNAL"
+#endif
+#include <cuda.h>
+#include <cudaProfiler.h>
+#include <cuda_profiler_api.h>
+#include <cuda_runtime_api.h>
+
+#include "softgpu/cuda/say.h"
+#include "softgpu/private_calls.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ---- driver.c ---- */
+
+/* Pointers from cuGetProcAddress, each under its ABI name. Read-only once runtime_start() has succeeded. */
+struct driver_calls {
+#define CALL(abi, name, version, flags) __typeof__(&abi) abi;
+#include "driver_calls.def"
+};
+extern struct driver_calls driver;
+
+/* Finds and initialises the driver; needs no context. */
+cudaError_t runtime_start(void) __attribute__((warn_unused_result));
+
+/* runtime_start(), and makes the primary context of the thread's device current if none is. */
+cudaError_t runtime_enter(void) __attribute__((warn_unused_result));
+
+/* The device that the calling thread uses. */
+int runtime_device(void);
+cudaError_t runtime_set_device(int device) __attribute__((warn_unused_result));
+
+/* The primary context of a device, retained by the runtime. */
+cudaError_t runtime_context(int device, CUcontext *context_p) __attribute__((warn_unused_result));
+
+/* ---- error.c ---- */
+
+/* The runtime's number for a driver's error: the same, but for two that the runtime does not have. */
+cudaError_t from_driver(CUresult result);
+
+/* Notes a failure as the thread's last error; returns it. Every API function returns through this. */
+cudaError_t finish(cudaError_t error);
+
+/* The two ends of most functions: a call of the driver, with and without a context. */
+#define WITH_CONTEXT(call)                                            \
+    __extension__({                                                   \
+        cudaError_t entered = runtime_enter();                        \
+        finish(entered != cudaSuccess ? entered : from_driver(call)); \
+    })
+#define WITHOUT_CONTEXT(call)                                         \
+    __extension__({                                                   \
+        cudaError_t entered = runtime_start();                        \
+        finish(entered != cudaSuccess ? entered : from_driver(call)); \
+    })
+
+/* ---- which default stream ---- */
+
+enum flavour { LEGACY, PER_THREAD };
+
+/* Defines a function in its two ABI flavours; the body may use the parameters and `flavour`. */
+#define BOTH_FLAVOURS(name, suffix, parameters, body) \
+    cudaError_t name parameters                       \
+    {                                                 \
+        const enum flavour flavour = LEGACY;          \
+        return body;                                  \
+    }                                                 \
+    cudaError_t name##suffix parameters               \
+    {                                                 \
+        const enum flavour flavour = PER_THREAD;      \
+        return body;                                  \
+    }
+
+/* The driver's function of the flavour at hand. */
+#define STREAM_CALL(abi) (flavour == LEGACY ? driver.abi : driver.abi##_ptsz)
+#define MEMORY_CALL(abi) (flavour == LEGACY ? driver.abi : driver.abi##_ptds)
+
+/* ---- kernel.c ---- */
+
+/* The driver's function for what a program calls a kernel: a cudaKernel_t of ours, or the address of a host stub. */
+cudaError_t kernel_function(const void *kernel, CUfunction *function_p) __attribute__((warn_unused_result));
+
+/* Notes the stub of a kernel that nvcc made: asking for it says its name, once for all, and fails. */
+cudaError_t kernel_add_nvcc(const void *stub, const char *name) __attribute__((warn_unused_result));
+
+/* ---- symbol.c ---- */
+
+/* Where a __device__ variable is, known to the driver from here on. */
+cudaError_t symbol_find(const void *symbol, void **address_p, size_t *bytes_p) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,296 @@
+/*
+ * block.c - runs the threads of a block, one at a time, on as few fibers as they need.
+ *
+ * The first fiber runs thread 0, then 1, 2, ... as a loop, until a thread waits for others (a barrier, a warp
+ * collective). Then another fiber goes on with the next thread. When all have been started, fibers that may go on do so
+ * first in, first out: each warp advances by one collective per turn, which is what code that (rightly or not) counts
+ * on warps running alike needs.
+ *
+ * Called by the code that softgpu-cc generates, on a thread of the stand-in's driver. It must not call into CUDA.
+ */
+#include "block.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+__thread struct softgpu_index softgpu_thread_index SOFTGPU_INITIAL_EXEC;
+__thread unsigned softgpu_thread_number SOFTGPU_INITIAL_EXEC;
+__thread struct softgpu_index softgpu_block_index SOFTGPU_INITIAL_EXEC;
+__thread struct softgpu_index softgpu_block_dim SOFTGPU_INITIAL_EXEC;
+__thread struct softgpu_index softgpu_grid_dim SOFTGPU_INITIAL_EXEC;
+
+__thread struct block *block_here SOFTGPU_INITIAL_EXEC;
+
+/* This OS thread's block, kept for the next launch. */
+static __thread struct block *own_block SOFTGPU_INITIAL_EXEC;
+
+/* The kernel that runs in this OS thread, for messages; NULL between kernels. */
+static __thread const char *kernel_here SOFTGPU_INITIAL_EXEC;
+
+/* Frees own_block when its OS thread ends. */
+static pthread_key_t own_block_key;
+static pthread_once_t own_block_once = PTHREAD_ONCE_INIT;
+
+/* ---- messages ---- */
+
+void
+softgpu_kernel_fatal(const char *format, ...)
+{
+    char line[2048];
+    struct softgpu_index b = softgpu_block_index;
+    int used =
+        snprintf(line, sizeof(line),
+                 "softgpu: kernel %s, block (%u,%u,%u): ", kernel_here != NULL ? kernel_here : "(none)", b.x, b.y, b.z);
+    va_list args;
+    va_start(args, format);
+    if (used > 0 && (size_t)used < sizeof(line) - 1)
+        used += vsnprintf(line + used, sizeof(line) - (size_t)used - 1, format, args);
+    va_end(args);
+    if (used < 0 || (size_t)used > sizeof(line) - 2)
+        used = (int)sizeof(line) - 2;
+    line[used++] = '\n';
+    ssize_t ignored = write(STDERR_FILENO, line, (size_t)used);
+    (void)ignored;
+    abort();
+}
+
+void
+block_refuse(const char *intrinsic)
+{
+    if (kernel_here == NULL)
+        softgpu_kernel_fatal("%s is called outside a kernel", intrinsic);
+    softgpu_kernel_fatal(
+        "%s is called, but softgpu-cc saw no path from the kernel to it and runs its threads as a loop; name the "
+        "function that calls it in the same source file, or call it without a function pointer",
+        intrinsic);
+}
+
+/* Everybody waits. Says for whom, warp by warp, and ends the program: on a GPU it would hang. */
+static void
+report_deadlock(const struct block *block)
+{
+    char text[1024];
+    int used =
+        snprintf(text, sizeof(text), "deadlock: of %u threads, %u wait at __syncthreads", block->live, block->arrived);
+    for (unsigned w = 0; w < MOST_WARPS && w * WARP_LANES < block->thread_count; ++w) {
+        const struct warp *warp = &block->warps[w];
+        for (unsigned g = 0; g < warp->group_count && used > 0 && (size_t)used < sizeof(text); ++g) {
+            const struct group *group = &warp->groups[g];
+            used +=
+                snprintf(text + used, sizeof(text) - (size_t)used, "; lanes %#x of warp %u wait in %s for lanes %#x",
+                         group->arrived, w, group->what->name, group->mask & warp->live & ~group->arrived);
+        }
+    }
+    softgpu_kernel_fatal("%s", text);
+}
+
+/* ---- one block ---- */
+
+static void fiber_body(void);
+
+struct fiber *
+block_idle_fiber(struct block *block)
+{
+    if (block->idle.first == NULL && !fiber_make_some(&block->chunks, &block->idle, fiber_body))
+        softgpu_kernel_fatal("no memory for the stacks of its threads; SOFTGPU_STACK_KB makes them smaller");
+    return fiber_take(&block->idle);
+}
+
+struct fiber *
+block_unblock(struct block *block)
+{
+    if (!warp_answer_active_mask(block))
+        report_deadlock(block);
+    return fiber_take(&block->ready);
+}
+
+static void
+release_barrier(struct block *block)
+{
+    block->vote_result[SOFTGPU_VOTE_AND] = block->vote_and;
+    block->vote_result[SOFTGPU_VOTE_OR] = block->vote_or;
+    block->vote_result[SOFTGPU_VOTE_COUNT] = block->vote_count;
+    block->vote_and = 1;
+    block->vote_or = block->vote_count = 0;
+    block->arrived = 0;
+    fiber_append_all(&block->ready, &block->at_barrier);
+}
+
+static inline void
+take_next_thread(struct block *block, struct fiber *fiber)
+{
+    fiber->number = block->next_thread++;
+    fiber->thread = block->next_index;
+
+    struct softgpu_index *next = &block->next_index;
+    if (++next->x == block->launch->block[0]) {
+        next->x = 0;
+        if (++next->y == block->launch->block[1]) {
+            next->y = 0;
+            ++next->z;
+        }
+    }
+}
+
+static inline void
+end_thread(struct block *block, const struct fiber *fiber)
+{
+    warp_lane_ended(block, &block->warps[fiber->number / WARP_LANES], fiber->number % WARP_LANES);
+    --block->live;
+
+    /* A thread that has ended is not waited for. */
+    if (block->arrived != 0 && block->arrived == block->live)
+        release_barrier(block);
+}
+
+/* What every fiber does, for ever: threads that have not begun; then it lies idle and others go on. */
+static void
+fiber_body(void)
+{
+    struct block *block = block_here;
+    struct fiber *self = block->running;
+    if (fiber_is_watched)
+        fiber_after_switch(self);
+
+    for (;;) {
+        while (block->next_thread < block->thread_count) {
+            take_next_thread(block, self);
+            block_enter_thread(self);
+            block->thread(block->launch, self->thread, softgpu_block_index);
+            end_thread(block, self);
+        }
+        struct fiber *other = block->live == 0 ? &block->main : block_choose(block);
+        fiber_append(&block->idle, self);
+        block_run_instead(block, self, other);
+    }
+}
+
+static void
+run_block(struct block *block)
+{
+    const unsigned *size = block->launch->block;
+    block->thread_count = block->live = size[0] * size[1] * size[2];
+    block->next_thread = 0;
+    block->next_index = (struct softgpu_index){0, 0, 0};
+    block->arrived = 0;
+    block->vote_and = 1;
+    block->vote_or = block->vote_count = 0;
+    for (unsigned w = 0, left = block->thread_count; left > 0; ++w) {
+        unsigned lanes = left < WARP_LANES ? left : WARP_LANES;
+        warp_reset(&block->warps[w], lanes);
+        left -= lanes;
+    }
+    block_run_instead(block, &block->main, block_idle_fiber(block));
+}
+
+/* ---- many blocks ---- */
+
+static void
+free_block(void *argument)
+{
+    struct block *block = argument;
+    fiber_free_all(block->chunks);
+    fiber_release_thread(&block->main);
+    free(block);
+}
+
+static void
+make_key(void)
+{
+    if (pthread_key_create(&own_block_key, free_block) != 0)
+        abort(); /* no key is left in this process: nothing of the program can work */
+}
+
+static struct block *
+get_own_block(void)
+{
+    if (own_block != NULL)
+        return own_block;
+    struct block *block = calloc(1, sizeof(*block));
+    if (block == NULL)
+        softgpu_kernel_fatal("no memory to run its threads");
+    fiber_adopt_thread(&block->main);
+    pthread_once(&own_block_once, make_key);
+    pthread_setspecific(own_block_key, block);
+    own_block = block;
+    return block;
+}
+
+static void
+set_dimensions(const struct softgpu_launch *launch)
+{
+    softgpu_block_dim = (struct softgpu_index){launch->block[0], launch->block[1], launch->block[2]};
+    softgpu_grid_dim = (struct softgpu_index){launch->grid[0], launch->grid[1], launch->grid[2]};
+}
+
+void
+softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, softgpu_thread_fn thread)
+{
+    kernel_here = kernel;
+    if ((size_t)launch->block[0] * launch->block[1] * launch->block[2] > MOST_THREADS)
+        softgpu_kernel_fatal("a block of %ux%ux%u threads is more than %d", launch->block[0], launch->block[1],
+                             launch->block[2], MOST_THREADS);
+    struct block *block = get_own_block();
+    block->kernel = kernel;
+    block->launch = launch;
+    block->thread = thread;
+    block_here = block;
+    set_dimensions(launch);
+    arena_prepare(launch->dynamic_shared_bytes);
+
+    const uint64_t across = launch->grid[0], slice = across * launch->grid[1];
+    for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {
+        softgpu_block_index =
+            (struct softgpu_index){(unsigned)(b % across), (unsigned)(b % slice / across), (unsigned)(b / slice)};
+        run_block(block);
+    }
+    block_here = NULL;
+    kernel_here = NULL;
+}
+
+void
+softgpu_loop_begin(const struct softgpu_launch *launch, const char *kernel)
+{
+    kernel_here = kernel;
+    set_dimensions(launch);
+    arena_prepare(launch->dynamic_shared_bytes);
+}
+
+void
+softgpu_loop_end(void)
+{
+    kernel_here = NULL;
+}
+
+/* ---- barriers ---- */
+
+void
+softgpu_barrier(void)
+{
+    struct block *block = block_here;
+    if (block == NULL)
+        block_refuse("__syncthreads");
+    if (++block->arrived == block->live) {
+        release_barrier(block);
+        return;
+    }
+    fiber_append(&block->at_barrier, block->running);
+    block_wait(block);
+}
+
+int
+softgpu_barrier_vote(int predicate, enum softgpu_vote vote)
+{
+    struct block *block = block_here;
+    if (block == NULL)
+        block_refuse("__syncthreads_and, _or or _count");
+    block->vote_and &= predicate != 0;
+    block->vote_or |= predicate != 0;
+    block->vote_count += predicate != 0;
+    softgpu_barrier();
+    return block->vote_result[vote];
+}

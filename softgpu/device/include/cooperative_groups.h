@@ -1,0 +1,329 @@
+/*
+ * cooperative_groups.h - in the place of NVIDIA's: thread blocks, tiles of a warp, coalesced groups. CUDA C++
+ * Programming Guide, "Cooperative Groups".
+ *
+ * Groups of a grid, a cluster or several devices cannot synchronise here, for blocks run one after another: their
+ * sync() is refused at the user's line.
+ */
+#ifndef SOFTGPU_COOPERATIVE_GROUPS_H
+#define SOFTGPU_COOPERATIVE_GROUPS_H
+#pragma GCC system_header
+
+#include "softgpu/warp.h"
+
+namespace cooperative_groups
+{
+
+namespace details
+{
+
+inline unsigned
+rank_in_block()
+{
+    return softgpu_thread_number;
+}
+
+inline unsigned
+block_threads()
+{
+    return ::blockDim.x * ::blockDim.y * ::blockDim.z;
+}
+
+} // namespace details
+
+/* What every group within a warp can do; `mask` has the lanes of the group. */
+class warp_group
+{
+  protected:
+    unsigned mask;
+
+    explicit warp_group(unsigned lanes) : mask(lanes)
+    {
+    }
+
+    /* The lane with this rank in the group. */
+    unsigned lane_of(unsigned rank) const
+    {
+        unsigned rest = mask;
+        for (; rank > 0; --rank)
+            rest &= rest - 1;
+        return rest != 0 ? static_cast<unsigned>(__builtin_ctz(rest)) : 32;
+    }
+
+  public:
+    typedef unsigned size_type;
+
+    unsigned softgpu_mask() const
+    {
+        return mask;
+    }
+    void sync() const
+    {
+        __syncwarp(mask);
+    }
+    unsigned thread_rank() const
+    {
+        return static_cast<unsigned>(__popc(mask & ((1u << softgpu::lane()) - 1)));
+    }
+    unsigned num_threads() const
+    {
+        return static_cast<unsigned>(__popc(mask));
+    }
+    unsigned size() const
+    {
+        return num_threads();
+    }
+    int any(int predicate) const
+    {
+        return __any_sync(mask, predicate);
+    }
+    int all(int predicate) const
+    {
+        return __all_sync(mask, predicate);
+    }
+
+    /* In terms of ranks: bit r is the thread of rank r. */
+    unsigned ballot(int predicate) const
+    {
+        return to_ranks(__ballot_sync(mask, predicate));
+    }
+    template <class T> unsigned match_any(T value) const
+    {
+        return to_ranks(__match_any_sync(mask, value));
+    }
+    template <class T> unsigned match_all(T value, int &all) const
+    {
+        return to_ranks(__match_all_sync(mask, value, &all));
+    }
+
+    template <class T> T shfl(T value, unsigned rank) const
+    {
+        static const softgpu_gathering how = {"cooperative_groups shfl", softgpu::finish_shuffle};
+        return softgpu::shuffle(how, mask, value, lane_of(rank % num_threads()));
+    }
+    template <class T> T shfl_up(T value, unsigned delta) const
+    {
+        static const softgpu_gathering how = {"cooperative_groups shfl_up", softgpu::finish_shuffle};
+        const unsigned rank = thread_rank();
+        return softgpu::shuffle(how, mask, value, lane_of(rank >= delta ? rank - delta : rank));
+    }
+    template <class T> T shfl_down(T value, unsigned delta) const
+    {
+        static const softgpu_gathering how = {"cooperative_groups shfl_down", softgpu::finish_shuffle};
+        const unsigned rank = thread_rank();
+        return softgpu::shuffle(how, mask, value, lane_of(delta < num_threads() - rank ? rank + delta : rank));
+    }
+    template <class T> T shfl_xor(T value, unsigned ranks) const
+    {
+        static const softgpu_gathering how = {"cooperative_groups shfl_xor", softgpu::finish_shuffle};
+        const unsigned rank = thread_rank(), other = rank ^ ranks;
+        return softgpu::shuffle(how, mask, value, lane_of(other < num_threads() ? other : rank));
+    }
+
+  private:
+    unsigned to_ranks(unsigned lanes) const
+    {
+        unsigned ranks = 0, rank = 0;
+        for (unsigned rest = mask; rest != 0; rest &= rest - 1, ++rank)
+            ranks |= (lanes >> __builtin_ctz(rest) & 1u) << rank;
+        return ranks;
+    }
+};
+
+/* ---- the block ---- */
+
+class thread_block
+{
+  public:
+    typedef unsigned size_type;
+
+    static void sync()
+    {
+        __syncthreads();
+    }
+    static unsigned thread_rank()
+    {
+        return details::rank_in_block();
+    }
+    static unsigned num_threads()
+    {
+        return details::block_threads();
+    }
+    static unsigned size()
+    {
+        return num_threads();
+    }
+    static ::dim3 group_index()
+    {
+        return ::dim3(::blockIdx.x, ::blockIdx.y, ::blockIdx.z);
+    }
+    static ::dim3 thread_index()
+    {
+        return ::dim3(::threadIdx.x, ::threadIdx.y, ::threadIdx.z);
+    }
+    static ::dim3 group_dim()
+    {
+        return ::blockDim;
+    }
+    static ::dim3 dim_threads()
+    {
+        return ::blockDim;
+    }
+};
+
+inline thread_block
+this_thread_block()
+{
+    return thread_block();
+}
+
+/* ---- tiles of a warp ---- */
+
+template <unsigned Size, class Parent = void> class thread_block_tile : public warp_group
+{
+    static_assert(Size != 0 && (Size & (Size - 1)) == 0, "the size of a tile is a power of two");
+    static_assert(Size <= 32, "softgpu-cc does not support tiles of more than 32 threads");
+
+  public:
+    /* Lanes beyond the end of the block do not exist. */
+    thread_block_tile() : warp_group(lanes_here())
+    {
+    }
+    template <class Other>
+    thread_block_tile(const thread_block_tile<Size, Other> &other) : warp_group(other.softgpu_mask())
+    {
+    }
+    static unsigned thread_rank()
+    {
+        return details::rank_in_block() % Size;
+    }
+    static constexpr unsigned num_threads()
+    {
+        return Size;
+    }
+    static constexpr unsigned size()
+    {
+        return Size;
+    }
+    static unsigned meta_group_rank()
+    {
+        return details::rank_in_block() / Size;
+    }
+    static unsigned meta_group_size()
+    {
+        return (details::block_threads() + Size - 1) / Size;
+    }
+
+  private:
+    static unsigned lanes_here()
+    {
+        const unsigned all = Size == 32 ? 0xffffffffu : (1u << Size % 32) - 1;
+        return all << (details::rank_in_block() % 32 / Size * Size);
+    }
+};
+
+template <unsigned Size, class Parent>
+inline thread_block_tile<Size, Parent>
+tiled_partition(const Parent &)
+{
+    return thread_block_tile<Size, Parent>();
+}
+
+/* ---- the threads that are here together ---- */
+
+class coalesced_group : public warp_group
+{
+  public:
+    explicit coalesced_group(unsigned lanes) : warp_group(lanes)
+    {
+    }
+    unsigned meta_group_rank() const
+    {
+        return 0;
+    }
+    unsigned meta_group_size() const
+    {
+        return 1;
+    }
+};
+
+/* A macro, so that each use is a place of its own, as for __activemask. */
+#define coalesced_threads() coalesced_group(__activemask())
+
+/* ---- the grid: knows itself, cannot synchronise ---- */
+
+__attribute__((error("softgpu-cc does not support grid-wide synchronisation: end the kernel and launch another"))) void
+softgpu_grid_sync();
+
+class grid_group
+{
+  public:
+    typedef unsigned long long size_type;
+
+    static inline __attribute__((always_inline)) void sync()
+    {
+        softgpu_grid_sync();
+    }
+    static bool is_valid()
+    {
+        return false;
+    }
+    static unsigned long long block_rank()
+    {
+        return ::blockIdx.x +
+               static_cast<unsigned long long>(::gridDim.x) * (::blockIdx.y + ::gridDim.y * ::blockIdx.z);
+    }
+    static unsigned long long num_blocks()
+    {
+        return static_cast<unsigned long long>(::gridDim.x) * ::gridDim.y * ::gridDim.z;
+    }
+    static unsigned long long thread_rank()
+    {
+        return block_rank() * details::block_threads() + details::rank_in_block();
+    }
+    static unsigned long long num_threads()
+    {
+        return num_blocks() * details::block_threads();
+    }
+    static unsigned long long size()
+    {
+        return num_threads();
+    }
+    static ::dim3 group_dim()
+    {
+        return ::gridDim;
+    }
+};
+
+inline grid_group
+this_grid()
+{
+    return grid_group();
+}
+
+/* ---- free functions ---- */
+
+template <class Group>
+inline __attribute__((always_inline)) void
+sync(const Group &group)
+{
+    group.sync();
+}
+
+template <class Group>
+inline unsigned
+thread_rank(const Group &group)
+{
+    return group.thread_rank();
+}
+
+template <class Group>
+inline unsigned
+group_size(const Group &group)
+{
+    return group.size();
+}
+
+} // namespace cooperative_groups
+
+#endif

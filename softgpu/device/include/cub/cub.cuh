@@ -1,0 +1,2 @@
+/* cub/cub.cuh - refused by name: softgpu-cc does not have what NVIDIA's header gives. */
+#error "softgpu-cc does not support CUB (<cub/cub.cuh>); write the reduction with shared memory or shuffles"

@@ -1,0 +1,312 @@
+/*
+ * softgpu/intrinsics.h - CUDA's mathematical functions beyond <cmath>, conversions and bit operations: CUDA Math API
+ * Reference. Included by softgpu_prelude.h.
+ *
+ * The fast ones (__expf, __fdividef, ...) are as exact here as the ordinary ones; a program that depends on their
+ * errors is wrong anyway. glibc declares some of these names for itself (__expf), so they are macros.
+ */
+#ifndef SOFTGPU_INTRINSICS_H
+#define SOFTGPU_INTRINSICS_H
+#pragma GCC system_header
+
+#include "softgpu/thread.h"
+
+/* ---- fast versions ---- */
+
+#define __expf    expf
+#define __exp10f  exp10f
+#define __logf    logf
+#define __log2f   log2f
+#define __log10f  log10f
+#define __sinf    sinf
+#define __cosf    cosf
+#define __tanf    tanf
+#define __sincosf sincosf
+#define __powf    powf
+#define __tanhf   tanhf
+
+namespace softgpu
+{
+
+/* IEEE maxNum: a number beats a NaN. Unlike the library's, these become vector instructions; softgpu-cc names them in
+ * device code. */
+#define SOFTGPU_EXTREME(type)                \
+    SOFTGPU_INLINE type fmax(type a, type b) \
+    {                                        \
+        const type larger = a > b ? a : b;   \
+        return b != b ? a : larger;          \
+    }                                        \
+    SOFTGPU_INLINE type fmin(type a, type b) \
+    {                                        \
+        const type smaller = a < b ? a : b;  \
+        return b != b ? a : smaller;         \
+    }
+SOFTGPU_EXTREME(float)
+SOFTGPU_EXTREME(double)
+#undef SOFTGPU_EXTREME
+
+/* Mixed and integer arguments, as <cmath> has them. */
+template <class A, class B>
+SOFTGPU_INLINE auto
+fmax(A a, B b) -> decltype(std::fmax(a, b))
+{
+    typedef decltype(std::fmax(a, b)) wide;
+    return softgpu::fmax(static_cast<wide>(a), static_cast<wide>(b));
+}
+template <class A, class B>
+SOFTGPU_INLINE auto
+fmin(A a, B b) -> decltype(std::fmin(a, b))
+{
+    typedef decltype(std::fmin(a, b)) wide;
+    return softgpu::fmin(static_cast<wide>(a), static_cast<wide>(b));
+}
+
+SOFTGPU_INLINE float
+fmaxf(float a, float b)
+{
+    return softgpu::fmax(a, b);
+}
+
+SOFTGPU_INLINE float
+fminf(float a, float b)
+{
+    return softgpu::fmin(a, b);
+}
+
+template <class To, class From>
+inline To
+same_bits(From value)
+{
+    static_assert(sizeof(To) == sizeof(From), "same size");
+    To result;
+    __builtin_memcpy(&result, &value, sizeof(result));
+    return result;
+}
+
+/* Float to integer: NaN gives 0, what is out of range the nearest integer, as on a GPU; a C cast leaves that open. */
+template <class To, class From>
+inline To
+saturate_to(From value)
+{
+    if (value != value)
+        return 0;
+    if (value <= static_cast<From>(std::numeric_limits<To>::min()))
+        return std::numeric_limits<To>::min();
+    if (value >= static_cast<From>(std::numeric_limits<To>::max()))
+        return std::numeric_limits<To>::max();
+    return static_cast<To>(value);
+}
+
+} // namespace softgpu
+
+/* ---- one-line functions: SOFTGPU_FUNCTION(type, name, (parameters), expression) ---- */
+
+#define SOFTGPU_FUNCTION(type, name, parameters, expression) \
+    SOFTGPU_INLINE type name parameters                      \
+    {                                                        \
+        return expression;                                   \
+    }
+
+SOFTGPU_FUNCTION(float, rsqrtf, (float x), 1.0f / sqrtf(x))
+SOFTGPU_FUNCTION(double, rsqrt, (double x), 1.0 / sqrt(x))
+SOFTGPU_FUNCTION(float, rsqrt, (float x), 1.0f / sqrtf(x))
+SOFTGPU_FUNCTION(float, rcbrtf, (float x), 1.0f / cbrtf(x))
+SOFTGPU_FUNCTION(double, rcbrt, (double x), 1.0 / cbrt(x))
+SOFTGPU_FUNCTION(float, rhypotf, (float x, float y), 1.0f / hypotf(x, y))
+SOFTGPU_FUNCTION(double, rhypot, (double x, double y), 1.0 / hypot(x, y))
+SOFTGPU_FUNCTION(float, norm3df, (float x, float y, float z), sqrtf(x *x + y * y + z * z))
+SOFTGPU_FUNCTION(float, rnorm3df, (float x, float y, float z), 1.0f / sqrtf(x * x + y * y + z * z))
+SOFTGPU_FUNCTION(float, norm4df, (float x, float y, float z, float w), sqrtf(x *x + y * y + z * z + w * w))
+SOFTGPU_FUNCTION(float, fdividef, (float a, float b), a / b)
+SOFTGPU_FUNCTION(float, __fdividef, (float a, float b), a / b)
+SOFTGPU_FUNCTION(float, __saturatef, (float x), x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f)
+SOFTGPU_FUNCTION(float, saturate, (float x), __saturatef(x))
+SOFTGPU_FUNCTION(float, normcdff, (float x), 0.5f * erfcf(-x * 0.70710678118654752f))
+SOFTGPU_FUNCTION(double, normcdf, (double x), 0.5 * erfc(-x * 0.70710678118654752440))
+SOFTGPU_FUNCTION(float, sinpif, (float x),
+                 static_cast<float>(sin(3.14159265358979323846 * fmod(static_cast<double>(x), 2.0))))
+SOFTGPU_FUNCTION(float, cospif, (float x),
+                 static_cast<float>(cos(3.14159265358979323846 * fmod(static_cast<double>(x), 2.0))))
+SOFTGPU_FUNCTION(double, sinpi, (double x), sin(3.14159265358979323846 * fmod(x, 2.0)))
+SOFTGPU_FUNCTION(double, cospi, (double x), cos(3.14159265358979323846 * fmod(x, 2.0)))
+
+/* Arithmetic in a named rounding mode: to nearest only, which is what it nearly always is; the others do not exist
+ * here. */
+SOFTGPU_FUNCTION(float, __fadd_rn, (float a, float b), a + b)
+SOFTGPU_FUNCTION(float, __fsub_rn, (float a, float b), a - b)
+SOFTGPU_FUNCTION(float, __fdiv_rn, (float a, float b), a / b)
+SOFTGPU_FUNCTION(float, __frcp_rn, (float a), 1.0f / a)
+SOFTGPU_FUNCTION(float, __fsqrt_rn, (float a), sqrtf(a))
+SOFTGPU_FUNCTION(float, __frsqrt_rn, (float a), static_cast<float>(1.0 / sqrt(static_cast<double>(a))))
+SOFTGPU_FUNCTION(float, __fmaf_rn, (float a, float b, float c), fmaf(a, b, c))
+SOFTGPU_FUNCTION(float, __fmaf_ieee_rn, (float a, float b, float c), fmaf(a, b, c))
+SOFTGPU_FUNCTION(double, __dadd_rn, (double a, double b), a + b)
+SOFTGPU_FUNCTION(double, __dsub_rn, (double a, double b), a - b)
+SOFTGPU_FUNCTION(double, __ddiv_rn, (double a, double b), a / b)
+SOFTGPU_FUNCTION(double, __drcp_rn, (double a), 1.0 / a)
+SOFTGPU_FUNCTION(double, __dsqrt_rn, (double a), sqrt(a))
+SOFTGPU_FUNCTION(double, __fma_rn, (double a, double b, double c), fma(a, b, c))
+
+/* A product that must not be fused with a sum: the volatile keeps it apart under -ffp-contract=fast. */
+SOFTGPU_INLINE float
+__fmul_rn(float a, float b)
+{
+    volatile float product = a * b;
+    return product;
+}
+
+SOFTGPU_INLINE double
+__dmul_rn(double a, double b)
+{
+    volatile double product = a * b;
+    return product;
+}
+
+/* ---- conversions ---- */
+
+SOFTGPU_FUNCTION(int, __float_as_int, (float x), softgpu::same_bits<int>(x))
+SOFTGPU_FUNCTION(unsigned, __float_as_uint, (float x), softgpu::same_bits<unsigned>(x))
+SOFTGPU_FUNCTION(float, __int_as_float, (int x), softgpu::same_bits<float>(x))
+SOFTGPU_FUNCTION(float, __uint_as_float, (unsigned x), softgpu::same_bits<float>(x))
+SOFTGPU_FUNCTION(long long, __double_as_longlong, (double x), softgpu::same_bits<long long>(x))
+SOFTGPU_FUNCTION(double, __longlong_as_double, (long long x), softgpu::same_bits<double>(x))
+SOFTGPU_FUNCTION(int, __double2hiint, (double x), static_cast<int>(softgpu::same_bits<long long>(x) >> 32))
+SOFTGPU_FUNCTION(int, __double2loint, (double x), static_cast<int>(softgpu::same_bits<long long>(x)))
+SOFTGPU_FUNCTION(double, __hiloint2double, (int hi, int lo),
+                 softgpu::same_bits<double>(static_cast<unsigned long long>(static_cast<unsigned>(hi)) << 32 |
+                                            static_cast<unsigned>(lo)))
+
+#define SOFTGPU_TO_INTEGER(from, suffix, to, nearest, down, up, towards_zero)                      \
+    SOFTGPU_FUNCTION(to, __##from##2##suffix##_rn, (from x), softgpu::saturate_to<to>(nearest(x))) \
+    SOFTGPU_FUNCTION(to, __##from##2##suffix##_rd, (from x), softgpu::saturate_to<to>(down(x)))    \
+    SOFTGPU_FUNCTION(to, __##from##2##suffix##_ru, (from x), softgpu::saturate_to<to>(up(x)))      \
+    SOFTGPU_FUNCTION(to, __##from##2##suffix##_rz, (from x), softgpu::saturate_to<to>(towards_zero(x)))
+typedef unsigned int softgpu_uint;
+typedef long long softgpu_ll;
+typedef unsigned long long softgpu_ull;
+SOFTGPU_TO_INTEGER(float, int, int, rintf, floorf, ceilf, truncf)
+SOFTGPU_TO_INTEGER(float, uint, softgpu_uint, rintf, floorf, ceilf, truncf)
+SOFTGPU_TO_INTEGER(float, ll, softgpu_ll, rintf, floorf, ceilf, truncf)
+SOFTGPU_TO_INTEGER(float, ull, softgpu_ull, rintf, floorf, ceilf, truncf)
+SOFTGPU_TO_INTEGER(double, int, int, rint, floor, ceil, trunc)
+SOFTGPU_TO_INTEGER(double, uint, softgpu_uint, rint, floor, ceil, trunc)
+SOFTGPU_TO_INTEGER(double, ll, softgpu_ll, rint, floor, ceil, trunc)
+SOFTGPU_TO_INTEGER(double, ull, softgpu_ull, rint, floor, ceil, trunc)
+#undef SOFTGPU_TO_INTEGER
+
+SOFTGPU_FUNCTION(float, __int2float_rn, (int x), static_cast<float>(x))
+SOFTGPU_FUNCTION(float, __uint2float_rn, (unsigned x), static_cast<float>(x))
+SOFTGPU_FUNCTION(float, __ll2float_rn, (long long x), static_cast<float>(x))
+SOFTGPU_FUNCTION(float, __ull2float_rn, (unsigned long long x), static_cast<float>(x))
+SOFTGPU_FUNCTION(double, __int2double_rn, (int x), static_cast<double>(x))
+SOFTGPU_FUNCTION(double, __uint2double_rn, (unsigned x), static_cast<double>(x))
+SOFTGPU_FUNCTION(double, __ll2double_rn, (long long x), static_cast<double>(x))
+SOFTGPU_FUNCTION(double, __ull2double_rn, (unsigned long long x), static_cast<double>(x))
+SOFTGPU_FUNCTION(float, __double2float_rn, (double x), static_cast<float>(x))
+
+/* ---- bits and integers ---- */
+
+SOFTGPU_FUNCTION(int, __popc, (unsigned x), __builtin_popcount(x))
+SOFTGPU_FUNCTION(int, __popcll, (unsigned long long x), __builtin_popcountll(x))
+SOFTGPU_FUNCTION(int, __clz, (int x), x != 0 ? __builtin_clz(static_cast<unsigned>(x)) : 32)
+SOFTGPU_FUNCTION(int, __clzll, (long long x), x != 0 ? __builtin_clzll(static_cast<unsigned long long>(x)) : 64)
+SOFTGPU_FUNCTION(int, __ffs, (int x), __builtin_ffs(x))
+SOFTGPU_FUNCTION(int, __ffsll, (long long x), __builtin_ffsll(x))
+SOFTGPU_FUNCTION(int, __mul24, (int a, int b), static_cast<int>(static_cast<long long>(a << 8 >> 8) * (b << 8 >> 8)))
+SOFTGPU_FUNCTION(unsigned, __umul24, (unsigned a, unsigned b), (a & 0xffffffu) * (b & 0xffffffu))
+SOFTGPU_FUNCTION(int, __mulhi, (int a, int b), static_cast<int>(static_cast<long long>(a) * b >> 32))
+SOFTGPU_FUNCTION(unsigned, __umulhi, (unsigned a, unsigned b),
+                 static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32))
+SOFTGPU_FUNCTION(long long, __mul64hi, (long long a, long long b),
+                 static_cast<long long>(static_cast<__int128>(a) * b >> 64))
+SOFTGPU_FUNCTION(unsigned long long, __umul64hi, (unsigned long long a, unsigned long long b),
+                 static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64))
+SOFTGPU_FUNCTION(int, __hadd, (int a, int b), static_cast<int>((static_cast<long long>(a) + b) >> 1))
+SOFTGPU_FUNCTION(int, __rhadd, (int a, int b), static_cast<int>((static_cast<long long>(a) + b + 1) >> 1))
+SOFTGPU_FUNCTION(unsigned, __uhadd, (unsigned a, unsigned b),
+                 static_cast<unsigned>((static_cast<unsigned long long>(a) + b) >> 1))
+SOFTGPU_FUNCTION(unsigned, __sad, (int a, int b, unsigned c),
+                 c + static_cast<unsigned>(a > b ? static_cast<long long>(a) - b : static_cast<long long>(b) - a))
+SOFTGPU_FUNCTION(unsigned, __usad, (unsigned a, unsigned b, unsigned c), c + (a > b ? a - b : b - a))
+SOFTGPU_FUNCTION(unsigned, __funnelshift_l, (unsigned lo, unsigned hi, unsigned shift),
+                 static_cast<unsigned>((static_cast<unsigned long long>(hi) << 32 | lo) << (shift & 31) >> 32))
+SOFTGPU_FUNCTION(unsigned, __funnelshift_r, (unsigned lo, unsigned hi, unsigned shift),
+                 static_cast<unsigned>((static_cast<unsigned long long>(hi) << 32 | lo) >> (shift & 31)))
+
+SOFTGPU_INLINE unsigned
+__brev(unsigned x)
+{
+    x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
+    x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;
+    x = (x >> 4 & 0x0f0f0f0fu) | (x & 0x0f0f0f0fu) << 4;
+    return __builtin_bswap32(x);
+}
+
+SOFTGPU_FUNCTION(unsigned long long, __brevll, (unsigned long long x),
+                 static_cast<unsigned long long>(__brev(static_cast<unsigned>(x))) << 32 |
+                     __brev(static_cast<unsigned>(x >> 32)))
+
+/* Each nibble of `selector` picks one of the eight bytes of a and b; its highest bit spreads the byte's sign. */
+SOFTGPU_INLINE unsigned
+__byte_perm(unsigned a, unsigned b, unsigned selector)
+{
+    const unsigned long long bytes = static_cast<unsigned long long>(b) << 32 | a;
+    unsigned result = 0;
+    for (int i = 0; i < 4; ++i) {
+        const unsigned pick = selector >> 4 * i & 0xf;
+        unsigned byte = static_cast<unsigned>(bytes >> 8 * (pick & 7)) & 0xff;
+        if ((pick & 8) != 0)
+            byte = (byte & 0x80) != 0 ? 0xff : 0;
+        result |= byte << 8 * i;
+    }
+    return result;
+}
+
+SOFTGPU_INLINE int
+__dp4a(int a, int b, int c)
+{
+    for (int i = 0; i < 4; ++i)
+        c += static_cast<signed char>(a >> 8 * i) * static_cast<signed char>(b >> 8 * i);
+    return c;
+}
+
+/* ---- min and max, which CUDA has in the global namespace ---- */
+
+#define SOFTGPU_MIN_MAX(type)                                    \
+    SOFTGPU_FUNCTION(type, min, (type a, type b), b < a ? b : a) \
+    SOFTGPU_FUNCTION(type, max, (type a, type b), a < b ? b : a)
+SOFTGPU_MIN_MAX(int)
+SOFTGPU_MIN_MAX(unsigned)
+SOFTGPU_MIN_MAX(long)
+SOFTGPU_MIN_MAX(unsigned long)
+SOFTGPU_MIN_MAX(long long)
+SOFTGPU_MIN_MAX(unsigned long long)
+#undef SOFTGPU_MIN_MAX
+
+#define SOFTGPU_MIN_MAX_MIXED(result, a_type, b_type)                                                        \
+    SOFTGPU_FUNCTION(result, min, (a_type a, b_type b), min(static_cast<result>(a), static_cast<result>(b))) \
+    SOFTGPU_FUNCTION(result, max, (a_type a, b_type b), max(static_cast<result>(a), static_cast<result>(b)))
+SOFTGPU_MIN_MAX_MIXED(unsigned, int, unsigned)
+SOFTGPU_MIN_MAX_MIXED(unsigned, unsigned, int)
+SOFTGPU_MIN_MAX_MIXED(unsigned long, long, unsigned long)
+SOFTGPU_MIN_MAX_MIXED(unsigned long, unsigned long, long)
+SOFTGPU_MIN_MAX_MIXED(unsigned long long, long long, unsigned long long)
+SOFTGPU_MIN_MAX_MIXED(unsigned long long, unsigned long long, long long)
+#undef SOFTGPU_MIN_MAX_MIXED
+
+#define SOFTGPU_MIN_MAX_FLOAT(result, a_type, b_type)                                                                  \
+    SOFTGPU_FUNCTION(result, min, (a_type a, b_type b), softgpu::fmin(static_cast<result>(a), static_cast<result>(b))) \
+    SOFTGPU_FUNCTION(result, max, (a_type a, b_type b), softgpu::fmax(static_cast<result>(a), static_cast<result>(b)))
+SOFTGPU_MIN_MAX_FLOAT(float, float, float)
+SOFTGPU_MIN_MAX_FLOAT(double, double, double)
+SOFTGPU_MIN_MAX_FLOAT(double, float, double)
+SOFTGPU_MIN_MAX_FLOAT(double, double, float)
+#undef SOFTGPU_MIN_MAX_FLOAT
+
+SOFTGPU_FUNCTION(unsigned, umin, (unsigned a, unsigned b), b < a ? b : a)
+SOFTGPU_FUNCTION(unsigned, umax, (unsigned a, unsigned b), a < b ? b : a)
+SOFTGPU_FUNCTION(long long, llmin, (long long a, long long b), b < a ? b : a)
+SOFTGPU_FUNCTION(long long, llmax, (long long a, long long b), a < b ? b : a)
+#undef SOFTGPU_FUNCTION
+
+#endif

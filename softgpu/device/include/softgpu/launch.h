@@ -1,0 +1,434 @@
+/*
+ * softgpu/launch.h - what softgpu-cc writes into a program: kernels as stubs, their images, shared and device
+ * variables.
+ *
+ * A kernel
+ *     __global__ void k(const float *x, int n) { BODY }
+ * becomes a host function of the same name, the stub, whose body is
+ *     struct softgpu_kernel { char tag; };
+ *     auto softgpu_body = [](uint3 threadIdx, uint3 blockIdx, dim3 blockDim, dim3 gridDim, const float *x, int n) {
+ * BODY }; softgpu::stub<MODE, softgpu_kernel, decltype(softgpu_body), const float *, int>(NAME, BOUNDS, &x, &n); and a
+ * launch  k<<<grid, block>>>(x, n)  becomes  (softgpu::push_config(grid, block) ? (void)0 : k(x, n)), as nvcc makes it.
+ *
+ * The stub launches through the runtime's entry points, named here in the user's own translation unit, so that the
+ * macros which choose the per-thread default stream apply. C++11 and later.
+ */
+#ifndef SOFTGPU_LAUNCH_H
+#define SOFTGPU_LAUNCH_H
+#pragma GCC system_header
+
+#include "softgpu/block.h"
+#include "softgpu/stub.h"
+
+extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, struct CUstream_st *stream);
+extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
+
+/* What `softgpu_kernel` names outside the body of a kernel: see shared(). */
+struct softgpu_kernel;
+
+namespace softgpu
+{
+
+/* ---- shared memory ---- */
+
+/* How much of a kernel's frame is used; a function's __shared__ variables (Kernel = ::softgpu_kernel) have none. */
+template <class Kernel> struct frame {
+    static size_t used;
+    static size_t *used_pointer()
+    {
+        return &used;
+    }
+};
+template <class Kernel> size_t frame<Kernel>::used = 0;
+
+template <> struct frame<::softgpu_kernel> {
+    static size_t *used_pointer()
+    {
+        return nullptr;
+    }
+};
+
+template <class Variables, class Kernel> struct place {
+    static size_t value;
+};
+template <class Variables, class Kernel> size_t place<Variables, Kernel>::value = 0;
+
+/* The __shared__ variables of one declaration, as members of a struct, in the arena of this OS thread. */
+template <class Variables, class Kernel>
+inline Variables &
+shared()
+{
+    size_t at = __atomic_load_n(&place<Variables, Kernel>::value, __ATOMIC_RELAXED);
+    if (__builtin_expect(at == 0, 0))
+        at = softgpu_shared_place(&place<Variables, Kernel>::value, frame<Kernel>::used_pointer(), sizeof(Variables),
+                                  alignof(Variables));
+    return *reinterpret_cast<Variables *>(softgpu_static_shared + at);
+}
+
+/* The element of `extern __shared__ T x[]`, from T[1]. */
+template <class Array> using element = typename std::remove_extent<Array>::type;
+
+template <class T>
+inline T *
+dynamic_shared()
+{
+    return reinterpret_cast<T *>(softgpu_dynamic_shared);
+}
+
+/* ---- a kernel as code that runs blocks ---- */
+
+template <unsigned... I> struct numbers {
+};
+template <unsigned N, unsigned... I> struct count_to : count_to<N - 1, N - 1, I...> {
+};
+template <unsigned... I> struct count_to<0, I...> {
+    typedef numbers<I...> type;
+};
+
+/* Holds a lambda without captures, which cannot be default-constructed before C++20 and has nothing to construct. */
+template <class Body> union husk {
+    char none;
+    Body body;
+    husk() : none(0)
+    {
+    }
+};
+
+enum mode {
+    MODE_FIBERS = 1,   /* threads may wait for each other */
+    MODE_INDICES = 2,  /* functions that the kernel calls ask for threadIdx and its relatives */
+    MODE_UNSIGNED = 4, /* the kernel counts its elements with an unsigned type, */
+    MODE_64_BITS = 8,  /* of 64 bits: hints for run_line, without effect on results */
+};
+
+template <int Mode>
+using counter =
+    typename std::conditional<(Mode & MODE_64_BITS) != 0,
+                              typename std::conditional<(Mode & MODE_UNSIGNED) != 0, size_t, long>::type,
+                              typename std::conditional<(Mode & MODE_UNSIGNED) != 0, unsigned, int>::type>::type;
+
+#if defined(__x86_64__) && !defined(__AVX2__)
+#define SOFTGPU_WIDE_VECTORS 1
+#endif
+
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* where vector code is not possible, that is no news */
+#define SOFTGPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define SOFTGPU_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* The type in which such a kernel multiplies blockIdx.x by blockDim.x: with an int, still unsigned. */
+template <int Mode>
+using product = typename std::conditional<std::is_same<counter<Mode>, int>::value, unsigned, counter<Mode>>::type;
+
+/*
+ * Blocks and threads in one dimension, fewer than 2^31 threads: `int i = blockIdx.x * blockDim.x + threadIdx.x; if (i <
+ * n) ...`. The loop counts that i, in the type that the kernel has for it, so that the compiler finds it again (b + (i
+ * - b) is i), sees that neighbouring threads touch neighbouring elements, and splits the loop where i reaches n.
+ * Unsigned numbers may wrap, which would forbid all that; the ranges say that they do not. Threads may run in any
+ * order, and so may be vectorised: a kernel that orders them has a barrier, and is not run by this loop.
+ */
+#define SOFTGPU_RUN_LINE                                                                                      \
+    husk<Body> hull;                                                                                          \
+    const unsigned width = launch->block[0];                                                                  \
+    const ::dim3 block_dim(width, 1, 1), grid_dim(launch->grid[0], 1, 1);                                     \
+    if (width - 1 > 1023)                                                                                     \
+        __builtin_unreachable();                                                                              \
+    for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {                                      \
+        const ::uint3 block = {static_cast<unsigned>(b), 0, 0};                                               \
+        const unsigned first = block.x * width;                                                               \
+        if (first > 0x7ffffbffu)                                                                              \
+            __builtin_unreachable();                                                                          \
+        if (Mode & MODE_INDICES)                                                                              \
+            ::blockIdx = block;                                                                               \
+        const product<Mode> offset = static_cast<product<Mode>>(block.x) * static_cast<product<Mode>>(width); \
+        const counter<Mode> begin = static_cast<counter<Mode>>(offset),                                       \
+                            end = static_cast<counter<Mode>>(offset + width);                                 \
+        SOFTGPU_INDEPENDENT                                                                                   \
+        for (counter<Mode> i = begin; i < end; ++i) {                                                         \
+            const product<Mode> x = static_cast<product<Mode>>(i) - offset;                                   \
+            if (x < 0 || x > 1023 || i < 0)                                                                   \
+                __builtin_unreachable();                                                                      \
+            const ::uint3 thread = {static_cast<unsigned>(x), 0, 0};                                          \
+            if (Mode & MODE_INDICES)                                                                          \
+                ::threadIdx = thread;                                                                         \
+            hull.body(thread, block, block_dim, grid_dim, parameters...);                                     \
+        }                                                                                                     \
+    }
+
+template <int Mode, class Body, class... P> struct kernel {
+    static const char *name;
+
+    static __attribute__((noinline)) void run_line(const softgpu_launch *launch, const P... parameters)
+    {
+        SOFTGPU_RUN_LINE
+    }
+
+#ifdef SOFTGPU_WIDE_VECTORS
+    /* The same arithmetic, so the same results, with wider vectors and masked stores. No fused multiply-add: that would
+     * differ. */
+    static __attribute__((noinline, target("avx2"))) void run_line_wide(const softgpu_launch *launch,
+                                                                        const P... parameters)
+    {
+        SOFTGPU_RUN_LINE
+    }
+#endif
+
+    static __attribute__((noinline)) void run_any_shape(const softgpu_launch *launch, const P... parameters)
+    {
+        husk<Body> hull;
+        const unsigned *size = launch->block;
+        const ::dim3 block_dim(size[0], size[1], size[2]), grid_dim(launch->grid[0], launch->grid[1], launch->grid[2]);
+        const uint64_t across = launch->grid[0], slice = across * launch->grid[1];
+        for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {
+            const ::uint3 block = {static_cast<unsigned>(b % across), static_cast<unsigned>(b % slice / across),
+                                   static_cast<unsigned>(b / slice)};
+            if (Mode & MODE_INDICES)
+                ::blockIdx = block;
+            for (unsigned z = 0; z < size[2]; ++z) {
+                for (unsigned y = 0; y < size[1]; ++y) {
+                    SOFTGPU_INDEPENDENT
+                    for (unsigned x = 0; x < size[0]; ++x) {
+                        const ::uint3 thread = {x, y, z};
+                        if (Mode & MODE_INDICES)
+                            ::threadIdx = thread;
+                        hull.body(thread, block, block_dim, grid_dim, parameters...);
+                    }
+                }
+            }
+        }
+    }
+
+    template <unsigned... I> static inline void run_loops(const softgpu_launch *launch, numbers<I...>)
+    {
+        const bool is_line =
+            launch->grid[1] == 1 && launch->grid[2] == 1 && launch->block[1] == 1 && launch->block[2] == 1 &&
+            static_cast<uint64_t>(launch->grid[0]) * launch->block[0] <= 0x7fffffffu && launch->block[0] <= 1024;
+        if (!is_line)
+            run_any_shape(launch, *(const P *)launch->args[I]...);
+#ifdef SOFTGPU_WIDE_VECTORS
+        else if (__builtin_cpu_supports("avx2"))
+            run_line_wide(launch, *(const P *)launch->args[I]...);
+#endif
+        else
+            run_line(launch, *(const P *)launch->args[I]...);
+    }
+
+    template <unsigned... I>
+    static inline __attribute__((always_inline)) void call(const softgpu_launch *launch, ::uint3 thread, ::uint3 block,
+                                                           numbers<I...>)
+    {
+        husk<Body> hull;
+        hull.body(thread, block, ::dim3(launch->block[0], launch->block[1], launch->block[2]),
+                  ::dim3(launch->grid[0], launch->grid[1], launch->grid[2]), *(const P *)launch->args[I]...);
+    }
+
+    static void run_thread(const softgpu_launch *launch, softgpu_index thread, softgpu_index block)
+    {
+        call(launch, ::uint3{thread.x, thread.y, thread.z}, ::uint3{block.x, block.y, block.z},
+             typename count_to<sizeof...(P)>::type());
+    }
+
+    static void run(const softgpu_launch *launch)
+    {
+        run_as(launch, std::integral_constant<bool, (Mode & MODE_FIBERS) != 0>());
+    }
+
+    static void run_as(const softgpu_launch *launch, std::true_type)
+    {
+        softgpu_run_fibers(launch, name, run_thread);
+    }
+
+    static void run_as(const softgpu_launch *launch, std::false_type)
+    {
+        softgpu_loop_begin(launch, name);
+        run_loops(launch, typename count_to<sizeof...(P)>::type());
+        softgpu_loop_end();
+    }
+};
+
+template <int Mode, class Body, class... P> const char *kernel<Mode, Body, P...>::name = "";
+
+#undef SOFTGPU_RUN_LINE
+
+/* ---- its parameters, laid out as in the parameter block of a GPU ---- */
+
+template <class... P> struct layout {
+    softgpu_param params[sizeof...(P) + 1];
+
+    layout()
+    {
+        const size_t bytes[] = {sizeof(P)..., 0}, alignment[] = {alignof(P)..., 1};
+        size_t offset = 0;
+        for (size_t i = 0; i < sizeof...(P); ++i) {
+            offset = (offset + alignment[i] - 1) & ~(alignment[i] - 1);
+            params[i].offset = offset;
+            params[i].bytes = bytes[i];
+            offset += bytes[i];
+        }
+    }
+};
+
+/* ---- launching ---- */
+
+inline bool
+push_config(::dim3 grid, ::dim3 block, size_t shared = 0, cudaStream_t stream = nullptr)
+{
+    return __cudaPushCallConfiguration(grid, block, shared, stream) != 0;
+}
+
+template <int Mode, class Body, class... P>
+inline softgpu_image
+make_image(const char *pretty_function, unsigned max_threads, const softgpu_param *params)
+{
+    typedef kernel<Mode, Body, P...> code;
+    code::name = softgpu_kernel_name(pretty_function);
+    softgpu_image image = {};
+    __builtin_memcpy(image.magic, SOFTGPU_IMAGE_MAGIC, sizeof(image.magic));
+    image.version = SOFTGPU_IMAGE_VERSION;
+    image.name = code::name;
+    image.run = code::run;
+    image.param_count = sizeof...(P);
+    image.params = params;
+    image.max_threads_per_block = max_threads;
+    return image;
+}
+
+/* The runtime's handle of an image. An error stays the runtime's last error, as after a failed launch. */
+inline cudaKernel_t
+load_kernel(const softgpu_image &image)
+{
+    cudaLibrary_t library;
+    cudaKernel_t kernel;
+    if (cudaLibraryLoadData(&library, &image, nullptr, nullptr, 0, nullptr, nullptr, 0) != cudaSuccess ||
+        cudaLibraryGetKernel(&kernel, library, image.name) != cudaSuccess)
+        return nullptr;
+    return kernel;
+}
+
+/* The body of every stub. `where`: the addresses of its parameters. */
+template <int Mode, class Kernel, class Body, class... P, class... Where>
+static inline void
+stub(const Body &, const char *pretty_function, unsigned max_threads, Where... where)
+{
+    static const layout<P...> params;
+    static softgpu_image image = make_image<Mode, Body, P...>(pretty_function, max_threads, params.params);
+    __atomic_store_n(&image.static_shared_bytes, frame<Kernel>::used, __ATOMIC_RELAXED);
+    if (softgpu_probe != nullptr) {
+        *softgpu_probe = &image;
+        return;
+    }
+
+    ::dim3 grid, block;
+    size_t shared_bytes = 0;
+    cudaStream_t stream = nullptr;
+    if (__cudaPopCallConfiguration(&grid, &block, &shared_bytes, &stream) != cudaSuccess)
+        return;
+    static cudaKernel_t handle;
+    cudaKernel_t loaded = __atomic_load_n(&handle, __ATOMIC_ACQUIRE);
+    if (loaded == nullptr) {
+        loaded = load_kernel(image);
+        __atomic_store_n(&handle, loaded, __ATOMIC_RELEASE);
+    }
+    if (loaded == nullptr)
+        return;
+    void *args[] = {(void *)where..., nullptr};
+    (void)cudaLaunchKernel((const void *)loaded, grid, block, args, shared_bytes, stream);
+}
+
+/* ---- __device__, __constant__ and __managed__ variables ---- */
+
+/* Stands beside each of them, and makes it known to the runtime. */
+struct variable {
+    softgpu_variable entry;
+
+    variable(const volatile void *address, size_t bytes, const char *name, bool is_constant)
+    {
+        entry.name = name;
+        entry.address = const_cast<void *>(address);
+        entry.bytes = bytes;
+        entry.is_constant = is_constant;
+        entry.next = nullptr;
+        softgpu_variable_add(&entry);
+    }
+    variable(const variable &) = delete;
+    variable &operator=(const variable &) = delete;
+    ~variable()
+    {
+        softgpu_variable_remove(&entry);
+    }
+};
+
+} // namespace softgpu
+
+/* ---- C++ forms of the runtime API, which NVIDIA's header gives to nvcc only ---- */
+
+template <class T>
+static inline cudaError_t
+cudaMemcpyToSymbol(const T &symbol, const void *source, size_t count, size_t offset = 0,
+                   cudaMemcpyKind kind = cudaMemcpyHostToDevice)
+{
+    return ::cudaMemcpyToSymbol(static_cast<const void *>(&symbol), source, count, offset, kind);
+}
+
+template <class T>
+static inline cudaError_t
+cudaMemcpyToSymbolAsync(const T &symbol, const void *source, size_t count, size_t offset = 0,
+                        cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t stream = 0)
+{
+    return ::cudaMemcpyToSymbolAsync(static_cast<const void *>(&symbol), source, count, offset, kind, stream);
+}
+
+template <class T>
+static inline cudaError_t
+cudaMemcpyFromSymbol(void *target, const T &symbol, size_t count, size_t offset = 0,
+                     cudaMemcpyKind kind = cudaMemcpyDeviceToHost)
+{
+    return ::cudaMemcpyFromSymbol(target, static_cast<const void *>(&symbol), count, offset, kind);
+}
+
+template <class T>
+static inline cudaError_t
+cudaMemcpyFromSymbolAsync(void *target, const T &symbol, size_t count, size_t offset = 0,
+                          cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t stream = 0)
+{
+    return ::cudaMemcpyFromSymbolAsync(target, static_cast<const void *>(&symbol), count, offset, kind, stream);
+}
+
+template <class T>
+static inline cudaError_t
+cudaGetSymbolAddress(void **address, const T &symbol)
+{
+    return ::cudaGetSymbolAddress(address, static_cast<const void *>(&symbol));
+}
+
+template <class T>
+static inline cudaError_t
+cudaGetSymbolSize(size_t *bytes, const T &symbol)
+{
+    return ::cudaGetSymbolSize(bytes, static_cast<const void *>(&symbol));
+}
+
+template <class T>
+static inline cudaError_t
+cudaFuncSetCacheConfig(T *kernel, cudaFuncCache config)
+{
+    return ::cudaFuncSetCacheConfig(reinterpret_cast<const void *>(kernel), config);
+}
+
+template <class T>
+static inline cudaError_t
+cudaFuncSetAttribute(T *kernel, cudaFuncAttribute attribute, int value)
+{
+    return ::cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), attribute, value);
+}
+
+template <class T>
+static inline cudaError_t
+cudaFuncGetAttributes(cudaFuncAttributes *attributes, T *kernel)
+{
+    return ::cudaFuncGetAttributes(attributes, reinterpret_cast<const void *>(kernel));
+}
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * softgpu/thread.h - where a thread is, barriers, fences, clocks: CUDA C++ Programming Guide, "Built-in Variables" to
+ * "Time Function". Included by softgpu_prelude.h.
+ *
+ * In the body of a kernel, threadIdx and its relatives are parameters of the generated code (launch.h), and lie in
+ * registers. The variables here are for functions that the kernel calls.
+ */
+#ifndef SOFTGPU_THREAD_H
+#define SOFTGPU_THREAD_H
+#pragma GCC system_header
+
+#include "softgpu/block.h"
+
+#define SOFTGPU_INLINE static inline __attribute__((always_inline, unused))
+#define SOFTGPU_TLS    extern __thread SOFTGPU_INITIAL_EXEC
+
+/* libsoftgpu's variables under CUDA's names and types. Not const: the loops of launch.h set them through these names.
+ */
+SOFTGPU_TLS ::uint3 threadIdx __asm__("softgpu_thread_index");
+SOFTGPU_TLS ::uint3 blockIdx __asm__("softgpu_block_index");
+SOFTGPU_TLS ::dim3 blockDim __asm__("softgpu_block_dim");
+SOFTGPU_TLS ::dim3 gridDim __asm__("softgpu_grid_dim");
+
+constexpr int warpSize = 32;
+
+SOFTGPU_INLINE void
+__syncthreads()
+{
+    softgpu_barrier();
+}
+
+SOFTGPU_INLINE int
+__syncthreads_and(int predicate)
+{
+    return softgpu_barrier_vote(predicate, SOFTGPU_VOTE_AND);
+}
+
+SOFTGPU_INLINE int
+__syncthreads_or(int predicate)
+{
+    return softgpu_barrier_vote(predicate, SOFTGPU_VOTE_OR);
+}
+
+SOFTGPU_INLINE int
+__syncthreads_count(int predicate)
+{
+    return softgpu_barrier_vote(predicate, SOFTGPU_VOTE_COUNT);
+}
+
+SOFTGPU_INLINE void
+__threadfence()
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+SOFTGPU_INLINE void
+__threadfence_system()
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Threads of a block share an OS thread: only the compiler could reorder. */
+SOFTGPU_INLINE void
+__threadfence_block()
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+SOFTGPU_INLINE long long
+clock64()
+{
+#if defined(__x86_64__)
+    return static_cast<long long>(__builtin_ia32_rdtsc());
+#elif defined(__aarch64__)
+    long long ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+#endif
+}
+
+SOFTGPU_INLINE unsigned long long
+__globaltimer()
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+SOFTGPU_INLINE void
+__nanosleep(unsigned)
+{
+}
+
+__attribute__((noreturn)) SOFTGPU_INLINE void
+__trap()
+{
+    softgpu_kernel_fatal("__trap()");
+}
+
+SOFTGPU_INLINE void
+__brkpt()
+{
+    __builtin_trap();
+}
+
+#endif

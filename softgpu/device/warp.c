@@ -1,0 +1,146 @@
+/*
+ * warp.c - the lanes of a warp that meet: shuffles, votes, reductions, __syncwarp, __activemask.
+ *
+ * A lane leaves what it brings in the warp's table and waits; the lane that comes last computes what all of them get
+ * and wakes them. So a result is computed once, and no lane can overwrite what another has still to read: it waits in
+ * one meeting at a time. Lanes that have ended are not waited for, as in CUDA.
+ */
+#include "block.h"
+
+void
+warp_reset(struct warp *warp, unsigned lanes)
+{
+    warp->live = lanes == WARP_LANES ? ~0u : (1u << lanes) - 1;
+    warp->group_count = 0;
+    warp->asking = 0;
+}
+
+static struct group *
+find_group(struct warp *warp, unsigned mask)
+{
+    for (unsigned g = 0; g < warp->group_count; ++g) {
+        if (warp->groups[g].mask == mask)
+            return &warp->groups[g];
+    }
+    return NULL;
+}
+
+/* Lanes in different groups have not ended and wait, so there are at most as many groups as lanes. */
+static struct group *
+open_group(struct warp *warp, unsigned mask, const struct softgpu_gathering *what, const void *context)
+{
+    struct group *group = &warp->groups[warp->group_count++];
+    *group = (struct group){.mask = mask, .what = what, .context = context};
+    return group;
+}
+
+static bool
+is_complete(const struct warp *warp, const struct group *group)
+{
+    return (group->mask & warp->live & ~group->arrived) == 0;
+}
+
+static void
+close_group(struct block *block, struct warp *warp, struct group *group)
+{
+    warp->meeting.arrived = group->arrived;
+    group->what->finish(&warp->meeting, group->context);
+    fiber_append_all(&block->ready, &group->waiting);
+    *group = warp->groups[--warp->group_count];
+}
+
+struct softgpu_word
+softgpu_meet(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought, int argument,
+             const void *context)
+{
+    struct block *block = block_here;
+    if (block == NULL)
+        block_refuse(gathering->name);
+    struct fiber *self = block->running;
+    struct warp *warp = &block->warps[self->number / WARP_LANES];
+    const unsigned lane = self->number % WARP_LANES;
+    if ((mask >> lane & 1) == 0)
+        softgpu_kernel_fatal("lane %u of warp %u calls %s with mask %#x, which leaves it out", lane,
+                             self->number / WARP_LANES, gathering->name, mask);
+
+    struct group *group = find_group(warp, mask);
+    if (group == NULL)
+        group = open_group(warp, mask, gathering, context);
+    else if (group->what != gathering && group->what->name != gathering->name &&
+             __builtin_strcmp(group->what->name, gathering->name) != 0)
+        softgpu_kernel_fatal("lanes of warp %u meet in %s and in %s under the same mask %#x", self->number / WARP_LANES,
+                             group->what->name, gathering->name, mask);
+
+    warp->meeting.brought[lane] = brought;
+    warp->meeting.argument[lane] = argument;
+    group->arrived |= 1u << lane;
+    if (is_complete(warp, group)) {
+        close_group(block, warp, group);
+    } else {
+        fiber_append(&group->waiting, self);
+        block_wait(block);
+    }
+    return warp->meeting.result[lane];
+}
+
+void
+warp_lane_ended(struct block *block, struct warp *warp, unsigned lane)
+{
+    warp->live &= ~(1u << lane);
+    for (unsigned g = 0; g < warp->group_count;) {
+        if (is_complete(warp, &warp->groups[g]))
+            close_group(block, warp, &warp->groups[g]); /* another group takes its place */
+        else
+            ++g;
+    }
+}
+
+unsigned
+softgpu_active_mask(const void *site)
+{
+    struct block *block = block_here;
+    if (block == NULL)
+        block_refuse("__activemask");
+    struct fiber *self = block->running;
+    struct warp *warp = &block->warps[self->number / WARP_LANES];
+    const unsigned lane = self->number % WARP_LANES;
+
+    warp->asking |= 1u << lane;
+    warp->asking_at[lane] = site;
+    warp->asking_fiber[lane] = self;
+    block_wait(block);
+    return warp->answer[lane];
+}
+
+/* Lanes of `warp` that ask at the same place as its first lane that asks. */
+static unsigned
+asking_together(const struct warp *warp)
+{
+    const void *site = warp->asking_at[__builtin_ctz(warp->asking)];
+    unsigned together = 0;
+    for (unsigned lane = 0; lane < WARP_LANES; ++lane) {
+        if ((warp->asking >> lane & 1) != 0 && warp->asking_at[lane] == site)
+            together |= 1u << lane;
+    }
+    return together;
+}
+
+bool
+warp_answer_active_mask(struct block *block)
+{
+    for (unsigned w = 0; w * WARP_LANES < block->thread_count; ++w) {
+        struct warp *warp = &block->warps[w];
+        if (warp->asking == 0)
+            continue;
+        const unsigned together = asking_together(warp);
+        warp->asking &= ~together;
+        for (unsigned lane = 0; lane < WARP_LANES; ++lane) {
+            if ((together >> lane & 1) != 0) {
+                warp->answer[lane] = together;
+                fiber_append(&block->ready, warp->asking_fiber[lane]);
+            }
+        }
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,121 @@
+/*
+ * block.h - between the code that softgpu-cc generates for a kernel and libsoftgpu.so, which runs the threads of a
+ * block.
+ *
+ * One OS thread runs a block from its first thread to its last. Kernels that softgpu-cc has proven free of barriers are
+ * loops in the program itself and only call softgpu_loop_begin() and softgpu_loop_end(). All others go through
+ * softgpu_run_fibers(): threads run one after another on one fiber, and only when a thread has to wait does another
+ * fiber go on with the next.
+ *
+ * What is thread-local here belongs to the OS thread that runs the block; different blocks, of the same launch or of
+ * others, run at the same time on other OS threads. C and C++. Included by the device headers; not for users.
+ */
+#ifndef SOFTGPU_BLOCK_H
+#define SOFTGPU_BLOCK_H
+
+#include "softgpu/image.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Thread-local variables are reached without a call: libsoftgpu.so is there when the program starts. */
+#define SOFTGPU_INITIAL_EXEC __attribute__((tls_model("initial-exec")))
+
+/* Layout of CUDA's uint3 and dim3. */
+struct softgpu_index {
+    unsigned x, y, z;
+};
+
+/* threadIdx, blockIdx, blockDim, gridDim for code that cannot have them as parameters (__device__ functions). */
+extern __thread struct softgpu_index softgpu_thread_index SOFTGPU_INITIAL_EXEC;
+extern __thread struct softgpu_index softgpu_block_index SOFTGPU_INITIAL_EXEC;
+extern __thread struct softgpu_index softgpu_block_dim SOFTGPU_INITIAL_EXEC;
+extern __thread struct softgpu_index softgpu_grid_dim SOFTGPU_INITIAL_EXEC;
+
+/* The thread's number in its block, x fastest; 32 in a row are a warp. Only set where threads run on fibers. */
+extern __thread unsigned softgpu_thread_number SOFTGPU_INITIAL_EXEC;
+
+/* Where this OS thread keeps the shared memory of the block that it runs. Set while a kernel runs. */
+extern __thread char *softgpu_static_shared SOFTGPU_INITIAL_EXEC;
+extern __thread char *softgpu_dynamic_shared SOFTGPU_INITIAL_EXEC;
+
+/* Set by softgpu_stub_image() around its call of a stub: where the stub is to put the address of its image. */
+extern __thread const struct softgpu_image **softgpu_probe SOFTGPU_INITIAL_EXEC;
+
+/* ---- running ---- */
+
+/* One thread of a kernel, from its first statement to its last. */
+typedef void (*softgpu_thread_fn)(const struct softgpu_launch *launch, struct softgpu_index thread,
+                                  struct softgpu_index block);
+
+/* Runs launch->block_begin..block_end; `kernel` names it in messages. Must not be called from within a kernel. */
+void softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, softgpu_thread_fn thread);
+
+/* Around the loops of a kernel without barriers: sets the thread-local values above, except the thread's and block's
+ * index. */
+void softgpu_loop_begin(const struct softgpu_launch *launch, const char *kernel);
+void softgpu_loop_end(void);
+
+/* ---- waiting for each other: __syncthreads and its relatives ---- */
+
+enum softgpu_vote { SOFTGPU_VOTE_AND, SOFTGPU_VOTE_OR, SOFTGPU_VOTE_COUNT };
+
+void softgpu_barrier(void);
+int softgpu_barrier_vote(int predicate, enum softgpu_vote vote);
+
+/* ---- lanes of a warp meeting: shuffles, votes, reductions ---- */
+
+/* 16 bytes, the largest value that a lane can bring. */
+struct softgpu_word {
+    uint64_t part[2];
+};
+
+/* What the lanes of one meeting brought, and what each is to get. Only lanes in `arrived` are valid. */
+struct softgpu_meeting {
+    unsigned arrived;
+    int argument[32];
+    struct softgpu_word brought[32];
+    struct softgpu_word result[32];
+};
+
+/* A kind of meeting: `finish` runs once, in the lane that comes last, and fills in the results of all that arrived. */
+struct softgpu_gathering {
+    const char *name; /* the intrinsic, for messages; lanes that meet under different names are an error */
+    void (*finish)(struct softgpu_meeting *meeting, const void *context);
+};
+
+/*
+ * Waits until all lanes in `mask` that have not ended have come, and returns this lane's result. `context` is passed on
+ * to `finish` from the lane that came first. A mask that leaves out the calling lane, or lanes that meet in different
+ * gatherings, end the program with a message, for there is no right answer.
+ */
+struct softgpu_word softgpu_meet(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought,
+                                 int argument, const void *context);
+
+/*
+ * __activemask: the lanes that are here together. Threads do not run in lockstep, so this lets every lane of the warp
+ * run as far as it can, and then answers those that wait at the same `site` (a code address).
+ */
+unsigned softgpu_active_mask(const void *site);
+
+/* ---- shared memory, stubs ---- */
+
+/*
+ * Gives the __shared__ variable whose place is kept in *place_p (0: none yet) a place in the arena, and returns it.
+ * Variables of one kernel share a frame (`frame_p`: bytes used so far); those declared in functions come behind all
+ * frames, and pass NULL. The place is the same in all OS threads. More than CUDA allows ends the program with a
+ * message.
+ */
+size_t softgpu_shared_place(size_t *place_p, size_t *frame_p, size_t bytes, size_t alignment);
+
+/* "void ns::scale(T*, int) [with T = float]" -> "ns::scale<float>". Never freed. */
+const char *softgpu_kernel_name(const char *pretty_function);
+
+/* Ends the program with "softgpu: kernel K, block (x,y,z): what". */
+void softgpu_kernel_fatal(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,34 @@
+/*
+ * private_calls.h - the few calls by which the stand-in's own libraries speak with its driver, beyond CUDA's interface.
+ *
+ * They are looked up like every other function of the driver: by cuGetProcAddress (version 13000), or by dlsym in
+ * libcuda.so.1. Programs have no use for them. C and C++.
+ */
+#ifndef SOFTGPU_PRIVATE_CALLS_H
+#define SOFTGPU_PRIVATE_CALLS_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Tells the driver that [address, address + bytes) is a __device__ or __constant__ variable of the program: copies,
+ * memset and pointer attributes then treat it as device memory of the current context. Telling it again is harmless,
+ * also with fewer bytes. Returns a CUresult; needs a current context.
+ */
+int softgpuGlobalRegister(void *address, size_t bytes);
+
+/*
+ * For a kernel's code while it runs: the launch has failed with `result` (a CUresult, such as CUDA_ERROR_ASSERT), for
+ * the reason `what`, which is printed in one line. The context is lost from then on, as on a GPU: every later call
+ * returns `result`. Returns; the kernel should end soon.
+ */
+void softgpuLaunchFailed(int result, const char *what);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * driver.h - how the stand-in's CUDA libraries reach the driver: by the look-ups that NVIDIA's own libraries make.
+ *
+ * The driver is opened with dlopen("libcuda.so.1"), asked with dlsym for cuGetProcAddress_v2 and, through that, for all
+ * else, so that whoever interposes dlsym or cuGetProcAddress sees every call of these libraries with its operands.
+ * Kernels are `struct softgpu_image`s, loaded once and launched with cuLaunchKernel.
+ *
+ * Called by softgpu/cublas and softgpu/nccl, each with a copy of its own. Must never call a cu* function by its name.
+ */
+#ifndef SOFTGPU_LIBRARY_DRIVER_H
+#define SOFTGPU_LIBRARY_DRIVER_H
+
+#include <cuda.h>
+#include <softgpu/image.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* X(member, prototype in cuda.h, name as cuGetProcAddress knows it, version of the ABI that the prototype has) */
+#define SOFTGPU_DRIVER_CALLS(X)                                                       \
+    X(init, cuInit, "cuInit", 2000)                                                   \
+    X(get_error_name, cuGetErrorName, "cuGetErrorName", 6000)                         \
+    X(primary_ctx_retain, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000) \
+    X(ctx_get_current, cuCtxGetCurrent, "cuCtxGetCurrent", 4000)                      \
+    X(ctx_set_current, cuCtxSetCurrent, "cuCtxSetCurrent", 4000)                      \
+    X(ctx_get_device, cuCtxGetDevice, "cuCtxGetDevice", 2000)                         \
+    X(library_load_data, cuLibraryLoadData, "cuLibraryLoadData", 12000)               \
+    X(library_unload, cuLibraryUnload, "cuLibraryUnload", 12000)                      \
+    X(library_get_kernel, cuLibraryGetKernel, "cuLibraryGetKernel", 12000)            \
+    X(kernel_get_function, cuKernelGetFunction, "cuKernelGetFunction", 12000)         \
+    X(launch_kernel, cuLaunchKernel, "cuLaunchKernel", 4000)                          \
+    X(mem_alloc, cuMemAlloc, "cuMemAlloc", 3020)                                      \
+    X(mem_free, cuMemFree, "cuMemFree", 3020)                                         \
+    X(memcpy_2d_async, cuMemcpy2DAsync, "cuMemcpy2DAsync", 3020)                      \
+    X(stream_synchronize, cuStreamSynchronize, "cuStreamSynchronize", 2000)           \
+    X(stream_wait_event, cuStreamWaitEvent, "cuStreamWaitEvent", 3020)                \
+    X(event_create, cuEventCreate, "cuEventCreate", 2000)                             \
+    X(event_record, cuEventRecord, "cuEventRecord", 2000)                             \
+    X(event_synchronize, cuEventSynchronize, "cuEventSynchronize", 2000)              \
+    X(event_destroy, cuEventDestroy, "cuEventDestroy", 4000)
+
+struct softgpu_driver {
+#define SOFTGPU_DRIVER_MEMBER(member, prototype, name, version) __typeof__(prototype) *member;
+    SOFTGPU_DRIVER_CALLS(SOFTGPU_DRIVER_MEMBER)
+#undef SOFTGPU_DRIVER_MEMBER
+};
+
+/*
+ * The driver's functions, looked up and initialised by the first caller. NULL if that failed: one line has then told
+ * why, naming the library that `softgpu_library_name` names. Any thread.
+ */
+const struct softgpu_driver *softgpu_driver(void);
+
+/* What messages call this library ("cuBLAS", "NCCL"). Defined once by each library. */
+extern const char softgpu_library_name[];
+
+/* One line "softgpu: <library>: ..." on stderr, in one write. Any thread. */
+void softgpu_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Says once, that is while *said is false, that `name` is not supported: for the stubs that the build makes
+ * (stubs.cmake). */
+void softgpu_line_unsupported(const char *name, _Atomic bool *said);
+
+/* Makes a context current where there is none: the primary one of device 0, as the runtime would. */
+CUresult softgpu_context_ensure(CUcontext *current);
+
+/* A kernel of a library: its image, and its handle once a launch has loaded it. Static storage, zero but for the image.
+ */
+struct softgpu_kernel {
+    struct softgpu_image image;
+    _Atomic(CUkernel) handle;
+};
+
+/* The image of a kernel that is one piece of work; `parameters` is an array of struct softgpu_param. */
+#define SOFTGPU_KERNEL(kernel_name, function, parameters)              \
+    {                                                                  \
+        .image = {                                                     \
+            .magic = SOFTGPU_IMAGE_MAGIC,                              \
+            .version = SOFTGPU_IMAGE_VERSION,                          \
+            .flags = SOFTGPU_IMAGE_WHOLE_GRID,                         \
+            .name = kernel_name,                                       \
+            .run = function,                                           \
+            .param_count = sizeof(parameters) / sizeof(parameters[0]), \
+            .params = parameters,                                      \
+            .max_threads_per_block = 1024                              \
+        }                                                              \
+    }
+
+/* Launches `kernel` with one thread on `stream`; args[i] points to parameter i and is copied by the driver. Any thread.
+ */
+CUresult softgpu_kernel_launch(struct softgpu_kernel *kernel, CUstream stream, void **args);
+
+#endif

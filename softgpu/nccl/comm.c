@@ -1,0 +1,398 @@
+/*
+ * comm.c - see comm.h: making, ending and asking a communicator. The exported calls are at the bottom.
+ */
+#include "nccl/comm.h"
+
+#include "nccl/export.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+ncclResult_t
+comm_check(const struct ncclComm *comm, const char *call)
+{
+    if (!comm)
+        return nccl_error(ncclInvalidArgument, "%s: the communicator is NULL", call);
+    if (comm->magic != COMM_MAGIC)
+        return nccl_error(ncclInvalidArgument, "%s: the communicator was destroyed, or never was one", call);
+    return ncclSuccess;
+}
+
+ncclResult_t
+comm_check_ready(struct ncclComm *comm, const char *call)
+{
+    ncclResult_t result = comm_check(comm, call);
+    if (result != ncclSuccess)
+        return result;
+    switch ((enum comm_stage)atomic_load(&comm->stage)) {
+    case COMM_READY:
+        break;
+    case COMM_INITIALISING:
+        return nccl_error(ncclInvalidArgument,
+                          "%s: the communicator is still being initialised (ncclCommGetAsyncError "
+                          "returns ncclInProgress until it is ready)",
+                          call);
+    case COMM_BROKEN:
+        return nccl_error(comm->init_result, "%s: the initialisation of the communicator failed: %s", call,
+                          comm->init_error.text);
+    default:
+        return nccl_error(ncclInvalidUsage, "%s: the communicator was finalized", call);
+    }
+    char text[SEGMENT_TEXT_BYTES];
+    result = exchange_error(&comm->exchange, text, sizeof(text));
+    return result == ncclSuccess ? result : nccl_error(result, "%s: an earlier operation failed: %s", call, text);
+}
+
+CUresult
+comm_enter_context(const struct ncclComm *comm, CUcontext *previous_p)
+{
+    const struct softgpu_driver *driver = softgpu_driver();
+    CUcontext previous = NULL;
+    CUresult result = driver->ctx_get_current(&previous);
+    if (result == CUDA_SUCCESS && previous != comm->context)
+        result = driver->ctx_set_current(comm->context);
+    if (result == CUDA_SUCCESS)
+        *previous_p = previous;
+    return result;
+}
+
+void
+comm_leave_context(const struct ncclComm *comm, CUcontext previous)
+{
+    if (previous != comm->context)
+        softgpu_driver()->ctx_set_current(previous);
+}
+
+/* ---- threads ---- */
+
+static void *
+initialise(void *argument)
+{
+    struct ncclComm *comm = argument;
+    ncclResult_t result = bootstrap_join(&comm->exchange.segment, &comm->id, comm->rank, comm->rank_count, &comm->wait,
+                                         &comm->init_error);
+    comm->init_result = result;
+    atomic_store(&comm->stage, result == ncclSuccess ? COMM_READY : COMM_BROKEN);
+    return NULL;
+}
+
+/* All operations so far are done, or have failed. */
+static void
+wait_for_operations(struct ncclComm *comm)
+{
+    if (!comm->last_operation)
+        return;
+    CUcontext previous;
+    if (comm_enter_context(comm, &previous) != CUDA_SUCCESS)
+        return; /* the context is gone, and the operations with it */
+    softgpu_driver()->event_synchronize(comm->last_operation);
+    comm_leave_context(comm, previous);
+}
+
+static void *
+finalize(void *argument)
+{
+    struct ncclComm *comm = argument;
+    wait_for_operations(comm);
+    atomic_store(&comm->stage, COMM_FINALIZED);
+    return NULL;
+}
+
+/* Runs `function` in a thread that no signal of the program is delivered to. */
+static ncclResult_t
+start_worker(struct ncclComm *comm, void *(*function)(void *))
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&comm->worker, NULL, function, comm);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        return nccl_error(ncclSystemError, "cannot start a thread: %s", strerror(error));
+    comm->has_worker = true;
+    return ncclSuccess;
+}
+
+static void
+join_worker(struct ncclComm *comm)
+{
+    if (comm->has_worker)
+        pthread_join(comm->worker, NULL);
+    comm->has_worker = false;
+}
+
+/* ---- life ---- */
+
+static void
+destroy_comm(struct ncclComm *comm)
+{
+    if (comm->last_operation) {
+        CUcontext previous;
+        if (comm_enter_context(comm, &previous) == CUDA_SUCCESS) {
+            softgpu_driver()->event_destroy(comm->last_operation);
+            comm_leave_context(comm, previous);
+        }
+    }
+    exchange_release(&comm->exchange);
+    comm->magic = 0;
+    free(comm);
+}
+
+ncclResult_t
+comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int rank, bool is_blocking)
+{
+    if (rank_count < 1 || rank_count > SEGMENT_MAX_RANKS)
+        return nccl_error(ncclInvalidArgument, "a communicator of %d ranks: the stand-in has 1 to %d", rank_count,
+                          SEGMENT_MAX_RANKS);
+    if (rank < 0 || rank >= rank_count)
+        return nccl_error(ncclInvalidArgument, "rank %d of %d ranks: ranks are 0 to %d", rank, rank_count,
+                          rank_count - 1);
+    struct link_model link;
+    const char *link_text = getenv(LINK_VARIABLE);
+    if (!link_model_parse(link_text, &link)) {
+        softgpu_line("%s=%s is malformed: give latency_us=NUMBER,gbytes_per_s=NUMBER, or one of them", LINK_VARIABLE,
+                     link_text);
+        return nccl_error(ncclInvalidArgument, "%s=%s is malformed", LINK_VARIABLE, link_text);
+    }
+    CUcontext context;
+    ncclResult_t result = nccl_cuda(softgpu_context_ensure(&context), "finding the device");
+    if (result != ncclSuccess)
+        return result;
+
+    struct ncclComm *comm = calloc(1, sizeof(*comm));
+    if (!comm)
+        return nccl_error(ncclSystemError, "no memory for a communicator");
+    exchange_init(&comm->exchange);
+    comm->exchange.link = link;
+    comm->magic = COMM_MAGIC;
+    comm->id = *id;
+    comm->rank = rank;
+    comm->rank_count = rank_count;
+    comm->is_blocking = is_blocking;
+    comm->context = context;
+    comm->wait = (struct bootstrap_wait)BOOTSTRAP_WAIT_INITIALIZER;
+    result = nccl_cuda(softgpu_driver()->ctx_get_device(&comm->device), "cuCtxGetDevice");
+    if (result == ncclSuccess)
+        result = start_worker(comm, initialise);
+    if (result != ncclSuccess) {
+        destroy_comm(comm);
+        return result;
+    }
+    *comm_p = comm;
+    return ncclSuccess;
+}
+
+ncclResult_t
+comm_finish_start(struct ncclComm *comm)
+{
+    join_worker(comm);
+    ncclResult_t result = comm->init_result;
+    if (result == ncclSuccess)
+        return result;
+    nccl_error(result, "rank %d of %d: %s", comm->rank, comm->rank_count, comm->init_error.text);
+    destroy_comm(comm);
+    return result;
+}
+
+static ncclResult_t
+init_rank(ncclComm_t *comm_p, int rank_count, const ncclUniqueId *id, int rank, bool is_blocking)
+{
+    if (!comm_p)
+        return nccl_error(ncclInvalidArgument, "the place for the new communicator is NULL");
+    struct ncclComm *comm;
+    ncclResult_t result = comm_start(&comm, rank_count, id, rank, is_blocking);
+    if (result != ncclSuccess)
+        return result;
+    *comm_p = comm;
+    if (!is_blocking)
+        return ncclInProgress;
+    if (group_is_open())
+        return group_add_start(comm_p);
+    result = comm_finish_start(comm);
+    if (result != ncclSuccess)
+        *comm_p = NULL;
+    return result;
+}
+
+/* ---- exported ---- */
+
+ncclResult_t
+pncclGetUniqueId(ncclUniqueId *id)
+{
+    if (!id)
+        return nccl_error(ncclInvalidArgument, "ncclGetUniqueId: the place for the id is NULL");
+    struct bootstrap_error error;
+    ncclResult_t result = bootstrap_create_id(id, &error);
+    return result == ncclSuccess ? result : nccl_error(result, "ncclGetUniqueId: %s", error.text);
+}
+NCCL_EXPORT(ncclGetUniqueId);
+
+ncclResult_t
+pncclCommInitRank(ncclComm_t *comm, int rank_count, ncclUniqueId id, int rank)
+{
+    return init_rank(comm, rank_count, &id, rank, true);
+}
+NCCL_EXPORT(ncclCommInitRank);
+
+/* `size` tells how much of the struct the caller's header knew; `blocking` has been in it from the beginning. */
+ncclResult_t
+pncclCommInitRankConfig(ncclComm_t *comm, int rank_count, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+    bool is_blocking = true;
+    if (config) {
+        if (config->magic != 0xcafebeefu || config->size < offsetof(ncclConfig_t, blocking) + sizeof(config->blocking))
+            return nccl_error(ncclInvalidArgument, "the configuration was not made with NCCL_CONFIG_INITIALIZER");
+        if (config->blocking != NCCL_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
+            return nccl_error(ncclInvalidArgument, "the configuration has blocking=%d: give 0 or 1", config->blocking);
+        is_blocking = config->blocking != 0;
+    }
+    return init_rank(comm, rank_count, &id, rank, is_blocking);
+}
+NCCL_EXPORT(ncclCommInitRankConfig);
+
+ncclResult_t
+pncclCommInitAll(ncclComm_t *comms, int device_count, const int *devices)
+{
+    const struct softgpu_driver *driver = softgpu_driver();
+    if (!driver)
+        return nccl_error(ncclUnhandledCudaError, "ncclCommInitAll: there is no driver");
+    if (!comms || device_count < 1)
+        return nccl_error(ncclInvalidArgument, "ncclCommInitAll: %d devices", device_count);
+    ncclUniqueId id;
+    ncclResult_t result = pncclGetUniqueId(&id);
+    if (result != ncclSuccess)
+        return result;
+    CUcontext before = NULL;
+    driver->ctx_get_current(&before);
+
+    int started = 0;
+    while (result == ncclSuccess && started < device_count) {
+        CUcontext context;
+        result = nccl_cuda(driver->primary_ctx_retain(&context, devices ? devices[started] : started),
+                           "cuDevicePrimaryCtxRetain");
+        if (result == ncclSuccess)
+            result = nccl_cuda(driver->ctx_set_current(context), "cuCtxSetCurrent");
+        if (result == ncclSuccess)
+            result = comm_start(&comms[started], device_count, &id, started, true);
+        if (result == ncclSuccess)
+            ++started;
+    }
+    for (int i = 0; i < started; ++i) {
+        if (result != ncclSuccess)
+            bootstrap_cancel(&comms[i]->wait);
+    }
+    for (int i = 0; i < started; ++i) {
+        ncclResult_t one = comm_finish_start(comms[i]);
+        if (one != ncclSuccess) {
+            comms[i] = NULL;
+            result = result == ncclSuccess ? one : result;
+        }
+    }
+    driver->ctx_set_current(before);
+    return result;
+}
+NCCL_EXPORT(ncclCommInitAll);
+
+ncclResult_t
+pncclCommFinalize(ncclComm_t comm)
+{
+    ncclResult_t result = comm_check_ready(comm, "ncclCommFinalize");
+    if (result != ncclSuccess)
+        return result;
+    join_worker(comm);
+    atomic_store(&comm->stage, COMM_FINALIZING);
+    if (comm->is_blocking) {
+        finalize(comm);
+        return ncclSuccess;
+    }
+    result = start_worker(comm, finalize);
+    return result == ncclSuccess ? ncclInProgress : result;
+}
+NCCL_EXPORT(ncclCommFinalize);
+
+/* What was enqueued runs to its end first. NULL is nothing to destroy, as in NCCL. */
+ncclResult_t
+pncclCommDestroy(ncclComm_t comm)
+{
+    if (!comm)
+        return ncclSuccess;
+    ncclResult_t result = comm_check(comm, "ncclCommDestroy");
+    if (result != ncclSuccess)
+        return result;
+    join_worker(comm);
+    wait_for_operations(comm);
+    if (comm->exchange.segment.slots)
+        segment_set_state(&comm->exchange.segment, RANK_LEFT, NULL);
+    destroy_comm(comm);
+    return ncclSuccess;
+}
+NCCL_EXPORT(ncclCommDestroy);
+
+ncclResult_t
+pncclCommAbort(ncclComm_t comm)
+{
+    if (!comm)
+        return ncclSuccess;
+    ncclResult_t result = comm_check(comm, "ncclCommAbort");
+    if (result != ncclSuccess)
+        return result;
+    bootstrap_cancel(&comm->wait);
+    if (atomic_load(&comm->stage) == COMM_INITIALISING)
+        join_worker(comm);
+    if (comm->exchange.segment.slots) {
+        segment_set_state(&comm->exchange.segment, RANK_ABORTED, NULL);
+        segment_interrupt(&comm->exchange.segment);
+    }
+    join_worker(comm);
+    wait_for_operations(comm);
+    destroy_comm(comm);
+    return ncclSuccess;
+}
+NCCL_EXPORT(ncclCommAbort);
+
+ncclResult_t
+pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error_p)
+{
+    ncclResult_t result = comm_check(comm, "ncclCommGetAsyncError");
+    if (result != ncclSuccess)
+        return result;
+    if (!error_p)
+        return nccl_error(ncclInvalidArgument, "ncclCommGetAsyncError: the place for the error is NULL");
+    switch ((enum comm_stage)atomic_load(&comm->stage)) {
+    case COMM_BROKEN:
+        *error_p = comm->init_result;
+        return ncclSuccess;
+    case COMM_INITIALISING:
+        *error_p = ncclInProgress;
+        return ncclSuccess;
+    case COMM_FINALIZING:
+        *error_p = exchange_error(&comm->exchange, NULL, 0);
+        if (*error_p == ncclSuccess)
+            *error_p = ncclInProgress;
+        return ncclSuccess;
+    default:
+        *error_p = exchange_error(&comm->exchange, NULL, 0);
+        return ncclSuccess;
+    }
+}
+NCCL_EXPORT(ncclCommGetAsyncError);
+
+/* The three questions about a communicator differ in what they answer. */
+#define DEFINE_QUESTION(name, answer)                                                           \
+    ncclResult_t p##name(const ncclComm_t comm, int *answer_p)                                  \
+    {                                                                                           \
+        ncclResult_t result = comm_check(comm, #name);                                          \
+        if (result != ncclSuccess)                                                              \
+            return result;                                                                      \
+        if (!answer_p)                                                                          \
+            return nccl_error(ncclInvalidArgument, #name ": the place for the answer is NULL"); \
+        *answer_p = answer;                                                                     \
+        return ncclSuccess;                                                                     \
+    }                                                                                           \
+    NCCL_EXPORT(name)
+
+DEFINE_QUESTION(ncclCommCount, comm->rank_count);
+DEFINE_QUESTION(ncclCommCuDevice, comm->device);
+DEFINE_QUESTION(ncclCommUserRank, comm->rank);

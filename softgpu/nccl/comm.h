@@ -1,0 +1,91 @@
+/*
+ * comm.h - struct ncclComm: a communicator's life from ncclCommInitRank to ncclCommDestroy, and how the library reports
+ * errors.
+ *
+ * Private to the library. A communicator is used by one thread at a time, as NCCL asks, but for ncclCommGetAsyncError,
+ * ncclGetLastError and ncclCommAbort, which may be called while another thread is inside the library with it.
+ */
+#ifndef SOFTGPU_NCCL_COMM_H
+#define SOFTGPU_NCCL_COMM_H
+
+#include "library/driver.h"
+#include "nccl/bootstrap.h"
+#include "nccl/exchange.h"
+
+#include <nccl.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#define COMM_MAGIC 0x6c63636eu
+
+/* Reduction operators of one communicator made by ncclRedOpCreatePreMulSum. */
+enum { PREMULSUM_MAX = 256 };
+
+struct premulsum {
+    bool is_used;
+    ncclDataType_t type;
+    const void *device_scalar; /* read when the operation runs; NULL: `value` */
+    unsigned char value[8];    /* one element */
+};
+
+enum comm_stage {
+    COMM_INITIALISING,
+    COMM_READY,
+    COMM_FINALIZING,
+    COMM_FINALIZED,
+    COMM_BROKEN, /* initialisation failed */
+};
+
+struct ncclComm {
+    uint32_t magic; /* COMM_MAGIC; 0 once destroyed */
+    struct exchange exchange;
+    ncclUniqueId id;
+    int rank;
+    int rank_count;
+    bool is_blocking;
+    CUdevice device;
+    CUcontext context; /* the one that was current at initialisation; every launch is made in it */
+
+    struct bootstrap_wait wait;
+    bool has_worker; /* a thread initialises or finalizes; joined before the next step */
+    pthread_t worker;
+    _Atomic int stage;        /* enum comm_stage */
+    ncclResult_t init_result; /* valid once stage is COMM_BROKEN, and so is the text */
+    struct bootstrap_error init_error;
+
+    CUevent
+        last_operation; /* recorded after each launch; orders launches on different streams. NULL before the first */
+    CUstream last_stream;
+    struct premulsum premulsums[PREMULSUM_MAX];
+};
+
+/*
+ * Keeps `text` for ncclGetLastError, prints it if NCCL_DEBUG asks for warnings, and returns `result`. Any thread.
+ */
+ncclResult_t nccl_error(ncclResult_t result, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* "name failed with CUDA_ERROR_..." as an error of kind ncclUnhandledCudaError; ncclSuccess for CUDA_SUCCESS. */
+ncclResult_t nccl_cuda(CUresult result, const char *name);
+
+/* NULL and destroyed communicators are ncclInvalidArgument. */
+ncclResult_t comm_check(const struct ncclComm *comm, const char *call);
+
+/* As above, and the communicator must be ready for an operation: an asynchronous error is returned as it is. */
+ncclResult_t comm_check_ready(struct ncclComm *comm, const char *call);
+
+/* Makes a communicator and starts the thread that initialises it, in the current context (if there is none: device 0).
+ */
+ncclResult_t comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int rank, bool is_blocking);
+
+/* Waits for that thread; on failure destroys the communicator and returns why. */
+ncclResult_t comm_finish_start(struct ncclComm *comm);
+
+/* Makes the communicator's context current; *previous_p is for comm_leave_context(). */
+CUresult comm_enter_context(const struct ncclComm *comm, CUcontext *previous_p);
+void comm_leave_context(const struct ncclComm *comm, CUcontext previous);
+
+/* group.c: whether the calling thread is between ncclGroupStart and ncclGroupEnd, and work left for the end of it. */
+bool group_is_open(void);
+ncclResult_t group_add_start(struct ncclComm **comm_p);
+
+#endif

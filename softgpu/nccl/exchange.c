@@ -1,0 +1,100 @@
+/*
+ * exchange.c - see exchange.h.
+ */
+#include "nccl/exchange.h"
+
+#include "library/driver.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+void
+exchange_init(struct exchange *exchange)
+{
+    memset(exchange, 0, sizeof(*exchange));
+    link_model_parse(NULL, &exchange->link);
+    for (int r = 0; r < SEGMENT_MAX_RANKS; ++r)
+        exchange->segment.pidfds[r] = -1;
+    pthread_mutex_init(&exchange->running, NULL);
+    pthread_mutex_init(&exchange->lock, NULL);
+}
+
+void
+exchange_release(struct exchange *exchange)
+{
+    segment_unmap(&exchange->segment);
+    pthread_mutex_destroy(&exchange->lock);
+    pthread_mutex_destroy(&exchange->running);
+}
+
+void
+exchange_fail(struct exchange *exchange, bool tell_user, ncclResult_t result, const char *format, ...)
+{
+    char text[SEGMENT_TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+
+    pthread_mutex_lock(&exchange->lock);
+    bool first = exchange->error == ncclSuccess;
+    if (first) {
+        exchange->error = result;
+        memcpy(exchange->error_text, text, sizeof(text));
+    }
+    pthread_mutex_unlock(&exchange->lock);
+    if (!first)
+        return;
+    segment_set_state(&exchange->segment, RANK_FAILED, text);
+    if (tell_user)
+        softgpu_line("%s", text);
+}
+
+void
+exchange_fail_waiting(struct exchange *exchange, enum wait_result why, int peer, const char *doing)
+{
+    struct segment *segment = &exchange->segment;
+    int rank = segment->rank;
+    switch (why) {
+    case WAIT_PEER_LEFT:
+        exchange_fail(exchange, true, ncclRemoteError,
+                      "rank %d destroyed its communicator while rank %d waits for it in %s", peer, rank, doing);
+        break;
+    case WAIT_PEER_ABORTED:
+        exchange_fail(exchange, true, ncclRemoteError,
+                      "rank %d aborted its communicator while rank %d waits for it in %s", peer, rank, doing);
+        break;
+    case WAIT_PEER_ENDED:
+        exchange_fail(exchange, true, ncclRemoteError, "the process of rank %d ended while rank %d waits for it in %s",
+                      peer, rank, doing);
+        break;
+    case WAIT_PEER_FAILED:
+        /* The peer has told the user; here its text travels on, so that each rank can say the first cause. */
+        exchange_fail(exchange, false, ncclRemoteError, "%.*s", SEGMENT_TEXT_BYTES - 1, segment->slots[peer].text);
+        break;
+    default: /* this rank gives up, and knows why */
+        exchange_fail(exchange, false, ncclInternalError, "rank %d aborted its own communicator in %s", rank, doing);
+        break;
+    }
+}
+
+ncclResult_t
+exchange_error(struct exchange *exchange, char *text, size_t text_bytes)
+{
+    pthread_mutex_lock(&exchange->lock);
+    ncclResult_t error = exchange->error;
+    if (error != ncclSuccess && text)
+        snprintf(text, text_bytes, "%s", exchange->error_text);
+    pthread_mutex_unlock(&exchange->lock);
+    return error;
+}
+
+int64_t
+exchange_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}

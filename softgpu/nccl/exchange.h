@@ -1,0 +1,51 @@
+/*
+ * exchange.h - one rank's end of a communicator without CUDA: the shared segment, how far its operations have come, the
+ * link model, and the first thing that went wrong.
+ *
+ * Operations run one after the other, each on a stream's thread (collective.c, point_to_point.c); the owner (comm.c)
+ * asks for errors and interrupts from other threads.
+ */
+#ifndef SOFTGPU_NCCL_EXCHANGE_H
+#define SOFTGPU_NCCL_EXCHANGE_H
+
+#include "nccl/link.h"
+#include "nccl/segment.h"
+
+#include <nccl.h>
+#include <pthread.h>
+
+struct exchange {
+    struct segment segment;
+    struct link_model link;
+    pthread_mutex_t running;   /* held by the operation that runs; the order of operations is the streams' business */
+    uint32_t operation_number; /* collectives run so far; touched by the running operation only */
+    uint32_t chunk_number;     /* chunks of them, modulo 2^32; likewise */
+    pthread_mutex_t lock;      /* guards what follows */
+    ncclResult_t error;        /* ncclSuccess, or the first error; then no operation moves data any more */
+    char error_text[SEGMENT_TEXT_BYTES];
+};
+
+/* An exchange that has not joined; segment.rank_count is 0. */
+void exchange_init(struct exchange *exchange);
+
+/* Frees everything. No operation may be running. */
+void exchange_release(struct exchange *exchange);
+
+/*
+ * Records an error unless there is one already, tells the peers, and, if `tell_user`, prints it. The text should name
+ * ranks and operation. Called by the running operation.
+ */
+void exchange_fail(struct exchange *exchange, bool tell_user, ncclResult_t result, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Records what a failed wait for `peer` means for the operation that `doing` names ("all-reduce 7 of 100 float32
+ * (sum)"). */
+void exchange_fail_waiting(struct exchange *exchange, enum wait_result why, int peer, const char *doing);
+
+/* The first error, or ncclSuccess; its text is copied if `text` is not NULL. Any thread. */
+ncclResult_t exchange_error(struct exchange *exchange, char *text, size_t text_bytes);
+
+/* CLOCK_MONOTONIC. */
+int64_t exchange_now_ns(void);
+
+#endif

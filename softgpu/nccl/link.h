@@ -1,0 +1,30 @@
+/*
+ * link.h - SOFTGPU_LINK, the model of a slower link: "latency_us=20,gbytes_per_s=10".
+ *
+ * With it, an operation on n bytes takes at least latency + n / bandwidth from the moment at which all ranks have come
+ * to it, by sleeping. n is the size of the larger of its two buffers; of the operations of one group only the first one
+ * pays the latency, and a communicator of one rank has no link. Called by comm.c at initialisation and by collective.c.
+ * Pure.
+ */
+#ifndef SOFTGPU_NCCL_LINK_H
+#define SOFTGPU_NCCL_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LINK_VARIABLE "SOFTGPU_LINK"
+
+struct link_model {
+    double latency_us;
+    double gbytes_per_s; /* 10^9 bytes; infinite where not given */
+};
+
+/* Reads the value of the variable; NULL or "" is no model: nothing takes time. False: malformed, *model_p is untouched.
+ */
+bool link_model_parse(const char *value, struct link_model *model_p);
+
+/* How long an operation on `bytes` takes at least. */
+int64_t link_model_ns(const struct link_model *model, size_t bytes, bool pays_latency);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * reduce.c - see reduce.h. Compiled without contraction of a*b+c, so that results are the same on every machine.
+ */
+#include "nccl/reduce.h"
+
+#include "library/half.h"
+
+#include <string.h>
+
+/* Accumulators live in a block of this many elements that stays in the first-level cache while the sources pass by. */
+enum { BLOCK = 1024 };
+
+struct type_row {
+    const char *name;
+    size_t bytes;
+};
+
+static const struct type_row types[ncclNumTypes] = {
+    [ncclInt8] = {"int8", 1},         [ncclUint8] = {"uint8", 1},           [ncclInt32] = {"int32", 4},
+    [ncclUint32] = {"uint32", 4},     [ncclInt64] = {"int64", 8},           [ncclUint64] = {"uint64", 8},
+    [ncclFloat16] = {"float16", 2},   [ncclFloat32] = {"float32", 4},       [ncclFloat64] = {"float64", 8},
+    [ncclBfloat16] = {"bfloat16", 2}, [ncclFloat8e4m3] = {"float8e4m3", 0}, [ncclFloat8e5m2] = {"float8e5m2", 0},
+};
+
+size_t
+type_bytes(ncclDataType_t type)
+{
+    return (unsigned)type < ncclNumTypes ? types[type].bytes : 0;
+}
+
+const char *
+type_name(ncclDataType_t type)
+{
+    return (unsigned)type < ncclNumTypes ? types[type].name : "a type that NCCL does not have";
+}
+
+const char *
+reduction_name(ncclRedOp_t op)
+{
+    static const char *const names[ncclNumOps] = {"sum", "prod", "max", "min", "avg"};
+    return (unsigned)op < ncclNumOps ? names[op] : "premulsum";
+}
+
+#define LOAD_AS_IS(x)       (x)
+#define ADD(a, b)           ((a) + (b))
+#define MULTIPLY(a, b)      ((a) * (b))
+#define FLOAT_LARGER(a, b)  ((b) > (a) || (a) != (a) ? (b) : (a))
+#define FLOAT_SMALLER(a, b) ((b) < (a) || (a) != (a) ? (b) : (a))
+#define LARGER(a, b)        ((b) > (a) ? (b) : (a))
+#define SMALLER(a, b)       ((b) < (a) ? (b) : (a))
+
+/* accumulator[i] = COMBINE(accumulator[i], source r's i-th) for r = 1, 2, ...; the accumulators already hold source 0.
+ */
+#define COMBINE_SOURCES(type, accumulator_type, load, combine)                           \
+    for (int r = 1; r < rank_count; ++r) {                                               \
+        const type *source = (const type *)sources[r] + begin;                           \
+        for (size_t i = 0; i < length; ++i)                                              \
+            accumulator[i] = (accumulator_type)combine(accumulator[i], load(source[i])); \
+    }
+
+/*
+ * One function per type. `arithmetic` is the type in which accumulators are kept: for the signed integers the unsigned
+ * ones while adding and multiplying, where wrapping around is defined.
+ */
+#define DEFINE_REDUCTION(function, type, arithmetic, load, store, larger, smaller, finish_average)                    \
+    static void function(void *destination, const void *const *sources, int rank_count, size_t count, ncclRedOp_t op) \
+    {                                                                                                                 \
+        arithmetic accumulator[BLOCK];                                                                                \
+        for (size_t begin = 0; begin < count; begin += BLOCK) {                                                       \
+            size_t length = count - begin < BLOCK ? count - begin : BLOCK;                                            \
+            const type *first = (const type *)sources[0] + begin;                                                     \
+            for (size_t i = 0; i < length; ++i)                                                                       \
+                accumulator[i] = (arithmetic)load(first[i]);                                                          \
+            switch (op) {                                                                                             \
+            case ncclProd:                                                                                            \
+                COMBINE_SOURCES(type, arithmetic, load, MULTIPLY)                                                     \
+                break;                                                                                                \
+            case ncclMax:                                                                                             \
+                COMBINE_SOURCES(type, arithmetic, load, larger)                                                       \
+                break;                                                                                                \
+            case ncclMin:                                                                                             \
+                COMBINE_SOURCES(type, arithmetic, load, smaller)                                                      \
+                break;                                                                                                \
+            default: /* ncclSum, ncclAvg */                                                                           \
+                COMBINE_SOURCES(type, arithmetic, load, ADD)                                                          \
+                break;                                                                                                \
+            }                                                                                                         \
+            if (op == ncclAvg) {                                                                                      \
+                for (size_t i = 0; i < length; ++i)                                                                   \
+                    accumulator[i] = (arithmetic)finish_average(type, accumulator[i]);                                \
+            }                                                                                                         \
+            type *out = (type *)destination + begin;                                                                  \
+            for (size_t i = 0; i < length; ++i)                                                                       \
+                out[i] = (type)store(accumulator[i]);                                                                 \
+        }                                                                                                             \
+    }
+
+/* Comparisons of values kept in an unsigned accumulator are made in the signed type. */
+#define DEFINE_SIGNED_COMPARISONS(type, arithmetic)                     \
+    static inline arithmetic larger_##type(arithmetic a, arithmetic b)  \
+    {                                                                   \
+        return (type)b > (type)a ? b : a;                               \
+    }                                                                   \
+    static inline arithmetic smaller_##type(arithmetic a, arithmetic b) \
+    {                                                                   \
+        return (type)b < (type)a ? b : a;                               \
+    }
+
+#define DIVIDE(type, sum)             ((type)(sum) / rank_count)
+#define TIMES_RECIPROCAL(type, sum)   ((sum) * ((type)1 / (type)rank_count))
+#define TIMES_RECIPROCAL_F(type, sum) ((sum) * (1.0f / (float)rank_count))
+
+DEFINE_SIGNED_COMPARISONS(int8_t, uint8_t)
+DEFINE_SIGNED_COMPARISONS(int32_t, uint32_t)
+DEFINE_SIGNED_COMPARISONS(int64_t, uint64_t)
+
+DEFINE_REDUCTION(reduce_int8, int8_t, uint8_t, (uint8_t), (int8_t), larger_int8_t, smaller_int8_t, DIVIDE)
+DEFINE_REDUCTION(reduce_uint8, uint8_t, uint8_t, LOAD_AS_IS, LOAD_AS_IS, LARGER, SMALLER, DIVIDE)
+DEFINE_REDUCTION(reduce_int32, int32_t, uint32_t, (uint32_t), (int32_t), larger_int32_t, smaller_int32_t, DIVIDE)
+DEFINE_REDUCTION(reduce_uint32, uint32_t, uint32_t, LOAD_AS_IS, LOAD_AS_IS, LARGER, SMALLER, DIVIDE)
+DEFINE_REDUCTION(reduce_int64, int64_t, uint64_t, (uint64_t), (int64_t), larger_int64_t, smaller_int64_t, DIVIDE)
+DEFINE_REDUCTION(reduce_uint64, uint64_t, uint64_t, LOAD_AS_IS, LOAD_AS_IS, LARGER, SMALLER, DIVIDE)
+DEFINE_REDUCTION(reduce_float32, float, float, LOAD_AS_IS, LOAD_AS_IS, FLOAT_LARGER, FLOAT_SMALLER, TIMES_RECIPROCAL)
+DEFINE_REDUCTION(reduce_float64, double, double, LOAD_AS_IS, LOAD_AS_IS, FLOAT_LARGER, FLOAT_SMALLER, TIMES_RECIPROCAL)
+DEFINE_REDUCTION(reduce_float16, uint16_t, float, float_from_half, half_from_float, FLOAT_LARGER, FLOAT_SMALLER,
+                 TIMES_RECIPROCAL_F)
+DEFINE_REDUCTION(reduce_bfloat16, uint16_t, float, float_from_bfloat, bfloat_from_float, FLOAT_LARGER, FLOAT_SMALLER,
+                 TIMES_RECIPROCAL_F)
+
+void
+reduce_elements(void *destination, const void *const *sources, int rank_count, size_t count, ncclDataType_t type,
+                ncclRedOp_t op)
+{
+    static void (*const reductions[ncclNumTypes])(void *, const void *const *, int, size_t, ncclRedOp_t) = {
+        [ncclInt8] = reduce_int8,         [ncclUint8] = reduce_uint8,     [ncclInt32] = reduce_int32,
+        [ncclUint32] = reduce_uint32,     [ncclInt64] = reduce_int64,     [ncclUint64] = reduce_uint64,
+        [ncclFloat16] = reduce_float16,   [ncclFloat32] = reduce_float32, [ncclFloat64] = reduce_float64,
+        [ncclBfloat16] = reduce_bfloat16,
+    };
+    reductions[type](destination, sources, rank_count, count, op);
+}
+
+#define SCALE_CASE(nccl_type, type, arithmetic, load, store)                                              \
+    case nccl_type: {                                                                                     \
+        type factor_bits;                                                                                 \
+        memcpy(&factor_bits, scalar, sizeof(factor_bits));                                                \
+        arithmetic factor = (arithmetic)load(factor_bits);                                                \
+        for (size_t i = 0; i < count; ++i)                                                                \
+            ((type *)destination)[i] = (type)store((arithmetic)load(((const type *)source)[i]) * factor); \
+        break;                                                                                            \
+    }
+
+void
+scale_elements(void *destination, const void *source, size_t count, ncclDataType_t type, const void *scalar)
+{
+    switch (type) {
+        SCALE_CASE(ncclInt8, uint8_t, uint8_t, LOAD_AS_IS, LOAD_AS_IS)
+        SCALE_CASE(ncclUint8, uint8_t, uint8_t, LOAD_AS_IS, LOAD_AS_IS)
+        SCALE_CASE(ncclInt32, uint32_t, uint32_t, LOAD_AS_IS, LOAD_AS_IS)
+        SCALE_CASE(ncclUint32, uint32_t, uint32_t, LOAD_AS_IS, LOAD_AS_IS)
+        SCALE_CASE(ncclInt64, uint64_t, uint64_t, LOAD_AS_IS, LOAD_AS_IS)
+        SCALE_CASE(ncclUint64, uint64_t, uint64_t, LOAD_AS_IS, LOAD_AS_IS)
+        SCALE_CASE(ncclFloat32, float, float, LOAD_AS_IS, LOAD_AS_IS)
+        SCALE_CASE(ncclFloat64, double, double, LOAD_AS_IS, LOAD_AS_IS)
+        SCALE_CASE(ncclFloat16, uint16_t, float, float_from_half, half_from_float)
+        SCALE_CASE(ncclBfloat16, uint16_t, float, float_from_bfloat, bfloat_from_float)
+    default:
+        break;
+    }
+}

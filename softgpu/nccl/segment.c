@@ -1,0 +1,258 @@
+/*
+ * segment.c - see segment.h.
+ */
+#include "nccl/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long a sleeper trusts that it will be woken before it looks whether its peer still lives. */
+#define LOOK_UP_NS 100000000L
+
+/* Looks at a counter before sleeping: about a microsecond, less than a futex call costs. */
+enum { SPINS = 64 };
+
+static void
+futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+    struct timespec timeout = {.tv_nsec = LOOK_UP_NS};
+    syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
+}
+
+static void
+futex_wake_all(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void
+pause_core(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+size_t
+segment_bytes(int rank_count)
+{
+    size_t n = (size_t)rank_count;
+    return n * sizeof(struct rank_slot) + n * n * sizeof(struct channel);
+}
+
+bool
+segment_map(struct segment *segment, int memfd, int rank, int rank_count)
+{
+    const int wanted_seals = F_SEAL_SHRINK | F_SEAL_GROW;
+    size_t bytes = segment_bytes(rank_count);
+    struct stat status;
+    if (fstat(memfd, &status) < 0)
+        return false;
+    int seals = fcntl(memfd, F_GET_SEALS);
+    if (seals < 0 || (seals & wanted_seals) != wanted_seals || (size_t)status.st_size != bytes) {
+        errno = EBADF; /* memory that could shrink under us would be a SIGBUS later */
+        return false;
+    }
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    if (base == MAP_FAILED)
+        return false;
+    segment->slots = base;
+    segment->channels = (struct channel *)(segment->slots + rank_count);
+    segment->bytes = bytes;
+    segment->rank = rank;
+    segment->rank_count = rank_count;
+    return true;
+}
+
+void
+segment_unmap(struct segment *segment)
+{
+    if (segment->slots)
+        munmap(segment->slots, segment->bytes);
+    segment->slots = NULL;
+    for (int r = 0; r < segment->rank_count; ++r) {
+        if (segment->pidfds[r] >= 0)
+            close(segment->pidfds[r]);
+        segment->pidfds[r] = -1;
+    }
+}
+
+static bool
+has_reached(const struct counter *counter, uint32_t target)
+{
+    return (int32_t)(atomic_load_explicit(&counter->value, memory_order_acquire) - target) >= 0;
+}
+
+enum wait_result
+segment_peer_health(const struct segment *segment, int peer)
+{
+    switch ((enum rank_state)atomic_load_explicit(&segment->slots[peer].state, memory_order_acquire)) {
+    case RANK_LEFT:
+        return WAIT_PEER_LEFT;
+    case RANK_FAILED:
+        return WAIT_PEER_FAILED;
+    case RANK_ABORTED:
+        return WAIT_PEER_ABORTED;
+    default:
+        break;
+    }
+    struct pollfd ended = {.fd = segment->pidfds[peer], .events = POLLIN};
+    return poll(&ended, 1, 0) == 1 ? WAIT_PEER_ENDED : WAIT_REACHED;
+}
+
+enum wait_result
+segment_wait(struct segment *segment, int peer, enum progress which, uint32_t target)
+{
+    struct counter *counter = &segment->slots[peer].progress[which];
+    for (int i = 0; i < SPINS; ++i) {
+        if (has_reached(counter, target))
+            return WAIT_REACHED;
+        pause_core();
+    }
+
+    enum wait_result result = WAIT_REACHED;
+    atomic_fetch_add(&counter->waiters, 1);
+    for (;;) {
+        uint32_t seen = atomic_load(&counter->value);
+        if ((int32_t)(seen - target) >= 0)
+            break;
+        if (atomic_load(&segment->interrupted)) {
+            result = WAIT_INTERRUPTED;
+            break;
+        }
+        result = segment_peer_health(segment, peer);
+        if (result != WAIT_REACHED) {
+            /* It may have done its part and gone since we looked. */
+            if (has_reached(counter, target))
+                result = WAIT_REACHED;
+            break;
+        }
+        futex_wait(&counter->value, seen);
+    }
+    atomic_fetch_sub(&counter->waiters, 1);
+    return result;
+}
+
+enum wait_result
+segment_wait_all(struct segment *segment, enum progress which, uint32_t target, int *peer_p)
+{
+    for (int r = 0; r < segment->rank_count; ++r) {
+        if (r == segment->rank)
+            continue;
+        enum wait_result result = segment_wait(segment, r, which, target);
+        if (result != WAIT_REACHED) {
+            *peer_p = r;
+            return result;
+        }
+    }
+    return WAIT_REACHED;
+}
+
+void
+segment_advance(struct segment *segment, enum progress which, uint32_t value)
+{
+    struct counter *counter = &segment->slots[segment->rank].progress[which];
+    /* Sequentially consistent with the sleeper's announcement: either it sees the value or we see the sleeper. */
+    atomic_store(&counter->value, value);
+    if (atomic_load(&counter->waiters))
+        futex_wake_all(&counter->value);
+}
+
+void
+segment_ring(struct segment *segment, int peer)
+{
+    struct counter *bell = &segment->slots[peer].progress[PROGRESS_BELL];
+    atomic_fetch_add(&bell->value, 1);
+    if (atomic_load(&bell->waiters))
+        futex_wake_all(&bell->value);
+}
+
+void
+segment_wait_bell(struct segment *segment, uint32_t seen)
+{
+    struct counter *bell = &segment->slots[segment->rank].progress[PROGRESS_BELL];
+    for (int i = 0; i < SPINS; ++i) {
+        if (atomic_load(&bell->value) != seen)
+            return;
+        pause_core();
+    }
+    atomic_fetch_add(&bell->waiters, 1);
+    futex_wait(&bell->value, seen);
+    atomic_fetch_sub(&bell->waiters, 1);
+}
+
+/* Wakes all who sleep on a rank's counters, so that they look at states again. */
+static void
+wake_sleepers(struct rank_slot *slot)
+{
+    for (int i = 0; i < PROGRESS_COUNT; ++i)
+        futex_wake_all(&slot->progress[i].value);
+}
+
+void
+segment_set_state(struct segment *segment, enum rank_state state, const char *text)
+{
+    struct rank_slot *slot = &segment->slots[segment->rank];
+    uint32_t before = state == RANK_JOINED ? RANK_ABSENT : RANK_JOINED;
+    if (text && atomic_load(&slot->state) == before)
+        snprintf(slot->text, sizeof(slot->text), "%s", text);
+    if (!atomic_compare_exchange_strong(&slot->state, &before, state) || state == RANK_JOINED)
+        return;
+    wake_sleepers(slot);
+    for (int r = 0; r < segment->rank_count; ++r)
+        segment_ring(segment, r);
+}
+
+void
+segment_interrupt(struct segment *segment)
+{
+    atomic_store(&segment->interrupted, true);
+    for (int r = 0; r < segment->rank_count; ++r)
+        wake_sleepers(&segment->slots[r]);
+}
+
+/* Timers of this thread may be late by a microsecond, not by the usual fifty; 0 is the usual. */
+static void
+set_timer_slack(unsigned long slack_ns)
+{
+    prctl(PR_SET_TIMERSLACK, slack_ns, 0, 0, 0);
+}
+
+enum wait_result
+segment_sleep_until(struct segment *segment, int64_t deadline_ns)
+{
+    enum wait_result result = WAIT_REACHED;
+    bool has_slept = false;
+    for (;;) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        int64_t left_ns = deadline_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+        if (left_ns <= 0)
+            break;
+        if (atomic_load(&segment->interrupted)) {
+            result = WAIT_INTERRUPTED;
+            break;
+        }
+        if (!has_slept)
+            set_timer_slack(1000);
+        has_slept = true;
+        struct timespec nap = {.tv_nsec = left_ns < LOOK_UP_NS ? left_ns : LOOK_UP_NS};
+        nanosleep(&nap, NULL);
+    }
+    if (has_slept)
+        set_timer_slack(0);
+    return result;
+}

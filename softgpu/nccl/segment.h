@@ -1,0 +1,154 @@
+/*
+ * segment.h - the memory that the ranks of one communicator share: a slot for each rank (its state, its progress, what
+ * it is doing, staging space) and a channel for each ordered pair of ranks.
+ *
+ * The segment is a sealed memfd of fixed size, so it has no name, and nothing of it outlives the ranks, however they
+ * end. Every word has one writer, the rank whose slot (or end of a channel) it is in; the others wait for it with
+ * futexes. A rank's death shows in a pidfd that each of the others holds.
+ *
+ * Called by bootstrap.c (makes and maps it), collective.c and point_to_point.c (move data through it), comm.c (state).
+ * Nothing here calls CUDA.
+ */
+#ifndef SOFTGPU_NCCL_SEGMENT_H
+#define SOFTGPU_NCCL_SEGMENT_H
+
+#include "nccl/reduce.h"
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SEGMENT_MAX_RANKS REDUCE_MAX_RANKS
+
+enum {
+    SEGMENT_CHUNK_BYTES = 512 << 10,  /* of one staging buffer: a multiple of every element's size */
+    SEGMENT_STAGES = 2,               /* double buffering */
+    SEGMENT_CHANNEL_BYTES = 64 << 10, /* of one buffer of a channel */
+    SEGMENT_TEXT_BYTES = 512,
+};
+
+enum rank_state {
+    RANK_ABSENT = 0,
+    RANK_JOINED,
+    RANK_LEFT,    /* destroyed its communicator in order */
+    RANK_FAILED,  /* `text` says why */
+    RANK_ABORTED, /* ncclCommAbort */
+};
+
+/* What a rank does in one operation: the same on all ranks, or the operation ends in error. */
+struct operation_signature {
+    uint32_t kind; /* enum operation_kind, collective.h */
+    uint32_t type; /* ncclDataType_t */
+    uint32_t op;   /* ncclRedOp_t; every premulsum counts as ncclNumOps */
+    int32_t root;  /* -1 without */
+    uint64_t count;
+};
+
+/* A number that only grows (modulo 2^32) and can be waited for. */
+struct counter {
+    alignas(64) _Atomic uint32_t value;
+    _Atomic uint32_t waiters; /* processes that sleep on it, at least */
+};
+
+/*
+ * A rank's progress. "Chunk" numbers run on from operation to operation, in step on all ranks; chunk c uses staging
+ * buffer c % SEGMENT_STAGES.
+ */
+enum progress {
+    PROGRESS_OPERATION,   /* operations whose signature this rank has published */
+    PROGRESS_CONTRIBUTED, /* chunks whose contribution lies in this rank's `contribution` staging */
+    PROGRESS_REDUCED, /* chunks of the others' contributions that this rank no longer reads; its `result` is there */
+    PROGRESS_TAKEN,   /* chunks of the others' results that this rank no longer reads */
+    PROGRESS_BELL,    /* rung by a peer when a channel from or to it has moved */
+    PROGRESS_COUNT,
+};
+
+struct rank_slot {
+    alignas(4096) _Atomic uint32_t state;     /* enum rank_state */
+    char text[SEGMENT_TEXT_BYTES];            /* written before `state` becomes RANK_FAILED */
+    struct operation_signature signatures[2]; /* by the number of the operation, modulo 2 */
+    struct counter progress[PROGRESS_COUNT];
+    alignas(4096) unsigned char contribution[SEGMENT_STAGES][SEGMENT_CHUNK_BYTES];
+    unsigned char result[SEGMENT_STAGES][SEGMENT_CHUNK_BYTES];
+};
+
+/* From one rank to another: a queue of pieces of messages. */
+struct channel {
+    alignas(4096) _Atomic uint32_t written; /* pieces, by the sender */
+    alignas(64) _Atomic uint32_t taken;     /* pieces, by the receiver */
+    struct {
+        uint64_t message_bytes; /* of the message that the piece is part of */
+        uint32_t type;
+        uint32_t bytes; /* of the piece */
+    } header[SEGMENT_STAGES];
+    alignas(64) unsigned char data[SEGMENT_STAGES][SEGMENT_CHANNEL_BYTES];
+};
+
+/* One rank's view of a segment. Filled by bootstrap_join(); owned by the communicator. */
+struct segment {
+    struct rank_slot *slots;  /* [rank_count]; the channels follow */
+    struct channel *channels; /* [sender * rank_count + receiver] */
+    size_t bytes;
+    int rank;
+    int rank_count;
+    int pidfds[SEGMENT_MAX_RANKS]; /* readable once the rank's process has ended; -1: not open */
+    _Atomic bool interrupted;      /* this rank gives up: its waits return */
+};
+
+/* Why a wait ended. */
+enum wait_result {
+    WAIT_REACHED = 0,
+    WAIT_INTERRUPTED, /* segment_interrupt() */
+    WAIT_PEER_LEFT,
+    WAIT_PEER_FAILED,
+    WAIT_PEER_ABORTED,
+    WAIT_PEER_ENDED, /* its process is gone */
+};
+
+size_t segment_bytes(int rank_count);
+
+/* Maps the memfd, whose size and seals are checked first. False with errno set: not a segment of that many ranks. */
+bool segment_map(struct segment *segment, int memfd, int rank, int rank_count);
+
+/* Unmaps, and closes the pidfds. */
+void segment_unmap(struct segment *segment);
+
+/* Waits, without using a core, until the counter of `peer` has come to `target`. */
+enum wait_result segment_wait(struct segment *segment, int peer, enum progress which, uint32_t target);
+
+/* The same for all other ranks. If one of them cannot be waited for, its number is put into *peer_p. */
+enum wait_result segment_wait_all(struct segment *segment, enum progress which, uint32_t target, int *peer_p);
+
+/* Sets this rank's own counter, and wakes who waits for it. */
+void segment_advance(struct segment *segment, enum progress which, uint32_t value);
+
+/* Rings the bell of `peer` (any rank, this one too). */
+void segment_ring(struct segment *segment, int peer);
+
+/* Sleeps until this rank's bell no longer shows `seen`, at most 100 ms. */
+void segment_wait_bell(struct segment *segment, uint32_t seen);
+
+/* Whether `peer` can still be expected to do something; the answer is a WAIT_PEER_... or WAIT_REACHED for "yes". */
+enum wait_result segment_peer_health(const struct segment *segment, int peer);
+
+/*
+ * Makes this rank's state known to the others; the first state other than joined stays. `text` (may be NULL) for
+ * RANK_FAILED: from one thread at a time, the one that runs the rank's operations.
+ */
+void segment_set_state(struct segment *segment, enum rank_state state, const char *text);
+
+/* Makes all waits of this rank return WAIT_INTERRUPTED within 100 ms, usually at once. Any thread. */
+void segment_interrupt(struct segment *segment);
+
+/* Sleeps until `deadline_ns` of CLOCK_MONOTONIC; WAIT_INTERRUPTED if this rank gives up before. */
+enum wait_result segment_sleep_until(struct segment *segment, int64_t deadline_ns);
+
+static inline struct channel *
+segment_channel(const struct segment *segment, int sender, int receiver)
+{
+    return &segment->channels[(size_t)sender * (size_t)segment->rank_count + (size_t)receiver];
+}
+
+#endif
