@@ -11,6 +11,12 @@ if(DDPRUN_SANITIZE)
     add_link_options(-fsanitize=${DDPRUN_SANITIZE})
     # Trainers are users' programs: not instrumented. The runtime that the libraries beneath them need is preloaded.
     set(TRAINER_OPTIONS -Xlinker --allow-shlib-undefined)
+    # A runtime that is linked only would come after what ddprun preloads, and refuse to start.
+    if(DDPRUN_SANITIZE MATCHES address)
+        execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libasan.so
+                        OUTPUT_VARIABLE asan_runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+        set(PRELOADED_RUNTIME LD_PRELOAD=${asan_runtime} ASAN_OPTIONS=detect_leaks=0)
+    endif()
 endif()
 
 find_package(PkgConfig REQUIRED)

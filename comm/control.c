@@ -101,8 +101,10 @@ static bool
 transfer_failed(enum transfer transfer, int rank, const char *about, int timeout_s, struct comm_error *error)
 {
     if (transfer == TRANSFER_LATE)
-        return comm_fail(error, "waited %d s for rank %d at %s", timeout_s, rank, about);
-    return comm_fail(error, "rank %d has left, while this rank waits at %s", rank, about);
+        comm_fail(error, "waited %d s for rank %d at %s", timeout_s, rank, about);
+    else
+        comm_fail(error, "rank %d has left, while this rank waits at %s", rank, about);
+    return false;
 }
 
 /* ---- opening ---- */

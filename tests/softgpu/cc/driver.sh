@@ -1,18 +1,21 @@
 #!/bin/bash
-# driver.sh SOFTGPU_CC - softgpu-cc as a command: options, outputs, exit codes, where errors point, and that nothing is left behind.
-# Each case() states a property. Needs softgpu-cc and the stand-in's runtime built.
+# driver.sh SOFTGPU_CC [FLAGS] - softgpu-cc as a command: options, outputs, exit codes, where errors point, and that nothing is left
+# behind. Each case_ states a property. Needs softgpu-cc and the stand-in's runtime built; FLAGS are added to every command line
+# (in sanitizer builds, whose runtime must be in every program).
 set -u
 cc=$1
+flags=${2-}
 work=$(mktemp -d)
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"
-unset NVCC_CCBIN NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS
+unset NVCC_CCBIN NVCC_PREPEND_FLAGS
+export NVCC_APPEND_FLAGS=$flags
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 failures=0
 cases=0
 
-# case NAME: what follows is judged under this name.
+# case_ NAME: what follows is judged under this name.
 case_() { name=$1; cases=$((cases + 1)); }
 fail() { echo "FAILED: $name: $*"; sed 's/^/    /' out err 2>/dev/null | head -20; failures=$((failures + 1)); }
 # run STATUS COMMAND...: the command must end with this status; its output is in out and err.
@@ -229,7 +232,7 @@ run 0 ./same
 case_ "options from a file and from the environment"
 echo '-Iinclude -DUNUSED="a b"' >options.txt
 run 0 "$cc" --options-file options.txt hello.cu -o hello
-NVCC_APPEND_FLAGS='-Iinclude -o fromenv' run 0 "$cc" hello.cu
+NVCC_APPEND_FLAGS="$flags -Iinclude -o fromenv" run 0 "$cc" hello.cu
 run 0 ./fromenv
 
 case_ "the host compiler can be chosen"
