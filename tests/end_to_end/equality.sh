@@ -62,6 +62,10 @@ equal "ladder with static runtime" 2 "$work/serial" --bucket-mb 0.02 -- "${ladde
 compared_every_step "ladder with static runtime" 14
 check "ladder with static runtime: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
 
+# By default: after the first three overlapped steps, every 100, and at the end.
+run "$ddprun" -n 2 "$ladder" --steps 230
+check "compared by default: 3 + 2 + 1 times" grep -q 'compared 6 times, last after step 230 of 230' "$work/stderr"
+
 # Whatever may be delayed is delayed: a missing event would show.
 run "$ladder" "${ladder_options[@]}" --streams 2 --save "$work/serial"
 for seed in 1 2 3; do

@@ -70,6 +70,17 @@ patience=30
 fault "a forked child" 0 "parameters bitwise identical" fork --fault-step 7
 fault "a device reset at the end" 0 "parameters bitwise identical.*last after step 12 of 12" reset
 
+# One process is the rank: others of its tree stay passive, or are told if they are annotated.
+export LADDER_PROGRAM="$digits_plain --data $data --steps 3"
+fault "a second program that uses the device" 0 "parameters bitwise identical" program --fault-step 7
+check "a second program that uses the device: it ran" grep -qx 'the program ended with 0' "$work/stdout"
+export LADDER_PROGRAM="$ladder --steps 2"
+run "$ddprun" -n 2 "$ladder" --steps 12 --fault program --fault-step 7
+succeeded "a second annotated program: the first goes on"
+check "a second annotated program: it stops" grep -qx 'the program ended with 256' "$work/stdout"
+check "a second annotated program: says why" grep -Eq '^ddprun: process [0-9]+ annotates at .*, but process [0-9]+ already is rank 0' "$work/stderr"
+unset LADDER_PROGRAM
+
 # NCCL.
 run "$ddprun" -n 2 --nccl "$work/nothing.so" "$ladder"
 check "a missing NCCL: exit code" [ "$code" -ne 0 ]

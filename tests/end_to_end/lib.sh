@@ -55,14 +55,18 @@ succeeded() {
     check "$1" [ "$code" -eq 0 ]
 }
 
-# failed_with NAME CODE PATTERN: it ended with CODE, and stderr has exactly one line of ddprun's cause that matches.
+# failed_with NAME CODE PATTERN: it ended with CODE, and stderr has exactly one line of ddprun's that matches; after a failure,
+# that is its only line.
 failed_with() {
-    local lines
+    local lines all
     lines=$(grep -c -E "^ddprun: .*($3)" "$work/stderr")
+    all=$(grep -c '^ddprun: ' "$work/stderr")
     if [ "$code" -ne "$2" ]; then
         not_ok "$1" "exit code $code instead of $2"
     elif [ "$lines" -ne 1 ]; then
         not_ok "$1" "$lines lines match /$3/"
+    elif [ "$2" -ne 0 ] && [ "$all" -ne 1 ]; then
+        not_ok "$1" "$all lines of ddprun's instead of one"
     else
         ok "$1"
     fi

@@ -222,6 +222,8 @@ faults_before_step(struct trainer *t, int step)
         _exit(0);
     if (fault_is(t, "fork", step))
         fork_child();
+    if (fault_is(t, "program", step))
+        printf("the program ended with %d\n", system(getenv("LADDER_PROGRAM")));
     if (fault_is(t, "hang", step))
         pause();
     if (fault_is(t, "drift", step))

@@ -1,10 +1,10 @@
 #!/bin/bash
-# driver.sh SOFTGPU_CC [FLAGS] - softgpu-cc as a command: options, outputs, exit codes, where errors point, and that nothing is left
-# behind. Each case_ states a property. Needs softgpu-cc and the stand-in's runtime built; FLAGS are added to every command line
+# driver.sh SOFTGPU_CC [FLAG...] - softgpu-cc as a command: options, outputs, exit codes, where errors point, and that nothing is left
+# behind. Each case_ states a property. Needs softgpu-cc and the stand-in's runtime built; FLAGs are added to every command line
 # (in sanitizer builds, whose runtime must be in every program).
 set -u
 cc=$1
-flags=${2-}
+flags=${*:2}
 work=$(mktemp -d)
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"
@@ -173,7 +173,7 @@ run 2 "$cc" -c hello.cu part.cu -o both.o
 says "one output for 2 inputs"
 run 2 "$cc" missing.cu
 says "missing.cu"
-run 2 "$cc" -o
+NVCC_APPEND_FLAGS="" run 2 "$cc" -o
 says "needs a value"
 run 2 "$cc" -O9 hello.cu
 says "-O9"
