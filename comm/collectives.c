@@ -3,19 +3,12 @@
  */
 #include "comm/collectives.h"
 
+#include "base/clock.h"
 #include "base/mutant.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-static int64_t
-now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static bool
 cuda_ok(const struct driver *driver, CUresult result, const char *what, struct comm_error *error)
@@ -36,12 +29,12 @@ nccl_failed(const struct collectives *c, ncclResult_t result, const char *what, 
 static bool
 settle(struct collectives *c, ncclResult_t result, const char *what, struct comm_error *error)
 {
-    int64_t deadline_ms = now_ms() + (int64_t)c->timeout_s * 1000;
+    int64_t deadline_ms = clock_now_ms() + (int64_t)c->timeout_s * 1000;
     while (result == ncclInProgress) {
         ncclResult_t asked = c->nccl->ncclCommGetAsyncError_p(c->comm, &result);
         if (asked != ncclSuccess)
             return nccl_failed(c, asked, what, error);
-        if (result == ncclInProgress && now_ms() > deadline_ms)
+        if (result == ncclInProgress && clock_now_ms() > deadline_ms)
             return comm_fail(error, "%s: the other ranks have not come within %d s", what, c->timeout_s);
         if (result == ncclInProgress)
             nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);

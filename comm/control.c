@@ -6,6 +6,8 @@
  */
 #include "comm/control.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
@@ -35,20 +37,12 @@ struct meeting {
     char name[64];
 };
 
-static int64_t
-now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Waits until `fd` is ready for `events`; false when the deadline passes. */
 static bool
 wait_ready(int fd, short events, int64_t deadline_ms)
 {
     for (;;) {
-        int64_t left = deadline_ms - now_ms();
+        int64_t left = deadline_ms - clock_now_ms();
         struct pollfd poller = {.fd = fd, .events = events};
         int ready = poll(&poller, 1, left > 0 ? (int)left : 0);
         if (ready > 0)
@@ -210,7 +204,7 @@ control_open(struct control *control, struct rendezvous *rendezvous, int timeout
     if (control->rank == 0 && listener < 0)
         return false;
 
-    int64_t deadline_ms = now_ms() + (int64_t)timeout_s * 1000;
+    int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
     bool open = rendezvous_share(rendezvous, "ddprun.control", control->rank == 0 ? &mine : NULL, &meeting,
                                  sizeof(meeting), timeout_s, error);
     if (open && control->rank == 0)
@@ -379,7 +373,7 @@ control_exchange(struct control *control, const char *about, const void *mine, s
     ((char *)messages.messages[control->rank])[bytes] = '\0';
     messages.bytes[control->rank] = bytes;
 
-    int64_t deadline_ms = now_ms() + (int64_t)control->timeout_s * 1000;
+    int64_t deadline_ms = clock_now_ms() + (int64_t)control->timeout_s * 1000;
     if (control->world_size > 1)
         done = control->rank == 0 ? exchange_as_root(control, about, &messages, deadline_ms, error)
                                   : exchange_as_leaf(control, about, &messages, deadline_ms, error);

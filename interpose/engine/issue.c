@@ -7,6 +7,7 @@
  */
 #include "interpose/engine/state.h"
 
+#include "base/clock.h"
 #include "base/mutant.h"
 
 #include <stdlib.h>
@@ -151,7 +152,7 @@ note_waiting(size_t bucket)
 {
     pthread_mutex_lock(&engine_state.lock);
     if (engine_state.waiting_since_ms == 0) {
-        engine_state.waiting_since_ms = watch_now_ms();
+        engine_state.waiting_since_ms = clock_now_ms();
         engine_state.waiting_bucket = bucket;
     }
     pthread_mutex_unlock(&engine_state.lock);

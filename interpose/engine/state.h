@@ -246,7 +246,6 @@ void checks_late_end(struct late_touch *late, CUstream stream);
 
 /* ---- watch.c ---- */
 void watch_start(void);
-int64_t watch_now_ms(void);
 
 /* ---- trace.c: one line of JSON for each step ---- */
 void trace_open(void);

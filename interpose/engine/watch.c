@@ -6,18 +6,12 @@
  */
 #include "interpose/engine/state.h"
 
+#include "base/clock.h"
+
 #include <signal.h>
 #include <time.h>
 
 enum { PERIOD_MS = 50, PATIENCE_WITH_WAITERS_MS = 1000 };
-
-int64_t
-watch_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* For how long the oldest bucket has been waiting, 0 if none is; *bucket_p is its number. */
 static int64_t
@@ -38,7 +32,7 @@ waiting_ms(size_t *bucket_p)
         return 0;
     }
     *bucket_p = bucket;
-    return watch_now_ms() - since;
+    return clock_now_ms() - since;
 }
 
 /*

@@ -15,14 +15,6 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device);
 
 __thread int shim_depth;
 
-/* Whether this call is the trainer's own and the engine watches. */
-static bool
-is_watched(void)
-{
-    return atomic_load_explicit(&shim.mode, memory_order_acquire) == SHIM_RANK && shim_depth == 0 &&
-           shim.engine->watching;
-}
-
 static void
 note_allocation(void)
 {
@@ -131,7 +123,7 @@ enum {
             note_allocation();                                                                 \
         if (REAL(fn) == NULL)                                                                  \
             return CUDA_ERROR_NOT_FOUND;                                                       \
-        if (!is_watched())                                                                     \
+        if (!shim_is_watched())                                                                \
             return REAL(fn) arguments;                                                         \
                                                                                                \
         struct operation operation = {.name = #fn, .stream = stream_of(stream_, per_thread)};  \
@@ -155,7 +147,7 @@ enum {
 #define DEFINE_NOTIFICATION(fn, parameters, arguments, told)                 \
     __attribute__((visibility("default"))) CUresult fn parameters            \
     {                                                                        \
-        if (is_watched()) {                                                  \
+        if (shim_is_watched()) {                                             \
             ++shim_depth;                                                    \
             shim.engine->told;                                               \
             --shim_depth;                                                    \

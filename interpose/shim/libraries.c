@@ -101,13 +101,6 @@ gemm_operation(const char *name, cublasHandle_t handle, void *real, struct gemm_
     return operation;
 }
 
-static bool
-is_watched(void)
-{
-    return atomic_load_explicit(&shim.mode, memory_order_acquire) == SHIM_RANK && shim_depth == 0 &&
-           shim.engine->watching;
-}
-
 /* One body for all gemms: `call` is the real function, typed, with its arguments. */
 #define GEMM_HOOK(fn, index, call, ...)                                                                       \
     do {                                                                                                      \
@@ -115,7 +108,7 @@ is_watched(void)
         if (found == NULL)                                                                                    \
             return CUBLAS_STATUS_NOT_SUPPORTED;                                                               \
         __typeof__(&(fn)) real = (__typeof__(&(fn)))found;                                                    \
-        if (!is_watched())                                                                                    \
+        if (!shim_is_watched())                                                                               \
             return real call;                                                                                 \
         struct operation operation = gemm_operation(#fn, handle, found, (struct gemm_operands){__VA_ARGS__}); \
         ++shim_depth;                                                                                         \

@@ -1,0 +1,18 @@
+/*
+ * clock.h - the time for deadlines: milliseconds of the monotonic clock, which nobody sets back.
+ */
+#ifndef DDPRUN_BASE_CLOCK_H
+#define DDPRUN_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline int64_t
+clock_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+#endif
