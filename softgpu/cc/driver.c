@@ -35,6 +35,14 @@ run(const struct driver *driver, const struct list *command)
     return driver->options->dry_run ? 0 : process_run(command);
 }
 
+static int
+run_and_free(const struct driver *driver, struct list *command)
+{
+    const int status = run(driver, command);
+    list_free(command);
+    return status;
+}
+
 /* "dir/train.cu", ".o" -> "train.o" */
 static char *
 with_ending(const char *path, const char *ending)
@@ -230,6 +238,11 @@ add_cuda_preprocess(const struct driver *driver, struct list *command)
 static int
 rewrite_file(const struct driver *driver, const char *from, const char *to)
 {
+    if (driver->options->dry_run || driver->options->verbose)
+        fprintf(stderr, "#$ softgpu-cc: rewrite %s -> %s\n", from, to);
+    if (driver->options->dry_run)
+        return 0;
+
     struct rewrite_options how = {.is_relocatable = driver->options->is_relocatable};
     const struct toolchain *toolchain = driver->toolchain;
     list_add_format(&how.paths.system, "%s/", toolchain->header_dir);
@@ -239,17 +252,30 @@ rewrite_file(const struct driver *driver, const char *from, const char *to)
         if (!toolchain_is_cuda_dir(driver->options->system_dirs.items[i]))
             list_add_format(&how.paths.not_system, "%s/", driver->options->system_dirs.items[i]);
     }
-    if (driver->options->dry_run || driver->options->verbose)
-        fprintf(stderr, "#$ softgpu-cc: rewrite %s -> %s\n", from, to);
-    if (driver->options->dry_run)
-        return 0;
-
     struct text in = {0}, out = {0};
     const bool ok =
         read_file(from, &in) && rewrite(in.data != NULL ? in.data : "", in.length, &how, &out) && write_file(to, &out);
     text_free(&in);
     text_free(&out);
+    list_free(&how.paths.system);
+    list_free(&how.paths.not_system);
     return ok ? 0 : EXIT_FAILURE;
+}
+
+static int
+compile_rewritten(const struct driver *driver, const char *rewritten, const char *object)
+{
+    struct list command = {0};
+    add_common(driver, LANGUAGE_CUDA, &command);
+    add_device_flags(driver, &command);
+    list_add_all(&command, &driver->options->host);
+    list_add(&command, "-x");
+    list_add(&command, "c++-cpp-output");
+    list_add(&command, "-c");
+    list_add(&command, rewritten);
+    list_add(&command, "-o");
+    list_add(&command, object);
+    return run_and_free(driver, &command);
 }
 
 static int
@@ -266,23 +292,14 @@ compile_cuda(const struct driver *driver, const char *input, size_t number, cons
     list_add(&command, input);
     list_add(&command, "-o");
     list_add(&command, preprocessed);
-    int status = run(driver, &command);
+    int status = run_and_free(driver, &command);
     if (status == 0)
         status = rewrite_file(driver, preprocessed, rewritten);
-    if (status != 0)
-        return status;
-
-    command = (struct list){0};
-    add_common(driver, LANGUAGE_CUDA, &command);
-    add_device_flags(driver, &command);
-    list_add_all(&command, &driver->options->host);
-    list_add(&command, "-x");
-    list_add(&command, "c++-cpp-output");
-    list_add(&command, "-c");
-    list_add(&command, rewritten);
-    list_add(&command, "-o");
-    list_add(&command, object);
-    return run(driver, &command);
+    if (status == 0)
+        status = compile_rewritten(driver, rewritten, object);
+    free(preprocessed);
+    free(rewritten);
+    return status;
 }
 
 static int
@@ -301,7 +318,7 @@ compile_host(const struct driver *driver, const char *input, enum language langu
     list_add(&command, input);
     list_add(&command, "-o");
     list_add(&command, object);
-    return run(driver, &command);
+    return run_and_free(driver, &command);
 }
 
 static int
@@ -365,7 +382,7 @@ preprocess_only(const struct driver *driver, const struct item *item)
         list_add(&command, options->output);
     }
     free(object);
-    return run(driver, &command);
+    return run_and_free(driver, &command);
 }
 
 /* ---- linking ---- */
@@ -427,6 +444,16 @@ add_items(const struct driver *driver, struct list *command)
     return true;
 }
 
+static bool
+has_sanitizer(const struct options *options)
+{
+    for (size_t i = 0; i < options->host.count; ++i) {
+        if (strncmp(options->host.items[i], "-fsanitize=", 11) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int
 link_all(const struct driver *driver)
 {
@@ -447,11 +474,16 @@ link_all(const struct driver *driver)
     list_add_format(&command, "%s/softgpu_note.o", dir);
     list_add_format(&command, "-L%s", dir);
     list_add_format(&command, "-Wl,-rpath,%s", dir);
-    if (!add_items(driver, &command))
+    if (has_sanitizer(
+            options)) /* its dlopen() hides who asks, so only a path that holds for the whole program is searched */
+        list_add(&command, "-Wl,--disable-new-dtags");
+    if (!add_items(driver, &command)) {
+        list_free(&command);
         return EXIT_USAGE;
+    }
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); ++i)
         list_add(&command, libraries[i]);
-    return run(driver, &command);
+    return run_and_free(driver, &command);
 }
 
 static int
@@ -463,7 +495,7 @@ archive_all(const struct driver *driver)
     list_add(&command, options->archive_options != NULL ? options->archive_options : "rcs");
     list_add(&command, options->output != NULL ? options->output : "a.a");
     list_add_all(&command, &driver->objects);
-    return run(driver, &command);
+    return run_and_free(driver, &command);
 }
 
 /* Builds with -rdc have a step that links device code. Here that is done already; an object without content is what
@@ -480,7 +512,7 @@ device_link(const struct driver *driver)
     list_add(&command, "/dev/null");
     list_add(&command, "-o");
     list_add(&command, options->output != NULL ? options->output : "a_dlink.o");
-    return run(driver, &command);
+    return run_and_free(driver, &command);
 }
 
 /* ---- all of it ---- */
@@ -514,26 +546,35 @@ check(const struct options *options)
     return true;
 }
 
+static int
+run_phases(struct driver *driver)
+{
+    const struct options *options = driver->options;
+    const bool only = options->phase == PHASE_PREPROCESS || options->phase == PHASE_DEPENDENCIES;
+    if (options->phase == PHASE_DEVICE_LINK)
+        return device_link(driver);
+    for (size_t i = 0; i < options->item_count; ++i) {
+        const struct item *item = &options->items[i];
+        if (!item->is_input)
+            continue;
+        const int status = only ? preprocess_only(driver, item) : compile(driver, item, i);
+        if (status != 0)
+            return status;
+    }
+    if (options->phase == PHASE_LINK)
+        return link_all(driver);
+    if (options->phase == PHASE_ARCHIVE)
+        return archive_all(driver);
+    return 0;
+}
+
 int
 driver_run(const struct options *options, const struct toolchain *toolchain)
 {
     struct driver driver = {.options = options, .toolchain = toolchain};
     if (!check(options))
         return EXIT_USAGE;
-    if (options->phase == PHASE_DEVICE_LINK)
-        return device_link(&driver);
-    for (size_t i = 0; i < options->item_count; ++i) {
-        const struct item *item = &options->items[i];
-        if (!item->is_input)
-            continue;
-        const bool only = options->phase == PHASE_PREPROCESS || options->phase == PHASE_DEPENDENCIES;
-        const int status = only ? preprocess_only(&driver, item) : compile(&driver, item, i);
-        if (status != 0)
-            return status;
-    }
-    if (options->phase == PHASE_LINK)
-        return link_all(&driver);
-    if (options->phase == PHASE_ARCHIVE)
-        return archive_all(&driver);
-    return 0;
+    const int status = run_phases(&driver);
+    list_free(&driver.objects);
+    return status;
 }

@@ -21,14 +21,17 @@ show_version(void)
 int
 main(int argc, char **argv)
 {
+    /* Static: they last as long as the program. */
+    static struct options options;
+    static struct toolchain toolchain;
     struct list arguments = {0};
-    struct options options = {0};
-    struct toolchain toolchain = {0};
     for (int i = 1; i < argc; ++i)
         list_add(&arguments, argv[i]);
 
     process_begin();
-    if (!options_read(&options, &arguments))
+    const bool ok = options_read(&options, &arguments);
+    list_free(&arguments);
+    if (!ok)
         return 2;
     if (options.phase == PHASE_VERSION)
         return show_version();

@@ -185,6 +185,7 @@ add_preprocess(struct options *options, const char *option, const char *value)
     list_add_commas(&pieces, value);
     for (size_t i = 0; i < pieces.count; ++i)
         list_add_format(&options->preprocess, "%s%s", option, pieces.items[i]);
+    list_free(&pieces);
     return true;
 }
 
@@ -218,6 +219,7 @@ on_system_dir(struct options *options, const char *value)
         list_add(&options->preprocess, pieces.items[i]);
         list_add(&options->system_dirs, pieces.items[i]);
     }
+    list_free(&pieces);
     return true;
 }
 
@@ -239,6 +241,7 @@ on_library(struct options *options, const char *value)
         add_item(options, false, LANGUAGE_OBJECT, text);
         free(text);
     }
+    list_free(&pieces);
     return true;
 }
 
@@ -252,6 +255,7 @@ on_library_dir(struct options *options, const char *value)
         add_item(options, false, LANGUAGE_OBJECT, text);
         free(text);
     }
+    list_free(&pieces);
     return true;
 }
 
@@ -264,6 +268,7 @@ on_linker(struct options *options, const char *value)
         add_item(options, false, LANGUAGE_OBJECT, "-Xlinker");
         add_item(options, false, LANGUAGE_OBJECT, pieces.items[i]);
     }
+    list_free(&pieces);
     return true;
 }
 
@@ -274,6 +279,7 @@ on_host(struct options *options, const char *value)
     list_add_commas(&pieces, value);
     for (size_t i = 0; i < pieces.count; ++i)
         list_add_words(&options->host, pieces.items[i]);
+    list_free(&pieces);
     return true;
 }
 
@@ -350,9 +356,12 @@ on_options_file(struct options *options, const char *value)
         struct list arguments = {0};
         list_add_words(&arguments, text.data);
         text_free(&text);
-        if (!read_arguments(options, &arguments))
+        const bool ok = read_arguments(options, &arguments);
+        list_free(&arguments);
+        if (!ok)
             return false;
     }
+    list_free(&files);
     return true;
 }
 
@@ -603,8 +612,8 @@ read_arguments(struct options *options, const struct list *arguments)
     return true;
 }
 
-/* -x and -forward-unknown... hold for what stands before them too. */
-static bool
+/* -forward-unknown-to-host-compiler holds for what stands before it too. */
+static void
 look_ahead(struct options *options, const struct list *arguments)
 {
     for (size_t i = 0; i < arguments->count; ++i) {
@@ -613,7 +622,6 @@ look_ahead(struct options *options, const struct list *arguments)
         if (option != NULL && option->apply == on_forward_unknown)
             options->forward_unknown = true;
     }
-    return true;
 }
 
 bool
@@ -626,13 +634,14 @@ options_read(struct options *options, const struct list *arguments)
     list_add_all(&all, arguments);
     if (behind != NULL)
         list_add_words(&all, behind);
-    if (!look_ahead(options, &all) || !read_arguments(options, &all))
-        return false;
+    look_ahead(options, &all);
+    const bool ok = read_arguments(options, &all);
+    list_free(&all);
     for (size_t i = 0; i < options->item_count; ++i) {
         if (options->items[i].is_input)
             options->items[i].language = language_of(options, options->items[i].text);
     }
-    return true;
+    return ok;
 }
 
 void

@@ -125,6 +125,15 @@ list_add_all(struct list *list, const struct list *more)
         list_add(list, more->items[i]);
 }
 
+void
+list_free(struct list *list)
+{
+    for (size_t i = 0; i < list->count; ++i)
+        free(list->items[i]);
+    free(list->items);
+    *list = (struct list){0};
+}
+
 bool
 list_has(const struct list *list, const char *string)
 {

@@ -2,7 +2,7 @@
  * text.h - growing strings and lists of strings for softgpu-cc.
  *
  * softgpu-cc is a program of one thread that lives for seconds: running out of memory ends it with a message, so that
- * nothing here can fail, and lists keep their strings until the end.
+ * nothing here can fail.
  */
 #ifndef SOFTGPU_CC_TEXT_H
 #define SOFTGPU_CC_TEXT_H
@@ -41,6 +41,8 @@ void list_add_length(struct list *list, const char *bytes, size_t length);
 void list_add_format(struct list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void list_add_all(struct list *list, const struct list *more);
 bool list_has(const struct list *list, const char *string);
+
+void list_free(struct list *list);
 
 /* Adds the pieces between commas; a backslash keeps the character after it. */
 void list_add_commas(struct list *list, const char *pieces);

@@ -138,6 +138,7 @@ find_cuda(struct toolchain *toolchain)
         add_dir(&toolchain->cuda_dirs, SOFTGPU_CUBLAS_INCLUDE_DIR);
         add_dir(&toolchain->cuda_dirs, SOFTGPU_NCCL_INCLUDE_DIR);
         text_free(&seen);
+        list_free(&candidates);
         return true;
     }
     complain("no headers of CUDA %d found in $CUDA_HOME, beside nvcc, in /usr/local/cuda or in %s%s", CUDA_MAJOR,

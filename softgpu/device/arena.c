@@ -99,10 +99,12 @@ softgpu_shared_place(size_t *place_p, size_t *frame_p, size_t bytes, size_t alig
         const size_t at = (*used_p + alignment - 1) & ~(alignment - 1);
         if (at + bytes > limit) {
             pthread_mutex_unlock(&place_lock);
+            if (kernel_here == NULL)
+                return 0;
             softgpu_kernel_fatal("its __shared__ variables need %zu bytes, more than %zu; use dynamic shared memory",
                                  at + bytes, limit);
         }
-        *used_p = at + bytes;
+        __atomic_store_n(used_p, at + bytes, __ATOMIC_RELAXED); /* the stub reads it without the lock, for the image */
         place = begin + at;
 
         /* Read without the lock by softgpu::shared(). */

@@ -28,8 +28,7 @@ __thread struct block *block_here SOFTGPU_INITIAL_EXEC;
 /* This OS thread's block, kept for the next launch. */
 static __thread struct block *own_block SOFTGPU_INITIAL_EXEC;
 
-/* The kernel that runs in this OS thread, for messages; NULL between kernels. */
-static __thread const char *kernel_here SOFTGPU_INITIAL_EXEC;
+__thread const char *kernel_here SOFTGPU_INITIAL_EXEC;
 
 /* Frees own_block when its OS thread ends. */
 static pthread_key_t own_block_key;

@@ -51,6 +51,9 @@ struct block {
 /* The block that runs on fibers in this OS thread, or NULL: none, or a kernel that runs as a loop. */
 extern __thread struct block *block_here SOFTGPU_INITIAL_EXEC;
 
+/* The kernel that runs in this OS thread, for messages; NULL between kernels. */
+extern __thread const char *kernel_here SOFTGPU_INITIAL_EXEC;
+
 /* A blocking intrinsic where no fiber runs: tells the kernel, or that there is none, and ends the program. */
 void block_refuse(const char *intrinsic) __attribute__((noreturn));
 

@@ -105,7 +105,7 @@ unsigned softgpu_active_mask(const void *site);
  * Gives the __shared__ variable whose place is kept in *place_p (0: none yet) a place in the arena, and returns it.
  * Variables of one kernel share a frame (`frame_p`: bytes used so far); those declared in functions come behind all
  * frames, and pass NULL. The place is the same in all OS threads. More than CUDA allows ends the program with a
- * message.
+ * message if a kernel runs; else it returns 0, for a kernel that is never launched does no harm.
  */
 size_t softgpu_shared_place(size_t *place_p, size_t *frame_p, size_t bytes, size_t alignment);
 

@@ -51,13 +51,19 @@ template <> struct frame<::softgpu_kernel> {
 template <class Variables, class Kernel> struct place {
     static size_t value;
 };
-template <class Variables, class Kernel> size_t place<Variables, Kernel>::value = 0;
+
+/* When the program is loaded, so that images know their kernels' shared memory from the start. */
+template <class Variables, class Kernel>
+size_t place<Variables, Kernel>::value = softgpu_shared_place(&place<Variables, Kernel>::value,
+                                                              frame<Kernel>::used_pointer(), sizeof(Variables),
+                                                              alignof(Variables));
 
 /* The __shared__ variables of one declaration, as members of a struct, in the arena of this OS thread. */
 template <class Variables, class Kernel>
 inline Variables &
 shared()
 {
+    /* 0: a kernel launched by the constructor of a global object, or more than there is, which is reported now. */
     size_t at = __atomic_load_n(&place<Variables, Kernel>::value, __ATOMIC_RELAXED);
     if (__builtin_expect(at == 0, 0))
         at = softgpu_shared_place(&place<Variables, Kernel>::value, frame<Kernel>::used_pointer(), sizeof(Variables),
@@ -278,7 +284,7 @@ push_config(::dim3 grid, ::dim3 block, size_t shared = 0, cudaStream_t stream = 
     return __cudaPushCallConfiguration(grid, block, shared, stream) != 0;
 }
 
-template <int Mode, class Body, class... P>
+template <int Mode, class Kernel, class Body, class... P>
 inline softgpu_image
 make_image(const char *pretty_function, unsigned max_threads, const softgpu_param *params)
 {
@@ -291,6 +297,7 @@ make_image(const char *pretty_function, unsigned max_threads, const softgpu_para
     image.run = code::run;
     image.param_count = sizeof...(P);
     image.params = params;
+    image.static_shared_bytes = __atomic_load_n(&frame<Kernel>::used, __ATOMIC_RELAXED);
     image.max_threads_per_block = max_threads;
     return image;
 }
@@ -313,8 +320,8 @@ static inline void
 stub(const Body &, const char *pretty_function, unsigned max_threads, Where... where)
 {
     static const layout<P...> params;
-    static softgpu_image image = make_image<Mode, Body, P...>(pretty_function, max_threads, params.params);
-    __atomic_store_n(&image.static_shared_bytes, frame<Kernel>::used, __ATOMIC_RELAXED);
+    static const softgpu_image image =
+        make_image<Mode, Kernel, Body, P...>(pretty_function, max_threads, params.params);
     if (softgpu_probe != nullptr) {
         *softgpu_probe = &image;
         return;

@@ -50,13 +50,19 @@ __syncthreads_count(int predicate)
 SOFTGPU_INLINE void
 __threadfence()
 {
+#if defined(__SANITIZE_THREAD__)
+    /* ThreadSanitizer does not know fences; what all threads read and write orders them too. */
+    static int everyones;
+    __atomic_fetch_add(&everyones, 0, __ATOMIC_SEQ_CST);
+#else
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
 }
 
 SOFTGPU_INLINE void
 __threadfence_system()
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __threadfence();
 }
 
 /* Threads of a block share an OS thread: only the compiler could reorder. */

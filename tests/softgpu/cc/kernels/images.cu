@@ -55,6 +55,18 @@ greedy(big a, big b, double c, double d, double e, double f, double g, double h,
     out[0] = static_cast<int>(a.d + b.d + c + d + e + f + g + h + i + j + k);
 }
 
+template <int N>
+__global__ void
+with_shared(float *out)
+{
+    __shared__ float a[10];
+    __shared__ double b[N];
+    a[threadIdx.x] = threadIdx.x;
+    b[threadIdx.x % N] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = a[9 - threadIdx.x] + static_cast<float>(b[0]);
+}
+
 struct with_copy {
     int value;
     __host__ __device__ with_copy(int v) : value(v)
@@ -123,6 +135,11 @@ main()
     CHECK(image_of((const void *)nothing)->param_count == 0, "parameters of nothing");
     CHECK(image_of((const void *)greedy)->param_count == 12, "parameters of greedy");
     CHECK(image_of((const void *)copied)->param_count == 2, "parameters of copied");
+
+    /* Shared memory is known before the first launch, for launches are checked against it. */
+    CHECK(image_of((const void *)with_shared<3>)->static_shared_bytes == 64, "shared memory");
+    CHECK(image_of((const void *)with_shared<100>)->static_shared_bytes == 840, "shared memory of a larger one");
+    CHECK(image_of((const void *)nothing)->static_shared_bytes == 0, "no shared memory");
 
     /* Asking does not launch, and launching works after asking. */
     buffer<int> out(1);
