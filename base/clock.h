@@ -1,5 +1,5 @@
 /*
- * clock.h - the time for deadlines: milliseconds of the monotonic clock, which nobody sets back.
+ * clock.h - the time for deadlines: micro- and milliseconds of the monotonic clock, which nobody sets back.
  */
 #ifndef DDPRUN_BASE_CLOCK_H
 #define DDPRUN_BASE_CLOCK_H
@@ -8,11 +8,17 @@
 #include <time.h>
 
 static inline int64_t
-clock_now_ms(void)
+clock_now_us(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static inline int64_t
+clock_now_ms(void)
+{
+    return clock_now_us() / 1000;
 }
 
 #endif

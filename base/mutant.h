@@ -1,8 +1,8 @@
 /*
  * mutant.h - deliberately broken builds of the engine, with which the tests prove that they would notice.
  *
- * tests/mutants builds the engine once for each entry, with -DDDPRUN_MUTANT=N, and requires that a test fails. In what
- * users run DDPRUN_MUTANT is 0 and every MUTANT(...) is a constant false.
+ * tests/end_to_end builds the engine once for each entry, with -DDDPRUN_MUTANT=N, and mutants.sh requires that training
+ * fails. In what users run DDPRUN_MUTANT is 0 and every MUTANT(...) is a constant false.
  */
 #ifndef DDPRUN_BASE_MUTANT_H
 #define DDPRUN_BASE_MUTANT_H

@@ -25,7 +25,8 @@ static void
 begin_interval(struct readiness *readiness)
 {
     const struct plan *plan = readiness->plan;
-    memset(readiness->seen, 0, plan->gradient_count * sizeof(readiness->seen[0]));
+    memset(readiness->begun, 0, plan->gradient_count * sizeof(readiness->begun[0]));
+    memset(readiness->enqueued, 0, plan->gradient_count * sizeof(readiness->enqueued[0]));
     for (size_t k = 0; k < plan->bucket_count; ++k) {
         readiness->pending[k] = plan->buckets[k].count;
         readiness->states[k] = BUCKET_FILLING;
@@ -39,11 +40,12 @@ readiness_init(struct readiness *readiness, const struct plan *plan, const struc
 {
     *readiness = (struct readiness){.plan = plan};
     readiness->expected = calloc(plan->gradient_count + 1, sizeof(readiness->expected[0]));
-    readiness->seen = calloc(plan->gradient_count + 1, sizeof(readiness->seen[0]));
+    readiness->begun = calloc(plan->gradient_count + 1, sizeof(readiness->begun[0]));
+    readiness->enqueued = calloc(plan->gradient_count + 1, sizeof(readiness->enqueued[0]));
     readiness->pending = calloc(plan->bucket_count + 1, sizeof(readiness->pending[0]));
     readiness->states = calloc(plan->bucket_count + 1, sizeof(readiness->states[0]));
-    if (readiness->expected == NULL || readiness->seen == NULL || readiness->pending == NULL ||
-        readiness->states == NULL)
+    if (readiness->expected == NULL || readiness->begun == NULL || readiness->enqueued == NULL ||
+        readiness->pending == NULL || readiness->states == NULL)
         return false;
 
     for (size_t i = 0; history != NULL && i < plan->gradient_count; ++i) {
@@ -60,7 +62,8 @@ readiness_free(struct readiness *readiness)
     for (size_t i = 0; readiness->expected != NULL && i < readiness->plan->gradient_count; ++i)
         free(readiness->expected[i].touches);
     free(readiness->expected);
-    free(readiness->seen);
+    free(readiness->begun);
+    free(readiness->enqueued);
     free(readiness->pending);
     free(readiness->states);
     *readiness = (struct readiness){0};
@@ -70,17 +73,23 @@ static bool
 is_expected(const struct readiness *readiness, size_t gradient, struct touch touch)
 {
     const struct touch_list *expected = &readiness->expected[gradient];
-    size_t seen = readiness->seen[gradient];
-    return seen < expected->count && expected->touches[seen].call == touch.call &&
-           expected->touches[seen].argument == touch.argument;
+    size_t begun = readiness->begun[gradient];
+    return begun < expected->count && expected->touches[begun].call == touch.call &&
+           expected->touches[begun].argument == touch.argument;
 }
 
 enum touch_verdict
-readiness_verdict(const struct readiness *readiness, size_t gradient, struct touch touch)
+readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch)
 {
-    if (readiness->states[readiness->plan->bucket_of[gradient]] >= BUCKET_LAUNCHED)
+    if (readiness->states[readiness->plan->bucket_of[gradient]] >= BUCKET_LAUNCHED) {
+        readiness->deviates = true;
         return TOUCH_LATE;
-    return is_expected(readiness, gradient, touch) ? TOUCH_EXPECTED : TOUCH_DEVIATES;
+    }
+    bool expected = is_expected(readiness, gradient, touch);
+    ++readiness->begun[gradient];
+    if (!expected)
+        readiness->deviates = true;
+    return expected ? TOUCH_EXPECTED : TOUCH_DEVIATES;
 }
 
 /* How many touches make the gradient ready; 0: none ever does, it waits for the boundary. */
@@ -92,14 +101,18 @@ touches_until_ready(const struct readiness *readiness, size_t gradient)
 }
 
 void
-readiness_touch(struct readiness *readiness, size_t gradient, struct touch touch)
+readiness_enqueued(struct readiness *readiness, size_t gradient)
 {
     size_t bucket = readiness->plan->bucket_of[gradient];
-    if (!is_expected(readiness, gradient, touch))
-        readiness->deviates = true;
-
-    if (++readiness->seen[gradient] == touches_until_ready(readiness, gradient) && --readiness->pending[bucket] == 0)
+    if (++readiness->enqueued[gradient] == touches_until_ready(readiness, gradient) &&
+        --readiness->pending[bucket] == 0 && readiness->states[bucket] == BUCKET_FILLING)
         readiness->states[bucket] = BUCKET_READY;
+}
+
+void
+readiness_refused(struct readiness *readiness)
+{
+    readiness->deviates = true;
 }
 
 static bool

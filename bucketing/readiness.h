@@ -25,10 +25,11 @@ enum bucket_state { BUCKET_FILLING = 0, BUCKET_READY, BUCKET_LAUNCHED, BUCKET_WA
 struct readiness {
     const struct plan *plan;     /* borrowed */
     struct touch_list *expected; /* [gradient_count]: own copy of what was learned */
-    size_t *seen;                /* [gradient_count]: touches in this interval */
-    size_t *pending;             /* [bucket_count]: gradients of the bucket that are not ready */
-    enum bucket_state *states;   /* [bucket_count] */
-    size_t next_bucket;          /* the first that is not launched */
+    size_t *begun;    /* [gradient_count]: touches in this interval, those on their way to the driver included */
+    size_t *enqueued; /* [gradient_count]: those that the driver has taken */
+    size_t *pending;  /* [bucket_count]: gradients of the bucket that are not ready */
+    enum bucket_state *states; /* [bucket_count] */
+    size_t next_bucket;        /* the first that is not launched */
     bool deviates;
 };
 
@@ -46,11 +47,17 @@ bool readiness_init(struct readiness *readiness, const struct plan *plan, const 
     __attribute__((warn_unused_result));
 void readiness_free(struct readiness *readiness);
 
-/* What `touch` of `gradient` would be, before it is enqueued. Changes nothing. */
-enum touch_verdict readiness_verdict(const struct readiness *readiness, size_t gradient, struct touch touch);
+/*
+ * `touch` of `gradient` is on its way to the driver. A touch that is not what was learned makes the interval deviate at
+ * once, so that no bucket leaves between this and readiness_enqueued(). A late touch does not count.
+ */
+enum touch_verdict readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch);
 
-/* `touch` of `gradient` is enqueued. */
-void readiness_touch(struct readiness *readiness, size_t gradient, struct touch touch);
+/* A touch that has begun, and was not late, is enqueued. */
+void readiness_enqueued(struct readiness *readiness, size_t gradient);
+
+/* The driver has refused a touch that had begun. */
+void readiness_refused(struct readiness *readiness);
 
 /*
  * Takes the next bucket that may leave before the boundary: returns true, and it counts as launched. False when the

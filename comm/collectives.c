@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mutant.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -24,19 +25,23 @@ nccl_failed(const struct collectives *c, ncclResult_t result, const char *what, 
                      detail != NULL && detail[0] != '\0' ? ": " : "", detail != NULL ? detail : "");
 }
 
-/* Waits until NCCL has finished what it was asked for, in steps of 100 us: it takes microseconds once a communicator
- * stands. */
+enum { SPIN_US = 300 };
+
+/* Waits until NCCL has finished what it was asked for: microseconds, once a communicator stands, so a sleep comes late.
+ */
 static bool
 settle(struct collectives *c, ncclResult_t result, const char *what, struct comm_error *error)
 {
-    int64_t deadline_ms = clock_now_ms() + (int64_t)c->timeout_s * 1000;
+    int64_t begin_us = clock_now_us(), deadline_us = begin_us + (int64_t)c->timeout_s * 1000000;
     while (result == ncclInProgress) {
         ncclResult_t asked = c->nccl->ncclCommGetAsyncError_p(c->comm, &result);
         if (asked != ncclSuccess)
             return nccl_failed(c, asked, what, error);
-        if (result == ncclInProgress && clock_now_ms() > deadline_ms)
+        if (result == ncclInProgress && clock_now_us() > deadline_us)
             return comm_fail(error, "%s: the other ranks have not come within %d s", what, c->timeout_s);
-        if (result == ncclInProgress)
+        if (result == ncclInProgress && clock_now_us() - begin_us < SPIN_US)
+            sched_yield();
+        else if (result == ncclInProgress)
             nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
     return result == ncclSuccess || nccl_failed(c, result, what, error);
@@ -151,6 +156,16 @@ bucket_wire_free(struct bucket_wire *wire, const struct driver *driver)
     *wire = (struct bucket_wire){0};
 }
 
+bool
+bucket_wire_has(const struct bucket_wire *wire, const struct bucket_member *members)
+{
+    for (size_t i = 0; i < wire->member_count; ++i) {
+        if (wire->members[i].address != members[i].address || wire->members[i].bytes != members[i].bytes)
+            return false;
+    }
+    return wire->members != NULL;
+}
+
 enum direction { PACK, UNPACK };
 
 static bool
@@ -204,14 +219,6 @@ collectives_sound(struct collectives *c, struct comm_error *error)
     if (asked != ncclSuccess)
         return nccl_failed(c, asked, "ncclCommGetAsyncError", error);
     return state == ncclSuccess || state == ncclInProgress || nccl_failed(c, state, "NCCL", error);
-}
-
-void
-collectives_abort(struct collectives *c)
-{
-    if (c->comm != NULL)
-        (void)c->nccl->ncclCommAbort_p(c->comm);
-    c->comm = NULL;
 }
 
 void

@@ -60,7 +60,10 @@ bool collectives_broadcast(struct collectives *collectives, CUdeviceptr address,
 bool bucket_wire_init(struct bucket_wire *wire, struct collectives *collectives, const struct bucket_member *members,
                       size_t member_count, ncclDataType_t type, size_t element_bytes, struct comm_error *error)
     __attribute__((warn_unused_result));
-void bucket_wire_free(struct bucket_wire *wire, const struct driver *driver);
+void bucket_wire_free(struct bucket_wire *wire, const struct driver *driver); /* an all-zero wire is none */
+
+/* Whether the wire was made for just these members; `members` has as many as the bucket. */
+bool bucket_wire_has(const struct bucket_wire *wire, const struct bucket_member *members);
 
 /* Replaces each member by its mean over all ranks. Collective. */
 bool collectives_mean(struct collectives *collectives, const struct bucket_wire *wire, struct comm_error *error)
@@ -75,10 +78,6 @@ bool collectives_gather_words(struct collectives *collectives, CUdeviceptr send,
  * thread.
  */
 bool collectives_sound(struct collectives *collectives, struct comm_error *error);
-
-/* Ends operations in flight, so that no stream hangs on them. Any thread; afterwards no other function may be called.
- */
-void collectives_abort(struct collectives *collectives);
 
 /* Leaves in order: waits for what is enqueued. Collective. */
 void collectives_close(struct collectives *collectives);

@@ -66,7 +66,7 @@ struct engine {
     int rank;
     int world_size;
     int local_rank;
-    bool watching; /* hooks report operations; false in a world of one */
+    bool watching; /* hooks report operations; false in a world of one, where only frees are reported */
 
     void (*parameter)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*gradient)(void *ptr, size_t count, int type, const struct ddp_site *site);
@@ -81,8 +81,9 @@ struct engine {
 
     void (*before_free)(CUdeviceptr address); /* of device memory, before the driver frees it */
     void (*before_stream_destroy)(CUstream stream);
-    void (*before_context_end)(void); /* the device is about to be reset */
-    void (*functions_unloaded)(void); /* handles of kernels may be used again for others */
+    void (*before_context_destroy)(CUcontext context);
+    void (*before_device_reset)(CUdevice device); /* its primary context */
+    void (*functions_unloaded)(void);             /* handles of kernels may be used again for others */
 
     /* In a forked child, from the fork handler: forget descriptors that the child must not hold. Async-signal-safe. */
     void (*after_fork_in_child)(void);

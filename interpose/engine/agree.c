@@ -40,6 +40,26 @@ agree_ensure_driver(const struct ddp_site *site)
 }
 
 void
+agree_ensure_events(void)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    bool made = engine_state.streams[0].event != NULL;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (made)
+        return;
+
+    CUcontext before = context_enter();
+    CUevent events[STREAMS_AT_MOST];
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i)
+        require_cuda(engine_state.driver.cuEventCreate_p(&events[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    pthread_mutex_lock(&engine_state.lock);
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i)
+        engine_state.streams[i].event = events[i];
+    pthread_mutex_unlock(&engine_state.lock);
+    context_leave(before);
+}
+
+void
 agree_ensure_collectives(void)
 {
     if (atomic_load(&engine_state.collectives_ready))
@@ -53,6 +73,9 @@ agree_ensure_collectives(void)
                           engine_state.options.timeout_s, &error))
         stop_job_following("%s", error.text);
     require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.awaited.event, CU_EVENT_DISABLE_TIMING),
+                 "cuEventCreate");
+    start_end_before_driver();
     atomic_store(&engine_state.collectives_ready, true);
     issue_give_role();
     watch_start();
@@ -116,23 +139,28 @@ compare_described(const struct control_messages *all, const char *what)
 void
 agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all)
 {
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
     struct comm_error error;
     struct rank_status *status = engine_state.status;
+    if (atomic_flag_test_and_set(&busy))
+        stop_job("two threads make ddprun calls at the same time that involve the other ranks (%s is one of them): "
+                 "DDP_PARAMETER, DDP_STEP and DDP_MEAN must come from one thread at a time",
+                 about);
     snprintf(status->place, sizeof(status->place), "%s", about);
     atomic_store(&status->waits, 1);
     if (!control_exchange(&engine_state.control, about, mine, bytes, all, &error))
         stop_job_following("%s", error.text);
     atomic_store(&status->waits, 0);
+    atomic_flag_clear(&busy);
 }
 
 void
-agree_on_parameter(const struct tensor *tensor, const struct ddp_site *site)
+agree_on_parameter(const struct tensor *tensor)
 {
     char about[100];
     struct control_messages all;
     struct described mine = describe(tensor);
     snprintf(about, sizeof(about), "DDP_PARAMETER number %zu", tensor->index + 1);
-    (void)site;
     agree_exchange(about, &mine, sizeof(mine), &all);
     compare_described(&all, "parameter");
     control_free_messages(&all);
@@ -194,7 +222,6 @@ adopt(struct plan *plan, const struct history *history)
     engine_state.plan = plan;
     engine_state.readiness = readiness;
     engine_state.overlapping = history != NULL;
-    engine_state.placements_changed = false;
     pthread_mutex_unlock(&engine_state.lock);
 
     if (old != NULL)
@@ -227,6 +254,9 @@ agree_on_annotations(const struct ddp_site *site)
     control_free_messages(&all);
     free(mine);
     agree_ensure_collectives();
+
+    /* Work on a gradient that was enqueued before its annotation was not seen: it is waited for, this once. */
+    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize at the first step with new gradients");
 
     size_t *order = calloc(count + 1, sizeof(*order));
     for (size_t i = 0; order != NULL && i < count; ++i)

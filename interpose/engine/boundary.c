@@ -25,23 +25,42 @@ step_alone(const struct ddp_site *site)
                  site->file, site->line);
     atomic_store(&engine_state.status->gradient_count, gradients);
     atomic_store(&engine_state.status->gradient_bytes, bytes);
+    atomic_store(&engine_state.status->step, engine_state.boundary_count);
 }
 
+/* Whatever would make averages of something that nobody has seen. */
 static void
 refuse_blindness(const struct ddp_site *site)
 {
     const char *name = NULL;
     if (engine_state.services->unknown_calls(&name) > 0)
-        stop_job("the trainer calls %s in a version that this ddprun does not know, so it cannot see all work on "
-                 "gradients; a newer ddprun is needed",
+        stop_job("the trainer calls %s in a version that this ddprun cannot follow, so it may not see all work on "
+                 "gradients; use an older form of the call, or a newer ddprun",
                  name);
+    if (atomic_load(&engine_state.operation_count) == 0)
+        stop_job("DDP_STEP (%s:%d): not one kernel launch or copy has been seen so far: ddprun does not see this "
+                 "trainer's calls of the CUDA driver",
+                 site->file, site->line);
+
+    /* Between the first two steps stand an optimizer and a backward pass, which touch gradients. */
     pthread_mutex_lock(&engine_state.lock);
-    bool blind = engine_state.touch_count == 0 && engine_state.opaque_streams == 0 && engine_state.boundary_count == 0;
+    bool blind = engine_state.touch_count == 0 && engine_state.opaque_streams == 0 && engine_state.boundary_count == 1;
     pthread_mutex_unlock(&engine_state.lock);
     if (blind)
+        stop_job("DDP_STEP (%s:%d): no kernel, copy or library call has touched an annotated gradient since the step "
+                 "before; do the annotations name the memory that backward writes?",
+                 site->file, site->line);
+}
+
+static void
+refuse_capture(CUstream stream, const struct ddp_site *site)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (engine_state.driver.cuStreamIsCapturing_p(stream, &capture) != CUDA_SUCCESS ||
+        capture != CU_STREAM_CAPTURE_STATUS_NONE)
         stop_job(
-            "DDP_STEP (%s:%d): no kernel, copy or library call has touched an annotated gradient so far: either the "
-            "annotations name other memory than backward writes, or ddprun does not see the trainer's calls",
+            "DDP_STEP (%s:%d) stands in a captured CUDA graph, which ddprun cannot follow; run the trainer without "
+            "CUDA graphs",
             site->file, site->line);
 }
 
@@ -49,21 +68,11 @@ refuse_blindness(const struct ddp_site *site)
 static void
 wait_for_producers(CUstream stream)
 {
-    bool needs_event;
     pthread_mutex_lock(&engine_state.lock);
-    unsigned index = stream_index(stream);
-    uint64_t mask = engine_state.opaque_streams | (index < STREAMS_AT_MOST ? UINT64_C(1) << index : 0);
+    uint64_t mask = engine_state.opaque_streams | UINT64_C(1) << stream_index(stream);
     for (size_t i = 0; i < engine_state.tensor_count; ++i)
         mask |= engine_state.tensors[i].touched_by;
-    needs_event = index < STREAMS_AT_MOST && engine_state.streams[index].event == NULL;
     pthread_mutex_unlock(&engine_state.lock);
-
-    if (index == STREAMS_AT_MOST)
-        stop_job("gradients are touched on more than %d streams between two steps, which is more than ddprun follows",
-                 STREAMS_AT_MOST);
-    if (needs_event)
-        require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.streams[index].event, CU_EVENT_DISABLE_TIMING),
-                     "cuEventCreate");
     issue_wait_for_streams(mask);
 }
 
@@ -90,20 +99,13 @@ release(CUstream stream)
         require_cuda(driver->cuStreamWaitEvent_p(stream, engine_state.reduced, 0), "waiting for the reduction");
 }
 
-/* With lock held: streams of the interval that ends, their events kept for the next ones. */
+/* With lock held: the table begins anew, with the same events; the released stream has waited already. */
 static void
 forget_streams(CUstream released)
 {
-    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
-        struct stream_entry *entry = &engine_state.streams[i];
-        if (entry->destroyed) {
-            entry->destroyed = false;
-            entry->handle = NULL;
-        }
-    }
-    unsigned index = stream_index(released);
-    if (index < STREAMS_AT_MOST)
-        engine_state.streams[index].waited_for = MUTANT(NO_BOUNDARY_WAIT) ? UINT64_MAX : engine_state.boundary_count;
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i)
+        engine_state.streams[i] = (struct stream_entry){.event = engine_state.streams[i].event};
+    engine_state.streams[stream_index(released)].waited_for = engine_state.boundary_count;
 }
 
 /* Closes the interval; returns whether it repeated the one before. */
@@ -124,45 +126,53 @@ close_interval(CUstream stream)
     if (overlapped && engine_state.early_buckets > 0)
         atomic_fetch_add(&engine_state.status->overlapped_step, 1);
     engine_state.early_buckets = 0;
+    atomic_store(&engine_state.status->step, engine_state.boundary_count); /* before a vote: others look at it there */
     forget_streams(stream);
     pthread_mutex_unlock(&engine_state.lock);
     return repeats;
 }
 
-void
-boundary_step(void *stream_pointer, const struct ddp_site *site)
+static void
+step_together(CUstream stream, const struct ddp_site *site)
 {
-    CUstream stream = stream_pointer;
+    pthread_mutex_lock(&engine_state.lock);
+    bool changed = engine_state.annotations_changed || engine_state.plan == NULL;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (changed)
+        agree_on_annotations(site);
+    refuse_blindness(site);
+    refuse_capture(stream, site);
+
+    issue_take_role();
+    trace_boundary(stream);
+    wait_for_producers(stream);
+    flush_buckets();
+    trace_sent();
+    checks_before_release();
+    release(stream);
+    checks_after_release();
+    agree_vote(close_interval(stream));
+    checks_next_interval();
+    trace_step_end();
+    issue_give_role();
+}
+
+void
+boundary_step(void *stream, const struct ddp_site *site)
+{
     if (engine_state.rendezvous.world_size == 1) {
         step_alone(site);
+    } else if (atomic_load(&engine_state.context_ended)) {
+        stop_job(
+            "DDP_STEP (%s:%d) after the device was reset: ddprun's streams and buffers are gone with it; reset it at "
+            "the end only",
+            site->file, site->line);
     } else {
-        if (atomic_load(&engine_state.context_ended))
-            stop_job("DDP_STEP (%s:%d) after the device was reset: ddprun's streams and buffers are gone with it; "
-                     "reset it at "
-                     "the end only",
-                     site->file, site->line);
         agree_ensure_driver(site);
-        pthread_mutex_lock(&engine_state.lock);
-        bool changed = engine_state.annotations_changed || engine_state.plan == NULL;
-        pthread_mutex_unlock(&engine_state.lock);
-        if (changed)
-            agree_on_annotations(site);
-        refuse_blindness(site);
-
-        issue_take_role();
-        trace_boundary(stream);
-        wait_for_producers(stream);
-        flush_buckets();
-        trace_sent();
-        checks_before_release();
-        release(stream);
-        checks_after_release();
-        agree_vote(close_interval(stream));
-        checks_next_interval();
-        trace_step_end();
-        issue_give_role();
+        CUcontext before = context_enter();
+        step_together(stream, site);
+        context_leave(before);
     }
-    atomic_store(&engine_state.status->step, engine_state.boundary_count);
     uint32_t rank = RANK_STAGE_RANK;
     atomic_compare_exchange_strong(&engine_state.status->stage, &rank, RANK_STAGE_TRAINING);
 }

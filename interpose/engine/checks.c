@@ -300,6 +300,7 @@ checks_after_release(void)
     require_cuda(driver->cuMemcpyDtoHAsync_p(check->receive_words, check->receive, all, comm_stream()),
                  "copying parameter hashes");
     require_cuda(driver->cuLaunchHostFunc_p(comm_stream(), compare_parameters, comparison), "cuLaunchHostFunc");
+    watch_sent("the comparison of parameters", check->after_step);
 }
 
 /* ---- the end ---- */
@@ -328,7 +329,6 @@ checks_final_hash(void)
 void
 checks_at_end(void)
 {
-    checks_final_hash();
     bool known = checks.final_known && checks.final_step == engine_state.boundary_count;
     size_t count = known ? checks.final_count : 0;
     uint64_t *mine = malloc((2 + count) * sizeof(*mine));
@@ -370,8 +370,6 @@ checks_at_end(void)
 
 struct late_touch {
     struct hasher *hasher;
-    struct touch touch;
-    size_t gradient;
     CUdeviceptr address;
     size_t bytes;
     size_t bucket;
@@ -381,52 +379,14 @@ struct late_touch {
     char stack[512];
 };
 
-struct known_read {
-    struct touch touch;
-    size_t gradient;
-};
-
-/* Guards the calls that were measured to only read. */
-static pthread_mutex_t reads_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct known_read *reads;
-static size_t read_count;
-
-static bool
-is_known_read(size_t gradient, struct touch touch)
-{
-    bool known = false;
-    pthread_mutex_lock(&reads_lock);
-    for (size_t i = 0; i < read_count && !known; ++i)
-        known = reads[i].gradient == gradient && reads[i].touch.call == touch.call &&
-                reads[i].touch.argument == touch.argument;
-    pthread_mutex_unlock(&reads_lock);
-    return known;
-}
-
-static void
-remember_read(size_t gradient, struct touch touch)
-{
-    pthread_mutex_lock(&reads_lock);
-    struct known_read *grown = realloc(reads, (read_count + 1) * sizeof(*grown));
-    if (grown != NULL) { /* else it is measured again next time */
-        reads = grown;
-        reads[read_count++] = (struct known_read){touch, gradient};
-    }
-    pthread_mutex_unlock(&reads_lock);
-}
-
 struct late_touch *
-checks_late_begin(const struct operation *operation, struct touch touch, const char *call_name,
-                  const struct tensor *gradient, size_t bucket)
+checks_late_begin(const struct operation *operation, const char *call_name, const struct tensor *gradient,
+                  size_t bucket)
 {
-    if (is_known_read(gradient->index, touch))
-        return NULL;
     struct late_touch *late = malloc(sizeof(*late));
     if (late == NULL)
         stop_job("out of memory");
     *late = (struct late_touch){.hasher = hasher_get(),
-                                .touch = touch,
-                                .gradient = gradient->index,
                                 .address = gradient->address,
                                 .bytes = gradient->bytes,
                                 .bucket = bucket,
@@ -441,13 +401,10 @@ static void
 judge_late(void *arg, uint64_t after)
 {
     struct late_touch *late = arg;
-    if (after == late->before)
-        remember_read(late->gradient, late->touch);
-    else
-        stop_job_soon(
-            "%s wrote gradient `%s` (%s:%d) after bucket %zu with it had been averaged; the steps before did not. "
-            "Run with --no-overlap. Called from: %s",
-            late->call_name, late->site.text, late->site.file, late->site.line, late->bucket, late->stack);
+    if (after != late->before)
+        stop_job_soon("%s wrote gradient `%s` (%s:%d) after bucket %zu with it had been averaged; the steps before did "
+                      "not. Run with --no-overlap. Called from: %s",
+                      late->call_name, late->site.text, late->site.file, late->site.line, late->bucket, late->stack);
     hasher_put(late->hasher);
     free(late);
 }

@@ -7,7 +7,6 @@
  */
 #include "interpose/engine/state.h"
 
-#include "base/clock.h"
 #include "base/mutant.h"
 
 #include <stdlib.h>
@@ -65,8 +64,9 @@ streams_of_bucket(size_t bucket)
 
 /* ---- wires: where a plan's buckets are in memory ---- */
 
-static void
-init_wire(struct bucket_wire *wire, size_t bucket)
+/* Where the gradients of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
+static struct bucket_member *
+members_of(size_t bucket)
 {
     const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
@@ -86,88 +86,69 @@ init_wire(struct bucket_wire *wire, size_t bucket)
         stop_job("gradient `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, "
                  "or say DDP_FORGET",
                  missing.site.text, missing.site.file, missing.site.line);
+    return members;
+}
 
+static void
+init_wire(struct bucket_wire *wire, size_t bucket, const struct bucket_member *members)
+{
+    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
     struct comm_error error;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+    /* Allocating while some stream of the trainer captures must not end its capture. */
+    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    bucket_wire_free(wire, &engine_state.driver);
     if (!bucket_wire_init(wire, &engine_state.collectives, members, of->count, type_nccl(of->type),
                           type_bytes(of->type), &error))
         stop_job("%s", error.text);
+    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+}
+
+/* Gradients may have been allocated elsewhere since the bucket was last sent, or not at all until now. */
+static void
+follow_memory(size_t bucket)
+{
+    struct bucket_wire *wire = &engine_state.wires[bucket];
+    struct bucket_member *members = members_of(bucket);
+    if (!bucket_wire_has(wire, members))
+        init_wire(wire, bucket, members);
     free(members);
 }
 
+/* Events are kept from plan to plan, and only ever added. */
 static void
-free_wires(struct bucket_wire *wires, CUevent *done, size_t count)
+make_events(size_t count)
 {
-    for (size_t k = 0; k < count; ++k) {
-        bucket_wire_free(&wires[k], &engine_state.driver);
-        (void)engine_state.driver.cuEventDestroy_p(done[k]);
-    }
-    free(wires);
-    free(done);
-}
-
-/* The watch thread looks at the events: they change hands under the lock, when nothing waits for them. */
-static void
-replace_wires(struct bucket_wire *wires, CUevent *done, size_t count)
-{
-    pthread_mutex_lock(&engine_state.lock);
-    struct bucket_wire *old_wires = engine_state.wires;
-    CUevent *old_done = engine_state.bucket_done;
-    size_t old_count = engine_state.wire_count;
-    engine_state.wires = wires;
-    engine_state.bucket_done = done;
-    engine_state.wire_count = count;
-    engine_state.waiting_since_ms = 0;
-    pthread_mutex_unlock(&engine_state.lock);
-    free_wires(old_wires, old_done, old_count);
+    if (count <= engine_state.done_capacity)
+        return;
+    CUevent *grown = realloc(engine_state.bucket_done, count * sizeof(*grown));
+    if (grown == NULL)
+        stop_job("out of memory");
+    engine_state.bucket_done = grown;
+    for (size_t k = engine_state.done_capacity; k < count; ++k)
+        require_cuda(engine_state.driver.cuEventCreate_p(&grown[k], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    engine_state.done_capacity = count;
 }
 
 void
 issue_prepare_plan(void)
 {
-    const struct driver *driver = &engine_state.driver;
     size_t count = engine_state.plan->bucket_count;
-
-    /* Allocating while some stream of the trainer captures must not end its capture. */
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
-    require_cuda(driver->cuStreamSynchronize_p(engine_state.collectives.stream), "waiting for buckets in flight");
-    replace_wires(NULL, NULL, 0); /* first: two sets of buffers may not fit */
-    struct bucket_wire *wires = calloc(count + 1, sizeof(*wires));
-    CUevent *done = calloc(count + 1, sizeof(*done));
-    if (wires == NULL || done == NULL)
+    require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
+                 "waiting for buckets in flight");
+    for (size_t k = 0; k < engine_state.wire_count; ++k)
+        bucket_wire_free(&engine_state.wires[k], &engine_state.driver);
+    free(engine_state.wires);
+    engine_state.wires = calloc(count + 1, sizeof(engine_state.wires[0])); /* filled when they are first sent */
+    if (engine_state.wires == NULL)
         stop_job("out of memory");
-    for (size_t k = 0; k < count; ++k) {
-        init_wire(&wires[k], k);
-        require_cuda(driver->cuEventCreate_p(&done[k], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    }
-    replace_wires(wires, done, count);
-    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    engine_state.wire_count = count;
+    make_events(count);
     trace_plan();
 }
 
 /* ---- sending ---- */
-
-static void
-note_waiting(size_t bucket)
-{
-    pthread_mutex_lock(&engine_state.lock);
-    if (engine_state.waiting_since_ms == 0) {
-        engine_state.waiting_since_ms = clock_now_ms();
-        engine_state.waiting_bucket = bucket;
-    }
-    pthread_mutex_unlock(&engine_state.lock);
-}
-
-static void
-refresh_placements(void)
-{
-    pthread_mutex_lock(&engine_state.lock);
-    bool changed = engine_state.placements_changed;
-    engine_state.placements_changed = false;
-    pthread_mutex_unlock(&engine_state.lock);
-    if (changed)
-        issue_prepare_plan();
-}
 
 void
 issue_bucket(size_t bucket, bool early)
@@ -176,15 +157,15 @@ issue_bucket(size_t bucket, bool early)
         bucket ^= 1;
 
     struct comm_error error;
-    refresh_placements();
+    follow_memory(bucket);
     trace_bucket_begin(bucket, early);
     if (!collectives_mean(&engine_state.collectives, &engine_state.wires[bucket], &error))
-        stop_job_following("bucket %zu of step %llu: %s", bucket, (unsigned long long)engine_state.boundary_count,
+        stop_job_following("bucket %zu of step %llu: %s", bucket, (unsigned long long)engine_state.boundary_count + 1,
                            error.text);
     trace_bucket_end(bucket);
     require_cuda(engine_state.driver.cuEventRecord_p(engine_state.bucket_done[bucket], engine_state.collectives.stream),
                  "cuEventRecord after a bucket");
-    note_waiting(bucket);
+    watch_sent("a bucket", bucket);
     if (early)
         checks_bucket_sent(bucket);
 }

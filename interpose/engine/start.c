@@ -101,45 +101,61 @@ mean(float *value, const struct ddp_site *site)
 
 /* ---- the end ---- */
 
+/* The end on the device: last hashes, trace, communicator. Once. */
 static void
 close_device(void)
 {
+    if (!atomic_load(&engine_state.collectives_ready) || atomic_exchange(&engine_state.device_closed, true))
+        return;
+    CUcontext before = context_enter();
+    checks_final_hash(); /* waits for everything in flight */
     trace_close();
     atomic_store(&engine_state.closing, true);
     pthread_join(engine_state.watcher, NULL);
     collectives_close(&engine_state.collectives);
+    context_leave(before);
 }
 
 static void
-before_context_end(void)
+before_context_destroy(CUcontext context)
 {
-    if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended))
-        return;
-    checks_final_hash(); /* waits for everything in flight */
-    close_device();
-    atomic_store(&engine_state.context_ended, true);
+    if (atomic_load(&engine_state.driver_ready) && context == engine_state.context) {
+        close_device();
+        atomic_store(&engine_state.context_ended, true);
+    }
+}
+
+static void
+before_device_reset(CUdevice device)
+{
+    if (atomic_load(&engine_state.driver_ready) && device == engine_state.device)
+        before_context_destroy(engine_state.context);
 }
 
 /* The last words of a rank whose program ends well. */
 static void
 end_in_order(void)
 {
-    bool trained = engine_state.boundary_count > 0;
-    if (engine_state.rendezvous.world_size > 1 && !trained)
+    static _Atomic bool ended;
+    if (atomic_exchange(&ended, true))
+        return;
+    if (engine_state.rendezvous.world_size > 1 && engine_state.boundary_count == 0)
         stop_job("the program used the GPU and ended without a DDP_STEP: nothing was averaged; annotate it "
                  "(see ddprun.h), or run it without ddprun");
     if (engine_state.rendezvous.world_size > 1) {
+        CUcontext before = atomic_load(&engine_state.context_ended) ? NULL : context_enter();
+        checks_final_hash();
         checks_at_end();
+        close_device();
         if (!atomic_load(&engine_state.context_ended))
-            close_device();
+            context_leave(before);
     }
     atomic_store(&engine_state.status->stage, RANK_STAGE_ENDED);
     control_close(&engine_state.control);
     rendezvous_close(&engine_state.rendezvous);
 }
 
-/* Registered with on_exit() by the process that is the rank; a forked child has inherited it, and has nothing to end.
- */
+/* Called by exit(), in the process that is the rank; a forked child has inherited it, and has nothing to end. */
 static void
 at_exit(int exit_status, void *unused)
 {
@@ -147,6 +163,13 @@ at_exit(int exit_status, void *unused)
     if (getpid() != engine_state.pid || exit_status != 0)
         return; /* the launcher sees the exit status, and ends the others */
     end_in_order();
+}
+
+void
+start_end_before_driver(void)
+{
+    if (on_exit(at_exit, NULL) != 0)
+        stop_job("out of memory");
 }
 
 static void
@@ -169,7 +192,8 @@ static struct engine engine = {
     .end = touches_end,
     .before_free = tensor_before_free,
     .before_stream_destroy = touches_before_stream_destroy,
-    .before_context_end = before_context_end,
+    .before_context_destroy = before_context_destroy,
+    .before_device_reset = before_device_reset,
     .functions_unloaded = functions_forget,
     .after_fork_in_child = after_fork_in_child,
 };
@@ -194,8 +218,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
         stop_job_following("%s", error.text);
     trace_open();
-    if (on_exit(at_exit, NULL) != 0)
-        stop_job("out of memory");
+    start_end_before_driver(); /* again when the driver is up: what is registered last is called first */
 
     engine.rank = engine_state.rendezvous.rank;
     engine.world_size = engine_state.rendezvous.world_size;

@@ -69,6 +69,16 @@ struct stream_entry {
     uint64_t waited_for; /* number of the boundary whose reduction it waits for */
 };
 
+/* Collectives on their way, as the watch thread sees them. */
+struct awaited {
+    CUevent event;    /* recorded after one of them; never again while it is pending */
+    bool pending;     /* it is recorded, and not known to have come */
+    bool more;        /* others were sent after it */
+    int64_t since_ms; /* when it was recorded */
+    const char *what; /* the last that was sent: "a bucket", or what else travels */
+    size_t bucket;
+};
+
 struct engine_state {
     /* ---- constant once the engine has started ---- */
     const struct shim_services *services;
@@ -82,6 +92,8 @@ struct engine_state {
     /* ---- set once, at the first annotation of memory ---- */
     struct driver driver;
     _Atomic bool driver_ready;
+    CUcontext context; /* of the annotated memory: current in every call of ours */
+    int device;        /* its ordinal */
     struct nccl nccl;
     struct collectives collectives;
     _Atomic bool collectives_ready;
@@ -99,13 +111,13 @@ struct engine_state {
         *gradient_places; /* [gradient_count]: by gradient number, the place in tensors[]; as of the last agreement */
     _Atomic uint64_t lowest, highest; /* bounds of all gradients' memory: read without lock, for a quick miss */
     bool annotations_changed;         /* the ranks must compare again at the next boundary */
-    bool placements_changed;          /* memory was freed or annotated again: the wires' addresses are old */
 
     struct stream_entry streams[STREAMS_AT_MOST];
-    uint64_t opaque_streams;         /* mask: operations on them since the last boundary could not be looked into */
-    uint64_t touch_count;            /* since the last boundary */
-    _Atomic uint64_t boundary_count; /* boundaries passed; written by the issuer, read without lock */
-    uint64_t intervals;              /* boundaries since the annotations last changed */
+    uint64_t opaque_streams;          /* mask: operations on them since the last boundary could not be looked into */
+    uint64_t touch_count;             /* since the last boundary */
+    _Atomic uint64_t operation_count; /* that hooks have reported, whatever they touch */
+    _Atomic uint64_t boundary_count;  /* boundaries passed; written by the issuer, read without lock */
+    uint64_t intervals;               /* boundaries since the annotations last changed */
 
     struct history history;
     struct plan *plan;
@@ -116,17 +128,18 @@ struct engine_state {
 
     /* ---- the issuer's role ---- */
     struct bucket_wire *wires; /* [plan->bucket_count] */
-    CUevent *bucket_done;      /* [plan->bucket_count]: on the communication stream, after the bucket */
+    CUevent *bucket_done;      /* [done_capacity]: on the communication stream, after the bucket */
+    size_t done_capacity;
     size_t wire_count;
     CUevent reduced; /* after everything of the last boundary */
 
+    _Atomic bool device_closed; /* our end has been made, on the device */
     _Atomic bool context_ended; /* the trainer has reset the device: no call into CUDA any more */
     pthread_t watcher;
     _Atomic bool closing; /* the watch thread ends */
 
     /* ---- for watch.c, guarded by lock ---- */
-    int64_t waiting_since_ms; /* the oldest collective that is not known to be done; 0: none */
-    size_t waiting_bucket;
+    struct awaited awaited;
 };
 
 extern struct engine_state engine_state;
@@ -153,6 +166,15 @@ bool stop_asked(const char **text_p);
 
 /* Checks a result of the driver; ends the job, naming `what`, when it is a failure. */
 void require_cuda(CUresult result, const char *what);
+
+/* ---- context.c: the trainer's context, whichever thread calls ---- */
+/* Makes it current; returns what was, for context_leave(). */
+CUcontext context_enter(void);
+void context_leave(CUcontext before);
+
+/* ---- start.c ---- */
+/* Asks to be called at the end before the driver is: now that the driver has asked. */
+void start_end_before_driver(void);
 
 /* ---- tensors.c ---- */
 void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
@@ -185,7 +207,7 @@ uint64_t call_identity(const char *name);
 void touches_begin(struct operation *operation);
 void touches_end(struct operation *operation, bool enqueued);
 void touches_before_stream_destroy(CUstream stream);
-/* With lock held: the entry of a stream, added if need be. */
+/* With lock held: the entry of a stream, added if need be; ends the job when there are too many. */
 unsigned stream_index(CUstream handle);
 
 /* ---- issue.c ---- */
@@ -206,11 +228,12 @@ void boundary_step(void *stream, const struct ddp_site *site);
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
 void agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
 void agree_ensure_driver(const struct ddp_site *site);
+void agree_ensure_events(void); /* of the stream table */
 void agree_ensure_collectives(void);
 void agree_on_annotations(const struct ddp_site *site);
 /* With lock held: a gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
 void agree_annotations_changed(void);
-void agree_on_parameter(const struct tensor *tensor, const struct ddp_site *site);
+void agree_on_parameter(const struct tensor *tensor);
 /* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
 void agree_vote(bool repeats);
 
@@ -240,12 +263,14 @@ void checks_final_hash(void);
 void checks_at_end(void);
 /* A late touch: was it a write? Called before (starts) and after (ends) the operation. */
 struct late_touch;
-struct late_touch *checks_late_begin(const struct operation *operation, struct touch touch, const char *call_name,
+struct late_touch *checks_late_begin(const struct operation *operation, const char *call_name,
                                      const struct tensor *gradient, size_t bucket);
 void checks_late_end(struct late_touch *late, CUstream stream);
 
 /* ---- watch.c ---- */
 void watch_start(void);
+/* The issuer: a collective was just sent. */
+void watch_sent(const char *what, size_t bucket);
 
 /* ---- trace.c: one line of JSON for each step ---- */
 void trace_open(void);

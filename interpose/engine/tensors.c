@@ -70,24 +70,60 @@ tensor_index_gradients(void)
 
 /* ---- is it device memory? ---- */
 
-/* The driver decides, not a map of our own. Ends the job if the range is not within one allocation of device memory. */
+/* What the driver knows of an address. */
+struct memory_facts {
+    unsigned type; /* CUmemorytype; 0: no memory of the driver's */
+    unsigned is_managed;
+    int device;
+    CUcontext context;
+    CUdeviceptr begin; /* of the allocation */
+    size_t bytes;
+};
+
+/* The driver decides, not a map of our own. */
+static struct memory_facts
+ask_about(CUdeviceptr address)
+{
+    struct memory_facts facts = {.type = 0};
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_CONTEXT,
+                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {&facts.type, &facts.is_managed, &facts.device, &facts.context, &facts.begin, &facts.bytes};
+    unsigned count = sizeof(attributes) / sizeof(attributes[0]);
+    if (engine_state.driver.cuPointerGetAttributes_p(count, attributes, values, address) != CUDA_SUCCESS)
+        facts.type = 0;
+    return facts;
+}
+
+/* Ends the job if the range is not within one allocation of device memory of the one device that this rank uses. */
 static void
 require_device_memory(const struct tensor *tensor)
 {
-    unsigned memory_type = 0;
-    CUdeviceptr begin = 0;
-    size_t bytes = 0;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    void *values[] = {&memory_type, &begin, &bytes};
-    CUresult result = engine_state.driver.cuPointerGetAttributes_p(3, attributes, values, tensor->address);
-    if (result != CUDA_SUCCESS || memory_type != CU_MEMORYTYPE_DEVICE)
+    struct memory_facts facts = ask_about(tensor->address);
+    if (facts.type != CU_MEMORYTYPE_DEVICE)
         stop_job("%s " AT_FORMAT ": %p is not device memory; annotate what cudaMalloc returned", MACRO_OF(tensor->role),
                  AT(&tensor->site), (void *)(uintptr_t)tensor->address);
-    if (begin != 0 && tensor->address + tensor->bytes > begin + bytes)
+    if (facts.is_managed)
+        stop_job("%s " AT_FORMAT ": managed memory, which the host may write unseen; allocate it with cudaMalloc",
+                 MACRO_OF(tensor->role), AT(&tensor->site));
+    if (facts.begin != 0 && tensor->address + tensor->bytes > facts.begin + facts.bytes)
         stop_job("%s " AT_FORMAT ": %zu %s are %zu bytes, but the allocation ends after %zu; check the count",
                  MACRO_OF(tensor->role), AT(&tensor->site), tensor->count, type_name(tensor->type), tensor->bytes,
-                 (size_t)(begin + bytes - tensor->address));
+                 (size_t)(facts.begin + facts.bytes - tensor->address));
+
+    pthread_mutex_lock(&engine_state.lock);
+    bool is_first = engine_state.context == NULL;
+    if (is_first) {
+        engine_state.context = facts.context; /* NULL for pooled memory: then the annotating thread's */
+        engine_state.device = facts.device;
+    }
+    int device = engine_state.device;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (is_first && engine_state.context == NULL)
+        require_cuda(engine_state.driver.cuCtxGetCurrent_p(&engine_state.context), "cuCtxGetCurrent");
+    if (facts.device != device)
+        stop_job("%s " AT_FORMAT ": on device %d, other annotations are on device %d; a rank uses one device",
+                 MACRO_OF(tensor->role), AT(&tensor->site), facts.device, device);
 }
 
 static struct tensor
@@ -178,9 +214,7 @@ place(struct tensor *wanted, struct tensor *other_p)
         ++*count;
         ++engine_state.tensor_count;
     }
-    if (again)
-        engine_state.placements_changed = true;
-    else if (wanted->role == TENSOR_GRADIENT)
+    if (!again && wanted->role == TENSOR_GRADIENT)
         agree_annotations_changed();
     update_bounds();
     return again ? PLACED_AGAIN : PLACED_NEW;
@@ -217,6 +251,22 @@ place_or_stop(struct tensor *tensor)
 
 /* ---- annotations ---- */
 
+/* All ranks take rank 0's values, now. */
+static void
+share_parameter(const struct tensor *tensor)
+{
+    /* Whatever initialises the parameter may be on any stream. */
+    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize before the broadcast of a parameter");
+    agree_on_parameter(tensor);
+    agree_ensure_collectives();
+
+    struct comm_error error;
+    issue_take_role();
+    if (!collectives_broadcast(&engine_state.collectives, tensor->address, tensor->bytes, &error))
+        stop_job_following("DDP_PARAMETER " AT_FORMAT ": %s", AT(&tensor->site), error.text);
+    issue_give_role();
+}
+
 void
 tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
@@ -226,17 +276,9 @@ tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_si
     bool changed = place_or_stop(&tensor);
     if (engine_state.rendezvous.world_size == 1 || !changed)
         return;
-
-    /* Whatever initialises the parameter may be on any stream. */
-    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize before the broadcast of a parameter");
-    agree_on_parameter(&tensor, site);
-    agree_ensure_collectives();
-
-    struct comm_error error;
-    issue_take_role();
-    if (!collectives_broadcast(&engine_state.collectives, tensor.address, tensor.bytes, &error))
-        stop_job("DDP_PARAMETER " AT_FORMAT ": %s", AT(site), error.text);
-    issue_give_role();
+    CUcontext before = context_enter();
+    share_parameter(&tensor);
+    context_leave(before);
 }
 
 void
@@ -245,6 +287,7 @@ tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_sit
     agree_ensure_driver(site);
     struct tensor tensor = describe(TENSOR_GRADIENT, ptr, count, type, site);
     require_device_memory(&tensor);
+    agree_ensure_events();
     (void)place_or_stop(&tensor);
 }
 
@@ -254,7 +297,6 @@ unplace(struct tensor *tensor)
 {
     (void)ranges_remove(&engine_state.ranges, tensor->address);
     tensor->placed = false;
-    engine_state.placements_changed = true;
     update_bounds();
 }
 
@@ -293,7 +335,9 @@ wait_for_collectives(void)
 void
 tensor_forget(void *ptr, const struct ddp_site *site)
 {
+    CUcontext before = context_enter();
     wait_for_collectives();
+    context_leave(before);
     size_t count;
     bool too_late = false;
     pthread_mutex_lock(&engine_state.lock);
@@ -311,24 +355,13 @@ tensor_forget(void *ptr, const struct ddp_site *site)
         stop_too_late("DDP_FORGET", site);
 }
 
-/* Bytes of the allocation that begins at `address`; 0 if the driver does not say. */
-static size_t
-allocation_bytes(CUdeviceptr address)
-{
-    size_t bytes = 0;
-    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_RANGE_SIZE;
-    void *value = &bytes;
-    if (engine_state.driver.cuPointerGetAttributes_p(1, &attribute, &value, address) != CUDA_SUCCESS)
-        return 0;
-    return bytes;
-}
-
 void
 tensor_before_free(CUdeviceptr address)
 {
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) || address == 0)
         return;
-    size_t bytes = allocation_bytes(address), count = 0;
+    struct memory_facts facts = ask_about(address);
+    size_t bytes = facts.begin == address ? facts.bytes : 0, count = 0;
     bool holds_parameter = false;
     pthread_mutex_lock(&engine_state.lock);
     const struct range *held = bytes > 0 ? ranges_find(&engine_state.ranges, address, bytes, &count) : NULL;
@@ -338,9 +371,11 @@ tensor_before_free(CUdeviceptr address)
     if (count == 0)
         return;
 
+    CUcontext before = context_enter();
     wait_for_collectives();
     if (holds_parameter)
         checks_final_hash(); /* it will be gone at the end */
+    context_leave(before);
     pthread_mutex_lock(&engine_state.lock);
     const struct range *range;
     while ((range = ranges_find(&engine_state.ranges, address, bytes, &count)) != NULL)

@@ -7,6 +7,9 @@
  */
 #include "interpose/engine/state.h"
 
+#include "base/message.h"
+#include "base/mutant.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,7 +32,8 @@ struct hits {
     size_t capacity;
     uint64_t call;
     const char *call_name;
-    unsigned stream; /* index of the entry */
+    bool begun; /* readiness was told, at this boundary: */
+    uint64_t boundary;
 };
 
 static __thread struct hits thread_hits;
@@ -153,97 +157,104 @@ stream_index(CUstream handle)
         if (engine_state.streams[i].handle == NULL && free_at == STREAMS_AT_MOST)
             free_at = i;
     }
-    if (free_at < STREAMS_AT_MOST)
-        engine_state.streams[free_at] = (struct stream_entry){
-            .handle = handle,
-            .owner = handle == CU_STREAM_PER_THREAD ? gettid() : 0,
-            .event = engine_state.streams[free_at].event, /* an event may serve another stream */
-        };
+    if (free_at == STREAMS_AT_MOST)
+        stop_job("gradients are touched on more than %d streams between two steps, which is more than ddprun follows",
+                 STREAMS_AT_MOST);
+    engine_state.streams[free_at] = (struct stream_entry){
+        .handle = handle,
+        .owner = handle == CU_STREAM_PER_THREAD ? gettid() : 0,
+        .event = engine_state.streams[free_at].event, /* an event may serve another stream */
+    };
     return free_at;
 }
 
-/* The entry of the operation's stream, with an event; ends the job when there are too many streams. */
-static unsigned
-enter_stream(CUstream handle, bool *waits_p)
+/* Makes the stream wait for the last reduction, once after each boundary. */
+static void
+wait_for_reduction(CUstream handle)
 {
     pthread_mutex_lock(&engine_state.lock);
-    unsigned index = stream_index(handle);
-    struct stream_entry *entry = index < STREAMS_AT_MOST ? &engine_state.streams[index] : NULL;
-    if (entry != NULL) {
-        *waits_p = entry->waited_for < engine_state.boundary_count;
-        entry->waited_for = engine_state.boundary_count;
-    }
-    bool needs_event = entry != NULL && entry->event == NULL;
+    uint64_t boundary = engine_state.boundary_count;
+    bool waits = engine_state.streams[stream_index(handle)].waited_for < boundary;
     pthread_mutex_unlock(&engine_state.lock);
+    if (!waits || MUTANT(NO_BOUNDARY_WAIT))
+        return;
 
-    if (entry == NULL)
-        stop_job("gradients are touched on more than %d streams between two steps, which is more than ddprun follows",
-                 STREAMS_AT_MOST);
-    if (needs_event) {
-        CUevent event;
-        require_cuda(engine_state.driver.cuEventCreate_p(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-        pthread_mutex_lock(&engine_state.lock);
-        engine_state.streams[index].event = event;
-        pthread_mutex_unlock(&engine_state.lock);
-    }
-    return index;
+    /* Noted only now: another thread on this stream must not believe in a wait that is not there yet. */
+    require_cuda(engine_state.driver.cuStreamWaitEvent_p(handle, engine_state.reduced, 0),
+                 "waiting for the last reduction");
+    pthread_mutex_lock(&engine_state.lock);
+    struct stream_entry *entry = &engine_state.streams[stream_index(handle)];
+    if (entry->waited_for < boundary)
+        entry->waited_for = boundary;
+    pthread_mutex_unlock(&engine_state.lock);
 }
 
 void
 touches_before_stream_destroy(CUstream stream)
 {
+    if (!atomic_load(&engine_state.driver_ready))
+        return;
+    issue_take_role(); /* nobody else names the handle from here on */
     pthread_mutex_lock(&engine_state.lock);
-    unsigned index = STREAMS_AT_MOST;
+    struct stream_entry *entry = NULL;
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
         if (is_same_stream(&engine_state.streams[i], stream))
-            index = i;
+            entry = &engine_state.streams[i];
     }
-    CUevent event = index < STREAMS_AT_MOST ? engine_state.streams[index].event : NULL;
     pthread_mutex_unlock(&engine_state.lock);
-    if (event == NULL)
-        return;
 
     /* Its work goes on after the handle is gone; the event remembers it until the boundary. */
-    require_cuda(engine_state.driver.cuEventRecord_p(event, stream), "cuEventRecord on a stream that is destroyed");
-    pthread_mutex_lock(&engine_state.lock);
-    engine_state.streams[index].destroyed = true;
-    pthread_mutex_unlock(&engine_state.lock);
+    if (entry != NULL) {
+        require_cuda(engine_state.driver.cuEventRecord_p(entry->event, stream),
+                     "cuEventRecord on a stream that is destroyed");
+        pthread_mutex_lock(&engine_state.lock);
+        entry->destroyed = true;
+        pthread_mutex_unlock(&engine_state.lock);
+    }
+    issue_give_role();
 }
 
 /* ---- before the operation ---- */
+
+static bool
+is_captured(CUstream stream)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    return engine_state.driver.cuStreamIsCapturing_p(stream, &capture) != CUDA_SUCCESS ||
+           capture != CU_STREAM_CAPTURE_STATUS_NONE;
+}
 
 /* A captured operation runs when its graph does, which nobody here sees: refused, before anything is reduced wrongly.
  */
 static void
 refuse_capture(const struct operation *operation, const struct hits *hits)
 {
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult result = engine_state.driver.cuStreamIsCapturing_p(operation->stream, &capture);
-    if (result == CUDA_SUCCESS && capture == CU_STREAM_CAPTURE_STATUS_NONE)
+    if (!is_captured(operation->stream))
         return;
-
     struct ddp_site site = hits->items[0].site;
     stop_job("%s on gradient `%s` (%s:%d) is captured into a CUDA graph, which ddprun cannot follow; "
              "run the trainer without CUDA graphs",
              hits->call_name, site.text, site.file, site.line);
 }
 
-/* With lock held: marks the late ones; returns whether there are any. */
+/* The touches are on their way. Returns whether a gradient among them has left already. */
 static bool
-mark_late(struct hits *hits)
+begin_touches(struct hits *hits)
 {
-    bool any = false;
-    if (!engine_state.overlapping)
-        return false;
-    for (size_t i = 0; i < hits->count; ++i) {
+    bool late = false;
+    pthread_mutex_lock(&engine_state.lock);
+    hits->begun = engine_state.overlapping;
+    hits->boundary = engine_state.boundary_count;
+    for (size_t i = 0; hits->begun && i < hits->count; ++i) {
         struct touch touch = {hits->call, hits->items[i].argument};
-        hits->items[i].late = readiness_verdict(&engine_state.readiness, hits->items[i].gradient, touch) == TOUCH_LATE;
-        any = any || hits->items[i].late;
+        hits->items[i].late = readiness_begin(&engine_state.readiness, hits->items[i].gradient, touch) == TOUCH_LATE;
+        late = late || hits->items[i].late;
     }
-    return any;
+    pthread_mutex_unlock(&engine_state.lock);
+    return late;
 }
 
-/* A touch after its bucket has left: waits for the bucket, and is measured until it is known to be a read. */
+/* A touch after its bucket has left waits for the bucket, and it is measured whether it writes. */
 static void
 begin_late(const struct operation *operation, struct hits *hits)
 {
@@ -254,29 +265,61 @@ begin_late(const struct operation *operation, struct hits *hits)
         issue_take_role(); /* whoever is sending the bucket has then recorded its event */
         pthread_mutex_lock(&engine_state.lock);
         struct tensor tensor = *tensor_gradient(hit->gradient);
-        CUevent done = engine_state.bucket_done[engine_state.plan->bucket_of[hit->gradient]];
+        size_t bucket = engine_state.plan->bucket_of[hit->gradient];
+        CUevent done = engine_state.bucket_done[bucket];
         pthread_mutex_unlock(&engine_state.lock);
         require_cuda(engine_state.driver.cuStreamWaitEvent_p(operation->stream, done, 0), "waiting for a bucket");
         issue_give_role();
-        hit->measured = checks_late_begin(operation, (struct touch){hits->call, hit->argument}, hits->call_name,
-                                          &tensor, engine_state.plan->bucket_of[hit->gradient]);
+        hit->measured = checks_late_begin(operation, hits->call_name, &tensor, bucket);
     }
 }
 
+/*
+ * Work that cannot be looked into may touch any gradient: nothing leaves before the boundary, which waits for its
+ * stream. If gradients have left already, it may be overwriting averages.
+ */
 static void
 note_opaque(const struct operation *operation)
 {
-    bool waits;
-    unsigned index = enter_stream(operation->stream, &waits);
+    if (is_captured(operation->stream))
+        return; /* it runs when its graph is launched, and that launch comes here too */
+    wait_for_reduction(operation->stream);
+
     pthread_mutex_lock(&engine_state.lock);
-    engine_state.opaque_streams |= UINT64_C(1) << index;
+    engine_state.opaque_streams |= UINT64_C(1) << stream_index(operation->stream);
     engine_state.history.lost = true;
     engine_state.readiness.deviates = true;
+    bool too_late = engine_state.early_buckets > 0;
     pthread_mutex_unlock(&engine_state.lock);
-    /* What it touches is not known, so it waits for the last reduction as if it touched a gradient. */
-    if (waits)
-        require_cuda(engine_state.driver.cuStreamWaitEvent_p(operation->stream, engine_state.reduced, 0),
-                     "waiting for the last reduction");
+    if (too_late)
+        stop_job(
+            "%s came after gradients had been averaged, and ddprun cannot see what it writes; the steps before did "
+            "without it. Run with --no-overlap",
+            operation->name);
+}
+
+/* Said by rank 0, once: everything works, but nothing overlaps. */
+static void
+say_unreadable(const char *kernel)
+{
+    static _Atomic bool said;
+    if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
+        message_line(
+            "the driver does not tell the parameters of kernels (%s): gradients are averaged at DDP_STEP, without "
+            "overlap; a driver for CUDA 12.4 or newer does",
+            kernel);
+}
+
+/* Whether anything that the engine follows can be touched at all. */
+static bool
+is_relevant(const struct operation *operation)
+{
+    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
+    return atomic_load_explicit(&engine_state.highest, memory_order_relaxed) != 0 &&
+           !atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed) &&
+           /* NCCL's own launches, where they pass the hooks: the issuer must never wait for itself. */
+           (!atomic_load_explicit(&engine_state.collectives_ready, memory_order_acquire) ||
+            operation->stream != engine_state.collectives.stream);
 }
 
 void
@@ -284,40 +327,67 @@ touches_begin(struct operation *operation)
 {
     struct hits *hits = &thread_hits;
     operation->notes = NULL;
-    if (atomic_load_explicit(&engine_state.highest, memory_order_relaxed) == 0 ||
-        atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed))
-        return; /* no gradient yet, or none any more */
+    if (!is_relevant(operation))
+        return;
 
     clear_hits(hits);
     hits->call_name = operation->name;
     bool opaque = operation->opaque;
     for (unsigned i = 0; i < operation->operand_count; ++i)
         look_at(hits, operation->operands[i].argument, operation->operands[i].address, operation->operands[i].bytes);
-    if (operation->function != NULL)
-        opaque = !look_at_launch(hits, operation) || opaque;
-    else if (hits->count > 0)
+    if (operation->function != NULL && !look_at_launch(hits, operation)) {
+        say_unreadable(hits->call_name);
+        opaque = true;
+    }
+    if (operation->function == NULL && hits->count > 0)
         hits->call = call_identity(operation->name);
     if (opaque)
         note_opaque(operation);
     if (hits->count == 0)
         return;
 
-    bool waits;
     operation->notes = hits;
-    hits->stream = enter_stream(operation->stream, &waits);
     refuse_capture(operation, hits);
-    if (waits)
-        require_cuda(engine_state.driver.cuStreamWaitEvent_p(operation->stream, engine_state.reduced, 0),
-                     "waiting for the last reduction");
-
-    pthread_mutex_lock(&engine_state.lock);
-    bool late = mark_late(hits);
-    pthread_mutex_unlock(&engine_state.lock);
-    if (late)
+    wait_for_reduction(operation->stream);
+    if (begin_touches(hits))
         begin_late(operation, hits);
 }
 
 /* ---- after it ---- */
+
+/* With lock held: one touch is enqueued. */
+static void
+count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask)
+{
+    if (engine_state.annotations_changed) { /* not agreed on yet: the boundary waits for the stream */
+        engine_state.opaque_streams |= stream_mask;
+        return;
+    }
+    tensor_gradient(hit->gradient)->touched_by |= stream_mask;
+    if (!engine_state.overlapping)
+        history_touch(&engine_state.history, hit->gradient, (struct touch){hits->call, hit->argument});
+    else if (!hits->begun || hits->boundary != engine_state.boundary_count)
+        readiness_refused(&engine_state.readiness); /* a boundary came between, in another thread */
+    else if (!hit->late)
+        readiness_enqueued(&engine_state.readiness, hit->gradient);
+}
+
+static void
+count_touches(const struct operation *operation, struct hits *hits, bool enqueued)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
+    for (size_t i = 0; i < hits->count && enqueued; ++i)
+        count_touch(hits, &hits->items[i], stream_mask);
+    if (enqueued)
+        engine_state.touch_count += hits->count;
+    else if (engine_state.overlapping)
+        readiness_refused(&engine_state.readiness);
+    bool overlapping = engine_state.overlapping;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (overlapping)
+        issue_ready();
+}
 
 void
 touches_end(struct operation *operation, bool enqueued)
@@ -329,32 +399,14 @@ touches_end(struct operation *operation, bool enqueued)
         if (hits->items[i].measured != NULL)
             checks_late_end(hits->items[i].measured, operation->stream);
     }
-    if (!enqueued)
-        return;
 
-    pthread_mutex_lock(&engine_state.lock);
-    bool agreed = !engine_state.annotations_changed;
-    for (size_t i = 0; i < hits->count; ++i) {
-        size_t gradient = hits->items[i].gradient;
-        struct touch touch = {hits->call, hits->items[i].argument};
-        if (agreed) {
-            tensor_gradient(gradient)->touched_by |= UINT64_C(1) << hits->stream;
-            if (engine_state.overlapping)
-                readiness_touch(&engine_state.readiness, gradient, touch);
-            else
-                history_touch(&engine_state.history, gradient, touch);
-        } else {
-            engine_state.opaque_streams |= UINT64_C(1) << hits->stream;
-        }
+    /* Another thread cannot name this one's default stream: its state is kept in the event, before the touch counts. */
+    if (operation->stream == CU_STREAM_PER_THREAD) {
+        pthread_mutex_lock(&engine_state.lock);
+        CUevent event = engine_state.streams[stream_index(operation->stream)].event;
+        pthread_mutex_unlock(&engine_state.lock);
+        require_cuda(engine_state.driver.cuEventRecord_p(event, operation->stream), "cuEventRecord");
     }
-    engine_state.touch_count += hits->count;
-    const struct stream_entry entry = engine_state.streams[hits->stream];
-    bool overlapping = engine_state.overlapping;
-    pthread_mutex_unlock(&engine_state.lock);
-
-    /* Another thread cannot name this one's default stream: its state is kept in the event. */
-    if (entry.handle == CU_STREAM_PER_THREAD)
-        require_cuda(engine_state.driver.cuEventRecord_p(entry.event, entry.handle), "cuEventRecord");
-    if (overlapping)
-        issue_ready();
+    count_touches(operation, hits, enqueued);
+    clear_hits(hits);
 }

@@ -13,26 +13,56 @@
 
 enum { PERIOD_MS = 50, PATIENCE_WITH_WAITERS_MS = 1000 };
 
-/* For how long the oldest bucket has been waiting, 0 if none is; *bucket_p is its number. */
-static int64_t
-waiting_ms(size_t *bucket_p)
+static void
+record_awaited(void)
+{
+    require_cuda(engine_state.driver.cuEventRecord_p(engine_state.awaited.event, engine_state.collectives.stream),
+                 "cuEventRecord for the watch");
+}
+
+void
+watch_sent(const char *what, size_t bucket)
 {
     pthread_mutex_lock(&engine_state.lock);
-    int64_t since = engine_state.waiting_since_ms;
-    size_t bucket = engine_state.waiting_bucket;
-    CUevent done = since != 0 && bucket < engine_state.wire_count ? engine_state.bucket_done[bucket] : NULL;
+    struct awaited *awaited = &engine_state.awaited;
+    bool records = !awaited->pending;
+    awaited->more = awaited->pending;
+    awaited->what = what;
+    awaited->bucket = bucket;
     pthread_mutex_unlock(&engine_state.lock);
-    if (done == NULL)
-        return 0;
+    if (!records)
+        return;
 
-    if (engine_state.driver.cuEventQuery_p(done) != CUDA_ERROR_NOT_READY) {
-        pthread_mutex_lock(&engine_state.lock);
-        engine_state.waiting_since_ms = 0;
-        pthread_mutex_unlock(&engine_state.lock);
-        return 0;
-    }
-    *bucket_p = bucket;
-    return clock_now_ms() - since;
+    record_awaited(); /* first: an event that is not recorded yet counts as come */
+    pthread_mutex_lock(&engine_state.lock);
+    awaited->since_ms = clock_now_ms();
+    awaited->pending = true;
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* What has been on its way for how long: *awaited_p. False if nothing is. */
+static bool
+find_awaited(struct awaited *awaited_p)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    *awaited_p = engine_state.awaited;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!awaited_p->pending)
+        return false;
+    if (engine_state.driver.cuEventQuery_p(awaited_p->event) == CUDA_ERROR_NOT_READY)
+        return true;
+
+    /* It has come. If more was sent since, all of that is awaited next; the issuer does not record while `pending`. */
+    pthread_mutex_lock(&engine_state.lock);
+    struct awaited *awaited = &engine_state.awaited;
+    bool again = awaited->more;
+    awaited->more = false;
+    awaited->pending = again;
+    awaited->since_ms = clock_now_ms();
+    pthread_mutex_unlock(&engine_state.lock);
+    if (again)
+        record_awaited();
+    return false;
 }
 
 /*
@@ -60,18 +90,20 @@ static void
 look_at_waiting(void)
 {
     int rank;
-    size_t bucket = 0;
-    int64_t waiting = waiting_ms(&bucket);
-    const struct rank_status *waiter = waiting > PATIENCE_WITH_WAITERS_MS ? find_waiter(&rank) : NULL;
+    struct awaited awaited;
+    if (!find_awaited(&awaited))
+        return;
+    int64_t waiting_ms = clock_now_ms() - awaited.since_ms;
+    const struct rank_status *waiter = waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(&rank) : NULL;
     if (waiter != NULL)
         stop_job("local rank %d waits at %s after %llu steps, while this rank waits for it in step %llu: all ranks "
                  "must make "
                  "the same ddprun calls and the same number of steps",
                  rank, waiter->place, (unsigned long long)atomic_load(&waiter->step),
                  (unsigned long long)engine_state.boundary_count);
-    if (waiting > (int64_t)engine_state.options.timeout_s * 1000)
-        stop_job("bucket %zu of step %llu has waited %d s for the other ranks; raise --timeout if they are only slow",
-                 bucket, (unsigned long long)engine_state.boundary_count, engine_state.options.timeout_s);
+    if (waiting_ms > (int64_t)engine_state.options.timeout_s * 1000)
+        stop_job("%s (number %zu) has waited %d s for the other ranks; raise --timeout if they are only slow",
+                 awaited.what, awaited.bucket, engine_state.options.timeout_s);
 }
 
 static void *
@@ -79,7 +111,7 @@ watch(void *unused)
 {
     (void)unused;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    (void)engine_state.driver.cuCtxSetCurrent_p(engine_state.collectives.context);
+    (void)engine_state.driver.cuCtxSetCurrent_p(engine_state.context);
     (void)engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode);
     for (;;) {
         const char *text;

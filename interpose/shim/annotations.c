@@ -56,33 +56,48 @@ mean(float *value, const struct ddp_site *site)
 }
 
 static void
-shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
-{
-    FORWARD(shard(total, first, count, site), site);
-}
-
-static void
 forget(void *ptr, const struct ddp_site *site)
 {
     FORWARD(forget(ptr, site), site);
 }
 
+/*
+ * What a process knows without asking anybody: as the rank, or as its forked child (a data loader, say), which has
+ * inherited the answers and must not become a rank itself.
+ */
+static const struct engine *
+known_engine(void)
+{
+    return shim.engine != NULL || shim_become_rank(&no_site) ? shim.engine : NULL;
+}
+
+static void
+shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
+{
+    const struct engine *engine = known_engine();
+    if (engine != NULL)
+        engine->shard(total, first, count, site);
+}
+
 static int
 rank(void)
 {
-    return shim_become_rank(&no_site) ? shim.engine->rank : 0;
+    const struct engine *engine = known_engine();
+    return engine != NULL ? engine->rank : 0;
 }
 
 static int
 world_size(void)
 {
-    return shim_become_rank(&no_site) ? shim.engine->world_size : 1;
+    const struct engine *engine = known_engine();
+    return engine != NULL ? engine->world_size : 1;
 }
 
 static int
 local_rank(void)
 {
-    return shim_become_rank(&no_site) ? shim.engine->local_rank : 0;
+    const struct engine *engine = known_engine();
+    return engine != NULL ? engine->local_rank : 0;
 }
 
 static const struct ddp_interface interface = {

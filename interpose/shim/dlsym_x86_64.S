@@ -21,14 +21,14 @@ dlsym:
         movq    16(%rsp), %rdx          /* our caller */
         subq    $8, %rsp                /* the stack is 16-byte aligned at the call */
         .cfi_adjust_cfa_offset 8
-        call    gate_look_up            /* (handle, name, caller): a replacement, or NULL */
+        call    gate_look_up            /* (handle, name, caller): rax the pointer, rdx whether it answers */
         addq    $8, %rsp
         .cfi_adjust_cfa_offset -8
         popq    %rsi
         .cfi_adjust_cfa_offset -8
         popq    %rdi
         .cfi_adjust_cfa_offset -8
-        testq   %rax, %rax
+        testq   %rdx, %rdx
         jne     1f
         jmp     *gate_real_dlsym(%rip)
 1:      ret

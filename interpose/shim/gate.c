@@ -16,6 +16,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sched.h>
 #include <string.h>
 
 /* cuda.h calls the newer one by the older one's name. */
@@ -122,11 +123,25 @@ gate_exempt_library(const void *address)
     }
 }
 
+/* Whether this thread is to fill the routes. Another one that comes meanwhile waits: unfilled routes would give it
+ * thunks. */
+static bool
+is_to_bind(void)
+{
+    if (atomic_load(&bound) || in_gate > 0)
+        return false;
+    if (!atomic_flag_test_and_set(&binding))
+        return true;
+    while (!atomic_load(&bound))
+        sched_yield();
+    return false;
+}
+
 /* Finds each hooked function, by both ways that a caller may have: they can give different addresses. */
 static void
 bind_routes(void *handle)
 {
-    if (atomic_load(&bound) || atomic_flag_test_and_set(&binding))
+    if (!is_to_bind())
         return;
 
     ++in_gate;
@@ -198,6 +213,22 @@ gate_unknown_calls(const char **name_p)
     return calls;
 }
 
+/* Calls that write memory or run work, and that no hook follows: counted, so that training with them is refused. */
+static const char *const not_followed[] = {
+    "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync",  "cuMemcpyBatchAsync",   "cuMemcpy3DBatchAsync",
+    "cuMemcpyAtoD",   "cuStreamWriteValue32", "cuStreamWriteValue64", "cuStreamBatchMemOp",
+};
+
+static bool
+is_not_followed(const char *name)
+{
+    for (unsigned i = 0; i < sizeof(not_followed) / sizeof(not_followed[0]); ++i) {
+        if (strcmp(not_followed[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* What a caller gets in place of the driver's `found`, which it asked for as `name`. */
 static void *
 replacement(const char *name, void *found)
@@ -215,7 +246,7 @@ replacement(const char *name, void *found)
         atomic_store(&real_get_proc_v1, found); /* our hook of it may be called before anybody looks it up by name */
         return (void *)cuGetProcAddress;
     }
-    return hooked_name ? thunk_for(name, found) : found;
+    return hooked_name || is_not_followed(name) ? thunk_for(name, found) : found;
 }
 
 /* ---- cuGetProcAddress, with its older ABI of four arguments ---- */
@@ -283,27 +314,35 @@ gate_driver_function(const char *name, int version)
 
 /* ---- dlsym ---- */
 
-/* A name of ours that was looked for in `handle`: what is found there decides. */
+/* A name of ours that was looked for in `handle`: what was found there decides. */
 static void *
-look_up_driver(void *handle, const char *name)
+look_up_driver(void *handle, const char *name, void *found)
 {
-    void *found = shim_real_dlsym(handle, name);
-    if (found == NULL)
-        return NULL;
-    if (strcmp(name, "cuGetProcAddress") == 0 && found != (void *)cuGetProcAddress)
+    if (strcmp(name, "cuGetProcAddress") == 0)
         atomic_store(&real_get_proc_v1, found);
-    if (strcmp(name, "cuGetProcAddress_v2") == 0 && found != (void *)cuGetProcAddress_v2)
+    if (strcmp(name, "cuGetProcAddress_v2") == 0)
         atomic_store(&real_get_proc_v2, found);
     bind_routes(handle);
     /* By its exported symbol a function is known exactly: never a thunk. */
     for (unsigned i = 0; i < shim_route_count; ++i) {
         if (strcmp(shim_routes[i].symbol, name) == 0) {
-            if (atomic_load(&shim_routes[i].real) == NULL && found != shim_routes[i].hook)
+            if (atomic_load(&shim_routes[i].real) == NULL)
                 atomic_store(&shim_routes[i].real, found);
             return shim_routes[i].hook;
         }
     }
     return replacement(name, found);
+}
+
+/* Whether the look-up ended at a symbol of this library, which stands in front of the driver's. */
+static bool
+is_own(const void *found)
+{
+    for (unsigned i = 0; i < shim_route_count; ++i) {
+        if (found == shim_routes[i].hook)
+            return true;
+    }
+    return found == (void *)cuGetProcAddress || found == (void *)cuGetProcAddress_v2;
 }
 
 static bool
@@ -318,21 +357,40 @@ is_driver_name(const char *name)
     return false;
 }
 
-/* Called by our dlsym: a replacement, or NULL to jump to the real one. */
-__attribute__((visibility("hidden"))) void *gate_look_up(void *handle, const char *name, const void *caller);
+/* What our dlsym does: returns `pointer` if `answered`, else jumps to the real one. In two registers. */
+struct answer {
+    void *pointer;
+    uintptr_t answered;
+};
 
-__attribute__((visibility("hidden"))) void *
+__attribute__((visibility("hidden"))) struct answer gate_look_up(void *handle, const char *name, const void *caller);
+
+static struct answer
+answer(void *pointer)
+{
+    return (struct answer){pointer, 1};
+}
+
+/* Called by our dlsym. */
+__attribute__((visibility("hidden"))) struct answer
 gate_look_up(void *handle, const char *name, const void *caller)
 {
+    static const struct answer not_ours = {NULL, 0};
     if (gate_real_dlsym == NULL)
         find_real_dlsym();
     if (name == NULL || name[0] != 'c' || name[1] != 'u' || handle == RTLD_NEXT || in_gate > 0)
-        return NULL;
-    if (atomic_load(&shim.mode) == SHIM_PASSIVE || !shim_in_job() || is_exempt(caller))
-        return NULL;
-    if (is_driver_name(name))
-        return look_up_driver(handle, name);
+        return not_ours;
+    bool driver = is_driver_name(name);
+    if (!driver && library_route(name, NULL) == NULL)
+        return not_ours;
 
-    void *real = library_route(name, NULL) != NULL ? shim_real_dlsym(handle, name) : NULL;
-    return real != NULL ? library_route(name, real) : NULL;
+    /* A program that asks whether there is such a function must not be told of ours when there is none behind it. */
+    void *found = shim_real_dlsym(handle, name);
+    if (found != NULL && (is_own(found) || found == library_route(name, NULL))) {
+        found = shim_real_dlsym(RTLD_NEXT, name);
+        handle = RTLD_NEXT;
+    }
+    if (found == NULL || atomic_load(&shim.mode) == SHIM_PASSIVE || !shim_in_job() || is_exempt(caller))
+        return answer(found);
+    return answer(driver ? look_up_driver(handle, name, found) : library_route(name, found));
 }

@@ -147,7 +147,7 @@ enum {
 #define DEFINE_NOTIFICATION(fn, parameters, arguments, told)                 \
     __attribute__((visibility("default"))) CUresult fn parameters            \
     {                                                                        \
-        if (shim_is_watched()) {                                             \
+        if (shim_is_trainers_call()) {                                       \
             ++shim_depth;                                                    \
             shim.engine->told;                                               \
             --shim_depth;                                                    \

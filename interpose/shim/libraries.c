@@ -69,7 +69,7 @@ real_function(unsigned index)
     return real;
 }
 
-/* The stream that `handle` works on; CU_STREAM_LEGACY where it cannot be told. */
+/* The stream that `handle` works on; NULL where it cannot be told. */
 static CUstream
 stream_of_handle(cublasHandle_t handle, void *known)
 {
@@ -80,25 +80,60 @@ stream_of_handle(cublasHandle_t handle, void *known)
     }
     cudaStream_t stream = NULL;
     if (get_stream == NULL || ((__typeof__(&cublasGetStream_v2))get_stream)(handle, &stream) != CUBLAS_STATUS_SUCCESS)
-        return CU_STREAM_LEGACY;
+        return NULL;
     return stream == NULL ? CU_STREAM_LEGACY : (CUstream)stream;
 }
 
-/* Where A, B and C stand in the argument lists of the gemms. */
+/* What a gemm names: where A, B and C stand in its argument list, and how large C is (its rows are `ldc` elements
+ * apart). */
 struct gemm_operands {
     const void *a, *b;
     void *c;
     uint32_t a_place, b_place, c_place;
+    int m, n, ldc;
+    size_t c_element_bytes;
 };
+
+static size_t
+bytes_of_c(const struct gemm_operands *of)
+{
+    if (of->m <= 0 || of->n <= 0 || of->ldc < of->m)
+        return 1; /* the library refuses it, or does nothing */
+    return ((size_t)(of->n - 1) * (size_t)of->ldc + (size_t)of->m) * of->c_element_bytes;
+}
 
 static struct operation
 gemm_operation(const char *name, cublasHandle_t handle, void *real, struct gemm_operands of)
 {
-    struct operation operation = {.name = name, .stream = stream_of_handle(handle, real), .operand_count = 3};
+    CUstream stream = stream_of_handle(handle, real);
+    struct operation operation = {.name = name,
+                                  .stream = stream != NULL ? stream : CU_STREAM_LEGACY,
+                                  .opaque = stream == NULL, /* then everything waits for the boundary */
+                                  .operand_count = 3};
     operation.operands[0] = (struct operand){of.a_place, (CUdeviceptr)(uintptr_t)of.a, 1};
     operation.operands[1] = (struct operand){of.b_place, (CUdeviceptr)(uintptr_t)of.b, 1};
-    operation.operands[2] = (struct operand){of.c_place, (CUdeviceptr)(uintptr_t)of.c, 1};
+    operation.operands[2] = (struct operand){of.c_place, (CUdeviceptr)(uintptr_t)of.c, bytes_of_c(&of)};
     return operation;
+}
+
+static size_t
+bytes_of_type(cudaDataType type)
+{
+    switch (type) {
+    case CUDA_R_64F:
+    case CUDA_C_32F:
+        return 8;
+    case CUDA_C_64F:
+        return 16;
+    case CUDA_R_32F:
+    case CUDA_R_32I:
+        return 4;
+    case CUDA_R_16F:
+    case CUDA_R_16BF:
+        return 2;
+    default:
+        return 1;
+    }
 }
 
 /* One body for all gemms: `call` is the real function, typed, with its arguments. */
@@ -125,7 +160,8 @@ cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_
                int ldc)
 {
     GEMM_HOOK(cublasSgemm_v2, FN_SGEMM, (handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), .a = a,
-              .b = b, .c = c, .a_place = 7, .b_place = 9, .c_place = 12);
+              .b = b, .c = c, .a_place = 7, .b_place = 9, .c_place = 12, .m = m, .n = n, .ldc = ldc,
+              .c_element_bytes = sizeof(float));
 }
 
 __attribute__((visibility("default"))) cublasStatus_t
@@ -134,7 +170,8 @@ cublasDgemm_v2(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_
                int ldc)
 {
     GEMM_HOOK(cublasDgemm_v2, FN_DGEMM, (handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), .a = a,
-              .b = b, .c = c, .a_place = 7, .b_place = 9, .c_place = 12);
+              .b = b, .c = c, .a_place = 7, .b_place = 9, .c_place = 12, .m = m, .n = n, .ldc = ldc,
+              .c_element_bytes = sizeof(double));
 }
 
 __attribute__((visibility("default"))) cublasStatus_t
@@ -146,5 +183,6 @@ cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t 
     GEMM_HOOK(cublasGemmEx, FN_GEMM_EX,
               (handle, transa, transb, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc,
                compute_type, algo),
-              .a = a, .b = b, .c = c, .a_place = 7, .b_place = 10, .c_place = 14);
+              .a = a, .b = b, .c = c, .a_place = 7, .b_place = 10, .c_place = 14, .m = m, .n = n, .ldc = ldc,
+              .c_element_bytes = bytes_of_type(c_type));
 }

@@ -31,12 +31,18 @@ extern struct shim shim;
 /* How deep this thread is inside hooks and the engine. Hooks at depth > 0 only forward. */
 extern __thread int shim_depth __attribute__((tls_model("initial-exec")));
 
-/* Whether this call is the trainer's own, in the process that is the rank, and the engine watches. */
+/* Whether this call is the trainer's own, in the process that is the rank. */
+static inline bool
+shim_is_trainers_call(void)
+{
+    return atomic_load_explicit(&shim.mode, memory_order_acquire) == SHIM_RANK && shim_depth == 0;
+}
+
+/* The same, and the engine wants to hear of operations. */
 static inline bool
 shim_is_watched(void)
 {
-    return atomic_load_explicit(&shim.mode, memory_order_acquire) == SHIM_RANK && shim_depth == 0 &&
-           shim.engine->watching;
+    return shim_is_trainers_call() && shim.engine->watching;
 }
 
 /* Whether this process was started by ddprun: reads the environment. */

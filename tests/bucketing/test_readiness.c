@@ -84,8 +84,9 @@ START_TEST(steady_intervals_follow_the_model)
         size_t next = 0, bucket;
         for (size_t at = 0; at < scene.count; ++at) {
             const struct event *event = &scene.events[at];
-            ck_assert_int_eq(readiness_verdict(&scene.readiness, event->gradient, event->touch), TOUCH_EXPECTED);
-            readiness_touch(&scene.readiness, event->gradient, event->touch);
+            ck_assert_int_eq(readiness_begin(&scene.readiness, event->gradient, event->touch), TOUCH_EXPECTED);
+            ck_assert(!readiness_launch(&scene.readiness, &bucket)); /* not before it is enqueued */
+            readiness_enqueued(&scene.readiness, event->gradient);
             while (readiness_launch(&scene.readiness, &bucket)) {
                 ck_assert_uint_eq(bucket, next);
                 ck_assert(model_is_ready(&scene, bucket, at));
@@ -114,11 +115,11 @@ START_TEST(after_a_deviation_nothing_leaves_before_the_boundary)
         if (at == strange_at) {
             struct touch strange = {999, 0};
             bool left = scene.readiness.states[scene.plan->bucket_of[event->gradient]] == BUCKET_LAUNCHED;
-            ck_assert_int_eq(readiness_verdict(&scene.readiness, event->gradient, strange),
+            ck_assert_int_eq(readiness_begin(&scene.readiness, event->gradient, strange),
                              left ? TOUCH_LATE : TOUCH_DEVIATES);
-            readiness_touch(&scene.readiness, event->gradient, strange);
         }
-        readiness_touch(&scene.readiness, event->gradient, event->touch);
+        if (readiness_begin(&scene.readiness, event->gradient, event->touch) != TOUCH_LATE)
+            readiness_enqueued(&scene.readiness, event->gradient);
         while (readiness_launch(&scene.readiness, &bucket)) {
             ck_assert_uint_lt(at, strange_at);
             ++launched;
@@ -141,16 +142,43 @@ START_TEST(a_touch_after_the_bucket_left_is_late)
     set_scene(&scene, &seed);
     size_t bucket;
     for (size_t at = 0; at < scene.count; ++at) {
-        readiness_touch(&scene.readiness, scene.events[at].gradient, scene.events[at].touch);
+        (void)readiness_begin(&scene.readiness, scene.events[at].gradient, scene.events[at].touch);
+        readiness_enqueued(&scene.readiness, scene.events[at].gradient);
         while (readiness_launch(&scene.readiness, &bucket))
             continue;
     }
     for (size_t g = 0; g < GRADIENTS; ++g) {
         bool left = scene.readiness.states[scene.plan->bucket_of[g]] == BUCKET_LAUNCHED;
         struct touch touch = {0, 0};
-        ck_assert_int_eq(readiness_verdict(&scene.readiness, g, touch) == TOUCH_LATE, left);
+        ck_assert_int_eq(readiness_begin(&scene.readiness, g, touch) == TOUCH_LATE, left);
     }
     clear_scene(&scene);
+}
+END_TEST
+
+START_TEST(two_touches_at_once_do_not_take_the_same_place)
+{
+    /* Learned: one touch. Two threads begin it at the same time: the second is one too many, and nothing leaves. */
+    struct plan_gradient gradient = {8, 1};
+    size_t order = 0, bucket;
+    struct touch touch = {1, 0};
+    struct history history;
+    struct readiness readiness;
+    ck_assert(history_init(&history, 1));
+    history_touch(&history, 0, touch);
+    (void)history_boundary(&history);
+    struct plan *plan = plan_build(1, &gradient, &order, 1, 100);
+    ck_assert(readiness_init(&readiness, plan, &history));
+
+    ck_assert_int_eq(readiness_begin(&readiness, 0, touch), TOUCH_EXPECTED);
+    ck_assert_int_eq(readiness_begin(&readiness, 0, touch), TOUCH_DEVIATES);
+    readiness_enqueued(&readiness, 0);
+    ck_assert(!readiness_launch(&readiness, &bucket));
+    readiness_enqueued(&readiness, 0);
+    ck_assert(readiness_flush(&readiness, &bucket));
+    readiness_free(&readiness);
+    plan_free(plan);
+    history_free(&history);
 }
 END_TEST
 
@@ -162,7 +190,8 @@ START_TEST(without_history_everything_waits_for_the_boundary)
     struct readiness readiness;
     struct plan *plan = plan_build(0, &gradient, &order, 1, 100);
     ck_assert(readiness_init(&readiness, plan, NULL));
-    readiness_touch(&readiness, 0, touch);
+    (void)readiness_begin(&readiness, 0, touch);
+    readiness_enqueued(&readiness, 0);
     ck_assert(!readiness_launch(&readiness, &bucket));
     ck_assert(readiness_flush(&readiness, &bucket));
     readiness_free(&readiness);
@@ -178,6 +207,7 @@ main(void)
     tcase_add_loop_test(tcase, steady_intervals_follow_the_model, 0, CASES);
     tcase_add_loop_test(tcase, after_a_deviation_nothing_leaves_before_the_boundary, 0, CASES);
     tcase_add_loop_test(tcase, a_touch_after_the_bucket_left_is_late, 0, CASES);
+    tcase_add_test(tcase, two_touches_at_once_do_not_take_the_same_place);
     tcase_add_test(tcase, without_history_everything_waits_for_the_boundary);
     suite_add_tcase(suite, tcase);
 

@@ -124,8 +124,16 @@ functions_unloaded(void)
 }
 
 static void
-before_context_end(void)
+before_context_destroy(CUcontext context)
 {
+    (void)context;
+    ++fake_record.unloads;
+}
+
+static void
+before_device_reset(CUdevice device)
+{
+    (void)device;
     ++fake_record.unloads;
 }
 
@@ -150,7 +158,8 @@ static const struct engine engine = {
     .end = end,
     .before_free = before_free,
     .before_stream_destroy = before_stream_destroy,
-    .before_context_end = before_context_end,
+    .before_context_destroy = before_context_destroy,
+    .before_device_reset = before_device_reset,
     .functions_unloaded = functions_unloaded,
     .after_fork_in_child = after_fork_in_child,
 };

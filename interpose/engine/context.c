@@ -1,0 +1,28 @@
+/*
+ * context.c - the context that the annotated memory belongs to, made current for as long as a call of ours lasts.
+ *
+ * Trainers annotate, step and end in whichever thread they like, and CUDA remembers the current context for each
+ * thread: streams and events of ours belong to one. Nothing happens where it is current already, which is nearly
+ * always.
+ */
+#include "interpose/engine/state.h"
+
+CUcontext
+context_enter(void)
+{
+    CUcontext before = NULL;
+    if (!atomic_load(&engine_state.driver_ready) || engine_state.context == NULL)
+        return NULL;
+    require_cuda(engine_state.driver.cuCtxGetCurrent_p(&before), "cuCtxGetCurrent");
+    if (before != engine_state.context)
+        require_cuda(engine_state.driver.cuCtxSetCurrent_p(engine_state.context), "cuCtxSetCurrent");
+    return before;
+}
+
+void
+context_leave(CUcontext before)
+{
+    if (!atomic_load(&engine_state.driver_ready) || engine_state.context == NULL || before == engine_state.context)
+        return;
+    require_cuda(engine_state.driver.cuCtxSetCurrent_p(before), "cuCtxSetCurrent");
+}
