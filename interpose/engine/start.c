@@ -159,10 +159,14 @@ end_in_order(void)
 static void
 at_exit(int exit_status, void *unused)
 {
+    const char *text;
     (void)unused;
-    if (getpid() != engine_state.pid || exit_status != 0)
-        return; /* the launcher sees the exit status, and ends the others */
-    end_in_order();
+    if (getpid() != engine_state.pid)
+        return;
+    if (stop_asked(&text)) /* a check has failed: that explains more than the exit status */
+        stop_job("%s", text);
+    if (exit_status == 0) /* else the launcher sees it, and ends the others */
+        end_in_order();
 }
 
 void

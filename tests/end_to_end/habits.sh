@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# habits.sh BUILD - trainers with odd habits train right, or are told what is wrong: threads, contexts, memory that comes and goes,
+# processes beside the rank.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=60
+habits=$build/tests/trainers/habits
+
+# habit RANKS MODE [STEPS]: trains right, and overlaps.
+habit() {
+    run "$ddprun" -n "$1" --bucket-mb 0.01 --check-every 1 "$habits" "${@:2}"
+    succeeded "$2, $1 ranks"
+    check "$2, $1 ranks: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+}
+
+habit 2 plain
+habit 2 worker
+habit 2 thread-per-backward 80
+habit 2 step-in-thread
+habit 2 lazy
+habit 2 annotate-late
+habit 2 loader
+habit 2 another-context
+habit 3 slow-rank
+for seed in 1 2 3; do
+    SOFTGPU_CHAOS=$seed habit 3 two-threads 30
+done
+
+# One rank: the same, and nothing is averaged.
+run "$ddprun" -n 1 "$habits" lazy
+succeeded "lazy, a world of one"
+
+run "$ddprun" -n 2 --bucket-mb 0.01 "$habits" rare-write 14
+failed_with "a late kernel that writes nothing at first" 1 "add_rarely.* wrote gradient .gradients\[l\]. .* after bucket"
+run "$ddprun" -n 2 "$habits" managed
+failed_with "managed memory" 1 "managed memory, which the host may write unseen"
+run "$ddprun" -n 2 --bucket-mb 0.01 --timeout 3 "$habits" hang
+failed_with "a rank that hangs in the middle of backward" 1 "has waited 3 s for the other ranks"
+finish
