@@ -27,8 +27,7 @@ nccl_failed(const struct collectives *c, ncclResult_t result, const char *what, 
 
 enum { SPIN_US = 300 };
 
-/* Waits until NCCL has finished what it was asked for: microseconds, once a communicator stands, so a sleep comes late.
- */
+/* Waits until NCCL has finished what it was asked for: microseconds once a communicator stands, so a sleep is last. */
 static bool
 settle(struct collectives *c, ncclResult_t result, const char *what, struct comm_error *error)
 {

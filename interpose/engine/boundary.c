@@ -135,13 +135,13 @@ close_interval(CUstream stream)
 static void
 step_together(CUstream stream, const struct ddp_site *site)
 {
+    refuse_capture(stream, site);
     pthread_mutex_lock(&engine_state.lock);
     bool changed = engine_state.annotations_changed || engine_state.plan == NULL;
     pthread_mutex_unlock(&engine_state.lock);
     if (changed)
         agree_on_annotations(site);
     refuse_blindness(site);
-    refuse_capture(stream, site);
 
     issue_take_role();
     trace_boundary(stream);

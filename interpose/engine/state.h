@@ -242,8 +242,7 @@ struct hasher;
 /* A hasher serves one stream at a time. hasher_put() may be called in a host function. */
 struct hasher *hasher_get(void);
 void hasher_put(struct hasher *hasher);
-/* Enqueues on `stream`: hash [address, address + bytes), then call done(arg, hash) as a host function: no CUDA in it.
- */
+/* Enqueues on `stream`: hash [address, address + bytes), then done(arg, hash) as a host function: no CUDA in it. */
 void hasher_enqueue(struct hasher *hasher, CUstream stream, CUdeviceptr address, size_t bytes,
                     void (*done)(void *arg, uint64_t hash), void *arg);
 

@@ -162,8 +162,7 @@ update_bounds(void)
     atomic_store(&engine_state.highest, highest);
 }
 
-/* A tensor of the same role and shape whose memory is gone, in the order of annotation; or a new one. NULL: no memory.
- */
+/* A tensor of the same role and shape whose memory is gone, in order of annotation; or a new one. NULL: no memory. */
 static struct tensor *
 identity_for(const struct tensor *wanted)
 {

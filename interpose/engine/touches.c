@@ -224,8 +224,7 @@ is_captured(CUstream stream)
            capture != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* A captured operation runs when its graph does, which nobody here sees: refused, before anything is reduced wrongly.
- */
+/* A captured operation runs when its graph does, which nobody here sees: refused, before anything is wrong. */
 static void
 refuse_capture(const struct operation *operation, const struct hits *hits)
 {
