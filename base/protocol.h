@@ -25,6 +25,7 @@
 #define DDPRUN_ENV_OVERLAP      "DDPRUN_OVERLAP"      /* 0: reduce everything at the boundary */
 #define DDPRUN_ENV_CHECK_EVERY \
     "DDPRUN_CHECK_EVERY"                        /* decimal K: parameter hashes are compared every K steps; 0: never */
+#define DDPRUN_ENV_VERIFY    "DDPRUN_VERIFY"    /* 1: check everything in every step */
 #define DDPRUN_ENV_TRACE_DIR "DDPRUN_TRACE_DIR" /* folder for rank-N.jsonl; absent: no trace */
 #define DDPRUN_ENV_TIMEOUT_S "DDPRUN_TIMEOUT_S" /* decimal seconds a rank may wait for the others */
 

@@ -36,6 +36,8 @@ struct operation {
     CUstream stream;  /* never NULL: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD where the caller said 0 */
     struct operand operands[OPERANDS_AT_MOST];
     unsigned operand_count;
+    const void *host_source; /* of a copy from the host: host_bytes bytes; else NULL */
+    size_t host_bytes;
     bool opaque;         /* enqueues work that cannot be looked into: a graph launch */
     CUfunction function; /* of a launch, else NULL: the engine looks at its parameters */
     void *const *params; /* kernelParams of the launch, or NULL */

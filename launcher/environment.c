@@ -159,6 +159,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     set_number(&list, DDPRUN_ENV_BUCKET_BYTES, options->bucket_bytes);
     environment_set(&list, DDPRUN_ENV_OVERLAP, options->overlap ? "1" : "0");
     set_number(&list, DDPRUN_ENV_CHECK_EVERY, options->check_every);
+    environment_set(&list, DDPRUN_ENV_VERIFY, options->verify ? "1" : "0");
     set_or_unset(&list, DDPRUN_ENV_TRACE_DIR, settings->trace_dir);
     set_number(&list, DDPRUN_ENV_TIMEOUT_S, options->timeout_s);
 

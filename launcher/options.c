@@ -133,6 +133,14 @@ take_check_every(struct options *options, const char *value, struct problem *pro
 }
 
 static bool
+take_verify(struct options *options, const char *value, struct problem *problem)
+{
+    (void)value, (void)problem;
+    options->verify = true;
+    return true;
+}
+
+static bool
 take_timeout(struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
@@ -177,6 +185,9 @@ static const struct row rows[] = {
     {0, "nccl", "PATH", GROUP_TRAINING, take_nccl, "NCCL library to use (default libnccl.so.2)"},
     {0, "check-every", "K", GROUP_SAFETY, take_check_every,
      "compare the parameters of all ranks every K steps, besides\nthe first overlapped ones; 0: never (default 100)"},
+    {0, "verify", NULL, GROUP_SAFETY, take_verify,
+     "check every gradient of every step for writes that were not\n"
+     "seen, and compare the parameters after every step; slow"},
     {0, "timeout", "SECONDS", GROUP_SAFETY, take_timeout,
      "how long a rank may wait for the others before the job is\nstopped (default 600)"},
     {0, "trace", "DIR", GROUP_SAFETY, take_trace,

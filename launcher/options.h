@@ -30,6 +30,7 @@ struct options {
     uint64_t bucket_bytes;
     bool overlap;
     const char *nccl; /* path or name; NULL: not given */
+    bool verify;
     unsigned check_every;
     unsigned timeout_s;
     const char *trace_dir; /* NULL: no trace */

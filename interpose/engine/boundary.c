@@ -152,6 +152,7 @@ step_together(CUstream stream, const struct ddp_site *site)
     release(stream);
     checks_after_release();
     agree_vote(close_interval(stream));
+    batches_compare();
     checks_next_interval();
     trace_step_end();
     issue_give_role();

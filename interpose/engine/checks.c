@@ -120,7 +120,7 @@ checks_next_interval(void)
 {
     uint64_t every = engine_state.options.check_every;
     checks.checked_bucket = NO_BUCKET;
-    if (engine_state.overlapping && engine_state.overlapped_steps < FIRST_STEPS)
+    if (engine_state.overlapping && (engine_state.overlapped_steps < FIRST_STEPS || engine_state.options.verify))
         checks.checked_bucket = EVERY_BUCKET;
     else if (engine_state.overlapping && every > 0 && engine_state.boundary_count % every == 0)
         checks.checked_bucket = (long)(engine_state.boundary_count / every % engine_state.plan->bucket_count);
@@ -215,7 +215,7 @@ are_parameters_due(void)
         return false;
     return (engine_state.overlapping && engine_state.overlapped_steps >= 1 &&
             engine_state.overlapped_steps <= FIRST_STEPS) ||
-           (every > 0 && steps % every == 0);
+           (every > 0 && steps % every == 0) || engine_state.options.verify;
 }
 
 void

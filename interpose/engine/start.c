@@ -54,6 +54,7 @@ read_options(struct options *options)
     options->bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, DDPRUN_DEFAULT_BUCKET_BYTES, UINT64_MAX);
     options->overlap = number_option(DDPRUN_ENV_OVERLAP, 1, 1) == 1;
     options->check_every = number_option(DDPRUN_ENV_CHECK_EVERY, DDPRUN_DEFAULT_CHECK_EVERY, UINT64_MAX);
+    options->verify = number_option(DDPRUN_ENV_VERIFY, 0, 1) == 1;
     options->timeout_s = (int)number_option(DDPRUN_ENV_TIMEOUT_S, DDPRUN_DEFAULT_TIMEOUT_S, 1000000);
     options->nccl_path = text_option(DDPRUN_ENV_NCCL, "libnccl.so.2");
     options->trace_dir = text_option(DDPRUN_ENV_TRACE_DIR, NULL);

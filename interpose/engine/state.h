@@ -40,6 +40,7 @@ struct options {
     uint64_t bucket_bytes;
     bool overlap;
     uint64_t check_every; /* steps; 0: never */
+    bool verify;          /* everything, in every step */
     int timeout_s;
     const char *nccl_path;
     const char *trace_dir; /* or NULL */
@@ -265,6 +266,11 @@ struct late_touch;
 struct late_touch *checks_late_begin(const struct operation *operation, const char *call_name,
                                      const struct tensor *gradient, size_t bucket);
 void checks_late_end(struct late_touch *late, CUstream stream);
+
+/* ---- batches.c: do ranks train on the same data? ---- */
+void batches_copied(const void *host, size_t bytes);
+/* At a boundary, collective at one of them: says so once. */
+void batches_compare(void);
 
 /* ---- watch.c ---- */
 void watch_start(void);

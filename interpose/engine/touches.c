@@ -328,6 +328,8 @@ touches_begin(struct operation *operation)
     operation->notes = NULL;
     if (!is_relevant(operation))
         return;
+    if (operation->host_source != NULL)
+        batches_copied(operation->host_source, operation->host_bytes);
 
     clear_hits(hits);
     hits->call_name = operation->name;

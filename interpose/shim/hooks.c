@@ -83,9 +83,12 @@ add_operands_3d(struct operation *operation, const CUDA_MEMCPY3D *copy)
 
 /* The words of the table's `operands` column. */
 #define operand(argument, address, bytes) add_operand(&operation, argument, address, bytes);
-#define operands_2d(copy)                 add_operands_2d(&operation, copy);
-#define operands_3d(copy)                 add_operands_3d(&operation, copy);
-#define opaque()                          operation.opaque = true;
+#define from_host(source, bytes)    \
+    operation.host_source = source; \
+    operation.host_bytes = bytes;
+#define operands_2d(copy) add_operands_2d(&operation, copy);
+#define operands_3d(copy) add_operands_3d(&operation, copy);
+#define opaque()          operation.opaque = true;
 #define kernel(function_, params_, extra_) \
     operation.function = function_;        \
     operation.params = params_;            \

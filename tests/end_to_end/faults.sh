@@ -27,6 +27,8 @@ fault "a program without annotations" 1 "ended without a DDP_STEP" none
 fault "a late read is allowed" 0 "parameters bitwise identical" late-read --fault-step 9
 fault "a late write" 1 "scale_in_place.* wrote gradient .*t->layers\[l\].gradient.* after bucket 0 .*Called from: " late-write --fault-step 9
 fault "a write nobody sees" 1 "gradient .* was changed after it had been averaged" hidden-write --fault-step 6
+run "$ddprun" -n 2 --bucket-mb 0.02 --verify "$ladder" --steps 24 --fault hidden-write --fault-step 20
+failed_with "a write nobody sees, long after the first steps, with --verify" 1 "gradient .* was changed after it had been averaged"
 fault "a parameter that drifts" 1 "parameter .t->layers\[l\].weight. .* differs between ranks 0 and 1 after step" drift --fault-rank 1
 
 # Ranks that fall out of step.
@@ -61,8 +63,8 @@ within() {
 trains() { grep -q 'step 20 ' "$work/orphan"; }
 nobody() { [ "$(marked)" -eq 0 ]; }
 check "a launcher that is killed: the job trains first" within 60 trains
+disown "$launcher"
 kill -KILL "$launcher"
-wait "$launcher" 2>/dev/null
 check "a launcher that is killed: nobody is left" within 20 nobody
 
 # What only looks like a fault.

@@ -18,4 +18,10 @@ succeeded "shares that differ by one"
 check "shares that differ by one: said once" [ "$(grep -c 'do not divide evenly' "$work/stderr")" -eq 1 ]
 run "$ddprun" -n 2 "$ladder" --batch 24
 check "equal shares: nothing said" bash -c "! grep -q 'do not divide evenly' '$work/stderr'"
+
+# Ranks that copy the same batches are told so once; the trainer shards by DDP_SHARD unless asked not to.
+check "other batches: nothing said" bash -c "! grep -q 'copied the same' '$work/stderr'"
+run "$ddprun" -n 3 "$ladder" --fault same-batches
+succeeded "the same batches on all ranks"
+check "the same batches on all ranks: said once" [ "$(grep -c 'ranks 0 and 1 copied the same 3 batches' "$work/stderr")" -eq 1 ]
 finish

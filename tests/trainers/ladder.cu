@@ -350,6 +350,8 @@ train(struct trainer *t)
     size_t first, count;
     int square = t->options.width * t->options.width;
     DDP_SHARD(t->options.batch, &first, &count);
+    if (fault_is(t, "same-batches", 0))
+        first = 0;
     for (int step = 1; step <= t->options.steps; ++step) {
         if (fault_is(t, "fewer-steps", step))
             break;
