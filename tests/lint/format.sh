@@ -13,8 +13,9 @@ mapfile -t files < <(find base bucketing comm interpose launcher softgpu samples
 if [ "${1:-}" = --write ]; then
     exec "$tool" -i "${files[@]}"
 fi
-if ! "$tool" --dry-run -Werror "${files[@]}" 2>&1 | grep 'error:' | cut -d: -f1 | sort | uniq -c |
-    awk '{ print $2 ": " $1 " places; bash tests/lint/format.sh --write mends them"; bad = 1 } END { exit bad }'; then
+wrong=$("$tool" --dry-run -Werror "${files[@]}" 2>&1 | grep 'error:' | cut -d: -f1 | sort | uniq -c) || true
+if [ -n "$wrong" ]; then
+    awk '{ print $2 ": " $1 " places; bash tests/lint/format.sh --write mends them" }' <<<"$wrong"
     exit 1
 fi
 printf '%d files have the style\n' "${#files[@]}"
