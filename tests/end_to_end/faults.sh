@@ -2,13 +2,14 @@
 # faults.sh BUILD - nobody trains on alone in silence: every way to go wrong ends the job, once, with words that say what and where.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
-limit=60
+limit=90
+timeout=60
 
 # fault NAME CODE PATTERN OPTIONS...: trains with a fault on two ranks.
 fault() {
     local name=$1 expected=$2 pattern=$3
     shift 3
-    run "$ddprun" -n 2 --bucket-mb 0.02 --timeout "${patience:-30}" "$ladder" --steps 12 --fault "$@"
+    run "$ddprun" -n 2 --bucket-mb 0.02 --timeout "$timeout" "$ladder" --steps 12 --fault "$@"
     failed_with "$name" "$expected" "$pattern"
 }
 
@@ -37,8 +38,8 @@ fault "DDP_MEAN on one rank only" 1 "rank 0 waits at DDP_MEAN .ladder.cu:[0-9]+.
 fault "a crash" 139 "rank 1 .*SIGSEGV" crash --fault-step 7 --fault-rank 1
 fault "an exit code" 3 "rank 1 .*3" exit --fault-step 7 --fault-rank 1
 fault "an exit that skips the end" 1 "rank 1" quick-exit --fault-step 7 --fault-rank 1
-patience=3
-fault "a rank that hangs" 1 "waited 3 s for (the other ranks|rank 1)" hang --fault-step 7 --fault-rank 1
+timeout=$patience
+fault "a rank that hangs" 1 "waited $patience s for (the other ranks|rank 1)" hang --fault-step 7 --fault-rank 1
 
 # A launcher that is killed takes everybody with it, ranks behind a shell too: they are known by a mark in their environment.
 mark=ddprun-orphan-$$-$RANDOM
@@ -68,7 +69,7 @@ kill -KILL "$launcher"
 check "a launcher that is killed: nobody is left" within 20 nobody
 
 # What only looks like a fault.
-patience=30
+timeout=60
 fault "a forked child" 0 "parameters bitwise identical" fork --fault-step 7
 fault "a device reset at the end" 0 "parameters bitwise identical.*last after step 12 of 12" reset
 

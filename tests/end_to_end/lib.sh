@@ -23,6 +23,9 @@ if grep -q 'DDPRUN_SANITIZE:STRING=.*address' "$build/CMakeCache.txt"; then
         ASAN_OPTIONS=detect_leaks=0:handle_segv=0:abort_on_error=0:exitcode=99 UBSAN_OPTIONS=halt_on_error=1:exitcode=99)
 fi
 
+# What a test waits for that is meant not to come, in seconds: long enough for a slow start, short enough to wait for.
+patience=$((sanitized ? 15 : 5))
+
 ok() {
     printf 'ok - %s\n' "$1"
 }

@@ -3,7 +3,7 @@
 # one passes.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
-limit=60
+limit=90
 options=(--layers 8 --width 48 --batch 24 --steps 12 --streams 2)
 
 # install FOLDER ENGINE: a copy of what a user has, with another engine. The launcher finds its libraries beside itself.
