@@ -64,8 +64,8 @@ history_touch(struct history *history, size_t gradient, struct touch touch)
         history->lost = true;
 }
 
-static bool
-lists_equal(const struct touch_list *a, const struct touch_list *b)
+bool
+touch_list_equal(const struct touch_list *a, const struct touch_list *b)
 {
     if (a->count != b->count)
         return false;
@@ -80,7 +80,7 @@ static bool
 intervals_equal(const struct history *history)
 {
     for (size_t i = 0; i < history->gradient_count; ++i) {
-        if (!lists_equal(&history->current[i], &history->previous[i]))
+        if (!touch_list_equal(&history->current[i], &history->previous[i]))
             return false;
     }
     return true;

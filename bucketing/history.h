@@ -27,6 +27,9 @@ struct touch_list {
     size_t capacity;
 };
 
+/* Whether two lists hold the same touches in the same order. */
+bool touch_list_equal(const struct touch_list *a, const struct touch_list *b);
+
 struct history {
     struct touch_list *current;  /* [gradient_count]: the interval that is going on */
     struct touch_list *previous; /* [gradient_count]: the one before */

@@ -69,6 +69,16 @@ readiness_free(struct readiness *readiness)
     *readiness = (struct readiness){0};
 }
 
+bool
+readiness_fits(const struct readiness *readiness, const struct history *history)
+{
+    for (size_t i = 0; i < readiness->plan->gradient_count; ++i) {
+        if (!touch_list_equal(&readiness->expected[i], &history->previous[i]))
+            return false;
+    }
+    return true;
+}
+
 static bool
 is_expected(const struct readiness *readiness, size_t gradient, struct touch touch)
 {

@@ -47,6 +47,9 @@ bool readiness_init(struct readiness *readiness, const struct plan *plan, const 
     __attribute__((warn_unused_result));
 void readiness_free(struct readiness *readiness);
 
+/* Whether the interval that `history` has just closed was what is expected of every interval. */
+bool readiness_fits(const struct readiness *readiness, const struct history *history);
+
 /*
  * `touch` of `gradient` is on its way to the driver. A touch that is not what was learned makes the interval deviate at
  * once, so that no bucket leaves between this and readiness_enqueued(). A late touch does not count.

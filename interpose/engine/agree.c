@@ -222,6 +222,7 @@ adopt(struct plan *plan, const struct history *history)
     engine_state.plan = plan;
     engine_state.readiness = readiness;
     engine_state.overlapping = history != NULL;
+    engine_state.overlapped_steps = 0; /* the checks of the first steps begin anew */
     pthread_mutex_unlock(&engine_state.lock);
 
     if (old != NULL)
@@ -281,13 +282,18 @@ agree_on_annotations(const struct ddp_site *site)
     atomic_store(&engine_state.status->gradient_bytes, bytes);
 }
 
+enum { REVIEW_EVERY = 128 };
+
 /*
- * Boundaries at which ranks ask each other: 3 to 6 (the third is the first that can repeat another), then ever rarer,
- * for a program whose steps do not repeat must not pay for it.
+ * Boundaries at which ranks ask each other. Until there is a plan: 3 to 6 (the third is the first that can repeat
+ * another), then ever rarer, for a program whose steps do not repeat must not pay for it. After that now and then,
+ * whether it still fits.
  */
 static bool
-is_vote_due(uint64_t interval)
+is_vote_due(uint64_t interval, bool overlapping)
 {
+    if (overlapping)
+        return interval % REVIEW_EVERY == 0;
     if (interval < 3)
         return false;
     uint64_t power = UINT64_C(1) << (63 - __builtin_clzll(interval));
@@ -306,50 +312,33 @@ hash_of_plan(const struct plan *plan)
     return hash;
 }
 
-/* Rank 0's order in `all`, if every rank says that its steps repeat; else NULL. */
+/* Bits of a vote's first word; the other words are the order in which the rank's gradients became ready. */
+enum { VOTE_REPEATS = 1, VOTE_WANTS_PLAN = 2 };
+
+/* Rank 0's order in `all`, if every rank says that its steps repeat and some rank wants a plan; else NULL. */
 static const size_t *
-order_if_all_repeat(const struct control_messages *all, size_t count)
+order_to_adopt(const struct control_messages *all, size_t count)
 {
+    uint64_t in_all = VOTE_REPEATS, in_any = 0;
     for (int r = 0; r < all->count; ++r) {
-        uint64_t repeats;
-        memcpy(&repeats, all->messages[r], sizeof(repeats));
-        if (all->bytes[r] != (1 + count) * sizeof(uint64_t) || !repeats)
+        uint64_t word;
+        memcpy(&word, all->messages[r], sizeof(word));
+        if (all->bytes[r] != (1 + count) * sizeof(uint64_t))
             return NULL;
+        in_all &= word;
+        in_any |= word;
     }
-    return (const size_t *)all->messages[0] + 1;
+    return (in_all & VOTE_REPEATS) && (in_any & VOTE_WANTS_PLAN) ? (const size_t *)all->messages[0] + 1 : NULL;
 }
 
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders travel as 64-bit words");
 
-void
-agree_vote(bool repeats)
+/* All ranks say whether they have come to the same plan; ends the job if not. */
+static void
+compare_plans(const struct plan *plan)
 {
-    pthread_mutex_lock(&engine_state.lock);
-    bool due = engine_state.options.overlap && !engine_state.overlapping && is_vote_due(++engine_state.intervals);
-    pthread_mutex_unlock(&engine_state.lock);
-    if (!due)
-        return;
-
-    /* A vote: whether this rank's steps repeat, and the order in which its gradients become ready. */
-    size_t count = engine_state.gradient_count;
-    uint64_t *vote = calloc(1 + count, sizeof(*vote));
-    if (vote == NULL)
-        stop_job("out of memory");
-    vote[0] = repeats;
-    history_order(&engine_state.history, (size_t *)vote + 1);
-    struct control_messages votes, hashes;
-    agree_exchange("a vote on the order of buckets", vote, (1 + count) * sizeof(*vote), &votes);
-    free(vote);
-
-    const size_t *order = order_if_all_repeat(&votes, count);
-    struct plan *plan = order != NULL ? build_plan(1, order) : NULL;
-    control_free_messages(&votes);
-    if (order == NULL)
-        return;
-    if (plan == NULL)
-        stop_job("rank 0 sent an order of buckets that is none");
-
     uint64_t hash = hash_of_plan(plan);
+    struct control_messages hashes;
     agree_exchange("the hash of the plan of buckets", &hash, sizeof(hash), &hashes);
     for (int r = 0; r < hashes.count; ++r) {
         if (hashes.bytes[r] != sizeof(hash) || memcmp(hashes.messages[r], &hash, sizeof(hash)) != 0)
@@ -358,5 +347,36 @@ agree_vote(bool repeats)
                      engine_state.rendezvous.rank, r);
     }
     control_free_messages(&hashes);
+}
+
+void
+agree_vote(bool repeats)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    bool overlapping = engine_state.overlapping;
+    bool due = engine_state.options.overlap && is_vote_due(++engine_state.intervals, overlapping);
+    bool wants = due && (!overlapping || !readiness_fits(&engine_state.readiness, &engine_state.history));
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!due)
+        return;
+
+    size_t count = engine_state.gradient_count;
+    uint64_t *vote = calloc(1 + count, sizeof(*vote));
+    if (vote == NULL)
+        stop_job("out of memory");
+    vote[0] = (repeats ? VOTE_REPEATS : 0) | (wants ? VOTE_WANTS_PLAN : 0);
+    history_order(&engine_state.history, (size_t *)vote + 1);
+    struct control_messages votes;
+    agree_exchange("a vote on the order of buckets", vote, (1 + count) * sizeof(*vote), &votes);
+    free(vote);
+
+    const size_t *order = order_to_adopt(&votes, count);
+    struct plan *plan = order != NULL ? build_plan(engine_state.plan->version + 1, order) : NULL;
+    control_free_messages(&votes);
+    if (order == NULL)
+        return;
+    if (plan == NULL)
+        stop_job("rank 0 sent an order of buckets that is none");
+    compare_plans(plan);
     adopt(plan, &engine_state.history);
 }

@@ -114,7 +114,7 @@ close_interval(CUstream stream)
 {
     pthread_mutex_lock(&engine_state.lock);
     bool overlapped = engine_state.overlapping && !engine_state.readiness.deviates;
-    bool repeats = !engine_state.overlapping && history_boundary(&engine_state.history);
+    bool repeats = history_boundary(&engine_state.history);
     readiness_boundary(&engine_state.readiness);
     for (size_t i = 0; i < engine_state.tensor_count; ++i)
         engine_state.tensors[i].touched_by = 0;

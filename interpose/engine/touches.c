@@ -365,9 +365,10 @@ count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask
         return;
     }
     tensor_gradient(hit->gradient)->touched_by |= stream_mask;
+    history_touch(&engine_state.history, hit->gradient, (struct touch){hits->call, hit->argument});
     if (!engine_state.overlapping)
-        history_touch(&engine_state.history, hit->gradient, (struct touch){hits->call, hit->argument});
-    else if (!hits->begun || hits->boundary != engine_state.boundary_count)
+        return;
+    if (!hits->begun || hits->boundary != engine_state.boundary_count)
         readiness_refused(&engine_state.readiness); /* a boundary came between, in another thread */
     else if (!hit->late)
         readiness_enqueued(&engine_state.readiness, hit->gradient);

@@ -98,6 +98,7 @@ START_TEST(steady_intervals_follow_the_model)
             ck_assert_uint_eq(bucket, next++);
         ck_assert_uint_eq(next, scene.plan->bucket_count);
         readiness_boundary(&scene.readiness);
+        ck_assert(readiness_fits(&scene.readiness, &scene.history));
     }
     clear_scene(&scene);
 }
@@ -156,6 +157,27 @@ START_TEST(a_touch_after_the_bucket_left_is_late)
 }
 END_TEST
 
+START_TEST(an_interval_with_one_touch_more_or_less_does_not_fit)
+{
+    unsigned seed = (unsigned)_i + 11000;
+    struct scene scene;
+    set_scene(&scene, &seed);
+    ck_assert(readiness_fits(&scene.readiness, &scene.history));
+
+    size_t left_out = (size_t)rand_r(&seed) % scene.count;
+    bool more = rand_r(&seed) % 2 == 0;
+    for (size_t i = 0; i < scene.count; ++i) {
+        if (more || i != left_out)
+            history_touch(&scene.history, scene.events[i].gradient, scene.events[i].touch);
+        if (more && i == left_out)
+            history_touch(&scene.history, scene.events[i].gradient, (struct touch){999, 0});
+    }
+    (void)history_boundary(&scene.history);
+    ck_assert(!readiness_fits(&scene.readiness, &scene.history));
+    clear_scene(&scene);
+}
+END_TEST
+
 START_TEST(two_touches_at_once_do_not_take_the_same_place)
 {
     /* Learned: one touch. Two threads begin it at the same time: the second is one too many, and nothing leaves. */
@@ -207,6 +229,7 @@ main(void)
     tcase_add_loop_test(tcase, steady_intervals_follow_the_model, 0, CASES);
     tcase_add_loop_test(tcase, after_a_deviation_nothing_leaves_before_the_boundary, 0, CASES);
     tcase_add_loop_test(tcase, a_touch_after_the_bucket_left_is_late, 0, CASES);
+    tcase_add_loop_test(tcase, an_interval_with_one_touch_more_or_less_does_not_fit, 0, CASES);
     tcase_add_test(tcase, two_touches_at_once_do_not_take_the_same_place);
     tcase_add_test(tcase, without_history_everything_waits_for_the_boundary);
     suite_add_tcase(suite, tcase);

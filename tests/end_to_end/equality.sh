@@ -52,6 +52,12 @@ for shape in "--streams 1" "--streams 2" "--accumulate 3" "--streams 2 --accumul
     equal "ladder $shape, no overlap" 2 "$work/serial" --no-overlap -- "$ladder" "${ladder_options[@]}" "${words[@]}"
 done
 
+# Steps that change for good are learned anew: overlap comes back.
+changing=(--steps 300 --accumulate 3 --fewer-from 20 --layers 4 --width 16 --batch 8)
+run "$ladder" "${changing[@]}" --save "$work/serial"
+equal "ladder that changes at step 20" 2 "$work/serial" --bucket-mb 0.001 -- "$ladder" "${changing[@]}"
+check "ladder that changes at step 20: overlaps again" grep -Eq ' (1[5-9]|2)[0-9]{1,2} of them overlapped' "$work/stderr"
+
 # Ranks that start from other weights take those of rank 0.
 run "$ladder" "${ladder_options[@]}" --save "$work/serial"
 equal "ladder with other seeds" 3 "$work/serial" -- "$ladder" "${ladder_options[@]}" --fault other-seeds

@@ -34,6 +34,7 @@ struct options {
     int layers, width, steps, seed;
     size_t batch;
     int accumulate;    /* backward passes a step */
+    int fewer_from;    /* from this step on, one pass fewer; 0: never */
     int streams;       /* 2: weight gradients on a stream of their own */
     int time;          /* 1: print how long training took */
     const char *save;  /* or NULL */
@@ -357,7 +358,8 @@ train(struct trainer *t)
             break;
         for (int l = 0; l < t->options.layers; ++l)
             CHECK(cudaMemset(t->layers[l].gradient, 0, (size_t)square * sizeof(float)));
-        for (int pass = 0; pass < t->options.accumulate; ++pass) {
+        int passes = t->options.accumulate - (t->options.fewer_from > 0 && step >= t->options.fewer_from);
+        for (int pass = 0; pass < passes; ++pass) {
             load_batch(t, step, pass, first, count);
             forward_backward(t, count);
         }
@@ -411,16 +413,16 @@ destroy(struct trainer *t)
     CHECK(cudaEventDestroy(t->event));
 }
 
-static const char USAGE[] = "Usage: ladder [--layers N] [--width N] [--batch N] [--steps N] [--seed N] [--accumulate "
-                            "N] [--streams 1|2] [--time 1] [--save FILE]\n"
-                            "              [--fault NAME] [--fault-step N] [--fault-rank N]\n";
+static const char USAGE[] =
+    "Usage: ladder [--layers N] [--width N] [--batch N] [--steps N] [--seed N] [--accumulate N] [--fewer-from STEP]\n"
+    "              [--streams 1|2] [--time 1] [--save FILE] [--fault NAME] [--fault-step N] [--fault-rank N]\n";
 
 int
 main(int argc, char **argv)
 {
     static struct trainer t;
     struct options *o = &t.options;
-    *o = (struct options){8, 48, 12, 1, 24, 1, 1, 0, NULL, NULL, 0, -1};
+    *o = (struct options){8, 48, 12, 1, 24, 1, 0, 1, 0, NULL, NULL, 0, -1};
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         int number = value != NULL ? atoi(value) : 0;
@@ -440,6 +442,8 @@ main(int argc, char **argv)
             o->seed = number;
         else if (strcmp(name, "--accumulate") == 0)
             o->accumulate = number;
+        else if (strcmp(name, "--fewer-from") == 0)
+            o->fewer_from = number;
         else if (strcmp(name, "--streams") == 0)
             o->streams = number;
         else if (strcmp(name, "--time") == 0)
