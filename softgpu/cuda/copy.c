@@ -63,7 +63,12 @@ run_copy(struct command *command, struct stream *stream)
         copy_rows(&copy->box);
         strict_end(false, stream->context, "a copy");
     }
-    free(copy->staging);
+}
+
+static void
+end_copy(struct command *command)
+{
+    free(((struct copy_command *)command)->staging);
 }
 
 /* ---- looking at the two sides ---- */
@@ -159,21 +164,21 @@ copy_box(const struct box *box, enum timing timing, CUstream handle, enum flavou
     if (copy == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    copy->command.end = end_copy;
+    copy->command.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
     copy->box = *box;
     copy->staging = NULL;
     bool wait = caller_waits(timing, to, from, box->width * box->height * box->depth);
-    if (!wait && from == PAGEABLE) {
+    if (!wait && from == PAGEABLE && !capture_is_on(stream)) { /* a graph reads its source when it runs */
         result = stage(copy);
         if (result != CUDA_SUCCESS) {
             command_drop(copy);
             return result;
         }
     }
-    void *staging = copy->staging;
     uint64_t number;
     result = stream_submit(stream, &copy->command, &number);
     if (result != CUDA_SUCCESS) {
-        free(staging);
         return result;
     }
     if (wait) {

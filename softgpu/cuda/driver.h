@@ -131,6 +131,9 @@ enum magic {
     MAGIC_FUNCTION = 0x46554e31,
     MAGIC_POOL = 0x504f4c31,
     MAGIC_CHUNK = 0x43484e31,
+    MAGIC_GRAPH = 0x47524631,
+    MAGIC_NODE = 0x4e4f4431,
+    MAGIC_EXEC = 0x45584531,
 };
 
 /* Zeroed memory for an object; given back, it serves only objects of the same kind. Any thread. NULL: no memory. */
@@ -141,6 +144,9 @@ enum object_kind {
     OBJECT_LIBRARY,
     OBJECT_POOL,
     OBJECT_CHUNK,
+    OBJECT_GRAPH,
+    OBJECT_NODE,
+    OBJECT_EXEC,
     OBJECT_KIND_COUNT
 };
 void *object_take(enum object_kind kind, size_t bytes);
@@ -169,6 +175,12 @@ struct stream {
     uint64_t legacy_covered;        /* the legacy stream's command that this stream has waited for */
     uint64_t covered_by_legacy;     /* this stream's command that the legacy stream has waited for */
 
+    /* guarded by capture.c's lock; `capture` may be read without, to see that there is none */
+    _Atomic(struct capture *) capture;
+    struct stream *capture_next; /* in the capture's list */
+    struct node **tail;          /* what the next captured work comes after */
+    size_t tail_count;
+
     _Atomic uint64_t completed; /* number of the last command that has run; never decreases */
     _Atomic unsigned waiters;   /* threads in `progress` */
     struct command
@@ -190,14 +202,19 @@ struct wait {
     uint64_t number;
 };
 
+enum { NODE_NONE = -1 };
+
 /* One piece of work in a stream. Lives in malloc'ed memory of the caller's layout, with this as its first member. */
 struct command {
     struct command *next;
     uint64_t number;
     void (*run)(struct command *command,
                 struct stream *stream); /* NULL: only waits. Also called when the context has failed */
-    struct wait after;                  /* stream NULL: nothing */
-    unsigned legacy_wait_count;         /* the barrier of the legacy default stream */
+    void (*end)(
+        struct command *command); /* frees what the command owns; NULL: nothing. Run may be called again before */
+    int node_type;                /* CUgraphNodeType, or NODE_NONE if it cannot be part of a graph */
+    struct wait after;            /* stream NULL: nothing */
+    unsigned legacy_wait_count;   /* the barrier of the legacy default stream */
     struct wait *legacy_waits;
 };
 
@@ -251,6 +268,8 @@ struct context {
     struct stream *streams;
     struct stream *legacy; /* the legacy default stream, made with the context */
 
+    _Atomic unsigned blocking_captures; /* blocking streams that are being captured */
+
     _Atomic size_t dynamic_limits[CU_LIMIT_MAX];
 };
 
@@ -279,6 +298,13 @@ CUresult context_drain(struct context *context) __attribute__((warn_unused_resul
 CUresult stream_enter(CUstream handle, enum flavour flavour, struct stream **stream_p)
     __attribute__((warn_unused_result));
 
+/* ---- launch.c, stream.c: commands that are not submitted yet ---- */
+
+CUresult launch_command_new(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra,
+                            struct command **command_p) __attribute__((warn_unused_result));
+CUresult host_command_new(CUhostFn function, void *data, struct command **command_p)
+    __attribute__((warn_unused_result));
+
 /* ---- event.c ---- */
 
 /* The moment at which a record passes through a stream. Shared by the event and whoever waits for that record. */
@@ -286,6 +312,37 @@ CUresult event_record(CUevent event, CUstream handle, enum flavour flavour, unsi
     __attribute__((warn_unused_result));
 CUresult event_wait(CUstream handle, enum flavour flavour, CUevent event, unsigned flags)
     __attribute__((warn_unused_result));
+
+/* ---- capture.c: stream capture ---- */
+
+struct node;
+
+/* The stream is being captured: what is submitted to it becomes a part of a graph. */
+bool capture_is_on(struct stream *stream);
+
+/* Takes the command, also on failure. */
+CUresult capture_take(struct stream *stream, struct command *command) __attribute__((warn_unused_result));
+
+/*
+ * What may not be done while there are captures, which ends them: to wait for or ask about a stream that is captured,
+ * or the legacy stream while a blocking one is; a context; and calls that may depend on other streams' work.
+ */
+CUresult capture_check_stream(struct stream *stream) __attribute__((warn_unused_result));
+CUresult capture_check_context(struct context *context) __attribute__((warn_unused_result));
+CUresult capture_check_unsafe(void) __attribute__((warn_unused_result));
+
+/* A stream's capture cannot go on: every later call says so. */
+void capture_invalidate(struct stream *stream);
+
+/* An event that was recorded in a captured stream: what stands before it. */
+struct mark {
+    uint64_t capture_id; /* 0: none */
+    struct node **nodes;
+    size_t node_count;
+};
+CUresult capture_mark(struct stream *stream, struct mark *mark) __attribute__((warn_unused_result));
+/* The stream waits for such an event, and so joins its capture. */
+CUresult capture_join(struct stream *stream, const struct mark *mark) __attribute__((warn_unused_result));
 
 /* ---- memory.c ---- */
 
@@ -368,46 +425,6 @@ void memory_protect(bool open);
 /* True, and an allocation whose last bytes somebody wrote past, if there is one. */
 bool memory_overrun(struct allocation *found);
 
-/* ---- mapping.c ---- */
-
-/* `at_end`: the allocation ends as near before the closed pages as alignment allows, which shows what goes past it. */
-bool mapping_make(size_t bytes, bool at_end, struct mapping *mapping) __attribute__((warn_unused_result));
-
-/* The bytes between the end of an allocation and the closed pages are as mapping_make() left them. */
-bool mapping_intact(const struct allocation *allocation);
-
-/* Gives the memory back, but keeps its addresses closed for a while. */
-void mapping_retire(const struct allocation *allocation);
-
-/* Copies the record of the allocation, freed not long ago, that held `address`. Safe in a handler of a fault. */
-bool mapping_retired(uintptr_t address, struct allocation *found);
-
-/* ---- strict.c: SOFTGPU_STRICT; else these do nothing ---- */
-
-/*
- * Around everything that may touch device memory on behalf of the program. Operations exclude each other, except those
- * of libraries (`shared`): a collective of one stream may have to wait for one of another.
- */
-void strict_begin(bool shared);
-void strict_end(bool shared, struct context *context, const char *what);
-
-/* Around the making of an allocation; `strict_is_open` says how it has to be left. */
-void strict_lock(void);
-bool strict_is_open(void);
-void strict_unlock(void);
-
-/* Gives an operation some time to run while its caller waits, so that the caller does not come near device memory. */
-void strict_settle(struct stream *stream, uint64_t number);
-
-/* ---- fault.c ---- */
-
-/* Puts the handler of faults in place; what is not ours goes on to what was there before. */
-void fault_watch(void);
-
-/* Gives the calling thread a stack of its own for the handler, and takes it away again. */
-void *fault_stack_make(void);
-void fault_stack_end(void *stack);
-
 struct pool *pool_default(CUdevice device);
 CUresult pool_from_handle(CUmemoryPool handle, struct pool **pool_p) __attribute__((warn_unused_result));
 
@@ -443,5 +460,7 @@ const char *workers_kernel(void);
 /* Runs all blocks of a launch on the calling thread and, if SOFTGPU_WORKERS asks for it, on helpers. */
 void workers_run(struct context *context, const struct softgpu_image *image, const struct softgpu_launch *launch,
                  uint64_t block_count);
+
+#include "guard.h" /* mapping.c, strict.c, fault.c */
 
 #endif

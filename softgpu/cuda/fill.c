@@ -86,6 +86,7 @@ enqueue_fill(struct fill fill, enum timing timing, CUstream handle, enum flavour
     if (command == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    command->command.node_type = CU_GRAPH_NODE_TYPE_MEMSET;
     command->fill = fill;
     uint64_t number;
     result = stream_submit(stream, &command->command, &number);

@@ -185,6 +185,7 @@ make_command(const struct kernel *kernel, const CUlaunchConfig *config, void **p
     for (uint32_t i = 0; i < image->param_count; ++i) {
         launch->args[i] = (const void *)(block + image->params[i].offset);
     }
+    launch->command.node_type = CU_GRAPH_NODE_TYPE_KERNEL;
     launch->image = image;
     launch->launch = (struct softgpu_launch){
         .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
@@ -200,16 +201,12 @@ make_command(const struct kernel *kernel, const CUlaunchConfig *config, void **p
 
 /* ---- the API ---- */
 
-static CUresult
-launch(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra, enum flavour flavour)
+CUresult
+launch_command_new(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra,
+                   struct command **command_p)
 {
-    struct stream *stream;
-    CUresult result = stream_enter(config->hStream, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
     struct kernel *kernel;
-    result = kernel_from_function(function, &kernel);
+    CUresult result = kernel_from_function(function, &kernel);
     if (result == CUDA_SUCCESS) {
         result = check_size(kernel, config);
     }
@@ -220,7 +217,22 @@ launch(const CUlaunchConfig *config, CUfunction function, void **parameters, voi
     if (result == CUDA_SUCCESS) {
         result = make_command(kernel, config, parameters, extra, &command);
     }
-    return result == CUDA_SUCCESS ? stream_submit(stream, &command->command, NULL) : result;
+    if (result == CUDA_SUCCESS) {
+        *command_p = &command->command;
+    }
+    return result;
+}
+
+static CUresult
+launch(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra, enum flavour flavour)
+{
+    struct stream *stream;
+    struct command *command;
+    CUresult result = stream_enter(config->hStream, flavour, &stream);
+    if (result == CUDA_SUCCESS) {
+        result = launch_command_new(config, function, parameters, extra, &command);
+    }
+    return result == CUDA_SUCCESS ? stream_submit(stream, command, NULL) : result;
 }
 
 #define CONFIG(gx, gy, gz, bx, by, bz, shared, stream) \

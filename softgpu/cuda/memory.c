@@ -7,25 +7,24 @@
  *
  * Called by: allocation, copies, memset, pointer attributes. Must never: wait for a stream while its lock is held.
  */
-#include "driver.h"
+#include "table.h"
 
 #include "softgpu/private_calls.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards all below */
-static struct allocation **table;                                /* by ascending base, never overlapping */
-static size_t table_count, table_room;
+pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
+struct allocation **table;
+size_t table_count;
+static size_t table_room;               /* this and all below: guarded by table_lock */
 static size_t used_bytes[DEVICE_LIMIT]; /* device and managed memory */
 static uint64_t last_buffer_id;
 
-/* The place of the first allocation that begins after `address`. */
-static size_t
-place_after(uintptr_t address)
+size_t
+table_place_after(uintptr_t address)
 {
     size_t low = 0, high = table_count;
     while (low < high) {
@@ -42,7 +41,7 @@ place_after(uintptr_t address)
 static struct allocation *
 holder_of(uintptr_t address)
 {
-    size_t place = place_after(address);
+    size_t place = table_place_after(address);
     if (place == 0) {
         return NULL;
     }
@@ -53,7 +52,7 @@ holder_of(uintptr_t address)
 static bool
 overlaps(uintptr_t base, size_t bytes)
 {
-    size_t place = place_after(base);
+    size_t place = table_place_after(base);
     return (place < table_count && table[place]->base - base < bytes) || holder_of(base) != NULL;
 }
 
@@ -66,7 +65,7 @@ static void remove_at(size_t place);
 static void
 remove_stale(uintptr_t base, size_t bytes)
 {
-    for (size_t place = place_after(base + bytes - 1); place > 0; --place) {
+    for (size_t place = table_place_after(base + bytes - 1); place > 0; --place) {
         struct allocation *entry = table[place - 1];
         if (entry->mapping.pages_bytes > 0 || entry->base + entry->bytes <= base) {
             return;
@@ -93,7 +92,7 @@ insert(const struct allocation *record)
     }
     *entry = *record;
     entry->buffer_id = ++last_buffer_id;
-    size_t place = place_after(entry->base);
+    size_t place = table_place_after(entry->base);
     memmove(table + place + 1, table + place, (table_count - place) * sizeof *table);
     table[place] = entry;
     ++table_count;
@@ -275,7 +274,7 @@ memory_free(uintptr_t base, enum memory_kind kind)
 {
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     pthread_rwlock_wrlock(&table_lock);
-    size_t place = place_after(base);
+    size_t place = table_place_after(base);
     if (place > 0 && table[place - 1]->base == base && kind_matches(table[place - 1]->kind, kind)) {
         remove_at(place - 1);
         result = CUDA_SUCCESS;
@@ -347,7 +346,7 @@ memory_unmap(uintptr_t base)
 {
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     pthread_rwlock_wrlock(&table_lock);
-    size_t place = place_after(base);
+    size_t place = table_place_after(base);
     if (place > 0 && table[place - 1]->base == base && table[place - 1]->kind == MEMORY_MAPPED) {
         remove_at(place - 1);
         result = CUDA_SUCCESS;
@@ -422,110 +421,4 @@ pool_bytes(const struct pool *pool)
     }
     pthread_rwlock_unlock(&table_lock);
     return bytes;
-}
-
-/* ---- messages ---- */
-
-static const char *const kind_names[] = {
-    [MEMORY_DEVICE] = "device memory",         [MEMORY_MANAGED] = "managed memory",
-    [MEMORY_HOST] = "page-locked memory",      [MEMORY_REGISTERED] = "registered memory",
-    [MEMORY_GLOBAL] = "a __device__ variable", [MEMORY_MAPPED] = "mapped memory",
-};
-
-static void
-describe_in(const struct allocation *entry, uintptr_t address, const char *after, char *text, size_t room)
-{
-    const char *side = "into";
-    uintptr_t distance = address - entry->base;
-    if (address < entry->base) {
-        side = "before";
-        distance = entry->base - address;
-    } else if (distance >= entry->bytes) {
-        side = "past the end of";
-        distance -= entry->bytes;
-    }
-    snprintf(text, room, "%zu bytes %s allocation %llu (%zu bytes of %s at %#lx)%s", (size_t)distance, side,
-             (unsigned long long)entry->buffer_id, entry->bytes, kind_names[entry->kind], (unsigned long)entry->base,
-             after);
-}
-
-/* The allocation that is nearest, by its end or its beginning. With the lock held. */
-static const struct allocation *
-nearest_to(uintptr_t address)
-{
-    size_t place = place_after(address);
-    const struct allocation *below = place > 0 ? table[place - 1] : NULL;
-    const struct allocation *above = place < table_count ? table[place] : NULL;
-    if (below == NULL || above == NULL) {
-        return below != NULL ? below : above;
-    }
-    uintptr_t end = below->base + below->bytes;
-    return address < end || address - end <= above->base - address ? below : above;
-}
-
-bool
-memory_describe(uintptr_t address, char *text, size_t room)
-{
-    struct allocation retired;
-    if (mapping_retired(address, &retired)) {
-        describe_in(&retired, address, ", which has been freed", text, room);
-        return true;
-    }
-    if (pthread_rwlock_tryrdlock(&table_lock) != 0) {
-        return false;
-    }
-    const struct allocation *entry = nearest_to(address);
-    if (entry != NULL) {
-        describe_in(entry, address, "", text, room);
-    }
-    pthread_rwlock_unlock(&table_lock);
-    return entry != NULL;
-}
-
-bool
-memory_is_ours(uintptr_t address)
-{
-    struct allocation retired;
-    if (mapping_retired(address, &retired)) {
-        return true;
-    }
-    if (pthread_rwlock_tryrdlock(&table_lock) != 0) {
-        return false;
-    }
-    const struct allocation *entry = nearest_to(address);
-    bool ours = entry != NULL && address - entry->mapping.region < entry->mapping.region_bytes;
-    pthread_rwlock_unlock(&table_lock);
-    return ours;
-}
-
-void
-memory_explain_free(const char *call, uintptr_t base)
-{
-    struct allocation entry;
-    char text[256];
-    if (mapping_retired(base, &entry) && entry.base == base) {
-        say("%s: allocation %llu (%zu bytes of %s at %#lx) has been freed before", call,
-            (unsigned long long)entry.buffer_id, entry.bytes, kind_names[entry.kind], (unsigned long)base);
-    } else if (memory_find(base, &entry) && entry.freeing) {
-        say("%s: allocation %llu (%zu bytes at %#lx) is being freed by cuMemFreeAsync already", call,
-            (unsigned long long)entry.buffer_id, entry.bytes, (unsigned long)base);
-    } else if (memory_find(base, &entry)) {
-        describe_in(&entry, base, "", text, sizeof text);
-        say("%s cannot free %#lx: it is %s", call, (unsigned long)base, text);
-    }
-}
-
-bool
-memory_overrun(struct allocation *found)
-{
-    bool overrun = false;
-    pthread_rwlock_rdlock(&table_lock);
-    for (size_t place = 0; place < table_count && !overrun; ++place) {
-        if (table[place]->kind == MEMORY_DEVICE && !mapping_intact(table[place])) {
-            *found = *table[place];
-            overrun = true;
-        }
-    }
-    pthread_rwlock_unlock(&table_lock);
-    return overrun;
 }

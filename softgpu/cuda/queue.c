@@ -48,7 +48,7 @@ command_new(size_t bytes, void (*run)(struct command *, struct stream *))
 {
     struct command *command = malloc(bytes);
     if (command != NULL) {
-        *command = (struct command){.run = run};
+        *command = (struct command){.run = run, .node_type = NODE_NONE};
     }
     return command;
 }
@@ -57,6 +57,9 @@ void
 command_drop(void *memory)
 {
     struct command *command = memory;
+    if (command->end != NULL) {
+        command->end(command);
+    }
     if (command->after.stream != NULL) {
         stream_release(command->after.stream);
     }
@@ -276,6 +279,17 @@ stream_submit(struct stream *stream, struct command *command, uint64_t *number_p
 {
     struct context *context = stream->context;
     uint64_t number = 0;
+    if (capture_is_on(stream)) {
+        if (number_p != NULL) {
+            *number_p = 0;
+        }
+        return capture_take(stream, command);
+    }
+    CUresult result = stream == context->legacy ? capture_check_stream(stream) : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS) {
+        command_drop(command);
+        return result;
+    }
     pthread_mutex_lock(&context->submit_lock);
     while (stream->submitted - atomic_load(&stream->completed) >= STREAM_PENDING_LIMIT) {
         number = stream->submitted - STREAM_PENDING_LIMIT / 2;
@@ -283,7 +297,7 @@ stream_submit(struct stream *stream, struct command *command, uint64_t *number_p
         stream_wait(stream, number);
         pthread_mutex_lock(&context->submit_lock);
     }
-    CUresult result = add_implied_waits(stream, command);
+    result = add_implied_waits(stream, command);
     if (result == CUDA_SUCCESS) {
         pthread_mutex_lock(&stream->lock);
         if (!stream->started && driver_thread(stream_thread, stream, "softgpu-stream")) {
@@ -401,6 +415,7 @@ stream_create(struct context *context, enum stream_kind kind, unsigned flags, in
 void
 stream_close(struct stream *stream)
 {
+    capture_invalidate(stream);
     atomic_store(&stream->magic, 0);
     pthread_mutex_lock(&stream->lock);
     stream->closing = true;
