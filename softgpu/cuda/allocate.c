@@ -13,6 +13,9 @@ allocate(CUdeviceptr *pointer_out, size_t bytes, enum memory_kind kind, unsigned
 {
     struct context *context;
     CUresult result = context_enter(&context);
+    if (result == CUDA_SUCCESS) {
+        result = capture_check_unsafe();
+    }
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -70,7 +73,8 @@ cuMemFree_v2(CUdeviceptr pointer)
     if (result != CUDA_SUCCESS || pointer == 0) {
         return result;
     }
-    return memory_free_now(pointer, MEMORY_DEVICE);
+    result = capture_check_unsafe();
+    return result == CUDA_SUCCESS ? memory_free_now(pointer, MEMORY_DEVICE) : result;
 }
 
 CUresult
@@ -142,7 +146,8 @@ cuMemFreeHost(void *pointer)
     if (result != CUDA_SUCCESS || pointer == NULL) {
         return result;
     }
-    return memory_free_now((uintptr_t)pointer, MEMORY_HOST);
+    result = capture_check_unsafe();
+    return result == CUDA_SUCCESS ? memory_free_now((uintptr_t)pointer, MEMORY_HOST) : result;
 }
 
 CUresult
@@ -228,6 +233,11 @@ allocate_async(CUdeviceptr *pointer, size_t bytes, struct pool *pool, CUstream h
     if (pointer == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    if (capture_is_on(stream)) {
+        say("cuMemAllocAsync: allocations in a captured stream are not supported; allocate before the capture");
+        capture_invalidate(stream);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     uintptr_t base;
     pool = pool != NULL ? pool : pool_default(stream->context->device);
     result = memory_allocate(stream->context, bytes, MEMORY_DEVICE, 0, pool, &base);
@@ -266,6 +276,11 @@ free_async(CUdeviceptr pointer, CUstream handle, enum flavour flavour)
     CUresult result = stream_enter(handle, flavour, &stream);
     if (result != CUDA_SUCCESS || pointer == 0) {
         return result;
+    }
+    if (capture_is_on(stream)) {
+        say("cuMemFreeAsync: frees in a captured stream are not supported; free after the capture");
+        capture_invalidate(stream);
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
     struct free_command *command = command_new(sizeof *command, run_free);
     if (command == NULL) {

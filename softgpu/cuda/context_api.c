@@ -162,9 +162,7 @@ cuCtxGetDevice_v2(CUdevice *device, CUcontext handle)
 CUresult
 cuCtxSynchronize(void)
 {
-    struct context *context;
-    CUresult result = context_enter(&context);
-    return result == CUDA_SUCCESS ? context_drain(context) : result;
+    return cuCtxSynchronize_v2(NULL);
 }
 
 CUresult
@@ -174,6 +172,9 @@ cuCtxSynchronize_v2(CUcontext handle)
     CUresult result = handle == NULL ? context_enter(&context) : driver_enter();
     if (result == CUDA_SUCCESS && handle != NULL) {
         result = context_from_handle(handle, &context);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = capture_check_context(context);
     }
     return result == CUDA_SUCCESS ? context_drain(context) : result;
 }

@@ -59,9 +59,16 @@ run_copy(struct command *command, struct stream *stream)
 {
     struct copy_command *copy = (struct copy_command *)command;
     if (atomic_load(&stream->context->failure) == CUDA_SUCCESS) {
+        strict_begin(false);
         copy_rows(&copy->box);
+        strict_end(false, stream->context, "a copy");
     }
-    free(copy->staging);
+}
+
+static void
+end_copy(struct command *command)
+{
+    free(((struct copy_command *)command)->staging);
 }
 
 /* ---- looking at the two sides ---- */
@@ -90,10 +97,16 @@ find_place(const struct corner *corner, const struct box *box, enum place *place
     }
     struct allocation found;
     if (!memory_find(corner->address, &found)) {
+        if (mapping_retired(corner->address, &found)) {
+            char text[256];
+            (void)memory_describe(corner->address, text, sizeof text);
+            say("a copy uses %#lx, %s", (unsigned long)corner->address, text);
+            return CUDA_ERROR_INVALID_VALUE;
+        }
         *place_p = PAGEABLE;
         return corner->side == DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     }
-    if (found.freeing || bytes > found.bytes - (corner->address - found.base)) {
+    if (found.freeing || bytes > memory_reach(corner->address)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     bool host = found.kind == MEMORY_HOST || found.kind == MEMORY_REGISTERED;
@@ -151,21 +164,21 @@ copy_box(const struct box *box, enum timing timing, CUstream handle, enum flavou
     if (copy == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    copy->command.end = end_copy;
+    copy->command.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
     copy->box = *box;
     copy->staging = NULL;
     bool wait = caller_waits(timing, to, from, box->width * box->height * box->depth);
-    if (!wait && from == PAGEABLE) {
+    if (!wait && from == PAGEABLE && !capture_is_on(stream)) { /* a graph reads its source when it runs */
         result = stage(copy);
         if (result != CUDA_SUCCESS) {
             command_drop(copy);
             return result;
         }
     }
-    void *staging = copy->staging;
     uint64_t number;
     result = stream_submit(stream, &copy->command, &number);
     if (result != CUDA_SUCCESS) {
-        free(staging);
         return result;
     }
     if (wait) {

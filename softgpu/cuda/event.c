@@ -21,8 +21,9 @@ struct event {
     _Atomic uint32_t magic;
     unsigned flags;
     struct context *context;
-    pthread_mutex_t lock;  /* guards `latest` */
-    struct moment *latest; /* NULL: never recorded */
+    pthread_mutex_t lock;  /* guards the two below */
+    struct moment *latest; /* NULL: never recorded, or in a captured stream */
+    struct mark mark;      /* of a record in a captured stream, if that was the last */
 };
 
 struct record_command {
@@ -66,15 +67,30 @@ latest_moment(struct event *event)
     return moment;
 }
 
+/* One of the two, or neither. Takes what `mark` owns. */
 static void
-set_latest(struct event *event, struct moment *moment)
+set_latest(struct event *event, struct moment *moment, struct mark mark)
 {
     pthread_mutex_lock(&event->lock);
     struct moment *old = event->latest;
+    struct mark old_mark = event->mark;
     event->latest = moment;
+    event->mark = mark;
     pthread_mutex_unlock(&event->lock);
     moment_release(old);
+    free(old_mark.nodes);
 }
+
+static bool
+is_captured(struct event *event)
+{
+    pthread_mutex_lock(&event->lock);
+    bool captured = event->mark.capture_id != 0;
+    pthread_mutex_unlock(&event->lock);
+    return captured;
+}
+
+static const struct mark no_mark;
 
 CUresult
 cuEventCreate(CUevent *event_out, unsigned int flags)
@@ -113,7 +129,7 @@ cuEventDestroy_v2(CUevent handle)
         return result;
     }
     atomic_store(&event->magic, 0);
-    set_latest(event, NULL);
+    set_latest(event, NULL, no_mark);
     pthread_mutex_destroy(&event->lock);
     object_give(OBJECT_EVENT, event);
     return CUDA_SUCCESS;
@@ -128,6 +144,40 @@ run_record(struct command *command, struct stream *stream)
     clock_gettime(CLOCK_MONOTONIC, &now);
     atomic_store_explicit(&moment->time_ns, now.tv_sec * INT64_C(1000000000) + now.tv_nsec, memory_order_relaxed);
     moment_release(moment);
+}
+
+static CUresult
+record_captured(struct event *event, struct stream *stream, unsigned flags)
+{
+    if ((flags & CU_EVENT_RECORD_EXTERNAL) != 0) {
+        say("cuEventRecordWithFlags: event nodes in graphs (CU_EVENT_RECORD_EXTERNAL) are not supported");
+        capture_invalidate(stream);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    struct mark mark;
+    CUresult result = capture_mark(stream, &mark);
+    if (result == CUDA_SUCCESS) {
+        set_latest(event, NULL, mark);
+    }
+    return result;
+}
+
+/* With a captured stream or a captured event: the stream joins the event's capture, or there is none to join. */
+static CUresult
+wait_captured(struct stream *stream, struct event *event, unsigned flags)
+{
+    if ((flags & CU_EVENT_WAIT_EXTERNAL) != 0) {
+        say("cuStreamWaitEvent: event nodes in graphs (CU_EVENT_WAIT_EXTERNAL) are not supported");
+        capture_invalidate(stream);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (stream == stream->context->legacy) {
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    pthread_mutex_lock(&event->lock);
+    CUresult result = capture_join(stream, &event->mark);
+    pthread_mutex_unlock(&event->lock);
+    return result;
 }
 
 CUresult
@@ -149,6 +199,9 @@ event_record(CUevent handle, CUstream stream_handle, enum flavour flavour, unsig
     if (event->context != stream->context) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
+    if (capture_is_on(stream)) {
+        return record_captured(event, stream, flags);
+    }
     struct moment *moment = calloc(1, sizeof *moment);
     struct record_command *record = command_new(sizeof *record, run_record);
     if (moment == NULL || record == NULL) {
@@ -165,7 +218,7 @@ event_record(CUevent handle, CUstream stream_handle, enum flavour flavour, unsig
         free(moment);
         return result;
     }
-    set_latest(event, moment);
+    set_latest(event, moment, no_mark);
     return CUDA_SUCCESS;
 }
 
@@ -184,6 +237,9 @@ event_wait(CUstream stream_handle, enum flavour flavour, CUevent handle, unsigne
     }
     if ((flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (capture_is_on(stream) || is_captured(event)) {
+        return wait_captured(stream, event, flags);
     }
     struct moment *moment = latest_moment(event);
     if (moment == NULL) {
@@ -217,6 +273,13 @@ cuEventQuery(CUevent handle)
     if (result != CUDA_SUCCESS) {
         return result;
     }
+    if (is_captured(event)) {
+        return CUDA_ERROR_CAPTURED_EVENT;
+    }
+    result = capture_check_unsafe();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
     struct moment *moment = latest_moment(event);
     bool reached = moment == NULL || stream_reached(moment->stream, moment->number);
     moment_release(moment);
@@ -233,6 +296,9 @@ cuEventSynchronize(CUevent handle)
     CUresult result = event_enter(handle, &event);
     if (result != CUDA_SUCCESS) {
         return result;
+    }
+    if (is_captured(event)) {
+        return CUDA_ERROR_CAPTURED_EVENT;
     }
     struct moment *moment = latest_moment(event);
     if (moment != NULL) {
@@ -273,6 +339,9 @@ cuEventElapsedTime_v2(float *milliseconds, CUevent start_handle, CUevent end_han
     }
     if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) {
         return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (is_captured(start) || is_captured(end)) {
+        return CUDA_ERROR_CAPTURED_EVENT;
     }
     struct moment *first = latest_moment(start), *last = latest_moment(end);
     result = elapsed(first, last, milliseconds);

@@ -7,24 +7,24 @@
  *
  * Called by: allocation, copies, memset, pointer attributes. Must never: wait for a stream while its lock is held.
  */
-#include "driver.h"
+#include "table.h"
 
 #include "softgpu/private_calls.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards all below */
-static struct allocation **table;                                /* by ascending base, never overlapping */
-static size_t table_count, table_room;
+pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
+struct allocation **table;
+size_t table_count;
+static size_t table_room;               /* this and all below: guarded by table_lock */
 static size_t used_bytes[DEVICE_LIMIT]; /* device and managed memory */
 static uint64_t last_buffer_id;
 
-/* The place of the first allocation that begins after `address`. */
-static size_t
-place_after(uintptr_t address)
+size_t
+table_place_after(uintptr_t address)
 {
     size_t low = 0, high = table_count;
     while (low < high) {
@@ -41,7 +41,7 @@ place_after(uintptr_t address)
 static struct allocation *
 holder_of(uintptr_t address)
 {
-    size_t place = place_after(address);
+    size_t place = table_place_after(address);
     if (place == 0) {
         return NULL;
     }
@@ -52,7 +52,7 @@ holder_of(uintptr_t address)
 static bool
 overlaps(uintptr_t base, size_t bytes)
 {
-    size_t place = place_after(base);
+    size_t place = table_place_after(base);
     return (place < table_count && table[place]->base - base < bytes) || holder_of(base) != NULL;
 }
 
@@ -65,9 +65,9 @@ static void remove_at(size_t place);
 static void
 remove_stale(uintptr_t base, size_t bytes)
 {
-    for (size_t place = place_after(base + bytes - 1); place > 0; --place) {
+    for (size_t place = table_place_after(base + bytes - 1); place > 0; --place) {
         struct allocation *entry = table[place - 1];
-        if (entry->mapped_bytes > 0 || entry->base + entry->bytes <= base) {
+        if (entry->mapping.pages_bytes > 0 || entry->base + entry->bytes <= base) {
             return;
         }
         remove_at(place - 1);
@@ -92,7 +92,7 @@ insert(const struct allocation *record)
     }
     *entry = *record;
     entry->buffer_id = ++last_buffer_id;
-    size_t place = place_after(entry->base);
+    size_t place = table_place_after(entry->base);
     memmove(table + place + 1, table + place, (table_count - place) * sizeof *table);
     table[place] = entry;
     ++table_count;
@@ -112,8 +112,8 @@ remove_at(size_t place)
     if (counted(entry->kind)) {
         used_bytes[entry->context->device] -= entry->bytes;
     }
-    if (entry->mapped_bytes > 0) {
-        munmap((void *)entry->base, entry->mapped_bytes);
+    if (entry->mapping.pages_bytes > 0 && entry->kind != MEMORY_MAPPED) {
+        mapping_retire(entry);
     }
     free(entry);
     --table_count;
@@ -121,6 +121,34 @@ remove_at(size_t place)
 }
 
 /* ---- making and ending ---- */
+
+/* Opens it as far as it may be opened, or closes it. */
+static void
+protect(const struct allocation *entry, bool open)
+{
+    int access = PROT_READ | PROT_WRITE;
+    if (entry->kind == MEMORY_MAPPED) {
+        access = entry->access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
+                 : entry->access == CU_MEM_ACCESS_FLAGS_PROT_READ    ? PROT_READ
+                                                                     : PROT_NONE;
+    }
+    if (mprotect((void *)entry->mapping.pages, entry->mapping.pages_bytes, open ? access : PROT_NONE) != 0) {
+        say("allocation %llu cannot be %s: %s", (unsigned long long)entry->buffer_id, open ? "opened" : "closed",
+            strerror(errno));
+    }
+}
+
+void
+memory_protect(bool open)
+{
+    pthread_rwlock_rdlock(&table_lock);
+    for (size_t place = 0; place < table_count; ++place) {
+        if (table[place]->kind == MEMORY_DEVICE || table[place]->kind == MEMORY_MAPPED) {
+            protect(table[place], open);
+        }
+    }
+    pthread_rwlock_unlock(&table_lock);
+}
 
 /* Nobody may rely on what fresh device memory holds; NaNs (all bits set) in any floating-point type make it show. */
 static void
@@ -131,55 +159,73 @@ poison(void *base, size_t bytes)
     }
 }
 
+bool
+memory_reserve(CUdevice device, size_t bytes)
+{
+    pthread_rwlock_wrlock(&table_lock);
+    bool fits = bytes <= driver.memory_bytes - used_bytes[device];
+    used_bytes[device] += fits ? bytes : 0;
+    pthread_rwlock_unlock(&table_lock);
+    return fits;
+}
+
+void
+memory_unreserve(CUdevice device, size_t bytes)
+{
+    pthread_rwlock_wrlock(&table_lock);
+    used_bytes[device] -= bytes;
+    pthread_rwlock_unlock(&table_lock);
+}
+
+/* Enters fresh memory; in strict mode device memory is left as all of it is just now. */
+static CUresult
+enter_fresh(struct allocation *record)
+{
+    bool closes = record->kind == MEMORY_DEVICE || record->kind == MEMORY_MAPPED;
+    if (closes) {
+        strict_lock();
+    }
+    pthread_rwlock_wrlock(&table_lock);
+    remove_stale(record->mapping.pages, record->mapping.pages_bytes);
+    CUresult result = insert(record);
+    pthread_rwlock_unlock(&table_lock);
+    if (closes) {
+        if (result == CUDA_SUCCESS && !strict_is_open()) {
+            protect(record, false);
+        }
+        strict_unlock();
+    }
+    return result;
+}
+
 CUresult
 memory_allocate(struct context *context, size_t bytes, enum memory_kind kind, unsigned flags, struct pool *pool,
                 uintptr_t *base_p)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (bytes > SIZE_MAX - page) {
+    if (counted(kind) && !memory_reserve(context->device, bytes)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    struct allocation record = {.bytes = bytes,
-                                .mapped_bytes = (bytes + page - 1) / page * page,
-                                .kind = kind,
-                                .context = context,
-                                .flags = flags,
-                                .pool = pool};
-    pthread_rwlock_wrlock(&table_lock);
-    bool full = counted(kind) && bytes > driver.memory_bytes - used_bytes[context->device];
-    if (!full && counted(kind)) {
-        used_bytes[context->device] += bytes;
-    }
-    pthread_rwlock_unlock(&table_lock);
-    if (full) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-
+    struct allocation record = {
+        .bytes = bytes, .kind = kind, .context = context, .device = context->device, .flags = flags, .pool = pool};
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    void *base =
-        mmap(NULL, record.mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base != MAP_FAILED) {
-        poison(base, bytes);
-        record.base = (uintptr_t)base;
-        pthread_rwlock_wrlock(&table_lock);
-        remove_stale(record.base, record.mapped_bytes);
-        result = insert(&record);
-        pthread_rwlock_unlock(&table_lock);
+    bool mapped = mapping_make(bytes, kind == MEMORY_DEVICE, &record.mapping);
+    if (mapped) {
+        record.base = record.mapping.base;
+        poison((void *)record.base, bytes);
+        result = enter_fresh(&record);
     }
     if (result == CUDA_SUCCESS) {
         *base_p = record.base;
         return CUDA_SUCCESS;
     }
-    if (base != MAP_FAILED) {
-        munmap(base, record.mapped_bytes);
+    if (mapped) {
+        munmap((void *)record.mapping.region, record.mapping.region_bytes);
     }
     if (counted(kind)) {
-        pthread_rwlock_wrlock(&table_lock);
-        used_bytes[context->device] -= bytes;
-        pthread_rwlock_unlock(&table_lock);
+        memory_unreserve(context->device, bytes);
     }
     return result;
 }
@@ -190,7 +236,8 @@ memory_register(struct context *context, uintptr_t base, size_t bytes, enum memo
     if (base == 0 || bytes == 0 || bytes > UINTPTR_MAX - base) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    struct allocation record = {.base = base, .bytes = bytes, .kind = kind, .context = context, .flags = flags};
+    struct allocation record = {
+        .base = base, .bytes = bytes, .kind = kind, .context = context, .device = context->device, .flags = flags};
     pthread_rwlock_wrlock(&table_lock);
     CUresult result = overlaps(base, bytes) ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : insert(&record);
     pthread_rwlock_unlock(&table_lock);
@@ -227,7 +274,7 @@ memory_free(uintptr_t base, enum memory_kind kind)
 {
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     pthread_rwlock_wrlock(&table_lock);
-    size_t place = place_after(base);
+    size_t place = table_place_after(base);
     if (place > 0 && table[place - 1]->base == base && kind_matches(table[place - 1]->kind, kind)) {
         remove_at(place - 1);
         result = CUDA_SUCCESS;
@@ -247,7 +294,16 @@ memory_mark_freeing(uintptr_t base)
         result = CUDA_SUCCESS;
     }
     pthread_rwlock_unlock(&table_lock);
+    if (result != CUDA_SUCCESS) {
+        memory_explain_free("cuMemFreeAsync", base);
+    }
     return result;
+}
+
+static const char *
+free_call(enum memory_kind kind)
+{
+    return kind == MEMORY_HOST ? "cuMemFreeHost" : kind == MEMORY_REGISTERED ? "cuMemHostUnregister" : "cuMemFree";
 }
 
 CUresult
@@ -255,6 +311,7 @@ memory_free_now(uintptr_t base, enum memory_kind kind)
 {
     struct allocation entry;
     if (!memory_find(base, &entry) || entry.base != base || !kind_matches(entry.kind, kind) || entry.freeing) {
+        memory_explain_free(free_call(kind), base);
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUresult drained = context_drain(entry.context);
@@ -267,11 +324,49 @@ memory_free_all(struct context *context)
 {
     pthread_rwlock_wrlock(&table_lock);
     for (size_t place = table_count; place-- > 0;) {
-        if (table[place]->context == context && table[place]->kind != MEMORY_GLOBAL) {
+        enum memory_kind kind = table[place]->kind;
+        if (table[place]->context == context && kind != MEMORY_GLOBAL && kind != MEMORY_MAPPED) {
             remove_at(place);
         }
     }
     pthread_rwlock_unlock(&table_lock);
+}
+
+/* ---- maps ---- */
+
+CUresult
+memory_map(const struct allocation *record)
+{
+    struct allocation copy = *record;
+    return enter_fresh(&copy);
+}
+
+CUresult
+memory_unmap(uintptr_t base)
+{
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    pthread_rwlock_wrlock(&table_lock);
+    size_t place = table_place_after(base);
+    if (place > 0 && table[place - 1]->base == base && table[place - 1]->kind == MEMORY_MAPPED) {
+        remove_at(place - 1);
+        result = CUDA_SUCCESS;
+    }
+    pthread_rwlock_unlock(&table_lock);
+    return result;
+}
+
+void
+memory_set_access(uintptr_t base, CUmemAccess_flags access)
+{
+    strict_lock();
+    pthread_rwlock_wrlock(&table_lock);
+    struct allocation *entry = holder_of(base);
+    if (entry != NULL) {
+        entry->access = access;
+        protect(entry, strict_is_open());
+    }
+    pthread_rwlock_unlock(&table_lock);
+    strict_unlock();
 }
 
 /* ---- asking ---- */
@@ -286,6 +381,25 @@ memory_find(uintptr_t address, struct allocation *found)
     }
     pthread_rwlock_unlock(&table_lock);
     return entry != NULL;
+}
+
+size_t
+memory_reach(uintptr_t address)
+{
+    size_t bytes = 0;
+    pthread_rwlock_rdlock(&table_lock);
+    const struct allocation *entry = holder_of(address);
+    if (entry != NULL) {
+        bytes = entry->bytes - (address - entry->base);
+    }
+    while (entry != NULL && entry->kind == MEMORY_MAPPED) {
+        entry = holder_of(entry->base + entry->bytes);
+        if (entry != NULL && entry->kind == MEMORY_MAPPED) {
+            bytes += entry->bytes;
+        }
+    }
+    pthread_rwlock_unlock(&table_lock);
+    return bytes;
 }
 
 size_t

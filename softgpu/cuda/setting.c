@@ -168,16 +168,3 @@ cuCtxGetStreamPriorityRange(int *least, int *greatest)
     }
     return CUDA_SUCCESS;
 }
-
-CUresult
-cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-    static _Thread_local CUstreamCaptureMode mine = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if (mode == NULL || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    CUstreamCaptureMode old = mine;
-    mine = *mode;
-    *mode = old;
-    return CUDA_SUCCESS;
-}

@@ -53,6 +53,9 @@ synchronize(CUstream handle, enum flavour flavour)
     struct stream *stream;
     CUresult result = stream_enter(handle, flavour, &stream);
     if (result == CUDA_SUCCESS) {
+        result = capture_check_stream(stream);
+    }
+    if (result == CUDA_SUCCESS) {
         result = stream_drain(stream);
     }
     return result == CUDA_SUCCESS ? (CUresult)atomic_load(&stream->context->failure) : result;
@@ -64,6 +67,9 @@ query(CUstream handle, enum flavour flavour)
 {
     struct stream *stream;
     CUresult result = stream_enter(handle, flavour, &stream);
+    if (result == CUDA_SUCCESS) {
+        result = capture_check_stream(stream);
+    }
     return result == CUDA_SUCCESS ? stream_idle(stream) : result;
 }
 BOTH_FLAVOURS(cuStreamQuery, _ptsz, (CUstream stream), query(stream, flavour))
@@ -110,61 +116,6 @@ BOTH_FLAVOURS(cuStreamGetId, _ptsz, (CUstream stream, unsigned long long *id), g
 BOTH_FLAVOURS(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext *context), get(stream, flavour, CONTEXT, context))
 BOTH_FLAVOURS(cuStreamGetDevice, _ptsz, (CUstream stream, CUdevice *device), get(stream, flavour, DEVICE, device))
 
-/* ---- stream capture: there is none, and these say so in the way that CUDA does ---- */
-
-static CUresult
-not_capturing(CUstream handle, enum flavour flavour, CUstreamCaptureStatus *status, cuuint64_t *id)
-{
-    struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (status == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (id != NULL) {
-        *id = 0;
-    }
-    return CUDA_SUCCESS;
-}
-BOTH_FLAVOURS(cuStreamIsCapturing, _ptsz, (CUstream stream, CUstreamCaptureStatus *status),
-              not_capturing(stream, flavour, status, NULL))
-BOTH_FLAVOURS(cuStreamGetCaptureInfo, _ptsz, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
-              not_capturing(stream, flavour, status, id))
-
-static CUresult
-no_capture_info(CUstream handle, enum flavour flavour, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count)
-{
-    CUresult result = not_capturing(handle, flavour, status, id);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (graph != NULL) {
-        *graph = NULL;
-    }
-    if (dependencies != NULL) {
-        *dependencies = NULL;
-    }
-    if (edges != NULL) {
-        *edges = NULL;
-    }
-    if (count != NULL) {
-        *count = 0;
-    }
-    return CUDA_SUCCESS;
-}
-BOTH_FLAVOURS(cuStreamGetCaptureInfo_v2, _ptsz,
-              (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-               const CUgraphNode **dependencies, size_t *count),
-              no_capture_info(stream, flavour, status, id, graph, dependencies, NULL, count))
-BOTH_FLAVOURS(cuStreamGetCaptureInfo_v3, _ptsz,
-              (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-               const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count),
-              no_capture_info(stream, flavour, status, id, graph, dependencies, edges, count))
-
 /* ---- host functions ---- */
 
 struct host_command {
@@ -188,13 +139,8 @@ run_host(struct command *command, struct stream *stream)
 }
 
 static CUresult
-enqueue_host(CUstream handle, enum flavour flavour, CUhostFn function, CUstreamCallback callback, void *data)
+make_host(CUhostFn function, CUstreamCallback callback, void *data, struct host_command **host_p)
 {
-    struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
     if (function == NULL && callback == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -202,10 +148,38 @@ enqueue_host(CUstream handle, enum flavour flavour, CUhostFn function, CUstreamC
     if (host == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    host->command.node_type = callback == NULL ? CU_GRAPH_NODE_TYPE_HOST : NODE_NONE;
     host->function = function;
     host->callback = callback;
-    host->handle = handle;
     host->data = data;
+    *host_p = host;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+host_command_new(CUhostFn function, void *data, struct command **command_p)
+{
+    struct host_command *host;
+    CUresult result = make_host(function, NULL, data, &host);
+    if (result == CUDA_SUCCESS) {
+        *command_p = &host->command;
+    }
+    return result;
+}
+
+static CUresult
+enqueue_host(CUstream handle, enum flavour flavour, CUhostFn function, CUstreamCallback callback, void *data)
+{
+    struct stream *stream;
+    struct host_command *host;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    if (result == CUDA_SUCCESS) {
+        result = make_host(function, callback, data, &host);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    host->handle = handle;
     return stream_submit(stream, &host->command, NULL);
 }
 BOTH_FLAVOURS(cuLaunchHostFunc, _ptsz, (CUstream stream, CUhostFn function, void *data),

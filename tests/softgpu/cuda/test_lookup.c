@@ -65,7 +65,7 @@ START_TEST(look_up_and_dlsym_agree)
     check_same("cuMemPrefetchAsync", 12020, PTS, "cuMemPrefetchAsync_v2_ptsz");
     check_same("cuDevicePrimaryCtxReset", 7000, 0, "cuDevicePrimaryCtxReset");
     check_same("cuDevicePrimaryCtxReset", 11000, 0, "cuDevicePrimaryCtxReset_v2");
-    check_same("cuGraphLaunch", 10000, 0, "cuGraphLaunch"); /* not implemented, but there */
+    check_same("cuGraphClone", 10000, 0, "cuGraphClone"); /* not implemented, but there */
 }
 END_TEST
 
@@ -126,11 +126,11 @@ END_TEST
 START_TEST(stubs_refuse)
 {
     cudaGraph_t graph = NULL;
-    ck_assert_int_eq(cudaGraphCreate(&graph, 0), cudaErrorNotSupported);
+    ck_assert_int_eq(cudaGraphClone(&graph, NULL), cudaErrorNotSupported);
     ck_assert_ptr_null(graph);
     ck_assert_int_eq(cudaGetLastError(), cudaErrorNotSupported);
     CUgraph driver_graph = NULL;
-    ck_assert_int_eq(cuGraphCreate(&driver_graph, 0), CUDA_ERROR_NOT_SUPPORTED);
+    ck_assert_int_eq(cuGraphClone(&driver_graph, NULL), CUDA_ERROR_NOT_SUPPORTED);
 }
 END_TEST
 

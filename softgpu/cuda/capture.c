@@ -1,0 +1,487 @@
+/*
+ * capture.c - stream capture: work that is submitted to a captured stream becomes nodes of a graph instead of running.
+ *
+ * Which calls are legal meanwhile, and what an illegal one does (it fails, and the capture with it), follows the CUDA
+ * C++ Programming Guide, "Creating a Graph Using Stream Capture", and the manual of cuStreamBeginCapture and
+ * cuThreadExchangeStreamCaptureMode.
+ */
+#include "graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct capture {
+    struct capture *next;
+    uint64_t id;
+    CUstreamCaptureMode mode;
+    pthread_t owner; /* the thread that began it */
+    struct stream *origin;
+    struct stream *streams; /* all that take part, the origin too; each holds a reference */
+    struct graph *graph;
+    bool invalid;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all captures, and what streams know of them */
+static struct capture *captures;
+static _Atomic unsigned capture_count;
+static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+bool
+capture_is_on(struct stream *stream)
+{
+    return atomic_load_explicit(&stream->capture, memory_order_acquire) != NULL;
+}
+
+/* ---- which streams take part: with the lock held ---- */
+
+static void
+enter(struct capture *capture, struct stream *stream)
+{
+    stream->capture_next = capture->streams;
+    capture->streams = stream_hold(stream);
+    if (stream->blocking) {
+        atomic_fetch_add(&stream->context->blocking_captures, 1);
+    }
+    atomic_store_explicit(&stream->capture, capture, memory_order_release);
+}
+
+static void
+leave(struct stream *stream)
+{
+    atomic_store_explicit(&stream->capture, NULL, memory_order_release);
+    if (stream->blocking) {
+        atomic_fetch_sub(&stream->context->blocking_captures, 1);
+    }
+    free(stream->tail);
+    stream->tail = NULL;
+    stream->tail_count = 0;
+    stream_release(stream);
+}
+
+/* ---- what is captured ---- */
+
+static CUresult
+take(struct stream *stream, struct command *command)
+{
+    struct capture *capture = atomic_load(&stream->capture);
+    if (capture == NULL || capture->invalid) {
+        command_drop(command);
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (command->node_type == NODE_NONE) {
+        capture->invalid = true;
+        command_drop(command);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    struct node *node;
+    CUresult result = graph_add(capture->graph, (CUgraphNodeType)command->node_type, command, stream->tail,
+                                stream->tail_count, &node);
+    return result == CUDA_SUCCESS ? graph_tail_set(stream, &node, 1) : result;
+}
+
+CUresult
+capture_take(struct stream *stream, struct command *command)
+{
+    pthread_mutex_lock(&lock);
+    CUresult result = take(stream, command);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+CUresult
+capture_mark(struct stream *stream, struct mark *mark)
+{
+    CUresult result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    pthread_mutex_lock(&lock);
+    struct capture *capture = atomic_load(&stream->capture);
+    if (capture != NULL && !capture->invalid) {
+        struct node **nodes = malloc((stream->tail_count + 1) * sizeof *nodes);
+        result = nodes == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+        if (nodes != NULL) {
+            if (stream->tail_count > 0) {
+                memcpy(nodes, stream->tail, stream->tail_count * sizeof *nodes);
+            }
+            *mark = (struct mark){capture->id, nodes, stream->tail_count};
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static struct capture *
+find_capture(uint64_t id)
+{
+    struct capture *capture = captures;
+    while (capture != NULL && capture->id != id) {
+        capture = capture->next;
+    }
+    return capture;
+}
+
+static CUresult
+join(struct stream *stream, const struct mark *mark)
+{
+    struct capture *own = atomic_load(&stream->capture), *other = find_capture(mark->capture_id);
+    if (own != NULL && own->invalid) {
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (other == NULL) {
+        if (own == NULL) {
+            return CUDA_ERROR_CAPTURED_EVENT; /* its capture is over */
+        }
+        own->invalid = true; /* an event of the world outside */
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
+    if (other->invalid) {
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (own != NULL && own != other) {
+        own->invalid = other->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+    }
+    CUresult result = graph_tail_extend(stream, mark->nodes, mark->node_count);
+    if (result == CUDA_SUCCESS && own == NULL) {
+        enter(other, stream);
+    }
+    return result;
+}
+
+CUresult
+capture_join(struct stream *stream, const struct mark *mark)
+{
+    pthread_mutex_lock(&lock);
+    CUresult result = join(stream, mark);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* ---- what is not allowed ---- */
+
+void
+capture_invalidate(struct stream *stream)
+{
+    if (!capture_is_on(stream)) {
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    struct capture *capture = atomic_load(&stream->capture);
+    if (capture != NULL) {
+        capture->invalid = true;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Ends the captures that have a stream in this context, if asked only those with a blocking one. True: there are some.
+ */
+static bool
+invalidate_context(struct context *context, bool only_blocking)
+{
+    bool some = false;
+    pthread_mutex_lock(&lock);
+    for (struct capture *capture = captures; capture != NULL; capture = capture->next) {
+        for (struct stream *stream = capture->streams; stream != NULL; stream = stream->capture_next) {
+            if (stream->context == context && (!only_blocking || stream->blocking)) {
+                capture->invalid = some = true;
+            }
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return some;
+}
+
+CUresult
+capture_check_stream(struct stream *stream)
+{
+    if (capture_is_on(stream)) {
+        capture_invalidate(stream);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    bool implicit = stream == stream->context->legacy && atomic_load(&stream->context->blocking_captures) > 0;
+    return implicit && invalidate_context(stream->context, true) ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
+}
+
+CUresult
+capture_check_context(struct context *context)
+{
+    bool some = atomic_load(&capture_count) > 0 && invalidate_context(context, false);
+    return some ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+CUresult
+capture_check_unsafe(void)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (atomic_load(&capture_count) == 0 || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) {
+        return CUDA_SUCCESS;
+    }
+    pthread_mutex_lock(&lock);
+    for (struct capture *capture = captures; capture != NULL; capture = capture->next) {
+        bool own = pthread_equal(capture->owner, pthread_self()) != 0;
+        bool forbids =
+            own ? capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED
+                : capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+        if (forbids) {
+            capture->invalid = true;
+            result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+CUresult
+cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    if (mode == NULL || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUstreamCaptureMode old = thread_mode;
+    thread_mode = *mode;
+    *mode = old;
+    return CUDA_SUCCESS;
+}
+
+/* ---- begin and end ---- */
+
+static CUresult
+begin(struct stream *stream, CUstreamCaptureMode mode)
+{
+    static uint64_t last_id;
+    if (atomic_load(&stream->capture) != NULL) {
+        return CUDA_ERROR_ILLEGAL_STATE;
+    }
+    struct capture *capture = calloc(1, sizeof *capture);
+    struct graph *graph = graph_new();
+    if (capture == NULL || graph == NULL) {
+        free(capture);
+        if (graph != NULL) {
+            graph_delete(graph);
+        }
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *capture = (struct capture){
+        .next = captures, .id = ++last_id, .mode = mode, .owner = pthread_self(), .origin = stream, .graph = graph};
+    captures = capture;
+    atomic_fetch_add(&capture_count, 1);
+    enter(capture, stream);
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+begin_capture(CUstream handle, enum flavour flavour, CUstreamCaptureMode mode)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (stream == stream->context->legacy) {
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    pthread_mutex_lock(&lock);
+    result = begin(stream, mode);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+BOTH_FLAVOURS(cuStreamBeginCapture, _ptsz, (CUstream stream),
+              begin_capture(stream, flavour, CU_STREAM_CAPTURE_MODE_GLOBAL))
+BOTH_FLAVOURS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode),
+              begin_capture(stream, flavour, mode))
+
+/* Everything that a stream of the capture does must come before where the origin has got to. */
+static bool
+all_joined(const struct capture *capture)
+{
+    const struct graph *graph = capture->graph;
+    for (size_t i = 0; i < graph->count; ++i) {
+        graph->nodes[i]->seen = false;
+    }
+    for (size_t i = 0; i < capture->origin->tail_count; ++i) {
+        capture->origin->tail[i]->seen = true;
+    }
+    for (size_t i = graph->count; i-- > 0;) { /* captured nodes come after those with smaller numbers only */
+        const struct node *node = graph->nodes[i];
+        for (size_t k = 0; node->seen && k < node->before_count; ++k) {
+            node->before[k]->seen = true;
+        }
+    }
+    for (const struct stream *stream = capture->streams; stream != NULL; stream = stream->capture_next) {
+        for (size_t i = 0; i < stream->tail_count; ++i) {
+            if (!stream->tail[i]->seen) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The capture is over, however it ended; what is left of it is its graph. */
+static void
+finish(struct capture *capture)
+{
+    struct capture **link = &captures;
+    while (*link != capture) {
+        link = &(*link)->next;
+    }
+    *link = capture->next;
+    atomic_fetch_sub(&capture_count, 1);
+    while (capture->streams != NULL) {
+        struct stream *stream = capture->streams;
+        capture->streams = stream->capture_next;
+        leave(stream);
+    }
+    free(capture);
+}
+
+static CUresult
+end(struct stream *stream, struct graph **graph_p)
+{
+    struct capture *capture = atomic_load(&stream->capture);
+    if (capture == NULL) {
+        return CUDA_ERROR_ILLEGAL_STATE;
+    }
+    if (capture->origin != stream) {
+        capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    }
+    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && pthread_equal(capture->owner, pthread_self()) == 0) {
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    }
+    CUresult result = capture->invalid       ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                      : !all_joined(capture) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+                                             : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS) {
+        *graph_p = capture->graph;
+    } else {
+        graph_delete(capture->graph);
+    }
+    finish(capture);
+    return result;
+}
+
+static CUresult
+end_capture(CUstream handle, enum flavour flavour, CUgraph *graph_out)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (graph_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct graph *graph = NULL;
+    pthread_mutex_lock(&lock);
+    result = end(stream, &graph);
+    pthread_mutex_unlock(&lock);
+    *graph_out = (CUgraph)graph; /* NULL on failure, as CUDA says */
+    return result;
+}
+BOTH_FLAVOURS(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph), end_capture(stream, flavour, graph))
+
+/* ---- asking, and changing what comes next ---- */
+
+/* What the caller does not ask for is NULL. The arrays live until the next call on the stream. */
+struct info {
+    CUstreamCaptureStatus *status;
+    cuuint64_t *id;
+    CUgraph *graph;
+    const CUgraphNode **nodes;
+    const CUgraphEdgeData **edges;
+    size_t *count;
+};
+
+static void
+fill_info(struct stream *stream, const struct info *info)
+{
+    struct capture *capture = atomic_load(&stream->capture);
+    *info->status = capture == NULL    ? CU_STREAM_CAPTURE_STATUS_NONE
+                    : capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                       : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    bool active = capture != NULL && !capture->invalid;
+    if (info->id != NULL) {
+        *info->id = active ? capture->id : 0;
+    }
+    if (info->graph != NULL) {
+        *info->graph = active ? (CUgraph)capture->graph : NULL;
+    }
+    if (info->nodes != NULL) {
+        *info->nodes = active ? (const CUgraphNode *)stream->tail : NULL;
+    }
+    if (info->edges != NULL) {
+        *info->edges = NULL; /* all edges are plain ones */
+    }
+    if (info->count != NULL) {
+        *info->count = active ? stream->tail_count : 0;
+    }
+}
+
+static CUresult
+get_info(CUstream handle, enum flavour flavour, struct info info)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (info.status == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (stream == stream->context->legacy && atomic_load(&stream->context->blocking_captures) > 0) {
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    pthread_mutex_lock(&lock);
+    fill_info(stream, &info);
+    pthread_mutex_unlock(&lock);
+    return CUDA_SUCCESS;
+}
+BOTH_FLAVOURS(cuStreamIsCapturing, _ptsz, (CUstream stream, CUstreamCaptureStatus *status),
+              get_info(stream, flavour, (struct info){.status = status}))
+BOTH_FLAVOURS(cuStreamGetCaptureInfo, _ptsz, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
+              get_info(stream, flavour, (struct info){.status = status, .id = id}))
+BOTH_FLAVOURS(cuStreamGetCaptureInfo_v2, _ptsz,
+              (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+               const CUgraphNode **nodes, size_t *count),
+              get_info(stream, flavour, (struct info){status, id, graph, nodes, NULL, count}))
+BOTH_FLAVOURS(cuStreamGetCaptureInfo_v3, _ptsz,
+              (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+               const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count),
+              get_info(stream, flavour, (struct info){status, id, graph, nodes, edges, count}))
+
+static CUresult
+update(CUstream handle, enum flavour flavour, struct node *const *nodes, size_t count, unsigned flags)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if ((count > 0 && nodes == NULL) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_lock(&lock);
+    struct capture *capture = atomic_load(&stream->capture);
+    if (capture == NULL) {
+        result = CUDA_ERROR_ILLEGAL_STATE;
+    } else if (capture->invalid) {
+        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    } else if (!graph_has(capture->graph, nodes, count)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    } else if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+        result = graph_tail_set(stream, nodes, count);
+    } else {
+        result = graph_tail_extend(stream, nodes, count);
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+BOTH_FLAVOURS(cuStreamUpdateCaptureDependencies, _ptsz,
+              (CUstream stream, CUgraphNode *nodes, size_t count, unsigned int flags),
+              update(stream, flavour, (struct node *const *)nodes, count, flags))
+BOTH_FLAVOURS(cuStreamUpdateCaptureDependencies_v2, _ptsz,
+              (CUstream stream, CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t count, unsigned int flags),
+              edges != NULL ? CUDA_ERROR_NOT_SUPPORTED
+                            : update(stream, flavour, (struct node *const *)nodes, count, flags))

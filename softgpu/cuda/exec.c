@@ -1,0 +1,400 @@
+/*
+ * exec.c - instantiated graphs: launches and updates.
+ *
+ * An instantiated graph (exec) is an immutable program: the nodes' work in an order that their dependencies allow. A
+ * launch is one command that runs it in the launch stream; which is all that CUDA promises about order. Under
+ * SOFTGPU_CHAOS each launch takes another allowed order, so that a missing dependency shows. An update swaps the
+ * program: launches that are under way keep theirs.
+ */
+#include "graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct work *
+work_hold(struct work *work)
+{
+    atomic_fetch_add(&work->refs, 1);
+    return work;
+}
+
+struct step {
+    CUgraphNodeType type;
+    struct work *work;
+    size_t *before; /* steps, by number */
+    size_t before_count;
+};
+
+/* In the order of the graph's nodes. */
+struct program {
+    _Atomic unsigned refs;
+    size_t count;
+    size_t *order; /* of steps: one that their dependencies allow */
+    struct step steps[];
+};
+
+struct exec {
+    _Atomic uint32_t magic;
+    unsigned long long flags;
+    pthread_mutex_t lock; /* guards all below, over a launch */
+    struct program *program;
+    struct wait last; /* the last launch: the next one runs after it */
+};
+
+struct graph_command {
+    struct command command;
+    struct program *program;
+    _Atomic uint64_t random;
+};
+
+static void
+program_release(struct program *program)
+{
+    if (atomic_fetch_sub(&program->refs, 1) != 1) {
+        return;
+    }
+    for (size_t i = 0; i < program->count; ++i) {
+        if (program->steps[i].work != NULL) {
+            work_release(program->steps[i].work);
+        }
+        free(program->steps[i].before);
+    }
+    free(program->order);
+    free(program);
+}
+
+/*
+ * Puts the steps in an order that their dependencies allow: the first one, or with `random` any. `waiting` has room for
+ * all. False if there is none: a cycle.
+ */
+static bool
+make_order(const struct program *program, size_t *order, bool *done, uint64_t random)
+{
+    memset(done, 0, program->count * sizeof *done);
+    for (size_t placed = 0, start = 0; placed < program->count; ++placed) {
+        size_t found = program->count;
+        if (random != 0) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            start = (size_t)(random >> 33) % program->count;
+        }
+        for (size_t i = 0; i < program->count && found == program->count; ++i) {
+            size_t candidate = (start + i) % program->count;
+            const struct step *step = &program->steps[candidate];
+            bool ready = !done[candidate];
+            for (size_t k = 0; ready && k < step->before_count; ++k) {
+                ready = done[step->before[k]];
+            }
+            found = ready ? candidate : found;
+        }
+        if (found == program->count) {
+            return false;
+        }
+        done[found] = true;
+        order[placed] = found;
+        start = random != 0 ? start : found; /* in the usual case the next one is ready */
+    }
+    return true;
+}
+
+static bool
+fill_program(struct program *program, const struct graph *graph)
+{
+    for (size_t i = 0; i < graph->count; ++i) {
+        const struct node *node = graph->nodes[i];
+        struct step *step = &program->steps[i];
+        *step = (struct step){.type = node->type, .work = work_hold(node->work), .before_count = node->before_count};
+        step->before = malloc((node->before_count + 1) * sizeof *step->before);
+        if (step->before == NULL) {
+            return false;
+        }
+        for (size_t k = 0; k < node->before_count; ++k) {
+            step->before[k] = node->before[k]->number;
+        }
+    }
+    return true;
+}
+
+static CUresult
+program_make(const struct graph *graph, struct program **program_p)
+{
+    struct program *program = calloc(1, sizeof *program + graph->count * sizeof program->steps[0]);
+    bool *done = malloc(graph->count + 1);
+    if (program == NULL || done == NULL) {
+        free(program);
+        free(done);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    atomic_store(&program->refs, 1);
+    program->count = graph->count;
+    program->order = malloc((graph->count + 1) * sizeof *program->order);
+    CUresult result = program->order == NULL || !fill_program(program, graph) ? CUDA_ERROR_OUT_OF_MEMORY
+                      : !make_order(program, program->order, done, 0)         ? CUDA_ERROR_INVALID_VALUE
+                                                                              : CUDA_SUCCESS;
+    free(done);
+    if (result != CUDA_SUCCESS) {
+        program_release(program);
+        return result;
+    }
+    *program_p = program;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+exec_enter(CUgraphExec handle, struct exec **exec_p)
+{
+    CUresult result = driver_enter();
+    struct exec *exec = (struct exec *)handle;
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (exec == NULL || atomic_load(&exec->magic) != MAGIC_EXEC) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *exec_p = exec;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuGraphInstantiateWithFlags(CUgraphExec *exec_out, CUgraph handle, unsigned long long flags)
+{
+    const unsigned long long hints = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                                     CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+    struct graph *graph;
+    CUresult result = graph_enter(handle, &graph);
+    if (result == CUDA_SUCCESS && (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) {
+        say("cuGraphInstantiate: launching graphs from kernels is not supported");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (result == CUDA_SUCCESS && (exec_out == NULL || (flags & ~hints) != 0)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    struct program *program = NULL;
+    if (result == CUDA_SUCCESS) {
+        result = program_make(graph, &program);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct exec *exec = object_take(OBJECT_EXEC, sizeof *exec);
+    if (exec == NULL) {
+        program_release(program);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    exec->flags = flags;
+    exec->program = program;
+    pthread_mutex_init(&exec->lock, NULL);
+    atomic_store(&exec->magic, MAGIC_EXEC);
+    *exec_out = (CUgraphExec)exec;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes);
+
+/* The first form of the call, with room for a log that nobody writes. */
+CUresult
+cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes)
+{
+    if (log != NULL && log_bytes > 0) {
+        *log = '\0';
+    }
+    if (error_node != NULL) {
+        *error_node = NULL;
+    }
+    return cuGraphInstantiateWithFlags(exec, graph, 0);
+}
+
+static CUresult
+instantiate_with(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
+{
+    if (parameters == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult result = cuGraphInstantiateWithFlags(exec, graph, parameters->flags);
+    parameters->hErrNode_out = NULL;
+    parameters->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+    return result;
+}
+BOTH_FLAVOURS(cuGraphInstantiateWithParams, _ptsz,
+              (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters),
+              ((void)flavour, instantiate_with(exec, graph, parameters)))
+
+CUresult
+cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags)
+{
+    struct exec *exec;
+    CUresult result = exec_enter(handle, &exec);
+    if (result == CUDA_SUCCESS && flags == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *flags = exec->flags;
+    }
+    return result;
+}
+
+CUresult
+cuGraphExecDestroy(CUgraphExec handle)
+{
+    struct exec *exec;
+    CUresult result = exec_enter(handle, &exec);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    atomic_store(&exec->magic, 0);
+    pthread_mutex_lock(&exec->lock);
+    program_release(exec->program); /* launches under way hold it too */
+    if (exec->last.stream != NULL) {
+        stream_release(exec->last.stream);
+    }
+    pthread_mutex_unlock(&exec->lock);
+    pthread_mutex_destroy(&exec->lock);
+    object_give(OBJECT_EXEC, exec);
+    return CUDA_SUCCESS;
+}
+
+/* ---- launches ---- */
+
+static void
+run_steps(const struct program *program, const size_t *order, struct stream *stream)
+{
+    for (size_t i = 0; i < program->count; ++i) {
+        struct command *command = program->steps[order[i]].work->command;
+        if (command != NULL) {
+            command->run(command, stream);
+        }
+    }
+}
+
+static void
+run_graph(struct command *command, struct stream *stream)
+{
+    struct graph_command *graph = (struct graph_command *)command;
+    const struct program *program = graph->program;
+    size_t *order = NULL;
+    bool *done = NULL;
+    if (driver.chaos) {
+        order = malloc((program->count + 1) * sizeof *order);
+        done = malloc(program->count + 1);
+    }
+    uint64_t random = driver.chaos_seed + atomic_fetch_add(&graph->random, 0x9e3779b97f4a7c15u);
+    bool other = order != NULL && done != NULL && make_order(program, order, done, random | 1);
+    run_steps(program, other ? order : program->order, stream);
+    free(order);
+    free(done);
+}
+
+static void
+end_graph(struct command *command)
+{
+    program_release(((struct graph_command *)command)->program);
+}
+
+/* With exec->lock held. */
+static CUresult
+launch(struct exec *exec, struct stream *stream)
+{
+    static _Atomic uint64_t launches;
+    struct graph_command *command = command_new(sizeof *command, run_graph);
+    if (command == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    atomic_fetch_add(&exec->program->refs, 1);
+    command->program = exec->program;
+    atomic_store(&command->random, atomic_fetch_add(&launches, 1) * 0xbf58476d1ce4e5b9u);
+    command->command.end = end_graph;
+    command->command.node_type = CU_GRAPH_NODE_TYPE_GRAPH; /* launched into a capture: a child graph */
+    if (capture_is_on(stream)) {
+        return stream_submit(stream, &command->command, NULL);
+    }
+    if (exec->last.stream != NULL) {
+        command->command.after = (struct wait){stream_hold(exec->last.stream), exec->last.number};
+    }
+    uint64_t number;
+    CUresult result = stream_submit(stream, &command->command, &number);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (exec->last.stream != NULL) {
+        stream_release(exec->last.stream);
+    }
+    exec->last = (struct wait){stream_hold(stream), number};
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+launch_graph(CUgraphExec handle, CUstream stream_handle, enum flavour flavour, bool only_check)
+{
+    struct exec *exec;
+    struct stream *stream;
+    CUresult result = stream_enter(stream_handle, flavour, &stream);
+    if (result == CUDA_SUCCESS) {
+        result = exec_enter(handle, &exec);
+    }
+    if (result != CUDA_SUCCESS || only_check) {
+        return result;
+    }
+    pthread_mutex_lock(&exec->lock);
+    result = launch(exec, stream);
+    pthread_mutex_unlock(&exec->lock);
+    return result;
+}
+BOTH_FLAVOURS(cuGraphLaunch, _ptsz, (CUgraphExec exec, CUstream stream), launch_graph(exec, stream, flavour, false))
+BOTH_FLAVOURS(cuGraphUpload, _ptsz, (CUgraphExec exec, CUstream stream), launch_graph(exec, stream, flavour, true))
+
+/* ---- updates ---- */
+
+static CUgraphExecUpdateResult
+compare(const struct program *program, const struct graph *graph, struct node **node_p)
+{
+    if (program->count != graph->count) {
+        return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    }
+    for (size_t i = 0; i < graph->count; ++i) {
+        const struct step *step = &program->steps[i];
+        struct node *node = graph->nodes[i];
+        *node_p = node;
+        if (step->type != node->type) {
+            return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+        }
+        bool same = step->before_count == node->before_count;
+        for (size_t k = 0; same && k < node->before_count; ++k) {
+            same = step->before[k] == node->before[k]->number;
+        }
+        if (!same) {
+            return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        }
+    }
+    *node_p = NULL;
+    return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+CUresult
+cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdateResultInfo *info)
+{
+    struct exec *exec;
+    struct graph *graph;
+    struct node *node = NULL;
+    CUresult result = exec_enter(handle, &exec);
+    if (result == CUDA_SUCCESS) {
+        result = graph_enter(graph_handle, &graph);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct program *program = NULL;
+    pthread_mutex_lock(&exec->lock);
+    CUgraphExecUpdateResult difference = compare(exec->program, graph, &node);
+    if (difference == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+        result = program_make(graph, &program);
+    }
+    if (program != NULL) {
+        program_release(exec->program);
+        exec->program = program;
+    }
+    pthread_mutex_unlock(&exec->lock);
+    if (info != NULL) {
+        *info = (CUgraphExecUpdateResultInfo){
+            .result = result != CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_ERROR : difference, .errorNode = (CUgraphNode)node};
+    }
+    return difference != CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE : result;
+}

@@ -1,0 +1,351 @@
+/*
+ * graph.c - graphs and their nodes: made by captures, or put together by cuGraphAdd...Node. What is not here is refused
+ * by name (lookup.c); exec.c runs them.
+ */
+#include "graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- work ---- */
+
+void
+work_release(struct work *work)
+{
+    if (atomic_fetch_sub(&work->refs, 1) == 1) {
+        if (work->command != NULL) {
+            command_drop(work->command);
+        }
+        free(work);
+    }
+}
+
+/* ---- graphs ---- */
+
+struct graph *
+graph_new(void)
+{
+    struct graph *graph = object_take(OBJECT_GRAPH, sizeof *graph);
+    if (graph != NULL) {
+        atomic_store(&graph->magic, MAGIC_GRAPH);
+    }
+    return graph;
+}
+
+void
+graph_delete(struct graph *graph)
+{
+    for (size_t i = 0; i < graph->count; ++i) {
+        struct node *node = graph->nodes[i];
+        atomic_store(&node->magic, 0);
+        work_release(node->work);
+        free(node->before);
+        object_give(OBJECT_NODE, node);
+    }
+    free(graph->nodes);
+    atomic_store(&graph->magic, 0);
+    object_give(OBJECT_GRAPH, graph);
+}
+
+static bool
+make_room(struct graph *graph)
+{
+    if (graph->count < graph->room) {
+        return true;
+    }
+    size_t room = graph->room == 0 ? 16 : graph->room * 2;
+    struct node **nodes = realloc(graph->nodes, room * sizeof(struct node *));
+    if (nodes == NULL) {
+        return false;
+    }
+    graph->nodes = nodes;
+    graph->room = room;
+    return true;
+}
+
+CUresult
+graph_add(struct graph *graph, CUgraphNodeType type, struct command *command, struct node *const *before, size_t count,
+          struct node **node_p)
+{
+    struct node *node = object_take(OBJECT_NODE, sizeof *node);
+    struct work *work = malloc(sizeof *work);
+    struct node **copy = malloc((count + 1) * sizeof(struct node *));
+    if (node == NULL || work == NULL || copy == NULL || !make_room(graph)) {
+        if (node != NULL) {
+            object_give(OBJECT_NODE, node);
+        }
+        free(work);
+        free(copy);
+        if (command != NULL) {
+            command_drop(command);
+        }
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *work = (struct work){.refs = 1, .command = command};
+    if (count > 0) {
+        memcpy(copy, before, count * sizeof(struct node *));
+    }
+    node->graph = graph;
+    node->number = graph->count;
+    node->type = type;
+    node->work = work;
+    node->before = copy;
+    node->before_count = count;
+    atomic_store(&node->magic, MAGIC_NODE);
+    graph->nodes[graph->count++] = node;
+    *node_p = node;
+    return CUDA_SUCCESS;
+}
+
+bool
+graph_has(const struct graph *graph, struct node *const *nodes, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (nodes[i] == NULL || atomic_load(&nodes[i]->magic) != MAGIC_NODE || nodes[i]->graph != graph) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- where a captured stream has got to ---- */
+
+CUresult
+graph_tail_set(struct stream *stream, struct node *const *nodes, size_t count)
+{
+    struct node **tail = malloc((count + 1) * sizeof(struct node *));
+    if (tail == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (count > 0) {
+        memcpy(tail, nodes, count * sizeof(struct node *));
+    }
+    free(stream->tail);
+    stream->tail = tail;
+    stream->tail_count = count;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+graph_tail_extend(struct stream *stream, struct node *const *nodes, size_t count)
+{
+    struct node **tail = realloc(stream->tail, (stream->tail_count + count + 1) * sizeof(struct node *));
+    if (tail == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    stream->tail = tail;
+    for (size_t i = 0; i < count; ++i) {
+        bool known = false;
+        for (size_t k = 0; k < stream->tail_count && !known; ++k) {
+            known = tail[k] == nodes[i];
+        }
+        if (!known) {
+            tail[stream->tail_count++] = nodes[i];
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---- handles ---- */
+
+CUresult
+graph_enter(CUgraph handle, struct graph **graph_p)
+{
+    CUresult result = driver_enter();
+    struct graph *graph = (struct graph *)handle;
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (graph == NULL || atomic_load(&graph->magic) != MAGIC_GRAPH) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *graph_p = graph;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuGraphCreate(CUgraph *graph_out, unsigned int flags)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (graph_out == NULL || flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct graph *graph = graph_new();
+    if (graph == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *graph_out = (CUgraph)graph;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuGraphDestroy(CUgraph handle)
+{
+    struct graph *graph;
+    CUresult result = graph_enter(handle, &graph);
+    if (result == CUDA_SUCCESS) {
+        graph_delete(graph);
+    }
+    return result;
+}
+
+/* ---- nodes that a program adds itself ---- */
+
+/* Takes the command. */
+static CUresult
+add(CUgraphNode *node_out, CUgraph handle, const CUgraphNode *before, size_t count, CUgraphNodeType type,
+    struct command *command)
+{
+    struct graph *graph;
+    CUresult result = graph_enter(handle, &graph);
+    if (result == CUDA_SUCCESS &&
+        (node_out == NULL || (count > 0 && before == NULL) || !graph_has(graph, (struct node *const *)before, count))) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result != CUDA_SUCCESS) {
+        if (command != NULL) {
+            command_drop(command);
+        }
+        return result;
+    }
+    struct node *node;
+    result = graph_add(graph, type, command, (struct node *const *)before, count, &node);
+    if (result == CUDA_SUCCESS) {
+        *node_out = (CUgraphNode)node;
+    }
+    return result;
+}
+
+CUresult
+cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count)
+{
+    return add(node, graph, before, count, CU_GRAPH_NODE_TYPE_EMPTY, NULL);
+}
+
+CUresult
+cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
+                        const CUDA_KERNEL_NODE_PARAMS *parameters)
+{
+    struct command *command;
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (parameters == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUlaunchConfig config = {.gridDimX = parameters->gridDimX,
+                             .gridDimY = parameters->gridDimY,
+                             .gridDimZ = parameters->gridDimZ,
+                             .blockDimX = parameters->blockDimX,
+                             .blockDimY = parameters->blockDimY,
+                             .blockDimZ = parameters->blockDimZ,
+                             .sharedMemBytes = parameters->sharedMemBytes};
+    CUfunction function = parameters->func != NULL ? parameters->func : (CUfunction)parameters->kern;
+    result = launch_command_new(&config, function, parameters->kernelParams, parameters->extra, &command);
+    return result == CUDA_SUCCESS ? add(node, graph, before, count, CU_GRAPH_NODE_TYPE_KERNEL, command) : result;
+}
+
+CUresult
+cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
+                   const CUDA_HOST_NODE_PARAMS *parameters)
+{
+    struct command *command;
+    CUresult result = parameters == NULL ? CUDA_ERROR_INVALID_VALUE
+                                         : host_command_new(parameters->fn, parameters->userData, &command);
+    return result == CUDA_SUCCESS ? add(node, graph, before, count, CU_GRAPH_NODE_TYPE_HOST, command) : result;
+}
+
+/* ---- looking at graphs ---- */
+
+/* Copies what fits; with NULL only counts. CUDA's convention of all these getters. */
+static CUresult
+copy_nodes(struct node *const *from, size_t have, CUgraphNode *to, size_t *count)
+{
+    if (count == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (size_t i = 0; to != NULL && i < *count; ++i) {
+        to[i] = i < have ? (CUgraphNode)from[i] : NULL;
+    }
+    *count = to == NULL || have < *count ? have : *count;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
+{
+    struct graph *graph;
+    CUresult result = graph_enter(handle, &graph);
+    return result == CUDA_SUCCESS ? copy_nodes(graph->nodes, graph->count, nodes, count) : result;
+}
+
+CUresult
+cuGraphGetRootNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
+{
+    struct graph *graph;
+    CUresult result = graph_enter(handle, &graph);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct node **roots = malloc((graph->count + 1) * sizeof(struct node *));
+    size_t found = 0;
+    for (size_t i = 0; roots != NULL && i < graph->count; ++i) {
+        if (graph->nodes[i]->before_count == 0) {
+            roots[found++] = graph->nodes[i];
+        }
+    }
+    result = roots == NULL ? CUDA_ERROR_OUT_OF_MEMORY : copy_nodes(roots, found, nodes, count);
+    free(roots);
+    return result;
+}
+
+static CUresult
+node_enter(CUgraphNode handle, struct node **node_p)
+{
+    CUresult result = driver_enter();
+    struct node *node = (struct node *)handle;
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (node == NULL || atomic_load(&node->magic) != MAGIC_NODE) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *node_p = node;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *type)
+{
+    struct node *node;
+    CUresult result = node_enter(handle, &node);
+    if (result == CUDA_SUCCESS && type == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *type = node->type;
+    }
+    return result;
+}
+
+CUresult
+cuGraphNodeGetDependencies(CUgraphNode handle, CUgraphNode *nodes, size_t *count)
+{
+    struct node *node;
+    CUresult result = node_enter(handle, &node);
+    return result == CUDA_SUCCESS ? copy_nodes(node->before, node->before_count, nodes, count) : result;
+}
+
+CUresult
+cuGraphNodeGetDependencies_v2(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *edges, size_t *count)
+{
+    CUresult result = cuGraphNodeGetDependencies(handle, nodes, count);
+    if (result == CUDA_SUCCESS && edges != NULL) {
+        memset(edges, 0, *count * sizeof *edges); /* all are plain ones */
+    }
+    return result;
+}

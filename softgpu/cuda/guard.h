@@ -1,0 +1,48 @@
+/*
+ * guard.h - what catches mistakes with memory: closed pages, strict mode, the handler of faults. The last part of
+ * driver.h, which includes it.
+ */
+#ifndef SOFTGPU_CUDA_GUARD_H
+#define SOFTGPU_CUDA_GUARD_H
+
+/* ---- mapping.c ---- */
+
+/* `at_end`: the allocation ends as near before the closed pages as alignment allows, which shows what goes past it. */
+bool mapping_make(size_t bytes, bool at_end, struct mapping *mapping) __attribute__((warn_unused_result));
+
+/* The bytes between the end of an allocation and the closed pages are as mapping_make() left them. */
+bool mapping_intact(const struct allocation *allocation);
+
+/* Gives the memory back, but keeps its addresses closed for a while. */
+void mapping_retire(const struct allocation *allocation);
+
+/* Copies the record of the allocation, freed not long ago, that held `address`. Safe in a handler of a fault. */
+bool mapping_retired(uintptr_t address, struct allocation *found);
+
+/* ---- strict.c: SOFTGPU_STRICT; else these do nothing ---- */
+
+/*
+ * Around everything that may touch device memory on behalf of the program. Operations exclude each other, except those
+ * of libraries (`shared`): a collective of one stream may have to wait for one of another.
+ */
+void strict_begin(bool shared);
+void strict_end(bool shared, struct context *context, const char *what);
+
+/* Around the making of an allocation; `strict_is_open` says how it has to be left. */
+void strict_lock(void);
+bool strict_is_open(void);
+void strict_unlock(void);
+
+/* Gives an operation some time to run while its caller waits, so that the caller does not come near device memory. */
+void strict_settle(struct stream *stream, uint64_t number);
+
+/* ---- fault.c ---- */
+
+/* Puts the handler of faults in place; what is not ours goes on to what was there before. */
+void fault_watch(void);
+
+/* Gives the calling thread a stack of its own for the handler, and takes it away again. */
+void *fault_stack_make(void);
+void fault_stack_end(void *stack);
+
+#endif

@@ -1,0 +1,136 @@
+/*
+ * graph.c - stream capture and graphs. What is not here is refused by name (nodes of memory, copies and memsets that a
+ * program adds itself, child graphs, conditions); a capture brings copies and memsets in.
+ */
+#include "runtime.h"
+
+_Static_assert(sizeof(cudaGraphExecUpdateResultInfo) == sizeof(CUgraphExecUpdateResultInfo), "passed through");
+_Static_assert(sizeof(struct cudaHostNodeParams) == sizeof(CUDA_HOST_NODE_PARAMS), "passed through");
+_Static_assert(sizeof(cudaGraphEdgeData) == sizeof(CUgraphEdgeData), "passed through");
+_Static_assert((int)cudaGraphNodeTypeEventRecord == (int)CU_GRAPH_NODE_TYPE_EVENT_RECORD &&
+                   (int)cudaGraphNodeTypeKernel == (int)CU_GRAPH_NODE_TYPE_KERNEL &&
+                   (int)cudaGraphNodeTypeGraph == (int)CU_GRAPH_NODE_TYPE_GRAPH,
+               "kinds of nodes have the same numbers");
+
+/* ---- capture ---- */
+
+BOTH_FLAVOURS(cudaStreamBeginCapture, _ptsz, (cudaStream_t stream, enum cudaStreamCaptureMode mode),
+              WITH_CONTEXT(STREAM_CALL(cuStreamBeginCapture_v2)(stream, (CUstreamCaptureMode)mode)))
+BOTH_FLAVOURS(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t *graph),
+              WITH_CONTEXT(STREAM_CALL(cuStreamEndCapture)(stream, graph)))
+BOTH_FLAVOURS(
+    cudaStreamUpdateCaptureDependencies, _ptsz,
+    (cudaStream_t stream, cudaGraphNode_t *nodes, const cudaGraphEdgeData *edges, size_t count, unsigned int flags),
+    WITH_CONTEXT(STREAM_CALL(cuStreamUpdateCaptureDependencies_v2)(stream, nodes, (const CUgraphEdgeData *)edges, count,
+                                                                   flags)))
+
+/* ---- graphs ---- */
+
+cudaError_t
+cudaGraphCreate(cudaGraph_t *graph, unsigned int flags)
+{
+    return WITH_CONTEXT(driver.cuGraphCreate(graph, flags));
+}
+
+cudaError_t
+cudaGraphDestroy(cudaGraph_t graph)
+{
+    return WITH_CONTEXT(driver.cuGraphDestroy(graph));
+}
+
+cudaError_t
+cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *before, size_t count,
+                       const struct cudaKernelNodeParams *parameters)
+{
+    CUfunction function;
+    cudaError_t error = parameters == NULL ? cudaErrorInvalidValue : kernel_function(parameters->func, &function);
+    if (error != cudaSuccess) {
+        return finish(error);
+    }
+    CUDA_KERNEL_NODE_PARAMS passed = {.func = function,
+                                      .gridDimX = parameters->gridDim.x,
+                                      .gridDimY = parameters->gridDim.y,
+                                      .gridDimZ = parameters->gridDim.z,
+                                      .blockDimX = parameters->blockDim.x,
+                                      .blockDimY = parameters->blockDim.y,
+                                      .blockDimZ = parameters->blockDim.z,
+                                      .sharedMemBytes = parameters->sharedMemBytes,
+                                      .kernelParams = parameters->kernelParams,
+                                      .extra = parameters->extra};
+    return WITH_CONTEXT(driver.cuGraphAddKernelNode_v2(node, graph, before, count, &passed));
+}
+
+cudaError_t
+cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *before, size_t count,
+                     const struct cudaHostNodeParams *parameters)
+{
+    return WITH_CONTEXT(
+        driver.cuGraphAddHostNode(node, graph, before, count, (const CUDA_HOST_NODE_PARAMS *)parameters));
+}
+
+cudaError_t
+cudaGraphAddEmptyNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *before, size_t count)
+{
+    return WITH_CONTEXT(driver.cuGraphAddEmptyNode(node, graph, before, count));
+}
+
+cudaError_t
+cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
+{
+    return WITH_CONTEXT(driver.cuGraphGetNodes(graph, nodes, count));
+}
+
+cudaError_t
+cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
+{
+    return WITH_CONTEXT(driver.cuGraphGetRootNodes(graph, nodes, count));
+}
+
+cudaError_t
+cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
+{
+    return WITH_CONTEXT(driver.cuGraphNodeGetType(node, (CUgraphNodeType *)type));
+}
+
+cudaError_t
+cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *nodes, cudaGraphEdgeData *edges, size_t *count)
+{
+    return WITH_CONTEXT(driver.cuGraphNodeGetDependencies_v2(node, nodes, (CUgraphEdgeData *)edges, count));
+}
+
+/* ---- instantiated ones ---- */
+
+cudaError_t
+cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
+{
+    return WITH_CONTEXT(driver.cuGraphInstantiateWithFlags(exec, graph, flags));
+}
+
+cudaError_t
+cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
+{
+    return WITH_CONTEXT(driver.cuGraphInstantiateWithFlags(exec, graph, flags));
+}
+
+cudaError_t
+cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long *flags)
+{
+    return WITH_CONTEXT(driver.cuGraphExecGetFlags(exec, (cuuint64_t *)flags));
+}
+
+cudaError_t
+cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info)
+{
+    return WITH_CONTEXT(driver.cuGraphExecUpdate_v2(exec, graph, (CUgraphExecUpdateResultInfo *)info));
+}
+
+cudaError_t
+cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    return WITH_CONTEXT(driver.cuGraphExecDestroy(exec));
+}
+
+BOTH_FLAVOURS(cudaGraphLaunch, _ptsz, (cudaGraphExec_t exec, cudaStream_t stream),
+              WITH_CONTEXT(STREAM_CALL(cuGraphLaunch)(exec, stream)))
+BOTH_FLAVOURS(cudaGraphUpload, _ptsz, (cudaGraphExec_t exec, cudaStream_t stream),
+              WITH_CONTEXT(STREAM_CALL(cuGraphUpload)(exec, stream)))
