@@ -112,6 +112,9 @@ size_t softgpu_shared_place(size_t *place_p, size_t *frame_p, size_t bytes, size
 /* "void ns::scale(T*, int) [with T = float]" -> "ns::scale<float>". Never freed. */
 const char *softgpu_kernel_name(const char *pretty_function);
 
+/* Moves the five words of an XORWOW generator on by n * 2^power numbers; power is at most 67. */
+void softgpu_xorwow_jump(unsigned v[5], unsigned long long n, unsigned power);
+
 /* Ends the program with "softgpu: kernel K, block (x,y,z): what". */
 void softgpu_kernel_fatal(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
