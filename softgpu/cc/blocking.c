@@ -57,7 +57,21 @@ static const char *const waiting_table[] = {
     "coalesced_threads",
     "thread_block",
     "thread_block_tile",
+    /* CUB; the names of methods too, for a type may have a name of the user's. */
     "cub",
+    "TempStorage",
+    "BlockReduce",
+    "BlockScan",
+    "WarpReduce",
+    "WarpScan",
+    "BlockLoad",
+    "BlockStore",
+    "Reduce",
+    "Sum",
+    "InclusiveSum",
+    "ExclusiveSum",
+    "InclusiveScan",
+    "ExclusiveScan",
     NULL,
 };
 

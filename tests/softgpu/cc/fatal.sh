@@ -19,4 +19,5 @@ expect 2 "kernel different_collectives" "__any_sync" "__shfl_sync"
 expect 3 "kernel too_much_shared" "80000 bytes"
 expect 4 "kernel trap" "__trap()"
 expect 5 "kernel hidden_barrier" "__syncthreads" "loop"
+expect 6 "kernel block_of_another_size" "cub::BlockReduce" "128x1x1" "256x1x1"
 [ $failures -eq 0 ]

@@ -238,6 +238,7 @@ static const struct {
     {"struct A { __device__ int operator+(int) const { return threadIdx.x; } }; __global__ void k(A a) { a + 1; }", 2},
     {"struct A { A(int); }; __global__ void k() { A a(3); int i(4); }", 0},
     {"__device__ int f(int); __global__ void k() { f(3); }", 3},
+    {"__global__ void k(float *x) { __shared__ typename R::TempStorage t; x[0] = R(t).Sum(x[1]); }", 3},
     {"void host() { __syncthreads(); } __global__ void k() { }", 0},
 };
 
@@ -263,6 +264,10 @@ static const struct example shared[] = {
      "struct softgpu_shared_0 { volatile std::pair<A, B> p; };"},
     {"__global__ void k() { __attribute__((aligned(16))) __shared__ char c[4]; }",
      "struct softgpu_shared_0 { __attribute__((aligned(16))) char c[4]; };"},
+    {"__global__ void k() { __shared__ union { A a; int b[2]; } u; }",
+     "struct softgpu_shared_0 { union { A a; int b[2]; } u; }; auto &u __attribute__((unused)) ="},
+    {"__global__ void k() { __shared__ struct alignas(8) S { int a; } s[2], t; }",
+     ">().s; auto &t __attribute__((unused)) = ::softgpu::shared<softgpu_shared_0, softgpu_kernel>().t;"},
     {"__global__ void k() { extern __shared__ float d[][4]; }", "struct softgpu_shared_0 { float d[1][4]; };"},
     {"__global__ void k() { __shared__ int s; auto f = [=] { return s; }; }", "[=, &s]"},
     {"__global__ void k() { __shared__ int s; auto f = [] { return s; }; }", "[&s]"},

@@ -2,6 +2,7 @@
  * fatal.cu - kernels that would hang or have no right answer on a GPU end the program with a message. fatal.sh runs
  * each.
  */
+#include <cub/cub.cuh>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -72,6 +73,14 @@ hidden_barrier(int *out)
     std::for_each(out + threadIdx.x, out + threadIdx.x + 1, memory.call);
 }
 
+__global__ void
+block_of_another_size(int *out)
+{
+    typedef cub::BlockReduce<int, 128> Reduce;
+    __shared__ typename Reduce::TempStorage temp;
+    out[threadIdx.x] = Reduce(temp).Sum(1);
+}
+
 int
 main(int, char **argv)
 {
@@ -96,6 +105,9 @@ main(int, char **argv)
         break;
     case 5:
         hidden_barrier<<<1, 32>>>(out);
+        break;
+    case 6:
+        block_of_another_size<<<1, 256>>>(out);
         break;
     }
     cudaDeviceSynchronize();
