@@ -211,7 +211,8 @@ static int
 rewrite_file(const struct driver *driver, const char *from, const char *to)
 {
     if (driver->options->dry_run || driver->options->verbose)
-        fprintf(stderr, "#$ softgpu-cc: rewrite %s -> %s\n", from, to);
+        /* The architecture is nvcc's default, which CMake takes from here. */
+        fprintf(stderr, "#$ softgpu-cc: rewrite -arch compute_75 %s -> %s\n", from, to);
     if (driver->options->dry_run)
         return 0;
 

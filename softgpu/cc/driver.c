@@ -81,6 +81,8 @@ int
 driver_run(const struct options *options, const struct toolchain *toolchain)
 {
     struct driver driver = {.options = options, .toolchain = toolchain};
+    if ((options->verbose || options->dry_run) && !options->is_linker)
+        toolchain_show(toolchain);
     if (!check(options))
         return EXIT_USAGE;
     const int status = run_phases(&driver);

@@ -4,6 +4,7 @@
  * The host compiler links, with the stand-in's libraries in front of all others, and the note that says what the
  * program is for.
  */
+#include "process.h"
 #include "steps.h"
 
 #include <stdio.h>
@@ -21,8 +22,8 @@ add_library(const struct driver *driver, const char *argument, struct list *comm
 {
     const char *name = argument + 2;
     if (strcmp(name, "cudart_static") == 0) {
-        *static_asked = true;
-        return true; /* -lcudart is always there */
+        *static_asked = !driver->options->is_linker; /* build systems name it without being asked */
+        return true;                                 /* -lcudart is always there */
     }
     if (strcmp(name, "cudadevrt") == 0 || strcmp(name, "culibos") == 0)
         return true;
@@ -50,7 +51,7 @@ static bool
 add_items(const struct driver *driver, struct list *command)
 {
     const struct options *options = driver->options;
-    bool static_asked = options->static_runtime_asked;
+    bool static_asked = options->static_runtime_asked && !options->is_linker;
     size_t object = 0;
     for (size_t i = 0; i < options->item_count; ++i) {
         const struct item *item = &options->items[i];
@@ -77,6 +78,22 @@ has_sanitizer(const struct options *options)
     return false;
 }
 
+/*
+ * With -v, the link step as build systems may do it themselves. CMake looks for the line that has what `LIBRARIES=`
+ * says (toolchain_show), and links with the command that begins it.
+ */
+static void
+show_linker(const struct driver *driver)
+{
+    struct list command = {0};
+    list_add_format(&command, "%s/toolkit/bin/softgpu-link", driver->toolchain->library_dir);
+    list_add_format(&command, "-L%s", driver->toolchain->library_dir);
+    list_add(&command, "-lcudart");
+    list_add_all(&command, &driver->objects);
+    process_show(&command);
+    list_free(&command);
+}
+
 int
 step_link(const struct driver *driver)
 {
@@ -85,8 +102,12 @@ step_link(const struct driver *driver)
     const char *dir = driver->toolchain->library_dir;
     struct list command = {0};
     list_add_all(&command, &driver->toolchain->compiler);
-    if (options->is_shared)
+    if (options->is_linker && options->verbose)
+        list_add(&command, "-v"); /* CMake reads the host compiler's libraries off its linker's command */
+    if (options->is_shared) {
         list_add(&command, "-shared");
+        list_add(&command, "-Wl,-z,nodelete"); /* the runtime knows kernels by their addresses, for good */
+    }
     if (options->debug || options->device_debug)
         list_add(&command, "-g");
     if (options->profile)
@@ -106,6 +127,8 @@ step_link(const struct driver *driver)
     }
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); ++i)
         list_add(&command, libraries[i]);
+    if (options->verbose && !options->is_linker)
+        show_linker(driver);
     return step_run(driver, &command);
 }
 

@@ -317,34 +317,39 @@ on_device_image(struct options *options, const char *value)
     return false;
 }
 
-/* --options-file FILE[,FILE...]: arguments as in a shell. */
+bool
+options_read_file(struct options *options, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        complain("cannot read the options file %s: %s", path, strerror(errno));
+        return false;
+    }
+    struct text text = {0};
+    char buffer[4096];
+    text_append(&text, "", 0);
+    for (size_t got; (got = fread(buffer, 1, sizeof(buffer), file)) > 0;)
+        text_append(&text, buffer, got);
+    fclose(file);
+    struct list arguments = {0};
+    list_add_words(&arguments, text.data);
+    text_free(&text);
+    const bool ok = options_read_arguments(options, &arguments);
+    list_free(&arguments);
+    return ok;
+}
+
+/* --options-file FILE[,FILE...] */
 static bool
 on_options_file(struct options *options, const char *value)
 {
     struct list files = {0};
     list_add_commas(&files, value);
-    for (size_t i = 0; i < files.count; ++i) {
-        FILE *file = fopen(files.items[i], "re");
-        if (file == NULL) {
-            complain("cannot read the options file %s: %s", files.items[i], strerror(errno));
-            return false;
-        }
-        struct text text = {0};
-        char buffer[4096];
-        text_append(&text, "", 0);
-        for (size_t got; (got = fread(buffer, 1, sizeof(buffer), file)) > 0;)
-            text_append(&text, buffer, got);
-        fclose(file);
-        struct list arguments = {0};
-        list_add_words(&arguments, text.data);
-        text_free(&text);
-        const bool ok = options_read_arguments(options, &arguments);
-        list_free(&arguments);
-        if (!ok)
-            return false;
-    }
+    bool ok = true;
+    for (size_t i = 0; i < files.count && ok; ++i)
+        ok = options_read_file(options, files.items[i]);
     list_free(&files);
-    return true;
+    return ok;
 }
 
 /* ---- the table ---- */

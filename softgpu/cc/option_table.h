@@ -31,4 +31,7 @@ void options_add_item(struct options *options, bool is_input, enum language lang
 /* Reads arguments in their order; also those that an options file holds. Returns false after a message. */
 bool options_read_arguments(struct options *options, const struct list *arguments) __attribute__((warn_unused_result));
 
+/* Reads the arguments in a file, written as for a shell. Returns false after a message. */
+bool options_read_file(struct options *options, const char *path) __attribute__((warn_unused_result));
+
 #endif

@@ -103,6 +103,18 @@ is_host_warning(const char *argument)
     return strncmp(argument, "-Wno-", 5) == 0;
 }
 
+static bool
+read_unknown(struct options *options, const char *argument)
+{
+    if (!options->forward_unknown && !is_host_warning(argument))
+        return refuse(argument);
+    if (strncmp(argument, "-Wl,", 4) == 0)
+        options_add_item(options, false, LANGUAGE_OBJECT, argument); /* its place matters */
+    else
+        list_add(&options->host, argument);
+    return true;
+}
+
 /* Reads arguments[*at] and what belongs to it. */
 static bool
 read_argument(struct options *options, const struct list *arguments, size_t *at)
@@ -110,17 +122,15 @@ read_argument(struct options *options, const struct list *arguments, size_t *at)
     const char *argument = arguments->items[*at];
     const char *next = *at + 1 < arguments->count ? arguments->items[*at + 1] : NULL;
     const char *value = NULL;
+    if (options->is_linker && argument[0] == '@')
+        return options_read_file(options, argument + 1); /* as host compilers have it */
     if (argument[0] != '-' || argument[1] == '\0') {
         options_add_item(options, true, LANGUAGE_OBJECT, argument);
         return true;
     }
     const struct option *option = find_option(argument, &value);
-    if (option == NULL) {
-        if (!options->forward_unknown && !is_host_warning(argument))
-            return refuse(argument);
-        list_add(&options->host, argument);
-        return true;
-    }
+    if (option == NULL)
+        return read_unknown(options, argument);
     if (option->kind == VALUE_NONE) {
         value = value != NULL ? value : "true";
     } else if (option->kind == VALUE_SWITCH && value == NULL) {
@@ -170,6 +180,7 @@ options_read(struct options *options, const struct list *arguments)
     list_add_all(&all, arguments);
     if (behind != NULL)
         list_add_words(&all, behind);
+    options->forward_unknown = options->is_linker;
     look_ahead(options, &all);
     const bool ok = options_read_arguments(options, &all);
     list_free(&all);

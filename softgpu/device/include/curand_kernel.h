@@ -11,7 +11,9 @@
 #define SOFTGPU_CURAND_KERNEL_H
 #pragma GCC system_header
 
+#if __has_include(<curand.h>)
 #include <curand.h>
+#endif
 
 #include "softgpu/random.h"
 
