@@ -59,7 +59,9 @@ run_copy(struct command *command, struct stream *stream)
 {
     struct copy_command *copy = (struct copy_command *)command;
     if (atomic_load(&stream->context->failure) == CUDA_SUCCESS) {
+        strict_begin(false);
         copy_rows(&copy->box);
+        strict_end(false, stream->context, "a copy");
     }
     free(copy->staging);
 }
@@ -90,10 +92,16 @@ find_place(const struct corner *corner, const struct box *box, enum place *place
     }
     struct allocation found;
     if (!memory_find(corner->address, &found)) {
+        if (mapping_retired(corner->address, &found)) {
+            char text[256];
+            (void)memory_describe(corner->address, text, sizeof text);
+            say("a copy uses %#lx, %s", (unsigned long)corner->address, text);
+            return CUDA_ERROR_INVALID_VALUE;
+        }
         *place_p = PAGEABLE;
         return corner->side == DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     }
-    if (found.freeing || bytes > found.bytes - (corner->address - found.base)) {
+    if (found.freeing || bytes > memory_reach(corner->address)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     bool host = found.kind == MEMORY_HOST || found.kind == MEMORY_REGISTERED;

@@ -1,6 +1,7 @@
 /*
- * device.c - what programs ask about devices. The answers are those of an H100 (compute capability 9.0), so that a
- * program takes the path that it takes on a current GPU; what the stand-in cannot do is answered with no.
+ * device.c - what programs ask about devices. The answers are those of an H100, or of another GPU that SOFTGPU_DEVICE
+ * names (profile.c), so that a program takes the path that it takes there; what the stand-in cannot do is answered with
+ * no.
  */
 #include "driver.h"
 
@@ -24,27 +25,18 @@ static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
     ATTRIBUTE(WARP_SIZE) = 32,
     ATTRIBUTE(MAX_PITCH) = 0x7fffffff,
     ATTRIBUTE(MAX_REGISTERS_PER_BLOCK) = 65536,
-    ATTRIBUTE(CLOCK_RATE) = 1785000,
     ATTRIBUTE(TEXTURE_ALIGNMENT) = 512,
     ATTRIBUTE(GPU_OVERLAP) = 1,
-    ATTRIBUTE(MULTIPROCESSOR_COUNT) = 132,
     ATTRIBUTE(CAN_MAP_HOST_MEMORY) = 1,
     ATTRIBUTE(COMPUTE_MODE) = CU_COMPUTEMODE_DEFAULT,
     ATTRIBUTE(SURFACE_ALIGNMENT) = 512,
     ATTRIBUTE(CONCURRENT_KERNELS) = 1,
-    ATTRIBUTE(MEMORY_CLOCK_RATE) = 2619000,
-    ATTRIBUTE(GLOBAL_MEMORY_BUS_WIDTH) = 5120,
-    ATTRIBUTE(L2_CACHE_SIZE) = 50 << 20,
     ATTRIBUTE(MAX_THREADS_PER_MULTIPROCESSOR) = 2048,
-    ATTRIBUTE(ASYNC_ENGINE_COUNT) = 3,
     ATTRIBUTE(UNIFIED_ADDRESSING) = 1,
     ATTRIBUTE(TEXTURE_PITCH_ALIGNMENT) = 32,
-    ATTRIBUTE(COMPUTE_CAPABILITY_MAJOR) = 9,
-    ATTRIBUTE(COMPUTE_CAPABILITY_MINOR) = 0,
     ATTRIBUTE(STREAM_PRIORITIES_SUPPORTED) = 1,
     ATTRIBUTE(GLOBAL_L1_CACHE_SUPPORTED) = 1,
     ATTRIBUTE(LOCAL_L1_CACHE_SUPPORTED) = 1,
-    ATTRIBUTE(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) = 228 << 10,
     ATTRIBUTE(MAX_REGISTERS_PER_MULTIPROCESSOR) = 65536,
     ATTRIBUTE(MANAGED_MEMORY) = 1,
     ATTRIBUTE(HOST_NATIVE_ATOMIC_SUPPORTED) = 1,
@@ -52,15 +44,49 @@ static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
     ATTRIBUTE(CONCURRENT_MANAGED_ACCESS) = 1,
     ATTRIBUTE(COMPUTE_PREEMPTION_SUPPORTED) = 1,
     ATTRIBUTE(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) = 1,
-    ATTRIBUTE(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) = SHARED_BYTES_OPT_IN,
     ATTRIBUTE(HOST_REGISTER_SUPPORTED) = 1,
     ATTRIBUTE(MAX_BLOCKS_PER_MULTIPROCESSOR) = 32,
-    ATTRIBUTE(RESERVED_SHARED_MEMORY_PER_BLOCK) = 1 << 10,
     ATTRIBUTE(MEMORY_POOLS_SUPPORTED) = 1,
+    ATTRIBUTE(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) = 1,
     ATTRIBUTE(UNIFIED_FUNCTION_POINTERS) = 0,
     ATTRIBUTE(NUMA_ID) = -1,
     ATTRIBUTE(HOST_NUMA_ID) = -1,
 };
+
+/* What differs from device to device, or from profile to profile. */
+static int
+attribute_of(CUdevice_attribute attribute, CUdevice device)
+{
+    const struct profile *profile = driver.profile;
+    switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+        return driver.device_index[device] + 1;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        return profile->major;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+        return profile->minor;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        return profile->multiprocessors;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+        return profile->shared_bytes_per_multiprocessor;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        return profile->shared_bytes_opt_in;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+        return profile->shared_bytes_reserved;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+        return profile->l2_bytes;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+        return profile->clock_khz;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+        return profile->memory_clock_khz;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+        return profile->memory_bus_bits;
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+        return profile->copy_engines;
+    default:
+        return attributes[attribute];
+    }
+}
 
 static CUresult
 enter(CUdevice device, const void *out)
@@ -109,7 +135,7 @@ cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
     if ((unsigned)attribute < 1 || (unsigned)attribute >= CU_DEVICE_ATTRIBUTE_MAX) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? driver.device_index[device] + 1 : attributes[attribute];
+    *value = attribute_of(attribute, device);
     return CUDA_SUCCESS;
 }
 
@@ -121,7 +147,7 @@ cuDeviceGetName(char *name, int room, CUdevice device)
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (result == CUDA_SUCCESS) {
-        snprintf(name, (size_t)room, "softgpu (CPU stand-in for an H100)");
+        snprintf(name, (size_t)room, "softgpu (CPU stand-in for %s)", driver.profile->title);
     }
     return result;
 }
@@ -144,8 +170,8 @@ cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (result == CUDA_SUCCESS) {
-        *major = attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR];
-        *minor = attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
+        *major = driver.profile->major;
+        *minor = driver.profile->minor;
     }
     return result;
 }

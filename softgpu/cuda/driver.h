@@ -7,7 +7,8 @@
  *   object.c   memory of streams, events and contexts, kept type-stable so that a stale handle can be recognised
  *   queue.c    streams as threads: commands, their order, waits between streams, legacy default stream rules
  *   context.c  contexts, the current one of a thread, its default streams, sticky errors
- *   memory.c   which address belongs to which allocation
+ *   memory.c   which address belongs to which allocation; mapping.c: guard pages, and freed memory that stays closed
+ *   fault.c    faults of kernels, with the allocation's name; strict.c: device memory closed between operations
  *   lookup.c   cuGetProcAddress, from the one table of functions (functions.def)
  *
  * The rest is the driver API itself over these, one subject a file. Every API function begins with driver_enter() or
@@ -44,7 +45,6 @@ enum {
     STAGING_LIMIT = 64 << 20,    /* pageable copies above this are waited for instead of staged */
     THREADS_PER_BLOCK = 1024,
     SHARED_BYTES_PER_BLOCK = 48 << 10,
-    SHARED_BYTES_OPT_IN = 227 << 10,
     STREAM_PRIORITY_GREATEST = -5,
 };
 
@@ -69,7 +69,22 @@ enum flavour { LEGACY, PER_THREAD };
 
 /* ---- state.c ---- */
 
+/* What a device pretends to be: where the kinds differ, and programs look. */
+struct profile {
+    const char *name;  /* SOFTGPU_DEVICE */
+    const char *title; /* with its article */
+    int major, minor;  /* compute capability */
+    int multiprocessors;
+    int shared_bytes_per_multiprocessor;
+    int shared_bytes_opt_in;   /* most dynamic shared memory of a block, when asked for */
+    int shared_bytes_reserved; /* of each block, by the system */
+    int l2_bytes;
+    int clock_khz, memory_clock_khz, memory_bus_bits;
+    int copy_engines;
+};
+
 struct driver {
+    const struct profile *profile; /* of all devices */
     int device_count;
     int device_index[DEVICE_LIMIT]; /* device -> physical number: CUDA_VISIBLE_DEVICES */
     size_t memory_bytes;            /* SOFTGPU_MEMORY_BYTES: of each device */
@@ -77,9 +92,15 @@ struct driver {
     bool poison;                    /* SOFTGPU_POISON: fresh device memory is filled with NaNs */
     bool chaos;                     /* SOFTGPU_CHAOS: streams pause at random */
     uint64_t chaos_seed;
+    bool strict; /* SOFTGPU_STRICT: device memory can be reached only while an operation runs */
 };
 
 extern struct driver driver; /* constant once driver_enter() has succeeded */
+
+/* ---- profile.c ---- */
+
+/* By name; NULL (or no name) is the default. An unknown name is said, and the default. */
+const struct profile *profile_find(const char *name);
 
 /* CUDA_SUCCESS if the driver can be used in this process now; otherwise the error to return. */
 CUresult driver_enter(void) __attribute__((warn_unused_result));
@@ -89,6 +110,9 @@ CUresult driver_enter(void) __attribute__((warn_unused_result));
  * those that a kernel's own faults raise. False, after a line that says why, if the system allows no more.
  */
 bool driver_thread(void *(*run)(void *), void *argument, const char *name) __attribute__((warn_unused_result));
+
+/* True in threads of the driver. */
+bool driver_is_thread(void);
 
 /* True from the first handler of exit() on: streams take no further command. */
 bool driver_exiting(void);
@@ -106,10 +130,19 @@ enum magic {
     MAGIC_KERNEL = 0x4b524e31,
     MAGIC_FUNCTION = 0x46554e31,
     MAGIC_POOL = 0x504f4c31,
+    MAGIC_CHUNK = 0x43484e31,
 };
 
 /* Zeroed memory for an object; given back, it serves only objects of the same kind. Any thread. NULL: no memory. */
-enum object_kind { OBJECT_CONTEXT, OBJECT_STREAM, OBJECT_EVENT, OBJECT_LIBRARY, OBJECT_POOL, OBJECT_KIND_COUNT };
+enum object_kind {
+    OBJECT_CONTEXT,
+    OBJECT_STREAM,
+    OBJECT_EVENT,
+    OBJECT_LIBRARY,
+    OBJECT_POOL,
+    OBJECT_CHUNK,
+    OBJECT_KIND_COUNT
+};
 void *object_take(enum object_kind kind, size_t bytes);
 void object_give(enum object_kind kind, void *object);
 
@@ -183,6 +216,15 @@ CUresult stream_submit(struct stream *stream, struct command *command, uint64_t 
 bool stream_reached(struct stream *stream, uint64_t number);
 void stream_wait(struct stream *stream, uint64_t number);
 
+/* The stream whose thread the caller is; NULL in all other threads. */
+struct stream *stream_of_thread(void);
+
+/*
+ * Makes the calling thread that of a stream whose own one will never return from the command that it runs: that one
+ * counts as through. Returns when the stream is closed.
+ */
+void stream_resume(struct stream *stream);
+
 /* Waits for all that was submitted before the call; for the legacy default stream that includes all blocking streams.
  */
 CUresult stream_drain(struct stream *stream) __attribute__((warn_unused_result));
@@ -253,18 +295,31 @@ enum memory_kind {
     MEMORY_HOST,       /* cuMemHostAlloc: page-locked, known to the device */
     MEMORY_REGISTERED, /* cuMemHostRegister */
     MEMORY_GLOBAL,     /* a __device__ variable of the program */
+    MEMORY_MAPPED,     /* cuMemMap: part of an address range */
+};
+
+/* Pages from the system, with closed ones on both sides. */
+struct mapping {
+    uintptr_t base;     /* what the program gets */
+    uintptr_t pages;    /* the pages that can be used: base lies on the first of them or, of device memory, behind */
+    size_t pages_bytes; /* 0: not ours */
+    uintptr_t region;   /* with the closed pages around them */
+    size_t region_bytes;
 };
 
 struct allocation {
     uintptr_t base;
-    size_t bytes;        /* as asked for */
-    size_t mapped_bytes; /* what munmap gets; 0: not ours */
+    size_t bytes; /* as asked for */
+    struct mapping mapping;
     enum memory_kind kind;
     struct context *context;
     unsigned flags;
     uint64_t buffer_id;
-    struct pool *pool; /* of cuMemAllocAsync; NULL otherwise */
-    bool freeing;      /* cuMemFreeAsync was called, and has not run yet */
+    CUdevice device;
+    struct pool *pool;        /* of cuMemAllocAsync; NULL otherwise */
+    bool freeing;             /* cuMemFreeAsync was called, and has not run yet */
+    struct chunk *chunk;      /* of MEMORY_MAPPED: what is mapped there; holds a reference */
+    CUmemAccess_flags access; /* of MEMORY_MAPPED; everything else can be read and written */
 };
 
 CUresult memory_allocate(struct context *context, size_t bytes, enum memory_kind kind, unsigned flags,
@@ -284,6 +339,74 @@ size_t memory_used(CUdevice device);
 
 /* Waits for the work that may use the allocation at `base`, then frees it. */
 CUresult memory_free_now(uintptr_t base, enum memory_kind kind) __attribute__((warn_unused_result));
+
+/* Takes so much of a device's memory, or gives it back. False: there is not so much left. */
+bool memory_reserve(CUdevice device, size_t bytes) __attribute__((warn_unused_result));
+void memory_unreserve(CUdevice device, size_t bytes);
+
+/* How many bytes from `address` on can be copied or set at once: to the end of its allocation, or of adjacent maps. */
+size_t memory_reach(uintptr_t address);
+
+/* Enters a map of virtual.c, takes one out again (INVALID_VALUE if none begins at `base`), sets what may be done there.
+ */
+CUresult memory_map(const struct allocation *record) __attribute__((warn_unused_result));
+CUresult memory_unmap(uintptr_t base) __attribute__((warn_unused_result));
+void memory_set_access(uintptr_t base, CUmemAccess_flags access);
+
+/* Where an address lies, in words, for messages; safe in a handler of a fault. False: nowhere near memory of ours. */
+bool memory_describe(uintptr_t address, char *text, size_t room);
+
+/* The address lies in device memory, or in the closed pages around it, or in freed memory. */
+bool memory_is_ours(uintptr_t address);
+
+/* Says why `base` cannot be freed by `call`, if there is more to say than that it is nothing of ours. */
+void memory_explain_free(const char *call, uintptr_t base);
+
+/* Opens or closes all device memory to every thread. */
+void memory_protect(bool open);
+
+/* True, and an allocation whose last bytes somebody wrote past, if there is one. */
+bool memory_overrun(struct allocation *found);
+
+/* ---- mapping.c ---- */
+
+/* `at_end`: the allocation ends as near before the closed pages as alignment allows, which shows what goes past it. */
+bool mapping_make(size_t bytes, bool at_end, struct mapping *mapping) __attribute__((warn_unused_result));
+
+/* The bytes between the end of an allocation and the closed pages are as mapping_make() left them. */
+bool mapping_intact(const struct allocation *allocation);
+
+/* Gives the memory back, but keeps its addresses closed for a while. */
+void mapping_retire(const struct allocation *allocation);
+
+/* Copies the record of the allocation, freed not long ago, that held `address`. Safe in a handler of a fault. */
+bool mapping_retired(uintptr_t address, struct allocation *found);
+
+/* ---- strict.c: SOFTGPU_STRICT; else these do nothing ---- */
+
+/*
+ * Around everything that may touch device memory on behalf of the program. Operations exclude each other, except those
+ * of libraries (`shared`): a collective of one stream may have to wait for one of another.
+ */
+void strict_begin(bool shared);
+void strict_end(bool shared, struct context *context, const char *what);
+
+/* Around the making of an allocation; `strict_is_open` says how it has to be left. */
+void strict_lock(void);
+bool strict_is_open(void);
+void strict_unlock(void);
+
+/* Gives an operation some time to run while its caller waits, so that the caller does not come near device memory. */
+void strict_settle(struct stream *stream, uint64_t number);
+
+/* ---- fault.c ---- */
+
+/* Puts the handler of faults in place; what is not ours goes on to what was there before. */
+void fault_watch(void);
+
+/* Gives the calling thread a stack of its own for the handler, and takes it away again. */
+void *fault_stack_make(void);
+void fault_stack_end(void *stack);
 
 struct pool *pool_default(CUdevice device);
 CUresult pool_from_handle(CUmemoryPool handle, struct pool **pool_p) __attribute__((warn_unused_result));
@@ -313,6 +436,9 @@ CUresult kernel_from_function(CUfunction function, struct kernel **kernel_p) __a
 unsigned kernel_thread_limit(const struct kernel *kernel);
 
 /* ---- workers.c ---- */
+
+/* The kernel that the calling thread runs; NULL: none. */
+const char *workers_kernel(void);
 
 /* Runs all blocks of a launch on the calling thread and, if SOFTGPU_WORKERS asks for it, on helpers. */
 void workers_run(struct context *context, const struct softgpu_image *image, const struct softgpu_launch *launch,

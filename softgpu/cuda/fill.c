@@ -22,12 +22,8 @@ struct fill_command {
 };
 
 static void
-run_fill(struct command *command, struct stream *stream)
+fill_rows(const struct fill *fill)
 {
-    const struct fill *fill = &((struct fill_command *)command)->fill;
-    if (atomic_load(&stream->context->failure) != CUDA_SUCCESS) {
-        return;
-    }
     for (size_t y = 0; y < fill->height; ++y) {
         char *row = (char *)fill->address + y * fill->pitch;
         if (fill->element_bytes == 1) {
@@ -39,6 +35,16 @@ run_fill(struct command *command, struct stream *stream)
         for (size_t x = 0; fill->element_bytes == 4 && x < fill->width; ++x) {
             ((uint32_t *)row)[x] = fill->value;
         }
+    }
+}
+
+static void
+run_fill(struct command *command, struct stream *stream)
+{
+    if (atomic_load(&stream->context->failure) == CUDA_SUCCESS) {
+        strict_begin(false);
+        fill_rows(&((struct fill_command *)command)->fill);
+        strict_end(false, stream->context, "a memset");
     }
 }
 
@@ -57,7 +63,7 @@ check(const struct fill *fill, struct allocation *found)
     if (fill->height > 1 && fill->pitch < row_bytes) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (!memory_find(fill->address, found) || found->freeing || bytes > found->bytes - (fill->address - found->base)) {
+    if (!memory_find(fill->address, found) || found->freeing || bytes > memory_reach(fill->address)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
@@ -83,7 +89,8 @@ enqueue_fill(struct fill fill, enum timing timing, CUstream handle, enum flavour
     command->fill = fill;
     uint64_t number;
     result = stream_submit(stream, &command->command, &number);
-    if (result == CUDA_SUCCESS && timing == SYNC && found.kind != MEMORY_DEVICE && found.kind != MEMORY_GLOBAL) {
+    if (result == CUDA_SUCCESS && timing == SYNC &&
+        (found.kind == MEMORY_HOST || found.kind == MEMORY_REGISTERED || found.kind == MEMORY_MANAGED)) {
         stream_wait(stream, number);
         result = (CUresult)atomic_load(&stream->context->failure);
     }

@@ -5,8 +5,6 @@
  */
 #include "driver.h"
 
-enum { COMPUTE_CAPABILITY = 90 };
-
 /* ---- handles ---- */
 
 CUresult
@@ -172,7 +170,7 @@ cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-        *value = COMPUTE_CAPABILITY;
+        *value = driver.profile->major * 10 + driver.profile->minor;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         *value = shared_limit(kernel);
@@ -199,7 +197,8 @@ cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
     }
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        if (value < 0 || (size_t)value + kernel->image->static_shared_bytes > SHARED_BYTES_OPT_IN) {
+        if (value < 0 ||
+            (size_t)value + kernel->image->static_shared_bytes > (size_t)driver.profile->shared_bytes_opt_in) {
             return CUDA_ERROR_INVALID_VALUE;
         }
         atomic_store(&kernel->max_dynamic_shared_bytes, value);

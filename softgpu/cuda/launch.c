@@ -15,9 +15,6 @@ enum {
     PARAM_ALIGNMENT = 64, /* at least that of any parameter */
     THREADS_PER_MULTIPROCESSOR = 2048,
     BLOCKS_PER_MULTIPROCESSOR = 32,
-    SHARED_BYTES_PER_MULTIPROCESSOR = 228 << 10,
-    SHARED_BYTES_RESERVED = 1 << 10, /* per block */
-    MULTIPROCESSORS = 132,
 };
 
 struct launch_command {
@@ -32,9 +29,13 @@ static void
 run_launch(struct command *command, struct stream *stream)
 {
     struct launch_command *launch = (struct launch_command *)command;
-    if (atomic_load(&stream->context->failure) == CUDA_SUCCESS) {
-        workers_run(stream->context, launch->image, &launch->launch, launch->block_count);
+    if (atomic_load(&stream->context->failure) != CUDA_SUCCESS) {
+        return;
     }
+    bool shared = (launch->image->flags & SOFTGPU_IMAGE_WHOLE_GRID) != 0;
+    strict_begin(shared);
+    workers_run(stream->context, launch->image, &launch->launch, launch->block_count);
+    strict_end(shared, stream->context, launch->image->name);
 }
 
 /* ---- checks ---- */
@@ -248,7 +249,7 @@ BOTH_FLAVOURS(cuLaunchKernelEx, _ptsz,
               (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra),
               config == NULL ? CUDA_ERROR_INVALID_VALUE : launch(config, function, parameters, extra, flavour))
 
-/* ---- occupancy: by threads and shared memory of an H100 ---- */
+/* ---- occupancy: by threads and shared memory of the profile ---- */
 
 CUresult
 cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, CUfunction function, int block_threads,
@@ -267,13 +268,14 @@ cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, CUfunction func
     }
     size_t shared = dynamic_bytes + kernel->image->static_shared_bytes;
     unsigned threads = ((unsigned)block_threads + 31) / 32 * 32;
-    if ((unsigned)block_threads > kernel_thread_limit(kernel) || shared > SHARED_BYTES_OPT_IN) {
+    if ((unsigned)block_threads > kernel_thread_limit(kernel) || shared > (size_t)driver.profile->shared_bytes_opt_in) {
         *count = 0;
         return CUDA_SUCCESS;
     }
     unsigned by_threads = THREADS_PER_MULTIPROCESSOR / threads;
-    unsigned by_shared = (unsigned)(SHARED_BYTES_PER_MULTIPROCESSOR / (shared + SHARED_BYTES_RESERVED));
-    unsigned least = by_threads < by_shared ? by_threads : by_shared;
+    size_t each = shared + (size_t)driver.profile->shared_bytes_reserved;
+    size_t by_shared = each > 0 ? (size_t)driver.profile->shared_bytes_per_multiprocessor / each : SIZE_MAX;
+    unsigned least = by_threads < by_shared ? by_threads : (unsigned)by_shared;
     *count = (int)(least < BLOCKS_PER_MULTIPROCESSOR ? least : BLOCKS_PER_MULTIPROCESSOR);
     return CUDA_SUCCESS;
 }
@@ -316,7 +318,7 @@ cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid_blocks, int *block_threads, 
         }
     }
     *block_threads = best_threads;
-    *grid_blocks = best_blocks * MULTIPROCESSORS;
+    *grid_blocks = best_blocks * driver.profile->multiprocessors;
     return CUDA_SUCCESS;
 }
 
@@ -342,9 +344,11 @@ cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic_bytes, CUfunction functi
     if (dynamic_bytes == NULL || blocks <= 0 || block_threads <= 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    size_t share = SHARED_BYTES_PER_MULTIPROCESSOR / (unsigned)blocks, fixed = kernel->image->static_shared_bytes;
-    share = share > SHARED_BYTES_RESERVED ? share - SHARED_BYTES_RESERVED : 0;
-    share = share < SHARED_BYTES_OPT_IN ? share : SHARED_BYTES_OPT_IN;
+    const struct profile *profile = driver.profile;
+    size_t share = (size_t)profile->shared_bytes_per_multiprocessor / (unsigned)blocks;
+    size_t fixed = kernel->image->static_shared_bytes, reserved = (size_t)profile->shared_bytes_reserved;
+    share = share > reserved ? share - reserved : 0;
+    share = share < (size_t)profile->shared_bytes_opt_in ? share : (size_t)profile->shared_bytes_opt_in;
     *dynamic_bytes = share > fixed ? share - fixed : 0;
     return CUDA_SUCCESS;
 }

@@ -11,10 +11,11 @@
 
 #include "softgpu/private_calls.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards all below */
 static struct allocation **table;                                /* by ascending base, never overlapping */
@@ -67,7 +68,7 @@ remove_stale(uintptr_t base, size_t bytes)
 {
     for (size_t place = place_after(base + bytes - 1); place > 0; --place) {
         struct allocation *entry = table[place - 1];
-        if (entry->mapped_bytes > 0 || entry->base + entry->bytes <= base) {
+        if (entry->mapping.pages_bytes > 0 || entry->base + entry->bytes <= base) {
             return;
         }
         remove_at(place - 1);
@@ -112,8 +113,8 @@ remove_at(size_t place)
     if (counted(entry->kind)) {
         used_bytes[entry->context->device] -= entry->bytes;
     }
-    if (entry->mapped_bytes > 0) {
-        munmap((void *)entry->base, entry->mapped_bytes);
+    if (entry->mapping.pages_bytes > 0 && entry->kind != MEMORY_MAPPED) {
+        mapping_retire(entry);
     }
     free(entry);
     --table_count;
@@ -121,6 +122,34 @@ remove_at(size_t place)
 }
 
 /* ---- making and ending ---- */
+
+/* Opens it as far as it may be opened, or closes it. */
+static void
+protect(const struct allocation *entry, bool open)
+{
+    int access = PROT_READ | PROT_WRITE;
+    if (entry->kind == MEMORY_MAPPED) {
+        access = entry->access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
+                 : entry->access == CU_MEM_ACCESS_FLAGS_PROT_READ    ? PROT_READ
+                                                                     : PROT_NONE;
+    }
+    if (mprotect((void *)entry->mapping.pages, entry->mapping.pages_bytes, open ? access : PROT_NONE) != 0) {
+        say("allocation %llu cannot be %s: %s", (unsigned long long)entry->buffer_id, open ? "opened" : "closed",
+            strerror(errno));
+    }
+}
+
+void
+memory_protect(bool open)
+{
+    pthread_rwlock_rdlock(&table_lock);
+    for (size_t place = 0; place < table_count; ++place) {
+        if (table[place]->kind == MEMORY_DEVICE || table[place]->kind == MEMORY_MAPPED) {
+            protect(table[place], open);
+        }
+    }
+    pthread_rwlock_unlock(&table_lock);
+}
 
 /* Nobody may rely on what fresh device memory holds; NaNs (all bits set) in any floating-point type make it show. */
 static void
@@ -131,55 +160,73 @@ poison(void *base, size_t bytes)
     }
 }
 
+bool
+memory_reserve(CUdevice device, size_t bytes)
+{
+    pthread_rwlock_wrlock(&table_lock);
+    bool fits = bytes <= driver.memory_bytes - used_bytes[device];
+    used_bytes[device] += fits ? bytes : 0;
+    pthread_rwlock_unlock(&table_lock);
+    return fits;
+}
+
+void
+memory_unreserve(CUdevice device, size_t bytes)
+{
+    pthread_rwlock_wrlock(&table_lock);
+    used_bytes[device] -= bytes;
+    pthread_rwlock_unlock(&table_lock);
+}
+
+/* Enters fresh memory; in strict mode device memory is left as all of it is just now. */
+static CUresult
+enter_fresh(struct allocation *record)
+{
+    bool closes = record->kind == MEMORY_DEVICE || record->kind == MEMORY_MAPPED;
+    if (closes) {
+        strict_lock();
+    }
+    pthread_rwlock_wrlock(&table_lock);
+    remove_stale(record->mapping.pages, record->mapping.pages_bytes);
+    CUresult result = insert(record);
+    pthread_rwlock_unlock(&table_lock);
+    if (closes) {
+        if (result == CUDA_SUCCESS && !strict_is_open()) {
+            protect(record, false);
+        }
+        strict_unlock();
+    }
+    return result;
+}
+
 CUresult
 memory_allocate(struct context *context, size_t bytes, enum memory_kind kind, unsigned flags, struct pool *pool,
                 uintptr_t *base_p)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (bytes > SIZE_MAX - page) {
+    if (counted(kind) && !memory_reserve(context->device, bytes)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    struct allocation record = {.bytes = bytes,
-                                .mapped_bytes = (bytes + page - 1) / page * page,
-                                .kind = kind,
-                                .context = context,
-                                .flags = flags,
-                                .pool = pool};
-    pthread_rwlock_wrlock(&table_lock);
-    bool full = counted(kind) && bytes > driver.memory_bytes - used_bytes[context->device];
-    if (!full && counted(kind)) {
-        used_bytes[context->device] += bytes;
-    }
-    pthread_rwlock_unlock(&table_lock);
-    if (full) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-
+    struct allocation record = {
+        .bytes = bytes, .kind = kind, .context = context, .device = context->device, .flags = flags, .pool = pool};
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    void *base =
-        mmap(NULL, record.mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base != MAP_FAILED) {
-        poison(base, bytes);
-        record.base = (uintptr_t)base;
-        pthread_rwlock_wrlock(&table_lock);
-        remove_stale(record.base, record.mapped_bytes);
-        result = insert(&record);
-        pthread_rwlock_unlock(&table_lock);
+    bool mapped = mapping_make(bytes, kind == MEMORY_DEVICE, &record.mapping);
+    if (mapped) {
+        record.base = record.mapping.base;
+        poison((void *)record.base, bytes);
+        result = enter_fresh(&record);
     }
     if (result == CUDA_SUCCESS) {
         *base_p = record.base;
         return CUDA_SUCCESS;
     }
-    if (base != MAP_FAILED) {
-        munmap(base, record.mapped_bytes);
+    if (mapped) {
+        munmap((void *)record.mapping.region, record.mapping.region_bytes);
     }
     if (counted(kind)) {
-        pthread_rwlock_wrlock(&table_lock);
-        used_bytes[context->device] -= bytes;
-        pthread_rwlock_unlock(&table_lock);
+        memory_unreserve(context->device, bytes);
     }
     return result;
 }
@@ -190,7 +237,8 @@ memory_register(struct context *context, uintptr_t base, size_t bytes, enum memo
     if (base == 0 || bytes == 0 || bytes > UINTPTR_MAX - base) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    struct allocation record = {.base = base, .bytes = bytes, .kind = kind, .context = context, .flags = flags};
+    struct allocation record = {
+        .base = base, .bytes = bytes, .kind = kind, .context = context, .device = context->device, .flags = flags};
     pthread_rwlock_wrlock(&table_lock);
     CUresult result = overlaps(base, bytes) ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : insert(&record);
     pthread_rwlock_unlock(&table_lock);
@@ -247,7 +295,16 @@ memory_mark_freeing(uintptr_t base)
         result = CUDA_SUCCESS;
     }
     pthread_rwlock_unlock(&table_lock);
+    if (result != CUDA_SUCCESS) {
+        memory_explain_free("cuMemFreeAsync", base);
+    }
     return result;
+}
+
+static const char *
+free_call(enum memory_kind kind)
+{
+    return kind == MEMORY_HOST ? "cuMemFreeHost" : kind == MEMORY_REGISTERED ? "cuMemHostUnregister" : "cuMemFree";
 }
 
 CUresult
@@ -255,6 +312,7 @@ memory_free_now(uintptr_t base, enum memory_kind kind)
 {
     struct allocation entry;
     if (!memory_find(base, &entry) || entry.base != base || !kind_matches(entry.kind, kind) || entry.freeing) {
+        memory_explain_free(free_call(kind), base);
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUresult drained = context_drain(entry.context);
@@ -267,11 +325,49 @@ memory_free_all(struct context *context)
 {
     pthread_rwlock_wrlock(&table_lock);
     for (size_t place = table_count; place-- > 0;) {
-        if (table[place]->context == context && table[place]->kind != MEMORY_GLOBAL) {
+        enum memory_kind kind = table[place]->kind;
+        if (table[place]->context == context && kind != MEMORY_GLOBAL && kind != MEMORY_MAPPED) {
             remove_at(place);
         }
     }
     pthread_rwlock_unlock(&table_lock);
+}
+
+/* ---- maps ---- */
+
+CUresult
+memory_map(const struct allocation *record)
+{
+    struct allocation copy = *record;
+    return enter_fresh(&copy);
+}
+
+CUresult
+memory_unmap(uintptr_t base)
+{
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    pthread_rwlock_wrlock(&table_lock);
+    size_t place = place_after(base);
+    if (place > 0 && table[place - 1]->base == base && table[place - 1]->kind == MEMORY_MAPPED) {
+        remove_at(place - 1);
+        result = CUDA_SUCCESS;
+    }
+    pthread_rwlock_unlock(&table_lock);
+    return result;
+}
+
+void
+memory_set_access(uintptr_t base, CUmemAccess_flags access)
+{
+    strict_lock();
+    pthread_rwlock_wrlock(&table_lock);
+    struct allocation *entry = holder_of(base);
+    if (entry != NULL) {
+        entry->access = access;
+        protect(entry, strict_is_open());
+    }
+    pthread_rwlock_unlock(&table_lock);
+    strict_unlock();
 }
 
 /* ---- asking ---- */
@@ -286,6 +382,25 @@ memory_find(uintptr_t address, struct allocation *found)
     }
     pthread_rwlock_unlock(&table_lock);
     return entry != NULL;
+}
+
+size_t
+memory_reach(uintptr_t address)
+{
+    size_t bytes = 0;
+    pthread_rwlock_rdlock(&table_lock);
+    const struct allocation *entry = holder_of(address);
+    if (entry != NULL) {
+        bytes = entry->bytes - (address - entry->base);
+    }
+    while (entry != NULL && entry->kind == MEMORY_MAPPED) {
+        entry = holder_of(entry->base + entry->bytes);
+        if (entry != NULL && entry->kind == MEMORY_MAPPED) {
+            bytes += entry->bytes;
+        }
+    }
+    pthread_rwlock_unlock(&table_lock);
+    return bytes;
 }
 
 size_t
@@ -307,4 +422,110 @@ pool_bytes(const struct pool *pool)
     }
     pthread_rwlock_unlock(&table_lock);
     return bytes;
+}
+
+/* ---- messages ---- */
+
+static const char *const kind_names[] = {
+    [MEMORY_DEVICE] = "device memory",         [MEMORY_MANAGED] = "managed memory",
+    [MEMORY_HOST] = "page-locked memory",      [MEMORY_REGISTERED] = "registered memory",
+    [MEMORY_GLOBAL] = "a __device__ variable", [MEMORY_MAPPED] = "mapped memory",
+};
+
+static void
+describe_in(const struct allocation *entry, uintptr_t address, const char *after, char *text, size_t room)
+{
+    const char *side = "into";
+    uintptr_t distance = address - entry->base;
+    if (address < entry->base) {
+        side = "before";
+        distance = entry->base - address;
+    } else if (distance >= entry->bytes) {
+        side = "past the end of";
+        distance -= entry->bytes;
+    }
+    snprintf(text, room, "%zu bytes %s allocation %llu (%zu bytes of %s at %#lx)%s", (size_t)distance, side,
+             (unsigned long long)entry->buffer_id, entry->bytes, kind_names[entry->kind], (unsigned long)entry->base,
+             after);
+}
+
+/* The allocation that is nearest, by its end or its beginning. With the lock held. */
+static const struct allocation *
+nearest_to(uintptr_t address)
+{
+    size_t place = place_after(address);
+    const struct allocation *below = place > 0 ? table[place - 1] : NULL;
+    const struct allocation *above = place < table_count ? table[place] : NULL;
+    if (below == NULL || above == NULL) {
+        return below != NULL ? below : above;
+    }
+    uintptr_t end = below->base + below->bytes;
+    return address < end || address - end <= above->base - address ? below : above;
+}
+
+bool
+memory_describe(uintptr_t address, char *text, size_t room)
+{
+    struct allocation retired;
+    if (mapping_retired(address, &retired)) {
+        describe_in(&retired, address, ", which has been freed", text, room);
+        return true;
+    }
+    if (pthread_rwlock_tryrdlock(&table_lock) != 0) {
+        return false;
+    }
+    const struct allocation *entry = nearest_to(address);
+    if (entry != NULL) {
+        describe_in(entry, address, "", text, room);
+    }
+    pthread_rwlock_unlock(&table_lock);
+    return entry != NULL;
+}
+
+bool
+memory_is_ours(uintptr_t address)
+{
+    struct allocation retired;
+    if (mapping_retired(address, &retired)) {
+        return true;
+    }
+    if (pthread_rwlock_tryrdlock(&table_lock) != 0) {
+        return false;
+    }
+    const struct allocation *entry = nearest_to(address);
+    bool ours = entry != NULL && address - entry->mapping.region < entry->mapping.region_bytes;
+    pthread_rwlock_unlock(&table_lock);
+    return ours;
+}
+
+void
+memory_explain_free(const char *call, uintptr_t base)
+{
+    struct allocation entry;
+    char text[256];
+    if (mapping_retired(base, &entry) && entry.base == base) {
+        say("%s: allocation %llu (%zu bytes of %s at %#lx) has been freed before", call,
+            (unsigned long long)entry.buffer_id, entry.bytes, kind_names[entry.kind], (unsigned long)base);
+    } else if (memory_find(base, &entry) && entry.freeing) {
+        say("%s: allocation %llu (%zu bytes at %#lx) is being freed by cuMemFreeAsync already", call,
+            (unsigned long long)entry.buffer_id, entry.bytes, (unsigned long)base);
+    } else if (memory_find(base, &entry)) {
+        describe_in(&entry, base, "", text, sizeof text);
+        say("%s cannot free %#lx: it is %s", call, (unsigned long)base, text);
+    }
+}
+
+bool
+memory_overrun(struct allocation *found)
+{
+    bool overrun = false;
+    pthread_rwlock_rdlock(&table_lock);
+    for (size_t place = 0; place < table_count && !overrun; ++place) {
+        if (table[place]->kind == MEMORY_DEVICE && !mapping_intact(table[place])) {
+            *found = *table[place];
+            overrun = true;
+        }
+    }
+    pthread_rwlock_unlock(&table_lock);
+    return overrun;
 }

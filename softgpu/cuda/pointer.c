@@ -40,7 +40,7 @@ get_known(const struct allocation *found, CUdeviceptr address, CUpointer_attribu
         *(unsigned int *)data = found->kind == MEMORY_MANAGED;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)data = found->context->device;
+        *(int *)data = found->device;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
@@ -50,7 +50,7 @@ get_known(const struct allocation *found, CUdeviceptr address, CUpointer_attribu
         *(size_t *)data = found->bytes;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-        *(size_t *)data = found->mapped_bytes > 0 ? found->mapped_bytes : found->bytes;
+        *(size_t *)data = found->mapping.pages_bytes > 0 ? found->mapping.pages_bytes : found->bytes;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         *(unsigned char *)data = 1; /* a bool, as the header says */
@@ -59,7 +59,7 @@ get_known(const struct allocation *found, CUdeviceptr address, CUpointer_attribu
         *(unsigned long long *)data = 0;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        *(CUmemAccess_flags *)data = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        *(CUmemAccess_flags *)data = found->kind == MEMORY_MAPPED ? found->access : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)data = (CUmemoryPool)found->pool;
@@ -173,32 +173,76 @@ check_managed(CUdeviceptr address, size_t bytes)
     return CUDA_SUCCESS;
 }
 
+/* A device, or the host. */
+static bool
+place_valid(CUmemLocationType type, int id)
+{
+    switch (type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        return device_valid(id);
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static CUmemLocationType
+type_of_device(CUdevice device)
+{
+    return device == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+static CUresult
+advise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocationType type, int id)
+{
+    CUresult result = check_managed(address, bytes);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    /* Advice about all processors alike looks at no place. */
+    bool everywhere = advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_READ_MOSTLY ||
+                      advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
+    bool known = advice >= CU_MEM_ADVISE_SET_READ_MOSTLY && advice <= CU_MEM_ADVISE_UNSET_ACCESSED_BY;
+    if (!known) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return everywhere || place_valid(type, id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
 CUresult
 cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice device)
 {
-    (void)advice, (void)device;
-    return check_managed(address, bytes);
+    return advise(address, bytes, advice, type_of_device(device), device);
 }
 
 CUresult
 cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation location)
 {
-    (void)advice, (void)location;
-    return check_managed(address, bytes);
+    return advise(address, bytes, advice, location.type, location.id);
 }
 
 static CUresult
-prefetch(CUdeviceptr address, size_t bytes, CUstream handle, enum flavour flavour)
+prefetch(CUdeviceptr address, size_t bytes, CUmemLocationType type, int id, unsigned flags, CUstream handle,
+         enum flavour flavour)
 {
     struct stream *stream;
     CUresult result = stream_enter(handle, flavour, &stream);
-    return result == CUDA_SUCCESS ? check_managed(address, bytes) : result;
+    if (result == CUDA_SUCCESS) {
+        result = check_managed(address, bytes);
+    }
+    if (result == CUDA_SUCCESS && flags != 0) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    return result != CUDA_SUCCESS || place_valid(type, id) ? result : CUDA_ERROR_INVALID_DEVICE;
 }
 BOTH_FLAVOURS(cuMemPrefetchAsync, _ptsz, (CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream),
-              ((void)device, prefetch(address, bytes, stream, flavour)))
+              prefetch(address, bytes, type_of_device(device), device, 0, stream, flavour))
 BOTH_FLAVOURS(cuMemPrefetchAsync_v2, _ptsz,
               (CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned int flags, CUstream stream),
-              ((void)location, (void)flags, prefetch(address, bytes, stream, flavour)))
+              prefetch(address, bytes, location.type, location.id, flags, stream, flavour))
 
 static CUresult
 attach(CUdeviceptr address, CUstream handle, enum flavour flavour)

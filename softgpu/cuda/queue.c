@@ -174,13 +174,21 @@ leave_context(struct stream *stream)
     stream_release(stream);
 }
 
-static void *
-stream_thread(void *argument)
+static _Thread_local struct stream *own_stream;
+
+struct stream *
+stream_of_thread(void)
 {
-    struct stream *stream = argument;
+    return own_stream;
+}
+
+/* `command`: what was taken before; then whatever comes. */
+static void
+run_stream(struct stream *stream, struct command *command)
+{
     uint64_t random = driver.chaos_seed * 0x9e3779b97f4a7c15u + stream->id;
-    struct command *command;
-    while ((command = take_commands(stream)) != NULL) {
+    own_stream = stream;
+    do {
         while (command != NULL) {
             struct command *next = command->next;
             stream->running = command;
@@ -190,9 +198,24 @@ stream_thread(void *argument)
             run_command(stream, command);
             command = stream->running = next;
         }
-    }
+    } while ((command = take_commands(stream)) != NULL);
     leave_context(stream);
+}
+
+static void *
+stream_thread(void *stream)
+{
+    run_stream(stream, NULL);
     return NULL;
+}
+
+/* The command stays allocated: the thread that sleeps in it has pointers there. */
+void
+stream_resume(struct stream *stream)
+{
+    struct command *next = stream->running->next;
+    set_completed(stream, stream->running->number);
+    run_stream(stream, next);
 }
 
 /* ---- submission ---- */
@@ -252,9 +275,10 @@ CUresult
 stream_submit(struct stream *stream, struct command *command, uint64_t *number_p)
 {
     struct context *context = stream->context;
+    uint64_t number = 0;
     pthread_mutex_lock(&context->submit_lock);
     while (stream->submitted - atomic_load(&stream->completed) >= STREAM_PENDING_LIMIT) {
-        uint64_t number = stream->submitted - STREAM_PENDING_LIMIT / 2;
+        number = stream->submitted - STREAM_PENDING_LIMIT / 2;
         pthread_mutex_unlock(&context->submit_lock);
         stream_wait(stream, number);
         pthread_mutex_lock(&context->submit_lock);
@@ -267,11 +291,11 @@ stream_submit(struct stream *stream, struct command *command, uint64_t *number_p
         }
         result = stream->started ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
         if (result == CUDA_SUCCESS) {
-            command->number = ++stream->submitted;
+            number = command->number = ++stream->submitted;
             *stream->end = command;
             stream->end = &command->next;
             if (number_p != NULL) {
-                *number_p = command->number;
+                *number_p = number;
             }
             if (stream->idle) {
                 pthread_cond_signal(&stream->arrival);
@@ -282,8 +306,10 @@ stream_submit(struct stream *stream, struct command *command, uint64_t *number_p
     pthread_mutex_unlock(&context->submit_lock);
     if (result != CUDA_SUCCESS) {
         command_drop(command);
+        return result;
     }
-    return result;
+    strict_settle(stream, number);
+    return CUDA_SUCCESS;
 }
 
 /* ---- waiting for a whole stream ---- */

@@ -101,22 +101,33 @@ on_fork_in_child(void)
 static void
 start(void)
 {
+    driver.profile = profile_find(getenv("SOFTGPU_DEVICE"));
     driver.memory_bytes = option("SOFTGPU_MEMORY_BYTES", 1 << 20, (uint64_t)1 << 46, (uint64_t)16 << 30);
     driver.worker_count = (unsigned)option("SOFTGPU_WORKERS", 1, 256, 1);
     driver.poison = option("SOFTGPU_POISON", 0, 1, 0) != 0;
     const char *chaos = getenv("SOFTGPU_CHAOS");
     driver.chaos = chaos != NULL && *chaos != '\0';
     driver.chaos_seed = option("SOFTGPU_CHAOS", 0, UINT64_MAX, 1);
+    driver.strict = option("SOFTGPU_STRICT", 0, 1, 0) != 0;
     choose_devices((int)option("SOFTGPU_DEVICES", 0, DEVICE_LIMIT, 1));
     if (pthread_atfork(NULL, NULL, on_fork_in_child) != 0 || atexit(on_exit_begin) != 0) {
         say("no memory for the driver's exit handlers: cuInit fails");
         return;
+    }
+    if (driver.device_count > 0) {
+        fault_watch();
     }
     atomic_store(&life, driver.device_count > 0 ? LIFE_READY : LIFE_NO_DEVICE);
 }
 
 /* Set in the driver's own threads: a host function or callback must not call CUDA, where it might wait for itself. */
 static _Thread_local bool is_driver_thread;
+
+bool
+driver_is_thread(void)
+{
+    return is_driver_thread;
+}
 
 CUresult
 driver_enter(void)
@@ -155,7 +166,10 @@ run_thread(void *memory)
     struct start start = *(struct start *)memory;
     free(memory);
     is_driver_thread = true;
-    return start.run(start.argument);
+    void *stack = fault_stack_make();
+    void *result = start.run(start.argument);
+    fault_stack_end(stack);
+    return result;
 }
 
 static int

@@ -9,7 +9,10 @@
 
 #include "softgpu/private_calls.h"
 
+#include <semaphore.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 struct job {
     struct job *next;
@@ -30,7 +33,13 @@ static struct {
 } pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, false};
 
 /* The launch that the calling thread works on, for softgpuLaunchFailed(). */
-static _Thread_local const struct job *current_job;
+static _Thread_local struct job *current_job;
+
+const char *
+workers_kernel(void)
+{
+    return current_job != NULL ? current_job->image->name : NULL;
+}
 
 void
 softgpuLaunchFailed(int result, const char *what)
@@ -43,6 +52,98 @@ softgpuLaunchFailed(int result, const char *what)
     snprintf(text, sizeof text, "kernel %s: %s", current_job->image->name, what);
     context_fail(current_job->context, (CUresult)result, text);
 }
+
+/* ---- launches that cannot go on ---- */
+
+/* A thread that sleeps for ever in a kernel. On that thread's stack. */
+struct abandoned {
+    struct abandoned *next;
+    struct job *job;
+    struct stream *stream; /* NULL: a helper */
+};
+
+static _Atomic(struct abandoned *) abandoned;
+static sem_t abandoned_count;
+static pthread_once_t rescue_once = PTHREAD_ONCE_INIT;
+
+static void end_job(struct job *job);
+static void *helper(void *unused);
+
+/* The stream's new thread. It waits for the helpers, some of which may have to be rescued themselves. */
+static void *
+take_over(void *argument)
+{
+    struct abandoned *lost = argument;
+    struct job *job = lost->job;
+    end_job(job);
+    strict_end((job->image->flags & SOFTGPU_IMAGE_WHOLE_GRID) != 0, job->context, job->image->name);
+    stream_resume(lost->stream);
+    return NULL;
+}
+
+static void
+rescue(struct abandoned *lost)
+{
+    struct job *job = lost->job;
+    atomic_store(&job->next_block, job->block_count);
+    if (lost->stream != NULL) {
+        if (!driver_thread(take_over, lost, "softgpu-stream")) {
+            abort(); /* the stream would never end; the failure has been said */
+        }
+        return;
+    }
+    pthread_mutex_lock(&pool.lock);
+    --job->helpers;
+    pthread_cond_broadcast(&pool.leave);
+    pthread_mutex_unlock(&pool.lock);
+    (void)!driver_thread(helper, NULL, "softgpu-worker");
+}
+
+/* Waits for such threads: they must not take locks or memory themselves, for their code may have been in there. */
+static void *
+rescuer(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        while (sem_wait(&abandoned_count) != 0) {
+        }
+        struct abandoned *lost = atomic_exchange(&abandoned, NULL);
+        while (lost != NULL) {
+            struct abandoned *next = lost->next;
+            rescue(lost);
+            lost = next;
+        }
+    }
+    return NULL;
+}
+
+static void
+start_rescuer(void)
+{
+    sem_init(&abandoned_count, 0, 0);
+    if (!driver_thread(rescuer, NULL, "softgpu-rescue")) {
+        say("a kernel that fails may leave its stream waiting for ever");
+    }
+}
+
+void
+softgpuLaunchAbandon(int result, const char *what)
+{
+    softgpuLaunchFailed(result, what);
+    if (current_job == NULL) {
+        abort();
+    }
+    struct abandoned me = {.job = current_job, .stream = stream_of_thread()};
+    me.next = atomic_load(&abandoned);
+    while (!atomic_compare_exchange_weak(&abandoned, &me.next, &me)) {
+    }
+    sem_post(&abandoned_count);
+    for (;;) {
+        pause();
+    }
+}
+
+/* ---- the work ---- */
 
 static void
 work_on(struct job *job)
@@ -106,12 +207,31 @@ start_helpers(void)
     }
 }
 
+/* No helper comes any more, and those inside have left. A launch that had none is not in the list. */
+static void
+end_job(struct job *job)
+{
+    pthread_mutex_lock(&pool.lock);
+    struct job **link = &pool.jobs;
+    while (*link != NULL && *link != job) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        *link = job->next;
+    }
+    while (job->helpers > 0) {
+        pthread_cond_wait(&pool.leave, &pool.lock);
+    }
+    pthread_mutex_unlock(&pool.lock);
+}
+
 void
 workers_run(struct context *context, const struct softgpu_image *image, const struct softgpu_launch *launch,
             uint64_t block_count)
 {
     struct job job = {
         .context = context, .image = image, .launch = launch, .block_count = block_count, .portion = block_count};
+    pthread_once(&rescue_once, start_rescuer);
     if ((image->flags & SOFTGPU_IMAGE_WHOLE_GRID) != 0 || driver.worker_count == 1 || block_count == 1) {
         work_on(&job);
         return;
@@ -129,15 +249,5 @@ workers_run(struct context *context, const struct softgpu_image *image, const st
     pthread_mutex_unlock(&pool.lock);
 
     work_on(&job);
-
-    pthread_mutex_lock(&pool.lock);
-    struct job **link = &pool.jobs;
-    while (*link != &job) {
-        link = &(*link)->next;
-    }
-    *link = job.next;
-    while (job.helpers > 0) {
-        pthread_cond_wait(&pool.leave, &pool.lock);
-    }
-    pthread_mutex_unlock(&pool.lock);
+    end_job(&job);
 }

@@ -1,233 +1,15 @@
 /*
- * test_order.c - what may run before what: streams, events and the default streams against a simple model.
+ * test_order.c - what may run before what, one rule of streams, events and the default streams after the other; random
+ * programs against a model of all of them are in test_model.c. Run with and without SOFTGPU_CHAOS.
  *
- * Never too early: random programs of kernels, records, waits and host waits over the legacy default stream, the
- * thread's own default stream, blocking and non-blocking streams, in one thread and in three at once. The model knows,
- * for each kernel, which kernels CUDA promises to be over when it begins; each of these must have ended first. Run with
- * and without SOFTGPU_CHAOS.
+ * Never too early: a kernel that must come later has not run while the kernel before it waits at a gate.
  *
  * Never needlessly late: work that CUDA allows to overlap does: a kernel that waits for another stream's kernel ends.
  */
 #include "kernels.h"
 
 #include <check.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { STREAMS = 6, EVENTS = 4, OPERATIONS = 120, PROGRAMS = 40, WORDS = (OPERATIONS + 63) / 64 };
-
-/* A set of kernels, by the number of their operation. */
-struct set {
-    uint64_t words[WORDS];
-};
-
-static void
-unite(struct set *set, const struct set *other)
-{
-    for (int i = 0; i < WORDS; ++i)
-        set->words[i] |= other->words[i];
-}
-
-static void
-include(struct set *set, int number)
-{
-    set->words[number / 64] |= UINT64_C(1) << number % 64;
-}
-
-static bool
-contains(const struct set *set, int number)
-{
-    return (set->words[number / 64] >> number % 64 & 1) != 0;
-}
-
-/* The model: for each stream and event, the kernels that are over once it has got there. */
-struct model {
-    struct set stream[STREAMS];
-    struct set event[EVENTS];
-    bool recorded[EVENTS];
-    struct set host; /* what the host has waited for: it precedes all that is submitted later */
-};
-
-struct program {
-    CUstream stream[STREAMS];
-    bool blocking[STREAMS];
-    CUevent event[EVENTS];
-    struct span span[OPERATIONS];
-    struct set before[OPERATIONS]; /* of kernels: what must be over */
-    bool is_kernel[OPERATIONS];
-};
-
-enum { LEGACY_STREAM = 0 }; /* its place in the arrays */
-
-/* What every submission to a stream implies. */
-static void
-enter_stream(struct model *model, const struct program *program, int stream)
-{
-    struct set *set = &model->stream[stream];
-    unite(set, &model->host);
-    if (stream == LEGACY_STREAM) {
-        for (int i = 0; i < STREAMS; ++i) {
-            if (program->blocking[i])
-                unite(set, &model->stream[i]);
-        }
-    } else if (program->blocking[stream]) {
-        unite(set, &model->stream[LEGACY_STREAM]);
-    }
-}
-
-/* For code that runs in several threads, which ck_assert does not know. */
-static void must(bool condition, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void
-must(bool condition, const char *format, ...)
-{
-    if (condition)
-        return;
-    va_list args;
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputs(": failed\n", stderr);
-    abort();
-}
-
-static void
-make_streams(struct program *program)
-{
-    program->stream[LEGACY_STREAM] = CU_STREAM_LEGACY;
-    program->stream[1] = CU_STREAM_PER_THREAD;
-    must(cuStreamCreate(&program->stream[2], CU_STREAM_DEFAULT) == CUDA_SUCCESS, "a call of the driver");
-    must(cuStreamCreateWithPriority(&program->stream[3], CU_STREAM_DEFAULT, -2) == CUDA_SUCCESS,
-         "a call of the driver");
-    must(cuStreamCreate(&program->stream[4], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS, "a call of the driver");
-    must(cuStreamCreate(&program->stream[5], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS, "a call of the driver");
-    for (int i = 0; i < STREAMS; ++i)
-        program->blocking[i] = i < 4;
-    for (int i = 0; i < EVENTS; ++i)
-        must(cuEventCreate(&program->event[i], i % 2 ? CU_EVENT_DISABLE_TIMING : CU_EVENT_DEFAULT) == CUDA_SUCCESS,
-             "a call of the driver");
-}
-
-static void
-host_waits(struct model *model, struct program *program, int stream, int event, unsigned choice)
-{
-    switch (choice % 3) {
-    case 0:
-        /* The legacy default stream's wait is one for all blocking streams. */
-        enter_stream(model, program, stream);
-        must(cuStreamSynchronize(program->stream[stream]) == CUDA_SUCCESS, "a call of the driver");
-        unite(&model->host, &model->stream[stream]);
-        break;
-    case 1:
-        must(cuEventSynchronize(program->event[event]) == CUDA_SUCCESS, "a call of the driver");
-        unite(&model->host, &model->event[event]);
-        break;
-    default:
-        must(cuCtxSynchronize() == CUDA_SUCCESS, "a call of the driver");
-        for (int i = 0; i < STREAMS; ++i)
-            unite(&model->host, &model->stream[i]);
-    }
-}
-
-/* Each host wait must leave behind it only kernels that are over, now. */
-static void
-check_host(const struct model *model, struct program *program)
-{
-    for (int i = 0; i < OPERATIONS; ++i) {
-        if (program->is_kernel[i] && contains(&model->host, i))
-            must(atomic_load(&program->span[i].end) != 0, "the host went on before kernel %d was over", i);
-    }
-}
-
-static void
-step(struct model *model, struct program *program, CUfunction span, int number, unsigned *seed)
-{
-    int stream = rand_r(seed) % STREAMS, event = rand_r(seed) % EVENTS;
-    CUstream handle = program->stream[stream];
-    int kind = rand_r(seed) % 16;
-    if (kind < 9) {
-        enter_stream(model, program, stream);
-        program->before[number] = model->stream[stream];
-        program->is_kernel[number] = true;
-        launch_one(span, handle, &program->span[number]);
-        include(&model->stream[stream], number);
-    } else if (kind < 12) {
-        enter_stream(model, program, stream);
-        must(cuEventRecord(program->event[event], handle) == CUDA_SUCCESS, "a call of the driver");
-        model->event[event] = model->stream[stream];
-        model->recorded[event] = true;
-    } else if (kind < 15) {
-        must(cuStreamWaitEvent(handle, program->event[event], 0) == CUDA_SUCCESS, "a call of the driver");
-        if (!model->recorded[event])
-            return; /* promises nothing, not even a barrier */
-        enter_stream(model, program, stream);
-        unite(&model->stream[stream], &model->event[event]);
-    } else {
-        host_waits(model, program, stream, event, (unsigned)rand_r(seed));
-        check_host(model, program);
-    }
-}
-
-static void
-check_order(struct program *program, unsigned seed)
-{
-    for (int later = 0; later < OPERATIONS; ++later) {
-        for (int earlier = 0; program->is_kernel[later] && earlier < OPERATIONS; ++earlier) {
-            if (!contains(&program->before[later], earlier))
-                continue;
-            unsigned long end = atomic_load(&program->span[earlier].end),
-                          begin = atomic_load(&program->span[later].begin);
-            must(end != 0 && end < begin, "program %u: kernel %d began at %lu, before kernel %d ended at %lu", seed,
-                 later, begin, earlier, end);
-        }
-    }
-}
-
-static void *
-run_program(void *argument)
-{
-    unsigned number = (unsigned)(uintptr_t)argument, seed = number;
-    struct program *program = calloc(1, sizeof *program);
-    struct model *model = calloc(1, sizeof *model);
-    must(program != NULL && model != NULL, "memory");
-    use_device();
-    make_streams(program);
-    CUfunction span = load_function(&span_image);
-    for (int i = 0; i < OPERATIONS; ++i)
-        step(model, program, span, i, &seed);
-    /* Destroyed with work in flight: it completes. */
-    for (int i = 2; i < STREAMS; ++i)
-        must(cuStreamDestroy(program->stream[i]) == CUDA_SUCCESS, "cuStreamDestroy");
-    must(cuCtxSynchronize() == CUDA_SUCCESS, "cuCtxSynchronize");
-    for (int i = 0; i < OPERATIONS; ++i)
-        must(!program->is_kernel[i] || atomic_load(&program->span[i].end) != 0, "kernel %d never ran", i);
-    check_order(program, number);
-    for (int i = 0; i < EVENTS; ++i)
-        must(cuEventDestroy(program->event[i]) == CUDA_SUCCESS, "cuEventDestroy");
-    free(program);
-    free(model);
-    return NULL;
-}
-
-START_TEST(kernels_begin_after_what_cuda_promises)
-{
-    run_program((void *)(uintptr_t)_i);
-}
-END_TEST
-
-/* What other threads do can only add to what must come before: the promises to each thread still hold. */
-START_TEST(promises_hold_for_each_of_three_threads)
-{
-    pthread_t threads[3];
-    for (int i = 0; i < 3; ++i)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, run_program, (void *)(uintptr_t)(1000 + _i * 3 + i)), 0);
-    for (int i = 0; i < 3; ++i)
-        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-}
-END_TEST
 
 /* ---- what may overlap, does ---- */
 
@@ -499,11 +281,8 @@ int
 main(void)
 {
     Suite *suite = suite_create("order");
-    TCase *model = tcase_create("model"), *rules = tcase_create("rules");
-    tcase_set_timeout(model, 300);
+    TCase *rules = tcase_create("rules");
     tcase_set_timeout(rules, 100);
-    tcase_add_loop_test(model, kernels_begin_after_what_cuda_promises, 0, PROGRAMS);
-    tcase_add_loop_test(model, promises_hold_for_each_of_three_threads, 0, PROGRAMS / 4);
     tcase_add_test(rules, streams_run_at_the_same_time);
     tcase_add_test(rules, legacy_default_stream_is_a_barrier);
     tcase_add_test(rules, null_stream_is_the_threads_own_for_per_thread_callers);
@@ -513,7 +292,6 @@ main(void)
     tcase_add_test(rules, host_functions_may_not_call_the_driver);
     tcase_add_test(rules, streams_know_their_properties);
     tcase_add_test(rules, a_full_stream_makes_its_caller_wait_and_loses_nothing);
-    suite_add_tcase(suite, model);
     suite_add_tcase(suite, rules);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

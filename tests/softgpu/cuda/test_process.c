@@ -2,19 +2,14 @@
  * test_process.c - the stand-in over a process's whole life: exit with work in flight, late calls, fork, idling,
  * devices by environment, programs built by nvcc.
  *
- * Each test runs this program again as a child with the name of a scene, and looks at how it ended and what it said on
- * stderr. A child that does not end within its deadline is killed and fails the test.
+ * Each test runs this program again as a child with the name of a scene (scenes.h).
  */
 #include "kernels.h"
+#include "scenes.h"
 
 #include <check.h>
 #include <cuda_runtime_api.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +25,6 @@ void __cudaRegisterFunction(void **handle, const char *stub, char *device_functi
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *stub);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared_bytes,
                                cudaStream_t stream);
-
-extern char **environ;
 
 static const dim3 one = {1, 1, 1};
 
@@ -220,6 +213,28 @@ scene_visible_devices(void)
     return fine ? 0 : 1;
 }
 
+/* Prints what programs look at; the caller knows what to expect. */
+static int
+scene_profile(void)
+{
+    struct cudaDeviceProp seen;
+    int major, ptx, blocks;
+    use_device();
+    CUfunction whole = load_function(&whole_image);
+    if (cudaGetDeviceProperties(&seen, 0) != cudaSuccess ||
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) != cudaSuccess ||
+        cuFuncGetAttribute(&ptx, CU_FUNC_ATTRIBUTE_PTX_VERSION, whole) != CUDA_SUCCESS ||
+        cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, whole, 32, 40 << 10) != CUDA_SUCCESS)
+        return 1;
+    int most = (int)seen.sharedMemPerBlockOptin;
+    bool limited = cuFuncSetAttribute(whole, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most) == CUDA_SUCCESS &&
+                   cuFuncSetAttribute(whole, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most + 1) ==
+                       CUDA_ERROR_INVALID_VALUE;
+    fprintf(stderr, "%s: %d.%d (%d, %d), %d multiprocessors, %d KiB opt-in, %d blocks of 40 KiB\n", seen.name,
+            seen.major, seen.minor, major, ptx, seen.multiProcessorCount, most >> 10, blocks);
+    return limited ? 0 : 2;
+}
+
 static int
 scene_nvcc(void)
 {
@@ -267,10 +282,7 @@ scene_threads_end(void)
     return cuCtxSynchronize() == CUDA_SUCCESS && atomic_load(&thread_calls) == 20 ? 0 : 1;
 }
 
-static const struct scene {
-    const char *name;
-    int (*run)(void);
-} scenes[] = {
+static const struct scene scenes[] = {
     {"exit_in_flight", scene_exit_in_flight},
     {"late_free", scene_late_free},
     {"fork", scene_fork},
@@ -279,76 +291,12 @@ static const struct scene {
     {"idle", scene_idle},
     {"no_device", scene_no_device},
     {"visible_devices", scene_visible_devices},
+    {"profile", scene_profile},
     {"nvcc", scene_nvcc},
     {"threads_end", scene_threads_end},
 };
 
-/* ---- running one ---- */
-
-enum { OUTPUT_BYTES = 4096, DEADLINE_S = 60 };
-
-/* Reads the child's stderr to its end; false if the deadline passed first. */
-static bool
-read_all(int from, char *output)
-{
-    struct timespec start, now;
-    size_t used = 0;
-    clock_gettime(CLOCK_MONOTONIC, &start);
-    for (;;) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        int left_ms = (int)(DEADLINE_S - (now.tv_sec - start.tv_sec)) * 1000;
-        struct pollfd poll_fd = {.fd = from, .events = POLLIN};
-        if (left_ms <= 0 || poll(&poll_fd, 1, left_ms) <= 0)
-            return false;
-        ssize_t n = read(from, output + used, OUTPUT_BYTES - 1 - used);
-        if (n <= 0 || used + (size_t)n == OUTPUT_BYTES - 1) {
-            output[used + (n > 0 ? (size_t)n : 0)] = '\0';
-            return true;
-        }
-        used += (size_t)n;
-    }
-}
-
-/* `settings` are NAME=value, set for the child only. */
-static int
-run_scene(const char *name, const char *const settings[], char *output)
-{
-    int pipes[2], status = -1;
-    pid_t child;
-    ck_assert_int_eq(pipe2(pipes, O_CLOEXEC), 0);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, pipes[1], STDERR_FILENO);
-    size_t count = 0, extra = 0;
-    while (environ[count] != NULL)
-        ++count;
-    char **variables = calloc(count + 8, sizeof *variables);
-    for (; settings != NULL && settings[extra] != NULL; ++extra)
-        variables[extra] = (char *)settings[extra];
-    memcpy(variables + extra, environ, count * sizeof *variables);
-    char *arguments[] = {"test_softgpu_process", (char *)name, NULL};
-    ck_assert_int_eq(posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, variables), 0);
-    close(pipes[1]);
-    bool ended = read_all(pipes[0], output);
-    close(pipes[0]);
-    if (!ended)
-        kill(child, SIGKILL);
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    posix_spawn_file_actions_destroy(&actions);
-    free(variables);
-    ck_assert_msg(ended, "%s did not end within %d s", name, DEADLINE_S);
-    return status;
-}
-
-static void
-expect_fine(const char *name, const char *const settings[])
-{
-    char output[OUTPUT_BYTES];
-    int status = run_scene(name, settings, output);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s ended with status %#x: %s", name, status, output);
-    /* A sanitizer may have its own remarks on a forked child; the stand-in has none. */
-    ck_assert_msg(strstr(output, "softgpu: ") == NULL, "%s said: %s", name, output);
-}
+/* ---- tests ---- */
 
 START_TEST(exit_does_not_wait_for_the_device)
 {
@@ -389,6 +337,25 @@ START_TEST(devices_follow_the_environment)
 }
 END_TEST
 
+static void
+expect_profile(const char *setting, const char *said)
+{
+    char output[OUTPUT_BYTES];
+    int status = run_scene("profile", (const char *const[]){setting, NULL}, output);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x: %s", status, output);
+    ck_assert_msg(strstr(output, said) != NULL, "%s: %s", setting, output);
+}
+
+START_TEST(a_device_is_what_the_environment_says)
+{
+    expect_profile("SOFTGPU_DEVICE=h100", "an H100): 9.0 (9, 90), 132 multiprocessors, 227 KiB opt-in, 5 blocks");
+    expect_profile("SOFTGPU_DEVICE=", "an H100): 9.0");
+    expect_profile("SOFTGPU_DEVICE=a100", "an A100): 8.0 (8, 80), 108 multiprocessors, 163 KiB opt-in, 4 blocks");
+    expect_profile("SOFTGPU_DEVICE=v100", "a V100): 7.0 (7, 70), 80 multiprocessors, 96 KiB opt-in, 2 blocks");
+    expect_profile("SOFTGPU_DEVICE=k80", "SOFTGPU_DEVICE=k80: there are h100, a100 and v100; using h100");
+}
+END_TEST
+
 START_TEST(code_from_nvcc_is_explained_once_at_its_first_launch)
 {
     char output[OUTPUT_BYTES];
@@ -412,10 +379,8 @@ END_TEST
 int
 main(int argc, char **argv)
 {
-    for (size_t i = 0; argc > 1 && i < sizeof scenes / sizeof scenes[0]; ++i) {
-        if (strcmp(argv[1], scenes[i].name) == 0)
-            return scenes[i].run();
-    }
+    if (argc > 1)
+        return play_scene(argv[1], scenes, sizeof scenes / sizeof scenes[0]);
     Suite *suite = suite_create("process");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 300);
@@ -424,6 +389,7 @@ main(int argc, char **argv)
     tcase_add_test(all, forked_children_get_errors_and_end);
     tcase_add_test(all, nothing_spins);
     tcase_add_test(all, devices_follow_the_environment);
+    tcase_add_test(all, a_device_is_what_the_environment_says);
     tcase_add_test(all, code_from_nvcc_is_explained_once_at_its_first_launch);
     tcase_add_test(all, work_outlives_the_thread_that_enqueued_it);
     suite_add_tcase(suite, all);

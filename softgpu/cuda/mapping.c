@@ -1,0 +1,121 @@
+/*
+ * mapping.c - pages for allocations, so that a mistake with memory is a fault and not a wrong number.
+ *
+ * Around every allocation lie closed pages. Device memory ends against those behind it, as near as alignment allows;
+ * the few bytes in between hold a pattern that shows writes. Freed memory goes back to the system, but its addresses
+ * stay closed, and its record known, until many others have been freed after it.
+ *
+ * Called by: memory.c, with its lock held, and the handler of faults.
+ */
+#include "driver.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    GUARD_BYTES = 64 << 10, /* more than one row of a block of threads reaches */
+    ALIGNMENT = 256,        /* what CUDA promises */
+    RETIRED_LIMIT = 1024,
+    PATTERN = 0xb7,
+};
+
+/* Freed allocations, the oldest ones overwritten. */
+static pthread_mutex_t retired_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the two below */
+static struct allocation retired[RETIRED_LIMIT];
+static size_t retired_next;
+
+static size_t
+round_up(size_t bytes, size_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
+
+static size_t
+slack_bytes(const struct allocation *allocation)
+{
+    return allocation->mapping.pages + allocation->mapping.pages_bytes - allocation->base - allocation->bytes;
+}
+
+bool
+mapping_make(size_t bytes, bool at_end, struct mapping *mapping)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (bytes > SIZE_MAX / 2) {
+        return false;
+    }
+    struct mapping made = {.pages_bytes = round_up(bytes, page)};
+    made.region_bytes = made.pages_bytes + 2 * GUARD_BYTES;
+    void *region = mmap(NULL, made.region_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (region == MAP_FAILED) {
+        return false;
+    }
+    made.region = (uintptr_t)region;
+    made.pages = made.region + GUARD_BYTES;
+    if (mprotect((void *)made.pages, made.pages_bytes, PROT_READ | PROT_WRITE) != 0) {
+        munmap(region, made.region_bytes);
+        return false;
+    }
+    made.base = made.pages;
+    if (at_end) {
+        made.base += made.pages_bytes - round_up(bytes, ALIGNMENT);
+        memset((void *)(made.base + bytes), PATTERN, round_up(bytes, ALIGNMENT) - bytes);
+    }
+    *mapping = made;
+    return true;
+}
+
+bool
+mapping_intact(const struct allocation *allocation)
+{
+    const unsigned char *slack = (const unsigned char *)(allocation->base + allocation->bytes);
+    size_t bytes = slack_bytes(allocation);
+    for (size_t i = 0; i < bytes; ++i) {
+        if (slack[i] != PATTERN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void
+mapping_retire(const struct allocation *allocation)
+{
+    const struct mapping *mapping = &allocation->mapping;
+    /* In strict mode memory is closed here, and every operation was checked. */
+    if (allocation->kind == MEMORY_DEVICE && !driver.strict && !mapping_intact(allocation)) {
+        say("somebody wrote behind the end of allocation %llu (%zu bytes of device memory at %#lx); SOFTGPU_STRICT=1 "
+            "tells which kernel",
+            (unsigned long long)allocation->buffer_id, allocation->bytes, (unsigned long)allocation->base);
+    }
+    void *closed = mmap((void *)mapping->region, mapping->region_bytes, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (closed == MAP_FAILED) {
+        munmap((void *)mapping->region, mapping->region_bytes);
+        return;
+    }
+    pthread_mutex_lock(&retired_lock);
+    struct allocation *place = &retired[retired_next++ % RETIRED_LIMIT];
+    if (place->mapping.region_bytes > 0) {
+        munmap((void *)place->mapping.region, place->mapping.region_bytes);
+    }
+    *place = *allocation;
+    pthread_mutex_unlock(&retired_lock);
+}
+
+bool
+mapping_retired(uintptr_t address, struct allocation *found)
+{
+    bool is = false;
+    if (pthread_mutex_trylock(&retired_lock) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < RETIRED_LIMIT && !is; ++i) {
+        if (address - retired[i].mapping.region < retired[i].mapping.region_bytes) {
+            *found = retired[i];
+            is = true;
+        }
+    }
+    pthread_mutex_unlock(&retired_lock);
+    return is;
+}

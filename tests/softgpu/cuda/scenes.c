@@ -1,0 +1,92 @@
+/*
+ * scenes.c - see scenes.h.
+ */
+#include "scenes.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+int
+play_scene(const char *name, const struct scene *scenes, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (strcmp(name, scenes[i].name) == 0)
+            return scenes[i].run();
+    }
+    return 99;
+}
+
+enum { DEADLINE_S = 60 };
+
+/* Reads the child's stderr to its end; false if the deadline passed first. */
+static bool
+read_all(int from, char *output)
+{
+    struct timespec start, now;
+    size_t used = 0;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (;;) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        int left_ms = (int)(DEADLINE_S - (now.tv_sec - start.tv_sec)) * 1000;
+        struct pollfd poll_fd = {.fd = from, .events = POLLIN};
+        if (left_ms <= 0 || poll(&poll_fd, 1, left_ms) <= 0)
+            return false;
+        ssize_t n = read(from, output + used, OUTPUT_BYTES - 1 - used);
+        if (n <= 0 || used + (size_t)n == OUTPUT_BYTES - 1) {
+            output[used + (n > 0 ? (size_t)n : 0)] = '\0';
+            return true;
+        }
+        used += (size_t)n;
+    }
+}
+
+int
+run_scene(const char *name, const char *const settings[], char *output)
+{
+    int pipes[2], status = -1;
+    pid_t child;
+    ck_assert_int_eq(pipe2(pipes, O_CLOEXEC), 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], STDERR_FILENO);
+    size_t count = 0, extra = 0;
+    while (environ[count] != NULL)
+        ++count;
+    char **variables = calloc(count + 8, sizeof *variables);
+    for (; settings != NULL && settings[extra] != NULL; ++extra)
+        variables[extra] = (char *)settings[extra];
+    memcpy(variables + extra, environ, count * sizeof *variables);
+    char *arguments[] = {"scene", (char *)name, NULL};
+    ck_assert_int_eq(posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, variables), 0);
+    close(pipes[1]);
+    bool ended = read_all(pipes[0], output);
+    close(pipes[0]);
+    if (!ended)
+        kill(child, SIGKILL);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    posix_spawn_file_actions_destroy(&actions);
+    free(variables);
+    ck_assert_msg(ended, "%s did not end within %d s", name, DEADLINE_S);
+    return status;
+}
+
+void
+expect_fine(const char *name, const char *const settings[])
+{
+    char output[OUTPUT_BYTES];
+    int status = run_scene(name, settings, output);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s ended with status %#x: %s", name, status, output);
+    /* A sanitizer may have its own remarks on a forked child; the stand-in has none. */
+    ck_assert_msg(strstr(output, "softgpu: ") == NULL, "%s said: %s", name, output);
+}

@@ -1,0 +1,384 @@
+/*
+ * test_fault.c - mistakes with memory: each ends with a line that names the kernel or call and the allocation. A kernel
+ * that faults loses its context, as on a GPU, and the process goes on; a host access to device memory is caught in
+ * strict mode; faults that are the program's own reach its own handler.
+ */
+#include "kernels.h"
+#include "scenes.h"
+
+#include "softgpu/private_calls.h"
+
+#include <check.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BYTES = 4000 };
+
+/* ---- kernels ---- */
+
+/* poke(char *): adds one to a byte. */
+static void
+poke(const struct softgpu_launch *launch)
+{
+    for (uint64_t i = launch->block_begin; i < launch->block_end; ++i)
+        ++**(volatile char *const *)launch->args[0];
+}
+
+/* As every kernel built without sanitizers. */
+__attribute__((no_sanitize("undefined"))) static void
+divide(const struct softgpu_launch *launch)
+{
+    volatile int zero = (int)(launch->block_begin * 0), one = 1;
+    **(volatile int *const *)launch->args[0] = one / zero;
+}
+
+static void
+give_up(const struct softgpu_launch *launch)
+{
+    (void)launch;
+    softgpuLaunchAbandon(CUDA_ERROR_ASSERT, "this test's kernel cannot go on");
+}
+
+static const struct softgpu_param pointer_params[] = {{0, 8}};
+#define IMAGE(name, flags)                             \
+    static const struct softgpu_image name##_image = { \
+        SOFTGPU_IMAGE_MAGIC, SOFTGPU_IMAGE_VERSION, flags, #name, name, 1, pointer_params, 0, 1024}
+IMAGE(poke, 0);
+IMAGE(divide, 0);
+IMAGE(give_up, 0);
+
+/* ---- scenes ---- */
+
+static CUdeviceptr
+start(size_t bytes)
+{
+    CUdeviceptr memory = 0;
+    use_device();
+    (void)!cuMemAlloc(&memory, bytes);
+    return memory;
+}
+
+/* Runs a kernel that must fail with `expected`, and go on doing so. */
+static int
+expect_failure(const struct softgpu_image *image, CUdeviceptr pointer, CUresult expected)
+{
+    CUstream stream, other;
+    CUdeviceptr more;
+    (void)!cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    (void)!cuStreamCreate(&other, CU_STREAM_NON_BLOCKING);
+    launch_one(load_function(image), stream, (void *)pointer);
+    if (cuStreamSynchronize(stream) != expected)
+        return 2;
+    if (cuStreamSynchronize(other) != expected || cuCtxSynchronize() != expected || cuMemAlloc(&more, 1) != expected)
+        return 3;
+    return 0;
+}
+
+static int
+scene_past_the_end(void)
+{
+    return expect_failure(&poke_image, start(BYTES) + BYTES + 96, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static int
+scene_before_the_begin(void)
+{
+    return expect_failure(&poke_image, start(4096) - 8, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static int
+scene_null(void)
+{
+    start(1);
+    return expect_failure(&poke_image, 16, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static int
+scene_divide(void)
+{
+    return expect_failure(&divide_image, start(4), CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static int
+scene_give_up(void)
+{
+    return expect_failure(&give_up_image, start(4), CUDA_ERROR_ASSERT);
+}
+
+static int
+scene_use_after_free(void)
+{
+    CUdeviceptr memory = start(BYTES), other;
+    if (cuMemFree(memory) != CUDA_SUCCESS)
+        return 4;
+    for (int i = 0; i < 100; ++i) { /* its addresses are not given to others */
+        if (cuMemAlloc(&other, BYTES) != CUDA_SUCCESS || other == memory || cuMemFree(other) != CUDA_SUCCESS)
+            return 5;
+    }
+    return expect_failure(&poke_image, memory + 40, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static int
+scene_double_free(void)
+{
+    CUdeviceptr memory = start(BYTES), other;
+    char byte;
+    if (cuMemFree(memory) != CUDA_SUCCESS || cuMemFree(memory) != CUDA_ERROR_INVALID_VALUE)
+        return 1;
+    if (cuMemAlloc(&other, 100) != CUDA_SUCCESS || cuMemFree(other + 4) != CUDA_ERROR_INVALID_VALUE)
+        return 2;
+    if (cuMemFreeAsync(other, NULL) != CUDA_SUCCESS || cuMemFreeAsync(other, NULL) != CUDA_ERROR_INVALID_VALUE)
+        return 3;
+    if (cuMemcpy((CUdeviceptr)&byte, memory + 7, 1) != CUDA_ERROR_INVALID_VALUE)
+        return 4;
+    return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 5;
+}
+
+/* A reset makes the device usable again, in the same streams' threads too. With helpers: some of them have faulted. */
+static int
+scene_reset(void)
+{
+    for (int round = 0; round < 5; ++round) {
+        CUdeviceptr memory = start(BYTES);
+        CUfunction function = load_function(&poke_image);
+        CUdeviceptr bad = memory + BYTES + 96;
+        void *args[] = {&bad};
+        if (cuLaunchKernel(function, 1000, 1, 1, 1, 1, 1, 0, NULL, args, NULL) != CUDA_SUCCESS ||
+            cuCtxSynchronize() != CUDA_ERROR_ILLEGAL_ADDRESS ||
+            cuDevicePrimaryCtxReset(0) != CUDA_ERROR_ILLEGAL_ADDRESS)
+            return 1;
+        char count = 0;
+        CUdeviceptr good = start(BYTES);
+        void *good_args[] = {&good};
+        if (cuMemsetD8(good, 0, BYTES) != CUDA_SUCCESS ||
+            cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, good_args, NULL) != CUDA_SUCCESS ||
+            cuMemcpyDtoH(&count, good, 1) != CUDA_SUCCESS || count != 1)
+            return 2;
+    }
+    return 0;
+}
+
+/* Between the end and the closed pages. */
+static int
+scene_just_past_the_end(void)
+{
+    CUdeviceptr memory = start(BYTES);
+    launch_one(load_function(&poke_image), NULL, (void *)(memory + BYTES + 4));
+    if (cuCtxSynchronize() != (getenv("SOFTGPU_STRICT") != NULL ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS))
+        return 1;
+    (void)!cuMemFree(memory);
+    return 0;
+}
+
+static int
+scene_host_read(void)
+{
+    CUdeviceptr memory = start(BYTES);
+    char sum = 0;
+    if (cuMemsetD8(memory, 3, BYTES) != CUDA_SUCCESS || cuCtxSynchronize() != CUDA_SUCCESS)
+        return 1;
+    sum = (char)(sum + ((volatile char *)memory)[16]);
+    return sum == 3 ? 0 : 2;
+}
+
+static void
+write_device_memory(void *memory)
+{
+    *(volatile char *)memory = 1;
+}
+
+static int
+scene_host_function_writes(void)
+{
+    CUdeviceptr memory = start(BYTES);
+    (void)!cuLaunchHostFunc(NULL, write_device_memory, (void *)memory);
+    return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
+}
+
+/* Managed and page-locked memory are the host's too. */
+static int
+scene_host_reads_its_own(void)
+{
+    CUdeviceptr managed;
+    void *pinned;
+    start(BYTES);
+    if (cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL) != CUDA_SUCCESS ||
+        cuMemHostAlloc(&pinned, BYTES, 0) != CUDA_SUCCESS)
+        return 1;
+    launch_one(load_function(&poke_image), NULL, (void *)managed);
+    launch_one(load_function(&poke_image), NULL, pinned);
+    if (cuCtxSynchronize() != CUDA_SUCCESS)
+        return 2;
+    return *(char *)managed == 1 && *(char *)pinned == 1 ? 0 : 3;
+}
+
+static sigjmp_buf landing;
+static void *volatile seen_address;
+
+static void
+on_own_fault(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    seen_address = info->si_addr;
+    siglongjmp(landing, number);
+}
+
+/* A program that catches its own faults, and had its handler in place before CUDA. */
+static int
+scene_own_handler(void)
+{
+    struct sigaction action = {.sa_sigaction = on_own_fault, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGSEGV, &action, NULL);
+    CUdeviceptr memory = start(BYTES);
+    for (int i = 0; i < 3; ++i) {
+        if (sigsetjmp(landing, 1) == 0) {
+            *(volatile char *)(uintptr_t)(4096 + i) = 1;
+            return 1;
+        }
+        if (seen_address != (void *)(uintptr_t)(4096 + i))
+            return 2;
+    }
+    return expect_failure(&poke_image, memory - 70, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static int
+scene_own_fault(void)
+{
+    start(BYTES);
+    *(volatile char *)(uintptr_t)4096 = 1;
+    return 1;
+}
+
+static const struct scene scenes[] = {
+    {"past_the_end", scene_past_the_end},
+    {"before_the_begin", scene_before_the_begin},
+    {"null", scene_null},
+    {"divide", scene_divide},
+    {"give_up", scene_give_up},
+    {"use_after_free", scene_use_after_free},
+    {"double_free", scene_double_free},
+    {"reset", scene_reset},
+    {"just_past_the_end", scene_just_past_the_end},
+    {"host_read", scene_host_read},
+    {"host_function_writes", scene_host_function_writes},
+    {"host_reads_its_own", scene_host_reads_its_own},
+    {"own_handler", scene_own_handler},
+    {"own_fault", scene_own_fault},
+};
+
+/* ---- tests ---- */
+
+static const char *const strict[] = {"SOFTGPU_STRICT=1", NULL};
+static const char *const workers[] = {"SOFTGPU_WORKERS=4", NULL};
+
+/* The scene ends with 0, after saying each of the phrases. */
+static void
+expect_said(const char *name, const char *const settings[], const char *const phrases[])
+{
+    char output[OUTPUT_BYTES];
+    int status = run_scene(name, settings, output);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s ended with status %#x: %s", name, status, output);
+    for (; *phrases != NULL; ++phrases)
+        ck_assert_msg(strstr(output, *phrases) != NULL, "%s did not say \"%s\" but: %s", name, *phrases, output);
+}
+#define SAID(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+START_TEST(a_kernel_out_of_bounds_is_named_with_the_allocation)
+{
+    expect_said("past_the_end", NULL,
+                SAID("softgpu: kernel poke: it ", "96 bytes past the end of allocation 1 (4000 bytes of device memory",
+                     "returns error 700"));
+    expect_said("before_the_begin", NULL, SAID("kernel poke: it ", "8 bytes before allocation 1 (4096 bytes"));
+    expect_said("null", NULL, SAID("kernel poke: it ", "address 0x10: a null pointer"));
+}
+END_TEST
+
+START_TEST(other_faults_of_kernels_are_named_too)
+{
+    expect_said("divide", NULL, SAID("kernel divide: an integer is divided by zero"));
+    expect_said("give_up", NULL, SAID("kernel give_up: this test's kernel cannot go on"));
+}
+END_TEST
+
+START_TEST(freed_memory_stays_closed)
+{
+    expect_said("use_after_free", NULL,
+                SAID("kernel poke: it ", "40 bytes into allocation 1 (4000 bytes", "which has been freed"));
+    expect_said("double_free", NULL,
+                SAID("cuMemFree: allocation 1 (4000 bytes", "has been freed before", "4 bytes into allocation 2",
+                     "cuMemFreeAsync: allocation 2 (100 bytes", "a copy uses", "7 bytes into allocation 1"));
+}
+END_TEST
+
+START_TEST(a_reset_device_works_again)
+{
+    expect_said("reset", NULL, SAID("kernel poke"));
+    expect_said("reset", workers, SAID("kernel poke"));
+    expect_said("reset", strict, SAID("kernel poke"));
+}
+END_TEST
+
+START_TEST(writes_behind_the_end_are_noticed)
+{
+    expect_said("just_past_the_end", NULL, SAID("behind the end of allocation 1 (4000 bytes"));
+    expect_said("just_past_the_end", strict, SAID("poke wrote behind the end of allocation 1 (4000 bytes"));
+}
+END_TEST
+
+static void
+expect_death(const char *name, const char *const settings[], const char *phrase)
+{
+    char output[OUTPUT_BYTES];
+    int status = run_scene(name, settings, output);
+    /* A sanitizer has its own handler, which ends the program with a report. */
+    ck_assert_msg((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) || strstr(output, "Sanitizer") != NULL,
+                  "%s ended with status %#x: %s", name, status, output);
+    ck_assert_msg(phrase != NULL ? strstr(output, phrase) != NULL : strstr(output, "softgpu: ") == NULL, "%s said: %s",
+                  name, output);
+}
+
+START_TEST(strict_mode_catches_the_host)
+{
+    expect_fine("host_read", NULL);
+    expect_death("host_read", strict, "16 bytes into allocation 1 (4000 bytes of device memory");
+    expect_fine("host_function_writes", NULL);
+    expect_death("host_function_writes", strict, "0 bytes into allocation 1 (4000 bytes of device memory");
+    expect_fine("host_reads_its_own", strict);
+}
+END_TEST
+
+START_TEST(faults_of_the_program_are_its_own)
+{
+    expect_said("own_handler", NULL, SAID("kernel poke: it ", "70 bytes before allocation 1"));
+    expect_death("own_fault", NULL, NULL);
+}
+END_TEST
+
+int
+main(int argc, char **argv)
+{
+    if (argc > 1)
+        return play_scene(argv[1], scenes, sizeof scenes / sizeof scenes[0]);
+    Suite *suite = suite_create("fault");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 300);
+    tcase_add_test(all, a_kernel_out_of_bounds_is_named_with_the_allocation);
+    tcase_add_test(all, other_faults_of_kernels_are_named_too);
+    tcase_add_test(all, freed_memory_stays_closed);
+    tcase_add_test(all, a_reset_device_works_again);
+    tcase_add_test(all, writes_behind_the_end_are_noticed);
+    tcase_add_test(all, strict_mode_catches_the_host);
+    tcase_add_test(all, faults_of_the_program_are_its_own);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,228 @@
+/*
+ * test_virtual.c - virtual memory maps: what is written through one map of a chunk is read through another; random
+ * sequences of reserve, create, map, unmap and release against a model; access as it was set, and nothing before it
+ * was; what does not fit is refused and changes nothing.
+ */
+#include "kernels.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNIT = 2 << 20, UNITS = 16, CHUNKS = 6, STEPS = 300 };
+
+static const CUmemAllocationProp on_device = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                              .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+
+static CUmemAccessDesc
+access_with(CUmemAccess_flags flags)
+{
+    return (CUmemAccessDesc){.location = on_device.location, .flags = flags};
+}
+
+static CUdeviceptr
+reserve(size_t units)
+{
+    CUdeviceptr pointer;
+    ck_assert_int_eq(cuMemAddressReserve(&pointer, units * UNIT, 0, 0, 0), CUDA_SUCCESS);
+    ck_assert_uint_eq(pointer % UNIT, 0);
+    return pointer;
+}
+
+static CUmemGenericAllocationHandle
+create(size_t units)
+{
+    CUmemGenericAllocationHandle handle;
+    ck_assert_int_eq(cuMemCreate(&handle, units * UNIT, &on_device, 0), CUDA_SUCCESS);
+    return handle;
+}
+
+static void
+open_range(CUdeviceptr pointer, size_t units)
+{
+    CUmemAccessDesc access = access_with(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    ck_assert_int_eq(cuMemSetAccess(pointer, units * UNIT, &access, 1), CUDA_SUCCESS);
+}
+
+static size_t
+free_bytes(void)
+{
+    size_t left;
+    ck_assert_int_eq(cuMemGetInfo(&left, NULL), CUDA_SUCCESS);
+    return left;
+}
+
+START_TEST(two_maps_of_one_chunk_are_the_same_memory)
+{
+    use_device();
+    size_t granularity, before = free_bytes();
+    ck_assert_int_eq(cuMemGetAllocationGranularity(&granularity, &on_device, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+                     CUDA_SUCCESS);
+    ck_assert_uint_eq(granularity, UNIT);
+    CUdeviceptr range = reserve(4);
+    CUmemGenericAllocationHandle chunk = create(1), other = create(1), retained;
+    ck_assert_uint_eq(before - free_bytes(), 2 * UNIT);
+    ck_assert_int_eq(cuMemMap(range, UNIT, 0, chunk, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemMap(range + UNIT, UNIT, 0, other, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemMap(range + 2 * UNIT, UNIT, 0, chunk, 0), CUDA_SUCCESS);
+    open_range(range, 3);
+    /* One memset and one copy over the border of two maps. */
+    unsigned char seen[200];
+    ck_assert_int_eq(cuMemsetD8(range, 1, 2 * UNIT), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemsetD8(range + UNIT - 100, 7, 200), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemcpyDtoH(seen, range + UNIT - 100, 200), CUDA_SUCCESS);
+    for (int i = 0; i < 200; ++i)
+        ck_assert_int_eq(seen[i], 7);
+    ck_assert_int_eq(cuMemcpyDtoH(seen, range + 3 * UNIT - 200, 200), CUDA_SUCCESS);
+    for (int i = 0; i < 200; ++i)
+        ck_assert_int_eq(seen[i], i < 100 ? 1 : 7);
+    ck_assert_int_eq(cuMemcpyDtoH(seen, range + 3 * UNIT - 100, 200), CUDA_ERROR_INVALID_VALUE); /* into the gap */
+
+    ck_assert_int_eq(cuMemRetainAllocationHandle(&retained, (void *)(range + 5)), CUDA_SUCCESS);
+    ck_assert_uint_eq(retained, chunk);
+    ck_assert_int_eq(cuMemRelease(retained), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemRelease(chunk), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemRelease(chunk), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemRelease(other), CUDA_SUCCESS);
+    ck_assert_uint_eq(before - free_bytes(), 2 * UNIT); /* still mapped */
+    ck_assert_int_eq(cuMemAddressFree(range, 4 * UNIT), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemUnmap(range, 3 * UNIT), CUDA_SUCCESS);
+    ck_assert_uint_eq(before, free_bytes());
+    ck_assert_int_eq(cuMemAddressFree(range, 2 * UNIT), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemAddressFree(range, 4 * UNIT), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAddressFree(range, 4 * UNIT), CUDA_ERROR_INVALID_VALUE);
+}
+END_TEST
+
+/* Each chunk holds its own number wherever it is mapped. */
+START_TEST(maps_follow_a_model)
+{
+    use_device();
+    unsigned seed = (unsigned)_i;
+    size_t before = free_bytes();
+    CUdeviceptr range = reserve(UNITS);
+    CUmemGenericAllocationHandle chunks[CHUNKS];
+    int model[UNITS]; /* -1: nothing there */
+    for (int i = 0; i < CHUNKS; ++i) {
+        chunks[i] = create(1);
+        ck_assert_int_eq(cuMemMap(range, UNIT, 0, chunks[i], 0), CUDA_SUCCESS);
+        open_range(range, 1);
+        ck_assert_int_eq(cuMemsetD8(range, (unsigned char)(i + 1), UNIT), CUDA_SUCCESS);
+        ck_assert_int_eq(cuMemUnmap(range, UNIT), CUDA_SUCCESS);
+    }
+    for (int i = 0; i < UNITS; ++i)
+        model[i] = -1;
+    for (int step = 0; step < STEPS; ++step) {
+        int unit = rand_r(&seed) % UNITS, chunk = rand_r(&seed) % CHUNKS;
+        CUdeviceptr at = range + (CUdeviceptr)unit * UNIT;
+        unsigned char seen = 0;
+        switch (rand_r(&seed) % 3) {
+        case 0:
+            ck_assert_int_eq(cuMemMap(at, UNIT, 0, chunks[chunk], 0),
+                             model[unit] < 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+            if (model[unit] < 0) {
+                open_range(at, 1);
+                model[unit] = chunk;
+            }
+            break;
+        case 1:
+            ck_assert_int_eq(cuMemUnmap(at, UNIT), model[unit] < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+            model[unit] = -1;
+            break;
+        default:
+            ck_assert_int_eq(cuMemcpyDtoH(&seen, at + (CUdeviceptr)(rand_r(&seed) % UNIT), 1),
+                             model[unit] < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+            ck_assert_int_eq(seen, model[unit] + 1);
+        }
+    }
+    for (int i = 0; i < UNITS; ++i) {
+        if (model[i] >= 0)
+            ck_assert_int_eq(cuMemUnmap(range + (CUdeviceptr)i * UNIT, UNIT), CUDA_SUCCESS);
+    }
+    for (int i = 0; i < CHUNKS; ++i)
+        ck_assert_int_eq(cuMemRelease(chunks[i]), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAddressFree(range, UNITS * (size_t)UNIT), CUDA_SUCCESS);
+    ck_assert_uint_eq(before, free_bytes());
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_refused)
+{
+    use_device();
+    CUdeviceptr range = reserve(2), pointer;
+    CUmemGenericAllocationHandle chunk = create(2), more;
+    CUmemAllocationProp shared = on_device, nowhere = on_device;
+    CUmemAccessDesc readable = access_with(CU_MEM_ACCESS_FLAGS_PROT_READ);
+    unsigned long long flags;
+    shared.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    nowhere.location.id = 9;
+    ck_assert_int_eq(cuMemAddressReserve(&pointer, UNIT / 2, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemAddressReserve(&pointer, UNIT, 3, 0, 0), CUDA_SUCCESS); /* less than what there is anyway */
+    ck_assert_int_eq(cuMemAddressFree(pointer, UNIT), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAddressReserve(&pointer, UNIT, UNIT * 3, 0, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemCreate(&more, UNIT + 1, &on_device, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemCreate(&more, (size_t)1 << 50, &on_device, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    ck_assert_int_eq(cuMemCreate(&more, UNIT, &shared, 0), CUDA_ERROR_NOT_SUPPORTED);
+    ck_assert_int_eq(cuMemCreate(&more, UNIT, &nowhere, 0), CUDA_ERROR_INVALID_DEVICE);
+    ck_assert_int_eq(cuMemMap(range, 3 * UNIT, 0, chunk, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemMap(range + UNIT, 2 * UNIT, 0, chunk, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemMap(range, 2 * UNIT, UNIT, chunk, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemSetAccess(range, 2 * UNIT, &readable, 1), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemMap(range, 2 * UNIT, 0, chunk, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemGetAccess(&flags, &on_device.location, range), CUDA_SUCCESS);
+    ck_assert_uint_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    ck_assert_int_eq(cuMemUnmap(range, UNIT), CUDA_ERROR_INVALID_VALUE); /* half a map */
+    ck_assert_int_eq(cuMemSetAccess(range, 2 * UNIT, &readable, 1), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemGetAccess(&flags, &on_device.location, range), CUDA_SUCCESS);
+    ck_assert_uint_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_READ);
+    ck_assert_int_eq(cuMemFree(range), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemUnmap(range, 2 * UNIT), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemRelease(chunk), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAddressFree(range, 2 * UNIT), CUDA_SUCCESS);
+}
+END_TEST
+
+/* ---- managed memory ---- */
+
+START_TEST(hints_about_managed_memory_are_checked)
+{
+    use_device();
+    CUdeviceptr managed, device;
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}, nowhere = {here.type, 9},
+                  host = {.type = CU_MEM_LOCATION_TYPE_HOST};
+    ck_assert_int_eq(cuMemAllocManaged(&managed, 1000, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAlloc(&device, 1000), CUDA_SUCCESS);
+    memset((void *)managed, 5, 1000);
+    ck_assert_int_eq(cuMemPrefetchAsync_v2(managed, 1000, here, 0, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemPrefetchAsync_v2(managed, 1000, host, 0, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemPrefetchAsync_v2(managed, 1001, here, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemPrefetchAsync_v2(device, 1000, here, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemPrefetchAsync_v2(managed, 1000, nowhere, 0, NULL), CUDA_ERROR_INVALID_DEVICE);
+    ck_assert_int_eq(cuMemAdvise_v2(managed, 1000, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, here), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAdvise_v2(managed, 1000, CU_MEM_ADVISE_SET_ACCESSED_BY, nowhere), CUDA_ERROR_INVALID_DEVICE);
+    ck_assert_int_eq(cuMemAdvise_v2(managed, 1000, CU_MEM_ADVISE_SET_READ_MOSTLY, nowhere), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAdvise_v2(managed, 1000, (CUmem_advise)77, here), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemAdvise_v2(device, 1000, CU_MEM_ADVISE_SET_READ_MOSTLY, here), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(((char *)managed)[999], 5);
+    ck_assert_int_eq(cuMemFree(managed), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("virtual");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 100);
+    tcase_add_test(all, two_maps_of_one_chunk_are_the_same_memory);
+    tcase_add_loop_test(all, maps_follow_a_model, 0, 10);
+    tcase_add_test(all, what_does_not_fit_is_refused);
+    tcase_add_test(all, hints_about_managed_memory_are_checked);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
