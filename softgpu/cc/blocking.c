@@ -55,9 +55,26 @@ static const char *const waiting_table[] = {
     "this_thread_block",
     "tiled_partition",
     "coalesced_threads",
+    /* They do not wait; on fibers, it is known which thread it was. */
+    "__trap",
+    "__assert_fail",
     "thread_block",
     "thread_block_tile",
+    /* CUB; the names of methods too, for a type may have a name of the user's. */
     "cub",
+    "TempStorage",
+    "BlockReduce",
+    "BlockScan",
+    "WarpReduce",
+    "WarpScan",
+    "BlockLoad",
+    "BlockStore",
+    "Reduce",
+    "Sum",
+    "InclusiveSum",
+    "ExclusiveSum",
+    "InclusiveScan",
+    "ExclusiveScan",
     NULL,
 };
 

@@ -274,6 +274,11 @@ refuse(struct source *source, uint32_t i)
 static void
 rename_word(struct source *source, uint32_t i)
 {
+    if (source_is(source, i, "__assert_fail") && source_is(source, i + 1, "(")) {
+        source_before(source, i, "::softgpu_assert_fail"); /* what assert() becomes */
+        source_drop(source, i);
+        return;
+    }
     if (!source_is_one_of(source, i, extreme_table) || !source_is(source, i + 1, "("))
         return;
     if (source_is(source, i - 1, ".") || source_is(source, i - 1, "->"))

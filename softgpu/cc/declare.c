@@ -4,6 +4,7 @@
  * Without -rdc=true, __device__ functions and variables belong to one source file, for nvcc: two files may each have a
  * `__device__ float f(float)` of their own. For a host compiler these would be one function, and which one, the linker
  * would choose. So they become static here. Kernels keep their linkage: their stubs are host functions for nvcc too.
+ * And as nvcc 13 does it, they are hidden from other shared libraries, which may have kernels of the same names.
  */
 #include "source.h"
 
@@ -158,14 +159,30 @@ is_device_only(const struct declaration *d)
     return (d->flags & FUNCTION_DEVICE) != 0 && (d->flags & (FUNCTION_HOST | FUNCTION_KERNEL)) == 0;
 }
 
+/* What stands in the place of __device__ or __global__, so behind template<...>. */
+static void
+put_for_keyword(struct source *source, const struct declaration *d, const char *words)
+{
+    for (uint32_t i = d->begin; i < d->end; ++i) {
+        if (source_is(source, i, "__device__") || source_is(source, i, "__global__")) {
+            source_before(source, i, "%s ", words);
+            return;
+        }
+    }
+}
+
 static void
 link_function(struct source *source, const struct declaration *d, bool has_body)
 {
+    const bool is_kernel = (d->flags & FUNCTION_KERNEL) != 0;
     const bool is_member = d->scope == SCOPE_CLASS || (d->name > d->begin && source_is(source, d->name - 1, "::"));
     const bool is_template = (d->flags & FUNCTION_TEMPLATE) != 0;
-    const bool is_ours =
-        is_device_only(d) || ((d->flags & FUNCTION_KERNEL) != 0 && is_template && !d->is_specialisation);
-    if (!is_ours || source->is_relocatable || d->is_friend || d->is_extern || d->is_instantiation)
+    const bool is_ours = is_device_only(d) || (is_kernel && is_template && !d->is_specialisation && !is_member);
+    if (d->is_friend || d->is_instantiation)
+        return;
+    if (is_kernel && !d->is_static && !d->is_specialisation && (!is_ours || source->is_relocatable))
+        put_for_keyword(source, d, "__attribute__((visibility(\"hidden\")))");
+    if (!is_ours || source->is_relocatable || d->is_extern)
         return;
     if (d->is_specialisation || is_member) {
         if (has_body && d->scope == SCOPE_NAMESPACE && !d->is_inline && !d->is_constexpr &&
@@ -173,15 +190,8 @@ link_function(struct source *source, const struct declaration *d, bool has_body)
             source_before(source, d->device != d->end ? d->device : d->begin, "inline ");
         return;
     }
-    if (!d->is_static) {
-        /* In the place of __device__ or __global__, so behind template<...>. */
-        for (uint32_t i = d->begin; i < d->end; ++i) {
-            if (source_is(source, i, "__device__") || source_is(source, i, "__global__")) {
-                source_before(source, i, "static __attribute__((unused)) ");
-                return;
-            }
-        }
-    }
+    if (!d->is_static)
+        put_for_keyword(source, d, "static __attribute__((unused))");
 }
 
 /* Whether a variable of this name is declared extern somewhere in the file: then its definition cannot be static. */

@@ -1,6 +1,9 @@
 /*
  * main.c - softgpu-cc: compiles CUDA C++ for the CPU stand-in, in nvcc's place on a command line.
  *
+ * Called softgpu-link (lib/softgpu/toolkit/bin), it only links, and takes the host compiler's options as a host
+ * compiler does: build systems link with the program that they see in `softgpu-cc -v`.
+ *
  * Exit status: 0; 2 for a command line that cannot be honoured; else that of the step that failed.
  */
 #include "driver.h"
@@ -8,12 +11,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* Build systems look for "release X.Y" and "VX.Y.Z" here. */
+/* Build systems look for "release X.Y", "VX.Y.Z" and the whole second line here. */
 static int
 show_version(void)
 {
-    printf("softgpu-cc: CUDA C++ compiler driver of the CPU stand-in for CUDA, version " SOFTGPU_VERSION "\n"
+    printf("softgpu-cc " SOFTGPU_VERSION ": compiles CUDA C++ for the CPU stand-in for CUDA, in the place of\n"
+           "nvcc: NVIDIA (R) Cuda compiler driver\n"
            "Cuda compilation tools, release 13.0, V13.0.88\n");
     return EXIT_SUCCESS;
 }
@@ -28,6 +33,8 @@ main(int argc, char **argv)
     for (int i = 1; i < argc; ++i)
         list_add(&arguments, argv[i]);
 
+    const char *slash = strrchr(argv[0], '/');
+    options.is_linker = strcmp(slash != NULL ? slash + 1 : argv[0], "softgpu-link") == 0;
     process_begin();
     const bool ok = options_read(&options, &arguments);
     list_free(&arguments);

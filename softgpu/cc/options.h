@@ -56,6 +56,7 @@ struct options {
     bool forward_unknown;       /* -forward-unknown-to-host-compiler */
     bool static_runtime_asked;  /* -cudart static, -lcudart_static */
     bool keep, dry_run, verbose;
+    bool is_linker; /* set by the caller: called as softgpu-link */
 };
 
 /*

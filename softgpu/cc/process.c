@@ -147,6 +147,12 @@ void
 process_show(const struct list *command)
 {
     fputs("#$", stderr);
+    process_show_words(command);
+}
+
+void
+process_show_words(const struct list *command)
+{
     for (size_t i = 0; i < command->count; ++i) {
         const char *word = command->items[i];
         const bool plain = word[0] != '\0' && strpbrk(word, " \t\n\"'\\$`&|;<>()*?[]#~!{}") == NULL;

@@ -27,4 +27,7 @@ int process_run(const struct list *command) __attribute__((warn_unused_result));
 /* "#$ g++ -c 'a b.cu'", as nvcc --dryrun shows commands, on stderr. */
 void process_show(const struct list *command);
 
+/* The same without the sign in front. */
+void process_show_words(const struct list *words);
+
 #endif

@@ -224,6 +224,23 @@ has_type(const struct source *source, uint32_t from, uint32_t to)
     return false;
 }
 
+/* Whether the '{' at i opens the members of a class that is declared on the way: `union {`, `struct S {`. */
+static bool
+opens_members(const struct source *source, uint32_t from, uint32_t i)
+{
+    static const char *const keys[] = {"struct", "class", "union", NULL};
+    uint32_t key = from;
+    while (key < i && !source_is_one_of(source, key, keys))
+        key = source_next(source, key);
+    uint32_t words = 0;
+    for (uint32_t k = key + 1; k < i;) {
+        const uint32_t behind = source_skip_attribute(source, k);
+        words += behind == k;
+        k = behind == k ? source_next(source, k) : behind;
+    }
+    return key < i && words <= 1; /* `struct S x{1}` is a variable and its value */
+}
+
 uint32_t
 source_declared_name(const struct source *source, uint32_t from, uint32_t to, uint32_t *insert_p)
 {
@@ -238,6 +255,10 @@ source_declared_name(const struct source *source, uint32_t from, uint32_t to, ui
         }
         if (source_is(source, i, "<")) {
             i = source_skip_angles(source, i, to);
+            continue;
+        }
+        if (source_is(source, i, "{") && opens_members(source, from, i)) {
+            i = source_next(source, i);
             continue;
         }
         if (source_is(source, i, "=") || source_is(source, i, ":") || source_is(source, i, "{")) {

@@ -4,6 +4,8 @@
  */
 #include "toolchain.h"
 
+#include "process.h"
+
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -172,4 +174,19 @@ toolchain_find(struct toolchain *toolchain, const char *compiler)
         return false;
     find_compiler(toolchain, compiler);
     return true;
+}
+
+void
+toolchain_show(const struct toolchain *toolchain)
+{
+    const char *path = getenv("PATH");
+    fprintf(stderr, "#$ TOP=%s/toolkit\n", toolchain->library_dir);
+    fprintf(stderr, "#$ PATH=%s/toolkit/bin:%s\n", toolchain->library_dir, path != NULL ? path : "");
+    fprintf(stderr, "#$ INCLUDES=\"-I%s\"\n", toolchain->cuda_dirs.items[0]);
+    struct list libraries = {0};
+    list_add_format(&libraries, "-L%s", toolchain->library_dir);
+    list_add(&libraries, "-lcudart");
+    fputs("#$ LIBRARIES=", stderr);
+    process_show_words(&libraries);
+    list_free(&libraries);
 }

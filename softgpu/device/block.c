@@ -6,16 +6,23 @@
  * first in, first out: each warp advances by one collective per turn, which is what code that (rightly or not) counts
  * on warps running alike needs.
  *
- * Called by the code that softgpu-cc generates, on a thread of the stand-in's driver. It must not call into CUDA.
+ * Called by the code that softgpu-cc generates, on a thread of the stand-in's driver. It must not call into CUDA, but
+ * for softgpuLaunchAbandon, which is made for that.
  */
 #include "block.h"
 
+#undef NDEBUG /* or <assert.h> hides __assert_fail */
+#include <assert.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* CUDA_ERROR_ASSERT and CUDA_ERROR_LAUNCH_FAILED; this library knows nothing else of CUDA's interface. */
+enum { RESULT_ASSERT = 710, RESULT_LAUNCH_FAILED = 719 };
 
 __thread struct softgpu_index softgpu_thread_index SOFTGPU_INITIAL_EXEC;
 __thread unsigned softgpu_thread_number SOFTGPU_INITIAL_EXEC;
@@ -36,25 +43,72 @@ static pthread_once_t own_block_once = PTHREAD_ONCE_INIT;
 
 /* ---- messages ---- */
 
+/* The driver's way to give up a launch: the program goes on, with an error. NULL: there is no driver. */
+typedef void (*abandon_fn)(int result, const char *what);
+
+static abandon_fn
+find_abandon(void)
+{
+    abandon_fn abandon = NULL;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *found = driver != NULL ? dlsym(driver, "softgpuLaunchAbandon") : NULL;
+    memcpy(&abandon, &found, sizeof(found));
+    return abandon;
+}
+
+/* Ends the launch; `thread`: also says which of the block's threads it was. */
+static void __attribute__((noreturn, format(printf, 3, 0)))
+end_launch(int result, bool thread, const char *format, va_list args)
+{
+    char what[2048];
+    const struct softgpu_index b = softgpu_block_index, t = softgpu_thread_index;
+    int used = 0;
+    if (block_here != NULL) /* where threads run as a loop, these are not kept */
+        used = snprintf(what, sizeof(what), "block (%u,%u,%u)", b.x, b.y, b.z);
+    if (block_here != NULL && thread)
+        used += snprintf(what + used, sizeof(what) - (size_t)used, ", thread (%u,%u,%u)", t.x, t.y, t.z);
+    if (block_here != NULL)
+        used += snprintf(what + used, sizeof(what) - (size_t)used, ": ");
+    vsnprintf(what + used, sizeof(what) - (size_t)used, format, args);
+
+    const abandon_fn abandon = kernel_here != NULL ? find_abandon() : NULL;
+    if (abandon != NULL)
+        abandon(result, what);
+    char line[2304];
+    const int length =
+        snprintf(line, sizeof(line), "softgpu: kernel %s: %s\n", kernel_here != NULL ? kernel_here : "(none)", what);
+    ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
+    (void)ignored;
+    abort();
+}
+
 void
 softgpu_kernel_fatal(const char *format, ...)
 {
-    char line[2048];
-    struct softgpu_index b = softgpu_block_index;
-    int used =
-        snprintf(line, sizeof(line),
-                 "softgpu: kernel %s, block (%u,%u,%u): ", kernel_here != NULL ? kernel_here : "(none)", b.x, b.y, b.z);
     va_list args;
     va_start(args, format);
-    if (used > 0 && (size_t)used < sizeof(line) - 1)
-        used += vsnprintf(line + used, sizeof(line) - (size_t)used - 1, format, args);
-    va_end(args);
-    if (used < 0 || (size_t)used > sizeof(line) - 2)
-        used = (int)sizeof(line) - 2;
-    line[used++] = '\n';
-    ssize_t ignored = write(STDERR_FILENO, line, (size_t)used);
-    (void)ignored;
-    abort();
+    end_launch(RESULT_LAUNCH_FAILED, false, format, args);
+}
+
+static void __attribute__((noreturn, format(printf, 2, 3))) end_launch_of_thread(int result, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    end_launch(result, true, format, args);
+}
+
+void
+softgpu_trap(void)
+{
+    end_launch_of_thread(RESULT_LAUNCH_FAILED, "__trap()");
+}
+
+void
+softgpu_assert_fail(const char *expression, const char *file, unsigned line, const char *function)
+{
+    if (kernel_here == NULL)
+        __assert_fail(expression, file, line, function);
+    end_launch_of_thread(RESULT_ASSERT, "%s:%u: assertion '%s' failed", file, line, expression);
 }
 
 void

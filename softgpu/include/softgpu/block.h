@@ -112,8 +112,19 @@ size_t softgpu_shared_place(size_t *place_p, size_t *frame_p, size_t bytes, size
 /* "void ns::scale(T*, int) [with T = float]" -> "ns::scale<float>". Never freed. */
 const char *softgpu_kernel_name(const char *pretty_function);
 
-/* Ends the program with "softgpu: kernel K, block (x,y,z): what". */
+/* Moves the five words of an XORWOW generator on by n * 2^power numbers; power is at most 67. */
+void softgpu_xorwow_jump(unsigned v[5], unsigned long long n, unsigned power);
+
+/*
+ * Ends the launch: prints "softgpu: kernel K: block (x,y,z): what", and the context has failed, as on a GPU. The
+ * calling thread sleeps for ever. Outside a kernel, or where there is no driver, it ends the program.
+ */
 void softgpu_kernel_fatal(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* The same for __trap() and assert(): names the thread too. Outside a kernel, assert() is the host's own. */
+void softgpu_trap(void) __attribute__((noreturn));
+void softgpu_assert_fail(const char *expression, const char *file, unsigned line, const char *function)
+    __attribute__((noreturn));
 
 #ifdef __cplusplus
 }

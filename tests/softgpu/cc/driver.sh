@@ -156,8 +156,10 @@ refuse "textures" '__global__ void k(cudaTextureObject_t t, float *x)\n{\n    *x
 refuse "grid-wide" '#include <cooperative_groups.h>\n__global__ void k() { auto g = cooperative_groups::this_grid();\n    g.sync();\n}\n'
 refuse "wmma" '\n\n#include <mma.h>\n'
 refuse "asynchronous copies" '\n\n#include <cuda_pipeline.h>\n'
-refuse "cuRAND" '\n\n#include <curand_kernel.h>\n'
-refuse "CUB" '\n\n#include <cub/cub.cuh>\n'
+refuse "curandStateMRG32k3a" '#include <curand_kernel.h>\n__global__ void k(curandStateMRG32k3a *s) {\n    curand_init(1, 2, 3, s); }\n'
+refuse "curand_poisson" '#include <curand_kernel.h>\n__global__ void k(curandState *s, unsigned *n) {\n    *n = curand_poisson(s, 2.5); }\n'
+refuse "cub::DeviceReduce::Sum" '#include <cub/cub.cuh>\nvoid f(float *x, size_t n) {\n    cub::DeviceReduce::Sum(nullptr, n, x, x, 4); }\n'
+refuse "cub::BlockRadixSort" '#include <cub/cub.cuh>\n__global__ void k() {\n    cub::BlockRadixSort<int, 64, 4> sort; }\n'
 refuse "clusters" '\n\n__global__ void __cluster_dims__(2, 1, 1) k() {}\n'
 
 case_ "command lines that cannot be honoured end with 2 and say what is wrong"

@@ -1,2 +1,18 @@
-/* cub/cub.cuh - refused by name: softgpu-cc does not have what NVIDIA's header gives. */
-#error "softgpu-cc does not support CUB (<cub/cub.cuh>); write the reduction with shared memory or shuffles"
+/*
+ * cub/cub.cuh - in the place of NVIDIA's: collectives of a warp and of a block. What is not there is refused by name
+ * where it is used (softgpu_refused.cuh).
+ */
+#ifndef SOFTGPU_CUB_H
+#define SOFTGPU_CUB_H
+#pragma GCC system_header
+
+#include <cub/block/block_load.cuh>
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
+#include <cub/block/block_store.cuh>
+#include <cub/softgpu_refused.cuh>
+#include <cub/thread/thread_operators.cuh>
+#include <cub/warp/warp_reduce.cuh>
+#include <cub/warp/warp_scan.cuh>
+
+#endif

@@ -104,7 +104,7 @@ __nanosleep(unsigned)
 __attribute__((noreturn)) SOFTGPU_INLINE void
 __trap()
 {
-    softgpu_kernel_fatal("__trap()");
+    softgpu_trap();
 }
 
 SOFTGPU_INLINE void

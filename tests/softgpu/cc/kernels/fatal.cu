@@ -1,10 +1,14 @@
 /*
- * fatal.cu - kernels that would hang or have no right answer on a GPU end the program with a message. fatal.sh runs
- * each.
+ * fatal.cu - kernels that would hang or have no right answer on a GPU, that trap, fail an assertion or run out of
+ * stack: the launch ends with a message and an error that stays. fatal.sh runs each; exit status 0 means that the error
+ * is the right one.
  */
+#include <cub/cub.cuh>
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cassert>
+#include <cstdio>
 #include <cstdlib>
 
 __global__ void
@@ -49,7 +53,40 @@ too_much_shared(int *out)
 __global__ void
 trap()
 {
-    __trap();
+    if (blockIdx.x == 1 && threadIdx.x == 2)
+        __trap();
+}
+
+__host__ __device__ int
+checked(int x)
+{
+    assert(x != 7 && "in a function");
+    return x;
+}
+
+__global__ void
+asserts(int *out)
+{
+    assert(gridDim.x > 0);
+    const bool is_it = blockIdx.y == 2 && threadIdx.x == 1 && threadIdx.y == 3;
+    out[threadIdx.x] = checked(is_it ? 7 : 1);
+}
+
+/* Each level keeps its array until the next has returned. */
+__device__ int
+descend(volatile int *out, int depth)
+{
+    volatile int room[1024];
+    room[depth % 1024] = depth;
+    const int below = depth > 0 ? descend(out, depth - 1) : out[0];
+    return below + room[depth % 1024];
+}
+
+__global__ void
+deep(int *out)
+{
+    __syncthreads();
+    out[threadIdx.x] = descend(out, 100000);
 }
 
 /* A barrier that no walk through names finds: a library function calls a pointer that comes from memory. */
@@ -72,6 +109,14 @@ hidden_barrier(int *out)
     std::for_each(out + threadIdx.x, out + threadIdx.x + 1, memory.call);
 }
 
+__global__ void
+block_of_another_size(int *out)
+{
+    typedef cub::BlockReduce<int, 128> Reduce;
+    __shared__ typename Reduce::TempStorage temp;
+    out[threadIdx.x] = Reduce(temp).Sum(1);
+}
+
 int
 main(int, char **argv)
 {
@@ -92,12 +137,30 @@ main(int, char **argv)
         too_much_shared<<<1, 32>>>(out);
         break;
     case 4:
-        trap<<<1, 1>>>();
+        trap<<<2, 32>>>();
         break;
     case 5:
         hidden_barrier<<<1, 32>>>(out);
         break;
+    case 6:
+        block_of_another_size<<<1, 256>>>(out);
+        break;
+    case 7:
+        asserts<<<dim3(1, 3), dim3(2, 4)>>>(out);
+        break;
+    case 8:
+        deep<<<1, 32>>>(out);
+        break;
+    case 9:
+        return checked(7);
     }
-    cudaDeviceSynchronize();
-    return 0;
+    /* Recovery there is none: the error comes again, from calls that have nothing to do with the launch. */
+    const int number = atoi(argv[1]);
+    const cudaError_t wanted = number == 7   ? cudaErrorAssert
+                               : number == 8 ? cudaErrorIllegalAddress
+                                             : cudaErrorLaunchFailure;
+    const cudaError_t first = cudaDeviceSynchronize(), second = cudaMemset(out, 0, 4);
+    if (first != wanted || second != wanted)
+        std::fprintf(stderr, "error %d, then %d, not %d\n", first, second, wanted);
+    return first == wanted && second == wanted ? 0 : 1;
 }

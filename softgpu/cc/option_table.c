@@ -1,0 +1,460 @@
+/*
+ * option_table.c - see option_table.h: the table at the end of this file is the whole of nvcc's options that softgpu-cc
+ * knows, and the functions before it put their values into struct options.
+ *
+ * A name that is in the table is honoured, or means nothing where there is no GPU (-arch); all others are refused.
+ */
+#include "option_table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- handlers ---- */
+
+void
+options_add_item(struct options *options, bool is_input, enum language language, const char *text)
+{
+    if (options->item_count == options->item_capacity) {
+        options->item_capacity = 2 * (options->item_capacity + 8);
+        options->items = memory_grow(options->items, options->item_capacity * sizeof(*options->items));
+    }
+    options->items[options->item_count++] = (struct item){is_input, language, text_format("%s", text)};
+}
+
+static bool
+set_phase(struct options *options, enum phase phase)
+{
+    options->phase = phase;
+    return true;
+}
+
+#define PHASE_HANDLER(name, phase)                               \
+    static bool name(struct options *options, const char *value) \
+    {                                                            \
+        (void)value;                                             \
+        return set_phase(options, phase);                        \
+    }
+PHASE_HANDLER(on_compile, PHASE_COMPILE)
+PHASE_HANDLER(on_preprocess, PHASE_PREPROCESS)
+PHASE_HANDLER(on_dependencies, PHASE_DEPENDENCIES)
+PHASE_HANDLER(on_device_link, PHASE_DEVICE_LINK)
+PHASE_HANDLER(on_archive, PHASE_ARCHIVE)
+PHASE_HANDLER(on_version, PHASE_VERSION)
+PHASE_HANDLER(on_help, PHASE_HELP)
+
+#define SWITCH_HANDLER(name, member)                             \
+    static bool name(struct options *options, const char *value) \
+    {                                                            \
+        options->member = strcmp(value, "false") != 0;           \
+        return true;                                             \
+    }
+SWITCH_HANDLER(on_relocatable, is_relocatable)
+SWITCH_HANDLER(on_shared, is_shared)
+SWITCH_HANDLER(on_debug, debug)
+SWITCH_HANDLER(on_device_debug, device_debug)
+SWITCH_HANDLER(on_profile, profile)
+SWITCH_HANDLER(on_fast_math, fast_math)
+SWITCH_HANDLER(on_extended_lambda, extended_lambda)
+SWITCH_HANDLER(on_relaxed_constexpr, relaxed_constexpr)
+SWITCH_HANDLER(on_no_warnings, no_warnings)
+SWITCH_HANDLER(on_keep, keep)
+SWITCH_HANDLER(on_dry_run, dry_run)
+SWITCH_HANDLER(on_verbose, verbose)
+SWITCH_HANDLER(on_with_dependencies, with_dependencies)
+SWITCH_HANDLER(on_phony, phony_dependencies)
+SWITCH_HANDLER(on_forward_unknown, forward_unknown)
+
+#define STRING_HANDLER(name, member)                             \
+    static bool name(struct options *options, const char *value) \
+    {                                                            \
+        options->member = text_format("%s", value);              \
+        return true;                                             \
+    }
+STRING_HANDLER(on_output, output)
+STRING_HANDLER(on_compiler, compiler)
+STRING_HANDLER(on_keep_dir, keep_dir)
+STRING_HANDLER(on_dependency_file, dependency_file)
+STRING_HANDLER(on_archive_options, archive_options)
+
+/* -MM, -MMD: as -M, -MD, without system headers. */
+static bool
+on_short_dependencies(struct options *options, const char *value)
+{
+    options->no_system_dependencies = true;
+    return on_dependencies(options, value);
+}
+
+static bool
+on_with_short_dependencies(struct options *options, const char *value)
+{
+    options->no_system_dependencies = true;
+    return on_with_dependencies(options, value);
+}
+
+static bool
+on_dependency_target(struct options *options, const char *value)
+{
+    list_add(&options->dependency_targets, value);
+    return true;
+}
+
+static bool
+on_relocatable_compile(struct options *options, const char *value)
+{
+    options->is_relocatable = true;
+    return on_compile(options, value);
+}
+
+static bool
+on_not_relocatable_compile(struct options *options, const char *value)
+{
+    options->is_relocatable = false;
+    return on_compile(options, value);
+}
+
+static bool
+on_multiply_add(struct options *options, const char *value)
+{
+    options->no_fused_multiply_add = strcmp(value, "false") == 0;
+    return true;
+}
+
+static bool
+on_optimisation(struct options *options, const char *value)
+{
+    static const char *const levels[] = {"0", "1", "2", "3"};
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); ++i) {
+        if (strcmp(levels[i], value) == 0) {
+            options->optimisation = text_format("%s", value);
+            return true;
+        }
+    }
+    complain("-O%s: the optimisation level is 0, 1, 2 or 3", value);
+    return false;
+}
+
+static bool
+on_standard(struct options *options, const char *value)
+{
+    static const char *const known[] = {"c++03", "c++11", "c++14", "c++17", "c++20", "c++23"};
+    for (size_t i = 1; i < sizeof(known) / sizeof(known[0]); ++i) {
+        if (strcmp(known[i], value) == 0) {
+            options->standard = text_format("%s", value);
+            return true;
+        }
+    }
+    complain("-std=%s: c++11, c++14, c++17, c++20 and c++23 are possible", value);
+    return false;
+}
+
+static bool
+on_language(struct options *options, const char *value)
+{
+    if (strcmp(value, "cu") != 0 && strcmp(value, "c") != 0 && strcmp(value, "c++") != 0) {
+        complain("-x %s: cu, c and c++ are possible", value);
+        return false;
+    }
+    options->forced_language = text_format("%s", value);
+    return true;
+}
+
+/* -I, -D and -U may hold several values between commas in nvcc's grammar; a comma in a macro's value needs a backslash
+ * there too. */
+static bool
+add_preprocess(struct options *options, const char *option, const char *value)
+{
+    struct list pieces = {0};
+    list_add_commas(&pieces, value);
+    for (size_t i = 0; i < pieces.count; ++i)
+        list_add_format(&options->preprocess, "%s%s", option, pieces.items[i]);
+    list_free(&pieces);
+    return true;
+}
+
+static bool
+on_include_dir(struct options *options, const char *value)
+{
+    return add_preprocess(options, "-I", value);
+}
+
+static bool
+on_define(struct options *options, const char *value)
+{
+    /* Not split: -DVERSION(a,b)=a and -DLIST=1,2 are what people write, and nvcc passes them on. */
+    list_add_format(&options->preprocess, "-D%s", value);
+    return true;
+}
+
+static bool
+on_undefine(struct options *options, const char *value)
+{
+    return add_preprocess(options, "-U", value);
+}
+
+static bool
+on_system_dir(struct options *options, const char *value)
+{
+    struct list pieces = {0};
+    list_add_commas(&pieces, value);
+    for (size_t i = 0; i < pieces.count; ++i) {
+        list_add(&options->preprocess, "-isystem");
+        list_add(&options->preprocess, pieces.items[i]);
+        list_add(&options->system_dirs, pieces.items[i]);
+    }
+    list_free(&pieces);
+    return true;
+}
+
+static bool
+on_include_file(struct options *options, const char *value)
+{
+    list_add(&options->preprocess, "-include");
+    list_add(&options->preprocess, value);
+    return true;
+}
+
+static bool
+on_library(struct options *options, const char *value)
+{
+    struct list pieces = {0};
+    list_add_commas(&pieces, value);
+    for (size_t i = 0; i < pieces.count; ++i) {
+        char *text = text_format("-l%s", pieces.items[i]);
+        options_add_item(options, false, LANGUAGE_OBJECT, text);
+        free(text);
+    }
+    list_free(&pieces);
+    return true;
+}
+
+static bool
+on_library_dir(struct options *options, const char *value)
+{
+    struct list pieces = {0};
+    list_add_commas(&pieces, value);
+    for (size_t i = 0; i < pieces.count; ++i) {
+        char *text = text_format("-L%s", pieces.items[i]);
+        options_add_item(options, false, LANGUAGE_OBJECT, text);
+        free(text);
+    }
+    list_free(&pieces);
+    return true;
+}
+
+static bool
+on_linker(struct options *options, const char *value)
+{
+    struct list pieces = {0};
+    list_add_commas(&pieces, value);
+    for (size_t i = 0; i < pieces.count; ++i) {
+        options_add_item(options, false, LANGUAGE_OBJECT, "-Xlinker");
+        options_add_item(options, false, LANGUAGE_OBJECT, pieces.items[i]);
+    }
+    list_free(&pieces);
+    return true;
+}
+
+static bool
+on_host(struct options *options, const char *value)
+{
+    struct list pieces = {0};
+    list_add_commas(&pieces, value);
+    for (size_t i = 0; i < pieces.count; ++i)
+        list_add_words(&options->host, pieces.items[i]);
+    list_free(&pieces);
+    return true;
+}
+
+static bool
+on_runtime(struct options *options, const char *value)
+{
+    if (strcmp(value, "static") == 0) {
+        options->static_runtime_asked = true;
+        return true;
+    }
+    if (strcmp(value, "shared") == 0)
+        return true;
+    complain("-cudart %s: shared and static are possible", value);
+    return false;
+}
+
+static bool
+on_default_stream(struct options *options, const char *value)
+{
+    options->per_thread_stream = strcmp(value, "per-thread") == 0;
+    if (options->per_thread_stream || strcmp(value, "legacy") == 0 || strcmp(value, "null") == 0)
+        return true;
+    complain("--default-stream %s: legacy, null and per-thread are possible", value);
+    return false;
+}
+
+static bool
+on_machine(struct options *options, const char *value)
+{
+    (void)options;
+    if (strcmp(value, "64") == 0)
+        return true;
+    complain("-m%s: 64 is possible", value);
+    return false;
+}
+
+static bool
+on_errors(struct options *options, const char *value)
+{
+    if (strstr(value, "all-warnings") != NULL)
+        options->warnings_are_errors = true;
+    return true;
+}
+
+static bool
+on_device_image(struct options *options, const char *value)
+{
+    (void)options;
+    (void)value;
+    complain("-ptx, -cubin and -fatbin make code for GPUs; softgpu-cc makes code for CPUs: use -c");
+    return false;
+}
+
+bool
+options_read_file(struct options *options, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        complain("cannot read the options file %s: %s", path, strerror(errno));
+        return false;
+    }
+    struct text text = {0};
+    char buffer[4096];
+    text_append(&text, "", 0);
+    for (size_t got; (got = fread(buffer, 1, sizeof(buffer), file)) > 0;)
+        text_append(&text, buffer, got);
+    fclose(file);
+    struct list arguments = {0};
+    list_add_words(&arguments, text.data);
+    text_free(&text);
+    const bool ok = options_read_arguments(options, &arguments);
+    list_free(&arguments);
+    return ok;
+}
+
+/* --options-file FILE[,FILE...] */
+static bool
+on_options_file(struct options *options, const char *value)
+{
+    struct list files = {0};
+    list_add_commas(&files, value);
+    bool ok = true;
+    for (size_t i = 0; i < files.count && ok; ++i)
+        ok = options_read_file(options, files.items[i]);
+    list_free(&files);
+    return ok;
+}
+
+/* ---- the table ---- */
+
+const struct option option_table[] = {
+    {"compile", "c", VALUE_NONE, on_compile, "compile each input to an object file"},
+    {"device-c", "dc", VALUE_NONE, on_relocatable_compile, "-c with -rdc=true"},
+    {"device-w", "dw", VALUE_NONE, on_not_relocatable_compile, "-c with -rdc=false"},
+    {"device-link", "dlink", VALUE_NONE, on_device_link,
+     "make an empty object: device code needs no link step of its own"},
+    {"lib", "lib", VALUE_NONE, on_archive, "put all objects into a static library"},
+    {"preprocess", "E", VALUE_NONE, on_preprocess, "preprocess only, to standard output or -o"},
+    {"generate-dependencies", "M", VALUE_NONE, on_dependencies, "write a make rule instead of compiling"},
+    {"generate-nonsystem-dependencies", "MM", VALUE_NONE, on_short_dependencies, "-M without system headers"},
+    {"generate-dependencies-with-compile", "MD", VALUE_NONE, on_with_dependencies, "write a make rule while compiling"},
+    {"generate-nonsystem-dependencies-with-compile", "MMD", VALUE_NONE, on_with_short_dependencies,
+     "-MD without system headers"},
+    {"dependency-output", "MF", VALUE_NEEDED, on_dependency_file, "where the make rule goes"},
+    {"dependency-target-name", "MT", VALUE_NEEDED, on_dependency_target, "the make rule's target"},
+    {"generate-dependency-targets", "MP", VALUE_NONE, on_phony, "an empty rule for each header"},
+    {"output-file", "o", VALUE_GLUED, on_output, "the output file"},
+    {"x", "x", VALUE_NEEDED, on_language, "take all inputs as cu, c or c++"},
+    {"std", "std", VALUE_NEEDED, on_standard, "c++11, c++14, c++17, c++20 or c++23"},
+    {"optimize", "O", VALUE_GLUED, on_optimisation, "0 to 3; CUDA source: 3 by default"},
+    {"debug", "g", VALUE_NONE, on_debug, "debug information"},
+    {"device-debug", "G", VALUE_NONE, on_device_debug, "debug information, no optimisation unless -O is given"},
+    {"generate-line-info", "lineinfo", VALUE_NONE, NULL, NULL},
+    {"profile", "pg", VALUE_NONE, on_profile, "instrument for gprof"},
+    {"define-macro", "D", VALUE_GLUED, on_define, "define a macro"},
+    {"undefine-macro", "U", VALUE_GLUED, on_undefine, "undefine a macro"},
+    {"include-path", "I", VALUE_GLUED, on_include_dir, "search headers here"},
+    {"system-include", "isystem", VALUE_NEEDED, on_system_dir, "search headers here, later, and without warnings"},
+    {"pre-include", "include", VALUE_NEEDED, on_include_file, "read this header first"},
+    {"library", "l", VALUE_GLUED, on_library, "link this library"},
+    {"library-path", "L", VALUE_GLUED, on_library_dir, "search libraries here"},
+    {"shared", "shared", VALUE_NONE, on_shared, "link a shared library"},
+    {"cudart", "cudart", VALUE_NEEDED, on_runtime, "shared or static; the stand-in's runtime is always shared"},
+    {"cudadevrt", "cudadevrt", VALUE_NEEDED, NULL, NULL},
+    {"compiler-options", "Xcompiler", VALUE_NEEDED, on_host, "for the host compiler"},
+    {"linker-options", "Xlinker", VALUE_NEEDED, on_linker, "for the linker"},
+    {"archive-options", "Xarchive", VALUE_NEEDED, on_archive_options, "for ar"},
+    {"compiler-bindir", "ccbin", VALUE_NEEDED, on_compiler,
+     "the host C++ compiler, or its folder; default $NVCC_CCBIN, then g++"},
+    {"allow-unsupported-compiler", "allow-unsupported-compiler", VALUE_NONE, NULL, NULL},
+    {"relocatable-device-code", "rdc", VALUE_SWITCH, on_relocatable,
+     "device functions and variables are visible to other files"},
+    {"default-stream", "default-stream", VALUE_NEEDED, on_default_stream, "legacy or per-thread"},
+    {"use_fast_math", "use_fast_math", VALUE_NONE, on_fast_math,
+     "reciprocals for division, no signed zeros; NaN and infinity stay"},
+    {"fmad", "fmad", VALUE_NEEDED, on_multiply_add, "false: never fuse a product with a sum"},
+    {"extended-lambda", "extended-lambda", VALUE_NONE, on_extended_lambda, "device lambdas (always possible)"},
+    {"expt-extended-lambda", "expt-extended-lambda", VALUE_NONE, on_extended_lambda, NULL},
+    {"expt-relaxed-constexpr", "expt-relaxed-constexpr", VALUE_NONE, on_relaxed_constexpr,
+     "constexpr functions in device code (always possible)"},
+    {"options-file", "optf", VALUE_NEEDED, on_options_file, "read more options from a file"},
+    {"keep", "keep", VALUE_NONE, on_keep, "keep intermediate files"},
+    {"save-temps", "save-temps", VALUE_NONE, on_keep, NULL},
+    {"keep-dir", "keep-dir", VALUE_NEEDED, on_keep_dir, "where they go"},
+    {"dryrun", "dryrun", VALUE_NONE, on_dry_run, NULL},
+    {"dry-run", NULL, VALUE_NONE, on_dry_run, "show the commands, run none"},
+    {"verbose", "v", VALUE_NONE, on_verbose, "show the commands"},
+    {"version", "V", VALUE_NONE, on_version, "show the version"},
+    {"help", "h", VALUE_NONE, on_help, "show this"},
+    {"disable-warnings", "w", VALUE_NONE, on_no_warnings, "no warnings"},
+    {"Werror", "Werror", VALUE_NEEDED, on_errors, "all-warnings: warnings are errors"},
+    {"machine", "m", VALUE_GLUED, on_machine, NULL},
+    {"forward-unknown-to-host-compiler", "forward-unknown-to-host-compiler", VALUE_NONE, on_forward_unknown,
+     "pass unknown options to the host compiler instead of refusing them"},
+    {"forward-unknown-opts", "forward-unknown-opts", VALUE_NONE, on_forward_unknown, NULL},
+    {"ptx", "ptx", VALUE_NONE, on_device_image, NULL},
+    {"cubin", "cubin", VALUE_NONE, on_device_image, NULL},
+    {"fatbin", "fatbin", VALUE_NONE, on_device_image, NULL},
+
+    /* What says something about a GPU's instructions, or about nvcc itself. */
+    {"gpu-architecture", "arch", VALUE_NEEDED, NULL,
+     "accepted, as all that concerns GPU instructions: -arch, -gencode, -code, -Xptxas, ..."},
+    {"gpu-code", "code", VALUE_NEEDED, NULL, NULL},
+    {"generate-code", "gencode", VALUE_NEEDED, NULL, NULL},
+    {"maxrregcount", "maxrregcount", VALUE_NEEDED, NULL, NULL},
+    {"ptxas-options", "Xptxas", VALUE_NEEDED, NULL, NULL},
+    {"nvlink-options", "Xnvlink", VALUE_NEEDED, NULL, NULL},
+    {"cudafe-options", "Xcudafe", VALUE_NEEDED, NULL, NULL},
+    {"ftz", "ftz", VALUE_NEEDED, NULL, NULL},
+    {"prec-div", "prec-div", VALUE_NEEDED, NULL, NULL},
+    {"prec-sqrt", "prec-sqrt", VALUE_NEEDED, NULL, NULL},
+    {"dopt", "dopt", VALUE_NEEDED, NULL, NULL},
+    {"threads", "t", VALUE_GLUED, NULL, NULL},
+    {"split-compile", "split-compile", VALUE_NEEDED, NULL, NULL},
+    {"resource-usage", "res-usage", VALUE_NONE, NULL, NULL},
+    {"restrict", "restrict", VALUE_NONE, NULL, NULL},
+    {"source-in-ptx", "src-in-ptx", VALUE_NONE, NULL, NULL},
+    {"diag-suppress", "diag-suppress", VALUE_NEEDED, NULL, NULL},
+    {"diag-warn", "diag-warn", VALUE_NEEDED, NULL, NULL},
+    {"diag-error", "diag-error", VALUE_NEEDED, NULL, NULL},
+    {"display-error-number", "err-no", VALUE_NONE, NULL, NULL},
+    {"no-display-error-number", "no-err-no", VALUE_NONE, NULL, NULL},
+    {"extra-device-vectorization", "extra-device-vectorization", VALUE_NONE, NULL, NULL},
+    {"Wno-deprecated-gpu-targets", "Wno-deprecated-gpu-targets", VALUE_NONE, NULL, NULL},
+    {"Wno-deprecated-declarations", "Wno-deprecated-declarations", VALUE_NONE, NULL, NULL},
+    {"Wreorder", "Wreorder", VALUE_NONE, NULL, NULL},
+    {"Wdefault-stream-launch", "Wdefault-stream-launch", VALUE_NONE, NULL, NULL},
+    {"Wmissing-launch-bounds", "Wmissing-launch-bounds", VALUE_NONE, NULL, NULL},
+    {"Wext-lambda-captures-this", "Wext-lambda-captures-this", VALUE_NONE, NULL, NULL},
+    {"static-global-template-stub", "static-global-template-stub", VALUE_NEEDED, NULL, NULL},
+    {"dlink-time-opt", "dlto", VALUE_NONE, NULL, NULL},
+};
+
+const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);

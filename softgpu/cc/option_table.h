@@ -1,0 +1,37 @@
+/*
+ * option_table.h - nvcc's options as rows of a table: names, kind of value, what each one does. For options.c, which
+ * reads command lines by it.
+ */
+#ifndef SOFTGPU_CC_OPTION_TABLE_H
+#define SOFTGPU_CC_OPTION_TABLE_H
+
+#include "options.h"
+
+enum value_kind {
+    VALUE_NONE,
+    VALUE_NEEDED, /* separate or behind '=' */
+    VALUE_GLUED,  /* that, or glued to the short name */
+    VALUE_SWITCH, /* true or false, behind '=' or as the next word; alone it means true */
+};
+
+struct option {
+    const char *long_name;  /* without "--" */
+    const char *short_name; /* without "-"; NULL if there is none */
+    enum value_kind kind;
+    bool (*apply)(struct options *options, const char *value); /* NULL: accepted, means nothing here */
+    const char *help;                                          /* NULL: not shown */
+};
+
+extern const struct option option_table[];
+extern const size_t option_count;
+
+/* Adds an input, or an argument for the linker. */
+void options_add_item(struct options *options, bool is_input, enum language language, const char *text);
+
+/* Reads arguments in their order; also those that an options file holds. Returns false after a message. */
+bool options_read_arguments(struct options *options, const struct list *arguments) __attribute__((warn_unused_result));
+
+/* Reads the arguments in a file, written as for a shell. Returns false after a message. */
+bool options_read_file(struct options *options, const char *path) __attribute__((warn_unused_result));
+
+#endif

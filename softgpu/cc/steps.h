@@ -1,0 +1,39 @@
+/*
+ * steps.h - what driver.c puts together: the steps from an input to a program.
+ *
+ * Each returns the exit status of softgpu-cc: 0, EXIT_USAGE after a message for what cannot be done as asked, or that
+ * of the command that failed.
+ */
+#ifndef SOFTGPU_CC_STEPS_H
+#define SOFTGPU_CC_STEPS_H
+
+#include "options.h"
+#include "toolchain.h"
+
+enum { EXIT_USAGE = 2 };
+
+struct driver {
+    const struct options *options;
+    const struct toolchain *toolchain;
+    struct list objects; /* for each input of the command line, in order: what goes to the linker */
+};
+
+/* Shows a command if that was asked for, runs it unless that was not, and frees it. */
+int step_run(const struct driver *driver, struct list *command) __attribute__((warn_unused_result));
+
+/* ---- compile.c ---- */
+
+/* Compiles an input, or takes it as it is if it is for the linker; adds its object to driver->objects. `number` tells
+ * inputs of the same name apart. */
+int step_compile(struct driver *driver, const struct item *item, size_t number) __attribute__((warn_unused_result));
+
+/* -E, -M */
+int step_preprocess(const struct driver *driver, const struct item *item) __attribute__((warn_unused_result));
+
+/* ---- link.c: from driver->objects ---- */
+
+int step_link(const struct driver *driver) __attribute__((warn_unused_result));
+int step_archive(const struct driver *driver) __attribute__((warn_unused_result));
+int step_device_link(const struct driver *driver) __attribute__((warn_unused_result));
+
+#endif
