@@ -93,6 +93,7 @@ struct segment {
     size_t bytes;
     int rank;
     int rank_count;
+    int spins;                     /* looks at a counter before sleeping */
     int pidfds[SEGMENT_MAX_RANKS]; /* readable once the rank's process has ended; -1: not open */
     _Atomic bool interrupted;      /* this rank gives up: its waits return */
 };
