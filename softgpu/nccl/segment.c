@@ -219,6 +219,36 @@ segment_set_state(struct segment *segment, enum rank_state state, const char *te
 }
 
 void
+segment_post_note(struct segment *segment, uint64_t tag, const void *note, size_t bytes)
+{
+    struct rank_slot *slot = &segment->slots[segment->rank];
+    memcpy(slot->note, note, bytes);
+    atomic_store_explicit(&slot->note_tag, tag, memory_order_release);
+}
+
+/* Looks every millisecond: notes are rare, and nobody is in a hurry. */
+enum wait_result
+segment_read_note(struct segment *segment, int peer, uint64_t tag, void *note, size_t bytes)
+{
+    struct rank_slot *slot = &segment->slots[peer];
+    for (bool is_last_look = false;;) {
+        if (atomic_load_explicit(&slot->note_tag, memory_order_acquire) == tag) {
+            memcpy(note, slot->note, bytes);
+            return WAIT_REACHED;
+        }
+        if (atomic_load(&segment->interrupted))
+            return WAIT_INTERRUPTED;
+        enum wait_result health = segment_peer_health(segment, peer);
+        bool is_gone = health != WAIT_REACHED && health != WAIT_PEER_FAILED; /* a rank that failed can still write */
+        if (is_gone && is_last_look)
+            return health;
+        is_last_look = is_gone;
+        const struct timespec nap = {.tv_nsec = 1000000};
+        nanosleep(&nap, NULL);
+    }
+}
+
+void
 segment_interrupt(struct segment *segment)
 {
     atomic_store(&segment->interrupted, true);
