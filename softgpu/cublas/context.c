@@ -3,10 +3,9 @@
  */
 #include "cublas/context.h"
 
+#include "cublas/blas_threads.h"
 #include "library/half.h"
 
-#include <cblas.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 const char softgpu_library_name[] = "cuBLAS";
@@ -63,40 +62,13 @@ context_launch_result(const struct cublasContext *handle, struct softgpu_kernel 
     return result == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
-static bool blas_threads_are_set; /* written inside the once */
-
-static void
-set_blas_threads(void)
-{
-    const char *text = getenv("SOFTGPU_BLAS_THREADS");
-    long threads = 1;
-    if (text && *text) {
-        char *end;
-        threads = strtol(text, &end, 10);
-        if (*end != '\0' || threads < 1 || threads > 1024) {
-            softgpu_line("SOFTGPU_BLAS_THREADS=%s is malformed: give the number of threads, 1 to 1024", text);
-            return;
-        }
-    }
-    openblas_set_num_threads((int)threads);
-    blas_threads_are_set = true;
-}
-
-cublasStatus_t
-context_set_blas_threads(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, set_blas_threads);
-    return blas_threads_are_set ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
-}
-
 cublasStatus_t
 cublasCreate_v2(cublasHandle_t *handle_p)
 {
     if (!handle_p)
         return CUBLAS_STATUS_INVALID_VALUE;
     CUcontext context;
-    if (softgpu_context_ensure(&context) != CUDA_SUCCESS || context_set_blas_threads() != CUBLAS_STATUS_SUCCESS)
+    if (softgpu_context_ensure(&context) != CUDA_SUCCESS || !blas_threads_set())
         return CUBLAS_STATUS_NOT_INITIALIZED;
     struct cublasContext *handle = calloc(1, sizeof(*handle));
     if (!handle)

@@ -44,9 +44,6 @@ cublasStatus_t context_launch(const struct cublasContext *handle, struct softgpu
 /* The same for a kernel that writes a result to `result`: in host pointer mode it is there when this returns. */
 cublasStatus_t context_launch_result(const struct cublasContext *handle, struct softgpu_kernel *kernel, void **args);
 
-/* Tells OpenBLAS how many threads to use: one, or as many as SOFTGPU_BLAS_THREADS says. Once per process. */
-cublasStatus_t context_set_blas_threads(void);
-
 static inline size_t
 data_bytes(cudaDataType type)
 {

@@ -326,6 +326,28 @@ DEFINE_GEMM_FAMILY(H, uint16_t, CUDA_R_16F, )
         return gemm_ex(handle, &call, computeType);                                                                   \
     }
 
+#define DEFINE_GEMM_BATCHED_EX(name, integer)                                                                       \
+    cublasStatus_t name(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, integer m,       \
+                        integer n, integer k, const void *alpha, const void *const Aarray[], cudaDataType Atype,    \
+                        integer lda, const void *const Barray[], cudaDataType Btype, integer ldb, const void *beta, \
+                        void *const Carray[], cudaDataType Ctype, integer ldc, integer batchCount,                  \
+                        cublasComputeType_t computeType, cublasGemmAlgo_t algo)                                     \
+    {                                                                                                               \
+        (void)algo; /* a hint */                                                                                    \
+        struct gemm_call call = {COMMON_OPERANDS,                                                                   \
+                                 .a = Aarray,                                                                       \
+                                 .b = Barray,                                                                       \
+                                 .c = (void *)Carray,                                                               \
+                                 .batch_count = batchCount,                                                         \
+                                 .has_pointer_arrays = true,                                                        \
+                                 .type_a = Atype,                                                                   \
+                                 .type_b = Btype,                                                                   \
+                                 .type_c = Ctype};                                                                  \
+        return gemm_ex(handle, &call, computeType);                                                                 \
+    }
+
+DEFINE_GEMM_BATCHED_EX(cublasGemmBatchedEx, int)
+DEFINE_GEMM_BATCHED_EX(cublasGemmBatchedEx_64, int64_t)
 DEFINE_GEMM_EX(cublasGemmEx, int)
 DEFINE_GEMM_EX(cublasGemmEx_64, int64_t)
 DEFINE_GEMM_STRIDED_EX(cublasGemmStridedBatchedEx, int)

@@ -3,7 +3,7 @@
  */
 #include "cublas/gemm_core.h"
 
-#include "library/half.h"
+#include "cublas/element.h"
 
 #include <cblas.h>
 #include <string.h>
@@ -15,24 +15,6 @@ static CBLAS_TRANSPOSE
 blas_op(bool transposes)
 {
     return transposes ? CblasTrans : CblasNoTrans;
-}
-
-static float
-load_element(const void *matrix, int64_t index, cudaDataType type)
-{
-    if (type == CUDA_R_32F)
-        return ((const float *)matrix)[index];
-    uint16_t bits = ((const uint16_t *)matrix)[index];
-    return type == CUDA_R_16F ? float_from_half(bits) : float_from_bfloat(bits);
-}
-
-static void
-store_element(void *matrix, int64_t index, cudaDataType type, float value)
-{
-    if (type == CUDA_R_32F)
-        ((float *)matrix)[index] = value;
-    else
-        ((uint16_t *)matrix)[index] = type == CUDA_R_16F ? half_from_float(value) : bfloat_from_float(value);
 }
 
 /* Converts rows x columns of a 16-bit matrix, as it lies in memory. */
@@ -78,27 +60,43 @@ sum_tile(float *sum, const struct gemm_problem *p, const uint16_t *a, const uint
     }
 }
 
-static void
-compute_16_bit(const struct gemm_problem *p, float alpha, const uint16_t *a, const uint16_t *b, float beta, void *c)
+void
+gemm_compute_tiles(const struct gemm_problem *p, bool reads_factors, const void *a, const void *b, gemm_sink *sink,
+                   void *context)
 {
     float sum[TILE_M * TILE_N];
     for (int64_t j0 = 0; j0 < p->n; j0 += TILE_N) {
         int columns = at_most(p->n - j0, TILE_N);
         for (int64_t i0 = 0; i0 < p->m; i0 += TILE_M) {
             int rows = at_most(p->m - i0, TILE_M);
-            if (alpha != 0.0f)
+            if (reads_factors)
                 sum_tile(sum, p, a, b, i0, j0, rows, columns);
             else
                 memset(sum, 0, sizeof(sum));
-            for (int j = 0; j < columns; ++j) {
-                for (int i = 0; i < rows; ++i) {
-                    int64_t index = i0 + i + (j0 + j) * p->ldc;
-                    float value = alpha * sum[j * rows + i];
-                    if (beta != 0.0f)
-                        value += beta * load_element(c, index, p->output_type);
-                    store_element(c, index, p->output_type, value);
-                }
-            }
+            sink(context, i0, j0, rows, columns, sum);
+        }
+    }
+}
+
+/* Where the tiles of a plain product go. */
+struct destination {
+    const struct gemm_problem *problem;
+    float alpha, beta;
+    void *c;
+};
+
+static void
+store_tile(void *context, int64_t i0, int64_t j0, int rows, int columns, float *sum)
+{
+    const struct destination *to = context;
+    const struct gemm_problem *p = to->problem;
+    for (int j = 0; j < columns; ++j) {
+        for (int i = 0; i < rows; ++i) {
+            int64_t index = i0 + i + (j0 + j) * p->ldc;
+            float value = to->alpha * sum[j * rows + i];
+            if (to->beta != 0.0f)
+                value += to->beta * load_element(to->c, index, p->output_type);
+            store_element(to->c, index, p->output_type, value);
         }
     }
 }
@@ -114,6 +112,8 @@ gemm_compute(const struct gemm_problem *p, double alpha, const void *a, const vo
         cblas_dgemm(CblasColMajor, op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else if (p->input_type == CUDA_R_32F)
         cblas_sgemm(CblasColMajor, op_a, op_b, m, n, k, (float)alpha, a, lda, b, ldb, (float)beta, c, ldc);
-    else
-        compute_16_bit(p, (float)alpha, a, b, (float)beta, c);
+    else {
+        struct destination to = {p, (float)alpha, (float)beta, c};
+        gemm_compute_tiles(p, to.alpha != 0.0f, a, b, store_tile, &to);
+    }
 }

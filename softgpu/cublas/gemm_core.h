@@ -1,10 +1,10 @@
 /*
  * gemm_core.h - matrix products on plain memory: what a gemm kernel does when it runs.
  *
- * Called by gemm.c on a stream's thread. float and double go to OpenBLAS as they are; float16 and bfloat16 are
- * converted tile by tile, multiplied and accumulated in float, and rounded once when the result is stored. Pure
- * functions, no state but OpenBLAS's. The result of a call depends on its operands only, as long as OpenBLAS uses one
- * thread.
+ * Called by gemm.c and by softgpu/cublaslt on a stream's thread. float and double go to OpenBLAS as they are; float16
+ * and bfloat16 are converted tile by tile, multiplied and accumulated in float, and rounded once when the result is
+ * stored. Pure functions, no state but OpenBLAS's. The result of a call depends on its operands only, as long as
+ * OpenBLAS uses one thread.
  */
 #ifndef SOFTGPU_CUBLAS_GEMM_CORE_H
 #define SOFTGPU_CUBLAS_GEMM_CORE_H
@@ -23,5 +23,15 @@ struct gemm_problem {
 
 /* beta == 0: C is only written. alpha == 0 or k == 0: A and B are not read. */
 void gemm_compute(const struct gemm_problem *problem, double alpha, const void *a, const void *b, double beta, void *c);
+
+/*
+ * What becomes of a tile of op(A) op(B) of 16-bit factors: `sum` is rows x columns, packed by columns, its first
+ * element at (i0, j0); i0 is a multiple of 64. The sink may change `sum`.
+ */
+typedef void gemm_sink(void *context, int64_t i0, int64_t j0, int rows, int columns, float *sum);
+
+/* Gives each tile of the product to `sink`; without `reads_factors` all are zero, and A and B are not read. */
+void gemm_compute_tiles(const struct gemm_problem *problem, bool reads_factors, const void *a, const void *b,
+                        gemm_sink *sink, void *context);
 
 #endif

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* How much is reduced before it is copied on: still in the first-level cache. */
+enum { REDUCE_BLOCK_BYTES = 8 << 10 };
+
 /* A collective while it runs. */
 struct run {
     struct exchange *exchange;
@@ -202,15 +205,19 @@ all_reduce_reduce(struct run *run, uint32_t chunk)
     size_t first = piece_begin(run, length, run->rank), count = piece_begin(run, length, run->rank + 1) - first;
     size_t offset = (begin + first) * run->element_bytes, staged = first * run->element_bytes;
     const void *sources[SEGMENT_MAX_RANKS];
-    for (int r = 0; r < run->rank_count; ++r)
-        sources[r] = contribution(run, r, chunk) + staged;
-    if (!run->what->scalar)
-        sources[run->rank] = (const unsigned char *)run->what->send + offset;
-
     unsigned char *mine = result(run, run->rank, chunk) + staged;
-    reduce_elements(mine, sources, run->rank_count, count, run->what->type, run->what->op);
+    unsigned char *receive = (unsigned char *)run->what->receive + offset;
+    size_t block = REDUCE_BLOCK_BYTES / run->element_bytes;
+    for (size_t done = 0; done < count; done += block) {
+        size_t length = count - done < block ? count - done : block, at = done * run->element_bytes;
+        for (int r = 0; r < run->rank_count; ++r)
+            sources[r] = contribution(run, r, chunk) + staged + at;
+        if (!run->what->scalar)
+            sources[run->rank] = (const unsigned char *)run->what->send + offset + at;
+        reduce_elements(mine + at, sources, run->rank_count, length, run->what->type, run->what->op);
+        memcpy(receive + at, mine + at, length * run->element_bytes);
+    }
     segment_advance(run->segment, PROGRESS_REDUCED, after_chunk(run, chunk));
-    memcpy((unsigned char *)run->what->receive + offset, mine, count * run->element_bytes);
     return true;
 }
 

@@ -71,16 +71,17 @@ static void *
 initialise(void *argument)
 {
     struct ncclComm *comm = argument;
-    ncclResult_t result = bootstrap_join(&comm->exchange.segment, &comm->id, comm->rank, comm->rank_count, &comm->wait,
-                                         &comm->init_error);
+    ncclResult_t result = comm->origin.meet ? comm->origin.meet(comm) : ncclSuccess;
+    if (result == ncclSuccess && comm->rank_count > 0)
+        result = bootstrap_join(&comm->exchange.segment, &comm->id, comm->rank, comm->rank_count, &comm->wait,
+                                &comm->init_error);
     comm->init_result = result;
     atomic_store(&comm->stage, result == ncclSuccess ? COMM_READY : COMM_BROKEN);
     return NULL;
 }
 
-/* All operations so far are done, or have failed. */
-static void
-wait_for_operations(struct ncclComm *comm)
+void
+comm_wait_for_operations(struct ncclComm *comm)
 {
     if (!comm->last_operation)
         return;
@@ -95,7 +96,7 @@ static void *
 finalize(void *argument)
 {
     struct ncclComm *comm = argument;
-    wait_for_operations(comm);
+    comm_wait_for_operations(comm);
     atomic_store(&comm->stage, COMM_FINALIZED);
     return NULL;
 }
@@ -140,6 +141,27 @@ destroy_comm(struct ncclComm *comm)
     free(comm);
 }
 
+/* A communicator without its place among others, whose initialisation begins. */
+static ncclResult_t
+start_comm(struct ncclComm *comm)
+{
+    comm->magic = COMM_MAGIC;
+    comm->wait = (struct bootstrap_wait)BOOTSTRAP_WAIT_INITIALIZER;
+    return start_worker(comm, initialise);
+}
+
+static ncclResult_t
+new_comm(struct ncclComm **comm_p, bool is_blocking)
+{
+    struct ncclComm *comm = calloc(1, sizeof(*comm));
+    if (!comm)
+        return nccl_error(ncclSystemError, "no memory for a communicator");
+    exchange_init(&comm->exchange);
+    comm->is_blocking = is_blocking;
+    *comm_p = comm;
+    return ncclSuccess;
+}
+
 ncclResult_t
 comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int rank, bool is_blocking)
 {
@@ -157,25 +179,20 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
         return nccl_error(ncclInvalidArgument, "%s=%s is malformed", LINK_VARIABLE, link_text);
     }
     CUcontext context;
+    struct ncclComm *comm = NULL;
     ncclResult_t result = nccl_cuda(softgpu_context_ensure(&context), "finding the device");
+    if (result == ncclSuccess)
+        result = new_comm(&comm, is_blocking);
     if (result != ncclSuccess)
         return result;
-
-    struct ncclComm *comm = calloc(1, sizeof(*comm));
-    if (!comm)
-        return nccl_error(ncclSystemError, "no memory for a communicator");
-    exchange_init(&comm->exchange);
     comm->exchange.link = link;
-    comm->magic = COMM_MAGIC;
     comm->id = *id;
     comm->rank = rank;
     comm->rank_count = rank_count;
-    comm->is_blocking = is_blocking;
     comm->context = context;
-    comm->wait = (struct bootstrap_wait)BOOTSTRAP_WAIT_INITIALIZER;
     result = nccl_cuda(softgpu_driver()->ctx_get_device(&comm->device), "cuCtxGetDevice");
     if (result == ncclSuccess)
-        result = start_worker(comm, initialise);
+        result = start_comm(comm);
     if (result != ncclSuccess) {
         destroy_comm(comm);
         return result;
@@ -185,15 +202,67 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
 }
 
 ncclResult_t
-comm_finish_start(struct ncclComm *comm)
+comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin, bool is_blocking)
 {
+    struct ncclComm *comm = NULL;
+    ncclResult_t result = new_comm(&comm, is_blocking);
+    if (result != ncclSuccess)
+        return result;
+    comm->origin = *origin;
+    comm->exchange.link = origin->parent->exchange.link;
+    comm->context = origin->parent->context;
+    comm->device = origin->parent->device;
+    result = start_comm(comm);
+    if (result != ncclSuccess) {
+        destroy_comm(comm);
+        return result;
+    }
+    *comm_p = comm;
+    return ncclSuccess;
+}
+
+ncclResult_t
+comm_finish_start(struct ncclComm **comm_p)
+{
+    struct ncclComm *comm = *comm_p;
     join_worker(comm);
     ncclResult_t result = comm->init_result;
-    if (result == ncclSuccess)
+    if (result == ncclSuccess && comm->rank_count > 0)
         return result;
-    nccl_error(result, "rank %d of %d: %s", comm->rank, comm->rank_count, comm->init_error.text);
+    if (result != ncclSuccess && comm->origin.parent)
+        nccl_error(result, "a communicator made from another: %s", comm->init_error.text);
+    else if (result != ncclSuccess)
+        nccl_error(result, "rank %d of %d: %s", comm->rank, comm->rank_count, comm->init_error.text);
     destroy_comm(comm);
+    *comm_p = NULL;
     return result;
+}
+
+ncclResult_t
+comm_publish(struct ncclComm **comm_p, struct ncclComm *comm)
+{
+    *comm_p = comm;
+    if (!comm->is_blocking)
+        return ncclInProgress;
+    if (group_is_open())
+        return group_add_start(comm_p);
+    return comm_finish_start(comm_p);
+}
+
+/* `size` tells how much of the struct the caller's header knew; `blocking` has been in it from the beginning. */
+ncclResult_t
+comm_config(const ncclConfig_t *config, bool *is_blocking_p)
+{
+    if (!config)
+        return ncclSuccess;
+    if (config->magic != 0xcafebeefu || config->size < offsetof(ncclConfig_t, blocking) + sizeof(config->blocking))
+        return nccl_error(ncclInvalidArgument, "the configuration was not made with NCCL_CONFIG_INITIALIZER");
+    if (config->blocking == NCCL_CONFIG_UNDEF_INT)
+        return ncclSuccess;
+    if (config->blocking != 0 && config->blocking != 1)
+        return nccl_error(ncclInvalidArgument, "the configuration has blocking=%d: give 0 or 1", config->blocking);
+    *is_blocking_p = config->blocking != 0;
+    return ncclSuccess;
 }
 
 static ncclResult_t
@@ -203,17 +272,7 @@ init_rank(ncclComm_t *comm_p, int rank_count, const ncclUniqueId *id, int rank, 
         return nccl_error(ncclInvalidArgument, "the place for the new communicator is NULL");
     struct ncclComm *comm;
     ncclResult_t result = comm_start(&comm, rank_count, id, rank, is_blocking);
-    if (result != ncclSuccess)
-        return result;
-    *comm_p = comm;
-    if (!is_blocking)
-        return ncclInProgress;
-    if (group_is_open())
-        return group_add_start(comm_p);
-    result = comm_finish_start(comm);
-    if (result != ncclSuccess)
-        *comm_p = NULL;
-    return result;
+    return result == ncclSuccess ? comm_publish(comm_p, comm) : result;
 }
 
 /* ---- exported ---- */
@@ -236,19 +295,12 @@ pncclCommInitRank(ncclComm_t *comm, int rank_count, ncclUniqueId id, int rank)
 }
 NCCL_EXPORT(ncclCommInitRank);
 
-/* `size` tells how much of the struct the caller's header knew; `blocking` has been in it from the beginning. */
 ncclResult_t
 pncclCommInitRankConfig(ncclComm_t *comm, int rank_count, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
     bool is_blocking = true;
-    if (config) {
-        if (config->magic != 0xcafebeefu || config->size < offsetof(ncclConfig_t, blocking) + sizeof(config->blocking))
-            return nccl_error(ncclInvalidArgument, "the configuration was not made with NCCL_CONFIG_INITIALIZER");
-        if (config->blocking != NCCL_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
-            return nccl_error(ncclInvalidArgument, "the configuration has blocking=%d: give 0 or 1", config->blocking);
-        is_blocking = config->blocking != 0;
-    }
-    return init_rank(comm, rank_count, &id, rank, is_blocking);
+    ncclResult_t result = comm_config(config, &is_blocking);
+    return result == ncclSuccess ? init_rank(comm, rank_count, &id, rank, is_blocking) : result;
 }
 NCCL_EXPORT(ncclCommInitRankConfig);
 
@@ -284,11 +336,9 @@ pncclCommInitAll(ncclComm_t *comms, int device_count, const int *devices)
             bootstrap_cancel(&comms[i]->wait);
     }
     for (int i = 0; i < started; ++i) {
-        ncclResult_t one = comm_finish_start(comms[i]);
-        if (one != ncclSuccess) {
-            comms[i] = NULL;
+        ncclResult_t one = comm_finish_start(&comms[i]);
+        if (one != ncclSuccess)
             result = result == ncclSuccess ? one : result;
-        }
     }
     driver->ctx_set_current(before);
     return result;
@@ -322,7 +372,7 @@ pncclCommDestroy(ncclComm_t comm)
     if (result != ncclSuccess)
         return result;
     join_worker(comm);
-    wait_for_operations(comm);
+    comm_wait_for_operations(comm);
     if (comm->exchange.segment.slots)
         segment_set_state(&comm->exchange.segment, RANK_LEFT, NULL);
     destroy_comm(comm);
@@ -346,7 +396,7 @@ pncclCommAbort(ncclComm_t comm)
         segment_interrupt(&comm->exchange.segment);
     }
     join_worker(comm);
-    wait_for_operations(comm);
+    comm_wait_for_operations(comm);
     destroy_comm(comm);
     return ncclSuccess;
 }

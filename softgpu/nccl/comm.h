@@ -36,8 +36,30 @@ enum comm_stage {
     COMM_BROKEN, /* initialisation failed */
 };
 
+struct ncclComm;
+
+/* Where a communicator comes from, if not from a unique id that the program hands round: from another one. */
+struct comm_origin {
+    struct ncclComm *parent; /* NULL: from comm->id; otherwise it outlives the initialisation */
+    /* Finds id, rank and rank_count (0: this rank is in none of the new ones), in the thread that initialises. The
+     * reason of a failure goes into init_error. */
+    ncclResult_t (*meet)(struct ncclComm *comm);
+    int color, key;                      /* of a split */
+    bool is_excluded[SEGMENT_MAX_RANKS]; /* of a shrink */
+    uint64_t note_tag;                   /* of a shrink: the note with the unique id */
+};
+
+/* The sets of ranks that a communicator has shrunk to, as numbers, in order. */
+enum { SHRINKS_MAX = 64 };
+
+struct comm_shrinks {
+    int count;
+    uint64_t sets[SHRINKS_MAX];
+};
+
 struct ncclComm {
     uint32_t magic; /* COMM_MAGIC; 0 once destroyed */
+    struct comm_origin origin;
     struct exchange exchange;
     ncclUniqueId id;
     int rank;
@@ -57,6 +79,7 @@ struct ncclComm {
         last_operation; /* recorded after each launch; orders launches on different streams. NULL before the first */
     CUstream last_stream;
     struct premulsum premulsums[PREMULSUM_MAX];
+    struct comm_shrinks shrinks;
 };
 
 /*
@@ -77,8 +100,24 @@ ncclResult_t comm_check_ready(struct ncclComm *comm, const char *call);
  */
 ncclResult_t comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int rank, bool is_blocking);
 
-/* Waits for that thread; on failure destroys the communicator and returns why. */
-ncclResult_t comm_finish_start(struct ncclComm *comm);
+/* The same for one that comes from another; it has its parent's device and link. */
+ncclResult_t comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin, bool is_blocking);
+
+/*
+ * What ends the program's call after a start: *comm_p is set, and waited for now, at the end of the open group, or (not
+ * blocking) by the program.
+ */
+ncclResult_t comm_publish(struct ncclComm **comm_p, struct ncclComm *comm);
+
+/* Waits for that thread. On failure, and where this rank has no part in it, destroys the communicator and clears
+ * *comm_p; returns why. */
+ncclResult_t comm_finish_start(struct ncclComm **comm_p);
+
+/* Takes `blocking` out of a configuration (may be NULL); *is_blocking_p stays as it is if that does not say. */
+ncclResult_t comm_config(const ncclConfig_t *config, bool *is_blocking_p);
+
+/* Waits until all operations so far are done, or have failed. */
+void comm_wait_for_operations(struct ncclComm *comm);
 
 /* Makes the communicator's context current; *previous_p is for comm_leave_context(). */
 CUresult comm_enter_context(const struct ncclComm *comm, CUcontext *previous_p);

@@ -6,6 +6,7 @@
 #include "nccl/export.h"
 #include "nccl/launch.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 /* A call kept until the group ends. */
@@ -96,11 +97,9 @@ finish_starts(void)
     for (size_t i = 0; i < group.count; ++i) {
         if (group.items[i].kind != ITEM_START)
             continue;
-        ncclResult_t one = comm_finish_start(*group.items[i].comm_p);
-        if (one != ncclSuccess) {
-            *group.items[i].comm_p = NULL;
+        ncclResult_t one = comm_finish_start(group.items[i].comm_p);
+        if (one != ncclSuccess)
             result = one;
-        }
     }
     return result;
 }
@@ -159,6 +158,16 @@ launch_comm(size_t first)
 ncclResult_t pncclGroupStart(void);
 ncclResult_t pncclGroupEnd(void);
 
+/* Forgets what the group holds. */
+static void
+clear_group(void)
+{
+    free(group.items);
+    group.items = NULL;
+    group.count = group.room = 0;
+    group.result = ncclSuccess;
+}
+
 ncclResult_t
 pncclGroupStart(void)
 {
@@ -181,10 +190,46 @@ pncclGroupEnd(void)
         if (group.items[i].kind != ITEM_START && !group.items[i].is_taken)
             result = launch_comm(i);
     }
-    free(group.items);
-    group.items = NULL;
-    group.count = group.room = 0;
-    group.result = ncclSuccess;
+    clear_group();
     return result;
 }
 NCCL_EXPORT(ncclGroupEnd);
+
+/* What the link model says that an item takes, in microseconds. */
+static double
+estimate_us(const struct group_item *item)
+{
+    const struct collective *what = &item->collective;
+    bool gathers = what->kind == OPERATION_ALL_GATHER || what->kind == OPERATION_REDUCE_SCATTER;
+    size_t bytes = item->kind == ITEM_TRANSFER
+                       ? item->transfer.bytes
+                       : what->count * type_bytes(what->type) * (gathers ? (size_t)item->comm->rank_count : 1);
+    return (double)link_model_ns(&item->comm->exchange.link, bytes, true) / 1e3;
+}
+
+/* Ends the group without doing what it holds, and tells how long that would have taken. */
+ncclResult_t
+pncclGroupSimulateEnd(ncclSimInfo_t *info)
+{
+    static const ncclSimInfo_t initial = NCCL_SIM_INFO_INITIALIZER;
+    if (group.depth == 0)
+        return nccl_error(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
+    if (info && (info->magic != initial.magic || info->size < offsetof(ncclSimInfo_t, estimatedTime) + sizeof(float)))
+        return nccl_error(ncclInvalidArgument, "the simulation's information was not made with "
+                                               "NCCL_SIM_INFO_INITIALIZER");
+    if (--group.depth > 0)
+        return ncclSuccess;
+    ncclResult_t result = finish_starts(); /* communicators are not simulated */
+    if (result == ncclSuccess)
+        result = group.result;
+    double estimate = 0;
+    for (size_t i = 0; i < group.count && result == ncclSuccess; ++i) {
+        if (group.items[i].kind != ITEM_START)
+            estimate += estimate_us(&group.items[i]);
+    }
+    if (result == ncclSuccess && info)
+        info->estimatedTime = (float)estimate;
+    clear_group();
+    return result;
+}
+NCCL_EXPORT(ncclGroupSimulateEnd);

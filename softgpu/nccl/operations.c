@@ -241,6 +241,91 @@ pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 }
 NCCL_EXPORT(ncclRedOpDestroy);
 
+/* ---- between each and each, as groups of sends and receives ---- */
+
+/* nccl.h declares these two without a prototype. */
+ncclResult_t pncclGroupStart(void);
+ncclResult_t pncclGroupEnd(void);
+
+/* Sends to and receives from `first` to `end`; block r of a buffer is rank r's if the buffer has blocks. */
+struct spread {
+    const void *send;
+    void *receive;
+    int send_first, send_end, receive_first, receive_end;
+    bool send_has_blocks, receive_has_blocks;
+};
+
+static ncclResult_t
+run_spread(const struct spread *spread, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
+           const char *call)
+{
+    size_t bytes = count * type_bytes(type);
+    ncclResult_t result = pncclGroupStart();
+    for (int r = spread->send_first; r < spread->send_end && result == ncclSuccess; ++r)
+        result = enqueue_transfer(comm, (unsigned char *)spread->send + (spread->send_has_blocks ? r * bytes : 0),
+                                  count, type, r, true, stream, call);
+    for (int r = spread->receive_first; r < spread->receive_end && result == ncclSuccess; ++r)
+        result = enqueue_transfer(comm, (unsigned char *)spread->receive + (spread->receive_has_blocks ? r * bytes : 0),
+                                  count, type, r, false, stream, call);
+    ncclResult_t end = pncclGroupEnd();
+    return result != ncclSuccess ? result : end;
+}
+
+/* What the three have in common; the root of all-to-all is rank 0, for nothing. */
+static ncclResult_t
+check_spread(struct ncclComm *comm, ncclDataType_t type, size_t count, bool lacks_buffer, int root, const char *call)
+{
+    ncclResult_t result = comm_check_ready(comm, call);
+    if (result == ncclSuccess)
+        result = check_type(type, call);
+    if (result == ncclSuccess)
+        result = check_rank(comm, root, "root", call);
+    if (result == ncclSuccess && count > 0 && lacks_buffer)
+        result = nccl_error(ncclInvalidArgument, "%s: a buffer is NULL", call);
+    if (result == ncclSuccess && count > BUFFER_BYTES_MAX / 8 / (size_t)comm->rank_count)
+        result = nccl_error(ncclInvalidArgument, "%s: a count of %zu", call, count);
+    return result == ncclSuccess ? result : group_refuse(result);
+}
+
+ncclResult_t
+pncclAlltoAll(const void *send, void *receive, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+{
+    ncclResult_t result = check_spread(comm, type, count, !send || !receive, 0, "ncclAlltoAll");
+    if (result == ncclSuccess && send == receive && count > 0)
+        result = group_refuse(nccl_error(ncclInvalidArgument, "ncclAlltoAll: it cannot be done in place"));
+    if (result != ncclSuccess)
+        return result;
+    struct spread spread = {send, receive, 0, comm->rank_count, 0, comm->rank_count, true, true};
+    return run_spread(&spread, count, type, comm, stream, "ncclAlltoAll");
+}
+NCCL_EXPORT(ncclAlltoAll);
+
+ncclResult_t
+pncclGather(const void *send, void *receive, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+            cudaStream_t stream)
+{
+    bool is_root = comm && comm->rank == root;
+    ncclResult_t result = check_spread(comm, type, count, !send || (is_root && !receive), root, "ncclGather");
+    if (result != ncclSuccess)
+        return result;
+    struct spread spread = {send, receive, root, root + 1, 0, is_root ? comm->rank_count : 0, false, true};
+    return run_spread(&spread, count, type, comm, stream, "ncclGather");
+}
+NCCL_EXPORT(ncclGather);
+
+ncclResult_t
+pncclScatter(const void *send, void *receive, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+             cudaStream_t stream)
+{
+    bool is_root = comm && comm->rank == root;
+    ncclResult_t result = check_spread(comm, type, count, !receive || (is_root && !send), root, "ncclScatter");
+    if (result != ncclSuccess)
+        return result;
+    struct spread spread = {send, receive, 0, is_root ? comm->rank_count : 0, root, root + 1, true, false};
+    return run_spread(&spread, count, type, comm, stream, "ncclScatter");
+}
+NCCL_EXPORT(ncclScatter);
+
 /* ---- memory: on the stand-in all device memory is alike, registered or not ---- */
 
 ncclResult_t
@@ -298,3 +383,31 @@ pncclCommDeregister(const ncclComm_t comm, void *handle)
     return result;
 }
 NCCL_EXPORT(ncclCommDeregister);
+
+/* Memory that all ranks register together is memory like any other here. */
+ncclResult_t
+pncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t bytes, ncclWindow_t *window_p, int flags)
+{
+    ncclResult_t result = comm_check_ready(comm, "ncclCommWindowRegister");
+    if (result != ncclSuccess)
+        return result;
+    if (!buffer || bytes == 0 || !window_p || (flags != NCCL_WIN_DEFAULT && flags != NCCL_WIN_COLL_SYMMETRIC))
+        return nccl_error(ncclInvalidArgument,
+                          "ncclCommWindowRegister: no buffer, no place for the window, or flags %d", flags);
+    void *window = malloc(1);
+    if (!window)
+        return nccl_error(ncclSystemError, "no memory for a window");
+    *window_p = window;
+    return ncclSuccess;
+}
+NCCL_EXPORT(ncclCommWindowRegister);
+
+ncclResult_t
+pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+    ncclResult_t result = comm_check(comm, "ncclCommWindowDeregister");
+    if (result == ncclSuccess)
+        free(window);
+    return result;
+}
+NCCL_EXPORT(ncclCommWindowDeregister);

@@ -49,14 +49,21 @@ reduction_name(ncclRedOp_t op)
 #define LARGER(a, b)        ((b) > (a) ? (b) : (a))
 #define SMALLER(a, b)       ((b) < (a) ? (b) : (a))
 
-/* accumulator[i] = COMBINE(accumulator[i], source r's i-th) for r = 1, 2, ...; the accumulators already hold source 0.
- */
-#define COMBINE_SOURCES(type, accumulator_type, load, combine)                           \
-    for (int r = 1; r < rank_count; ++r) {                                               \
-        const type *source = (const type *)sources[r] + begin;                           \
-        for (size_t i = 0; i < length; ++i)                                              \
-            accumulator[i] = (accumulator_type)combine(accumulator[i], load(source[i])); \
-    }
+/* accumulator[i] = the combination of the sources' i-th elements in the order of the ranks. */
+#define COMBINE_SOURCES(type, accumulator_type, load, combine)                                                  \
+    do {                                                                                                        \
+        const type *second = (const type *)sources[rank_count > 1] + begin;                                     \
+        for (size_t i = 0; rank_count == 1 && i < length; ++i)                                                  \
+            accumulator[i] = (accumulator_type)load(first[i]);                                                  \
+        for (size_t i = 0; rank_count > 1 && i < length; ++i)                                                   \
+            accumulator[i] =                                                                                    \
+                (accumulator_type)combine((accumulator_type)load(first[i]), (accumulator_type)load(second[i])); \
+        for (int r = 2; r < rank_count; ++r) {                                                                  \
+            const type *source = (const type *)sources[r] + begin;                                              \
+            for (size_t i = 0; i < length; ++i)                                                                 \
+                accumulator[i] = (accumulator_type)combine(accumulator[i], (accumulator_type)load(source[i]));  \
+        }                                                                                                       \
+    } while (0);
 
 /*
  * One function per type. `arithmetic` is the type in which accumulators are kept: for the signed integers the unsigned
@@ -69,8 +76,6 @@ reduction_name(ncclRedOp_t op)
         for (size_t begin = 0; begin < count; begin += BLOCK) {                                                       \
             size_t length = count - begin < BLOCK ? count - begin : BLOCK;                                            \
             const type *first = (const type *)sources[0] + begin;                                                     \
-            for (size_t i = 0; i < length; ++i)                                                                       \
-                accumulator[i] = (arithmetic)load(first[i]);                                                          \
             switch (op) {                                                                                             \
             case ncclProd:                                                                                            \
                 COMBINE_SOURCES(type, arithmetic, load, MULTIPLY)                                                     \

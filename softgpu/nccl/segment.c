@@ -20,8 +20,9 @@
 /* How long a sleeper trusts that it will be woken before it looks whether its peer still lives. */
 #define LOOK_UP_NS 100000000L
 
-/* Looks at a counter before sleeping: about a microsecond, less than a futex call costs. */
-enum { SPINS = 64 };
+/* Looks at a counter before sleeping: some 20 us, less than sleeping and being woken costs, where each rank can have a
+ * core; about one where they must share. */
+enum { SPINS_ALONE = 1024, SPINS_SHARED = 64 };
 
 static void
 futex_wait(_Atomic uint32_t *word, uint32_t seen)
@@ -74,6 +75,7 @@ segment_map(struct segment *segment, int memfd, int rank, int rank_count)
     segment->bytes = bytes;
     segment->rank = rank;
     segment->rank_count = rank_count;
+    segment->spins = rank_count <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_ALONE : SPINS_SHARED;
     return true;
 }
 
@@ -117,7 +119,7 @@ enum wait_result
 segment_wait(struct segment *segment, int peer, enum progress which, uint32_t target)
 {
     struct counter *counter = &segment->slots[peer].progress[which];
-    for (int i = 0; i < SPINS; ++i) {
+    for (int i = 0; i < segment->spins; ++i) {
         if (has_reached(counter, target))
             return WAIT_REACHED;
         pause_core();
@@ -184,7 +186,7 @@ void
 segment_wait_bell(struct segment *segment, uint32_t seen)
 {
     struct counter *bell = &segment->slots[segment->rank].progress[PROGRESS_BELL];
-    for (int i = 0; i < SPINS; ++i) {
+    for (int i = 0; i < segment->spins; ++i) {
         if (atomic_load(&bell->value) != seen)
             return;
         pause_core();
@@ -214,6 +216,36 @@ segment_set_state(struct segment *segment, enum rank_state state, const char *te
     wake_sleepers(slot);
     for (int r = 0; r < segment->rank_count; ++r)
         segment_ring(segment, r);
+}
+
+void
+segment_post_note(struct segment *segment, uint64_t tag, const void *note, size_t bytes)
+{
+    struct rank_slot *slot = &segment->slots[segment->rank];
+    memcpy(slot->note, note, bytes);
+    atomic_store_explicit(&slot->note_tag, tag, memory_order_release);
+}
+
+/* Looks every millisecond: notes are rare, and nobody is in a hurry. */
+enum wait_result
+segment_read_note(struct segment *segment, int peer, uint64_t tag, void *note, size_t bytes)
+{
+    struct rank_slot *slot = &segment->slots[peer];
+    for (bool is_last_look = false;;) {
+        if (atomic_load_explicit(&slot->note_tag, memory_order_acquire) == tag) {
+            memcpy(note, slot->note, bytes);
+            return WAIT_REACHED;
+        }
+        if (atomic_load(&segment->interrupted))
+            return WAIT_INTERRUPTED;
+        enum wait_result health = segment_peer_health(segment, peer);
+        bool is_gone = health != WAIT_REACHED && health != WAIT_PEER_FAILED; /* a rank that failed can still write */
+        if (is_gone && is_last_look)
+            return health;
+        is_last_look = is_gone;
+        const struct timespec nap = {.tv_nsec = 1000000};
+        nanosleep(&nap, NULL);
+    }
 }
 
 void

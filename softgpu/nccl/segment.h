@@ -27,6 +27,7 @@ enum {
     SEGMENT_STAGES = 2,               /* double buffering */
     SEGMENT_CHANNEL_BYTES = 64 << 10, /* of one buffer of a channel */
     SEGMENT_TEXT_BYTES = 512,
+    SEGMENT_NOTE_BYTES = 128,
 };
 
 enum rank_state {
@@ -70,6 +71,8 @@ struct rank_slot {
     char text[SEGMENT_TEXT_BYTES];            /* written before `state` becomes RANK_FAILED */
     struct operation_signature signatures[2]; /* by the number of the operation, modulo 2 */
     struct counter progress[PROGRESS_COUNT];
+    _Atomic uint64_t note_tag; /* which note lies in `note`; written after it */
+    unsigned char note[SEGMENT_NOTE_BYTES];
     alignas(4096) unsigned char contribution[SEGMENT_STAGES][SEGMENT_CHUNK_BYTES];
     unsigned char result[SEGMENT_STAGES][SEGMENT_CHUNK_BYTES];
 };
@@ -93,6 +96,7 @@ struct segment {
     size_t bytes;
     int rank;
     int rank_count;
+    int spins;                     /* looks at a counter before sleeping */
     int pidfds[SEGMENT_MAX_RANKS]; /* readable once the rank's process has ended; -1: not open */
     _Atomic bool interrupted;      /* this rank gives up: its waits return */
 };
@@ -138,6 +142,15 @@ enum wait_result segment_peer_health(const struct segment *segment, int peer);
  * RANK_FAILED: from one thread at a time, the one that runs the rank's operations.
  */
 void segment_set_state(struct segment *segment, enum rank_state state, const char *text);
+
+/*
+ * Leaves a note for other ranks, which find it by its tag, whatever has become of the operations. The one before must
+ * have been read by all who wait for it.
+ */
+void segment_post_note(struct segment *segment, uint64_t tag, const void *note, size_t bytes);
+
+/* Waits until `peer` has left the note with this tag; in vain only if its process ends, or one of the two gives up. */
+enum wait_result segment_read_note(struct segment *segment, int peer, uint64_t tag, void *note, size_t bytes);
 
 /* Makes all waits of this rank return WAIT_INTERRUPTED within 100 ms, usually at once. Any thread. */
 void segment_interrupt(struct segment *segment);

@@ -385,8 +385,8 @@ wrong_arguments(int rank, int n, struct ranks_shared *shared)
     EXPECT_NCCL(ncclCommInitRank(&none, 2, foreign, 0), ncclInvalidArgument);
     EXPECT_NCCL(ncclCommInitRank(NULL, 2, id, 0), ncclInvalidArgument);
     EXPECT_NCCL(ncclCommInitRank(&none, 1, id, 0), ncclSystemError); /* the id has served its communicator */
-    EXPECT_NCCL(ncclCommSplit(comm, 0, 0, &none, NULL), ncclInvalidUsage);
-    EXPECT(strstr(ncclGetLastError(NULL), "ncclCommSplit"));
+    EXPECT_NCCL(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), ncclInvalidUsage);
+    EXPECT(strstr(ncclGetLastError(NULL), "ncclCommRevoke"));
     EXPECT(strcmp(ncclGetErrorString(ncclSuccess), ncclGetErrorString(ncclRemoteError)) != 0);
     EXPECT(setenv("SOFTGPU_LINK", "latency_us=fast", 1) == 0);
     EXPECT_NCCL(ncclCommInitRank(&none, 1, id, 0), ncclInvalidArgument);

@@ -1,0 +1,251 @@
+/*
+ * test_generator.c - generators give numbers of the distributions that they name (range, mean, deviation, shape), the
+ * same for the same seed, offset and calls, on the device as on the host, on any stream; and refuse what they cannot
+ * do.
+ */
+#include "../cublas/device.h"
+
+#include <check.h>
+#include <curand.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT = 200000 };
+
+static const curandRngType_t types[] = {CURAND_RNG_PSEUDO_XORWOW, CURAND_RNG_PSEUDO_PHILOX4_32_10};
+
+static curandGenerator_t
+new_generator(curandRngType_t type, bool on_host, unsigned long long seed)
+{
+    curandGenerator_t made;
+    ck_assert_int_eq((on_host ? curandCreateGeneratorHost : curandCreateGenerator)(&made, type), 0);
+    ck_assert_int_eq(curandSetPseudoRandomGeneratorSeed(made, seed), 0);
+    return made;
+}
+
+/* Mean, deviation and the share of values below the mean, each within five standard errors. */
+static void
+check_moments(const double *values, size_t count, double mean, double deviation, double share_below)
+{
+    double sum = 0, squares = 0, below = 0, root = sqrt((double)count);
+    for (size_t i = 0; i < count; ++i) {
+        sum += values[i];
+        squares += (values[i] - mean) * (values[i] - mean);
+        below += values[i] < mean;
+    }
+    ck_assert_double_lt(fabs(sum / (double)count - mean), 5 * deviation / root);
+    ck_assert_double_lt(fabs(sqrt(squares / (double)count) / deviation - 1), 10 / root);
+    ck_assert_double_lt(fabs(below / (double)count - share_below), 5 * 0.5 / root);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* The largest distance between the values' distribution and a known one, as Kolmogorov and Smirnov measure it. */
+static void
+check_shape(double *values, size_t count, double (*cumulative)(double))
+{
+    double most = 0;
+    qsort(values, count, sizeof(values[0]), compare);
+    for (size_t i = 0; i < count; ++i)
+        most = fmax(most, fabs(cumulative(values[i]) - ((double)i + 0.5) / (double)count));
+    ck_assert_double_lt(most * sqrt((double)count), 2.5); /* by chance once in 10^5 */
+}
+
+static double
+uniform_cumulative(double x)
+{
+    return x;
+}
+
+static double
+normal_cumulative(double x)
+{
+    return 0.5 * erfc(-x / M_SQRT2);
+}
+
+#define DEFINE_FETCH(real)                               \
+    static double *fetch_##real(const void *device)      \
+    {                                                    \
+        real *host = malloc(COUNT * sizeof(real));       \
+        double *values = malloc(COUNT * sizeof(double)); \
+        device_read(host, device, COUNT * sizeof(real)); \
+        for (size_t i = 0; i < COUNT; ++i)               \
+            values[i] = (double)host[i];                 \
+        free(host);                                      \
+        return values;                                   \
+    }
+
+DEFINE_FETCH(float)
+DEFINE_FETCH(double)
+
+START_TEST(test_uniform)
+{
+    curandGenerator_t generator = new_generator(types[_i], false, 11);
+    void *device = device_copy_of(NULL, COUNT * sizeof(double));
+    ck_assert_int_eq(curandGenerateUniform(generator, device, COUNT), 0);
+    double *values = fetch_float(device);
+    for (int round = 0; round < 2; ++round) {
+        for (size_t i = 0; i < COUNT; ++i)
+            ck_assert(values[i] > 0 && values[i] <= 1);
+        check_moments(values, COUNT, 0.5, sqrt(1.0 / 12), 0.5);
+        check_shape(values, COUNT, uniform_cumulative);
+        free(values);
+        if (round == 0)
+            ck_assert_int_eq(curandGenerateUniformDouble(generator, device, COUNT), 0);
+        values = round == 0 ? fetch_double(device) : NULL;
+    }
+    device_free(device);
+    ck_assert_int_eq(curandDestroyGenerator(generator), 0);
+}
+END_TEST
+
+START_TEST(test_normal)
+{
+    curandGenerator_t generator = new_generator(types[_i], false, 12);
+    void *device = device_copy_of(NULL, COUNT * sizeof(double));
+    for (int is_double = 0; is_double < 2; ++is_double) {
+        if (is_double)
+            ck_assert_int_eq(curandGenerateNormalDouble(generator, device, COUNT, 3, 2), 0);
+        else
+            ck_assert_int_eq(curandGenerateNormal(generator, device, COUNT, 3, 2), 0);
+        double *values = is_double ? fetch_double(device) : fetch_float(device);
+        check_moments(values, COUNT, 3, 2, 0.5);
+        double together = 0; /* the two of a pair have nothing to do with each other */
+        for (size_t i = 0; i < COUNT; i += 2)
+            together += (values[i] - 3) * (values[i + 1] - 3) / 4;
+        ck_assert_double_lt(fabs(together / (COUNT / 2)), 5 / sqrt(COUNT / 2));
+        for (size_t i = 0; i < COUNT; ++i)
+            values[i] = (values[i] - 3) / 2;
+        check_shape(values, COUNT, normal_cumulative);
+        free(values);
+    }
+    device_free(device);
+    curandDestroyGenerator(generator);
+}
+END_TEST
+
+/* A log-normal number is the exponential of the normal number in its place. */
+START_TEST(test_log_normal)
+{
+    curandGenerator_t logs = new_generator(types[_i], false, 13), normals = new_generator(types[_i], false, 13);
+    void *device[2] = {device_copy_of(NULL, COUNT * sizeof(double)), device_copy_of(NULL, COUNT * sizeof(double))};
+    ck_assert_int_eq(curandGenerateLogNormal(logs, device[0], COUNT, 0.25f, 0.5f), 0);
+    ck_assert_int_eq(curandGenerateNormal(normals, device[1], COUNT, 0.25f, 0.5f), 0);
+    double *got = fetch_float(device[0]), *normal = fetch_float(device[1]);
+    for (size_t i = 0; i < COUNT; ++i)
+        ck_assert_double_lt(fabs(got[i] / exp(normal[i]) - 1), 1e-5);
+    free(got);
+    free(normal);
+    ck_assert_int_eq(curandGenerateLogNormalDouble(logs, device[0], COUNT, 0.25, 0.5), 0);
+    ck_assert_int_eq(curandGenerateNormalDouble(normals, device[1], COUNT, 0.25, 0.5), 0);
+    got = fetch_double(device[0]);
+    normal = fetch_double(device[1]);
+    for (size_t i = 0; i < COUNT; ++i)
+        ck_assert_double_lt(fabs(got[i] / exp(normal[i]) - 1), 1e-13);
+    free(got);
+    free(normal);
+    device_free(device[0]);
+    device_free(device[1]);
+    curandDestroyGenerator(logs);
+    curandDestroyGenerator(normals);
+}
+END_TEST
+
+/* One call or several, host or device, this stream or that: the sequence is one. */
+START_TEST(test_the_sequence_is_one)
+{
+    curandGenerator_t device = new_generator(types[_i], false, 77), host = new_generator(types[_i], true, 77);
+    CUstream stream;
+    unsigned *expected = malloc(3000 * sizeof(unsigned)), got[3000];
+    unsigned *memory = device_copy_of(NULL, 3000 * sizeof(unsigned));
+    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ck_assert_int_eq(curandGenerate(host, expected, 3000), 0);
+    ck_assert_int_eq(curandGenerate(device, memory, 1001), 0);
+    ck_assert_int_eq(curandSetStream(device, (cudaStream_t)stream), 0);
+    ck_assert_int_eq(curandGenerate(device, memory + 1001, 1999), 0);
+    device_read(got, memory, sizeof(got));
+    ck_assert_mem_eq(got, expected, sizeof(got));
+
+    ck_assert_int_eq(curandSetGeneratorOffset(device, 500), 0);
+    ck_assert_int_eq(curandGenerate(device, memory, 100), 0);
+    device_read(got, memory, 100 * sizeof(unsigned));
+    ck_assert_mem_eq(got, expected + 500, 100 * sizeof(unsigned));
+    ck_assert_int_eq(curandSetPseudoRandomGeneratorSeed(device, 78), 0);
+    ck_assert_int_eq(curandGenerate(device, memory, 100), 0);
+    device_read(got, memory, 100 * sizeof(unsigned));
+    ck_assert_mem_ne(got, expected + 500, 100 * sizeof(unsigned));
+    free(expected);
+    device_free(memory);
+    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
+    curandDestroyGenerator(device);
+    curandDestroyGenerator(host);
+}
+END_TEST
+
+/* Work is ordered by the stream: nothing is written before what was put in ahead of it is done. */
+START_TEST(test_runs_on_its_stream)
+{
+    curandGenerator_t generator = new_generator(CURAND_RNG_PSEUDO_DEFAULT, false, 5);
+    _Atomic bool gate;
+    CUstream stream;
+    float *memory, value;
+    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAllocHost((void **)&memory, sizeof(float)), CUDA_SUCCESS);
+    *memory = -1;
+    device_hold(stream, &gate);
+    ck_assert_int_eq(curandSetStream(generator, (cudaStream_t)stream), 0);
+    ck_assert_int_eq(curandGenerateUniform(generator, memory, 1), 0);
+    value = *memory;
+    atomic_store(&gate, true);
+    ck_assert_float_eq(value, -1);
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    ck_assert_float_ne(*memory, -1);
+    cuMemFreeHost(memory);
+    cuStreamDestroy(stream);
+    curandDestroyGenerator(generator);
+}
+END_TEST
+
+START_TEST(test_refusals)
+{
+    curandGenerator_t generator;
+    float *memory = device_copy_of(NULL, 64);
+    ck_assert_int_eq(curandCreateGenerator(&generator, CURAND_RNG_PSEUDO_MT19937), CURAND_STATUS_TYPE_ERROR);
+    ck_assert_int_eq(curandCreateGenerator(&generator, CURAND_RNG_PSEUDO_MRG32K3A), CURAND_STATUS_TYPE_ERROR);
+    ck_assert_int_eq(curandCreateGenerator(&generator, CURAND_RNG_QUASI_SOBOL32), CURAND_STATUS_TYPE_ERROR);
+    ck_assert_int_eq(curandGenerateUniform(NULL, memory, 4), CURAND_STATUS_NOT_INITIALIZED);
+    generator = new_generator(CURAND_RNG_PSEUDO_PHILOX4_32_10, false, 1);
+    ck_assert_int_eq(curandGenerateNormal(generator, memory, 5, 0, 1), CURAND_STATUS_LENGTH_NOT_MULTIPLE);
+    ck_assert_int_eq(curandSetGeneratorOrdering(generator, CURAND_ORDERING_QUASI_DEFAULT), CURAND_STATUS_OUT_OF_RANGE);
+    ck_assert_int_eq(curandSetGeneratorOrdering(generator, CURAND_ORDERING_PSEUDO_SEEDED), 0);
+    ck_assert_int_ne(curandGeneratePoisson(generator, (unsigned *)memory, 4, 2.0), 0);
+    ck_assert_int_eq(curandDestroyGenerator(generator), 0);
+    device_free(memory);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("curand_generator");
+    TCase *tcase = tcase_create("all");
+    tcase_add_unchecked_fixture(tcase, device_start, NULL);
+    tcase_add_loop_test(tcase, test_uniform, 0, 2);
+    tcase_add_loop_test(tcase, test_normal, 0, 2);
+    tcase_add_loop_test(tcase, test_log_normal, 0, 2);
+    tcase_add_loop_test(tcase, test_the_sequence_is_one, 0, 2);
+    tcase_add_test(tcase, test_runs_on_its_stream);
+    tcase_add_test(tcase, test_refusals);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
