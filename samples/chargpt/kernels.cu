@@ -103,13 +103,6 @@ layer_norm_backward_kernel(float *dx, float *dgains, const float *sums, const fl
 }
 
 __global__ void
-bias_add_kernel(float *matrix, const float *bias)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    matrix[i] += bias[threadIdx.x];
-}
-
-__global__ void
 residual_forward_kernel(float *sum, const float *x, const float *y, const float *bias)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -263,13 +256,6 @@ layer_norm_backward(float *dx, float *dgains, float *sums, const float *dy, cons
     layer_norm_sums_kernel<<<blocks_for(rows, ROWS_BLOCK), ROWS_BLOCK>>>(sums, dy, x, mean, scale, gain, rows, width);
     CHECK_CUDA(cudaGetLastError());
     layer_norm_backward_kernel<<<rows, width>>>(dx, dgains, sums, dy, x, mean, scale, gain);
-    CHECK_CUDA(cudaGetLastError());
-}
-
-void
-bias_add(float *matrix, const float *bias, int rows, int columns)
-{
-    bias_add_kernel<<<rows, columns>>>(matrix, bias);
     CHECK_CUDA(cudaGetLastError());
 }
 

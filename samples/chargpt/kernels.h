@@ -9,6 +9,8 @@
 #ifndef CHARGPT_KERNELS_H
 #define CHARGPT_KERNELS_H
 
+#include "adamw.h"
+
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -38,9 +40,6 @@ void layer_norm_forward(float *y, float *mean, float *scale, const float *x, con
 void layer_norm_backward(float *dx, float *dgains, float *sums, const float *dy, const float *x, const float *mean,
                          const float *scale, const float *gain, int rows, int width);
 
-/* matrix[r] += bias. */
-void bias_add(float *matrix, const float *bias, int rows, int columns);
-
 /* sum[r] = x[r] + y[r] + bias: the residual stream; sum may be x or y. */
 void residual_forward(float *sum, const float *x, const float *y, const float *bias, int rows, int columns);
 
@@ -58,13 +57,6 @@ void causal_softmax_backward(float *dshares, const float *shares, int matrices, 
 
 /* Softmax and cross-entropy: losses[r], and dlogits = factor * gradient of losses[r] in the place of logits. */
 void cross_entropy(float *losses, float *logits, const int *targets, float factor, int rows, int vocabulary);
-
-/* The optimizer's constants for one step. */
-struct adamw {
-    float rate, decay, beta1, beta2, epsilon;
-    float correction1, correction2; /* 1 - beta^step */
-    float norm_limit;               /* gradients are scaled down to this norm */
-};
 
 /*
  * AdamW (I. Loshchilov, F. Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2) over a flat buffer,

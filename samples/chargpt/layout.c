@@ -50,7 +50,6 @@ layout_create(struct layout *layout, const struct shape *shape)
     for (int i = 0; i < shape->layers; ++i) {
         add(layout, width, 0.0f, 1.0f, "block%d.gain1", i);
         add(layout, width, 0.0f, 0.0f, "block%d.bias1", i);
-        add(layout, 3 * width, 0.0f, 0.0f, "block%d.qkv_bias", i);
         add(layout, width, 0.0f, 0.0f, "block%d.project_bias", i);
         add(layout, width, 0.0f, 1.0f, "block%d.gain2", i);
         add(layout, width, 0.0f, 0.0f, "block%d.bias2", i);
@@ -78,8 +77,8 @@ layout_tensors(const struct layout *layout, float *base)
     at.head = base + next++->offset;
     for (int i = 0; i < layout->shape.layers; ++i) {
         struct block_tensors *block = &at.blocks[i];
-        float **const vectors[] = {&block->gain1, &block->bias1, &block->qkv_bias,    &block->project_bias,
-                                   &block->gain2, &block->bias2, &block->expand_bias, &block->shrink_bias};
+        float **const vectors[] = {&block->gain1, &block->bias1,       &block->project_bias, &block->gain2,
+                                   &block->bias2, &block->expand_bias, &block->shrink_bias};
         for (size_t j = 0; j < sizeof(vectors) / sizeof(vectors[0]); ++j)
             *vectors[j] = base + next++->offset;
     }

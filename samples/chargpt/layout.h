@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LAYERS_MAX = 24, TENSORS_MAX = 12 * LAYERS_MAX + 5 };
+enum { LAYERS_MAX = 24, TENSORS_MAX = 11 * LAYERS_MAX + 5 };
 
 struct shape {
     int layers;
@@ -39,11 +39,11 @@ struct layout {
 
 /* Pointers into a buffer. C is the width. */
 struct block_tensors {
-    float *qkv;     /* [C][3C] */
+    float *qkv;     /* [C][3C]: queries, keys, values; without a bias, to which softmax is nearly blind */
     float *project; /* [C][C] */
     float *expand;  /* [C][4C] */
     float *shrink;  /* [4C][C] */
-    float *gain1, *bias1, *qkv_bias, *project_bias;
+    float *gain1, *bias1, *project_bias;
     float *gain2, *bias2, *expand_bias, *shrink_bias;
 };
 

@@ -307,7 +307,6 @@ block_forward(struct model *model, int i, float *output)
 
     layer_norm_forward(state->norm1, state->mean1, state->scale1, state->input, at->gain1, at->bias1, rows, width);
     product_forward(model, state->qkv, state->norm1, at->qkv, rows, width, 3 * width);
-    bias_add(state->qkv, at->qkv_bias, rows, 3 * width);
     attention_forward(model, state);
     product_forward(model, state->middle, state->mixed, at->project, rows, width, width);
     residual_forward(state->middle, state->input, state->middle, at->project_bias, rows, width);
@@ -341,7 +340,6 @@ block_backward(struct model *model, int i)
     add_column_sums(model, grad->project_bias, dstream, rows, width);
     product_backward(model, grad->project, dnorm, dstream, state->mixed, at->project, rows, width, width);
     attention_backward(model, state, dwide, dnorm);
-    add_column_sums(model, grad->qkv_bias, dwide, rows, 3 * width);
     product_backward(model, grad->qkv, dnorm, dwide, state->norm1, at->qkv, rows, width, 3 * width);
     layer_norm_backward(dstream, model->dgains, model->row_sums, dnorm, state->input, state->mean1, state->scale1,
                         at->gain1, rows, width);

@@ -210,7 +210,7 @@ options_adamw(const struct options *options, size_t step)
         .decay = options->decay,
         .beta1 = beta1,
         .beta2 = beta2,
-        .epsilon = 1e-8f,
+        .epsilon = 1e-6f, /* gradients that are only rounding errors move nothing */
         .correction1 = (float)(1.0 - pow(beta1, (double)step)),
         .correction2 = (float)(1.0 - pow(beta2, (double)step)),
         .norm_limit = options->clip,

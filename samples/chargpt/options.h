@@ -4,7 +4,7 @@
 #ifndef CHARGPT_OPTIONS_H
 #define CHARGPT_OPTIONS_H
 
-#include "kernels.h"
+#include "adamw.h"
 #include "layout.h"
 
 #include <stdbool.h>
