@@ -3,7 +3,7 @@
 # byte for byte, another seed does not; a training that went on from a checkpoint ends as one that never stopped; the losses are those
 # of the plain C reference to 1e-4; and it learns.
 set -euo pipefail
-build=$1
+build=$(cd "$1" && pwd)
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/samples/data/shakespeare.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
