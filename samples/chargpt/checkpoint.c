@@ -32,7 +32,8 @@ fail(const char *path, const char *what)
     exit(1);
 }
 
-/* FNV-1a of 64 bits (G. Fowler, L. Noll, K. Vo), over 8 bytes at a time; what is written here is a multiple of 8. */
+/* In the manner of FNV-1a (G. Fowler, L. Noll, K. Vo), but 8 bytes at a time; a last, shorter word is filled with
+ * zeros. */
 static uint64_t
 checksum(uint64_t sum, const void *bytes, size_t count)
 {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# chargpt_training.sh BUILD - without ddprun, the annotated sample prints and saves byte for byte what the plain one does; a run repeats
-# byte for byte, another seed does not; a training that went on from a checkpoint ends as one that never stopped; the losses are those
-# of the plain C reference to 1e-4; and it learns.
+# chargpt_training.sh BUILD - without ddprun, the annotated sample prints and saves byte for byte what the plain one does. A run
+# repeats byte for byte, also with several workers and in disorder; another seed does not. A training that went on from a checkpoint
+# ends as one that never stopped. The losses are those of the plain C reference to 1e-4; and it learns.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/samples/data/shakespeare.txt
@@ -27,7 +27,9 @@ train plain samples/chargpt_plain --steps 9 --sample 50
 train again samples/chargpt_plain --steps 9 --sample 50
 train annotated samples/chargpt --steps 9 --sample 50
 train other samples/chargpt_plain --steps 9 --sample 50 --seed 2
+SOFTGPU_WORKERS=3 SOFTGPU_CHAOS=1 train workers samples/chargpt_plain --steps 9 --sample 50
 same plain again
+same plain workers
 same plain annotated
 [ "$(tail -n +4 plain.out | wc -c)" -ge 51 ] || {
     echo "there is no sample of 50 characters"
