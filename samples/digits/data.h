@@ -7,7 +7,7 @@
 #ifndef DIGITS_DATA_H
 #define DIGITS_DATA_H
 
-#include "random.h"
+#include "common/random.h"
 
 #include <stddef.h>
 

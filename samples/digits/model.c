@@ -7,10 +7,10 @@
 #include "model.h"
 
 #include "common/parameter_file.h"
+#include "common/random.h"
 #include "cuda_check.h"
 #include "data.h"
 #include "kernels.h"
-#include "random.h"
 
 #include <math.h>
 #include <string.h>

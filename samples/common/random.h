@@ -5,8 +5,8 @@
  * on Mathematical Software 42(4), 2016), seeded through one round of splitmix64 so that near seeds give unlike
  * sequences.
  */
-#ifndef DIGITS_RANDOM_H
-#define DIGITS_RANDOM_H
+#ifndef SAMPLES_RANDOM_H
+#define SAMPLES_RANDOM_H
 
 #include <stddef.h>
 #include <stdint.h>

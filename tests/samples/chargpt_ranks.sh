@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# chargpt_ranks.sh BUILD - a GPT whose gradients are parts of one flat buffer, cleared by one memset: ranks train what one process
+# trains. With one rank bitwise the bare program; with several bitwise the same on all ranks, and after 10 steps within 1e-5 of serial.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+text=${data%/*}/shakespeare.txt
+chargpt=$build/samples/chargpt
+options=(--data "$text" --layers 2 --width 64 --heads 4 --context 32 --batch 12 --eval-every 5 --eval-batches 2 --steps 10)
+
+# equal NAME RANKS PROGRAM-OPTIONS...: against the serial run of the plain program with the same options.
+equal() {
+    local name=$1 ranks=$2 rank
+    shift 2
+    rm -f "$work"/rank-*
+    run "$ddprun" -n "$ranks" --check-every 1 --bucket-mb 0.1 "$chargpt" "${options[@]}" "$@" --save "$work/rank-%d"
+    succeeded "$name: ends well"
+    if [ "$ranks" -eq 1 ]; then
+        check "$name: bitwise the bare program" cmp "$work/rank-0" "$work/serial"
+        check "$name: prints what the bare program prints" cmp "$work/stdout" "$work/serial.out"
+        return
+    fi
+    for ((rank = 1; rank < ranks; rank++)); do
+        check "$name: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
+    done
+    check "$name: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
+    check "$name: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+    check "$name: several buckets" grep -Eq '[^0-9]([3-9]|[1-9][0-9]) buckets' "$work/stderr"
+}
+
+# serial OPTIONS...: what the others are compared with.
+serial() {
+    run "${chargpt}_plain" "${options[@]}" "$@" --save "$work/serial"
+    succeeded "serial $*"
+    cp "$work/stdout" "$work/serial.out"
+}
+
+serial
+equal "1 rank" 1
+for ranks in 2 3; do
+    equal "$ranks ranks" "$ranks"
+done
+check "losses are means over the ranks" bash -c "paste -d' ' '$work/stdout' '$work/serial.out' |
+    awk '{ if (\$4 - \$10 > 2e-5 || \$10 - \$4 > 2e-5 || \$2 != \$8) exit 1 } END { exit NR != 2 }'"
+
+# Whatever may be delayed is delayed: a missing event would show.
+for seed in 1 2; do
+    export SOFTGPU_CHAOS=$seed
+    equal "2 ranks in disorder $seed" 2
+    unset SOFTGPU_CHAOS
+done
+
+serial --accumulate 2
+equal "1 rank, 2 passes a step" 1 --accumulate 2
+equal "2 ranks, 2 passes a step" 2 --accumulate 2
+
+# A checkpoint of two ranks, and two ranks that go on from it.
+run "$ddprun" -n 2 "$chargpt" "${options[@]}" --accumulate 2 --steps 6 --checkpoint "$work/half"
+succeeded "2 ranks write a checkpoint"
+equal "2 ranks, from a checkpoint" 2 --accumulate 2 --resume "$work/half" --sample 20
+
+limit=60 run "$ddprun" -n 3 "$chargpt" "${options[@]}" --batch 2
+check "more ranks than sequences are refused" grep -q 'chargpt: --batch 2: there are 3 ranks' "$work/stderr"
+check "with an exit code" [ "$code" -eq 2 ]
+finish
