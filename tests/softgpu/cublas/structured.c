@@ -33,7 +33,7 @@ new_setting(int i)
     s->diag = rand_r(&s->seed) % 2 ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
     s->m = rand_r(&s->seed) % SIDE + 1;
     s->n = rand_r(&s->seed) % SIDE + 1;
-    s->k = rand_r(&s->seed) % SIDE;
+    s->k = i % 5 == 0 ? 0 : rand_r(&s->seed) % SIDE;
     s->alpha = scalars[rand_r(&s->seed) % 4];
     s->beta = scalars[rand_r(&s->seed) % 4];
     s->wide[0] = s->alpha;

@@ -27,12 +27,15 @@ START_TEST(symmetric_products_and_updates)
     release(&c);
 
     bool is_plain = s->op == CUBLAS_OP_N;
-    for (int is_second = 0; is_second < 2; ++is_second) {
+    for (int which = 0; which < 3; ++which) { /* syrk, syr2k, syrkx */
         a = random_matrix(s, is_plain ? s->n : s->k, is_plain ? s->k : s->n);
         b = random_matrix(s, is_plain ? s->n : s->k, is_plain ? s->k : s->n);
         c = random_triangle(s, s->n, false);
-        if (is_second)
+        if (which == 1)
             OK(BLAS(syr2k, s->uplo, s->op, s->n, s->k, s->alpha_at, a.device, a.ld, b.device, b.ld, s->beta_at,
+                    c.device, c.ld));
+        else if (which == 2)
+            OK(BLAS(syrkx, s->uplo, s->op, s->n, s->k, s->alpha_at, a.device, a.ld, b.device, b.ld, s->beta_at,
                     c.device, c.ld));
         else
             OK(BLAS(syrk, s->uplo, s->op, s->n, s->k, s->alpha_at, a.device, a.ld, s->beta_at, c.device, c.ld));
@@ -41,9 +44,9 @@ START_TEST(symmetric_products_and_updates)
             for (int i = 0; i < s->n; ++i) {
                 double sum = 0;
                 for (int l = 0; l < s->k; ++l)
-                    sum += is_second ? op_element(s, &a, i, l) * op_element(s, &b, j, l) +
-                                           op_element(s, &b, i, l) * op_element(s, &a, j, l)
-                                     : op_element(s, &a, i, l) * op_element(s, &a, j, l);
+                    sum += which == 1 ? op_element(s, &a, i, l) * op_element(s, &b, j, l) +
+                                            op_element(s, &b, i, l) * op_element(s, &a, j, l)
+                                      : op_element(s, &a, i, l) * op_element(s, which == 2 ? &b : &a, j, l);
                 if (is_stored(s, i, j))
                     expect_update(s, &c, got, i, j, s->alpha * sum);
                 else
@@ -166,6 +169,58 @@ START_TEST(diagonals_rotations_and_extrema)
 }
 END_TEST
 
+/* A rotation made from a point turns it onto the axis, and one made and applied on the device does the same. */
+START_TEST(rotations_made_from_points)
+{
+    struct setting *s = new_setting(_i);
+    struct matrix x = random_matrix(s, 1, s->n), y = random_matrix(s, 1, s->n);
+    double point[2] = {1.5 + s->m, -0.75 * s->k};
+    double wide[5] = {point[0], point[1]};
+    float narrow[5] = {(float)point[0], (float)point[1]};
+    if (s->is_wide)
+        OK(cublasDrotg(handle, &wide[0], &wide[1], &wide[2], &wide[3]));
+    else
+        OK(cublasSrotg(handle, &narrow[0], &narrow[1], &narrow[2], &narrow[3]));
+    for (int i = 0; i < 5 && !s->is_wide; ++i)
+        wide[i] = (double)narrow[i];
+    expect_near(s, wide[2] * point[0] + wide[3] * point[1], wide[0]);
+    expect_near(s, wide[2] * point[1] - wide[3] * point[0], 0);
+
+    /* H = {h11 h12; h21 h22} as it stands, with flag -1. */
+    double h[5] = {-1, 0.5, -2, 0.25, 3};
+    float narrow_h[5] = {-1, 0.5f, -2, 0.25f, 3};
+    void *device = s->is_wide ? device_copy_of(h, sizeof(h)) : device_copy_of(narrow_h, sizeof(narrow_h));
+    bool on_device = _i % 4 < 2;
+    OK(cublasSetPointerMode(handle, on_device ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST));
+    void *host = s->is_wide ? (void *)h : narrow_h;
+    OK(BLAS(rotm, s->n, x.device, x.ld, y.device, y.ld, on_device ? device : host));
+    OK(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST));
+    double *first = download(s, &x), *second = download(s, &y);
+    for (int i = 0; i < s->n; ++i) {
+        double xi = element(&x, 0, i), yi = element(&y, 0, i);
+        expect_near(s, first[(size_t)i * (size_t)x.ld], h[1] * xi + h[3] * yi);
+        expect_near(s, second[(size_t)i * (size_t)y.ld], h[2] * xi + h[4] * yi);
+    }
+    free(first);
+    free(second);
+    device_free(device);
+    release(&x);
+    release(&y);
+}
+END_TEST
+
+/* A modified rotation made from (x, y) with weights makes sqrt(d2) y disappear. */
+START_TEST(modified_rotations_made_from_points)
+{
+    double d1 = 2, d2 = 3, x1 = 1.5, y1 = -0.5, param[5] = {0};
+    OK(cublasDrotmg(handle, &d1, &d2, &x1, &y1, param));
+    bool has_ones = param[0] == 0, has_cross = param[0] == 1;
+    double h21 = has_cross ? -1 : param[2], h22 = has_ones ? 1 : param[4];
+    ck_assert_double_lt(fabs(h21 * 1.5 + h22 * -0.5), 1e-12);
+    ck_assert_int_eq(cublasDrotmg(handle, &d1, NULL, &x1, &y1, param), CUBLAS_STATUS_INVALID_VALUE);
+}
+END_TEST
+
 START_TEST(wrong_arguments_are_refused)
 {
     float one = 1, *m = device_copy_of(NULL, 64 * sizeof(float));
@@ -196,6 +251,8 @@ main(void)
     tcase_add_loop_test(tcase, symmetric_products_and_updates, 0, CASES);
     tcase_add_loop_test(tcase, triangular_products_and_solutions, 0, CASES);
     tcase_add_loop_test(tcase, diagonals_rotations_and_extrema, 0, CASES);
+    tcase_add_loop_test(tcase, rotations_made_from_points, 0, CASES);
+    tcase_add_test(tcase, modified_rotations_made_from_points);
     tcase_add_test(tcase, wrong_arguments_are_refused);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
