@@ -39,6 +39,31 @@ operation(char letter)
     }
 }
 
+/* The letters of matrices; what is none becomes a mode that every routine refuses. */
+static cublasFillMode_t
+fill_mode(char letter)
+{
+    return letter == 'l' || letter == 'L'   ? CUBLAS_FILL_MODE_LOWER
+           : letter == 'u' || letter == 'U' ? CUBLAS_FILL_MODE_UPPER
+                                            : (cublasFillMode_t)-1;
+}
+
+static cublasSideMode_t
+side_mode(char letter)
+{
+    return letter == 'l' || letter == 'L'   ? CUBLAS_SIDE_LEFT
+           : letter == 'r' || letter == 'R' ? CUBLAS_SIDE_RIGHT
+                                            : (cublasSideMode_t)-1;
+}
+
+static cublasDiagType_t
+diagonal_type(char letter)
+{
+    return letter == 'n' || letter == 'N'   ? CUBLAS_DIAG_NON_UNIT
+           : letter == 'u' || letter == 'U' ? CUBLAS_DIAG_UNIT
+                                            : (cublasDiagType_t)-1;
+}
+
 cublasStatus
 cublasInit(void)
 {
@@ -153,5 +178,50 @@ cublasFree(void *devicePtr)
         return result;                                                                                                \
     }
 
+#define DEFINE_STRUCTURED(letter, lower, real)                                                                        \
+    int cublasI##lower##amax(int n, const real *x, int incx)                                                          \
+    {                                                                                                                 \
+        int result = 0;                                                                                               \
+        note(cublasI##lower##amax_v2(atomic_load(&handle), n, x, incx, &result));                                     \
+        return result;                                                                                                \
+    }                                                                                                                 \
+    int cublasI##lower##amin(int n, const real *x, int incx)                                                          \
+    {                                                                                                                 \
+        int result = 0;                                                                                               \
+        note(cublasI##lower##amin_v2(atomic_load(&handle), n, x, incx, &result));                                     \
+        return result;                                                                                                \
+    }                                                                                                                 \
+    void cublas##letter##rot(int n, real *x, int incx, real *y, int incy, real sc, real ss)                           \
+    {                                                                                                                 \
+        note(cublas##letter##rot_v2(atomic_load(&handle), n, x, incx, y, incy, &sc, &ss));                            \
+    }                                                                                                                 \
+    void cublas##letter##symm(char side, char uplo, int m, int n, real alpha, const real *A, int lda, const real *B,  \
+                              int ldb, real beta, real *C, int ldc)                                                   \
+    {                                                                                                                 \
+        note(cublas##letter##symm_v2(atomic_load(&handle), side_mode(side), fill_mode(uplo), m, n, &alpha, A, lda, B, \
+                                     ldb, &beta, C, ldc));                                                            \
+    }                                                                                                                 \
+    void cublas##letter##syrk(char uplo, char trans, int n, int k, real alpha, const real *A, int lda, real beta,     \
+                              real *C, int ldc)                                                                       \
+    {                                                                                                                 \
+        note(cublas##letter##syrk_v2(atomic_load(&handle), fill_mode(uplo), operation(trans), n, k, &alpha, A, lda,   \
+                                     &beta, C, ldc));                                                                 \
+    }                                                                                                                 \
+    void cublas##letter##trsm(char side, char uplo, char transa, char diag, int m, int n, real alpha, const real *A,  \
+                              int lda, real *B, int ldb)                                                              \
+    {                                                                                                                 \
+        note(cublas##letter##trsm_v2(atomic_load(&handle), side_mode(side), fill_mode(uplo), operation(transa),       \
+                                     diagonal_type(diag), m, n, &alpha, A, lda, B, ldb));                             \
+    }                                                                                                                 \
+    /* The old one writes where B is. */                                                                              \
+    void cublas##letter##trmm(char side, char uplo, char transa, char diag, int m, int n, real alpha, const real *A,  \
+                              int lda, real *B, int ldb)                                                              \
+    {                                                                                                                 \
+        note(cublas##letter##trmm_v2(atomic_load(&handle), side_mode(side), fill_mode(uplo), operation(transa),       \
+                                     diagonal_type(diag), m, n, &alpha, A, lda, B, ldb, B, ldb));                     \
+    }
+
+DEFINE_STRUCTURED(S, s, float)
+DEFINE_STRUCTURED(D, d, double)
 DEFINE_ROUTINES(S, float)
 DEFINE_ROUTINES(D, double)

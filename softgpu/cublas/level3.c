@@ -1,6 +1,6 @@
 /*
  * level3.c - the products, updates and solutions of cuBLAS with symmetric and triangular matrices, for float and
- * double: symm, syrk, syr2k, trmm, trsm and trsmBatched; the general products are in gemm.c.
+ * double: symm, syrk, syr2k, syrkx, trmm, trsm and trsmBatched; the general products are in gemm.c.
  *
  * All share one parameter block and one kernel function; each has a kernel of its own name, for traces. A triangle that
  * a routine does not use is neither read nor written.
@@ -15,6 +15,7 @@ enum structured_routine {
     STRUCTURED_SYMM,
     STRUCTURED_SYRK,
     STRUCTURED_SYR2K,
+    STRUCTURED_SYRKX, /* a triangle of alpha op(A) op(B)' + beta C */
     STRUCTURED_TRMM,
     STRUCTURED_TRSM,
     STRUCTURED_TRSM_BATCHED,
@@ -23,7 +24,7 @@ enum structured_routine {
 
 /*
  * A call. Operands are named as in cuBLAS; the last one given is written: C, or of trsm B. `m` and `n` are C's sides
- * (of syrk and syr2k both n), or trsm's B's.
+ * (of syrk and its like both n), or trsm's B's.
  */
 struct structured_call {
     enum structured_routine routine;
@@ -33,7 +34,7 @@ struct structured_call {
     cublasOperation_t op;
     cublasDiagType_t diag;
     int64_t m, n, k;
-    const void *alpha, *beta; /* symm, syrk and syr2k have a beta */
+    const void *alpha, *beta; /* symm, syrk and its like have a beta */
     const void *a, *b;
     void *c;
     int64_t lda, ldb, ldc;
@@ -71,6 +72,21 @@ static const struct softgpu_param structured_layout[] = {
         }                                                                                                              \
         return 1;                                                                                                      \
     }                                                                                                                  \
+    /* Column by column: the stored rows of op(A) times row j of op(B). */                                             \
+    static void syrkx_##suffix(const struct structured_parameters *p, real alpha, const real *a, const real *b,        \
+                               real beta, real *c)                                                                     \
+    {                                                                                                                  \
+        bool plain = p->op == CblasNoTrans;                                                                            \
+        for (int64_t j = 0; j < p->n; ++j) {                                                                           \
+            int64_t first = p->uplo == CblasLower ? j : 0, rows = p->uplo == CblasLower ? p->n - j : j + 1;            \
+            for (int64_t i = first; i < first + rows; ++i) /* here: gemv leaves C alone where k is 0 */                \
+                c[i + j * p->ldc] *= beta;                                                                             \
+            cblas_##letter##gemv(CblasColMajor, plain ? CblasNoTrans : CblasTrans, (int)(plain ? rows : p->k),         \
+                                 (int)(plain ? p->k : rows), alpha, plain ? a + first : a + first * p->lda,            \
+                                 (int)p->lda, plain ? b + j : b + j * p->ldb, (int)(plain ? p->ldb : 1), 1,            \
+                                 c + first + j * p->ldc, 1);                                                           \
+        }                                                                                                              \
+    }                                                                                                                  \
     static void trsm_##suffix(const struct structured_parameters *p, real alpha, const real *a, real *b)               \
     {                                                                                                                  \
         cblas_##letter##trsm(CblasColMajor, (CBLAS_SIDE)p->side, (CBLAS_UPLO)p->uplo, (CBLAS_TRANSPOSE)p->op,          \
@@ -103,6 +119,9 @@ static const struct softgpu_param structured_layout[] = {
         case STRUCTURED_SYR2K:                                                                                         \
             beta = clear_##suffix(p, beta, c);                                                                         \
             cblas_##letter##syr2k(CblasColMajor, uplo, op, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                 \
+            break;                                                                                                     \
+        case STRUCTURED_SYRKX:                                                                                         \
+            syrkx_##suffix(p, alpha, a, b, clear_##suffix(p, beta, c), c);                                             \
             break;                                                                                                     \
         case STRUCTURED_TRMM:                                                                                          \
             trmm_##suffix(p, alpha, a, b, c);                                                                          \
@@ -140,6 +159,7 @@ static struct softgpu_kernel kernels[STRUCTURED_COUNT] = {
     [STRUCTURED_SYMM] = SOFTGPU_KERNEL("cublas_symm", run_structured, structured_layout),
     [STRUCTURED_SYRK] = SOFTGPU_KERNEL("cublas_syrk", run_structured, structured_layout),
     [STRUCTURED_SYR2K] = SOFTGPU_KERNEL("cublas_syr2k", run_structured, structured_layout),
+    [STRUCTURED_SYRKX] = SOFTGPU_KERNEL("cublas_syrkx", run_structured, structured_layout),
     [STRUCTURED_TRMM] = SOFTGPU_KERNEL("cublas_trmm", run_structured, structured_layout),
     [STRUCTURED_TRSM] = SOFTGPU_KERNEL("cublas_trsm", run_structured, structured_layout),
     [STRUCTURED_TRSM_BATCHED] = SOFTGPU_KERNEL("cublas_trsm_batched", run_structured, structured_layout),
@@ -155,12 +175,12 @@ is_ld(int64_t ld, int64_t rows)
 static void
 stored_rows(const struct structured_call *call, int64_t *a_rows, int64_t *b_rows)
 {
-    bool multiplies = call->routine == STRUCTURED_SYRK || call->routine == STRUCTURED_SYR2K;
+    bool multiplies = call->routine >= STRUCTURED_SYRK && call->routine <= STRUCTURED_SYRKX;
     *a_rows = multiplies                       ? (call->op == CUBLAS_OP_N ? call->n : call->k)
               : call->side == CUBLAS_SIDE_LEFT ? call->m
                                                : call->n;
     bool reads_b = call->routine == STRUCTURED_SYMM || call->routine == STRUCTURED_TRMM;
-    *b_rows = call->routine == STRUCTURED_SYR2K ? *a_rows : reads_b ? call->m : 0;
+    *b_rows = multiplies ? (call->routine == STRUCTURED_SYRK ? 0 : *a_rows) : reads_b ? call->m : 0;
 }
 
 static cublasStatus_t
@@ -170,7 +190,7 @@ check_structured(const struct cublasContext *handle, const struct structured_cal
         return CUBLAS_STATUS_NOT_INITIALIZED;
     int64_t a_rows, b_rows;
     stored_rows(call, &a_rows, &b_rows);
-    bool has_beta = call->routine <= STRUCTURED_SYR2K;
+    bool has_beta = call->routine <= STRUCTURED_SYRKX;
     if ((call->side != CUBLAS_SIDE_LEFT && call->side != CUBLAS_SIDE_RIGHT) ||
         (call->uplo != CUBLAS_FILL_MODE_LOWER && call->uplo != CUBLAS_FILL_MODE_UPPER) ||
         (call->op != CUBLAS_OP_N && call->op != CUBLAS_OP_T && call->op != CUBLAS_OP_C) ||
@@ -288,6 +308,15 @@ structured(struct cublasContext *handle, const struct structured_call *call)
              call.ldb = ldb;);                                                                                         \
     }
 
+#define DEFINE_SYRKX(name, real, cuda_type, integer)                                                                 \
+    cublasStatus_t name(cublasHandle_t handle, cublasFillMode_t uplo, cublasOperation_t trans, integer n, integer k, \
+                        const real *alpha, const real *A, integer lda, const real *B, integer ldb, const real *beta, \
+                        real *C, integer ldc)                                                                        \
+    {                                                                                                                \
+        CALL(STRUCTURED_SYRKX, cuda_type, SET_SYMMETRIC(n, n) call.op = trans; call.k = k; call.b = B;               \
+             call.ldb = ldb;);                                                                                       \
+    }
+
 #define DEFINE_TRIANGULAR(letter, real, cuda_type, integer, suffix, batched)                                           \
     cublasStatus_t cublas##letter##trmm##suffix(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t uplo,   \
                                                 cublasOperation_t trans, cublasDiagType_t diag, integer m, integer n,  \
@@ -315,6 +344,10 @@ DEFINE_SYMMETRIC(S, float, CUDA_R_32F, int, _v2)
 DEFINE_SYMMETRIC(D, double, CUDA_R_64F, int, _v2)
 DEFINE_SYMMETRIC(S, float, CUDA_R_32F, int64_t, _v2_64)
 DEFINE_SYMMETRIC(D, double, CUDA_R_64F, int64_t, _v2_64)
+DEFINE_SYRKX(cublasSsyrkx, float, CUDA_R_32F, int)
+DEFINE_SYRKX(cublasDsyrkx, double, CUDA_R_64F, int)
+DEFINE_SYRKX(cublasSsyrkx_64, float, CUDA_R_32F, int64_t)
+DEFINE_SYRKX(cublasDsyrkx_64, double, CUDA_R_64F, int64_t)
 DEFINE_TRIANGULAR(S, float, CUDA_R_32F, int, _v2, Batched)
 DEFINE_TRIANGULAR(D, double, CUDA_R_64F, int, _v2, Batched)
 DEFINE_TRIANGULAR(S, float, CUDA_R_32F, int64_t, _v2_64, Batched_64)

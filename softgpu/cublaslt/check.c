@@ -155,26 +155,26 @@ check_aux(const struct descriptors *given, const struct epilogue_row *row)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t
-check_epilogue(const struct descriptors *given, const struct epilogue_row **row_p)
+static const struct epilogue_row *
+find_epilogue(uint32_t code)
 {
-    const struct epilogue_row *row = NULL;
-    for (size_t i = 0; i < sizeof(epilogues) / sizeof(epilogues[0]) && !row; ++i) {
-        if (epilogues[i].code == given->operation->epilogue)
-            row = &epilogues[i];
+    for (size_t i = 0; i < sizeof(epilogues) / sizeof(epilogues[0]); ++i) {
+        if (epilogues[i].code == code)
+            return &epilogues[i];
     }
-    if (!row)
-        return refuse("the epilogue %u (cublasLtEpilogue_t) is", given->operation->epilogue);
+    return NULL;
+}
+
+static cublasStatus_t
+check_epilogue(const struct descriptors *given, const struct epilogue_row *row)
+{
     bool uses_bias = row->has_bias || row->bias_gradient != BIAS_GRADIENT_NONE;
     if (uses_bias && given->operation->bias_type != -1 && given->operation->bias_type != (int32_t)given->d->type)
         return refuse("a bias of another type than D's is");
     bool sums_factor = row->bias_gradient == BIAS_GRADIENT_OF_A || row->bias_gradient == BIAS_GRADIENT_OF_B;
     if (sums_factor && given->d->type != given->a->type)
         return refuse("a bias gradient of a factor whose type is not D's is");
-    cublasStatus_t status = row->has_aux ? check_aux(given, row) : CUBLAS_STATUS_SUCCESS;
-    if (status == CUBLAS_STATUS_SUCCESS)
-        *row_p = row;
-    return status;
+    return row->has_aux ? check_aux(given, row) : CUBLAS_STATUS_SUCCESS;
 }
 
 static bool
@@ -230,12 +230,14 @@ product_check(const struct descriptors *given, struct product *product_p)
     const struct operation *operation = given->operation;
     if (!operation || !given->a || !given->b || !given->c || !given->d)
         return CUBLAS_STATUS_INVALID_VALUE;
-    const struct epilogue_row *row = NULL;
+    const struct epilogue_row *row = find_epilogue(operation->epilogue);
+    if (!row)
+        return refuse("the epilogue %u (cublasLtEpilogue_t) is", operation->epilogue);
     cublasStatus_t status = check_operation(given);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = check_layouts(given);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = check_epilogue(given, &row);
+        status = check_epilogue(given, row);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
 

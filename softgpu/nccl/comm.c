@@ -150,16 +150,18 @@ start_comm(struct ncclComm *comm)
     return start_worker(comm, initialise);
 }
 
-static ncclResult_t
-new_comm(struct ncclComm **comm_p, bool is_blocking)
+/* NULL, and the error noted, without memory. */
+static struct ncclComm *
+new_comm(bool is_blocking)
 {
     struct ncclComm *comm = calloc(1, sizeof(*comm));
-    if (!comm)
-        return nccl_error(ncclSystemError, "no memory for a communicator");
+    if (!comm) {
+        nccl_error(ncclSystemError, "no memory for a communicator");
+        return NULL;
+    }
     exchange_init(&comm->exchange);
     comm->is_blocking = is_blocking;
-    *comm_p = comm;
-    return ncclSuccess;
+    return comm;
 }
 
 ncclResult_t
@@ -179,12 +181,12 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
         return nccl_error(ncclInvalidArgument, "%s=%s is malformed", LINK_VARIABLE, link_text);
     }
     CUcontext context;
-    struct ncclComm *comm = NULL;
     ncclResult_t result = nccl_cuda(softgpu_context_ensure(&context), "finding the device");
-    if (result == ncclSuccess)
-        result = new_comm(&comm, is_blocking);
     if (result != ncclSuccess)
         return result;
+    struct ncclComm *comm = new_comm(is_blocking);
+    if (!comm)
+        return ncclSystemError;
     comm->exchange.link = link;
     comm->id = *id;
     comm->rank = rank;
@@ -204,15 +206,14 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
 ncclResult_t
 comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin, bool is_blocking)
 {
-    struct ncclComm *comm = NULL;
-    ncclResult_t result = new_comm(&comm, is_blocking);
-    if (result != ncclSuccess)
-        return result;
+    struct ncclComm *comm = new_comm(is_blocking);
+    if (!comm)
+        return ncclSystemError;
     comm->origin = *origin;
     comm->exchange.link = origin->parent->exchange.link;
     comm->context = origin->parent->context;
     comm->device = origin->parent->device;
-    result = start_comm(comm);
+    ncclResult_t result = start_comm(comm);
     if (result != ncclSuccess) {
         destroy_comm(comm);
         return result;

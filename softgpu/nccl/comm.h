@@ -104,8 +104,8 @@ ncclResult_t comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniq
 ncclResult_t comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin, bool is_blocking);
 
 /*
- * What ends the program's call after a start: *comm_p is set, and waited for now, at the end of the open group, or (not
- * blocking) by the program.
+ * What ends the program's call after a start: sets *comm_p, and waits for the initialisation, or leaves that to the end
+ * of the open group or (not blocking) to the program.
  */
 ncclResult_t comm_publish(struct ncclComm **comm_p, struct ncclComm *comm);
 

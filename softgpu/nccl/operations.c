@@ -260,6 +260,9 @@ run_spread(const struct spread *spread, size_t count, ncclDataType_t type, ncclC
            const char *call)
 {
     size_t bytes = count * type_bytes(type);
+    bool sends = spread->send_end > spread->send_first, receives = spread->receive_end > spread->receive_first;
+    if (count > 0 && ((sends && !spread->send) || (receives && !spread->receive)))
+        return group_refuse(nccl_error(ncclInvalidArgument, "%s: a buffer is NULL", call));
     ncclResult_t result = pncclGroupStart();
     for (int r = spread->send_first; r < spread->send_end && result == ncclSuccess; ++r)
         result = enqueue_transfer(comm, (unsigned char *)spread->send + (spread->send_has_blocks ? r * bytes : 0),
@@ -273,15 +276,13 @@ run_spread(const struct spread *spread, size_t count, ncclDataType_t type, ncclC
 
 /* What the three have in common; the root of all-to-all is rank 0, for nothing. */
 static ncclResult_t
-check_spread(struct ncclComm *comm, ncclDataType_t type, size_t count, bool lacks_buffer, int root, const char *call)
+check_spread(struct ncclComm *comm, ncclDataType_t type, size_t count, int root, const char *call)
 {
     ncclResult_t result = comm_check_ready(comm, call);
     if (result == ncclSuccess)
         result = check_type(type, call);
     if (result == ncclSuccess)
         result = check_rank(comm, root, "root", call);
-    if (result == ncclSuccess && count > 0 && lacks_buffer)
-        result = nccl_error(ncclInvalidArgument, "%s: a buffer is NULL", call);
     if (result == ncclSuccess && count > BUFFER_BYTES_MAX / 8 / (size_t)comm->rank_count)
         result = nccl_error(ncclInvalidArgument, "%s: a count of %zu", call, count);
     return result == ncclSuccess ? result : group_refuse(result);
@@ -290,7 +291,7 @@ check_spread(struct ncclComm *comm, ncclDataType_t type, size_t count, bool lack
 ncclResult_t
 pncclAlltoAll(const void *send, void *receive, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
 {
-    ncclResult_t result = check_spread(comm, type, count, !send || !receive, 0, "ncclAlltoAll");
+    ncclResult_t result = check_spread(comm, type, count, 0, "ncclAlltoAll");
     if (result == ncclSuccess && send == receive && count > 0)
         result = group_refuse(nccl_error(ncclInvalidArgument, "ncclAlltoAll: it cannot be done in place"));
     if (result != ncclSuccess)
@@ -304,10 +305,10 @@ ncclResult_t
 pncclGather(const void *send, void *receive, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
             cudaStream_t stream)
 {
-    bool is_root = comm && comm->rank == root;
-    ncclResult_t result = check_spread(comm, type, count, !send || (is_root && !receive), root, "ncclGather");
+    ncclResult_t result = check_spread(comm, type, count, root, "ncclGather");
     if (result != ncclSuccess)
         return result;
+    bool is_root = comm->rank == root;
     struct spread spread = {send, receive, root, root + 1, 0, is_root ? comm->rank_count : 0, false, true};
     return run_spread(&spread, count, type, comm, stream, "ncclGather");
 }
@@ -317,10 +318,10 @@ ncclResult_t
 pncclScatter(const void *send, void *receive, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
              cudaStream_t stream)
 {
-    bool is_root = comm && comm->rank == root;
-    ncclResult_t result = check_spread(comm, type, count, !receive || (is_root && !send), root, "ncclScatter");
+    ncclResult_t result = check_spread(comm, type, count, root, "ncclScatter");
     if (result != ncclSuccess)
         return result;
+    bool is_root = comm->rank == root;
     struct spread spread = {send, receive, 0, is_root ? comm->rank_count : 0, root, root + 1, true, false};
     return run_spread(&spread, count, type, comm, stream, "ncclScatter");
 }

@@ -51,11 +51,12 @@ reduction_name(ncclRedOp_t op)
 
 /* accumulator[i] = the combination of the sources' i-th elements in the order of the ranks. */
 #define COMBINE_SOURCES(type, accumulator_type, load, combine)                                                  \
-    do {                                                                                                        \
-        const type *second = (const type *)sources[rank_count > 1] + begin;                                     \
-        for (size_t i = 0; rank_count == 1 && i < length; ++i)                                                  \
+    if (rank_count == 1) {                                                                                      \
+        for (size_t i = 0; i < length; ++i)                                                                     \
             accumulator[i] = (accumulator_type)load(first[i]);                                                  \
-        for (size_t i = 0; rank_count > 1 && i < length; ++i)                                                   \
+    } else {                                                                                                    \
+        const type *second = (const type *)sources[1] + begin;                                                  \
+        for (size_t i = 0; i < length; ++i)                                                                     \
             accumulator[i] =                                                                                    \
                 (accumulator_type)combine((accumulator_type)load(first[i]), (accumulator_type)load(second[i])); \
         for (int r = 2; r < rank_count; ++r) {                                                                  \
@@ -63,7 +64,7 @@ reduction_name(ncclRedOp_t op)
             for (size_t i = 0; i < length; ++i)                                                                 \
                 accumulator[i] = (accumulator_type)combine(accumulator[i], (accumulator_type)load(source[i]));  \
         }                                                                                                       \
-    } while (0);
+    }
 
 /*
  * One function per type. `arithmetic` is the type in which accumulators are kept: for the signed integers the unsigned

@@ -40,12 +40,49 @@ START_TEST(old_names_compute)
 }
 END_TEST
 
+/* Each product by hand; the 9 is in the triangle that nobody reads. */
+START_TEST(old_names_of_structured_matrices)
+{
+    const float triangle[] = {2, 1, 9, 4}, b[] = {2, 5, 4, 6}, nothing[] = {0, 0, -1, 0};
+    const float product[] = {4, 22, 8, 28}, symmetric[] = {9, 22, 14, 28}, square[] = {20, 34, -1, 61};
+    float *dt = device_copy_of(triangle, sizeof(triangle)), *db = device_copy_of(b, sizeof(b)),
+          *dc = device_copy_of(nothing, sizeof(nothing)), got[4];
+    ck_assert_int_eq(cublasInit(), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasIsamax(4, db, 1), 4);
+    ck_assert_int_eq(cublasIsamin(4, db, 1), 1);
+    cublasSsyrk('L', 'n', 2, 2, 1.0f, db, 2, 0.0f, dc, 2);
+    device_read(got, dc, sizeof(got));
+    ck_assert_mem_eq(got, square, sizeof(got));
+    cublasSsymm('l', 'l', 2, 2, 1.0f, dt, 2, db, 2, 0.0f, dc, 2);
+    device_read(got, dc, sizeof(got));
+    ck_assert_mem_eq(got, symmetric, sizeof(got));
+    cublasStrmm('L', 'L', 'N', 'N', 2, 2, 1.0f, dt, 2, db, 2);
+    device_read(got, db, sizeof(got));
+    ck_assert_mem_eq(got, product, sizeof(got));
+    cublasStrsm('L', 'L', 'N', 'N', 2, 2, 1.0f, dt, 2, db, 2);
+    device_read(got, db, sizeof(got));
+    ck_assert_mem_eq(got, b, sizeof(got));
+    cublasSrot(2, db, 1, db + 2, 1, 0.0f, 1.0f);
+    device_read(got, db, sizeof(got));
+    ck_assert_float_eq(got[0], 4.0f);
+    ck_assert_float_eq(got[3], -5.0f);
+    ck_assert_int_eq(cublasGetError(), CUBLAS_STATUS_SUCCESS);
+    cublasStrsm('L', 'x', 'N', 'N', 2, 2, 1.0f, dt, 2, db, 2);
+    ck_assert_int_eq(cublasGetError(), CUBLAS_STATUS_INVALID_VALUE);
+    ck_assert_int_eq(cublasShutdown(), CUBLAS_STATUS_SUCCESS);
+    device_free(dt);
+    device_free(db);
+    device_free(dc);
+}
+END_TEST
+
 int
 main(void)
 {
     TCase *cases = tcase_create("legacy");
     tcase_add_unchecked_fixture(cases, device_start, NULL);
     tcase_add_test(cases, old_names_compute);
+    tcase_add_test(cases, old_names_of_structured_matrices);
     Suite *suite = suite_create("cublas_legacy");
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);

@@ -1,203 +1,8 @@
 /*
- * test_structured.c - routines of cuBLAS with symmetric, triangular and diagonal matrices, batches of matrix-vector
- * products, rotations and the places of extrema equal their definitions, on random sizes and both types; triangles that
- * a routine does not use hold NaN and keep it.
+ * test_structured.c - products, updates and solutions of cuBLAS with symmetric, triangular and diagonal matrices, and
+ * rotations and the places of extrema, equal their definitions; wrong arguments are refused.
  */
-#include "device.h"
-
-#include <check.h>
-#include <cublas_v2.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { CASES = 60, SIDE = 40, BATCH = 3 };
-
-static cublasHandle_t handle;
-
-static void
-start(void)
-{
-    device_start();
-    ck_assert_int_eq(cublasCreate(&handle), CUBLAS_STATUS_SUCCESS);
-}
-
-static void
-stop(void)
-{
-    ck_assert_int_eq(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
-}
-
-/* A matrix by columns in double on the host, and in the type of the case on the device. */
-struct matrix {
-    int rows, columns, ld;
-    double *value;
-    void *device;
-};
-
-/* One case: its type, random choices, and scalars in its type. */
-struct setting {
-    unsigned seed;
-    bool is_wide;
-    cublasFillMode_t uplo;
-    cublasSideMode_t side;
-    cublasOperation_t op;
-    cublasDiagType_t diag;
-    int m, n, k;
-    double alpha, beta;
-    double wide[2];
-    float narrow[2];
-    void *alpha_at, *beta_at;
-};
-
-#define BLAS(name, ...) ((s)->is_wide ? cublasD##name(handle, __VA_ARGS__) : cublasS##name(handle, __VA_ARGS__))
-#define OK(call)        ck_assert_int_eq(call, CUBLAS_STATUS_SUCCESS)
-
-static struct setting *
-new_setting(int i)
-{
-    static struct setting setting;
-    static const double scalars[] = {0, 1, -1, 0.5};
-    struct setting *s = &setting;
-    *s = (struct setting){.seed = (unsigned)i + 1, .is_wide = i % 2};
-    s->uplo = rand_r(&s->seed) % 2 ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
-    s->side = rand_r(&s->seed) % 2 ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT;
-    s->op = rand_r(&s->seed) % 2 ? CUBLAS_OP_N : CUBLAS_OP_T;
-    s->diag = rand_r(&s->seed) % 2 ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
-    s->m = rand_r(&s->seed) % SIDE + 1;
-    s->n = rand_r(&s->seed) % SIDE + 1;
-    s->k = rand_r(&s->seed) % SIDE;
-    s->alpha = scalars[rand_r(&s->seed) % 4];
-    s->beta = scalars[rand_r(&s->seed) % 4];
-    s->wide[0] = s->alpha;
-    s->wide[1] = s->beta;
-    s->narrow[0] = (float)s->alpha;
-    s->narrow[1] = (float)s->beta;
-    s->alpha_at = s->is_wide ? (void *)&s->wide[0] : &s->narrow[0];
-    s->beta_at = s->is_wide ? (void *)&s->wide[1] : &s->narrow[1];
-    return s;
-}
-
-static size_t
-count_of(const struct matrix *m)
-{
-    return (size_t)m->ld * (size_t)m->columns;
-}
-
-static void
-upload(const struct setting *s, struct matrix *m)
-{
-    float *narrow = malloc(count_of(m) * sizeof(float));
-    for (size_t i = 0; i < count_of(m); ++i)
-        narrow[i] = (float)m->value[i];
-    m->device = s->is_wide ? device_copy_of(m->value, count_of(m) * sizeof(double))
-                           : device_copy_of(narrow, count_of(m) * sizeof(float));
-    free(narrow);
-}
-
-/* Values that are exact in both types. */
-static struct matrix
-random_matrix(struct setting *s, int rows, int columns)
-{
-    struct matrix m = {rows, columns, rows + rand_r(&s->seed) % 3 + (rows == 0), NULL, NULL};
-    m.value = malloc((count_of(&m) + 1) * sizeof(double));
-    for (size_t i = 0; i < count_of(&m); ++i)
-        m.value[i] = (rand_r(&s->seed) % 129 - 64) / 64.0;
-    upload(s, &m);
-    return m;
-}
-
-/* What the device has. */
-static double *
-download(const struct setting *s, const struct matrix *m)
-{
-    double *values = malloc((count_of(m) + 1) * sizeof(double));
-    if (s->is_wide) {
-        device_read(values, m->device, count_of(m) * sizeof(double));
-        return values;
-    }
-    float *narrow = malloc((count_of(m) + 1) * sizeof(float));
-    device_read(narrow, m->device, count_of(m) * sizeof(float));
-    for (size_t i = 0; i < count_of(m); ++i)
-        values[i] = (double)narrow[i];
-    free(narrow);
-    return values;
-}
-
-static void
-release(struct matrix *m)
-{
-    free(m->value);
-    device_free(m->device);
-}
-
-static double
-element(const struct matrix *m, int i, int j)
-{
-    return m->value[i + (size_t)j * (size_t)m->ld];
-}
-
-static double
-op_element(const struct setting *s, const struct matrix *m, int i, int j)
-{
-    return s->op == CUBLAS_OP_N ? element(m, i, j) : element(m, j, i);
-}
-
-static bool
-is_stored(const struct setting *s, int i, int j)
-{
-    return s->uplo == CUBLAS_FILL_MODE_LOWER ? i >= j : i <= j;
-}
-
-/* A square matrix of which one triangle counts; the other is NaN, and so is a diagonal of ones. */
-static struct matrix
-random_triangle(struct setting *s, int side, bool is_triangular)
-{
-    struct matrix m = random_matrix(s, side, side);
-    device_free(m.device);
-    for (int j = 0; j < side; ++j) {
-        for (int i = 0; i < side; ++i) {
-            double *at = &m.value[i + (size_t)j * (size_t)m.ld];
-            if (!is_stored(s, i, j) || (is_triangular && i == j && s->diag == CUBLAS_DIAG_UNIT))
-                *at = (double)NAN;
-            else if (is_triangular)
-                *at = i == j ? 1 + fabs(*at) : *at / 16; /* far from singular */
-        }
-    }
-    upload(s, &m);
-    return m;
-}
-
-static double
-symmetric(const struct setting *s, const struct matrix *m, int i, int j)
-{
-    return is_stored(s, i, j) ? element(m, i, j) : element(m, j, i);
-}
-
-/* Element of op(A). */
-static double
-triangular(const struct setting *s, const struct matrix *m, int i, int j)
-{
-    int row = s->op == CUBLAS_OP_N ? i : j, column = s->op == CUBLAS_OP_N ? j : i;
-    if (row == column && s->diag == CUBLAS_DIAG_UNIT)
-        return 1;
-    return is_stored(s, row, column) ? element(m, row, column) : 0;
-}
-
-static void
-expect_near(const struct setting *s, double got, double expected)
-{
-    ck_assert_double_le(fabs(got - expected), (s->is_wide ? 1e-12 : 1e-4) * (fabs(expected) + 4));
-}
-
-/* Element (i, j) of C is `expected` plus beta times what it was, unless the routine leaves it alone. */
-static void
-expect_update(const struct setting *s, const struct matrix *c, const double *got, int i, int j, double expected)
-{
-    double before = element(c, i, j);
-    expect_near(s, got[i + (size_t)j * (size_t)c->ld], expected + (s->beta == 0 ? 0 : s->beta * before));
-}
+#include "structured.h"
 
 START_TEST(symmetric_products_and_updates)
 {
@@ -222,12 +27,15 @@ START_TEST(symmetric_products_and_updates)
     release(&c);
 
     bool is_plain = s->op == CUBLAS_OP_N;
-    for (int is_second = 0; is_second < 2; ++is_second) {
+    for (int which = 0; which < 3; ++which) { /* syrk, syr2k, syrkx */
         a = random_matrix(s, is_plain ? s->n : s->k, is_plain ? s->k : s->n);
         b = random_matrix(s, is_plain ? s->n : s->k, is_plain ? s->k : s->n);
         c = random_triangle(s, s->n, false);
-        if (is_second)
+        if (which == 1)
             OK(BLAS(syr2k, s->uplo, s->op, s->n, s->k, s->alpha_at, a.device, a.ld, b.device, b.ld, s->beta_at,
+                    c.device, c.ld));
+        else if (which == 2)
+            OK(BLAS(syrkx, s->uplo, s->op, s->n, s->k, s->alpha_at, a.device, a.ld, b.device, b.ld, s->beta_at,
                     c.device, c.ld));
         else
             OK(BLAS(syrk, s->uplo, s->op, s->n, s->k, s->alpha_at, a.device, a.ld, s->beta_at, c.device, c.ld));
@@ -236,9 +44,9 @@ START_TEST(symmetric_products_and_updates)
             for (int i = 0; i < s->n; ++i) {
                 double sum = 0;
                 for (int l = 0; l < s->k; ++l)
-                    sum += is_second ? op_element(s, &a, i, l) * op_element(s, &b, j, l) +
-                                           op_element(s, &b, i, l) * op_element(s, &a, j, l)
-                                     : op_element(s, &a, i, l) * op_element(s, &a, j, l);
+                    sum += which == 1 ? op_element(s, &a, i, l) * op_element(s, &b, j, l) +
+                                            op_element(s, &b, i, l) * op_element(s, &a, j, l)
+                                      : op_element(s, &a, i, l) * op_element(s, which == 2 ? &b : &a, j, l);
                 if (is_stored(s, i, j))
                     expect_update(s, &c, got, i, j, s->alpha * sum);
                 else
@@ -312,104 +120,6 @@ START_TEST(triangular_products_and_solutions)
 }
 END_TEST
 
-/* Vectors are matrices of one row: the increment is the leading dimension. */
-START_TEST(triangles_and_vectors)
-{
-    struct setting *s = new_setting(_i);
-    struct matrix a = random_triangle(s, s->n, false), x = random_matrix(s, 1, s->n), y = random_matrix(s, 1, s->n);
-    OK(BLAS(symv, s->uplo, s->n, s->alpha_at, a.device, a.ld, x.device, x.ld, s->beta_at, y.device, y.ld));
-    double *got = download(s, &y);
-    for (int i = 0; i < s->n; ++i) {
-        double sum = 0;
-        for (int l = 0; l < s->n; ++l)
-            sum += symmetric(s, &a, i, l) * element(&x, 0, l);
-        expect_update(s, &y, got, 0, i, s->alpha * sum);
-    }
-    free(got);
-
-    OK(BLAS(syr, s->uplo, s->n, s->alpha_at, x.device, x.ld, a.device, a.ld));
-    double *once = download(s, &a);
-    device_free(y.device);
-    upload(s, &y);
-    OK(BLAS(syr2, s->uplo, s->n, s->alpha_at, x.device, x.ld, y.device, y.ld, a.device, a.ld));
-    double *twice = download(s, &a);
-    for (int j = 0; j < s->n; ++j) {
-        for (int i = 0; i < s->n; ++i) {
-            size_t at = (size_t)i + (size_t)j * (size_t)a.ld;
-            double xi = element(&x, 0, i), xj = element(&x, 0, j), yi = element(&y, 0, i), yj = element(&y, 0, j);
-            if (!is_stored(s, i, j)) {
-                ck_assert(isnan(once[at]) && isnan(twice[at]));
-                continue;
-            }
-            expect_near(s, once[at], element(&a, i, j) + s->alpha * xi * xj);
-            expect_near(s, twice[at], once[at] + s->alpha * (xi * yj + yi * xj));
-        }
-    }
-    free(once);
-    free(twice);
-    release(&a);
-
-    struct matrix t = random_triangle(s, s->n, true);
-    OK(BLAS(trmv, s->uplo, s->op, s->diag, s->n, t.device, t.ld, x.device, x.ld));
-    got = download(s, &x);
-    for (int i = 0; i < s->n; ++i) {
-        double sum = 0;
-        for (int l = 0; l < s->n; ++l)
-            sum += triangular(s, &t, i, l) * element(&x, 0, l);
-        expect_near(s, got[(size_t)i * (size_t)x.ld], sum);
-    }
-    free(got);
-    OK(BLAS(trsv, s->uplo, s->op, s->diag, s->n, t.device, t.ld, x.device, x.ld));
-    got = download(s, &x); /* back where it was */
-    for (int i = 0; i < s->n; ++i)
-        expect_near(s, got[(size_t)i * (size_t)x.ld], element(&x, 0, i));
-    free(got);
-    release(&t);
-    release(&x);
-    release(&y);
-}
-END_TEST
-
-START_TEST(batches_of_matrix_vector_products)
-{
-    struct setting *s = new_setting(_i);
-    int in = s->op == CUBLAS_OP_N ? s->n : s->m, out = s->op == CUBLAS_OP_N ? s->m : s->n;
-    size_t bytes = s->is_wide ? sizeof(double) : sizeof(float);
-    struct matrix a = random_matrix(s, s->m, s->n * BATCH), x = random_matrix(s, 2, in * BATCH),
-                  y = random_matrix(s, 1, out * BATCH);
-    void *array[3][BATCH], *arrays[3];
-    for (size_t l = 0; l < BATCH; ++l) {
-        array[0][l] = (char *)a.device + l * (size_t)a.ld * (size_t)s->n * bytes;
-        array[1][l] = (char *)x.device + l * (size_t)x.ld * (size_t)in * bytes;
-        array[2][l] = (char *)y.device + l * (size_t)y.ld * (size_t)out * bytes;
-    }
-    for (int i = 0; i < 3; ++i)
-        arrays[i] = device_copy_of(array[i], sizeof(array[i]));
-    if (_i % 4 < 2)
-        OK(BLAS(gemvBatched, s->op, s->m, s->n, s->alpha_at, arrays[0], a.ld, arrays[1], x.ld, s->beta_at, arrays[2],
-                y.ld, BATCH));
-    else
-        OK(BLAS(gemvStridedBatched, s->op, s->m, s->n, s->alpha_at, a.device, a.ld, a.ld * s->n, x.device, x.ld,
-                x.ld * in, s->beta_at, y.device, y.ld, y.ld * out, BATCH));
-    double *got = download(s, &y);
-    for (int l = 0; l < BATCH; ++l) {
-        for (int i = 0; i < out; ++i) {
-            double sum = 0;
-            for (int j = 0; j < in; ++j)
-                sum += (s->op == CUBLAS_OP_N ? element(&a, i, l * s->n + j) : element(&a, j, l * s->n + i)) *
-                       element(&x, 0, l * in + j);
-            expect_update(s, &y, got, 0, l * out + i, s->alpha * sum);
-        }
-    }
-    free(got);
-    for (int i = 0; i < 3; ++i)
-        device_free(arrays[i]);
-    release(&a);
-    release(&x);
-    release(&y);
-}
-END_TEST
-
 START_TEST(diagonals_rotations_and_extrema)
 {
     struct setting *s = new_setting(_i);
@@ -459,6 +169,58 @@ START_TEST(diagonals_rotations_and_extrema)
 }
 END_TEST
 
+/* A rotation made from a point turns it onto the axis, and one made and applied on the device does the same. */
+START_TEST(rotations_made_from_points)
+{
+    struct setting *s = new_setting(_i);
+    struct matrix x = random_matrix(s, 1, s->n), y = random_matrix(s, 1, s->n);
+    double point[2] = {1.5 + s->m, -0.75 * s->k};
+    double wide[5] = {point[0], point[1]};
+    float narrow[5] = {(float)point[0], (float)point[1]};
+    if (s->is_wide)
+        OK(cublasDrotg(handle, &wide[0], &wide[1], &wide[2], &wide[3]));
+    else
+        OK(cublasSrotg(handle, &narrow[0], &narrow[1], &narrow[2], &narrow[3]));
+    for (int i = 0; i < 5 && !s->is_wide; ++i)
+        wide[i] = (double)narrow[i];
+    expect_near(s, wide[2] * point[0] + wide[3] * point[1], wide[0]);
+    expect_near(s, wide[2] * point[1] - wide[3] * point[0], 0);
+
+    /* H = {h11 h12; h21 h22} as it stands, with flag -1. */
+    double h[5] = {-1, 0.5, -2, 0.25, 3};
+    float narrow_h[5] = {-1, 0.5f, -2, 0.25f, 3};
+    void *device = s->is_wide ? device_copy_of(h, sizeof(h)) : device_copy_of(narrow_h, sizeof(narrow_h));
+    bool on_device = _i % 4 < 2;
+    OK(cublasSetPointerMode(handle, on_device ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST));
+    void *host = s->is_wide ? (void *)h : narrow_h;
+    OK(BLAS(rotm, s->n, x.device, x.ld, y.device, y.ld, on_device ? device : host));
+    OK(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST));
+    double *first = download(s, &x), *second = download(s, &y);
+    for (int i = 0; i < s->n; ++i) {
+        double xi = element(&x, 0, i), yi = element(&y, 0, i);
+        expect_near(s, first[(size_t)i * (size_t)x.ld], h[1] * xi + h[3] * yi);
+        expect_near(s, second[(size_t)i * (size_t)y.ld], h[2] * xi + h[4] * yi);
+    }
+    free(first);
+    free(second);
+    device_free(device);
+    release(&x);
+    release(&y);
+}
+END_TEST
+
+/* A modified rotation made from (x, y) with weights makes sqrt(d2) y disappear. */
+START_TEST(modified_rotations_made_from_points)
+{
+    double d1 = 2, d2 = 3, x1 = 1.5, y1 = -0.5, param[5] = {0};
+    OK(cublasDrotmg(handle, &d1, &d2, &x1, &y1, param));
+    bool has_ones = param[0] == 0, has_cross = param[0] == 1;
+    double h21 = has_cross ? -1 : param[2], h22 = has_ones ? 1 : param[4];
+    ck_assert_double_lt(fabs(h21 * 1.5 + h22 * -0.5), 1e-12);
+    ck_assert_int_eq(cublasDrotmg(handle, &d1, NULL, &x1, &y1, param), CUBLAS_STATUS_INVALID_VALUE);
+}
+END_TEST
+
 START_TEST(wrong_arguments_are_refused)
 {
     float one = 1, *m = device_copy_of(NULL, 64 * sizeof(float));
@@ -485,12 +247,12 @@ main(void)
 {
     Suite *suite = suite_create("cublas_structured");
     TCase *tcase = tcase_create("all");
-    tcase_add_unchecked_fixture(tcase, start, stop);
+    tcase_add_unchecked_fixture(tcase, structured_start, structured_stop);
     tcase_add_loop_test(tcase, symmetric_products_and_updates, 0, CASES);
     tcase_add_loop_test(tcase, triangular_products_and_solutions, 0, CASES);
-    tcase_add_loop_test(tcase, triangles_and_vectors, 0, CASES);
-    tcase_add_loop_test(tcase, batches_of_matrix_vector_products, 0, CASES);
     tcase_add_loop_test(tcase, diagonals_rotations_and_extrema, 0, CASES);
+    tcase_add_loop_test(tcase, rotations_made_from_points, 0, CASES);
+    tcase_add_test(tcase, modified_rotations_made_from_points);
     tcase_add_test(tcase, wrong_arguments_are_refused);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

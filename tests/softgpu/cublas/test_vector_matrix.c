@@ -321,7 +321,7 @@ START_TEST(wrong_arguments_are_refused)
     ck_assert_int_eq(cublasSaxpy(handle, -3, &one, NULL, 1, NULL, 1), CUBLAS_STATUS_SUCCESS);
     ck_assert_int_eq(cublasSdot(handle, 0, NULL, 1, NULL, 1, &result), CUBLAS_STATUS_SUCCESS);
     ck_assert_float_eq(result, 0.0f);
-    ck_assert_int_eq(cublasSrot(handle, 0, a, 1, a, 1, &one, &one), CUBLAS_STATUS_NOT_SUPPORTED);
+    ck_assert_int_eq(cublasScnrm2(handle, 0, NULL, 1, &result), CUBLAS_STATUS_NOT_SUPPORTED);
     device_free(a);
 }
 END_TEST

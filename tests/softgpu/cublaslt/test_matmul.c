@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = 12, SIDE = 150 };
+enum { CASES = 12, SIDE = 100 };
 
 static cublasLtHandle_t lt;
 
