@@ -428,8 +428,8 @@ bool memory_overrun(struct allocation *found);
 struct pool *pool_default(CUdevice device);
 CUresult pool_from_handle(CUmemoryPool handle, struct pool **pool_p) __attribute__((warn_unused_result));
 
-/* Bytes that are allocated from the pool. */
-size_t pool_bytes(const struct pool *pool);
+/* Counts an allocation from the pool, or its end. */
+void pool_note(struct pool *pool, size_t bytes, bool allocated);
 
 /* ---- library.c, kernel.c ---- */
 
