@@ -313,6 +313,21 @@ CUresult event_record(CUevent event, CUstream handle, enum flavour flavour, unsi
 CUresult event_wait(CUstream handle, enum flavour flavour, CUevent event, unsigned flags)
     __attribute__((warn_unused_result));
 
+/*
+ * Event nodes of graphs. Before a launch its stream waits for the events of its wait nodes, as they are then. Each
+ * record node gets a moment, which becomes the event's latest record once the launch has its number: so such a record
+ * is reached when the whole launch is over, no earlier than CUDA promises; its time is that of the node.
+ */
+struct moment;
+CUresult event_node_new(CUevent event, CUgraphNodeType type, struct command **command_p)
+    __attribute__((warn_unused_result));
+CUresult event_node_wait(struct command *node, struct stream *stream) __attribute__((warn_unused_result));
+struct moment *event_node_moment(struct stream *stream); /* with two references; NULL without memory */
+/* Takes one of them. */
+void event_node_publish(struct command *node, struct moment *moment, uint64_t number);
+void event_node_reached(struct moment *moment);
+void event_node_drop(struct moment *moment);
+
 /* ---- capture.c: stream capture ---- */
 
 struct node;
@@ -428,8 +443,8 @@ bool memory_overrun(struct allocation *found);
 struct pool *pool_default(CUdevice device);
 CUresult pool_from_handle(CUmemoryPool handle, struct pool **pool_p) __attribute__((warn_unused_result));
 
-/* Bytes that are allocated from the pool. */
-size_t pool_bytes(const struct pool *pool);
+/* Counts an allocation from the pool, or its end. */
+void pool_note(struct pool *pool, size_t bytes, bool allocated);
 
 /* ---- library.c, kernel.c ---- */
 

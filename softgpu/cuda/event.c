@@ -146,13 +146,20 @@ run_record(struct command *command, struct stream *stream)
     moment_release(moment);
 }
 
+/* An event node: in a captured stream it stands for the event itself, in every launch anew. */
+static CUresult
+add_event_node(struct stream *stream, struct event *event, CUgraphNodeType type)
+{
+    struct command *command;
+    CUresult result = event_node_new((CUevent)event, type, &command);
+    return result == CUDA_SUCCESS ? stream_submit(stream, command, NULL) : result;
+}
+
 static CUresult
 record_captured(struct event *event, struct stream *stream, unsigned flags)
 {
     if ((flags & CU_EVENT_RECORD_EXTERNAL) != 0) {
-        say("cuEventRecordWithFlags: event nodes in graphs (CU_EVENT_RECORD_EXTERNAL) are not supported");
-        capture_invalidate(stream);
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return add_event_node(stream, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
     }
     struct mark mark;
     CUresult result = capture_mark(stream, &mark);
@@ -167,9 +174,8 @@ static CUresult
 wait_captured(struct stream *stream, struct event *event, unsigned flags)
 {
     if ((flags & CU_EVENT_WAIT_EXTERNAL) != 0) {
-        say("cuStreamWaitEvent: event nodes in graphs (CU_EVENT_WAIT_EXTERNAL) are not supported");
-        capture_invalidate(stream);
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return capture_is_on(stream) ? add_event_node(stream, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT)
+                                     : CUDA_ERROR_INVALID_VALUE;
     }
     if (stream == stream->context->legacy) {
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -306,6 +312,95 @@ cuEventSynchronize(CUevent handle)
     }
     moment_release(moment);
     return (CUresult)atomic_load(&event->context->failure);
+}
+
+/* ---- event nodes ---- */
+
+struct event_command {
+    struct command command;
+    struct event *event;
+};
+
+/* All that it does is done by the launch (exec.c). */
+static void
+run_event_node(struct command *command, struct stream *stream)
+{
+    (void)command, (void)stream;
+}
+
+CUresult
+event_node_new(CUevent handle, CUgraphNodeType type, struct command **command_p)
+{
+    struct event *event;
+    CUresult result = event_enter(handle, &event);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct event_command *node = command_new(sizeof *node, run_event_node);
+    if (node == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    node->command.node_type = type;
+    node->event = event;
+    *command_p = &node->command;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+event_node_wait(struct command *node, struct stream *stream)
+{
+    struct event *event;
+    CUresult result = event_enter((CUevent)((struct event_command *)node)->event, &event);
+    struct moment *moment = result == CUDA_SUCCESS ? latest_moment(event) : NULL;
+    if (moment == NULL) {
+        return result;
+    }
+    struct command *wait = command_new(sizeof *wait, NULL);
+    if (wait == NULL) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    } else {
+        wait->after = (struct wait){stream_hold(moment->stream), moment->number};
+        result = stream_submit(stream, wait, NULL);
+    }
+    moment_release(moment);
+    return result;
+}
+
+struct moment *
+event_node_moment(struct stream *stream)
+{
+    struct moment *moment = calloc(1, sizeof *moment);
+    if (moment != NULL) {
+        atomic_store_explicit(&moment->refs, 2, memory_order_relaxed); /* the command's and its caller's */
+        moment->stream = stream_hold(stream);
+    }
+    return moment;
+}
+
+void
+event_node_publish(struct command *node, struct moment *moment, uint64_t number)
+{
+    struct event *event;
+    if (event_enter((CUevent)((struct event_command *)node)->event, &event) != CUDA_SUCCESS) {
+        moment_release(moment); /* destroyed in the meantime */
+        return;
+    }
+    moment->number = number;
+    set_latest(event, moment, no_mark);
+}
+
+void
+event_node_reached(struct moment *moment)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    atomic_store_explicit(&moment->time_ns, now.tv_sec * INT64_C(1000000000) + now.tv_nsec, memory_order_relaxed);
+}
+
+void
+event_node_drop(struct moment *moment)
+{
+    moment_release(moment);
 }
 
 /* The difference of two moments that are over. */

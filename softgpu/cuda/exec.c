@@ -29,6 +29,7 @@ struct step {
 struct program {
     _Atomic unsigned refs;
     size_t count;
+    bool has_events;
     size_t *order; /* of steps: one that their dependencies allow */
     struct step steps[];
 };
@@ -44,6 +45,7 @@ struct exec {
 struct graph_command {
     struct command command;
     struct program *program;
+    struct moment **moments; /* by step: of event record nodes. NULL: there are no event nodes */
     _Atomic uint64_t random;
 };
 
@@ -107,6 +109,8 @@ fill_program(struct program *program, const struct graph *graph)
         if (step->before == NULL) {
             return false;
         }
+        program->has_events = program->has_events || step->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ||
+                              step->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT;
         for (size_t k = 0; k < node->before_count; ++k) {
             step->before[k] = node->before[k]->number;
         }
@@ -255,12 +259,16 @@ cuGraphExecDestroy(CUgraphExec handle)
 /* ---- launches ---- */
 
 static void
-run_steps(const struct program *program, const size_t *order, struct stream *stream)
+run_steps(const struct graph_command *graph, const size_t *order, struct stream *stream)
 {
-    for (size_t i = 0; i < program->count; ++i) {
-        struct command *command = program->steps[order[i]].work->command;
+    for (size_t i = 0; i < graph->program->count; ++i) {
+        struct command *command = graph->program->steps[order[i]].work->command;
+        struct moment *moment = graph->moments != NULL ? graph->moments[order[i]] : NULL;
         if (command != NULL) {
             command->run(command, stream);
+        }
+        if (moment != NULL) {
+            event_node_reached(moment);
         }
     }
 }
@@ -278,7 +286,7 @@ run_graph(struct command *command, struct stream *stream)
     }
     uint64_t random = driver.chaos_seed + atomic_fetch_add(&graph->random, 0x9e3779b97f4a7c15u);
     bool other = order != NULL && done != NULL && make_order(program, order, done, random | 1);
-    run_steps(program, other ? order : program->order, stream);
+    run_steps(graph, other ? order : program->order, stream);
     free(order);
     free(done);
 }
@@ -286,7 +294,60 @@ run_graph(struct command *command, struct stream *stream)
 static void
 end_graph(struct command *command)
 {
-    program_release(((struct graph_command *)command)->program);
+    struct graph_command *graph = (struct graph_command *)command;
+    for (size_t i = 0; graph->moments != NULL && i < graph->program->count; ++i) {
+        event_node_drop(graph->moments[i]); /* NULL for all but record nodes */
+    }
+    free(graph->moments);
+    program_release(graph->program);
+}
+
+/* Waits for the events of wait nodes, and makes moments for record nodes, for the command and for `mine`. */
+static CUresult
+prepare_events(struct graph_command *graph, struct stream *stream, struct moment **mine)
+{
+    const struct program *program = graph->program;
+    graph->moments = calloc(program->count + 1, sizeof(struct moment *));
+    if (graph->moments == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    for (size_t i = 0; i < program->count; ++i) {
+        CUresult result = CUDA_SUCCESS;
+        if (program->steps[i].type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) {
+            result = event_node_wait(program->steps[i].work->command, stream);
+        }
+        if (program->steps[i].type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
+            graph->moments[i] = mine[i] = event_node_moment(stream);
+            result = mine[i] == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+        }
+        if (result != CUDA_SUCCESS) {
+            return result;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+/* Submits a launch with event nodes. With exec->lock held, which keeps the program. */
+static CUresult
+submit_with_events(struct graph_command *command, struct stream *stream, uint64_t *number_p)
+{
+    const struct program *program = command->program;
+    struct moment **mine = calloc(program->count + 1, sizeof(struct moment *));
+    CUresult result = mine == NULL ? CUDA_ERROR_OUT_OF_MEMORY : prepare_events(command, stream, mine);
+    if (result == CUDA_SUCCESS) {
+        result = stream_submit(stream, &command->command, number_p); /* it may be through, and gone, at once */
+    } else {
+        command_drop(command);
+    }
+    for (size_t i = 0; mine != NULL && i < program->count; ++i) {
+        if (mine[i] != NULL && result == CUDA_SUCCESS) {
+            event_node_publish(program->steps[i].work->command, mine[i], *number_p);
+        } else if (mine[i] != NULL) {
+            event_node_drop(mine[i]);
+        }
+    }
+    free(mine);
+    return result;
 }
 
 /* With exec->lock held. */
@@ -300,17 +361,25 @@ launch(struct exec *exec, struct stream *stream)
     }
     atomic_fetch_add(&exec->program->refs, 1);
     command->program = exec->program;
+    command->moments = NULL;
     atomic_store(&command->random, atomic_fetch_add(&launches, 1) * 0xbf58476d1ce4e5b9u);
     command->command.end = end_graph;
     command->command.node_type = CU_GRAPH_NODE_TYPE_GRAPH; /* launched into a capture: a child graph */
     if (capture_is_on(stream)) {
+        if (exec->program->has_events) {
+            say("cuGraphLaunch: a graph with event nodes cannot be launched into a capture");
+            command_drop(command);
+            capture_invalidate(stream);
+            return CUDA_ERROR_NOT_SUPPORTED;
+        }
         return stream_submit(stream, &command->command, NULL);
     }
     if (exec->last.stream != NULL) {
         command->command.after = (struct wait){stream_hold(exec->last.stream), exec->last.number};
     }
     uint64_t number;
-    CUresult result = stream_submit(stream, &command->command, &number);
+    CUresult result = exec->program->has_events ? submit_with_events(command, stream, &number)
+                                                : stream_submit(stream, &command->command, &number);
     if (result != CUDA_SUCCESS) {
         return result;
     }

@@ -259,6 +259,27 @@ cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, 
     return result == CUDA_SUCCESS ? add(node, graph, before, count, CU_GRAPH_NODE_TYPE_HOST, command) : result;
 }
 
+static CUresult
+add_event(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUgraphNodeType type,
+          CUevent event)
+{
+    struct command *command;
+    CUresult result = event_node_new(event, type, &command);
+    return result == CUDA_SUCCESS ? add(node, graph, before, count, type, command) : result;
+}
+
+CUresult
+cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUevent event)
+{
+    return add_event(node, graph, before, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+}
+
+CUresult
+cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUevent event)
+{
+    return add_event(node, graph, before, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+}
+
 /* ---- looking at graphs ---- */
 
 /* Copies what fits; with NULL only counts. CUDA's convention of all these getters. */

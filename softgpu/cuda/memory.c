@@ -96,6 +96,9 @@ insert(const struct allocation *record)
     memmove(table + place + 1, table + place, (table_count - place) * sizeof *table);
     table[place] = entry;
     ++table_count;
+    if (entry->pool != NULL) {
+        pool_note(entry->pool, entry->bytes, true);
+    }
     return CUDA_SUCCESS;
 }
 
@@ -114,6 +117,9 @@ remove_at(size_t place)
     }
     if (entry->mapping.pages_bytes > 0 && entry->kind != MEMORY_MAPPED) {
         mapping_retire(entry);
+    }
+    if (entry->pool != NULL) {
+        pool_note(entry->pool, entry->bytes, false);
     }
     free(entry);
     --table_count;
@@ -407,18 +413,6 @@ memory_used(CUdevice device)
 {
     pthread_rwlock_rdlock(&table_lock);
     size_t bytes = used_bytes[device];
-    pthread_rwlock_unlock(&table_lock);
-    return bytes;
-}
-
-size_t
-pool_bytes(const struct pool *pool)
-{
-    size_t bytes = 0;
-    pthread_rwlock_rdlock(&table_lock);
-    for (size_t place = 0; place < table_count; ++place) {
-        bytes += table[place]->pool == pool ? table[place]->bytes : 0;
-    }
     pthread_rwlock_unlock(&table_lock);
     return bytes;
 }

@@ -12,6 +12,7 @@ struct pool {
     _Atomic uint32_t magic;
     CUdevice device;
     bool is_default;
+    _Atomic uint64_t used_bytes, high_bytes; /* allocated now; most at a time since high_bytes was reset */
     _Atomic uint64_t attributes[ATTRIBUTE_COUNT];
 };
 
@@ -52,6 +53,21 @@ pool_default(CUdevice device)
     struct pool *pool = current[device] != NULL ? current[device] : default_of(device);
     pthread_mutex_unlock(&lock);
     return pool;
+}
+
+void
+pool_note(struct pool *pool, size_t bytes, bool allocated)
+{
+    if (!allocated) {
+        uint64_t left = atomic_fetch_sub(&pool->used_bytes, bytes) - bytes;
+        if (left == 0 && atomic_load(&pool->magic) == 0) {
+            object_give(OBJECT_POOL, pool); /* destroyed before its allocations */
+        }
+        return;
+    }
+    uint64_t used = atomic_fetch_add(&pool->used_bytes, bytes) + bytes, high = atomic_load(&pool->high_bytes);
+    while (used > high && !atomic_compare_exchange_weak(&pool->high_bytes, &high, used)) {
+    }
 }
 
 CUresult
@@ -174,8 +190,10 @@ cuMemPoolDestroy(CUmemoryPool handle)
         current[pool->device] = NULL;
     }
     pthread_mutex_unlock(&lock);
+    /* It lives on, nameless, until its last allocation is freed. This one keeps that from happening in between. */
+    pool_note(pool, 1, true);
     atomic_store(&pool->magic, 0);
-    object_give(OBJECT_POOL, pool);
+    pool_note(pool, 1, false);
     return CUDA_SUCCESS;
 }
 
@@ -201,12 +219,26 @@ cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *
 {
     struct pool *pool;
     CUresult result = enter_attribute(handle, attribute, value, &pool);
-    if (result == CUDA_SUCCESS) {
-        uint64_t set = 0;
-        memcpy(&set, value, attribute_bytes(attribute));
-        atomic_store(&pool->attributes[attribute], set);
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
-    return result;
+    uint64_t set = 0;
+    memcpy(&set, value, attribute_bytes(attribute));
+    switch (attribute) {
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        return CUDA_ERROR_INVALID_VALUE; /* only to be read */
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        if (set != 0) {
+            return CUDA_ERROR_INVALID_VALUE; /* can be reset, not set */
+        }
+        atomic_store(&pool->high_bytes, atomic_load(&pool->used_bytes));
+        return CUDA_SUCCESS;
+    default:
+        atomic_store(&pool->attributes[attribute], set);
+        return CUDA_SUCCESS;
+    }
 }
 
 CUresult
@@ -218,8 +250,17 @@ cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *
         return result;
     }
     uint64_t set = atomic_load(&pool->attributes[attribute]);
-    if (attribute >= CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) {
-        set = pool_bytes(pool);
+    switch (attribute) {
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        set = atomic_load(&pool->used_bytes); /* nothing is kept that is not in use */
+        break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        set = atomic_load(&pool->high_bytes);
+        break;
+    default:
+        break;
     }
     memcpy(value, &set, attribute_bytes(attribute));
     return CUDA_SUCCESS;

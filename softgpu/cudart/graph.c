@@ -75,6 +75,20 @@ cudaGraphAddEmptyNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphN
 }
 
 cudaError_t
+cudaGraphAddEventRecordNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *before, size_t count,
+                            cudaEvent_t event)
+{
+    return WITH_CONTEXT(driver.cuGraphAddEventRecordNode(node, graph, before, count, event));
+}
+
+cudaError_t
+cudaGraphAddEventWaitNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *before, size_t count,
+                          cudaEvent_t event)
+{
+    return WITH_CONTEXT(driver.cuGraphAddEventWaitNode(node, graph, before, count, event));
+}
+
+cudaError_t
 cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
 {
     return WITH_CONTEXT(driver.cuGraphGetNodes(graph, nodes, count));

@@ -9,12 +9,14 @@
 #include "softgpu/private_calls.h"
 
 #include <check.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BYTES = 4000 };
@@ -44,12 +46,29 @@ give_up(const struct softgpu_launch *launch)
     softgpuLaunchAbandon(CUDA_ERROR_ASSERT, "this test's kernel cannot go on");
 }
 
+/* Blocks in the stream's own thread fault; those in other threads take their time. */
+static atomic_int begun, ended;
+
+static void
+part(const struct softgpu_launch *launch)
+{
+    char name[16] = "";
+    pthread_getname_np(pthread_self(), name, sizeof name);
+    bool faults = strcmp(name, "softgpu-stream") == 0;
+    atomic_fetch_add(&begun, 1);
+    nanosleep(&(struct timespec){.tv_nsec = faults ? 5000000 : 50000000}, NULL);
+    if (faults)
+        ++**(volatile char *const *)launch->args[0];
+    atomic_fetch_add(&ended, 1);
+}
+
 static const struct softgpu_param pointer_params[] = {{0, 8}};
 #define IMAGE(name, flags)                             \
     static const struct softgpu_image name##_image = { \
         SOFTGPU_IMAGE_MAGIC, SOFTGPU_IMAGE_VERSION, flags, #name, name, 1, pointer_params, 0, 1024}
 IMAGE(poke, 0);
 IMAGE(divide, 0);
+IMAGE(part, 0);
 IMAGE(give_up, 0);
 
 /* ---- scenes ---- */
@@ -163,6 +182,18 @@ scene_reset(void)
     return 0;
 }
 
+/* Once a launch that failed counts as over, none of its blocks runs any more. */
+static int
+scene_others_end(void)
+{
+    CUdeviceptr bad = start(BYTES) + BYTES + 96;
+    void *args[] = {&bad};
+    if (cuLaunchKernel(load_function(&part_image), 100, 1, 1, 1, 1, 1, 0, NULL, args, NULL) != CUDA_SUCCESS ||
+        cuCtxSynchronize() != CUDA_ERROR_ILLEGAL_ADDRESS)
+        return 1;
+    return atomic_load(&begun) > 1 && atomic_load(&ended) == atomic_load(&begun) - 1 ? 0 : 2;
+}
+
 /* Between the end and the closed pages. */
 static int
 scene_just_past_the_end(void)
@@ -264,6 +295,7 @@ static const struct scene scenes[] = {
     {"use_after_free", scene_use_after_free},
     {"double_free", scene_double_free},
     {"reset", scene_reset},
+    {"others_end", scene_others_end},
     {"just_past_the_end", scene_just_past_the_end},
     {"host_read", scene_host_read},
     {"host_function_writes", scene_host_function_writes},
@@ -321,6 +353,7 @@ START_TEST(a_reset_device_works_again)
     expect_said("reset", NULL, SAID("kernel poke"));
     expect_said("reset", workers, SAID("kernel poke"));
     expect_said("reset", strict, SAID("kernel poke"));
+    expect_said("others_end", workers, SAID("kernel part"));
 }
 END_TEST
 

@@ -1,60 +1,16 @@
 /*
  * test_graph.c - stream capture and graphs: captured work does not run, and each launch runs all of it in an order that
  * the capture's streams and events allow (random captures against a model; under SOFTGPU_CHAOS each launch in another
- * order); what CUDA forbids during a capture fails with CUDA's error and spoils the capture; updates and destruction do
- * not touch launches under way.
+ * order); updates and destruction do not touch launches under way. What is forbidden during a capture is in
+ * test_capture.c.
  */
-#include "kernels.h"
+#include "capture.h"
 
-#include <check.h>
 #include <cuda_runtime_api.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-static CUstream
-new_stream(unsigned flags)
-{
-    CUstream stream;
-    ck_assert_int_eq(cuStreamCreate(&stream, flags), CUDA_SUCCESS);
-    return stream;
-}
-
-static CUevent
-new_event(void)
-{
-    CUevent event;
-    ck_assert_int_eq(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
-    return event;
-}
-
-static CUstream
-begin(void)
-{
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
-    return stream;
-}
-
-/* Ends the capture; the graph is gone, its executable form stays. */
-static CUgraphExec
-end_and_instantiate(CUstream stream)
-{
-    CUgraph graph;
-    CUgraphExec exec;
-    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
-    return exec;
-}
-
 /* ---- all kinds of work ---- */
-
-static void
-count_call(void *counter)
-{
-    atomic_fetch_add((atomic_int *)counter, 1);
-}
 
 static void
 add_to(CUfunction add, CUstream stream, CUdeviceptr values, float by, unsigned count)
@@ -188,174 +144,6 @@ START_TEST(every_launch_keeps_the_captured_order)
 }
 END_TEST
 
-/* ---- what is not allowed ---- */
-
-static void
-expect_status(CUstream stream, CUstreamCaptureStatus expected)
-{
-    CUstreamCaptureStatus status;
-    ck_assert_int_eq(cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
-    ck_assert_int_eq(status, expected);
-}
-
-/* The capture is spoiled: nothing goes into it any more, its end says so, and the stream is usable again. */
-static void
-expect_spoiled(CUstream stream)
-{
-    CUgraph graph = (CUgraph)1;
-    atomic_int calls = 0;
-    expect_status(stream, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
-    ck_assert_int_eq(cuLaunchHostFunc(stream, count_call, &calls), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    ck_assert_ptr_null(graph);
-    expect_status(stream, CU_STREAM_CAPTURE_STATUS_NONE);
-    ck_assert_int_eq(cuLaunchHostFunc(stream, count_call, &calls), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
-    ck_assert_int_eq(atomic_load(&calls), 1);
-    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
-}
-
-START_TEST(waiting_spoils_a_capture)
-{
-    use_device();
-    CUstream stream = begin();
-    CUevent event = new_event();
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    expect_spoiled(stream);
-    stream = begin();
-    ck_assert_int_eq(cuStreamQuery(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    expect_spoiled(stream);
-    stream = begin();
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    expect_spoiled(stream);
-    stream = begin();
-    ck_assert_int_eq(cuStreamWaitEvent(stream, event, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
-    expect_spoiled(stream);
-    stream = begin();
-    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventQuery(event), CUDA_ERROR_CAPTURED_EVENT);
-    ck_assert_int_eq(cuEventSynchronize(event), CUDA_ERROR_CAPTURED_EVENT);
-    CUgraph graph;
-    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS); /* an ordinary one again */
-    ck_assert_int_eq(cuEventSynchronize(event), CUDA_SUCCESS);
-}
-END_TEST
-
-START_TEST(legacy_stream_and_blocking_captures_exclude_each_other)
-{
-    use_device();
-    CUstreamCaptureStatus status;
-    atomic_int calls = 0;
-    ck_assert_int_eq(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    CUstream stream = new_stream(CU_STREAM_DEFAULT);
-    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_ERROR_ILLEGAL_STATE);
-    ck_assert_int_eq(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-    expect_status(stream, CU_STREAM_CAPTURE_STATUS_ACTIVE); /* asking does no harm */
-    ck_assert_int_eq(cuLaunchHostFunc(NULL, count_call, &calls), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-    expect_spoiled(stream);
-    stream = begin(); /* a non-blocking one: the legacy stream goes its way */
-    ck_assert_int_eq(cuLaunchHostFunc(NULL, count_call, &calls), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamSynchronize(NULL), CUDA_SUCCESS);
-    ck_assert_int_eq(atomic_load(&calls), 1);
-    ck_assert_int_eq(cuGraphExecDestroy(end_and_instantiate(stream)), CUDA_SUCCESS);
-}
-END_TEST
-
-START_TEST(forks_must_be_joined_and_captures_stay_apart)
-{
-    use_device();
-    CUstream stream = begin(), fork = new_stream(CU_STREAM_DEFAULT), other = begin();
-    CUevent event = new_event();
-    CUgraph graph = (CUgraph)1;
-    atomic_int calls = 0;
-    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamWaitEvent(fork, event, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuLaunchHostFunc(fork, count_call, &calls), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-    ck_assert_ptr_null(graph);
-    expect_status(fork, CU_STREAM_CAPTURE_STATUS_NONE);
-    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
-    ck_assert_int_eq(cuStreamWaitEvent(fork, event, 0), CUDA_ERROR_CAPTURED_EVENT); /* of a capture that is over */
-
-    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamWaitEvent(other, event, 0), CUDA_ERROR_STREAM_CAPTURE_MERGE);
-    expect_spoiled(stream);
-    expect_spoiled(other);
-
-    stream = begin();
-    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamWaitEvent(fork, event, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamEndCapture(fork, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
-    expect_spoiled(stream);
-    ck_assert_int_eq(atomic_load(&calls), 0);
-}
-END_TEST
-
-static void *
-end_elsewhere(void *stream)
-{
-    CUgraph graph;
-    use_device();
-    return cuStreamEndCapture(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD ? stream : NULL;
-}
-
-static void *
-allocate_elsewhere(void *result)
-{
-    CUdeviceptr memory;
-    use_device();
-    *(CUresult *)result = cuMemAlloc(&memory, 1);
-    return NULL;
-}
-
-static CUresult
-allocate_in_thread(void)
-{
-    pthread_t thread;
-    CUresult result;
-    ck_assert_int_eq(pthread_create(&thread, NULL, allocate_elsewhere, &result), 0);
-    pthread_join(thread, NULL);
-    return result;
-}
-
-START_TEST(modes_decide_about_unsafe_calls)
-{
-    use_device();
-    CUdeviceptr memory;
-    CUgraph graph;
-    CUstream stream = begin();
-    ck_assert_int_eq(cuMemAlloc(&memory, 1), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    expect_spoiled(stream);
-    stream = begin();
-    ck_assert_int_eq(allocate_in_thread(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    expect_spoiled(stream);
-    stream = begin();
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    ck_assert_int_eq(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemAlloc(&memory, 1), CUDA_SUCCESS);
-    ck_assert_int_eq(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
-    ck_assert_int_eq(mode, CU_STREAM_CAPTURE_MODE_RELAXED);
-    pthread_t thread;
-    void *right;
-    ck_assert_int_eq(pthread_create(&thread, NULL, end_elsewhere, stream), 0);
-    pthread_join(thread, &right);
-    ck_assert_ptr_nonnull(right);
-    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
-    ck_assert_int_eq(allocate_in_thread(), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFree(memory), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    expect_spoiled(stream);
-    stream = begin();
-    ck_assert_int_eq(cuMemAllocAsync(&memory, 1, stream), CUDA_ERROR_NOT_SUPPORTED); /* refused, and said */
-    expect_spoiled(stream);
-}
-END_TEST
-
 /* ---- dependencies by hand ---- */
 
 START_TEST(a_capture_tells_and_takes_dependencies)
@@ -469,6 +257,56 @@ START_TEST(updates_reach_later_launches_only)
 }
 END_TEST
 
+/* ---- event nodes: the same events in every launch anew ---- */
+
+START_TEST(event_nodes_wait_and_record_in_every_launch)
+{
+    use_device();
+    static atomic_int open;
+    static struct span inside, outside;
+    CUfunction span = load_function(&span_image);
+    CUstream stream = begin(), gate = new_stream(CU_STREAM_NON_BLOCKING), after = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent wanted = new_event(), done = new_event(), timed[2];
+    for (int i = 0; i < 2; ++i)
+        ck_assert_int_eq(cuEventCreate(&timed[i], 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventRecordWithFlags(timed[0], stream, CU_EVENT_RECORD_EXTERNAL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamWaitEvent(stream, wanted, CU_EVENT_WAIT_EXTERNAL), CUDA_SUCCESS);
+    launch_one(span, stream, &inside);
+    ck_assert_int_eq(cuEventRecordWithFlags(done, stream, CU_EVENT_RECORD_EXTERNAL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventRecordWithFlags(timed[1], stream, CU_EVENT_RECORD_EXTERNAL), CUDA_SUCCESS);
+    CUgraphExec exec = end_and_instantiate(stream);
+    for (int launch = 0; launch < 4; ++launch) {
+        float milliseconds = -1;
+        memset(&inside, 0, sizeof inside);
+        memset(&outside, 0, sizeof outside);
+        atomic_store(&open, 0);
+        launch_one(load_function(&gate_image), gate, &open);
+        ck_assert_int_eq(cuEventRecord(wanted, gate), CUDA_SUCCESS);
+        ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+        ck_assert_int_eq(cuStreamWaitEvent(after, done, 0), CUDA_SUCCESS);
+        launch_one(span, after, &outside);
+        ck_assert_int_eq(cuEventQuery(done), CUDA_ERROR_NOT_READY);
+        ck_assert_uint_eq(atomic_load(&inside.begin), 0);
+        ck_assert_uint_eq(atomic_load(&outside.begin), 0);
+        atomic_store(&open, 1);
+        ck_assert_int_eq(cuStreamSynchronize(after), CUDA_SUCCESS);
+        ck_assert_uint_lt(atomic_load(&inside.end), atomic_load(&outside.begin));
+        ck_assert_uint_ne(atomic_load(&inside.end), 0);
+        ck_assert_int_eq(cuEventSynchronize(timed[1]), CUDA_SUCCESS);
+        ck_assert_int_eq(cuEventElapsedTime(&milliseconds, timed[0], timed[1]), CUDA_SUCCESS);
+        ck_assert_float_gt(milliseconds, 0.05f); /* the kernel in between naps for 0.1 ms */
+        ck_assert_float_lt(milliseconds, 20000);
+    }
+    CUgraph graph;
+    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_ERROR_NOT_SUPPORTED);
+    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    ck_assert_int_eq(cuEventDestroy(wanted), CUDA_SUCCESS);
+    ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_HANDLE); /* one of its events is gone */
+    ck_assert_int_eq(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+}
+END_TEST
+
 START_TEST(graphs_nest_and_the_runtime_passes_them_on)
 {
     atomic_int calls = 0;
@@ -512,13 +350,10 @@ main(void)
     tcase_set_timeout(all, 100);
     tcase_add_test(all, a_launch_runs_what_was_captured);
     tcase_add_loop_test(all, every_launch_keeps_the_captured_order, 0, 60);
-    tcase_add_test(all, waiting_spoils_a_capture);
-    tcase_add_test(all, legacy_stream_and_blocking_captures_exclude_each_other);
-    tcase_add_test(all, forks_must_be_joined_and_captures_stay_apart);
-    tcase_add_test(all, modes_decide_about_unsafe_calls);
     tcase_add_test(all, a_capture_tells_and_takes_dependencies);
     tcase_add_test(all, graphs_can_be_put_together);
     tcase_add_test(all, updates_reach_later_launches_only);
+    tcase_add_test(all, event_nodes_wait_and_record_in_every_launch);
     tcase_add_test(all, graphs_nest_and_the_runtime_passes_them_on);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);

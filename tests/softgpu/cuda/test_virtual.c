@@ -209,6 +209,40 @@ START_TEST(hints_about_managed_memory_are_checked)
 }
 END_TEST
 
+/* ---- pools ---- */
+
+static cuuint64_t
+pool_value(CUmemoryPool pool, CUmemPool_attribute attribute)
+{
+    cuuint64_t value = 0;
+    ck_assert_int_eq(cuMemPoolGetAttribute(pool, attribute, &value), CUDA_SUCCESS);
+    return value;
+}
+
+START_TEST(pools_count_what_is_allocated_from_them)
+{
+    use_device();
+    const CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = on_device.location};
+    CUmemoryPool pool;
+    CUdeviceptr first, second;
+    cuuint64_t zero = 0, one = 1;
+    ck_assert_int_eq(cuMemPoolCreate(&pool, &properties), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAllocFromPoolAsync(&first, 1000, pool, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAllocFromPoolAsync(&second, 300, pool, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFreeAsync(first, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    ck_assert_uint_eq(pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 300);
+    ck_assert_uint_eq(pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH), 1300);
+    ck_assert_int_eq(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &one), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &zero), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &zero), CUDA_SUCCESS);
+    ck_assert_uint_eq(pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH), 300);
+    ck_assert_int_eq(cuMemPoolDestroy(pool), CUDA_SUCCESS); /* before its last allocation, which stays usable */
+    ck_assert_int_eq(cuMemsetD8(second, 1, 300), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(second), CUDA_SUCCESS);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -218,6 +252,7 @@ main(void)
     tcase_add_test(all, two_maps_of_one_chunk_are_the_same_memory);
     tcase_add_loop_test(all, maps_follow_a_model, 0, 10);
     tcase_add_test(all, what_does_not_fit_is_refused);
+    tcase_add_test(all, pools_count_what_is_allocated_from_them);
     tcase_add_test(all, hints_about_managed_memory_are_checked);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);

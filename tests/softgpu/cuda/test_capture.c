@@ -1,0 +1,191 @@
+/*
+ * test_capture.c - what CUDA forbids while streams are captured fails with CUDA's error, and spoils the capture, which
+ * says so at its end; what it allows goes on as if there were no capture.
+ */
+#include "capture.h"
+
+#include <pthread.h>
+
+static void
+expect_status(CUstream stream, CUstreamCaptureStatus expected)
+{
+    CUstreamCaptureStatus status;
+    ck_assert_int_eq(cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
+    ck_assert_int_eq(status, expected);
+}
+
+/* The capture is spoiled: nothing goes into it any more, its end says so, and the stream is usable again. */
+static void
+expect_spoiled(CUstream stream)
+{
+    CUgraph graph = (CUgraph)1;
+    atomic_int calls = 0;
+    expect_status(stream, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    ck_assert_int_eq(cuLaunchHostFunc(stream, count_call, &calls), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    ck_assert_ptr_null(graph);
+    expect_status(stream, CU_STREAM_CAPTURE_STATUS_NONE);
+    ck_assert_int_eq(cuLaunchHostFunc(stream, count_call, &calls), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    ck_assert_int_eq(atomic_load(&calls), 1);
+    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
+}
+
+START_TEST(waiting_spoils_a_capture)
+{
+    use_device();
+    CUstream stream = begin();
+    CUevent event = new_event();
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    expect_spoiled(stream);
+    stream = begin();
+    ck_assert_int_eq(cuStreamQuery(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    expect_spoiled(stream);
+    stream = begin();
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    expect_spoiled(stream);
+    stream = begin();
+    ck_assert_int_eq(cuStreamWaitEvent(stream, event, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    expect_spoiled(stream);
+    stream = begin();
+    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventQuery(event), CUDA_ERROR_CAPTURED_EVENT);
+    ck_assert_int_eq(cuEventSynchronize(event), CUDA_ERROR_CAPTURED_EVENT);
+    CUgraph graph;
+    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS); /* an ordinary one again */
+    ck_assert_int_eq(cuEventSynchronize(event), CUDA_SUCCESS);
+}
+END_TEST
+
+START_TEST(legacy_stream_and_blocking_captures_exclude_each_other)
+{
+    use_device();
+    CUstreamCaptureStatus status;
+    atomic_int calls = 0;
+    ck_assert_int_eq(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    CUstream stream = new_stream(CU_STREAM_DEFAULT);
+    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_ERROR_ILLEGAL_STATE);
+    ck_assert_int_eq(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    expect_status(stream, CU_STREAM_CAPTURE_STATUS_ACTIVE); /* asking does no harm */
+    ck_assert_int_eq(cuLaunchHostFunc(NULL, count_call, &calls), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    expect_spoiled(stream);
+    stream = begin(); /* a non-blocking one: the legacy stream goes its way */
+    ck_assert_int_eq(cuLaunchHostFunc(NULL, count_call, &calls), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamSynchronize(NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(atomic_load(&calls), 1);
+    ck_assert_int_eq(cuGraphExecDestroy(end_and_instantiate(stream)), CUDA_SUCCESS);
+}
+END_TEST
+
+START_TEST(forks_must_be_joined_and_captures_stay_apart)
+{
+    use_device();
+    CUstream stream = begin(), fork = new_stream(CU_STREAM_DEFAULT), other = begin();
+    CUevent event = new_event();
+    CUgraph graph = (CUgraph)1;
+    atomic_int calls = 0;
+    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamWaitEvent(fork, event, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuLaunchHostFunc(fork, count_call, &calls), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+    ck_assert_ptr_null(graph);
+    expect_status(fork, CU_STREAM_CAPTURE_STATUS_NONE);
+    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
+    ck_assert_int_eq(cuStreamWaitEvent(fork, event, 0), CUDA_ERROR_CAPTURED_EVENT); /* of a capture that is over */
+
+    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamWaitEvent(other, event, 0), CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    expect_spoiled(stream);
+    expect_spoiled(other);
+
+    stream = begin();
+    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamWaitEvent(fork, event, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamEndCapture(fork, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    expect_spoiled(stream);
+    ck_assert_int_eq(atomic_load(&calls), 0);
+}
+END_TEST
+
+static void *
+end_elsewhere(void *stream)
+{
+    CUgraph graph;
+    use_device();
+    return cuStreamEndCapture(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD ? stream : NULL;
+}
+
+static void *
+allocate_elsewhere(void *result)
+{
+    CUdeviceptr memory;
+    use_device();
+    *(CUresult *)result = cuMemAlloc(&memory, 1);
+    return NULL;
+}
+
+static CUresult
+allocate_in_thread(void)
+{
+    pthread_t thread;
+    CUresult result;
+    ck_assert_int_eq(pthread_create(&thread, NULL, allocate_elsewhere, &result), 0);
+    pthread_join(thread, NULL);
+    return result;
+}
+
+START_TEST(modes_decide_about_unsafe_calls)
+{
+    use_device();
+    CUdeviceptr memory;
+    CUgraph graph;
+    CUstream stream = begin();
+    ck_assert_int_eq(cuMemAlloc(&memory, 1), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    expect_spoiled(stream);
+    stream = begin();
+    ck_assert_int_eq(allocate_in_thread(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    expect_spoiled(stream);
+    stream = begin();
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    ck_assert_int_eq(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAlloc(&memory, 1), CUDA_SUCCESS);
+    ck_assert_int_eq(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    ck_assert_int_eq(mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+    pthread_t thread;
+    void *right;
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_elsewhere, stream), 0);
+    pthread_join(thread, &right);
+    ck_assert_ptr_nonnull(right);
+    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
+    ck_assert_int_eq(allocate_in_thread(), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemFree(memory), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    expect_spoiled(stream);
+    stream = begin();
+    ck_assert_int_eq(cuMemAllocAsync(&memory, 1, stream), CUDA_ERROR_NOT_SUPPORTED); /* refused, and said */
+    expect_spoiled(stream);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("capture");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 100);
+    tcase_add_test(all, waiting_spoils_a_capture);
+    tcase_add_test(all, legacy_stream_and_blocking_captures_exclude_each_other);
+    tcase_add_test(all, forks_must_be_joined_and_captures_stay_apart);
+    tcase_add_test(all, modes_decide_about_unsafe_calls);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
