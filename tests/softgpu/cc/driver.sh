@@ -143,25 +143,6 @@ printf '#include "broken.h"\n' >uses.cu
 run 1 "$cc" -Iinclude -c uses.cu
 says "include/broken.h:3:"
 
-case_ "what is refused is named, with its line"
-refuse() { # FEATURE SOURCE
-    printf '%b' "$2" >refused.cu
-    run 1 "$cc" -c refused.cu
-    grep -q "refused.cu:3:" err || fail "no refused.cu:3:"
-    says "$1"
-}
-refuse "inline PTX" '__global__ void k()\n{\n    asm volatile("bar.sync 0;");\n}\n'
-refuse "dynamic parallelism" '__global__ void j(); __global__ void k()\n{\n    j<<<1, 1>>>();\n}\n'
-refuse "textures" '__global__ void k(cudaTextureObject_t t, float *x)\n{\n    *x = tex2D<float>(t, 0, 0);\n}\n'
-refuse "grid-wide" '#include <cooperative_groups.h>\n__global__ void k() { auto g = cooperative_groups::this_grid();\n    g.sync();\n}\n'
-refuse "wmma" '\n\n#include <mma.h>\n'
-refuse "asynchronous copies" '\n\n#include <cuda_pipeline.h>\n'
-refuse "curandStateMRG32k3a" '#include <curand_kernel.h>\n__global__ void k(curandStateMRG32k3a *s) {\n    curand_init(1, 2, 3, s); }\n'
-refuse "curand_poisson" '#include <curand_kernel.h>\n__global__ void k(curandState *s, unsigned *n) {\n    *n = curand_poisson(s, 2.5); }\n'
-refuse "cub::DeviceReduce::Sum" '#include <cub/cub.cuh>\nvoid f(float *x, size_t n) {\n    cub::DeviceReduce::Sum(nullptr, n, x, x, 4); }\n'
-refuse "cub::BlockRadixSort" '#include <cub/cub.cuh>\n__global__ void k() {\n    cub::BlockRadixSort<int, 64, 4> sort; }\n'
-refuse "clusters" '\n\n__global__ void __cluster_dims__(2, 1, 1) k() {}\n'
-
 case_ "command lines that cannot be honoured end with 2 and say what is wrong"
 run 2 "$cc"
 says "no input files"

@@ -296,9 +296,9 @@ warps(const int *x, const affine *maps, int *out, affine *composed, int valid, u
     typedef cub::WarpReduce<int, Width> Reduce;
     typedef cub::WarpReduce<affine, Width> Maps;
     typedef cub::WarpScan<int, Width> Scan;
-    __shared__ typename Reduce::TempStorage temp[32];
-    __shared__ typename Maps::TempStorage maps_temp[32];
-    __shared__ typename Scan::TempStorage scan_temp[32];
+    __shared__ typename Reduce::TempStorage temp[96 / Width];
+    __shared__ typename Maps::TempStorage maps_temp[96 / Width];
+    __shared__ typename Scan::TempStorage scan_temp[96 / Width];
     const int t = threadIdx.x, w = t / Width, lane = t % Width;
     int *mine = out + 12 * t;
     mine[0] = Reduce(temp[w]).Sum(x[t]);
