@@ -97,8 +97,8 @@ find_place(const struct corner *corner, const struct box *box, enum place *place
     }
     struct allocation found;
     if (!memory_find(corner->address, &found)) {
-        if (mapping_retired(corner->address, &found)) {
-            char text[256];
+        if (mapping_retired(corner->address, true, &found)) {
+            char text[256] = "in memory that has been freed";
             (void)memory_describe(corner->address, text, sizeof text);
             say("a copy uses %#lx, %s", (unsigned long)corner->address, text);
             return CUDA_ERROR_INVALID_VALUE;

@@ -47,7 +47,7 @@ bool
 memory_describe(uintptr_t address, char *text, size_t room)
 {
     struct allocation retired;
-    if (mapping_retired(address, &retired)) {
+    if (mapping_retired(address, false, &retired)) {
         describe_in(&retired, address, ", which has been freed", text, room);
         return true;
     }
@@ -66,7 +66,7 @@ bool
 memory_is_ours(uintptr_t address)
 {
     struct allocation retired;
-    if (mapping_retired(address, &retired)) {
+    if (mapping_retired(address, false, &retired)) {
         return true;
     }
     if (pthread_rwlock_tryrdlock(&table_lock) != 0) {
@@ -83,15 +83,18 @@ memory_explain_free(const char *call, uintptr_t base)
 {
     struct allocation entry;
     char text[256];
-    if (mapping_retired(base, &entry) && entry.base == base) {
-        say("%s: allocation %llu (%zu bytes of %s at %#lx) has been freed before", call,
-            (unsigned long long)entry.buffer_id, entry.bytes, kind_names[entry.kind], (unsigned long)base);
-    } else if (memory_find(base, &entry) && entry.freeing) {
-        say("%s: allocation %llu (%zu bytes at %#lx) is being freed by cuMemFreeAsync already", call,
-            (unsigned long long)entry.buffer_id, entry.bytes, (unsigned long)base);
-    } else if (memory_find(base, &entry)) {
+    /* In this order: what leaves the table has been put among the retired before. */
+    if (memory_find(base, &entry)) {
+        if (entry.freeing) {
+            say("%s: allocation %llu (%zu bytes at %#lx) is being freed by cuMemFreeAsync already", call,
+                (unsigned long long)entry.buffer_id, entry.bytes, (unsigned long)base);
+            return;
+        }
         describe_in(&entry, base, "", text, sizeof text);
         say("%s cannot free %#lx: it is %s", call, (unsigned long)base, text);
+    } else if (mapping_retired(base, true, &entry) && entry.base == base) {
+        say("%s: allocation %llu (%zu bytes of %s at %#lx) has been freed before", call,
+            (unsigned long long)entry.buffer_id, entry.bytes, kind_names[entry.kind], (unsigned long)base);
     }
 }
 

@@ -16,8 +16,11 @@ bool mapping_intact(const struct allocation *allocation);
 /* Gives the memory back, but keeps its addresses closed for a while. */
 void mapping_retire(const struct allocation *allocation);
 
-/* Copies the record of the allocation, freed not long ago, that held `address`. Safe in a handler of a fault. */
-bool mapping_retired(uintptr_t address, struct allocation *found);
+/*
+ * Copies the record of the allocation, freed not long ago, that held `address`. A handler of a fault must not wait for
+ * the lock, and may then not learn it.
+ */
+bool mapping_retired(uintptr_t address, bool may_wait, struct allocation *found);
 
 /* ---- strict.c: SOFTGPU_STRICT; else these do nothing ---- */
 

@@ -104,10 +104,10 @@ mapping_retire(const struct allocation *allocation)
 }
 
 bool
-mapping_retired(uintptr_t address, struct allocation *found)
+mapping_retired(uintptr_t address, bool may_wait, struct allocation *found)
 {
     bool is = false;
-    if (pthread_mutex_trylock(&retired_lock) != 0) {
+    if ((may_wait ? pthread_mutex_lock(&retired_lock) : pthread_mutex_trylock(&retired_lock)) != 0) {
         return false;
     }
     for (size_t i = 0; i < RETIRED_LIMIT && !is; ++i) {
