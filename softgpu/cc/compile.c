@@ -79,6 +79,22 @@ write_file(const char *path, const struct text *text)
 
 /* ---- parts of commands ---- */
 
+/*
+ * The level of optimisation, NULL for the compiler's own. nvcc's -O is about host code only and kernels are always
+ * optimised; here both come from one compiler, whose -O1 and -O2 do not vectorise, so they mean -O3 in CUDA source.
+ */
+static const char *
+optimisation_of(const struct options *options, enum language language)
+{
+    const char *level = options->optimisation;
+    if (language != LANGUAGE_CUDA)
+        return level;
+    if (level == NULL)
+        return options->device_debug ? "0" : "3";
+    bool raised = !options->device_debug && (strcmp(level, "1") == 0 || strcmp(level, "2") == 0);
+    return raised ? "3" : level;
+}
+
 /* What holds for preprocessing and for compiling. */
 static void
 add_common(const struct driver *driver, enum language language, struct list *command)
@@ -87,10 +103,9 @@ add_common(const struct driver *driver, enum language language, struct list *com
     list_add_all(command, &driver->toolchain->compiler);
     if (options->standard != NULL && language != LANGUAGE_C)
         list_add_format(command, "-std=%s", options->standard);
-    if (options->optimisation != NULL)
-        list_add_format(command, "-O%s", options->optimisation);
-    else if (language == LANGUAGE_CUDA)
-        list_add(command, options->device_debug ? "-O0" : "-O3");
+    const char *level = optimisation_of(options, language);
+    if (level != NULL)
+        list_add_format(command, "-O%s", level);
     if (options->debug || options->device_debug)
         list_add(command, "-g");
     if (options->profile)

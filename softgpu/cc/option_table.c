@@ -373,7 +373,7 @@ const struct option option_table[] = {
     {"output-file", "o", VALUE_GLUED, on_output, "the output file"},
     {"x", "x", VALUE_NEEDED, on_language, "take all inputs as cu, c or c++"},
     {"std", "std", VALUE_NEEDED, on_standard, "c++11, c++14, c++17, c++20 or c++23"},
-    {"optimize", "O", VALUE_GLUED, on_optimisation, "0 to 3; CUDA source: 3 by default"},
+    {"optimize", "O", VALUE_GLUED, on_optimisation, "0 to 3; CUDA source: 3 also for 1 and 2"},
     {"debug", "g", VALUE_NONE, on_debug, "debug information"},
     {"device-debug", "G", VALUE_NONE, on_device_debug, "debug information, no optimisation unless -O is given"},
     {"generate-line-info", "lineinfo", VALUE_NONE, NULL, NULL},
