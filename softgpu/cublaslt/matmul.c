@@ -73,6 +73,9 @@ bring_c(const struct product *p, const struct matrices *at, double beta)
     size_t bytes = p->problem.output_type == CUDA_R_64F ? 8 : 4;
     if (beta == 0.0 || at->c == at->d)
         return;
+    if (at->c ==
+        NULL) /* only a beta in device memory comes so far: on a GPU the kernel would fault, and so does this one */
+        __builtin_trap();
     for (int64_t j = 0; j < p->problem.n; ++j)
         memcpy(at->d + (size_t)(j * p->ldd) * bytes, at->c + (size_t)(j * p->problem.ldc) * bytes,
                (size_t)p->problem.m * bytes);
