@@ -145,11 +145,22 @@ cuGetProcAddress(const char *name, void **function_out, int version, cuuint64_t 
     return cuGetProcAddress_v2(name, function_out, version, flags, NULL);
 }
 
-/* The tables are NVIDIA's private interface between its own libraries: there are none here. */
+/*
+ * The tables are NVIDIA's private interface between its own libraries: there are none here. Who asks for one is
+ * NVIDIA's runtime, linked into a program statically, and without them it fails with errors that explain nothing.
+ */
 CUresult
 cuGetExportTable(const void **table, const CUuuid *id)
 {
-    return table == NULL || id == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
+    static _Atomic bool said;
+    if (table == NULL || id == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (!atomic_exchange(&said, true)) {
+        say("this program carries NVIDIA's own CUDA runtime (cudart linked statically, as nvcc does by default), which "
+            "cannot use the stand-in: build it with softgpu-cc, or run it with an NVIDIA GPU");
+    }
+    return CUDA_ERROR_NOT_FOUND;
 }
 
 /* What a stub does: its generated code passes its own name and flag. */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void *driver_library;
 
@@ -85,9 +86,28 @@ START_TEST(what_is_not_there_is_said)
     ck_assert_int_eq(cuGetProcAddress_v2("cuInit", &function, 13000, 8, NULL), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuGetProcAddress_v2(NULL, &function, 13000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuGetProcAddress_v2("cuInit", NULL, 13000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+END_TEST
+
+START_TEST(nvidias_own_runtime_is_told_once_what_it_is)
+{
     const void *table = (void *)1;
     const CUuuid id = {{0}};
-    ck_assert_int_ne(cuGetExportTable(&table, &id), CUDA_SUCCESS);
+    char said[1024] = "";
+    FILE *record = tmpfile();
+    int before = dup(STDERR_FILENO);
+    ck_assert(record != NULL && before >= 0 && dup2(fileno(record), STDERR_FILENO) >= 0);
+    CUresult first = cuGetExportTable(&table, &id), second = cuGetExportTable(&table, &id);
+    dup2(before, STDERR_FILENO);
+    close(before);
+
+    ck_assert_int_ne(first, CUDA_SUCCESS);
+    ck_assert_int_ne(second, CUDA_SUCCESS);
+    rewind(record);
+    ck_assert_ptr_nonnull(fgets(said, sizeof(said), record));
+    ck_assert_ptr_nonnull(strstr(said, "build it with softgpu-cc"));
+    ck_assert_ptr_null(fgets(said, sizeof(said), record));
+    fclose(record);
 }
 END_TEST
 
@@ -160,6 +180,7 @@ main(void)
     TCase *all = tcase_create("all");
     tcase_add_test(all, look_up_and_dlsym_agree);
     tcase_add_test(all, what_is_not_there_is_said);
+    tcase_add_test(all, nvidias_own_runtime_is_told_once_what_it_is);
     tcase_add_test(all, all_look_ups_of_the_static_runtime_resolve);
     tcase_add_test(all, runtime_has_every_name_of_the_real_one);
     tcase_add_test(all, stubs_refuse);
