@@ -284,7 +284,7 @@ pncclGetUniqueId(ncclUniqueId *id)
     if (!id)
         return nccl_error(ncclInvalidArgument, "ncclGetUniqueId: the place for the id is NULL");
     struct bootstrap_error error;
-    ncclResult_t result = bootstrap_create_id(id, &error);
+    ncclResult_t result = bootstrap_get_id(id, &error);
     return result == ncclSuccess ? result : nccl_error(result, "ncclGetUniqueId: %s", error.text);
 }
 NCCL_EXPORT(ncclGetUniqueId);
@@ -314,9 +314,10 @@ pncclCommInitAll(ncclComm_t *comms, int device_count, const int *devices)
     if (!comms || device_count < 1)
         return nccl_error(ncclInvalidArgument, "ncclCommInitAll: %d devices", device_count);
     ncclUniqueId id;
-    ncclResult_t result = pncclGetUniqueId(&id);
+    struct bootstrap_error error;
+    ncclResult_t result = bootstrap_create_id(&id, &error); /* NCCL_COMM_ID is for ranks that cannot hand round an id */
     if (result != ncclSuccess)
-        return result;
+        return nccl_error(result, "ncclCommInitAll: %s", error.text);
     CUcontext before = NULL;
     driver->ctx_get_current(&before);
 
@@ -374,7 +375,7 @@ pncclCommDestroy(ncclComm_t comm)
         return result;
     join_worker(comm);
     comm_wait_for_operations(comm);
-    if (comm->exchange.segment.slots)
+    if (segment_is_mapped(&comm->exchange.segment))
         segment_set_state(&comm->exchange.segment, RANK_LEFT, NULL);
     destroy_comm(comm);
     return ncclSuccess;
@@ -392,7 +393,7 @@ pncclCommAbort(ncclComm_t comm)
     bootstrap_cancel(&comm->wait);
     if (atomic_load(&comm->stage) == COMM_INITIALISING)
         join_worker(comm);
-    if (comm->exchange.segment.slots) {
+    if (segment_is_mapped(&comm->exchange.segment)) {
         segment_set_state(&comm->exchange.segment, RANK_ABORTED, NULL);
         segment_interrupt(&comm->exchange.segment);
     }
