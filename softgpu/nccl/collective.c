@@ -466,7 +466,7 @@ collective_run(struct exchange *exchange, const struct collective *what)
     };
     pthread_mutex_lock(&exchange->running);
     run.first_chunk = exchange->chunk_number;
-    bool done = exchange_error(exchange, NULL, 0) == ncclSuccess && agree(&run);
+    bool done = exchange_may_run(exchange) && agree(&run);
     if (done) {
         int64_t start_ns = exchange_now_ns();
         done = move_data(&run);

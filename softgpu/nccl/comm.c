@@ -127,17 +127,25 @@ join_worker(struct ncclComm *comm)
 /* ---- life ---- */
 
 static void
+destroy_event(struct ncclComm *comm)
+{
+    CUcontext previous;
+    if (!comm->last_operation || comm_enter_context(comm, &previous) != CUDA_SUCCESS)
+        return;
+    softgpu_driver()->event_destroy(comm->last_operation);
+    comm_leave_context(comm, previous);
+}
+
+static void
 destroy_comm(struct ncclComm *comm)
 {
-    if (comm->last_operation) {
-        CUcontext previous;
-        if (comm_enter_context(comm, &previous) == CUDA_SUCCESS) {
-            softgpu_driver()->event_destroy(comm->last_operation);
-            comm_leave_context(comm, previous);
-        }
-    }
-    exchange_release(&comm->exchange);
     comm->magic = 0;
+    if (comm->capture_count > 0) { /* graphs that hold its operations may be launched still: they find out */
+        exchange_end(&comm->exchange);
+        return;
+    }
+    destroy_event(comm);
+    exchange_release(&comm->exchange);
     free(comm);
 }
 

@@ -31,6 +31,32 @@ exchange_release(struct exchange *exchange)
 }
 
 void
+exchange_end(struct exchange *exchange)
+{
+    remote_stop(&exchange->segment);
+    segment_unmap(&exchange->segment);
+    pthread_mutex_lock(&exchange->lock);
+    exchange->is_over = true;
+    if (exchange->error == ncclSuccess) {
+        exchange->error = ncclInvalidUsage;
+        snprintf(exchange->error_text, sizeof(exchange->error_text), "the communicator was destroyed");
+    }
+    pthread_mutex_unlock(&exchange->lock);
+}
+
+bool
+exchange_may_run(struct exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+    bool may = exchange->error == ncclSuccess, is_over = exchange->is_over;
+    pthread_mutex_unlock(&exchange->lock);
+    if (is_over)
+        softgpu_line("a graph was launched that holds operations of a communicator that is destroyed: they do nothing; "
+                     "destroy such graphs before the communicator");
+    return may;
+}
+
+void
 exchange_fail(struct exchange *exchange, bool tell_user, ncclResult_t result, const char *format, ...)
 {
     char text[SEGMENT_TEXT_BYTES];

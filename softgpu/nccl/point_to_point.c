@@ -179,7 +179,7 @@ transfers_run(struct exchange *exchange, const struct transfer *transfers, int c
     for (int i = 0; i < count; ++i)
         bytes[transfers[i].is_send] += transfers[i].bytes;
 
-    if (exchange_error(exchange, NULL, 0) == ncclSuccess)
+    if (exchange_may_run(exchange))
         progress_to_end(&run);
     size_t larger = bytes[0] > bytes[1] ? bytes[0] : bytes[1];
     if (run.left == 0 && exchange->segment.rank_count > 1)
