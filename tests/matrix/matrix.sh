@@ -66,15 +66,14 @@ serial() {
     [ -e "$work/$1.serial" ] || cp "$file" "$work/$1.serial" 2>/dev/null
 }
 
-# why_not CELL: runs the cell; prints why it failed, or nothing. Leaves its command in $command.
+# why_not CELL: runs the cell; prints why it failed, or nothing.
 why_not() {
     local trainer shape world order rank options=(--check-every 1 --bucket-mb 0.01 --timeout 120)
     IFS=/ read -r trainer shape world order <<<"$1"
     [ "$((order % 2))" -eq 0 ] || options+=(--verify)
     local settings=(env "MATRIX_DIGITS=$data")
-    [ "$order" -eq 0 ] || settings+=("SOFTGPU_CHAOS=$order" SOFTGPU_LINK=latency_us=300,gbytes_per_s=1)
+    [ "$order" -eq 0 ] || settings+=("SOFTGPU_CHAOS=$order" "SOFTGPU_LINK=latency_us=300,gbytes_per_s=1")
     local program=("$programs/${trainer}_$shape" --save "$work/rank-%d")
-    command="${settings[*]} $ddprun -n $world ${options[*]} ${program[*]}"
     rm -f "$work"/rank-*
     run "${settings[@]}" "$ddprun" -n "$world" "${options[@]}" "${program[@]}"
 
