@@ -73,7 +73,8 @@ wait_for_producers(CUstream stream)
     for (size_t i = 0; i < engine_state.tensor_count; ++i)
         mask |= engine_state.tensors[i].touched_by;
     pthread_mutex_unlock(&engine_state.lock);
-    issue_wait_for_streams(mask);
+    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+        issue_wait_for_streams(mask, i);
 }
 
 static void
@@ -147,6 +148,7 @@ step_together(CUstream stream, const struct ddp_site *site)
     trace_boundary(stream);
     wait_for_producers(stream);
     flush_buckets();
+    issue_join();
     trace_sent();
     checks_before_release();
     release(stream);

@@ -2,9 +2,10 @@
  * trace.c - what happened in each step, as recorded by events on the device: one line of JSON for each, in
  * rank-N.jsonl.
  *
- *   {"step": 7, "overlapped": true, "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0, "end_us": -101.5},
- * ...]}
+ *   {"step": 7, "overlapped": true, "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0, "end_us": -101.5,
+ *    "path": "kernels", "type": "float32", "communicator": 0}, ...]}
  *
+ * path: "in place", or how the bucket was packed: by "kernels" or by "copies". type: as what it travelled.
  * Times are relative to the boundary: the event on the trainer's stream when its backward was done and it began to
  * wait. A bucket with a negative begin_us was on its way while backward still ran. Off unless `ddprun --trace DIR`; a
  * line is written when its events are complete, a few steps later.
@@ -25,6 +26,9 @@ struct bucket_trace {
     CUevent begin, end;
     bool early;
     bool sent;
+    unsigned communicator;
+    enum wire_path path;
+    ncclDataType_t type; /* as which it travelled */
 };
 
 /* One step whose events may not be complete. */
@@ -76,6 +80,9 @@ write_step(struct step_trace *step)
         json_object_object_add(entry, "early", json_object_new_boolean(bucket->early));
         json_object_object_add(entry, "begin_us", json_object_new_double(elapsed_us(step->boundary, bucket->begin)));
         json_object_object_add(entry, "end_us", json_object_new_double(elapsed_us(step->boundary, bucket->end)));
+        json_object_object_add(entry, "path", json_object_new_string(wire_path_name(bucket->path)));
+        json_object_object_add(entry, "type", json_object_new_string(wire_type_name(bucket->type)));
+        json_object_object_add(entry, "communicator", json_object_new_uint64(bucket->communicator));
         json_object_array_add(buckets, entry);
     }
     json_object_object_add(line, "buckets", buckets);
@@ -151,9 +158,14 @@ trace_bucket_begin(size_t bucket, bool early)
 {
     if (file == NULL)
         return;
-    current->buckets[bucket].early = early;
-    require_cuda(engine_state.driver.cuEventRecord_p(current->buckets[bucket].begin, engine_state.collectives.stream),
-                 "cuEventRecord of the trace");
+    struct bucket_trace *trace = &current->buckets[bucket];
+    trace->early = early;
+    trace->communicator = collectives_communicator_of(&engine_state.collectives, bucket);
+    trace->path = engine_state.wires[bucket].path;
+    trace->type = engine_state.wires[bucket].type;
+    require_cuda(
+        engine_state.driver.cuEventRecord_p(trace->begin, collectives_stream_of(&engine_state.collectives, bucket)),
+        "cuEventRecord of the trace");
 }
 
 void
@@ -162,7 +174,8 @@ trace_bucket_end(size_t bucket)
     if (file == NULL)
         return;
     current->buckets[bucket].sent = true;
-    require_cuda(engine_state.driver.cuEventRecord_p(current->buckets[bucket].end, engine_state.collectives.stream),
+    require_cuda(engine_state.driver.cuEventRecord_p(current->buckets[bucket].end,
+                                                     collectives_stream_of(&engine_state.collectives, bucket)),
                  "cuEventRecord of the trace");
 }
 
