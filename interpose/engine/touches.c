@@ -334,8 +334,11 @@ touches_begin(struct operation *operation)
     clear_hits(hits);
     hits->call_name = operation->name;
     bool opaque = operation->opaque;
-    for (unsigned i = 0; i < operation->operand_count; ++i)
-        look_at(hits, operation->operands[i].argument, operation->operands[i].address, operation->operands[i].bytes);
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        look_at(hits, operand->argument, operand->address, operand->bytes);
+        opaque = opaque || operand->pointer_count > 0;
+    }
     if (operation->function != NULL && !look_at_launch(hits, operation)) {
         say_unreadable(hits->call_name);
         opaque = true;
