@@ -4,6 +4,7 @@
 #include "comm/collectives.h"
 
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/mutant.h"
 
 #include <sched.h>
@@ -85,6 +86,8 @@ load_kernels(struct collectives *c, const struct collectives_options *options, s
     if (!cuda_ok(c->driver, c->driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode",
                  error))
         return false;
+    if (!loaded && options->kernels_path != NULL && options->compression == DDPRUN_COMPRESS_NONE && c->rank == 0)
+        message_line("%s; buckets are packed by copies", why.text);
     return loaded || options->compression == DDPRUN_COMPRESS_NONE ||
            comm_fail(error,
                      "--compress needs ddprun's own kernels: %.300s; build ddprun where nvcc of CUDA 13 is, or leave "

@@ -244,7 +244,7 @@ installation_find(bool softgpu, struct installation *found_p, struct problem *pr
         .shim = find_library(prefix, "libddprun.so"),
         .engine = find_library(prefix, "libddprun-engine.so"),
         .softgpu_lib = memory_format("%s/lib/softgpu", prefix),
-        .kernels = memory_format("%s/lib/%s", prefix, softgpu ? "libddprun-kernels.so" : "ddprun-kernels.fatbin"),
+        .kernels = find_library(prefix, softgpu ? "softgpu/libddprun-kernels.so" : "ddprun-kernels.fatbin"),
     };
     if (access(found.kernels, R_OK) != 0) { /* buckets are then packed by copies */
         free(found.kernels);
