@@ -29,6 +29,8 @@
 #define DDPRUN_ENV_TRACE_DIR "DDPRUN_TRACE_DIR" /* folder for rank-N.jsonl; absent: no trace */
 #define DDPRUN_ENV_TIMEOUT_S "DDPRUN_TIMEOUT_S" /* decimal seconds a rank may wait for the others */
 
+#define DDPRUN_ENV_RESTART "DDPRUN_RESTART" /* decimal: how often --max-restarts has begun anew; absent: not yet */
+
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"
 #define DDPRUN_ENV_WORLD_SIZE       "WORLD_SIZE"
