@@ -134,9 +134,7 @@ checks_bucket_sent(size_t bucket)
     if (checks.checked_bucket != EVERY_BUCKET && checks.checked_bucket != (long)bucket)
         return;
     const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
-    if (collectives_stream_of(&engine_state.collectives, bucket) != comm_stream())
-        require_cuda(engine_state.driver.cuStreamWaitEvent_p(comm_stream(), engine_state.bucket_done[bucket], 0),
-                     "waiting for a bucket");
+    issue_join(); /* it may have gone through another communicator */
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         size_t gradient = engine_state.plan->order[i];
         pthread_mutex_lock(&engine_state.lock);

@@ -136,8 +136,8 @@ trace_plan(void)
 {
     if (file == NULL)
         return;
-    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "waiting for the trace");
-    write_complete(); /* the step that ends with a new plan, too */
+    issue_wait_for_buckets(); /* and so for the boundaries, which buckets have waited for */
+    write_complete();         /* the step that ends with a new plan, too */
     for (size_t i = 0; i < STEPS_IN_FLIGHT; ++i) {
         struct step_trace *step = &steps[i];
         free_events(step);
@@ -202,7 +202,7 @@ trace_step_end(void)
         return;
     size_t next = ((size_t)(current - steps) + 1) % STEPS_IN_FLIGHT;
     if (steps[next].used) { /* too far ahead: wait for the oldest */
-        require_cuda(engine_state.driver.cuCtxSynchronize_p(), "waiting for the trace");
+        issue_wait_for_buckets();
         write_complete();
     }
     current = &steps[next];

@@ -38,6 +38,9 @@ START_TEST(defaults_are_those_of_the_protocol)
     ck_assert_uint_eq(options.timeout_s, DDPRUN_DEFAULT_TIMEOUT_S);
     ck_assert_ptr_null(options.nccl);
     ck_assert_ptr_null(options.trace_dir);
+    ck_assert_int_eq(options.reduction, DDPRUN_REDUCE_MEAN);
+    ck_assert_int_eq(options.compression, DDPRUN_COMPRESS_NONE);
+    ck_assert_uint_eq(options.communicator_count, 1);
     options_free(&options);
 }
 END_TEST
@@ -48,7 +51,7 @@ START_TEST(every_option_reaches_its_field)
     struct problem problem;
     ck_assert_int_eq(
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
-              "--check-every 0 --timeout 30 --trace out -q ./train",
+              "--check-every 0 --timeout 30 --trace out -q --reduce sum --compress bf16 --communicators 3 ./train",
               &options, &problem),
         OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 8);
@@ -61,6 +64,9 @@ START_TEST(every_option_reaches_its_field)
     ck_assert_uint_eq(options.check_every, 0);
     ck_assert_uint_eq(options.timeout_s, 30);
     ck_assert_str_eq(options.trace_dir, "out");
+    ck_assert_int_eq(options.reduction, DDPRUN_REDUCE_SUM);
+    ck_assert_int_eq(options.compression, DDPRUN_COMPRESS_BF16);
+    ck_assert_uint_eq(options.communicator_count, 3);
     options_free(&options);
 }
 END_TEST
@@ -138,6 +144,13 @@ static const char *const bad_lines[] = {
     "--check-every -1 ./train",
     "--check-every 5000000000 ./train",
     "--timeout 0 ./train",
+    "--reduce avg ./train",
+    "--reduce ./train",
+    "--compress fp8 ./train",
+    "--compress FP16 ./train",
+    "--communicators 0 ./train",
+    "--communicators 9 ./train",
+    "--communicators two ./train",
     "--timeout 1.5 ./train",
     "--nccl '' ./train",
     "--trace '' ./train",
@@ -181,9 +194,10 @@ END_TEST
 
 START_TEST(help_shows_every_option_and_fits_a_terminal)
 {
-    static const char *const names[] = {"--ranks",      "--device",  "--gpus",  "--share-gpu",   "--bucket-mb",
-                                        "--no-overlap", "--nccl",    "--trace", "--check-every", "--timeout",
-                                        "--quiet",      "--version", "--help",  "Exit codes",    "Examples"};
+    static const char *const names[] = {"--ranks",      "--device",   "--gpus",         "--share-gpu",   "--bucket-mb",
+                                        "--no-overlap", "--nccl",     "--trace",        "--check-every", "--timeout",
+                                        "--quiet",      "--version",  "--help",         "Exit codes",    "Examples",
+                                        "--reduce",     "--compress", "--communicators"};
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
