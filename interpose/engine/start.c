@@ -228,6 +228,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (!rendezvous_open(&engine_state.rendezvous, &error))
         stop_job("%s", error.text);
     read_options(&engine_state.options);
+    atomic_store(&status->reduction, engine_state.options.reduction);
     engine_state.local_world_size =
         (int)number_option(DDPRUN_ENV_LOCAL_WORLD_SIZE, (uint64_t)engine_state.rendezvous.world_size, 1 << 20);
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))

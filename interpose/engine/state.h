@@ -167,6 +167,12 @@ void require_cuda(CUresult result, const char *what);
 /* Makes it current; returns what was, for context_leave(). */
 CUcontext context_enter(void);
 void context_leave(CUcontext before);
+/*
+ * How the trainer's captures restrict this thread: returns what was, to be put back. With
+ * CU_STREAM_CAPTURE_MODE_RELAXED allocating, waiting and asking are allowed while a stream is captured, and do not end
+ * its capture.
+ */
+CUstreamCaptureMode context_exchange_capture_mode(CUstreamCaptureMode mode);
 
 /* ---- start.c ---- */
 /* Asks to be called at the end before the driver is: now that the driver has asked. */

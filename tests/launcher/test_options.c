@@ -46,6 +46,9 @@ START_TEST(defaults_are_those_of_the_protocol)
     ck_assert(options.variables == NULL && options.cwd == NULL && !options.subst && !options.dry_run);
     ck_assert_int_eq(options.output, OUTPUT_TAGGED);
     ck_assert(options.summary_json == NULL && options.max_restarts == 0 && !options.verbose);
+    ck_assert_int_eq(options.reduction, DDPRUN_REDUCE_MEAN);
+    ck_assert_int_eq(options.compression, DDPRUN_COMPRESS_NONE);
+    ck_assert_uint_eq(options.communicator_count, 1);
     options_free(&options);
 }
 END_TEST
@@ -57,7 +60,8 @@ START_TEST(every_option_reaches_its_field)
     ck_assert_int_eq(
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
               "--check-every 0 --timeout 30 --trace out -q --env A=1 --env B_2= --cwd /tmp --subst --dry-run "
-              "--output files=logs --summary-json end.json --max-restarts 3 ./train",
+              "--output files=logs --summary-json end.json --max-restarts 3 --reduce sum --compress bf16 "
+              "--communicators 3 ./train",
               &options, &problem),
         OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 8);
@@ -79,6 +83,9 @@ START_TEST(every_option_reaches_its_field)
     ck_assert_str_eq(options.output_dir, "logs");
     ck_assert_str_eq(options.summary_json, "end.json");
     ck_assert_uint_eq(options.max_restarts, 3);
+    ck_assert_int_eq(options.reduction, DDPRUN_REDUCE_SUM);
+    ck_assert_int_eq(options.compression, DDPRUN_COMPRESS_BF16);
+    ck_assert_uint_eq(options.communicator_count, 3);
     options_free(&options);
 }
 END_TEST
@@ -156,6 +163,13 @@ static const char *const bad_lines[] = {
     "--check-every -1 ./train",
     "--check-every 5000000000 ./train",
     "--timeout 0 ./train",
+    "--reduce avg ./train",
+    "--reduce ./train",
+    "--compress fp8 ./train",
+    "--compress FP16 ./train",
+    "--communicators 0 ./train",
+    "--communicators 9 ./train",
+    "--communicators two ./train",
     "--timeout 1.5 ./train",
     "--nccl '' ./train",
     "--trace '' ./train",
@@ -215,9 +229,10 @@ END_TEST
 
 START_TEST(help_shows_every_option_and_fits_a_terminal)
 {
-    static const char *const names[] = {"--ranks",      "--device",  "--gpus",  "--share-gpu",   "--bucket-mb",
-                                        "--no-overlap", "--nccl",    "--trace", "--check-every", "--timeout",
-                                        "--quiet",      "--version", "--help",  "Exit codes",    "Examples"};
+    static const char *const names[] = {"--ranks",      "--device",   "--gpus",         "--share-gpu",   "--bucket-mb",
+                                        "--no-overlap", "--nccl",     "--trace",        "--check-every", "--timeout",
+                                        "--quiet",      "--version",  "--help",         "Exit codes",    "Examples",
+                                        "--reduce",     "--compress", "--communicators"};
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
