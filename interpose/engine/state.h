@@ -181,7 +181,9 @@ void start_end_before_driver(void);
 void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_forget(void *ptr, const struct ddp_site *site);
-void tensor_before_free(CUdeviceptr address);
+void tensor_before_release(CUdeviceptr address, size_t bytes);
+/* Takes the memory of tensors away that the driver no longer knows. */
+void tensor_drop_vanished(void);
 size_t type_bytes(int type);
 const char *type_name(int type);
 ncclDataType_t type_nccl(int type);
@@ -189,6 +191,11 @@ ncclDataType_t type_nccl(int type);
 struct tensor *tensor_gradient(size_t index);
 /* With lock held: makes tensor_gradient() follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
+
+/* ---- releases.c: what holds gradients goes, other than by being freed ---- */
+void releases_before_unload(void);
+void releases_after_unload(void);
+void releases_before_primary_release(CUdevice device);
 
 /* ---- functions.c: what is known of a kernel ---- */
 struct function_layout {

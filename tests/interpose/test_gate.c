@@ -5,35 +5,24 @@
  *
  * Starts itself again with the shim preloaded, in a job folder of its own, with a counting driver and engine.
  */
-#include "base/status_page.h"
-#include "interpose/engine.h"
+#include "fake_driver.h"
+#include "harness.h"
+#include "hook_table.h"
 
-#include <check.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RECORDED_OPERANDS = 4 };
-
-struct fake_record {
-    unsigned long starts, begins, ends, frees, destroys, unloads, nested;
-    char name[64];
-    CUstream stream;
-    unsigned operand_count;
-    struct operand operands[RECORDED_OPERANDS];
-    const struct shim_services *services;
-    CUresult (*call_inside)(CUdeviceptr, CUdeviceptr, size_t);
-};
-
 void *next_asker_next(const char *name);
 void *next_asker_default(const char *name);
+void *next_asker_next_version(const char *name, const char *version);
 int next_asker_function(void);
 
-typedef CUresult (*get_proc_fn)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
 typedef unsigned long (*calls_fn)(const char *);
 typedef CUresult (*any_fn)(void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *);
 
@@ -50,39 +39,6 @@ call(void *function)
 {
     return ((any_fn)function)(zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros);
 }
-
-static void
-find_record(void)
-{
-    void *engine = dlopen(FAKE_ENGINE, RTLD_LAZY | RTLD_NOLOAD);
-    record = engine != NULL ? dlsym(engine, "fake_record") : NULL;
-}
-
-/* cuda.h gives this name to its newer version; both exist. */
-#undef cuDevicePrimaryCtxReset
-
-enum kind { KIND_OPERATION, KIND_LAUNCH, KIND_ALLOCATION, KIND_RELEASE, KIND_NOTIFICATION };
-
-struct hooked {
-    enum kind kind;
-    const char *symbol, *name;
-    int version;
-    cuuint64_t flags;
-};
-
-#define BOTH(kind, symbol, twin, name, version, twin_version) \
-    {kind, #symbol, name, version, 0}, {kind, #symbol #twin, name, twin_version, 2},
-#define OPERATION(s, twin, n, v, tv, ...)  BOTH(KIND_OPERATION, s, twin, n, v, tv)
-#define LAUNCH(s, twin, n, v, tv, ...)     BOTH(KIND_LAUNCH, s, twin, n, v, tv)
-#define ALLOCATION(s, twin, n, v, tv, ...) BOTH(KIND_ALLOCATION, s, twin, n, v, tv)
-#define RELEASE(s, twin, n, v, tv, ...)    BOTH(KIND_RELEASE, s, twin, n, v, tv)
-#define ALLOCATION_SINGLE(s, n, v, ...)    {KIND_ALLOCATION, #s, n, v, 0},
-#define RELEASE_SINGLE(s, n, v, ...)       {KIND_RELEASE, #s, n, v, 0},
-#define NOTIFICATION(s, n, v, ...)         {KIND_NOTIFICATION, #s, n, v, 0},
-static const struct hooked table[] = {
-#include "interpose/shim/hooks.def"
-};
-enum { HOOKS = sizeof(table) / sizeof(table[0]) };
 
 static void *
 by_version(const struct hooked *hooked)
@@ -105,77 +61,15 @@ END_TEST
 
 START_TEST(allocation_makes_the_rank)
 {
-    void *allocate = by_version(&table[0]);
-    find_record();
+    void *allocate = by_version(&hook_table[0]);
+    record = harness_record();
     ck_assert(record == NULL || record->starts == 0);
     ck_assert_int_eq(call(allocate), CUDA_SUCCESS);
-    find_record();
+    record = harness_record();
     ck_assert_ptr_nonnull(record);
     ck_assert_uint_eq(record->starts, 1);
     ck_assert_int_eq(call(allocate), CUDA_SUCCESS);
     ck_assert_uint_eq(record->starts, 1);
-}
-END_TEST
-
-START_TEST(every_hook_fires_and_forwards)
-{
-    const struct hooked *hooked = &table[_i];
-    void *hook = by_version(hooked);
-    ck_assert_msg(hook == dlsym(driver, hooked->symbol), "%s: two ways, two pointers", hooked->symbol);
-
-    struct fake_record before = *record;
-    unsigned long forwarded = driver_calls(hooked->symbol);
-    ck_assert_int_eq(call(hook), CUDA_SUCCESS);
-    ck_assert_uint_eq(driver_calls(hooked->symbol), forwarded + 1);
-
-    bool reported = hooked->kind == KIND_OPERATION || hooked->kind == KIND_LAUNCH;
-    ck_assert_uint_eq(record->begins - before.begins, reported);
-    ck_assert_uint_eq(record->ends - before.ends, reported);
-    ck_assert_uint_eq(record->frees - before.frees, hooked->kind == KIND_RELEASE);
-    ck_assert_uint_eq(record->destroys + record->unloads - before.destroys - before.unloads,
-                      hooked->kind == KIND_NOTIFICATION);
-    if (reported)
-        ck_assert_str_eq(record->name, hooked->symbol);
-}
-END_TEST
-
-START_TEST(default_streams_are_told_apart)
-{
-    void *plain, *per_thread;
-    ck_assert_int_eq(get_proc("cuMemcpy", &plain, 4000, 0, NULL), CUDA_SUCCESS);
-    ck_assert_int_eq(get_proc("cuMemcpy", &per_thread, 7000, 2, NULL), CUDA_SUCCESS);
-    (void)call(plain);
-    ck_assert_ptr_eq(record->stream, CU_STREAM_LEGACY);
-    (void)call(per_thread);
-    ck_assert_ptr_eq(record->stream, CU_STREAM_PER_THREAD);
-}
-END_TEST
-
-START_TEST(operands_are_what_the_call_names)
-{
-    CUresult (*copy)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
-    ck_assert_int_eq(get_proc("cuMemcpyDtoDAsync", (void **)&copy, 3020, 0, NULL), CUDA_SUCCESS);
-    (void)copy(0x1000, 0x2000, 48, (CUstream)0x77);
-    ck_assert_uint_eq(record->operand_count, 2);
-    ck_assert_uint_eq(record->operands[0].address, 0x1000);
-    ck_assert_uint_eq(record->operands[1].address, 0x2000);
-    ck_assert_uint_eq(record->operands[1].bytes, 48);
-    ck_assert_ptr_eq(record->stream, (CUstream)0x77);
-
-    CUresult (*copy_2d)(const CUDA_MEMCPY2D *);
-    CUDA_MEMCPY2D rows = {.dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = 0x10000,
-                          .dstPitch = 256,
-                          .dstY = 2,
-                          .dstXInBytes = 8,
-                          .srcMemoryType = CU_MEMORYTYPE_HOST,
-                          .WidthInBytes = 100,
-                          .Height = 3};
-    ck_assert_int_eq(get_proc("cuMemcpy2D", (void **)&copy_2d, 3020, 0, NULL), CUDA_SUCCESS);
-    (void)copy_2d(&rows);
-    ck_assert_uint_eq(record->operand_count, 1);
-    ck_assert_uint_eq(record->operands[0].address, 0x10000 + 2 * 256 + 8);
-    ck_assert_uint_eq(record->operands[0].bytes, 2 * 256 + 100);
 }
 END_TEST
 
@@ -281,13 +175,9 @@ run_tests(void)
     get_proc = (get_proc_fn)dlsym(driver, "cuGetProcAddress_v2");
     driver_calls = (calls_fn)dlsym(driver, "fake_driver_calls");
 
-    Suite *suite = suite_create("gate");
     TCase *tcase = tcase_create("in order");
     tcase_add_test(tcase, next_and_default_keep_their_meaning);
     tcase_add_test(tcase, allocation_makes_the_rank);
-    tcase_add_loop_test(tcase, every_hook_fires_and_forwards, 0, HOOKS);
-    tcase_add_test(tcase, default_streams_are_told_apart);
-    tcase_add_test(tcase, operands_are_what_the_call_names);
     tcase_add_test(tcase, calls_from_the_engine_are_not_reported);
     tcase_add_test(tcase, an_unknown_version_is_counted_and_forwarded);
     tcase_add_test(tcase, what_is_not_hooked_passes_untouched);
@@ -295,14 +185,7 @@ run_tests(void)
     tcase_add_test(tcase, the_engine_gets_the_drivers_own_pointers);
     tcase_add_test(tcase, in_a_forked_child_hooks_are_jumps);
     tcase_add_test(tcase, exempt_libraries_get_the_drivers_own_pointers);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* the cases build on each other: this process becomes the rank */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return harness_cases(tcase);
 }
 
 /* A process outside any job: the shim is loaded and replaces nothing. */
@@ -319,55 +202,8 @@ run_passive(void)
     return EXIT_SUCCESS;
 }
 
-static void
-set_job(const char *folder)
-{
-    setenv(DDPRUN_ENV_PROTOCOL, "1", 1);
-    setenv(DDPRUN_ENV_JOB_DIR, folder, 1);
-    setenv(DDPRUN_ENV_ENGINE, FAKE_ENGINE, 1);
-    setenv(DDPRUN_ENV_RANK, "0", 1);
-    setenv(DDPRUN_ENV_LOCAL_RANK, "0", 1);
-    setenv(DDPRUN_ENV_LOCAL_WORLD_SIZE, "1", 1);
-}
-
-static int
-run_again(char *program, const char *how)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        execl(program, program, how, (char *)NULL);
-        _exit(127);
-    }
-    int status = -1;
-    waitpid(child, &status, 0);
-    return status;
-}
-
 int
 main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "--in-job") == 0)
-        return run_tests();
-    if (argc == 2 && strcmp(argv[1], "--passive") == 0)
-        return run_passive();
-
-    char folder[] = "/tmp/ddprun-test-gate-XXXXXX";
-    char name[256];
-    if (mkdtemp(folder) == NULL || status_page_map(folder, 1, true) == NULL) {
-        perror(folder);
-        return EXIT_FAILURE;
-    }
-    setenv("LD_PRELOAD", SHIM, 1);
-    setenv("LD_LIBRARY_PATH", FAKE_DRIVER_DIR, 1);
-    int passive = run_again(argv[0], "--passive");
-    set_job(folder);
-    int in_job = run_again(argv[0], "--in-job");
-
-    unsetenv("LD_PRELOAD");
-    snprintf(name, sizeof(name), "%s/" DDPRUN_STATUS_FILE, folder);
-    unlink(name);
-    snprintf(name, sizeof(name), "%s/rank-0.lock", folder);
-    unlink(name);
-    rmdir(folder);
-    return passive == 0 && in_job == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return harness_run(argc, argv, HARNESS_FAKE_DRIVER, run_passive, run_tests);
 }
