@@ -7,6 +7,7 @@
 
 #include "interpose/shim/older.h"
 
+#include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -89,6 +90,14 @@ static struct other others[] = {
 };
 enum { OTHERS = sizeof(others) / sizeof(others[0]) };
 
+/* As some drivers do. */
+static void
+ask_back(void)
+{
+    void *volatile found = fake_driver.asks_back ? dlsym(RTLD_DEFAULT, "cuGetProcAddress_v2") : NULL;
+    (void)found;
+}
+
 static CUresult
 count_call(const char *symbol, unsigned count, const uint64_t *values)
 {
@@ -96,6 +105,9 @@ count_call(const char *symbol, unsigned count, const uint64_t *values)
         if (strcmp(rows[i].symbol, symbol) == 0)
             __atomic_fetch_add(&rows[i].calls, 1, __ATOMIC_RELAXED);
     }
+    ask_back();
+    if (fake_driver.meets)
+        (void)pthread_barrier_wait(&fake_driver.meeting);
     fake_driver.argument_count = count;
     memcpy(fake_driver.arguments, values, count * sizeof(*values));
     return fake_driver.result;
@@ -135,6 +147,7 @@ cuGetProcAddress_v2(const char *name, void **pfn, int version, cuuint64_t flags,
 {
     if (name == NULL || pfn == NULL)
         return CUDA_ERROR_INVALID_VALUE;
+    ask_back();
     void *found = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM ? find(name, version, 2) : NULL;
     if (found == NULL)
         found = find(name, version, 0);

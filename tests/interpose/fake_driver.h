@@ -5,6 +5,8 @@
 #define DDPRUN_TESTS_INTERPOSE_FAKE_DRIVER_H
 
 #include <cuda.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { ARGUMENTS_AT_MOST = 11 };
@@ -13,6 +15,9 @@ struct fake_driver {
     CUresult result; /* of every call */
     unsigned argument_count;
     uint64_t arguments[ARGUMENTS_AT_MOST]; /* of the last call */
+    bool asks_back;                        /* it looks its own functions up by dlsym, in every call */
+    bool meets;                            /* calls wait for each other at: */
+    pthread_barrier_t meeting;
 };
 extern struct fake_driver fake_driver;
 

@@ -106,3 +106,36 @@ harness_hook_name(const void *address)
     return harness_is_in_shim(address) && dladdr(address, &info) != 0 && info.dli_saddr == address ? info.dli_sname
                                                                                                    : NULL;
 }
+
+static __thread unsigned long allocations;
+
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t count, size_t bytes);
+extern void *__libc_realloc(void *old, size_t bytes);
+
+void *
+malloc(size_t bytes)
+{
+    ++allocations;
+    return __libc_malloc(bytes);
+}
+
+void *
+calloc(size_t count, size_t bytes)
+{
+    ++allocations;
+    return __libc_calloc(count, bytes);
+}
+
+void *
+realloc(void *old, size_t bytes)
+{
+    ++allocations;
+    return __libc_realloc(old, bytes);
+}
+
+unsigned long
+harness_allocations(void)
+{
+    return allocations;
+}

@@ -29,6 +29,9 @@ struct fake_record *harness_record(void);
 /* The name by which the shim exports the function at `address`; NULL if it is not one of the shim's. */
 const char *harness_hook_name(const void *address);
 
+/* How often this thread has allocated memory so far: the harness stands in front of malloc. */
+unsigned long harness_allocations(void);
+
 /* Whether `address` is in the shim. */
 bool harness_is_in_shim(const void *address);
 

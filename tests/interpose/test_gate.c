@@ -1,9 +1,29 @@
 /*
  * test_gate.c - callers get the right pointers: hooks for what is hooked, by whichever way they ask; the driver's own
- * for everything else and for exempt libraries; RTLD_NEXT keeps its meaning; every hook of the table fires, forwards,
- * and stays out of its own way.
+ * for everything else and for exempt libraries; RTLD_NEXT keeps its meaning; hooks stay out of their own way.
  *
- * Starts itself again with the shim preloaded, in a job folder of its own, with a counting driver and engine.
+ * Where each trap of facts/interposing-cuda.md is pinned that needs no GPU:
+ *   1.4 RTLD_NEXT's caller            trap_1_4_next_caller, trap_1_4_next_caller_of_a_version
+ *   1.4 a guard that remembers        trap_1_4_the_same_question_again
+ *   1.4 finding the real dlsym        trap_1_4_libcs_own_functions_stay_reachable; lint/exports.sh (oldest glibc)
+ *   1.4 own code calling dlsym        lint/dlsym.sh
+ *   1.4 names that only begin alike   trap_1_4_names_that_begin_alike
+ *   1.4 re-entrant initialisation     trap_1_4_a_driver_that_asks_back
+ *   1.4 override of dlopen            trap_1_4_libcs_own_functions_stay_reachable
+ *   1.4 named version node            test_linked.c, whose references name a version; lint/exports.sh
+ *   1.4 exports by glob               lint/exports.sh
+ *   1.4 constructors                  lint/exports.sh; test_start.c
+ *   1.4 dlsym that allocates          trap_1_4_no_allocation_before_a_name_matches
+ *   1.5 NCCL's own calls              trap_1_5_exempt_libraries
+ *   1.5 a lock across a driver call   trap_1_5_no_lock_across_a_driver_call; test_start.c (across the loader)
+ *   1.5 calls from within calls       trap_1_5_calls_from_within_are_not_reported
+ *   1.5 fork                          trap_1_5_trap_1_5_in_a_forked_child_hooks_are_jumps; test_start.c (while it
+ * decides) 2 row 1, new versions             test_lookups.c: trap_2_1; trap_2_1_an_unknown_version_is_counted 2 row 2,
+ * calls nobody sees        test_hooks.c; test_linked.c; end_to_end/faults.sh (a blind shim ends the job) 2 row 3, the
+ * wrong ABI            test_lookups.c: trap_0_2 2 row 5, poisoned processes       lint/exports.sh; end_to_end/inert.sh
+ *   2 row 7, NULL outputs             test_hooks.c: trap_2_7; trap_2_7_questions_without_an_answer
+ *   2 row 14, wrappers                launcher's tests: the preload is set for the rank
+ * Row 8 (captured graphs) is the engine's. Code patching (row 9) and shared memory (row 10) are not used.
  */
 #include "fake_driver.h"
 #include "harness.h"
@@ -30,6 +50,7 @@ static void *driver;
 static get_proc_fn get_proc;
 static calls_fn driver_calls;
 static struct fake_record *record; /* NULL until this process is the rank */
+static struct fake_driver *fake;
 
 /* Any argument list: pointers point to zeros, numbers do not matter. */
 static char zeros[4096];
@@ -48,7 +69,7 @@ by_version(const struct hooked *hooked)
     return found;
 }
 
-START_TEST(next_and_default_keep_their_meaning)
+START_TEST(trap_1_4_next_caller)
 {
     /* Nothing after the asker defines its function: NULL, and not the asker itself. */
     ck_assert_ptr_null(next_asker_next("next_asker_function"));
@@ -73,7 +94,162 @@ START_TEST(allocation_makes_the_rank)
 }
 END_TEST
 
-START_TEST(calls_from_the_engine_are_not_reported)
+/* The same for dlvsym: whoever asks for the next "dlsym" of a version gets libc's, and not the shim's. */
+START_TEST(trap_1_4_next_caller_of_a_version)
+{
+    Dl_info info;
+    void *found = NULL;
+    for (int i = 0; i < 3 && found == NULL; ++i)
+        found = next_asker_next_version("dlsym", (const char *[]){"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"}[i]);
+    ck_assert_int_ne(dladdr(found, &info), 0);
+    ck_assert_ptr_nonnull(strstr(info.dli_fname, "libc.so.6"));
+    ck_assert_ptr_null(next_asker_next_version("fopen", "NO_SUCH_VERSION"));
+    ck_assert_ptr_nonnull(strstr(dlerror(), "NO_SUCH_VERSION"));
+}
+END_TEST
+
+START_TEST(trap_1_4_libcs_own_functions_stay_reachable)
+{
+    static const char *const names[] = {"dlopen", "dlclose", "dlmopen", "dladdr", "malloc", "fork"};
+    Dl_info info;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        ck_assert_int_ne(dladdr(dlsym(RTLD_DEFAULT, names[i]), &info), 0);
+        ck_assert_msg(strstr(info.dli_fname, "libddprun.so") == NULL, "%s is overridden", names[i]);
+    }
+    ck_assert_ptr_eq(((void *(*)(void *, const char *))next_asker_next("dlsym"))(RTLD_DEFAULT, "fopen"),
+                     dlsym(RTLD_DEFAULT, "fopen"));
+}
+END_TEST
+
+START_TEST(trap_1_4_the_same_question_again)
+{
+    void *first = dlsym(driver, "cuLaunchKernel"), *other = dlsym(RTLD_DEFAULT, "fopen");
+    for (int i = 0; i < 10; ++i) {
+        ck_assert_ptr_eq(dlsym(driver, "cuLaunchKernel"), first);
+        ck_assert_ptr_eq(dlsym(RTLD_DEFAULT, "fopen"), other);
+    }
+}
+END_TEST
+
+START_TEST(trap_1_4_names_that_begin_alike)
+{
+    static const char *const names[] = {"cu", "cud", "cudnnCreate", "cuLaunchKernel_", "cublas", "cuMemAlloc"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i)
+        ck_assert_ptr_null(dlsym(NULL, names[i]));
+    ck_assert_ptr_null(dlsym(driver, "cudnnCreate"));
+}
+END_TEST
+
+START_TEST(trap_1_4_a_driver_that_asks_back)
+{
+    void *hook;
+    fake->asks_back = true;
+    ck_assert_int_eq(get_proc("cuMemcpy", &hook, 4000, 0, NULL), CUDA_SUCCESS);
+    ck_assert_str_eq(harness_hook_name(hook), "cuMemcpy");
+    ck_assert_int_eq(call(hook), CUDA_SUCCESS);
+    fake->asks_back = false;
+}
+END_TEST
+
+/* dlsym(3) of libc may allocate; what stands in front of it must not, for it is called by allocators that start. */
+START_TEST(trap_1_4_no_allocation_before_a_name_matches)
+{
+    unsigned long before = harness_allocations();
+    for (int i = 0; i < 100; ++i) {
+        (void)dlsym(RTLD_DEFAULT, "fopen");
+        (void)dlsym(RTLD_DEFAULT, "culmination");
+    }
+    ck_assert_uint_eq(harness_allocations(), before);
+}
+END_TEST
+
+/* As cudart does in its fallback, and as other languages' bindings do: by dlvsym, or by the linker's global scope. */
+START_TEST(every_way_of_asking_ends_at_the_hook)
+{
+    CUresult (*by_older)(const char *, void **, int, cuuint64_t) = dlsym(driver, "cuGetProcAddress");
+    void *found;
+    ck_assert_str_eq(harness_hook_name(dlsym(driver, "cuMemcpyHtoD_v2")), "cuMemcpyHtoD_v2");
+    ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2")); /* as without the shim: the driver is not global */
+    ck_assert_str_eq(harness_hook_name(dlvsym(driver, "cuMemcpyHtoD_v2", "libcuda.so.1")), "cuMemcpyHtoD_v2");
+    ck_assert_str_eq(harness_hook_name(dlvsym(driver, "cuGetProcAddress_v2", "libcuda.so.1")), "cuGetProcAddress_v2");
+    ck_assert_str_eq(harness_hook_name((void *)by_older), "cuGetProcAddress");
+    for (cuuint64_t flags = 0; flags <= 2; ++flags) {
+        ck_assert_int_eq(by_older("cuMemcpyHtoD", &found, 13000, flags), CUDA_SUCCESS);
+        ck_assert_str_eq(harness_hook_name(found), flags == 2 ? "cuMemcpyHtoD_v2_ptds" : "cuMemcpyHtoD_v2");
+        ck_assert_int_eq(get_proc("cuMemcpyHtoD", &found, 13000, flags, NULL), CUDA_SUCCESS);
+        ck_assert_str_eq(harness_hook_name(found), flags == 2 ? "cuMemcpyHtoD_v2_ptds" : "cuMemcpyHtoD_v2");
+    }
+}
+END_TEST
+
+/* A function from before the ABI that this shim knows is no hook either. */
+START_TEST(an_old_version_is_recorded_too)
+{
+    void *old;
+    const char *name = NULL;
+    uint64_t before = record->services->unknown_calls(&name);
+    ck_assert_int_eq(get_proc("cuMemFree", &old, 2000, 0, NULL), CUDA_SUCCESS);
+    ck_assert_ptr_null(harness_hook_name(old));
+    (void)call(old);
+    ck_assert_uint_eq(driver_calls("cuMemFree_v1"), 1);
+    ck_assert_uint_eq(record->services->unknown_calls(&name), before + 1);
+}
+END_TEST
+
+START_TEST(trap_2_7_questions_without_an_answer)
+{
+    CUdriverProcAddressQueryResult status;
+    void *found = zeros;
+    ck_assert_int_eq(get_proc(NULL, &found, 12000, 0, &status), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(get_proc("cuLaunchKernel", NULL, 12000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(get_proc("", &found, 0, 0, NULL), CUDA_ERROR_NOT_FOUND);
+    ck_assert_int_eq(get_proc("cuLaunchKernel", &found, 1, 0, &status), CUDA_ERROR_NOT_FOUND);
+    ck_assert_int_eq(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    ck_assert_ptr_null(found);
+    ck_assert_ptr_null(dlvsym(driver, "cuLaunchKernel", "NO_SUCH_VERSION"));
+}
+END_TEST
+
+static void *
+call_other(void *hook)
+{
+    (void)call(hook);
+    return NULL;
+}
+
+/* Two calls meet inside the driver, each of which comes back only when the other is there. */
+START_TEST(trap_1_5_no_lock_across_a_driver_call)
+{
+    pthread_t other;
+    void *copy = dlsym(driver, "cuMemcpyDtoD_v2"), *release = dlsym(driver, "cuMemFree_v2");
+    ck_assert_int_eq(pthread_barrier_init(&fake->meeting, NULL, 2), 0);
+    fake->meets = true;
+    ck_assert_int_eq(pthread_create(&other, NULL, call_other, release), 0);
+    (void)call(copy);
+    pthread_join(other, NULL);
+    fake->meets = false;
+}
+END_TEST
+
+/* A thunk counts what the trainer calls, not what a hooked call does inside. */
+START_TEST(recorded_calls_from_within_do_not_count)
+{
+    const char *name = NULL;
+    void *future;
+    CUresult (*outer)(CUdeviceptr, CUdeviceptr, size_t) =
+        (CUresult(*)(CUdeviceptr, CUdeviceptr, size_t))dlsym(driver, "cuMemcpy");
+    ck_assert_int_eq(get_proc("cuMemcpyHtoD", &future, 14000, 0, NULL), CUDA_SUCCESS);
+    uint64_t before = record->services->unknown_calls(&name);
+    record->call_inside = (CUresult(*)(CUdeviceptr, CUdeviceptr, size_t))future;
+    (void)outer(1, 2, 3);
+    record->call_inside = (CUresult(*)(CUdeviceptr, CUdeviceptr, size_t))dlsym(driver, "cuLaunchGrid");
+    (void)outer(1, 2, 3);
+    record->call_inside = NULL;
+    ck_assert_uint_eq(record->services->unknown_calls(&name), before);
+}
+END_TEST
+
+START_TEST(trap_1_5_calls_from_within_are_not_reported)
 {
     CUresult (*memcpy_hook)(CUdeviceptr, CUdeviceptr, size_t);
     ck_assert_int_eq(get_proc("cuMemcpy", (void **)&memcpy_hook, 4000, 0, NULL), CUDA_SUCCESS);
@@ -87,7 +263,7 @@ START_TEST(calls_from_the_engine_are_not_reported)
 }
 END_TEST
 
-START_TEST(an_unknown_version_is_counted_and_forwarded)
+START_TEST(trap_2_1_an_unknown_version_is_counted)
 {
     const char *name = NULL;
     void *future, *again;
@@ -127,7 +303,7 @@ START_TEST(cudas_older_entry_is_replaced_too)
 }
 END_TEST
 
-START_TEST(exempt_libraries_get_the_drivers_own_pointers)
+START_TEST(trap_1_5_exempt_libraries)
 {
     void *engine = dlopen(FAKE_ENGINE, RTLD_LAZY | RTLD_NOLOAD);
     void *(*look_up)(void *, const char *) = (void *(*)(void *, const char *))dlsym(engine, "fake_look_up");
@@ -148,7 +324,7 @@ START_TEST(the_engine_gets_the_drivers_own_pointers)
 }
 END_TEST
 
-START_TEST(in_a_forked_child_hooks_are_jumps)
+START_TEST(trap_1_5_in_a_forked_child_hooks_are_jumps)
 {
     void *hook = dlsym(driver, "cuLaunchKernel");
     pid_t child = fork();
@@ -174,17 +350,29 @@ run_tests(void)
     }
     get_proc = (get_proc_fn)dlsym(driver, "cuGetProcAddress_v2");
     driver_calls = (calls_fn)dlsym(driver, "fake_driver_calls");
+    fake = dlsym(driver, "fake_driver");
 
     TCase *tcase = tcase_create("in order");
-    tcase_add_test(tcase, next_and_default_keep_their_meaning);
+    tcase_add_test(tcase, trap_1_4_next_caller);
+    tcase_add_test(tcase, trap_1_4_next_caller_of_a_version);
+    tcase_add_test(tcase, trap_1_4_libcs_own_functions_stay_reachable);
+    tcase_add_test(tcase, trap_1_4_no_allocation_before_a_name_matches);
     tcase_add_test(tcase, allocation_makes_the_rank);
-    tcase_add_test(tcase, calls_from_the_engine_are_not_reported);
-    tcase_add_test(tcase, an_unknown_version_is_counted_and_forwarded);
+    tcase_add_test(tcase, every_way_of_asking_ends_at_the_hook);
+    tcase_add_test(tcase, trap_1_4_the_same_question_again);
+    tcase_add_test(tcase, trap_1_4_names_that_begin_alike);
+    tcase_add_test(tcase, trap_1_4_a_driver_that_asks_back);
+    tcase_add_test(tcase, trap_2_7_questions_without_an_answer);
+    tcase_add_test(tcase, trap_1_5_no_lock_across_a_driver_call);
+    tcase_add_test(tcase, trap_1_5_calls_from_within_are_not_reported);
+    tcase_add_test(tcase, trap_2_1_an_unknown_version_is_counted);
+    tcase_add_test(tcase, recorded_calls_from_within_do_not_count);
+    tcase_add_test(tcase, an_old_version_is_recorded_too);
     tcase_add_test(tcase, what_is_not_hooked_passes_untouched);
     tcase_add_test(tcase, cudas_older_entry_is_replaced_too);
     tcase_add_test(tcase, the_engine_gets_the_drivers_own_pointers);
-    tcase_add_test(tcase, in_a_forked_child_hooks_are_jumps);
-    tcase_add_test(tcase, exempt_libraries_get_the_drivers_own_pointers);
+    tcase_add_test(tcase, trap_1_5_in_a_forked_child_hooks_are_jumps);
+    tcase_add_test(tcase, trap_1_5_exempt_libraries);
     return harness_cases(tcase);
 }
 
