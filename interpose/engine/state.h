@@ -201,8 +201,19 @@ struct function_layout {
     } params[];
 };
 const struct function_layout *function_layout(CUfunction function);
-void functions_forget(void);
+/* Around the unloading of a module, which may give its kernels' handles to others. */
+void functions_before_unload(void);
+void functions_after_unload(void);
 uint64_t call_identity(const char *name);
+
+/* ---- miss.c: what the hooks of launches know ---- */
+/* With lock held: gradients have come, gone or moved. */
+void miss_ranges_changed(void);
+/* At a launch that came to the engine: does what changes have left to do. */
+void miss_refresh(void);
+/* functions.c, with its lock held: */
+void miss_add_kernel(CUfunction function, const struct function_layout *layout);
+void miss_forget_kernels(void);
 
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);

@@ -189,6 +189,7 @@ update_bounds(void)
     }
     atomic_store(&engine_state.lowest, lowest);
     atomic_store(&engine_state.highest, highest);
+    miss_ranges_changed();
 }
 
 /* A tensor of the same role, group and shape whose memory is gone, in order of annotation; or a new one. NULL: no
