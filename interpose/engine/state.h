@@ -204,6 +204,10 @@ const struct function_layout *function_layout(CUfunction function);
 void functions_forget(void);
 uint64_t call_identity(const char *name);
 
+/* ---- operands.c ---- */
+/* Whether the operand, with its holes, shares a byte with [begin, end). */
+bool operand_reaches(const struct operand *operand, uint64_t begin, uint64_t end);
+
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);
 void touches_end(struct operation *operation, bool enqueued);

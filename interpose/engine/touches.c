@@ -76,19 +76,20 @@ add_hit(struct hits *hits, const struct tensor *tensor, uint32_t argument)
     hits->items[hits->count++] = (struct hit){.gradient = tensor->index, .site = tensor->site, .argument = argument};
 }
 
-/* Adds every gradient that shares a byte with [address, address + bytes). */
+/* Adds every gradient that shares a byte with the operand. */
 static void
-look_at(struct hits *hits, uint32_t argument, uint64_t address, size_t bytes)
+look_at(struct hits *hits, const struct operand *operand)
 {
-    if (!may_hit(address, bytes))
+    if (!may_hit(operand->address, operand->bytes))
         return;
     pthread_mutex_lock(&engine_state.lock);
     size_t count;
-    const struct range *range = ranges_find(&engine_state.ranges, address, bytes, &count);
+    const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
     for (size_t i = 0; i < count; ++i) {
         const struct tensor *tensor = &engine_state.tensors[range[i].id];
-        if (tensor->role == TENSOR_GRADIENT)
-            add_hit(hits, tensor, argument);
+        if (tensor->role == TENSOR_GRADIENT &&
+            operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
+            add_hit(hits, tensor, operand->argument);
     }
     pthread_mutex_unlock(&engine_state.lock);
 }
@@ -101,7 +102,9 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
         if (may_hit(word, 1))
-            look_at(hits, argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT, word, 1);
+            look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
+                                            .address = word,
+                                            .bytes = 1});
     }
 }
 
@@ -336,7 +339,7 @@ touches_begin(struct operation *operation)
     bool opaque = operation->opaque;
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        look_at(hits, operand->argument, operand->address, operand->bytes);
+        look_at(hits, operand);
         opaque = opaque || operand->pointer_count > 0;
     }
     if (operation->function != NULL && !look_at_launch(hits, operation)) {

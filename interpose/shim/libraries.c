@@ -114,9 +114,21 @@ gemm_operation(const char *name, cublasHandle_t handle, void *real, struct gemm_
                                   .opaque = stream == NULL, /* then everything waits for the boundary */
                                   .operands = operands,
                                   .operand_count = OPERANDS_OF_GEMM};
-    operands[0] = (struct operand){of.a_place, (CUdeviceptr)(uintptr_t)of.a, 1, ACCESS_READ, "A", 0, 0};
-    operands[1] = (struct operand){of.b_place, (CUdeviceptr)(uintptr_t)of.b, 1, ACCESS_READ, "B", 0, 0};
-    operands[2] = (struct operand){of.c_place, (CUdeviceptr)(uintptr_t)of.c, bytes_of_c(&of), ACCESS_WRITE, "C", 0, 0};
+    operands[0] = (struct operand){.argument = of.a_place,
+                                   .address = (CUdeviceptr)(uintptr_t)of.a,
+                                   .bytes = 1,
+                                   .access = ACCESS_READ,
+                                   .name = "A"};
+    operands[1] = (struct operand){.argument = of.b_place,
+                                   .address = (CUdeviceptr)(uintptr_t)of.b,
+                                   .bytes = 1,
+                                   .access = ACCESS_READ,
+                                   .name = "B"};
+    operands[2] = (struct operand){.argument = of.c_place,
+                                   .address = (CUdeviceptr)(uintptr_t)of.c,
+                                   .bytes = bytes_of_c(&of),
+                                   .access = ACCESS_WRITE,
+                                   .name = "C"};
     return operation;
 }
 
