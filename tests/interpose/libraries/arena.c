@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <cuda.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,8 +172,37 @@ arena_same_results(void)
     return true;
 }
 
-bool
-arena_changed(uint64_t address, size_t bytes)
+static bool
+changed(uint64_t address, size_t bytes)
 {
     return memcmp((const void *)address, kept + (address - (uint64_t)arena), bytes) != 0;
+}
+
+void
+arena_note_ends(struct arena_ends ends[ARENA_ENDS], const struct operand *operand, size_t element_bytes)
+{
+    struct arena_ends *of = ends;
+    while (of->name[0] != '\0' && strcmp(of->name, operand->name) != 0)
+        ++of;
+    snprintf(of->name, sizeof(of->name), "%s", operand->name);
+    uint64_t address = operand->address;
+    size_t bytes = operand->bytes;
+    if (operand->pointer_count > 0) {
+        address = *(const uint64_t *)operand->address;
+        bytes = operand->reach_bytes;
+    }
+    size_t end = element_bytes < bytes ? element_bytes : bytes;
+    if (!changed(address, bytes))
+        return;
+    ++of->written;
+    of->tight += changed(address, end) && changed(address + bytes - end, end);
+}
+
+void
+arena_check_ends(const struct arena_ends ends[ARENA_ENDS], const char *symbol)
+{
+    for (const struct arena_ends *of = ends; of->name[0] != '\0'; ++of)
+        ck_assert_msg(of->written > 0 && of->tight * 10 >= of->written * 8,
+                      "%s: %s was written %u times, up to both ends %u times", symbol, of->name, of->written,
+                      of->tight);
 }

@@ -48,7 +48,14 @@ void arena_keep_results_and_disturb(enum arena_kind (*kind_of)(unsigned index));
 /* Whether written operands hold what was kept. */
 bool arena_same_results(void);
 
-/* Whether some byte of [address, address + bytes) differs from the copy. */
-bool arena_changed(uint64_t address, size_t bytes);
+/* How often an operand was written, and how often up to both ends. Zeros; the list ends with an empty name. */
+enum { ARENA_ENDS = 8 };
+struct arena_ends {
+    char name[48];
+    unsigned written, tight;
+};
+void arena_note_ends(struct arena_ends ends[ARENA_ENDS], const struct operand *operand, size_t element_bytes);
+/* Fails unless nearly always both ends changed: numbers may stay what they were by chance, but not often. */
+void arena_check_ends(const struct arena_ends ends[ARENA_ENDS], const char *symbol);
 
 #endif

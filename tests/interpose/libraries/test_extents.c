@@ -198,32 +198,6 @@ random_values(const char *symbol)
 
 static unsigned rows_that_ran;
 
-/* How often an operand was written, and how often up to both ends. */
-struct tightness {
-    char name[32];
-    unsigned written, tight;
-};
-
-static void
-note_tightness(struct tightness *all, const struct operand *operand)
-{
-    struct tightness *of = all;
-    while (of->name[0] != '\0' && strcmp(of->name, operand->name) != 0)
-        ++of;
-    snprintf(of->name, sizeof(of->name), "%s", operand->name);
-    uint64_t address = operand->address;
-    size_t bytes = operand->bytes, end = arena_element_bytes(element_kind);
-    if (operand->pointer_count > 0) {
-        address = *(const uint64_t *)operand->address;
-        bytes = operand->reach_bytes;
-    }
-    end = end < bytes ? end : bytes;
-    if (!arena_changed(address, bytes))
-        return;
-    ++of->written;
-    of->tight += arena_changed(address, end) && arena_changed(address + bytes - end, end);
-}
-
 /* A triangle with ones in its diagonal leaves an element of its vector alone; rotmg fills as many parameters as it
  * needs. */
 static bool
@@ -234,7 +208,7 @@ may_leave_ends(const char *symbol, const struct values *v)
 
 /* Returns whether the library did it. */
 static bool
-run_case(const struct row *row, struct tightness *tightness)
+run_case(const struct row *row, struct arena_ends *ends)
 {
     struct values v = random_values(row->symbol);
     arena_keep();
@@ -249,7 +223,7 @@ run_case(const struct row *row, struct tightness *tightness)
                   (long)(stray % ARENA_AREA_BYTES), (long)(stray / ARENA_AREA_BYTES), (long)v.m, (long)v.n, (long)v.k);
     for (unsigned i = 0; i < record->operand_count && !may_leave_ends(row->symbol, &v); ++i) {
         if (record->operands[i].access == ACCESS_WRITE)
-            note_tightness(tightness, &record->operands[i]);
+            arena_note_ends(ends, &record->operands[i], arena_element_bytes(element_kind));
     }
 
     arena_keep_results_and_disturb(kind_of_area);
@@ -264,15 +238,12 @@ run_case(const struct row *row, struct tightness *tightness)
 START_TEST(operands_are_what_the_call_touches)
 {
     const struct row *row = &table[_i];
-    struct tightness tightness[8] = {0};
+    struct arena_ends ends[ARENA_ENDS] = {0};
     unsigned ran = 0;
     for (int i = 0; i < CASES; ++i)
-        ran += run_case(row, tightness);
+        ran += run_case(row, ends);
     rows_that_ran += ran > 0;
-    for (struct tightness *of = tightness; of->name[0] != '\0'; ++of)
-        ck_assert_msg(of->written > 0 && of->tight * 10 >= of->written * 8,
-                      "%s: %s was written %u times, up to both ends %u times", row->symbol, of->name, of->written,
-                      of->tight);
+    arena_check_ends(ends, row->symbol);
 }
 END_TEST
 
