@@ -7,9 +7,11 @@
  */
 #include "interpose/engine/state.h"
 
+#include "base/message.h"
 #include "base/mutant.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 void
@@ -32,7 +34,7 @@ issue_give_role(void)
 }
 
 void
-issue_wait_for_streams(uint64_t mask)
+issue_wait_for_streams(uint64_t mask, unsigned communicator)
 {
     const struct driver *driver = &engine_state.driver;
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
@@ -46,42 +48,68 @@ issue_wait_for_streams(uint64_t mask)
         if (!recorded)
             require_cuda(driver->cuEventRecord_p(entry.event, entry.handle), "cuEventRecord after gradients");
         if (!MUTANT(NO_PRODUCER_WAIT))
-            require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.stream, entry.event, 0),
+            require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.communicators[communicator].stream,
+                                                     entry.event, 0),
                          "waiting for gradients");
     }
 }
 
-/* With lock held: the streams that touched the bucket's gradients since the last boundary. */
+/* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */
 static uint64_t
-streams_of_bucket(size_t bucket)
+streams_of_bucket(const struct group *group, size_t bucket)
 {
-    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
-    uint64_t mask = engine_state.opaque_streams;
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    uint64_t mask = group->opaque_streams;
     for (size_t i = of->first; i < of->first + of->count; ++i)
-        mask |= tensor_gradient(engine_state.plan->order[i])->touched_by;
+        mask |= tensor_gradient(group, group->plan->order[i])->touched_by;
     return mask;
 }
 
 /* ---- wires: where a plan's buckets are in memory ---- */
 
-/* Where the gradients of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
-static struct bucket_member *
-members_of(size_t bucket)
+static int
+compare_gradients(const void *a, const void *b)
 {
-    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
+    size_t left = *(const size_t *)a, right = *(const size_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* The gradients of a bucket in the order in which they travel, that of their annotations: malloc'ed. */
+static size_t *
+travel_order(const struct group *group, const struct plan_bucket *of)
+{
+    size_t *order = malloc(of->count * sizeof(*order));
+    if (order == NULL)
+        stop_job("out of memory");
+    memcpy(order, group->plan->order + of->first, of->count * sizeof(*order));
+    qsort(order, of->count, sizeof(*order), compare_gradients);
+    return order;
+}
+
+/*
+ * Where the gradients of a bucket are now; malloc'ed. Ends the job if one of them has no memory. Their order must not
+ * depend on where that is: ranks may have allocated in another order. That of the annotations often is memory's, so
+ * that a flat buffer travels in place, although backward fills it from the end.
+ */
+static struct bucket_member *
+members_of(const struct group *group, size_t bucket)
+{
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
+    size_t *order = travel_order(group, of);
     if (members == NULL)
         stop_job("out of memory");
 
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct tensor *tensor = tensor_gradient(engine_state.plan->order[of->first + i]);
+        const struct tensor *tensor = tensor_gradient(group, order[i]);
         members[i] = (struct bucket_member){tensor->address, tensor->bytes};
         if (!tensor->placed)
             missing = *tensor;
     }
     pthread_mutex_unlock(&engine_state.lock);
+    free(order);
     if (!missing.placed)
         stop_job("gradient `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, "
                  "or say DDP_FORGET",
@@ -90,84 +118,132 @@ members_of(size_t bucket)
 }
 
 static void
-init_wire(struct bucket_wire *wire, size_t bucket, const struct bucket_member *members)
+place_wire(const struct group *group, size_t bucket, const struct bucket_member *members)
 {
-    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    struct bucket_wire *wire = &group->wires[bucket];
     struct comm_error error;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
     /* Allocating while some stream of the trainer captures must not end its capture. */
     require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
-    bucket_wire_free(wire, &engine_state.driver);
-    if (!bucket_wire_init(wire, &engine_state.collectives, members, of->count, type_nccl(of->type),
-                          type_bytes(of->type), &error))
+    if (!collectives_place(&engine_state.collectives, wire, bucket, members, of->count, type_nccl(of->type), &error))
         stop_job("%s", error.text);
     require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
 }
 
 /* Gradients may have been allocated elsewhere since the bucket was last sent, or not at all until now. */
 static void
-follow_memory(size_t bucket)
+follow_memory(const struct group *group, size_t bucket)
 {
-    struct bucket_wire *wire = &engine_state.wires[bucket];
-    struct bucket_member *members = members_of(bucket);
-    if (!bucket_wire_has(wire, members))
-        init_wire(wire, bucket, members);
+    struct bucket_member *members = members_of(group, bucket);
+    if (!wire_has(&group->wires[bucket], members, group->plan->buckets[bucket].count))
+        place_wire(group, bucket, members);
     free(members);
 }
 
 /* Events are kept from plan to plan, and only ever added. */
 static void
-make_events(size_t count)
+make_events(struct group *group, size_t count)
 {
-    if (count <= engine_state.done_capacity)
+    if (count <= group->done_capacity)
         return;
-    CUevent *grown = realloc(engine_state.bucket_done, count * sizeof(*grown));
+    CUevent *grown = realloc(group->bucket_done, count * sizeof(*grown));
     if (grown == NULL)
         stop_job("out of memory");
-    engine_state.bucket_done = grown;
-    for (size_t k = engine_state.done_capacity; k < count; ++k)
+    group->bucket_done = grown;
+    for (size_t k = group->done_capacity; k < count; ++k)
         require_cuda(engine_state.driver.cuEventCreate_p(&grown[k], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    engine_state.done_capacity = count;
+    group->done_capacity = count;
+}
+
+/* Said once, by rank 0: what the user's numbers go through. */
+static void
+say_compression(const struct group *group)
+{
+    static bool said;
+    enum ddprun_compression compression = engine_state.options.compression;
+    if (compression == DDPRUN_COMPRESS_NONE || said || engine_state.rendezvous.rank != 0)
+        return;
+    said = true;
+    uint64_t narrowed = 0, others = 0;
+    for (size_t k = 0; k < group->plan->bucket_count; ++k) {
+        const struct plan_bucket *bucket = &group->plan->buckets[k];
+        *(type_nccl(bucket->type) == ncclFloat32 ? &narrowed : &others) += bucket->bytes;
+    }
+    int world_size = engine_state.rendezvous.world_size;
+    message_line("--compress: %.1f KiB of float32 gradients per step travel as %s, divided by %d before conversion: "
+                 "each mean is off by at most %d/%d of the ranks' mean magnitude%s; %.1f KiB of other types travel as "
+                 "they are",
+                 (double)narrowed / 1024, compression == DDPRUN_COMPRESS_FP16 ? "float16" : "bfloat16", world_size,
+                 world_size, compression == DDPRUN_COMPRESS_FP16 ? 2048 : 256,
+                 compression == DDPRUN_COMPRESS_FP16 ? " and 3e-8 per rank" : "", (double)others / 1024);
 }
 
 void
-issue_prepare_plan(void)
+issue_prepare_plan(struct group *group)
 {
-    size_t count = engine_state.plan->bucket_count;
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
-                 "waiting for buckets in flight");
-    for (size_t k = 0; k < engine_state.wire_count; ++k)
-        bucket_wire_free(&engine_state.wires[k], &engine_state.driver);
-    free(engine_state.wires);
-    engine_state.wires = calloc(count + 1, sizeof(engine_state.wires[0])); /* filled when they are first sent */
-    if (engine_state.wires == NULL)
+    size_t count = group->plan->bucket_count;
+    issue_wait_for_buckets();
+    for (size_t k = 0; k < group->wire_count; ++k)
+        wire_free(&group->wires[k], &engine_state.driver);
+    free(group->wires);
+    group->wires = calloc(count + 1, sizeof(group->wires[0])); /* filled when they are first sent */
+    if (group->wires == NULL)
         stop_job("out of memory");
-    engine_state.wire_count = count;
-    make_events(count);
-    trace_plan();
+    group->wire_count = count;
+    make_events(group, count);
+    trace_plan(group);
+    say_compression(group);
+}
+
+void
+issue_join(void)
+{
+    struct comm_error error;
+    if (!collectives_join(&engine_state.collectives, &error))
+        stop_job("%s", error.text);
+}
+
+void
+issue_wait_for_buckets(void)
+{
+    struct comm_error error;
+    if (!collectives_wait(&engine_state.collectives, &error))
+        stop_job("%s", error.text);
 }
 
 /* ---- sending ---- */
 
 void
-issue_bucket(size_t bucket, bool early)
+issue_bucket(struct group *group, size_t bucket, bool early)
 {
-    if (MUTANT(ORDER_DIFFERS) && engine_state.rendezvous.rank % 2 == 1 && (bucket ^ 1) < engine_state.wire_count)
+    if (MUTANT(ORDER_DIFFERS) && engine_state.rendezvous.rank % 2 == 1 && (bucket ^ 1) < group->wire_count)
         bucket ^= 1;
 
     struct comm_error error;
-    follow_memory(bucket);
-    trace_bucket_begin(bucket, early);
-    if (!collectives_mean(&engine_state.collectives, &engine_state.wires[bucket], &error))
+    CUstream stream = collectives_stream_of(&engine_state.collectives, bucket);
+    follow_memory(group, bucket);
+    trace_bucket_begin(group, bucket, early);
+    if (!collectives_reduce(&engine_state.collectives, &group->wires[bucket], bucket, &error))
         stop_job_following("bucket %zu of step %llu: %s", bucket, (unsigned long long)engine_state.boundary_count + 1,
                            error.text);
-    trace_bucket_end(bucket);
-    require_cuda(engine_state.driver.cuEventRecord_p(engine_state.bucket_done[bucket], engine_state.collectives.stream),
+    trace_bucket_end(group, bucket);
+    require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], stream),
                  "cuEventRecord after a bucket");
-    watch_sent("a bucket", bucket);
+    watch_sent("a bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     if (early)
-        checks_bucket_sent(bucket);
+        checks_bucket_sent(group, bucket);
+}
+
+/* With lock held: the one group that may send before its boundary, if it does; else NULL. */
+static struct group *
+group_that_sends(void)
+{
+    if (engine_state.expected_group == SEQUENCE_NONE)
+        return NULL;
+    struct group *group = &engine_state.groups[engine_state.expected_group];
+    return group->overlapping ? group : NULL;
 }
 
 void
@@ -180,12 +256,13 @@ issue_ready(void)
     }
     size_t bucket;
     engine_state.issuing = true;
-    while (engine_state.overlapping && readiness_launch(&engine_state.readiness, &bucket)) {
-        uint64_t mask = streams_of_bucket(bucket);
-        ++engine_state.early_buckets;
+    struct group *group = group_that_sends(); /* only the issuer changes it, at a boundary */
+    while (group != NULL && group->overlapping && readiness_launch(&group->readiness, &bucket)) {
+        uint64_t mask = streams_of_bucket(group, bucket);
+        ++group->early_buckets;
         pthread_mutex_unlock(&engine_state.lock);
-        issue_wait_for_streams(mask);
-        issue_bucket(bucket, true);
+        issue_wait_for_streams(mask, collectives_communicator_of(&engine_state.collectives, bucket));
+        issue_bucket(group, bucket, true);
         pthread_mutex_lock(&engine_state.lock);
     }
     engine_state.issuing = false;

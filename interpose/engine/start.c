@@ -18,6 +18,7 @@ struct engine_state engine_state = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .role_free = PTHREAD_COND_INITIALIZER,
     .lowest = UINT64_MAX,
+    .expected_group = SEQUENCE_NONE,
 };
 
 /* ---- options ---- */
@@ -56,6 +57,14 @@ read_options(struct options *options)
     options->check_every = number_option(DDPRUN_ENV_CHECK_EVERY, DDPRUN_DEFAULT_CHECK_EVERY, UINT64_MAX);
     options->verify = number_option(DDPRUN_ENV_VERIFY, 0, 1) == 1;
     options->timeout_s = (int)number_option(DDPRUN_ENV_TIMEOUT_S, DDPRUN_DEFAULT_TIMEOUT_S, 1000000);
+    options->reduction =
+        (enum ddprun_reduction)number_option(DDPRUN_ENV_REDUCE, DDPRUN_REDUCE_MEAN, DDPRUN_REDUCTION_COUNT - 1);
+    options->compression =
+        (enum ddprun_compression)number_option(DDPRUN_ENV_COMPRESS, DDPRUN_COMPRESS_NONE, DDPRUN_COMPRESSION_COUNT - 1);
+    options->communicator_count = (unsigned)number_option(DDPRUN_ENV_COMMUNICATORS, 1, DDPRUN_MOST_COMMUNICATORS);
+    if (options->communicator_count == 0)
+        stop_job("%s=0 leaves no communicator; use at least 1", DDPRUN_ENV_COMMUNICATORS);
+    options->kernels_path = text_option(DDPRUN_ENV_KERNELS, NULL);
     options->nccl_path = text_option(DDPRUN_ENV_NCCL, "libnccl.so.2");
     options->trace_dir = text_option(DDPRUN_ENV_TRACE_DIR, NULL);
 }
@@ -189,6 +198,7 @@ static struct engine engine = {
     .abi = ENGINE_ABI,
     .parameter = tensor_annotate_parameter,
     .gradient = tensor_annotate_gradient,
+    .gradient_group = tensor_choose_group,
     .step = boundary_step,
     .mean = mean,
     .shard = shard,
@@ -196,7 +206,7 @@ static struct engine engine = {
     .begin = touches_begin,
     .end = touches_end,
     .before_free = tensor_before_free,
-    .before_stream_destroy = touches_before_stream_destroy,
+    .before_stream_destroy = streams_before_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
     .functions_unloaded = functions_forget,
