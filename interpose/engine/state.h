@@ -282,7 +282,8 @@ void checks_final_hash(void);
 void checks_at_end(void);
 /* A late touch: was it a write? Called before (starts) and after (ends) the operation. */
 struct late_touch;
-struct late_touch *checks_late_begin(const struct operation *operation, const char *call_name,
+enum { CALL_TEXT_BYTES = 256 };
+struct late_touch *checks_late_begin(const struct operation *operation, const char *call_text,
                                      const struct tensor *gradient, size_t bucket);
 void checks_late_end(struct late_touch *late, CUstream stream);
 
