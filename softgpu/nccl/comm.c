@@ -3,6 +3,7 @@
  */
 #include "nccl/comm.h"
 
+#include "nccl/address.h"
 #include "nccl/export.h"
 
 #include <signal.h>
@@ -188,6 +189,9 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
                      link_text);
         return nccl_error(ncclInvalidArgument, "%s=%s is malformed", LINK_VARIABLE, link_text);
     }
+    if (net_silence_s() == 0)
+        return nccl_error(ncclInvalidArgument, "SOFTGPU_NCCL_SILENCE_S=%s is malformed: give 1 to 3600 (seconds)",
+                          getenv("SOFTGPU_NCCL_SILENCE_S"));
     CUcontext context;
     ncclResult_t result = nccl_cuda(softgpu_context_ensure(&context), "finding the device");
     if (result != ncclSuccess)

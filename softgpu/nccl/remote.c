@@ -22,9 +22,6 @@
 /* How long a state or a note tries, and an operation that has been interrupted in the middle of a frame. */
 #define PATIENCE_NS 1000000000LL
 
-/* How long a rank that leaves in order waits for what it has sent to arrive: a little longer than a silent host has. */
-#define LINGER_NS ((NET_SILENCE_MS + 2000) * 1000000LL)
-
 /* ---- sending ---- */
 
 /* A send that failed: nothing more goes out, so that no frame is ever missing in the middle. */
@@ -219,7 +216,9 @@ linger(struct remote *remote)
 {
     const struct rank_slot *mine = remote->segment->slots[remote->segment->rank];
     bool is_in_order = atomic_load(&mine->state) == RANK_LEFT;
-    int64_t deadline_ns = exchange_now_ns() + (is_in_order ? LINGER_NS : PATIENCE_NS);
+    /* A little longer than a silent host has, which then ends the wait. */
+    int64_t linger_ns = is_in_order ? (net_silence_s() + 2) * 1000000000LL : PATIENCE_NS;
+    int64_t deadline_ns = exchange_now_ns() + linger_ns;
     FOR_EACH_LINK(remote, peer)
     {
         struct link *link = &remote->links[peer];
