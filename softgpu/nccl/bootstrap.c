@@ -5,6 +5,7 @@
 #include "nccl/bootstrap_wire.h"
 
 #include "nccl/exchange.h"
+#include "nccl/inherited.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -267,6 +268,6 @@ bootstrap_join(struct segment *segment, const ncclUniqueId *id, int rank, int ra
     else
         spread_undo(segment);
     announce(wait, -1);
-    close(meeting.socket);
+    inherited_close(meeting.socket);
     return result;
 }

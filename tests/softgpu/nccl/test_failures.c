@@ -157,6 +157,43 @@ killed_in_flight(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
+/* The last rank has forked a child, as a data loader is, that lives on when the rank dies: it is dead all the same. */
+static int
+killed_with_a_child(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *values = device_floats(COUNT, 1.0f);
+    if (rank == n - 1) {
+        pid_t child = fork();
+        EXPECT(child >= 0);
+        if (child == 0) {
+            atomic_store(&shared->flags[0], getpid());
+            for (;;)
+                pause();
+        }
+        ranks_await(&shared->flags[0], 1);
+        kill(getpid(), SIGKILL);
+    }
+    EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT(device_await_error(comm) == ncclRemoteError);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(death_with_a_child_that_lives)
+{
+    struct ranks_shared *shared = ranks_shared_new();
+    bool good = ranks_run_shared(2, killed_with_a_child, 1u << 1, shared);
+    if (shared->flags[0] > 0)
+        kill(shared->flags[0], SIGKILL);
+    ranks_shared_free(shared);
+    ck_assert(good);
+}
+END_TEST
+
 /* What is in /dev/shm; the names of files there that look like ours, or of whatever appeared, would be leftovers. */
 static int
 count_shared_files(void)
@@ -243,6 +280,29 @@ START_TEST(abort_ends_what_is_in_flight)
 }
 END_TEST
 
+/* An operation beyond the end of its buffer is a fault of its kernel, as one of the program's own would be. */
+static int
+too_short(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *values = device_floats(COUNT, 1.0f);
+    EXPECT_NCCL(ncclBcast(values, (size_t)64 * COUNT, ncclFloat, 0, comm, stream), ncclSuccess);
+    if (rank == 0) {
+        EXPECT(cuStreamSynchronize(stream) == CUDA_ERROR_ILLEGAL_ADDRESS);
+        atomic_store(&shared->flags[0], 1);
+    }
+    ranks_await(&shared->flags[0], 1);
+    _exit(0);
+}
+
+START_TEST(a_buffer_that_is_too_short_is_a_fault)
+{
+    ck_assert(ranks_run(2, too_short, 0));
+}
+END_TEST
+
 /* A rank whose program ends with an operation in flight that nobody joins does not hang in exit(). */
 static int
 exits_in_flight(int rank, int n, struct ranks_shared *shared)
@@ -273,8 +333,10 @@ main(void)
     tcase_add_test(cases, death_of_the_maker_of_the_id);
     tcase_add_test(cases, operations_that_do_not_match);
     tcase_add_loop_test(cases, death_in_flight, 2, 5);
+    tcase_add_test(cases, death_with_a_child_that_lives);
     tcase_add_test(cases, no_socket_outlives_initialisation);
     tcase_add_test(cases, abort_ends_what_is_in_flight);
+    tcase_add_test(cases, a_buffer_that_is_too_short_is_a_fault);
     tcase_add_test(cases, exit_with_an_operation_in_flight);
     Suite *suite = suite_create("nccl_failures");
     suite_add_tcase(suite, cases);
