@@ -125,7 +125,7 @@ answer_unix(int connection, struct segment *segment, struct meeting *meeting, st
 ncclResult_t
 bootstrap_join_host(struct segment *segment, const struct id_content *id, int place, int count, struct meeting *meeting)
 {
-    int connection;
+    int connection = -1;
     struct ruling ruling;
     struct report hello = {.magic = REPORT_MAGIC, .kind = REPORT_HELLO, .rank = place, .rank_count = count};
     ncclResult_t result = connect_unix(id, &connection, meeting->error);

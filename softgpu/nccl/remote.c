@@ -86,6 +86,8 @@ static void
 read_as_a_kernel(const void *data, size_t bytes)
 {
     const volatile unsigned char *at = data;
+    if (!at || bytes == 0)
+        return;
     for (size_t i = 0; i < bytes; i += 512)
         (void)at[i];
     (void)at[bytes - 1];
