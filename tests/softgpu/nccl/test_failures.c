@@ -248,6 +248,59 @@ START_TEST(no_socket_outlives_initialisation)
 }
 END_TEST
 
+static int
+count_entries(const char *path)
+{
+    int count = 0;
+    DIR *directory = opendir(path);
+    while (directory && readdir(directory))
+        ++count;
+    if (directory)
+        closedir(directory);
+    return count;
+}
+
+/* Communicators that come and go leave neither descriptors nor threads; the root's thread ends a little later. */
+static int
+comes_and_goes(int rank, int n, struct ranks_shared *shared)
+{
+    enum { ROUNDS = 12, FIRST = 2 };
+    device_start();
+    float *values = device_floats(1000, 1.0f);
+    CUstream stream = device_stream();
+    int files = 0, threads = 0;
+    for (int round = 0; round < ROUNDS; ++round) {
+        if (rank == 0) {
+            EXPECT_NCCL(ncclGetUniqueId(&shared->ids[round % 2]), ncclSuccess);
+            atomic_store(&shared->has_id, round + 1);
+        }
+        ranks_await(&shared->has_id, round + 1);
+        ncclComm_t comm;
+        EXPECT_NCCL(ncclCommInitRank(&comm, n, shared->ids[round % 2], rank), ncclSuccess);
+        EXPECT_NCCL(ncclAllReduce(values, values, 1000, ncclFloat, ncclMax, comm, stream), ncclSuccess);
+        EXPECT_CUDA(cuStreamSynchronize(stream));
+        EXPECT_NCCL(round % 3 ? ncclCommDestroy(comm) : ncclCommAbort(comm), ncclSuccess);
+        atomic_fetch_add(&shared->flags[0], 1); /* an abort is an error for who is still at it: all wait for all */
+        ranks_await(&shared->flags[0], n * (round + 1));
+        if (round == FIRST) {
+            files = count_entries("/proc/self/fd");
+            threads = count_entries("/proc/self/task");
+        }
+    }
+    for (int i = 0; i < RANKS_DEADLINE_S * 100; ++i) {
+        if (count_entries("/proc/self/fd") <= files && count_entries("/proc/self/task") <= threads)
+            return 0;
+        usleep(10000);
+    }
+    ranks_fail(__FILE__, __LINE__, "no descriptors and no threads are left");
+}
+
+START_TEST(communicators_leave_nothing_behind)
+{
+    ck_assert(ranks_run(3, comes_and_goes, 0));
+}
+END_TEST
+
 /* Rank 0 enqueues what rank 1 never joins, and gives up; its stream comes to an end, and rank 1 is told. */
 static int
 aborted_alone(int rank, int n, struct ranks_shared *shared)
@@ -337,6 +390,7 @@ main(void)
     tcase_add_loop_test(cases, death_in_flight, 2, 5);
     tcase_add_test(cases, death_with_a_child_that_lives);
     tcase_add_test(cases, no_socket_outlives_initialisation);
+    tcase_add_test(cases, communicators_leave_nothing_behind);
     tcase_add_test(cases, abort_ends_what_is_in_flight);
 #ifndef __SANITIZE_ADDRESS__ /* which ends the process at the fault, in its own words */
     tcase_add_test(cases, a_buffer_that_is_too_short_is_a_fault);
