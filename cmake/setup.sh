@@ -20,6 +20,7 @@ libpmix-dev     | module pmix          | PMIx: how ranks find each other
 libunwind-dev   | module libunwind     | call stacks in messages
 libxxhash-dev   | module libxxhash     | hashes of parameters and plans
 libjson-c-dev   | module json-c        | plan and trace files
+libssl-dev      | module libcrypto     | keyed hashes: ranks of different hosts prove that they belong together
 libopenblas-dev | module openblas      | matrix products of the stand-in
 check           | module check         | unit tests
 '
@@ -28,6 +29,7 @@ clang           | command clang        | second compiler, warnings are errors wi
 clang-format    | command clang-format | one style
 clang-tidy      | command clang-tidy   | static analysis
 shellcheck      | command shellcheck   | static analysis of scripts
+dpkg-dev        | command dpkg-shlibdeps | packages
 '
 wheel_packages='
 python3-pip     | python pip           | downloads the wheels of the CUDA toolkit
