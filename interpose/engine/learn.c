@@ -69,6 +69,8 @@ adopt(struct group *group, struct plan *plan, const struct history *history)
     report_buckets();
 }
 
+static void compare_plans(const struct plan *plan);
+
 void
 learn_nothing_yet(struct group *group)
 {
@@ -81,6 +83,8 @@ learn_nothing_yet(struct group *group)
     struct history history;
     if (plan == NULL || !history_init(&history, count))
         stop_job("out of memory");
+    if (count > 0) /* ranks with other options would send other buckets, and NCCL need not notice */
+        compare_plans(plan);
 
     pthread_mutex_lock(&engine_state.lock);
     history_free(&group->history);
