@@ -8,6 +8,7 @@
 #include "interpose/engine/state.h"
 
 #include "base/message.h"
+#include "base/mutant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +93,7 @@ look_at(struct hits *hits, const struct operand *operand)
     pthread_mutex_lock(&engine_state.lock);
     size_t count;
     const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
         const struct tensor *tensor = &engine_state.tensors[range[i].id];
         if (tensor->role == TENSOR_GRADIENT &&
             operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
@@ -108,7 +109,7 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
     for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
-        if (may_hit(word, 1))
+        if (may_hit(word, 1) && !(MUTANT(STRUCTS_UNSEEN) && at > 0))
             look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
                                             .address = word,
                                             .bytes = 1});
@@ -220,7 +221,8 @@ begin_late(const struct operation *operation, struct hits *hits)
         size_t bucket = hit->group->plan->bucket_of[hit->gradient];
         CUevent done = hit->group->bucket_done[bucket];
         pthread_mutex_unlock(&engine_state.lock);
-        require_cuda(engine_state.driver.cuStreamWaitEvent_p(operation->stream, done, 0), "waiting for a bucket");
+        if (!MUTANT(LATE_NOT_WAITED))
+            require_cuda(engine_state.driver.cuStreamWaitEvent_p(operation->stream, done, 0), "waiting for a bucket");
         issue_give_role();
         char call[CALL_TEXT_BYTES];
         hit->measured = checks_late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket);
@@ -296,7 +298,7 @@ touches_begin(struct operation *operation)
     clear_hits(hits);
     hits->call_name = operation->name;
     bool opaque = operation->opaque;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
+    for (unsigned i = 0; i < operation->operand_count && !MUTANT(OPERANDS_UNSEEN); ++i) {
         const struct operand *operand = &operation->operands[i];
         look_at(hits, operand);
         opaque = opaque || operand->pointer_count > 0;
