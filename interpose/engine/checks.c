@@ -135,7 +135,9 @@ checks_bucket_sent(size_t bucket)
         return;
     const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
     for (size_t i = of->first; i < of->first + of->count; ++i) {
-        size_t gradient = engine_state.plan->order[i];
+        size_t gradient = engine_state.plan->pieces[i].gradient;
+        if (engine_state.plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */
+            continue;
         pthread_mutex_lock(&engine_state.lock);
         struct tensor tensor = *tensor_gradient(gradient);
         pthread_mutex_unlock(&engine_state.lock);

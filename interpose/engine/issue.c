@@ -58,13 +58,13 @@ streams_of_bucket(size_t bucket)
     const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
     uint64_t mask = engine_state.opaque_streams;
     for (size_t i = of->first; i < of->first + of->count; ++i)
-        mask |= tensor_gradient(engine_state.plan->order[i])->touched_by;
+        mask |= tensor_gradient(engine_state.plan->pieces[i].gradient)->touched_by;
     return mask;
 }
 
 /* ---- wires: where a plan's buckets are in memory ---- */
 
-/* Where the gradients of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
+/* Where the pieces of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
 static struct bucket_member *
 members_of(size_t bucket)
 {
@@ -76,8 +76,9 @@ members_of(size_t bucket)
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct tensor *tensor = tensor_gradient(engine_state.plan->order[of->first + i]);
-        members[i] = (struct bucket_member){tensor->address, tensor->bytes};
+        const struct plan_piece *piece = &engine_state.plan->pieces[of->first + i];
+        const struct tensor *tensor = tensor_gradient(piece->gradient);
+        members[i] = (struct bucket_member){tensor->address + piece->first_byte, piece->bytes};
         if (!tensor->placed)
             missing = *tensor;
     }

@@ -253,6 +253,20 @@ begin_touches(struct hits *hits)
     return late;
 }
 
+/* Makes the stream wait for the buckets that have left with pieces of the gradient; the first of them in *bucket_p. */
+static void
+wait_for_buckets(CUstream stream, size_t gradient, size_t *bucket_p)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    size_t first = engine_state.plan->bucket_of[gradient], end = engine_state.plan->last_bucket_of[gradient] + 1;
+    end = end < engine_state.readiness.next_bucket ? end : engine_state.readiness.next_bucket;
+    pthread_mutex_unlock(&engine_state.lock);
+    for (size_t k = first; k < end; ++k)
+        require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, engine_state.bucket_done[k], 0),
+                     "waiting for a bucket");
+    *bucket_p = first;
+}
+
 /* A touch after its bucket has left waits for the bucket, and it is measured whether it writes. */
 static void
 begin_late(const struct operation *operation, struct hits *hits)
@@ -261,13 +275,12 @@ begin_late(const struct operation *operation, struct hits *hits)
         struct hit *hit = &hits->items[i];
         if (!hit->late)
             continue;
-        issue_take_role(); /* whoever is sending the bucket has then recorded its event */
+        size_t bucket;
+        issue_take_role(); /* whoever is sending a bucket has then recorded its event */
         pthread_mutex_lock(&engine_state.lock);
         struct tensor tensor = *tensor_gradient(hit->gradient);
-        size_t bucket = engine_state.plan->bucket_of[hit->gradient];
-        CUevent done = engine_state.bucket_done[bucket];
         pthread_mutex_unlock(&engine_state.lock);
-        require_cuda(engine_state.driver.cuStreamWaitEvent_p(operation->stream, done, 0), "waiting for a bucket");
+        wait_for_buckets(operation->stream, hit->gradient, &bucket);
         issue_give_role();
         hit->measured = checks_late_begin(operation, hits->call_name, &tensor, bucket);
     }
