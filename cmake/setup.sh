@@ -28,6 +28,7 @@ clang           | command clang        | second compiler, warnings are errors wi
 clang-format    | command clang-format | one style
 clang-tidy      | command clang-tidy   | static analysis
 shellcheck      | command shellcheck   | static analysis of scripts
+dpkg-dev        | command dpkg-shlibdeps | packages
 '
 wheel_packages='
 python3-pip     | python pip           | downloads the wheels of the CUDA toolkit

@@ -18,23 +18,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   1u
+#define ENGINE_ABI   2u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
-enum { OPERANDS_AT_MOST = 4 };
+/* What a call does with an operand, by its documentation. */
+enum operand_access {
+    ACCESS_UNKNOWN = 0, /* the call is one of the driver's, or its documentation leaves it open */
+    ACCESS_READ,        /* never written */
+    ACCESS_WRITE,       /* written, and perhaps read */
+};
 
 /* Device memory that an operation names: [address, address + bytes). bytes = 1: only a pointer into it is known. */
 struct operand {
     uint32_t argument; /* place in the call's argument list */
     CUdeviceptr address;
     size_t bytes;
+    enum operand_access access;
+    const char *name; /* what the call's documentation calls it ("C", "bias"), static storage; or NULL */
+
+    /*
+     * Not 0: [address, address + bytes) is read, and holds so many device pointers; the operation goes through each of
+     * them, up to `reach_bytes` from where it points, and does there what `access` says. What the pointers are cannot
+     * be seen in the call: an engine that does not know them takes the operation for opaque.
+     */
+    size_t pointer_count;
+    size_t reach_bytes;
 };
 
 /* One call that enqueues work, as its hook saw it. Lives on the hook's stack, from `begin` to `end`. */
 struct operation {
-    const char *name; /* symbol of the hooked function; static storage */
-    CUstream stream;  /* never NULL: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD where the caller said 0 */
-    struct operand operands[OPERANDS_AT_MOST];
+    const char *name;         /* symbol of the hooked function; static storage */
+    CUstream stream;          /* never NULL: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD where the caller said 0 */
+    struct operand *operands; /* [operand_count], the hook's: they live as long as the operation */
     unsigned operand_count;
     const void *host_source; /* of a copy from the host: host_bytes bytes; else NULL */
     size_t host_bytes;
@@ -72,7 +87,8 @@ struct engine {
 
     void (*parameter)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*gradient)(void *ptr, size_t count, int type, const struct ddp_site *site);
-    void (*step)(void *stream, const struct ddp_site *site);
+    void (*gradient_group)(int id, const struct ddp_site *site);
+    void (*step)(int group, void *stream, const struct ddp_site *site);
     void (*mean)(float *value, const struct ddp_site *site);
     void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
     void (*forget)(void *ptr, const struct ddp_site *site);

@@ -208,6 +208,17 @@ check_part(const char *path, const char *what, struct problem *problem)
     return true;
 }
 
+/* Installed in <prefix>/lib/ddprun, which no loader searches; built in <prefix>/lib. */
+static char *
+find_library(const char *prefix, const char *name)
+{
+    char *installed = memory_format("%s/lib/ddprun/%s", prefix, name);
+    if (access(installed, F_OK) == 0)
+        return installed;
+    free(installed);
+    return memory_format("%s/lib/%s", prefix, name);
+}
+
 bool
 installation_find(bool softgpu, struct installation *found_p, struct problem *problem)
 {
@@ -216,8 +227,8 @@ installation_find(bool softgpu, struct installation *found_p, struct problem *pr
         return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
                            "cannot tell where ddprun is installed: /proc/self/exe: %s; mount /proc", strerror(errno));
     struct installation found = {
-        .shim = memory_format("%s/lib/libddprun.so", prefix),
-        .engine = memory_format("%s/lib/libddprun-engine.so", prefix),
+        .shim = find_library(prefix, "libddprun.so"),
+        .engine = find_library(prefix, "libddprun-engine.so"),
         .softgpu_lib = memory_format("%s/lib/softgpu", prefix),
     };
     free(prefix);

@@ -51,14 +51,14 @@ issue_wait_for_streams(uint64_t mask)
     }
 }
 
-/* With lock held: the streams that touched the bucket's gradients since the last boundary. */
+/* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */
 static uint64_t
-streams_of_bucket(size_t bucket)
+streams_of_bucket(const struct group *group, size_t bucket)
 {
-    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
-    uint64_t mask = engine_state.opaque_streams;
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    uint64_t mask = group->opaque_streams;
     for (size_t i = of->first; i < of->first + of->count; ++i)
-        mask |= tensor_gradient(engine_state.plan->pieces[i].gradient)->touched_by;
+        mask |= tensor_gradient(group, group->plan->pieces[i].gradient)->touched_by;
     return mask;
 }
 
@@ -66,9 +66,9 @@ streams_of_bucket(size_t bucket)
 
 /* Where the pieces of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
 static struct bucket_member *
-members_of(size_t bucket)
+members_of(const struct group *group, size_t bucket)
 {
-    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
     if (members == NULL)
         stop_job("out of memory");
@@ -76,8 +76,8 @@ members_of(size_t bucket)
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct plan_piece *piece = &engine_state.plan->pieces[of->first + i];
-        const struct tensor *tensor = tensor_gradient(piece->gradient);
+        const struct plan_piece *piece = &group->plan->pieces[of->first + i];
+        const struct tensor *tensor = tensor_gradient(group, piece->gradient);
         members[i] = (struct bucket_member){tensor->address + piece->first_byte, piece->bytes};
         if (!tensor->placed)
             missing = *tensor;
@@ -91,9 +91,10 @@ members_of(size_t bucket)
 }
 
 static void
-init_wire(struct bucket_wire *wire, size_t bucket, const struct bucket_member *members)
+init_wire(const struct group *group, size_t bucket, const struct bucket_member *members)
 {
-    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    struct bucket_wire *wire = &group->wires[bucket];
     struct comm_error error;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
@@ -108,67 +109,76 @@ init_wire(struct bucket_wire *wire, size_t bucket, const struct bucket_member *m
 
 /* Gradients may have been allocated elsewhere since the bucket was last sent, or not at all until now. */
 static void
-follow_memory(size_t bucket)
+follow_memory(const struct group *group, size_t bucket)
 {
-    struct bucket_wire *wire = &engine_state.wires[bucket];
-    struct bucket_member *members = members_of(bucket);
-    if (!bucket_wire_has(wire, members))
-        init_wire(wire, bucket, members);
+    struct bucket_member *members = members_of(group, bucket);
+    if (!bucket_wire_has(&group->wires[bucket], members))
+        init_wire(group, bucket, members);
     free(members);
 }
 
 /* Events are kept from plan to plan, and only ever added. */
 static void
-make_events(size_t count)
+make_events(struct group *group, size_t count)
 {
-    if (count <= engine_state.done_capacity)
+    if (count <= group->done_capacity)
         return;
-    CUevent *grown = realloc(engine_state.bucket_done, count * sizeof(*grown));
+    CUevent *grown = realloc(group->bucket_done, count * sizeof(*grown));
     if (grown == NULL)
         stop_job("out of memory");
-    engine_state.bucket_done = grown;
-    for (size_t k = engine_state.done_capacity; k < count; ++k)
+    group->bucket_done = grown;
+    for (size_t k = group->done_capacity; k < count; ++k)
         require_cuda(engine_state.driver.cuEventCreate_p(&grown[k], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    engine_state.done_capacity = count;
+    group->done_capacity = count;
 }
 
 void
-issue_prepare_plan(void)
+issue_prepare_plan(struct group *group)
 {
-    size_t count = engine_state.plan->bucket_count;
+    size_t count = group->plan->bucket_count;
     require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
                  "waiting for buckets in flight");
-    for (size_t k = 0; k < engine_state.wire_count; ++k)
-        bucket_wire_free(&engine_state.wires[k], &engine_state.driver);
-    free(engine_state.wires);
-    engine_state.wires = calloc(count + 1, sizeof(engine_state.wires[0])); /* filled when they are first sent */
-    if (engine_state.wires == NULL)
+    for (size_t k = 0; k < group->wire_count; ++k)
+        bucket_wire_free(&group->wires[k], &engine_state.driver);
+    free(group->wires);
+    group->wires = calloc(count + 1, sizeof(group->wires[0])); /* filled when they are first sent */
+    if (group->wires == NULL)
         stop_job("out of memory");
-    engine_state.wire_count = count;
-    make_events(count);
-    trace_plan();
+    group->wire_count = count;
+    make_events(group, count);
+    trace_plan(group);
 }
 
 /* ---- sending ---- */
 
 void
-issue_bucket(size_t bucket, bool early)
+issue_bucket(struct group *group, size_t bucket, bool early)
 {
-    if (MUTANT(ORDER_DIFFERS) && engine_state.rendezvous.rank % 2 == 1 && (bucket ^ 1) < engine_state.wire_count)
+    if (MUTANT(ORDER_DIFFERS) && engine_state.rendezvous.rank % 2 == 1 && (bucket ^ 1) < group->wire_count)
         bucket ^= 1;
 
     struct comm_error error;
-    follow_memory(bucket);
-    trace_bucket_begin(bucket, early);
-    if (!collectives_mean(&engine_state.collectives, &engine_state.wires[bucket], &error))
+    follow_memory(group, bucket);
+    trace_bucket_begin(group, bucket, early);
+    if (!collectives_mean(&engine_state.collectives, &group->wires[bucket], &error))
         stop_job_following("bucket %zu of step %llu: %s", bucket, (unsigned long long)engine_state.boundary_count + 1,
                            error.text);
-    trace_bucket_end(bucket);
-    require_cuda(engine_state.driver.cuEventRecord_p(engine_state.bucket_done[bucket], engine_state.collectives.stream),
+    trace_bucket_end(group, bucket);
+    require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], engine_state.collectives.stream),
                  "cuEventRecord after a bucket");
     watch_sent("a bucket", bucket);
     if (early)
-        checks_bucket_sent(bucket);
+        checks_bucket_sent(group, bucket);
+}
+
+/* With lock held: the one group that may send before its boundary, if it does; else NULL. */
+static struct group *
+group_that_sends(void)
+{
+    if (engine_state.expected_group == SEQUENCE_NONE)
+        return NULL;
+    struct group *group = &engine_state.groups[engine_state.expected_group];
+    return group->overlapping ? group : NULL;
 }
 
 void
@@ -181,12 +191,13 @@ issue_ready(void)
     }
     size_t bucket;
     engine_state.issuing = true;
-    while (engine_state.overlapping && readiness_launch(&engine_state.readiness, &bucket)) {
-        uint64_t mask = streams_of_bucket(bucket);
-        ++engine_state.early_buckets;
+    struct group *group = group_that_sends(); /* only the issuer changes it, at a boundary */
+    while (group != NULL && group->overlapping && readiness_launch(&group->readiness, &bucket)) {
+        uint64_t mask = streams_of_bucket(group, bucket);
+        ++group->early_buckets;
         pthread_mutex_unlock(&engine_state.lock);
         issue_wait_for_streams(mask);
-        issue_bucket(bucket, true);
+        issue_bucket(group, bucket, true);
         pthread_mutex_lock(&engine_state.lock);
     }
     engine_state.issuing = false;

@@ -30,11 +30,14 @@ stream_of(CUstream stream, bool per_thread)
     return stream;
 }
 
+enum { OPERANDS_AT_MOST = 4 };
+
 static void
 add_operand(struct operation *operation, uint32_t argument, CUdeviceptr address, size_t bytes)
 {
     if (operation->operand_count < OPERANDS_AT_MOST && bytes > 0)
-        operation->operands[operation->operand_count++] = (struct operand){argument, address, bytes};
+        operation->operands[operation->operand_count++] =
+            (struct operand){.argument = argument, .address = address, .bytes = bytes};
 }
 
 /* Bytes from the first to the last of `rows` rows of `width` bytes that lie `pitch` bytes apart. */
@@ -119,24 +122,25 @@ enum {
 /* The driver's own function behind hook `fn`, typed. */
 #define REAL(fn) ((__typeof__(&(fn)))shim_route_real(ROUTE_##fn))
 
-#define DEFINE_OPERATION(fn, per_thread, may_begin, parameters, arguments, stream_, operands_) \
-    __attribute__((visibility("default"))) CUresult fn parameters                              \
-    {                                                                                          \
-        if (may_begin)                                                                         \
-            note_allocation();                                                                 \
-        if (REAL(fn) == NULL)                                                                  \
-            return CUDA_ERROR_NOT_FOUND;                                                       \
-        if (!shim_is_watched())                                                                \
-            return REAL(fn) arguments;                                                         \
-                                                                                               \
-        struct operation operation = {.name = #fn, .stream = stream_of(stream_, per_thread)};  \
-        operands_;                                                                             \
-        ++shim_depth;                                                                          \
-        shim.engine->begin(&operation);                                                        \
-        CUresult result = REAL(fn) arguments;                                                  \
-        shim.engine->end(&operation, result == CUDA_SUCCESS);                                  \
-        --shim_depth;                                                                          \
-        return result;                                                                         \
+#define DEFINE_OPERATION(fn, per_thread, may_begin, parameters, arguments, stream_, operands_)                 \
+    __attribute__((visibility("default"))) CUresult fn parameters                                              \
+    {                                                                                                          \
+        if (may_begin)                                                                                         \
+            note_allocation();                                                                                 \
+        if (REAL(fn) == NULL)                                                                                  \
+            return CUDA_ERROR_NOT_FOUND;                                                                       \
+        if (!shim_is_watched())                                                                                \
+            return REAL(fn) arguments;                                                                         \
+                                                                                                               \
+        struct operand few[OPERANDS_AT_MOST];                                                                  \
+        struct operation operation = {.name = #fn, .stream = stream_of(stream_, per_thread), .operands = few}; \
+        operands_;                                                                                             \
+        ++shim_depth;                                                                                          \
+        shim.engine->begin(&operation);                                                                        \
+        CUresult result = REAL(fn) arguments;                                                                  \
+        shim.engine->end(&operation, result == CUDA_SUCCESS);                                                  \
+        --shim_depth;                                                                                          \
+        return result;                                                                                         \
     }
 
 #define DEFINE_ALLOCATION(fn, parameters, arguments)                         \

@@ -84,6 +84,8 @@ stream_of_handle(cublasHandle_t handle, void *known)
     return stream == NULL ? CU_STREAM_LEGACY : (CUstream)stream;
 }
 
+enum { OPERANDS_OF_GEMM = 3 };
+
 /* What a gemm names: where A, B and C stand in its argument list, and how large C is (its rows are `ldc` elements
  * apart). */
 struct gemm_operands {
@@ -103,16 +105,18 @@ bytes_of_c(const struct gemm_operands *of)
 }
 
 static struct operation
-gemm_operation(const char *name, cublasHandle_t handle, void *real, struct gemm_operands of)
+gemm_operation(const char *name, cublasHandle_t handle, void *real, struct gemm_operands of,
+               struct operand operands[OPERANDS_OF_GEMM])
 {
     CUstream stream = stream_of_handle(handle, real);
     struct operation operation = {.name = name,
                                   .stream = stream != NULL ? stream : CU_STREAM_LEGACY,
                                   .opaque = stream == NULL, /* then everything waits for the boundary */
-                                  .operand_count = 3};
-    operation.operands[0] = (struct operand){of.a_place, (CUdeviceptr)(uintptr_t)of.a, 1};
-    operation.operands[1] = (struct operand){of.b_place, (CUdeviceptr)(uintptr_t)of.b, 1};
-    operation.operands[2] = (struct operand){of.c_place, (CUdeviceptr)(uintptr_t)of.c, bytes_of_c(&of)};
+                                  .operands = operands,
+                                  .operand_count = OPERANDS_OF_GEMM};
+    operands[0] = (struct operand){of.a_place, (CUdeviceptr)(uintptr_t)of.a, 1, ACCESS_READ, "A", 0, 0};
+    operands[1] = (struct operand){of.b_place, (CUdeviceptr)(uintptr_t)of.b, 1, ACCESS_READ, "B", 0, 0};
+    operands[2] = (struct operand){of.c_place, (CUdeviceptr)(uintptr_t)of.c, bytes_of_c(&of), ACCESS_WRITE, "C", 0, 0};
     return operation;
 }
 
@@ -137,21 +141,23 @@ bytes_of_type(cudaDataType type)
 }
 
 /* One body for all gemms: `call` is the real function, typed, with its arguments. */
-#define GEMM_HOOK(fn, index, call, ...)                                                                       \
-    do {                                                                                                      \
-        void *found = real_function(index);                                                                   \
-        if (found == NULL)                                                                                    \
-            return CUBLAS_STATUS_NOT_SUPPORTED;                                                               \
-        __typeof__(&(fn)) real = (__typeof__(&(fn)))found;                                                    \
-        if (!shim_is_watched())                                                                               \
-            return real call;                                                                                 \
-        struct operation operation = gemm_operation(#fn, handle, found, (struct gemm_operands){__VA_ARGS__}); \
-        ++shim_depth;                                                                                         \
-        shim.engine->begin(&operation);                                                                       \
-        cublasStatus_t status = real call;                                                                    \
-        shim.engine->end(&operation, status == CUBLAS_STATUS_SUCCESS);                                        \
-        --shim_depth;                                                                                         \
-        return status;                                                                                        \
+#define GEMM_HOOK(fn, index, call, ...)                                                        \
+    do {                                                                                       \
+        void *found = real_function(index);                                                    \
+        if (found == NULL)                                                                     \
+            return CUBLAS_STATUS_NOT_SUPPORTED;                                                \
+        __typeof__(&(fn)) real = (__typeof__(&(fn)))found;                                     \
+        if (!shim_is_watched())                                                                \
+            return real call;                                                                  \
+        struct operand operands[OPERANDS_OF_GEMM];                                             \
+        struct operation operation =                                                           \
+            gemm_operation(#fn, handle, found, (struct gemm_operands){__VA_ARGS__}, operands); \
+        ++shim_depth;                                                                          \
+        shim.engine->begin(&operation);                                                        \
+        cublasStatus_t status = real call;                                                     \
+        shim.engine->end(&operation, status == CUBLAS_STATUS_SUCCESS);                         \
+        --shim_depth;                                                                          \
+        return status;                                                                         \
     } while (0)
 
 __attribute__((visibility("default"))) cublasStatus_t

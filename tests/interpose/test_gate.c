@@ -17,12 +17,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { RECORDED_OPERANDS = 4 };
+
 struct fake_record {
     unsigned long starts, begins, ends, frees, destroys, unloads, nested;
     char name[64];
     CUstream stream;
     unsigned operand_count;
-    struct operand operands[OPERANDS_AT_MOST];
+    struct operand operands[RECORDED_OPERANDS];
     const struct shim_services *services;
     CUresult (*call_inside)(CUdeviceptr, CUdeviceptr, size_t);
 };

@@ -58,6 +58,12 @@ while read -r name; do
     complain "asks the loader for $name"
 done < <(awk '$1 ~ /^[Uw]$/ { print $2 }' <<<"$symbols" | grep -E '^(cu[A-Z]|cuda|cublas|cudnn|nccl|PMIx|json_|unw_|_ULx86)' || true)
 
+# Built here, it must load in a container with the oldest glibc that CUDA's programs still meet.
+oldest=2.17
+newest=$(readelf -VW "$shim" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1)
+[ "$(printf '%s\n' "$oldest" "$newest" | sort -V | tail -n 1)" = "$oldest" ] ||
+    complain "asks for glibc $newest; $oldest is the newest allowed: see interpose/shim/old_glibc.h"
+
 for program in /bin/true /bin/ls; do
     LD_PRELOAD=$(realpath "$shim") timeout -k 1 10 "$program" / </dev/null >/dev/null 2>"$build/lint-preload.err" ||
         complain "$program fails with it preloaded: $(head -n 1 "$build/lint-preload.err")"
@@ -66,5 +72,5 @@ for program in /bin/true /bin/ls; do
 done
 rm -f "$build/lint-preload.err"
 
-[ "$bad" -eq 0 ] && printf 'needs libc only, shows the %s names of %s\n' "$(wc -l <<<"$meant")" "$map"
+[ "$bad" -eq 0 ] && printf 'needs libc only, as of glibc %s, shows the %s names of %s\n' "$newest" "$(wc -l <<<"$meant")" "$map"
 exit "$bad"

@@ -1,0 +1,84 @@
+# Install.cmake - what `cmake --install` puts where, and the Debian packages that CPack makes of it. Included last.
+#
+# Two components, two packages: `ddprun` (launcher, shim, engine, header) and `ddprun-softgpu` (the stand-in: softgpu-cc and
+# its libraries, which have the names of CUDA's and therefore lie in a folder of their own that no loader searches). Both
+# find their parts from their own place, so a prefix may be moved as a whole.
+#
+#   bin/ddprun, bin/softgpu-cc          lib/ddprun/        shim and engine
+#   include/ddprun.h                    lib/softgpu/       the stand-in, with toolkit/ for build systems
+#   share/pkgconfig/ddprun.pc           share/cmake/ddprun/  find_package(ddprun)
+include(GNUInstallDirs)
+set(package_dir ${CMAKE_SOURCE_DIR}/cmake/package)
+
+# man_page(page component source): docs/man/<page>.in, with what `source` (a program, or a header) says of itself.
+function(man_page page component source)
+    set(page_in ${CMAKE_SOURCE_DIR}/docs/man/${page}.in)
+    set(page_out ${CMAKE_BINARY_DIR}/package/${page})
+    string(REGEX MATCH "[0-9]$" chapter ${page})
+    add_custom_command(OUTPUT ${page_out} DEPENDS ${page_in} ${package_dir}/man.sh ${source} VERBATIM
+        COMMAND bash ${package_dir}/man.sh ${page_in} ${PROJECT_VERSION} ${source} > ${page_out})
+    add_custom_target(man_${page} ALL DEPENDS ${page_out})
+    install(FILES ${page_out} DESTINATION share/man/man${chapter} COMPONENT ${component})
+endfunction()
+
+# ---- ddprun ----
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME ddprun)
+install(TARGETS ddprun RUNTIME DESTINATION bin)
+install(TARGETS shim engine LIBRARY DESTINATION lib/ddprun)
+install(FILES interpose/include/ddprun.h DESTINATION include)
+
+configure_file(${package_dir}/ddprun.pc.in ${CMAKE_BINARY_DIR}/package/ddprun.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/package/ddprun.pc DESTINATION share/pkgconfig)
+
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/ddprunConfigVersion.cmake
+                                 COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
+install(FILES ${package_dir}/ddprunConfig.cmake ${CMAKE_BINARY_DIR}/package/ddprunConfigVersion.cmake
+        DESTINATION share/cmake/ddprun)
+
+man_page(ddprun.1 ddprun $<TARGET_FILE:ddprun>)
+man_page(ddprun.h.3 ddprun ${CMAKE_SOURCE_DIR}/interpose/include/ddprun.h)
+install(FILES launcher/ddprun.bash DESTINATION share/bash-completion/completions RENAME ddprun)
+install(FILES README.md docs/annotations.md DESTINATION share/doc/ddprun)
+install(FILES LICENSE DESTINATION share/doc/ddprun RENAME copyright)
+
+# ---- ddprun-softgpu ----
+# Its files are installed as the build laid them out; only the link to CUDA's headers is the build machine's own.
+install(PROGRAMS ${CMAKE_BINARY_DIR}/bin/softgpu-cc DESTINATION bin COMPONENT softgpu)
+install(DIRECTORY ${SOFTGPU_LIBRARY_DIR}/ DESTINATION lib/softgpu USE_SOURCE_PERMISSIONS COMPONENT softgpu
+        PATTERN toolkit/include EXCLUDE)
+install(CODE [[
+    set(toolkit "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib/softgpu/toolkit")
+    file(REMOVE "${toolkit}/include")
+    file(CREATE_LINK /usr/local/cuda/include "${toolkit}/include" SYMBOLIC)
+]] COMPONENT softgpu)
+man_page(softgpu-cc.1 softgpu $<TARGET_FILE:softgpu-cc>)
+install(FILES docs/softgpu.md DESTINATION share/doc/ddprun-softgpu COMPONENT softgpu)
+install(FILES LICENSE DESTINATION share/doc/ddprun-softgpu RENAME copyright COMPONENT softgpu)
+
+# ---- packages: cpack --config build/CPackConfig.cmake ----
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME ddprun)
+set(CPACK_PACKAGE_CONTACT "the developers of ddprun")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL ddprun softgpu)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${SOFTGPU_LIBRARY_DIR})
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_DDPRUN_PACKAGE_NAME ddprun)
+set(CPACK_DEBIAN_DDPRUN_PACKAGE_SUGGESTS ddprun-softgpu)
+set(CPACK_COMPONENT_DDPRUN_DESCRIPTION
+    "Starts a single-GPU CUDA trainer as many ranks and averages their gradients.
+ The trainer is annotated by a header; its CUDA calls are watched, and gradients
+ are reduced with NCCL while backward still runs.")
+set(CPACK_DEBIAN_SOFTGPU_PACKAGE_NAME ddprun-softgpu)
+set(CPACK_DEBIAN_SOFTGPU_PACKAGE_DEPENDS g++)
+set(CPACK_COMPONENT_SOFTGPU_DESCRIPTION
+    "CPU stand-in for CUDA, to develop and test trainers without a GPU.
+ Libraries with the interfaces of CUDA's and the compiler driver softgpu-cc.
+ Compiling programs needs the headers of CUDA 13; running them does not.")
+include(CPack)

@@ -1,0 +1,51 @@
+# Completion of ddprun in bash: its options, as --help lists them, then the program and what that takes.
+
+# One line for each option of the help on standard input: letter or "-", name, value's name or "-". The value stands one
+# blank behind the name, the description at least two.
+_ddprun_options() {
+    sed -nE 's/^  (-(.),|   ) --([a-z-]+)( ([^ ]+))?(  .*)?$/\2 \3 \5/p' | sed -E 's/^ /- /; s/ $/ -/'
+}
+
+_ddprun() {
+    local current=${COMP_WORDS[COMP_CWORD]} options word letter name value i
+    options=$("${COMP_WORDS[0]}" --help 2>/dev/null | _ddprun_options)
+
+    # What takes the word before the current one; behind the program, words are the program's own.
+    local wanted=''
+    for ((i = 1; i < COMP_CWORD; ++i)); do
+        word=${COMP_WORDS[i]}
+        if [[ -n $wanted ]]; then
+            wanted=''
+            continue
+        fi
+        if [[ $word != -* || $word == -- ]]; then
+            [[ $word != -- ]] || ((++i))
+            if ((i < COMP_CWORD)); then
+                _command_offset "$i"
+                return
+            fi
+            break
+        fi
+        while read -r letter name value; do
+            [[ $value == - || ($word != "-$letter" && $word != "--$name") ]] || wanted=$value
+        done <<<"$options"
+    done
+
+    case $wanted in
+    *'|'*) mapfile -t COMPREPLY < <(compgen -W "${wanted//|/ }" -- "$current") ;;
+    DIR) mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
+    PATH) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    ?*) COMPREPLY=() ;;
+    '')
+        if [[ $current == -* ]]; then
+            mapfile -t COMPREPLY < <(compgen -W "$(awk '{ print "--" $2 } $1 != "-" { print "-" $1 }' <<<"$options")" -- "$current")
+        else
+            mapfile -t COMPREPLY < <(
+                compgen -c -- "$current"
+                compgen -f -- "$current"
+            )
+        fi
+        ;;
+    esac
+}
+complete -o filenames -F _ddprun ddprun

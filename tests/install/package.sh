@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# package.sh BUILD - what users install works: the Debian packages of the build, unpacked under a prefix of their own, train a
+# network, compile a CUDA program and are found by pkg-config and CMake; nothing in them points to where they were built, and
+# no library of the stand-in lies where a loader would find it. Called by tests/run.sh.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+repository=$PWD
+build=$(realpath "${1:-build}")
+for tool in dpkg-deb dpkg-shlibdeps; do
+    command -v "$tool" >/dev/null || {
+        echo "skipped: no $tool (packages dpkg, dpkg-dev)"
+        exit 77
+    }
+done
+work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-package.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+bad=0
+
+complain() {
+    printf 'package: %s\n' "$*"
+    bad=1
+}
+
+run() {
+    timeout -k 1 200 "$@" </dev/null >"$work/out" 2>&1 || complain "failed ($?): $*: $(tail -n 3 "$work/out")"
+}
+
+run cpack --config "$build/CPackConfig.cmake" -B "$work/packages"
+shopt -s nullglob
+packages=("$work"/packages/*.deb)
+[ "${#packages[@]}" -eq 2 ] || {
+    complain "expected two packages, got ${#packages[@]}: ${packages[*]##*/}; $(tail -n 3 "$work/out")"
+    exit 1
+}
+for package in "${packages[@]}"; do
+    dpkg-deb -x "$package" "$work/root"
+done
+prefix=$work/root/usr
+
+# ---- what is in them ----
+product=$(dpkg-deb -f "$work"/packages/ddprun_*.deb Depends)
+standin=$(dpkg-deb -f "$work"/packages/ddprun-softgpu_*.deb Depends)
+[[ $product == *libpmix2* && $product == *libunwind8* ]] || complain "ddprun depends on: $product"
+[[ $product != *softgpu* && $product != *openblas* ]] || complain "ddprun must not need the stand-in: $product"
+[[ $standin == *libopenblas0* && $standin == *g++* ]] || complain "ddprun-softgpu depends on: $standin"
+while read -r library; do
+    case $library in
+    "$prefix"/lib/ddprun/* | "$prefix"/lib/softgpu/*) ;;
+    *) complain "a library where loaders look: $library" ;;
+    esac
+done < <(find "$prefix" -name '*.so*')
+dpkg-deb -c "$work"/packages/ddprun_*.deb | grep -q 'lib/softgpu' && complain "the product's package holds the stand-in"
+while read -r link; do
+    target=$(readlink "$link")
+    [[ $target != /* || $target == /usr/local/cuda/* ]] || complain "$link points out of the package: $target"
+    [[ $target == /* || -e $link ]] || complain "$link leads nowhere: $target"
+done < <(find "$work/root" -type l)
+if grep -rlF "$build/lib" "$prefix" >"$work/found"; then
+    complain "names the folder it was built in: $(sed "s,$work/root,," "$work/found" | tr '\n' ' ')"
+fi
+
+# ---- pages ----
+for page in man1/ddprun.1 man1/softgpu-cc.1 man3/ddprun.h.3; do
+    [ -s "$prefix/share/man/$page" ] || complain "no page $page"
+done
+while read -r option; do
+    grep -qF -- "${option//-/\\-}" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1) does not tell of $option"
+done < <("$prefix/bin/ddprun" --help | sed -nE 's/^  .{4}(--[a-z-]+).*/\1/p')
+while read -r macro; do
+    grep -qF "$macro(" "$prefix/share/man/man3/ddprun.h.3" || complain "ddprun.h(3) does not tell of $macro"
+done < <(sed -nE 's/^#define (DDP_[A-Z_]*[A-Z])\(.*/\1/p' "$prefix/include/ddprun.h")
+
+# ---- completion ----
+complete_words() {
+    PATH=$prefix/bin:$PATH timeout 20 bash -c '
+        _command_offset() { COMPREPLY=("program:$1"); }
+        source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _ddprun; printf "%s\n" "${COMPREPLY[@]}"' \
+        bash "$prefix/share/bash-completion/completions/ddprun" "$@" </dev/null | tr '\n' ' '
+}
+[ "$(complete_words ddprun --no-)" = '--no-overlap ' ] || complain "completion of --no-: $(complete_words ddprun --no-)"
+[ "$(complete_words ddprun --device s)" = 'softgpu ' ] || complain "completion of --device s: $(complete_words ddprun --device s)"
+[ "$(complete_words ddprun -n 2 --quiet ./train --l)" = 'program:4 ' ] ||
+    complain "completion behind the program: $(complete_words ddprun -n 2 --quiet ./train --l)"
+
+# ---- it runs, from where it lies now ----
+run "$prefix/bin/ddprun" --version
+run "$prefix/bin/ddprun" -n 2 "$build/samples/digits" --steps 20 --batch 32
+grep -q '2 ranks, 20 steps' "$work/out" || complain "the installed ddprun did not train: $(tail -n 3 "$work/out")"
+
+cat >"$work/first.cu" <<'END'
+#include <ddprun.h>
+#include <cstdio>
+__global__ void add_one(float *x) { x[threadIdx.x] += 1; }
+int main()
+{
+    float *x, y[32] = {0};
+    cudaMalloc(&x, sizeof(y));
+    cudaMemcpy(x, y, sizeof(y), cudaMemcpyHostToDevice);
+    add_one<<<1, 32>>>(x);
+    cudaMemcpy(y, x, sizeof(y), cudaMemcpyDeviceToHost);
+    printf("rank %d: %g\n", DDP_RANK(), y[31]);
+}
+END
+flags=$(PKG_CONFIG_PATH=$prefix/share/pkgconfig pkg-config --cflags --libs ddprun)
+read -ra flags <<<"$flags"
+run "$prefix/bin/softgpu-cc" "${flags[@]}" -o "$work/first" "$work/first.cu"
+run "$work/first"
+[ "$(cat "$work/out")" = 'rank 0: 1' ] || complain "what the installed softgpu-cc compiled says: $(cat "$work/out")"
+
+mkdir "$work/project"
+cat >"$work/project/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.22)
+project(uses_ddprun C)
+find_package(ddprun 0.1 REQUIRED)
+add_executable(annotated annotated.c)
+target_link_libraries(annotated ddprun::ddprun)
+END
+cp "$repository/tests/interpose/annotated.c" "$work/project/"
+run cmake -S "$work/project" -B "$work/project/build" "-DCMAKE_PREFIX_PATH=$prefix"
+run cmake --build "$work/project/build"
+run "$work/project/build/annotated"
+
+[ "$bad" -eq 0 ] && printf 'two packages, installed and used from a prefix of their own\n'
+exit "$bad"
