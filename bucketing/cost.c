@@ -46,15 +46,17 @@ cost_fit(const struct cost_sample *samples, size_t count, struct cost *cost_p)
     if (!are_samples_valid(samples, count))
         return false;
 
-    struct cost cost = {.count = 1};
-    cost.segments[0].base_fs = samples[0].ns * COST_FS_PER_NS;
-    for (size_t i = 0; i < count; ++i) {
-        struct cost_segment *before = &cost.segments[cost.count - 1];
+    struct cost cost = {.count = count + 1};
+    int64_t least_fs = INT64_MAX;
+    for (size_t i = count; i-- > 0;) {
         int64_t fs = samples[i].ns * COST_FS_PER_NS;
-        if (fs < before->base_fs)
-            fs = before->base_fs;
-        before->fs_per_byte = slope(before->bytes, before->base_fs, samples[i].bytes, fs);
-        cost.segments[cost.count++] = (struct cost_segment){.bytes = samples[i].bytes, .base_fs = fs};
+        least_fs = fs < least_fs ? fs : least_fs;
+        cost.segments[i + 1] = (struct cost_segment){.bytes = samples[i].bytes, .base_fs = least_fs};
+    }
+    cost.segments[0].base_fs = least_fs;
+    for (size_t i = 0; i < count; ++i) {
+        struct cost_segment *segment = &cost.segments[i], *next = segment + 1;
+        segment->fs_per_byte = slope(segment->bytes, segment->base_fs, next->bytes, next->base_fs);
     }
     cost.segments[cost.count - 1].fs_per_byte = last_slope(cost.segments, cost.count);
     *cost_p = cost;

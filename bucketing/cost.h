@@ -40,11 +40,11 @@ struct cost {
 };
 
 /*
- * Fits the function to samples in rising order of size. A sample below one of a smaller size counts as equal to it: it
- * is noise, for an all-reduce of less never takes longer than one of more that contains it. Below the first size the
- * cost is the first sample's; above the last it goes on as it rose over the last factor of four of sizes. False,
- * leaving *cost_p alone, if there is no sample, or too many, or sizes do not rise, or a time is not positive or above
- * half an hour.
+ * Fits the function to samples in rising order of size. A sample above one of a larger size counts as equal to that:
+ * it is noise, which only ever adds, for an all-reduce of less never takes longer than one of more. Below the first
+ * size the cost is the first sample's; above the last it goes on as it rose over the last factor of four of sizes.
+ * False, leaving *cost_p alone, if there is no sample, or too many, or sizes do not rise, or a time is not positive or
+ * above half an hour.
  */
 bool cost_fit(const struct cost_sample *samples, size_t count, struct cost *cost_p) __attribute__((warn_unused_result));
 

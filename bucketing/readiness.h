@@ -56,8 +56,8 @@ bool readiness_fits(const struct readiness *readiness, const struct history *his
  */
 enum touch_verdict readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch);
 
-/* A touch that has begun, and was not late, is enqueued. */
-void readiness_enqueued(struct readiness *readiness, size_t gradient);
+/* A touch that has begun, and was not late, is enqueued. True if it was the one that makes the gradient ready. */
+bool readiness_enqueued(struct readiness *readiness, size_t gradient);
 
 /* The driver has refused a touch that had begun. */
 void readiness_refused(struct readiness *readiness);

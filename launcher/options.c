@@ -179,7 +179,9 @@ static const struct row rows[] = {
     {0, "share-gpu", NULL, GROUP_PLACES, take_share_gpu,
      "allow more ranks than GPUs: ranks take turns on the GPUs (for\n"
      "trying things out; sets NCCL_HOSTID, and NCCL_SOCKET_IFNAME=lo\nunless it is set)"},
-    {0, "bucket-mb", "X", GROUP_TRAINING, take_bucket_mb, "largest bucket, in MiB, fractions allowed (default 25)"},
+    {0, "bucket-mb", "X", GROUP_TRAINING, take_bucket_mb,
+     "buckets of at most X MiB, fractions allowed (default: as measured\ntimes and the measured cost of an all-reduce "
+     "make best, kept in\n~/.cache/ddprun unless DDPRUN_COST_CACHE=0; 25 until then)"},
     {0, "no-overlap", NULL, GROUP_TRAINING, take_no_overlap,
      "average everything at the end of the step instead of during\nbackward"},
     {0, "nccl", "PATH", GROUP_TRAINING, take_nccl, "NCCL library to use (default libnccl.so.2)"},
@@ -286,7 +288,6 @@ options_parse(int argc, char **argv, struct options *options_p, struct problem *
 {
     struct options options = {
         .device = DEVICE_AUTO,
-        .bucket_bytes = DDPRUN_DEFAULT_BUCKET_BYTES,
         .overlap = true,
         .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
         .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,

@@ -27,7 +27,7 @@ struct options {
     enum device_choice device;
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;
-    uint64_t bucket_bytes;
+    uint64_t bucket_bytes; /* 0: as measured */
     bool overlap;
     const char *nccl; /* path or name; NULL: not given */
     bool verify;

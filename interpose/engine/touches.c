@@ -5,6 +5,7 @@
  * already). After it is enqueued: it counts as a touch, and may make buckets ready. Called from the hooks in every
  * thread of the trainer; an operation that touches nothing costs a few comparisons.
  */
+#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include "base/message.h"
@@ -23,6 +24,7 @@ struct hit {
     uint64_t boundary;
     bool late;
     struct late_touch *measured; /* of a late touch whose effect is not known yet */
+    CUevent ready_event;         /* to record after the touch that makes the gradient ready, where that is measured */
 };
 
 /* What one operation touches; one for each thread, because operations do not nest. */
@@ -317,7 +319,7 @@ touches_begin(struct operation *operation)
 
 /* With lock held: one touch is enqueued. */
 static void
-count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask)
+count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask)
 {
     struct group *group = hit->group;
     ++group->touch_count;
@@ -332,8 +334,8 @@ count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask
         return;
     if (!hit->begun || hit->boundary != group->boundary_count)
         readiness_refused(&group->readiness); /* a boundary came between, in another thread */
-    else if (!hit->late)
-        readiness_enqueued(&group->readiness, hit->gradient);
+    else if (!hit->late && readiness_enqueued(&group->readiness, hit->gradient))
+        hit->ready_event = measure_ready_event(group, hit->gradient);
 }
 
 static void
@@ -351,6 +353,11 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
             readiness_refused(&hit->group->readiness);
     }
     pthread_mutex_unlock(&engine_state.lock);
+    for (size_t i = 0; i < hits->count; ++i) {
+        if (hits->items[i].ready_event != NULL)
+            require_cuda(engine_state.driver.cuEventRecord_p(hits->items[i].ready_event, operation->stream),
+                         "cuEventRecord after a gradient");
+    }
     if (overlapping)
         issue_ready();
 }
