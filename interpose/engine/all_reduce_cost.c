@@ -102,14 +102,22 @@ allocate(uint64_t most, uint64_t *bytes_p)
     return memory;
 }
 
-/* Fills samples[COST_SAMPLES_AT_MOST]; the same on all ranks. */
-static size_t
-measure_samples(uint64_t gradient_bytes, struct cost_sample *samples)
+/* The largest size that matters to a program with so many bytes of gradients. */
+static uint64_t
+largest_size(uint64_t gradient_bytes)
 {
-    const struct driver *driver = &engine_state.driver;
-    uint64_t most = smallest_bytes, got;
+    uint64_t most = smallest_bytes;
     while (most < gradient_bytes && most < largest_bytes)
         most *= SIZE_FACTOR;
+    return most;
+}
+
+/* Fills samples[COST_SAMPLES_AT_MOST], of sizes up to `most`; the same on all ranks. */
+static size_t
+measure_samples(uint64_t most, struct cost_sample *samples)
+{
+    const struct driver *driver = &engine_state.driver;
+    uint64_t got;
     CUdeviceptr memory = allocate(most, &got);
     most = (uint64_t)agreed("the memory to measure an all-reduce in", (int64_t)got, false);
 
@@ -185,9 +193,9 @@ samples_kept(const char *key, struct cost_sample *samples)
     return count;
 }
 
-/* The key of rank 0, with what all other ranks say in it. */
+/* The key of rank 0, with what all other ranks say in it. A program that needs larger sizes has another. */
 static void
-make_key(char *key, size_t bytes)
+make_key(char *key, size_t bytes, uint64_t most)
 {
     char mine[600] = {0};
     struct control_messages all;
@@ -197,7 +205,8 @@ make_key(char *key, size_t bytes)
     for (int r = 0; r < all.count; ++r)
         hash = XXH64(all.messages[r], all.bytes[r], hash);
     control_free_messages(&all);
-    snprintf(key, bytes, "%s, ranks %016llx", mine, (unsigned long long)hash);
+    snprintf(key, bytes, "%s, ranks %016llx, up to %llu bytes", mine, (unsigned long long)hash,
+             (unsigned long long)most);
 }
 
 void
@@ -210,14 +219,12 @@ all_reduce_cost_find(uint64_t gradient_bytes)
 
     char key[700];
     struct cost_sample samples[COST_SAMPLES_AT_MOST] = {{0}};
-    make_key(key, sizeof(key));
+    uint64_t most = largest_size(gradient_bytes);
+    make_key(key, sizeof(key), most);
     size_t count = samples_kept(key, samples);
-    /* Kept for a smaller program: measured again, up to what this one needs. */
-    if (count > 0 && samples[count - 1].bytes < gradient_bytes && samples[count - 1].bytes < largest_bytes)
-        count = 0;
     if (count == 0) {
         issue_take_role();
-        count = measure_samples(gradient_bytes, samples);
+        count = measure_samples(most, samples);
         issue_give_role();
         if (engine_state.rendezvous.rank == 0 && count > 0)
             cost_cache_write(key, samples, count);
