@@ -142,6 +142,19 @@ set_devices(char ***list, const struct rank_settings *settings, int rank)
         environment_set(list, "NCCL_SOCKET_IFNAME", "lo");
 }
 
+static void
+set_wire(char ***list, const struct rank_settings *settings)
+{
+    const struct options *options = settings->options;
+    set_number(list, DDPRUN_ENV_REDUCE, options->reduction);
+    set_number(list, DDPRUN_ENV_COMPRESS, options->compression);
+    set_number(list, DDPRUN_ENV_COMMUNICATORS, options->communicator_count);
+    set_or_unset(list, DDPRUN_ENV_KERNELS, settings->installation->kernels);
+    /* Kernels of several communicators must come to the device in one order on all ranks (NCCL manual, 2.26). */
+    if (options->communicator_count > 1 && environment_get(*list, "NCCL_LAUNCH_ORDER_IMPLICIT") == NULL)
+        environment_set(list, "NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+}
+
 char **
 environment_for_rank(char *const *inherited, const struct rank_settings *settings, int rank)
 {
@@ -162,6 +175,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     environment_set(&list, DDPRUN_ENV_VERIFY, options->verify ? "1" : "0");
     set_or_unset(&list, DDPRUN_ENV_TRACE_DIR, settings->trace_dir);
     set_number(&list, DDPRUN_ENV_TIMEOUT_S, options->timeout_s);
+    set_wire(&list, settings);
 
     set_number(&list, DDPRUN_ENV_RANK, (unsigned)rank);
     set_number(&list, DDPRUN_ENV_WORLD_SIZE, rank_count);
@@ -230,7 +244,12 @@ installation_find(bool softgpu, struct installation *found_p, struct problem *pr
         .shim = find_library(prefix, "libddprun.so"),
         .engine = find_library(prefix, "libddprun-engine.so"),
         .softgpu_lib = memory_format("%s/lib/softgpu", prefix),
+        .kernels = find_library(prefix, softgpu ? "softgpu/libddprun-kernels.so" : "ddprun-kernels.fatbin"),
     };
+    if (access(found.kernels, R_OK) != 0) { /* buckets are then packed by copies */
+        free(found.kernels);
+        found.kernels = NULL;
+    }
     free(prefix);
     if (check_part(found.shim, "the library that ddprun preloads", problem) &&
         check_part(found.engine, "the engine of ddprun", problem) &&
@@ -248,5 +267,6 @@ installation_free(struct installation *installation)
     free(installation->shim);
     free(installation->engine);
     free(installation->softgpu_lib);
+    free(installation->kernels);
     *installation = (struct installation){0};
 }

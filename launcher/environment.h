@@ -14,6 +14,7 @@ struct installation {
     char *shim;
     char *engine;
     char *softgpu_lib; /* folder */
+    char *kernels;     /* for the device of this job; NULL: not built */
 };
 
 /* Problem (DDPRUN_EXIT_NOT_RUN): a part is missing, or lies in a folder whose name LD_PRELOAD or LD_LIBRARY_PATH cannot

@@ -135,13 +135,23 @@ choose_devices(struct job *job, struct problem *problem)
            device_plan_make(options, &inventory, &job->devices, problem);
 }
 
+static bool
+check_compress(const struct job *job, struct problem *problem)
+{
+    return job->options.compression == DDPRUN_COMPRESS_NONE || job->installation.kernels != NULL ||
+           problem_set(problem, DDPRUN_EXIT_USAGE,
+                       "--compress needs ddprun's own kernels, which are not installed for this device; build ddprun "
+                       "where nvcc of CUDA 13 is, or leave --compress out");
+}
+
 /* All that can be refused without having started anything. */
 static bool
 prepare(struct job *job, struct problem *problem)
 {
     return refuse_other_launchers(problem) &&
            program_find(job->options.program[0], getenv("PATH"), &job->program, problem) &&
-           choose_devices(job, problem) && check_nccl(job, problem) && make_trace_dir(job, problem);
+           choose_devices(job, problem) && check_compress(job, problem) && check_nccl(job, problem) &&
+           make_trace_dir(job, problem);
 }
 
 static bool

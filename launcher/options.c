@@ -62,17 +62,26 @@ take_ranks(struct options *options, const char *value, struct problem *problem)
     return true;
 }
 
+/* The place of `value` among names[count]; -1 if it is none of them. */
+static int
+one_of(const char *value, const char *const *names, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        if (strcmp(value, names[i]) == 0)
+            return i;
+    }
+    return -1;
+}
+
 static bool
 take_device(struct options *options, const char *value, struct problem *problem)
 {
     static const char *const names[] = {[DEVICE_AUTO] = "auto", [DEVICE_GPU] = "gpu", [DEVICE_SOFTGPU] = "softgpu"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        if (strcmp(value, names[i]) == 0) {
-            options->device = (enum device_choice)i;
-            return true;
-        }
-    }
-    return bad_value(problem, "device", value, "one of auto, gpu, softgpu");
+    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    if (place < 0)
+        return bad_value(problem, "device", value, "one of auto, gpu, softgpu");
+    options->device = (enum device_choice)place;
+    return true;
 }
 
 static bool
@@ -110,6 +119,39 @@ take_no_overlap(struct options *options, const char *value, struct problem *prob
 {
     (void)value, (void)problem;
     options->overlap = false;
+    return true;
+}
+
+static bool
+take_reduce(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[DDPRUN_REDUCE_MEAN] = "mean", [DDPRUN_REDUCE_SUM] = "sum"};
+    int place = one_of(value, names, DDPRUN_REDUCTION_COUNT);
+    if (place < 0)
+        return bad_value(problem, "reduce", value, "one of mean, sum");
+    options->reduction = (enum ddprun_reduction)place;
+    return true;
+}
+
+static bool
+take_compress(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {
+        [DDPRUN_COMPRESS_NONE] = "none", [DDPRUN_COMPRESS_FP16] = "fp16", [DDPRUN_COMPRESS_BF16] = "bf16"};
+    int place = one_of(value, names, DDPRUN_COMPRESSION_COUNT);
+    if (place < 0)
+        return bad_value(problem, "compress", value, "one of none, fp16, bf16");
+    options->compression = (enum ddprun_compression)place;
+    return true;
+}
+
+static bool
+take_communicators(struct options *options, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    if (!whole_number(value, 1, DDPRUN_MOST_COMMUNICATORS, &number))
+        return bad_value(problem, "communicators", value, "a number from 1 to 8");
+    options->communicator_count = (unsigned)number;
     return true;
 }
 
@@ -184,6 +226,12 @@ static const struct row rows[] = {
      "make best, kept in\n~/.cache/ddprun unless DDPRUN_COST_CACHE=0; 25 until then)"},
     {0, "no-overlap", NULL, GROUP_TRAINING, take_no_overlap,
      "average everything at the end of the step instead of during\nbackward"},
+    {0, "reduce", "mean|sum", GROUP_TRAINING, take_reduce,
+     "what becomes of a gradient: the mean of all ranks', or their\nsum (default mean)"},
+    {0, "compress", "none|fp16|bf16", GROUP_TRAINING, take_compress,
+     "send float32 gradients in 16 bits: half the bytes, rounded\n(default none)"},
+    {0, "communicators", "K", GROUP_TRAINING, take_communicators,
+     "buckets take turns on K NCCL communicators, 1 to 8 (default 1)"},
     {0, "nccl", "PATH", GROUP_TRAINING, take_nccl, "NCCL library to use (default libnccl.so.2)"},
     {0, "check-every", "K", GROUP_SAFETY, take_check_every,
      "compare the parameters of all ranks every K steps, besides\nthe first overlapped ones; 0: never (default 100)"},
@@ -289,6 +337,7 @@ options_parse(int argc, char **argv, struct options *options_p, struct problem *
     struct options options = {
         .device = DEVICE_AUTO,
         .overlap = true,
+        .communicator_count = 1,
         .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
         .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,
     };

@@ -6,6 +6,7 @@
 #ifndef DDPRUN_LAUNCHER_OPTIONS_H
 #define DDPRUN_LAUNCHER_OPTIONS_H
 
+#include "base/protocol.h"
 #include "launcher/gpu_list.h"
 #include "launcher/problem.h"
 
@@ -29,6 +30,9 @@ struct options {
     bool share_gpu;
     uint64_t bucket_bytes; /* 0: as measured */
     bool overlap;
+    enum ddprun_reduction reduction;
+    enum ddprun_compression compression;
+    unsigned communicator_count;
     const char *nccl; /* path or name; NULL: not given */
     bool verify;
     unsigned check_every;

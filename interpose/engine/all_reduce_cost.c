@@ -42,10 +42,10 @@ enqueue(const struct bucket_wire *wire, CUevent before, CUevent after)
     const struct driver *driver = &engine_state.driver;
     struct comm_error error;
     require_cuda(driver->cuEventRecord_p(before, engine_state.collectives.stream), "cuEventRecord");
-    if (!collectives_mean(&engine_state.collectives, wire, &error))
+    if (!collectives_reduce(&engine_state.collectives, wire, 0, &error))
         stop_job_following("measuring an all-reduce: %s", error.text);
     require_cuda(driver->cuEventRecord_p(after, engine_state.collectives.stream), "cuEventRecord");
-    watch_sent("the measuring of an all-reduce", 0);
+    watch_sent("the measuring of an all-reduce", 0, 0);
 }
 
 /* The shortest time of an all-reduce of `bytes` on this rank, in ns; the first one is not counted. */
@@ -54,11 +54,14 @@ time_of_size(CUdeviceptr memory, uint64_t bytes, const CUevent events[2])
 {
     const struct driver *driver = &engine_state.driver;
     const struct bucket_member member = {memory, bytes};
-    struct bucket_wire wire;
+    struct bucket_wire wire = {0};
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* as in issue.c */
     struct comm_error error;
     int64_t least_ns = INT64_MAX;
-    if (!bucket_wire_init(&wire, &engine_state.collectives, &member, 1, ncclFloat32, sizeof(float), &error))
+    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    if (!collectives_place(&engine_state.collectives, &wire, 0, &member, 1, ncclFloat32, &error))
         stop_job("%s", error.text);
+    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     for (int i = -1; i < REPEATS; ++i) {
         float ms = 0;
         enqueue(&wire, events[0], events[1]);
@@ -68,7 +71,7 @@ time_of_size(CUdeviceptr memory, uint64_t bytes, const CUevent events[2])
         if (i >= 0 && ns < least_ns)
             least_ns = ns;
     }
-    bucket_wire_free(&wire, driver);
+    wire_free(&wire, driver);
     return least_ns;
 }
 
@@ -172,8 +175,9 @@ describe_machine(char *text, size_t bytes)
         (void)engine_state.driver.cuDeviceGetName_p(gpu, sizeof(gpu), (CUdevice)engine_state.device);
     if (engine_state.driver.cuDriverGetVersion_p != NULL)
         (void)engine_state.driver.cuDriverGetVersion_p(&version);
-    snprintf(text, bytes, "host %s, gpu %s, driver %d, nccl %d, world %d, variables %016llx", host, gpu, version,
-             engine_state.nccl.version, engine_state.rendezvous.world_size, (unsigned long long)hash_of_environment());
+    snprintf(text, bytes, "host %s, gpu %s, driver %d, nccl %d, world %d, compression %d, variables %016llx", host, gpu,
+             version, engine_state.nccl.version, engine_state.rendezvous.world_size,
+             (int)engine_state.collectives.setting.compression, (unsigned long long)hash_of_environment());
 }
 
 /* ---- finding ---- */

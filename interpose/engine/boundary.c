@@ -104,7 +104,8 @@ wait_for_producers(const struct group *group, CUstream stream)
             mask |= streams_of(&engine_state.groups[g]);
     }
     pthread_mutex_unlock(&engine_state.lock);
-    issue_wait_for_streams(mask);
+    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+        issue_wait_for_streams(mask, i);
 }
 
 static void
@@ -176,6 +177,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     measure_backward_done(group, stream);
     wait_for_producers(group, stream);
     flush_buckets(group);
+    issue_join();
     trace_sent(group);
     checks_before_release(group);
     release(stream);

@@ -57,6 +57,14 @@ read_options(struct options *options)
     options->check_every = number_option(DDPRUN_ENV_CHECK_EVERY, DDPRUN_DEFAULT_CHECK_EVERY, UINT64_MAX);
     options->verify = number_option(DDPRUN_ENV_VERIFY, 0, 1) == 1;
     options->timeout_s = (int)number_option(DDPRUN_ENV_TIMEOUT_S, DDPRUN_DEFAULT_TIMEOUT_S, 1000000);
+    options->reduction =
+        (enum ddprun_reduction)number_option(DDPRUN_ENV_REDUCE, DDPRUN_REDUCE_MEAN, DDPRUN_REDUCTION_COUNT - 1);
+    options->compression =
+        (enum ddprun_compression)number_option(DDPRUN_ENV_COMPRESS, DDPRUN_COMPRESS_NONE, DDPRUN_COMPRESSION_COUNT - 1);
+    options->communicator_count = (unsigned)number_option(DDPRUN_ENV_COMMUNICATORS, 1, DDPRUN_MOST_COMMUNICATORS);
+    if (options->communicator_count == 0)
+        stop_job("%s=0 leaves no communicator; use at least 1", DDPRUN_ENV_COMMUNICATORS);
+    options->kernels_path = text_option(DDPRUN_ENV_KERNELS, NULL);
     options->nccl_path = text_option(DDPRUN_ENV_NCCL, "libnccl.so.2");
     options->trace_dir = text_option(DDPRUN_ENV_TRACE_DIR, NULL);
 }

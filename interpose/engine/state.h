@@ -41,6 +41,10 @@ struct options {
     uint64_t check_every; /* steps; 0: never */
     bool verify;          /* everything, in every step */
     int timeout_s;
+    enum ddprun_reduction reduction;
+    enum ddprun_compression compression;
+    unsigned communicator_count;
+    const char *kernels_path; /* or NULL */
     const char *nccl_path;
     const char *trace_dir; /* or NULL */
 };
@@ -71,7 +75,7 @@ struct stream_entry {
     uint64_t waited_for; /* number of the boundary whose reduction it waits for */
 };
 
-/* Collectives on their way, as the watch thread sees them. */
+/* Collectives on their way through one communicator, as the watch thread sees them. */
 struct awaited {
     CUevent event;    /* recorded after one of them; never again while it is pending */
     bool pending;     /* it is recorded, and not known to have come */
@@ -131,7 +135,7 @@ struct engine_state {
     _Atomic bool closing; /* the watch thread ends */
 
     /* ---- for watch.c, guarded by lock ---- */
-    struct awaited awaited;
+    struct awaited awaited[DDPRUN_MOST_COMMUNICATORS];
 };
 
 extern struct engine_state engine_state;
@@ -214,10 +218,14 @@ void streams_forget(CUstream released);
 void issue_ready(void);
 void issue_take_role(void);
 void issue_give_role(void);
-/* The issuer: makes the communication stream wait for what is enqueued on the streams of `mask`. */
-void issue_wait_for_streams(uint64_t mask);
+/* The issuer: makes a communicator's stream wait for what is enqueued on the streams of `mask`. */
+void issue_wait_for_streams(uint64_t mask, unsigned communicator);
 /* The issuer: sends one bucket. */
 void issue_bucket(struct group *group, size_t bucket, bool early);
+/* The issuer: the first communicator's stream waits for all buckets of the others. */
+void issue_join(void);
+/* The issuer: waits on the host for everything that is on its way. */
+void issue_wait_for_buckets(void);
 /* The issuer: prepares wires and events for the plan in force, releasing those of the last. */
 void issue_prepare_plan(struct group *group);
 
@@ -281,8 +289,8 @@ void batches_compare(void);
 
 /* ---- watch.c ---- */
 void watch_start(void);
-/* The issuer: a collective was just sent. */
-void watch_sent(const char *what, size_t bucket);
+/* The issuer: a collective was just sent through a communicator. */
+void watch_sent(const char *what, size_t bucket, unsigned communicator);
 
 /* ---- trace.c: one line of JSON for each step ---- */
 void trace_open(void);
