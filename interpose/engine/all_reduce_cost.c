@@ -55,13 +55,10 @@ time_of_size(CUdeviceptr memory, uint64_t bytes, const CUevent events[2])
     const struct driver *driver = &engine_state.driver;
     const struct bucket_member member = {memory, bytes};
     struct bucket_wire wire = {0};
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* as in issue.c */
     struct comm_error error;
     int64_t least_ns = INT64_MAX;
-    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     if (!collectives_place(&engine_state.collectives, &wire, 0, &member, 1, ncclFloat32, &error))
         stop_job("%s", error.text);
-    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     for (int i = -1; i < REPEATS; ++i) {
         float ms = 0;
         enqueue(&wire, events[0], events[1]);
@@ -96,11 +93,8 @@ static CUdeviceptr
 allocate(uint64_t most, uint64_t *bytes_p)
 {
     CUdeviceptr memory = 0;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     while (most >= smallest_bytes && engine_state.driver.cuMemAlloc_p(&memory, most) != CUDA_SUCCESS)
         most /= SIZE_FACTOR;
-    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     *bytes_p = most >= smallest_bytes ? most : 0;
     return memory;
 }
@@ -227,8 +221,12 @@ all_reduce_cost_find(uint64_t gradient_bytes)
     make_key(key, sizeof(key), most);
     size_t count = samples_kept(key, samples);
     if (count == 0) {
+        const struct driver *driver = &engine_state.driver;
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* or a capture in another thread would end */
         issue_take_role();
+        require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
         count = measure_samples(most, samples);
+        require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
         issue_give_role();
         if (engine_state.rendezvous.rank == 0 && count > 0)
             cost_cache_write(key, samples, count);

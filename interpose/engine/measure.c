@@ -117,7 +117,7 @@ report(void)
         exposed += median(groups[g].waits_ns, kept);
         bound += groups[g].promised_bound_ns;
         bound_known = bound_known && groups[g].promised_bound_ns >= 0;
-        count += groups[g].wait_count;
+        count += kept;
     }
     atomic_store(&engine_state.status->exposed_ns, (uint64_t)exposed);
     atomic_store(&engine_state.status->exposed_bound_ns, bound_known ? (uint64_t)bound : UINT64_MAX);
@@ -256,8 +256,11 @@ void
 measure_next_interval(const struct group *group, CUstream stream)
 {
     struct measured *of = measured_of(group);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* to query would end a capture in another thread */
+    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     read_waits(of);
     read_sample(of, group);
+    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     if (!of->wanted || of->pending || of->sample_count == INTERVALS_SAMPLED || !group->overlapping ||
         group->overlapped_steps < SKIPPED_STEPS || all_reduce_cost()->count == 0)
         return;

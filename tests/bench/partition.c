@@ -262,7 +262,13 @@ print_conditions(const struct model *models, int trials)
     for (size_t m = 0; m < MODEL_COUNT; ++m)
         printf("%-14s %5zu tensors, %8.1f MB of gradients, backward %.2f ms\n", models[m].name, models[m].count,
                (double)models[m].bytes / 1e6, (double)models[m].backward_ns / 1e6);
-    printf("\nExposed ms if everything comes as learned:\n%-14s %5s %5s %9s %10s %10s %8s %10s %8s %10s\n", "model",
+    printf("\n");
+}
+
+static void
+print_all_exposed(const struct model *models)
+{
+    printf("Exposed ms if everything comes as learned:\n%-14s %5s %5s %9s %10s %10s %8s %10s %8s %10s\n", "model",
            "GB/s", "us", "backward", "bound", "measured", "buckets", "25+1 MiB", "buckets", "one bucket");
     for (size_t m = 0; m < MODEL_COUNT; ++m)
         each_link(&models[m], print_exposed, NULL);
@@ -274,7 +280,7 @@ usage(FILE *out, int code)
 {
     fprintf(
         out,
-        "Usage: partition [--json] [--trials N]\n"
+        "Usage: partition [--json] [--trials N] [--exposed]\n"
         "How far the plan of buckets is from the best one in hindsight when ready times are not as learned.\n\n"
         "  --json      one JSON object a figure and line: name, value, unit, bar, holds\n"
         "  --trials N  days to try for each model and link, 1 to %d (default 20)\n"
@@ -290,9 +296,12 @@ main(int argc, char **argv)
 {
     struct report report = {.json = false};
     int trials = 20;
+    bool exposed = false;
     for (int i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "--json") == 0)
             report.json = true;
+        else if (strcmp(argv[i], "--exposed") == 0)
+            exposed = true;
         else if (strcmp(argv[i], "--help") == 0)
             return usage(stdout, 0);
         else if (strcmp(argv[i], "--trials") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0 &&
@@ -310,6 +319,8 @@ main(int argc, char **argv)
         model_read(model_folder(), model_names[m], &models[m]);
     if (!report.json)
         print_conditions(models, trials);
+    if (exposed && !report.json)
+        print_all_exposed(models);
     for (size_t m = 0; m < MODEL_COUNT; ++m)
         measure_model(&report, &models[m], trials, &all);
     for (enum rule rule = 0; rule < RULES; ++rule) {

@@ -30,7 +30,6 @@ struct network {
 static const struct network networks[] = {
     {"NVLink inside, 8 x 400 Gb/s outside", 8, 1.0, 370.0, 8 * 50.0 * 0.85, 1.0, 5.0},
     {"PCIe inside, 100 Gb/s outside", 8, 1.0, 12.0, 12.5 * 0.85, 5.0, 8.0},
-    {"PCIe inside, 25 Gb/s outside", 8, 1.0, 12.0, 3.125 * 0.85, 5.0, 15.0},
     {"4 slow GPUs, 25 Gb/s (as Horovod's)", 4, 8.0, 12.0, 3.125 * 0.85, 5.0, 15.0},
 };
 enum { NETWORKS = sizeof(networks) / sizeof(networks[0]) };
