@@ -97,6 +97,19 @@ struct engine {
     void (*begin)(struct operation *operation);
     void (*end)(struct operation *operation, bool enqueued);
 
+    /*
+     * Device memory exists: [address, address + bytes). What lies in memory that nobody told of is never looked for
+     * among copied addresses. 0: nothing happens.
+     */
+    void (*allocated)(CUdeviceptr address, size_t bytes);
+
+    /*
+     * A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, from `source` to the device;
+     * called before `begin`, any number of times, for what struct operation's host_source cannot say. Not `certain`:
+     * it may be device memory, and the driver is asked.
+     */
+    void (*copied_from_host)(const void *source, size_t bytes, size_t pitch, size_t rows, bool certain);
+
     void (*before_free)(CUdeviceptr address); /* of device memory, before the driver frees it */
     void (*before_stream_destroy)(CUstream stream);
     void (*before_context_destroy)(CUcontext context);

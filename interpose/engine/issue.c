@@ -94,14 +94,15 @@ init_wire(const struct group *group, size_t bucket, const struct bucket_member *
 {
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_wire *wire = &group->wires[bucket];
+    int type = escape_bucket_type(of);
     struct comm_error error;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
     /* Allocating while some stream of the trainer captures must not end its capture. */
     require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     bucket_wire_free(wire, &engine_state.driver);
-    if (!bucket_wire_init(wire, &engine_state.collectives, members, of->count, type_nccl(of->type),
-                          type_bytes(of->type), &error))
+    if (!bucket_wire_init(wire, &engine_state.collectives, members, of->count, type_nccl(type), type_bytes(type),
+                          &error))
         stop_job("%s", error.text);
     require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
 }

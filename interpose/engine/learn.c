@@ -24,8 +24,7 @@ build_plan(const struct group *group, uint32_t version, const size_t *order)
         stop_job("out of memory");
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < count; ++i) {
-        const struct tensor *tensor = tensor_gradient(group, i);
-        gradients[i] = (struct plan_gradient){tensor->bytes, tensor->type};
+        gradients[i] = escape_plan_gradient(tensor_gradient(group, i));
     }
     pthread_mutex_unlock(&engine_state.lock);
     struct plan *plan = plan_build(version, gradients, order, count, engine_state.options.bucket_bytes);
@@ -60,6 +59,11 @@ adopt(struct group *group, struct plan *plan, const struct history *history)
     group->readiness = readiness;
     group->overlapping = history != NULL;
     group->overlapped_steps = 0; /* the checks of the first steps begin anew */
+    for (size_t i = 0; i < group->gradient_count; ++i) {
+        const struct tensor *tensor = tensor_gradient(group, i);
+        if (tensor->held || tensor->held_by_any)
+            readiness_hold(&group->readiness, i);
+    }
     pthread_mutex_unlock(&engine_state.lock);
 
     if (old != NULL)
@@ -85,6 +89,10 @@ learn_nothing_yet(struct group *group)
     pthread_mutex_lock(&engine_state.lock);
     history_free(&group->history);
     group->history = history;
+    for (size_t i = 0; i < count; ++i) {
+        if (tensor_gradient(group, i)->held)
+            history_ignore(&group->history, i);
+    }
     group->intervals = 0;
     group->early_buckets = 0;
     pthread_mutex_unlock(&engine_state.lock);
@@ -125,7 +133,7 @@ hash_of_plan(const struct plan *plan)
 enum { VOTE_REPEATS = 1, VOTE_WANTS_PLAN = 2 };
 
 /* Rank 0's order in `all`, if every rank says that its steps repeat and some rank wants a plan; else NULL. */
-static const size_t *
+static size_t *
 order_to_adopt(const struct control_messages *all, size_t count)
 {
     uint64_t in_all = VOTE_REPEATS, in_any = 0;
@@ -137,7 +145,7 @@ order_to_adopt(const struct control_messages *all, size_t count)
         in_all &= word;
         in_any |= word;
     }
-    return (in_all & VOTE_REPEATS) && (in_any & VOTE_WANTS_PLAN) ? (const size_t *)all->messages[0] + 1 : NULL;
+    return (in_all & VOTE_REPEATS) && (in_any & VOTE_WANTS_PLAN) ? (size_t *)all->messages[0] + 1 : NULL;
 }
 
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders travel as 64-bit words");
@@ -168,6 +176,7 @@ learn_vote(struct group *group, bool repeats)
     pthread_mutex_unlock(&engine_state.lock);
     if (!due)
         return;
+    wants = escape_agree(group) || wants;
 
     size_t count = group->gradient_count;
     uint64_t *vote = calloc(1 + count, sizeof(*vote));
@@ -181,7 +190,9 @@ learn_vote(struct group *group, bool repeats)
     agree_exchange(about, vote, (1 + count) * sizeof(*vote), &votes);
     free(vote);
 
-    const size_t *order = order_to_adopt(&votes, count);
+    size_t *order = order_to_adopt(&votes, count);
+    if (order != NULL)
+        escape_order(group, order);
     struct plan *plan = order != NULL ? build_plan(group, group->plan->version + 1, order) : NULL;
     control_free_messages(&votes);
     if (order == NULL)

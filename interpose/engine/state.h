@@ -50,10 +50,12 @@ enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT };
 /* One annotated range. Its identity is its number, never its address: it may be freed and annotated again elsewhere. */
 struct tensor {
     enum tensor_role role;
-    size_t index;  /* among those of its role */
-    int group;     /* gradients: id */
-    size_t member; /* gradients: number in the group, as of the last agreement on annotations */
-    bool placed;   /* its memory exists */
+    size_t index;     /* among those of its role */
+    int group;        /* gradients: id */
+    size_t member;    /* gradients: number in the group, as of the last agreement on annotations */
+    bool placed;      /* its memory exists */
+    bool held;        /* gradients: reduced at the boundary only, for its address escaped (escapes.c) */
+    bool held_by_any; /* on some rank, as of the last exchange: the same on all ranks */
     CUdeviceptr address;
     size_t count; /* elements */
     size_t bytes;
@@ -112,6 +114,7 @@ struct engine_state {
     _Atomic uint64_t lowest, highest; /* bounds of all gradients' memory: read without lock, for a quick miss */
     bool annotations_changed;         /* the ranks must compare again at the next boundary */
     uint64_t agreements;              /* on annotations, so far: numbers of gradients in groups hold until the next */
+    _Atomic bool holds;               /* some gradient is held, or was: kernels may touch gradients unseen */
     int annotated_group;              /* gradients annotated from here on belong to it */
 
     struct group groups[GROUPS_AT_MOST];
@@ -204,6 +207,8 @@ void touches_end(struct operation *operation, bool enqueued);
 /* ---- streams.c: on which streams gradients are touched ---- */
 /* With lock held: the entry of a stream, added if need be; ends the job when there are too many. */
 unsigned stream_index(CUstream handle);
+/* Whether what is enqueued on it becomes part of a graph; so it is taken where the driver cannot say. */
+bool stream_is_captured(CUstream stream);
 /* Makes the stream wait for the last reduction, once after each boundary. */
 void stream_wait_for_reduction(CUstream handle);
 void streams_before_destroy(CUstream stream);
@@ -242,6 +247,31 @@ void agree_on_boundary(const struct group *group, const struct ddp_site *site);
 void learn_nothing_yet(struct group *group);
 /* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
 void learn_vote(struct group *group, bool repeats);
+
+/* ---- escapes.c: gradients that kernels may reach unseen ---- */
+/* Device memory exists. */
+void escape_allocated(CUdeviceptr address, size_t bytes);
+/*
+ * rows[] of `bytes` bytes each, `pitch` bytes apart, are about to be copied to the device. Not `certain`: they may be
+ * device memory too, and the driver is asked.
+ */
+void escape_from_host(const void *source, size_t bytes, size_t pitch, size_t rows, bool certain);
+/* With lock held: whether an address in the range has escaped. */
+bool escape_has(uint64_t address, size_t bytes);
+/* With lock held: the gradient waits for the boundary from now on. */
+void escape_hold(struct tensor *tensor);
+/* A kernel is about to be enqueued while gradients are held; if true, escape_end_kernel() follows when it is. */
+bool escape_begin_kernel(CUstream stream);
+/* With lock held. */
+void escape_end_kernel(uint64_t stream_mask);
+/* How a plan sees a gradient, so that held ones have buckets of their own; and the type that a bucket then really has.
+ */
+struct plan_gradient escape_plan_gradient(const struct tensor *tensor);
+int escape_bucket_type(const struct plan_bucket *bucket);
+/* The issuer, before a vote: ranks tell each other what they hold. True if there is more than before. */
+bool escape_agree(const struct group *group);
+/* Held gradients go last. */
+void escape_order(const struct group *group, size_t *order);
 
 /* ---- hashing.c: hashes of device memory, in stream order ---- */
 struct hasher;

@@ -34,6 +34,7 @@ struct hits {
     uint64_t call;
     const char *call_name;
     uint64_t agreements; /* when the gradients got their numbers */
+    bool unseen;         /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
 };
 
 static __thread struct hits thread_hits;
@@ -145,19 +146,11 @@ look_at_launch(struct hits *hits, const struct operation *operation)
 
 /* ---- before the operation ---- */
 
-static bool
-is_captured(CUstream stream)
-{
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    return engine_state.driver.cuStreamIsCapturing_p(stream, &capture) != CUDA_SUCCESS ||
-           capture != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 /* A captured operation runs when its graph does, which nobody here sees: refused, before anything is wrong. */
 static void
 refuse_capture(const struct operation *operation, const struct hits *hits)
 {
-    if (!is_captured(operation->stream))
+    if (!stream_is_captured(operation->stream))
         return;
     struct ddp_site site = hits->items[0].site;
     stop_job("%s on gradient `%s` (%s:%d) is captured into a CUDA graph, which ddprun cannot follow; "
@@ -216,7 +209,7 @@ begin_late(const struct operation *operation, struct hits *hits)
 static void
 note_opaque(const struct operation *operation)
 {
-    if (is_captured(operation->stream))
+    if (stream_is_captured(operation->stream))
         return; /* it runs when its graph is launched, and that launch comes here too */
     stream_wait_for_reduction(operation->stream);
 
@@ -252,11 +245,17 @@ say_unreadable(const char *kernel)
             kernel);
 }
 
+/* Whether it may touch held gradients: a kernel may follow any pointer that it finds in memory. */
+static bool
+may_touch_unseen(const struct operation *operation)
+{
+    return operation->function != NULL && atomic_load_explicit(&engine_state.holds, memory_order_relaxed);
+}
+
 /* Whether anything that the engine follows can be touched at all. */
 static bool
 is_relevant(const struct operation *operation)
 {
-    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
     return atomic_load_explicit(&engine_state.highest, memory_order_relaxed) != 0 &&
            !atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed) &&
            /* NCCL's own launches, where they pass the hooks: the issuer must never wait for itself. */
@@ -269,6 +268,9 @@ touches_begin(struct operation *operation)
 {
     struct hits *hits = &thread_hits;
     operation->notes = NULL;
+    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
+    if (operation->host_source != NULL)
+        escape_from_host(operation->host_source, operation->host_bytes, operation->host_bytes, 1, true);
     if (!is_relevant(operation))
         return;
     if (operation->host_source != NULL)
@@ -290,10 +292,12 @@ touches_begin(struct operation *operation)
         hits->call = call_identity(operation->name);
     if (opaque)
         note_opaque(operation);
+    hits->unseen = may_touch_unseen(operation) && escape_begin_kernel(operation->stream);
+    if (hits->count > 0 || hits->unseen)
+        operation->notes = hits;
     if (hits->count == 0)
         return;
 
-    operation->notes = hits;
     refuse_capture(operation, hits);
     stream_wait_for_reduction(operation->stream);
     if (begin_touches(hits))
@@ -329,6 +333,8 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
     bool overlapping = false;
     pthread_mutex_lock(&engine_state.lock);
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
+    if (hits->unseen)
+        escape_end_kernel(stream_mask);
     for (size_t i = 0; i < hits->count; ++i) {
         struct hit *hit = &hits->items[i];
         overlapping = overlapping || hit->group->overlapping;

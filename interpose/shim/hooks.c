@@ -53,6 +53,17 @@ is_addressable(CUmemorytype type)
     return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
+/* Rows that a copy may bring from the host. `address` counts where the type says device or anything. */
+static void
+add_host_rows(CUmemorytype type, const void *host, CUdeviceptr address, size_t offset, size_t bytes, size_t pitch,
+              size_t rows)
+{
+    if (type == CU_MEMORYTYPE_HOST)
+        shim.engine->copied_from_host((const char *)host + offset, bytes, pitch, rows, true);
+    else if (type == CU_MEMORYTYPE_UNIFIED)
+        shim.engine->copied_from_host((const void *)(address + offset), bytes, pitch, rows, false);
+}
+
 static void
 add_operands_2d(struct operation *operation, const CUDA_MEMCPY2D *copy)
 {
@@ -66,6 +77,8 @@ add_operands_2d(struct operation *operation, const CUDA_MEMCPY2D *copy)
     if (is_addressable(copy->srcMemoryType))
         add_operand(operation, 1, copy->srcDevice + src_offset,
                     pitched_bytes(copy->srcPitch, copy->WidthInBytes, copy->Height));
+    add_host_rows(copy->srcMemoryType, copy->srcHost, copy->srcDevice, src_offset, copy->WidthInBytes, copy->srcPitch,
+                  copy->Height);
 }
 
 static void
@@ -82,6 +95,9 @@ add_operands_3d(struct operation *operation, const CUDA_MEMCPY3D *copy)
         add_operand(operation, 0, copy->dstDevice + dst_offset, pitched_bytes(dst_slice, dst_rows, copy->Depth));
     if (is_addressable(copy->srcMemoryType))
         add_operand(operation, 1, copy->srcDevice + src_offset, pitched_bytes(src_slice, src_rows, copy->Depth));
+    for (size_t z = 0; z < copy->Depth; ++z)
+        add_host_rows(copy->srcMemoryType, copy->srcHost, copy->srcDevice, src_offset + z * src_slice,
+                      copy->WidthInBytes, copy->srcPitch, copy->Height);
 }
 
 /* The words of the table's `operands` column. */
@@ -89,9 +105,10 @@ add_operands_3d(struct operation *operation, const CUDA_MEMCPY3D *copy)
 #define from_host(source, bytes)    \
     operation.host_source = source; \
     operation.host_bytes = bytes;
-#define operands_2d(copy) add_operands_2d(&operation, copy);
-#define operands_3d(copy) add_operands_3d(&operation, copy);
-#define opaque()          operation.opaque = true;
+#define from_anywhere(source, bytes) shim.engine->copied_from_host((const void *)(source), bytes, bytes, 1, false);
+#define operands_2d(copy)            add_operands_2d(&operation, copy);
+#define operands_3d(copy)            add_operands_3d(&operation, copy);
+#define opaque()                     operation.opaque = true;
 #define kernel(function_, params_, extra_) \
     operation.function = function_;        \
     operation.params = params_;            \
@@ -143,11 +160,16 @@ enum {
         return result;                                                                                         \
     }
 
-#define DEFINE_ALLOCATION(fn, parameters, arguments)                         \
-    __attribute__((visibility("default"))) CUresult fn parameters            \
-    {                                                                        \
-        note_allocation();                                                   \
-        return REAL(fn) != NULL ? REAL(fn) arguments : CUDA_ERROR_NOT_FOUND; \
+#define DEFINE_ALLOCATION(fn, parameters, arguments, memory)      \
+    __attribute__((visibility("default"))) CUresult fn parameters \
+    {                                                             \
+        note_allocation();                                        \
+        if (REAL(fn) == NULL)                                     \
+            return CUDA_ERROR_NOT_FOUND;                          \
+        CUresult result = REAL(fn) arguments;                     \
+        if (result == CUDA_SUCCESS && shim_is_watched())          \
+            shim.engine->allocated memory;                        \
+        return result;                                            \
     }
 
 /* The engine hears of it first: afterwards the address or handle may belong to something else. */
@@ -170,11 +192,12 @@ enum {
     extern __typeof__(symbol) symbol##twin;                                                          \
     DEFINE_OPERATION(symbol, false, true, parameters, arguments, stream_, operands_)                 \
     DEFINE_OPERATION(symbol##twin, true, true, parameters, arguments, stream_, operands_)
-#define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments) DEFINE_ALLOCATION(symbol, parameters, arguments)
-#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments) \
-    extern __typeof__(symbol) symbol##twin;                                          \
-    DEFINE_ALLOCATION(symbol, parameters, arguments)                                 \
-    DEFINE_ALLOCATION(symbol##twin, parameters, arguments)
+#define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments, memory) \
+    DEFINE_ALLOCATION(symbol, parameters, arguments, memory)
+#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments, memory) \
+    extern __typeof__(symbol) symbol##twin;                                                  \
+    DEFINE_ALLOCATION(symbol, parameters, arguments, memory)                                 \
+    DEFINE_ALLOCATION(symbol##twin, parameters, arguments, memory)
 #define RELEASE_SINGLE(symbol, name, version, parameters, arguments, address) \
     DEFINE_NOTIFICATION(symbol, parameters, arguments, before_free(address))
 #define RELEASE(symbol, twin, name, version, twin_version, parameters, arguments, address) \

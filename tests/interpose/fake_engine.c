@@ -113,6 +113,23 @@ forget(void *ptr, const struct ddp_site *site)
 }
 
 static void
+allocated(CUdeviceptr address, size_t bytes)
+{
+    (void)address;
+    (void)bytes;
+}
+
+static void
+copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows, bool certain)
+{
+    (void)source;
+    (void)bytes;
+    (void)pitch;
+    (void)rows;
+    (void)certain;
+}
+
+static void
 before_free(CUdeviceptr address)
 {
     (void)address;
@@ -166,6 +183,8 @@ static const struct engine engine = {
     .forget = forget,
     .begin = begin,
     .end = end,
+    .allocated = allocated,
+    .copied_from_host = copied_from_host,
     .before_free = before_free,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,
