@@ -2,18 +2,23 @@
  * checks.c - is what we believe true?
  *
  * Gradients: over the first overlapped steps all of them, later one bucket every K steps, are hashed after their
- * reduction and again at the boundary: a write that nobody saw would show. Parameters: their hashes are compared across
- * all ranks after the first overlapped steps and then every K. Both run in the order of the communication stream; a
- * difference ends the job. A touch after its bucket has left is measured once for each call: did it change the
- * gradient?
+ * reduction and again at the boundary: a write that nobody saw would show. In the first steps the host goes on only
+ * when a bucket that left early is reduced and hashed: else such a write could fall into the reduction itself, between
+ * packing and unpacking, and be overwritten without a trace. Parameters: their hashes are compared across all ranks
+ * after the first overlapped steps and then every K. Both run in the order of the communication stream; a difference
+ * ends the job. A touch after its bucket has left is measured once for each call: did it change the gradient?
  */
 #include "interpose/engine/state.h"
+
+#include "base/clock.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { FIRST_STEPS = 3, NO_BUCKET = -1, EVERY_BUCKET = -2 };
 
@@ -22,6 +27,7 @@ struct gradient_check {
     struct ddp_site site;
     uint64_t step; /* number of the boundary that it belongs to, from 1 */
     uint64_t reduced_hash;
+    _Atomic bool reduced; /* and hashed */
 };
 
 /* Hashes of all parameters on their way to the other ranks. */
@@ -143,6 +149,32 @@ checks_next_interval(const struct group *group)
 
 /* ---- gradients: unchanged between their reduction and the boundary ---- */
 
+static void
+note_reduced(void *arg, uint64_t hash)
+{
+    struct gradient_check *check = arg;
+    check->reduced_hash = hash;
+    atomic_store(&check->reduced, true);
+}
+
+enum { PATIENCE_US = 10000000, SPIN_US = 300 };
+
+/*
+ * Not for ever: another rank may have to hear of this one first (a DDP_MEAN within backward). A check that was not
+ * waited for is as good as those of later steps.
+ */
+static void
+wait_until_reduced(const struct gradient_check *check)
+{
+    int64_t begin_us = clock_now_us();
+    while (!atomic_load(&check->reduced) && clock_now_us() - begin_us < PATIENCE_US) {
+        if (clock_now_us() - begin_us < SPIN_US)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+}
+
 void
 checks_bucket_sent(const struct group *group, size_t bucket)
 {
@@ -150,6 +182,7 @@ checks_bucket_sent(const struct group *group, size_t bucket)
     if (checked->checked_bucket != EVERY_BUCKET && checked->checked_bucket != (long)bucket)
         return;
     const struct plan_bucket *of = &group->plan->buckets[bucket];
+    struct gradient_check *last = NULL;
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         size_t gradient = group->plan->order[i];
         pthread_mutex_lock(&engine_state.lock);
@@ -160,9 +193,11 @@ checks_bucket_sent(const struct group *group, size_t bucket)
         if (check == NULL)
             stop_job("out of memory");
         *check = (struct gradient_check){.site = tensor.site, .step = engine_state.boundary_count + 1};
-        hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, store_hash, &check->reduced_hash);
-        checked->pending[gradient] = check;
+        hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, note_reduced, check);
+        checked->pending[gradient] = last = check;
     }
+    if (last != NULL && checked->checked_bucket == EVERY_BUCKET)
+        wait_until_reduced(last);
 }
 
 static void
