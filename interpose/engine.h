@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   2u
+#define ENGINE_ABI   3u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -27,6 +27,9 @@ enum operand_access {
     ACCESS_READ,        /* never written */
     ACCESS_WRITE,       /* written, and perhaps read */
 };
+
+/* Of `argument`: entry i of a list that is argument a has the place a | i << OPERAND_LIST_SHIFT. */
+enum { OPERAND_LIST_SHIFT = 16 };
 
 /* Device memory that an operation names: [address, address + bytes). bytes = 1: only a pointer into it is known. */
 struct operand {
@@ -60,7 +63,14 @@ struct operation {
     void *notes;         /* the engine's, NULL when the operation touches nothing tracked */
 };
 
+enum memory_kind {
+    MEMORY_DEVICE,  /* the host cannot read it */
+    MEMORY_MANAGED, /* the host can, at the cost of moving it */
+    MEMORY_HOST,    /* the host's own, pinned */
+};
+
 /* What the shim offers to the engine. */
+struct filter;
 struct shim_services {
     unsigned abi; /* ENGINE_ABI */
 
@@ -73,8 +83,12 @@ struct shim_services {
     /* Code of the loaded library that holds `address` gets the driver's own pointers from now on. For NCCL. */
     void (*exempt_library)(const void *address);
 
-    /* Calls of hooked functions that the shim could only record, since the process started (unknown versions). */
+    /* Calls that the shim could only record, since the process started: unknown versions, and RECORDED ones. */
     uint64_t (*unknown_calls)(const char **name_p);
+
+    /* What hooks of launches compare with before they call the engine; see interpose/filter.h. The engine's to write.
+     */
+    struct filter *filter;
 };
 
 /* What the engine offers to the shim. Functions that get `site` end the job when they fail. */
@@ -98,23 +112,27 @@ struct engine {
     void (*end)(struct operation *operation, bool enqueued);
 
     /*
-     * Device memory exists: [address, address + bytes). What lies in memory that nobody told of is never looked for
-     * among copied addresses. 0: nothing happens.
+     * Memory that the device reaches exists: *address and `bytes` bytes on; bytes = 0: the driver knows how many. What
+     * lies in memory that nobody told of is never looked for among copied addresses. `address` may be NULL.
      */
-    void (*allocated)(CUdeviceptr address, size_t bytes);
+    void (*allocated)(const CUdeviceptr *address, size_t bytes, enum memory_kind kind);
 
     /*
-     * A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, from `source` to the device;
-     * called before `begin`, any number of times, for what struct operation's host_source cannot say. Not `certain`:
-     * it may be device memory, and the driver is asked.
+     * A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, from the host to the device:
+     * called before `begin`, any number of times, for what struct operation cannot say.
      */
-    void (*copied_from_host)(const void *source, size_t bytes, size_t pitch, size_t rows, bool certain);
+    void (*copied_from_host)(const void *source, size_t bytes, size_t pitch, size_t rows);
 
-    void (*before_free)(CUdeviceptr address); /* of device memory, before the driver frees it */
+    /* Device memory from `address` on goes; bytes = 0: the allocation that begins there. Before the driver is told. */
+    void (*before_release)(CUdeviceptr address, size_t bytes);
     void (*before_stream_destroy)(CUstream stream);
     void (*before_context_destroy)(CUcontext context);
-    void (*before_device_reset)(CUdevice device); /* its primary context */
-    void (*functions_unloaded)(void);             /* handles of kernels may be used again for others */
+    void (*before_device_reset)(CUdevice device);    /* its primary context goes, whoever holds it */
+    void (*before_primary_release)(CUdevice device); /* the trainer gives its hold of the primary context back */
+
+    /* Around the unloading of a module: its kernels' handles may be used again, and its variables are gone. */
+    void (*before_unload)(void);
+    void (*after_unload)(void);
 
     /* In a forked child, from the fork handler: forget descriptors that the child must not hold. Async-signal-safe. */
     void (*after_fork_in_child)(void);

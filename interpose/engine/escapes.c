@@ -130,17 +130,49 @@ note_word(uint64_t word, struct ddp_site *site_p)
 
 /* ---- what reaches the device ---- */
 
-void
-escape_allocated(CUdeviceptr address, size_t bytes)
+/* What the driver says of an address: its kind of memory, and where the allocation ends. */
+static bool
+ask_driver(CUdeviceptr address, unsigned *type_p, unsigned *managed_p, CUdeviceptr *end_p)
 {
-    if (address == 0)
-        return;
+    static const struct ddp_site site = {"", "a copy", 0};
+    agree_ensure_driver(&site);
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {type_p, managed_p, &begin, &bytes};
+    if (engine_state.driver.cuPointerGetAttributes_p(sizeof(values) / sizeof(values[0]), attributes, values, address) !=
+        CUDA_SUCCESS)
+        return false;
+    *end_p = begin + bytes;
+    return true;
+}
+
+static void
+extend_bounds(CUdeviceptr begin, CUdeviceptr end)
+{
     pthread_mutex_lock(&engine_state.lock);
-    if (address < atomic_load(&device_lowest))
-        atomic_store(&device_lowest, address);
-    if (address + bytes > atomic_load(&device_highest))
-        atomic_store(&device_highest, address + bytes);
+    if (begin < atomic_load(&device_lowest))
+        atomic_store(&device_lowest, begin);
+    if (end > atomic_load(&device_highest))
+        atomic_store(&device_highest, end);
     pthread_mutex_unlock(&engine_state.lock);
+}
+
+void
+escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    if (address == NULL || *address == 0)
+        return;
+    if (kind != MEMORY_DEVICE)
+        visible_add(*address, bytes, kind);
+    if (kind == MEMORY_HOST)
+        return;
+    unsigned type = 0, managed = 0;
+    CUdeviceptr end = *address + bytes;
+    if (bytes == 0 && (!ask_driver(*address, &type, &managed, &end) || end <= *address))
+        return; /* annotated all the same, it counts as escaped */
+    extend_bounds(*address, end);
 }
 
 static void
@@ -165,23 +197,10 @@ look_through(const void *memory, size_t bytes)
     }
 }
 
-/* Whether the CPU may read it: not if it is the device's own memory. */
-static bool
-is_readable(const void *memory)
-{
-    unsigned type = 0;
-    const struct ddp_site site = {"", "a copy", 0};
-    agree_ensure_driver(&site);
-    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    void *value = &type;
-    CUresult result = engine_state.driver.cuPointerGetAttributes_p(1, &attribute, &value, (CUdeviceptr)memory);
-    return result != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE; /* what the driver does not know is the host's */
-}
-
 void
-escape_from_host(const void *source, size_t bytes, size_t pitch, size_t rows, bool certain)
+escape_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
 {
-    if (source == NULL || bytes == 0 || rows == 0 || (!certain && !is_readable(source)))
+    if (source == NULL || bytes == 0 || rows == 0)
         return;
     if (pitch == bytes) {
         bytes *= rows;
@@ -189,6 +208,18 @@ escape_from_host(const void *source, size_t bytes, size_t pitch, size_t rows, bo
     }
     for (size_t row = 0; row < rows; ++row)
         look_through((const char *)source + row * pitch, bytes);
+}
+
+void
+escape_from_anywhere(CUdeviceptr source, size_t bytes)
+{
+    unsigned type = 0, managed = 0;
+    CUdeviceptr end = 0;
+    bool known = ask_driver(source, &type, &managed, &end) && type != 0;
+    if (known && managed)
+        visible_look_behind(source);
+    else if (!known || type == CU_MEMORYTYPE_HOST) /* what the driver does not know is the host's */
+        visible_look_through(source, bytes);
 }
 
 /* ---- kernels, where gradients are held ---- */

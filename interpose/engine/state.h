@@ -175,7 +175,9 @@ void start_end_before_driver(void);
 void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_forget(void *ptr, const struct ddp_site *site);
-void tensor_before_free(CUdeviceptr address);
+void tensor_before_release(CUdeviceptr address, size_t bytes);
+/* Takes the memory of tensors away that the driver no longer knows. */
+void tensor_drop_vanished(void);
 size_t type_bytes(int type);
 const char *type_name(int type);
 ncclDataType_t type_nccl(int type);
@@ -185,6 +187,11 @@ void tensor_choose_group(int id, const struct ddp_site *site);
 struct tensor *tensor_gradient(const struct group *group, size_t member);
 /* With lock held: makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
+
+/* ---- releases.c: what holds gradients goes, other than by being freed ---- */
+void releases_before_unload(void);
+void releases_after_unload(void);
+void releases_before_primary_release(CUdevice device);
 
 /* ---- functions.c: what is known of a kernel ---- */
 struct function_layout {
@@ -249,13 +256,11 @@ void learn_nothing_yet(struct group *group);
 void learn_vote(struct group *group, bool repeats);
 
 /* ---- escapes.c: gradients that kernels may reach unseen ---- */
-/* Device memory exists. */
-void escape_allocated(CUdeviceptr address, size_t bytes);
-/*
- * rows[] of `bytes` bytes each, `pitch` bytes apart, are about to be copied to the device. Not `certain`: they may be
- * device memory too, and the driver is asked.
- */
-void escape_from_host(const void *source, size_t bytes, size_t pitch, size_t rows, bool certain);
+void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
+/* `rows` rows of `bytes` bytes each, `pitch` bytes apart, are about to be copied to the device. */
+void escape_from_host(const void *source, size_t bytes, size_t pitch, size_t rows);
+/* The same for a source of which only the driver knows whose memory it is. */
+void escape_from_anywhere(CUdeviceptr source, size_t bytes);
 /* With lock held: whether an address in the range has escaped. */
 bool escape_has(uint64_t address, size_t bytes);
 /* With lock held: the gradient waits for the boundary from now on. */
@@ -272,6 +277,16 @@ int escape_bucket_type(const struct plan_bucket *bucket);
 bool escape_agree(const struct group *group);
 /* Held gradients go last. */
 void escape_order(const struct group *group, size_t *order);
+
+/* ---- visible.c: memory that host and device reach ---- */
+void visible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind);
+void visible_remove(CUdeviceptr address);
+/* Whether the address may lie there; cheap. */
+bool visible_may_hold(uint64_t address);
+/* A kernel gets this address: looks for escaping addresses behind it. */
+void visible_look_behind(uint64_t address);
+/* The same for [address, address + bytes) of the host's memory, whatever is there. */
+void visible_look_through(uint64_t address, size_t bytes);
 
 /* ---- hashing.c: hashes of device memory, in stream order ---- */
 struct hasher;

@@ -105,6 +105,8 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
     for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
+        if (visible_may_hold(word))
+            visible_look_behind(word);
         if (may_hit(word, 1))
             look_at(hits, argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT, word, 1);
     }
@@ -252,6 +254,26 @@ may_touch_unseen(const struct operation *operation)
     return operation->function != NULL && atomic_load_explicit(&engine_state.holds, memory_order_relaxed);
 }
 
+static bool
+is_copy(const struct operation *operation)
+{
+    static const char begin[] = "cuMemcpy";
+    return operation->function == NULL && strncmp(operation->name, begin, sizeof(begin) - 1) == 0;
+}
+
+/* What a copy brings to the device may be addresses of gradients. The destination is a copy's first argument. */
+static void
+look_at_source(const struct operation *operation)
+{
+    if (operation->host_source != NULL)
+        escape_from_host(operation->host_source, operation->host_bytes, operation->host_bytes, 1);
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) != 0)
+            escape_from_anywhere(operand->address, operand->bytes);
+    }
+}
+
 /* Whether anything that the engine follows can be touched at all. */
 static bool
 is_relevant(const struct operation *operation)
@@ -269,8 +291,8 @@ touches_begin(struct operation *operation)
     struct hits *hits = &thread_hits;
     operation->notes = NULL;
     atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
-    if (operation->host_source != NULL)
-        escape_from_host(operation->host_source, operation->host_bytes, operation->host_bytes, 1, true);
+    if (is_copy(operation))
+        look_at_source(operation);
     if (!is_relevant(operation))
         return;
     if (operation->host_source != NULL)
