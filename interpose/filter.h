@@ -1,9 +1,9 @@
 /*
  * filter.h - what the engine publishes so that a hook can tell, without calling it, that a launch touches nothing.
  *
- * One struct filter, in the shim; interpose/engine/miss.c writes it, the hooks of launches read it, in any thread and
- * without a lock. A reader may say "may hit" about a launch that misses (the engine then looks exactly), never the
- * other way round.
+ * One struct filter, in the shim; interpose/engine/filter_writer.c writes it, the hooks of launches read it, in any
+ * thread and without a lock. A reader may say "may hit" about a launch that misses (the engine then looks exactly),
+ * never the other way round. An engine that wants to see every launch publishes no kernel.
  *
  * Kernels: a hash table of immutable entries, one word each, so that a reader sees an entry or not. Tables and entries
  * are never freed: a reader may hold them.
@@ -60,6 +60,10 @@ struct filter {
     _Atomic uint64_t lowest, span; /* all gradients are in [lowest, lowest + span); span 0: there are none */
     _Atomic uint32_t shift;
     _Atomic(struct filter_index *) index; /* NULL: not known, every launch into [lowest, lowest + span) may hit */
+
+    /* ---- the writer's own ---- */
+    struct filter_index *kept; /* the last index, for the next */
+    size_t kernel_count;
 };
 
 static inline size_t

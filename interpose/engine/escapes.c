@@ -91,7 +91,8 @@ void
 escape_hold(struct tensor *tensor)
 {
     tensor->held = true;
-    atomic_store(&engine_state.holds, true);
+    if (!atomic_exchange(&engine_state.holds, true))
+        functions_none_misses();
     struct group *group = &engine_state.groups[tensor->group];
     if (engine_state.annotations_changed || group->plan == NULL)
         return; /* learn_nothing_yet() will see it */
@@ -175,9 +176,10 @@ escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind
     extend_bounds(*address, end);
 }
 
-static void
-look_through(const void *memory, size_t bytes)
+bool
+escape_from_host(const void *memory, size_t bytes)
 {
+    bool found = false;
     uint64_t lowest = atomic_load_explicit(&device_lowest, memory_order_relaxed);
     uint64_t highest = atomic_load_explicit(&device_highest, memory_order_relaxed);
     size_t at = 0;
@@ -194,11 +196,13 @@ look_through(const void *memory, size_t bytes)
                      "--no-overlap",
                      site.text, site.file, site.line);
         at += sizeof(uint32_t);
+        found = true;
     }
+    return found;
 }
 
 void
-escape_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
+escape_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
 {
     if (source == NULL || bytes == 0 || rows == 0)
         return;
@@ -207,7 +211,7 @@ escape_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
         rows = 1;
     }
     for (size_t row = 0; row < rows; ++row)
-        look_through((const char *)source + row * pitch, bytes);
+        (void)escape_from_host((const char *)source + row * pitch, bytes);
 }
 
 void

@@ -20,6 +20,7 @@ is_working(void)
 void
 releases_before_unload(void)
 {
+    functions_before_unload();
     if (!is_working())
         return;
     CUcontext before = context_enter();
@@ -34,7 +35,7 @@ releases_before_unload(void)
 void
 releases_after_unload(void)
 {
-    functions_forget();
+    functions_after_unload();
     if (!unloading)
         return;
     tensor_drop_vanished();

@@ -41,6 +41,10 @@ struct options {
     uint64_t check_every; /* steps; 0: never */
     bool verify;          /* everything, in every step */
     int timeout_s;
+    enum ddprun_reduction reduction;
+    enum ddprun_compression compression;
+    unsigned communicator_count;
+    const char *kernels_path; /* or NULL */
     const char *nccl_path;
     const char *trace_dir; /* or NULL */
 };
@@ -73,7 +77,7 @@ struct stream_entry {
     uint64_t waited_for; /* number of the boundary whose reduction it waits for */
 };
 
-/* Collectives on their way, as the watch thread sees them. */
+/* Collectives on their way through one communicator, as the watch thread sees them. */
 struct awaited {
     CUevent event;    /* recorded after one of them; never again while it is pending */
     bool pending;     /* it is recorded, and not known to have come */
@@ -134,7 +138,7 @@ struct engine_state {
     _Atomic bool closing; /* the watch thread ends */
 
     /* ---- for watch.c, guarded by lock ---- */
-    struct awaited awaited;
+    struct awaited awaited[DDPRUN_MOST_COMMUNICATORS];
 };
 
 extern struct engine_state engine_state;
@@ -166,6 +170,12 @@ void require_cuda(CUresult result, const char *what);
 /* Makes it current; returns what was, for context_leave(). */
 CUcontext context_enter(void);
 void context_leave(CUcontext before);
+/*
+ * How the trainer's captures restrict this thread: returns what was, to be put back. With
+ * CU_STREAM_CAPTURE_MODE_RELAXED allocating, waiting and asking are allowed while a stream is captured, and do not end
+ * its capture.
+ */
+CUstreamCaptureMode context_exchange_capture_mode(CUstreamCaptureMode mode);
 
 /* ---- start.c ---- */
 /* Asks to be called at the end before the driver is: now that the driver has asked. */
@@ -204,8 +214,25 @@ struct function_layout {
     } params[];
 };
 const struct function_layout *function_layout(CUfunction function);
-void functions_forget(void);
+/* Around the unloading of a module, which may give its kernels' handles to others. */
+void functions_before_unload(void);
+void functions_after_unload(void);
+/* From now on hooks report every launch: engine_state.holds was set. */
+void functions_none_misses(void);
 uint64_t call_identity(const char *name);
+
+/* ---- miss.c: what the hooks of launches know ---- */
+/* With lock held: gradients have come, gone or moved. */
+void miss_ranges_changed(void);
+/* At a launch that came to the engine: does what changes have left to do. */
+void miss_refresh(void);
+/* functions.c, with its lock held: */
+void miss_add_kernel(CUfunction function, const struct function_layout *layout);
+void miss_forget_kernels(void);
+
+/* ---- operands.c ---- */
+/* Whether the operand, with its holes, shares a byte with [begin, end). */
+bool operand_reaches(const struct operand *operand, uint64_t begin, uint64_t end);
 
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);
@@ -226,10 +253,14 @@ void streams_forget(CUstream released);
 void issue_ready(void);
 void issue_take_role(void);
 void issue_give_role(void);
-/* The issuer: makes the communication stream wait for what is enqueued on the streams of `mask`. */
-void issue_wait_for_streams(uint64_t mask);
+/* The issuer: makes a communicator's stream wait for what is enqueued on the streams of `mask`. */
+void issue_wait_for_streams(uint64_t mask, unsigned communicator);
 /* The issuer: sends one bucket. */
 void issue_bucket(struct group *group, size_t bucket, bool early);
+/* The issuer: the first communicator's stream waits for all buckets of the others. */
+void issue_join(void);
+/* The issuer: waits on the host for everything that is on its way. */
+void issue_wait_for_buckets(void);
 /* The issuer: prepares wires and events for the plan in force, releasing those of the last. */
 void issue_prepare_plan(struct group *group);
 
@@ -257,9 +288,10 @@ void learn_vote(struct group *group, bool repeats);
 
 /* ---- escapes.c: gradients that kernels may reach unseen ---- */
 void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
-/* `rows` rows of `bytes` bytes each, `pitch` bytes apart, are about to be copied to the device. */
-void escape_from_host(const void *source, size_t bytes, size_t pitch, size_t rows);
-/* The same for a source of which only the driver knows whose memory it is. */
+/* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. */
+bool escape_from_host(const void *source, size_t bytes);
+void escape_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows); /* see engine.h */
+/* A source of which only the driver knows whose memory it is. */
 void escape_from_anywhere(CUdeviceptr source, size_t bytes);
 /* With lock held: whether an address in the range has escaped. */
 bool escape_has(uint64_t address, size_t bytes);
@@ -281,12 +313,27 @@ void escape_order(const struct group *group, size_t *order);
 /* ---- visible.c: memory that host and device reach ---- */
 void visible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind);
 void visible_remove(CUdeviceptr address);
+/* With lock held: what there is, by address. */
+const struct ranges *visible_ranges(void);
 /* Whether the address may lie there; cheap. */
 bool visible_may_hold(uint64_t address);
+/* Whether it lies there, all of it. */
+bool visible_has(uint64_t address, size_t bytes);
 /* A kernel gets this address: looks for escaping addresses behind it. */
 void visible_look_behind(uint64_t address);
 /* The same for [address, address + bytes) of the host's memory, whatever is there. */
 void visible_look_through(uint64_t address, size_t bytes);
+
+/* ---- tables.c: arrays of pointers that the host has copied to the device ---- */
+/* Whether there may be one; cheap, without lock. */
+bool tables_may_hold(uint64_t address, size_t bytes);
+/* All others with lock held. */
+void tables_copied(uint64_t address, size_t bytes, bool has_addresses);
+/* Something else may have been written there. */
+void tables_touched(uint64_t address, size_t bytes);
+/* Whether all of it is as the host has copied it. */
+bool tables_know(uint64_t address, size_t bytes);
+const struct ranges *tables_ranges(void);
 
 /* ---- hashing.c: hashes of device memory, in stream order ---- */
 struct hasher;
@@ -315,7 +362,8 @@ void checks_final_hash(void);
 void checks_at_end(void);
 /* A late touch: was it a write? Called before (starts) and after (ends) the operation. */
 struct late_touch;
-struct late_touch *checks_late_begin(const struct operation *operation, const char *call_name,
+enum { CALL_TEXT_BYTES = 256 };
+struct late_touch *checks_late_begin(const struct operation *operation, const char *call_text,
                                      const struct tensor *gradient, size_t bucket);
 void checks_late_end(struct late_touch *late, CUstream stream);
 
@@ -326,8 +374,8 @@ void batches_compare(void);
 
 /* ---- watch.c ---- */
 void watch_start(void);
-/* The issuer: a collective was just sent. */
-void watch_sent(const char *what, size_t bucket);
+/* The issuer: a collective was just sent through a communicator. */
+void watch_sent(const char *what, size_t bucket, unsigned communicator);
 
 /* ---- trace.c: one line of JSON for each step ---- */
 void trace_open(void);

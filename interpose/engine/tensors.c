@@ -189,6 +189,7 @@ update_bounds(void)
     }
     atomic_store(&engine_state.lowest, lowest);
     atomic_store(&engine_state.highest, highest);
+    miss_ranges_changed();
 }
 
 /* A tensor of the same role, group and shape whose memory is gone, in order of annotation; or a new one. NULL: no
@@ -374,8 +375,7 @@ wait_for_collectives(void)
     if (!atomic_load(&engine_state.collectives_ready))
         return;
     issue_take_role();
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
-                 "waiting for buckets in flight");
+    issue_wait_for_buckets();
     issue_give_role();
 }
 

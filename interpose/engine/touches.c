@@ -9,6 +9,7 @@
 
 #include "base/message.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ struct hit {
     size_t gradient; /* number in the group */
     struct ddp_site site;
     uint32_t argument;
-    bool begun; /* the group's readiness was told, in the interval after: */
+    const char *operand_name; /* as in struct operand */
+    bool begun;               /* the group's readiness was told, in the interval after: */
     uint64_t boundary;
     bool late;
     struct late_touch *measured; /* of a late touch whose effect is not known yet */
@@ -60,7 +62,7 @@ clear_hits(struct hits *hits)
 }
 
 static void
-add_hit(struct hits *hits, const struct tensor *tensor, uint32_t argument)
+add_hit(struct hits *hits, const struct tensor *tensor, const struct operand *operand)
 {
     if (hits->count == hits->capacity) {
         size_t capacity = 4 * hits->capacity;
@@ -77,24 +79,35 @@ add_hit(struct hits *hits, const struct tensor *tensor, uint32_t argument)
     hits->items[hits->count++] = (struct hit){.group = &engine_state.groups[tensor->group],
                                               .gradient = tensor->member,
                                               .site = tensor->site,
-                                              .argument = argument};
+                                              .argument = operand->argument,
+                                              .operand_name = operand->name};
     hits->agreements = engine_state.agreements;
 }
 
-/* Adds every gradient that shares a byte with [address, address + bytes). */
+/* Adds every gradient that shares a byte with the operand. */
 static void
-look_at(struct hits *hits, uint32_t argument, uint64_t address, size_t bytes)
+look_at(struct hits *hits, const struct operand *operand)
 {
-    if (!may_hit(address, bytes))
+    if (!may_hit(operand->address, operand->bytes))
         return;
     pthread_mutex_lock(&engine_state.lock);
     size_t count;
-    const struct range *range = ranges_find(&engine_state.ranges, address, bytes, &count);
+    const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
     for (size_t i = 0; i < count; ++i) {
         const struct tensor *tensor = &engine_state.tensors[range[i].id];
-        if (tensor->role == TENSOR_GRADIENT)
-            add_hit(hits, tensor, argument);
+        if (tensor->role == TENSOR_GRADIENT &&
+            operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
+            add_hit(hits, tensor, operand);
     }
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* What the host has copied there may be overwritten. */
+static void
+forget_table(uint64_t address, size_t bytes)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    tables_touched(address, bytes);
     pthread_mutex_unlock(&engine_state.lock);
 }
 
@@ -107,8 +120,12 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
         memcpy(&word, (const char *)value + at, sizeof(word));
         if (visible_may_hold(word))
             visible_look_behind(word);
+        if (tables_may_hold(word, 1))
+            forget_table(word, 1);
         if (may_hit(word, 1))
-            look_at(hits, argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT, word, 1);
+            look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
+                                            .address = word,
+                                            .bytes = 1});
     }
 }
 
@@ -148,6 +165,16 @@ look_at_launch(struct hits *hits, const struct operation *operation)
 
 /* ---- before the operation ---- */
 
+/* The call and, where it has a name, its operand, for a message: "cublasSgemm_v2 argument C". Returns `text`. */
+static const char *
+describe_hit(const struct hits *hits, const struct hit *hit, char text[CALL_TEXT_BYTES])
+{
+    bool named = hit->operand_name != NULL;
+    snprintf(text, CALL_TEXT_BYTES, "%s%s%s", hits->call_name, named ? " argument " : "",
+             named ? hit->operand_name : "");
+    return text;
+}
+
 /* A captured operation runs when its graph does, which nobody here sees: refused, before anything is wrong. */
 static void
 refuse_capture(const struct operation *operation, const struct hits *hits)
@@ -155,9 +182,10 @@ refuse_capture(const struct operation *operation, const struct hits *hits)
     if (!stream_is_captured(operation->stream))
         return;
     struct ddp_site site = hits->items[0].site;
+    char call[CALL_TEXT_BYTES];
     stop_job("%s on gradient `%s` (%s:%d) is captured into a CUDA graph, which ddprun cannot follow; "
              "run the trainer without CUDA graphs",
-             hits->call_name, site.text, site.file, site.line);
+             describe_hit(hits, &hits->items[0], call), site.text, site.file, site.line);
 }
 
 /* With lock held: a touch is on its way. Returns whether its gradient has left already. */
@@ -200,7 +228,8 @@ begin_late(const struct operation *operation, struct hits *hits)
         pthread_mutex_unlock(&engine_state.lock);
         require_cuda(engine_state.driver.cuStreamWaitEvent_p(operation->stream, done, 0), "waiting for a bucket");
         issue_give_role();
-        hit->measured = checks_late_begin(operation, hits->call_name, &tensor, bucket);
+        char call[CALL_TEXT_BYTES];
+        hit->measured = checks_late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket);
     }
 }
 
@@ -247,13 +276,6 @@ say_unreadable(const char *kernel)
             kernel);
 }
 
-/* Whether it may touch held gradients: a kernel may follow any pointer that it finds in memory. */
-static bool
-may_touch_unseen(const struct operation *operation)
-{
-    return operation->function != NULL && atomic_load_explicit(&engine_state.holds, memory_order_relaxed);
-}
-
 static bool
 is_copy(const struct operation *operation)
 {
@@ -265,13 +287,65 @@ is_copy(const struct operation *operation)
 static void
 look_at_source(const struct operation *operation)
 {
-    if (operation->host_source != NULL)
-        escape_from_host(operation->host_source, operation->host_bytes, operation->host_bytes, 1);
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
         if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) != 0)
             escape_from_anywhere(operand->address, operand->bytes);
     }
+    if (operation->host_source == NULL)
+        return;
+    bool has_addresses = escape_from_host(operation->host_source, operation->host_bytes);
+    const struct operand *to = operation->operand_count > 0 ? &operation->operands[0] : NULL;
+    if (to == NULL || !(has_addresses || tables_may_hold(to->address, to->bytes)))
+        return;
+    pthread_mutex_lock(&engine_state.lock);
+    tables_copied(to->address, to->bytes, has_addresses);
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* Arrays of pointers: whether nobody knows what is in this one. */
+static bool
+is_unknown_array(const struct operand *operand)
+{
+    if (visible_has(operand->address, operand->bytes)) {
+        visible_look_through(operand->address, operand->bytes);
+        return false;
+    }
+    pthread_mutex_lock(&engine_state.lock);
+    bool known = tables_know(operand->address, operand->bytes);
+    pthread_mutex_unlock(&engine_state.lock);
+    return !known;
+}
+
+/* Looks at what the call names. Returns whether it goes through pointers: *unknown_p, whether nobody knows which. */
+static bool
+look_at_operands(struct hits *hits, const struct operation *operation, bool *unknown_p)
+{
+    bool through_pointers = false;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        look_at(hits, operand);
+        if (operand->pointer_count > 0) {
+            through_pointers = true;
+            *unknown_p = is_unknown_array(operand) || *unknown_p;
+        } else if (operation->host_source == NULL && operand->access != ACCESS_READ &&
+                   tables_may_hold(operand->address, operand->bytes)) {
+            forget_table(operand->address, operand->bytes);
+        }
+    }
+    return through_pointers;
+}
+
+/* Said by rank 0, once. */
+static void
+say_unknown_array(const char *call)
+{
+    static _Atomic bool said;
+    if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
+        message_line("%s goes through an array of pointers that a kernel has made: nobody can see which gradients it "
+                     "touches, and all are averaged at DDP_STEP, without overlap; an array that is copied from the "
+                     "host can be followed",
+                     call);
 }
 
 /* Whether anything that the engine follows can be touched at all. */
@@ -282,7 +356,7 @@ is_relevant(const struct operation *operation)
            !atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed) &&
            /* NCCL's own launches, where they pass the hooks: the issuer must never wait for itself. */
            (!atomic_load_explicit(&engine_state.collectives_ready, memory_order_acquire) ||
-            operation->stream != engine_state.collectives.stream);
+            !collectives_own_stream(&engine_state.collectives, operation->stream));
 }
 
 void
@@ -295,16 +369,17 @@ touches_begin(struct operation *operation)
         look_at_source(operation);
     if (!is_relevant(operation))
         return;
+    miss_refresh();
     if (operation->host_source != NULL)
         batches_copied(operation->host_source, operation->host_bytes);
 
     clear_hits(hits);
     hits->call_name = operation->name;
-    bool opaque = operation->opaque;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
-        look_at(hits, operand->argument, operand->address, operand->bytes);
-        opaque = opaque || operand->pointer_count > 0;
+    bool opaque = operation->opaque, unknown = false;
+    bool through_pointers = look_at_operands(hits, operation, &unknown);
+    if (unknown) {
+        say_unknown_array(operation->name);
+        opaque = true;
     }
     if (operation->function != NULL && !look_at_launch(hits, operation)) {
         say_unreadable(hits->call_name);
@@ -314,7 +389,8 @@ touches_begin(struct operation *operation)
         hits->call = call_identity(operation->name);
     if (opaque)
         note_opaque(operation);
-    hits->unseen = may_touch_unseen(operation) && escape_begin_kernel(operation->stream);
+    hits->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
+                   (operation->function != NULL || through_pointers) && escape_begin_kernel(operation->stream);
     if (hits->count > 0 || hits->unseen)
         operation->notes = hits;
     if (hits->count == 0)

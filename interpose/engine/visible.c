@@ -24,6 +24,13 @@ update_bounds(void)
     size_t count = visible.count;
     atomic_store(&visible_lowest, count > 0 ? visible.sorted[0].begin : UINT64_MAX);
     atomic_store(&visible_highest, count > 0 ? visible.sorted[count - 1].end : 0);
+    miss_ranges_changed();
+}
+
+const struct ranges *
+visible_ranges(void)
+{
+    return &visible;
 }
 
 void
@@ -73,8 +80,21 @@ visible_look_through(uint64_t address, size_t bytes)
         ssize_t got = process_vm_readv(self, &to, 1, &from, 1, 0);
         if (got < (ssize_t)sizeof(uint64_t))
             return;
-        escape_from_host(&chunk, (size_t)got, (size_t)got, 1);
+        (void)escape_from_host(&chunk, (size_t)got);
     }
+}
+
+bool
+visible_has(uint64_t address, size_t bytes)
+{
+    size_t count;
+    if (!visible_may_hold(address))
+        return false;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *range = ranges_find(&visible, address, bytes, &count);
+    bool all = count == 1 && range->begin <= address && range->end >= address + bytes;
+    pthread_mutex_unlock(&engine_state.lock);
+    return all;
 }
 
 void
