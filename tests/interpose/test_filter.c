@@ -30,6 +30,7 @@ empty_table(void)
 {
     struct filter_kernels *table = calloc(1, sizeof(*table) + sizeof(table->slots[0]));
     ck_assert_ptr_nonnull(table);
+    table->slot_count = 1;
     atomic_init(&table->slots[0], &none);
     return table;
 }
