@@ -65,8 +65,9 @@ struct filter {
     _Atomic(struct filter_index *) index; /* NULL: not known, every launch into [lowest, lowest + span) may hit */
 
     /* ---- the writer's own ---- */
-    struct filter_index *kept; /* the last index, for the next */
+    struct filter_index *last_index; /* for the next */
     size_t kernel_count;
+    void *kept; /* all memory that was ever published */
 };
 
 static inline size_t

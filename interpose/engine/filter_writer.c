@@ -16,6 +16,24 @@ enum {
 
 static const struct filter_kernel no_kernel = {.words = {FILTER_LIST_END}};
 
+/* What was published stays, linked from the filter, so that tools see that nothing is lost. */
+struct kept {
+    struct kept *next;
+    uint64_t alignment;
+};
+
+/* Zeroed memory that is never freed; NULL when there is none. */
+static void *
+allocate(struct filter *filter, size_t bytes)
+{
+    struct kept *kept = calloc(1, sizeof(*kept) + bytes);
+    if (kept == NULL)
+        return NULL;
+    kept->next = filter->kept;
+    filter->kept = kept;
+    return kept + 1;
+}
+
 /* ---- ranges ---- */
 
 static void
@@ -47,21 +65,16 @@ filter_set_bounds(struct filter *filter, uint64_t lowest, uint64_t highest)
 }
 
 static struct filter_index *
-make_index(size_t bits, size_t ranges)
+make_index(struct filter *filter, size_t bits, size_t ranges)
 {
-    struct filter_index *index = calloc(1, sizeof(*index));
+    struct filter_index *index = allocate(filter, sizeof(*index));
     if (index == NULL)
         return NULL;
     index->bit_capacity = bits;
     index->range_capacity = ranges;
-    index->bits = calloc(bits / 64, sizeof(*index->bits));
-    index->ranges = calloc(ranges, sizeof(*index->ranges));
-    if (index->bits != NULL && index->ranges != NULL)
-        return index;
-    free((void *)index->bits);
-    free(index->ranges);
-    free(index);
-    return NULL;
+    index->bits = allocate(filter, bits / 64 * sizeof(*index->bits));
+    index->ranges = allocate(filter, ranges * sizeof(*index->ranges));
+    return index->bits != NULL && index->ranges != NULL ? index : NULL;
 }
 
 /* One that holds `count` ranges: the last one again, if it is large enough. */
@@ -71,14 +84,14 @@ index_for(struct filter *filter, size_t count)
     size_t ranges = RANGES_AT_LEAST;
     while (ranges < count)
         ranges *= 2;
-    if (filter->kept == NULL || filter->kept->range_capacity < ranges) {
+    if (filter->last_index == NULL || filter->last_index->range_capacity < ranges) {
         size_t bits = ranges * BITS_FOR_EACH;
-        struct filter_index *made = make_index(bits < BITS_AT_MOST ? bits : BITS_AT_MOST, ranges);
+        struct filter_index *made = make_index(filter, bits < BITS_AT_MOST ? bits : BITS_AT_MOST, ranges);
         if (made == NULL)
             return NULL;
-        filter->kept = made;
+        filter->last_index = made;
     }
-    return filter->kept;
+    return filter->last_index;
 }
 
 /* Sets bits[first..last]. */
@@ -130,10 +143,10 @@ filter_set_index(struct filter *filter, const struct filter_span *spans, size_t 
 /* `hashes` is a power of two. Behind the last of them is room for kernels that find their place taken, and for the end.
  */
 static struct filter_kernels *
-make_kernels(size_t hashes)
+make_kernels(struct filter *filter, size_t hashes)
 {
     size_t slots = hashes + SLOTS_BEHIND;
-    struct filter_kernels *kernels = malloc(sizeof(*kernels) + slots * sizeof(kernels->slots[0]));
+    struct filter_kernels *kernels = allocate(filter, sizeof(*kernels) + slots * sizeof(kernels->slots[0]));
     if (kernels == NULL)
         return NULL;
     kernels->mask = hashes - 1;
@@ -161,10 +174,10 @@ put_kernel(struct filter_kernels *kernels, const struct filter_kernel *kernel)
 
 /* A table of twice the size with the same kernels; NULL when memory runs out. */
 static struct filter_kernels *
-grow_kernels(const struct filter_kernels *old)
+grow_kernels(struct filter *filter, const struct filter_kernels *old)
 {
     for (size_t hashes = 2 * (old->mask + 1);; hashes *= 2) {
-        struct filter_kernels *grown = make_kernels(hashes < HASHES_AT_FIRST ? HASHES_AT_FIRST : hashes);
+        struct filter_kernels *grown = make_kernels(filter, hashes < HASHES_AT_FIRST ? HASHES_AT_FIRST : hashes);
         bool fits = grown != NULL;
         for (size_t i = 0; fits && i < old->slot_count; ++i) {
             const struct filter_kernel *kernel = atomic_load_explicit(&old->slots[i], memory_order_relaxed);
@@ -172,13 +185,12 @@ grow_kernels(const struct filter_kernels *old)
         }
         if (fits || grown == NULL)
             return grown;
-        free(grown);
     }
 }
 
 /* First words, filled up with repetitions, the end, and the other words. NULL: no memory, or they do not fit. */
 static struct filter_kernel *
-make_kernel(CUfunction function, const struct filter_word *words, size_t count)
+make_kernel(struct filter *filter, CUfunction function, const struct filter_word *words, size_t count)
 {
     size_t first = 0, more = 0;
     for (size_t i = 0; i < count; ++i) {
@@ -188,7 +200,8 @@ make_kernel(CUfunction function, const struct filter_word *words, size_t count)
         more += words[i].offset != 0;
     }
     size_t filled = (first + FILTER_WORDS_AT_ONCE - 1) / FILTER_WORDS_AT_ONCE * FILTER_WORDS_AT_ONCE;
-    struct filter_kernel *kernel = calloc(1, sizeof(*kernel) + (filled + 1 + 2 * more) * sizeof(kernel->words[0]));
+    struct filter_kernel *kernel =
+        allocate(filter, sizeof(*kernel) + (filled + 1 + 2 * more) * sizeof(kernel->words[0]));
     if (kernel == NULL)
         return NULL;
 
@@ -214,15 +227,13 @@ bool
 filter_add_kernel(struct filter *filter, CUfunction function, const struct filter_word *words, size_t count)
 {
     struct filter_kernels *kernels = atomic_load_explicit(&filter->kernels, memory_order_relaxed);
-    struct filter_kernel *kernel = make_kernel(function, words, count);
+    const struct filter_kernel *kernel = make_kernel(filter, function, words, count);
     if (kernel == NULL)
         return false;
     while (SLOTS_FOR_EACH * (filter->kernel_count + 1) > kernels->mask + 1 || !put_kernel(kernels, kernel)) {
-        kernels = grow_kernels(kernels);
-        if (kernels == NULL) {
-            free(kernel);
+        kernels = grow_kernels(filter, kernels);
+        if (kernels == NULL)
             return false;
-        }
         atomic_store_explicit(&filter->kernels, kernels, memory_order_release);
     }
     ++filter->kernel_count;
