@@ -18,6 +18,11 @@ enum {
     MUTANT_SUM_NOT_MEAN = 4,
     MUTANT_ORDER_DIFFERS = 5,   /* odd ranks launch buckets in another order */
     MUTANT_READY_TOO_EARLY = 6, /* a gradient counts as ready one touch before its last */
+
+    MUTANT_SCALE_LEFT_OUT = 31,       /* compressed gradients are not divided by the number of ranks */
+    MUTANT_UNPACK_LEFT_OUT = 32,      /* a packed bucket stays in its buffer */
+    MUTANT_COMMUNICATOR_DIFFERS = 33, /* odd ranks send each bucket through another communicator */
+    MUTANT_NO_JOIN = 34,              /* the boundary does not wait for the other communicators */
 };
 
 #define MUTANT(name) (DDPRUN_MUTANT == MUTANT_##name)

@@ -371,8 +371,7 @@ wait_for_collectives(void)
     if (!atomic_load(&engine_state.collectives_ready))
         return;
     issue_take_role();
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
-                 "waiting for buckets in flight");
+    issue_wait_for_buckets();
     issue_give_role();
 }
 
