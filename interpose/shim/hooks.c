@@ -92,19 +92,19 @@ enum {
     HIDDEN CUresult fn##_told parameters
 
 /* What the operation is about, by the statements that follow; then the call. */
-#define REPORT_AND_CALL(fn, arguments, stream_, ...)                              \
-    do {                                                                          \
-        struct listing listing = {.operation = {.name = #fn, .stream = stream_}}; \
-        listing.operation.operands = listing.few;                                 \
-        listing.capacity = sizeof(listing.few) / sizeof(listing.few[0]);          \
-        __VA_ARGS__;                                                              \
-        ++shim_depth;                                                             \
-        shim.engine->begin(&listing.operation);                                   \
-        CUresult result = REAL(fn) arguments;                                     \
-        shim.engine->end(&listing.operation, result == CUDA_SUCCESS);             \
-        --shim_depth;                                                             \
-        free(listing.many);                                                       \
-        return result;                                                            \
+#define REPORT_AND_CALL(fn, arguments, stream_, ...)                                              \
+    do {                                                                                          \
+        struct operand few[FEW_OPERANDS];                                                         \
+        struct listing listing = {.operation = {.name = #fn, .stream = stream_, .operands = few}, \
+                                  .capacity = FEW_OPERANDS};                                      \
+        __VA_ARGS__;                                                                              \
+        ++shim_depth;                                                                             \
+        shim.engine->begin(&listing.operation);                                                   \
+        CUresult result = REAL(fn) arguments;                                                     \
+        shim.engine->end(&listing.operation, result == CUDA_SUCCESS);                             \
+        --shim_depth;                                                                             \
+        free(listing.many);                                                                       \
+        return result;                                                                            \
     } while (0)
 
 #define DEFINE_OPERATION(fn, per_thread, parameters, arguments, stream_, operands_) \
