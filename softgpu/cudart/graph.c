@@ -4,14 +4,6 @@
  */
 #include "runtime.h"
 
-_Static_assert(sizeof(cudaGraphExecUpdateResultInfo) == sizeof(CUgraphExecUpdateResultInfo), "passed through");
-_Static_assert(sizeof(struct cudaHostNodeParams) == sizeof(CUDA_HOST_NODE_PARAMS), "passed through");
-_Static_assert(sizeof(cudaGraphEdgeData) == sizeof(CUgraphEdgeData), "passed through");
-_Static_assert((int)cudaGraphNodeTypeEventRecord == (int)CU_GRAPH_NODE_TYPE_EVENT_RECORD &&
-                   (int)cudaGraphNodeTypeKernel == (int)CU_GRAPH_NODE_TYPE_KERNEL &&
-                   (int)cudaGraphNodeTypeGraph == (int)CU_GRAPH_NODE_TYPE_GRAPH,
-               "kinds of nodes have the same numbers");
-
 /* ---- capture ---- */
 
 BOTH_FLAVOURS(cudaStreamBeginCapture, _ptsz, (cudaStream_t stream, enum cudaStreamCaptureMode mode),
