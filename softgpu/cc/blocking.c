@@ -58,6 +58,7 @@ static const char *const waiting_table[] = {
     "this_thread_block",
     "tiled_partition",
     "coalesced_threads",
+    "volatile", /* warps may be taken to run alike: lockstep.c */
     /* They do not wait; on fibers, it is known which thread it was. */
     "__trap",
     "__assert_fail",

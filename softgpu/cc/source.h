@@ -7,6 +7,7 @@
  *   indices.c   threadIdx and its relatives in functions that kernels call
  *   blocking.c  which kernels may wait at a barrier, which need threadIdx in functions
  *   body.c      inside functions: __shared__, lambdas, names that device code spells differently, refused features
+ *   lockstep.c  warps that are taken to run alike
  *   launch.c    k<<<...>>>(...)
  *   stride.c    grid-stride loops in kernels
  *   kernel.c    kernels become stubs
@@ -129,6 +130,8 @@ void blocking_find(struct source *source);
 void body_rewrite(struct source *source, const struct function *function);
 void body_rewrite_outside(struct source *source); /* after all functions: what stands outside of them */
 void launch_rewrite_all(struct source *source);
+void lockstep_rewrite(struct source *source, const struct function *function);
+
 /* True if the kernel is a grid-stride loop, which is ready for MODE_STRIDES of launch.h then. */
 bool stride_rewrite(struct source *source, const struct function *function);
 void kernel_rewrite(struct source *source, const struct function *function);

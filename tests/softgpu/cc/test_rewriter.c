@@ -254,6 +254,7 @@ static const struct {
     {"__device__ int f(int); __global__ void k() { f(3); }", 3},
     {"__global__ void k(float *x) { __shared__ typename R::TempStorage t; x[0] = R(t).Sum(x[1]); }", 3},
     {"void host() { __syncthreads(); } __global__ void k() { }", 0},
+    {"__device__ void f(volatile float *s) { s[0] += s[1]; } __global__ void k(float *s) { f(s); }", 3},
 };
 
 START_TEST(kernels_that_may_wait_are_known)
