@@ -268,6 +268,47 @@ START_TEST(kernels_that_may_wait_are_known)
 }
 END_TEST
 
+/* ---- threadIdx and its relatives ---- */
+
+#define HERE(member) " ::softgpu_here->" member
+
+static const struct example indices[] = {
+    {"__device__ int f() { return threadIdx.x + ::blockIdx.y; }", "return" HERE("thread") ".x +" HERE("block") ".y;"},
+    {"__host__ __device__ int f() { return gridDim.z; }", HERE("grid_dim") ".z;"},
+    {"struct A { int i = threadIdx.x; };", "int i =" HERE("thread") ".x;"},
+    {"struct A { __device__ A() : i(blockDim.x) { } int i; };", "i(" HERE("block_dim") ".x)"},
+    {"__global__ void k() { auto f = [] { return threadIdx.x; }; }", "[] { return" HERE("thread") ".x; }"},
+    {"__global__ void k(int n) { auto f = [n] { return threadIdx.x + n; }; }", "return" HERE("thread") ".x + n;"},
+    {"__global__ void k() { struct A { int f() { return threadIdx.x; } }; }", "return" HERE("thread") ".x; }"},
+    {"void h() { auto f = [=] __device__(int i) { return threadIdx.x + i; }; }", HERE("thread") ".x + i;"},
+
+    /* Not CUDA's: variables of these names. */
+    {"void h() { dim3 blockDim(16, 16), gridDim(2); k(gridDim, blockDim); }", NULL},
+    {"void launch(dim3 gridDim, dim3 blockDim, int n);", NULL},
+    {"struct config { dim3 gridDim, blockDim; };", NULL},
+    {"struct config { dim3 grid, blockDim; void set(dim3 b) { blockDim = b; } };", NULL},
+    {"struct config { config(dim3 g) : gridDim(g) { } dim3 gridDim; };", NULL},
+    {"int f(config c) { return c.blockDim.x + p->gridDim.x; }", NULL},
+    {"struct config { dim3 blockDim; __host__ __device__ int threads() { return blockDim.x; } };",
+     "int threads() { return blockDim.x; }"},
+    {"struct config { dim3 grid, blockDim; __device__ int threads() { return blockDim.x; } };",
+     "int threads() { return blockDim.x; }"},
+    {"struct config { dim3 blockDim; __device__ int threads(); }; __device__ int config::threads() { return "
+     "blockDim.x; }",
+     "config::threads() { return blockDim.x; }"},
+    {"struct config { dim3 blockDim; }; __device__ int f() { return blockDim.x; }", "return" HERE("block_dim") ".x;"},
+    {"__device__ int f(dim3 blockDim) { return blockDim.x; }", "return blockDim.x;"},
+    {"__device__ int f() { const uint3 threadIdx = g(); return threadIdx.x; }", "return threadIdx.x;"},
+    {"__global__ void k() { auto f = [=] { return threadIdx.x; }; }", "[=] { return threadIdx.x; }"},
+    {"__global__ void k() { auto f = [&] { return threadIdx.x; }; }", "[&] { return threadIdx.x; }"},
+};
+
+START_TEST(indices_are_cudas_where_nothing_else_is_meant)
+{
+    expect(&indices[_i]);
+}
+END_TEST
+
 /* ---- grid-stride loops: stub<16> ---- */
 
 #define K(text)     "__global__ void k(float *x, const float *y, int n, struct P p) { " text " }"
@@ -419,6 +460,7 @@ main(void)
     LOOP(device_code_belongs_to_its_file, linkage);
     tcase_add_test(tcase, relocatable_device_code_keeps_its_linkage);
     LOOP(kernels_that_may_wait_are_known, modes);
+    LOOP(indices_are_cudas_where_nothing_else_is_meant, indices);
     LOOP(only_loops_whose_turns_are_independent_are_strided, strides);
     LOOP(shared_variables_are_placed, shared);
     LOOP(what_cannot_be_right_is_refused, refused);
