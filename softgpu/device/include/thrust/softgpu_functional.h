@@ -1,5 +1,5 @@
 /*
- * softgpu_functional.h - Thrust's function objects, placeholders aside, and its random numbers, which are those of the
+ * softgpu_functional.h - Thrust's function objects, its placeholders, and its random numbers, which are those of the
  * C++ standard library: not a GPU's, like those of XORWOW.
  */
 #ifndef SOFTGPU_THRUST_FUNCTIONAL_H
@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <random>
+#include <tuple>
 
 namespace thrust
 {
@@ -81,6 +82,105 @@ template <> struct identity<void> {
         return std::forward<A>(a);
     }
 };
+
+/* ---- a * _1 + _2 ---- */
+
+namespace placeholders
+{
+namespace detail
+{
+/* Tells an expression from a value. */
+template <class E> struct expression {
+    E part;
+    template <class... A> constexpr auto operator()(const A &...arguments) const
+    {
+        return part(arguments...);
+    }
+};
+template <size_t N> struct argument {
+    template <class... A> constexpr auto operator()(const A &...arguments) const
+    {
+        return std::get<N>(std::tuple<A...>(arguments...));
+    }
+};
+template <class T> struct constant {
+    T value;
+    template <class... A> constexpr T operator()(const A &...) const
+    {
+        return value;
+    }
+};
+template <class Op, class... E> struct operation {
+    std::tuple<E...> parts;
+    template <class... A> constexpr auto operator()(const A &...arguments) const
+    {
+        return std::apply([&](const E &...part) { return Op()(part(arguments...)...); }, parts);
+    }
+};
+template <class T>
+constexpr auto
+part_of(const T &value)
+{
+    return constant<T>{value};
+}
+template <class E>
+constexpr auto
+part_of(const expression<E> &e)
+{
+    return e.part;
+}
+template <class Op, class... T>
+constexpr auto
+make(const T &...operands)
+{
+    typedef operation<Op, decltype(part_of(operands))...> made;
+    return expression<made>{made{std::make_tuple(part_of(operands)...)}};
+}
+#define SOFTGPU_PLACEHOLDER_OPERATOR(sign, function)                                                                \
+    template <class E, class T> constexpr auto operator sign(const expression<E> &left, const T &right)             \
+    {                                                                                                               \
+        return make<std::function<>>(left, right);                                                                  \
+    }                                                                                                               \
+    template <class T, class E> constexpr auto operator sign(const T &left, const expression<E> &right)             \
+    {                                                                                                               \
+        return make<std::function<>>(left, right);                                                                  \
+    }                                                                                                               \
+    template <class E, class F> constexpr auto operator sign(const expression<E> &left, const expression<F> &right) \
+    {                                                                                                               \
+        return make<std::function<>>(left, right);                                                                  \
+    }
+SOFTGPU_PLACEHOLDER_OPERATOR(+, plus)
+SOFTGPU_PLACEHOLDER_OPERATOR(-, minus)
+SOFTGPU_PLACEHOLDER_OPERATOR(*, multiplies)
+SOFTGPU_PLACEHOLDER_OPERATOR(/, divides)
+SOFTGPU_PLACEHOLDER_OPERATOR(%, modulus)
+SOFTGPU_PLACEHOLDER_OPERATOR(<, less)
+SOFTGPU_PLACEHOLDER_OPERATOR(>, greater)
+SOFTGPU_PLACEHOLDER_OPERATOR(<=, less_equal)
+SOFTGPU_PLACEHOLDER_OPERATOR(>=, greater_equal)
+SOFTGPU_PLACEHOLDER_OPERATOR(==, equal_to)
+SOFTGPU_PLACEHOLDER_OPERATOR(!=, not_equal_to)
+SOFTGPU_PLACEHOLDER_OPERATOR(&&, logical_and)
+SOFTGPU_PLACEHOLDER_OPERATOR(||, logical_or)
+#undef SOFTGPU_PLACEHOLDER_OPERATOR
+template <class E>
+constexpr auto
+operator-(const expression<E> &operand)
+{
+    return make<std::negate<>>(operand);
+}
+template <class E>
+constexpr auto
+operator!(const expression<E> &operand)
+{
+    return make<std::logical_not<>>(operand);
+}
+} // namespace detail
+
+inline constexpr detail::expression<detail::argument<0>> _1{};
+inline constexpr detail::expression<detail::argument<1>> _2{};
+inline constexpr detail::expression<detail::argument<2>> _3{};
+} // namespace placeholders
 
 /* The types that functors used to derive from. */
 template <class Argument, class Result> struct unary_function {

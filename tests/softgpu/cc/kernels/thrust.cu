@@ -110,6 +110,14 @@ test_elements(int n)
     thrust::transform(thrust::device, dx.begin(), dx.end(), dy.begin(), out.begin(), axpy{2});
     std::transform(x.begin(), x.end(), y.begin(), wanted.begin(), axpy{2});
     expect_close(host(out), wanted, 1e-7, "transform of two");
+    {
+        using namespace thrust::placeholders;
+        thrust::transform(dx.begin(), dx.end(), dy.begin(), out.begin(), 2.0f * _1 + _2);
+        expect_close(host(out), wanted, 1e-7, "placeholders");
+        CHECK(thrust::count_if(dx.begin(), dx.end(), _1 > 0.25f && !(_1 >= 0.5f)) ==
+                  std::count_if(x.begin(), x.end(), [](float value) { return value > 0.25f && value < 0.5f; }),
+              "placeholders that compare");
+    }
     thrust::for_each(thrust::make_zip_iterator(thrust::make_tuple(dx.begin(), dy.begin(), out.begin())),
                      thrust::make_zip_iterator(thrust::make_tuple(dx.end(), dy.end(), out.end())), add_pair());
     std::transform(x.begin(), x.end(), y.begin(), wanted.begin(), std::plus<float>());
