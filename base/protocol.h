@@ -29,6 +29,13 @@
 #define DDPRUN_ENV_TRACE_DIR "DDPRUN_TRACE_DIR" /* folder for rank-N.jsonl; absent: no trace */
 #define DDPRUN_ENV_TIMEOUT_S "DDPRUN_TIMEOUT_S" /* decimal seconds a rank may wait for the others */
 
+/* How buckets travel; the same on all ranks. */
+#define DDPRUN_ENV_REDUCE        "DDPRUN_REDUCE"        /* decimal enum ddprun_reduction */
+#define DDPRUN_ENV_COMPRESS      "DDPRUN_COMPRESS"      /* decimal enum ddprun_compression */
+#define DDPRUN_ENV_COMMUNICATORS "DDPRUN_COMMUNICATORS" /* decimal, 1 to DDPRUN_MOST_COMMUNICATORS */
+#define DDPRUN_ENV_KERNELS       "DDPRUN_KERNELS"       /* absolute path (comm/kernels.h); absent: there are none */
+#define DDPRUN_ENV_RESTART "DDPRUN_RESTART" /* decimal: how often --max-restarts has begun anew; absent: not yet */
+
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"
 #define DDPRUN_ENV_WORLD_SIZE       "WORLD_SIZE"
@@ -38,6 +45,18 @@
 #define DDPRUN_DEFAULT_BUCKET_BYTES (25u << 20)
 #define DDPRUN_DEFAULT_CHECK_EVERY  100
 #define DDPRUN_DEFAULT_TIMEOUT_S    600
+#define DDPRUN_MOST_COMMUNICATORS   8
+
+/* What becomes of a gradient: the mean over all ranks, or the sum. */
+enum ddprun_reduction { DDPRUN_REDUCE_MEAN, DDPRUN_REDUCE_SUM, DDPRUN_REDUCTION_COUNT };
+
+/* As what gradients of type float32 travel. */
+enum ddprun_compression {
+    DDPRUN_COMPRESS_NONE,
+    DDPRUN_COMPRESS_FP16,
+    DDPRUN_COMPRESS_BF16,
+    DDPRUN_COMPRESSION_COUNT,
+};
 
 /* ---- job folder ---- */
 #define DDPRUN_STATUS_FILE "status" /* LOCAL_WORLD_SIZE records of struct rank_status */
@@ -70,6 +89,7 @@ struct rank_status {
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;
     _Atomic uint64_t bucket_count;    /* of the plan in force; 0 while everything is reduced at the boundary */
+    _Atomic uint32_t reduction;       /* enum ddprun_reduction: what became of gradients */
     _Atomic uint64_t check_count;     /* comparisons of parameter hashes across ranks that found all equal */
     _Atomic uint64_t checked_step;    /* step after which the last of them looked at the parameters */
     _Atomic uint64_t parameter_hash;  /* what it found, the same on all ranks */

@@ -4,6 +4,7 @@
 #include "comm/collectives.h"
 
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/mutant.h"
 
 #include <sched.h>
@@ -18,9 +19,10 @@ cuda_ok(const struct driver *driver, CUresult result, const char *what, struct c
 }
 
 static bool
-nccl_failed(const struct collectives *c, ncclResult_t result, const char *what, struct comm_error *error)
+nccl_failed(const struct collectives *c, ncclComm_t comm, ncclResult_t result, const char *what,
+            struct comm_error *error)
 {
-    const char *detail = c->nccl->ncclGetLastError_p(c->comm);
+    const char *detail = c->nccl->ncclGetLastError_p(comm);
     return comm_fail(error, "%s: %s%s%.300s", what, c->nccl->ncclGetErrorString_p(result),
                      detail != NULL && detail[0] != '\0' ? ": " : "", detail != NULL ? detail : "");
 }
@@ -29,13 +31,13 @@ enum { SPIN_US = 300 };
 
 /* Waits until NCCL has finished what it was asked for: microseconds once a communicator stands, so a sleep is last. */
 static bool
-settle(struct collectives *c, ncclResult_t result, const char *what, struct comm_error *error)
+settle(struct collectives *c, ncclComm_t comm, ncclResult_t result, const char *what, struct comm_error *error)
 {
     int64_t begin_us = clock_now_us(), deadline_us = begin_us + (int64_t)c->timeout_s * 1000000;
     while (result == ncclInProgress) {
-        ncclResult_t asked = c->nccl->ncclCommGetAsyncError_p(c->comm, &result);
+        ncclResult_t asked = c->nccl->ncclCommGetAsyncError_p(comm, &result);
         if (asked != ncclSuccess)
-            return nccl_failed(c, asked, what, error);
+            return nccl_failed(c, comm, asked, what, error);
         if (result == ncclInProgress && clock_now_us() > deadline_us)
             return comm_fail(error, "%s: the other ranks have not come within %d s", what, c->timeout_s);
         if (result == ncclInProgress && clock_now_us() - begin_us < SPIN_US)
@@ -43,169 +45,204 @@ settle(struct collectives *c, ncclResult_t result, const char *what, struct comm
         else if (result == ncclInProgress)
             nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
-    return result == ncclSuccess || nccl_failed(c, result, what, error);
+    return result == ncclSuccess || nccl_failed(c, comm, result, what, error);
 }
 
+/* ---- the beginning ---- */
+
 static bool
-create_stream(struct collectives *c, struct comm_error *error)
+create_streams(struct collectives *c, struct comm_error *error)
 {
     int least = 0, greatest = 0;
-    return cuda_ok(c->driver, c->driver->cuCtxGetCurrent_p(&c->context), "cuCtxGetCurrent", error) &&
-           cuda_ok(c->driver, c->driver->cuCtxGetStreamPriorityRange_p(&least, &greatest),
-                   "cuCtxGetStreamPriorityRange", error) &&
-           cuda_ok(c->driver, c->driver->cuStreamCreateWithPriority_p(&c->stream, CU_STREAM_NON_BLOCKING, greatest),
-                   "cuStreamCreateWithPriority", error);
+    if (!cuda_ok(c->driver, c->driver->cuCtxGetCurrent_p(&c->context), "cuCtxGetCurrent", error) ||
+        !cuda_ok(c->driver, c->driver->cuCtxGetStreamPriorityRange_p(&least, &greatest), "cuCtxGetStreamPriorityRange",
+                 error))
+        return false;
+    for (unsigned i = 0; i < c->communicator_count; ++i) {
+        struct communicator *communicator = &c->communicators[i];
+        if (!cuda_ok(c->driver,
+                     c->driver->cuStreamCreateWithPriority_p(&communicator->stream, CU_STREAM_NON_BLOCKING, greatest),
+                     "cuStreamCreateWithPriority", error))
+            return false;
+        if (i > 0 && !cuda_ok(c->driver, c->driver->cuEventCreate_p(&communicator->joined, CU_EVENT_DISABLE_TIMING),
+                              "cuEventCreate", error))
+            return false;
+    }
+    c->stream = c->communicators[0].stream;
+    return true;
+}
+
+/* Without kernels, buckets can be packed all the same; converted they cannot be. */
+static bool
+load_kernels(struct collectives *c, const struct collectives_options *options, struct comm_error *error)
+{
+    struct comm_error why = {"they are not installed"};
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* some stream of the trainer may be captured */
+    if (!cuda_ok(c->driver, c->driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode",
+                 error))
+        return false;
+    bool loaded =
+        options->kernels_path != NULL && kernels_load(&c->setting.kernels, c->driver, options->kernels_path, &why);
+    if (!cuda_ok(c->driver, c->driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode",
+                 error))
+        return false;
+    if (!loaded && options->kernels_path != NULL && options->compression == DDPRUN_COMPRESS_NONE && c->rank == 0)
+        message_line("%s; buckets are packed by copies", why.text);
+    return loaded || options->compression == DDPRUN_COMPRESS_NONE ||
+           comm_fail(error,
+                     "--compress needs ddprun's own kernels: %.300s; build ddprun where nvcc of CUDA 13 is, or leave "
+                     "--compress out",
+                     why.text);
+}
+
+/* What rank 0 shows to all: ranks that send buckets in other ways would take each other's bytes for their own. */
+struct opening {
+    int32_t reduction, compression, communicator_count;
+    ncclUniqueId ids[DDPRUN_MOST_COMMUNICATORS];
+};
+
+static bool
+share_opening(struct collectives *c, struct rendezvous *rendezvous, struct opening *opening, struct comm_error *error)
+{
+    struct opening mine = {.reduction = (int32_t)c->setting.reduction,
+                           .compression = (int32_t)c->setting.compression,
+                           .communicator_count = (int32_t)c->communicator_count};
+    for (unsigned i = 0; c->rank == 0 && i < c->communicator_count; ++i) {
+        ncclResult_t result = c->nccl->ncclGetUniqueId_p(&mine.ids[i]);
+        if (result != ncclSuccess)
+            return nccl_failed(c, NULL, result, "ncclGetUniqueId", error);
+    }
+    if (!rendezvous_share(rendezvous, "ddprun.nccl", c->rank == 0 ? &mine : NULL, opening, sizeof(*opening),
+                          c->timeout_s, error))
+        return false;
+    bool same = opening->reduction == mine.reduction && opening->compression == mine.compression &&
+                opening->communicator_count == mine.communicator_count;
+    return same || comm_fail(error,
+                             "ranks 0 and %d were started with different --reduce, --compress or "
+                             "--communicators; start all with the same options",
+                             c->rank);
 }
 
 bool
 collectives_open(struct collectives *c, const struct driver *driver, const struct nccl *nccl,
-                 struct rendezvous *rendezvous, int timeout_s, struct comm_error *error)
+                 struct rendezvous *rendezvous, const struct collectives_options *options, struct comm_error *error)
 {
     *c = (struct collectives){.driver = driver,
                               .nccl = nccl,
+                              .communicator_count = options->communicator_count,
+                              .setting = {.driver = driver,
+                                          .world_size = rendezvous->world_size,
+                                          .reduction = options->reduction,
+                                          .compression = options->compression},
                               .rank = rendezvous->rank,
                               .world_size = rendezvous->world_size,
-                              .timeout_s = timeout_s};
-    if (!create_stream(c, error))
+                              .timeout_s = options->timeout_s};
+    struct opening opening;
+    if (!create_streams(c, error) || !load_kernels(c, options, error) || !share_opening(c, rendezvous, &opening, error))
         return false;
 
-    ncclUniqueId id, mine;
-    ncclResult_t result = c->rank == 0 ? nccl->ncclGetUniqueId_p(&mine) : ncclSuccess;
-    if (result != ncclSuccess)
-        return nccl_failed(c, result, "ncclGetUniqueId", error);
-    if (!rendezvous_share(rendezvous, "ddprun.nccl", c->rank == 0 ? &mine : NULL, &id, sizeof(id), timeout_s, error))
-        return false;
+    for (unsigned i = 0; i < c->communicator_count; ++i) {
+        ncclComm_t *comm = &c->communicators[i].comm;
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 0;
+        ncclResult_t result = nccl->ncclCommInitRankConfig_p(comm, c->world_size, opening.ids[i], c->rank, &config);
+        if (result != ncclSuccess && result != ncclInProgress)
+            return nccl_failed(c, *comm, result, "ncclCommInitRankConfig", error);
+        if (!settle(c, *comm, ncclInProgress, "ncclCommInitRankConfig", error))
+            return false;
+    }
+    return true;
+}
 
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    result = nccl->ncclCommInitRankConfig_p(&c->comm, c->world_size, id, c->rank, &config);
-    if (result != ncclSuccess && result != ncclInProgress)
-        return nccl_failed(c, result, "ncclCommInitRankConfig", error);
-    return settle(c, ncclInProgress, "ncclCommInitRankConfig", error);
+/* ---- what travels ---- */
+
+unsigned
+collectives_communicator_of(const struct collectives *c, size_t bucket)
+{
+    size_t turn = bucket + (MUTANT(COMMUNICATOR_DIFFERS) && c->rank % 2 == 1);
+    return (unsigned)(turn % c->communicator_count);
+}
+
+CUstream
+collectives_stream_of(const struct collectives *c, size_t bucket)
+{
+    return c->communicators[collectives_communicator_of(c, bucket)].stream;
+}
+
+bool
+collectives_own_stream(const struct collectives *c, CUstream stream)
+{
+    for (unsigned i = 0; i < c->communicator_count; ++i) {
+        if (c->communicators[i].stream == stream)
+            return true;
+    }
+    return false;
 }
 
 bool
 collectives_broadcast(struct collectives *c, CUdeviceptr address, size_t bytes, struct comm_error *error)
 {
     void *buffer = (void *)(uintptr_t)address;
-    ncclResult_t result = c->nccl->ncclBroadcast_p(buffer, buffer, bytes, ncclUint8, 0, c->comm, c->stream);
-    return settle(c, result, "ncclBroadcast", error) &&
+    ncclComm_t comm = c->communicators[0].comm;
+    ncclResult_t result = c->nccl->ncclBroadcast_p(buffer, buffer, bytes, ncclUint8, 0, comm, c->stream);
+    return settle(c, comm, result, "ncclBroadcast", error) &&
            cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(c->stream), "waiting for ncclBroadcast", error);
 }
 
-/* ---- buckets ---- */
-
-static int
-compare_address(const void *a, const void *b)
+bool
+collectives_place(struct collectives *c, struct bucket_wire *wire, size_t bucket, const struct bucket_member *members,
+                  size_t member_count, ncclDataType_t type, struct comm_error *error)
 {
-    CUdeviceptr left = ((const struct bucket_member *)a)->address, right = ((const struct bucket_member *)b)->address;
-    return left < right ? -1 : left > right;
-}
-
-/* Whether the members fill one stretch of memory; if so, *begin_p is its first byte. */
-static bool
-is_contiguous(const struct bucket_member *members, size_t count, CUdeviceptr *begin_p)
-{
-    struct bucket_member *sorted = malloc(count * sizeof(*sorted));
-    if (sorted == NULL)
-        return false; /* packing is always possible */
-    memcpy(sorted, members, count * sizeof(*sorted));
-    qsort(sorted, count, sizeof(*sorted), compare_address);
-
-    bool contiguous = true;
-    for (size_t i = 1; i < count && contiguous; ++i)
-        contiguous = sorted[i - 1].address + sorted[i - 1].bytes == sorted[i].address;
-    *begin_p = sorted[0].address;
-    free(sorted);
-    return contiguous;
+    return wire_place(wire, &c->setting, members, member_count, type, collectives_stream_of(c, bucket), error);
 }
 
 bool
-bucket_wire_init(struct bucket_wire *wire, struct collectives *c, const struct bucket_member *members,
-                 size_t member_count, ncclDataType_t type, size_t element_bytes, struct comm_error *error)
+collectives_reduce(struct collectives *c, const struct bucket_wire *wire, size_t bucket, struct comm_error *error)
 {
-    size_t bytes = 0;
-    for (size_t i = 0; i < member_count; ++i)
-        bytes += members[i].bytes;
-
-    *wire = (struct bucket_wire){.member_count = member_count, .type = type, .element_count = bytes / element_bytes};
-    wire->members = malloc(member_count * sizeof(*members));
-    if (wire->members == NULL)
-        return comm_fail(error, "out of memory");
-    memcpy(wire->members, members, member_count * sizeof(*members));
-
-    wire->packed = !is_contiguous(members, member_count, &wire->address);
-    if (!wire->packed)
-        return true;
-    CUresult result = c->driver->cuMemAlloc_p(&wire->address, bytes);
-    if (result != CUDA_SUCCESS) {
-        wire->packed = false;
-        return comm_fail(error, "no device memory for a bucket of %zu bytes: %s; try a smaller --bucket-mb", bytes,
-                         driver_result_name(c->driver, result));
-    }
-    return true;
-}
-
-void
-bucket_wire_free(struct bucket_wire *wire, const struct driver *driver)
-{
-    if (wire->packed)
-        (void)driver->cuMemFree_p(wire->address);
-    free(wire->members);
-    *wire = (struct bucket_wire){0};
-}
-
-bool
-bucket_wire_has(const struct bucket_wire *wire, const struct bucket_member *members)
-{
-    for (size_t i = 0; i < wire->member_count; ++i) {
-        if (wire->members[i].address != members[i].address || wire->members[i].bytes != members[i].bytes)
-            return false;
-    }
-    return wire->members != NULL;
-}
-
-enum direction { PACK, UNPACK };
-
-static bool
-copy_members(struct collectives *c, const struct bucket_wire *wire, enum direction direction, struct comm_error *error)
-{
-    CUdeviceptr at = wire->address;
-    for (size_t i = 0; i < wire->member_count; ++i) {
-        const struct bucket_member *member = &wire->members[i];
-        CUdeviceptr to = direction == PACK ? at : member->address, from = direction == PACK ? member->address : at;
-        at += member->bytes;
-        if (MUTANT(GRADIENT_LEFT_OUT) && direction == UNPACK && i == wire->member_count - 1)
-            continue;
-        CUresult result = c->driver->cuMemcpyDtoDAsync_p(to, from, member->bytes, c->stream);
-        if (!cuda_ok(c->driver, result, direction == PACK ? "packing a bucket" : "unpacking a bucket", error))
-            return false;
-    }
-    return true;
-}
-
-bool
-collectives_mean(struct collectives *c, const struct bucket_wire *wire, struct comm_error *error)
-{
-    if (wire->packed && !copy_members(c, wire, PACK, error))
+    const struct communicator *communicator = &c->communicators[collectives_communicator_of(c, bucket)];
+    if (!wire_pack(wire, &c->setting, communicator->stream, error))
         return false;
 
     void *buffer = (void *)(uintptr_t)wire->address;
-    ncclRedOp_t op = MUTANT(SUM_NOT_MEAN) ? ncclSum : ncclAvg;
     ncclResult_t result =
-        c->nccl->ncclAllReduce_p(buffer, buffer, wire->element_count, wire->type, op, c->comm, c->stream);
-    if (!settle(c, result, "ncclAllReduce", error))
-        return false;
-    return !wire->packed || copy_members(c, wire, UNPACK, error);
+        c->nccl->ncclAllReduce_p(buffer, buffer, wire->element_count, wire->type, wire_operation(wire, &c->setting),
+                                 communicator->comm, communicator->stream);
+    return settle(c, communicator->comm, result, "ncclAllReduce", error) &&
+           wire_unpack(wire, &c->setting, communicator->stream, error);
+}
+
+bool
+collectives_join(struct collectives *c, struct comm_error *error)
+{
+    for (unsigned i = 1; i < c->communicator_count && !MUTANT(NO_JOIN); ++i) {
+        const struct communicator *other = &c->communicators[i];
+        if (!cuda_ok(c->driver, c->driver->cuEventRecord_p(other->joined, other->stream), "cuEventRecord", error) ||
+            !cuda_ok(c->driver, c->driver->cuStreamWaitEvent_p(c->stream, other->joined, 0), "cuStreamWaitEvent",
+                     error))
+            return false;
+    }
+    return true;
+}
+
+bool
+collectives_wait(struct collectives *c, struct comm_error *error)
+{
+    for (unsigned i = 0; i < c->communicator_count; ++i) {
+        if (!cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(c->communicators[i].stream),
+                     "waiting for buckets in flight", error))
+            return false;
+    }
+    return true;
 }
 
 bool
 collectives_gather_words(struct collectives *c, CUdeviceptr send, CUdeviceptr receive, size_t count,
                          struct comm_error *error)
 {
+    ncclComm_t comm = c->communicators[0].comm;
     ncclResult_t result = c->nccl->ncclAllGather_p((const void *)(uintptr_t)send, (void *)(uintptr_t)receive, count,
-                                                   ncclUint64, c->comm, c->stream);
-    return settle(c, result, "ncclAllGather", error);
+                                                   ncclUint64, comm, c->stream);
+    return settle(c, comm, result, "ncclAllGather", error);
 }
 
 /* ---- the end ---- */
@@ -213,21 +250,28 @@ collectives_gather_words(struct collectives *c, CUdeviceptr send, CUdeviceptr re
 bool
 collectives_sound(struct collectives *c, struct comm_error *error)
 {
-    ncclResult_t state = ncclSuccess;
-    ncclResult_t asked = c->nccl->ncclCommGetAsyncError_p(c->comm, &state);
-    if (asked != ncclSuccess)
-        return nccl_failed(c, asked, "ncclCommGetAsyncError", error);
-    return state == ncclSuccess || state == ncclInProgress || nccl_failed(c, state, "NCCL", error);
+    for (unsigned i = 0; i < c->communicator_count; ++i) {
+        ncclResult_t state = ncclSuccess;
+        ncclComm_t comm = c->communicators[i].comm;
+        ncclResult_t asked = c->nccl->ncclCommGetAsyncError_p(comm, &state);
+        if (asked != ncclSuccess)
+            return nccl_failed(c, comm, asked, "ncclCommGetAsyncError", error);
+        if (state != ncclSuccess && state != ncclInProgress)
+            return nccl_failed(c, comm, state, "NCCL", error);
+    }
+    return true;
 }
 
 void
 collectives_close(struct collectives *c)
 {
-    if (c->comm == NULL)
-        return;
     struct comm_error ignored;
-    if (c->driver->cuStreamSynchronize_p(c->stream) == CUDA_SUCCESS &&
-        settle(c, c->nccl->ncclCommFinalize_p(c->comm), "ncclCommFinalize", &ignored))
-        (void)c->nccl->ncclCommDestroy_p(c->comm);
-    c->comm = NULL;
+    for (unsigned i = 0; i < c->communicator_count; ++i) {
+        struct communicator *communicator = &c->communicators[i];
+        if (communicator->comm != NULL && c->driver->cuStreamSynchronize_p(communicator->stream) == CUDA_SUCCESS &&
+            settle(c, communicator->comm, c->nccl->ncclCommFinalize_p(communicator->comm), "ncclCommFinalize",
+                   &ignored))
+            (void)c->nccl->ncclCommDestroy_p(communicator->comm);
+        communicator->comm = NULL;
+    }
 }

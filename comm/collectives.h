@@ -1,10 +1,11 @@
 /*
- * collectives.h - one NCCL communicator, its stream, and what the engine sends through them.
+ * collectives.h - the job's NCCL communicators, a stream for each, and what the engine sends through them.
  *
- * The stream is non-blocking (it takes no part in the legacy default stream's barriers) and of high priority. Every
- * function only enqueues on it, unless it says that it waits. Exactly one thread at a time may call: the engine's
- * issuer; in the same order on all ranks. The communicator is non-blocking too: a call that NCCL has not finished is
- * waited for up to the time limit.
+ * Buckets take turns on the communicators; all else goes through the first. The streams are non-blocking (they take no
+ * part in the legacy default stream's barriers) and of high priority. Every function only enqueues, unless it says that
+ * it waits. Exactly one thread at a time may call: the engine's issuer; in the same order on all ranks, whichever
+ * communicator is meant. Communicators are non-blocking too: a call that NCCL has not finished is waited for up to the
+ * time limit.
  */
 #ifndef DDPRUN_COMM_COLLECTIVES_H
 #define DDPRUN_COMM_COLLECTIVES_H
@@ -12,69 +13,79 @@
 #include "comm/driver.h"
 #include "comm/nccl.h"
 #include "comm/rendezvous.h"
+#include "comm/wire.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
+struct communicator {
+    ncclComm_t comm;
+    CUstream stream;
+    CUevent joined; /* recorded when the first communicator last waited for this one; the first has none */
+};
+
+/* What the user chose; the same on all ranks, which collectives_open() makes sure of. */
+struct collectives_options {
+    enum ddprun_reduction reduction;
+    enum ddprun_compression compression;
+    unsigned communicator_count; /* from 1 to DDPRUN_MOST_COMMUNICATORS */
+    int timeout_s;
+    const char *kernels_path; /* or NULL: there are none */
+};
+
 struct collectives {
     const struct driver *driver;
     const struct nccl *nccl;
-    ncclComm_t comm;
+    struct communicator communicators[DDPRUN_MOST_COMMUNICATORS];
+    unsigned communicator_count;
+    struct wire_setting setting;
     CUcontext context;
-    CUstream stream;
+    CUstream stream; /* of the first communicator */
     int rank;
     int world_size;
     int timeout_s;
 };
 
-/* Memory of one gradient on this rank. */
-struct bucket_member {
-    CUdeviceptr address;
-    size_t bytes;
-};
-
-/* A bucket ready to travel: in place where its members are contiguous in memory, else through a buffer of its own. */
-struct bucket_wire {
-    struct bucket_member *members; /* in the plan's order; owned */
-    size_t member_count;
-    ncclDataType_t type;
-    size_t element_count;
-    CUdeviceptr address; /* what NCCL reduces: the first member in memory, or the buffer */
-    bool packed;         /* address is a buffer of `element_count` elements, owned */
-};
-
 /*
- * Creates stream and communicator in the current CUDA context. Collective; waits at most timeout_s seconds for the
- * other ranks.
+ * Creates streams and communicators in the current CUDA context, and loads the kernels there. Collective; waits at most
+ * timeout_s seconds for the other ranks.
  */
 bool collectives_open(struct collectives *collectives, const struct driver *driver, const struct nccl *nccl,
-                      struct rendezvous *rendezvous, int timeout_s, struct comm_error *error)
-    __attribute__((warn_unused_result));
+                      struct rendezvous *rendezvous, const struct collectives_options *options,
+                      struct comm_error *error) __attribute__((warn_unused_result));
+
+/* Which communicator a bucket travels through; its stream. */
+unsigned collectives_communicator_of(const struct collectives *collectives, size_t bucket);
+CUstream collectives_stream_of(const struct collectives *collectives, size_t bucket);
+
+/* Whether it is one of ours. Any thread, once collectives are open. */
+bool collectives_own_stream(const struct collectives *collectives, CUstream stream);
 
 /* Rank 0's bytes go to all ranks. Waits until they are there. Collective. */
 bool collectives_broadcast(struct collectives *collectives, CUdeviceptr address, size_t bytes, struct comm_error *error)
     __attribute__((warn_unused_result));
 
-/* Prepares a bucket; allocates device memory if it has to be packed. bucket_wire_free() releases it, after a failure
- * too. */
-bool bucket_wire_init(struct bucket_wire *wire, struct collectives *collectives, const struct bucket_member *members,
-                      size_t member_count, ncclDataType_t type, size_t element_bytes, struct comm_error *error)
-    __attribute__((warn_unused_result));
-void bucket_wire_free(struct bucket_wire *wire, const struct driver *driver); /* an all-zero wire is none */
+/* Makes `wire` fit these members of bucket number `bucket`: wire_place() on the bucket's stream. */
+bool collectives_place(struct collectives *collectives, struct bucket_wire *wire, size_t bucket,
+                       const struct bucket_member *members, size_t member_count, ncclDataType_t type,
+                       struct comm_error *error) __attribute__((warn_unused_result));
 
-/* Whether the wire was made for just these members; `members` has as many as the bucket. */
-bool bucket_wire_has(const struct bucket_wire *wire, const struct bucket_member *members);
+/* Replaces each member by its mean, or sum, over all ranks. Collective. */
+bool collectives_reduce(struct collectives *collectives, const struct bucket_wire *wire, size_t bucket,
+                        struct comm_error *error) __attribute__((warn_unused_result));
 
-/* Replaces each member by its mean over all ranks. Collective. */
-bool collectives_mean(struct collectives *collectives, const struct bucket_wire *wire, struct comm_error *error)
-    __attribute__((warn_unused_result));
+/* What is enqueued on the first communicator's stream from now on comes after all that the others were given. */
+bool collectives_join(struct collectives *collectives, struct comm_error *error) __attribute__((warn_unused_result));
+
+/* Waits on the host until nothing is on its way any more. */
+bool collectives_wait(struct collectives *collectives, struct comm_error *error) __attribute__((warn_unused_result));
 
 /* send[count] of each rank to receive[rank * count] on all. Device memory. Collective. */
 bool collectives_gather_words(struct collectives *collectives, CUdeviceptr send, CUdeviceptr receive, size_t count,
                               struct comm_error *error) __attribute__((warn_unused_result));
 
 /*
- * Whether the communicator is still sound; false with NCCL's words when a peer is gone or an operation failed. Any
+ * Whether the communicators are still sound; false with NCCL's words when a peer is gone or an operation failed. Any
  * thread.
  */
 bool collectives_sound(struct collectives *collectives, struct comm_error *error);

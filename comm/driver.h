@@ -25,6 +25,7 @@
     REQUIRED(cuEventRecord, 2000)                      \
     REQUIRED(cuGetErrorName, 6000)                     \
     REQUIRED(cuLaunchHostFunc, 10000)                  \
+    REQUIRED(cuLaunchKernel, 4000)                     \
     REQUIRED(cuMemAlloc, 3020)                         \
     REQUIRED(cuMemFree, 3020)                          \
     REQUIRED(cuMemHostAlloc, 2020)                     \
@@ -32,12 +33,15 @@
     REQUIRED(cuMemcpyDtoDAsync, 3020)                  \
     REQUIRED(cuMemcpyDtoHAsync, 3020)                  \
     REQUIRED(cuMemcpyHtoDAsync, 3020)                  \
+    REQUIRED(cuModuleGetFunction, 2000)                \
+    REQUIRED(cuModuleLoadData, 2000)                   \
     REQUIRED(cuPointerGetAttributes, 7000)             \
     REQUIRED(cuStreamCreateWithPriority, 5050)         \
     REQUIRED(cuStreamIsCapturing, 10000)               \
     REQUIRED(cuStreamSynchronize, 2000)                \
     REQUIRED(cuStreamWaitEvent, 3020)                  \
     REQUIRED(cuThreadExchangeStreamCaptureMode, 10010) \
+    OPTIONAL(cuDevicePrimaryCtxRetain, 7000)           \
     OPTIONAL(cuFuncGetName, 12030)                     \
     OPTIONAL(cuKernelGetName, 12030)                   \
     OPTIONAL(cuFuncGetParamInfo, 12040)                \

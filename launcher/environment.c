@@ -5,6 +5,7 @@
 
 #include "base/protocol.h"
 #include "launcher/memory.h"
+#include "launcher/substitute.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -142,6 +143,47 @@ set_devices(char ***list, const struct rank_settings *settings, int rank)
         environment_set(list, "NCCL_SOCKET_IFNAME", "lo");
 }
 
+static void
+set_wire(char ***list, const struct rank_settings *settings)
+{
+    const struct options *options = settings->options;
+    set_number(list, DDPRUN_ENV_REDUCE, options->reduction);
+    set_number(list, DDPRUN_ENV_COMPRESS, options->compression);
+    set_number(list, DDPRUN_ENV_COMMUNICATORS, options->communicator_count);
+    set_or_unset(list, DDPRUN_ENV_KERNELS, settings->installation->kernels);
+    /* Kernels of several communicators must come to the device in one order on all ranks (NCCL manual, 2.26). */
+    if (options->communicator_count > 1 && environment_get(*list, "NCCL_LAUNCH_ORDER_IMPLICIT") == NULL)
+        environment_set(list, "NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+}
+
+static struct places
+places_of(const struct rank_settings *settings, int rank)
+{
+    return (struct places){.rank = rank, .local_rank = rank, .world_size = settings->devices->rank_count};
+}
+
+char **
+environment_arguments(const struct rank_settings *settings, int rank)
+{
+    struct places places = places_of(settings, rank);
+    char *const *arguments = settings->options->program;
+    return settings->options->subst ? substitute_list(arguments, &places) : environment_copy(arguments);
+}
+
+/* What --env gives, over everything inherited; ddprun's own variables come after it. */
+static void
+set_variables(char ***list, const struct rank_settings *settings, int rank)
+{
+    struct places places = places_of(settings, rank);
+    for (char **variable = settings->options->variables; variable != NULL && *variable != NULL; ++variable) {
+        char *entry = settings->options->subst ? substitute_text(*variable, &places) : memory_copy(*variable);
+        char *value = entry + strcspn(entry, "=");
+        *value++ = '\0';
+        environment_set(list, entry, value);
+        free(entry);
+    }
+}
+
 char **
 environment_for_rank(char *const *inherited, const struct rank_settings *settings, int rank)
 {
@@ -149,6 +191,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     const struct options *options = settings->options;
     unsigned rank_count = (unsigned)settings->devices->rank_count;
 
+    set_variables(&list, settings, rank);
     append_preload(&list, settings->installation->shim);
     set_devices(&list, settings, rank);
 
@@ -162,6 +205,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     environment_set(&list, DDPRUN_ENV_VERIFY, options->verify ? "1" : "0");
     set_or_unset(&list, DDPRUN_ENV_TRACE_DIR, settings->trace_dir);
     set_number(&list, DDPRUN_ENV_TIMEOUT_S, options->timeout_s);
+    set_wire(&list, settings);
 
     set_number(&list, DDPRUN_ENV_RANK, (unsigned)rank);
     set_number(&list, DDPRUN_ENV_WORLD_SIZE, rank_count);
@@ -230,7 +274,12 @@ installation_find(bool softgpu, struct installation *found_p, struct problem *pr
         .shim = find_library(prefix, "libddprun.so"),
         .engine = find_library(prefix, "libddprun-engine.so"),
         .softgpu_lib = memory_format("%s/lib/softgpu", prefix),
+        .kernels = find_library(prefix, softgpu ? "softgpu/libddprun-kernels.so" : "ddprun-kernels.fatbin"),
     };
+    if (access(found.kernels, R_OK) != 0) { /* buckets are then packed by copies */
+        free(found.kernels);
+        found.kernels = NULL;
+    }
     free(prefix);
     if (check_part(found.shim, "the library that ddprun preloads", problem) &&
         check_part(found.engine, "the engine of ddprun", problem) &&
@@ -248,5 +297,6 @@ installation_free(struct installation *installation)
     free(installation->shim);
     free(installation->engine);
     free(installation->softgpu_lib);
+    free(installation->kernels);
     *installation = (struct installation){0};
 }

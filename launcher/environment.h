@@ -14,6 +14,7 @@ struct installation {
     char *shim;
     char *engine;
     char *softgpu_lib; /* folder */
+    char *kernels;     /* for the device of this job; NULL: not built */
 };
 
 /* Problem (DDPRUN_EXIT_NOT_RUN): a part is missing, or lies in a folder whose name LD_PRELOAD or LD_LIBRARY_PATH cannot
@@ -38,6 +39,10 @@ void environment_set(char ***list, const char *name, const char *value);
 void environment_unset(char **list, const char *name);
 const char *environment_get(char *const *list, const char *name);
 void environment_free(char **list);
+
+/* The program's arguments for local rank `rank`, with --subst if that was asked for; release with environment_free().
+ */
+char **environment_arguments(const struct rank_settings *settings, int rank);
 
 /* The environment of local rank `rank`: `inherited`, changed. PMIx's variables are added by
  * pmix_server_add_environment(). */

@@ -18,6 +18,7 @@ struct rank_view {
     unsigned stage; /* enum rank_stage */
     uint64_t step, overlapped_step, gradient_count, gradient_bytes, bucket_count;
     uint64_t check_count, checked_step, parameter_hash;
+    bool sums; /* gradients became sums, not means */
     bool failure_follows;
     char failure[1024];
 

@@ -66,12 +66,18 @@ agree_ensure_collectives(void)
         stop_job("%s", error.text);
 
     issue_take_role();
+    const struct collectives_options wanted = {.reduction = engine_state.options.reduction,
+                                               .compression = engine_state.options.compression,
+                                               .communicator_count = engine_state.options.communicator_count,
+                                               .timeout_s = engine_state.options.timeout_s,
+                                               .kernels_path = engine_state.options.kernels_path};
     if (!collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl, &engine_state.rendezvous,
-                          engine_state.options.timeout_s, &error))
+                          &wanted, &error))
         stop_job_following("%s", error.text);
     require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.awaited.event, CU_EVENT_DISABLE_TIMING),
-                 "cuEventCreate");
+    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+        require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.awaited[i].event, CU_EVENT_DISABLE_TIMING),
+                     "cuEventCreate");
     start_end_before_driver();
     atomic_store(&engine_state.collectives_ready, true);
     issue_give_role();

@@ -103,7 +103,8 @@ wait_for_producers(const struct group *group, CUstream stream)
             mask |= streams_of(&engine_state.groups[g]);
     }
     pthread_mutex_unlock(&engine_state.lock);
-    issue_wait_for_streams(mask);
+    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+        issue_wait_for_streams(mask, i);
 }
 
 static void
@@ -174,6 +175,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     trace_boundary(group, stream);
     wait_for_producers(group, stream);
     flush_buckets(group);
+    issue_join();
     trace_sent(group);
     checks_before_release(group);
     release(stream);
@@ -202,7 +204,9 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
     } else {
         agree_ensure_driver(site);
         CUcontext before = context_enter();
+        CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         step_together(&engine_state.groups[group], stream, site);
+        (void)context_exchange_capture_mode(mode);
         context_leave(before);
     }
     uint32_t rank = RANK_STAGE_RANK;

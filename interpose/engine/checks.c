@@ -184,6 +184,9 @@ checks_bucket_sent(const struct group *group, size_t bucket)
         return;
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct gradient_check *last = NULL;
+    if (collectives_stream_of(&engine_state.collectives, bucket) != comm_stream())
+        require_cuda(engine_state.driver.cuStreamWaitEvent_p(comm_stream(), group->bucket_done[bucket], 0),
+                     "waiting for a bucket");
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         size_t gradient = group->plan->order[i];
         pthread_mutex_lock(&engine_state.lock);
@@ -352,7 +355,7 @@ checks_after_release(void)
     require_cuda(driver->cuMemcpyDtoHAsync_p(check->receive_words, check->receive, all, comm_stream()),
                  "copying parameter hashes");
     require_cuda(driver->cuLaunchHostFunc_p(comm_stream(), compare_parameters, comparison), "cuLaunchHostFunc");
-    watch_sent("the comparison of parameters", check->after_step);
+    watch_sent("the comparison of parameters", check->after_step, 0);
 }
 
 /* ---- the end ---- */

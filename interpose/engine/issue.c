@@ -7,9 +7,11 @@
  */
 #include "interpose/engine/state.h"
 
+#include "base/message.h"
 #include "base/mutant.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 void
@@ -32,7 +34,7 @@ issue_give_role(void)
 }
 
 void
-issue_wait_for_streams(uint64_t mask)
+issue_wait_for_streams(uint64_t mask, unsigned communicator)
 {
     const struct driver *driver = &engine_state.driver;
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
@@ -46,7 +48,8 @@ issue_wait_for_streams(uint64_t mask)
         if (!recorded)
             require_cuda(driver->cuEventRecord_p(entry.event, entry.handle), "cuEventRecord after gradients");
         if (!MUTANT(NO_PRODUCER_WAIT))
-            require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.stream, entry.event, 0),
+            require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.communicators[communicator].stream,
+                                                     entry.event, 0),
                          "waiting for gradients");
         if (MUTANT(SECOND_STREAM_FORGOTTEN))
             return;
@@ -66,24 +69,49 @@ streams_of_bucket(const struct group *group, size_t bucket)
 
 /* ---- wires: where a plan's buckets are in memory ---- */
 
-/* Where the gradients of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
+static int
+compare_gradients(const void *a, const void *b)
+{
+    size_t left = *(const size_t *)a, right = *(const size_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* The gradients of a bucket in the order in which they travel, that of their annotations: malloc'ed. */
+static size_t *
+travel_order(const struct group *group, const struct plan_bucket *of)
+{
+    size_t *order = malloc(of->count * sizeof(*order));
+    if (order == NULL)
+        stop_job("out of memory");
+    memcpy(order, group->plan->order + of->first, of->count * sizeof(*order));
+    qsort(order, of->count, sizeof(*order), compare_gradients);
+    return order;
+}
+
+/*
+ * Where the gradients of a bucket are now; malloc'ed. Ends the job if one of them has no memory. Their order must not
+ * depend on where that is: ranks may have allocated in another order. That of the annotations often is memory's, so
+ * that a flat buffer travels in place, although backward fills it from the end.
+ */
 static struct bucket_member *
 members_of(const struct group *group, size_t bucket)
 {
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
+    size_t *order = travel_order(group, of);
     if (members == NULL)
         stop_job("out of memory");
 
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct tensor *tensor = tensor_gradient(group, group->plan->order[of->first + i]);
+        const struct tensor *tensor = tensor_gradient(group, order[i]);
         members[i] = (struct bucket_member){tensor->address, tensor->bytes};
         if (!tensor->placed)
             missing = *tensor;
     }
     pthread_mutex_unlock(&engine_state.lock);
+    free(order);
     if (!missing.placed)
         stop_job("gradient `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, "
                  "or say DDP_FORGET",
@@ -92,20 +120,15 @@ members_of(const struct group *group, size_t bucket)
 }
 
 static void
-init_wire(const struct group *group, size_t bucket, const struct bucket_member *members)
+place_wire(const struct group *group, size_t bucket, const struct bucket_member *members)
 {
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_wire *wire = &group->wires[bucket];
     struct comm_error error;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-
-    /* Allocating while some stream of the trainer captures must not end its capture. */
-    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
-    bucket_wire_free(wire, &engine_state.driver);
-    if (!bucket_wire_init(wire, &engine_state.collectives, members, of->count, type_nccl(of->type),
-                          type_bytes(of->type), &error))
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* it may allocate */
+    if (!collectives_place(&engine_state.collectives, wire, bucket, members, of->count, type_nccl(of->type), &error))
         stop_job("%s", error.text);
-    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    (void)context_exchange_capture_mode(mode);
 }
 
 /* Gradients may have been allocated elsewhere since the bucket was last sent, or not at all until now. */
@@ -114,8 +137,8 @@ follow_memory(const struct group *group, size_t bucket)
 {
     struct bucket_member *members = members_of(group, bucket);
     bool stands = MUTANT(OLD_ADDRESS) && group->wires[bucket].members != NULL;
-    if (!stands && !bucket_wire_has(&group->wires[bucket], members))
-        init_wire(group, bucket, members);
+    if (!stands && !wire_has(&group->wires[bucket], members, group->plan->buckets[bucket].count))
+        place_wire(group, bucket, members);
     free(members);
 }
 
@@ -134,14 +157,36 @@ make_events(struct group *group, size_t count)
     group->done_capacity = count;
 }
 
+/* Said once, by rank 0: what the user's numbers go through. */
+static void
+say_compression(const struct group *group)
+{
+    static bool said;
+    enum ddprun_compression compression = engine_state.options.compression;
+    if (compression == DDPRUN_COMPRESS_NONE || said || engine_state.rendezvous.rank != 0)
+        return;
+    said = true;
+    uint64_t narrowed = 0, others = 0;
+    for (size_t k = 0; k < group->plan->bucket_count; ++k) {
+        const struct plan_bucket *bucket = &group->plan->buckets[k];
+        *(type_nccl(bucket->type) == ncclFloat32 ? &narrowed : &others) += bucket->bytes;
+    }
+    int world_size = engine_state.rendezvous.world_size;
+    message_line("--compress: %.1f KiB of float32 gradients per step travel as %s, divided by %d before conversion: "
+                 "each mean is off by at most %d/%d of the ranks' mean magnitude%s; %.1f KiB of other types travel as "
+                 "they are",
+                 (double)narrowed / 1024, compression == DDPRUN_COMPRESS_FP16 ? "float16" : "bfloat16", world_size,
+                 world_size, compression == DDPRUN_COMPRESS_FP16 ? 2048 : 256,
+                 compression == DDPRUN_COMPRESS_FP16 ? " and 3e-8 per rank" : "", (double)others / 1024);
+}
+
 void
 issue_prepare_plan(struct group *group)
 {
     size_t count = group->plan->bucket_count;
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
-                 "waiting for buckets in flight");
+    issue_wait_for_buckets();
     for (size_t k = 0; k < group->wire_count; ++k)
-        bucket_wire_free(&group->wires[k], &engine_state.driver);
+        wire_free(&group->wires[k], &engine_state.driver);
     free(group->wires);
     group->wires = calloc(count + 1, sizeof(group->wires[0])); /* filled when they are first sent */
     if (group->wires == NULL)
@@ -149,6 +194,25 @@ issue_prepare_plan(struct group *group)
     group->wire_count = count;
     make_events(group, count);
     trace_plan(group);
+    say_compression(group);
+}
+
+void
+issue_join(void)
+{
+    struct comm_error error;
+    if (!collectives_join(&engine_state.collectives, &error))
+        stop_job("%s", error.text);
+}
+
+void
+issue_wait_for_buckets(void)
+{
+    struct comm_error error;
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (!collectives_wait(&engine_state.collectives, &error))
+        stop_job("%s", error.text);
+    (void)context_exchange_capture_mode(mode);
 }
 
 /* ---- sending ---- */
@@ -160,15 +224,16 @@ issue_bucket(struct group *group, size_t bucket, bool early)
         bucket ^= 1;
 
     struct comm_error error;
+    CUstream stream = collectives_stream_of(&engine_state.collectives, bucket);
     follow_memory(group, bucket);
     trace_bucket_begin(group, bucket, early);
-    if (!collectives_mean(&engine_state.collectives, &group->wires[bucket], &error))
+    if (!collectives_reduce(&engine_state.collectives, &group->wires[bucket], bucket, &error))
         stop_job_following("bucket %zu of step %llu: %s", bucket, (unsigned long long)engine_state.boundary_count + 1,
                            error.text);
     trace_bucket_end(group, bucket);
-    require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], engine_state.collectives.stream),
+    require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], stream),
                  "cuEventRecord after a bucket");
-    watch_sent("a bucket", bucket);
+    watch_sent("a bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     if (early)
         checks_bucket_sent(group, bucket);
 }
@@ -200,7 +265,7 @@ issue_ready(void)
         uint64_t mask = streams_of_bucket(group, bucket);
         ++group->early_buckets;
         pthread_mutex_unlock(&engine_state.lock);
-        issue_wait_for_streams(mask);
+        issue_wait_for_streams(mask, collectives_communicator_of(&engine_state.collectives, bucket));
         issue_bucket(group, bucket, true);
         pthread_mutex_lock(&engine_state.lock);
     }

@@ -57,6 +57,14 @@ read_options(struct options *options)
     options->check_every = number_option(DDPRUN_ENV_CHECK_EVERY, DDPRUN_DEFAULT_CHECK_EVERY, UINT64_MAX);
     options->verify = number_option(DDPRUN_ENV_VERIFY, 0, 1) == 1;
     options->timeout_s = (int)number_option(DDPRUN_ENV_TIMEOUT_S, DDPRUN_DEFAULT_TIMEOUT_S, 1000000);
+    options->reduction =
+        (enum ddprun_reduction)number_option(DDPRUN_ENV_REDUCE, DDPRUN_REDUCE_MEAN, DDPRUN_REDUCTION_COUNT - 1);
+    options->compression =
+        (enum ddprun_compression)number_option(DDPRUN_ENV_COMPRESS, DDPRUN_COMPRESS_NONE, DDPRUN_COMPRESSION_COUNT - 1);
+    options->communicator_count = (unsigned)number_option(DDPRUN_ENV_COMMUNICATORS, 1, DDPRUN_MOST_COMMUNICATORS);
+    if (options->communicator_count == 0)
+        stop_job("%s=0 leaves no communicator; use at least 1", DDPRUN_ENV_COMMUNICATORS);
+    options->kernels_path = text_option(DDPRUN_ENV_KERNELS, NULL);
     options->nccl_path = text_option(DDPRUN_ENV_NCCL, "libnccl.so.2");
     options->trace_dir = text_option(DDPRUN_ENV_TRACE_DIR, NULL);
 }
@@ -197,11 +205,13 @@ static struct engine engine = {
     .forget = tensor_forget,
     .begin = touches_begin,
     .end = touches_end,
-    .before_free = tensor_before_free,
+    .before_release = tensor_before_release,
     .before_stream_destroy = streams_before_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
-    .functions_unloaded = functions_forget,
+    .before_primary_release = releases_before_primary_release,
+    .before_unload = releases_before_unload,
+    .after_unload = releases_after_unload,
     .after_fork_in_child = after_fork_in_child,
 };
 
@@ -220,6 +230,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (!rendezvous_open(&engine_state.rendezvous, &error))
         stop_job("%s", error.text);
     read_options(&engine_state.options);
+    atomic_store(&status->reduction, engine_state.options.reduction);
     engine_state.local_world_size =
         (int)number_option(DDPRUN_ENV_LOCAL_WORLD_SIZE, (uint64_t)engine_state.rendezvous.world_size, 1 << 20);
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))

@@ -41,6 +41,10 @@ struct options {
     uint64_t check_every; /* steps; 0: never */
     bool verify;          /* everything, in every step */
     int timeout_s;
+    enum ddprun_reduction reduction;
+    enum ddprun_compression compression;
+    unsigned communicator_count;
+    const char *kernels_path; /* or NULL */
     const char *nccl_path;
     const char *trace_dir; /* or NULL */
 };
@@ -71,7 +75,7 @@ struct stream_entry {
     uint64_t waited_for; /* number of the boundary whose reduction it waits for */
 };
 
-/* Collectives on their way, as the watch thread sees them. */
+/* Collectives on their way through one communicator, as the watch thread sees them. */
 struct awaited {
     CUevent event;    /* recorded after one of them; never again while it is pending */
     bool pending;     /* it is recorded, and not known to have come */
@@ -131,7 +135,7 @@ struct engine_state {
     _Atomic bool closing; /* the watch thread ends */
 
     /* ---- for watch.c, guarded by lock ---- */
-    struct awaited awaited;
+    struct awaited awaited[DDPRUN_MOST_COMMUNICATORS];
 };
 
 extern struct engine_state engine_state;
@@ -163,6 +167,12 @@ void require_cuda(CUresult result, const char *what);
 /* Makes it current; returns what was, for context_leave(). */
 CUcontext context_enter(void);
 void context_leave(CUcontext before);
+/*
+ * How the trainer's captures restrict this thread: returns what was, to be put back. With
+ * CU_STREAM_CAPTURE_MODE_RELAXED allocating, waiting and asking are allowed while a stream is captured, and do not end
+ * its capture.
+ */
+CUstreamCaptureMode context_exchange_capture_mode(CUstreamCaptureMode mode);
 
 /* ---- start.c ---- */
 /* Asks to be called at the end before the driver is: now that the driver has asked. */
@@ -172,7 +182,9 @@ void start_end_before_driver(void);
 void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_forget(void *ptr, const struct ddp_site *site);
-void tensor_before_free(CUdeviceptr address);
+void tensor_before_release(CUdeviceptr address, size_t bytes);
+/* Takes the memory of tensors away that the driver no longer knows. */
+void tensor_drop_vanished(void);
 size_t type_bytes(int type);
 const char *type_name(int type);
 ncclDataType_t type_nccl(int type);
@@ -182,6 +194,11 @@ void tensor_choose_group(int id, const struct ddp_site *site);
 struct tensor *tensor_gradient(const struct group *group, size_t member);
 /* With lock held: makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
+
+/* ---- releases.c: what holds gradients goes, other than by being freed ---- */
+void releases_before_unload(void);
+void releases_after_unload(void);
+void releases_before_primary_release(CUdevice device);
 
 /* ---- functions.c: what is known of a kernel ---- */
 struct function_layout {
@@ -194,8 +211,19 @@ struct function_layout {
     } params[];
 };
 const struct function_layout *function_layout(CUfunction function);
-void functions_forget(void);
+/* Around the unloading of a module, which may give its kernels' handles to others. */
+void functions_before_unload(void);
+void functions_after_unload(void);
 uint64_t call_identity(const char *name);
+
+/* ---- miss.c: what the hooks of launches know ---- */
+/* With lock held: gradients have come, gone or moved. */
+void miss_ranges_changed(void);
+/* At a launch that came to the engine: does what changes have left to do. */
+void miss_refresh(void);
+/* functions.c, with its lock held: */
+void miss_add_kernel(CUfunction function, const struct function_layout *layout);
+void miss_forget_kernels(void);
 
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);
@@ -214,10 +242,14 @@ void streams_forget(CUstream released);
 void issue_ready(void);
 void issue_take_role(void);
 void issue_give_role(void);
-/* The issuer: makes the communication stream wait for what is enqueued on the streams of `mask`. */
-void issue_wait_for_streams(uint64_t mask);
+/* The issuer: makes a communicator's stream wait for what is enqueued on the streams of `mask`. */
+void issue_wait_for_streams(uint64_t mask, unsigned communicator);
 /* The issuer: sends one bucket. */
 void issue_bucket(struct group *group, size_t bucket, bool early);
+/* The issuer: the first communicator's stream waits for all buckets of the others. */
+void issue_join(void);
+/* The issuer: waits on the host for everything that is on its way. */
+void issue_wait_for_buckets(void);
 /* The issuer: prepares wires and events for the plan in force, releasing those of the last. */
 void issue_prepare_plan(struct group *group);
 
@@ -281,8 +313,8 @@ void batches_compare(void);
 
 /* ---- watch.c ---- */
 void watch_start(void);
-/* The issuer: a collective was just sent. */
-void watch_sent(const char *what, size_t bucket);
+/* The issuer: a collective was just sent through a communicator. */
+void watch_sent(const char *what, size_t bucket, unsigned communicator);
 
 /* ---- trace.c: one line of JSON for each step ---- */
 void trace_open(void);

@@ -263,7 +263,7 @@ is_relevant(const struct operation *operation)
            !atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed) &&
            /* NCCL's own launches, where they pass the hooks: the issuer must never wait for itself. */
            (!atomic_load_explicit(&engine_state.collectives_ready, memory_order_acquire) ||
-            operation->stream != engine_state.collectives.stream);
+            !collectives_own_stream(&engine_state.collectives, operation->stream));
 }
 
 void
@@ -273,6 +273,7 @@ touches_begin(struct operation *operation)
     operation->notes = NULL;
     if (!is_relevant(operation))
         return;
+    miss_refresh();
     if (operation->host_source != NULL)
         batches_copied(operation->host_source, operation->host_bytes);
 

@@ -2,9 +2,10 @@
  * trace.c - what happened in each step, as recorded by events on the device: one line of JSON for each, in
  * rank-N.jsonl.
  *
- *   {"step": 7, "overlapped": true, "group": 0,
- *    "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0, "end_us": -101.5}, ...]}
+ *   {"step": 7, "overlapped": true, "group": 0, "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0,
+ *    "end_us": -101.5, "path": "kernels", "type": "float32", "communicator": 0}, ...]}
  *
+ * path: "in place", or how the bucket was packed: by "kernels" or by "copies". type: as what it travelled.
  * Times are relative to the boundary: the event on the trainer's stream when its backward was done and it began to
  * wait. A bucket with a negative begin_us was on its way while backward still ran. Off unless `ddprun --trace DIR`; a
  * line is written when its events are complete, a few steps later.
@@ -25,6 +26,9 @@ struct bucket_trace {
     CUevent begin, end;
     bool early;
     bool sent;
+    unsigned communicator;
+    enum wire_path path;
+    ncclDataType_t type; /* as which it travelled */
 };
 
 /* One step whose events may not be complete. */
@@ -82,6 +86,9 @@ write_step(struct step_trace *step, int group)
         json_object_object_add(entry, "early", json_object_new_boolean(bucket->early));
         json_object_object_add(entry, "begin_us", json_object_new_double(elapsed_us(step->boundary, bucket->begin)));
         json_object_object_add(entry, "end_us", json_object_new_double(elapsed_us(step->boundary, bucket->end)));
+        json_object_object_add(entry, "path", json_object_new_string(wire_path_name(bucket->path)));
+        json_object_object_add(entry, "type", json_object_new_string(wire_type_name(bucket->type)));
+        json_object_object_add(entry, "communicator", json_object_new_uint64(bucket->communicator));
         json_object_array_add(buckets, entry);
     }
     json_object_object_add(line, "buckets", buckets);
@@ -146,7 +153,7 @@ trace_plan(const struct group *group)
         trace = groups[group->id] = calloc(1, sizeof(*trace));
     if (trace == NULL)
         stop_job("out of memory");
-    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "waiting for the trace");
+    issue_wait_for_buckets(); /* and so for the boundaries, which buckets have waited for */
     write_complete(group->id); /* the step that ends with a new plan, too */
     for (size_t i = 0; i < STEPS_IN_FLIGHT; ++i) {
         struct step_trace *step = &trace->steps[i];
@@ -176,8 +183,12 @@ trace_bucket_begin(const struct group *group, size_t bucket, bool early)
         return;
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->early = early;
-    require_cuda(engine_state.driver.cuEventRecord_p(of->begin, engine_state.collectives.stream),
-                 "cuEventRecord of the trace");
+    of->communicator = collectives_communicator_of(&engine_state.collectives, bucket);
+    of->path = group->wires[bucket].path;
+    of->type = group->wires[bucket].type;
+    require_cuda(
+        engine_state.driver.cuEventRecord_p(of->begin, collectives_stream_of(&engine_state.collectives, bucket)),
+        "cuEventRecord of the trace");
 }
 
 void
@@ -187,7 +198,7 @@ trace_bucket_end(const struct group *group, size_t bucket)
         return;
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->sent = true;
-    require_cuda(engine_state.driver.cuEventRecord_p(of->end, engine_state.collectives.stream),
+    require_cuda(engine_state.driver.cuEventRecord_p(of->end, collectives_stream_of(&engine_state.collectives, bucket)),
                  "cuEventRecord of the trace");
 }
 
@@ -217,7 +228,7 @@ trace_step_end(const struct group *group)
     struct group_trace *trace = groups[group->id];
     size_t next = (trace->current + 1) % STEPS_IN_FLIGHT;
     if (trace->steps[next].used) { /* too far ahead: wait for the oldest */
-        require_cuda(engine_state.driver.cuCtxSynchronize_p(), "waiting for the trace");
+        issue_wait_for_buckets();
         write_complete(group->id);
     }
     trace->current = next;

@@ -14,17 +14,18 @@
 enum { PERIOD_MS = 50, PATIENCE_WITH_WAITERS_MS = 1000 };
 
 static void
-record_awaited(void)
+record_awaited(unsigned communicator)
 {
-    require_cuda(engine_state.driver.cuEventRecord_p(engine_state.awaited.event, engine_state.collectives.stream),
+    require_cuda(engine_state.driver.cuEventRecord_p(engine_state.awaited[communicator].event,
+                                                     engine_state.collectives.communicators[communicator].stream),
                  "cuEventRecord for the watch");
 }
 
 void
-watch_sent(const char *what, size_t bucket)
+watch_sent(const char *what, size_t bucket, unsigned communicator)
 {
     pthread_mutex_lock(&engine_state.lock);
-    struct awaited *awaited = &engine_state.awaited;
+    struct awaited *awaited = &engine_state.awaited[communicator];
     bool records = !awaited->pending;
     awaited->more = awaited->pending;
     awaited->what = what;
@@ -33,19 +34,19 @@ watch_sent(const char *what, size_t bucket)
     if (!records)
         return;
 
-    record_awaited(); /* first: an event that is not recorded yet counts as come */
+    record_awaited(communicator); /* first: an event that is not recorded yet counts as come */
     pthread_mutex_lock(&engine_state.lock);
     awaited->since_ms = clock_now_ms();
     awaited->pending = true;
     pthread_mutex_unlock(&engine_state.lock);
 }
 
-/* What has been on its way for how long: *awaited_p. False if nothing is. */
+/* What has been on its way through a communicator for how long: *awaited_p. False if nothing is. */
 static bool
-find_awaited(struct awaited *awaited_p)
+find_awaited(unsigned communicator, struct awaited *awaited_p)
 {
     pthread_mutex_lock(&engine_state.lock);
-    *awaited_p = engine_state.awaited;
+    *awaited_p = engine_state.awaited[communicator];
     pthread_mutex_unlock(&engine_state.lock);
     if (!awaited_p->pending)
         return false;
@@ -54,14 +55,14 @@ find_awaited(struct awaited *awaited_p)
 
     /* It has come. If more was sent since, all of that is awaited next; the issuer does not record while `pending`. */
     pthread_mutex_lock(&engine_state.lock);
-    struct awaited *awaited = &engine_state.awaited;
+    struct awaited *awaited = &engine_state.awaited[communicator];
     bool again = awaited->more;
     awaited->more = false;
     awaited->pending = again;
     awaited->since_ms = clock_now_ms();
     pthread_mutex_unlock(&engine_state.lock);
     if (again)
-        record_awaited();
+        record_awaited(communicator);
     return false;
 }
 
@@ -87,11 +88,11 @@ find_waiter(int *rank_p)
 }
 
 static void
-look_at_waiting(void)
+look_at_waiting(unsigned communicator)
 {
     int rank;
     struct awaited awaited;
-    if (!find_awaited(&awaited))
+    if (!find_awaited(communicator, &awaited))
         return;
     int64_t waiting_ms = clock_now_ms() - awaited.since_ms;
     const struct rank_status *waiter = waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(&rank) : NULL;
@@ -124,7 +125,8 @@ watch(void *unused)
             stop_orphan();
         if (!collectives_sound(&engine_state.collectives, &error))
             stop_job_following("%s", error.text);
-        look_at_waiting();
+        for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+            look_at_waiting(i);
         nanosleep(&(struct timespec){.tv_nsec = PERIOD_MS * 1000000L}, NULL);
     }
 }

@@ -199,6 +199,10 @@ START_TEST(closing_lines_claim_what_was_checked)
     verdict_close(ranks, 1, true, say);
     ck_assert_ptr_null(strstr(said, "parameters"));
     said[0] = '\0';
+    ranks[0].sums = true;
+    verdict_close(ranks, 2, true, say);
+    ck_assert_ptr_nonnull(strstr(said, "per step, summed in 1 bucket\n"));
+    said[0] = '\0';
     verdict_close(ranks, 2, false, say);
     ck_assert_str_eq(said, "");
 }

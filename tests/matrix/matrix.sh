@@ -8,7 +8,7 @@
 #
 # Ordinarily every pair of values of two factors meets in some cell; with DDPRUN_SOAK=1 every combination does, in eight orders. A
 # CELL is TRAINER/SHAPE/RANKS/ORDER, as failures name them. An order is 0 (as the device likes) or a seed of SOFTGPU_CHAOS, with
-# slow links; odd seeds verify every gradient.
+# slow links; odd seeds verify every gradient, and every third has two communicators.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 MATRIX_DIGITS=$data
@@ -74,6 +74,7 @@ why_not() {
     local trainer shape world order rank options=(--check-every 1 --bucket-mb 0.01 --timeout 120)
     IFS=/ read -r trainer shape world order <<<"$1"
     [ "$((order % 2))" -eq 0 ] || options+=(--verify)
+    [ "$((order % 3))" -ne 2 ] || options+=(--communicators 2)
     local settings=(env "MATRIX_DIGITS=$data")
     [ "$order" -eq 0 ] || settings+=("SOFTGPU_CHAOS=$order" "SOFTGPU_LINK=latency_us=300,gbytes_per_s=1")
     local program=("$programs/${trainer}_$shape" --save "$work/rank-%d")

@@ -40,6 +40,7 @@ struct options {
     const char *save;  /* or NULL */
     const char *fault; /* or NULL: what goes wrong */
     int fault_step, fault_rank;
+    float rate;
 };
 
 struct layer {
@@ -368,7 +369,7 @@ train(struct trainer *t)
             DDP_STEP(0);
         for (int l = 0; l < t->options.layers; ++l)
             sgd<<<blocks(square), THREADS>>>(t->layers[l].weight, t->layers[l].gradient, t->layers[l].momentum, square,
-                                             0.05f);
+                                             t->options.rate);
         float loss = read_loss(t, count);
         if (!fault_is(t, "none", 0) && !fault_is(t, "mean-on-one", step))
             DDP_MEAN(&loss);
@@ -415,14 +416,15 @@ destroy(struct trainer *t)
 
 static const char USAGE[] =
     "Usage: ladder [--layers N] [--width N] [--batch N] [--steps N] [--seed N] [--accumulate N] [--fewer-from STEP]\n"
-    "              [--streams 1|2] [--time 1] [--save FILE] [--fault NAME] [--fault-step N] [--fault-rank N]\n";
+    "              [--streams 1|2] [--time 1] [--rate X] [--save FILE] [--fault NAME] [--fault-step N] [--fault-rank "
+    "N]\n";
 
 int
 main(int argc, char **argv)
 {
     static struct trainer t;
     struct options *o = &t.options;
-    *o = (struct options){8, 48, 12, 1, 24, 1, 0, 1, 0, NULL, NULL, 0, -1};
+    *o = (struct options){8, 48, 12, 1, 24, 1, 0, 1, 0, NULL, NULL, 0, -1, 0.05f};
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         int number = value != NULL ? atoi(value) : 0;
@@ -448,6 +450,8 @@ main(int argc, char **argv)
             o->streams = number;
         else if (strcmp(name, "--time") == 0)
             o->time = number;
+        else if (strcmp(name, "--rate") == 0)
+            o->rate = (float)atof(value);
         else if (strcmp(name, "--save") == 0)
             o->save = value;
         else if (strcmp(name, "--fault") == 0)

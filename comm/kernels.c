@@ -1,0 +1,97 @@
+/*
+ * kernels.c - see kernels.h.
+ */
+#include "comm/kernels.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct {
+    const char *pack, *unpack;
+} names[DDPRUN_COMPRESSION_COUNT] = {
+    [DDPRUN_COMPRESS_NONE] = {"ddprun_pack", "ddprun_unpack"},
+    [DDPRUN_COMPRESS_FP16] = {"ddprun_pack_float16", "ddprun_unpack_float16"},
+    [DDPRUN_COMPRESS_BF16] = {"ddprun_pack_bfloat16", "ddprun_unpack_bfloat16"},
+};
+
+/* Where kernels come from: one module with all of them, or for each an image of its own. */
+struct source {
+    const struct driver *driver;
+    const char *path;
+    CUmodule module;
+    const void *(*image)(const char *name);
+};
+
+static bool
+find_kernel(const struct source *source, const char *name, CUfunction *function_p, struct comm_error *error)
+{
+    CUmodule module = source->module;
+    CUresult result = CUDA_SUCCESS;
+    if (source->image != NULL) {
+        const void *image = source->image(name);
+        result = image != NULL ? source->driver->cuModuleLoadData_p(&module, image) : CUDA_ERROR_NOT_FOUND;
+    }
+    if (result == CUDA_SUCCESS)
+        result = source->driver->cuModuleGetFunction_p(function_p, module, name);
+    return result == CUDA_SUCCESS || comm_fail(error, "%s has no kernel %s that this device can run: %s", source->path,
+                                               name, driver_result_name(source->driver, result));
+}
+
+static bool
+find_all(const struct source *source, struct kernels *kernels_p, struct comm_error *error)
+{
+    struct kernels found = {.loaded = true};
+    for (int i = 0; i < DDPRUN_COMPRESSION_COUNT; ++i) {
+        if (!find_kernel(source, names[i].pack, &found.in[i].pack, error) ||
+            !find_kernel(source, names[i].unpack, &found.in[i].unpack, error))
+            return false;
+    }
+    *kernels_p = found;
+    return true;
+}
+
+static bool
+load_library(struct source *source, struct comm_error *error)
+{
+    void *library = dlopen(source->path, RTLD_NOW | RTLD_LOCAL); /* for good: launches run its code */
+    if (library == NULL)
+        return comm_fail(error, "cannot open %s: %s", source->path, dlerror());
+    *(void **)&source->image = dlsym(library, "ddprun_kernel_image");
+    return source->image != NULL || comm_fail(error, "%s holds no kernels of ddprun's", source->path);
+}
+
+static bool
+load_fatbin(struct source *source, struct comm_error *error)
+{
+    int fd = open(source->path, O_RDONLY | O_CLOEXEC);
+    struct stat file;
+    if (fd < 0 || fstat(fd, &file) != 0 || file.st_size == 0) {
+        comm_fail(error, "cannot read %s: %s", source->path, fd < 0 ? strerror(errno) : "it is empty");
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    void *image = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (image == MAP_FAILED)
+        return comm_fail(error, "cannot map %s: %s", source->path, strerror(errno));
+    CUresult result = source->driver->cuModuleLoadData_p(&source->module, image); /* takes what it needs */
+    munmap(image, (size_t)file.st_size);
+    return result == CUDA_SUCCESS || comm_fail(error, "%s has no code for this device: %s", source->path,
+                                               driver_result_name(source->driver, result));
+}
+
+bool
+kernels_load(struct kernels *kernels, const struct driver *driver, const char *path, struct comm_error *error)
+{
+    struct source source = {.driver = driver, .path = path};
+    size_t length = strlen(path);
+    bool is_library = length > 3 && strcmp(path + length - 3, ".so") == 0;
+    return (is_library ? load_library(&source, error) : load_fatbin(&source, error)) &&
+           find_all(&source, kernels, error);
+}

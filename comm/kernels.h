@@ -1,0 +1,29 @@
+/*
+ * kernels.h - ddprun's own kernels, loaded at run time: packing, unpacking, converting (comm/kernels/wire.cu).
+ *
+ * They come as a file beside the engine: a fatbin made by nvcc for GPUs, a library made by softgpu-cc for the stand-in.
+ * The launcher knows which of the two a job needs. Without them buckets are packed by copies, and nothing is converted.
+ */
+#ifndef DDPRUN_COMM_KERNELS_H
+#define DDPRUN_COMM_KERNELS_H
+
+#include "base/protocol.h"
+#include "comm/driver.h"
+
+/* Functions of the context that they were loaded into; they live as long as it does. */
+struct kernels {
+    bool loaded;
+    struct {
+        CUfunction pack, unpack;
+    } in[DDPRUN_COMPRESSION_COUNT]; /* by enum ddprun_compression; none: plain copies */
+};
+
+/*
+ * Loads the kernels in `path` into the current context: a library if its name ends in ".so", else an image for
+ * cuModuleLoadData. False with one line if that fails; *kernels is then untouched. Loading code may wait for the
+ * device, so this is for times when nothing on it waits for other ranks; no stream may be captured in strict mode.
+ */
+bool kernels_load(struct kernels *kernels, const struct driver *driver, const char *path, struct comm_error *error)
+    __attribute__((warn_unused_result));
+
+#endif

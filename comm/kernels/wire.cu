@@ -1,0 +1,192 @@
+/*
+ * wire.cu - the kernels that put a bucket's gradients together and apart again, converting and scaling on the way.
+ *
+ * Compiled by nvcc for GPUs and, through stand_in.cu, by softgpu-cc for the stand-in; loaded by comm/kernels.c,
+ * launched by comm/wire.c with CHUNK_THREADS threads and any number of blocks. Each block takes chunks of the table in
+ * turn.
+ *
+ * They must never touch a byte outside of the chunks: the memory around them is the trainer's.
+ */
+#include "comm/kernels/chunk.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+/* ---- copies ---- */
+
+template <typename Word>
+__device__ static void
+copy_words(unsigned char *to, const unsigned char *from, unsigned count)
+{
+    Word *out = (Word *)to;
+    const Word *in = (const Word *)from;
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < count; i += blockDim.x)
+        out[i] = in[i];
+}
+
+/* The widest words that both sides can be brought to, and bytes before and behind them. */
+template <typename Word>
+__device__ static void
+copy_aligned(unsigned char *to, const unsigned char *from, unsigned bytes)
+{
+    unsigned head = (unsigned)(-(uintptr_t)to & (sizeof(Word) - 1));
+    head = head < bytes ? head : bytes;
+    unsigned middle = (bytes - head) / sizeof(Word) * sizeof(Word);
+    copy_words<unsigned char>(to, from, head);
+    copy_words<Word>(to + head, from + head, middle / sizeof(Word));
+    copy_words<unsigned char>(to + head + middle, from + head + middle, bytes - head - middle);
+}
+
+__device__ static void
+copy(unsigned char *to, const unsigned char *from, unsigned bytes)
+{
+    unsigned apart = (unsigned)((uintptr_t)to ^ (uintptr_t)from);
+    if ((apart & 15) == 0)
+        copy_aligned<uint4>(to, from, bytes);
+    else if ((apart & 3) == 0)
+        copy_aligned<unsigned>(to, from, bytes);
+    else if ((apart & 1) == 0)
+        copy_aligned<unsigned short>(to, from, bytes);
+    else
+        copy_words<unsigned char>(to, from, bytes);
+}
+
+extern "C" __global__ void
+ddprun_pack(const struct chunk *chunks, unsigned count, unsigned char *bucket)
+{
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x)
+        copy(bucket + chunks[i].at, (const unsigned char *)chunks[i].address, (unsigned)chunks[i].bytes);
+}
+
+extern "C" __global__ void
+ddprun_unpack(const struct chunk *chunks, unsigned count, const unsigned char *bucket)
+{
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x)
+        copy((unsigned char *)chunks[i].address, bucket + chunks[i].at, (unsigned)chunks[i].bytes);
+}
+
+/* ---- copies that convert: float32 in the members, 16 bits in the bucket ---- */
+
+/* Round to nearest even; what is too large becomes an infinity, and infinities and NaNs stay what they are. */
+struct float16 {
+    __device__ static unsigned short narrow(float value)
+    {
+        return __half_as_ushort(__float2half_rn(value));
+    }
+    __device__ static float widen(unsigned short bits)
+    {
+        return __half2float(__ushort_as_half(bits));
+    }
+};
+
+struct bfloat16 {
+    __device__ static unsigned short narrow(float value)
+    {
+        return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+    }
+    __device__ static float widen(unsigned short bits)
+    {
+        return __bfloat162float(__ushort_as_bfloat16(bits));
+    }
+};
+
+/* How many values stand before the first from which four at a time can be moved on both sides; all if none does. */
+__device__ static unsigned
+values_before_vectors(const float *wide, const unsigned short *narrow, unsigned count)
+{
+    unsigned head = (unsigned)(-(uintptr_t)wide & 15) / 4;
+    return head < count && ((uintptr_t)(narrow + head) & 7) == 0 ? head : count;
+}
+
+template <typename Format>
+__device__ static void
+narrow_values(unsigned short *to, const float *from, unsigned begin, unsigned end, float scale)
+{
+    for (unsigned i = begin + threadIdx.x; i < end; i += blockDim.x)
+        to[i] = Format::narrow(from[i] * scale);
+}
+
+template <typename Format>
+__device__ static void
+narrow_chunk(unsigned short *to, const float *from, unsigned count, float scale)
+{
+    unsigned head = values_before_vectors(from, to, count), quads = (count - head) / 4;
+    const float4 *in = (const float4 *)(from + head);
+    ushort4 *out = (ushort4 *)(to + head);
+    narrow_values<Format>(to, from, 0, head, scale);
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < quads; i += blockDim.x) {
+        float4 value = in[i];
+        out[i] = make_ushort4(Format::narrow(value.x * scale), Format::narrow(value.y * scale),
+                              Format::narrow(value.z * scale), Format::narrow(value.w * scale));
+    }
+    narrow_values<Format>(to, from, head + 4 * quads, count, scale);
+}
+
+template <typename Format>
+__device__ static void
+widen_values(float *to, const unsigned short *from, unsigned begin, unsigned end, float scale)
+{
+    for (unsigned i = begin + threadIdx.x; i < end; i += blockDim.x)
+        to[i] = Format::widen(from[i]) * scale;
+}
+
+template <typename Format>
+__device__ static void
+widen_chunk(float *to, const unsigned short *from, unsigned count, float scale)
+{
+    unsigned head = values_before_vectors(to, from, count), quads = (count - head) / 4;
+    const ushort4 *in = (const ushort4 *)(from + head);
+    float4 *out = (float4 *)(to + head);
+    widen_values<Format>(to, from, 0, head, scale);
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < quads; i += blockDim.x) {
+        ushort4 bits = in[i];
+        out[i] = make_float4(Format::widen(bits.x) * scale, Format::widen(bits.y) * scale,
+                             Format::widen(bits.z) * scale, Format::widen(bits.w) * scale);
+    }
+    widen_values<Format>(to, from, head + 4 * quads, count, scale);
+}
+
+template <typename Format>
+__device__ static void
+pack_narrow(const struct chunk *chunks, unsigned count, unsigned short *bucket, float scale)
+{
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x)
+        narrow_chunk<Format>(bucket + chunks[i].at / sizeof(float), (const float *)chunks[i].address,
+                             (unsigned)(chunks[i].bytes / sizeof(float)), scale);
+}
+
+template <typename Format>
+__device__ static void
+unpack_widen(const struct chunk *chunks, unsigned count, const unsigned short *bucket, float scale)
+{
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x)
+        widen_chunk<Format>((float *)chunks[i].address, bucket + chunks[i].at / sizeof(float),
+                            (unsigned)(chunks[i].bytes / sizeof(float)), scale);
+}
+
+extern "C" __global__ void
+ddprun_pack_float16(const struct chunk *chunks, unsigned count, unsigned short *bucket, float scale)
+{
+    pack_narrow<float16>(chunks, count, bucket, scale);
+}
+
+extern "C" __global__ void
+ddprun_unpack_float16(const struct chunk *chunks, unsigned count, const unsigned short *bucket, float scale)
+{
+    unpack_widen<float16>(chunks, count, bucket, scale);
+}
+
+extern "C" __global__ void
+ddprun_pack_bfloat16(const struct chunk *chunks, unsigned count, unsigned short *bucket, float scale)
+{
+    pack_narrow<bfloat16>(chunks, count, bucket, scale);
+}
+
+extern "C" __global__ void
+ddprun_unpack_bfloat16(const struct chunk *chunks, unsigned count, const unsigned short *bucket, float scale)
+{
+    unpack_widen<bfloat16>(chunks, count, bucket, scale);
+}

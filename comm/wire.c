@@ -1,0 +1,287 @@
+/*
+ * wire.c - see wire.h.
+ */
+#include "comm/wire.h"
+
+#include "base/mutant.h"
+#include "comm/kernels/chunk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    ncclDataType_t type;
+    size_t bytes;
+    const char *name;
+} types[] = {
+    {ncclFloat32, 4, "float32"},
+    {ncclFloat64, 8, "float64"},
+    {ncclFloat16, 2, "float16"},
+    {ncclBfloat16, 2, "bfloat16"},
+};
+
+size_t
+wire_element_bytes(ncclDataType_t type)
+{
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); ++i) {
+        if (types[i].type == type)
+            return types[i].bytes;
+    }
+    return 0;
+}
+
+const char *
+wire_type_name(ncclDataType_t type)
+{
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); ++i) {
+        if (types[i].type == type)
+            return types[i].name;
+    }
+    return "no type of gradients";
+}
+
+const char *
+wire_path_name(enum wire_path path)
+{
+    static const char *const names[] = {
+        [WIRE_IN_PLACE] = "in place", [WIRE_KERNELS] = "kernels", [WIRE_COPIES] = "copies"};
+    return names[path];
+}
+
+/* ---- the kernels' table ---- */
+
+/* How many members from the first on lie next to each other in memory; their bytes. */
+static size_t
+neighbours(const struct bucket_member *members, size_t count, uint64_t *bytes_p)
+{
+    size_t n = 1;
+    uint64_t bytes = members[0].bytes;
+    while (n < count && members[n].address == members[0].address + bytes)
+        bytes += members[n++].bytes;
+    *bytes_p = bytes;
+    return n;
+}
+
+size_t
+wire_chunks(const struct bucket_member *members, size_t member_count, struct chunk *chunks)
+{
+    size_t count = 0;
+    uint64_t at = 0, bytes;
+    for (size_t i = 0; i < member_count;) {
+        CUdeviceptr address = members[i].address;
+        i += neighbours(members + i, member_count - i, &bytes);
+        for (uint64_t done = 0; done < bytes; ++count) {
+            uint64_t here = bytes - done < CHUNK_BYTES ? bytes - done : CHUNK_BYTES;
+            if (chunks != NULL)
+                chunks[count] = (struct chunk){address + done, at + done, here};
+            done += here;
+        }
+        at += bytes - (MUTANT(MEMBERS_OVERLAP) ? sizeof(float) : 0);
+    }
+    return count;
+}
+
+/* The table goes to the device in the stream's order: the bucket's last round may still be reading the old one. */
+static bool
+place_chunks(struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream, struct comm_error *error)
+{
+    const struct driver *driver = setting->driver;
+    size_t count = wire_chunks(wire->members, wire->member_count, NULL), bytes = count * sizeof(struct chunk);
+    if (count > UINT32_MAX)
+        return comm_fail(error, "a bucket of %zu pieces is too large; try a smaller --bucket-mb", count);
+    CUresult result = CUDA_SUCCESS;
+    if (count > wire->chunk_capacity) {
+        CUdeviceptr grown;
+        result = driver->cuMemAlloc_p(&grown, bytes);
+        if (result == CUDA_SUCCESS && wire->chunk_capacity > 0)
+            result = driver->cuMemFree_p(wire->chunks); /* waits for whoever still reads it */
+        if (result == CUDA_SUCCESS) {
+            wire->chunks = grown;
+            wire->chunk_capacity = count;
+        }
+    }
+    struct chunk *table = malloc(bytes);
+    if (table == NULL)
+        return comm_fail(error, "out of memory");
+    (void)wire_chunks(wire->members, wire->member_count, table);
+    /* From pageable memory: the driver has taken it when the call returns (CUDA: API synchronization behavior). */
+    if (result == CUDA_SUCCESS)
+        result = driver->cuMemcpyHtoDAsync_p(wire->chunks, table, bytes, stream);
+    free(table);
+    wire->chunk_count = (unsigned)count;
+    return result == CUDA_SUCCESS || comm_fail(error, "preparing a bucket: %s", driver_result_name(driver, result));
+}
+
+/* ---- placing ---- */
+
+static bool
+keep_members(struct bucket_wire *wire, const struct bucket_member *members, size_t count, struct comm_error *error)
+{
+    struct bucket_member *kept = malloc((count + 1) * sizeof(*kept));
+    if (kept == NULL)
+        return comm_fail(error, "out of memory");
+    memcpy(kept, members, count * sizeof(*kept));
+    free(wire->members);
+    wire->members = kept;
+    wire->member_count = count;
+    return true;
+}
+
+static bool
+place_buffer(struct bucket_wire *wire, const struct driver *driver, size_t bytes, struct comm_error *error)
+{
+    if (bytes <= wire->buffer_bytes)
+        return true;
+    if (wire->buffer_bytes > 0)
+        (void)driver->cuMemFree_p(wire->buffer); /* waits for whoever still uses it */
+    wire->buffer_bytes = 0;
+    CUresult result = driver->cuMemAlloc_p(&wire->buffer, bytes);
+    if (result != CUDA_SUCCESS)
+        return comm_fail(error, "no device memory for a bucket of %zu bytes: %s; try a smaller --bucket-mb", bytes,
+                         driver_result_name(driver, result));
+    wire->buffer_bytes = bytes;
+    return true;
+}
+
+static ncclDataType_t
+narrow_type(enum ddprun_compression compression)
+{
+    return compression == DDPRUN_COMPRESS_FP16 ? ncclFloat16 : ncclBfloat16;
+}
+
+bool
+wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const struct bucket_member *members,
+           size_t member_count, ncclDataType_t type, CUstream stream, struct comm_error *error)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < member_count; ++i)
+        bytes += members[i].bytes;
+    if (!keep_members(wire, members, member_count, error))
+        return false;
+
+    uint64_t together;
+    bool compressed = type == ncclFloat32 && setting->compression != DDPRUN_COMPRESS_NONE;
+    wire->compression = compressed ? setting->compression : DDPRUN_COMPRESS_NONE;
+    wire->type = compressed ? narrow_type(setting->compression) : type;
+    wire->element_count = bytes / wire_element_bytes(type);
+    if (!compressed && neighbours(members, member_count, &together) == member_count) {
+        wire->path = WIRE_IN_PLACE;
+        wire->address = members[0].address;
+        return true;
+    }
+    if (!place_buffer(wire, setting->driver, wire->element_count * wire_element_bytes(wire->type), error))
+        return false;
+    wire->path = setting->kernels.loaded ? WIRE_KERNELS : WIRE_COPIES;
+    wire->address = wire->buffer;
+    return wire->path == WIRE_COPIES || place_chunks(wire, setting, stream, error);
+}
+
+void
+wire_free(struct bucket_wire *wire, const struct driver *driver)
+{
+    if (wire->buffer_bytes > 0)
+        (void)driver->cuMemFree_p(wire->buffer);
+    if (wire->chunk_capacity > 0)
+        (void)driver->cuMemFree_p(wire->chunks);
+    free(wire->members);
+    *wire = (struct bucket_wire){0};
+}
+
+bool
+wire_has(const struct bucket_wire *wire, const struct bucket_member *members, size_t member_count)
+{
+    if (wire->members == NULL || wire->member_count != member_count)
+        return false;
+    for (size_t i = 0; i < member_count; ++i) {
+        if (wire->members[i].address != members[i].address || wire->members[i].bytes != members[i].bytes)
+            return false;
+    }
+    return true;
+}
+
+/* ---- packing ---- */
+
+enum direction { PACK, UNPACK };
+
+static bool
+copy_members(const struct bucket_wire *wire, const struct driver *driver, enum direction direction, CUstream stream,
+             struct comm_error *error)
+{
+    CUdeviceptr at = wire->address;
+    for (size_t i = 0; i < wire->member_count; ++i) {
+        const struct bucket_member *member = &wire->members[i];
+        CUdeviceptr to = direction == PACK ? at : member->address, from = direction == PACK ? member->address : at;
+        at += member->bytes;
+        if (MUTANT(GRADIENT_LEFT_OUT) && direction == UNPACK && i == wire->member_count - 1)
+            continue;
+        CUresult result = driver->cuMemcpyDtoDAsync_p(to, from, member->bytes, stream);
+        if (result != CUDA_SUCCESS)
+            return comm_fail(error, "%s a bucket: %s", direction == PACK ? "packing" : "unpacking",
+                             driver_result_name(driver, result));
+    }
+    return true;
+}
+
+/* What each element is multiplied with when it is converted. */
+static float
+scale_of(const struct wire_setting *setting, enum direction direction)
+{
+    float world_size = (float)setting->world_size;
+    if (direction == PACK)
+        return MUTANT(SCALE_LEFT_OUT) ? 1.0f : 1.0f / world_size;
+    return setting->reduction == DDPRUN_REDUCE_SUM ? world_size : 1.0f;
+}
+
+static bool
+launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, CUstream stream,
+       struct comm_error *error)
+{
+    CUfunction function =
+        direction == PACK ? setting->kernels.in[wire->compression].pack : setting->kernels.in[wire->compression].unpack;
+    CUdeviceptr chunks = wire->chunks, bucket = wire->address;
+    unsigned count = wire->chunk_count;
+    if (MUTANT(GRADIENT_LEFT_OUT) && direction == UNPACK && wire->member_count > 1)
+        count = (unsigned)wire_chunks(wire->members, wire->member_count - 1, NULL);
+    unsigned blocks = count < CHUNK_BLOCKS_AT_MOST ? count : CHUNK_BLOCKS_AT_MOST;
+    float scale = scale_of(setting, direction);
+    void *arguments[] = {&chunks, &count, &bucket, &scale}; /* kernels that only copy take no scale */
+    CUresult result =
+        setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, CHUNK_THREADS, 1, 1, 0, stream, arguments, NULL);
+    return result == CUDA_SUCCESS || comm_fail(error, "%s a bucket: %s", direction == PACK ? "packing" : "unpacking",
+                                               driver_result_name(setting->driver, result));
+}
+
+static bool
+move(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, CUstream stream,
+     struct comm_error *error)
+{
+    switch (wire->path) {
+    case WIRE_IN_PLACE:
+        return true;
+    case WIRE_KERNELS:
+        return launch(wire, setting, direction, stream, error);
+    case WIRE_COPIES:
+        return copy_members(wire, setting->driver, direction, stream, error);
+    }
+    return comm_fail(error, "a bucket that was not placed");
+}
+
+bool
+wire_pack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream, struct comm_error *error)
+{
+    return move(wire, setting, PACK, stream, error);
+}
+
+bool
+wire_unpack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
+            struct comm_error *error)
+{
+    return MUTANT(UNPACK_LEFT_OUT) || move(wire, setting, UNPACK, stream, error);
+}
+
+ncclRedOp_t
+wire_operation(const struct bucket_wire *wire, const struct wire_setting *setting)
+{
+    bool sums = wire->compression != DDPRUN_COMPRESS_NONE || setting->reduction == DDPRUN_REDUCE_SUM;
+    return sums || MUTANT(SUM_NOT_MEAN) ? ncclSum : ncclAvg;
+}

@@ -1,0 +1,99 @@
+/*
+ * wire.h - a bucket on its way: its gradients in place where they lie next to each other in memory, else packed into a
+ * buffer by one kernel, and unpacked by another.
+ *
+ * What travels is the members one after another, in the order in which they are given, without gaps: the same bytes
+ * whether they were packed or not, so that ranks whose memory looks different understand each other. A member may be a
+ * part of a gradient. With compression every bucket of float32 is packed, in 16 bits an element.
+ *
+ * Called by the engine's issuer (interpose/engine/issue.c) and by collectives.c; nothing here waits for the device.
+ */
+#ifndef DDPRUN_COMM_WIRE_H
+#define DDPRUN_COMM_WIRE_H
+
+#include "comm/kernels.h"
+
+#include <nccl.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Memory of one gradient, or of a part of it, on this rank. */
+struct bucket_member {
+    CUdeviceptr address;
+    size_t bytes;
+};
+
+/* How all buckets of a job travel. */
+struct wire_setting {
+    const struct driver *driver;
+    struct kernels kernels; /* not loaded: buckets are packed by copies */
+    int world_size;
+    enum ddprun_reduction reduction;
+    enum ddprun_compression compression; /* of float32 only; other than none needs kernels */
+};
+
+enum wire_path {
+    WIRE_IN_PLACE, /* NCCL reduces the gradients where they are */
+    WIRE_KERNELS,  /* packed by one kernel, unpacked by another */
+    WIRE_COPIES,   /* packed by a copy for each member: there are no kernels */
+};
+
+struct bucket_wire {
+    struct bucket_member *members; /* in the order in which they travel; owned */
+    size_t member_count;
+    enum wire_path path;
+    enum ddprun_compression compression; /* of this bucket */
+
+    /* what NCCL reduces */
+    CUdeviceptr address; /* the first member, or the buffer */
+    ncclDataType_t type;
+    size_t element_count;
+
+    /* owned device memory, kept while the wire exists */
+    CUdeviceptr buffer;
+    size_t buffer_bytes;
+    CUdeviceptr chunks; /* struct chunk[chunk_count], for the kernels */
+    size_t chunk_capacity;
+    unsigned chunk_count;
+};
+
+/*
+ * Makes `wire` (all zero, or placed before) fit these members of a bucket whose elements are of `type`. Allocates
+ * device memory when it first has to be packed, and enqueues the kernels' table on `stream`, on which the bucket
+ * travels. wire_free() releases all, after a failure too; while the bucket may be on its way it must not be called.
+ */
+bool wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const struct bucket_member *members,
+                size_t member_count, ncclDataType_t type, CUstream stream, struct comm_error *error)
+    __attribute__((warn_unused_result));
+void wire_free(struct bucket_wire *wire, const struct driver *driver); /* an all-zero wire is none */
+
+/* Whether the wire was placed for just these members. */
+bool wire_has(const struct bucket_wire *wire, const struct bucket_member *members, size_t member_count);
+
+/* Before and after the reduction, on the bucket's stream; nothing to do for a bucket in place. */
+bool wire_pack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
+               struct comm_error *error) __attribute__((warn_unused_result));
+bool wire_unpack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
+                 struct comm_error *error) __attribute__((warn_unused_result));
+
+/*
+ * What NCCL is asked for. Compressed buckets are divided by the number of ranks before their conversion, so that no sum
+ * is too large for the narrow type when its terms are not, and are summed; --reduce sum multiplies at the end.
+ */
+ncclRedOp_t wire_operation(const struct bucket_wire *wire, const struct wire_setting *setting);
+
+/* Bytes of an element; 0: not a type of gradients. */
+size_t wire_element_bytes(ncclDataType_t type);
+
+/* "in place", "kernels", "copies"; "float32", ...: for the trace and for messages. Static storage. */
+const char *wire_path_name(enum wire_path path);
+const char *wire_type_name(ncclDataType_t type);
+
+/*
+ * The kernels' table for these members, for wire.c and its test: fills chunks[] and returns how many there are; NULL
+ * counts only. Each chunk is a stretch of one member (or of several that are neighbours in memory).
+ */
+struct chunk;
+size_t wire_chunks(const struct bucket_member *members, size_t member_count, struct chunk *chunks);
+
+#endif

@@ -1,0 +1,391 @@
+/*
+ * test_wire.c - buckets are packed and unpacked as memcpy would, whatever their members look like in memory, and
+ * converted as arithmetic says. On the stand-in's driver, with the kernels that jobs use.
+ *
+ * Members of any length, at any distance, in any order, down to one element and up to several chunks; memory around
+ * them is never touched; by kernels and by copies alike. A table for more bytes than this machine has is checked
+ * without them.
+ */
+#include "comm/kernels/chunk.h"
+#include "comm/wire.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 200, MEMBERS_AT_MOST = 24, ARENA_BYTES = 1 << 18, WORLD_SIZE = 3 };
+
+static struct driver driver;
+static struct wire_setting setting;
+static CUdeviceptr arena;
+static unsigned char before[ARENA_BYTES], after[ARENA_BYTES], packed[ARENA_BYTES], expected[ARENA_BYTES];
+
+/* ---- the device ---- */
+
+static void *
+look_up(const char *name, int version)
+{
+    void *function = NULL;
+    if (cuGetProcAddress(name, &function, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL) != CUDA_SUCCESS)
+        return NULL;
+    return function;
+}
+
+static void
+require(CUresult result)
+{
+    ck_assert_int_eq(result, CUDA_SUCCESS);
+}
+
+static void
+open_device(void)
+{
+    CUdevice device;
+    CUcontext context;
+    struct comm_error error;
+    require(cuInit(0));
+    require(cuDeviceGet(&device, 0));
+    require(cuDevicePrimaryCtxRetain(&context, device));
+    require(cuCtxSetCurrent(context));
+    ck_assert_msg(driver_fill(&driver, look_up, &error), "%s", error.text);
+    setting = (struct wire_setting){.driver = &driver, .world_size = WORLD_SIZE};
+    ck_assert_msg(kernels_load(&setting.kernels, &driver, KERNELS, &error), "%s", error.text);
+    require(driver.cuMemAlloc_p(&arena, ARENA_BYTES));
+}
+
+static void
+to_device(CUdeviceptr to, const void *from, size_t bytes)
+{
+    require(driver.cuMemcpyHtoDAsync_p(to, from, bytes, CU_STREAM_PER_THREAD));
+}
+
+static void
+from_device(void *to, CUdeviceptr from, size_t bytes)
+{
+    require(driver.cuMemcpyDtoHAsync_p(to, from, bytes, CU_STREAM_PER_THREAD));
+    require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
+}
+
+/* ---- random buckets ---- */
+
+static unsigned seed;
+
+static size_t
+below(size_t limit)
+{
+    return (size_t)rand_r(&seed) % limit;
+}
+
+static void
+fill_random(unsigned char *bytes, size_t count)
+{
+    uint64_t state = seed = (unsigned)rand_r(&seed) | 1;
+    for (size_t i = 0; i < count; ++i) { /* Marsaglia, "Xorshift RNGs", 2003 */
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes[i] = (unsigned char)(state >> 24);
+    }
+}
+
+static void
+swap_members(struct bucket_member *a, struct bucket_member *b)
+{
+    struct bucket_member other = *a;
+    *a = *b;
+    *b = other;
+}
+
+/* Elements of `element` bytes, aligned to that and to no more. */
+static size_t
+make_members(struct bucket_member *members, size_t element)
+{
+    size_t wanted = 1 + below(MEMBERS_AT_MOST), count = 0, at = element * below(40);
+    bool gaps = below(3) != 0;
+    while (count < wanted) {
+        static const size_t lengths[] = {1, 7, 300, 5000, 20000};
+        size_t bytes = element * (1 + below(lengths[below(5)]));
+        if (at + bytes > ARENA_BYTES)
+            break;
+        members[count++] = (struct bucket_member){arena + at, bytes};
+        at += bytes + (gaps && below(2) ? element * (1 + below(50)) : 0);
+    }
+    for (size_t i = count; i > 1 && below(3) == 0; --i)
+        swap_members(&members[i - 1], &members[below(i)]);
+    return count;
+}
+
+static bool
+lie_in_a_row(const struct bucket_member *members, size_t count)
+{
+    for (size_t i = 1; i < count; ++i) {
+        if (members[i].address != members[i - 1].address + members[i - 1].bytes)
+            return false;
+    }
+    return true;
+}
+
+/* Between the members in the image of the arena and their packed form. */
+static size_t
+gather(unsigned char *to, const unsigned char *image, const struct bucket_member *members, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) {
+        memcpy(to + bytes, image + (members[i].address - arena), members[i].bytes);
+        bytes += members[i].bytes;
+    }
+    return bytes;
+}
+
+static void
+scatter(unsigned char *image, const unsigned char *from, const struct bucket_member *members, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        memcpy(image + (members[i].address - arena), from, members[i].bytes);
+        from += members[i].bytes;
+    }
+}
+
+static void
+check_copies(struct bucket_wire *wire, const struct bucket_member *members, size_t count, ncclDataType_t type)
+{
+    struct comm_error error;
+    ck_assert_msg(wire_place(wire, &setting, members, count, type, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    ck_assert(wire_has(wire, members, count));
+    ck_assert_int_eq(wire->path == WIRE_IN_PLACE, lie_in_a_row(members, count));
+    ck_assert_int_eq(wire->path == WIRE_KERNELS, wire->path != WIRE_IN_PLACE && setting.kernels.loaded);
+
+    fill_random(before, sizeof(before));
+    to_device(arena, before, sizeof(before));
+    ck_assert_msg(wire_pack(wire, &setting, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    size_t bytes = gather(expected, before, members, count);
+    ck_assert_uint_eq(bytes, wire->element_count * wire_element_bytes(wire->type));
+    from_device(packed, wire->address, bytes);
+    ck_assert_int_eq(memcmp(packed, expected, bytes), 0);
+
+    fill_random(packed, bytes);
+    to_device(wire->address, packed, bytes);
+    ck_assert_msg(wire_unpack(wire, &setting, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    from_device(after, arena, sizeof(after));
+    scatter(before, packed, members, count);
+    ck_assert_int_eq(memcmp(after, before, sizeof(after)), 0);
+}
+
+START_TEST(packs_as_memcpy_does)
+{
+    static const ncclDataType_t types[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16};
+    struct wire_setting with_kernels = setting;
+    for (unsigned round = 1; round <= ROUNDS; ++round) {
+        seed = round;
+        struct bucket_member members[MEMBERS_AT_MOST];
+        struct bucket_wire wire = {0};
+        ncclDataType_t type = types[below(4)];
+        setting.kernels.loaded = below(4) != 0;
+        /* The same bucket, with its gradients elsewhere: what was allocated serves again. */
+        for (int place = 0; place < 2; ++place) {
+            size_t count = make_members(members, wire_element_bytes(type));
+            check_copies(&wire, members, count, type);
+        }
+        wire_free(&wire, &driver);
+        setting = with_kernels;
+    }
+}
+END_TEST
+
+/* ---- conversion, against the list of all values that 16 bits can hold ---- */
+
+static double
+value_of(unsigned bits, bool bfloat)
+{
+    unsigned mantissa_bits = bfloat ? 7 : 10, bias = bfloat ? 127 : 15, exponent_mask = bfloat ? 0xff : 0x1f;
+    unsigned exponent = bits >> mantissa_bits & exponent_mask, mantissa = bits & ((1u << mantissa_bits) - 1);
+    int power = (int)(exponent == 0 ? 1 : exponent) - (int)bias - (int)mantissa_bits;
+    double magnitude = ldexp((double)(exponent == 0 ? mantissa : mantissa | 1u << mantissa_bits), power);
+    return bits & 0x8000 ? -magnitude : magnitude; /* of the infinity's bits: the number that would come next */
+}
+
+/* The bits nearest to a number, of two the even ones, by bisection over the positive ones. */
+static unsigned
+nearest(float value, bool bfloat)
+{
+    unsigned infinity = bfloat ? 0x7f80 : 0x7c00, sign = signbit(value) ? 0x8000 : 0, low = 0, high = infinity;
+    double magnitude = fabs((double)value);
+    if (!(magnitude < value_of(infinity, bfloat)))
+        return sign | infinity;
+    while (high - low > 1) {
+        unsigned middle = (low + high) / 2;
+        *(value_of(middle, bfloat) <= magnitude ? &low : &high) = middle;
+    }
+    double below_by = magnitude - value_of(low, bfloat), above_by = value_of(high, bfloat) - magnitude;
+    bool up = above_by < below_by || (above_by == below_by && high % 2 == 0);
+    return sign | (up ? high : low);
+}
+
+static bool
+is_nan(unsigned bits, bool bfloat)
+{
+    return (bits & 0x7fff) > (bfloat ? 0x7f80u : 0x7c00u);
+}
+
+static float
+random_float(void)
+{
+    static const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 65504.0f * 3, 65520.0f * 3, 1e-8f, 3e38f};
+    if (below(10) == 0)
+        return special[below(9)];
+    float value = (float)ldexp((double)below(1 << 24) / (1 << 24) + 1.0, (int)below(60) - 40);
+    return below(2) ? value : -value;
+}
+
+static void
+check_conversion(const struct bucket_member *members, size_t count, bool bfloat)
+{
+    struct comm_error error;
+    struct bucket_wire wire = {0};
+    float *values = (float *)before, *numbers = (float *)expected;
+    uint16_t *bits = (uint16_t *)packed;
+    for (size_t i = 0; i < ARENA_BYTES / sizeof(float); ++i)
+        values[i] = random_float();
+    to_device(arena, before, sizeof(before));
+    ck_assert_msg(wire_place(&wire, &setting, members, count, ncclFloat32, CU_STREAM_PER_THREAD, &error), "%s",
+                  error.text);
+    ck_assert_int_eq(wire.path, WIRE_KERNELS);
+    ck_assert_int_eq(wire.type, bfloat ? ncclBfloat16 : ncclFloat16);
+    ck_assert_int_eq(wire_operation(&wire, &setting), ncclSum);
+    ck_assert(wire_pack(&wire, &setting, CU_STREAM_PER_THREAD, &error));
+
+    size_t bytes = gather(expected, before, members, count);
+    ck_assert_uint_eq(wire.element_count, bytes / sizeof(float));
+    from_device(packed, wire.address, bytes / 2);
+    for (size_t i = 0; i < wire.element_count; ++i) {
+        volatile float scaled = numbers[i] * (1.0f / WORLD_SIZE);
+        bool right = isnan(numbers[i]) ? is_nan(bits[i], bfloat) : bits[i] == nearest(scaled, bfloat);
+        if (!right) /* Check takes its time for each assertion that holds */
+            ck_abort_msg("%a -> %#x, not %#x", (double)scaled, bits[i], nearest(scaled, bfloat));
+    }
+
+    /* Back: exact, times the number of ranks where a sum is wanted. */
+    float times = setting.reduction == DDPRUN_REDUCE_SUM ? WORLD_SIZE : 1;
+    ck_assert(wire_unpack(&wire, &setting, CU_STREAM_PER_THREAD, &error));
+    for (size_t i = 0; i < wire.element_count; ++i) {
+        unsigned infinity = bfloat ? 0x7f80 : 0x7c00;
+        double value = value_of(bits[i], bfloat);
+        if ((bits[i] & 0x7fff) == infinity)
+            value = bits[i] & 0x8000 ? -INFINITY : INFINITY;
+        numbers[i] = is_nan(bits[i], bfloat) ? NAN : (float)value * times;
+    }
+    scatter(before, expected, members, count);
+    from_device(after, arena, sizeof(after));
+    for (size_t i = 0; i < ARENA_BYTES / sizeof(float); ++i) {
+        float is = ((const float *)after)[i];
+        if (isnan(values[i]) ? !isnan(is) : memcmp(&is, &values[i], sizeof(is)) != 0)
+            ck_abort_msg("%a is not %a", (double)is, (double)values[i]);
+    }
+    wire_free(&wire, &driver);
+}
+
+START_TEST(converts_to_the_nearest)
+{
+    struct wire_setting plain = setting;
+    for (unsigned round = 1; round <= ROUNDS / 10; ++round) {
+        seed = round;
+        struct bucket_member members[MEMBERS_AT_MOST];
+        bool bfloat = below(2);
+        setting.compression = bfloat ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_FP16;
+        setting.reduction = below(2) ? DDPRUN_REDUCE_SUM : DDPRUN_REDUCE_MEAN;
+        check_conversion(members, make_members(members, sizeof(float)), bfloat);
+        setting = plain;
+    }
+}
+END_TEST
+
+START_TEST(converts_float32_only)
+{
+    struct comm_error error;
+    struct bucket_wire wire = {0};
+    struct bucket_member member = {arena, 4096};
+    struct wire_setting narrow = setting;
+    narrow.compression = DDPRUN_COMPRESS_BF16;
+    ck_assert(wire_place(&wire, &narrow, &member, 1, ncclFloat64, CU_STREAM_PER_THREAD, &error));
+    ck_assert_int_eq(wire.path, WIRE_IN_PLACE);
+    ck_assert_int_eq(wire.type, ncclFloat64);
+    ck_assert_int_eq(wire_operation(&wire, &narrow), ncclAvg);
+    wire_free(&wire, &driver);
+}
+END_TEST
+
+/* ---- the table ---- */
+
+START_TEST(chunks_cover_every_byte_once)
+{
+    for (unsigned round = 1; round <= ROUNDS; ++round) {
+        seed = round;
+        struct bucket_member members[MEMBERS_AT_MOST];
+        size_t member_count = make_members(members, 4);
+        if (round % 20 == 0) /* nobody reads it: an address and a length are enough */
+            members[below(member_count)] = (struct bucket_member){UINT64_C(1) << 46, (UINT64_C(5) << 30) + 12};
+        size_t count = wire_chunks(members, member_count, NULL);
+        struct chunk *chunks = malloc(count * sizeof(*chunks));
+        ck_assert_ptr_nonnull(chunks);
+        ck_assert_uint_eq(wire_chunks(members, member_count, chunks), count);
+
+        uint64_t at = 0;
+        size_t next = 0;
+        for (size_t i = 0; i < member_count; ++i) {
+            for (uint64_t done = 0; done < members[i].bytes;) {
+                const struct chunk *chunk = &chunks[next]; /* may hold the end of a neighbour, or begin in it */
+                if (next >= count)
+                    ck_abort_msg("%zu chunks end before member %zu", count, i);
+                uint64_t inside = at + done - chunk->at, here = chunk->bytes - inside;
+                if (inside >= chunk->bytes || chunk->bytes > CHUNK_BYTES ||
+                    chunk->address + inside != members[i].address + done)
+                    ck_abort_msg("chunk %zu of %zu does not continue member %zu", next, count, i);
+                here = here < members[i].bytes - done ? here : members[i].bytes - done;
+                done += here;
+                next += inside + here == chunk->bytes;
+            }
+            at += members[i].bytes;
+        }
+        ck_assert_uint_eq(next, count);
+        free(chunks);
+    }
+}
+END_TEST
+
+/* ---- kernels that cannot be had ---- */
+
+START_TEST(missing_kernels_are_refused)
+{
+    static const char *const paths[] = {"/nowhere/ddprun-kernels.fatbin", "/nowhere/libddprun-kernels.so", "libm.so.6",
+                                        "/dev/null"};
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); ++i) {
+        struct comm_error error;
+        struct kernels kernels = {.loaded = false};
+        ck_assert(!kernels_load(&kernels, &driver, paths[i], &error));
+        ck_assert(!kernels.loaded);
+        ck_assert_ptr_null(strchr(error.text, '\n'));
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("wire");
+    TCase *tcase = tcase_create("wire");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_unchecked_fixture(tcase, open_device, NULL);
+    tcase_add_test(tcase, packs_as_memcpy_does);
+    tcase_add_test(tcase, converts_to_the_nearest);
+    tcase_add_test(tcase, converts_float32_only);
+    tcase_add_test(tcase, chunks_cover_every_byte_once);
+    tcase_add_test(tcase, missing_kernels_are_refused);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

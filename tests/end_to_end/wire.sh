@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# wire.sh BUILD - however buckets travel, gradients become what they have to: in place, packed by kernels or by copies, in 16 bits,
+# as means or sums, through any number of communicators; the same bits on all ranks, and the same bits in place as packed. What
+# is broken on purpose on that way is noticed.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=90
+values=$build/tests/trainers/values
+
+# travels NAME RANKS MEMORY REDUCTION COMPRESSION [OPTIONS...]: every element within its bound; $hash is the ranks' one.
+travels() {
+    local name=$1 ranks=$2 memory=$3 reduction=$4 compression=$5
+    shift 5
+    run "$ddprun" -n "$ranks" --bucket-mb 0.02 --reduce "$reduction" --compress "$compression" "$@" \
+        --trace "$work/trace" "$values" "$memory" "$reduction" "$compression"
+    succeeded "$name"
+    hash=$(sed -n 's/.*hash //p' "$work/stdout" | sort -u)
+    check "$name: the same bits on all $ranks ranks" [ "$(grep -c hash "$work/stdout") $(wc -l <<<"$hash")" = "$ranks 1" ]
+}
+
+# took RANK PATH TYPE: a bucket of that rank did.
+took() {
+    check "rank $1: $2, $3" grep -q "\"path\":\"$2\",\"type\":\"$3\"" "$work/trace/rank-$1.jsonl"
+}
+
+# ---- in place and packed: the same bits ----
+travels "packed" 3 separate mean none
+took 0 kernels float32
+took 0 kernels float64
+packed=$hash
+travels "in place" 3 flat mean none --communicators 2
+check "in place: no bucket is packed" bash -c "! grep -q kernels '$work/trace/rank-0.jsonl'"
+check "in place: the bits of packed" [ "$hash" = "$packed" ]
+travels "in place on some ranks, packed on others" 3 swapped mean none
+took 0 "in place" float32
+took 1 kernels float32
+check "in place on some ranks: the bits of packed" [ "$hash" = "$packed" ]
+travels "memory that moves" 3 moving mean none --communicators 3
+check "memory that moves: the bits of packed" [ "$hash" = "$packed" ]
+travels "while a stream is captured" 2 capturing mean none --communicators 2
+travels "while a stream is captured, checking everything" 2 capturing mean bf16 --verify
+travels "one bucket" 2 swapped sum none --bucket-mb 25
+
+# ---- in 16 bits ----
+travels "float16" 2 flat mean fp16
+took 0 kernels float16
+took 0 "in place" float64
+check "float16: said once" [ "$(grep -c 'travel as float16, divided by 2' "$work/stderr")" -eq 1 ]
+travels "float16, summed" 3 swapped sum fp16 --communicators 3
+travels "bfloat16" 3 separate mean bf16 --communicators 2
+took 0 kernels bfloat16
+travels "bfloat16, summed, at the boundary" 2 moving sum bf16 --no-overlap
+
+# ---- whatever may be delayed is delayed; operations one at a time; checks of everything ----
+for seed in 1 2; do
+    SOFTGPU_CHAOS=$seed travels "in disorder $seed" 2 moving mean fp16 --communicators 3 --verify
+done
+SOFTGPU_STRICT=1 travels "strictly" 2 swapped sum bf16
+
+# ---- training ----
+options=(--layers 8 --width 48 --batch 24 --steps 12 --streams 2)
+run "$ladder" "${options[@]}" --save "$work/serial"
+succeeded "training alone"
+
+# trains NAME RANKS TOLERANCE OPTIONS...: all ranks the same bits, the serial run's weights up to the tolerance.
+trains() {
+    local name=$1 ranks=$2 tolerance=$3 rank
+    shift 3
+    rm -f "$work"/rank-*
+    run "$ddprun" -n "$ranks" --bucket-mb 0.02 --check-every 1 "$@" "$ladder" "${options[@]}" --save "$work/rank-%d"
+    succeeded "$name"
+    for ((rank = 1; rank < ranks; rank++)); do
+        check "$name: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
+    done
+    check "$name: serial up to $tolerance" "$compare" --quiet "$work/rank-0" "$work/serial" "$tolerance"
+    check "$name: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+}
+trains "training through two communicators" 3 1e-5 --communicators 2
+SOFTGPU_CHAOS=3 trains "training through three communicators" 2 1e-5 --communicators 3 --verify
+trains "training in float16" 2 1e-3 --compress fp16
+trains "training in bfloat16" 3 1e-2 --compress bf16 --communicators 3
+
+# A sum is as many means as there are ranks, and that much more rate.
+run "$ladder" "${options[@]}" --rate 0.1 --save "$work/serial"
+trains "training on sums" 2 1e-5 --reduce sum
+run "$ddprun" -n 2 --quiet --compress none --reduce mean --communicators 1 "$ladder" "${options[@]}" --save "$work/default-%d"
+run "$ddprun" -n 2 --quiet "$ladder" "${options[@]}" --save "$work/plain-%d"
+check "what is said is what is the default" cmp "$work/default-0" "$work/plain-0"
+
+# ---- faults are told as with one communicator ----
+faulty=(-n 2 --bucket-mb 0.02 --communicators 3)
+run "$ddprun" "${faulty[@]}" "$ladder" --steps 12 --fault late-write --fault-step 9
+failed_with "a late write" 1 "scale_in_place.* wrote gradient .* after bucket 0 "
+run "$ddprun" "${faulty[@]}" "$ladder" --steps 12 --fault hidden-write --fault-step 6
+failed_with "a write nobody sees" 1 "gradient .* was changed after it had been averaged"
+run "$ddprun" "${faulty[@]}" "$ladder" --steps 12 --fault crash --fault-step 7 --fault-rank 1
+failed_with "a crash" 139 "rank 1 .*SIGSEGV"
+run "$ddprun" "${faulty[@]}" --timeout "$patience" "$build/tests/trainers/habits" hang
+failed_with "a rank that hangs in the middle of backward" 1 "has waited $patience s for the other ranks"
+
+# ---- one rank: nothing travels ----
+run "$ddprun" -n 1 --compress bf16 --communicators 4 "$ladder" "${options[@]}" --rate 0.1 --save "$work/one-%d"
+check "a world of one: bitwise the bare program" cmp "$work/one-0" "$work/serial"
+
+# ---- mistakes on the command line ----
+for mistake in "--compress fp8" "--compress" "--reduce average" "--communicators 0" "--communicators 9"; do
+    read -r -a words <<<"$mistake"
+    run "$ddprun" "${words[@]}" "$ladder"
+    failed_with "$mistake" 2 "${words[0]}"
+done
+
+# ---- without kernels; on a GPU, $ddprun is a script that is not to be copied ----
+[ "$(head -c 2 "$ddprun")" != '#!' ] || finish
+# install FOLDER ENGINE: a copy of what a user has, with another engine. The launcher finds its libraries beside itself.
+install() {
+    mkdir -p "$1/bin" "$1/lib/softgpu"
+    cp "$ddprun" "$1/bin/"
+    ln -s "$build/lib/libddprun.so" "$1/lib/"
+    ln -s "$build"/lib/softgpu/* "$1/lib/softgpu/"
+    ln -s "$2" "$1/lib/libddprun-engine.so"
+}
+bare=$work/bare/lib/softgpu/libddprun-kernels.so
+install "$work/bare" "$build/lib/libddprun-engine.so"
+rm "$bare"
+ddprun=$work/bare/bin/ddprun travels "without kernels" 3 separate mean none
+took 0 copies float32
+check "without kernels: the bits of packed" [ "$hash" = "$packed" ]
+run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
+failed_with "float16 without kernels" 2 "--compress needs ddprun's own kernels.*leave --compress out"
+echo 'no library' >"$bare"
+ddprun=$work/bare/bin/ddprun travels "with kernels that do not load" 2 separate mean none
+check "with kernels that do not load: said once" [ "$(grep -c 'cannot open .*; buckets are packed by copies' "$work/stderr")" -eq 1 ]
+run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
+failed_with "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open"
+
+# ---- an engine that is broken on purpose (base/mutant.h) ----
+[ -d "$build/tests/mutants" ] || finish
+install "$work/mutants" "$build/tests/mutants/libddprun-engine.so"
+# noticed MUTANT MEMORY COMPRESSION OPTIONS...: the run that the real engine passes fails.
+noticed() {
+    local name=$1 memory=$2 compression=$3
+    shift 3
+    SOFTGPU_CHAOS=7 SOFTGPU_LINK=latency_us=2000,gbytes_per_s=1 run env DDPRUN_MUTANT="$name" "$work/mutants/bin/ddprun" -n 3 \
+        --bucket-mb 0.02 --timeout 20 --compress "$compression" "$@" "$values" "$memory" mean "$compression"
+    check "$name is noticed" [ "$code" -eq 1 ]
+}
+noticed SCALE_LEFT_OUT flat fp16
+noticed MEMBERS_OVERLAP separate none
+noticed UNPACK_LEFT_OUT separate none
+noticed COMMUNICATOR_DIFFERS flat none --communicators 2
+noticed NO_JOIN flat none --communicators 2
+finish
