@@ -153,7 +153,7 @@ trace_plan(const struct group *group)
         trace = groups[group->id] = calloc(1, sizeof(*trace));
     if (trace == NULL)
         stop_job("out of memory");
-    issue_wait_for_buckets(); /* and so for the boundaries, which buckets have waited for */
+    issue_wait_for_buckets();  /* and so for the boundaries, which buckets have waited for */
     write_complete(group->id); /* the step that ends with a new plan, too */
     for (size_t i = 0; i < STEPS_IN_FLIGHT; ++i) {
         struct step_trace *step = &trace->steps[i];
