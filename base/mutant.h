@@ -38,8 +38,8 @@ enum mutant {
     MUTANT_MEMBERS_OVERLAP,      /* in a packed bucket each gradient begins one element too early */
     MUTANT_UNPACK_LEFT_OUT,      /* a packed bucket stays in its buffer */
     MUTANT_COMMUNICATOR_DIFFERS, /* odd ranks send each bucket through another communicator */
-    MUTANT_ORDER_DIFFERS,    /* odd ranks launch buckets in another order */
-    MUTANT_GROUP_UNEXPECTED, /* odd ranks send any group's buckets early, not only those of the one that is next */
+    MUTANT_ORDER_DIFFERS,        /* odd ranks launch buckets in another order */
+    MUTANT_GROUP_UNEXPECTED,     /* odd ranks send any group's buckets early, not only those of the one that is next */
 
     /* used */
     MUTANT_NO_BOUNDARY_WAIT,     /* no stream waits for the reduction */
