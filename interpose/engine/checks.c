@@ -189,7 +189,9 @@ checks_bucket_sent(const struct group *group, size_t bucket)
         require_cuda(engine_state.driver.cuStreamWaitEvent_p(comm_stream(), group->bucket_done[bucket], 0),
                      "waiting for a bucket");
     for (size_t i = of->first; i < of->first + of->count; ++i) {
-        size_t gradient = group->plan->order[i];
+        size_t gradient = group->plan->pieces[i].gradient;
+        if (group->plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */
+            continue;
         pthread_mutex_lock(&engine_state.lock);
         struct tensor tensor = *tensor_gradient(group, gradient);
         pthread_mutex_unlock(&engine_state.lock);

@@ -63,33 +63,33 @@ streams_of_bucket(const struct group *group, size_t bucket)
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     uint64_t mask = group->opaque_streams;
     for (size_t i = of->first; i < of->first + of->count; ++i)
-        mask |= tensor_gradient(group, group->plan->order[i])->touched_by;
+        mask |= tensor_gradient(group, group->plan->pieces[i].gradient)->touched_by;
     return mask;
 }
 
 /* ---- wires: where a plan's buckets are in memory ---- */
 
 static int
-compare_gradients(const void *a, const void *b)
+compare_pieces(const void *a, const void *b)
 {
-    size_t left = *(const size_t *)a, right = *(const size_t *)b;
+    size_t left = ((const struct plan_piece *)a)->gradient, right = ((const struct plan_piece *)b)->gradient;
     return left < right ? -1 : left > right;
 }
 
-/* The gradients of a bucket in the order in which they travel, that of their annotations: malloc'ed. */
-static size_t *
+/* The pieces of a bucket in the order in which they travel, that of their gradients' annotations: malloc'ed. */
+static struct plan_piece *
 travel_order(const struct group *group, const struct plan_bucket *of)
 {
-    size_t *order = malloc(of->count * sizeof(*order));
+    struct plan_piece *order = malloc(of->count * sizeof(*order));
     if (order == NULL)
         stop_job("out of memory");
-    memcpy(order, group->plan->order + of->first, of->count * sizeof(*order));
-    qsort(order, of->count, sizeof(*order), compare_gradients);
+    memcpy(order, group->plan->pieces + of->first, of->count * sizeof(*order));
+    qsort(order, of->count, sizeof(*order), compare_pieces);
     return order;
 }
 
 /*
- * Where the gradients of a bucket are now; malloc'ed. Ends the job if one of them has no memory. Their order must not
+ * Where the pieces of a bucket are now; malloc'ed. Ends the job if one of them has no memory. Their order must not
  * depend on where that is: ranks may have allocated in another order. That of the annotations often is memory's, so
  * that a flat buffer travels in place, although backward fills it from the end.
  */
@@ -98,15 +98,15 @@ members_of(const struct group *group, size_t bucket)
 {
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
-    size_t *order = travel_order(group, of);
+    struct plan_piece *order = travel_order(group, of);
     if (members == NULL)
         stop_job("out of memory");
 
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct tensor *tensor = tensor_gradient(group, order[i]);
-        members[i] = (struct bucket_member){tensor->address, tensor->bytes};
+        const struct tensor *tensor = tensor_gradient(group, order[i].gradient);
+        members[i] = (struct bucket_member){tensor->address + order[i].first_byte, order[i].bytes};
         if (!tensor->placed)
             missing = *tensor;
     }

@@ -138,11 +138,11 @@ failed_with "float16 with kernels that do not load" 1 "--compress needs ddprun's
 install "$work/mutants" "$build/tests/mutants/libddprun-engine.so"
 # noticed MUTANT MEMORY COMPRESSION OPTIONS...: the run that the real engine passes fails.
 noticed() {
-    local name=$1 memory=$2 compression=$3
+    local mutant=$1 memory=$2 compression=$3
     shift 3
-    SOFTGPU_CHAOS=7 SOFTGPU_LINK=latency_us=2000,gbytes_per_s=1 run env DDPRUN_MUTANT="$name" "$work/mutants/bin/ddprun" -n 3 \
+    SOFTGPU_CHAOS=7 SOFTGPU_LINK=latency_us=2000,gbytes_per_s=1 DDPRUN_MUTANT=$mutant run "$work/mutants/bin/ddprun" -n 3 \
         --bucket-mb 0.02 --timeout 20 --compress "$compression" "$@" "$values" "$memory" mean "$compression"
-    check "$name is noticed" [ "$code" -eq 1 ]
+    check "$mutant is noticed" [ "$code" -eq 1 ]
 }
 noticed SCALE_LEFT_OUT flat fp16
 noticed MEMBERS_OVERLAP separate none
