@@ -47,9 +47,11 @@ shown=$(awk 'NF == 3 && $2 ~ /[A-TV-Zi]/ { print $3 }' <<<"$symbols" | sed 's/@.
 meant=$(sed 's/#.*//; s,/\*.*\*/,,' "$map" | awk '/global:/ { on = 1; sub(/.*global:/, "") } /local:/ { on = 0 } on' |
     tr -d ' \t' | tr ';' '\n' | grep -v -e '^$' -e '\*' | LC_ALL=C sort -u)
 # A pattern in the map stands for the rows of a table, each of which is meant.
-for table in interpose/shim/libraries/{cublas,cublaslt,cudnn}.def; do
+for table in interpose/shim/libraries/{cublas,cublas_legacy,cublaslt,cudnn}.def; do
     rows=$("${CC:-cc}" -E -P -x c -I. - <<<"#define ROW(symbol, ...) ROW_(symbol)
 #define ROW_(symbol) row symbol;
+#define CALL(symbol, ...) ROW_(symbol)
+#define ANSWER(type, symbol, ...) ROW_(symbol)
 #include \"$table\"" | grep -o 'row [A-Za-z0-9_]*' | sed 's/row //')
     [ -n "$rows" ] || complain "$table has no row"
     meant=$(printf '%s\n' "$meant" "$rows" | LC_ALL=C sort -u)

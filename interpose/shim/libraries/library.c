@@ -13,7 +13,7 @@
 #include <sched.h>
 #include <string.h>
 
-static struct library *const libraries[] = {&library_cublas, &library_cublaslt, &library_cudnn};
+static struct library *const libraries[] = {&library_cublas, &library_cublas_legacy, &library_cublaslt, &library_cudnn};
 enum { LIBRARIES = sizeof(libraries) / sizeof(libraries[0]) };
 
 /* What a thunk leaves for the hook that it jumps to. */
