@@ -34,6 +34,7 @@
 #define DDPRUN_ENV_COMPRESS      "DDPRUN_COMPRESS"      /* decimal enum ddprun_compression */
 #define DDPRUN_ENV_COMMUNICATORS "DDPRUN_COMMUNICATORS" /* decimal, 1 to DDPRUN_MOST_COMMUNICATORS */
 #define DDPRUN_ENV_KERNELS       "DDPRUN_KERNELS"       /* absolute path (comm/kernels.h); absent: there are none */
+#define DDPRUN_ENV_RESTART       "DDPRUN_RESTART" /* decimal: how often --max-restarts has begun anew; absent: not yet */
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"
@@ -88,6 +89,7 @@ struct rank_status {
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;
     _Atomic uint64_t bucket_count;    /* of the plan in force; 0 while everything is reduced at the boundary */
+    _Atomic uint32_t reduction;       /* enum ddprun_reduction: what became of gradients */
     _Atomic uint64_t check_count;     /* comparisons of parameter hashes across ranks that found all equal */
     _Atomic uint64_t checked_step;    /* step after which the last of them looked at the parameters */
     _Atomic uint64_t parameter_hash;  /* what it found, the same on all ranks */

@@ -18,6 +18,7 @@ struct rank_view {
     unsigned stage; /* enum rank_stage */
     uint64_t step, overlapped_step, gradient_count, gradient_bytes, bucket_count;
     uint64_t check_count, checked_step, parameter_hash;
+    bool sums; /* gradients became sums, not means */
     bool failure_follows;
     char failure[1024];
 
@@ -51,7 +52,10 @@ bool verdict_is_training(const struct rank_view *rank);
  */
 bool verdict_find(const struct rank_view *ranks, int count, struct problem *problem);
 
-/* The same once all ranks have ended, when also disagreements in what they did count. */
+/* Nothing but ranks that say that another one's end stopped them: whose end may be known in a moment. */
+bool verdict_only_follows(const struct rank_view *ranks, int count);
+
+/* The same as verdict_find() once all ranks have ended, when also disagreements in what they did count. */
 bool verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *problem);
 
 /*

@@ -33,8 +33,9 @@ end(struct operation *operation, bool enqueued)
 }
 
 static void
-before_free(CUdeviceptr address)
+before_release(CUdeviceptr address, size_t bytes)
 {
+    (void)bytes;
     (void)address;
 }
 
@@ -57,7 +58,7 @@ before_device_reset(CUdevice device)
 }
 
 static void
-functions_unloaded(void)
+around_unload(void)
 {
 }
 
@@ -72,11 +73,13 @@ static const struct engine engine = {
     .watching = true,
     .begin = begin,
     .end = end,
-    .before_free = before_free,
+    .before_release = before_release,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
-    .functions_unloaded = functions_unloaded,
+    .before_primary_release = before_device_reset,
+    .before_unload = around_unload,
+    .after_unload = around_unload,
     .after_fork_in_child = after_fork_in_child,
 };
 
