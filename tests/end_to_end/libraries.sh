@@ -7,9 +7,9 @@ source "$(dirname "$0")/lib.sh"
 limit=90
 libraries=$build/tests/trainers/libraries
 
-# equal WAY RANKS: N ranks against $work/serial.
+# equal WAY RANKS: N ranks of $libraries against $work/serial.
 equal() {
-    local name="$1, $2 ranks" rank
+    local name="${libraries##*/} $1, $2 ranks" rank
     rm -rf "$work"/rank-* "$work/trace"
     run "$ddprun" -n "$2" --check-every 1 --bucket-mb 0.003 --trace "$work/trace" "$libraries" --way "$1" --save "$work/rank-%d"
     succeeded "$name: ends well"
@@ -31,6 +31,23 @@ for way in lt vectors strided batched; do
     [ "$way" = batched ] || check "$way: overlaps" grep -q '"early":true' "$work/trace/rank-0.jsonl"
     SOFTGPU_CHAOS=3 equal "$way" 3
 done
+
+# cuBLAS inside the program, where its calls have no names to take: its kernels are seen, and the pointers among their arguments.
+libraries_static=$build/tests/trainers/libraries_static
+if [ -e "$libraries_static" ]; then
+    for way in vectors strided; do
+        run "$libraries" --way "$way" --save "$work/serial"
+        libraries=$libraries_static equal "$way" 2
+    done
+    # Arrays of pointers in device memory are none: right, or told.
+    run "$libraries" --way batched --save "$work/serial"
+    run "$ddprun" -n 2 --bucket-mb 0.003 "$libraries_static" --way batched --save "$work/rank-%d"
+    if [ "$code" -eq 0 ]; then
+        check "batched, cuBLAS in the program" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
+    else
+        failed_with "batched, cuBLAS in the program" 1 "gradient .gradient\(l\). .* by work that ddprun did not see"
+    fi
+fi
 
 run "$ddprun" -n 2 --bucket-mb 0.003 "$libraries" --way late
 failed_with "a late call that writes nothing at first" 1 "cublasSscal_v2 argument x wrote gradient .gradient\(l\). .* after bucket"
