@@ -41,7 +41,8 @@ recorder_run(char **argv, const char *libraries)
         return EXIT_FAILURE;
     }
     setenv("LD_PRELOAD", SHIM, 1);
-    setenv("LD_LIBRARY_PATH", libraries, 1);
+    if (libraries[0] != '\0')
+        setenv("LD_LIBRARY_PATH", libraries, 1);
     int passive = run_again(argv[0], "--passive");
 
     setenv(DDPRUN_ENV_PROTOCOL, "1", 1);

@@ -93,7 +93,7 @@ static void
 fill_pointers(void *array, const void *first, int64_t distance)
 {
     for (int64_t i = 0; i < VALUES_BATCH; ++i)
-        ((uint64_t *)array)[i] =
+        ((uint64_t *)arena_host(array))[i] =
             (uint64_t)first + (uint64_t)(i * distance * (int64_t)arena_element_bytes(element_kind));
 }
 
