@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TEXT_OF(number)  TEXT_OF_(number)
-#define TEXT_OF_(number) #number
+#define TEXT_OF_(macro) #macro
+#define TEXT_OF(macro)  TEXT_OF_(macro)
 
 static void
 set_job(const char *folder)
