@@ -20,6 +20,7 @@ libpmix-dev     | module pmix          | PMIx: how ranks find each other
 libunwind-dev   | module libunwind     | call stacks in messages
 libxxhash-dev   | module libxxhash     | hashes of parameters and plans
 libjson-c-dev   | module json-c        | plan and trace files
+libssl-dev      | module libcrypto     | keyed hashes: ranks of different hosts prove that they belong together
 libopenblas-dev | module openblas      | matrix products of the stand-in
 check           | module check         | unit tests
 '

@@ -1,14 +1,11 @@
 /*
- * agree.c - what the ranks must agree on before they act: annotations, and plans.
+ * agree.c - what the ranks must agree on before they act: annotations, and whose boundary this is.
  *
  * All of it goes through the control plane, at places that every rank passes the same number of times: an annotation of
- * a parameter, the first boundary after annotations changed, and a few boundaries at which ranks ask each other whether
- * their steps repeat. No rank acts on what it alone has learned.
+ * a parameter, the first boundary after annotations changed, a boundary that nobody could expect, and the votes of
+ * learn.c. No rank acts on what it alone has learned.
  */
 #include "interpose/engine/state.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +93,7 @@ struct described {
     uint64_t count;
     int32_t type;
     int32_t line;
+    int64_t group;
     char text[TEXT_BYTES];
     char file[TEXT_BYTES];
 };
@@ -103,7 +101,8 @@ struct described {
 static struct described
 describe(const struct tensor *tensor)
 {
-    struct described described = {.count = tensor->count, .type = tensor->type, .line = tensor->site.line};
+    struct described described = {
+        .count = tensor->count, .type = tensor->type, .line = tensor->site.line, .group = tensor->group};
     snprintf(described.text, sizeof(described.text), "%s", tensor->site.text);
     const char *slash = strrchr(tensor->site.file, '/');
     snprintf(described.file, sizeof(described.file), "%s", slash != NULL ? slash + 1 : tensor->site.file);
@@ -127,6 +126,9 @@ compare_described(const struct control_messages *all, const char *what)
         size_t other_count = all->bytes[r] / sizeof(*other);
         size_t common = other_count < zero_count ? other_count : zero_count;
         for (size_t i = 0; i < common; ++i) {
+            if (is_same(&zero[i], &other[i]) && zero[i].group != other[i].group)
+                stop_job("ranks 0 and %d annotate `%s` (%s:%d) in different groups: %d on rank 0, %d on rank %d", r,
+                         zero[i].text, zero[i].file, zero[i].line, (int)zero[i].group, (int)other[i].group, r);
             if (!is_same(&zero[i], &other[i]))
                 stop_job("ranks 0 and %d annotate different %ss: `%s` (%s:%d) is %llu %s on rank 0, "
                          "`%s` (%s:%d) is %llu %s on rank %d",
@@ -172,82 +174,57 @@ agree_on_parameter(const struct tensor *tensor)
     control_free_messages(&all);
 }
 
+/* With lock held: what was touched is waited for at the boundary of its group, though numbers in groups will change. */
 void
 agree_annotations_changed(void)
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        engine_state.opaque_streams |= engine_state.tensors[i].touched_by;
-        engine_state.tensors[i].touched_by = 0;
+        struct tensor *tensor = &engine_state.tensors[i];
+        engine_state.groups[tensor->group].opaque_streams |= tensor->touched_by;
+        tensor->touched_by = 0;
     }
-    engine_state.overlapping = false;
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        engine_state.groups[g].overlapping = false;
     engine_state.annotations_changed = true;
 }
 
-/* With lock held: all gradients as ranks show them; NULL when memory runs out. */
+/* With lock held: all gradients as ranks show them, in the order of annotation; NULL when memory runs out. */
 static struct described *
 describe_gradients(void)
 {
     struct described *described = calloc(engine_state.gradient_count + 1, sizeof(*described));
-    for (size_t i = 0; described != NULL && i < engine_state.gradient_count; ++i)
-        described[i] = describe(tensor_gradient(i));
+    for (size_t i = 0; described != NULL && i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role == TENSOR_GRADIENT)
+            described[tensor->index] = describe(tensor);
+    }
     return described;
 }
 
-/* ---- plans ---- */
-
-/* A plan over the gradients as annotated. */
-static struct plan *
-build_plan(uint32_t version, const size_t *order)
+/* With lock held: the group whose boundary comes next, as far as it can be known. */
+static int
+expected_group(void)
 {
-    size_t count = engine_state.gradient_count;
-    struct plan_gradient *gradients = calloc(count + 1, sizeof(*gradients));
-    if (gradients == NULL)
-        stop_job("out of memory");
-    pthread_mutex_lock(&engine_state.lock);
-    for (size_t i = 0; i < count; ++i) {
-        const struct tensor *tensor = tensor_gradient(i);
-        gradients[i] = (struct plan_gradient){tensor->bytes, tensor->type};
+    int only = SEQUENCE_NONE;
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (engine_state.groups[g].gradient_count == 0)
+            continue;
+        if (only != SEQUENCE_NONE)
+            return sequence_next(&engine_state.boundaries);
+        only = g;
     }
-    pthread_mutex_unlock(&engine_state.lock);
-    struct plan *plan = plan_build(version, gradients, order, count, engine_state.options.bucket_bytes);
-    free(gradients);
-    return plan;
-}
-
-/* The issuer: `plan` is in force from now on, learned from `history` (or from nothing: NULL). */
-static void
-adopt(struct plan *plan, const struct history *history)
-{
-    struct readiness readiness;
-    if (!readiness_init(&readiness, plan, history))
-        stop_job("out of memory");
-
-    pthread_mutex_lock(&engine_state.lock);
-    struct plan *old = engine_state.plan;
-    struct readiness old_readiness = engine_state.readiness;
-    engine_state.plan = plan;
-    engine_state.readiness = readiness;
-    engine_state.overlapping = history != NULL;
-    engine_state.overlapped_steps = 0; /* the checks of the first steps begin anew */
-    pthread_mutex_unlock(&engine_state.lock);
-
-    if (old != NULL)
-        readiness_free(&old_readiness);
-    plan_free(old);
-    issue_prepare_plan();
-    atomic_store(&engine_state.status->bucket_count, history != NULL ? plan->bucket_count : 0);
+    return only;
 }
 
 void
 agree_on_annotations(const struct ddp_site *site)
 {
     pthread_mutex_lock(&engine_state.lock);
-    bool indexed = tensor_index_gradients();
+    struct described *mine = describe_gradients();
     size_t count = engine_state.gradient_count;
-    struct described *mine = indexed ? describe_gradients() : NULL;
     uint64_t bytes = 0;
-    for (size_t i = 0; mine != NULL && i < count; ++i)
-        bytes += tensor_gradient(i)->bytes;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i)
+        bytes += engine_state.tensors[i].role == TENSOR_GRADIENT ? engine_state.tensors[i].bytes : 0;
     pthread_mutex_unlock(&engine_state.lock);
     if (mine == NULL)
         stop_job("out of memory");
@@ -265,124 +242,74 @@ agree_on_annotations(const struct ddp_site *site)
     /* Work on a gradient that was enqueued before its annotation was not seen: it is waited for, this once. */
     require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize at the first step with new gradients");
 
-    size_t *order = calloc(count + 1, sizeof(*order));
-    for (size_t i = 0; order != NULL && i < count; ++i)
-        order[i] = i;
-    struct plan *plan = order != NULL ? build_plan(0, order) : NULL;
-    free(order);
-    struct history history;
-    if (plan == NULL || !history_init(&history, count))
-        stop_job("out of memory");
-
     issue_take_role();
     pthread_mutex_lock(&engine_state.lock);
-    history_free(&engine_state.history);
-    engine_state.history = history;
-    engine_state.annotations_changed = false;
-    engine_state.intervals = 0;
+    bool indexed = tensor_index_gradients();
     pthread_mutex_unlock(&engine_state.lock);
-    adopt(plan, NULL);
+    if (!indexed)
+        stop_job("out of memory");
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (engine_state.groups[g].gradient_count > 0 || engine_state.groups[g].plan != NULL)
+            learn_nothing_yet(&engine_state.groups[g]);
+    }
+    pthread_mutex_lock(&engine_state.lock);
+    engine_state.annotations_changed = false; /* last: until now touches only leave their stream to the boundary */
+    ++engine_state.agreements;
+    engine_state.expected_group = expected_group();
+    pthread_mutex_unlock(&engine_state.lock);
     checks_prepare();
     issue_give_role();
     atomic_store(&engine_state.status->gradient_count, count);
     atomic_store(&engine_state.status->gradient_bytes, bytes);
 }
 
-enum { REVIEW_EVERY = 128 };
+/* ---- boundaries ---- */
 
-/*
- * Boundaries at which ranks ask each other. Until there is a plan: 3 to 6 (the third is the first that can repeat
- * another), then ever rarer, for a program whose steps do not repeat must not pay for it. After that now and then,
- * whether it still fits.
- */
-static bool
-is_vote_due(uint64_t interval, bool overlapping)
-{
-    if (overlapping)
-        return interval % REVIEW_EVERY == 0;
-    if (interval < 3)
-        return false;
-    uint64_t power = UINT64_C(1) << (63 - __builtin_clzll(interval));
-    return interval <= 6 || interval == power || interval == power + power / 2;
-}
+/* What a rank says at a boundary that was not expected. */
+struct arrival {
+    uint64_t group;
+    uint64_t sequence;              /* hash of the boundaries before */
+    uint64_t early[GROUPS_AT_MOST]; /* buckets of each group that have left already */
+};
 
-static uint64_t
-hash_of_plan(const struct plan *plan)
-{
-    size_t bytes;
-    void *serialised = plan_bytes(plan, &bytes);
-    if (serialised == NULL)
-        stop_job("out of memory");
-    uint64_t hash = XXH3_64bits(serialised, bytes);
-    free(serialised);
-    return hash;
-}
-
-/* Bits of a vote's first word; the other words are the order in which the rank's gradients became ready. */
-enum { VOTE_REPEATS = 1, VOTE_WANTS_PLAN = 2 };
-
-/* Rank 0's order in `all`, if every rank says that its steps repeat and some rank wants a plan; else NULL. */
-static const size_t *
-order_to_adopt(const struct control_messages *all, size_t count)
-{
-    uint64_t in_all = VOTE_REPEATS, in_any = 0;
-    for (int r = 0; r < all->count; ++r) {
-        uint64_t word;
-        memcpy(&word, all->messages[r], sizeof(word));
-        if (all->bytes[r] != (1 + count) * sizeof(uint64_t))
-            return NULL;
-        in_all &= word;
-        in_any |= word;
-    }
-    return (in_all & VOTE_REPEATS) && (in_any & VOTE_WANTS_PLAN) ? (const size_t *)all->messages[0] + 1 : NULL;
-}
-
-_Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders travel as 64-bit words");
-
-/* All ranks say whether they have come to the same plan; ends the job if not. */
 static void
-compare_plans(const struct plan *plan)
+compare_arrivals(const struct control_messages *all, const struct arrival *mine, const struct ddp_site *site)
 {
-    uint64_t hash = hash_of_plan(plan);
-    struct control_messages hashes;
-    agree_exchange("the hash of the plan of buckets", &hash, sizeof(hash), &hashes);
-    for (int r = 0; r < hashes.count; ++r) {
-        if (hashes.bytes[r] != sizeof(hash) || memcmp(hashes.messages[r], &hash, sizeof(hash)) != 0)
-            stop_job("ranks %d and %d have come to different plans of buckets; are all ranks the same program with the "
-                     "same options?",
-                     engine_state.rendezvous.rank, r);
+    for (int r = 0; r < all->count; ++r) {
+        const struct arrival *theirs = all->messages[r];
+        if (theirs->group != mine->group || theirs->sequence != mine->sequence)
+            stop_job("ranks %d and %d step different groups (%d and %d) at DDP_STEP (%s:%d): all ranks must step the "
+                     "same groups in the same order",
+                     engine_state.rendezvous.rank, r, (int)mine->group, (int)theirs->group, site->file, site->line);
+        for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+            if (theirs->early[g] != mine->early[g])
+                stop_job("DDP_STEP (%s:%d) of group %d came when group %d was expected, after ranks %d and %d had sent "
+                         "%llu and %llu buckets of group %d; run with --no-overlap",
+                         site->file, site->line, (int)mine->group, g, engine_state.rendezvous.rank, r,
+                         (unsigned long long)mine->early[g], (unsigned long long)theirs->early[g], g);
+        }
     }
-    control_free_messages(&hashes);
 }
 
 void
-agree_vote(bool repeats)
+agree_on_boundary(const struct group *group, const struct ddp_site *site)
 {
+    struct arrival mine = {.group = (uint64_t)group->id};
     pthread_mutex_lock(&engine_state.lock);
-    bool overlapping = engine_state.overlapping;
-    bool due = engine_state.options.overlap && is_vote_due(++engine_state.intervals, overlapping);
-    bool wants = due && (!overlapping || !readiness_fits(&engine_state.readiness, &engine_state.history));
+    bool expected = engine_state.expected_group == group->id;
+    mine.sequence = engine_state.boundaries.hash;
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        mine.early[g] = engine_state.groups[g].early_buckets;
     pthread_mutex_unlock(&engine_state.lock);
-    if (!due)
-        return;
 
-    size_t count = engine_state.gradient_count;
-    uint64_t *vote = calloc(1 + count, sizeof(*vote));
-    if (vote == NULL)
-        stop_job("out of memory");
-    vote[0] = (repeats ? VOTE_REPEATS : 0) | (wants ? VOTE_WANTS_PLAN : 0);
-    history_order(&engine_state.history, (size_t *)vote + 1);
-    struct control_messages votes;
-    agree_exchange("a vote on the order of buckets", vote, (1 + count) * sizeof(*vote), &votes);
-    free(vote);
-
-    const size_t *order = order_to_adopt(&votes, count);
-    struct plan *plan = order != NULL ? build_plan(engine_state.plan->version + 1, order) : NULL;
-    control_free_messages(&votes);
-    if (order == NULL)
-        return;
-    if (plan == NULL)
-        stop_job("rank 0 sent an order of buckets that is none");
-    compare_plans(plan);
-    adopt(plan, &engine_state.history);
+    if (!expected) {
+        struct control_messages all;
+        agree_exchange("a DDP_STEP of another group than expected", &mine, sizeof(mine), &all);
+        compare_arrivals(&all, &mine, site);
+        control_free_messages(&all);
+    }
+    pthread_mutex_lock(&engine_state.lock);
+    sequence_add(&engine_state.boundaries, group->id);
+    engine_state.expected_group = expected_group();
+    pthread_mutex_unlock(&engine_state.lock);
 }

@@ -9,20 +9,32 @@
 
 #include "base/mutant.h"
 
+static void __attribute__((noreturn)) stop_without_gradients(int group, const struct ddp_site *site)
+{
+    if (group != 0 || engine_state.gradient_count > 0)
+        stop_job("DDP_STEP (%s:%d) of group %d, which has no gradients: annotate them with DDP_GRADIENT after "
+                 "DDP_GRADIENT_GROUP(%d)",
+                 site->file, site->line, group, group);
+    stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step", site->file,
+             site->line);
+}
+
 /* A world of one: there is nobody to average with. */
 static void
-step_alone(const struct ddp_site *site)
+step_alone(int group, const struct ddp_site *site)
 {
     pthread_mutex_lock(&engine_state.lock);
-    size_t gradients = engine_state.gradient_count;
+    size_t gradients = engine_state.gradient_count, in_group = 0;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i)
-        bytes += engine_state.tensors[i].role == TENSOR_GRADIENT ? engine_state.tensors[i].bytes : 0;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
+        in_group += tensor->role == TENSOR_GRADIENT && tensor->group == group;
+    }
     ++engine_state.boundary_count;
     pthread_mutex_unlock(&engine_state.lock);
-    if (gradients == 0)
-        stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step",
-                 site->file, site->line);
+    if (in_group == 0)
+        stop_without_gradients(group, site);
     atomic_store(&engine_state.status->gradient_count, gradients);
     atomic_store(&engine_state.status->gradient_bytes, bytes);
     atomic_store(&engine_state.status->step, engine_state.boundary_count);
@@ -30,7 +42,7 @@ step_alone(const struct ddp_site *site)
 
 /* Whatever would make averages of something that nobody has seen. */
 static void
-refuse_blindness(const struct ddp_site *site)
+refuse_blindness(const struct group *group, const struct ddp_site *site)
 {
     const char *name = NULL;
     if (engine_state.services->unknown_calls(&name) > 0)
@@ -42,9 +54,9 @@ refuse_blindness(const struct ddp_site *site)
                  "trainer's calls of the CUDA driver",
                  site->file, site->line);
 
-    /* Between the first two steps stand an optimizer and a backward pass, which touch gradients. */
+    /* Between the first two steps of a group stand an optimizer and a backward pass, which touch gradients. */
     pthread_mutex_lock(&engine_state.lock);
-    bool blind = engine_state.touch_count == 0 && engine_state.opaque_streams == 0 && engine_state.boundary_count == 1;
+    bool blind = group->touch_count == 0 && group->opaque_streams == 0 && group->boundary_count == 1;
     pthread_mutex_unlock(&engine_state.lock);
     if (blind)
         stop_job("DDP_STEP (%s:%d): no kernel, copy or library call has touched an annotated gradient since the step "
@@ -64,30 +76,48 @@ refuse_capture(CUstream stream, const struct ddp_site *site)
             site->file, site->line);
 }
 
-/* The issuer: all streams that touched gradients, and the one that the trainer names, are waited for. */
-static void
-wait_for_producers(CUstream stream)
+/* With lock held: the streams that touched the group's gradients since its last boundary. */
+static uint64_t
+streams_of(const struct group *group)
 {
+    uint64_t mask = group->opaque_streams;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        if (engine_state.tensors[i].group == group->id)
+            mask |= engine_state.tensors[i].touched_by;
+    }
+    return mask;
+}
+
+/*
+ * The issuer: all streams that touched the group's gradients, and the one that the trainer names, are waited for. Where
+ * parameters are compared, those of other groups too: their optimizers have read their gradients there.
+ */
+static void
+wait_for_producers(const struct group *group, CUstream stream)
+{
+    bool all = checks_parameters_due(group);
     pthread_mutex_lock(&engine_state.lock);
-    uint64_t mask = engine_state.opaque_streams | UINT64_C(1) << stream_index(stream);
-    for (size_t i = 0; i < engine_state.tensor_count; ++i)
-        mask |= engine_state.tensors[i].touched_by;
+    uint64_t mask = UINT64_C(1) << stream_index(stream);
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (all || g == group->id)
+            mask |= streams_of(&engine_state.groups[g]);
+    }
     pthread_mutex_unlock(&engine_state.lock);
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
         issue_wait_for_streams(mask, i);
 }
 
 static void
-flush_buckets(void)
+flush_buckets(struct group *group)
 {
     for (;;) {
         size_t bucket;
         pthread_mutex_lock(&engine_state.lock);
-        bool left = readiness_flush(&engine_state.readiness, &bucket);
+        bool left = readiness_flush(&group->readiness, &bucket);
         pthread_mutex_unlock(&engine_state.lock);
         if (!left)
             return;
-        issue_bucket(bucket, false);
+        issue_bucket(group, bucket, false);
     }
 }
 
@@ -100,71 +130,72 @@ release(CUstream stream)
         require_cuda(driver->cuStreamWaitEvent_p(stream, engine_state.reduced, 0), "waiting for the reduction");
 }
 
-/* With lock held: the table begins anew, with the same events; the released stream has waited already. */
-static void
-forget_streams(CUstream released)
-{
-    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i)
-        engine_state.streams[i] = (struct stream_entry){.event = engine_state.streams[i].event};
-    engine_state.streams[stream_index(released)].waited_for = engine_state.boundary_count;
-}
-
-/* Closes the interval; returns whether it repeated the one before. */
+/* Closes the group's interval; returns whether it repeated the one before. */
 static bool
-close_interval(CUstream stream)
+close_interval(struct group *group, CUstream stream)
 {
     pthread_mutex_lock(&engine_state.lock);
-    bool overlapped = engine_state.overlapping && !engine_state.readiness.deviates;
-    bool repeats = history_boundary(&engine_state.history);
-    readiness_boundary(&engine_state.readiness);
-    for (size_t i = 0; i < engine_state.tensor_count; ++i)
-        engine_state.tensors[i].touched_by = 0;
-    engine_state.opaque_streams = 0;
-    engine_state.touch_count = 0;
+    bool overlapped = group->overlapping && !group->readiness.deviates;
+    bool repeats = history_boundary(&group->history);
+    readiness_boundary(&group->readiness);
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        if (engine_state.tensors[i].group == group->id)
+            engine_state.tensors[i].touched_by = 0;
+    }
+    group->opaque_streams = 0;
+    group->touch_count = 0;
+    ++group->boundary_count;
     ++engine_state.boundary_count;
-    if (engine_state.overlapping)
-        ++engine_state.overlapped_steps;
-    if (overlapped && engine_state.early_buckets > 0)
+    if (group->overlapping)
+        ++group->overlapped_steps;
+    if (overlapped && group->early_buckets > 0)
         atomic_fetch_add(&engine_state.status->overlapped_step, 1);
-    engine_state.early_buckets = 0;
+    group->early_buckets = 0;
     atomic_store(&engine_state.status->step, engine_state.boundary_count); /* before a vote: others look at it there */
-    forget_streams(stream);
+    streams_forget(stream);
     pthread_mutex_unlock(&engine_state.lock);
     return repeats;
 }
 
 static void
-step_together(CUstream stream, const struct ddp_site *site)
+step_together(struct group *group, CUstream stream, const struct ddp_site *site)
 {
     refuse_capture(stream, site);
     pthread_mutex_lock(&engine_state.lock);
-    bool changed = engine_state.annotations_changed || engine_state.plan == NULL;
+    bool changed = engine_state.annotations_changed || engine_state.agreements == 0;
     pthread_mutex_unlock(&engine_state.lock);
     if (changed)
         agree_on_annotations(site);
-    refuse_blindness(site);
+    if (group->gradient_count == 0)
+        stop_without_gradients(group->id, site);
+    refuse_blindness(group, site);
 
     issue_take_role();
-    trace_boundary(stream);
-    wait_for_producers(stream);
-    flush_buckets();
+    agree_on_boundary(group, site);
+    trace_boundary(group, stream);
+    wait_for_producers(group, stream);
+    flush_buckets(group);
     issue_join();
-    trace_sent();
-    checks_before_release();
+    trace_sent(group);
+    checks_before_release(group);
     release(stream);
     checks_after_release();
-    agree_vote(close_interval(stream));
+    learn_vote(group, close_interval(group, stream));
     batches_compare();
-    checks_next_interval();
-    trace_step_end();
+    checks_next_interval(group);
+    trace_step_end(group);
     issue_give_role();
+    issue_ready(); /* of the group whose boundary is next, buckets may have been ready all the while */
 }
 
 void
-boundary_step(void *stream, const struct ddp_site *site)
+boundary_step(int group, void *stream, const struct ddp_site *site)
 {
+    if (group < 0 || group >= GROUPS_AT_MOST)
+        stop_job("DDP_STEP_GROUP(%d, ...) (%s:%d): groups are numbered 0 to %d", group, site->file, site->line,
+                 GROUPS_AT_MOST - 1);
     if (engine_state.rendezvous.world_size == 1) {
-        step_alone(site);
+        step_alone(group, site);
     } else if (atomic_load(&engine_state.context_ended)) {
         stop_job(
             "DDP_STEP (%s:%d) after the device was reset: ddprun's streams and buffers are gone with it; reset it at "
@@ -174,7 +205,7 @@ boundary_step(void *stream, const struct ddp_site *site)
         agree_ensure_driver(site);
         CUcontext before = context_enter();
         CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        step_together(stream, site);
+        step_together(&engine_state.groups[group], stream, site);
         (void)context_exchange_capture_mode(mode);
         context_leave(before);
     }

@@ -2,18 +2,23 @@
  * checks.c - is what we believe true?
  *
  * Gradients: over the first overlapped steps all of them, later one bucket every K steps, are hashed after their
- * reduction and again at the boundary: a write that nobody saw would show. Parameters: their hashes are compared across
- * all ranks after the first overlapped steps and then every K. Both run in the order of the communication stream; a
- * difference ends the job. A touch after its bucket has left is measured once for each call: did it change the
- * gradient?
+ * reduction and again at the boundary: a write that nobody saw would show. In the first steps the host goes on only
+ * when a bucket that left early is reduced and hashed: else such a write could fall into the reduction itself, between
+ * packing and unpacking, and be overwritten without a trace. Parameters: their hashes are compared across all ranks
+ * after the first overlapped steps and then every K. Both run in the order of the communication stream; a difference
+ * ends the job. A touch after its bucket has left is measured once for each call: did it change the gradient?
  */
 #include "interpose/engine/state.h"
+
+#include "base/clock.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { FIRST_STEPS = 3, NO_BUCKET = -1, EVERY_BUCKET = -2 };
 
@@ -22,6 +27,7 @@ struct gradient_check {
     struct ddp_site site;
     uint64_t step; /* number of the boundary that it belongs to, from 1 */
     uint64_t reduced_hash;
+    _Atomic bool reduced; /* and hashed */
 };
 
 /* Hashes of all parameters on their way to the other ranks. */
@@ -34,18 +40,23 @@ struct parameter_check {
     bool under_way;            /* between before_release and after_release */
 };
 
+/* What is checked of a group in its current interval. */
+struct group_check {
+    long checked_bucket;             /* a bucket, NO_BUCKET or EVERY_BUCKET */
+    struct gradient_check **pending; /* [capacity]: by number in the group, hashed after their reduction */
+    size_t capacity;
+};
+
 static struct {
-    struct hasher *hasher;           /* of the communication stream */
-    long checked_bucket;             /* of this interval: a bucket, NO_BUCKET or EVERY_BUCKET */
-    struct gradient_check **pending; /* [gradient_count]: hashed after their reduction in this interval */
-    size_t pending_capacity;
+    struct hasher *hasher; /* of the communication stream */
+    struct group_check groups[GROUPS_AT_MOST];
     struct parameter_check parameters;
 
     uint64_t *final_words; /* hashes of the parameters when the first of them was freed, or at the end */
     size_t final_count;
     uint64_t final_step; /* boundaries passed then */
     bool final_known;
-} checks = {.checked_bucket = NO_BUCKET};
+} checks;
 
 static CUstream
 comm_stream(void)
@@ -98,56 +109,96 @@ prepare_parameters(size_t count)
     require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
 }
 
+static void
+prepare_group(const struct group *group)
+{
+    struct group_check *check = &checks.groups[group->id];
+    size_t count = group->gradient_count;
+    check->checked_bucket = NO_BUCKET;
+    if (count <= check->capacity)
+        return;
+    struct gradient_check **grown = realloc(check->pending, count * sizeof(*grown));
+    if (grown == NULL)
+        stop_job("out of memory");
+    memset(grown + check->capacity, 0, (count - check->capacity) * sizeof(*grown));
+    check->pending = grown;
+    check->capacity = count;
+}
+
 void
 checks_prepare(void)
 {
     if (checks.hasher == NULL)
         checks.hasher = hasher_get();
-    size_t count = engine_state.gradient_count;
-    if (count > checks.pending_capacity) {
-        struct gradient_check **grown = realloc(checks.pending, count * sizeof(*grown));
-        if (grown == NULL)
-            stop_job("out of memory");
-        memset(grown + checks.pending_capacity, 0, (count - checks.pending_capacity) * sizeof(*grown));
-        checks.pending = grown;
-        checks.pending_capacity = count;
-    }
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        prepare_group(&engine_state.groups[g]);
     prepare_parameters(engine_state.parameter_count);
 }
 
 void
-checks_next_interval(void)
+checks_next_interval(const struct group *group)
 {
     uint64_t every = engine_state.options.check_every;
-    checks.checked_bucket = NO_BUCKET;
-    if (engine_state.overlapping && (engine_state.overlapped_steps < FIRST_STEPS || engine_state.options.verify))
-        checks.checked_bucket = EVERY_BUCKET;
-    else if (engine_state.overlapping && every > 0 && engine_state.boundary_count % every == 0)
-        checks.checked_bucket = (long)(engine_state.boundary_count / every % engine_state.plan->bucket_count);
+    long *checked = &checks.groups[group->id].checked_bucket;
+    *checked = NO_BUCKET;
+    if (group->overlapping && (group->overlapped_steps < FIRST_STEPS || engine_state.options.verify))
+        *checked = EVERY_BUCKET;
+    else if (group->overlapping && every > 0 && group->boundary_count % every == 0)
+        *checked = (long)(group->boundary_count / every % group->plan->bucket_count);
 }
 
 /* ---- gradients: unchanged between their reduction and the boundary ---- */
 
-void
-checks_bucket_sent(size_t bucket)
+static void
+note_reduced(void *arg, uint64_t hash)
 {
-    if (checks.checked_bucket != EVERY_BUCKET && checks.checked_bucket != (long)bucket)
+    struct gradient_check *check = arg;
+    check->reduced_hash = hash;
+    atomic_store(&check->reduced, true);
+}
+
+enum { PATIENCE_US = 10000000, SPIN_US = 300 };
+
+/*
+ * Not for ever: another rank may have to hear of this one first (a DDP_MEAN within backward). A check that was not
+ * waited for is as good as those of later steps.
+ */
+static void
+wait_until_reduced(const struct gradient_check *check)
+{
+    int64_t begin_us = clock_now_us();
+    while (!atomic_load(&check->reduced) && clock_now_us() - begin_us < PATIENCE_US) {
+        if (clock_now_us() - begin_us < SPIN_US)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+}
+
+void
+checks_bucket_sent(const struct group *group, size_t bucket)
+{
+    struct group_check *checked = &checks.groups[group->id];
+    if (checked->checked_bucket != EVERY_BUCKET && checked->checked_bucket != (long)bucket)
         return;
-    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    struct gradient_check *last = NULL;
     issue_join(); /* it may have gone through another communicator */
     for (size_t i = of->first; i < of->first + of->count; ++i) {
-        size_t gradient = engine_state.plan->order[i];
+        size_t gradient = group->plan->order[i];
         pthread_mutex_lock(&engine_state.lock);
-        struct tensor tensor = *tensor_gradient(gradient);
+        struct tensor tensor = *tensor_gradient(group, gradient);
         pthread_mutex_unlock(&engine_state.lock);
 
         struct gradient_check *check = malloc(sizeof(*check));
         if (check == NULL)
             stop_job("out of memory");
         *check = (struct gradient_check){.site = tensor.site, .step = engine_state.boundary_count + 1};
-        hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, store_hash, &check->reduced_hash);
-        checks.pending[gradient] = check;
+        hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, note_reduced, check);
+        checked->pending[gradient] = last = check;
     }
+    if (last != NULL && checked->checked_bucket == EVERY_BUCKET)
+        wait_until_reduced(last);
 }
 
 static void
@@ -163,17 +214,18 @@ compare_gradient(void *arg, uint64_t hash)
 }
 
 static void
-compare_gradients(void)
+compare_gradients(const struct group *group)
 {
-    for (size_t gradient = 0; gradient < checks.pending_capacity; ++gradient) {
-        if (checks.pending[gradient] == NULL)
+    struct group_check *checked = &checks.groups[group->id];
+    for (size_t gradient = 0; gradient < checked->capacity; ++gradient) {
+        if (checked->pending[gradient] == NULL)
             continue;
         pthread_mutex_lock(&engine_state.lock);
-        struct tensor tensor = *tensor_gradient(gradient);
+        struct tensor tensor = *tensor_gradient(group, gradient);
         pthread_mutex_unlock(&engine_state.lock);
         hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, compare_gradient,
-                       checks.pending[gradient]);
-        checks.pending[gradient] = NULL;
+                       checked->pending[gradient]);
+        checked->pending[gradient] = NULL;
     }
 }
 
@@ -207,23 +259,22 @@ hash_parameters(uint64_t *words, size_t count)
     return true;
 }
 
-/* Whether parameters are to be compared at this boundary: they are now as the step before has left them. */
-static bool
-are_parameters_due(void)
+/* They are then as the boundaries before have left them. */
+bool
+checks_parameters_due(const struct group *group)
 {
     uint64_t every = engine_state.options.check_every, steps = engine_state.boundary_count;
     if (engine_state.parameter_count == 0 || steps == 0)
         return false;
-    return (engine_state.overlapping && engine_state.overlapped_steps >= 1 &&
-            engine_state.overlapped_steps <= FIRST_STEPS) ||
+    return (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
            (every > 0 && steps % every == 0) || engine_state.options.verify;
 }
 
 void
-checks_before_release(void)
+checks_before_release(const struct group *group)
 {
-    compare_gradients();
-    if (!are_parameters_due())
+    compare_gradients(group);
+    if (!checks_parameters_due(group))
         return;
     prepare_parameters(engine_state.parameter_count);
     struct parameter_check *check = &checks.parameters;

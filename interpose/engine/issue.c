@@ -54,14 +54,14 @@ issue_wait_for_streams(uint64_t mask, unsigned communicator)
     }
 }
 
-/* With lock held: the streams that touched the bucket's gradients since the last boundary. */
+/* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */
 static uint64_t
-streams_of_bucket(size_t bucket)
+streams_of_bucket(const struct group *group, size_t bucket)
 {
-    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
-    uint64_t mask = engine_state.opaque_streams;
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    uint64_t mask = group->opaque_streams;
     for (size_t i = of->first; i < of->first + of->count; ++i)
-        mask |= tensor_gradient(engine_state.plan->order[i])->touched_by;
+        mask |= tensor_gradient(group, group->plan->order[i])->touched_by;
     return mask;
 }
 
@@ -76,12 +76,12 @@ compare_gradients(const void *a, const void *b)
 
 /* The gradients of a bucket in the order in which they travel, that of their annotations: malloc'ed. */
 static size_t *
-travel_order(const struct plan_bucket *of)
+travel_order(const struct group *group, const struct plan_bucket *of)
 {
     size_t *order = malloc(of->count * sizeof(*order));
     if (order == NULL)
         stop_job("out of memory");
-    memcpy(order, engine_state.plan->order + of->first, of->count * sizeof(*order));
+    memcpy(order, group->plan->order + of->first, of->count * sizeof(*order));
     qsort(order, of->count, sizeof(*order), compare_gradients);
     return order;
 }
@@ -92,18 +92,18 @@ travel_order(const struct plan_bucket *of)
  * that a flat buffer travels in place, although backward fills it from the end.
  */
 static struct bucket_member *
-members_of(size_t bucket)
+members_of(const struct group *group, size_t bucket)
 {
-    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
-    size_t *order = travel_order(of);
+    size_t *order = travel_order(group, of);
     if (members == NULL)
         stop_job("out of memory");
 
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct tensor *tensor = tensor_gradient(order[i]);
+        const struct tensor *tensor = tensor_gradient(group, order[i]);
         members[i] = (struct bucket_member){tensor->address, tensor->bytes};
         if (!tensor->placed)
             missing = *tensor;
@@ -118,9 +118,10 @@ members_of(size_t bucket)
 }
 
 static void
-place_wire(struct bucket_wire *wire, size_t bucket, const struct bucket_member *members)
+place_wire(const struct group *group, size_t bucket, const struct bucket_member *members)
 {
-    const struct plan_bucket *of = &engine_state.plan->buckets[bucket];
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    struct bucket_wire *wire = &group->wires[bucket];
     struct comm_error error;
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* it may allocate */
     if (!collectives_place(&engine_state.collectives, wire, bucket, members, of->count, type_nccl(of->type), &error))
@@ -130,28 +131,27 @@ place_wire(struct bucket_wire *wire, size_t bucket, const struct bucket_member *
 
 /* Gradients may have been allocated elsewhere since the bucket was last sent, or not at all until now. */
 static void
-follow_memory(size_t bucket)
+follow_memory(const struct group *group, size_t bucket)
 {
-    struct bucket_wire *wire = &engine_state.wires[bucket];
-    struct bucket_member *members = members_of(bucket);
-    if (!wire_has(wire, members, engine_state.plan->buckets[bucket].count))
-        place_wire(wire, bucket, members);
+    struct bucket_member *members = members_of(group, bucket);
+    if (!wire_has(&group->wires[bucket], members, group->plan->buckets[bucket].count))
+        place_wire(group, bucket, members);
     free(members);
 }
 
 /* Events are kept from plan to plan, and only ever added. */
 static void
-make_events(size_t count)
+make_events(struct group *group, size_t count)
 {
-    if (count <= engine_state.done_capacity)
+    if (count <= group->done_capacity)
         return;
-    CUevent *grown = realloc(engine_state.bucket_done, count * sizeof(*grown));
+    CUevent *grown = realloc(group->bucket_done, count * sizeof(*grown));
     if (grown == NULL)
         stop_job("out of memory");
-    engine_state.bucket_done = grown;
-    for (size_t k = engine_state.done_capacity; k < count; ++k)
+    group->bucket_done = grown;
+    for (size_t k = group->done_capacity; k < count; ++k)
         require_cuda(engine_state.driver.cuEventCreate_p(&grown[k], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    engine_state.done_capacity = count;
+    group->done_capacity = count;
 }
 
 /* Said once, by rank 0: what the user's numbers go through. */
@@ -164,10 +164,13 @@ say_compression(void)
         return;
     said = true;
     uint64_t narrowed = 0, others = 0;
-    for (size_t k = 0; k < engine_state.plan->bucket_count; ++k) {
-        const struct plan_bucket *bucket = &engine_state.plan->buckets[k];
-        *(type_nccl(bucket->type) == ncclFloat32 ? &narrowed : &others) += bucket->bytes;
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role == TENSOR_GRADIENT)
+            *(type_nccl(tensor->type) == ncclFloat32 ? &narrowed : &others) += tensor->bytes;
     }
+    pthread_mutex_unlock(&engine_state.lock);
     int world_size = engine_state.rendezvous.world_size;
     message_line("--compress: %.1f KiB of float32 gradients per step travel as %s, divided by %d before conversion: "
                  "each mean is off by at most %d/%d of the ranks' mean magnitude%s; %.1f KiB of other types travel as "
@@ -178,19 +181,19 @@ say_compression(void)
 }
 
 void
-issue_prepare_plan(void)
+issue_prepare_plan(struct group *group)
 {
-    size_t count = engine_state.plan->bucket_count;
+    size_t count = group->plan->bucket_count;
     issue_wait_for_buckets();
-    for (size_t k = 0; k < engine_state.wire_count; ++k)
-        wire_free(&engine_state.wires[k], &engine_state.driver);
-    free(engine_state.wires);
-    engine_state.wires = calloc(count + 1, sizeof(engine_state.wires[0])); /* filled when they are first sent */
-    if (engine_state.wires == NULL)
+    for (size_t k = 0; k < group->wire_count; ++k)
+        wire_free(&group->wires[k], &engine_state.driver);
+    free(group->wires);
+    group->wires = calloc(count + 1, sizeof(group->wires[0])); /* filled when they are first sent */
+    if (group->wires == NULL)
         stop_job("out of memory");
-    engine_state.wire_count = count;
-    make_events(count);
-    trace_plan();
+    group->wire_count = count;
+    make_events(group, count);
+    trace_plan(group);
     say_compression();
 }
 
@@ -215,24 +218,34 @@ issue_wait_for_buckets(void)
 /* ---- sending ---- */
 
 void
-issue_bucket(size_t bucket, bool early)
+issue_bucket(struct group *group, size_t bucket, bool early)
 {
-    if (MUTANT(ORDER_DIFFERS) && engine_state.rendezvous.rank % 2 == 1 && (bucket ^ 1) < engine_state.wire_count)
+    if (MUTANT(ORDER_DIFFERS) && engine_state.rendezvous.rank % 2 == 1 && (bucket ^ 1) < group->wire_count)
         bucket ^= 1;
 
     struct comm_error error;
     CUstream stream = collectives_stream_of(&engine_state.collectives, bucket);
-    follow_memory(bucket);
-    trace_bucket_begin(bucket, early);
-    if (!collectives_reduce(&engine_state.collectives, &engine_state.wires[bucket], bucket, &error))
+    follow_memory(group, bucket);
+    trace_bucket_begin(group, bucket, early);
+    if (!collectives_reduce(&engine_state.collectives, &group->wires[bucket], bucket, &error))
         stop_job_following("bucket %zu of step %llu: %s", bucket, (unsigned long long)engine_state.boundary_count + 1,
                            error.text);
-    trace_bucket_end(bucket);
-    require_cuda(engine_state.driver.cuEventRecord_p(engine_state.bucket_done[bucket], stream),
+    trace_bucket_end(group, bucket);
+    require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], stream),
                  "cuEventRecord after a bucket");
     watch_sent("a bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     if (early)
-        checks_bucket_sent(bucket);
+        checks_bucket_sent(group, bucket);
+}
+
+/* With lock held: the one group that may send before its boundary, if it does; else NULL. */
+static struct group *
+group_that_sends(void)
+{
+    if (engine_state.expected_group == SEQUENCE_NONE)
+        return NULL;
+    struct group *group = &engine_state.groups[engine_state.expected_group];
+    return group->overlapping ? group : NULL;
 }
 
 void
@@ -245,12 +258,13 @@ issue_ready(void)
     }
     size_t bucket;
     engine_state.issuing = true;
-    while (engine_state.overlapping && readiness_launch(&engine_state.readiness, &bucket)) {
-        uint64_t mask = streams_of_bucket(bucket);
-        ++engine_state.early_buckets;
+    struct group *group = group_that_sends(); /* only the issuer changes it, at a boundary */
+    while (group != NULL && group->overlapping && readiness_launch(&group->readiness, &bucket)) {
+        uint64_t mask = streams_of_bucket(group, bucket);
+        ++group->early_buckets;
         pthread_mutex_unlock(&engine_state.lock);
         issue_wait_for_streams(mask, collectives_communicator_of(&engine_state.collectives, bucket));
-        issue_bucket(bucket, true);
+        issue_bucket(group, bucket, true);
         pthread_mutex_lock(&engine_state.lock);
     }
     engine_state.issuing = false;

@@ -18,6 +18,7 @@ struct engine_state engine_state = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .role_free = PTHREAD_COND_INITIALIZER,
     .lowest = UINT64_MAX,
+    .expected_group = SEQUENCE_NONE,
 };
 
 /* ---- options ---- */
@@ -197,6 +198,7 @@ static struct engine engine = {
     .abi = ENGINE_ABI,
     .parameter = tensor_annotate_parameter,
     .gradient = tensor_annotate_gradient,
+    .gradient_group = tensor_choose_group,
     .step = boundary_step,
     .mean = mean,
     .shard = shard,
@@ -204,7 +206,7 @@ static struct engine engine = {
     .begin = touches_begin,
     .end = touches_end,
     .before_free = tensor_before_free,
-    .before_stream_destroy = touches_before_stream_destroy,
+    .before_stream_destroy = streams_before_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
     .functions_unloaded = functions_forget,

@@ -1,9 +1,9 @@
 /*
  * state.h - the engine's state, and what its files know of each other.
  *
- * Data flow of a step: touches.c sees operations on gradients -> history and readiness (bucketing/) -> issue.c sends
- * the buckets that may leave (comm/) -> boundary.c sends the rest, makes the trainer's stream wait, and lets agree.c
- * learn a better plan. checks.c looks over all their shoulders; stop.c is the only way to end the job.
+ * Data flow of a step: touches.c sees operations on gradients -> history and readiness (bucketing/) of their group ->
+ * issue.c sends the buckets that may leave (comm/) -> boundary.c sends the rest, makes the trainer's stream wait, and
+ * lets learn.c learn a better plan. checks.c looks over all their shoulders; stop.c is the only way to end the job.
  *
  * The rules of this folder:
  * - `lock` guards everything below it in struct engine_state; it is never held across a call into CUDA, NCCL or PMIx.
@@ -16,16 +16,15 @@
 #define DDPRUN_INTERPOSE_ENGINE_STATE_H
 
 #include "base/protocol.h"
-#include "bucketing/history.h"
-#include "bucketing/plan.h"
 #include "bucketing/ranges.h"
-#include "bucketing/readiness.h"
+#include "bucketing/sequence.h"
 #include "comm/collectives.h"
 #include "comm/control.h"
 #include "comm/driver.h"
 #include "comm/nccl.h"
 #include "comm/rendezvous.h"
 #include "interpose/engine.h"
+#include "interpose/engine/group.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -55,14 +54,16 @@ enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT };
 /* One annotated range. Its identity is its number, never its address: it may be freed and annotated again elsewhere. */
 struct tensor {
     enum tensor_role role;
-    size_t index; /* among those of its role */
-    bool placed;  /* its memory exists */
+    size_t index;  /* among those of its role */
+    int group;     /* gradients: id */
+    size_t member; /* gradients: number in the group, as of the last agreement on annotations */
+    bool placed;   /* its memory exists */
     CUdeviceptr address;
     size_t count; /* elements */
     size_t bytes;
     int type; /* enum ddp_type */
     struct ddp_site site;
-    uint64_t touched_by; /* gradients: mask of streams since the last boundary */
+    uint64_t touched_by; /* gradients: mask of streams since their group's last boundary */
 };
 
 /* A stream on which gradients were touched. */
@@ -112,31 +113,21 @@ struct engine_state {
     struct tensor *tensors;
     size_t tensor_count, tensor_capacity;
     size_t gradient_count, parameter_count;
-    size_t
-        *gradient_places; /* [gradient_count]: by gradient number, the place in tensors[]; as of the last agreement */
     _Atomic uint64_t lowest, highest; /* bounds of all gradients' memory: read without lock, for a quick miss */
     bool annotations_changed;         /* the ranks must compare again at the next boundary */
+    uint64_t agreements;              /* on annotations, so far: numbers of gradients in groups hold until the next */
+    int annotated_group;              /* gradients annotated from here on belong to it */
+
+    struct group groups[GROUPS_AT_MOST];
+    struct sequence boundaries; /* of all groups */
+    int expected_group;         /* whose boundary comes next, or SEQUENCE_NONE: nobody sends early */
 
     struct stream_entry streams[STREAMS_AT_MOST];
-    uint64_t opaque_streams;          /* mask: operations on them since the last boundary could not be looked into */
-    uint64_t touch_count;             /* since the last boundary */
     _Atomic uint64_t operation_count; /* that hooks have reported, whatever they touch */
-    _Atomic uint64_t boundary_count;  /* boundaries passed; written by the issuer, read without lock */
-    uint64_t intervals;               /* boundaries since the annotations last changed */
-
-    struct history history;
-    struct plan *plan;
-    struct readiness readiness;
-    bool overlapping;          /* `plan` was learned; else everything waits for the boundary */
-    uint64_t overlapped_steps; /* boundaries passed while overlapping */
-    uint64_t early_buckets;    /* of the current interval */
+    _Atomic uint64_t boundary_count;  /* of all groups; written by the issuer, read without lock */
 
     /* ---- the issuer's role ---- */
-    struct bucket_wire *wires; /* [plan->bucket_count] */
-    CUevent *bucket_done;      /* [done_capacity]: on the communication stream, after the bucket */
-    size_t done_capacity;
-    size_t wire_count;
-    CUevent reduced; /* after everything of the last boundary */
+    CUevent reduced; /* after everything of the last boundary, whichever group's */
 
     _Atomic bool device_closed; /* our end has been made, on the device */
     _Atomic bool context_ended; /* the trainer has reset the device: no call into CUDA any more */
@@ -195,9 +186,11 @@ void tensor_before_free(CUdeviceptr address);
 size_t type_bytes(int type);
 const char *type_name(int type);
 ncclDataType_t type_nccl(int type);
-/* With lock held: gradient number `index`, as of the last tensor_index_gradients(). */
-struct tensor *tensor_gradient(size_t index);
-/* With lock held: makes tensor_gradient() follow the annotations. False when memory runs out. */
+/* Gradients annotated from here on belong to group `id`. */
+void tensor_choose_group(int id, const struct ddp_site *site);
+/* With lock held: gradient number `member` of the group, as of the last tensor_index_gradients(). */
+struct tensor *tensor_gradient(const struct group *group, size_t member);
+/* With lock held: makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
 
 /* ---- functions.c: what is known of a kernel ---- */
@@ -217,9 +210,15 @@ uint64_t call_identity(const char *name);
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);
 void touches_end(struct operation *operation, bool enqueued);
-void touches_before_stream_destroy(CUstream stream);
+
+/* ---- streams.c: on which streams gradients are touched ---- */
 /* With lock held: the entry of a stream, added if need be; ends the job when there are too many. */
 unsigned stream_index(CUstream handle);
+/* Makes the stream wait for the last reduction, once after each boundary. */
+void stream_wait_for_reduction(CUstream handle);
+void streams_before_destroy(CUstream stream);
+/* With lock held, after a boundary: entries that no group names any more are free again; `released` has waited. */
+void streams_forget(CUstream released);
 
 /* ---- issue.c ---- */
 void issue_ready(void);
@@ -228,16 +227,16 @@ void issue_give_role(void);
 /* The issuer: makes a communicator's stream wait for what is enqueued on the streams of `mask`. */
 void issue_wait_for_streams(uint64_t mask, unsigned communicator);
 /* The issuer: sends one bucket. */
-void issue_bucket(size_t bucket, bool early);
+void issue_bucket(struct group *group, size_t bucket, bool early);
 /* The issuer: the first communicator's stream waits for all buckets of the others. */
 void issue_join(void);
 /* The issuer: waits on the host for everything that is on its way. */
 void issue_wait_for_buckets(void);
 /* The issuer: prepares wires and events for the plan in force, releasing those of the last. */
-void issue_prepare_plan(void);
+void issue_prepare_plan(struct group *group);
 
 /* ---- boundary.c ---- */
-void boundary_step(void *stream, const struct ddp_site *site);
+void boundary_step(int group, void *stream, const struct ddp_site *site);
 
 /* ---- agree.c ---- */
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
@@ -249,8 +248,14 @@ void agree_on_annotations(const struct ddp_site *site);
 /* With lock held: a gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
 void agree_annotations_changed(void);
 void agree_on_parameter(const struct tensor *tensor);
+/* The issuer, at a boundary of `group` before anything of it is sent: do all ranks come to the same one? */
+void agree_on_boundary(const struct group *group, const struct ddp_site *site);
+
+/* ---- learn.c: plans of buckets ---- */
+/* The issuer: what ranks have agreed on begins with a plan that sends everything at the boundary. */
+void learn_nothing_yet(struct group *group);
 /* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
-void agree_vote(bool repeats);
+void learn_vote(struct group *group, bool repeats);
 
 /* ---- hashing.c: hashes of device memory, in stream order ---- */
 struct hasher;
@@ -264,13 +269,15 @@ void hasher_enqueue(struct hasher *hasher, CUstream stream, CUdeviceptr address,
 /* ---- checks.c ---- */
 void checks_prepare(void);
 /* The issuer: gradients of a bucket that has just left early are remembered, if this interval is checked. */
-void checks_bucket_sent(size_t bucket);
+void checks_bucket_sent(const struct group *group, size_t bucket);
+/* Whether parameters are to be compared at this boundary of the group. */
+bool checks_parameters_due(const struct group *group);
 /* The issuer, at the boundary, before the trainer's stream is let go: gradients are compared, parameters hashed. */
-void checks_before_release(void);
+void checks_before_release(const struct group *group);
 /* The issuer, at the boundary, after that: hashes travel. */
 void checks_after_release(void);
-/* The issuer: a new interval begins; is it one to check? */
-void checks_next_interval(void);
+/* The issuer: a new interval of the group begins; is it one to check? */
+void checks_next_interval(const struct group *group);
 /* Waits for the device: the parameters' last hash, kept for the end. */
 void checks_final_hash(void);
 /* At the end, collective: compares steps and final hashes. */
@@ -293,12 +300,12 @@ void watch_sent(const char *what, size_t bucket, unsigned communicator);
 
 /* ---- trace.c: one line of JSON for each step ---- */
 void trace_open(void);
-void trace_plan(void);
-void trace_bucket_begin(size_t bucket, bool early);
-void trace_bucket_end(size_t bucket);
-void trace_boundary(CUstream stream); /* its backward is done */
-void trace_sent(void);                /* all buckets are on their way */
-void trace_step_end(void);
+void trace_plan(const struct group *group);
+void trace_bucket_begin(const struct group *group, size_t bucket, bool early);
+void trace_bucket_end(const struct group *group, size_t bucket);
+void trace_boundary(const struct group *group, CUstream stream); /* its backward is done */
+void trace_sent(const struct group *group);                      /* all buckets are on their way */
+void trace_step_end(const struct group *group);
 void trace_close(void);
 
 /* ---- stack.c ---- */

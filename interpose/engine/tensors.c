@@ -44,23 +44,52 @@ type_nccl(int type)
 }
 
 struct tensor *
-tensor_gradient(size_t index)
+tensor_gradient(const struct group *group, size_t member)
 {
-    return &engine_state.tensors[engine_state.gradient_places[index]];
+    return &engine_state.tensors[group->places[member]];
+}
+
+/* With lock held: the gradients of a group, in the order of their annotation. */
+static bool
+index_group(struct group *group)
+{
+    size_t *places = realloc(group->places, (engine_state.gradient_count + 1) * sizeof(*places));
+    if (places == NULL)
+        return false;
+    group->places = places;
+    group->gradient_count = 0;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role != TENSOR_GRADIENT || tensor->group != group->id)
+            continue;
+        tensor->member = group->gradient_count;
+        places[group->gradient_count++] = i;
+    }
+    if (group->gradient_count == 0)
+        group->opaque_streams = 0; /* no boundary of it will come */
+    return true;
 }
 
 bool
 tensor_index_gradients(void)
 {
-    size_t *places = realloc(engine_state.gradient_places, (engine_state.gradient_count + 1) * sizeof(*places));
-    if (places == NULL)
-        return false;
-    engine_state.gradient_places = places;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        if (engine_state.tensors[i].role == TENSOR_GRADIENT)
-            places[engine_state.tensors[i].index] = i;
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        engine_state.groups[g].id = g;
+        if (!index_group(&engine_state.groups[g]))
+            return false;
     }
     return true;
+}
+
+void
+tensor_choose_group(int id, const struct ddp_site *site)
+{
+    if (id < 0 || id >= GROUPS_AT_MOST)
+        stop_job("DDP_GRADIENT_GROUP(%d) (%s:%d): groups are numbered 0 to %d", id, site->file, site->line,
+                 GROUPS_AT_MOST - 1);
+    pthread_mutex_lock(&engine_state.lock);
+    engine_state.annotated_group = id;
+    pthread_mutex_unlock(&engine_state.lock);
 }
 
 /* What an annotation at `site` says, for messages. */
@@ -162,14 +191,15 @@ update_bounds(void)
     atomic_store(&engine_state.highest, highest);
 }
 
-/* A tensor of the same role and shape whose memory is gone, in order of annotation; or a new one. NULL: no memory. */
+/* A tensor of the same role, group and shape whose memory is gone, in order of annotation; or a new one. NULL: no
+ * memory. */
 static struct tensor *
 identity_for(const struct tensor *wanted)
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         struct tensor *tensor = &engine_state.tensors[i];
         if (!tensor->placed && tensor->role == wanted->role && tensor->count == wanted->count &&
-            tensor->type == wanted->type)
+            tensor->type == wanted->type && tensor->group == wanted->group)
             return tensor;
     }
     if (engine_state.tensor_count == engine_state.tensor_capacity) {
@@ -201,13 +231,14 @@ place(struct tensor *wanted, struct tensor *other_p)
     if (status != RANGES_OK) {
         *other_p = engine_state.tensors[in_the_way.id];
         bool same = other_p->role == wanted->role && other_p->address == wanted->address &&
-                    other_p->count == wanted->count && other_p->type == wanted->type;
+                    other_p->count == wanted->count && other_p->type == wanted->type && other_p->group == wanted->group;
         return same ? PLACED_BEFORE : PLACED_OVERLAP;
     }
 
     bool again = at < engine_state.tensor_count;
     size_t *count = wanted->role == TENSOR_GRADIENT ? &engine_state.gradient_count : &engine_state.parameter_count;
     wanted->index = again ? tensor->index : *count;
+    wanted->member = again ? tensor->member : 0;
     *tensor = *wanted;
     if (!again) {
         ++*count;
@@ -226,13 +257,26 @@ static void __attribute__((noreturn)) stop_too_late(const char *macro, const str
              AT(site));
 }
 
+/* With lock held: whether buckets of any group have left and their boundary has not come. */
+static bool
+buckets_have_left(void)
+{
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (engine_state.groups[g].early_buckets > 0)
+            return true;
+    }
+    return false;
+}
+
 /* Enters it or ends the job. Returns whether anything changed. */
 static bool
 place_or_stop(struct tensor *tensor)
 {
     struct tensor other;
     pthread_mutex_lock(&engine_state.lock);
-    bool too_late = tensor->role == TENSOR_GRADIENT && engine_state.early_buckets > 0;
+    bool too_late = tensor->role == TENSOR_GRADIENT && buckets_have_left();
+    if (tensor->role == TENSOR_GRADIENT)
+        tensor->group = engine_state.annotated_group;
     enum placing placing = place(tensor, &other);
     pthread_mutex_unlock(&engine_state.lock);
 
@@ -342,7 +386,7 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     const struct range *range = ranges_find(&engine_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
     if (range != NULL && range->begin == (uint64_t)(uintptr_t)ptr) {
         struct tensor *tensor = &engine_state.tensors[range->id];
-        too_late = tensor->role == TENSOR_GRADIENT && engine_state.early_buckets > 0;
+        too_late = tensor->role == TENSOR_GRADIENT && buckets_have_left();
         if (tensor->role == TENSOR_GRADIENT)
             agree_annotations_changed();
         unplace(tensor);

@@ -8,18 +8,19 @@
 #include "interpose/engine/state.h"
 
 #include "base/message.h"
-#include "base/mutant.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { HITS_AT_HAND = 16 };
 
 struct hit {
-    size_t gradient;
+    struct group *group;
+    size_t gradient; /* number in the group */
     struct ddp_site site;
     uint32_t argument;
+    bool begun; /* the group's readiness was told, in the interval after: */
+    uint64_t boundary;
     bool late;
     struct late_touch *measured; /* of a late touch whose effect is not known yet */
 };
@@ -32,8 +33,7 @@ struct hits {
     size_t capacity;
     uint64_t call;
     const char *call_name;
-    bool begun; /* readiness was told, at this boundary: */
-    uint64_t boundary;
+    uint64_t agreements; /* when the gradients got their numbers */
 };
 
 static __thread struct hits thread_hits;
@@ -73,7 +73,11 @@ add_hit(struct hits *hits, const struct tensor *tensor, uint32_t argument)
         hits->capacity = capacity;
         hits->count = count;
     }
-    hits->items[hits->count++] = (struct hit){.gradient = tensor->index, .site = tensor->site, .argument = argument};
+    hits->items[hits->count++] = (struct hit){.group = &engine_state.groups[tensor->group],
+                                              .gradient = tensor->member,
+                                              .site = tensor->site,
+                                              .argument = argument};
+    hits->agreements = engine_state.agreements;
 }
 
 /* Adds every gradient that shares a byte with [address, address + bytes). */
@@ -139,81 +143,6 @@ look_at_launch(struct hits *hits, const struct operation *operation)
     return true;
 }
 
-/* ---- streams ---- */
-
-static bool
-is_same_stream(const struct stream_entry *entry, CUstream handle)
-{
-    return entry->handle == handle && !entry->destroyed && (handle != CU_STREAM_PER_THREAD || entry->owner == gettid());
-}
-
-unsigned
-stream_index(CUstream handle)
-{
-    unsigned free_at = STREAMS_AT_MOST;
-    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
-        if (is_same_stream(&engine_state.streams[i], handle))
-            return i;
-        if (engine_state.streams[i].handle == NULL && free_at == STREAMS_AT_MOST)
-            free_at = i;
-    }
-    if (free_at == STREAMS_AT_MOST)
-        stop_job("gradients are touched on more than %d streams between two steps, which is more than ddprun follows",
-                 STREAMS_AT_MOST);
-    engine_state.streams[free_at] = (struct stream_entry){
-        .handle = handle,
-        .owner = handle == CU_STREAM_PER_THREAD ? gettid() : 0,
-        .event = engine_state.streams[free_at].event, /* an event may serve another stream */
-    };
-    return free_at;
-}
-
-/* Makes the stream wait for the last reduction, once after each boundary. */
-static void
-wait_for_reduction(CUstream handle)
-{
-    pthread_mutex_lock(&engine_state.lock);
-    uint64_t boundary = engine_state.boundary_count;
-    bool waits = engine_state.streams[stream_index(handle)].waited_for < boundary;
-    pthread_mutex_unlock(&engine_state.lock);
-    if (!waits || MUTANT(NO_BOUNDARY_WAIT))
-        return;
-
-    /* Noted only now: another thread on this stream must not believe in a wait that is not there yet. */
-    require_cuda(engine_state.driver.cuStreamWaitEvent_p(handle, engine_state.reduced, 0),
-                 "waiting for the last reduction");
-    pthread_mutex_lock(&engine_state.lock);
-    struct stream_entry *entry = &engine_state.streams[stream_index(handle)];
-    if (entry->waited_for < boundary)
-        entry->waited_for = boundary;
-    pthread_mutex_unlock(&engine_state.lock);
-}
-
-void
-touches_before_stream_destroy(CUstream stream)
-{
-    if (!atomic_load(&engine_state.driver_ready))
-        return;
-    issue_take_role(); /* nobody else names the handle from here on */
-    pthread_mutex_lock(&engine_state.lock);
-    struct stream_entry *entry = NULL;
-    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
-        if (is_same_stream(&engine_state.streams[i], stream))
-            entry = &engine_state.streams[i];
-    }
-    pthread_mutex_unlock(&engine_state.lock);
-
-    /* Its work goes on after the handle is gone; the event remembers it until the boundary. */
-    if (entry != NULL) {
-        require_cuda(engine_state.driver.cuEventRecord_p(entry->event, stream),
-                     "cuEventRecord on a stream that is destroyed");
-        pthread_mutex_lock(&engine_state.lock);
-        entry->destroyed = true;
-        pthread_mutex_unlock(&engine_state.lock);
-    }
-    issue_give_role();
-}
-
 /* ---- before the operation ---- */
 
 static bool
@@ -236,19 +165,26 @@ refuse_capture(const struct operation *operation, const struct hits *hits)
              hits->call_name, site.text, site.file, site.line);
 }
 
-/* The touches are on their way. Returns whether a gradient among them has left already. */
+/* With lock held: a touch is on its way. Returns whether its gradient has left already. */
+static bool
+begin_touch(const struct hits *hits, struct hit *hit)
+{
+    struct group *group = hit->group;
+    hit->begun = group->overlapping && hits->agreements == engine_state.agreements;
+    hit->boundary = group->boundary_count;
+    if (hit->begun)
+        hit->late =
+            readiness_begin(&group->readiness, hit->gradient, (struct touch){hits->call, hit->argument}) == TOUCH_LATE;
+    return hit->late;
+}
+
 static bool
 begin_touches(struct hits *hits)
 {
     bool late = false;
     pthread_mutex_lock(&engine_state.lock);
-    hits->begun = engine_state.overlapping;
-    hits->boundary = engine_state.boundary_count;
-    for (size_t i = 0; hits->begun && i < hits->count; ++i) {
-        struct touch touch = {hits->call, hits->items[i].argument};
-        hits->items[i].late = readiness_begin(&engine_state.readiness, hits->items[i].gradient, touch) == TOUCH_LATE;
-        late = late || hits->items[i].late;
-    }
+    for (size_t i = 0; i < hits->count; ++i)
+        late = begin_touch(hits, &hits->items[i]) || late;
     pthread_mutex_unlock(&engine_state.lock);
     return late;
 }
@@ -263,9 +199,9 @@ begin_late(const struct operation *operation, struct hits *hits)
             continue;
         issue_take_role(); /* whoever is sending the bucket has then recorded its event */
         pthread_mutex_lock(&engine_state.lock);
-        struct tensor tensor = *tensor_gradient(hit->gradient);
-        size_t bucket = engine_state.plan->bucket_of[hit->gradient];
-        CUevent done = engine_state.bucket_done[bucket];
+        struct tensor tensor = *tensor_gradient(hit->group, hit->gradient);
+        size_t bucket = hit->group->plan->bucket_of[hit->gradient];
+        CUevent done = hit->group->bucket_done[bucket];
         pthread_mutex_unlock(&engine_state.lock);
         require_cuda(engine_state.driver.cuStreamWaitEvent_p(operation->stream, done, 0), "waiting for a bucket");
         issue_give_role();
@@ -282,13 +218,20 @@ note_opaque(const struct operation *operation)
 {
     if (is_captured(operation->stream))
         return; /* it runs when its graph is launched, and that launch comes here too */
-    wait_for_reduction(operation->stream);
+    stream_wait_for_reduction(operation->stream);
 
+    bool too_late = false;
     pthread_mutex_lock(&engine_state.lock);
-    engine_state.opaque_streams |= UINT64_C(1) << stream_index(operation->stream);
-    engine_state.history.lost = true;
-    engine_state.readiness.deviates = true;
-    bool too_late = engine_state.early_buckets > 0;
+    uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        struct group *group = &engine_state.groups[g];
+        if (group->gradient_count == 0)
+            continue; /* a first agreement waits for the whole device */
+        group->opaque_streams |= stream_mask;
+        group->history.lost = true;
+        group->readiness.deviates = true;
+        too_late = too_late || group->early_buckets > 0;
+    }
     pthread_mutex_unlock(&engine_state.lock);
     if (too_late)
         stop_job(
@@ -352,7 +295,7 @@ touches_begin(struct operation *operation)
 
     operation->notes = hits;
     refuse_capture(operation, hits);
-    wait_for_reduction(operation->stream);
+    stream_wait_for_reduction(operation->stream);
     if (begin_touches(hits))
         begin_late(operation, hits);
 }
@@ -363,32 +306,37 @@ touches_begin(struct operation *operation)
 static void
 count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask)
 {
-    if (engine_state.annotations_changed) { /* not agreed on yet: the boundary waits for the stream */
-        engine_state.opaque_streams |= stream_mask;
+    struct group *group = hit->group;
+    ++group->touch_count;
+    /* Not agreed on yet, or an agreement came between, in another thread: the boundary waits for the stream. */
+    if (engine_state.annotations_changed || hits->agreements != engine_state.agreements) {
+        group->opaque_streams |= stream_mask;
         return;
     }
-    tensor_gradient(hit->gradient)->touched_by |= stream_mask;
-    history_touch(&engine_state.history, hit->gradient, (struct touch){hits->call, hit->argument});
-    if (!engine_state.overlapping)
+    tensor_gradient(group, hit->gradient)->touched_by |= stream_mask;
+    history_touch(&group->history, hit->gradient, (struct touch){hits->call, hit->argument});
+    if (!group->overlapping)
         return;
-    if (!hits->begun || hits->boundary != engine_state.boundary_count)
-        readiness_refused(&engine_state.readiness); /* a boundary came between, in another thread */
+    if (!hit->begun || hit->boundary != group->boundary_count)
+        readiness_refused(&group->readiness); /* a boundary came between, in another thread */
     else if (!hit->late)
-        readiness_enqueued(&engine_state.readiness, hit->gradient);
+        readiness_enqueued(&group->readiness, hit->gradient);
 }
 
 static void
 count_touches(const struct operation *operation, struct hits *hits, bool enqueued)
 {
+    bool overlapping = false;
     pthread_mutex_lock(&engine_state.lock);
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
-    for (size_t i = 0; i < hits->count && enqueued; ++i)
-        count_touch(hits, &hits->items[i], stream_mask);
-    if (enqueued)
-        engine_state.touch_count += hits->count;
-    else if (engine_state.overlapping)
-        readiness_refused(&engine_state.readiness);
-    bool overlapping = engine_state.overlapping;
+    for (size_t i = 0; i < hits->count; ++i) {
+        struct hit *hit = &hits->items[i];
+        overlapping = overlapping || hit->group->overlapping;
+        if (enqueued)
+            count_touch(hits, hit, stream_mask);
+        else if (hit->group->overlapping)
+            readiness_refused(&hit->group->readiness);
+    }
     pthread_mutex_unlock(&engine_state.lock);
     if (overlapping)
         issue_ready();

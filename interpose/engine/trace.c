@@ -2,8 +2,9 @@
  * trace.c - what happened in each step, as recorded by events on the device: one line of JSON for each, in
  * rank-N.jsonl.
  *
- *   {"step": 7, "overlapped": true, "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0, "end_us": -101.5,
- *    "path": "kernels", "type": "float32", "communicator": 0}, ...]}
+ *   {"step": 7, "overlapped": true, "group": 0,
+ *    "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0, "end_us": -101.5,
+ *                 "path": "kernels", "type": "float32", "communicator": 0}, ...]}
  *
  * path: "in place", or how the bucket was packed: by "kernels" or by "copies". type: as what it travelled.
  * Times are relative to the boundary: the event on the trainer's stream when its backward was done and it began to
@@ -41,9 +42,14 @@ struct step_trace {
     size_t bucket_count;
 };
 
+/* The steps of one group; buckets[] of each are those of the plan in force. */
+struct group_trace {
+    struct step_trace steps[STEPS_IN_FLIGHT];
+    size_t current; /* the step that is going on */
+};
+
 static FILE *file;
-static struct step_trace steps[STEPS_IN_FLIGHT];
-static struct step_trace *current = &steps[0];
+static struct group_trace *groups[GROUPS_AT_MOST]; /* NULL: no plan so far */
 
 void
 trace_open(void)
@@ -66,11 +72,12 @@ elapsed_us(CUevent from, CUevent to)
 }
 
 static void
-write_step(struct step_trace *step)
+write_step(struct step_trace *step, int group)
 {
     json_object *line = json_object_new_object(), *buckets = json_object_new_array();
     json_object_object_add(line, "step", json_object_new_uint64(step->step));
     json_object_object_add(line, "overlapped", json_object_new_boolean(step->overlapped));
+    json_object_object_add(line, "group", json_object_new_int(group));
     for (size_t k = 0; k < step->bucket_count; ++k) {
         const struct bucket_trace *bucket = &step->buckets[k];
         if (!bucket->sent)
@@ -91,22 +98,28 @@ write_step(struct step_trace *step)
     step->used = false;
 }
 
-/* Writes every finished step whose events are complete, oldest first. The current one, last in order, may not be
- * finished. */
-static void
-write_complete(void)
+static bool
+is_complete(const struct step_trace *step)
 {
+    bool complete = engine_state.driver.cuEventQuery_p(step->boundary) == CUDA_SUCCESS;
+    for (size_t k = 0; k < step->bucket_count && complete; ++k)
+        complete = !step->buckets[k].sent || engine_state.driver.cuEventQuery_p(step->buckets[k].end) == CUDA_SUCCESS;
+    return complete;
+}
+
+/* Writes every finished step of the group whose events are complete, oldest first. The current one, last in order, may
+ * not be finished. */
+static void
+write_complete(int group)
+{
+    struct group_trace *trace = groups[group];
     for (size_t i = 1; i <= STEPS_IN_FLIGHT; ++i) {
-        struct step_trace *step = &steps[((size_t)(current - steps) + i) % STEPS_IN_FLIGHT];
+        struct step_trace *step = &trace->steps[(trace->current + i) % STEPS_IN_FLIGHT];
         if (!step->used)
             continue;
-        bool complete = engine_state.driver.cuEventQuery_p(step->boundary) == CUDA_SUCCESS;
-        for (size_t k = 0; k < step->bucket_count && complete; ++k)
-            complete =
-                !step->buckets[k].sent || engine_state.driver.cuEventQuery_p(step->buckets[k].end) == CUDA_SUCCESS;
-        if (!complete)
+        if (!is_complete(step))
             return;
-        write_step(step);
+        write_step(step, group);
     }
 }
 
@@ -132,16 +145,21 @@ timing_event(void)
 }
 
 void
-trace_plan(void)
+trace_plan(const struct group *group)
 {
     if (file == NULL)
         return;
-    issue_wait_for_buckets(); /* and so for the boundaries, which buckets have waited for */
-    write_complete();         /* the step that ends with a new plan, too */
+    struct group_trace *trace = groups[group->id];
+    if (trace == NULL)
+        trace = groups[group->id] = calloc(1, sizeof(*trace));
+    if (trace == NULL)
+        stop_job("out of memory");
+    issue_wait_for_buckets();  /* and so for the boundaries, which buckets have waited for */
+    write_complete(group->id); /* the step that ends with a new plan, too */
     for (size_t i = 0; i < STEPS_IN_FLIGHT; ++i) {
-        struct step_trace *step = &steps[i];
+        struct step_trace *step = &trace->steps[i];
         free_events(step);
-        step->bucket_count = engine_state.plan->bucket_count;
+        step->bucket_count = group->plan->bucket_count;
         step->buckets = calloc(step->bucket_count + 1, sizeof(step->buckets[0]));
         if (step->buckets == NULL)
             stop_job("out of memory");
@@ -153,62 +171,71 @@ trace_plan(void)
     }
 }
 
+static struct step_trace *
+current_step(const struct group *group)
+{
+    return &groups[group->id]->steps[groups[group->id]->current];
+}
+
 void
-trace_bucket_begin(size_t bucket, bool early)
+trace_bucket_begin(const struct group *group, size_t bucket, bool early)
 {
     if (file == NULL)
         return;
-    struct bucket_trace *trace = &current->buckets[bucket];
-    trace->early = early;
-    trace->communicator = collectives_communicator_of(&engine_state.collectives, bucket);
-    trace->path = engine_state.wires[bucket].path;
-    trace->type = engine_state.wires[bucket].type;
+    struct bucket_trace *of = &current_step(group)->buckets[bucket];
+    of->early = early;
+    of->communicator = collectives_communicator_of(&engine_state.collectives, bucket);
+    of->path = group->wires[bucket].path;
+    of->type = group->wires[bucket].type;
     require_cuda(
-        engine_state.driver.cuEventRecord_p(trace->begin, collectives_stream_of(&engine_state.collectives, bucket)),
+        engine_state.driver.cuEventRecord_p(of->begin, collectives_stream_of(&engine_state.collectives, bucket)),
         "cuEventRecord of the trace");
 }
 
 void
-trace_bucket_end(size_t bucket)
+trace_bucket_end(const struct group *group, size_t bucket)
 {
     if (file == NULL)
         return;
-    current->buckets[bucket].sent = true;
-    require_cuda(engine_state.driver.cuEventRecord_p(current->buckets[bucket].end,
-                                                     collectives_stream_of(&engine_state.collectives, bucket)),
+    struct bucket_trace *of = &current_step(group)->buckets[bucket];
+    of->sent = true;
+    require_cuda(engine_state.driver.cuEventRecord_p(of->end, collectives_stream_of(&engine_state.collectives, bucket)),
                  "cuEventRecord of the trace");
 }
 
 void
-trace_boundary(CUstream stream)
+trace_boundary(const struct group *group, CUstream stream)
 {
     if (file == NULL)
         return;
-    require_cuda(engine_state.driver.cuEventRecord_p(current->boundary, stream), "cuEventRecord of the trace");
-    current->step = engine_state.boundary_count + 1;
-    current->overlapped = engine_state.overlapping;
+    struct step_trace *step = current_step(group);
+    require_cuda(engine_state.driver.cuEventRecord_p(step->boundary, stream), "cuEventRecord of the trace");
+    step->step = engine_state.boundary_count + 1;
+    step->overlapped = group->overlapping;
 }
 
 void
-trace_sent(void)
+trace_sent(const struct group *group)
 {
-    current->used = true;
+    if (file != NULL)
+        current_step(group)->used = true;
 }
 
 void
-trace_step_end(void)
+trace_step_end(const struct group *group)
 {
     if (file == NULL)
         return;
-    size_t next = ((size_t)(current - steps) + 1) % STEPS_IN_FLIGHT;
-    if (steps[next].used) { /* too far ahead: wait for the oldest */
+    struct group_trace *trace = groups[group->id];
+    size_t next = (trace->current + 1) % STEPS_IN_FLIGHT;
+    if (trace->steps[next].used) { /* too far ahead: wait for the oldest */
         issue_wait_for_buckets();
-        write_complete();
+        write_complete(group->id);
     }
-    current = &steps[next];
-    write_complete();
-    for (size_t k = 0; k < current->bucket_count; ++k)
-        current->buckets[k].sent = false;
+    trace->current = next;
+    write_complete(group->id);
+    for (size_t k = 0; k < trace->steps[next].bucket_count; ++k)
+        trace->steps[next].buckets[k].sent = false;
 }
 
 void
@@ -216,7 +243,10 @@ trace_close(void)
 {
     if (file == NULL)
         return;
-    write_complete();
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (groups[g] != NULL)
+            write_complete(g);
+    }
     fclose(file);
     file = NULL;
 }

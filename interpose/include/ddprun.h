@@ -31,7 +31,7 @@
 
 /* Version of struct ddp_interface. A shim serves every version up to its own; a newer header than the shim ends the
  * job. */
-#define DDP_INTERFACE_VERSION 1
+#define DDP_INTERFACE_VERSION 2
 
 /* Types of elements. */
 enum ddp_type { DDP_FLOAT32 = 1, DDP_FLOAT64 = 2, DDP_FLOAT16 = 3, DDP_BFLOAT16 = 4 };
@@ -55,6 +55,9 @@ struct ddp_interface {
     int (*rank)(void);
     int (*world_size)(void);
     int (*local_rank)(void);
+    /* since version 2 */
+    void (*gradient_group)(int id, const struct ddp_site *site);
+    void (*step_group)(int id, void *stream, const struct ddp_site *site);
 };
 
 /*
@@ -132,6 +135,20 @@ ddp_stream(uintptr_t stream)
  * file's compilation. Ends the job: no gradient annotated, ranks that annotated different things.
  */
 #define DDP_STEP(stream) DDP_CALL_(step, stream, ddp_stream((uintptr_t)(stream)))
+
+/*
+ * Programs with two optimizers (a GAN, a critic and its actor) have two groups of gradients, each with boundaries of
+ * its own.
+ *
+ * DDP_GRADIENT_GROUP(id): gradients annotated from here on, in any thread, belong to group id, 0 to 15. Without it: 0.
+ * The group is part of a gradient's identity: it is the same on all ranks, and when the gradient is annotated again.
+ *
+ * DDP_STEP_GROUP(id, stream): as DDP_STEP, for the gradients of that group only; DDP_STEP is that of group 0. All
+ * ranks step the same groups in the same order. Gradients may be touched at any time: what another optimizer's
+ * backward pass leaves in them belongs to their own interval, which lasts until their own boundary.
+ */
+#define DDP_GRADIENT_GROUP(id)     DDP_CALL_(gradient_group, id, (int)(id))
+#define DDP_STEP_GROUP(id, stream) DDP_CALL_(step_group, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
 
 /*
  * DDP_MEAN(&value): replaces a float in host memory by its mean over all ranks: a loss to print, a validation score.

@@ -46,7 +46,19 @@ gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
 static void
 step(void *stream, const struct ddp_site *site)
 {
-    FORWARD(step(stream, site), site);
+    FORWARD(step(0, stream, site), site);
+}
+
+static void
+gradient_group(int id, const struct ddp_site *site)
+{
+    FORWARD(gradient_group(id, site), site);
+}
+
+static void
+step_group(int id, void *stream, const struct ddp_site *site)
+{
+    FORWARD(step(id, stream, site), site);
 }
 
 static void
@@ -111,6 +123,8 @@ static const struct ddp_interface interface = {
     .rank = rank,
     .world_size = world_size,
     .local_rank = local_rank,
+    .gradient_group = gradient_group,
+    .step_group = step_group,
 };
 
 /* The interface, or NULL when this process was not started by ddprun. `version` is that of the caller's header. */

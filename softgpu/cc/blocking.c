@@ -2,16 +2,19 @@
  * blocking.c - which kernels may run as plain loops over their threads, because none can wait for another?
  *
  * A function may wait if its body mentions a barrier or a warp collective, or another function of this file that may
- * wait, or calls something of which nothing is known: a function defined in another file, a function pointer, a functor
- * that is a parameter. Functions declared in system headers are known: apart from the collectives themselves, which are
- * listed here, none of them waits. "Mentions" is by name, wherever it stands, so that functions passed as arguments
- * count too.
+ * wait, or calls something of which nothing is known: a function defined in another file. Functions declared in system
+ * headers are known: apart from the collectives themselves, which are listed here, none of them waits. "Mentions" is by
+ * name, wherever it stands, so that functions passed as arguments count too.
+ *
+ * A call of a value - a functor, a lambda, a function pointer - may reach every lambda of the file, and every device
+ * function that is named somewhere without being called; operators and constructors are reached without a name, by
+ * every kernel. With -rdc=true a pointer may come from another file, and such a call may wait.
  *
  * Erring towards "may wait" costs a little speed; erring the other way ends in a message of libsoftgpu (block_refuse)
  * when the kernel runs, never in a wrong answer.
  *
  * The same walk finds whether functions that a kernel calls ask for threadIdx and its relatives, which must be set
- * then.
+ * then: those that indices.c has rewritten, in the kernel's own body.
  */
 #include "names.h"
 #include "source.h"
@@ -277,9 +280,9 @@ is_declaration(const struct source *source, uint32_t i)
     return source_is_word(source, i - 1) && !source_is_one_of(source, i - 1, before_calls);
 }
 
-/* A call of which nothing is known. */
+/* A call of which nothing is known but, if `calls_value`, that it is of a variable. */
 static bool
-is_unknown_call(const struct walk *walk, uint32_t i, uint32_t end)
+is_unknown_call(const struct walk *walk, uint32_t i, uint32_t end, bool *is_value)
 {
     const struct source *source = walk->source;
     if (!is_call(source, i, end) || is_declaration(source, i))
@@ -291,61 +294,134 @@ is_unknown_call(const struct walk *walk, uint32_t i, uint32_t end)
         return false;
     if (source->lexed.tokens[i].length > 10 && memcmp(spelling(source, i), "__builtin_", 10) == 0)
         return false;
-    return (bits & WORD_SYSTEM_CALL) == 0 || (bits & WORD_DECLARED) != 0;
+    *is_value = (bits & WORD_DECLARED) != 0;
+    return (bits & WORD_SYSTEM_CALL) == 0 || *is_value;
 }
 
-/* What the body of function f says directly. */
+/* Tokens that run: parameters from `begin`, the '{' of the body, its '}'. */
+struct piece {
+    uint32_t begin, body, end;
+};
+
+static struct piece
+piece_of(const struct source *source, const struct function *function)
+{
+    return (struct piece){function->params, function->body, source->lexed.tokens[function->body].match};
+}
+
+/* What a piece of code says directly. */
 static void
-look_at_body(struct walk *walk, struct function *function, bool has_indices)
+look_at(const struct walk *walk, struct piece piece, bool has_indices, struct findings *findings)
 {
     const struct source *source = walk->source;
-    const uint32_t end = source->lexed.tokens[function->body].match;
-    for (uint32_t i = function->params; i < end; ++i) {
-        if (i > function->body && is_value_call(source, i))
-            function->may_wait = true;
+    for (uint32_t i = piece.begin; i < piece.end; ++i) {
+        if (i > piece.body && is_value_call(source, i))
+            findings->calls_value = true;
         if (!source_is_word(source, i))
             continue;
         const struct name *name = names_find(&walk->words, spelling(source, i), source->lexed.tokens[i].length);
         const uint32_t bits = name != NULL ? name->bits : 0;
         const bool is_function_here = name != NULL && name->first != 0;
-        if ((bits & WORD_WAITS) != 0 ||
-            (i > function->body && (!is_function_here || (bits & WORD_DECLARED) != 0) && is_unknown_call(walk, i, end)))
-            function->may_wait = true;
-        if ((bits & WORD_INDEX) != 0 && !has_indices)
-            function->asks_indices = true;
+        if ((bits & WORD_WAITS) != 0)
+            findings->may_wait = true;
+        bool is_value = false;
+        if (i > piece.body && (!is_function_here || (bits & WORD_DECLARED) != 0) &&
+            is_unknown_call(walk, i, piece.end, &is_value))
+            *(is_value ? &findings->calls_value : &findings->may_wait) = true;
+        if ((bits & WORD_INDEX) != 0 && (!has_indices || source->edits[i].drop))
+            findings->asks_indices = true;
     }
 }
 
-/* Adds to `root` what the functions that it reaches say. A kernel's own body has its indices as parameters. */
 static void
-follow(struct walk *walk, uint32_t root, bool is_kernel)
+findings_add(struct findings *sum, struct findings more)
 {
-    struct source *source = walk->source;
-    uint32_t depth = 0;
-    memset(walk->visited, 0, source->function_count * sizeof(*walk->visited));
-    walk->stack[depth++] = root;
-    walk->visited[root] = true;
-    while (depth > 0) {
-        const uint32_t f = walk->stack[--depth];
-        struct function *function = &source->functions[f];
-        struct function seen = *function;
-        look_at_body(walk, &seen, is_kernel && f == root);
-        source->functions[root].may_wait |= seen.may_wait;
-        source->functions[root].asks_indices |= seen.asks_indices;
+    sum->may_wait |= more.may_wait;
+    sum->calls_value |= more.calls_value;
+    sum->asks_indices |= more.asks_indices;
+    if (sum->index_function == 0)
+        sum->index_function = more.index_function;
+}
 
-        const uint32_t end = source->lexed.tokens[function->body].match;
-        for (uint32_t i = function->params; i < end; ++i) {
-            if (!source_is_word(source, i))
-                continue;
-            const struct name *name = names_find(&walk->words, spelling(source, i), source->lexed.tokens[i].length);
-            for (uint32_t next = name != NULL ? name->first : 0; next != 0; next = walk->next_of_name[next - 1]) {
-                if (!walk->visited[next - 1]) {
-                    walk->visited[next - 1] = true;
-                    walk->stack[depth++] = next - 1;
-                }
+static void
+push_functions(struct walk *walk, struct piece piece, uint32_t *depth_p)
+{
+    const struct source *source = walk->source;
+    for (uint32_t i = piece.begin; i < piece.end; ++i) {
+        if (!source_is_word(source, i))
+            continue;
+        const struct name *name = names_find(&walk->words, spelling(source, i), source->lexed.tokens[i].length);
+        for (uint32_t next = name != NULL ? name->first : 0; next != 0; next = walk->next_of_name[next - 1]) {
+            if (!walk->visited[next - 1]) {
+                walk->visited[next - 1] = true;
+                walk->stack[(*depth_p)++] = next - 1;
             }
         }
     }
+}
+
+/* What a piece of code and the functions that it reaches say. A kernel's own body has its indices as parameters. */
+static struct findings
+follow(struct walk *walk, struct piece root, bool is_kernel)
+{
+    const struct source *source = walk->source;
+    struct findings findings = {0};
+    uint32_t depth = 0;
+    memset(walk->visited, 0, source->function_count * sizeof(*walk->visited));
+    look_at(walk, root, is_kernel, &findings);
+    push_functions(walk, root, &depth);
+    while (depth > 0) {
+        const uint32_t f = walk->stack[--depth];
+        const struct piece piece = piece_of(source, &source->functions[f]);
+        struct findings here = {0};
+        look_at(walk, piece, false, &here);
+        if (here.asks_indices)
+            here.index_function = f + 1;
+        findings_add(&findings, here);
+        push_functions(walk, piece, &depth);
+    }
+    return findings;
+}
+
+/* Whether device function f is named somewhere without being called: as an argument, or to take its address. */
+static void
+mark_values(const struct walk *walk, bool *is_value)
+{
+    const struct source *source = walk->source;
+    for (uint32_t i = 0; i < source->lexed.count; ++i) {
+        if (source->lexed.tokens[i].is_system || !source_is_word(source, i) || is_call(source, i, source->lexed.count))
+            continue;
+        const struct name *name = names_find(&walk->words, spelling(source, i), source->lexed.tokens[i].length);
+        for (uint32_t next = name != NULL ? name->first : 0; next != 0; next = walk->next_of_name[next - 1])
+            is_value[next - 1] = true;
+    }
+}
+
+/* What device code may reach without a name (`unnamed`), and by calling a value. */
+static void
+find_nameless(struct walk *walk, struct findings *unnamed, struct findings *values)
+{
+    const struct source *source = walk->source;
+    bool *is_value = memory_grow(NULL, source->function_count + 1);
+    memset(is_value, 0, source->function_count + 1);
+    mark_values(walk, is_value);
+    for (uint32_t f = 0; f < source->function_count; ++f) {
+        const struct function *function = &source->functions[f];
+        if ((function->flags & FUNCTION_DEVICE) == 0)
+            continue;
+        if ((function->flags & FUNCTION_UNNAMED) != 0)
+            findings_add(unnamed, follow(walk, piece_of(source, function), false));
+        else if (is_value[f])
+            findings_add(values, follow(walk, piece_of(source, function), false));
+    }
+    for (uint32_t i = 0; i < source->lexed.count; ++i) {
+        if (source->lexed.tokens[i].is_system || !source_is_lambda(source, i))
+            continue;
+        const uint32_t body = source_lambda_body(source, i);
+        if (body != i)
+            findings_add(values, follow(walk, (struct piece){body, body, source->lexed.tokens[body].match}, false));
+    }
+    free(is_value);
 }
 
 void
@@ -358,22 +434,16 @@ blocking_find(struct source *source)
     walk.stack = memory_grow(NULL, (count + 1) * sizeof(*walk.stack));
     collect_words(&walk);
 
-    /* What device code may call without naming it counts for every kernel of the file. */
-    struct function unnamed = {0};
-    for (uint32_t f = 0; f < count; ++f) {
-        const unsigned flags = source->functions[f].flags;
-        if ((flags & FUNCTION_UNNAMED) == 0 || (flags & FUNCTION_DEVICE) == 0)
-            continue;
-        follow(&walk, f, false);
-        unnamed.may_wait |= source->functions[f].may_wait;
-        unnamed.asks_indices |= source->functions[f].asks_indices;
-    }
+    struct findings unnamed = {0}, values = {.may_wait = source->is_relocatable};
+    find_nameless(&walk, &unnamed, &values);
     for (uint32_t f = 0; f < count; ++f) {
         if ((source->functions[f].flags & FUNCTION_KERNEL) == 0)
             continue;
-        follow(&walk, f, true);
-        source->functions[f].may_wait |= unnamed.may_wait;
-        source->functions[f].asks_indices |= unnamed.asks_indices;
+        struct findings findings = follow(&walk, piece_of(source, &source->functions[f]), true);
+        findings_add(&findings, unnamed);
+        if (findings.calls_value)
+            findings_add(&findings, values);
+        source->functions[f].findings = findings;
     }
     names_free(&walk.words);
     free(walk.next_of_name);

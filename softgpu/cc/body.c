@@ -155,36 +155,6 @@ rewrite_shared(struct source *source, uint32_t keyword, uint32_t limit, struct s
 /* ---- lambdas ---- */
 
 static bool
-is_lambda(const struct source *source, uint32_t i)
-{
-    static const char *const words_before[] = {"return", "case", "else", "do", "co_return", NULL};
-    if (!source_is(source, i, "[") || source_is(source, i + 1, "[") || i == 0)
-        return false;
-    const struct token *previous = &source->lexed.tokens[i - 1];
-    if (previous->kind == TOKEN_STRING || previous->kind == TOKEN_NUMBER || source_is(source, i - 1, ")") ||
-        source_is(source, i - 1, "]") || source_is(source, i - 1, "["))
-        return false;
-    if (previous->kind == TOKEN_WORD && !source_is_one_of(source, i - 1, words_before))
-        return false;
-    const uint32_t behind = source->lexed.tokens[i].match + 1;
-    return source_is(source, behind, "(") || source_is(source, behind, "{") || source_is(source, behind, "<") ||
-           source_is(source, behind, "__device__") || source_is(source, behind, "__host__") ||
-           source_is(source, behind, "mutable");
-}
-
-static uint32_t
-lambda_body(const struct source *source, uint32_t i)
-{
-    for (uint32_t k = source->lexed.tokens[i].match + 1; k < source->lexed.count; k = source_next(source, k)) {
-        if (source_is(source, k, "{"))
-            return k;
-        if (source_is(source, k, ";"))
-            break;
-    }
-    return i;
-}
-
-static bool
 same_word(const struct source *source, uint32_t a, uint32_t b)
 {
     const struct token *x = &source->lexed.tokens[a], *y = &source->lexed.tokens[b];
@@ -206,7 +176,7 @@ mentions(const struct source *source, uint32_t from, uint32_t to, uint32_t word)
 static void
 capture_shared(struct source *source, uint32_t open, const struct shared_names *names)
 {
-    const uint32_t close = source->lexed.tokens[open].match, body = lambda_body(source, open);
+    const uint32_t close = source->lexed.tokens[open].match, body = source_lambda_body(source, open);
     if (body == open)
         return;
     const bool all_by_reference =
@@ -315,7 +285,7 @@ body_rewrite(struct source *source, const struct function *function)
             rewrite_shared(source, i, end, &names, true);
     }
     for (uint32_t i = begin; i < end; ++i) {
-        if (names.count > 0 && is_lambda(source, i))
+        if (names.count > 0 && source_is_lambda(source, i))
             capture_shared(source, i, &names);
         if (!source_is_word(source, i))
             continue;

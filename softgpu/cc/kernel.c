@@ -93,31 +93,59 @@ any_of(const struct source *source, uint32_t from, uint32_t to, const char *cons
     return false;
 }
 
-/*
- * In which type the kernel counts its elements, as the mode bits of launch.h: that of the first `T i = ... blockIdx
- * ...;`. This only helps the compiler to recognise the count; wrong guesses cost speed.
- */
+/* Tokens from..to. */
+struct tokens {
+    uint32_t from, to;
+};
+
+/* The type of an element count, as the mode bits of launch.h. */
 static int
-guess_counter(const struct source *source, const struct function *function)
+counter_type(const struct source *source, struct tokens type, struct tokens value)
 {
-    static const char *const block_index[] = {"blockIdx", NULL};
     static const char *const of_64_bits[] = {"size_t", "uint64_t", "int64_t", "long", "ptrdiff_t", "ssize_t", NULL};
     static const char *const without_sign[] = {"unsigned", "size_t", "uint32_t", "uint64_t", "uint", "auto", NULL};
+    return (any_of(source, type.from, type.to, without_sign) ? 4 : 0) |
+           (any_of(source, value.from, value.to, of_64_bits) ? 8 : 0);
+}
+
+/*
+ * In which type a function counts its elements: that of the first `T i = ... blockIdx ...;`, or
+ * the function's own if its count is what it returns. -1 if there is none.
+ */
+static int
+find_counter(const struct source *source, const struct function *function)
+{
+    static const char *const block_index[] = {"blockIdx", NULL};
     const uint32_t end = source->lexed.tokens[function->body].match;
     uint32_t begin = function->body + 1, equals = 0;
     for (uint32_t i = begin; i < end; ++i) {
         if (source_is(source, i, ";") || source_is(source, i, "{") || source_is(source, i, "}") ||
-            (source_is(source, i, "(") && equals == 0)) {
-            if (equals != 0 && any_of(source, equals, i, block_index))
-                return (any_of(source, begin, equals, without_sign) ? 4 : 0) |
-                       (any_of(source, equals, i, of_64_bits) ? 8 : 0);
+            (source_is(source, i, "(") && equals == 0 && !source_is(source, begin, "return"))) {
+            const struct tokens value = {equals != 0 ? equals : begin, i};
+            if (any_of(source, value.from, value.to, block_index)) {
+                if (equals != 0)
+                    return counter_type(source, (struct tokens){begin, equals}, value);
+                if (source_is(source, begin, "return"))
+                    return counter_type(source, (struct tokens){function->head, function->name}, value);
+            }
             begin = i + 1;
             equals = 0;
         } else if (source_is(source, i, "=") && equals == 0) {
             equals = i;
         }
     }
-    return 0;
+    return -1;
+}
+
+/* The kernel's count, or that of a function which it calls. This only helps the compiler to recognise the count; wrong
+ * guesses cost speed. */
+static int
+guess_counter(const struct source *source, const struct function *function)
+{
+    int counter = find_counter(source, function);
+    if (counter < 0 && function->findings.index_function != 0)
+        counter = find_counter(source, &source->functions[function->findings.index_function - 1]);
+    return counter < 0 ? 0 : counter;
 }
 
 void
@@ -126,7 +154,8 @@ kernel_rewrite(struct source *source, const struct function *function)
     struct parameters parameters = {0};
     read_parameters(source, function->params, &parameters);
     char *bounds = read_bounds(source, function);
-    const int mode = function->may_wait ? 3 : (function->asks_indices ? 2 : 0) | guess_counter(source, function);
+    const int mode =
+        function->findings.may_wait ? 3 : (function->findings.asks_indices ? 2 : 0) | guess_counter(source, function);
 
     source_after(
         source, function->body,

@@ -24,6 +24,7 @@ static void
 run_passes(struct source *source)
 {
     declare_all(source);
+    indices_rewrite(source);
     blocking_find(source);
     for (size_t f = 0; f < source->function_count; ++f)
         body_rewrite(source, &source->functions[f]);

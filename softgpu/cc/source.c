@@ -326,3 +326,33 @@ source_piece_end(const struct source *source, uint32_t from, uint32_t to)
     }
     return to;
 }
+
+bool
+source_is_lambda(const struct source *source, uint32_t i)
+{
+    static const char *const words_before[] = {"return", "case", "else", "do", "co_return", NULL};
+    if (!source_is(source, i, "[") || source_is(source, i + 1, "[") || i == 0)
+        return false;
+    const struct token *previous = &source->lexed.tokens[i - 1];
+    if (previous->kind == TOKEN_STRING || previous->kind == TOKEN_NUMBER || source_is(source, i - 1, ")") ||
+        source_is(source, i - 1, "]") || source_is(source, i - 1, "["))
+        return false;
+    if (previous->kind == TOKEN_WORD && !source_is_one_of(source, i - 1, words_before))
+        return false;
+    const uint32_t behind = source->lexed.tokens[i].match + 1;
+    return source_is(source, behind, "(") || source_is(source, behind, "{") || source_is(source, behind, "<") ||
+           source_is(source, behind, "__device__") || source_is(source, behind, "__host__") ||
+           source_is(source, behind, "mutable");
+}
+
+uint32_t
+source_lambda_body(const struct source *source, uint32_t i)
+{
+    for (uint32_t k = source->lexed.tokens[i].match + 1; k < source->lexed.count; k = source_next(source, k)) {
+        if (source_is(source, k, "{"))
+            return k;
+        if (source_is(source, k, ";"))
+            break;
+    }
+    return i;
+}

@@ -4,6 +4,7 @@
  *
  * The passes run in this order, each over what those before found out:
  *   declare.c   scopes and declarations: which functions and variables there are, and what linkage the device ones get
+ *   indices.c   threadIdx and its relatives in functions that kernels call
  *   blocking.c  which kernels may wait at a barrier, which need threadIdx in functions
  *   body.c      inside functions: __shared__, lambdas, names that device code spells differently, refused features
  *   launch.c    k<<<...>>>(...)
@@ -24,16 +25,22 @@ enum function_flags {
     FUNCTION_TEMPLATE = 1u << 4,
 };
 
+/* What blocking.c finds out of a kernel and the functions that it may reach. */
+struct findings {
+    bool may_wait;           /* a barrier or a warp collective may be reached */
+    bool calls_value;        /* a functor, a lambda or a function pointer is called */
+    bool asks_indices;       /* a function that it calls names threadIdx, blockIdx, blockDim or gridDim */
+    uint32_t index_function; /* 1 + one such function; 0: none with a name */
+};
+
 /* A function with a body. */
 struct function {
-    uint32_t head;   /* first token of its declaration */
-    uint32_t name;   /* the last part of its name */
-    uint32_t params; /* the '(' */
-    uint32_t body;   /* the '{' */
-    unsigned flags;  /* enum function_flags */
-    /* found out by blocking.c */
-    bool may_wait;     /* a barrier or a warp collective may be reached from it */
-    bool asks_indices; /* it or a function that it calls names threadIdx, blockIdx, blockDim or gridDim */
+    uint32_t head;            /* first token of its declaration */
+    uint32_t name;            /* the last part of its name */
+    uint32_t params;          /* the '(' */
+    uint32_t body;            /* the '{' */
+    unsigned flags;           /* enum function_flags */
+    struct findings findings; /* of a kernel */
 };
 
 struct edit {
@@ -104,6 +111,10 @@ uint32_t source_skip_attribute(const struct source *source, uint32_t i);
  */
 uint32_t source_declared_name(const struct source *source, uint32_t from, uint32_t to, uint32_t *insert_p);
 
+/* Whether a lambda begins with the '[' at i; and the '{' of its body, or i if it has none. */
+bool source_is_lambda(const struct source *source, uint32_t i);
+uint32_t source_lambda_body(const struct source *source, uint32_t i);
+
 /* Behind the end of the piece that starts at `from`: the next ',' outside of brackets and template arguments, or `to`.
  */
 uint32_t source_piece_end(const struct source *source, uint32_t from, uint32_t to);
@@ -111,6 +122,7 @@ uint32_t source_piece_end(const struct source *source, uint32_t from, uint32_t t
 /* ---- the passes ---- */
 
 void declare_all(struct source *source);
+void indices_rewrite(struct source *source);
 void blocking_find(struct source *source);
 void body_rewrite(struct source *source, const struct function *function);
 void body_rewrite_outside(struct source *source); /* after all functions: what stands outside of them */

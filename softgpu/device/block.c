@@ -24,11 +24,9 @@
 /* CUDA_ERROR_ASSERT and CUDA_ERROR_LAUNCH_FAILED; this library knows nothing else of CUDA's interface. */
 enum { RESULT_ASSERT = 710, RESULT_LAUNCH_FAILED = 719 };
 
-__thread struct softgpu_index softgpu_thread_index SOFTGPU_INITIAL_EXEC;
+__thread struct softgpu_indices *softgpu_here SOFTGPU_INITIAL_EXEC;
+__thread struct softgpu_indices softgpu_indices_of_fibers SOFTGPU_INITIAL_EXEC;
 __thread unsigned softgpu_thread_number SOFTGPU_INITIAL_EXEC;
-__thread struct softgpu_index softgpu_block_index SOFTGPU_INITIAL_EXEC;
-__thread struct softgpu_index softgpu_block_dim SOFTGPU_INITIAL_EXEC;
-__thread struct softgpu_index softgpu_grid_dim SOFTGPU_INITIAL_EXEC;
 
 __thread struct block *block_here SOFTGPU_INITIAL_EXEC;
 
@@ -61,7 +59,7 @@ static void __attribute__((noreturn, format(printf, 3, 0)))
 end_launch(int result, bool thread, const char *format, va_list args)
 {
     char what[2048];
-    const struct softgpu_index b = softgpu_block_index, t = softgpu_thread_index;
+    const struct softgpu_index b = softgpu_indices_of_fibers.block, t = softgpu_indices_of_fibers.thread;
     int used = 0;
     if (block_here != NULL) /* where threads run as a loop, these are not kept */
         used = snprintf(what, sizeof(what), "block (%u,%u,%u)", b.x, b.y, b.z);
@@ -213,7 +211,7 @@ fiber_body(void)
         while (block->next_thread < block->thread_count) {
             take_next_thread(block, self);
             block_enter_thread(self);
-            block->thread(block->launch, self->thread, softgpu_block_index);
+            block->thread(block->launch, self->thread, softgpu_indices_of_fibers.block);
             end_thread(block, self);
         }
         struct fiber *other = block->live == 0 ? &block->main : block_choose(block);
@@ -273,13 +271,6 @@ get_own_block(void)
     return block;
 }
 
-static void
-set_dimensions(const struct softgpu_launch *launch)
-{
-    softgpu_block_dim = (struct softgpu_index){launch->block[0], launch->block[1], launch->block[2]};
-    softgpu_grid_dim = (struct softgpu_index){launch->grid[0], launch->grid[1], launch->grid[2]};
-}
-
 void
 softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, softgpu_thread_fn thread)
 {
@@ -292,12 +283,14 @@ softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, soft
     block->launch = launch;
     block->thread = thread;
     block_here = block;
-    set_dimensions(launch);
+    struct softgpu_indices *here = softgpu_here = &softgpu_indices_of_fibers;
+    here->block_dim = (struct softgpu_index){launch->block[0], launch->block[1], launch->block[2]};
+    here->grid_dim = (struct softgpu_index){launch->grid[0], launch->grid[1], launch->grid[2]};
     arena_prepare(launch->dynamic_shared_bytes);
 
     const uint64_t across = launch->grid[0], slice = across * launch->grid[1];
     for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {
-        softgpu_block_index =
+        here->block =
             (struct softgpu_index){(unsigned)(b % across), (unsigned)(b % slice / across), (unsigned)(b / slice)};
         run_block(block);
     }
@@ -309,13 +302,13 @@ void
 softgpu_loop_begin(const struct softgpu_launch *launch, const char *kernel)
 {
     kernel_here = kernel;
-    set_dimensions(launch);
     arena_prepare(launch->dynamic_shared_bytes);
 }
 
 void
 softgpu_loop_end(void)
 {
+    softgpu_here = NULL; /* the loop's frame is gone */
     kernel_here = NULL;
 }
 

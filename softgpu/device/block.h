@@ -89,7 +89,7 @@ block_choose(struct block *block)
 static inline void
 block_enter_thread(const struct fiber *fiber)
 {
-    softgpu_thread_index = fiber->thread;
+    softgpu_indices_of_fibers.thread = fiber->thread;
     softgpu_thread_number = fiber->number;
 }
 

@@ -17,26 +17,28 @@
 #include <stddef.h>
 
 /* X(member, prototype in cuda.h, name as cuGetProcAddress knows it, version of the ABI that the prototype has) */
-#define SOFTGPU_DRIVER_CALLS(X)                                                       \
-    X(init, cuInit, "cuInit", 2000)                                                   \
-    X(get_error_name, cuGetErrorName, "cuGetErrorName", 6000)                         \
-    X(primary_ctx_retain, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000) \
-    X(ctx_get_current, cuCtxGetCurrent, "cuCtxGetCurrent", 4000)                      \
-    X(ctx_set_current, cuCtxSetCurrent, "cuCtxSetCurrent", 4000)                      \
-    X(ctx_get_device, cuCtxGetDevice, "cuCtxGetDevice", 2000)                         \
-    X(library_load_data, cuLibraryLoadData, "cuLibraryLoadData", 12000)               \
-    X(library_unload, cuLibraryUnload, "cuLibraryUnload", 12000)                      \
-    X(library_get_kernel, cuLibraryGetKernel, "cuLibraryGetKernel", 12000)            \
-    X(kernel_get_function, cuKernelGetFunction, "cuKernelGetFunction", 12000)         \
-    X(launch_kernel, cuLaunchKernel, "cuLaunchKernel", 4000)                          \
-    X(mem_alloc, cuMemAlloc, "cuMemAlloc", 3020)                                      \
-    X(mem_free, cuMemFree, "cuMemFree", 3020)                                         \
-    X(memcpy_2d_async, cuMemcpy2DAsync, "cuMemcpy2DAsync", 3020)                      \
-    X(stream_synchronize, cuStreamSynchronize, "cuStreamSynchronize", 2000)           \
-    X(stream_wait_event, cuStreamWaitEvent, "cuStreamWaitEvent", 3020)                \
-    X(event_create, cuEventCreate, "cuEventCreate", 2000)                             \
-    X(event_record, cuEventRecord, "cuEventRecord", 2000)                             \
-    X(event_synchronize, cuEventSynchronize, "cuEventSynchronize", 2000)              \
+#define SOFTGPU_DRIVER_CALLS(X)                                                         \
+    X(init, cuInit, "cuInit", 2000)                                                     \
+    X(get_error_name, cuGetErrorName, "cuGetErrorName", 6000)                           \
+    X(primary_ctx_retain, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000)   \
+    X(ctx_get_current, cuCtxGetCurrent, "cuCtxGetCurrent", 4000)                        \
+    X(ctx_set_current, cuCtxSetCurrent, "cuCtxSetCurrent", 4000)                        \
+    X(ctx_get_device, cuCtxGetDevice, "cuCtxGetDevice", 2000)                           \
+    X(library_load_data, cuLibraryLoadData, "cuLibraryLoadData", 12000)                 \
+    X(library_unload, cuLibraryUnload, "cuLibraryUnload", 12000)                        \
+    X(library_get_kernel, cuLibraryGetKernel, "cuLibraryGetKernel", 12000)              \
+    X(kernel_get_function, cuKernelGetFunction, "cuKernelGetFunction", 12000)           \
+    X(launch_kernel, cuLaunchKernel, "cuLaunchKernel", 4000)                            \
+    X(mem_alloc, cuMemAlloc, "cuMemAlloc", 3020)                                        \
+    X(mem_free, cuMemFree, "cuMemFree", 3020)                                           \
+    X(memcpy_2d_async, cuMemcpy2DAsync, "cuMemcpy2DAsync", 3020)                        \
+    X(stream_synchronize, cuStreamSynchronize, "cuStreamSynchronize", 2000)             \
+    X(stream_wait_event, cuStreamWaitEvent, "cuStreamWaitEvent", 3020)                  \
+    X(stream_get_capture_info, cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo", 12030) \
+    X(event_create, cuEventCreate, "cuEventCreate", 2000)                               \
+    X(event_record, cuEventRecord, "cuEventRecord", 2000)                               \
+    X(event_record_with_flags, cuEventRecordWithFlags, "cuEventRecordWithFlags", 11010) \
+    X(event_synchronize, cuEventSynchronize, "cuEventSynchronize", 2000)                \
     X(event_destroy, cuEventDestroy, "cuEventDestroy", 4000)
 
 struct softgpu_driver {

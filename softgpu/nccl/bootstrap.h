@@ -1,12 +1,20 @@
 /*
- * bootstrap.h - how the ranks of a communicator find each other: one host, an abstract Unix socket named in the unique
- * id.
+ * bootstrap.h - how the ranks of a communicator find each other.
  *
- * The process that makes a unique id listens on the socket with a small thread. Each rank connects, shows the id's
- * secret, and hands over a pidfd of itself; once all are there, each gets the memfd of the shared segment and
- * everybody's pidfd. Nothing is created that has a path. Both sides check that the other belongs to the same user.
+ * The process that makes a unique id listens with a small thread (the root): on an abstract Unix socket named in the
+ * id, and on a TCP port of the interface that NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose, as NCCL does. Each rank
+ * connects, by the Unix socket if it is on the same host, and proves that it knows the id's secret. If all come that
+ * way, each gets the memfd of the shared segment and everybody's pidfd, and no rank listens anywhere. Otherwise the
+ * root tells who is on which host; the ranks of each host meet on a Unix socket of their own, and ranks of different
+ * hosts connect by TCP and prove themselves to each other. Nothing is created that has a path, and no socket but those
+ * between hosts outlives the meeting.
  *
- * Called by comm.c. Nothing here calls CUDA.
+ * What NCCL documents and this understands: NCCL_SOCKET_IFNAME, NCCL_SOCKET_FAMILY (address.h), NCCL_HOSTID (processes
+ * with different ones count as different hosts), NCCL_COMM_ID=ADDRESS:PORT (every process makes the same id by itself,
+ * and rank 0 serves it there). An id of the last kind holds no secret but SOFTGPU_NCCL_SECRET, which must be set unless
+ * the address is loopback.
+ *
+ * Called by comm.c and split.c. Nothing here calls CUDA.
  */
 #ifndef SOFTGPU_NCCL_BOOTSTRAP_H
 #define SOFTGPU_NCCL_BOOTSTRAP_H
@@ -27,6 +35,9 @@ struct bootstrap_error {
  */
 ncclResult_t bootstrap_create_id(ncclUniqueId *id, struct bootstrap_error *error);
 
+/* What ncclGetUniqueId gives: the id that NCCL_COMM_ID means, served by nobody yet; without it, as above. */
+ncclResult_t bootstrap_get_id(ncclUniqueId *id, struct bootstrap_error *error);
+
 /* A rank's connection while it waits for the others, so that another thread can end the wait. */
 struct bootstrap_wait {
     pthread_mutex_t lock; /* guards what follows */
@@ -40,8 +51,9 @@ struct bootstrap_wait {
     }
 
 /*
- * Meets the other ranks and maps the segment. Blocks until all are there, one of them has gone wrong, or the wait is
- * cancelled. On success this rank's state is RANK_JOINED. Any thread.
+ * Meets the other ranks, maps the segment and connects with other hosts. Blocks until all are there, one of them has
+ * gone wrong, or the wait is cancelled. On success this rank's state is RANK_JOINED; otherwise the segment is as
+ * segment_init() left it. Any thread.
  */
 ncclResult_t bootstrap_join(struct segment *segment, const ncclUniqueId *id, int rank, int rank_count,
                             struct bootstrap_wait *wait, struct bootstrap_error *error);

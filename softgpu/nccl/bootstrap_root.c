@@ -1,276 +1,216 @@
 /*
- * bootstrap_root.c - the thread that serves a unique id until its ranks have met.
+ * bootstrap_root.c - the thread that serves a unique id until its ranks have met: who may connect, and what is heard of
+ * whom. What it answers is in bootstrap_rule.c.
  *
  * It runs in whichever process called ncclGetUniqueId, which need not be a rank. It must hold nothing up: no connection
- * can make it wait, and it ends by itself. A forked child closes its copies of the sockets, so that the death of this
- * process is seen by the ranks even while a child of it lives.
+ * can make it wait, a stranger has ten seconds to prove itself, and it ends by itself. A forked child has no copies of
+ * the sockets (inherited.h), so that the death of this process is seen by the ranks even while a child of it lives.
  */
-#include "nccl/bootstrap_wire.h"
+#include "nccl/bootstrap_root.h"
+
+#include "nccl/exchange.h"
+#include "nccl/inherited.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-/* Connections that have not introduced themselves; more than that wait in the listen queue. */
-enum { STRANGERS = 16, CONNECTIONS = SEGMENT_MAX_RANKS + STRANGERS };
+/* A stranger this old may be dropped for another one when there are too many. */
+#define STRANGER_PATIENCE_NS 1000000000LL
 
-struct connection {
-    int socket; /* -1: free */
-    int rank;   /* -1: a stranger, has not said hello */
-    int pidfd;  /* -1 */
-};
-
-/* One unique id being served. The thread owns it; `sockets` of all of them are closed in forked children. */
-struct root {
-    struct root *next;
-    struct id_content id;
-    int listener;
-    int rank_count; /* as the first hello said; 0 before */
-    int joined;
-    struct connection connections[CONNECTIONS];
-    ncclResult_t result; /* other than success: why it ends early */
-    char text[SEGMENT_TEXT_BYTES];
-};
-
-static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER; /* guards `roots` and the socket numbers in them */
-static struct root *roots;
-
-static void
-before_fork(void)
-{
-    pthread_mutex_lock(&roots_lock);
-}
-
-static void
-after_fork_in_parent(void)
-{
-    pthread_mutex_unlock(&roots_lock);
-}
-
-static void
-after_fork_in_child(void)
-{
-    for (struct root *root = roots; root; root = root->next) {
-        close(root->listener);
-        for (int i = 0; i < CONNECTIONS; ++i) {
-            if (root->connections[i].socket >= 0)
-                close(root->connections[i].socket);
-        }
-    }
-    roots = NULL; /* the threads did not come along; what they owned is left alone */
-    pthread_mutex_unlock(&roots_lock);
-}
-
-static void
-watch_forks(void)
-{
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
-
-static void
-close_connection(struct connection *connection)
+void
+root_close(struct connection *connection)
 {
     if (connection->pidfd >= 0)
         close(connection->pidfd);
-    pthread_mutex_lock(&roots_lock);
-    close(connection->socket);
-    connection->socket = -1;
-    pthread_mutex_unlock(&roots_lock);
-    connection->rank = connection->pidfd = -1;
+    inherited_close(connection->door.socket);
+    connection->door.socket = connection->pidfd = connection->rank = -1;
 }
 
-/* Where the next stranger goes, or NULL while there are enough of them. */
-static struct connection *
-place_for_stranger(struct root *root)
-{
-    int strangers = 0;
-    struct connection *place = NULL;
-    for (int i = 0; i < CONNECTIONS; ++i) {
-        if (root->connections[i].socket < 0)
-            place = &root->connections[i];
-        else if (root->connections[i].rank < 0)
-            ++strangers;
-    }
-    return strangers < STRANGERS ? place : NULL;
-}
+/* ---- strangers ---- */
 
-static void
-accept_stranger(struct root *root, struct connection *place)
-{
-    pthread_mutex_lock(&roots_lock);
-    int socket = accept4(root->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    place->socket = socket;
-    pthread_mutex_unlock(&roots_lock);
-    if (socket >= 0 && !bootstrap_same_user(socket))
-        close_connection(place);
-}
-
-/* True if the secrets are equal; takes the same time wherever they differ. */
 static bool
-knows_secret(const struct root *root, const struct hello *hello)
+is_stranger(const struct connection *connection)
 {
-    unsigned char difference = 0;
-    for (size_t i = 0; i < sizeof(hello->secret); ++i)
-        difference |= (unsigned char)(hello->secret[i] ^ root->id.secret[i]);
-    return difference == 0;
+    return connection->door.socket >= 0 && connection->rank < 0;
 }
 
-/* Decides about a rank that has introduced itself; false, with the root's result set, if the ranks do not fit together.
- */
-static bool
-admit(struct root *root, struct connection *connection, const struct hello *hello)
+/* Drops those whose time is over; returns when the next one's is, 0 if there is none. */
+static int64_t
+drop_late_strangers(struct root *root, int64_t now_ns)
 {
-    if (hello->rank_count < 1 || hello->rank_count > SEGMENT_MAX_RANKS || hello->rank < 0 ||
-        hello->rank >= hello->rank_count) {
-        root->result = ncclInvalidArgument;
-        snprintf(root->text, sizeof(root->text), "a process says that it is rank %d of %d", hello->rank,
-                 hello->rank_count);
-        return false;
-    }
+    int64_t next_ns = 0;
     for (int i = 0; i < CONNECTIONS; ++i) {
-        const struct connection *other = &root->connections[i];
-        if (other->rank < 0)
+        struct connection *connection = &root->connections[i];
+        if (!is_stranger(connection))
             continue;
-        if (hello->rank_count != root->rank_count) {
-            root->result = ncclInvalidArgument;
-            snprintf(root->text, sizeof(root->text), "ranks disagree on their number: rank %d says %d, rank %d says %d",
-                     other->rank, root->rank_count, hello->rank, hello->rank_count);
-            return false;
-        }
-        if (other->rank == hello->rank) {
-            root->result = ncclInvalidUsage;
-            snprintf(root->text, sizeof(root->text), "two processes say that they are rank %d of %d", hello->rank,
-                     hello->rank_count);
-            return false;
-        }
+        if (connection->door.deadline_ns <= now_ns)
+            root_close(connection);
+        else if (next_ns == 0 || connection->door.deadline_ns < next_ns)
+            next_ns = connection->door.deadline_ns;
     }
-    root->rank_count = hello->rank_count;
-    connection->rank = hello->rank;
-    ++root->joined;
-    return true;
+    return next_ns;
 }
 
-/* Something can be read from a connection: a hello, or its end. */
-static void
-hear(struct root *root, struct connection *connection)
+/* Where the next stranger goes, if need be that of one who has had time enough; NULL while there are too many. */
+static struct connection *
+place_for_stranger(struct root *root, int64_t now_ns)
 {
-    struct hello hello;
+    struct connection *oldest = NULL, *place = NULL;
+    int strangers = 0;
+    for (int i = 0; i < CONNECTIONS; ++i) {
+        struct connection *connection = &root->connections[i];
+        if (connection->door.socket < 0) {
+            place = connection;
+        } else if (is_stranger(connection)) {
+            ++strangers;
+            if (!oldest || connection->door.deadline_ns < oldest->door.deadline_ns)
+                oldest = connection;
+        }
+    }
+    if (strangers < STRANGERS)
+        return place;
+    if (oldest->door.deadline_ns - PROOF_DEADLINE_NS + STRANGER_PATIENCE_NS > now_ns)
+        return NULL;
+    root_close(oldest);
+    return oldest;
+}
+
+static void
+accept_stranger(struct root *root, int listener, struct connection *place, int64_t now_ns)
+{
+    inherited_lock();
+    int socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    bool is_noted = socket >= 0 && inherited_add(socket);
+    inherited_unlock();
+    if (socket < 0)
+        return;
+    place->door = (struct door){.socket = socket, .deadline_ns = now_ns + PROOF_DEADLINE_NS};
+    place->is_tcp = listener == root->tcp_listener;
+    place->has_proved = false;
+    place->got = 0;
+    bool is_welcome = is_noted;
+    if (is_welcome && place->is_tcp) {
+        net_watch(socket);
+        is_welcome = door_greet(&place->door, socket, now_ns) == DOOR_WAITS;
+    } else if (is_welcome) {
+        is_welcome = bootstrap_same_user(socket);
+    }
+    if (!is_welcome)
+        root_close(place);
+}
+
+/* ---- reports ---- */
+
+enum heard { HEARD_NOTHING, HEARD_REPORT, HEARD_END };
+
+/* A report over TCP may come in parts. */
+static enum heard
+hear_tcp(struct root *root, struct connection *connection)
+{
+    if (!connection->has_proved) {
+        int rank;
+        enum door_state state = door_hear(&connection->door, root->id.secret, PROOF_ROOT, &rank);
+        connection->has_proved = state == DOOR_OPEN;
+        return state == DOOR_SHUT ? HEARD_END : HEARD_NOTHING;
+    }
+    struct report *report = &connection->report;
+    ssize_t got = recv(connection->door.socket, (unsigned char *)report + connection->got,
+                       sizeof(*report) - connection->got, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return HEARD_NOTHING;
+    if (got <= 0)
+        return HEARD_END;
+    connection->got += (size_t)got;
+    if (connection->got < sizeof(*report))
+        return HEARD_NOTHING;
+    connection->got = 0;
+    return memcmp(report->magic, REPORT_MAGIC, sizeof(report->magic)) == 0 ? HEARD_REPORT : HEARD_END;
+}
+
+/* One over a Unix socket comes whole, and the first with a pidfd and the secret. */
+static enum heard
+hear_unix(struct root *root, struct connection *connection)
+{
+    struct report *report = &connection->report;
     int pidfd = -1, fd_count = 0;
-    ssize_t got = wire_receive(connection->socket, &hello, sizeof(hello), &pidfd, 1, &fd_count);
-    if (connection->rank >= 0) { /* a rank has nothing more to say */
-        if (got < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        root->result = ncclRemoteError;
-        snprintf(root->text, sizeof(root->text), "rank %d went away before all %d ranks had come", connection->rank,
-                 root->rank_count);
-    } else if (got == (ssize_t)sizeof(hello) && fd_count == 1 &&
-               memcmp(hello.magic, HELLO_MAGIC, sizeof(hello.magic)) == 0 && knows_secret(root, &hello)) {
+    ssize_t got = wire_receive(connection->door.socket, report, sizeof(*report), &pidfd, 1, &fd_count);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return HEARD_NOTHING;
+    bool is_good = got == (ssize_t)sizeof(*report) && memcmp(report->magic, REPORT_MAGIC, sizeof(report->magic)) == 0 &&
+                   proof_equal(report->secret, root->id.secret, sizeof(report->secret));
+    bool is_first = connection->rank < 0;
+    if (is_good && is_first && fd_count == 1) {
         connection->pidfd = pidfd;
-        if (admit(root, connection, &hello))
-            return;
-        pidfd = -1;
+        return HEARD_REPORT;
     }
     if (pidfd >= 0)
         close(pidfd);
-    if (connection->rank < 0 && root->result == ncclSuccess)
-        close_connection(connection);
+    return is_good && !is_first ? HEARD_REPORT : HEARD_END;
 }
+
+static void
+hear(struct root *root, struct connection *connection)
+{
+    enum heard heard = connection->is_tcp ? hear_tcp(root, connection) : hear_unix(root, connection);
+    if (heard == HEARD_NOTHING)
+        return;
+    if (heard == HEARD_REPORT) {
+        connection->report.text[SEGMENT_TEXT_BYTES - 1] = '\0';
+        root_take_report(root, connection);
+    } else if (connection->rank >= 0) {
+        root_refuse(root, ncclRemoteError, "rank %d went away before all %d ranks had come", connection->rank,
+                    root->rank_count);
+    }
+    if (connection->rank < 0 && root->result == ncclSuccess)
+        root_close(connection);
+}
+
+/* ---- the thread ---- */
 
 static void
 serve_until_complete(struct root *root)
 {
-    while (root->result == ncclSuccess && (root->rank_count == 0 || root->joined < root->rank_count)) {
-        struct pollfd fds[1 + CONNECTIONS];
-        struct connection *of[1 + CONNECTIONS];
-        nfds_t count = 0;
-        struct connection *place = place_for_stranger(root);
-        fds[count++] = (struct pollfd){.fd = place ? root->listener : -1, .events = POLLIN};
+    while (root->result == ncclSuccess && root->phase != PHASE_OVER) {
+        struct pollfd fds[2 + CONNECTIONS];
+        struct connection *of[2 + CONNECTIONS];
+        nfds_t count = 2;
+        int64_t now_ns = exchange_now_ns(), next_ns = drop_late_strangers(root, now_ns);
+        struct connection *place = place_for_stranger(root, now_ns);
+        fds[0] = (struct pollfd){.fd = place ? root->unix_listener : -1, .events = POLLIN};
+        fds[1] = (struct pollfd){.fd = place ? root->tcp_listener : -1, .events = POLLIN};
         for (int i = 0; i < CONNECTIONS; ++i) {
-            if (root->connections[i].socket < 0)
+            if (root->connections[i].door.socket < 0)
                 continue;
             of[count] = &root->connections[i];
-            fds[count++] = (struct pollfd){.fd = root->connections[i].socket, .events = POLLIN};
+            fds[count++] = (struct pollfd){.fd = root->connections[i].door.socket, .events = POLLIN};
         }
-        if (poll(fds, count, -1) < 0)
+        /* With too many strangers, look again soon whether one of them has had its time. */
+        int timeout_ms = !place ? 100 : next_ns == 0 ? -1 : (int)((next_ns - now_ns) / 1000000 + 1);
+        if (poll(fds, count, timeout_ms) < 0)
             continue; /* EINTR, or a passing want of memory */
-        for (nfds_t i = 1; i < count && root->result == ncclSuccess; ++i) {
+        for (nfds_t i = 2; i < count && root->result == ncclSuccess; ++i) {
             if (fds[i].revents)
                 hear(root, of[i]);
         }
-        if (fds[0].revents && root->result == ncclSuccess)
-            accept_stranger(root, place);
+        if (fds[0].revents && root->result == ncclSuccess && place->door.socket < 0)
+            accept_stranger(root, root->unix_listener, place, now_ns);
+        if (fds[1].revents && root->result == ncclSuccess && place->door.socket < 0)
+            accept_stranger(root, root->tcp_listener, place, now_ns);
     }
-}
-
-/* A sealed file of the segment's size, or -1 with errno set. */
-static int
-create_segment(int rank_count)
-{
-    int memfd = memfd_create("softgpu-nccl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (memfd >= 0 && (ftruncate(memfd, (off_t)segment_bytes(rank_count)) < 0 ||
-                       fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)) {
-        int reason = errno;
-        close(memfd);
-        errno = reason;
-        return -1;
-    }
-    return memfd;
-}
-
-/* Tells every rank the outcome. */
-static void
-dismiss(struct root *root)
-{
-    int fds[1 + SEGMENT_MAX_RANKS];
-    int fd_count = 0;
-    struct welcome welcome = {.magic = WELCOME_MAGIC};
-    if (root->result == ncclSuccess) {
-        fds[0] = create_segment(root->rank_count);
-        fd_count = 1 + root->rank_count;
-        if (fds[0] < 0) {
-            root->result = ncclSystemError;
-            fd_count = 0;
-            snprintf(root->text, sizeof(root->text), "no shared memory for %d ranks: %s", root->rank_count,
-                     strerror(errno));
-        }
-        for (int i = 0; i < CONNECTIONS; ++i) {
-            if (root->connections[i].rank >= 0)
-                fds[1 + root->connections[i].rank] = root->connections[i].pidfd;
-        }
-    }
-    welcome.result = root->result;
-    memcpy(welcome.text, root->text, sizeof(welcome.text));
-    for (int i = 0; i < CONNECTIONS; ++i) {
-        struct connection *connection = &root->connections[i];
-        if (connection->socket >= 0 && connection->pidfd >= 0)
-            wire_send(connection->socket, &welcome, sizeof(welcome), fds, fd_count); /* who is gone need not hear it */
-    }
-    if (fd_count > 0)
-        close(fds[0]);
 }
 
 static void
 destroy_root(struct root *root)
 {
-    for (int i = 0; i < CONNECTIONS; ++i) {
-        if (root->connections[i].socket >= 0)
-            close_connection(&root->connections[i]);
-    }
-    pthread_mutex_lock(&roots_lock);
-    struct root **link = &roots;
-    while (*link && *link != root)
-        link = &(*link)->next;
-    if (*link)
-        *link = root->next;
-    close(root->listener);
-    pthread_mutex_unlock(&roots_lock);
+    for (int i = 0; i < CONNECTIONS; ++i)
+        root_close(&root->connections[i]);
+    inherited_close(root->unix_listener);
+    inherited_close(root->tcp_listener);
     free(root);
 }
 
@@ -279,7 +219,8 @@ root_main(void *argument)
 {
     struct root *root = argument;
     serve_until_complete(root);
-    dismiss(root);
+    if (root->result != ncclSuccess)
+        root_dismiss(root);
     destroy_root(root);
     return NULL;
 }
@@ -301,35 +242,57 @@ start_quiet_thread(void *(*function)(void *), void *argument)
     return error;
 }
 
-ncclResult_t
-bootstrap_root_start(const struct id_content *id, struct bootstrap_error *error)
+static int
+listen_unix(const struct id_content *id)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    struct sockaddr_un address;
+    socklen_t length = bootstrap_address(id, &address);
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener >= 0 && (bind(listener, (struct sockaddr *)&address, length) < 0 ||
+                          listen(listener, SEGMENT_MAX_RANKS) < 0 || !inherited_add(listener))) {
+        int reason = errno;
+        close(listener);
+        errno = reason;
+        return -1;
+    }
+    return listener;
+}
 
+/* True if the root listens wherever its id says; errno otherwise. */
+static bool
+open_listeners(struct root *root, struct net_address *address, bool has_name)
+{
+    inherited_lock();
+    bool good = true;
+    if (has_name)
+        good = (root->unix_listener = listen_unix(&root->id)) >= 0;
+    if (good && address->family != 0) {
+        root->tcp_listener = net_listen(address, SEGMENT_MAX_RANKS);
+        good = root->tcp_listener >= 0 && inherited_add(root->tcp_listener);
+    }
+    inherited_unlock();
+    return good;
+}
+
+ncclResult_t
+bootstrap_root_start(struct id_content *id, struct bootstrap_error *error)
+{
+    static const unsigned char no_name[sizeof(id->name)];
     struct root *root = calloc(1, sizeof(*root));
     if (!root)
         return bootstrap_fail(error, ncclSystemError, "no memory for a unique id");
     root->id = *id;
+    root->unix_listener = root->tcp_listener = -1;
     for (int i = 0; i < CONNECTIONS; ++i)
-        root->connections[i] = (struct connection){.socket = -1, .rank = -1, .pidfd = -1};
+        root->connections[i] = (struct connection){.door.socket = -1, .rank = -1, .pidfd = -1};
 
-    struct sockaddr_un address;
-    socklen_t length = bootstrap_address(id, &address);
-    pthread_mutex_lock(&roots_lock);
-    root->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool listening = root->listener >= 0 && bind(root->listener, (struct sockaddr *)&address, length) == 0 &&
-                     listen(root->listener, SEGMENT_MAX_RANKS) == 0;
-    if (listening) {
-        root->next = roots;
-        roots = root;
-    }
-    pthread_mutex_unlock(&roots_lock);
-    if (!listening) {
-        ncclResult_t result = bootstrap_fail(error, ncclSystemError, "cannot listen for the ranks");
-        if (root->listener >= 0)
-            close(root->listener);
-        free(root);
+    struct net_address address = id->root;
+    if (!open_listeners(root, &address, memcmp(id->name, no_name, sizeof(no_name)) != 0)) {
+        char what[80 + ADDRESS_TEXT_BYTES], where[ADDRESS_TEXT_BYTES];
+        snprintf(what, sizeof(what), "cannot listen for the ranks%s%s", address.family ? " at " : "",
+                 address.family ? net_address_text(&address, where) : "");
+        ncclResult_t result = bootstrap_fail(error, ncclSystemError, what);
+        destroy_root(root);
         return result;
     }
     errno = start_quiet_thread(root_main, root);
@@ -338,5 +301,6 @@ bootstrap_root_start(const struct id_content *id, struct bootstrap_error *error)
         destroy_root(root);
         return result;
     }
+    id->root = address;
     return ncclSuccess;
 }

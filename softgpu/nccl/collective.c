@@ -57,7 +57,7 @@ same_signature(const struct operation_signature *a, const struct operation_signa
 static const struct operation_signature *
 signature_of(const struct run *run, int rank)
 {
-    return &run->segment->slots[rank].signatures[run->exchange->operation_number % 2];
+    return &run->segment->slots[rank]->signatures[run->exchange->operation_number % 2];
 }
 
 /* Waits for one rank or (peer < 0) all others; false, with the reason kept in the run, if that is in vain. */
@@ -77,9 +77,8 @@ static void
 publish_signature(struct run *run)
 {
     const struct collective *what = run->what;
-    struct operation_signature *mine = &run->segment->slots[run->rank].signatures[run->exchange->operation_number % 2];
     bool reduces = what->kind != OPERATION_BROADCAST && what->kind != OPERATION_ALL_GATHER;
-    *mine = (struct operation_signature){
+    const struct operation_signature mine = {
         .kind = what->kind,
         .type = what->type,
         .op = !reduces       ? 0
@@ -88,7 +87,7 @@ publish_signature(struct run *run)
         .root = what->root,
         .count = what->count,
     };
-    segment_advance(run->segment, PROGRESS_OPERATION, run->exchange->operation_number + 1);
+    segment_publish(run->segment, run->exchange->operation_number, &mine);
 }
 
 /*
@@ -122,13 +121,13 @@ agree(struct run *run)
 static unsigned char *
 contribution(const struct run *run, int rank, uint32_t chunk)
 {
-    return run->segment->slots[rank].contribution[(run->first_chunk + chunk) % SEGMENT_STAGES];
+    return run->segment->slots[rank]->staging[STAGING_CONTRIBUTION][(run->first_chunk + chunk) % SEGMENT_STAGES];
 }
 
 static unsigned char *
 result(const struct run *run, int rank, uint32_t chunk)
 {
-    return run->segment->slots[rank].result[(run->first_chunk + chunk) % SEGMENT_STAGES];
+    return run->segment->slots[rank]->staging[STAGING_RESULT][(run->first_chunk + chunk) % SEGMENT_STAGES];
 }
 
 /* Where chunk `chunk` begins, in elements, and how many it has. */
@@ -170,6 +169,23 @@ copy_in(const struct run *run, void *to, size_t from, size_t count)
         memcpy(to, source, count * run->element_bytes);
 }
 
+/*
+ * `count` elements of the send buffer from element `from` on, to `offset` elements in this rank's staging buffer of
+ * `chunk`, for `reader` to read. What is for another host, and is not to be scaled, need not be copied there first.
+ */
+static void
+contribute_to(const struct run *run, int reader, uint32_t chunk, size_t offset, size_t from, size_t count)
+{
+    unsigned char *staged = contribution(run, run->rank, chunk) + offset * run->element_bytes;
+    const void *data = staged;
+    if (segment_is_remote(run->segment, reader) && !run->what->scalar)
+        data = (const unsigned char *)run->what->send + from * run->element_bytes;
+    else
+        copy_in(run, staged, from, count);
+    segment_give(run->segment, reader, STAGING_CONTRIBUTION, run->first_chunk + chunk, offset * run->element_bytes,
+                 data, count * run->element_bytes);
+}
+
 /* ---- all-reduce: piece p of a chunk of `length` elements is rank p's to reduce ---- */
 
 static size_t
@@ -185,11 +201,10 @@ all_reduce_contribute(struct run *run, uint32_t chunk)
     if (!wait_for(run, -1, PROGRESS_REDUCED, before_reuse(run, chunk)))
         return false;
     size_t begin = chunk_begin(run, chunk), length = chunk_length(run, chunk);
-    unsigned char *staging = contribution(run, run->rank, chunk);
     for (int p = 0; p < run->rank_count; ++p) {
         size_t first = piece_begin(run, length, p), end = piece_begin(run, length, p + 1);
         if (p != run->rank || run->what->scalar)
-            copy_in(run, staging + first * run->element_bytes, begin + first, end - first);
+            contribute_to(run, p, chunk, first, begin + first, end - first);
     }
     segment_advance(run->segment, PROGRESS_CONTRIBUTED, after_chunk(run, chunk));
     return true;
@@ -217,6 +232,7 @@ all_reduce_reduce(struct run *run, uint32_t chunk)
         reduce_elements(mine + at, sources, run->rank_count, length, run->what->type, run->what->op);
         memcpy(receive + at, mine + at, length * run->element_bytes);
     }
+    segment_give_all(run->segment, STAGING_RESULT, run->first_chunk + chunk, staged, mine, count * run->element_bytes);
     segment_advance(run->segment, PROGRESS_REDUCED, after_chunk(run, chunk));
     return true;
 }
@@ -261,11 +277,9 @@ reduce_scatter_contribute(struct run *run, uint32_t chunk)
     if (!wait_for(run, -1, PROGRESS_REDUCED, before_reuse(run, chunk)))
         return false;
     size_t begin = chunk_begin(run, chunk), length = chunk_length(run, chunk);
-    unsigned char *staging = contribution(run, run->rank, chunk);
     for (int p = 0; p < run->rank_count; ++p) {
         if (p != run->rank || run->what->scalar)
-            copy_in(run, staging + (size_t)p * run->chunk_elements * run->element_bytes,
-                    (size_t)p * run->what->count + begin, length);
+            contribute_to(run, p, chunk, (size_t)p * run->chunk_elements, (size_t)p * run->what->count + begin, length);
     }
     segment_advance(run->segment, PROGRESS_CONTRIBUTED, after_chunk(run, chunk));
     return true;
@@ -302,7 +316,17 @@ contribute_whole(struct run *run, int reader, uint32_t chunk)
 {
     if (!wait_for(run, reader, PROGRESS_REDUCED, before_reuse(run, chunk)))
         return false;
-    copy_in(run, contribution(run, run->rank, chunk), chunk_begin(run, chunk), chunk_length(run, chunk));
+    size_t begin = chunk_begin(run, chunk), length = chunk_length(run, chunk);
+    const void *data = contribution(run, run->rank, chunk);
+    if (run->segment->local_count > 1 || run->what->scalar)
+        copy_in(run, contribution(run, run->rank, chunk), begin, length);
+    else
+        data = (const unsigned char *)run->what->send + begin * run->element_bytes;
+    for (int r = 0; r < run->rank_count; ++r) {
+        if (reader < 0 || r == reader)
+            segment_give(run->segment, r, STAGING_CONTRIBUTION, run->first_chunk + chunk, 0, data,
+                         length * run->element_bytes);
+    }
     segment_advance(run->segment, PROGRESS_CONTRIBUTED, after_chunk(run, chunk));
     return true;
 }
@@ -442,7 +466,7 @@ collective_run(struct exchange *exchange, const struct collective *what)
     };
     pthread_mutex_lock(&exchange->running);
     run.first_chunk = exchange->chunk_number;
-    bool done = exchange_error(exchange, NULL, 0) == ncclSuccess && agree(&run);
+    bool done = exchange_may_run(exchange) && agree(&run);
     if (done) {
         int64_t start_ns = exchange_now_ns();
         done = move_data(&run);

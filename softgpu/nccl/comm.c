@@ -127,17 +127,25 @@ join_worker(struct ncclComm *comm)
 /* ---- life ---- */
 
 static void
+destroy_event(struct ncclComm *comm)
+{
+    CUcontext previous;
+    if (!comm->last_operation || comm_enter_context(comm, &previous) != CUDA_SUCCESS)
+        return;
+    softgpu_driver()->event_destroy(comm->last_operation);
+    comm_leave_context(comm, previous);
+}
+
+static void
 destroy_comm(struct ncclComm *comm)
 {
-    if (comm->last_operation) {
-        CUcontext previous;
-        if (comm_enter_context(comm, &previous) == CUDA_SUCCESS) {
-            softgpu_driver()->event_destroy(comm->last_operation);
-            comm_leave_context(comm, previous);
-        }
-    }
-    exchange_release(&comm->exchange);
     comm->magic = 0;
+    if (comm->capture_count > 0) { /* graphs that hold its operations may be launched still: they find out */
+        exchange_end(&comm->exchange);
+        return;
+    }
+    destroy_event(comm);
+    exchange_release(&comm->exchange);
     free(comm);
 }
 
@@ -284,7 +292,7 @@ pncclGetUniqueId(ncclUniqueId *id)
     if (!id)
         return nccl_error(ncclInvalidArgument, "ncclGetUniqueId: the place for the id is NULL");
     struct bootstrap_error error;
-    ncclResult_t result = bootstrap_create_id(id, &error);
+    ncclResult_t result = bootstrap_get_id(id, &error);
     return result == ncclSuccess ? result : nccl_error(result, "ncclGetUniqueId: %s", error.text);
 }
 NCCL_EXPORT(ncclGetUniqueId);
@@ -314,9 +322,10 @@ pncclCommInitAll(ncclComm_t *comms, int device_count, const int *devices)
     if (!comms || device_count < 1)
         return nccl_error(ncclInvalidArgument, "ncclCommInitAll: %d devices", device_count);
     ncclUniqueId id;
-    ncclResult_t result = pncclGetUniqueId(&id);
+    struct bootstrap_error error;
+    ncclResult_t result = bootstrap_create_id(&id, &error); /* NCCL_COMM_ID is for ranks that cannot hand round an id */
     if (result != ncclSuccess)
-        return result;
+        return nccl_error(result, "ncclCommInitAll: %s", error.text);
     CUcontext before = NULL;
     driver->ctx_get_current(&before);
 
@@ -374,7 +383,7 @@ pncclCommDestroy(ncclComm_t comm)
         return result;
     join_worker(comm);
     comm_wait_for_operations(comm);
-    if (comm->exchange.segment.slots)
+    if (segment_is_mapped(&comm->exchange.segment))
         segment_set_state(&comm->exchange.segment, RANK_LEFT, NULL);
     destroy_comm(comm);
     return ncclSuccess;
@@ -392,7 +401,7 @@ pncclCommAbort(ncclComm_t comm)
     bootstrap_cancel(&comm->wait);
     if (atomic_load(&comm->stage) == COMM_INITIALISING)
         join_worker(comm);
-    if (comm->exchange.segment.slots) {
+    if (segment_is_mapped(&comm->exchange.segment)) {
         segment_set_state(&comm->exchange.segment, RANK_ABORTED, NULL);
         segment_interrupt(&comm->exchange.segment);
     }

@@ -57,6 +57,15 @@ struct comm_shrinks {
     uint64_t sets[SHRINKS_MAX];
 };
 
+/* A stream capture in which the communicator has operations. */
+struct comm_capture {
+    uint64_t id;    /* 0: none */
+    CUevent behind; /* recorded in the capture, behind the last of them; NULL before the first use */
+};
+
+/* The captures that a communicator can be part of at the same time. */
+enum { CAPTURES_MAX = 8 };
+
 struct ncclComm {
     uint32_t magic; /* COMM_MAGIC; 0 once destroyed */
     struct comm_origin origin;
@@ -75,9 +84,12 @@ struct ncclComm {
     ncclResult_t init_result; /* valid once stage is COMM_BROKEN, and so is the text */
     struct bootstrap_error init_error;
 
-    CUevent
-        last_operation; /* recorded after each launch; orders launches on different streams. NULL before the first */
-    CUstream last_stream;
+    /* Recorded behind each operation, in a graph each time that it is launched: the next one, wherever it is, comes
+     * after it. NULL before the first. */
+    CUevent last_operation;
+    CUstream last_stream;                       /* valid while nothing has been captured */
+    struct comm_capture captures[CAPTURES_MAX]; /* the oldest one is forgotten for a new one */
+    unsigned capture_count;                     /* captures so far */
     struct premulsum premulsums[PREMULSUM_MAX];
     struct comm_shrinks shrinks;
 };

@@ -4,6 +4,7 @@
 #include "nccl/exchange.h"
 
 #include "library/driver.h"
+#include "nccl/remote.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,8 +16,7 @@ exchange_init(struct exchange *exchange)
 {
     memset(exchange, 0, sizeof(*exchange));
     link_model_parse(NULL, &exchange->link);
-    for (int r = 0; r < SEGMENT_MAX_RANKS; ++r)
-        exchange->segment.pidfds[r] = -1;
+    segment_init(&exchange->segment);
     pthread_mutex_init(&exchange->running, NULL);
     pthread_mutex_init(&exchange->lock, NULL);
 }
@@ -24,9 +24,36 @@ exchange_init(struct exchange *exchange)
 void
 exchange_release(struct exchange *exchange)
 {
+    remote_stop(&exchange->segment);
     segment_unmap(&exchange->segment);
     pthread_mutex_destroy(&exchange->lock);
     pthread_mutex_destroy(&exchange->running);
+}
+
+void
+exchange_end(struct exchange *exchange)
+{
+    remote_stop(&exchange->segment);
+    segment_unmap(&exchange->segment);
+    pthread_mutex_lock(&exchange->lock);
+    exchange->is_over = true;
+    if (exchange->error == ncclSuccess) {
+        exchange->error = ncclInvalidUsage;
+        snprintf(exchange->error_text, sizeof(exchange->error_text), "the communicator was destroyed");
+    }
+    pthread_mutex_unlock(&exchange->lock);
+}
+
+bool
+exchange_may_run(struct exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+    bool may = exchange->error == ncclSuccess, is_over = exchange->is_over;
+    pthread_mutex_unlock(&exchange->lock);
+    if (is_over)
+        softgpu_line("a graph was launched that holds operations of a communicator that is destroyed: they do nothing; "
+                     "destroy such graphs before the communicator");
+    return may;
 }
 
 void
@@ -70,9 +97,18 @@ exchange_fail_waiting(struct exchange *exchange, enum wait_result why, int peer,
         exchange_fail(exchange, true, ncclRemoteError, "the process of rank %d ended while rank %d waits for it in %s",
                       peer, rank, doing);
         break;
+    case WAIT_PEER_SILENT:
+        exchange_fail(exchange, true, ncclRemoteError,
+                      "the host of rank %d does not answer any more while rank %d waits for it in %s", peer, rank,
+                      doing);
+        break;
+    case WAIT_PEER_GARBLED:
+        exchange_fail(exchange, true, ncclRemoteError,
+                      "rank %d sends what no rank would, while rank %d waits for it in %s", peer, rank, doing);
+        break;
     case WAIT_PEER_FAILED:
         /* The peer has told the user; here its text travels on, so that each rank can say the first cause. */
-        exchange_fail(exchange, false, ncclRemoteError, "%.*s", SEGMENT_TEXT_BYTES - 1, segment->slots[peer].text);
+        exchange_fail(exchange, false, ncclRemoteError, "%.*s", SEGMENT_TEXT_BYTES - 1, segment->slots[peer]->text);
         break;
     default: /* this rank gives up, and knows why */
         exchange_fail(exchange, false, ncclInternalError, "rank %d aborted its own communicator in %s", rank, doing);

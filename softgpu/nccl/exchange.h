@@ -23,6 +23,7 @@ struct exchange {
     pthread_mutex_t lock;      /* guards what follows */
     ncclResult_t error;        /* ncclSuccess, or the first error; then no operation moves data any more */
     char error_text[SEGMENT_TEXT_BYTES];
+    bool is_over; /* exchange_end(): there is only the error left */
 };
 
 /* An exchange that has not joined; segment.rank_count is 0. */
@@ -30,6 +31,12 @@ void exchange_init(struct exchange *exchange);
 
 /* Frees everything. No operation may be running. */
 void exchange_release(struct exchange *exchange);
+
+/* The same, but operations may still come, from graphs: they do nothing, and say so. */
+void exchange_end(struct exchange *exchange);
+
+/* Whether an operation may move data: not after an error. Called by the running operation. */
+bool exchange_may_run(struct exchange *exchange);
 
 /*
  * Records an error unless there is one already, tells the peers, and, if `tell_user`, prints it. The text should name

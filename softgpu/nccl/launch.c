@@ -93,8 +93,69 @@ static struct softgpu_kernel transfers_kernel =
 
 /*
  * Operations of a communicator run in the order of their calls, on whatever streams: each waits for the event behind
- * the one before. On the same stream the stream's own order does.
+ * the one before. Those in a capture do so among themselves; and the graph as a whole, at each launch, takes its place
+ * in that order by event nodes: the first one's wait for the event as it is then, and the records behind each.
  */
+
+/* One step of a launch, for the message if it fails. */
+struct step {
+    const char *call;
+    CUresult result;
+};
+
+static bool
+take_step(struct step *step, const char *call, CUresult result)
+{
+    *step = (struct step){call, result};
+    return result == CUDA_SUCCESS;
+}
+
+/* The capture's place in the communicator, new (and *is_new_p) if it has no operations of it yet. */
+static struct comm_capture *
+find_capture(struct ncclComm *comm, uint64_t id, bool *is_new_p)
+{
+    *is_new_p = false;
+    for (int i = 0; i < CAPTURES_MAX; ++i) {
+        if (comm->captures[i].id == id)
+            return &comm->captures[i];
+    }
+    *is_new_p = true;
+    return &comm->captures[comm->capture_count++ % CAPTURES_MAX];
+}
+
+static void
+launch_in_capture(struct ncclComm *comm, struct softgpu_kernel *kernel, CUstream stream, void **args, uint64_t id,
+                  struct step *step)
+{
+    const struct softgpu_driver *driver = softgpu_driver();
+    bool is_new;
+    struct comm_capture *capture = find_capture(comm, id, &is_new);
+    if (!capture->behind &&
+        !take_step(step, "cuEventCreate", driver->event_create(&capture->behind, CU_EVENT_DISABLE_TIMING)))
+        return;
+    capture->id = id;
+    CUresult result = is_new ? driver->stream_wait_event(stream, comm->last_operation, CU_EVENT_WAIT_EXTERNAL)
+                             : driver->stream_wait_event(stream, capture->behind, 0);
+    if (take_step(step, "cuStreamWaitEvent", result) &&
+        take_step(step, "cuLaunchKernel", softgpu_kernel_launch(kernel, stream, args)) &&
+        take_step(step, "cuEventRecordWithFlags",
+                  driver->event_record_with_flags(comm->last_operation, stream, CU_EVENT_RECORD_EXTERNAL)))
+        take_step(step, "cuEventRecord", driver->event_record(capture->behind, stream));
+}
+
+static void
+launch_at_once(struct ncclComm *comm, struct softgpu_kernel *kernel, CUstream stream, void **args, bool is_first,
+               struct step *step)
+{
+    const struct softgpu_driver *driver = softgpu_driver();
+    bool is_behind = is_first || (comm->capture_count == 0 && stream == comm->last_stream);
+    if (!is_behind && !take_step(step, "cuStreamWaitEvent", driver->stream_wait_event(stream, comm->last_operation, 0)))
+        return;
+    if (take_step(step, "cuLaunchKernel", softgpu_kernel_launch(kernel, stream, args)) &&
+        take_step(step, "cuEventRecord", driver->event_record(comm->last_operation, stream)))
+        comm->last_stream = stream;
+}
+
 static ncclResult_t
 launch_in_order(struct ncclComm *comm, struct softgpu_kernel *kernel, CUstream stream, void **args)
 {
@@ -104,24 +165,21 @@ launch_in_order(struct ncclComm *comm, struct softgpu_kernel *kernel, CUstream s
     if (result != CUDA_SUCCESS)
         return nccl_cuda(result, "cuCtxSetCurrent");
 
-    const char *call = "cuEventCreate";
-    if (!comm->last_operation)
-        result = driver->event_create(&comm->last_operation, CU_EVENT_DISABLE_TIMING);
-    else if (stream != comm->last_stream) {
-        call = "cuStreamWaitEvent";
-        result = driver->stream_wait_event(stream, comm->last_operation, 0);
-    }
-    if (result == CUDA_SUCCESS) {
-        call = "cuLaunchKernel";
-        result = softgpu_kernel_launch(kernel, stream, args);
-    }
-    if (result == CUDA_SUCCESS) {
-        call = "cuEventRecord";
-        result = driver->event_record(comm->last_operation, stream);
-        comm->last_stream = stream;
+    struct step step = {0};
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t id = 0;
+    bool is_first = !comm->last_operation;
+    if ((!is_first ||
+         take_step(&step, "cuEventCreate", driver->event_create(&comm->last_operation, CU_EVENT_DISABLE_TIMING))) &&
+        take_step(&step, "cuStreamGetCaptureInfo",
+                  driver->stream_get_capture_info(stream, &status, &id, NULL, NULL, NULL, NULL))) {
+        if (status == CU_STREAM_CAPTURE_STATUS_NONE)
+            launch_at_once(comm, kernel, stream, args, is_first, &step);
+        else
+            launch_in_capture(comm, kernel, stream, args, id, &step);
     }
     comm_leave_context(comm, previous);
-    return nccl_cuda(result, call);
+    return nccl_cuda(step.result, step.call);
 }
 
 ncclResult_t

@@ -3,6 +3,8 @@
  */
 #include "nccl/point_to_point.h"
 
+#include "nccl/remote.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -45,12 +47,16 @@ try_send(struct transfer_run *run, int i)
 
     size_t left = transfer->bytes - run->state[i].moved_bytes;
     size_t bytes = left < SEGMENT_CHANNEL_BYTES ? left : SEGMENT_CHANNEL_BYTES;
-    channel->header[written % SEGMENT_STAGES].message_bytes = transfer->bytes;
-    channel->header[written % SEGMENT_STAGES].type = transfer->type;
-    channel->header[written % SEGMENT_STAGES].bytes = (uint32_t)bytes;
-    if (bytes > 0)
-        memcpy(channel->data[written % SEGMENT_STAGES],
-               (const unsigned char *)transfer->buffer + run->state[i].moved_bytes, bytes);
+    const unsigned char *data = (const unsigned char *)transfer->buffer + run->state[i].moved_bytes;
+    if (segment_is_remote(run->segment, transfer->peer)) {
+        remote_piece(run->segment->remote, transfer->peer, transfer->type, transfer->bytes, data, bytes);
+    } else {
+        channel->header[written % SEGMENT_STAGES].message_bytes = transfer->bytes;
+        channel->header[written % SEGMENT_STAGES].type = transfer->type;
+        channel->header[written % SEGMENT_STAGES].bytes = (uint32_t)bytes;
+        if (bytes > 0)
+            memcpy(channel->data[written % SEGMENT_STAGES], data, bytes);
+    }
     atomic_store_explicit(&channel->written, written + 1, memory_order_release);
     account_piece(run, i, bytes);
     return true;
@@ -79,6 +85,8 @@ try_receive(struct transfer_run *run, int i)
         memcpy((unsigned char *)transfer->buffer + run->state[i].moved_bytes, channel->data[taken % SEGMENT_STAGES],
                bytes);
     atomic_store_explicit(&channel->taken, taken + 1, memory_order_release);
+    if (segment_is_remote(run->segment, transfer->peer))
+        remote_taken(run->segment->remote, transfer->peer, taken + 1);
     account_piece(run, i, bytes);
     return true;
 }
@@ -133,7 +141,7 @@ progress_to_end(struct transfer_run *run)
 {
     enum wait_result lost = WAIT_REACHED;
     while (run->left > 0) {
-        struct counter *bell = &run->segment->slots[run->segment->rank].progress[PROGRESS_BELL];
+        struct counter *bell = &run->segment->slots[run->segment->rank]->progress[PROGRESS_BELL];
         uint32_t seen = atomic_load(&bell->value); /* before looking: what moves later rings again */
         if (make_progress(run)) {
             lost = WAIT_REACHED;
@@ -171,7 +179,7 @@ transfers_run(struct exchange *exchange, const struct transfer *transfers, int c
     for (int i = 0; i < count; ++i)
         bytes[transfers[i].is_send] += transfers[i].bytes;
 
-    if (exchange_error(exchange, NULL, 0) == ncclSuccess)
+    if (exchange_may_run(exchange))
         progress_to_end(&run);
     size_t larger = bytes[0] > bytes[1] ? bytes[0] : bytes[1];
     if (run.left == 0 && exchange->segment.rank_count > 1)

@@ -3,6 +3,8 @@
  */
 #include "nccl/segment.h"
 
+#include "nccl/remote.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -47,45 +49,99 @@ pause_core(void)
 #endif
 }
 
-size_t
-segment_bytes(int rank_count)
+void
+segment_init(struct segment *segment)
 {
-    size_t n = (size_t)rank_count;
+    memset(segment, 0, sizeof(*segment));
+    for (int r = 0; r < SEGMENT_MAX_RANKS; ++r)
+        segment->pidfds[r] = -1;
+}
+
+size_t
+segment_bytes(int local_count)
+{
+    size_t n = (size_t)local_count;
     return n * sizeof(struct rank_slot) + n * n * sizeof(struct channel);
 }
 
-bool
-segment_map(struct segment *segment, int memfd, int rank, int rank_count)
+void
+segment_place(struct segment *segment, int rank, int rank_count, const unsigned char *host_of)
+{
+    segment->rank = rank;
+    segment->rank_count = rank_count;
+    segment->local_count = 0;
+    for (int r = 0; r < rank_count; ++r)
+        segment->place[r] = !host_of || host_of[r] == host_of[rank] ? segment->local_count++ : -1;
+    segment->spins = segment->local_count <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_ALONE : SPINS_SHARED;
+}
+
+/* Anonymous memory: pages that are not used cost nothing. */
+static bool
+make_mirrors(struct segment *segment)
+{
+    for (int r = 0; r < segment->rank_count; ++r) {
+        if (segment->place[r] >= 0)
+            continue;
+        void *memory = mmap(NULL, sizeof(struct mirror), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED)
+            return false;
+        segment->mirrors[r] = memory;
+        segment->slots[r] = &segment->mirrors[r]->slot;
+        atomic_store(&segment->slots[r]->state, RANK_JOINED);
+    }
+    return true;
+}
+
+static bool
+is_sealed_memory(int memfd, size_t bytes)
 {
     const int wanted_seals = F_SEAL_SHRINK | F_SEAL_GROW;
-    size_t bytes = segment_bytes(rank_count);
     struct stat status;
     if (fstat(memfd, &status) < 0)
         return false;
     int seals = fcntl(memfd, F_GET_SEALS);
-    if (seals < 0 || (seals & wanted_seals) != wanted_seals || (size_t)status.st_size != bytes) {
-        errno = EBADF; /* memory that could shrink under us would be a SIGBUS later */
+    if (seals >= 0 && (seals & wanted_seals) == wanted_seals && (size_t)status.st_size == bytes)
+        return true;
+    errno = EBADF; /* memory that could shrink under us would be a SIGBUS later */
+    return false;
+}
+
+bool
+segment_map(struct segment *segment, int memfd)
+{
+    size_t bytes = segment_bytes(segment->local_count);
+    if (!is_sealed_memory(memfd, bytes))
         return false;
-    }
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     if (base == MAP_FAILED)
         return false;
-    segment->slots = base;
-    segment->channels = (struct channel *)(segment->slots + rank_count);
+    struct rank_slot *slots = base;
+    segment->base = base;
     segment->bytes = bytes;
-    segment->rank = rank;
-    segment->rank_count = rank_count;
-    segment->spins = rank_count <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS_ALONE : SPINS_SHARED;
-    return true;
+    segment->channels = (struct channel *)(slots + segment->local_count);
+    for (int r = 0; r < segment->rank_count; ++r) {
+        if (segment->place[r] >= 0)
+            segment->slots[r] = &slots[segment->place[r]];
+    }
+    if (make_mirrors(segment))
+        return true;
+    int reason = errno;
+    segment_unmap(segment);
+    errno = reason;
+    return false;
 }
 
 void
 segment_unmap(struct segment *segment)
 {
-    if (segment->slots)
-        munmap(segment->slots, segment->bytes);
-    segment->slots = NULL;
-    for (int r = 0; r < segment->rank_count; ++r) {
+    if (segment->base)
+        munmap(segment->base, segment->bytes);
+    segment->base = NULL;
+    for (int r = 0; r < SEGMENT_MAX_RANKS; ++r) {
+        if (segment->mirrors[r])
+            munmap(segment->mirrors[r], sizeof(struct mirror));
+        segment->mirrors[r] = NULL;
+        segment->slots[r] = NULL;
         if (segment->pidfds[r] >= 0)
             close(segment->pidfds[r]);
         segment->pidfds[r] = -1;
@@ -101,7 +157,7 @@ has_reached(const struct counter *counter, uint32_t target)
 enum wait_result
 segment_peer_health(const struct segment *segment, int peer)
 {
-    switch ((enum rank_state)atomic_load_explicit(&segment->slots[peer].state, memory_order_acquire)) {
+    switch ((enum rank_state)atomic_load_explicit(&segment->slots[peer]->state, memory_order_acquire)) {
     case RANK_LEFT:
         return WAIT_PEER_LEFT;
     case RANK_FAILED:
@@ -111,6 +167,8 @@ segment_peer_health(const struct segment *segment, int peer)
     default:
         break;
     }
+    if (segment_is_remote(segment, peer))
+        return segment->remote ? remote_health(segment->remote, peer) : WAIT_REACHED;
     struct pollfd ended = {.fd = segment->pidfds[peer], .events = POLLIN};
     return poll(&ended, 1, 0) == 1 ? WAIT_PEER_ENDED : WAIT_REACHED;
 }
@@ -118,8 +176,8 @@ segment_peer_health(const struct segment *segment, int peer)
 enum wait_result
 segment_wait(struct segment *segment, int peer, enum progress which, uint32_t target)
 {
-    struct counter *counter = &segment->slots[peer].progress[which];
-    for (int i = 0; i < segment->spins; ++i) {
+    struct counter *counter = &segment->slots[peer]->progress[which];
+    for (int i = segment_is_remote(segment, peer) ? segment->spins - 1 : 0; i < segment->spins; ++i) {
         if (has_reached(counter, target))
             return WAIT_REACHED;
         pause_core();
@@ -164,9 +222,8 @@ segment_wait_all(struct segment *segment, enum progress which, uint32_t target, 
 }
 
 void
-segment_advance(struct segment *segment, enum progress which, uint32_t value)
+segment_counter_set(struct counter *counter, uint32_t value)
 {
-    struct counter *counter = &segment->slots[segment->rank].progress[which];
     /* Sequentially consistent with the sleeper's announcement: either it sees the value or we see the sleeper. */
     atomic_store(&counter->value, value);
     if (atomic_load(&counter->waiters))
@@ -174,9 +231,46 @@ segment_advance(struct segment *segment, enum progress which, uint32_t value)
 }
 
 void
+segment_advance(struct segment *segment, enum progress which, uint32_t value)
+{
+    struct counter *counter = &segment->slots[segment->rank]->progress[which];
+    if (segment->remote && atomic_load_explicit(&counter->value, memory_order_relaxed) != value)
+        remote_progress(segment->remote, which, value);
+    segment_counter_set(counter, value);
+}
+
+void
+segment_publish(struct segment *segment, uint32_t number, const struct operation_signature *signature)
+{
+    struct rank_slot *slot = segment->slots[segment->rank];
+    slot->signatures[number % 2] = *signature;
+    if (segment->remote)
+        remote_signature(segment->remote, number, signature);
+    segment_counter_set(&slot->progress[PROGRESS_OPERATION], number + 1);
+}
+
+void
+segment_give(struct segment *segment, int peer, enum staging which, uint32_t chunk, size_t offset, const void *data,
+             size_t bytes)
+{
+    if (segment_is_remote(segment, peer) && bytes > 0)
+        remote_staged(segment->remote, peer, which, chunk % SEGMENT_STAGES, offset, data, bytes);
+}
+
+void
+segment_give_all(struct segment *segment, enum staging which, uint32_t chunk, size_t offset, const void *data,
+                 size_t bytes)
+{
+    for (int r = 0; segment->remote && r < segment->rank_count; ++r)
+        segment_give(segment, r, which, chunk, offset, data, bytes);
+}
+
+void
 segment_ring(struct segment *segment, int peer)
 {
-    struct counter *bell = &segment->slots[peer].progress[PROGRESS_BELL];
+    if (segment_is_remote(segment, peer))
+        return;
+    struct counter *bell = &segment->slots[peer]->progress[PROGRESS_BELL];
     atomic_fetch_add(&bell->value, 1);
     if (atomic_load(&bell->waiters))
         futex_wake_all(&bell->value);
@@ -185,7 +279,7 @@ segment_ring(struct segment *segment, int peer)
 void
 segment_wait_bell(struct segment *segment, uint32_t seen)
 {
-    struct counter *bell = &segment->slots[segment->rank].progress[PROGRESS_BELL];
+    struct counter *bell = &segment->slots[segment->rank]->progress[PROGRESS_BELL];
     for (int i = 0; i < segment->spins; ++i) {
         if (atomic_load(&bell->value) != seen)
             return;
@@ -196,9 +290,8 @@ segment_wait_bell(struct segment *segment, uint32_t seen)
     atomic_fetch_sub(&bell->waiters, 1);
 }
 
-/* Wakes all who sleep on a rank's counters, so that they look at states again. */
-static void
-wake_sleepers(struct rank_slot *slot)
+void
+segment_wake_sleepers(struct rank_slot *slot)
 {
     for (int i = 0; i < PROGRESS_COUNT; ++i)
         futex_wake_all(&slot->progress[i].value);
@@ -207,13 +300,15 @@ wake_sleepers(struct rank_slot *slot)
 void
 segment_set_state(struct segment *segment, enum rank_state state, const char *text)
 {
-    struct rank_slot *slot = &segment->slots[segment->rank];
+    struct rank_slot *slot = segment->slots[segment->rank];
     uint32_t before = state == RANK_JOINED ? RANK_ABSENT : RANK_JOINED;
     if (text && atomic_load(&slot->state) == before)
         snprintf(slot->text, sizeof(slot->text), "%s", text);
     if (!atomic_compare_exchange_strong(&slot->state, &before, state) || state == RANK_JOINED)
         return;
-    wake_sleepers(slot);
+    segment_wake_sleepers(slot);
+    if (segment->remote)
+        remote_state(segment->remote, state, slot->text);
     for (int r = 0; r < segment->rank_count; ++r)
         segment_ring(segment, r);
 }
@@ -221,16 +316,18 @@ segment_set_state(struct segment *segment, enum rank_state state, const char *te
 void
 segment_post_note(struct segment *segment, uint64_t tag, const void *note, size_t bytes)
 {
-    struct rank_slot *slot = &segment->slots[segment->rank];
+    struct rank_slot *slot = segment->slots[segment->rank];
     memcpy(slot->note, note, bytes);
     atomic_store_explicit(&slot->note_tag, tag, memory_order_release);
+    if (segment->remote)
+        remote_note(segment->remote, tag, note, bytes);
 }
 
 /* Looks every millisecond: notes are rare, and nobody is in a hurry. */
 enum wait_result
 segment_read_note(struct segment *segment, int peer, uint64_t tag, void *note, size_t bytes)
 {
-    struct rank_slot *slot = &segment->slots[peer];
+    struct rank_slot *slot = segment->slots[peer];
     for (bool is_last_look = false;;) {
         if (atomic_load_explicit(&slot->note_tag, memory_order_acquire) == tag) {
             memcpy(note, slot->note, bytes);
@@ -253,7 +350,7 @@ segment_interrupt(struct segment *segment)
 {
     atomic_store(&segment->interrupted, true);
     for (int r = 0; r < segment->rank_count; ++r)
-        wake_sleepers(&segment->slots[r]);
+        segment_wake_sleepers(segment->slots[r]);
 }
 
 /* Timers of this thread may be late by a microsecond, not by the usual fifty; 0 is the usual. */

@@ -2,9 +2,13 @@
  * segment.h - the memory that the ranks of one communicator share: a slot for each rank (its state, its progress, what
  * it is doing, staging space) and a channel for each ordered pair of ranks.
  *
- * The segment is a sealed memfd of fixed size, so it has no name, and nothing of it outlives the ranks, however they
- * end. Every word has one writer, the rank whose slot (or end of a channel) it is in; the others wait for it with
- * futexes. A rank's death shows in a pidfd that each of the others holds.
+ * Between the ranks of one host it is a sealed memfd of fixed size, so it has no name, and nothing of it outlives the
+ * ranks, however they end. Every word has one writer, the rank whose slot (or end of a channel) it is in; the others
+ * wait for it with futexes. A rank's death shows in a pidfd that each of the others holds.
+ *
+ * A rank of another host has a mirror in this process's own memory: the same slot, and the two channels between it and
+ * this rank. Its one writer is the thread that receives what the rank sends (remote.h). So whoever waits or reads need
+ * not know where a rank is; who writes says it to the ranks of other hosts too, which the functions here do.
  *
  * Called by bootstrap.c (makes and maps it), collective.c and point_to_point.c (move data through it), comm.c (state).
  * Nothing here calls CUDA.
@@ -59,12 +63,15 @@ struct counter {
  */
 enum progress {
     PROGRESS_OPERATION,   /* operations whose signature this rank has published */
-    PROGRESS_CONTRIBUTED, /* chunks whose contribution lies in this rank's `contribution` staging */
-    PROGRESS_REDUCED, /* chunks of the others' contributions that this rank no longer reads; its `result` is there */
-    PROGRESS_TAKEN,   /* chunks of the others' results that this rank no longer reads */
-    PROGRESS_BELL,    /* rung by a peer when a channel from or to it has moved */
+    PROGRESS_CONTRIBUTED, /* chunks whose contribution lies in this rank's staging */
+    PROGRESS_REDUCED,     /* chunks of the others' contributions that this rank no longer reads; its result is there */
+    PROGRESS_TAKEN,       /* chunks of the others' results that this rank no longer reads */
+    PROGRESS_BELL,        /* rung by a peer when a channel from or to it has moved */
     PROGRESS_COUNT,
 };
+
+/* The two kinds of staging buffers. */
+enum staging { STAGING_CONTRIBUTION, STAGING_RESULT, STAGING_COUNT };
 
 struct rank_slot {
     alignas(4096) _Atomic uint32_t state;     /* enum rank_state */
@@ -73,8 +80,7 @@ struct rank_slot {
     struct counter progress[PROGRESS_COUNT];
     _Atomic uint64_t note_tag; /* which note lies in `note`; written after it */
     unsigned char note[SEGMENT_NOTE_BYTES];
-    alignas(4096) unsigned char contribution[SEGMENT_STAGES][SEGMENT_CHUNK_BYTES];
-    unsigned char result[SEGMENT_STAGES][SEGMENT_CHUNK_BYTES];
+    alignas(4096) unsigned char staging[STAGING_COUNT][SEGMENT_STAGES][SEGMENT_CHUNK_BYTES];
 };
 
 /* From one rank to another: a queue of pieces of messages. */
@@ -89,15 +95,29 @@ struct channel {
     alignas(64) unsigned char data[SEGMENT_STAGES][SEGMENT_CHANNEL_BYTES];
 };
 
+/* What this process keeps of a rank of another host. */
+struct mirror {
+    struct rank_slot slot;
+    struct channel from; /* that rank sends, this one receives: `taken` is ours */
+    struct channel to;   /* the other way round: `written` is ours, and the data go out at once */
+};
+
+struct remote;
+
 /* One rank's view of a segment. Filled by bootstrap_join(); owned by the communicator. */
 struct segment {
-    struct rank_slot *slots;  /* [rank_count]; the channels follow */
-    struct channel *channels; /* [sender * rank_count + receiver] */
+    struct rank_slot *slots[SEGMENT_MAX_RANKS]; /* in the shared memory, or in a mirror; all NULL before joining */
+    struct mirror *mirrors[SEGMENT_MAX_RANKS];  /* NULL for the ranks of this host */
+    int place[SEGMENT_MAX_RANKS];               /* a rank's number among those of this host; -1: it has a mirror */
+    struct channel *channels;                   /* [place of sender * local_count + place of receiver] */
+    void *base;                                 /* the shared memory: slots, then channels */
     size_t bytes;
     int rank;
     int rank_count;
+    int local_count;               /* ranks of this host */
     int spins;                     /* looks at a counter before sleeping */
-    int pidfds[SEGMENT_MAX_RANKS]; /* readable once the rank's process has ended; -1: not open */
+    int pidfds[SEGMENT_MAX_RANKS]; /* readable once the rank's process has ended; -1: not open, or another host */
+    struct remote *remote;         /* the connections to other hosts; NULL without */
     _Atomic bool interrupted;      /* this rank gives up: its waits return */
 };
 
@@ -108,15 +128,34 @@ enum wait_result {
     WAIT_PEER_LEFT,
     WAIT_PEER_FAILED,
     WAIT_PEER_ABORTED,
-    WAIT_PEER_ENDED, /* its process is gone */
+    WAIT_PEER_ENDED,   /* its process is gone */
+    WAIT_PEER_SILENT,  /* its host does not answer */
+    WAIT_PEER_GARBLED, /* it sent what no rank would */
 };
 
-size_t segment_bytes(int rank_count);
+/* A segment that nothing is mapped into. */
+void segment_init(struct segment *segment);
 
-/* Maps the memfd, whose size and seals are checked first. False with errno set: not a segment of that many ranks. */
-bool segment_map(struct segment *segment, int memfd, int rank, int rank_count);
+/* Whether the rank has joined. */
+static inline bool
+segment_is_mapped(const struct segment *segment)
+{
+    return segment->base != NULL;
+}
 
-/* Unmaps, and closes the pidfds. */
+/* Of the memory that `local_count` ranks of one host share. */
+size_t segment_bytes(int local_count);
+
+/* Says who the rank is and, if `host_of` is not NULL, which ranks are on one host: those with equal numbers. */
+void segment_place(struct segment *segment, int rank, int rank_count, const unsigned char *host_of);
+
+/*
+ * Maps the memfd, whose size and seals are checked first, and makes the mirrors, after segment_place(). False with
+ * errno set: not the memory of that many ranks, or no memory.
+ */
+bool segment_map(struct segment *segment, int memfd);
+
+/* Unmaps, and closes the pidfds. The connections to other hosts have been closed. */
 void segment_unmap(struct segment *segment);
 
 /* Waits, without using a core, until the counter of `peer` has come to `target`. */
@@ -128,7 +167,27 @@ enum wait_result segment_wait_all(struct segment *segment, enum progress which, 
 /* Sets this rank's own counter, and wakes who waits for it. */
 void segment_advance(struct segment *segment, enum progress which, uint32_t value);
 
-/* Rings the bell of `peer` (any rank, this one too). */
+/* Publishes what this rank does in operation `number`, and advances PROGRESS_OPERATION to behind it. */
+void segment_publish(struct segment *segment, uint32_t number, const struct operation_signature *signature);
+
+/*
+ * Gives `peer`, if it is on another host, `bytes` of this rank's staging buffer of `chunk` from `offset` on, which need
+ * not lie there: they are read at `data`. Nothing to do for a rank of this host. Before segment_advance().
+ */
+void segment_give(struct segment *segment, int peer, enum staging which, uint32_t chunk, size_t offset,
+                  const void *data, size_t bytes);
+
+/* The same, to all others. */
+void segment_give_all(struct segment *segment, enum staging which, uint32_t chunk, size_t offset, const void *data,
+                      size_t bytes);
+
+static inline bool
+segment_is_remote(const struct segment *segment, int peer)
+{
+    return segment->mirrors[peer] != NULL;
+}
+
+/* Rings the bell of `peer`, this rank or another one of this host; others ring their own when something arrives. */
 void segment_ring(struct segment *segment, int peer);
 
 /* Sleeps until this rank's bell no longer shows `seen`, at most 100 ms. */
@@ -158,10 +217,23 @@ void segment_interrupt(struct segment *segment);
 /* Sleeps until `deadline_ns` of CLOCK_MONOTONIC; WAIT_INTERRUPTED if this rank gives up before. */
 enum wait_result segment_sleep_until(struct segment *segment, int64_t deadline_ns);
 
+/* ---- for remote.c, which writes the mirrors ---- */
+
+/* Sets a counter and wakes who waits for it. */
+void segment_counter_set(struct counter *counter, uint32_t value);
+
+/* Wakes all who sleep on a rank's counters, so that they look at states again. */
+void segment_wake_sleepers(struct rank_slot *slot);
+
+/* The channel from one rank to another, of which at least one is on this host, and one is this rank if not both are. */
 static inline struct channel *
 segment_channel(const struct segment *segment, int sender, int receiver)
 {
-    return &segment->channels[(size_t)sender * (size_t)segment->rank_count + (size_t)receiver];
+    if (segment->mirrors[sender])
+        return &segment->mirrors[sender]->from;
+    if (segment->mirrors[receiver])
+        return &segment->mirrors[receiver]->to;
+    return &segment->channels[segment->place[sender] * segment->local_count + segment->place[receiver]];
 }
 
 #endif

@@ -197,7 +197,7 @@ pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, n
     if (!newcomm || !excludeRanksList || excludeRanksCount < 1 || (!aborts && shrinkFlags != NCCL_SHRINK_DEFAULT))
         return nccl_error(ncclInvalidArgument, "%s: no ranks to exclude, no place for the communicator, or flags %d",
                           call, shrinkFlags);
-    if (!comm->exchange.segment.slots)
+    if (!segment_is_mapped(&comm->exchange.segment))
         return nccl_error(ncclInvalidArgument, "%s: the communicator was never initialised", call);
     struct comm_origin origin = {.parent = comm, .meet = meet_for_shrink};
     bool is_blocking = comm->is_blocking;

@@ -26,6 +26,8 @@ ANNOTATED_MAIN(void)
     DDP_SHARD(100, &first, &count);
     printf("share %d + %d\n", (int)first, (int)count);
     DDP_STEP(0);
+    DDP_GRADIENT_GROUP(1);
+    DDP_STEP_GROUP(1, 0);
     DDP_MEAN(&loss);
     printf("loss %g\n", (double)loss);
     DDP_FORGET(gradients);

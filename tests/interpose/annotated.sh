@@ -11,7 +11,9 @@ inside=$'rank 3 of 5, local 1
 parameter weights 8 1 line 1 ptr
 gradient gradients 8 4 line 1 ptr
 share 25 + 50
-step 0x1 0
+step 0 0x1 0
+group 1 1
+step 1 0x1 0
 mean 1.5
 loss 7
 forget gradients ptr'

@@ -79,9 +79,15 @@ gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
 }
 
 static void
-step(void *stream, const struct ddp_site *site)
+step(int group, void *stream, const struct ddp_site *site)
 {
-    printf("step %p %s\n", stream, site->text);
+    printf("step %d %p %s\n", group, stream, site->text);
+}
+
+static void
+gradient_group(int id, const struct ddp_site *site)
+{
+    printf("group %d %s\n", id, site->text);
 }
 
 static void
@@ -153,6 +159,7 @@ static const struct engine engine = {
     .watching = true,
     .parameter = parameter,
     .gradient = gradient,
+    .gradient_group = gradient_group,
     .step = step,
     .mean = mean,
     .shard = shard,

@@ -26,7 +26,7 @@ rank_in_block()
 inline unsigned
 block_threads()
 {
-    return ::blockDim.x * ::blockDim.y * ::blockDim.z;
+    return ::softgpu_here->block_dim.x * ::softgpu_here->block_dim.y * ::softgpu_here->block_dim.z;
 }
 
 } // namespace details
@@ -155,19 +155,19 @@ class thread_block
     }
     static ::dim3 group_index()
     {
-        return ::dim3(::blockIdx.x, ::blockIdx.y, ::blockIdx.z);
+        return ::dim3(::softgpu_here->block.x, ::softgpu_here->block.y, ::softgpu_here->block.z);
     }
     static ::dim3 thread_index()
     {
-        return ::dim3(::threadIdx.x, ::threadIdx.y, ::threadIdx.z);
+        return ::dim3(::softgpu_here->thread.x, ::softgpu_here->thread.y, ::softgpu_here->thread.z);
     }
     static ::dim3 group_dim()
     {
-        return ::blockDim;
+        return ::softgpu_here->block_dim;
     }
     static ::dim3 dim_threads()
     {
-        return ::blockDim;
+        return ::softgpu_here->block_dim;
     }
 };
 
@@ -270,12 +270,14 @@ class grid_group
     }
     static unsigned long long block_rank()
     {
-        return ::blockIdx.x +
-               static_cast<unsigned long long>(::gridDim.x) * (::blockIdx.y + ::gridDim.y * ::blockIdx.z);
+        return ::softgpu_here->block.x +
+               static_cast<unsigned long long>(::softgpu_here->grid_dim.x) *
+                   (::softgpu_here->block.y + ::softgpu_here->grid_dim.y * ::softgpu_here->block.z);
     }
     static unsigned long long num_blocks()
     {
-        return static_cast<unsigned long long>(::gridDim.x) * ::gridDim.y * ::gridDim.z;
+        return static_cast<unsigned long long>(::softgpu_here->grid_dim.x) * ::softgpu_here->grid_dim.y *
+               ::softgpu_here->grid_dim.z;
     }
     static unsigned long long thread_rank()
     {
@@ -291,7 +293,7 @@ class grid_group
     }
     static ::dim3 group_dim()
     {
-        return ::gridDim;
+        return ::softgpu_here->grid_dim;
     }
 };
 

@@ -27,11 +27,20 @@ struct softgpu_index {
     unsigned x, y, z;
 };
 
-/* threadIdx, blockIdx, blockDim, gridDim for code that cannot have them as parameters (__device__ functions). */
-extern __thread struct softgpu_index softgpu_thread_index SOFTGPU_INITIAL_EXEC;
-extern __thread struct softgpu_index softgpu_block_index SOFTGPU_INITIAL_EXEC;
-extern __thread struct softgpu_index softgpu_block_dim SOFTGPU_INITIAL_EXEC;
-extern __thread struct softgpu_index softgpu_grid_dim SOFTGPU_INITIAL_EXEC;
+/* threadIdx, blockIdx, blockDim, gridDim. */
+struct softgpu_indices {
+    struct softgpu_index thread, block, block_dim, grid_dim;
+};
+
+#ifndef __cplusplus
+/*
+ * Those of the thread that runs now, for code that cannot have them as parameters (__device__ functions). Threads that
+ * run as a loop have them in the frame of that loop, where a compiler can follow them; those on fibers share
+ * softgpu_indices_of_fibers. The device code's own declaration is in softgpu/thread.h, with CUDA's types.
+ */
+extern __thread struct softgpu_indices *softgpu_here SOFTGPU_INITIAL_EXEC;
+extern __thread struct softgpu_indices softgpu_indices_of_fibers SOFTGPU_INITIAL_EXEC;
+#endif
 
 /* The thread's number in its block, x fastest; 32 in a row are a warp. Only set where threads run on fibers. */
 extern __thread unsigned softgpu_thread_number SOFTGPU_INITIAL_EXEC;
@@ -52,8 +61,7 @@ typedef void (*softgpu_thread_fn)(const struct softgpu_launch *launch, struct so
 /* Runs launch->block_begin..block_end; `kernel` names it in messages. Must not be called from within a kernel. */
 void softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, softgpu_thread_fn thread);
 
-/* Around the loops of a kernel without barriers: sets the thread-local values above, except the thread's and block's
- * index. */
+/* Around the loops of a kernel without barriers: sets the thread-local values above, except the indices. */
 void softgpu_loop_begin(const struct softgpu_launch *launch, const char *kernel);
 void softgpu_loop_end(void);
 

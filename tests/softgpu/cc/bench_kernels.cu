@@ -40,18 +40,75 @@ adam(int n, float *w, const float *g, float *m, float *v)
     w[i] -= 1e-3f * m[i] / (sqrtf(v[i]) + 1e-8f);
 }
 
+/* The same with its index from elsewhere. */
 __device__ int
 global_index()
 {
     return blockIdx.x * blockDim.x + threadIdx.x;
 }
 
+template <class T>
+__device__ T
+index_as()
+{
+    return static_cast<T>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+
+struct place {
+    int i;
+    __device__ place() : i(blockIdx.x * blockDim.x + threadIdx.x)
+    {
+    }
+};
+
 __global__ void
-axpy_index_in_function(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+axpy_function(int n, float a, const float *__restrict__ x, float *__restrict__ y)
 {
     int i = global_index();
     if (i < n)
         y[i] = a * x[i] + y[i];
+}
+
+__global__ void
+axpy_template(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+{
+    int i = index_as<int>();
+    if (i < n)
+        y[i] = a * x[i] + y[i];
+}
+
+__global__ void
+axpy_constructor(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+{
+    const place here;
+    if (here.i < n)
+        y[here.i] = a * x[here.i] + y[here.i];
+}
+
+__global__ void
+axpy_lambda(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+{
+    const auto index = [=] { return blockIdx.x * blockDim.x + threadIdx.x; };
+    const int i = index();
+    if (i < n)
+        y[i] = a * x[i] + y[i];
+}
+
+struct axpy_of {
+    float a;
+    __device__ float operator()(float x, float y) const
+    {
+        return a * x + y;
+    }
+};
+
+template <class F>
+__global__ void
+axpy_functor(int n, F f, const float *__restrict__ x, float *__restrict__ y)
+{
+    int i = global_index();
+    if (i < n)
+        y[i] = f(x[i], y[i]);
 }
 
 __attribute__((noinline)) static void
@@ -182,8 +239,17 @@ main(int argc, char **argv)
 
     const double axpy_loop = time_of([&] { plain_axpy(n, 1e-3f, in, out); });
     report("axpy: kernel over plain loop", time_kernel(axpy, n / 256, 256, n, 1e-3f, in, out) / axpy_loop, "times", 2);
-    report("axpy, index in a function: over plain loop",
-           time_kernel(axpy_index_in_function, n / 256, 256, n, 1e-3f, in, out) / axpy_loop, "times", 20);
+    const auto report_axpy = [&](const char *name, double time) { report(name, time / axpy_loop, "times", 2); };
+    report_axpy("axpy, index from a function: over plain loop",
+                time_kernel(axpy_function, n / 256, 256, n, 1e-3f, in, out));
+    report_axpy("axpy, index from a template: over plain loop",
+                time_kernel(axpy_template, n / 256, 256, n, 1e-3f, in, out));
+    report_axpy("axpy, index from a constructor: over plain loop",
+                time_kernel(axpy_constructor, n / 256, 256, n, 1e-3f, in, out));
+    report_axpy("axpy, index from a lambda: over plain loop",
+                time_kernel(axpy_lambda, n / 256, 256, n, 1e-3f, in, out));
+    report_axpy("axpy, from a functor: over plain loop",
+                time_kernel(axpy_functor<axpy_of>, n / 256, 256, n, axpy_of{1e-3f}, in, out));
     const double relu_loop = time_of([&] { plain_relu(n, in, out); });
     report("relu: kernel over plain loop", time_kernel(relu, n / 256, 256, n, in, out) / relu_loop, "times", 2);
     const double adam_loop = time_of([&] { plain_adam(n, out, in, m.data(), v.data()); });

@@ -70,6 +70,18 @@ still_runs(pid_t pid, int *status_p)
     return got == 0 || (got < 0 && errno == EINTR);
 }
 
+/* The host that TEST_HOSTS puts a rank on, as NCCL_HOSTID: rank r's is character r of it, from the beginning again. */
+static void
+take_host(int rank)
+{
+    const char *hosts = getenv("TEST_HOSTS");
+    if (!hosts || !*hosts)
+        return;
+    char name[] = {hosts[(size_t)rank % strlen(hosts)], '\0'};
+    setenv("NCCL_HOSTID", name, 1);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+}
+
 bool
 ranks_run_shared(int rank_count, rank_function function, unsigned may_die, struct ranks_shared *shared)
 {
@@ -79,6 +91,7 @@ ranks_run_shared(int rank_count, rank_function function, unsigned may_die, struc
         pids[r] = fork();
         if (pids[r] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
+            take_host(r);
             exit(function(r, rank_count, shared));
         }
     }

@@ -1,6 +1,9 @@
 /*
  * ranks.h - processes that play the ranks of a communicator, for tests. The parent only forks, waits and, past a
  * deadline, kills; it starts no threads, so that each rank is a process as a program would be.
+ *
+ * With TEST_HOSTS=0110 in the environment, ranks 1 and 2 are on one host and ranks 0 and 3 (and 4, and so on round) on
+ * another one: every test of ranks is one of ranks spread over hosts, too.
  */
 #ifndef TESTS_SOFTGPU_NCCL_RANKS_H
 #define TESTS_SOFTGPU_NCCL_RANKS_H

@@ -37,12 +37,11 @@ static void
 start_join(struct joiner *joiner, const ncclUniqueId *id, int rank, int rank_count)
 {
     memset(joiner, 0, sizeof(*joiner));
+    segment_init(&joiner->segment);
     joiner->id = *id;
     joiner->rank = rank;
     joiner->rank_count = rank_count;
     joiner->wait = (struct bootstrap_wait)BOOTSTRAP_WAIT_INITIALIZER;
-    for (int r = 0; r < SEGMENT_MAX_RANKS; ++r)
-        joiner->segment.pidfds[r] = -1;
     ck_assert_int_eq(pthread_create(&joiner->thread, NULL, join_main, joiner), 0);
 }
 
@@ -80,7 +79,7 @@ connect_by_hand(const ncclUniqueId *id)
 static void
 say_hello(int connection, const ncclUniqueId *id, int rank, int rank_count)
 {
-    struct hello hello = {.magic = HELLO_MAGIC, .rank = rank, .rank_count = rank_count};
+    struct report hello = {.magic = REPORT_MAGIC, .kind = REPORT_HELLO, .rank = rank, .rank_count = rank_count};
     struct id_content content;
     memcpy(&content, id, sizeof(content));
     memcpy(hello.secret, content.secret, sizeof(hello.secret));

@@ -217,7 +217,7 @@ interrupt_soon(void *argument)
 {
     struct exchange *exchange = argument;
     /* Not before the other thread sleeps in its wait, which the number of sleepers on rank 1's counter shows. */
-    while (atomic_load(&exchange->segment.slots[1].progress[PROGRESS_OPERATION].waiters) == 0)
+    while (atomic_load(&exchange->segment.slots[1]->progress[PROGRESS_OPERATION].waiters) == 0)
         usleep(1000);
     segment_set_state(&exchange->segment, RANK_ABORTED, NULL);
     segment_interrupt(&exchange->segment);

@@ -135,9 +135,9 @@ template <int X, int Y, int Z>
 inline void
 check_block(const char *name)
 {
-    if (::blockDim.x != X || ::blockDim.y != Y || ::blockDim.z != Z)
+    if (::softgpu_here->block_dim.x != X || ::softgpu_here->block_dim.y != Y || ::softgpu_here->block_dim.z != Z)
         softgpu_kernel_fatal("%s for a block of %dx%dx%d threads is called in one of %ux%ux%u", name, X, Y, Z,
-                             ::blockDim.x, ::blockDim.y, ::blockDim.z);
+                             ::softgpu_here->block_dim.x, ::softgpu_here->block_dim.y, ::softgpu_here->block_dim.z);
 }
 
 /* The storage of a collective that was made without one. */

@@ -129,6 +129,34 @@ template <int Mode>
 using product = typename std::conditional<std::is_same<counter<Mode>, int>::value, unsigned, counter<Mode>>::type;
 
 /*
+ * threadIdx and its relatives for the functions that a kernel calls, in the frame of a loop over its threads. Where
+ * such a function is inlined, the compiler finds in it what the loop stored here; and since no pointer among the
+ * kernel's arguments can point into this frame, the stores do not stand in the way of vector code.
+ */
+template <bool Wanted> struct frame_indices {
+    inline __attribute__((always_inline)) void set(const ::uint3 &, const ::uint3 &, const ::dim3 &, const ::dim3 &)
+    {
+    }
+};
+
+template <> struct frame_indices<true> {
+    indices here;
+
+    inline __attribute__((always_inline)) frame_indices()
+    {
+        ::softgpu_here = &here;
+    }
+    inline __attribute__((always_inline)) void set(const ::uint3 &thread, const ::uint3 &block, const ::dim3 &block_dim,
+                                                   const ::dim3 &grid_dim)
+    {
+        here.thread.x = thread.x, here.thread.y = thread.y, here.thread.z = thread.z;
+        here.block.x = block.x, here.block.y = block.y, here.block.z = block.z;
+        here.block_dim.x = block_dim.x, here.block_dim.y = block_dim.y, here.block_dim.z = block_dim.z;
+        here.grid_dim.x = grid_dim.x, here.grid_dim.y = grid_dim.y, here.grid_dim.z = grid_dim.z;
+    }
+};
+
+/*
  * Blocks and threads in one dimension, fewer than 2^31 threads: `int i = blockIdx.x * blockDim.x + threadIdx.x; if (i <
  * n) ...`. The loop counts that i, in the type that the kernel has for it, so that the compiler finds it again (b + (i
  * - b) is i), sees that neighbouring threads touch neighbouring elements, and splits the loop where i reaches n.
@@ -137,6 +165,7 @@ using product = typename std::conditional<std::is_same<counter<Mode>, int>::valu
  */
 #define SOFTGPU_RUN_LINE                                                                                      \
     husk<Body> hull;                                                                                          \
+    frame_indices<(Mode & MODE_INDICES) != 0> known;                                                          \
     const unsigned width = launch->block[0];                                                                  \
     const ::dim3 block_dim(width, 1, 1), grid_dim(launch->grid[0], 1, 1);                                     \
     if (width - 1 > 1023)                                                                                     \
@@ -146,8 +175,6 @@ using product = typename std::conditional<std::is_same<counter<Mode>, int>::valu
         const unsigned first = block.x * width;                                                               \
         if (first > 0x7ffffbffu)                                                                              \
             __builtin_unreachable();                                                                          \
-        if (Mode & MODE_INDICES)                                                                              \
-            ::blockIdx = block;                                                                               \
         const product<Mode> offset = static_cast<product<Mode>>(block.x) * static_cast<product<Mode>>(width); \
         const counter<Mode> begin = static_cast<counter<Mode>>(offset),                                       \
                             end = static_cast<counter<Mode>>(offset + width);                                 \
@@ -157,8 +184,7 @@ using product = typename std::conditional<std::is_same<counter<Mode>, int>::valu
             if (x < 0 || x > 1023 || i < 0)                                                                   \
                 __builtin_unreachable();                                                                      \
             const ::uint3 thread = {static_cast<unsigned>(x), 0, 0};                                          \
-            if (Mode & MODE_INDICES)                                                                          \
-                ::threadIdx = thread;                                                                         \
+            known.set(thread, block, block_dim, grid_dim);                                                    \
             hull.body(thread, block, block_dim, grid_dim, parameters...);                                     \
         }                                                                                                     \
     }
@@ -184,21 +210,19 @@ template <int Mode, class Body, class... P> struct kernel {
     static __attribute__((noinline)) void run_any_shape(const softgpu_launch *launch, const P... parameters)
     {
         husk<Body> hull;
+        frame_indices<(Mode & MODE_INDICES) != 0> known;
         const unsigned *size = launch->block;
         const ::dim3 block_dim(size[0], size[1], size[2]), grid_dim(launch->grid[0], launch->grid[1], launch->grid[2]);
         const uint64_t across = launch->grid[0], slice = across * launch->grid[1];
         for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {
             const ::uint3 block = {static_cast<unsigned>(b % across), static_cast<unsigned>(b % slice / across),
                                    static_cast<unsigned>(b / slice)};
-            if (Mode & MODE_INDICES)
-                ::blockIdx = block;
             for (unsigned z = 0; z < size[2]; ++z) {
                 for (unsigned y = 0; y < size[1]; ++y) {
                     SOFTGPU_INDEPENDENT
                     for (unsigned x = 0; x < size[0]; ++x) {
                         const ::uint3 thread = {x, y, z};
-                        if (Mode & MODE_INDICES)
-                            ::threadIdx = thread;
+                        known.set(thread, block, block_dim, grid_dim);
                         hull.body(thread, block, block_dim, grid_dim, parameters...);
                     }
                 }

@@ -3,7 +3,7 @@
  * "Time Function". Included by softgpu_prelude.h.
  *
  * In the body of a kernel, threadIdx and its relatives are parameters of the generated code (launch.h), and lie in
- * registers. The variables here are for functions that the kernel calls.
+ * registers. In functions that the kernel calls, softgpu-cc writes softgpu_here->thread and the like in their place.
  */
 #ifndef SOFTGPU_THREAD_H
 #define SOFTGPU_THREAD_H
@@ -14,12 +14,18 @@
 #define SOFTGPU_INLINE static inline __attribute__((always_inline, unused))
 #define SOFTGPU_TLS    extern __thread SOFTGPU_INITIAL_EXEC
 
-/* libsoftgpu's variables under CUDA's names and types. Not const: the loops of launch.h set them through these names.
- */
-SOFTGPU_TLS ::uint3 threadIdx __asm__("softgpu_thread_index");
-SOFTGPU_TLS ::uint3 blockIdx __asm__("softgpu_block_index");
-SOFTGPU_TLS ::dim3 blockDim __asm__("softgpu_block_dim");
-SOFTGPU_TLS ::dim3 gridDim __asm__("softgpu_grid_dim");
+namespace softgpu
+{
+/* struct softgpu_indices with CUDA's types. */
+struct indices {
+    ::uint3 thread, block;
+    ::dim3 block_dim, grid_dim;
+};
+static_assert(sizeof(indices) == sizeof(softgpu_indices), "the types have the same layout");
+} // namespace softgpu
+
+/* threadIdx and its relatives of the thread that runs now. */
+SOFTGPU_TLS ::softgpu::indices *softgpu_here __asm__("softgpu_here");
 
 constexpr int warpSize = 32;
 

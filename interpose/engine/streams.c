@@ -1,0 +1,106 @@
+/*
+ * streams.c - the streams on which gradients are touched: a table of events, one for each.
+ *
+ * An entry stands from a stream's first touch until the boundaries of all groups whose gradients were touched on it;
+ * masks (struct tensor, struct group) name entries by their place. Called by touches.c, boundary.c and the hooks.
+ */
+#include "interpose/engine/state.h"
+
+#include "base/mutant.h"
+
+#include <unistd.h>
+
+static bool
+is_same_stream(const struct stream_entry *entry, CUstream handle)
+{
+    return entry->handle == handle && !entry->destroyed && (handle != CU_STREAM_PER_THREAD || entry->owner == gettid());
+}
+
+unsigned
+stream_index(CUstream handle)
+{
+    unsigned free_at = STREAMS_AT_MOST;
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
+        if (is_same_stream(&engine_state.streams[i], handle))
+            return i;
+        if (engine_state.streams[i].handle == NULL && free_at == STREAMS_AT_MOST)
+            free_at = i;
+    }
+    if (free_at == STREAMS_AT_MOST)
+        stop_job("gradients are touched on more than %d streams between two steps, which is more than ddprun follows",
+                 STREAMS_AT_MOST);
+    engine_state.streams[free_at] = (struct stream_entry){
+        .handle = handle,
+        .owner = handle == CU_STREAM_PER_THREAD ? gettid() : 0,
+        .event = engine_state.streams[free_at].event, /* an event may serve another stream */
+    };
+    return free_at;
+}
+
+void
+stream_wait_for_reduction(CUstream handle)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    uint64_t boundary = engine_state.boundary_count;
+    bool waits = engine_state.streams[stream_index(handle)].waited_for < boundary;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!waits || MUTANT(NO_BOUNDARY_WAIT))
+        return;
+
+    /* Noted only now: another thread on this stream must not believe in a wait that is not there yet. */
+    require_cuda(engine_state.driver.cuStreamWaitEvent_p(handle, engine_state.reduced, 0),
+                 "waiting for the last reduction");
+    pthread_mutex_lock(&engine_state.lock);
+    struct stream_entry *entry = &engine_state.streams[stream_index(handle)];
+    if (entry->waited_for < boundary)
+        entry->waited_for = boundary;
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+void
+streams_before_destroy(CUstream stream)
+{
+    if (!atomic_load(&engine_state.driver_ready))
+        return;
+    issue_take_role(); /* nobody else names the handle from here on */
+    pthread_mutex_lock(&engine_state.lock);
+    struct stream_entry *entry = NULL;
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
+        if (is_same_stream(&engine_state.streams[i], stream))
+            entry = &engine_state.streams[i];
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+
+    /* Its work goes on after the handle is gone; the event remembers it until the boundary. */
+    if (entry != NULL) {
+        require_cuda(engine_state.driver.cuEventRecord_p(entry->event, stream),
+                     "cuEventRecord on a stream that is destroyed");
+        pthread_mutex_lock(&engine_state.lock);
+        entry->destroyed = true;
+        pthread_mutex_unlock(&engine_state.lock);
+    }
+    issue_give_role();
+}
+
+/* With lock held: the streams that a later boundary of some group must wait for. */
+static uint64_t
+streams_named(void)
+{
+    uint64_t mask = 0;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i)
+        mask |= engine_state.tensors[i].touched_by;
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        mask |= engine_state.groups[g].opaque_streams;
+    return mask;
+}
+
+void
+streams_forget(CUstream released)
+{
+    uint64_t named = streams_named();
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
+        if (!(named >> i & 1))
+            engine_state.streams[i] = (struct stream_entry){.event = engine_state.streams[i].event};
+    }
+    engine_state.streams[stream_index(released)].waited_for = engine_state.boundary_count;
+}

@@ -1,0 +1,113 @@
+/*
+ * bootstrap_id.c - unique ids: what they hold, and what makes two processes be on the same host.
+ */
+#include "nccl/bootstrap_wire.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct id_content) <= NCCL_UNIQUE_ID_BYTES, "what an id holds fits into it");
+_Static_assert(sizeof((struct id_content *)0)->secret == PROOF_BYTES &&
+                   sizeof((struct id_content *)0)->host == HOST_BYTES,
+               "the id's parts have the sizes of their uses");
+
+ncclResult_t
+bootstrap_fail(struct bootstrap_error *error, ncclResult_t result, const char *what)
+{
+    snprintf(error->text, sizeof(error->text), "%s: %s", what, strerror(errno));
+    return result;
+}
+
+/* ---- hosts ---- */
+
+/* The first line of a file, or nothing. */
+static void
+read_line(const char *path, char *line, size_t bytes)
+{
+    line[0] = '\0';
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return;
+    if (!fgets(line, (int)bytes, file))
+        line[0] = '\0';
+    fclose(file);
+}
+
+void
+bootstrap_host(unsigned char host[HOST_BYTES])
+{
+    static const unsigned char no_key[PROOF_BYTES];
+    unsigned char hash[PROOF_BYTES];
+    char text[1024], name[256] = "", boot[64];
+    const char *given = getenv("NCCL_HOSTID");
+    struct stat network = {0};
+    gethostname(name, sizeof(name) - 1);
+    read_line("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
+    stat("/proc/self/ns/net", &network);
+    int length = given && *given ? snprintf(text, sizeof(text), "given %s", given)
+                                 : snprintf(text, sizeof(text), "host %s %s", name, boot);
+    if (length > (int)sizeof(text) - 80)
+        length = (int)sizeof(text) - 80;
+    snprintf(text + length, sizeof(text) - (size_t)length, " net %llu.%llu user %u", (unsigned long long)network.st_dev,
+             (unsigned long long)network.st_ino, (unsigned)geteuid());
+    proof_hash(no_key, text, strlen(text), hash);
+    memcpy(host, hash, HOST_BYTES);
+}
+
+/* ---- ids ---- */
+
+ncclResult_t
+bootstrap_create_id(ncclUniqueId *id, struct bootstrap_error *error)
+{
+    struct id_content content = {.magic = ID_MAGIC};
+    if (!proof_random(content.name, sizeof(content.name)) || !proof_random(content.secret, sizeof(content.secret)))
+        return bootstrap_fail(error, ncclSystemError, "no random numbers for a unique id");
+    bootstrap_host(content.host);
+    if (!net_address_choose(&content.root, error->text, sizeof(error->text)))
+        return ncclInvalidUsage;
+    ncclResult_t result = bootstrap_root_start(&content, error);
+    if (result == ncclSuccess) {
+        memset(id, 0, sizeof(*id));
+        memcpy(id, &content, sizeof(content));
+    }
+    return result;
+}
+
+/* The secret of an id that everyone can make who knows the address: what the user has set, and the address. */
+static void
+secret_of_address(const char *address, const char *secret, unsigned char out[PROOF_BYTES])
+{
+    unsigned char key[PROOF_BYTES];
+    static const unsigned char no_key[PROOF_BYTES];
+    proof_hash(no_key, secret ? secret : "", secret ? strlen(secret) : 0, key);
+    proof_hash(key, address, strlen(address), out);
+}
+
+ncclResult_t
+bootstrap_get_id(ncclUniqueId *id, struct bootstrap_error *error)
+{
+    const char *address = getenv("NCCL_COMM_ID"), *secret = getenv("SOFTGPU_NCCL_SECRET");
+    if (!address || !*address)
+        return bootstrap_create_id(id, error);
+    struct id_content content = {.magic = ID_MAGIC};
+    if (!net_address_parse(address, &content.root)) {
+        snprintf(error->text, sizeof(error->text),
+                 "NCCL_COMM_ID=%s: give ADDRESS:PORT or [IPV6]:PORT, of the host of rank 0", address);
+        return ncclInvalidArgument;
+    }
+    if (!net_address_is_loopback(&content.root) && (!secret || !*secret)) {
+        snprintf(error->text, sizeof(error->text),
+                 "NCCL_COMM_ID=%s: whoever reaches that port could join: set SOFTGPU_NCCL_SECRET to the same "
+                 "random text for all ranks, or hand round the id that ncclGetUniqueId makes without NCCL_COMM_ID",
+                 address);
+        return ncclInvalidUsage;
+    }
+    secret_of_address(address, secret, content.secret);
+    memset(id, 0, sizeof(*id));
+    memcpy(id, &content, sizeof(content));
+    return ncclSuccess;
+}

@@ -1,0 +1,209 @@
+/*
+ * meeting.c - how a rank speaks with the root of its unique id, and with whoever it connects to, while it can be
+ * cancelled and the root can say that it is all in vain. See bootstrap_wire.h.
+ */
+#include "nccl/bootstrap_wire.h"
+
+#include "nccl/exchange.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+bool
+meeting_is_cancelled(struct meeting *meeting)
+{
+    pthread_mutex_lock(&meeting->wait->lock);
+    bool is_cancelled = meeting->wait->is_cancelled;
+    pthread_mutex_unlock(&meeting->wait->lock);
+    return is_cancelled;
+}
+
+ncclResult_t
+meeting_not_understood(struct meeting *meeting)
+{
+    snprintf(meeting->error->text, sizeof(meeting->error->text),
+             "whoever serves this unique id answers what no rank understands");
+    return ncclSystemError;
+}
+
+static ncclResult_t
+cancelled(struct meeting *meeting)
+{
+    snprintf(meeting->error->text, sizeof(meeting->error->text), "the communicator was aborted before it was complete");
+    return ncclInternalError;
+}
+
+/* The root has said something while the rank was busy with others: it can only be that it is all over. */
+static ncclResult_t
+hear_refusal(struct meeting *meeting)
+{
+    struct ruling ruling;
+    ncclResult_t result = meeting_receive(meeting, meeting->socket, &ruling, sizeof(ruling), 0,
+                                          "the process that serves this unique id went away");
+    if (result == ncclSuccess)
+        result = meeting_check_ruling(meeting, &ruling);
+    if (result == ncclSuccess)
+        result = meeting_not_understood(meeting);
+    meeting->refusal = result;
+    return result;
+}
+
+ncclResult_t
+meeting_wait(struct meeting *meeting, int socket, short events, int64_t deadline_ns)
+{
+    for (;;) {
+        if (meeting_is_cancelled(meeting))
+            return cancelled(meeting);
+        struct pollfd fds[2] = {{.fd = socket, .events = events},
+                                {.fd = socket == meeting->socket ? -1 : meeting->socket, .events = POLLIN}};
+        if (poll(fds, 2, 100) < 0 && errno != EINTR)
+            return bootstrap_fail(meeting->error, ncclSystemError, "cannot wait for the other ranks");
+        if (fds[1].revents)
+            return hear_refusal(meeting);
+        if (fds[0].revents)
+            return ncclSuccess;
+        if (deadline_ns != 0 && exchange_now_ns() > deadline_ns) {
+            errno = ETIMEDOUT;
+            return bootstrap_fail(meeting->error, ncclSystemError, "no answer in time");
+        }
+    }
+}
+
+ncclResult_t
+meeting_send(struct meeting *meeting, int socket, const void *message, size_t bytes, const char *what)
+{
+    int64_t deadline_ns = exchange_now_ns() + PROOF_DEADLINE_NS;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t sent = send(socket, (const unsigned char *)message + done, bytes - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent >= 0) {
+            done += (size_t)sent;
+        } else if (errno == EAGAIN) {
+            ncclResult_t result = meeting_wait(meeting, socket, POLLOUT, deadline_ns);
+            if (result != ncclSuccess)
+                return result;
+        } else if (errno != EINTR) {
+            return bootstrap_fail(meeting->error, ncclSystemError, what);
+        }
+    }
+    return ncclSuccess;
+}
+
+ncclResult_t
+meeting_receive(struct meeting *meeting, int socket, void *message, size_t bytes, int64_t deadline_ns, const char *what)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = recv(socket, (unsigned char *)message + done, bytes - done, MSG_DONTWAIT);
+        if (got > 0) {
+            done += (size_t)got;
+        } else if (got < 0 && errno == EAGAIN) {
+            ncclResult_t result = meeting_wait(meeting, socket, POLLIN, deadline_ns);
+            if (result != ncclSuccess)
+                return result;
+        } else if (got == 0 || errno != EINTR) {
+            if (meeting_is_cancelled(meeting))
+                return cancelled(meeting);
+            errno = got == 0 ? ECONNRESET : errno;
+            return bootstrap_fail(meeting->error, ncclSystemError, what);
+        }
+    }
+    return ncclSuccess;
+}
+
+/* ---- connections ---- */
+
+static ncclResult_t
+prove_oneself(struct meeting *meeting, int socket, const unsigned char secret[PROOF_BYTES], enum proof_purpose purpose,
+              int rank, const char *what)
+{
+    int64_t deadline_ns = exchange_now_ns() + 3 * PROOF_DEADLINE_NS; /* it may have many to hear before us */
+    struct proof_challenge challenge;
+    struct proof_answer answer;
+    struct proof_reply reply;
+    ncclResult_t result = meeting_receive(meeting, socket, &challenge, sizeof(challenge), deadline_ns, what);
+    if (result != ncclSuccess)
+        return result;
+    bool is_ours = proof_make_answer(&challenge, secret, purpose, rank, &answer);
+    if (is_ours) {
+        result = meeting_send(meeting, socket, &answer, sizeof(answer), what);
+        if (result == ncclSuccess)
+            result = meeting_receive(meeting, socket, &reply, sizeof(reply), deadline_ns, what);
+        if (result != ncclSuccess)
+            return result;
+        is_ours = proof_check_reply(&challenge, &answer, secret, purpose, &reply);
+    }
+    if (is_ours)
+        return ncclSuccess;
+    snprintf(meeting->error->text, sizeof(meeting->error->text),
+             "%s: whoever answers there does not know the secret of this unique id", what);
+    return ncclSystemError;
+}
+
+ncclResult_t
+meeting_connect(struct meeting *meeting, const struct net_address *address, const unsigned char secret[PROOF_BYTES],
+                enum proof_purpose purpose, int rank, int *socket_p)
+{
+    char where[ADDRESS_TEXT_BYTES], what[160];
+    net_address_text(address, where);
+    if (purpose == PROOF_ROOT)
+        snprintf(what, sizeof(what), "cannot meet the other ranks at %s, where this unique id was to be served", where);
+    else
+        snprintf(what, sizeof(what), "cannot connect to a rank of another host at %s", where);
+    int socket = net_connect(address);
+    if (socket < 0)
+        return bootstrap_fail(meeting->error, ncclSystemError, what);
+    ncclResult_t result = meeting_wait(meeting, socket, POLLOUT, exchange_now_ns() + 2 * PROOF_DEADLINE_NS);
+    if (result == ncclSuccess && (errno = net_connect_result(socket)) != 0)
+        result = bootstrap_fail(meeting->error, ncclSystemError, what);
+    if (result == ncclSuccess)
+        result = prove_oneself(meeting, socket, secret, purpose, rank, what);
+    if (result != ncclSuccess) {
+        close(socket);
+        return result;
+    }
+    *socket_p = socket;
+    return ncclSuccess;
+}
+
+/* ---- the root ---- */
+
+ncclResult_t
+meeting_check_ruling(struct meeting *meeting, struct ruling *ruling)
+{
+    ruling->text[sizeof(ruling->text) - 1] = '\0';
+    if (memcmp(ruling->magic, RULING_MAGIC, sizeof(ruling->magic)) != 0)
+        return meeting_not_understood(meeting);
+    if (ruling->result == ncclSuccess)
+        return ncclSuccess;
+    snprintf(meeting->error->text, sizeof(meeting->error->text), "%s", ruling->text);
+    return ruling->result > 0 && ruling->result < ncclNumResults ? (ncclResult_t)ruling->result : ncclSystemError;
+}
+
+static const char gone[] = "the process that serves this unique id went away before all ranks had come";
+
+ncclResult_t
+meeting_report(struct meeting *meeting, const struct report *report)
+{
+    struct report full = *report;
+    memcpy(full.magic, REPORT_MAGIC, sizeof(full.magic));
+    if (meeting->secret)
+        memcpy(full.secret, meeting->secret, sizeof(full.secret));
+    ncclResult_t result = meeting_send(meeting, meeting->socket, &full, sizeof(full), gone);
+    if (result == ncclSystemError) /* its last word may lie there */
+        return hear_refusal(meeting);
+    return result;
+}
+
+ncclResult_t
+meeting_ruling(struct meeting *meeting, enum ruling_kind kind, struct ruling *ruling_p)
+{
+    ncclResult_t result = meeting_receive(meeting, meeting->socket, ruling_p, sizeof(*ruling_p), 0, gone);
+    if (result == ncclSuccess)
+        result = meeting_check_ruling(meeting, ruling_p);
+    if (result == ncclSuccess && ruling_p->kind != (uint32_t)kind)
+        result = meeting_not_understood(meeting);
+    if (result != ncclSuccess)
+        meeting->refusal = result;
+    return result;
+}

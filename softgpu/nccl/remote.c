@@ -1,0 +1,253 @@
+/*
+ * remote.c - see remote.h: sending, and the life of the connections. remote_receive.c has the thread.
+ */
+#include "nccl/remote_links.h"
+
+#include "nccl/address.h"
+#include "nccl/exchange.h"
+#include "nccl/inherited.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long a state or a note tries, and an operation that has been interrupted in the middle of a frame. */
+#define PATIENCE_NS 1000000000LL
+
+/* How long a rank that leaves in order waits for what it has sent to arrive: a little longer than a silent host has. */
+#define LINGER_NS ((NET_SILENCE_MS + 2000) * 1000000LL)
+
+/* ---- sending ---- */
+
+/* A send that failed: nothing more goes out, so that no frame is ever missing in the middle. */
+static void
+stop_sending(struct link *link, int reason)
+{
+    link->can_send = false;
+    if (reason != 0 && reason != EPIPE)
+        atomic_store(&link->send_error, reason); /* the receiver would only see an end */
+    shutdown(link->socket, SHUT_WR);
+}
+
+/* False if the socket does not take more in time. `deadline_ns` 0: only the end of the connection or an interrupt. */
+static bool
+wait_writable(struct remote *remote, struct link *link, int64_t *deadline_ns)
+{
+    if (*deadline_ns == 0 && atomic_load(&remote->segment->interrupted))
+        *deadline_ns = exchange_now_ns() + PATIENCE_NS;
+    if (*deadline_ns != 0 && exchange_now_ns() > *deadline_ns)
+        return false;
+    if (atomic_load(&link->health) != WAIT_REACHED)
+        return false;
+    struct pollfd writable = {.fd = link->socket, .events = POLLOUT};
+    poll(&writable, 1, 100);
+    return true;
+}
+
+/* One frame, whole, or none any more. With the link's lock held. */
+static void
+send_locked(struct remote *remote, struct link *link, const struct frame *frame, const void *data, int64_t deadline_ns,
+            bool more)
+{
+    struct iovec parts[2] = {{.iov_base = (void *)frame, .iov_len = sizeof(*frame)},
+                             {.iov_base = (void *)data, .iov_len = frame->bytes}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    while (parts[0].iov_len + parts[1].iov_len > 0) {
+        ssize_t sent = sendmsg(link->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
+        if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+            stop_sending(link, errno);
+            return;
+        }
+        if (sent < 0 && !wait_writable(remote, link, &deadline_ns)) {
+            stop_sending(link, 0);
+            return;
+        }
+        for (int i = 0; i < 2 && sent > 0; ++i) {
+            size_t part = parts[i].iov_len < (size_t)sent ? parts[i].iov_len : (size_t)sent;
+            parts[i].iov_base = (unsigned char *)parts[i].iov_base + part;
+            parts[i].iov_len -= part;
+            sent -= (ssize_t)part;
+        }
+    }
+}
+
+static void
+send_frame(struct remote *remote, int peer, const struct frame *frame, const void *data, bool more)
+{
+    struct link *link = &remote->links[peer];
+    pthread_mutex_lock(&link->sending);
+    if (link->can_send)
+        send_locked(remote, link, frame, data, 0, more);
+    pthread_mutex_unlock(&link->sending);
+}
+
+/* To one rank, within a time that does not depend on it. */
+static void
+send_urgently(struct remote *remote, int peer, const struct frame *frame, const void *data, int64_t deadline_ns)
+{
+    struct link *link = &remote->links[peer];
+    const struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
+    if (pthread_mutex_clocklock(&link->sending, CLOCK_MONOTONIC, &until) != 0) {
+        shutdown(link->socket, SHUT_WR); /* its operation is stuck half-way: the peer learns from the end */
+        return;
+    }
+    if (link->can_send)
+        send_locked(remote, link, frame, data, deadline_ns, false);
+    pthread_mutex_unlock(&link->sending);
+}
+
+#define FOR_EACH_LINK(remote, peer)                                  \
+    for (int peer = 0; peer < (remote)->segment->rank_count; ++peer) \
+        if ((remote)->links[peer].socket >= 0)
+
+void
+remote_progress(struct remote *remote, enum progress which, uint32_t value)
+{
+    const struct frame frame = {.kind = FRAME_PROGRESS, .which = which, .value = value};
+    FOR_EACH_LINK(remote, peer)
+    send_frame(remote, peer, &frame, NULL, false);
+}
+
+void
+remote_signature(struct remote *remote, uint32_t number, const struct operation_signature *signature)
+{
+    const struct frame frame = {.kind = FRAME_SIGNATURE, .value = number, .bytes = sizeof(*signature)};
+    FOR_EACH_LINK(remote, peer)
+    send_frame(remote, peer, &frame, signature, false);
+}
+
+void
+remote_staged(struct remote *remote, int peer, enum staging which, uint32_t stage, size_t offset, const void *data,
+              size_t bytes)
+{
+    const struct frame frame = {
+        .kind = FRAME_STAGED, .which = which, .value = stage, .offset = (uint32_t)offset, .bytes = (uint32_t)bytes};
+    send_frame(remote, peer, &frame, data, true); /* the progress follows */
+}
+
+void
+remote_piece(struct remote *remote, int peer, uint32_t type, uint64_t message_bytes, const void *data, size_t bytes)
+{
+    const struct frame frame = {.kind = FRAME_PIECE, .which = type, .value = message_bytes, .bytes = (uint32_t)bytes};
+    send_frame(remote, peer, &frame, data, false);
+}
+
+void
+remote_taken(struct remote *remote, int peer, uint32_t taken)
+{
+    const struct frame frame = {.kind = FRAME_TAKEN, .value = taken};
+    send_frame(remote, peer, &frame, NULL, false);
+}
+
+void
+remote_state(struct remote *remote, enum rank_state state, const char *text)
+{
+    const struct frame frame = {.kind = FRAME_STATE, .which = state, .bytes = SEGMENT_TEXT_BYTES};
+    int64_t deadline_ns = exchange_now_ns() + PATIENCE_NS;
+    FOR_EACH_LINK(remote, peer)
+    send_urgently(remote, peer, &frame, text, deadline_ns);
+}
+
+void
+remote_note(struct remote *remote, uint64_t tag, const void *note, size_t bytes)
+{
+    const struct frame frame = {.kind = FRAME_NOTE, .value = tag, .bytes = (uint32_t)bytes};
+    int64_t deadline_ns = exchange_now_ns() + PATIENCE_NS;
+    FOR_EACH_LINK(remote, peer)
+    send_urgently(remote, peer, &frame, note, deadline_ns);
+}
+
+enum wait_result
+remote_health(const struct remote *remote, int peer)
+{
+    return (enum wait_result)atomic_load(&remote->links[peer].health);
+}
+
+/* ---- life ---- */
+
+bool
+remote_start(struct segment *segment, const int *sockets)
+{
+    struct remote *remote = calloc(1, sizeof(*remote));
+    if (!remote)
+        return false;
+    remote->segment = segment;
+    for (int r = 0; r < SEGMENT_MAX_RANKS; ++r) {
+        struct link *link = &remote->links[r];
+        link->socket = r < segment->rank_count && segment_is_remote(segment, r) ? sockets[r] : -1;
+        link->can_send = link->socket >= 0;
+        pthread_mutex_init(&link->sending, NULL);
+        if (link->socket >= 0)
+            net_watch(link->socket);
+    }
+    remote->ending = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    errno = remote->ending < 0 ? errno : remote_receive_start(remote);
+    if (errno != 0) {
+        int reason = errno;
+        if (remote->ending >= 0)
+            close(remote->ending);
+        free(remote);
+        errno = reason;
+        return false;
+    }
+    segment->remote = remote;
+    return true;
+}
+
+/* Whether all that was sent has been acknowledged, or nobody is there to do it. */
+static bool
+has_drained(struct link *link)
+{
+    int pending = 0;
+    return atomic_load(&link->health) != WAIT_REACHED || ioctl(link->socket, SIOCOUTQ, &pending) < 0 || pending == 0;
+}
+
+/*
+ * A socket that is closed with data unread resets the connection, and what was under way is lost: the receiving thread
+ * goes on until all has arrived.
+ */
+static void
+linger(struct remote *remote)
+{
+    const struct rank_slot *mine = remote->segment->slots[remote->segment->rank];
+    bool is_in_order = atomic_load(&mine->state) == RANK_LEFT;
+    int64_t deadline_ns = exchange_now_ns() + (is_in_order ? LINGER_NS : PATIENCE_NS);
+    FOR_EACH_LINK(remote, peer)
+    {
+        struct link *link = &remote->links[peer];
+        shutdown(link->socket, SHUT_WR);
+        while (!has_drained(link) && exchange_now_ns() < deadline_ns) {
+            const struct timespec nap = {.tv_nsec = 1000000};
+            nanosleep(&nap, NULL);
+        }
+    }
+}
+
+void
+remote_stop(struct segment *segment)
+{
+    struct remote *remote = segment->remote;
+    if (!remote)
+        return;
+    linger(remote);
+    const uint64_t one = 1;
+    while (write(remote->ending, &one, sizeof(one)) < 0 && errno == EINTR)
+        continue;
+    pthread_join(remote->thread, NULL);
+    for (int r = 0; r < SEGMENT_MAX_RANKS; ++r) {
+        if (remote->links[r].socket >= 0)
+            inherited_close(remote->links[r].socket);
+        pthread_mutex_destroy(&remote->links[r].sending);
+    }
+    close(remote->ending);
+    segment->remote = NULL;
+    free(remote);
+}

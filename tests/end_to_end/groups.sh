@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# groups.sh BUILD - a trainer with two optimizers trains what one process trains, with overlap before the boundaries of both, whatever the
+# rhythm of their steps; and a rank that steps them in another order than the others ends the job.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=90
+gan=$build/tests/trainers/gan
+
+# equal NAME RANKS OPTIONS...: N ranks against $work/serial, which the same options have made.
+equal() {
+    local name=$1 ranks=$2 rank
+    shift 2
+    rm -rf "$work"/rank-* "$work/trace"
+    run "$ddprun" -n "$ranks" --check-every "${every:-1}" --bucket-mb 0.005 --trace "$work/trace" "$gan" "$@" --save "$work/rank-%d"
+    succeeded "$name, $ranks ranks: ends well"
+    for ((rank = 1; rank < ranks; rank++)); do
+        check "$name, $ranks ranks: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
+    done
+    if [ "$ranks" -eq 1 ]; then
+        check "$name: one rank is bitwise the bare program" cmp "$work/rank-0" "$work/serial"
+    else
+        check "$name, $ranks ranks: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
+    fi
+}
+
+# overlaps NAME: buckets of both groups leave before their boundaries.
+overlaps() {
+    local group
+    for group in 0 1; do
+        check "$1: group $group overlaps" grep -q "\"group\":$group,.*\"early\":true" "$work/trace/rank-0.jsonl"
+    done
+}
+
+for shape in "--rhythm turns" "--rhythm critic --steps 48" "--rhythm joint --streams 3"; do
+    read -r -a words <<<"$shape"
+    run "$gan" "${words[@]}" --save "$work/serial"
+    succeeded "$shape alone"
+    for ranks in 1 2 4; do
+        equal "$shape" "$ranks" "${words[@]}"
+        [ "$ranks" -eq 1 ] || overlaps "$shape, $ranks ranks"
+    done
+done
+
+# Whatever may be delayed is delayed; and checks, which wait for streams of both groups, are few.
+for shape in "--rhythm turns --streams 2" "--rhythm joint --streams 3"; do
+    read -r -a words <<<"$shape"
+    run "$gan" "${words[@]}" --save "$work/serial"
+    for seed in 1 2; do
+        export SOFTGPU_CHAOS=$seed
+        every=100 equal "$shape in disorder $seed" 3 "${words[@]}"
+        overlaps "$shape in disorder $seed"
+        unset SOFTGPU_CHAOS
+    done
+done
+
+# No rhythm, another one from step 12 on, and for one step another order, when the other group's buckets have left.
+for shape in "--rhythm any --steps 40" "--change-at 12 --steps 40" "--rhythm joint --swap-at 12"; do
+    read -r -a words <<<"$shape"
+    run "$gan" "${words[@]}" --save "$work/serial"
+    equal "$shape" 3 "${words[@]}"
+done
+overlaps "--rhythm joint --swap-at 12"
+
+run "$ddprun" -n 2 --bucket-mb 0.005 --timeout 60 "$gan" --rhythm joint --swap-at 12 --swap-rank 1
+failed_with "another order on one rank" 1 "waits at a DDP_STEP of another group than expected after"
+finish

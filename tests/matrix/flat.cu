@@ -1,0 +1,63 @@
+/*
+ * flat.cu - one buffer for all parameters and one for all gradients, as trainers in C have them: one annotation for
+ * each tensor inside, one kernel of Adam over the whole buffer.
+ */
+#include "perceptron.h"
+
+enum { LAYER_FLOATS = WIDTH * WIDTH + WIDTH, FLOATS = LAYERS * LAYER_FLOATS };
+
+/* Of Adam (D. Kingma and J. Ba, "Adam: a method for stochastic optimization", ICLR 2015); epsilon is large, so that
+ * tiny gradients do not decide the update by their rounding. */
+static __global__ void
+adam(float *weight, float *first, float *second, const float *gradient, int count, float rate, float unbias_first,
+     float unbias_second)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count)
+        return;
+    first[i] = 0.9f * first[i] + 0.1f * gradient[i];
+    second[i] = 0.99f * second[i] + 0.01f * gradient[i] * gradient[i];
+    weight[i] -= rate * (first[i] * unbias_first) / (sqrtf(second[i] * unbias_second) + 1e-2f);
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct perceptron net;
+    options_parse(argc, argv);
+    device_open();
+    cudaStream_t stream = stream_create();
+    items_create(&net.items, (size_t)(options.steps * options.batch), WIDTH, WIDTH);
+    float *weights = weights_create(0, FLOATS, WIDTH), *gradients = device_floats(FLOATS);
+    float *first_moment = device_floats(FLOATS), *second_moment = device_floats(FLOATS);
+    for (int l = 0; l < LAYERS; ++l) {
+        struct dense *layer = &net.layers[l];
+        size_t rows = (size_t)(options.batch * WIDTH);
+        *layer = (struct dense){WIDTH, WIDTH};
+        layer->weight = weights + l * LAYER_FLOATS;
+        layer->bias = layer->weight + WIDTH * WIDTH;
+        layer->weight_gradient = gradients + l * LAYER_FLOATS;
+        layer->bias_gradient = layer->weight_gradient + WIDTH * WIDTH;
+        layer->output = device_floats(rows);
+        layer->delta = device_floats(rows);
+        dense_annotate_gradients(layer);
+    }
+    DDP_PARAMETER(weights, FLOATS, DDP_FLOAT32);
+    record_add("all", 0, weights, FLOATS);
+
+    size_t first, count;
+    DDP_SHARD(options.batch, &first, &count);
+    for (int step = 0; step < options.steps; ++step) {
+        size_t first_item = item_of(step, 0, 1, first);
+        items_load(&net.items, first_item, count, stream);
+        perceptron_forward(&net, first_item, (int)count, stream);
+        perceptron_backward(&net, first_item, (int)count, 0.0f, 1.0f, stream);
+        DDP_STEP(stream);
+        LAUNCH(adam, FLOATS, stream)
+        (weights, first_moment, second_moment, gradients, (int)FLOATS, 0.01f,
+         1.0f / (1.0f - powf(0.9f, (float)step + 1.0f)), 1.0f / (1.0f - powf(0.99f, (float)step + 1.0f)));
+        record_step(step, stream);
+    }
+    record_save();
+    return 0;
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# matrix.sh BUILD [CELL...] - {trainers} x {shapes} x {1, 2, 4 ranks} x {order of the device's work}: after every step the parameters
+# are equal to those of one process that is fed the whole batch, bitwise the same on all ranks, and with one rank bitwise those of
+# the bare program; the checks are silent; and buckets left during backward.
+#
+# Equal: for each parameter after each step, max|a - b| / max|b| is at most 1e-5 (samples/compare). The bare program must itself give
+# the same bits in all shapes.
+#
+# Ordinarily every pair of values of two factors meets in some cell; with DDPRUN_SOAK=1 every combination does, in eight orders. A
+# CELL is TRAINER/SHAPE/RANKS/ORDER, as failures name them. An order is 0 (as the device likes) or a seed of SOFTGPU_CHAOS, with
+# slow links; odd seeds verify every gradient.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+MATRIX_DIGITS=$data
+export MATRIX_DIGITS
+programs=$build/tests/matrix
+limit=240
+shapes=(shared static driver)
+worlds=(1 2 4)
+trainers=(accumulate batched clipping digits flat graph mlp per_image realloc streams structs structs_memory threads tied)
+
+# Trainers that more than one rank cannot run: the job ends with these words.
+unseen='was changed after it had been averaged .* by work that ddprun did not see'
+declare -A ends_with=([batched]=$unseen [structs_memory]=$unseen [graph]='captured (into a )?CUDA graph')
+
+# The covering array: of the cells of trainer t, one for each shape s, the ranks and orders are those of a Latin square that t turns.
+pairwise() {
+    local t s
+    for ((t = 0; t < ${#trainers[@]}; t++)); do
+        for ((s = 0; s < 3; s++)); do
+            printf '%s/%s/%s/%s\n' "${trainers[t]}" "${shapes[s]}" "${worlds[(s + t) % 3]}" "$(((s + t / 3) % 3))"
+        done
+    done
+}
+
+every_combination() {
+    local trainer shape world order
+    for trainer in "${trainers[@]}"; do
+        for shape in "${shapes[@]}"; do
+            for world in "${worlds[@]}"; do
+                for order in {0..7}; do
+                    printf '%s/%s/%s/%s\n' "$trainer" "$shape" "$world" "$order"
+                done
+            done
+        done
+    done
+}
+
+# covers_pairs CELL...: any two of the four factors meet in all combinations of the values that occur.
+covers_pairs() {
+    printf '%s\n' "$@" | awk -F/ '
+        { for (i = 1; i <= 4; i++) { values[i] += !(seen[i, $i]++); for (j = i + 1; j <= 4; j++) pairs[i, j] += !(met[i, j, $i, $j]++) } }
+        END { for (i = 1; i <= 4; i++) for (j = i + 1; j <= 4; j++) if (pairs[i, j] != values[i] * values[j]) exit 1 }'
+}
+
+# serial TRAINER SHAPE: trains bare, once; the bits must not depend on the shape.
+serial() {
+    local file=$work/$1-$2.serial
+    [ -e "$file" ] && return 0
+    run "$programs/$1_$2" --save "$file"
+    if [ "$code" -ne 0 ]; then
+        not_ok "$1, $2 alone" "exit code $code: $programs/$1_$2"
+    elif [ -e "$work/$1.serial" ] && ! cmp -s "$work/$1.serial" "$file"; then
+        not_ok "$1, $2 alone" "other bits than in another shape: $programs/$1_$2"
+    fi
+    [ -e "$work/$1.serial" ] || cp "$file" "$work/$1.serial" 2>/dev/null
+}
+
+# why_not CELL: runs the cell; prints why it failed, or nothing.
+why_not() {
+    local trainer shape world order rank options=(--check-every 1 --bucket-mb 0.01 --timeout 120)
+    IFS=/ read -r trainer shape world order <<<"$1"
+    [ "$((order % 2))" -eq 0 ] || options+=(--verify)
+    local settings=(env "MATRIX_DIGITS=$data")
+    [ "$order" -eq 0 ] || settings+=("SOFTGPU_CHAOS=$order" "SOFTGPU_LINK=latency_us=300,gbytes_per_s=1")
+    local program=("$programs/${trainer}_$shape" --save "$work/rank-%d")
+    rm -f "$work"/rank-*
+    run "${settings[@]}" "$ddprun" -n "$world" "${options[@]}" "${program[@]}"
+
+    if [ "$world" -gt 1 ] && [ -n "${ends_with[$trainer]:-}" ]; then
+        [ "$code" -eq 1 ] || echo "exit code $code instead of 1"
+        grep -Eq "^ddprun: rank .*${ends_with[$trainer]}" "$work/stderr" || echo "it does not say why"
+        return
+    fi
+    if [ "$code" -ne 0 ]; then
+        echo "exit code $code: $(grep '^ddprun' "$work/stderr" | head -n 1)"
+        return
+    fi
+    for ((rank = 1; rank < world; rank++)); do
+        cmp -s "$work/rank-0" "$work/rank-$rank" || echo "ranks 0 and $rank differ"
+    done
+    if [ "$world" -eq 1 ]; then
+        cmp -s "$work/rank-0" "$work/$trainer.serial" || echo "one rank differs from the bare program"
+        return
+    fi
+    "$compare" --quiet "$work/rank-0" "$work/$trainer.serial" 1e-5 >"$work/difference" 2>&1 ||
+        echo "not equal to serial: $(tail -n 1 "$work/difference")"
+    grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr" || echo "no step overlapped"
+    grep -q "compared 12 times, last after step 12" "$work/stderr" || echo "parameters were not compared after every step"
+    # Beside the two lines of the summary nothing is said.
+    [ "$(wc -l <"$work/stderr")" -eq 2 ] || echo "something was said: $(grep -v 'of them overlapped\|bitwise identical' "$work/stderr" | head -n 1)"
+}
+
+cells=("${@:2}")
+if [ "${#cells[@]}" -eq 0 ]; then
+    mapfile -t cells < <(pairwise)
+    check "every pair of factors meets" covers_pairs "${cells[@]}"
+    [ "${DDPRUN_SOAK:-0}" -ne 1 ] || mapfile -t cells < <(every_combination)
+fi
+
+done_count=0
+for cell in "${cells[@]}"; do
+    IFS=/ read -r trainer shape world order <<<"$cell"
+    serial "$trainer" "$shape"
+    why=$(why_not "$cell" | head -n 3 | tr '\n' ' ')
+    if [ -z "$why" ]; then
+        ok "$cell"
+    else
+        not_ok "$cell" "$why- again: bash tests/matrix/matrix.sh $1 $cell"
+    fi
+    done_count=$((done_count + 1))
+    [ $((done_count % 100)) -ne 0 ] || printf '# %d of %d cells, %d failures\n' "$done_count" "${#cells[@]}" "$failures"
+done
+printf '# %d cells, %d failures\n' "${#cells[@]}" "$failures"
+finish

@@ -1,0 +1,411 @@
+/*
+ * random.cu - a random training program: --seed decides how many layers there are, how large, which calls write their
+ * gradients, on which streams and from which threads, in which order, how many backward passes a step has and whether
+ * that changes, which layers a step leaves out, when gradients move in memory, who looks at them in between, and how
+ * they are zeroed, clipped and used. The program is the same on all ranks, but for a rank that alone writes a log.
+ *
+ * Without ddprun it is the serial program that the ranks are held against. MATRIX_DESCRIBE=1 prints what the seed made;
+ * MATRIX_WITHOUT="streams threads ..." leaves features out, to find the one that a failure needs.
+ */
+#include "random_program.h"
+
+#include <pthread.h>
+
+static struct items items;
+static cudaStream_t streams[STREAMS_AT_MOST + 1]; /* 0: main */
+static cudaStream_t update_stream;
+static cudaEvent_t event, thread_event;
+static float *norms, *factor;
+
+/* ---- gradients ---- */
+
+struct pieces {
+    char first;
+    const float *delta, *input;
+    short second;
+    float *gradient;
+    int inputs, outputs, count;
+    float keep, scale;
+};
+
+static __global__ void
+weight_gradient_of(struct pieces p)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= p.inputs * p.outputs)
+        return;
+    float sum = 0.0f;
+    for (int b = 0; b < p.count; ++b)
+        sum += p.delta[b * p.outputs + i / p.inputs] * p.input[b * p.inputs + i % p.inputs];
+    p.gradient[i] = (p.keep != 0.0f ? p.keep * p.gradient[i] : 0.0f) + p.scale * sum;
+}
+
+static __global__ void
+add_to(float *to, const float *from, int count)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count)
+        to[i] += from[i];
+}
+
+/* The same as weight_gradient, for rows first to first + rows - 1 of the gradient. */
+static __global__ void
+weight_gradient_rows(float *gradient, const float *delta, const float *input, int inputs, int outputs, int first,
+                     int rows, int count, float keep, float scale)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= inputs * rows)
+        return;
+    float sum = 0.0f;
+    for (int b = 0; b < count; ++b)
+        sum += delta[b * outputs + first + i / inputs] * input[b * inputs + i % inputs];
+    gradient[i] = (keep != 0.0f ? keep * gradient[i] : 0.0f) + scale * sum;
+}
+
+static __global__ void
+scale_in_place(float *values, int count, float by, const float *factor)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count)
+        values[i] *= by * (factor != NULL ? *factor : 1.0f);
+}
+
+static __global__ void
+square_sum(float *sum, const float *values, int count, int adds)
+{
+    if (blockIdx.x * blockDim.x + threadIdx.x > 0)
+        return;
+    float total = adds ? *sum : 0.0f;
+    for (int i = 0; i < count; ++i)
+        total += values[i] * values[i];
+    *sum = total;
+}
+
+static __global__ void
+clip_factor(float *factor, const float *norm, float limit)
+{
+    if (blockIdx.x * blockDim.x + threadIdx.x == 0)
+        *factor = sqrtf(*norm) > limit ? limit / sqrtf(*norm) : 1.0f;
+}
+
+/* cuBLAS has no factor for both; the product is written for alpha and beta. */
+static void
+product(const struct layer *layer, const float *delta, const float *input, int count, float keep, float scale)
+{
+    const struct dense *d = &layer->dense;
+    CHECK(cublasSgemm(layer->blas, CUBLAS_OP_N, CUBLAS_OP_T, d->inputs, d->outputs, count, &scale, input, d->inputs,
+                      delta, d->outputs, &keep, d->weight_gradient, d->inputs));
+}
+
+static void
+write_by_copy(const struct layer *layer, const float *input, int count, float keep, float scale, cudaStream_t stream)
+{
+    const struct dense *d = &layer->dense;
+    size_t matrix = (size_t)(d->inputs * d->outputs);
+    LAUNCH(weight_gradient, matrix, stream)
+    (layer->scratch, d->delta, input, d->inputs, d->outputs, count, 0.0f, scale);
+    if (keep == 0.0f) {
+        device_copy(d->weight_gradient, layer->scratch, matrix * sizeof(float), stream);
+        return;
+    }
+    if (keep != 1.0f)
+        LAUNCH(scale_in_place, matrix, stream)(d->weight_gradient, (int)matrix, keep, (const float *)NULL);
+    LAUNCH(add_to, matrix, stream)(d->weight_gradient, layer->scratch, (int)matrix);
+}
+
+static void
+write_in_halves(const struct layer *layer, const float *input, int count, float keep, float scale, cudaStream_t stream)
+{
+    const struct dense *d = &layer->dense;
+    int rows = d->outputs / 2, others = d->outputs - rows;
+    LAUNCH(weight_gradient_rows, (size_t)(rows * d->inputs), stream)
+    (d->weight_gradient, d->delta, input, d->inputs, d->outputs, 0, rows, count, keep, scale);
+    LAUNCH(weight_gradient_rows, (size_t)(others * d->inputs), stream)
+    (d->weight_gradient + rows * d->inputs, d->delta, input, d->inputs, d->outputs, rows, others, count, keep, scale);
+}
+
+/* One backward pass's gradients of a layer. */
+struct job {
+    struct layer *layer;
+    const float *input;
+    int count;
+    float keep, scale;
+};
+
+static void
+job_run(const struct job *job, cudaEvent_t follows_by)
+{
+    const struct layer *layer = job->layer;
+    const struct dense *d = &layer->dense;
+    cudaStream_t stream = streams[layer->stream];
+    if (layer->stream != 0)
+        stream_follow(streams[0], stream, follows_by);
+    switch (layer->writer) {
+    case BY_PRODUCT:
+        product(layer, d->delta, job->input, job->count, job->keep, job->scale);
+        break;
+    case BY_ITEM:
+        for (int b = 0; b < job->count; ++b)
+            product(layer, d->delta + b * d->outputs, job->input + b * d->inputs, 1, b == 0 ? job->keep : 1.0f,
+                    job->scale);
+        break;
+    case BY_COPY:
+        write_by_copy(layer, job->input, job->count, job->keep, job->scale, stream);
+        break;
+    case BY_STRUCT: {
+        struct pieces pieces = {'a',       d->delta,   job->input, 7,         d->weight_gradient,
+                                d->inputs, d->outputs, job->count, job->keep, job->scale};
+        LAUNCH(weight_gradient_of, (size_t)(d->inputs * d->outputs), stream)(pieces);
+        break;
+    }
+    case IN_HALVES:
+        write_in_halves(layer, job->input, job->count, job->keep, job->scale, stream);
+        break;
+    default:
+        LAUNCH(weight_gradient, (size_t)(d->inputs * d->outputs), stream)
+        (d->weight_gradient, d->delta, job->input, d->inputs, d->outputs, job->count, job->keep, job->scale);
+    }
+    LAUNCH(bias_gradient, (size_t)d->outputs, stream)
+    (d->bias_gradient, d->delta, d->outputs, job->count, job->keep, job->scale);
+}
+
+/* ---- one step ---- */
+
+struct jobs {
+    struct job items[JOBS_AT_MOST];
+    int count;
+};
+
+static void *
+run_in_thread(void *argument)
+{
+    struct jobs *jobs = (struct jobs *)argument;
+    device_enter();
+    for (int j = 0; j < jobs->count; ++j)
+        job_run(&jobs->items[j], thread_event);
+    return NULL;
+}
+
+/* Jobs of the second thread and of this one, at the same time. */
+static void
+jobs_run(struct jobs *jobs, int step)
+{
+    static struct jobs theirs, mine;
+    int order[JOBS_AT_MOST];
+    for (int j = 0; j < jobs->count; ++j)
+        order[j] = j;
+    if (program.shuffled) {
+        random_state = options.seed + (unsigned)step / 3 * 77u + 1u;
+        shuffle(order, jobs->count);
+    }
+    theirs.count = mine.count = 0;
+    for (int j = 0; j < jobs->count; ++j) {
+        struct jobs *to = jobs->items[order[j]].layer->in_thread ? &theirs : &mine;
+        to->items[to->count++] = jobs->items[order[j]];
+    }
+    pthread_t thread;
+    bool started = theirs.count > 0;
+    if (started)
+        check(pthread_create(&thread, NULL, run_in_thread, &theirs) == 0, "pthread_create", __FILE__, __LINE__);
+    for (int j = 0; j < mine.count; ++j)
+        job_run(&mine.items[j], event);
+    if (started)
+        pthread_join(thread, NULL);
+}
+
+/* The layer below that takes part in this step; NULL: the items are below. */
+static struct layer *
+below(int l, int step)
+{
+    while (--l >= 0) {
+        if (!is_left_out(&layers[l], step))
+            return &layers[l];
+    }
+    return NULL;
+}
+
+static void
+pass_run(int step, int pass, int passes, size_t first, int count)
+{
+    size_t first_item = (size_t)((step * PASSES_AT_MOST + pass) * options.batch) + first;
+    const float *input = items.device_inputs + first_item * (size_t)items.inputs;
+    const float *target = items.device_targets + first_item * (size_t)items.outputs;
+    const struct dense *last = &layers[program.layers - 1].dense;
+    items_load(&items, first_item, (size_t)count, streams[0]);
+    for (int l = 0; l < program.layers; ++l) {
+        struct layer *lower = below(l, step);
+        if (!is_left_out(&layers[l], step))
+            dense_run_forward(&layers[l].dense, lower != NULL ? lower->dense.output : input, count, streams[0]);
+    }
+    LAUNCH(loss_delta, (size_t)(last->outputs * count), streams[0])
+    (last->delta, last->output, target, last->outputs, count);
+
+    struct jobs jobs;
+    jobs.count = 0;
+    for (int l = program.layers - 1; l >= 0; --l) {
+        struct layer *layer = &layers[l], *lower = below(l, step);
+        if (is_left_out(layer, step))
+            continue;
+        float keep = pass > 0 || layer->zeroed_first || layer->keeps_momentum ? 1.0f : 0.0f;
+        struct job job = {layer, lower != NULL ? lower->dense.output : input, count, keep, 1.0f / (float)passes};
+        if (program.deferred)
+            jobs.items[jobs.count++] = job;
+        else
+            job_run(&job, event);
+        if (lower != NULL)
+            dense_run_delta(&layer->dense, &lower->dense, count, streams[0]);
+    }
+    jobs_run(&jobs, step);
+    for (int s = 1; s <= program.streams; ++s)
+        stream_follow(streams[s], streams[0], event);
+}
+
+static void *
+boundary(void *unused)
+{
+    device_enter();
+    DDP_STEP(update_stream);
+    return unused;
+}
+
+static void
+clip(void)
+{
+    for (int l = 0; l < program.layers; ++l) {
+        const struct dense *d = &layers[l].dense;
+        LAUNCH(square_sum, 1, update_stream)(norms, d->weight_gradient, d->inputs * d->outputs, l > 0);
+        LAUNCH(square_sum, 1, update_stream)(norms, d->bias_gradient, d->outputs, 1);
+    }
+    LAUNCH(clip_factor, 1, update_stream)(factor, norms, 0.05f);
+}
+
+static void
+update(const struct layer *layer)
+{
+    const struct dense *d = &layer->dense;
+    int matrix = d->inputs * d->outputs;
+    if (program.clipped) {
+        LAUNCH(scale_in_place, (size_t)matrix, update_stream)(d->weight_gradient, matrix, 1.0f, factor);
+        LAUNCH(scale_in_place, (size_t)d->outputs, update_stream)(d->bias_gradient, d->outputs, 1.0f, factor);
+    }
+    dense_update(d, 0.05f, update_stream);
+    if (layer->keeps_momentum) {
+        LAUNCH(scale_in_place, (size_t)matrix, update_stream)(d->weight_gradient, matrix, 0.5f, (const float *)NULL);
+        LAUNCH(scale_in_place, (size_t)d->outputs, update_stream)
+        (d->bias_gradient, d->outputs, 0.5f, (const float *)NULL);
+    }
+}
+
+static void
+step_run(int step, size_t first, int count)
+{
+    for (int l = 0; l < program.layers; ++l) {
+        const struct dense *d = &layers[l].dense;
+        if (layers[l].zeroed_first) {
+            device_zero(d->weight_gradient, (size_t)(d->inputs * d->outputs), streams[0]);
+            device_zero(d->bias_gradient, (size_t)d->outputs, streams[0]);
+        }
+    }
+    int passes = passes_of(step);
+    for (int pass = 0; pass < passes; ++pass)
+        pass_run(step, pass, passes, first, count);
+    if (program.log_every > 0 && step % program.log_every == 0 && (!program.log_on_one || DDP_RANK() == 0)) {
+        const struct dense *d = &layers[program.log_layer].dense;
+        LAUNCH(square_sum, 1, streams[0])(norms + 1, d->weight_gradient, d->inputs * d->outputs, 0);
+    }
+    if (update_stream != streams[0])
+        stream_follow(streams[0], update_stream, event);
+    if (program.step_in_thread) {
+        pthread_t thread;
+        check(pthread_create(&thread, NULL, boundary, NULL) == 0, "pthread_create", __FILE__, __LINE__);
+        pthread_join(thread, NULL);
+    } else {
+        DDP_STEP(update_stream);
+    }
+    if (program.clipped)
+        clip();
+    for (int l = 0; l < program.layers; ++l)
+        update(&layers[program.order[l]]);
+    record_step(step, update_stream);
+    if (update_stream != streams[0])
+        stream_follow(update_stream, streams[0], event);
+}
+
+/* ---- memory ---- */
+
+/* Gradients of one layer move: freed, and allocated behind something else. Zeros. */
+static void
+gradients_move(struct layer *layer, size_t gap)
+{
+    struct dense *d = &layer->dense;
+    device_free(d->weight_gradient);
+    device_free(d->bias_gradient);
+    (void)device_allocate(gap);
+    d->weight_gradient = device_floats((size_t)(d->inputs * d->outputs));
+    d->bias_gradient = device_floats((size_t)d->outputs);
+}
+
+static void
+gradients_move_all(int step)
+{
+    bool moved[LAYERS_AT_MOST] = {false}, any = false;
+    for (int l = 0; l < program.layers; ++l) {
+        moved[l] = layers[l].moved_every > 0 && step % layers[l].moved_every == 0;
+        any = any || moved[l];
+    }
+    if (!any)
+        return;
+    device_wait();
+    for (int l = 0; l < program.layers; ++l) {
+        if (moved[l])
+            gradients_move(&layers[l], (size_t)(1 + step % 3) * 3000);
+    }
+    for (int l = 0; l < program.layers; ++l) {
+        if (moved[program.order[l]])
+            dense_annotate_gradients(&layers[program.order[l]].dense);
+    }
+}
+
+static void
+program_create(void)
+{
+    streams[0] = program.on_default ? NULL : stream_create();
+    for (int s = 1; s <= program.streams; ++s)
+        streams[s] = stream_create();
+    update_stream = program.update_aside ? stream_create() : streams[0];
+    event = event_create();
+    thread_event = event_create();
+    norms = device_floats(2);
+    factor = device_floats(1);
+    items_create(&items, (size_t)(options.steps * PASSES_AT_MOST * options.batch), program.widths[0],
+                 program.widths[program.layers]);
+    for (int l = 0; l < program.layers; ++l) {
+        dense_create(&layers[l].dense, l, program.widths[l], program.widths[l + 1], true);
+        layers[l].scratch = device_floats((size_t)(program.widths[l] * program.widths[l + 1]));
+        layers[l].blas = blas_create(streams[layers[l].stream]);
+    }
+    for (int l = 0; l < program.layers; ++l)
+        dense_annotate_gradients(&layers[program.order[l]].dense);
+}
+
+int
+main(int argc, char **argv)
+{
+    options_parse(argc, argv);
+    program_decide();
+    if (getenv("MATRIX_DESCRIBE") != NULL)
+        program_describe();
+    device_open();
+    program_create();
+
+    size_t first, count;
+    DDP_SHARD(options.batch, &first, &count);
+    for (int step = 0; step < options.steps; ++step) {
+        step_run(step, first, (int)count);
+        if (program.wait_every > 0 && step % program.wait_every == 0)
+            device_wait();
+        gradients_move_all(step + 1);
+    }
+    record_save();
+    return 0;
+}

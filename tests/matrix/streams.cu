@@ -1,0 +1,48 @@
+/*
+ * streams.cu - two compute streams: deltas go down on one, weight gradients and the optimizer run on the other; events
+ * order them, and the host never waits.
+ */
+#include "perceptron.h"
+
+static cudaStream_t deltas, weights;
+static cudaEvent_t event;
+
+static void
+backward(const struct perceptron *net, size_t first_item, int count)
+{
+    for (int l = LAYERS - 1; l >= 0; --l) {
+        stream_follow(deltas, weights, event);
+        dense_run_gradients(&net->layers[l], perceptron_input(net, l, first_item), count, 0.0f, 1.0f, weights);
+        if (l > 0)
+            dense_run_delta(&net->layers[l], &net->layers[l - 1], count, deltas);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct perceptron net;
+    options_parse(argc, argv);
+    device_open();
+    deltas = stream_create();
+    weights = stream_create();
+    event = event_create();
+    perceptron_create(&net, 0, 1, true);
+    perceptron_annotate_gradients(&net);
+
+    size_t first, count;
+    DDP_SHARD(options.batch, &first, &count);
+    for (int step = 0; step < options.steps; ++step) {
+        size_t first_item = item_of(step, 0, 1, first);
+        items_load(&net.items, first_item, count, deltas);
+        perceptron_forward(&net, first_item, (int)count, deltas);
+        backward(&net, first_item, (int)count);
+        stream_follow(deltas, weights, event); /* the last delta has been read before its weights change */
+        DDP_STEP(weights);
+        perceptron_update(&net, 0.2f, weights);
+        record_step(step, weights);
+        stream_follow(weights, deltas, event);
+    }
+    record_save();
+    return 0;
+}

@@ -1,0 +1,113 @@
+/*
+ * structs.cu - kernels that take structs: the gradients of a layer in one struct by value, and an optimizer that gets
+ * the pointers of all tensors in one struct of arrays, as fused optimizers do.
+ */
+#include "perceptron.h"
+
+enum { TENSORS = 2 * LAYERS };
+
+/* What backward writes for one layer; padding and other members stand between the pointers. */
+struct layer_gradients {
+    int inputs, outputs, count;
+    const float *delta, *input;
+    char flag;
+    float *weight, *bias;
+};
+
+struct all_tensors {
+    int counts[TENSORS];
+    float *weights[TENSORS], *momenta[TENSORS];
+    const float *gradients[TENSORS];
+};
+
+static __global__ void
+gradients_of_layer(struct layer_gradients layer)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= layer.inputs * layer.outputs)
+        return;
+    int row = i / layer.inputs, column = i % layer.inputs;
+    float sum = 0.0f, rows = 0.0f;
+    for (int b = 0; b < layer.count; ++b) {
+        sum += layer.delta[b * layer.outputs + row] * layer.input[b * layer.inputs + column];
+        rows += layer.delta[b * layer.outputs + row];
+    }
+    layer.weight[i] = sum;
+    if (column == 0)
+        layer.bias[row] = rows;
+}
+
+static __global__ void
+fused_sgd(struct all_tensors tensors, float rate)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int t = 0; t < TENSORS; ++t) {
+        if (i < tensors.counts[t]) {
+            tensors.momenta[t][i] = 0.9f * tensors.momenta[t][i] + tensors.gradients[t][i];
+            tensors.weights[t][i] -= rate * tensors.momenta[t][i];
+        }
+    }
+}
+
+static void
+backward(const struct perceptron *net, size_t first_item, int count, cudaStream_t stream)
+{
+    for (int l = LAYERS - 1; l >= 0; --l) {
+        const struct dense *layer = &net->layers[l];
+        struct layer_gradients arguments = {WIDTH,
+                                            WIDTH,
+                                            count,
+                                            layer->delta,
+                                            perceptron_input(net, l, first_item),
+                                            'x',
+                                            layer->weight_gradient,
+                                            layer->bias_gradient};
+        LAUNCH(gradients_of_layer, WIDTH * WIDTH, stream)(arguments);
+        if (l > 0)
+            dense_run_delta(layer, &net->layers[l - 1], count, stream);
+    }
+}
+
+static struct all_tensors
+tensors_of(const struct perceptron *net)
+{
+    struct all_tensors all;
+    for (int l = 0; l < LAYERS; ++l) {
+        const struct dense *layer = &net->layers[l];
+        all.counts[2 * l] = WIDTH * WIDTH;
+        all.weights[2 * l] = layer->weight;
+        all.momenta[2 * l] = layer->weight_momentum;
+        all.gradients[2 * l] = layer->weight_gradient;
+        all.counts[2 * l + 1] = WIDTH;
+        all.weights[2 * l + 1] = layer->bias;
+        all.momenta[2 * l + 1] = layer->bias_momentum;
+        all.gradients[2 * l + 1] = layer->bias_gradient;
+    }
+    return all;
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct perceptron net;
+    options_parse(argc, argv);
+    device_open();
+    cudaStream_t stream = stream_create();
+    perceptron_create(&net, 0, 1, true);
+    perceptron_annotate_gradients(&net);
+    struct all_tensors all = tensors_of(&net);
+
+    size_t first, count;
+    DDP_SHARD(options.batch, &first, &count);
+    for (int step = 0; step < options.steps; ++step) {
+        size_t first_item = item_of(step, 0, 1, first);
+        items_load(&net.items, first_item, count, stream);
+        perceptron_forward(&net, first_item, (int)count, stream);
+        backward(&net, first_item, (int)count, stream);
+        DDP_STEP(stream);
+        LAUNCH(fused_sgd, WIDTH * WIDTH, stream)(all, 0.2f);
+        record_step(step, stream);
+    }
+    record_save();
+    return 0;
+}

@@ -1,0 +1,209 @@
+/*
+ * test_capture.c - NCCL's operations in CUDA graphs: what is enqueued on a captured stream runs at each launch of the
+ * graph and not before, in the order of the calls among themselves and with what is enqueued besides; and what is left
+ * of it when the communicator is gone does nothing, and says so.
+ */
+#include "device.h"
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { COUNT = 70001 };
+
+static void
+expect_all(const float *device, size_t count, float value)
+{
+    float *host = malloc(count * sizeof(*host));
+    device_read_floats(host, device, count);
+    for (size_t i = 0; i < count; ++i)
+        EXPECT(host[i] == value);
+    free(host);
+}
+
+static void
+begin(CUstream stream)
+{
+    EXPECT_CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+}
+
+static CUgraphExec
+end(CUstream stream)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    EXPECT_CUDA(cuStreamEndCapture(stream, &graph));
+    EXPECT_CUDA(cuGraphInstantiate(&exec, graph, 0));
+    EXPECT_CUDA(cuGraphDestroy(graph));
+    return exec;
+}
+
+/* Every collective and a pair of messages, with eager operations before, between and behind the launches. */
+static int
+everything(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *in = device_floats(COUNT, (float)(rank + 1)), *sum = device_floats(COUNT, -1);
+    float *gathered = device_floats((size_t)n * COUNT, -1), *scattered = device_floats(COUNT, -1);
+    float *root = device_floats(COUNT, -1), *ring = device_floats(COUNT, -1);
+    float total = (float)(n * (n + 1)) / 2;
+    EXPECT_NCCL(ncclAllReduce(in, scattered, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    begin(stream);
+    EXPECT_NCCL(ncclAllReduce(in, sum, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclAllGather(sum, gathered, COUNT, ncclFloat, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclReduceScatter(gathered, scattered, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclReduce(scattered, root, COUNT, ncclFloat, ncclMax, 0, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclBcast(root, COUNT, ncclFloat, 0, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
+    EXPECT_NCCL(ncclSend(in, COUNT, ncclFloat, (rank + 1) % n, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclRecv(ring, COUNT, ncclFloat, (rank + n - 1) % n, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclAllReduce(in, in, COUNT, ncclFloat, ncclMax, comm, stream), ncclSuccess);
+    EXPECT_NCCL(ncclGroupEnd(), ncclSuccess);
+    CUgraphExec exec = end(stream);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    expect_all(sum, COUNT, -1); /* nothing has run yet */
+    expect_all(scattered, COUNT, total);
+    for (int i = 0; i < 3; ++i) {
+        float mine = (float)(rank + 1);
+        unsigned bits;
+        __builtin_memcpy(&bits, &mine, sizeof(bits));
+        EXPECT_CUDA(cuMemsetD32Async((CUdeviceptr)in, bits, COUNT, stream));
+        EXPECT_CUDA(cuGraphLaunch(exec, stream));
+        EXPECT_CUDA(cuStreamSynchronize(stream));
+        expect_all(sum, COUNT, total);
+        expect_all(gathered, (size_t)n * COUNT, total);
+        expect_all(scattered, COUNT, (float)n * total);
+        expect_all(root, COUNT, (float)n * total);
+        expect_all(in, COUNT, (float)n);
+        expect_all(ring, COUNT, (float)n); /* the group's collectives come first */
+        EXPECT_NCCL(ncclAllReduce(sum, sum, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+        EXPECT_CUDA(cuStreamSynchronize(stream));
+        expect_all(sum, COUNT, (float)n * total);
+    }
+    EXPECT_CUDA(cuGraphExecDestroy(exec));
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(captured_operations_run_at_each_launch)
+{
+    ck_assert(ranks_run(_i, everything, 0));
+}
+END_TEST
+
+/*
+ * Graphs on one stream, eager operations on another, and nothing of the program's own between them: the communicator's
+ * order alone makes each read what the one before wrote. The eager first half of a step doubles (with two ranks), the
+ * graph adds by all-reduce into the other buffer on two captured streams.
+ */
+static int
+mixed(int rank, int n, struct ranks_shared *shared)
+{
+    enum { STEPS = 8 };
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream captured = device_stream(), beside = device_stream(), eager = device_stream();
+    float *a = device_floats(COUNT, 1), *b = device_floats(COUNT, 0), *c = device_floats(COUNT, 0);
+    CUevent fork;
+    EXPECT_CUDA(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+    begin(captured); /* the first operation ever of this communicator is a captured one */
+    EXPECT_CUDA(cuEventRecord(fork, captured));
+    EXPECT_CUDA(cuStreamWaitEvent(beside, fork, 0));
+    EXPECT_NCCL(ncclAllReduce(a, b, COUNT, ncclFloat, ncclSum, comm, captured), ncclSuccess);
+    EXPECT_NCCL(ncclAllReduce(b, c, COUNT, ncclFloat, ncclSum, comm, beside), ncclSuccess); /* behind that one */
+    EXPECT_NCCL(ncclAllReduce(c, a, COUNT, ncclFloat, ncclAvg, comm, captured), ncclSuccess);
+    CUgraphExec exec = end(captured);
+    float expected = 1;
+    for (int i = 0; i < STEPS; ++i) {
+        EXPECT_CUDA(cuGraphLaunch(exec, captured));
+        EXPECT_NCCL(ncclAllReduce(a, a, COUNT, ncclFloat, ncclAvg, comm, eager), ncclSuccess);
+        expected *= (float)(n * n);
+    }
+    EXPECT_CUDA(cuCtxSynchronize());
+    expect_all(a, COUNT, expected);
+    EXPECT_CUDA(cuGraphExecDestroy(exec));
+    EXPECT_CUDA(cuEventDestroy(fork));
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(graphs_and_eager_operations_keep_their_order)
+{
+    ck_assert(ranks_run(_i, mixed, 0));
+}
+END_TEST
+
+/* Ranks that launch graphs which do not match find out as they do without graphs. */
+static int
+different_graphs(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *a = device_floats(COUNT, 1);
+    begin(stream);
+    EXPECT_NCCL(ncclAllReduce(a, a, rank == 0 ? COUNT : COUNT - 1, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    CUgraphExec exec = end(stream);
+    EXPECT_CUDA(cuGraphLaunch(exec, stream));
+    EXPECT(device_await_error(comm) == ncclInvalidUsage);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(graphs_that_do_not_match_are_found)
+{
+    ck_assert(ranks_run(2, different_graphs, 0));
+}
+END_TEST
+
+/* A graph that outlives its communicator moves nothing, and one line says why. */
+static int
+outlived(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *a = device_floats(COUNT, 1), *b = device_floats(COUNT, 5);
+    begin(stream);
+    EXPECT_NCCL(ncclAllReduce(a, b, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    CUgraphExec exec = end(stream);
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    int ends[2], before = dup(2);
+    char said[512] = "";
+    EXPECT(pipe(ends) == 0 && dup2(ends[1], 2) == 2);
+    EXPECT_CUDA(cuGraphLaunch(exec, stream));
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    EXPECT(dup2(before, 2) == 2);
+    EXPECT(read(ends[0], said, sizeof(said) - 1) > 0);
+    EXPECT(__builtin_strstr(said, "operations of a communicator that is destroyed"));
+    expect_all(b, COUNT, 5);
+    return 0;
+}
+
+START_TEST(a_graph_that_outlives_its_communicator_says_so)
+{
+    ck_assert(ranks_run(2, outlived, 0));
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *cases = tcase_create("capture");
+    tcase_set_timeout(cases, 100);
+    tcase_add_loop_test(cases, captured_operations_run_at_each_launch, 1, 4);
+    tcase_add_loop_test(cases, graphs_and_eager_operations_keep_their_order, 2, 4);
+    tcase_add_test(cases, graphs_that_do_not_match_are_found);
+    tcase_add_test(cases, a_graph_that_outlives_its_communicator_says_so);
+    Suite *suite = suite_create("nccl_capture");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
