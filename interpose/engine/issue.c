@@ -11,7 +11,6 @@
 #include "base/mutant.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 void
@@ -68,48 +67,51 @@ streams_of_bucket(const struct group *group, size_t bucket)
 /* ---- wires: where a plan's buckets are in memory ---- */
 
 static int
-compare_gradients(const void *a, const void *b)
+compare_places(const void *a, const void *b, void *order)
 {
-    size_t left = *(const size_t *)a, right = *(const size_t *)b;
+    size_t left = ((const size_t *)order)[*(const size_t *)a], right = ((const size_t *)order)[*(const size_t *)b];
     return left < right ? -1 : left > right;
 }
 
-/* The gradients of a bucket in the order in which they travel, that of their annotations: malloc'ed. */
-static size_t *
-travel_order(const struct group *group, const struct plan_bucket *of)
+/*
+ * Members travel in the order of their annotations. It must not depend on where they are in memory, for ranks may have
+ * allocated in another order; and it often is that of memory, so that a flat buffer travels in place, although backward
+ * fills it from its end.
+ */
+static void
+order_members(struct group *group)
 {
-    size_t *order = malloc(of->count * sizeof(*order));
-    if (order == NULL)
+    const struct plan *plan = group->plan;
+    free(group->travel);
+    group->travel = malloc((plan->gradient_count + 1) * sizeof(group->travel[0]));
+    if (group->travel == NULL)
         stop_job("out of memory");
-    memcpy(order, group->plan->order + of->first, of->count * sizeof(*order));
-    qsort(order, of->count, sizeof(*order), compare_gradients);
-    return order;
+    for (size_t i = 0; i < plan->gradient_count; ++i)
+        group->travel[i] = i;
+    for (size_t k = 0; k < plan->bucket_count; ++k)
+        qsort_r(group->travel + plan->buckets[k].first, plan->buckets[k].count, sizeof(group->travel[0]),
+                compare_places, plan->order);
 }
 
-/*
- * Where the gradients of a bucket are now; malloc'ed. Ends the job if one of them has no memory. Their order must not
- * depend on where that is: ranks may have allocated in another order. That of the annotations often is memory's, so
- * that a flat buffer travels in place, although backward fills it from the end.
- */
+/* Where the gradients of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
 static struct bucket_member *
 members_of(const struct group *group, size_t bucket)
 {
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
-    size_t *order = travel_order(group, of);
     if (members == NULL)
         stop_job("out of memory");
 
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct tensor *tensor = tensor_gradient(group, order[i]);
+        size_t place = group->travel[of->first + i];
+        const struct tensor *tensor = tensor_gradient(group, group->plan->order[place]);
         members[i] = (struct bucket_member){tensor->address, tensor->bytes};
         if (!tensor->placed)
             missing = *tensor;
     }
     pthread_mutex_unlock(&engine_state.lock);
-    free(order);
     if (!missing.placed)
         stop_job("gradient `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, "
                  "or say DDP_FORGET",
@@ -192,6 +194,7 @@ issue_prepare_plan(struct group *group)
     if (group->wires == NULL)
         stop_job("out of memory");
     group->wire_count = count;
+    order_members(group);
     make_events(group, count);
     trace_plan(group);
     say_compression();
