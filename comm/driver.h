@@ -41,6 +41,7 @@
     REQUIRED(cuStreamSynchronize, 2000)                \
     REQUIRED(cuStreamWaitEvent, 3020)                  \
     REQUIRED(cuThreadExchangeStreamCaptureMode, 10010) \
+    OPTIONAL(cuDevicePrimaryCtxRetain, 7000)           \
     OPTIONAL(cuFuncGetName, 12030)                     \
     OPTIONAL(cuKernelGetName, 12030)                   \
     OPTIONAL(cuFuncGetParamInfo, 12040)                \

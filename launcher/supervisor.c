@@ -12,6 +12,7 @@
 #include "launcher/memory.h"
 #include "launcher/preload_watch.h"
 #include "launcher/process_list.h"
+#include "launcher/summary.h"
 #include "launcher/verdict.h"
 
 #include <errno.h>
@@ -44,7 +45,9 @@ struct supervisor {
     bool ending;
     bool killed;
     uint64_t kill_at_ns;
-    bool failed;           /* `reason` is to be told */
+    uint64_t begin_ns;
+    bool failed;           /* `reason` holds why */
+    bool told;             /* the user knows it already */
     struct problem reason; /* .exit_code is the job's in any case */
 };
 
@@ -296,7 +299,7 @@ interrupt(struct supervisor *s, int number)
                 s->job->rank_count, s->job->rank_count == 1 ? "" : "s");
     begin_end(s, number == SIGQUIT ? SIGTERM : number, POLITE_GRACE_NS);
     message_line("%s", s->reason.text); /* last: stderr may be held up */
-    s->reason.text[0] = '\0';
+    s->told = true;
 }
 
 static void
@@ -369,8 +372,18 @@ report(struct supervisor *s)
 {
     if (!s->failed)
         verdict_close(s->ranks, s->job->rank_count, s->job->summary, message_line);
-    else if (s->reason.text[0] != '\0')
+    else if (!s->told)
         message_line("%s", s->reason.text);
+    if (s->job->summary_json != NULL) {
+        struct summary summary = {
+            .ranks = s->ranks,
+            .rank_count = s->job->rank_count,
+            .exit_code = s->failed ? s->reason.exit_code : 0,
+            .reason = s->failed ? s->reason.text : NULL,
+            .seconds = (double)(now_ns() - s->begin_ns) * 1e-9,
+        };
+        summary_write(s->job->summary_json, &summary, message_line);
+    }
 }
 
 /* The reason stands below the ranks' last words, unless somebody holds these up. */
@@ -397,6 +410,7 @@ supervisor_run(const struct running_job *job)
         .ranks = memory_get((size_t)job->rank_count, sizeof(*s.ranks)),
         .unfinished_since_ns = memory_get((size_t)job->rank_count, sizeof(*s.unfinished_since_ns)),
         .watch = preload_watch_new(job->rank_count, now_ns()),
+        .begin_ns = now_ns(),
     };
     for (bool over = false; !over;) {
         wait_for_something(&s);

@@ -205,11 +205,13 @@ static struct engine engine = {
     .forget = tensor_forget,
     .begin = touches_begin,
     .end = touches_end,
-    .before_free = tensor_before_free,
+    .before_release = tensor_before_release,
     .before_stream_destroy = streams_before_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
-    .functions_unloaded = functions_forget,
+    .before_primary_release = releases_before_primary_release,
+    .before_unload = releases_before_unload,
+    .after_unload = releases_after_unload,
     .after_fork_in_child = after_fork_in_child,
 };
 

@@ -182,7 +182,9 @@ void start_end_before_driver(void);
 void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_forget(void *ptr, const struct ddp_site *site);
-void tensor_before_free(CUdeviceptr address);
+void tensor_before_release(CUdeviceptr address, size_t bytes);
+/* Takes the memory of tensors away that the driver no longer knows. */
+void tensor_drop_vanished(void);
 size_t type_bytes(int type);
 const char *type_name(int type);
 ncclDataType_t type_nccl(int type);
@@ -192,6 +194,11 @@ void tensor_choose_group(int id, const struct ddp_site *site);
 struct tensor *tensor_gradient(const struct group *group, size_t member);
 /* With lock held: makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
+
+/* ---- releases.c: what holds gradients goes, other than by being freed ---- */
+void releases_before_unload(void);
+void releases_after_unload(void);
+void releases_before_primary_release(CUdevice device);
 
 /* ---- functions.c: what is known of a kernel ---- */
 struct function_layout {
@@ -204,8 +211,19 @@ struct function_layout {
     } params[];
 };
 const struct function_layout *function_layout(CUfunction function);
-void functions_forget(void);
+/* Around the unloading of a module, which may give its kernels' handles to others. */
+void functions_before_unload(void);
+void functions_after_unload(void);
 uint64_t call_identity(const char *name);
+
+/* ---- miss.c: what the hooks of launches know ---- */
+/* With lock held: gradients have come, gone or moved. */
+void miss_ranges_changed(void);
+/* At a launch that came to the engine: does what changes have left to do. */
+void miss_refresh(void);
+/* functions.c, with its lock held: */
+void miss_add_kernel(CUfunction function, const struct function_layout *layout);
+void miss_forget_kernels(void);
 
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);

@@ -271,6 +271,7 @@ touches_begin(struct operation *operation)
     operation->notes = NULL;
     if (!is_relevant(operation))
         return;
+    miss_refresh();
     if (operation->host_source != NULL)
         batches_copied(operation->host_source, operation->host_bytes);
 

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${1:-build}
 shim=$build/lib/libddprun.so
-map=interpose/shim/exports.map
+map=$build/interpose/exports.map
 bad=0
 
 complain() {
