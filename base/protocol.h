@@ -34,7 +34,7 @@
 #define DDPRUN_ENV_COMPRESS      "DDPRUN_COMPRESS"      /* decimal enum ddprun_compression */
 #define DDPRUN_ENV_COMMUNICATORS "DDPRUN_COMMUNICATORS" /* decimal, 1 to DDPRUN_MOST_COMMUNICATORS */
 #define DDPRUN_ENV_KERNELS       "DDPRUN_KERNELS"       /* absolute path (comm/kernels.h); absent: there are none */
-#define DDPRUN_ENV_RESTART "DDPRUN_RESTART" /* decimal: how often --max-restarts has begun anew; absent: not yet */
+#define DDPRUN_ENV_RESTART       "DDPRUN_RESTART" /* decimal: how often --max-restarts has begun anew; absent: not yet */
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"
