@@ -12,7 +12,6 @@
 
 #include <elf.h>
 #include <link.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Jumped to by our dlsym and dlvsym. */
@@ -72,6 +71,15 @@ gnu_hash(const char *name)
     return hash;
 }
 
+/* libc's strcmp may be that of a sanitizer's runtime, which asks for dlsym before it can compare. */
+static bool
+is_same(const char *a, const char *b)
+{
+    while (*a != '\0' && *a == *b)
+        ++a, ++b;
+    return *a == *b;
+}
+
 /* The default version of the function `name`; NULL if the object does not define it. */
 static void *
 find_in(const struct dl_phdr_info *object, const struct symbols *symbols, const char *name)
@@ -84,7 +92,7 @@ find_in(const struct dl_phdr_info *object, const struct symbols *symbols, const 
         return NULL;
     for (;; ++at) {
         const ElfW(Sym) *symbol = &symbols->table[at];
-        if (((chains[at - first] ^ hash) | 1) == 1 && strcmp(symbols->names + symbol->st_name, name) == 0 &&
+        if (((chains[at - first] ^ hash) | 1) == 1 && is_same(symbols->names + symbol->st_name, name) &&
             symbol->st_shndx != SHN_UNDEF && (symbols->versions[at] & VERSION_HIDDEN) == 0)
             return (void *)(object->dlpi_addr + symbol->st_value);
         if (chains[at - first] & 1)
@@ -97,9 +105,10 @@ look_into(struct dl_phdr_info *object, size_t size, void *data)
 {
     (void)size;
     (void)data;
-    const char *slash = strrchr(object->dlpi_name, '/');
-    const char *name = slash != NULL ? slash + 1 : object->dlpi_name;
-    if (strcmp(name, "libc.so.6") != 0 && strcmp(name, "libdl.so.2") != 0)
+    const char *name = object->dlpi_name;
+    for (const char *at = name; *at != '\0'; ++at)
+        name = *at == '/' ? at + 1 : name;
+    if (!is_same(name, "libc.so.6") && !is_same(name, "libdl.so.2"))
         return 0;
     struct symbols symbols = {NULL, NULL, NULL, NULL};
     if (!read_dynamic(object, &symbols))
