@@ -247,8 +247,8 @@ launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum 
     unsigned blocks = count < CHUNK_BLOCKS_AT_MOST ? count : CHUNK_BLOCKS_AT_MOST;
     float scale = scale_of(setting, direction);
     void *arguments[] = {&chunks, &count, &bucket, &scale}; /* kernels that only copy take no scale */
-    CUresult result =
-        setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, CHUNK_THREADS, 1, 1, 0, stream, arguments, NULL);
+    CUresult result = setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, setting->kernels.threads, 1, 1, 0,
+                                                        stream, arguments, NULL);
     return result == CUDA_SUCCESS || comm_fail(error, "%s a bucket: %s", direction == PACK ? "packing" : "unpacking",
                                                driver_result_name(setting->driver, result));
 }

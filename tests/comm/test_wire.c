@@ -183,6 +183,7 @@ START_TEST(packs_as_memcpy_does)
         struct bucket_wire wire = {0};
         ncclDataType_t type = types[below(4)];
         setting.kernels.loaded = below(4) != 0;
+        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
         /* The same bucket, with its gradients elsewhere: what was allocated serves again. */
         for (int place = 0; place < 2; ++place) {
             size_t count = make_members(members, wire_element_bytes(type));
@@ -294,6 +295,7 @@ START_TEST(converts_to_the_nearest)
         struct bucket_member members[MEMBERS_AT_MOST];
         bool bfloat = below(2);
         setting.compression = bfloat ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_FP16;
+        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
         setting.reduction = below(2) ? DDPRUN_REDUCE_SUM : DDPRUN_REDUCE_MEAN;
         check_conversion(members, make_members(members, sizeof(float)), bfloat);
         setting = plain;
