@@ -31,11 +31,23 @@ enum operand_access {
 /* Of `argument`: entry i of a list that is argument a has the place a | i << OPERAND_LIST_SHIFT. */
 enum { OPERAND_LIST_SHIFT = 16 };
 
+/*
+ * Which bytes of an operand are meant, where that is not all of them: `bytes` at each of `inner_count` places that are
+ * `inner_stride` apart (the columns of a matrix, the elements of a vector), and that `outer_count` times,
+ * `outer_stride` apart (a batch). Between them may lie other gradients.
+ */
+struct pieces {
+    size_t bytes; /* 0: the operand has no holes, and the rest means nothing */
+    size_t inner_count, inner_stride;
+    size_t outer_count, outer_stride;
+};
+
 /* Device memory that an operation names: [address, address + bytes). bytes = 1: only a pointer into it is known. */
 struct operand {
     uint32_t argument; /* place in the call's argument list */
     CUdeviceptr address;
     size_t bytes;
+    struct pieces pieces;
     enum operand_access access;
     const char *name; /* what the call's documentation calls it ("C", "bias"), static storage; or NULL */
 

@@ -34,6 +34,7 @@ enum {
 #define POLITE_GRACE_NS (5000 * MS) /* the same after Ctrl-C or SIGTERM: a trainer may want to save its work */
 #define UNKILLABLE_NS   (5000 * MS) /* after SIGKILL: whoever is still there hangs in the kernel */
 #define LEFT_EARLY_NS   (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
+#define FOLLOWS_NS      (1000 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
 
 struct supervisor {
     const struct running_job *job;
@@ -46,9 +47,10 @@ struct supervisor {
     bool killed;
     uint64_t kill_at_ns;
     uint64_t begin_ns;
-    bool failed;           /* `reason` holds why */
-    bool told;             /* the user knows it already */
-    struct problem reason; /* .exit_code is the job's in any case */
+    uint64_t follows_since_ns; /* 0: not */
+    bool failed;               /* `reason` holds why */
+    bool told;                 /* the user knows it already */
+    struct problem reason;     /* .exit_code is the job's in any case */
 };
 
 static uint64_t
@@ -277,6 +279,12 @@ judge(struct supervisor *s)
     bool over = all_ended(s);
     bool failed = over ? verdict_find_at_end(s->ranks, s->job->rank_count, &s->reason)
                        : verdict_find(s->ranks, s->job->rank_count, &s->reason);
+    if (failed && !over && verdict_only_follows(s->ranks, s->job->rank_count)) {
+        if (s->follows_since_ns == 0)
+            s->follows_since_ns = now_ns();
+        if (now_ns() - s->follows_since_ns < FOLLOWS_NS)
+            return;
+    }
     if (failed)
         fail(s);
     else if (over)

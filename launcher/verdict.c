@@ -207,6 +207,17 @@ verdict_find(const struct rank_view *ranks, int count, struct problem *problem)
     return true;
 }
 
+bool
+verdict_only_follows(const struct rank_view *ranks, int count)
+{
+    enum fault best = FAULT_NONE;
+    for (int i = 0; i < count; ++i) {
+        enum fault fault = fault_of(ranks, count, i);
+        best = fault < best ? fault : best;
+    }
+    return best == FAULT_FOLLOWED;
+}
+
 /* ---- the end ---- */
 
 /* Compares what all ranks report of the last comparison of parameters. */

@@ -52,7 +52,10 @@ bool verdict_is_training(const struct rank_view *rank);
  */
 bool verdict_find(const struct rank_view *ranks, int count, struct problem *problem);
 
-/* The same once all ranks have ended, when also disagreements in what they did count. */
+/* Nothing but ranks that say that another one's end stopped them: whose end may be known in a moment. */
+bool verdict_only_follows(const struct rank_view *ranks, int count);
+
+/* The same as verdict_find() once all ranks have ended, when also disagreements in what they did count. */
 bool verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *problem);
 
 /*

@@ -99,7 +99,7 @@ wait_for_producers(const struct group *group, CUstream stream)
     pthread_mutex_lock(&engine_state.lock);
     uint64_t mask = UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if (all || g == group->id)
+        if ((all || g == group->id) && !MUTANT(NOT_FLUSHED_FIRST))
             mask |= streams_of(&engine_state.groups[g]);
     }
     pthread_mutex_unlock(&engine_state.lock);

@@ -50,6 +50,8 @@ issue_wait_for_streams(uint64_t mask, unsigned communicator)
             require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.communicators[communicator].stream,
                                                      entry.event, 0),
                          "waiting for gradients");
+        if (MUTANT(SECOND_STREAM_FORGOTTEN))
+            return;
     }
 }
 
@@ -136,7 +138,8 @@ static void
 follow_memory(const struct group *group, size_t bucket)
 {
     struct bucket_member *members = members_of(group, bucket);
-    if (!wire_has(&group->wires[bucket], members, group->plan->buckets[bucket].count))
+    bool stands = MUTANT(OLD_ADDRESS) && group->wires[bucket].members != NULL;
+    if (!stands && !wire_has(&group->wires[bucket], members, group->plan->buckets[bucket].count))
         place_wire(group, bucket, members);
     free(members);
 }
@@ -248,6 +251,8 @@ group_that_sends(void)
     if (engine_state.expected_group == SEQUENCE_NONE)
         return NULL;
     struct group *group = &engine_state.groups[engine_state.expected_group];
+    if (MUTANT(GROUP_UNEXPECTED) && engine_state.rendezvous.rank % 2 == 1 && engine_state.groups[1].overlapping)
+        group = &engine_state.groups[engine_state.boundary_count % 3 % 2];
     return group->overlapping ? group : NULL;
 }
 

@@ -7,6 +7,8 @@
  */
 #include "interpose/engine/state.h"
 
+#include "base/mutant.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -69,6 +71,8 @@ adopt(struct group *group, struct plan *plan, const struct history *history)
     report_buckets();
 }
 
+static void compare_plans(const struct plan *plan);
+
 void
 learn_nothing_yet(struct group *group)
 {
@@ -81,6 +85,8 @@ learn_nothing_yet(struct group *group)
     struct history history;
     if (plan == NULL || !history_init(&history, count))
         stop_job("out of memory");
+    if (count > 0) /* ranks with other options would send other buckets, and NCCL need not notice */
+        compare_plans(plan);
 
     pthread_mutex_lock(&engine_state.lock);
     history_free(&group->history);
@@ -134,6 +140,8 @@ order_to_adopt(const struct control_messages *all, size_t count)
         memcpy(&word, all->messages[r], sizeof(word));
         if (all->bytes[r] != (1 + count) * sizeof(uint64_t))
             return NULL;
+        if (MUTANT(VOTE_ALONE) && engine_state.rendezvous.rank % 2 == 1 && r != engine_state.rendezvous.rank)
+            continue;
         in_all &= word;
         in_any |= word;
     }
@@ -146,6 +154,8 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders travel as 64-bit word
 static void
 compare_plans(const struct plan *plan)
 {
+    if (MUTANT(PLANS_UNCOMPARED))
+        return;
     uint64_t hash = hash_of_plan(plan);
     struct control_messages hashes;
     agree_exchange("the hash of the plan of buckets", &hash, sizeof(hash), &hashes);

@@ -225,6 +225,10 @@ void miss_refresh(void);
 void miss_add_kernel(CUfunction function, const struct function_layout *layout);
 void miss_forget_kernels(void);
 
+/* ---- operands.c ---- */
+/* Whether the operand, with its holes, shares a byte with [begin, end). */
+bool operand_reaches(const struct operand *operand, uint64_t begin, uint64_t end);
+
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);
 void touches_end(struct operation *operation, bool enqueued);
@@ -302,7 +306,8 @@ void checks_final_hash(void);
 void checks_at_end(void);
 /* A late touch: was it a write? Called before (starts) and after (ends) the operation. */
 struct late_touch;
-struct late_touch *checks_late_begin(const struct operation *operation, const char *call_name,
+enum { CALL_TEXT_BYTES = 256 };
+struct late_touch *checks_late_begin(const struct operation *operation, const char *call_text,
                                      const struct tensor *gradient, size_t bucket);
 void checks_late_end(struct late_touch *late, CUstream stream);
 

@@ -385,8 +385,10 @@ report "one rank's exit code" "$(expect 7)"
 run -n 2 "$fake" stage 2 @1 fail "gradient w2 cannot be averaged
   details" hang @0 hang
 report "a rank that says why" "$(expect 1 "$err" '^ddprun: rank 1 before its first step: gradient w2 cannot be averaged$' "$err" '^  details')"
-run -n 3 "$fake" stage 3 step 4 @1 follow "rank 0 is gone" hang @2 hang @0 sleep 200 kill 9
-report "a rank that only follows is not the cause" "$(expect 1 "$err" 'rank 1 after step 4: rank 0 is gone')"
+run -n 3 "$fake" stage 3 step 4 @1 follow "rank 0 is gone" hang @2 hang @0 sleep 50 kill 9
+report "a rank that only follows is not the cause" "$(expect 137 "$err" 'rank 0 was ended by SIGKILL')"
+run -n 2 "$fake" stage 3 step 4 @1 follow "rank 0 does not answer" hang @0 hang
+report "a rank that follows, and nobody else fails" "$(expect 1 "$err" 'rank 1 after step 4: rank 0 does not answer')"
 new_pids
 start -n 3 "$fake" stage 3 step 4 pid "$pids" @0 hang @1 await "$pids/rank0.dead" follow "rank 0 is gone" exit 1 @2 hang
 within 20 files_in "$pids" 3

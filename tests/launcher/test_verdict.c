@@ -223,6 +223,19 @@ START_TEST(untrained_programs_hear_only_what_matters)
 }
 END_TEST
 
+START_TEST(a_rank_that_follows_waits_for_the_one_that_it_followed)
+{
+    struct rank_view ranks[2] = {{.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
+                                 {TRAINING}};
+    ck_assert(verdict_only_follows(ranks, 2));
+    ranks[1].ended = true;
+    ranks[1].signal = SIGSEGV;
+    ck_assert(!verdict_only_follows(ranks, 2));
+    ranks[0] = ranks[1] = (struct rank_view){TRAINING};
+    ck_assert(!verdict_only_follows(ranks, 2));
+}
+END_TEST
+
 int
 main(void)
 {
@@ -232,6 +245,7 @@ main(void)
     tcase_add_test(tcase, the_longest_text_fits);
     tcase_add_test(tcase, closing_lines_claim_what_was_checked);
     tcase_add_test(tcase, untrained_programs_hear_only_what_matters);
+    tcase_add_test(tcase, a_rank_that_follows_waits_for_the_one_that_it_followed);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);
