@@ -22,9 +22,8 @@
 #define DDPRUN_ENV_ENGINE       "DDPRUN_ENGINE"   /* absolute path of libddprun-engine.so */
 #define DDPRUN_ENV_NCCL         "DDPRUN_NCCL"     /* path or name to open as NCCL; default libnccl.so.2 */
 #define DDPRUN_ENV_BUCKET_BYTES "DDPRUN_BUCKET_BYTES" /* decimal; upper bound of a bucket; 0: as measured */
-#define DDPRUN_ENV_COST_CACHE \
-    "DDPRUN_COST_CACHE"                     /* 0: what an all-reduce costs is measured in each run; set by users */
-#define DDPRUN_ENV_OVERLAP "DDPRUN_OVERLAP" /* 0: reduce everything at the boundary */
+#define DDPRUN_ENV_COST_CACHE   "DDPRUN_COST_CACHE"   /* 0: what an all-reduce costs is measured in each run */
+#define DDPRUN_ENV_OVERLAP      "DDPRUN_OVERLAP"      /* 0: reduce everything at the boundary */
 #define DDPRUN_ENV_CHECK_EVERY \
     "DDPRUN_CHECK_EVERY"                        /* decimal K: parameter hashes are compared every K steps; 0: never */
 #define DDPRUN_ENV_VERIFY    "DDPRUN_VERIFY"    /* 1: check everything in every step */
@@ -36,6 +35,7 @@
 #define DDPRUN_ENV_COMPRESS      "DDPRUN_COMPRESS"      /* decimal enum ddprun_compression */
 #define DDPRUN_ENV_COMMUNICATORS "DDPRUN_COMMUNICATORS" /* decimal, 1 to DDPRUN_MOST_COMMUNICATORS */
 #define DDPRUN_ENV_KERNELS       "DDPRUN_KERNELS"       /* absolute path (comm/kernels.h); absent: there are none */
+#define DDPRUN_ENV_RESTART       "DDPRUN_RESTART" /* decimal: how often --max-restarts has begun anew; absent: not yet */
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"
@@ -90,10 +90,11 @@ struct rank_status {
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;
     _Atomic uint64_t bucket_count; /* of the plan in force; 0 while everything is reduced at the boundary */
-    _Atomic uint64_t
-        exposed_count;           /* boundaries of that plan at which was measured how long the trainer's stream waits */
-    _Atomic uint64_t exposed_ns; /* median of the last of them */
+    /* How long the trainer's stream waited at boundaries of that plan: */
+    _Atomic uint64_t exposed_count;    /* of them, that were looked at last */
+    _Atomic uint64_t exposed_ns;       /* their median */
     _Atomic uint64_t exposed_bound_ns; /* the least that any buckets could reach; UINT64_MAX: not known */
+    _Atomic uint32_t reduction;        /* enum ddprun_reduction: what became of gradients */
     _Atomic uint64_t check_count;      /* comparisons of parameter hashes across ranks that found all equal */
     _Atomic uint64_t checked_step;     /* step after which the last of them looked at the parameters */
     _Atomic uint64_t parameter_hash;   /* what it found, the same on all ranks */

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   2u
+#define ENGINE_ABI   3u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -28,11 +28,26 @@ enum operand_access {
     ACCESS_WRITE,       /* written, and perhaps read */
 };
 
+/* Of `argument`: entry i of a list that is argument a has the place a | i << OPERAND_LIST_SHIFT. */
+enum { OPERAND_LIST_SHIFT = 16 };
+
+/*
+ * Which bytes of an operand are meant, where that is not all of them: `bytes` at each of `inner_count` places that are
+ * `inner_stride` apart (the columns of a matrix, the elements of a vector), and that `outer_count` times,
+ * `outer_stride` apart (a batch). Between them may lie other gradients.
+ */
+struct pieces {
+    size_t bytes; /* 0: the operand has no holes, and the rest means nothing */
+    size_t inner_count, inner_stride;
+    size_t outer_count, outer_stride;
+};
+
 /* Device memory that an operation names: [address, address + bytes). bytes = 1: only a pointer into it is known. */
 struct operand {
     uint32_t argument; /* place in the call's argument list */
     CUdeviceptr address;
     size_t bytes;
+    struct pieces pieces;
     enum operand_access access;
     const char *name; /* what the call's documentation calls it ("C", "bias"), static storage; or NULL */
 
@@ -61,6 +76,7 @@ struct operation {
 };
 
 /* What the shim offers to the engine. */
+struct filter;
 struct shim_services {
     unsigned abi; /* ENGINE_ABI */
 
@@ -73,8 +89,12 @@ struct shim_services {
     /* Code of the loaded library that holds `address` gets the driver's own pointers from now on. For NCCL. */
     void (*exempt_library)(const void *address);
 
-    /* Calls of hooked functions that the shim could only record, since the process started (unknown versions). */
+    /* Calls that the shim could only record, since the process started: unknown versions, and RECORDED ones. */
     uint64_t (*unknown_calls)(const char **name_p);
+
+    /* What hooks of launches compare with before they call the engine; see interpose/filter.h. The engine's to write.
+     */
+    struct filter *filter;
 };
 
 /* What the engine offers to the shim. Functions that get `site` end the job when they fail. */
@@ -97,11 +117,16 @@ struct engine {
     void (*begin)(struct operation *operation);
     void (*end)(struct operation *operation, bool enqueued);
 
-    void (*before_free)(CUdeviceptr address); /* of device memory, before the driver frees it */
+    /* Device memory from `address` on goes; bytes = 0: the allocation that begins there. Before the driver is told. */
+    void (*before_release)(CUdeviceptr address, size_t bytes);
     void (*before_stream_destroy)(CUstream stream);
     void (*before_context_destroy)(CUcontext context);
-    void (*before_device_reset)(CUdevice device); /* its primary context */
-    void (*functions_unloaded)(void);             /* handles of kernels may be used again for others */
+    void (*before_device_reset)(CUdevice device);    /* its primary context goes, whoever holds it */
+    void (*before_primary_release)(CUdevice device); /* the trainer gives its hold of the primary context back */
+
+    /* Around the unloading of a module: its kernels' handles may be used again, and its variables are gone. */
+    void (*before_unload)(void);
+    void (*after_unload)(void);
 
     /* In a forked child, from the fork handler: forget descriptors that the child must not hold. Async-signal-safe. */
     void (*after_fork_in_child)(void);

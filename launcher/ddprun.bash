@@ -1,4 +1,4 @@
-# Completion of ddprun in bash: its options, as --help lists them, then the program and what that takes.
+# Completion of ddprun in bash: its options, as --help-all lists them, then the program and what that takes.
 
 # One line for each option of the help on standard input: letter or "-", name, value's name or "-". The value stands one
 # blank behind the name, the description at least two.
@@ -8,7 +8,7 @@ _ddprun_options() {
 
 _ddprun() {
     local current=${COMP_WORDS[COMP_CWORD]} options word letter name value i
-    options=$("${COMP_WORDS[0]}" --help 2>/dev/null | _ddprun_options)
+    options=$("${COMP_WORDS[0]}" --help-all 2>/dev/null | _ddprun_options)
 
     # What takes the word before the current one; behind the program, words are the program's own.
     local wanted=''

@@ -5,6 +5,7 @@
 
 #include "base/protocol.h"
 #include "launcher/memory.h"
+#include "launcher/substitute.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -155,6 +156,34 @@ set_wire(char ***list, const struct rank_settings *settings)
         environment_set(list, "NCCL_LAUNCH_ORDER_IMPLICIT", "1");
 }
 
+static struct places
+places_of(const struct rank_settings *settings, int rank)
+{
+    return (struct places){.rank = rank, .local_rank = rank, .world_size = settings->devices->rank_count};
+}
+
+char **
+environment_arguments(const struct rank_settings *settings, int rank)
+{
+    struct places places = places_of(settings, rank);
+    char *const *arguments = settings->options->program;
+    return settings->options->subst ? substitute_list(arguments, &places) : environment_copy(arguments);
+}
+
+/* What --env gives, over everything inherited; ddprun's own variables come after it. */
+static void
+set_variables(char ***list, const struct rank_settings *settings, int rank)
+{
+    struct places places = places_of(settings, rank);
+    for (char **variable = settings->options->variables; variable != NULL && *variable != NULL; ++variable) {
+        char *entry = settings->options->subst ? substitute_text(*variable, &places) : memory_copy(*variable);
+        char *value = entry + strcspn(entry, "=");
+        *value++ = '\0';
+        environment_set(list, entry, value);
+        free(entry);
+    }
+}
+
 char **
 environment_for_rank(char *const *inherited, const struct rank_settings *settings, int rank)
 {
@@ -162,6 +191,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     const struct options *options = settings->options;
     unsigned rank_count = (unsigned)settings->devices->rank_count;
 
+    set_variables(&list, settings, rank);
     append_preload(&list, settings->installation->shim);
     set_devices(&list, settings, rank);
 
@@ -170,6 +200,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     environment_set(&list, DDPRUN_ENV_ENGINE, settings->installation->engine);
     set_or_unset(&list, DDPRUN_ENV_NCCL, settings->nccl);
     set_number(&list, DDPRUN_ENV_BUCKET_BYTES, options->bucket_bytes);
+    environment_set(&list, DDPRUN_ENV_COST_CACHE, options->cost_cache ? "1" : "0");
     environment_set(&list, DDPRUN_ENV_OVERLAP, options->overlap ? "1" : "0");
     set_number(&list, DDPRUN_ENV_CHECK_EVERY, options->check_every);
     environment_set(&list, DDPRUN_ENV_VERIFY, options->verify ? "1" : "0");

@@ -40,6 +40,10 @@ void environment_unset(char **list, const char *name);
 const char *environment_get(char *const *list, const char *name);
 void environment_free(char **list);
 
+/* The program's arguments for local rank `rank`, with --subst if that was asked for; release with environment_free().
+ */
+char **environment_arguments(const struct rank_settings *settings, int rank);
+
 /* The environment of local rank `rank`: `inherited`, changed. PMIx's variables are added by
  * pmix_server_add_environment(). */
 char **environment_for_rank(char *const *inherited, const struct rank_settings *settings, int rank);

@@ -8,13 +8,16 @@
 #include "base/protocol.h"
 #include "base/status_page.h"
 #include "launcher/devices.h"
+#include "launcher/dry_run.h"
 #include "launcher/environment.h"
 #include "launcher/job_folder.h"
 #include "launcher/memory.h"
 #include "launcher/options.h"
+#include "launcher/output.h"
 #include "launcher/pmix_server.h"
 #include "launcher/program.h"
 #include "launcher/spawn.h"
+#include "launcher/summary.h"
 #include "launcher/supervisor.h"
 
 #include <errno.h>
@@ -144,6 +147,27 @@ check_compress(const struct job *job, struct problem *problem)
                        "where nvcc of CUDA 13 is, or leave --compress out");
 }
 
+/* Ranks that start elsewhere still run the program that was found from here. */
+static bool
+check_cwd(struct job *job, struct problem *problem)
+{
+    const char *cwd = job->options.cwd;
+    struct stat folder;
+    if (cwd == NULL)
+        return true;
+    if (stat(cwd, &folder) != 0 || !S_ISDIR(folder.st_mode) || access(cwd, X_OK) != 0)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "%s, in --cwd, is not a folder that can be entered; name one that is", cwd);
+    char *here = getcwd(NULL, 0);
+    if (job->program.path[0] != '/' && here != NULL) {
+        char *path = memory_format("%s/%s", here, job->program.path);
+        free(job->program.path);
+        job->program.path = path;
+    }
+    free(here);
+    return true;
+}
+
 /* All that can be refused without having started anything. */
 static bool
 prepare(struct job *job, struct problem *problem)
@@ -151,7 +175,9 @@ prepare(struct job *job, struct problem *problem)
     return refuse_other_launchers(problem) &&
            program_find(job->options.program[0], getenv("PATH"), &job->program, problem) &&
            choose_devices(job, problem) && check_compress(job, problem) && check_nccl(job, problem) &&
-           make_trace_dir(job, problem);
+           check_cwd(job, problem) &&
+           (job->options.dry_run || (make_trace_dir(job, problem) && output_prepare(&job->options, problem) &&
+                                     summary_check(job->options.summary_json, problem)));
 }
 
 static bool
@@ -168,23 +194,19 @@ make_shared_things(struct job *job, struct problem *problem)
     return terminal_input_open(&job->input, problem);
 }
 
-/* stdout and stderr go to the same place, as after 2>&1. */
-static bool
-is_same_place(void)
-{
-    struct stat output, error;
-    return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &error) == 0 && output.st_dev == error.st_dev &&
-           output.st_ino == error.st_ino;
-}
-
-/* Which of a rank's streams pass through a relay. A single rank has nobody whose lines could get between its own. */
 static void
-choose_pipes(const struct job *job, int rank, struct spawn_order *order)
+note_started(struct job *job, int rank, const struct spawned *spawned)
 {
-    bool several = job->devices.rank_count > 1;
-    order->pipe_output = rank > 0 || (several && !isatty(STDOUT_FILENO));
-    order->pipe_error = rank > 0 || (several && !isatty(STDERR_FILENO));
-    order->one_pipe = rank == 0 && order->pipe_output && order->pipe_error && is_same_place();
+    job->pids[rank] = spawned->pid;
+    if (spawned->output >= 0)
+        job->outputs[job->output_count++] = (struct relay_source){spawned->output, rank, rank == 0};
+    if (spawned->error >= 0)
+        job->errors[job->error_count++] = (struct relay_source){spawned->error, rank, rank == 0};
+    job->started = rank + 1;
+    if (job->options.verbose)
+        message_line("rank %d is process %d, with CUDA_VISIBLE_DEVICES=%s%s", rank, (int)spawned->pid,
+                     job->devices.visible[rank] != NULL ? job->devices.visible[rank] : "(unset)",
+                     job->devices.softgpu ? " of the stand-in" : "");
 }
 
 static bool
@@ -192,28 +214,28 @@ start_rank(struct job *job, char *const *inherited, const struct rank_settings *
            struct problem *problem)
 {
     char **environment = environment_for_rank(inherited, settings, rank);
+    char **arguments = environment_arguments(settings, rank);
     struct spawn_order order = {
         .rank = rank,
         .path = job->program.path,
-        .arguments = job->options.program,
+        .arguments = arguments,
         .signals = &job->signals,
         .input = job->input.read_end,
+        .cwd = job->options.cwd,
     };
-    choose_pipes(job, rank, &order);
     struct spawned spawned;
     bool ok = pmix_server_add_environment(job->server, rank, &environment, problem);
     order.environment = environment;
-    ok = ok && spawn_rank(&order, &spawned, problem);
+    ok = ok && output_choose(&job->options, job->devices.rank_count, &order, problem);
+    if (ok) {
+        ok = spawn_rank(&order, &spawned, problem);
+        output_close(&order);
+    }
     environment_free(environment);
-    if (!ok)
-        return false;
-    job->pids[rank] = spawned.pid;
-    if (spawned.output >= 0)
-        job->outputs[job->output_count++] = (struct relay_source){spawned.output, rank, rank == 0};
-    if (spawned.error >= 0)
-        job->errors[job->error_count++] = (struct relay_source){spawned.error, rank, rank == 0};
-    job->started = rank + 1;
-    return true;
+    environment_free(arguments);
+    if (ok)
+        note_started(job, rank, &spawned);
+    return ok;
 }
 
 /* Colour is for people at a terminal who have not said no (no-color.org). */
@@ -224,19 +246,25 @@ wants_colour(int fd)
     return isatty(fd) && (no_color == NULL || no_color[0] == '\0') && term != NULL && strcmp(term, "dumb") != 0;
 }
 
+static struct rank_settings
+settings_of(const struct job *job, const char *job_dir)
+{
+    return (struct rank_settings){
+        .options = &job->options,
+        .devices = &job->devices,
+        .installation = &job->installation,
+        .job_dir = job_dir,
+        .trace_dir = job->trace_dir,
+        .nccl = job->nccl,
+    };
+}
+
 static bool
 start_ranks(struct job *job, struct problem *problem)
 {
     int count = job->devices.rank_count;
     char **inherited = environment_copy(environ); /* before PMIx adds to it */
-    struct rank_settings settings = {
-        .options = &job->options,
-        .devices = &job->devices,
-        .installation = &job->installation,
-        .job_dir = job->folder.path,
-        .trace_dir = job->trace_dir,
-        .nccl = job->nccl,
-    };
+    struct rank_settings settings = settings_of(job, job->folder.path);
     job->pids = memory_get((size_t)count, sizeof(*job->pids));
     job->outputs = memory_get((size_t)count, sizeof(*job->outputs));
     job->errors = memory_get((size_t)count, sizeof(*job->errors));
@@ -265,6 +293,7 @@ run_ranks(struct job *job)
         .input = &job->input,
         .relays = {job->relays[0], job->relays[1]},
         .summary = !job->options.quiet,
+        .summary_json = job->options.summary_json,
     };
     if (job->input.read_end >= 0) { /* rank 0 has it now */
         close(job->input.read_end);
@@ -307,7 +336,6 @@ clean_up(struct job *job, int exit_code)
     installation_free(&job->installation);
     device_plan_free(&job->devices);
     program_free(&job->program);
-    options_free(&job->options);
 }
 
 static int
@@ -315,7 +343,11 @@ run_job(struct job *job)
 {
     struct problem problem;
     int exit_code;
-    if (prepare(job, &problem) && make_shared_things(job, &problem) && start_ranks(job, &problem)) {
+    bool ok = prepare(job, &problem);
+    if (ok && job->options.dry_run) {
+        struct rank_settings settings = settings_of(job, "JOB_FOLDER");
+        exit_code = dry_run_print(stdout, &settings, &job->program);
+    } else if (ok && make_shared_things(job, &problem) && start_ranks(job, &problem)) {
         exit_code = run_ranks(job);
     } else {
         supervisor_end_all(job->pids, job->started);
@@ -326,15 +358,42 @@ run_job(struct job *job)
     return exit_code;
 }
 
+/*
+ * --max-restarts: begins anew as a new ddprun in this process, so that nothing of the job that failed is left in it.
+ * Returns if there is no reason to, or no way.
+ */
+static void
+restart(const struct job *job, char **argv, int exit_code)
+{
+    const struct options *options = &job->options;
+    const char *before = getenv(DDPRUN_ENV_RESTART);
+    unsigned made = before != NULL ? (unsigned)strtoul(before, NULL, 10) : 0;
+    bool asked_to_end = exit_code == 128 + SIGINT || exit_code == 128 + SIGTERM || exit_code == 128 + SIGHUP;
+    if (exit_code == 0 || exit_code == DDPRUN_EXIT_USAGE || exit_code == DDPRUN_EXIT_NOT_RUN || asked_to_end ||
+        made >= options->max_restarts)
+        return;
+    char number[16];
+    snprintf(number, sizeof(number), "%u", made + 1);
+    message_line("restart %u of %u", made + 1, options->max_restarts);
+    if (job->signals.fd >= 0)
+        signals_give_back(&job->signals);
+    if (setenv(DDPRUN_ENV_RESTART, number, 1) == 0)
+        execv("/proc/self/exe", argv);
+    message_line("cannot start again: %s", strerror(errno));
+}
+
 int
 main(int argc, char **argv)
 {
     open_standard_descriptors();
-    struct job job = {.input = {.read_end = -1, .write_end = -1}, .folder = {.fd = -1}};
+    struct job job = {.input = {.read_end = -1, .write_end = -1}, .folder = {.fd = -1}, .signals = {.fd = -1}};
     struct problem problem;
     switch (options_parse(argc, argv, &job.options, &problem)) {
     case OPTIONS_HELP:
         options_print_help(stdout);
+        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+    case OPTIONS_HELP_ALL:
+        options_print_help_all(stdout);
         return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
     case OPTIONS_VERSION:
         printf("ddprun %s (protocol %d)\n", DDPRUN_VERSION, DDPRUN_PROTOCOL_VERSION);
@@ -345,5 +404,8 @@ main(int argc, char **argv)
     case OPTIONS_RUN:
         break;
     }
-    return run_job(&job);
+    int exit_code = run_job(&job);
+    restart(&job, argv, exit_code);
+    options_free(&job.options);
+    return exit_code;
 }

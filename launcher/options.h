@@ -1,7 +1,8 @@
 /*
- * options.h - what the user asked for on the command line of `ddprun`.
+ * options.h - what the user asked for: on the command line of `ddprun`, in a file of settings, in the environment.
  *
- * One table in options.c is the source of both the parser and `--help`. Called by main() once, and by the unit tests.
+ * One table in options.c is the source of all three forms and of the help. The environment gives way to the file, and
+ * the file to the command line. Called by main() once, and by the unit tests.
  */
 #ifndef DDPRUN_LAUNCHER_OPTIONS_H
 #define DDPRUN_LAUNCHER_OPTIONS_H
@@ -22,13 +23,22 @@ enum device_choice {
     DEVICE_SOFTGPU,
 };
 
-/* Strings point into argv. Release with options_free(). */
+/* What becomes of the ranks' output. */
+enum output_choice {
+    OUTPUT_TAGGED, /* rank 0 as it is, others' lines with their rank in front */
+    OUTPUT_RANK0,  /* the same without the others' stdout */
+    OUTPUT_FILES,  /* each rank's in files of its own, in a folder */
+    OUTPUT_NONE,   /* nowhere */
+};
+
+/* Strings point into argv or belong to `owned`. Release with options_free(). */
 struct options {
     int rank_count; /* 0: not given */
     enum device_choice device;
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;
     uint64_t bucket_bytes; /* 0: as measured */
+    bool cost_cache;       /* what an all-reduce costs is kept from run to run */
     bool overlap;
     enum ddprun_reduction reduction;
     enum ddprun_compression compression;
@@ -38,25 +48,39 @@ struct options {
     unsigned check_every;
     unsigned timeout_s;
     const char *trace_dir; /* NULL: no trace */
-    bool quiet;
+    char **variables;      /* "NAME=value" for the ranks; NULL-terminated, or NULL */
+    const char *cwd;       /* folder that ranks start in; NULL: this one */
+    bool subst;            /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
+    bool dry_run;
+    enum output_choice output;
+    const char *output_dir;   /* with OUTPUT_FILES */
+    const char *summary_json; /* file for the summary; NULL: none */
+    const char *config;       /* file of settings; NULL: the user's own, if there is one */
+    unsigned max_restarts;
+    bool quiet, verbose;
     char **program; /* argv of the trainer, NULL-terminated, at least one word */
+    char **owned;   /* copies of values, NULL-terminated, or NULL */
 };
 
 enum options_result {
     OPTIONS_RUN,
-    OPTIONS_HELP,    /* --help was given; nothing else was checked after it */
-    OPTIONS_VERSION, /* the same for --version */
-    OPTIONS_BAD,     /* `problem` says why */
+    OPTIONS_HELP,     /* --help was given; nothing else was checked after it */
+    OPTIONS_HELP_ALL, /* the same for --help-all */
+    OPTIONS_VERSION,  /* the same for --version */
+    OPTIONS_BAD,      /* `problem` says why */
 };
 
-/* Options end at the first word that is none: the program. `options` is set only when the result is OPTIONS_RUN. Not
- * thread-safe (getopt). */
+/*
+ * Options end at the first word that is none: the program. `options` is set only when the result is OPTIONS_RUN. Reads
+ * the environment and the file of settings too, once the command line was found to be right. Not thread-safe (getopt).
+ */
 enum options_result options_parse(int argc, char **argv, struct options *options, struct problem *problem)
     __attribute__((warn_unused_result));
 
 void options_free(struct options *options);
 
-/* Writes the help, made from the table. */
+/* Writes the help, made from the table: on one screen, or all of it. */
 void options_print_help(FILE *out);
+void options_print_help_all(FILE *out);
 
 #endif

@@ -52,6 +52,10 @@ connect_descriptors(const struct spawn_order *order, const struct pipes *pipes)
     int input = order->rank == 0 ? order->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (input >= 0)
         dup2(input, STDIN_FILENO);
+    if (order->output_file >= 0)
+        dup2(order->output_file, STDOUT_FILENO);
+    if (order->error_file >= 0)
+        dup2(order->error_file, STDERR_FILENO);
     if (order->pipe_output)
         dup2(pipes->output[1], STDOUT_FILENO);
     if (order->pipe_error)
@@ -73,7 +77,8 @@ become_rank(const struct spawn_order *order, const struct pipes *pipes, pid_t la
         _exit(DDPRUN_EXIT_FAILURE);
     connect_descriptors(order, pipes);
     signals_give_back(order->signals);
-    execve(order->path, order->arguments, order->environment);
+    if (order->cwd == NULL || chdir(order->cwd) == 0)
+        execve(order->path, order->arguments, order->environment);
 
     int error = errno;
     ssize_t ignored = write(pipes->outcome[1], &error, sizeof(error));

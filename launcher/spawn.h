@@ -20,6 +20,9 @@ struct spawn_order {
     bool pipe_output; /* its stdout is to be a pipe; else the launcher's own */
     bool pipe_error;  /* likewise stderr */
     bool one_pipe;    /* with both: stderr goes into the pipe of stdout, so that their order is kept */
+    int output_file;  /* descriptor that becomes its stdout, -1: none */
+    int error_file;   /* likewise stderr */
+    const char *cwd;  /* folder that it starts in; NULL: the launcher's */
 };
 
 struct spawned {

@@ -12,6 +12,7 @@
 #include "launcher/memory.h"
 #include "launcher/preload_watch.h"
 #include "launcher/process_list.h"
+#include "launcher/summary.h"
 #include "launcher/verdict.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ enum {
 #define POLITE_GRACE_NS (5000 * MS) /* the same after Ctrl-C or SIGTERM: a trainer may want to save its work */
 #define UNKILLABLE_NS   (5000 * MS) /* after SIGKILL: whoever is still there hangs in the kernel */
 #define LEFT_EARLY_NS   (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
+#define FOLLOWS_NS      (1000 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
 
 struct supervisor {
     const struct running_job *job;
@@ -44,8 +46,11 @@ struct supervisor {
     bool ending;
     bool killed;
     uint64_t kill_at_ns;
-    bool failed;           /* `reason` is to be told */
-    struct problem reason; /* .exit_code is the job's in any case */
+    uint64_t begin_ns;
+    uint64_t follows_since_ns; /* 0: not */
+    bool failed;               /* `reason` holds why */
+    bool told;                 /* the user knows it already */
+    struct problem reason;     /* .exit_code is the job's in any case */
 };
 
 static uint64_t
@@ -162,6 +167,7 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->exposed_count = atomic_load(&status->exposed_count);
     view->exposed_ns = atomic_load(&status->exposed_ns);
     view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
+    view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
     view->check_count = atomic_load(&status->check_count);
     view->checked_step = atomic_load(&status->checked_step);
     view->parameter_hash = atomic_load(&status->parameter_hash);
@@ -276,6 +282,12 @@ judge(struct supervisor *s)
     bool over = all_ended(s);
     bool failed = over ? verdict_find_at_end(s->ranks, s->job->rank_count, &s->reason)
                        : verdict_find(s->ranks, s->job->rank_count, &s->reason);
+    if (failed && !over && verdict_only_follows(s->ranks, s->job->rank_count)) {
+        if (s->follows_since_ns == 0)
+            s->follows_since_ns = now_ns();
+        if (now_ns() - s->follows_since_ns < FOLLOWS_NS)
+            return;
+    }
     if (failed)
         fail(s);
     else if (over)
@@ -298,7 +310,7 @@ interrupt(struct supervisor *s, int number)
                 s->job->rank_count, s->job->rank_count == 1 ? "" : "s");
     begin_end(s, number == SIGQUIT ? SIGTERM : number, POLITE_GRACE_NS);
     message_line("%s", s->reason.text); /* last: stderr may be held up */
-    s->reason.text[0] = '\0';
+    s->told = true;
 }
 
 static void
@@ -371,8 +383,18 @@ report(struct supervisor *s)
 {
     if (!s->failed)
         verdict_close(s->ranks, s->job->rank_count, s->job->summary, message_line);
-    else if (s->reason.text[0] != '\0')
+    else if (!s->told)
         message_line("%s", s->reason.text);
+    if (s->job->summary_json != NULL) {
+        struct summary summary = {
+            .ranks = s->ranks,
+            .rank_count = s->job->rank_count,
+            .exit_code = s->failed ? s->reason.exit_code : 0,
+            .reason = s->failed ? s->reason.text : NULL,
+            .seconds = (double)(now_ns() - s->begin_ns) * 1e-9,
+        };
+        summary_write(s->job->summary_json, &summary, message_line);
+    }
 }
 
 /* The reason stands below the ranks' last words, unless somebody holds these up. */
@@ -399,6 +421,7 @@ supervisor_run(const struct running_job *job)
         .ranks = memory_get((size_t)job->rank_count, sizeof(*s.ranks)),
         .unfinished_since_ns = memory_get((size_t)job->rank_count, sizeof(*s.unfinished_since_ns)),
         .watch = preload_watch_new(job->rank_count, now_ns()),
+        .begin_ns = now_ns(),
     };
     for (bool over = false; !over;) {
         wait_for_something(&s);

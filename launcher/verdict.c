@@ -207,6 +207,17 @@ verdict_find(const struct rank_view *ranks, int count, struct problem *problem)
     return true;
 }
 
+bool
+verdict_only_follows(const struct rank_view *ranks, int count)
+{
+    enum fault best = FAULT_NONE;
+    for (int i = 0; i < count; ++i) {
+        enum fault fault = fault_of(ranks, count, i);
+        best = fault < best ? fault : best;
+    }
+    return best == FAULT_FOLLOWED;
+}
+
 /* ---- the end ---- */
 
 /* Compares what all ranks report of the last comparison of parameters. */
@@ -289,10 +300,13 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     for (int i = 1; i < count; ++i)
         overlapped = ranks[i].overlapped_step < overlapped ? ranks[i].overlapped_step : overlapped;
 
-    char size[TEXT_BYTES], buckets[TEXT_BYTES] = "averaged at the end of the step";
+    char size[TEXT_BYTES], buckets[TEXT_BYTES];
     bytes_text(rank->gradient_bytes, size);
     if (rank->bucket_count > 0)
-        snprintf(buckets, sizeof(buckets), "in %" PRIu64 " bucket%s", rank->bucket_count, plural(rank->bucket_count));
+        snprintf(buckets, sizeof(buckets), "%sin %" PRIu64 " bucket%s", rank->sums ? "summed " : "", rank->bucket_count,
+                 plural(rank->bucket_count));
+    else
+        snprintf(buckets, sizeof(buckets), "%s at the end of the step", rank->sums ? "summed" : "averaged");
     say("%d rank%s, %" PRIu64 " step%s, %" PRIu64 " of them overlapped with backward; %" PRIu64
         " gradient%s, %s per step, %s",
         count, plural((uint64_t)count), rank->step, plural(rank->step), overlapped, rank->gradient_count,

@@ -19,6 +19,7 @@ struct rank_view {
     uint64_t step, overlapped_step, gradient_count, gradient_bytes, bucket_count;
     uint64_t check_count, checked_step, parameter_hash;
     uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
+    bool sums;                                            /* gradients became sums, not means */
     bool failure_follows;
     char failure[1024];
 
@@ -52,7 +53,10 @@ bool verdict_is_training(const struct rank_view *rank);
  */
 bool verdict_find(const struct rank_view *ranks, int count, struct problem *problem);
 
-/* The same once all ranks have ended, when also disagreements in what they did count. */
+/* Nothing but ranks that say that another one's end stopped them: whose end may be known in a moment. */
+bool verdict_only_follows(const struct rank_view *ranks, int count);
+
+/* The same as verdict_find() once all ranks have ended, when also disagreements in what they did count. */
 bool verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *problem);
 
 /*

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# man.sh PAGE.in VERSION SOURCE - writes a man page to standard output. Its line @OPTIONS@ becomes what `SOURCE --help` says of
+# man.sh PAGE.in VERSION SOURCE - writes a man page to standard output. Its line @OPTIONS@ becomes what `SOURCE --help-all`, or `--help`, says of
 # the program's options, its line @MACROS@ what the header SOURCE says of its macros: page and source always tell the same.
 # Called by the build.
 set -euo pipefail
@@ -15,7 +15,7 @@ escape() {
 # Lines of "TITLE text", "ITEM text", "TEXT text". An option's line begins with two blanks and a dash, or six blanks and two;
 # what follows, deeper, is its description; a title stands at the margin and ends in a colon.
 options() {
-    "$source" --help | awk '
+    { "$source" --help-all 2>/dev/null || "$source" --help; } | awk '
         /^[^ ].*:$/ { title = $0; sub(/:$/, "", title); inside = 0; next }
         /^(  -|      --)/ {
             if (title != "") { print "TITLE " title; title = "" }

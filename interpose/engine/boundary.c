@@ -208,7 +208,9 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
     } else {
         agree_ensure_driver(site);
         CUcontext before = context_enter();
+        CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         step_together(&engine_state.groups[group], stream, site);
+        (void)context_exchange_capture_mode(mode);
         context_leave(before);
     }
     uint32_t rank = RANK_STAGE_RANK;

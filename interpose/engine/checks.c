@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -430,13 +431,13 @@ struct late_touch {
     size_t bytes;
     size_t bucket;
     struct ddp_site site;
-    const char *call_name;
+    char call_text[CALL_TEXT_BYTES];
     uint64_t before;
     char stack[512];
 };
 
 struct late_touch *
-checks_late_begin(const struct operation *operation, const char *call_name, const struct tensor *gradient,
+checks_late_begin(const struct operation *operation, const char *call_text, const struct tensor *gradient,
                   size_t bucket)
 {
     struct late_touch *late = malloc(sizeof(*late));
@@ -446,8 +447,8 @@ checks_late_begin(const struct operation *operation, const char *call_name, cons
                                 .address = gradient->address,
                                 .bytes = gradient->bytes,
                                 .bucket = bucket,
-                                .site = gradient->site,
-                                .call_name = call_name};
+                                .site = gradient->site};
+    snprintf(late->call_text, sizeof(late->call_text), "%s", call_text);
     stack_describe(late->stack, sizeof(late->stack));
     hasher_enqueue(late->hasher, operation->stream, late->address, late->bytes, store_hash, &late->before);
     return late;
@@ -460,7 +461,7 @@ judge_late(void *arg, uint64_t after)
     if (after != late->before)
         stop_job_soon("%s wrote gradient `%s` (%s:%d) after bucket %zu with it had been averaged; the steps before did "
                       "not. Run with --no-overlap. Called from: %s",
-                      late->call_name, late->site.text, late->site.file, late->site.line, late->bucket, late->stack);
+                      late->call_text, late->site.text, late->site.file, late->site.line, late->bucket, late->stack);
     hasher_put(late->hasher);
     free(late);
 }

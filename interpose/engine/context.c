@@ -19,6 +19,15 @@ context_enter(void)
     return before;
 }
 
+CUstreamCaptureMode
+context_exchange_capture_mode(CUstreamCaptureMode mode)
+{
+    if (atomic_load(&engine_state.driver_ready))
+        require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode),
+                     "cuThreadExchangeStreamCaptureMode");
+    return mode;
+}
+
 void
 context_leave(CUcontext before)
 {

@@ -2,8 +2,8 @@
  * functions.c - where are the pointers in a kernel's arguments?
  *
  * The driver tells the offset and size of every parameter since CUDA 12.4 (cuFuncGetParamInfo). Asked once for each
- * handle; a launch costs one look into a hash table. Handles may be used again after a module was unloaded, so
- * unloading forgets them all.
+ * handle; launches that touch nothing do not come here (miss.c). Handles may be used again after a module was unloaded,
+ * so unloading forgets them all, and nothing is kept while it goes on.
  */
 #include "interpose/engine/state.h"
 
@@ -25,6 +25,7 @@ struct slot {
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slot *slots;
 static size_t slot_count, used_count;
+static unsigned unloading; /* threads */
 
 static size_t
 slot_of(const struct slot *table, size_t count, CUfunction function)
@@ -68,21 +69,39 @@ static void
 keep(CUfunction function, const struct function_layout *layout)
 {
     pthread_mutex_lock(&table_lock);
-    if (make_room()) {
+    if (unloading == 0 && make_room()) {
         struct slot *slot = &slots[slot_of(slots, slot_count, function)];
         used_count += slot->function == NULL;
         *slot = (struct slot){function, layout};
+        miss_add_kernel(function, layout);
     }
     pthread_mutex_unlock(&table_lock);
 }
 
-void
-functions_forget(void)
+/* With table_lock held. */
+static void
+forget(void)
 {
-    pthread_mutex_lock(&table_lock);
     free(slots);
     slots = NULL;
     slot_count = used_count = 0;
+    miss_forget_kernels();
+}
+
+void
+functions_before_unload(void)
+{
+    pthread_mutex_lock(&table_lock);
+    ++unloading;
+    forget();
+    pthread_mutex_unlock(&table_lock);
+}
+
+void
+functions_after_unload(void)
+{
+    pthread_mutex_lock(&table_lock);
+    --unloading;
     pthread_mutex_unlock(&table_lock);
 }
 

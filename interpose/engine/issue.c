@@ -123,13 +123,10 @@ place_wire(const struct group *group, size_t bucket, const struct bucket_member 
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_wire *wire = &group->wires[bucket];
     struct comm_error error;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-
-    /* Allocating while some stream of the trainer captures must not end its capture. */
-    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* it may allocate */
     if (!collectives_place(&engine_state.collectives, wire, bucket, members, of->count, type_nccl(of->type), &error))
         stop_job("%s", error.text);
-    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    (void)context_exchange_capture_mode(mode);
 }
 
 /* Gradients may have been allocated elsewhere since the bucket was last sent, or not at all until now. */
@@ -209,8 +206,10 @@ void
 issue_wait_for_buckets(void)
 {
     struct comm_error error;
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     if (!collectives_wait(&engine_state.collectives, &error))
         stop_job("%s", error.text);
+    (void)context_exchange_capture_mode(mode);
 }
 
 /* ---- sending ---- */

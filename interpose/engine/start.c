@@ -53,6 +53,7 @@ static void
 read_options(struct options *options)
 {
     options->bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, 0, UINT64_MAX);
+    options->cost_cache = number_option(DDPRUN_ENV_COST_CACHE, 1, 1) == 1;
     options->overlap = number_option(DDPRUN_ENV_OVERLAP, 1, 1) == 1;
     options->check_every = number_option(DDPRUN_ENV_CHECK_EVERY, DDPRUN_DEFAULT_CHECK_EVERY, UINT64_MAX);
     options->verify = number_option(DDPRUN_ENV_VERIFY, 0, 1) == 1;
@@ -205,11 +206,13 @@ static struct engine engine = {
     .forget = tensor_forget,
     .begin = touches_begin,
     .end = touches_end,
-    .before_free = tensor_before_free,
+    .before_release = tensor_before_release,
     .before_stream_destroy = streams_before_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
-    .functions_unloaded = functions_forget,
+    .before_primary_release = releases_before_primary_release,
+    .before_unload = releases_before_unload,
+    .after_unload = releases_after_unload,
     .after_fork_in_child = after_fork_in_child,
 };
 
@@ -228,6 +231,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (!rendezvous_open(&engine_state.rendezvous, &error))
         stop_job("%s", error.text);
     read_options(&engine_state.options);
+    atomic_store(&status->reduction, engine_state.options.reduction);
     engine_state.local_world_size =
         (int)number_option(DDPRUN_ENV_LOCAL_WORLD_SIZE, (uint64_t)engine_state.rendezvous.world_size, 1 << 20);
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))

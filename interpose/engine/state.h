@@ -37,6 +37,7 @@ enum { STREAMS_AT_MOST = 64 }; /* that touch gradients between two boundaries; b
 
 struct options {
     uint64_t bucket_bytes; /* of each bucket at most; 0: as measured times and costs make best */
+    bool cost_cache;       /* what an all-reduce costs is kept from run to run */
     bool overlap;
     uint64_t check_every; /* steps; 0: never */
     bool verify;          /* everything, in every step */
@@ -167,6 +168,12 @@ void require_cuda(CUresult result, const char *what);
 /* Makes it current; returns what was, for context_leave(). */
 CUcontext context_enter(void);
 void context_leave(CUcontext before);
+/*
+ * How the trainer's captures restrict this thread: returns what was, to be put back. With
+ * CU_STREAM_CAPTURE_MODE_RELAXED allocating, waiting and asking are allowed while a stream is captured, and do not end
+ * its capture.
+ */
+CUstreamCaptureMode context_exchange_capture_mode(CUstreamCaptureMode mode);
 
 /* ---- start.c ---- */
 /* Asks to be called at the end before the driver is: now that the driver has asked. */
@@ -176,7 +183,9 @@ void start_end_before_driver(void);
 void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_forget(void *ptr, const struct ddp_site *site);
-void tensor_before_free(CUdeviceptr address);
+void tensor_before_release(CUdeviceptr address, size_t bytes);
+/* Takes the memory of tensors away that the driver no longer knows. */
+void tensor_drop_vanished(void);
 size_t type_bytes(int type);
 const char *type_name(int type);
 ncclDataType_t type_nccl(int type);
@@ -186,6 +195,11 @@ void tensor_choose_group(int id, const struct ddp_site *site);
 struct tensor *tensor_gradient(const struct group *group, size_t member);
 /* With lock held: makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
+
+/* ---- releases.c: what holds gradients goes, other than by being freed ---- */
+void releases_before_unload(void);
+void releases_after_unload(void);
+void releases_before_primary_release(CUdevice device);
 
 /* ---- functions.c: what is known of a kernel ---- */
 struct function_layout {
@@ -198,8 +212,23 @@ struct function_layout {
     } params[];
 };
 const struct function_layout *function_layout(CUfunction function);
-void functions_forget(void);
+/* Around the unloading of a module, which may give its kernels' handles to others. */
+void functions_before_unload(void);
+void functions_after_unload(void);
 uint64_t call_identity(const char *name);
+
+/* ---- miss.c: what the hooks of launches know ---- */
+/* With lock held: gradients have come, gone or moved. */
+void miss_ranges_changed(void);
+/* At a launch that came to the engine: does what changes have left to do. */
+void miss_refresh(void);
+/* functions.c, with its lock held: */
+void miss_add_kernel(CUfunction function, const struct function_layout *layout);
+void miss_forget_kernels(void);
+
+/* ---- operands.c ---- */
+/* Whether the operand, with its holes, shares a byte with [begin, end). */
+bool operand_reaches(const struct operand *operand, uint64_t begin, uint64_t end);
 
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);
@@ -278,7 +307,8 @@ void checks_final_hash(void);
 void checks_at_end(void);
 /* A late touch: was it a write? Called before (starts) and after (ends) the operation. */
 struct late_touch;
-struct late_touch *checks_late_begin(const struct operation *operation, const char *call_name,
+enum { CALL_TEXT_BYTES = 256 };
+struct late_touch *checks_late_begin(const struct operation *operation, const char *call_text,
                                      const struct tensor *gradient, size_t bucket);
 void checks_late_end(struct late_touch *late, CUstream stream);
 

@@ -189,6 +189,7 @@ update_bounds(void)
     }
     atomic_store(&engine_state.lowest, lowest);
     atomic_store(&engine_state.highest, highest);
+    miss_ranges_changed();
 }
 
 /* A tensor of the same role, group and shape whose memory is gone, in order of annotation; or a new one. NULL: no
@@ -398,12 +399,15 @@ tensor_forget(void *ptr, const struct ddp_site *site)
 }
 
 void
-tensor_before_free(CUdeviceptr address)
+tensor_before_release(CUdeviceptr address, size_t bytes)
 {
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) || address == 0)
         return;
-    struct memory_facts facts = ask_about(address);
-    size_t bytes = facts.begin == address ? facts.bytes : 0, count = 0;
+    if (bytes == 0) {
+        struct memory_facts facts = ask_about(address);
+        bytes = facts.begin == address ? facts.bytes : 0;
+    }
+    size_t count = 0;
     bool holds_parameter = false;
     pthread_mutex_lock(&engine_state.lock);
     const struct range *held = bytes > 0 ? ranges_find(&engine_state.ranges, address, bytes, &count) : NULL;
@@ -423,4 +427,34 @@ tensor_before_free(CUdeviceptr address)
     while ((range = ranges_find(&engine_state.ranges, address, bytes, &count)) != NULL)
         unplace(&engine_state.tensors[range->id]);
     pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* Where a placed tensor is, from tensors[*at_p] on; false if there are no more. */
+static bool
+next_placed(size_t *at_p, CUdeviceptr *address_p)
+{
+    bool found = false;
+    pthread_mutex_lock(&engine_state.lock);
+    for (; *at_p < engine_state.tensor_count && !found; ++*at_p) {
+        found = engine_state.tensors[*at_p].placed;
+        *address_p = engine_state.tensors[*at_p].address;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    return found;
+}
+
+void
+tensor_drop_vanished(void)
+{
+    CUdeviceptr address = 0;
+    size_t at = 0, count;
+    while (next_placed(&at, &address)) {
+        if (ask_about(address).type != 0)
+            continue;
+        pthread_mutex_lock(&engine_state.lock);
+        const struct range *range = ranges_find(&engine_state.ranges, address, 1, &count);
+        if (range != NULL)
+            unplace(&engine_state.tensors[range->id]);
+        pthread_mutex_unlock(&engine_state.lock);
+    }
 }

@@ -10,6 +10,7 @@
 
 #include "base/message.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ struct hit {
     size_t gradient; /* number in the group */
     struct ddp_site site;
     uint32_t argument;
-    bool begun; /* the group's readiness was told, in the interval after: */
+    const char *operand_name; /* as in struct operand */
+    bool begun;               /* the group's readiness was told, in the interval after: */
     uint64_t boundary;
     bool late;
     struct late_touch *measured; /* of a late touch whose effect is not known yet */
@@ -61,7 +63,7 @@ clear_hits(struct hits *hits)
 }
 
 static void
-add_hit(struct hits *hits, const struct tensor *tensor, uint32_t argument)
+add_hit(struct hits *hits, const struct tensor *tensor, const struct operand *operand)
 {
     if (hits->count == hits->capacity) {
         size_t capacity = 4 * hits->capacity;
@@ -78,23 +80,25 @@ add_hit(struct hits *hits, const struct tensor *tensor, uint32_t argument)
     hits->items[hits->count++] = (struct hit){.group = &engine_state.groups[tensor->group],
                                               .gradient = tensor->member,
                                               .site = tensor->site,
-                                              .argument = argument};
+                                              .argument = operand->argument,
+                                              .operand_name = operand->name};
     hits->agreements = engine_state.agreements;
 }
 
-/* Adds every gradient that shares a byte with [address, address + bytes). */
+/* Adds every gradient that shares a byte with the operand. */
 static void
-look_at(struct hits *hits, uint32_t argument, uint64_t address, size_t bytes)
+look_at(struct hits *hits, const struct operand *operand)
 {
-    if (!may_hit(address, bytes))
+    if (!may_hit(operand->address, operand->bytes))
         return;
     pthread_mutex_lock(&engine_state.lock);
     size_t count;
-    const struct range *range = ranges_find(&engine_state.ranges, address, bytes, &count);
+    const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
     for (size_t i = 0; i < count; ++i) {
         const struct tensor *tensor = &engine_state.tensors[range[i].id];
-        if (tensor->role == TENSOR_GRADIENT)
-            add_hit(hits, tensor, argument);
+        if (tensor->role == TENSOR_GRADIENT &&
+            operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
+            add_hit(hits, tensor, operand);
     }
     pthread_mutex_unlock(&engine_state.lock);
 }
@@ -107,7 +111,9 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
         if (may_hit(word, 1))
-            look_at(hits, argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT, word, 1);
+            look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
+                                            .address = word,
+                                            .bytes = 1});
     }
 }
 
@@ -155,6 +161,16 @@ is_captured(CUstream stream)
            capture != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+/* The call and, where it has a name, its operand, for a message: "cublasSgemm_v2 argument C". Returns `text`. */
+static const char *
+describe_hit(const struct hits *hits, const struct hit *hit, char text[CALL_TEXT_BYTES])
+{
+    bool named = hit->operand_name != NULL;
+    snprintf(text, CALL_TEXT_BYTES, "%s%s%s", hits->call_name, named ? " argument " : "",
+             named ? hit->operand_name : "");
+    return text;
+}
+
 /* A captured operation runs when its graph does, which nobody here sees: refused, before anything is wrong. */
 static void
 refuse_capture(const struct operation *operation, const struct hits *hits)
@@ -162,9 +178,10 @@ refuse_capture(const struct operation *operation, const struct hits *hits)
     if (!is_captured(operation->stream))
         return;
     struct ddp_site site = hits->items[0].site;
+    char call[CALL_TEXT_BYTES];
     stop_job("%s on gradient `%s` (%s:%d) is captured into a CUDA graph, which ddprun cannot follow; "
              "run the trainer without CUDA graphs",
-             hits->call_name, site.text, site.file, site.line);
+             describe_hit(hits, &hits->items[0], call), site.text, site.file, site.line);
 }
 
 /* With lock held: a touch is on its way. Returns whether its gradient has left already. */
@@ -220,7 +237,8 @@ begin_late(const struct operation *operation, struct hits *hits)
         pthread_mutex_unlock(&engine_state.lock);
         wait_for_buckets(operation->stream, hit, &bucket);
         issue_give_role();
-        hit->measured = checks_late_begin(operation, hits->call_name, &tensor, bucket);
+        char call[CALL_TEXT_BYTES];
+        hit->measured = checks_late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket);
     }
 }
 
@@ -286,6 +304,7 @@ touches_begin(struct operation *operation)
     operation->notes = NULL;
     if (!is_relevant(operation))
         return;
+    miss_refresh();
     if (operation->host_source != NULL)
         batches_copied(operation->host_source, operation->host_bytes);
 
@@ -294,7 +313,7 @@ touches_begin(struct operation *operation)
     bool opaque = operation->opaque;
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        look_at(hits, operand->argument, operand->address, operand->bytes);
+        look_at(hits, operand);
         opaque = opaque || operand->pointer_count > 0;
     }
     if (operation->function != NULL && !look_at_launch(hits, operation)) {

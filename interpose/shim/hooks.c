@@ -1,26 +1,54 @@
 /*
- * hooks.c - the hooks of the driver, generated from hooks.def.
+ * hooks.c - the hooks of the driver, generated from hooks.def, where they are more than a jump.
  *
- * Each hook: is this process the rank, and is this call the trainer's own? Then tell the engine what the call is about
- * to touch, make the call, tell the engine that it is enqueued. In every other case: a jump to the driver. The driver's
- * answer is returned unchanged.
+ * Each hook begins in hooks_<machine>.S with the question whether it is only a jump. Else it comes here, to NAME_told:
+ * tell the engine what the call is about to touch, make the call, tell the engine that it is enqueued. The driver's
+ * answer is returned unchanged. What a hook adds is held to the bars of tests/bench/hooks.c.
  */
+#include "interpose/shim/layout.h"
+#include "interpose/shim/older.h"
+#include "interpose/shim/operands.h"
 #include "interpose/shim/shim.h"
 
-#include <string.h>
-
-/* cuda.h gives this name to its newer version; both exist. */
-#undef cuDevicePrimaryCtxReset
-CUresult cuDevicePrimaryCtxReset(CUdevice device);
-
 __thread int shim_depth;
+
+/* Nothing is known before the engine says so. */
+static const struct filter_kernel no_kernel = {.words = {FILTER_LIST_END}};
+static struct filter_kernels no_kernels = {.mask = 0, .slots = {&no_kernel}};
+struct filter shim_filter = {.kernels = &no_kernels};
 
 static void
 note_allocation(void)
 {
-    if (atomic_load_explicit(&shim.mode, memory_order_acquire) == SHIM_UNDECIDED && shim_depth == 0)
+    if (atomic_load_explicit(&shim.mode, memory_order_relaxed) == SHIM_UNDECIDED && shim_depth == 0)
         (void)shim_become_rank(NULL);
 }
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+/* The assembly's question where its own quick look finds no answer. */
+HIDDEN bool hooks_launch_misses(CUfunction function, void *const *params);
+
+HIDDEN bool
+hooks_launch_misses(CUfunction function, void *const *params)
+{
+    return filter_launch_misses(&shim_filter, function, params);
+}
+
+_Static_assert(SHIM_PASSIVE == MODE_PASSIVE && SHIM_ALONE == MODE_ALONE && SHIM_UNDECIDED == MODE_UNDECIDED &&
+                   SHIM_RANK > SHIM_UNDECIDED && offsetof(struct shim, mode) == 0,
+               "layout.h");
+_Static_assert(sizeof(struct route) == ROUTE_BYTES && offsetof(struct route, real) == ROUTE_REAL, "layout.h");
+_Static_assert(offsetof(struct filter, kernels) == 0 && offsetof(struct filter, version) == FILTER_VERSION &&
+                   offsetof(struct filter, lowest) == FILTER_LOWEST && offsetof(struct filter, span) == FILTER_SPAN,
+               "layout.h");
+_Static_assert(offsetof(struct filter_kernels, mask) == 0 && offsetof(struct filter_kernels, slots) == KERNELS_SLOTS &&
+                   offsetof(struct filter_kernel, key) == KERNEL_KEY &&
+                   offsetof(struct filter_kernel, words) == KERNEL_WORDS,
+               "layout.h");
+_Static_assert(FILTER_FACTOR == FILTER_HASH_FACTOR && FILTER_END == FILTER_LIST_END &&
+                   FILTER_UNROLL == FILTER_WORDS_AT_ONCE,
+               "layout.h");
 
 static CUstream
 stream_of(CUstream stream, bool per_thread)
@@ -30,73 +58,6 @@ stream_of(CUstream stream, bool per_thread)
     return stream;
 }
 
-enum { OPERANDS_AT_MOST = 4 };
-
-static void
-add_operand(struct operation *operation, uint32_t argument, CUdeviceptr address, size_t bytes)
-{
-    if (operation->operand_count < OPERANDS_AT_MOST && bytes > 0)
-        operation->operands[operation->operand_count++] =
-            (struct operand){.argument = argument, .address = address, .bytes = bytes};
-}
-
-/* Bytes from the first to the last of `rows` rows of `width` bytes that lie `pitch` bytes apart. */
-static size_t
-pitched_bytes(size_t pitch, size_t width, size_t rows)
-{
-    return rows == 0 || width == 0 ? 0 : pitch * (rows - 1) + width;
-}
-
-static bool
-is_addressable(CUmemorytype type)
-{
-    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
-}
-
-static void
-add_operands_2d(struct operation *operation, const CUDA_MEMCPY2D *copy)
-{
-    if (copy == NULL)
-        return; /* the driver refuses it */
-    size_t dst_offset = copy->dstY * copy->dstPitch + copy->dstXInBytes;
-    size_t src_offset = copy->srcY * copy->srcPitch + copy->srcXInBytes;
-    if (is_addressable(copy->dstMemoryType))
-        add_operand(operation, 0, copy->dstDevice + dst_offset,
-                    pitched_bytes(copy->dstPitch, copy->WidthInBytes, copy->Height));
-    if (is_addressable(copy->srcMemoryType))
-        add_operand(operation, 1, copy->srcDevice + src_offset,
-                    pitched_bytes(copy->srcPitch, copy->WidthInBytes, copy->Height));
-}
-
-static void
-add_operands_3d(struct operation *operation, const CUDA_MEMCPY3D *copy)
-{
-    if (copy == NULL)
-        return;
-    size_t dst_slice = copy->dstPitch * copy->dstHeight, src_slice = copy->srcPitch * copy->srcHeight;
-    size_t dst_offset = copy->dstZ * dst_slice + copy->dstY * copy->dstPitch + copy->dstXInBytes;
-    size_t src_offset = copy->srcZ * src_slice + copy->srcY * copy->srcPitch + copy->srcXInBytes;
-    size_t dst_rows = pitched_bytes(copy->dstPitch, copy->WidthInBytes, copy->Height);
-    size_t src_rows = pitched_bytes(copy->srcPitch, copy->WidthInBytes, copy->Height);
-    if (is_addressable(copy->dstMemoryType))
-        add_operand(operation, 0, copy->dstDevice + dst_offset, pitched_bytes(dst_slice, dst_rows, copy->Depth));
-    if (is_addressable(copy->srcMemoryType))
-        add_operand(operation, 1, copy->srcDevice + src_offset, pitched_bytes(src_slice, src_rows, copy->Depth));
-}
-
-/* The words of the table's `operands` column. */
-#define operand(argument, address, bytes) add_operand(&operation, argument, address, bytes);
-#define from_host(source, bytes)    \
-    operation.host_source = source; \
-    operation.host_bytes = bytes;
-#define operands_2d(copy) add_operands_2d(&operation, copy);
-#define operands_3d(copy) add_operands_3d(&operation, copy);
-#define opaque()          operation.opaque = true;
-#define kernel(function_, params_, extra_) \
-    operation.function = function_;        \
-    operation.params = params_;            \
-    operation.extra = extra_;
-
 /* ---- places in shim_routes[] ---- */
 #define OPERATION(symbol, twin, ...)   ROUTE_##symbol, ROUTE_##symbol##twin,
 #define LAUNCH(symbol, twin, ...)      ROUTE_##symbol, ROUTE_##symbol##twin,
@@ -105,105 +66,139 @@ add_operands_3d(struct operation *operation, const CUDA_MEMCPY3D *copy)
 #define ALLOCATION_SINGLE(symbol, ...) ROUTE_##symbol,
 #define RELEASE_SINGLE(symbol, ...)    ROUTE_##symbol,
 #define NOTIFICATION(symbol, ...)      ROUTE_##symbol,
+#define RECORDED(symbol, ...)          ROUTE_##symbol,
 enum {
 #include "interpose/shim/hooks.def"
     ROUTE_COUNT
 };
-#undef OPERATION
-#undef LAUNCH
-#undef ALLOCATION
-#undef RELEASE
-#undef ALLOCATION_SINGLE
-#undef RELEASE_SINGLE
-#undef NOTIFICATION
+#include "interpose/shim/hooks_undef.h"
 
 /* ---- the hooks ---- */
 
-/* The driver's own function behind hook `fn`, typed. */
-#define REAL(fn) ((__typeof__(&(fn)))shim_route_real(ROUTE_##fn))
+/* The driver's own function behind hook `fn`, typed; fn##_first until it is known. */
+#define REAL(fn) ((__typeof__(&(fn)))atomic_load_explicit(&shim_routes[ROUTE_##fn].real, memory_order_relaxed))
 
-#define DEFINE_OPERATION(fn, per_thread, may_begin, parameters, arguments, stream_, operands_)                 \
-    __attribute__((visibility("default"))) CUresult fn parameters                                              \
-    {                                                                                                          \
-        if (may_begin)                                                                                         \
-            note_allocation();                                                                                 \
-        if (REAL(fn) == NULL)                                                                                  \
-            return CUDA_ERROR_NOT_FOUND;                                                                       \
-        if (!shim_is_watched())                                                                                \
-            return REAL(fn) arguments;                                                                         \
-                                                                                                               \
-        struct operand few[OPERANDS_AT_MOST];                                                                  \
-        struct operation operation = {.name = #fn, .stream = stream_of(stream_, per_thread), .operands = few}; \
-        operands_;                                                                                             \
-        ++shim_depth;                                                                                          \
-        shim.engine->begin(&operation);                                                                        \
-        CUresult result = REAL(fn) arguments;                                                                  \
-        shim.engine->end(&operation, result == CUDA_SUCCESS);                                                  \
-        --shim_depth;                                                                                          \
-        return result;                                                                                         \
+#define DEFINE_FIRST(fn, parameters, arguments)                                            \
+    static CUresult fn##_first parameters                                                  \
+    {                                                                                      \
+        void *found = shim_route_find(ROUTE_##fn);                                         \
+        return found != NULL ? ((__typeof__(&(fn)))found)arguments : CUDA_ERROR_NOT_FOUND; \
     }
 
-#define DEFINE_ALLOCATION(fn, parameters, arguments)                         \
-    __attribute__((visibility("default"))) CUresult fn parameters            \
-    {                                                                        \
-        note_allocation();                                                   \
-        return REAL(fn) != NULL ? REAL(fn) arguments : CUDA_ERROR_NOT_FOUND; \
+/* What the assembly jumps to where a hook is more than a jump. */
+#define DEFINE_TOLD(fn, parameters)         \
+    HIDDEN extern __typeof__(fn) fn##_told; \
+    HIDDEN CUresult fn##_told parameters
+
+/* What the operation is about, by the statements that follow; then the call. */
+#define REPORT_AND_CALL(fn, arguments, stream_, ...)                              \
+    do {                                                                          \
+        struct listing listing = {.operation = {.name = #fn, .stream = stream_}}; \
+        listing.operation.operands = listing.few;                                 \
+        listing.capacity = sizeof(listing.few) / sizeof(listing.few[0]);          \
+        __VA_ARGS__;                                                              \
+        ++shim_depth;                                                             \
+        shim.engine->begin(&listing.operation);                                   \
+        CUresult result = REAL(fn) arguments;                                     \
+        shim.engine->end(&listing.operation, result == CUDA_SUCCESS);             \
+        --shim_depth;                                                             \
+        free(listing.many);                                                       \
+        return result;                                                            \
+    } while (0)
+
+#define DEFINE_OPERATION(fn, per_thread, parameters, arguments, stream_, operands_) \
+    DEFINE_FIRST(fn, parameters, arguments)                                         \
+    DEFINE_TOLD(fn, parameters)                                                     \
+    {                                                                               \
+        if (!shim_is_watched())                                                     \
+            return REAL(fn) arguments;                                              \
+        REPORT_AND_CALL(fn, arguments, stream_of(stream_, per_thread), operands_);  \
+    }
+
+#define DEFINE_LAUNCH(fn, per_thread, parameters, arguments, stream_, function_, params_, extra_)              \
+    DEFINE_FIRST(fn, parameters, arguments)                                                                    \
+    DEFINE_TOLD(fn, parameters)                                                                                \
+    {                                                                                                          \
+        note_allocation();                                                                                     \
+        if (!shim_is_watched())                                                                                \
+            return REAL(fn) arguments;                                                                         \
+        REPORT_AND_CALL(fn, arguments, stream_of(stream_, per_thread), listing.operation.function = function_; \
+                        listing.operation.params = params_; listing.operation.extra = extra_);                 \
+    }
+
+#define DEFINE_ALLOCATION(fn, parameters, arguments) \
+    DEFINE_FIRST(fn, parameters, arguments)          \
+    DEFINE_TOLD(fn, parameters)                      \
+    {                                                \
+        note_allocation();                           \
+        return REAL(fn) arguments;                   \
     }
 
 /* The engine hears of it first: afterwards the address or handle may belong to something else. */
-#define DEFINE_NOTIFICATION(fn, parameters, arguments, told)                 \
-    __attribute__((visibility("default"))) CUresult fn parameters            \
-    {                                                                        \
-        if (shim_is_trainers_call()) {                                       \
-            ++shim_depth;                                                    \
-            shim.engine->told;                                               \
-            --shim_depth;                                                    \
-        }                                                                    \
-        return REAL(fn) != NULL ? REAL(fn) arguments : CUDA_ERROR_NOT_FOUND; \
+#define DEFINE_NOTIFICATION(fn, parameters, arguments, before, after) \
+    DEFINE_FIRST(fn, parameters, arguments)                           \
+    DEFINE_TOLD(fn, parameters)                                       \
+    {                                                                 \
+        if (!shim_is_trainers_call())                                 \
+            return REAL(fn) arguments;                                \
+        ++shim_depth;                                                 \
+        const struct engine *engine = shim.engine;                    \
+        before;                                                       \
+        CUresult result = REAL(fn) arguments;                         \
+        after;                                                        \
+        --shim_depth;                                                 \
+        return result;                                                \
+    }
+
+#define DEFINE_RECORDED(fn, parameters, arguments)                                                 \
+    DEFINE_FIRST(fn, parameters, arguments)                                                        \
+    DEFINE_TOLD(fn, parameters)                                                                    \
+    {                                                                                              \
+        if (shim_depth == 0)                                                                       \
+            atomic_fetch_add_explicit(&shim_routes[ROUTE_##fn].recorded, 1, memory_order_relaxed); \
+        return REAL(fn) arguments;                                                                 \
     }
 
 #define OPERATION(symbol, twin, name, version, twin_version, parameters, arguments, stream_, operands_) \
     extern __typeof__(symbol) symbol##twin;                                                             \
-    DEFINE_OPERATION(symbol, false, false, parameters, arguments, stream_, operands_)                   \
-    DEFINE_OPERATION(symbol##twin, true, false, parameters, arguments, stream_, operands_)
-#define LAUNCH(symbol, twin, name, version, twin_version, parameters, arguments, stream_, operands_) \
-    extern __typeof__(symbol) symbol##twin;                                                          \
-    DEFINE_OPERATION(symbol, false, true, parameters, arguments, stream_, operands_)                 \
-    DEFINE_OPERATION(symbol##twin, true, true, parameters, arguments, stream_, operands_)
+    DEFINE_OPERATION(symbol, false, parameters, arguments, stream_, operands_)                          \
+    DEFINE_OPERATION(symbol##twin, true, parameters, arguments, stream_, operands_)
+#define LAUNCH(symbol, twin, shape, name, version, twin_version, parameters, arguments, stream_, function_, params_, \
+               extra_)                                                                                               \
+    extern __typeof__(symbol) symbol##twin;                                                                          \
+    DEFINE_LAUNCH(symbol, false, parameters, arguments, stream_, function_, params_, extra_)                         \
+    DEFINE_LAUNCH(symbol##twin, true, parameters, arguments, stream_, function_, params_, extra_)
 #define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments) DEFINE_ALLOCATION(symbol, parameters, arguments)
 #define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments) \
     extern __typeof__(symbol) symbol##twin;                                          \
     DEFINE_ALLOCATION(symbol, parameters, arguments)                                 \
     DEFINE_ALLOCATION(symbol##twin, parameters, arguments)
-#define RELEASE_SINGLE(symbol, name, version, parameters, arguments, address) \
-    DEFINE_NOTIFICATION(symbol, parameters, arguments, before_free(address))
-#define RELEASE(symbol, twin, name, version, twin_version, parameters, arguments, address) \
-    extern __typeof__(symbol) symbol##twin;                                                \
-    DEFINE_NOTIFICATION(symbol, parameters, arguments, before_free(address))               \
-    DEFINE_NOTIFICATION(symbol##twin, parameters, arguments, before_free(address))
-#define NOTIFICATION(symbol, name, version, parameters, arguments, told) \
-    DEFINE_NOTIFICATION(symbol, parameters, arguments, told)
+#define RELEASE_SINGLE(symbol, name, version, parameters, arguments, address, bytes) \
+    DEFINE_NOTIFICATION(symbol, parameters, arguments, engine->before_release(address, bytes), (void)0)
+#define RELEASE(symbol, twin, name, version, twin_version, parameters, arguments, address, bytes)       \
+    extern __typeof__(symbol) symbol##twin;                                                             \
+    DEFINE_NOTIFICATION(symbol, parameters, arguments, engine->before_release(address, bytes), (void)0) \
+    DEFINE_NOTIFICATION(symbol##twin, parameters, arguments, engine->before_release(address, bytes), (void)0)
+#define NOTIFICATION(symbol, name, version, parameters, arguments, before, after) \
+    DEFINE_NOTIFICATION(symbol, parameters, arguments, before, after)
+#define RECORDED(symbol, name, version, parameters, arguments) DEFINE_RECORDED(symbol, parameters, arguments)
 #include "interpose/shim/hooks.def"
-#undef OPERATION
-#undef LAUNCH
-#undef ALLOCATION
-#undef RELEASE
-#undef ALLOCATION_SINGLE
-#undef RELEASE_SINGLE
-#undef NOTIFICATION
+#include "interpose/shim/hooks_undef.h"
 
 /* ---- the routing table ---- */
-#define PLAIN(symbol_, name_, version_) \
-    {.symbol = #symbol_, .name = name_, .version = version_, .flags = 0, .hook = (void *)symbol_},
-#define TWIN(symbol_, name_, version_)                       \
-    {.symbol = #symbol_,                                     \
-     .name = name_,                                          \
-     .version = version_,                                    \
-     .flags = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, \
-     .hook = (void *)symbol_},
+#define ROW(symbol_, name_, version_, flags_) \
+    {.symbol = #symbol_,                      \
+     .name = name_,                           \
+     .version = version_,                     \
+     .flags = flags_,                         \
+     .hook = (void *)symbol_,                 \
+     .first = (void *)symbol_##_first,        \
+     .real = (void *)symbol_##_first},
+#define PLAIN(symbol, name, version) ROW(symbol, name, version, 0)
+#define TWIN(symbol, name, version)  ROW(symbol, name, version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 #define OPERATION(symbol, twin, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define LAUNCH(symbol, twin, name, version, twin_version, ...) \
+#define LAUNCH(symbol, twin, shape, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
 #define ALLOCATION(symbol, twin, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
@@ -212,6 +207,7 @@ enum {
 #define ALLOCATION_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
 #define RELEASE_SINGLE(symbol, name, version, ...)    PLAIN(symbol, name, version)
 #define NOTIFICATION(symbol, name, version, ...)      PLAIN(symbol, name, version)
+#define RECORDED(symbol, name, version, ...)          PLAIN(symbol, name, version)
 struct route shim_routes[] = {
 #include "interpose/shim/hooks.def"
 };

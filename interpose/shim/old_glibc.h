@@ -21,6 +21,5 @@ __asm__(".symver dladdr, dladdr@" FIRST_GLIBC);
 __asm__(".symver dlclose, dlclose@" FIRST_GLIBC);
 __asm__(".symver dlerror, dlerror@" FIRST_GLIBC);
 __asm__(".symver dlopen, dlopen@" FIRST_GLIBC);
-__asm__(".symver dlvsym, dlvsym@" FIRST_GLIBC);
 
 #endif

@@ -20,15 +20,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
-struct shim shim = {.lock_fd = -1};
+struct shim shim = {.mode = SHIM_UNDECIDED, .lock_fd = -1};
 
-/* Guards the decision, not the mode: the mode is read without it. */
-static pthread_mutex_t deciding = PTHREAD_MUTEX_INITIALIZER;
+/*
+ * The process whose thread decides now, or 0. No mutex: the decision loads the engine and everything that it needs, so
+ * it waits for the loader's lock, and the thread that has that lock may be in a library's constructor that allocates
+ * device memory. Such a thread must not wait for the decision, and need not (see shim_become_rank). A forked child
+ * finds its parent's number here and knows that nobody decides any more.
+ */
+static _Atomic int decider;
 
 /* This thread is inside the decision: what the engine's start-up calls is not the trainer's doing. */
 static __thread int in_decision __attribute__((tls_model("initial-exec")));
+
+enum { DECISION_WAIT_MS = 120000 };
 
 bool
 shim_in_job(void)
@@ -107,7 +115,7 @@ shim_note_gate(void)
 static void
 after_fork_in_child(void)
 {
-    if (atomic_load(&shim.mode) == SHIM_RANK)
+    if (shim.engine != NULL)
         shim.engine->after_fork_in_child();
     atomic_store(&shim.mode, SHIM_PASSIVE);
     if (shim.lock_fd >= 0)
@@ -142,8 +150,9 @@ start_engine(struct rank_status *status)
     static const struct shim_services services = {
         .abi = ENGINE_ABI,
         .driver_function = gate_driver_function,
-        .exempt_library = gate_exempt_library,
-        .unknown_calls = gate_unknown_calls,
+        .exempt_library = exempt_add,
+        .unknown_calls = recorder_calls,
+        .filter = &shim_filter,
     };
     const char *path = getenv(DDPRUN_ENV_ENGINE);
     if (path == NULL)
@@ -158,7 +167,7 @@ start_engine(struct rank_status *status)
     return start(&services, status);
 }
 
-/* With `deciding` held: what this process is. */
+/* As the decider: what this process is. */
 static enum shim_mode
 decide(const struct ddp_site *site)
 {
@@ -192,7 +201,26 @@ decide(const struct ddp_site *site)
     if (engine == NULL || engine->abi != ENGINE_ABI)
         stop_process("shim and engine are of different versions; reinstall ddprun");
     shim.engine = engine;
-    return SHIM_RANK;
+    return engine->watching ? SHIM_RANK : SHIM_ALONE;
+}
+
+static bool
+is_rank(int mode)
+{
+    return mode == SHIM_RANK || mode == SHIM_ALONE;
+}
+
+/* An annotation waits for the thread that decides: its memory must be known before the next call touches it. */
+static void
+wait_for_decision(const struct ddp_site *site)
+{
+    for (int waited_ms = 0; atomic_load(&decider) != 0; ++waited_ms) {
+        if (waited_ms == DECISION_WAIT_MS)
+            stop_process("rank %d: the annotation at %s:%d waits for another thread that starts ddprun's engine, and "
+                         "that thread does not come to an end; do not annotate in a library's constructor",
+                         number_from(DDPRUN_ENV_RANK), site->file, site->line);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
 }
 
 bool
@@ -200,20 +228,31 @@ shim_become_rank(const struct ddp_site *site)
 {
     int mode = atomic_load_explicit(&shim.mode, memory_order_acquire);
     if (mode != SHIM_UNDECIDED && !(mode == SHIM_PASSIVE && site != NULL))
-        return mode == SHIM_RANK;
+        return is_rank(mode);
     if (in_decision > 0)
         return false;
 
+    int nobody = 0, me = (int)getpid();
+    while (!atomic_compare_exchange_strong(&decider, &nobody, me)) {
+        if (nobody != me) { /* this process was forked while its parent's thread decided */
+            atomic_store(&shim.mode, SHIM_PASSIVE);
+            return false;
+        }
+        if (site == NULL)
+            return false; /* the call goes on: nothing is tracked before the first annotation */
+        wait_for_decision(site);
+        nobody = 0;
+    }
+
     ++in_decision;
     ++shim_depth;
-    pthread_mutex_lock(&deciding);
     mode = atomic_load(&shim.mode);
     if (mode == SHIM_UNDECIDED || (mode == SHIM_PASSIVE && site != NULL)) {
         mode = (int)decide(site);
         atomic_store_explicit(&shim.mode, mode, memory_order_release);
     }
-    pthread_mutex_unlock(&deciding);
     --shim_depth;
     --in_decision;
-    return mode == SHIM_RANK;
+    atomic_store(&decider, 0);
+    return is_rank(mode);
 }

@@ -2,31 +2,37 @@
  * shim.h - what the files of the shim know of each other.
  *
  * The rules of this folder: nothing but libc is needed; nothing runs before a hooked function is called (no
- * constructors); never `dlsym`, always shim_real_dlsym(); no lock is held across a call into the driver; what is not
- * ours goes on as it came. The process-wide state is `struct shim`, and it lives in rank.c.
+ * constructors); never `dlsym`, always shim_real_dlsym(); no lock is held across a call into the driver or the loader;
+ * what is not ours goes on as it came. The process-wide state is `struct shim`, and it lives in rank.c.
  */
 #ifndef DDPRUN_INTERPOSE_SHIM_H
 #define DDPRUN_INTERPOSE_SHIM_H
 
 #include "base/protocol.h"
 #include "interpose/engine.h"
+#include "interpose/filter.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* In this order, so that a hook finds out with one comparison whether it is only a jump. */
 enum shim_mode {
-    SHIM_UNDECIDED = 0, /* nothing has happened yet that makes a rank */
-    SHIM_PASSIVE,       /* not part of a job, or not the rank: every hook is a jump */
+    SHIM_PASSIVE = 0, /* not part of a job, or not the rank: every hook is a jump */
+    SHIM_ALONE,       /* the rank of a world of one: only releases are told */
+    SHIM_UNDECIDED,   /* nothing has happened yet that makes a rank */
     SHIM_RANK,
 };
 
 struct shim {
     _Atomic int mode;                     /* enum shim_mode */
-    const struct engine *engine;          /* set before mode becomes SHIM_RANK */
+    const struct engine *engine;          /* set before mode becomes SHIM_ALONE or SHIM_RANK */
     _Atomic(struct rank_status *) status; /* this rank's record, or NULL */
     int lock_fd;                          /* the claim to be the rank; closed in forked children */
 };
 extern struct shim shim;
+
+/* Written by the engine; in hooks.c. */
+extern struct filter shim_filter;
 
 /* How deep this thread is inside hooks and the engine. Hooks at depth > 0 only forward. */
 extern __thread int shim_depth __attribute__((tls_model("initial-exec")));
@@ -35,14 +41,15 @@ extern __thread int shim_depth __attribute__((tls_model("initial-exec")));
 static inline bool
 shim_is_trainers_call(void)
 {
-    return atomic_load_explicit(&shim.mode, memory_order_acquire) == SHIM_RANK && shim_depth == 0;
+    int mode = atomic_load_explicit(&shim.mode, memory_order_acquire);
+    return (mode == SHIM_RANK || mode == SHIM_ALONE) && shim_depth == 0;
 }
 
 /* The same, and the engine wants to hear of operations. */
 static inline bool
 shim_is_watched(void)
 {
-    return shim_is_trainers_call() && shim.engine->watching;
+    return atomic_load_explicit(&shim.mode, memory_order_acquire) == SHIM_RANK && shim_depth == 0;
 }
 
 /* Whether this process was started by ddprun: reads the environment. */
@@ -50,12 +57,18 @@ bool shim_in_job(void);
 
 /*
  * Makes this process the rank if it is not decided yet; `site` is NULL unless an annotation asks. Returns whether it is
- * the rank. An annotated process that cannot be ends with a message.
+ * the rank. An annotated process that cannot be ends with a message. Without `site` it may return false while another
+ * thread is deciding: nothing is tracked before the first annotation.
  */
 bool shim_become_rank(const struct ddp_site *site);
 
 /* Tells the launcher that the gate is in effect in this rank's process tree. */
 void shim_note_gate(void);
+
+/* ---- original.c ---- */
+
+/* Finds libc's own dlsym and dlvsym, once. */
+void original_find(void);
 
 /* ---- gate.c ---- */
 
@@ -69,19 +82,38 @@ struct route {
     int version;
     cuuint64_t flags;
     void *hook;
-    _Atomic(void *) real;  /* from cuGetProcAddress, else from dlsym */
-    _Atomic(void *) alias; /* another address of the same function, or NULL */
+    void *first;               /* what `real` is until the function is known: finds it and calls it */
+    _Atomic(void *) real;      /* never NULL: from cuGetProcAddress, else from dlsym, else `first` */
+    _Atomic(void *) alias;     /* another address of the same function, or NULL */
+    _Atomic uint64_t recorded; /* calls, of those that are only recorded */
 };
 extern struct route shim_routes[];
 extern const unsigned shim_route_count;
 
-/* The driver's own function behind routes[index]; looks for it if the gate was never asked. NULL if there is none. */
-void *shim_route_real(unsigned index);
+/*
+ * The driver's own function behind routes[index], which nobody has looked up: it was called through a symbol of ours.
+ * NULL if there is none.
+ */
+void *shim_route_find(unsigned index);
 
 /* For struct shim_services. */
 void *gate_driver_function(const char *name, int version);
-void gate_exempt_library(const void *address);
-uint64_t gate_unknown_calls(const char **name_p);
+
+/* ---- exempt.c ---- */
+
+/* Code of the loaded library that holds `address` gets the driver's own pointers from now on. */
+void exempt_add(const void *address);
+bool exempt_has(const void *caller);
+
+/* ---- recorder.c ---- */
+
+enum { THUNKS = 64, THUNK_BYTES = 64 }; /* also in look_up_*.S */
+
+/* A counted jump to `target`, a function that is looked up as `name`; the same one for the same target. */
+void *recorder_thunk(const char *name, void *target);
+
+/* How many calls were counted so far; *name_p: one of them, if there are any. */
+uint64_t recorder_calls(const char **name_p);
 
 /* ---- libraries.c: hooks of libraries above the driver ---- */
 

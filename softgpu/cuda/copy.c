@@ -12,27 +12,12 @@
  *
  * Both sides must lie within one allocation each; what the driver does not know is pageable host memory.
  */
-#include "driver.h"
+#include "copy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { EARLY_RETURN_BYTES = 64 << 10 };
-
-enum side { HOST, DEVICE, UNIFIED }; /* what the call declares an address to be */
-
-enum timing { SYNC, ASYNC };
-
-struct corner {
-    uintptr_t address;
-    size_t pitch, slice; /* bytes from row to row, from plane to plane */
-    enum side side;
-};
-
-struct box {
-    struct corner to, from;
-    size_t width, height, depth; /* bytes, rows, planes */
-};
 
 /* What the driver knows of one side. */
 enum place { PAGEABLE, PAGE_LOCKED, ON_DEVICE };
@@ -145,18 +130,47 @@ stage(struct copy_command *copy)
 }
 
 static CUresult
-copy_box(const struct box *box, enum timing timing, CUstream handle, enum flavour flavour)
+find_places(const struct box *box, enum place *to_p, enum place *from_p)
 {
-    struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS || box->width == 0 || box->height == 0 || box->depth == 0) {
-        return result;
+    CUresult result = find_place(&box->to, box, to_p);
+    return result == CUDA_SUCCESS ? find_place(&box->from, box, from_p) : result;
+}
+
+CUresult
+copy_check(const struct box *box)
+{
+    enum place to, from;
+    return find_places(box, &to, &from);
+}
+
+/* Whether the source is copied aside at the call. What captures take is read when the graph runs. */
+static bool
+is_staged(enum order order, enum place from, bool wait, const struct stream *stream)
+{
+    if (wait || capture_is_on((struct stream *)stream)) {
+        return false;
+    }
+    switch (order) {
+    case ORDER_OF_CALL:
+        return from == PAGEABLE;
+    case ORDER_STREAM:
+        return false;
+    case ORDER_DURING_CALL:
+        return from != ON_DEVICE;
+    case ORDER_ANY:
+        return from != ON_DEVICE && driver.chaos; /* so it shows who changes the source before the call */
+    }
+    return false;
+}
+
+CUresult
+copy_submit(const struct box *box, enum timing timing, enum order order, struct stream *stream)
+{
+    if (box->width == 0 || box->height == 0 || box->depth == 0) {
+        return CUDA_SUCCESS;
     }
     enum place to, from;
-    result = find_place(&box->to, box, &to);
-    if (result == CUDA_SUCCESS) {
-        result = find_place(&box->from, box, &from);
-    }
+    CUresult result = find_places(box, &to, &from);
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -168,8 +182,9 @@ copy_box(const struct box *box, enum timing timing, CUstream handle, enum flavou
     copy->command.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
     copy->box = *box;
     copy->staging = NULL;
-    bool wait = caller_waits(timing, to, from, box->width * box->height * box->depth);
-    if (!wait && from == PAGEABLE && !capture_is_on(stream)) { /* a graph reads its source when it runs */
+    bool wait = caller_waits(timing, to, from, box->width * box->height * box->depth) ||
+                (order == ORDER_DURING_CALL && from == ON_DEVICE);
+    if (is_staged(order, from, wait, stream)) {
         result = stage(copy);
         if (result != CUDA_SUCCESS) {
             command_drop(copy);
@@ -186,6 +201,14 @@ copy_box(const struct box *box, enum timing timing, CUstream handle, enum flavou
         return (CUresult)atomic_load(&stream->context->failure);
     }
     return CUDA_SUCCESS;
+}
+
+static CUresult
+copy_box(const struct box *box, enum timing timing, CUstream handle, enum flavour flavour)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    return result == CUDA_SUCCESS ? copy_submit(box, timing, ORDER_OF_CALL, stream) : result;
 }
 
 /* ---- one row ---- */
@@ -221,39 +244,11 @@ BOTH_FLAVOURS(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr to, CUdeviceptr from, size_t 
 BOTH_FLAVOURS(cuMemcpyDtoDAsync_v2, _ptsz, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream),
               copy_row(to, DEVICE, from, DEVICE, bytes, ASYNC, stream, flavour))
 
-/* ---- between devices: in the current context's stream, after what the other contexts have pending ---- */
-
-static CUresult
-copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
-          enum timing timing, CUstream stream, enum flavour flavour)
-{
-    struct context *contexts[2];
-    CUresult result = driver_enter();
-    if (result == CUDA_SUCCESS) {
-        result = context_from_handle(to_context, &contexts[0]);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = context_from_handle(from_context, &contexts[1]);
-    }
-    for (int i = 0; result == CUDA_SUCCESS && timing == SYNC && i < 2; ++i) {
-        result = context_drain(contexts[i]);
-    }
-    return result == CUDA_SUCCESS ? copy_row(to, DEVICE, from, DEVICE, bytes, timing, stream, flavour) : result;
-}
-
-BOTH_FLAVOURS(cuMemcpyPeer, _ptds,
-              (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes),
-              copy_peer(to, to_context, from, from_context, bytes, SYNC, DEFAULT_STREAM, flavour))
-BOTH_FLAVOURS(cuMemcpyPeerAsync, _ptsz,
-              (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
-               CUstream stream),
-              copy_peer(to, to_context, from, from_context, bytes, ASYNC, stream, flavour))
-
 /* ---- rows and planes ---- */
 
-static CUresult
-corner_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y, size_t z, size_t pitch,
-          size_t plane_rows, struct corner *corner_p)
+CUresult
+copy_corner(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y, size_t z, size_t pitch,
+            size_t plane_rows, struct corner *corner_p)
 {
     struct corner corner = {.pitch = pitch, .slice = pitch * plane_rows};
     switch (type) {
@@ -290,11 +285,11 @@ copy_2d(const CUDA_MEMCPY2D *copy, enum timing timing, CUstream stream, enum fla
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct box box = {.width = copy->WidthInBytes, .height = copy->Height, .depth = 1};
-    CUresult result = corner_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY, 0,
-                                copy->dstPitch, 0, &box.to);
+    CUresult result = copy_corner(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY, 0,
+                                  copy->dstPitch, 0, &box.to);
     if (result == CUDA_SUCCESS) {
-        result = corner_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY, 0,
-                           copy->srcPitch, 0, &box.from);
+        result = copy_corner(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY, 0,
+                             copy->srcPitch, 0, &box.from);
     }
     return result == CUDA_SUCCESS ? copy_box(&box, timing, stream, flavour) : result;
 }
@@ -306,11 +301,11 @@ copy_3d(const CUDA_MEMCPY3D *copy, enum timing timing, CUstream stream, enum fla
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct box box = {.width = copy->WidthInBytes, .height = copy->Height, .depth = copy->Depth};
-    CUresult result = corner_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY,
-                                copy->dstZ, copy->dstPitch, copy->dstHeight, &box.to);
+    CUresult result = copy_corner(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY,
+                                  copy->dstZ, copy->dstPitch, copy->dstHeight, &box.to);
     if (result == CUDA_SUCCESS) {
-        result = corner_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY,
-                           copy->srcZ, copy->srcPitch, copy->srcHeight, &box.from);
+        result = copy_corner(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY,
+                             copy->srcZ, copy->srcPitch, copy->srcHeight, &box.from);
     }
     return result == CUDA_SUCCESS ? copy_box(&box, timing, stream, flavour) : result;
 }

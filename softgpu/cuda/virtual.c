@@ -343,13 +343,21 @@ cuMemUnmap(CUdeviceptr pointer, size_t bytes)
     if (!fits(bytes) || pointer % GRANULARITY != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    /* Work that is under way may use the maps: that of this context, and of those in which they were made. */
     result = context_drain(context);
+    struct allocation map;
+    for (uintptr_t at = pointer; at < pointer + bytes && memory_find(at, &map) && map.kind == MEMORY_MAPPED;
+         at = map.base + map.bytes) {
+        if (map.context != context) {
+            CUresult drained = context_drain(map.context);
+            result = result == CUDA_SUCCESS ? drained : result;
+        }
+    }
     pthread_mutex_lock(&lock);
     if (count_maps(pointer, bytes, false) == 0) {
         pthread_mutex_unlock(&lock);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    struct allocation map;
     for (uintptr_t at = pointer; at < pointer + bytes; at += map.bytes) {
         if (!memory_find(at, &map) || memory_unmap(at) != CUDA_SUCCESS) {
             break; /* cannot be: they have just been counted */

@@ -49,41 +49,6 @@ BOTH_FLAVOURS(cudaMemcpyAsync, _ptsz,
               (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream),
               copy_async(to, from, bytes, kind, stream, flavour))
 
-/* ---- between devices ---- */
-
-static cudaError_t
-peer_contexts(int to_device, int from_device, CUcontext *to_p, CUcontext *from_p)
-{
-    cudaError_t error = runtime_enter();
-    if (error == cudaSuccess) {
-        error = runtime_context(to_device, to_p);
-    }
-    return error == cudaSuccess ? runtime_context(from_device, from_p) : error;
-}
-
-cudaError_t
-cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
-{
-    CUcontext to_context, from_context;
-    cudaError_t error = peer_contexts(to_device, from_device, &to_context, &from_context);
-    if (error != cudaSuccess) {
-        return finish(error);
-    }
-    return WITH_CONTEXT(driver.cuMemcpyPeer((CUdeviceptr)to, to_context, (CUdeviceptr)from, from_context, bytes));
-}
-
-cudaError_t
-cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, cudaStream_t stream)
-{
-    CUcontext to_context, from_context;
-    cudaError_t error = peer_contexts(to_device, from_device, &to_context, &from_context);
-    if (error != cudaSuccess) {
-        return finish(error);
-    }
-    return WITH_CONTEXT(
-        driver.cuMemcpyPeerAsync((CUdeviceptr)to, to_context, (CUdeviceptr)from, from_context, bytes, stream));
-}
-
 /* ---- rows and planes ---- */
 
 /* What a kind says of the two sides. */

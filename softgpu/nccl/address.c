@@ -92,6 +92,10 @@ net_address_parse(const char *value, struct net_address *address_p)
     size_t length = colon ? (size_t)(colon - value) : 0;
     if (length == 0 || length >= sizeof(host) || colon[1] < '0' || colon[1] > '9')
         return false;
+    char *end;
+    unsigned long port = strtoul(colon + 1, &end, 10);
+    if (*end != '\0' || port == 0 || port > UINT16_MAX)
+        return false;
     bool has_brackets = value[0] == '[' && value[length - 1] == ']';
     snprintf(host, sizeof(host), "%.*s", (int)(has_brackets ? length - 2 : length), value + has_brackets);
 
@@ -99,7 +103,7 @@ net_address_parse(const char *value, struct net_address *address_p)
     struct addrinfo *found = NULL;
     if (getaddrinfo(host, colon + 1, &hints, &found) != 0)
         return false;
-    bool good = from_socket_address(found->ai_addr, address_p) && address_p->port != 0;
+    bool good = from_socket_address(found->ai_addr, address_p);
     freeaddrinfo(found);
     return good;
 }
@@ -288,16 +292,29 @@ net_connect_result(int socket)
     return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) < 0 ? errno : error;
 }
 
-/* Keepalive notices where nothing is under way (2 s, then five probes a second apart), the timeout where something is.
- */
+int
+net_silence_s(void)
+{
+    const char *value = getenv("SOFTGPU_NCCL_SILENCE_S");
+    if (!value || !*value)
+        return 10;
+    char *end;
+    long seconds = strtol(value, &end, 10);
+    return *end == '\0' && seconds >= 1 && seconds <= 3600 ? (int)seconds : 0;
+}
+
+/* Keepalive notices where nothing is under way, the timeout where something is. */
 void
 net_watch(int socket)
 {
-    const int on = 1, idle_s = 2, interval_s = 1, probes = 6;
-    const unsigned silence_ms = NET_SILENCE_MS;
+    int silence_s = net_silence_s();
+    silence_s = silence_s > 0 ? silence_s : 10;
+    const int on = 1, interval_s = silence_s > 5 ? silence_s / 5 : 1;
+    const int probes = silence_s / interval_s > 1 ? silence_s / interval_s - 1 : 1;
+    const unsigned silence_ms = 1000u * (unsigned)silence_s;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &interval_s, sizeof(interval_s));
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
     setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof(silence_ms));

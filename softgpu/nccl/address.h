@@ -53,12 +53,15 @@ int net_connect(const struct net_address *address);
 int net_connect_result(int socket);
 
 /*
- * Makes a connection report a dead host or a broken link, with data under way or without, within some ten seconds, and
- * send what is written at once.
+ * Seconds for which another host may be silent before it counts as lost: SOFTGPU_NCCL_SILENCE_S, 1 to 3600, 10 if it is
+ * not set; 0 if it is malformed. A process that is stopped for longer while data are on their way to it counts, too.
+ */
+int net_silence_s(void);
+
+/*
+ * Makes a connection report a dead host or a broken link, with data under way or without, within that time and a little
+ * more, and send what is written at once.
  */
 void net_watch(int socket);
-
-/* How long data may stay unacknowledged. */
-#define NET_SILENCE_MS 10000
 
 #endif

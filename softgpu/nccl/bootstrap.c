@@ -5,6 +5,7 @@
 #include "nccl/bootstrap_wire.h"
 
 #include "nccl/exchange.h"
+#include "nccl/inherited.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -124,7 +125,7 @@ answer_unix(int connection, struct segment *segment, struct meeting *meeting, st
 ncclResult_t
 bootstrap_join_host(struct segment *segment, const struct id_content *id, int place, int count, struct meeting *meeting)
 {
-    int connection;
+    int connection = -1;
     struct ruling ruling;
     struct report hello = {.magic = REPORT_MAGIC, .kind = REPORT_HELLO, .rank = place, .rank_count = count};
     ncclResult_t result = connect_unix(id, &connection, meeting->error);
@@ -267,6 +268,6 @@ bootstrap_join(struct segment *segment, const ncclUniqueId *id, int rank, int ra
     else
         spread_undo(segment);
     announce(wait, -1);
-    close(meeting.socket);
+    inherited_close(meeting.socket);
     return result;
 }

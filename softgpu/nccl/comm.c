@@ -3,6 +3,7 @@
  */
 #include "nccl/comm.h"
 
+#include "nccl/address.h"
 #include "nccl/export.h"
 
 #include <signal.h>
@@ -136,12 +137,26 @@ destroy_event(struct ncclComm *comm)
     comm_leave_context(comm, previous);
 }
 
+/* Graphs that hold operations of a communicator may be launched when it is destroyed, and then have to find that out:
+ * some ten KiB of it stay. */
+static void
+keep_for_graphs(struct ncclComm *comm)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `ended` */
+    static struct ncclComm *ended;
+    exchange_end(&comm->exchange);
+    pthread_mutex_lock(&lock);
+    comm->next_ended = ended;
+    ended = comm;
+    pthread_mutex_unlock(&lock);
+}
+
 static void
 destroy_comm(struct ncclComm *comm)
 {
     comm->magic = 0;
-    if (comm->capture_count > 0) { /* graphs that hold its operations may be launched still: they find out */
-        exchange_end(&comm->exchange);
+    if (comm->capture_count > 0) {
+        keep_for_graphs(comm);
         return;
     }
     destroy_event(comm);
@@ -188,6 +203,9 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
                      link_text);
         return nccl_error(ncclInvalidArgument, "%s=%s is malformed", LINK_VARIABLE, link_text);
     }
+    if (net_silence_s() == 0)
+        return nccl_error(ncclInvalidArgument, "SOFTGPU_NCCL_SILENCE_S=%s is malformed: give 1 to 3600 (seconds)",
+                          getenv("SOFTGPU_NCCL_SILENCE_S"));
     CUcontext context;
     ncclResult_t result = nccl_cuda(softgpu_context_ensure(&context), "finding the device");
     if (result != ncclSuccess)

@@ -90,6 +90,7 @@ struct ncclComm {
     CUstream last_stream;                       /* valid while nothing has been captured */
     struct comm_capture captures[CAPTURES_MAX]; /* the oldest one is forgotten for a new one */
     unsigned capture_count;                     /* captures so far */
+    struct ncclComm *next_ended;                /* comm.c keeps what graphs may still refer to */
     struct premulsum premulsums[PREMULSUM_MAX];
     struct comm_shrinks shrinks;
 };

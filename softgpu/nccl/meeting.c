@@ -5,11 +5,11 @@
 #include "nccl/bootstrap_wire.h"
 
 #include "nccl/exchange.h"
+#include "nccl/inherited.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 bool
 meeting_is_cancelled(struct meeting *meeting)
@@ -150,8 +150,11 @@ meeting_connect(struct meeting *meeting, const struct net_address *address, cons
         snprintf(what, sizeof(what), "cannot meet the other ranks at %s, where this unique id was to be served", where);
     else
         snprintf(what, sizeof(what), "cannot connect to a rank of another host at %s", where);
+    inherited_lock();
     int socket = net_connect(address);
-    if (socket < 0)
+    bool is_noted = socket >= 0 && inherited_add(socket);
+    inherited_unlock();
+    if (!is_noted)
         return bootstrap_fail(meeting->error, ncclSystemError, what);
     ncclResult_t result = meeting_wait(meeting, socket, POLLOUT, exchange_now_ns() + 2 * PROOF_DEADLINE_NS);
     if (result == ncclSuccess && (errno = net_connect_result(socket)) != 0)
@@ -159,7 +162,7 @@ meeting_connect(struct meeting *meeting, const struct net_address *address, cons
     if (result == ncclSuccess)
         result = prove_oneself(meeting, socket, secret, purpose, rank, what);
     if (result != ncclSuccess) {
-        close(socket);
+        inherited_close(socket);
         return result;
     }
     *socket_p = socket;

@@ -7,6 +7,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -30,9 +31,18 @@ proof_random(void *to, size_t bytes)
     return getrandom(to, bytes, 0) == (ssize_t)bytes;
 }
 
+/* The library's threads may hash while the process exits: nothing is cleaned up under them. */
+static void
+start_libcrypto(void)
+{
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
 void
 proof_hash(const unsigned char key[PROOF_BYTES], const void *data, size_t bytes, unsigned char mac[PROOF_BYTES])
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_libcrypto);
     unsigned length = 0;
     if (!HMAC(EVP_sha256(), key, PROOF_BYTES, data, bytes, mac, &length) || length != PROOF_BYTES) {
         /* Nothing that anybody can guess: without a hash nobody proves anything. */

@@ -22,9 +22,6 @@
 /* How long a state or a note tries, and an operation that has been interrupted in the middle of a frame. */
 #define PATIENCE_NS 1000000000LL
 
-/* How long a rank that leaves in order waits for what it has sent to arrive: a little longer than a silent host has. */
-#define LINGER_NS ((NET_SILENCE_MS + 2000) * 1000000LL)
-
 /* ---- sending ---- */
 
 /* A send that failed: nothing more goes out, so that no frame is ever missing in the middle. */
@@ -52,8 +49,8 @@ wait_writable(struct remote *remote, struct link *link, int64_t *deadline_ns)
     return true;
 }
 
-/* One frame, whole, or none any more. With the link's lock held. */
-static void
+/* One frame, whole, or none any more. With the link's lock held. True if the data are not there to be read. */
+static bool
 send_locked(struct remote *remote, struct link *link, const struct frame *frame, const void *data, int64_t deadline_ns,
             bool more)
 {
@@ -63,12 +60,13 @@ send_locked(struct remote *remote, struct link *link, const struct frame *frame,
     while (parts[0].iov_len + parts[1].iov_len > 0) {
         ssize_t sent = sendmsg(link->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
         if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-            stop_sending(link, errno);
-            return;
+            bool is_fault = errno == EFAULT;
+            stop_sending(link, is_fault ? 0 : errno);
+            return is_fault;
         }
         if (sent < 0 && !wait_writable(remote, link, &deadline_ns)) {
             stop_sending(link, 0);
-            return;
+            return false;
         }
         for (int i = 0; i < 2 && sent > 0; ++i) {
             size_t part = parts[i].iov_len < (size_t)sent ? parts[i].iov_len : (size_t)sent;
@@ -77,6 +75,22 @@ send_locked(struct remote *remote, struct link *link, const struct frame *frame,
             sent -= (ssize_t)part;
         }
     }
+    return false;
+}
+
+/*
+ * The system would not read a buffer of the program's: reading it here is the fault that it would be in shared memory,
+ * and the driver names the operation and the allocation.
+ */
+static void
+read_as_a_kernel(const void *data, size_t bytes)
+{
+    const volatile unsigned char *at = data;
+    if (!at || bytes == 0)
+        return;
+    for (size_t i = 0; i < bytes; i += 512)
+        (void)at[i];
+    (void)at[bytes - 1];
 }
 
 static void
@@ -84,9 +98,17 @@ send_frame(struct remote *remote, int peer, const struct frame *frame, const voi
 {
     struct link *link = &remote->links[peer];
     pthread_mutex_lock(&link->sending);
-    if (link->can_send)
-        send_locked(remote, link, frame, data, 0, more);
+    bool is_fault = link->can_send && send_locked(remote, link, frame, data, 0, more);
     pthread_mutex_unlock(&link->sending);
+    if (is_fault) /* with no lock held: the thread may not come back */
+        read_as_a_kernel(data, frame->bytes);
+}
+
+static void
+nap(void)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    nanosleep(&pause, NULL);
 }
 
 /* To one rank, within a time that does not depend on it. */
@@ -94,13 +116,15 @@ static void
 send_urgently(struct remote *remote, int peer, const struct frame *frame, const void *data, int64_t deadline_ns)
 {
     struct link *link = &remote->links[peer];
-    const struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
-    if (pthread_mutex_clocklock(&link->sending, CLOCK_MONOTONIC, &until) != 0) {
-        shutdown(link->socket, SHUT_WR); /* its operation is stuck half-way: the peer learns from the end */
-        return;
+    while (pthread_mutex_trylock(&link->sending) != 0) {
+        if (exchange_now_ns() > deadline_ns) {
+            shutdown(link->socket, SHUT_WR); /* an operation is stuck half-way: the peer learns from the end */
+            return;
+        }
+        nap();
     }
     if (link->can_send)
-        send_locked(remote, link, frame, data, deadline_ns, false);
+        (void)send_locked(remote, link, frame, data, deadline_ns, false);
     pthread_mutex_unlock(&link->sending);
 }
 
@@ -219,15 +243,15 @@ linger(struct remote *remote)
 {
     const struct rank_slot *mine = remote->segment->slots[remote->segment->rank];
     bool is_in_order = atomic_load(&mine->state) == RANK_LEFT;
-    int64_t deadline_ns = exchange_now_ns() + (is_in_order ? LINGER_NS : PATIENCE_NS);
+    /* A little longer than a silent host has, which then ends the wait. */
+    int64_t linger_ns = is_in_order ? (net_silence_s() + 2) * 1000000000LL : PATIENCE_NS;
+    int64_t deadline_ns = exchange_now_ns() + linger_ns;
     FOR_EACH_LINK(remote, peer)
     {
         struct link *link = &remote->links[peer];
         shutdown(link->socket, SHUT_WR);
-        while (!has_drained(link) && exchange_now_ns() < deadline_ns) {
-            const struct timespec nap = {.tv_nsec = 1000000};
-            nanosleep(&nap, NULL);
-        }
+        while (!has_drained(link) && exchange_now_ns() < deadline_ns)
+            nap();
     }
 }
 

@@ -17,8 +17,8 @@
 struct remote;
 
 /*
- * Takes over connected sockets, sockets[r] for each rank r that has a mirror, and starts to receive. False with errno
- * set, and the sockets still the caller's. On success segment->remote is set.
+ * Takes over connected sockets, noted in inherited.h, sockets[r] for each rank r that has a mirror, and starts to
+ * receive. False with errno set, and the sockets still the caller's. On success segment->remote is set.
  */
 bool remote_start(struct segment *segment, const int *sockets);
 

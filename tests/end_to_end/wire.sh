@@ -37,6 +37,8 @@ took 1 kernels float32
 check "in place on some ranks: the bits of packed" [ "$hash" = "$packed" ]
 travels "memory that moves" 3 moving mean none --communicators 3
 check "memory that moves: the bits of packed" [ "$hash" = "$packed" ]
+travels "while a stream is captured" 2 capturing mean none --communicators 2
+travels "while a stream is captured, checking everything" 2 capturing mean bf16 --verify
 travels "one bucket" 2 swapped sum none --bucket-mb 25
 
 # ---- in 16 bits ----
@@ -100,7 +102,15 @@ failed_with "a rank that hangs in the middle of backward" 1 "has waited $patienc
 run "$ddprun" -n 1 --compress bf16 --communicators 4 "$ladder" "${options[@]}" --rate 0.1 --save "$work/one-%d"
 check "a world of one: bitwise the bare program" cmp "$work/one-0" "$work/serial"
 
-# ---- without kernels ----
+# ---- mistakes on the command line ----
+for mistake in "--compress fp8" "--compress" "--reduce average" "--communicators 0" "--communicators 9"; do
+    read -r -a words <<<"$mistake"
+    run "$ddprun" "${words[@]}" "$ladder"
+    failed_with "$mistake" 2 "${words[0]}"
+done
+
+# ---- without kernels; on a GPU, $ddprun is a script that is not to be copied ----
+[ "$(head -c 2 "$ddprun")" != '#!' ] || finish
 # install FOLDER ENGINE: a copy of what a user has, with another engine. The launcher finds its libraries beside itself.
 install() {
     mkdir -p "$1/bin" "$1/lib/softgpu"
@@ -122,13 +132,6 @@ ddprun=$work/bare/bin/ddprun travels "with kernels that do not load" 2 separate 
 check "with kernels that do not load: said once" [ "$(grep -c 'cannot open .*; buckets are packed by copies' "$work/stderr")" -eq 1 ]
 run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
 failed_with "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open"
-
-# ---- mistakes on the command line ----
-for mistake in "--compress fp8" "--compress" "--reduce average" "--communicators 0" "--communicators 9"; do
-    read -r -a words <<<"$mistake"
-    run "$ddprun" "${words[@]}" "$ladder"
-    failed_with "$mistake" 2 "${words[0]}"
-done
 
 # ---- engines that are broken on purpose ----
 [ -d "$build/tests/mutants" ] || finish

@@ -3,13 +3,13 @@
 # ranks on one GPU where there is only one. Works on any machine with an NVIDIA GPU and the build's requirements.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-all_scripts=(equality types habits overlap faults inert)
+all_scripts=(equality wire types habits overlap faults inert)
 
 usage() {
     cat <<'END'
 Usage: bash tests/gpu/run.sh [options] [BUILD [SCRIPT...]]
 Runs the end-to-end tests on the GPUs of this machine. BUILD is a built folder (default: build), SCRIPT one or more of
-equality types habits overlap faults inert (default: all).
+equality wire types habits overlap faults inert (default: all).
 
   --rehearse   the same with the stand-in, to try out this script
   --help       print this
@@ -57,7 +57,7 @@ cp "$build/CMakeCache.txt" "$view/"
 if [ "$rehearse" -eq 1 ]; then
     ln -s "$build/bin/ddprun" "$view/bin/ddprun"
     ln -s "$build/samples/digits" "$build/samples/digits_plain" "$view/samples/"
-    for program in ladder ladder_static habits types_legacy types_per_thread; do
+    for program in ladder ladder_static habits values types_legacy types_per_thread; do
         ln -s "$build/tests/trainers/$program" "$view/tests/trainers/"
     done
 else
@@ -80,6 +80,7 @@ else
     nvcc_build ladder_static -cudart static ladder.cu ../../samples/common/parameter_file.c
     nvcc_build habits -cudart static habits.cu -lcuda -L"$libraries/stubs"
     nvcc_build types_legacy -cudart shared types.c
+    nvcc_build values -cudart shared values.c -lm
     nvcc_build types_per_thread -cudart static -DCUDA_API_PER_THREAD_DEFAULT_STREAM types.c
 fi
 

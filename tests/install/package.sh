@@ -65,7 +65,7 @@ for page in man1/ddprun.1 man1/softgpu-cc.1 man3/ddprun.h.3; do
 done
 while read -r option; do
     grep -qF -- "${option//-/\\-}" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1) does not tell of $option"
-done < <("$prefix/bin/ddprun" --help | sed -nE 's/^  .{4}(--[a-z-]+).*/\1/p')
+done < <("$prefix/bin/ddprun" --help-all | sed -nE 's/^  .{4}(--[a-z-]+).*/\1/p')
 while read -r macro; do
     grep -qF "$macro(" "$prefix/share/man/man3/ddprun.h.3" || complain "ddprun.h(3) does not tell of $macro"
 done < <(sed -nE 's/^#define (DDP_[A-Z_]*[A-Z])\(.*/\1/p' "$prefix/include/ddprun.h")

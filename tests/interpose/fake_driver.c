@@ -1,15 +1,15 @@
 /*
- * fake_driver.c - a libcuda.so.1 that only counts: one function for each row of the shim's table, and cuGetProcAddress
- * with the driver's rules (the newest function not newer than the version asked for, in the flavour asked for).
+ * fake_driver.c - a libcuda.so.1 that only counts: one function for each row of the shim's table, one address for each
+ * other name that cudart asks for, and cuGetProcAddress with the driver's rules (the newest function not newer than the
+ * version asked for, in the flavour asked for, else the plain one).
  */
-#include <cuda.h>
+#include "fake_driver.h"
 
+#include "interpose/shim/older.h"
+
+#include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
-
-/* cuda.h gives this name to its newer version; both exist. */
-#undef cuDevicePrimaryCtxReset
-CUresult cuDevicePrimaryCtxReset(CUdevice device);
 
 struct row {
     const char *symbol, *name;
@@ -20,46 +20,48 @@ struct row {
 };
 static struct row rows[];
 
-static CUresult count_call(const char *symbol);
+struct fake_driver fake_driver;
 
-#define BODY(symbol, parameters)    \
-    CUresult symbol parameters      \
-    {                               \
-        return count_call(#symbol); \
+static CUresult count_call(const char *symbol, unsigned count, const uint64_t *values);
+
+/* What a function of the driver does: notes its arguments. */
+#define BODY(symbol, parameters, arguments)                                     \
+    CUresult symbol parameters                                                  \
+    {                                                                           \
+        const uint64_t values[] = {WORDS arguments};                            \
+        return count_call(#symbol, sizeof(values) / sizeof(values[0]), values); \
     }
-#define BODIES(symbol, twin, parameters)    \
-    extern __typeof__(symbol) symbol##twin; \
-    BODY(symbol, parameters)                \
-    BODY(symbol##twin, parameters)
-#define OPERATION(symbol, twin, name, version, twin_version, parameters, ...)  BODIES(symbol, twin, parameters)
-#define LAUNCH(symbol, twin, name, version, twin_version, parameters, ...)     BODIES(symbol, twin, parameters)
-#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, ...) BODIES(symbol, twin, parameters)
-#define RELEASE(symbol, twin, name, version, twin_version, parameters, ...)    BODIES(symbol, twin, parameters)
-#define ALLOCATION_SINGLE(symbol, name, version, parameters, ...)              BODY(symbol, parameters)
-#define RELEASE_SINGLE(symbol, name, version, parameters, ...)                 BODY(symbol, parameters)
-#define NOTIFICATION(symbol, name, version, parameters, ...)                   BODY(symbol, parameters)
+#define BODIES(symbol, twin, parameters, arguments) \
+    extern __typeof__(symbol) symbol##twin;         \
+    BODY(symbol, parameters, arguments)             \
+    BODY(symbol##twin, parameters, arguments)
+#define OPERATION(symbol, twin, name, version, twin_version, parameters, arguments, ...) \
+    BODIES(symbol, twin, parameters, arguments)
+#define LAUNCH(symbol, twin, shape, name, version, twin_version, parameters, arguments, ...) \
+    BODIES(symbol, twin, parameters, arguments)
+#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments) \
+    BODIES(symbol, twin, parameters, arguments)
+#define RELEASE(symbol, twin, name, version, twin_version, parameters, arguments, ...) \
+    BODIES(symbol, twin, parameters, arguments)
+#define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments)   BODY(symbol, parameters, arguments)
+#define RELEASE_SINGLE(symbol, name, version, parameters, arguments, ...) BODY(symbol, parameters, arguments)
+#define NOTIFICATION(symbol, name, version, parameters, arguments, ...)   BODY(symbol, parameters, arguments)
+#define RECORDED(symbol, name, version, parameters, arguments)            BODY(symbol, parameters, arguments)
 #include "interpose/shim/hooks.def"
-#undef OPERATION
-#undef LAUNCH
-#undef ALLOCATION
-#undef RELEASE
-#undef ALLOCATION_SINGLE
-#undef RELEASE_SINGLE
-#undef NOTIFICATION
+#include "interpose/shim/hooks_undef.h"
 
-/* A version of a hooked call from the future of this shim, and a call that nobody hooks. */
+/* A version of a hooked call from the future of this shim, one from before its time, and a call that nobody hooks. */
 CUresult cuMemcpyHtoD_v9(CUdeviceptr dst, const void *src, size_t bytes, int how);
-BODY(cuMemcpyHtoD_v9, (CUdeviceptr dst, const void *src, size_t bytes, int how))
-BODY(cuInit, (unsigned flags))
-
-#undef cuGetProcAddress
-CUresult cuGetProcAddress(const char *name, void **pfn, int version, cuuint64_t flags);
+BODY(cuMemcpyHtoD_v9, (CUdeviceptr dst, const void *src, size_t bytes, int how), (dst, src, bytes, how))
+CUresult cuMemFree_v1(unsigned dptr);
+BODY(cuMemFree_v1, (unsigned dptr), (dptr))
+BODY(cuInit, (unsigned flags), (flags))
 
 #define PLAIN(symbol, name, version) {#symbol, name, version, 0, (void *)symbol, 0},
 #define TWIN(symbol, name, version)  {#symbol, name, version, 2, (void *)symbol, 0},
 #define OPERATION(symbol, twin, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define LAUNCH(symbol, twin, name, version, twin_version, ...) \
+#define LAUNCH(symbol, twin, shape, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
 #define ALLOCATION(symbol, twin, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
@@ -68,24 +70,48 @@ CUresult cuGetProcAddress(const char *name, void **pfn, int version, cuuint64_t 
 #define ALLOCATION_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
 #define RELEASE_SINGLE(symbol, name, version, ...)    PLAIN(symbol, name, version)
 #define NOTIFICATION(symbol, name, version, ...)      PLAIN(symbol, name, version)
+#define RECORDED(symbol, name, version, ...)          PLAIN(symbol, name, version)
 static struct row rows[] = {
 #include "interpose/shim/hooks.def"
-    PLAIN(cuMemcpyHtoD_v9, "cuMemcpyHtoD", 13990) PLAIN(cuInit, "cuInit", 2000)
+    PLAIN(cuMemcpyHtoD_v9, "cuMemcpyHtoD", 13990) PLAIN(cuMemFree_v1, "cuMemFree", 2000) PLAIN(cuInit, "cuInit", 2000)
         PLAIN(cuGetProcAddress, "cuGetProcAddress", 11030) PLAIN(cuGetProcAddress_v2, "cuGetProcAddress", 12000)};
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
+/* What else cudart asks for: an address that is no function, and that nobody may call. */
+struct other {
+    const char *name;
+    int version;
+    cuuint64_t flags;
+    int result;
+    void *address;
+};
+static struct other others[] = {
+#include "lookups_cudart_13_0.inc"
+};
+enum { OTHERS = sizeof(others) / sizeof(others[0]) };
+
+/* As some drivers do. */
+static void
+ask_back(void)
+{
+    void *volatile found = fake_driver.asks_back ? dlsym(RTLD_DEFAULT, "cuGetProcAddress_v2") : NULL;
+    (void)found;
+}
+
 static CUresult
-count_call(const char *symbol)
+count_call(const char *symbol, unsigned count, const uint64_t *values)
 {
     for (int i = 0; i < ROWS; ++i) {
         if (strcmp(rows[i].symbol, symbol) == 0)
             __atomic_fetch_add(&rows[i].calls, 1, __ATOMIC_RELAXED);
     }
-    return CUDA_SUCCESS;
+    ask_back();
+    if (fake_driver.meets)
+        (void)pthread_barrier_wait(&fake_driver.meeting);
+    fake_driver.argument_count = count;
+    memcpy(fake_driver.arguments, values, count * sizeof(*values));
+    return fake_driver.result;
 }
-
-/* How often `symbol` was called. */
-unsigned long fake_driver_calls(const char *symbol);
 
 unsigned long
 fake_driver_calls(const char *symbol)
@@ -97,8 +123,8 @@ fake_driver_calls(const char *symbol)
     return 0;
 }
 
-CUresult
-cuGetProcAddress_v2(const char *name, void **pfn, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status)
+static void *
+find(const char *name, int version, cuuint64_t flags)
 {
     const struct row *best = NULL;
     for (int i = 0; i < ROWS; ++i) {
@@ -106,10 +132,29 @@ cuGetProcAddress_v2(const char *name, void **pfn, int version, cuuint64_t flags,
             (best == NULL || rows[i].version > best->version))
             best = &rows[i];
     }
+    if (best != NULL)
+        return best->function;
+    for (int i = 0; i < OTHERS; ++i) {
+        if (name[0] != '\0' && strcmp(others[i].name, name) == 0 && others[i].flags == flags &&
+            others[i].version <= version)
+            return &others[i];
+    }
+    return NULL;
+}
+
+CUresult
+cuGetProcAddress_v2(const char *name, void **pfn, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status)
+{
+    if (name == NULL || pfn == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    ask_back();
+    void *found = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM ? find(name, version, 2) : NULL;
+    if (found == NULL)
+        found = find(name, version, 0);
     if (status != NULL)
-        *status = best != NULL ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    *pfn = best != NULL ? best->function : NULL;
-    return best != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+        *status = found != NULL ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    *pfn = found;
+    return found != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult

@@ -1,32 +1,20 @@
 /*
  * fake_engine.c - an engine that counts what the shim tells it, and prints annotations.
  */
-#include "interpose/engine.h"
+#include "fake_engine.h"
 
 #include "base/protocol.h"
 
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { RECORDED_OPERANDS = 4 };
-
-/* What the tests read. */
-struct fake_record {
-    unsigned long starts, begins, ends, frees, destroys, unloads, nested;
-    char name[64];
-    CUstream stream;
-    unsigned operand_count;
-    struct operand operands[RECORDED_OPERANDS];
-    const struct shim_services *services;
-    CUresult (*call_inside)(CUdeviceptr, CUdeviceptr, size_t); /* a hook to call from within begin() */
-};
 EXPORT struct fake_record fake_record;
 
-/* A look-up from this library's code, which the tests exempt. */
 EXPORT void *fake_look_up(void *handle, const char *name);
 
 EXPORT void *
@@ -36,15 +24,50 @@ fake_look_up(void *handle, const char *name)
     return found;
 }
 
+static void __attribute__((format(printf, 1, 2))) note(const char *format, ...)
+{
+    size_t used = strlen(fake_record.log);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(fake_record.log + used, sizeof(fake_record.log) - used, format, args);
+    va_end(args);
+}
+
+static void
+note_stream(CUstream stream)
+{
+    if (stream == CU_STREAM_LEGACY)
+        note("legacy");
+    else if (stream == CU_STREAM_PER_THREAD)
+        note("per-thread");
+    else
+        note("%lx", (unsigned long)(uintptr_t)stream);
+}
+
+/* ARGUMENT:ADDRESS+BYTES; ARGUMENT.ENTRY of a list */
+static void
+note_operand(const struct operand *operand)
+{
+    unsigned argument = operand->argument & 0xFFFF, entry = operand->argument >> OPERAND_LIST_SHIFT;
+    note(entry > 0 ? " %u.%u" : " %u", argument, entry);
+    note(":%llx+%zx", operand->address, operand->bytes);
+}
+
 static void
 begin(struct operation *operation)
 {
     ++fake_record.begins;
     snprintf(fake_record.name, sizeof(fake_record.name), "%s", operation->name);
-    fake_record.stream = operation->stream;
-    fake_record.operand_count = operation->operand_count;
-    for (unsigned i = 0; i < operation->operand_count && i < RECORDED_OPERANDS; ++i)
-        fake_record.operands[i] = operation->operands[i];
+    note("work ");
+    note_stream(operation->stream);
+    for (unsigned i = 0; i < operation->operand_count; ++i)
+        note_operand(&operation->operands[i]);
+    if (operation->host_source != NULL)
+        note(" host %p+%zx", operation->host_source, operation->host_bytes);
+    if (operation->function != NULL)
+        note(" kernel %p %p %p", (void *)operation->function, (void *)operation->params, (void *)operation->extra);
+    if (operation->opaque)
+        note(" opaque");
     if (fake_record.call_inside != NULL) {
         unsigned long before = fake_record.begins;
         (void)fake_record.call_inside(1, 2, 3);
@@ -57,6 +80,7 @@ end(struct operation *operation, bool enqueued)
 {
     (void)operation;
     fake_record.ends += enqueued;
+    note(enqueued ? " done" : " refused");
 }
 
 static void
@@ -113,37 +137,46 @@ forget(void *ptr, const struct ddp_site *site)
 }
 
 static void
-before_free(CUdeviceptr address)
+before_release(CUdeviceptr address, size_t bytes)
 {
-    (void)address;
-    ++fake_record.frees;
+    note("release %llx+%zx", address, bytes);
 }
 
 static void
 before_stream_destroy(CUstream stream)
 {
-    (void)stream;
-    ++fake_record.destroys;
-}
-
-static void
-functions_unloaded(void)
-{
-    ++fake_record.unloads;
+    note("stream ");
+    note_stream(stream);
 }
 
 static void
 before_context_destroy(CUcontext context)
 {
-    (void)context;
-    ++fake_record.unloads;
+    note("context %p", (void *)context);
 }
 
 static void
 before_device_reset(CUdevice device)
 {
-    (void)device;
-    ++fake_record.unloads;
+    note("reset %d", device);
+}
+
+static void
+before_primary_release(CUdevice device)
+{
+    note("primary %d", device);
+}
+
+static void
+before_unload(void)
+{
+    note("unload");
+}
+
+static void
+after_unload(void)
+{
+    note(" unloaded");
 }
 
 static void
@@ -166,11 +199,13 @@ static const struct engine engine = {
     .forget = forget,
     .begin = begin,
     .end = end,
-    .before_free = before_free,
+    .before_release = before_release,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
-    .functions_unloaded = functions_unloaded,
+    .before_primary_release = before_primary_release,
+    .before_unload = before_unload,
+    .after_unload = after_unload,
     .after_fork_in_child = after_fork_in_child,
 };
 
@@ -182,5 +217,8 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     (void)status;
     ++fake_record.starts;
     fake_record.services = services;
+    void (*during)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "test_during_start");
+    if (during != NULL)
+        during();
     return &engine;
 }

@@ -10,6 +10,7 @@
 EXPORT int next_asker_function(void);
 EXPORT void *next_asker_next(const char *name);
 EXPORT void *next_asker_default(const char *name);
+EXPORT void *next_asker_next_version(const char *name, const char *version);
 
 EXPORT int
 next_asker_function(void)
@@ -28,5 +29,12 @@ EXPORT void *
 next_asker_default(const char *name)
 {
     void *volatile found = dlsym(RTLD_DEFAULT, name);
+    return found;
+}
+
+EXPORT void *
+next_asker_next_version(const char *name, const char *version)
+{
+    void *volatile found = dlvsym(RTLD_NEXT, name, version);
     return found;
 }

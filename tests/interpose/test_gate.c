@@ -1,39 +1,48 @@
 /*
  * test_gate.c - callers get the right pointers: hooks for what is hooked, by whichever way they ask; the driver's own
- * for everything else and for exempt libraries; RTLD_NEXT keeps its meaning; every hook of the table fires, forwards,
- * and stays out of its own way.
+ * for everything else and for exempt libraries; RTLD_NEXT keeps its meaning; hooks stay out of their own way.
  *
- * Starts itself again with the shim preloaded, in a job folder of its own, with a counting driver and engine.
+ * Where each trap of facts/interposing-cuda.md is pinned that needs no GPU:
+ *   1.4 RTLD_NEXT's caller            trap_1_4_next_caller, trap_1_4_next_caller_of_a_version
+ *   1.4 a guard that remembers        trap_1_4_the_same_question_again
+ *   1.4 finding the real dlsym        trap_1_4_libcs_own_functions_stay_reachable; lint/exports.sh (oldest glibc)
+ *   1.4 own code calling dlsym        lint/dlsym.sh
+ *   1.4 names that only begin alike   trap_1_4_names_that_begin_alike
+ *   1.4 re-entrant initialisation     trap_1_4_a_driver_that_asks_back
+ *   1.4 override of dlopen            trap_1_4_libcs_own_functions_stay_reachable
+ *   1.4 named version node            test_linked.c, whose references name a version; lint/exports.sh
+ *   1.4 exports by glob               lint/exports.sh
+ *   1.4 constructors                  lint/exports.sh; test_start.c
+ *   1.4 dlsym that allocates          trap_1_4_no_allocation_before_a_name_matches
+ *   1.5 NCCL's own calls              trap_1_5_exempt_libraries
+ *   1.5 a lock across a driver call   trap_1_5_no_lock_across_a_driver_call; test_start.c (across the loader)
+ *   1.5 calls from within calls       trap_1_5_calls_from_within_are_not_reported
+ *   1.5 fork                          trap_1_5_trap_1_5_in_a_forked_child_hooks_are_jumps; test_start.c (while it
+ * decides) 2 row 1, new versions             test_lookups.c: trap_2_1; trap_2_1_an_unknown_version_is_counted 2 row 2,
+ * calls nobody sees        test_hooks.c; test_linked.c; end_to_end/faults.sh (a blind shim ends the job) 2 row 3, the
+ * wrong ABI            test_lookups.c: trap_0_2 2 row 5, poisoned processes       lint/exports.sh; end_to_end/inert.sh
+ *   2 row 7, NULL outputs             test_hooks.c: trap_2_7; trap_2_7_questions_without_an_answer
+ *   2 row 14, wrappers                launcher's tests: the preload is set for the rank
+ * Row 8 (captured graphs) is the engine's. Code patching (row 9) and shared memory (row 10) are not used.
  */
-#include "base/status_page.h"
-#include "interpose/engine.h"
+#include "fake_driver.h"
+#include "harness.h"
+#include "hook_table.h"
 
-#include <check.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RECORDED_OPERANDS = 4 };
-
-struct fake_record {
-    unsigned long starts, begins, ends, frees, destroys, unloads, nested;
-    char name[64];
-    CUstream stream;
-    unsigned operand_count;
-    struct operand operands[RECORDED_OPERANDS];
-    const struct shim_services *services;
-    CUresult (*call_inside)(CUdeviceptr, CUdeviceptr, size_t);
-};
-
 void *next_asker_next(const char *name);
 void *next_asker_default(const char *name);
+void *next_asker_next_version(const char *name, const char *version);
 int next_asker_function(void);
 
-typedef CUresult (*get_proc_fn)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
 typedef unsigned long (*calls_fn)(const char *);
 typedef CUresult (*any_fn)(void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *);
 
@@ -41,6 +50,7 @@ static void *driver;
 static get_proc_fn get_proc;
 static calls_fn driver_calls;
 static struct fake_record *record; /* NULL until this process is the rank */
+static struct fake_driver *fake;
 
 /* Any argument list: pointers point to zeros, numbers do not matter. */
 static char zeros[4096];
@@ -51,39 +61,6 @@ call(void *function)
     return ((any_fn)function)(zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros);
 }
 
-static void
-find_record(void)
-{
-    void *engine = dlopen(FAKE_ENGINE, RTLD_LAZY | RTLD_NOLOAD);
-    record = engine != NULL ? dlsym(engine, "fake_record") : NULL;
-}
-
-/* cuda.h gives this name to its newer version; both exist. */
-#undef cuDevicePrimaryCtxReset
-
-enum kind { KIND_OPERATION, KIND_LAUNCH, KIND_ALLOCATION, KIND_RELEASE, KIND_NOTIFICATION };
-
-struct hooked {
-    enum kind kind;
-    const char *symbol, *name;
-    int version;
-    cuuint64_t flags;
-};
-
-#define BOTH(kind, symbol, twin, name, version, twin_version) \
-    {kind, #symbol, name, version, 0}, {kind, #symbol #twin, name, twin_version, 2},
-#define OPERATION(s, twin, n, v, tv, ...)  BOTH(KIND_OPERATION, s, twin, n, v, tv)
-#define LAUNCH(s, twin, n, v, tv, ...)     BOTH(KIND_LAUNCH, s, twin, n, v, tv)
-#define ALLOCATION(s, twin, n, v, tv, ...) BOTH(KIND_ALLOCATION, s, twin, n, v, tv)
-#define RELEASE(s, twin, n, v, tv, ...)    BOTH(KIND_RELEASE, s, twin, n, v, tv)
-#define ALLOCATION_SINGLE(s, n, v, ...)    {KIND_ALLOCATION, #s, n, v, 0},
-#define RELEASE_SINGLE(s, n, v, ...)       {KIND_RELEASE, #s, n, v, 0},
-#define NOTIFICATION(s, n, v, ...)         {KIND_NOTIFICATION, #s, n, v, 0},
-static const struct hooked table[] = {
-#include "interpose/shim/hooks.def"
-};
-enum { HOOKS = sizeof(table) / sizeof(table[0]) };
-
 static void *
 by_version(const struct hooked *hooked)
 {
@@ -92,7 +69,7 @@ by_version(const struct hooked *hooked)
     return found;
 }
 
-START_TEST(next_and_default_keep_their_meaning)
+START_TEST(trap_1_4_next_caller)
 {
     /* Nothing after the asker defines its function: NULL, and not the asker itself. */
     ck_assert_ptr_null(next_asker_next("next_asker_function"));
@@ -105,11 +82,11 @@ END_TEST
 
 START_TEST(allocation_makes_the_rank)
 {
-    void *allocate = by_version(&table[0]);
-    find_record();
+    void *allocate = by_version(&hook_table[0]);
+    record = harness_record();
     ck_assert(record == NULL || record->starts == 0);
     ck_assert_int_eq(call(allocate), CUDA_SUCCESS);
-    find_record();
+    record = harness_record();
     ck_assert_ptr_nonnull(record);
     ck_assert_uint_eq(record->starts, 1);
     ck_assert_int_eq(call(allocate), CUDA_SUCCESS);
@@ -117,69 +94,162 @@ START_TEST(allocation_makes_the_rank)
 }
 END_TEST
 
-START_TEST(every_hook_fires_and_forwards)
+/* The same for dlvsym: whoever asks for the next "dlsym" of a version gets libc's, and not the shim's. */
+START_TEST(trap_1_4_next_caller_of_a_version)
 {
-    const struct hooked *hooked = &table[_i];
-    void *hook = by_version(hooked);
-    ck_assert_msg(hook == dlsym(driver, hooked->symbol), "%s: two ways, two pointers", hooked->symbol);
+    Dl_info info;
+    void *found = NULL;
+    for (int i = 0; i < 3 && found == NULL; ++i)
+        found = next_asker_next_version("dlsym", (const char *[]){"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"}[i]);
+    ck_assert_int_ne(dladdr(found, &info), 0);
+    ck_assert_ptr_nonnull(strstr(info.dli_fname, "libc.so.6"));
+    ck_assert_ptr_null(next_asker_next_version("fopen", "NO_SUCH_VERSION"));
+    ck_assert_ptr_nonnull(strstr(dlerror(), "NO_SUCH_VERSION"));
+}
+END_TEST
 
-    struct fake_record before = *record;
-    unsigned long forwarded = driver_calls(hooked->symbol);
+START_TEST(trap_1_4_libcs_own_functions_stay_reachable)
+{
+    static const char *const names[] = {"dlopen", "dlclose", "dlmopen", "dladdr", "malloc", "fork"};
+    Dl_info info;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        ck_assert_int_ne(dladdr(dlsym(RTLD_DEFAULT, names[i]), &info), 0);
+        ck_assert_msg(strstr(info.dli_fname, "libddprun.so") == NULL, "%s is overridden", names[i]);
+    }
+    ck_assert_ptr_eq(((void *(*)(void *, const char *))next_asker_next("dlsym"))(RTLD_DEFAULT, "fopen"),
+                     dlsym(RTLD_DEFAULT, "fopen"));
+}
+END_TEST
+
+START_TEST(trap_1_4_the_same_question_again)
+{
+    void *first = dlsym(driver, "cuLaunchKernel"), *other = dlsym(RTLD_DEFAULT, "fopen");
+    for (int i = 0; i < 10; ++i) {
+        ck_assert_ptr_eq(dlsym(driver, "cuLaunchKernel"), first);
+        ck_assert_ptr_eq(dlsym(RTLD_DEFAULT, "fopen"), other);
+    }
+}
+END_TEST
+
+START_TEST(trap_1_4_names_that_begin_alike)
+{
+    static const char *const names[] = {"cu", "cud", "cudnnCreate", "cuLaunchKernel_", "cublas", "cuMemAlloc"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i)
+        ck_assert_ptr_null(dlsym(NULL, names[i]));
+    ck_assert_ptr_null(dlsym(driver, "cudnnCreate"));
+}
+END_TEST
+
+START_TEST(trap_1_4_a_driver_that_asks_back)
+{
+    void *hook;
+    fake->asks_back = true;
+    ck_assert_int_eq(get_proc("cuMemcpy", &hook, 4000, 0, NULL), CUDA_SUCCESS);
+    ck_assert_str_eq(harness_hook_name(hook), "cuMemcpy");
     ck_assert_int_eq(call(hook), CUDA_SUCCESS);
-    ck_assert_uint_eq(driver_calls(hooked->symbol), forwarded + 1);
-
-    bool reported = hooked->kind == KIND_OPERATION || hooked->kind == KIND_LAUNCH;
-    ck_assert_uint_eq(record->begins - before.begins, reported);
-    ck_assert_uint_eq(record->ends - before.ends, reported);
-    ck_assert_uint_eq(record->frees - before.frees, hooked->kind == KIND_RELEASE);
-    ck_assert_uint_eq(record->destroys + record->unloads - before.destroys - before.unloads,
-                      hooked->kind == KIND_NOTIFICATION);
-    if (reported)
-        ck_assert_str_eq(record->name, hooked->symbol);
+    fake->asks_back = false;
 }
 END_TEST
 
-START_TEST(default_streams_are_told_apart)
+/* dlsym(3) of libc may allocate; what stands in front of it must not, for it is called by allocators that start. */
+START_TEST(trap_1_4_no_allocation_before_a_name_matches)
 {
-    void *plain, *per_thread;
-    ck_assert_int_eq(get_proc("cuMemcpy", &plain, 4000, 0, NULL), CUDA_SUCCESS);
-    ck_assert_int_eq(get_proc("cuMemcpy", &per_thread, 7000, 2, NULL), CUDA_SUCCESS);
-    (void)call(plain);
-    ck_assert_ptr_eq(record->stream, CU_STREAM_LEGACY);
-    (void)call(per_thread);
-    ck_assert_ptr_eq(record->stream, CU_STREAM_PER_THREAD);
+    unsigned long before = harness_allocations();
+    for (int i = 0; i < 100; ++i) {
+        (void)dlsym(RTLD_DEFAULT, "fopen");
+        (void)dlsym(RTLD_DEFAULT, "culmination");
+    }
+    ck_assert_uint_eq(harness_allocations(), before);
 }
 END_TEST
 
-START_TEST(operands_are_what_the_call_names)
+/* As cudart does in its fallback, and as other languages' bindings do: by dlvsym, or by the linker's global scope. */
+START_TEST(every_way_of_asking_ends_at_the_hook)
 {
-    CUresult (*copy)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
-    ck_assert_int_eq(get_proc("cuMemcpyDtoDAsync", (void **)&copy, 3020, 0, NULL), CUDA_SUCCESS);
-    (void)copy(0x1000, 0x2000, 48, (CUstream)0x77);
-    ck_assert_uint_eq(record->operand_count, 2);
-    ck_assert_uint_eq(record->operands[0].address, 0x1000);
-    ck_assert_uint_eq(record->operands[1].address, 0x2000);
-    ck_assert_uint_eq(record->operands[1].bytes, 48);
-    ck_assert_ptr_eq(record->stream, (CUstream)0x77);
-
-    CUresult (*copy_2d)(const CUDA_MEMCPY2D *);
-    CUDA_MEMCPY2D rows = {.dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = 0x10000,
-                          .dstPitch = 256,
-                          .dstY = 2,
-                          .dstXInBytes = 8,
-                          .srcMemoryType = CU_MEMORYTYPE_HOST,
-                          .WidthInBytes = 100,
-                          .Height = 3};
-    ck_assert_int_eq(get_proc("cuMemcpy2D", (void **)&copy_2d, 3020, 0, NULL), CUDA_SUCCESS);
-    (void)copy_2d(&rows);
-    ck_assert_uint_eq(record->operand_count, 1);
-    ck_assert_uint_eq(record->operands[0].address, 0x10000 + 2 * 256 + 8);
-    ck_assert_uint_eq(record->operands[0].bytes, 2 * 256 + 100);
+    CUresult (*by_older)(const char *, void **, int, cuuint64_t) = dlsym(driver, "cuGetProcAddress");
+    void *found;
+    ck_assert_str_eq(harness_hook_name(dlsym(driver, "cuMemcpyHtoD_v2")), "cuMemcpyHtoD_v2");
+    ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2")); /* as without the shim: the driver is not global */
+    ck_assert_str_eq(harness_hook_name(dlvsym(driver, "cuMemcpyHtoD_v2", "libcuda.so.1")), "cuMemcpyHtoD_v2");
+    ck_assert_str_eq(harness_hook_name(dlvsym(driver, "cuGetProcAddress_v2", "libcuda.so.1")), "cuGetProcAddress_v2");
+    ck_assert_str_eq(harness_hook_name((void *)by_older), "cuGetProcAddress");
+    for (cuuint64_t flags = 0; flags <= 2; ++flags) {
+        ck_assert_int_eq(by_older("cuMemcpyHtoD", &found, 13000, flags), CUDA_SUCCESS);
+        ck_assert_str_eq(harness_hook_name(found), flags == 2 ? "cuMemcpyHtoD_v2_ptds" : "cuMemcpyHtoD_v2");
+        ck_assert_int_eq(get_proc("cuMemcpyHtoD", &found, 13000, flags, NULL), CUDA_SUCCESS);
+        ck_assert_str_eq(harness_hook_name(found), flags == 2 ? "cuMemcpyHtoD_v2_ptds" : "cuMemcpyHtoD_v2");
+    }
 }
 END_TEST
 
-START_TEST(calls_from_the_engine_are_not_reported)
+/* A function from before the ABI that this shim knows is no hook either. */
+START_TEST(an_old_version_is_recorded_too)
+{
+    void *old;
+    const char *name = NULL;
+    uint64_t before = record->services->unknown_calls(&name);
+    ck_assert_int_eq(get_proc("cuMemFree", &old, 2000, 0, NULL), CUDA_SUCCESS);
+    ck_assert_ptr_null(harness_hook_name(old));
+    (void)call(old);
+    ck_assert_uint_eq(driver_calls("cuMemFree_v1"), 1);
+    ck_assert_uint_eq(record->services->unknown_calls(&name), before + 1);
+}
+END_TEST
+
+START_TEST(trap_2_7_questions_without_an_answer)
+{
+    CUdriverProcAddressQueryResult status;
+    void *found = zeros;
+    ck_assert_int_eq(get_proc(NULL, &found, 12000, 0, &status), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(get_proc("cuLaunchKernel", NULL, 12000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(get_proc("", &found, 0, 0, NULL), CUDA_ERROR_NOT_FOUND);
+    ck_assert_int_eq(get_proc("cuLaunchKernel", &found, 1, 0, &status), CUDA_ERROR_NOT_FOUND);
+    ck_assert_int_eq(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    ck_assert_ptr_null(found);
+    ck_assert_ptr_null(dlvsym(driver, "cuLaunchKernel", "NO_SUCH_VERSION"));
+}
+END_TEST
+
+static void *
+call_other(void *hook)
+{
+    (void)call(hook);
+    return NULL;
+}
+
+/* Two calls meet inside the driver, each of which comes back only when the other is there. */
+START_TEST(trap_1_5_no_lock_across_a_driver_call)
+{
+    pthread_t other;
+    void *copy = dlsym(driver, "cuMemcpyDtoD_v2"), *release = dlsym(driver, "cuMemFree_v2");
+    ck_assert_int_eq(pthread_barrier_init(&fake->meeting, NULL, 2), 0);
+    fake->meets = true;
+    ck_assert_int_eq(pthread_create(&other, NULL, call_other, release), 0);
+    (void)call(copy);
+    pthread_join(other, NULL);
+    fake->meets = false;
+}
+END_TEST
+
+/* A thunk counts what the trainer calls, not what a hooked call does inside. */
+START_TEST(recorded_calls_from_within_do_not_count)
+{
+    const char *name = NULL;
+    void *future;
+    CUresult (*outer)(CUdeviceptr, CUdeviceptr, size_t) =
+        (CUresult(*)(CUdeviceptr, CUdeviceptr, size_t))dlsym(driver, "cuMemcpy");
+    ck_assert_int_eq(get_proc("cuMemcpyHtoD", &future, 14000, 0, NULL), CUDA_SUCCESS);
+    uint64_t before = record->services->unknown_calls(&name);
+    record->call_inside = (CUresult(*)(CUdeviceptr, CUdeviceptr, size_t))future;
+    (void)outer(1, 2, 3);
+    record->call_inside = (CUresult(*)(CUdeviceptr, CUdeviceptr, size_t))dlsym(driver, "cuLaunchGrid");
+    (void)outer(1, 2, 3);
+    record->call_inside = NULL;
+    ck_assert_uint_eq(record->services->unknown_calls(&name), before);
+}
+END_TEST
+
+START_TEST(trap_1_5_calls_from_within_are_not_reported)
 {
     CUresult (*memcpy_hook)(CUdeviceptr, CUdeviceptr, size_t);
     ck_assert_int_eq(get_proc("cuMemcpy", (void **)&memcpy_hook, 4000, 0, NULL), CUDA_SUCCESS);
@@ -193,7 +263,7 @@ START_TEST(calls_from_the_engine_are_not_reported)
 }
 END_TEST
 
-START_TEST(an_unknown_version_is_counted_and_forwarded)
+START_TEST(trap_2_1_an_unknown_version_is_counted)
 {
     const char *name = NULL;
     void *future, *again;
@@ -233,7 +303,7 @@ START_TEST(cudas_older_entry_is_replaced_too)
 }
 END_TEST
 
-START_TEST(exempt_libraries_get_the_drivers_own_pointers)
+START_TEST(trap_1_5_exempt_libraries)
 {
     void *engine = dlopen(FAKE_ENGINE, RTLD_LAZY | RTLD_NOLOAD);
     void *(*look_up)(void *, const char *) = (void *(*)(void *, const char *))dlsym(engine, "fake_look_up");
@@ -254,7 +324,7 @@ START_TEST(the_engine_gets_the_drivers_own_pointers)
 }
 END_TEST
 
-START_TEST(in_a_forked_child_hooks_are_jumps)
+START_TEST(trap_1_5_in_a_forked_child_hooks_are_jumps)
 {
     void *hook = dlsym(driver, "cuLaunchKernel");
     pid_t child = fork();
@@ -280,29 +350,30 @@ run_tests(void)
     }
     get_proc = (get_proc_fn)dlsym(driver, "cuGetProcAddress_v2");
     driver_calls = (calls_fn)dlsym(driver, "fake_driver_calls");
+    fake = dlsym(driver, "fake_driver");
 
-    Suite *suite = suite_create("gate");
     TCase *tcase = tcase_create("in order");
-    tcase_add_test(tcase, next_and_default_keep_their_meaning);
+    tcase_add_test(tcase, trap_1_4_next_caller);
+    tcase_add_test(tcase, trap_1_4_next_caller_of_a_version);
+    tcase_add_test(tcase, trap_1_4_libcs_own_functions_stay_reachable);
+    tcase_add_test(tcase, trap_1_4_no_allocation_before_a_name_matches);
     tcase_add_test(tcase, allocation_makes_the_rank);
-    tcase_add_loop_test(tcase, every_hook_fires_and_forwards, 0, HOOKS);
-    tcase_add_test(tcase, default_streams_are_told_apart);
-    tcase_add_test(tcase, operands_are_what_the_call_names);
-    tcase_add_test(tcase, calls_from_the_engine_are_not_reported);
-    tcase_add_test(tcase, an_unknown_version_is_counted_and_forwarded);
+    tcase_add_test(tcase, every_way_of_asking_ends_at_the_hook);
+    tcase_add_test(tcase, trap_1_4_the_same_question_again);
+    tcase_add_test(tcase, trap_1_4_names_that_begin_alike);
+    tcase_add_test(tcase, trap_1_4_a_driver_that_asks_back);
+    tcase_add_test(tcase, trap_2_7_questions_without_an_answer);
+    tcase_add_test(tcase, trap_1_5_no_lock_across_a_driver_call);
+    tcase_add_test(tcase, trap_1_5_calls_from_within_are_not_reported);
+    tcase_add_test(tcase, trap_2_1_an_unknown_version_is_counted);
+    tcase_add_test(tcase, recorded_calls_from_within_do_not_count);
+    tcase_add_test(tcase, an_old_version_is_recorded_too);
     tcase_add_test(tcase, what_is_not_hooked_passes_untouched);
     tcase_add_test(tcase, cudas_older_entry_is_replaced_too);
     tcase_add_test(tcase, the_engine_gets_the_drivers_own_pointers);
-    tcase_add_test(tcase, in_a_forked_child_hooks_are_jumps);
-    tcase_add_test(tcase, exempt_libraries_get_the_drivers_own_pointers);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* the cases build on each other: this process becomes the rank */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    tcase_add_test(tcase, trap_1_5_in_a_forked_child_hooks_are_jumps);
+    tcase_add_test(tcase, trap_1_5_exempt_libraries);
+    return harness_cases(tcase);
 }
 
 /* A process outside any job: the shim is loaded and replaces nothing. */
@@ -319,55 +390,8 @@ run_passive(void)
     return EXIT_SUCCESS;
 }
 
-static void
-set_job(const char *folder)
-{
-    setenv(DDPRUN_ENV_PROTOCOL, "1", 1);
-    setenv(DDPRUN_ENV_JOB_DIR, folder, 1);
-    setenv(DDPRUN_ENV_ENGINE, FAKE_ENGINE, 1);
-    setenv(DDPRUN_ENV_RANK, "0", 1);
-    setenv(DDPRUN_ENV_LOCAL_RANK, "0", 1);
-    setenv(DDPRUN_ENV_LOCAL_WORLD_SIZE, "1", 1);
-}
-
-static int
-run_again(char *program, const char *how)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        execl(program, program, how, (char *)NULL);
-        _exit(127);
-    }
-    int status = -1;
-    waitpid(child, &status, 0);
-    return status;
-}
-
 int
 main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "--in-job") == 0)
-        return run_tests();
-    if (argc == 2 && strcmp(argv[1], "--passive") == 0)
-        return run_passive();
-
-    char folder[] = "/tmp/ddprun-test-gate-XXXXXX";
-    char name[256];
-    if (mkdtemp(folder) == NULL || status_page_map(folder, 1, true) == NULL) {
-        perror(folder);
-        return EXIT_FAILURE;
-    }
-    setenv("LD_PRELOAD", SHIM, 1);
-    setenv("LD_LIBRARY_PATH", FAKE_DRIVER_DIR, 1);
-    int passive = run_again(argv[0], "--passive");
-    set_job(folder);
-    int in_job = run_again(argv[0], "--in-job");
-
-    unsetenv("LD_PRELOAD");
-    snprintf(name, sizeof(name), "%s/" DDPRUN_STATUS_FILE, folder);
-    unlink(name);
-    snprintf(name, sizeof(name), "%s/rank-0.lock", folder);
-    unlink(name);
-    rmdir(folder);
-    return passive == 0 && in_job == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return harness_run(argc, argv, HARNESS_FAKE_DRIVER, run_passive, run_tests);
 }

@@ -232,8 +232,8 @@ report "environment of a rank" "$(expect 0 "$out" '^\[1\] RANK=1' "$out" '^\[1\]
     "$out" '^LOCAL_WORLD_SIZE=2' "$out" "^LD_PRELOAD=$asan:$helpers/liblauncher_stub_library.so:$top/lib/libddprun.so\$" \
     "$out" '^DDPRUN_BUCKET_BYTES=524288$' "$out" '^DDPRUN_OVERLAP=0' "$out" '^DDPRUN_CHECK_EVERY=7' "$out" '^DDPRUN_TIMEOUT_S=9' \
     "$out" '^DDPRUN_NCCL=nccl.so' "$out" "^DDPRUN_TRACE_DIR=$top/trace\$" "$out" "^DDPRUN_ENGINE=$top/lib/libddprun-engine.so")"
-DDPRUN_TRACE_DIR=/old DDPRUN_NCCL=/old run "$fake" env DDPRUN_TRACE_DIR env DDPRUN_NCCL
-report "old variables do not reach a rank" "$(expect 0 "$out" 'DDPRUN_TRACE_DIR unset' "$out" 'DDPRUN_NCCL unset')"
+DDPRUN_TRACE_DIR=/old DDPRUN_BUCKET_BYTES=7 run "$fake" env DDPRUN_TRACE_DIR env DDPRUN_BUCKET_BYTES
+report "old variables do not reach a rank" "$(expect 0 "$out" 'DDPRUN_TRACE_DIR unset' "$out" 'DDPRUN_BUCKET_BYTES=26214400')"
 grep -E 'Sig(Blk|Ign)' /proc/self/status >"$top/wanted"
 # shellcheck disable=SC2086
 run $soft -n 2 grep -E 'Sig(Blk|Ign)' /proc/self/status
@@ -247,7 +247,77 @@ report "16 ranks" "$(expect 0 "$out" '^\[15\] RANK=15')$([ "$(wc -l <"$out")" = 
 run --version
 report "--version" "$(expect 0 "$out" '^ddprun [0-9]+\.[0-9]+\.[0-9]+ ')"
 run --help
-report "--help" "$(expect 0 "$out" '^Exit codes:' "$out" '--share-gpu')"
+report "--help" "$(expect 0 "$out" '^  ddprun -n 8 ./train' "$out" '--share-gpu')"
+run --help-all
+report "--help-all" "$(expect 0 "$out" '^Exit codes:' "$out" '--share-gpu')"
+
+# ---- settings, and the program's surroundings ----
+export XDG_CONFIG_HOME=$top/config # not the settings of whoever runs the tests
+mkdir -p "$top/config/ddprun" "$top/elsewhere"
+printf '{ "ranks": 2, "check-every": 5, "timeout": 40 }\n' >"$top/config/ddprun/config.json"
+printf '{ "ranks": 3 }\n' >"$top/other.json"
+DDPRUN_CHECK_EVERY=6 DDPRUN_BUCKET_MB=1 run --timeout 50 "$fake" env DDPRUN_CHECK_EVERY env DDPRUN_BUCKET_BYTES env DDPRUN_TIMEOUT_S
+report "settings: environment, file, command line" "$(expect 0 "$out" '^\[1\] DDPRUN_CHECK_EVERY=5' "$out" '^DDPRUN_BUCKET_BYTES=1048576' \
+    "$out" '^DDPRUN_TIMEOUT_S=50')"
+run --config "$top/other.json" "$fake" env RANK
+report "--config instead of the user's own" "$(expect 0 "$out" '^\[2\] RANK=2')"
+rm "$top/config/ddprun/config.json"
+mkdir "$top/here" && printf '{ "ranks": 9 }\n' >"$top/here/config.json"
+run_in_front sh -c 'cd "$1" && timeout -k 1 60 "$0" "$2" env WORLD_SIZE' "$ddprun" "$top/here" "$fake"
+report "the current folder is not searched" "$(expect 0 "$out" '^WORLD_SIZE=1')"
+run -n 2 --env 'WHO=I am {rank} of {world_size}' --env RANK=7 --subst "$fake" env WHO env RANK say 'at {local_rank} {other}'
+report "--env and --subst" "$(expect 0 "$out" '\[1\] WHO=I am 1 of 2$' "$out" '^\[1\] RANK=1' "$out" 'at 1 \{other\}')"
+# shellcheck disable=SC2086
+run $soft -n 2 --cwd "$top/elsewhere" pwd
+report "--cwd" "$(expect 0 "$out" "^$top/elsewhere\$" "$out" "^\[1\] $top/elsewhere\$")"
+run_in_front sh -c 'cd "$1" && timeout -k 1 60 "$0" -n 2 --cwd "$2" ./launcher_fake_softgpu env RANK' "$ddprun" "$helpers" "$top/elsewhere"
+report "--cwd keeps the program that was found from here" "$(expect 0 "$out" '^\[1\] RANK=1')"
+bad "--cwd to nowhere" 2 "is not a folder that can be entered" --cwd "$top/nowhere" "$fake"
+bad "a mistyped option" 2 "did you mean --bucket-mb" --bukcet-mb 3 "$fake"
+
+# shellcheck disable=SC2016,SC2086
+run $soft -n 2 --dry-run --subst --env "WORD=it's" --trace "$top/dry-trace" --output "files=$top/dry-files" sh -c 'echo $RANK "$WORD" "$1"' sh 'a  b{rank}'
+why=$(expect 0 "$out" '^# rank 1$')
+[ ! -e "$top/dry-trace" ] && [ ! -e "$top/dry-files" ] || why+="--dry-run made a folder "
+[ ! -s "$err" ] || why+="said: $(cat "$err") "
+sed -i 's/^env /env -u LD_PRELOAD /; s/LD_PRELOAD=[^ ]* //' "$out" # started by hand there is no job to join
+sh "$out" >"$top/by-hand" 2>&1 || why+="what it prints does not run: $(tail -1 "$top/by-hand") "
+[ "$(cat "$top/by-hand")" = "$(printf "0 it's a  b0\n1 it's a  b1")" ] || why+="by hand: $(cat "$top/by-hand") "
+report "--dry-run prints commands that a shell runs" "$why"
+
+# ---- where output goes, and the summary ----
+run -n 3 --output "files=$top/files" "$fake" say out complain err
+why=$(expect 0)
+[ ! -s "$out" ] && [ ! -s "$err" ] || why+="something came through "
+for rank in 0 1 2; do
+    [ "$(cat "$top/files/rank-$rank.out")" = out ] && [ "$(cat "$top/files/rank-$rank.err")" = err ] || why+="rank $rank's files are wrong "
+done
+report "--output files" "$why"
+run -n 3 --output rank0 "$fake" say out complain err
+why=$(expect 0 "$err" '\[2\] err$')
+[ "$(cat "$out")" = out ] || why+="stdout: $(cat "$out") "
+report "--output rank0" "$why"
+run -n 3 --output none "$fake" say out complain err
+report "--output none" "$(expect 0)$(cat "$out" "$err")"
+bad "--output into a file" 2 "is not a folder" --output "files=$top/text" "$fake"
+run -n 2 --summary-json "$top/end.json" "$fake" exit 0
+why=$(expect 0)
+grep -q '"exit_code":0' <(tr -d ' \n' <"$top/end.json") || why+="$(cat "$top/end.json") "
+run -n 2 --summary-json "$top/end.json" "$fake" @1 exit 7
+why+=$(expect 7)
+grep -q '"exit_code":7.*"reason":"rank1endedwithexitcode7' <(tr -d ' \n' <"$top/end.json") || why+="$(cat "$top/end.json") "
+report "--summary-json" "$why$(find "$top" -name 'end.json.*')"
+bad "--summary-json to nowhere" 2 "cannot write to" --summary-json "$top/nowhere/end.json" "$fake"
+
+# ---- restarts ----
+run -n 2 --max-restarts 2 "$fake" env DDPRUN_RESTART @1 exit 7
+why=$(expect 7 "$err" '^ddprun: restart 2 of 2' "$out" '^DDPRUN_RESTART=2')
+[ "$(grep -c '^DDPRUN_RESTART' "$out")" = 3 ] || why+="$(grep -c '^DDPRUN_RESTART' "$out") runs "
+report "--max-restarts" "$why$(no_folders_left)"
+run -n 2 --max-restarts 2 "$fake" exit 0
+report "no restart of what went well" "$(expect 0)$(cat "$err")"
+run --max-restarts 2 --bucket-mb 0 "$fake"
+report "no restart of what cannot be started" "$(expect 2)$(grep restart "$err")"
 
 # ---- input and output ----
 run_in_front sh -c 'printf "some\ninput" | timeout -k 1 60 "$0" -n 2 "$1" cat' "$ddprun" "$fake"
@@ -315,8 +385,10 @@ report "one rank's exit code" "$(expect 7)"
 run -n 2 "$fake" stage 2 @1 fail "gradient w2 cannot be averaged
   details" hang @0 hang
 report "a rank that says why" "$(expect 1 "$err" '^ddprun: rank 1 before its first step: gradient w2 cannot be averaged$' "$err" '^  details')"
-run -n 3 "$fake" stage 3 step 4 @1 follow "rank 0 is gone" hang @2 hang @0 sleep 200 kill 9
-report "a rank that only follows is not the cause" "$(expect 1 "$err" 'rank 1 after step 4: rank 0 is gone')"
+run -n 3 "$fake" stage 3 step 4 @1 follow "rank 0 is gone" hang @2 hang @0 sleep 50 kill 9
+report "a rank that only follows is not the cause" "$(expect 137 "$err" 'rank 0 was ended by SIGKILL')"
+run -n 2 "$fake" stage 3 step 4 @1 follow "rank 0 does not answer" hang @0 hang
+report "a rank that follows, and nobody else fails" "$(expect 1 "$err" 'rank 1 after step 4: rank 0 does not answer')"
 new_pids
 start -n 3 "$fake" stage 3 step 4 pid "$pids" @0 hang @1 await "$pids/rank0.dead" follow "rank 0 is gone" exit 1 @2 hang
 within 20 files_in "$pids" 3

@@ -1,20 +1,25 @@
 /*
- * test_options.c - command lines give the options that they say, or one problem; and help shows every option.
+ * test_options.c - command lines and settings give the options that they say, or one problem; and help shows every
+ * option.
  */
 #include "base/protocol.h"
-#include "launcher/options.h"
+#include "launcher/option_table.h"
+
+#include "launcher/substitute.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum { MOST_WORDS = 32 };
+enum { MOST_WORDS = 64 };
 
 /* Splits at blanks; a word "''" is empty. */
 static enum options_result
 parse(const char *line, struct options *options, struct problem *problem)
 {
-    static char text[512], *words[MOST_WORDS + 1];
+    static char text[1024], *words[MOST_WORDS + 1];
     int count = 0;
     snprintf(text, sizeof(text), "ddprun %s", line);
     for (char *word = strtok(text, " "); word != NULL && count < MOST_WORDS; word = strtok(NULL, " "))
@@ -38,6 +43,12 @@ START_TEST(defaults_are_those_of_the_protocol)
     ck_assert_uint_eq(options.timeout_s, DDPRUN_DEFAULT_TIMEOUT_S);
     ck_assert_ptr_null(options.nccl);
     ck_assert_ptr_null(options.trace_dir);
+    ck_assert(options.variables == NULL && options.cwd == NULL && !options.subst && !options.dry_run);
+    ck_assert_int_eq(options.output, OUTPUT_TAGGED);
+    ck_assert(options.summary_json == NULL && options.max_restarts == 0 && !options.verbose);
+    ck_assert_int_eq(options.reduction, DDPRUN_REDUCE_MEAN);
+    ck_assert_int_eq(options.compression, DDPRUN_COMPRESS_NONE);
+    ck_assert_uint_eq(options.communicator_count, 1);
     options_free(&options);
 }
 END_TEST
@@ -48,7 +59,9 @@ START_TEST(every_option_reaches_its_field)
     struct problem problem;
     ck_assert_int_eq(
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
-              "--check-every 0 --timeout 30 --trace out -q ./train",
+              "--check-every 0 --timeout 30 --trace out -q --env A=1 --env B_2= --cwd /tmp --subst --dry-run "
+              "--output files=logs --summary-json end.json --max-restarts 3 --reduce sum --compress bf16 "
+              "--communicators 3 ./train",
               &options, &problem),
         OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 8);
@@ -61,6 +74,18 @@ START_TEST(every_option_reaches_its_field)
     ck_assert_uint_eq(options.check_every, 0);
     ck_assert_uint_eq(options.timeout_s, 30);
     ck_assert_str_eq(options.trace_dir, "out");
+    ck_assert_str_eq(options.variables[0], "A=1");
+    ck_assert_str_eq(options.variables[1], "B_2=");
+    ck_assert_ptr_null(options.variables[2]);
+    ck_assert_str_eq(options.cwd, "/tmp");
+    ck_assert(options.subst && options.dry_run);
+    ck_assert_int_eq(options.output, OUTPUT_FILES);
+    ck_assert_str_eq(options.output_dir, "logs");
+    ck_assert_str_eq(options.summary_json, "end.json");
+    ck_assert_uint_eq(options.max_restarts, 3);
+    ck_assert_int_eq(options.reduction, DDPRUN_REDUCE_SUM);
+    ck_assert_int_eq(options.compression, DDPRUN_COMPRESS_BF16);
+    ck_assert_uint_eq(options.communicator_count, 3);
     options_free(&options);
 }
 END_TEST
@@ -138,12 +163,34 @@ static const char *const bad_lines[] = {
     "--check-every -1 ./train",
     "--check-every 5000000000 ./train",
     "--timeout 0 ./train",
+    "--reduce avg ./train",
+    "--reduce ./train",
+    "--compress fp8 ./train",
+    "--compress FP16 ./train",
+    "--communicators 0 ./train",
+    "--communicators 9 ./train",
+    "--communicators two ./train",
     "--timeout 1.5 ./train",
     "--nccl '' ./train",
     "--trace '' ./train",
     "--no-overlap=1 ./train",
+    "--env A ./train",
+    "--env =1 ./train",
+    "--env 1A=1 ./train",
+    "--env DDPRUN_RANK=1 ./train",
+    "--env PMIX_RANK=1 ./train",
+    "--cwd '' ./train",
+    "--output ./train",
+    "--output files= ./train",
+    "--output rank1 ./train",
+    "--summary-json '' ./train",
+    "--max-restarts -1 ./train",
+    "--max-restarts 1001 ./train",
+    "--quiet --verbose ./train",
+    "--verify --check-every 0 ./train",
+    "--config /no/such/file ./train",
     "--frob ./train",
-    "--no ./train --",
+    "--no-o ./train --",
     "-x ./train",
     "-nq",
 };
@@ -155,7 +202,7 @@ START_TEST(bad_lines_get_one_problem_each)
     options = untouched;
     struct problem problem = {0};
     const char *line = bad_lines[_i];
-    if (strcmp(line, "--no ./train --") == 0) { /* an unambiguous beginning of a name is that name */
+    if (strcmp(line, "--no-o ./train --") == 0) { /* an unambiguous beginning of a name is that name */
         ck_assert_int_eq(parse(line, &options, &problem), OPTIONS_RUN);
         ck_assert(!options.overlap);
         return;
@@ -174,6 +221,7 @@ START_TEST(help_and_version_win_over_what_follows)
     struct problem problem;
     ck_assert_int_eq(parse("--help -n 0", &options, &problem), OPTIONS_HELP);
     ck_assert_int_eq(parse("-h", &options, &problem), OPTIONS_HELP);
+    ck_assert_int_eq(parse("--help-all", &options, &problem), OPTIONS_HELP_ALL);
     ck_assert_int_eq(parse("--version", &options, &problem), OPTIONS_VERSION);
     ck_assert_int_eq(parse("-n 2 -V", &options, &problem), OPTIONS_VERSION);
 }
@@ -181,13 +229,14 @@ END_TEST
 
 START_TEST(help_shows_every_option_and_fits_a_terminal)
 {
-    static const char *const names[] = {"--ranks",      "--device",  "--gpus",  "--share-gpu",   "--bucket-mb",
-                                        "--no-overlap", "--nccl",    "--trace", "--check-every", "--timeout",
-                                        "--quiet",      "--version", "--help",  "Exit codes",    "Examples"};
+    static const char *const names[] = {
+        "--ranks",  "--device",      "--gpus",     "--share-gpu",     "--bucket-mb",    "--no-overlap", "--nccl",
+        "--trace",  "--check-every", "--timeout",  "--quiet",         "--version",      "--help",       "Exit codes",
+        "Examples", "--reduce",      "--compress", "--communicators", "--no-cost-cache"};
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    options_print_help(out);
+    options_print_help_all(out);
     fclose(out);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i)
         ck_assert_msg(strstr(text, names[i]) != NULL, "no %s in the help", names[i]);
@@ -197,9 +246,159 @@ START_TEST(help_shows_every_option_and_fits_a_terminal)
 }
 END_TEST
 
+/* ---- settings ---- */
+
+/* Writes `text` as the user's own file of settings, in a folder that is gone when the test ends. */
+static char config_home[] = "/tmp/ddprun-test-options-XXXXXX";
+
+static void
+write_config(const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/ddprun/config.json", config_home);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void
+make_config_home(void)
+{
+    char path[128];
+    strcpy(config_home + sizeof(config_home) - 7, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(config_home));
+    snprintf(path, sizeof(path), "%s/ddprun", config_home);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    setenv("XDG_CONFIG_HOME", config_home, 1);
+}
+
+static void
+remove_config_home(void)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/ddprun/config.json", config_home);
+    unlink(path);
+    *strrchr(path, '/') = '\0';
+    rmdir(path);
+    rmdir(config_home);
+    unsetenv("XDG_CONFIG_HOME");
+    unsetenv("DDPRUN_BUCKET_MB");
+    unsetenv("DDPRUN_VERIFY");
+    unsetenv("DDPRUN_RANKS");
+}
+
+START_TEST(the_file_goes_before_the_environment_and_the_command_line_before_both)
+{
+    struct options options;
+    struct problem problem = {0};
+    setenv("DDPRUN_BUCKET_MB", "1", 1);
+    setenv("DDPRUN_VERIFY", "1", 1);
+    setenv("DDPRUN_RANKS", "5", 1);
+    write_config(
+        "{ \"bucket-mb\": 2, \"verify\": false, \"env\": { \"A\": \"b c\", \"N\": 1 }, \"output\": \"none\" }");
+    ck_assert_msg(parse("-n 3 ./train", &options, &problem) == OPTIONS_RUN, "%s", problem.text);
+    ck_assert_int_eq(options.rank_count, 3);
+    ck_assert_uint_eq(options.bucket_bytes, 2u << 20);
+    ck_assert(!options.verify);
+    ck_assert_str_eq(options.variables[0], "A=b c");
+    ck_assert_str_eq(options.variables[1], "N=1");
+    ck_assert_int_eq(options.output, OUTPUT_NONE);
+    options_free(&options);
+
+    ck_assert_int_eq(parse("--bucket-mb 4 --verify ./train", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(options.rank_count, 5);
+    ck_assert_uint_eq(options.bucket_bytes, 4u << 20);
+    ck_assert(options.verify);
+    options_free(&options);
+}
+END_TEST
+
+static const struct bad_settings {
+    const char *variable, *value; /* or NULL */
+    const char *file;             /* or NULL */
+    const char *told;
+} bad_settings[] = {
+    {"DDPRUN_BUCKET_MB", "much", NULL, "DDPRUN_BUCKET_MB"},
+    {"DDPRUN_VERIFY", "yes", NULL, "write 1 or 0"},
+    {NULL, NULL, "{ \"buket-mb\": 3 }", "did you mean \"bucket-mb\""},
+    {NULL, NULL, "{ \"bucket-mb\": -3 }", "\"bucket-mb\""},
+    {NULL, NULL, "{ \"bucket-mb\": [3] }", "neither"},
+    {NULL, NULL, "{ \"dry-run\": true }", "command line only"},
+    {NULL, NULL, "{ \"help\": true }", "command line only"},
+    {NULL, NULL, "{ \"verify\": ", "cannot read"},
+    {NULL, NULL, "", "cannot read"},
+    {NULL, NULL, "[1, 2]", "holds no settings"},
+};
+
+START_TEST(bad_settings_are_named_with_their_place)
+{
+    const struct bad_settings *bad = &bad_settings[_i];
+    struct options options;
+    struct problem problem = {0};
+    if (bad->variable != NULL)
+        setenv(bad->variable, bad->value, 1);
+    if (bad->file != NULL)
+        write_config(bad->file);
+    ck_assert_int_eq(parse("./train", &options, &problem), OPTIONS_BAD);
+    ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
+    ck_assert_msg(strstr(problem.text, bad->told) != NULL, "not told: %s in: %s", bad->told, problem.text);
+    ck_assert_ptr_null(strchr(problem.text, '\n'));
+}
+END_TEST
+
+START_TEST(a_mistyped_name_gets_the_nearest)
+{
+    static const char *const pairs[][2] = {{"bukcet-mb", "bucket-mb"},      {"gpu", "gpus"}, {"noverlap", "no-overlap"},
+                                           {"max-restart", "max-restarts"}, {"xyzzy", NULL}, {"", NULL}};
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); ++i) {
+        const char *nearest = option_nearest_name(pairs[i][0]);
+        ck_assert_msg((nearest == NULL) == (pairs[i][1] == NULL) &&
+                          (nearest == NULL || strcmp(nearest, pairs[i][1]) == 0),
+                      "%s: %s", pairs[i][0], nearest != NULL ? nearest : "nothing");
+    }
+}
+END_TEST
+
+START_TEST(the_short_help_fits_a_screen)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    int lines = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    options_print_help(out);
+    fclose(out);
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        ck_assert_msg(strcspn(line, "\n") <= 80, "too long: %.90s", line);
+        ++lines;
+    }
+    ck_assert_int_le(lines, 24);
+    free(text);
+}
+END_TEST
+
+START_TEST(names_in_braces_are_replaced)
+{
+    static const struct {
+        const char *from, *to;
+    } cases[] = {{"run-{rank}.log", "run-3.log"},
+                 {"{local_rank}/{world_size}{rank}", "1/123"},
+                 {"{ranks} {rank", "{ranks} {rank"},
+                 {"", ""},
+                 {"{{rank}}", "{3}"}};
+    const struct places places = {.rank = 3, .local_rank = 1, .world_size = 12};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        char *text = substitute_text(cases[i].from, &places);
+        ck_assert_str_eq(text, cases[i].to);
+        free(text);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
+    setenv("XDG_CONFIG_HOME", "/nonexistent", 1); /* not the settings of whoever runs the tests */
     Suite *suite = suite_create("options");
     TCase *tcase = tcase_create("command lines");
     tcase_add_test(tcase, defaults_are_those_of_the_protocol);
@@ -209,7 +408,16 @@ main(void)
     tcase_add_loop_test(tcase, bad_lines_get_one_problem_each, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
     tcase_add_test(tcase, help_and_version_win_over_what_follows);
     tcase_add_test(tcase, help_shows_every_option_and_fits_a_terminal);
+    tcase_add_test(tcase, the_short_help_fits_a_screen);
+    tcase_add_test(tcase, a_mistyped_name_gets_the_nearest);
+    tcase_add_test(tcase, names_in_braces_are_replaced);
     suite_add_tcase(suite, tcase);
+    TCase *settings = tcase_create("settings");
+    tcase_add_checked_fixture(settings, make_config_home, remove_config_home);
+    tcase_add_test(settings, the_file_goes_before_the_environment_and_the_command_line_before_both);
+    tcase_add_loop_test(settings, bad_settings_are_named_with_their_place, 0,
+                        sizeof(bad_settings) / sizeof(bad_settings[0]));
+    suite_add_tcase(suite, settings);
 
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

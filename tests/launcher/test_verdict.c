@@ -199,6 +199,10 @@ START_TEST(closing_lines_claim_what_was_checked)
     verdict_close(ranks, 1, true, say);
     ck_assert_ptr_null(strstr(said, "parameters"));
     said[0] = '\0';
+    ranks[0].sums = true;
+    verdict_close(ranks, 2, true, say);
+    ck_assert_ptr_nonnull(strstr(said, "per step, summed in 1 bucket\n"));
+    said[0] = '\0';
     verdict_close(ranks, 2, false, say);
     ck_assert_str_eq(said, "");
 }
@@ -241,6 +245,19 @@ START_TEST(untrained_programs_hear_only_what_matters)
 }
 END_TEST
 
+START_TEST(a_rank_that_follows_waits_for_the_one_that_it_followed)
+{
+    struct rank_view ranks[2] = {{.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
+                                 {TRAINING}};
+    ck_assert(verdict_only_follows(ranks, 2));
+    ranks[1].ended = true;
+    ranks[1].signal = SIGSEGV;
+    ck_assert(!verdict_only_follows(ranks, 2));
+    ranks[0] = ranks[1] = (struct rank_view){TRAINING};
+    ck_assert(!verdict_only_follows(ranks, 2));
+}
+END_TEST
+
 int
 main(void)
 {
@@ -251,6 +268,7 @@ main(void)
     tcase_add_test(tcase, closing_lines_claim_what_was_checked);
     tcase_add_test(tcase, waiting_is_that_of_the_rank_that_came_last);
     tcase_add_test(tcase, untrained_programs_hear_only_what_matters);
+    tcase_add_test(tcase, a_rank_that_follows_waits_for_the_one_that_it_followed);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

@@ -3,7 +3,7 @@
 # RTLD_NEXT would mean something else. They use dlvsym() or their own look-up. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-files=(interpose/shim/*.c)
+files=(interpose/shim/*.c interpose/shim/libraries/*.c)
 [ -e "${files[0]}" ] || {
     echo "interpose/shim holds no C file: the check looked in the wrong place"
     exit 1

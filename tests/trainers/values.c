@@ -5,7 +5,8 @@
  * Plain C over the runtime, no kernel; gradients are written by copies, the last one first, as backward would. Usage:
  * values MEMORY REDUCTION COMPRESSION [STEPS]
  *   MEMORY: separate: an allocation for each; flat: one for all of a type, in the order of their annotations;
- *           swapped: the same, but in the reverse order on odd ranks; moving: separate, and anew every few steps
+ *           swapped: the same, but in the reverse order on odd ranks; moving: separate, and anew every few steps;
+ *           capturing: moving, and each DDP_STEP but the first while a stream is captured in the strictest mode
  * Prints a hash of all results. Exit code 0 if every value was within its bound; 1 otherwise, naming the first.
  */
 #include <cuda_runtime_api.h>
@@ -126,6 +127,12 @@ allocate(struct trainer *t)
     annotate(t);
 }
 
+static int
+moves(const struct trainer *t)
+{
+    return strcmp(t->memory, "moving") == 0 || strcmp(t->memory, "capturing") == 0;
+}
+
 static void
 move(struct trainer *t)
 {
@@ -207,6 +214,25 @@ backward(const struct trainer *t, int step)
     }
 }
 
+/* A capture that is going on elsewhere forbids much; ddprun must neither fail nor end it. */
+static void
+step_with(const struct trainer *t, int step)
+{
+    int captures = strcmp(t->memory, "capturing") == 0 && step > 1;
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    if (captures) {
+        CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    }
+    DDP_STEP(0);
+    if (captures) {
+        CHECK(cudaStreamEndCapture(stream, &graph));
+        CHECK(cudaGraphDestroy(graph));
+        CHECK(cudaStreamDestroy(stream));
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -225,12 +251,12 @@ main(int argc, char **argv)
     allocate(&t);
     for (int step = 1; step <= t.steps; ++step) {
         backward(&t, step);
-        DDP_STEP(0);
+        step_with(&t, step);
         for (int g = 0; g < GRADIENTS; ++g) {
             if (!check_gradient(&t, g, step, &hash))
                 return 1;
         }
-        if (strcmp(t.memory, "moving") == 0 && step % MOVE_EVERY == 0)
+        if (moves(&t) && step % MOVE_EVERY == 0)
             move(&t);
     }
     printf("hash %016llx\n", (unsigned long long)hash);

@@ -4,6 +4,8 @@
 #include "device.h"
 
 #include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 void
@@ -20,8 +22,10 @@ device_copy_of(const void *source, size_t bytes)
 {
     CUdeviceptr device;
     ck_assert_int_eq(cuMemAlloc(&device, bytes ? bytes : 1), CUDA_SUCCESS);
-    if (source && bytes)
+    if (source && bytes) {
         ck_assert_int_eq(cuMemcpyHtoD(device, source, bytes), CUDA_SUCCESS);
+        ck_assert_int_eq(cuStreamSynchronize(NULL), CUDA_SUCCESS); /* only the source need have been read by now */
+    }
     return (void *)device;
 }
 
@@ -37,6 +41,21 @@ void
 device_free(void *device)
 {
     ck_assert_int_eq(cuMemFree((CUdeviceptr)device), CUDA_SUCCESS);
+}
+
+int
+device_part_begin(int count, int after)
+{
+    int part = 0, parts = 1;
+    const char *text = getenv("TEST_PART");
+    if (text != NULL && (sscanf(text, "%d/%d", &part, &parts) != 2 || part < 0 || part >= parts)) {
+        fprintf(stderr, "TEST_PART=%s is not k/n\n", text);
+        exit(EXIT_FAILURE);
+    }
+    int begin = part * count / parts, end = (part + 1) * count / parts;
+    if (begin == end) /* fewer cases than parts */
+        begin = part % count, end = begin + 1;
+    return after ? end : begin;
 }
 
 static void CUDA_CB

@@ -13,13 +13,21 @@
 /* Makes the primary context of device 0 current. */
 void device_start(void);
 
-/* Device memory holding a copy of `bytes` at `source` (NULL: undefined contents). */
+/* Device memory holding a copy of `bytes` at `source` (NULL: undefined contents), which all streams see. */
 void *device_copy_of(const void *source, size_t bytes);
 
 /* Waits for all streams, then copies back. */
 void device_read(void *destination, const void *device, size_t bytes);
 
 void device_free(void *device);
+
+/*
+ * Adds cases 0..count of a loop test: all of them, or with TEST_PART=k/n in the environment the k-th of n parts, at
+ * least one case. So ../modes.sh goes through all cases once while it goes through n modes.
+ */
+#define ADD_LOOP_TEST(tcase, test, count) \
+    tcase_add_loop_test(tcase, test, device_part_begin(count, 0), device_part_begin(count, 1))
+int device_part_begin(int count, int after);
 
 /* What is put into the stream from here on waits until *gate is true. */
 void device_hold(CUstream stream, _Atomic bool *gate);

@@ -376,7 +376,7 @@ main(void)
     TCase *cases = tcase_create("gemm");
     tcase_set_timeout(cases, 100);
     tcase_add_unchecked_fixture(cases, device_start, NULL);
-    tcase_add_loop_test(cases, product_equals_the_definition, 0, FORM_COUNT * TYPE_PAIRS);
+    ADD_LOOP_TEST(cases, product_equals_the_definition, FORM_COUNT * TYPE_PAIRS);
     tcase_add_test(cases, product_is_reproducible);
     tcase_add_test(cases, product_runs_on_the_stream_of_the_handle);
     Suite *suite = suite_create("cublas_gemm");

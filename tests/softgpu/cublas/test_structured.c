@@ -248,10 +248,10 @@ main(void)
     Suite *suite = suite_create("cublas_structured");
     TCase *tcase = tcase_create("all");
     tcase_add_unchecked_fixture(tcase, structured_start, structured_stop);
-    tcase_add_loop_test(tcase, symmetric_products_and_updates, 0, CASES);
-    tcase_add_loop_test(tcase, triangular_products_and_solutions, 0, CASES);
-    tcase_add_loop_test(tcase, diagonals_rotations_and_extrema, 0, CASES);
-    tcase_add_loop_test(tcase, rotations_made_from_points, 0, CASES);
+    ADD_LOOP_TEST(tcase, symmetric_products_and_updates, CASES);
+    ADD_LOOP_TEST(tcase, triangular_products_and_solutions, CASES);
+    ADD_LOOP_TEST(tcase, diagonals_rotations_and_extrema, CASES);
+    ADD_LOOP_TEST(tcase, rotations_made_from_points, CASES);
     tcase_add_test(tcase, modified_rotations_made_from_points);
     tcase_add_test(tcase, wrong_arguments_are_refused);
     suite_add_tcase(suite, tcase);

@@ -258,10 +258,10 @@ main(void)
     Suite *suite = suite_create("cublas_structured_vectors");
     TCase *tcase = tcase_create("all");
     tcase_add_unchecked_fixture(tcase, structured_start, structured_stop);
-    tcase_add_loop_test(tcase, triangles_and_vectors, 0, CASES);
-    tcase_add_loop_test(tcase, banded_matrices, 0, CASES);
-    tcase_add_loop_test(tcase, packed_matrices, 0, CASES);
-    tcase_add_loop_test(tcase, batches_of_matrix_vector_products, 0, CASES);
+    ADD_LOOP_TEST(tcase, triangles_and_vectors, CASES);
+    ADD_LOOP_TEST(tcase, banded_matrices, CASES);
+    ADD_LOOP_TEST(tcase, packed_matrices, CASES);
+    ADD_LOOP_TEST(tcase, batches_of_matrix_vector_products, CASES);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

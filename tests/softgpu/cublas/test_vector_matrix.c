@@ -359,8 +359,8 @@ main(void)
     TCase *cases = tcase_create("vector_matrix");
     tcase_set_timeout(cases, 60);
     tcase_add_unchecked_fixture(cases, start, stop);
-    tcase_add_loop_test(cases, vectors_equal_the_definition, 0, CASES);
-    tcase_add_loop_test(cases, matrices_equal_the_definition, 0, CASES);
+    ADD_LOOP_TEST(cases, vectors_equal_the_definition, CASES);
+    ADD_LOOP_TEST(cases, matrices_equal_the_definition, CASES);
     tcase_add_test(cases, results_go_where_the_pointer_mode_says);
     tcase_add_test(cases, host_and_device_exchange_vectors_and_matrices);
     tcase_add_test(cases, wrong_arguments_are_refused);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = 12, SIDE = 100 };
+enum { CASES = 3, SIDE = 100, TYPES = 5 };
 
 static cublasLtHandle_t lt;
 
@@ -360,7 +360,8 @@ check_product(struct product *p)
         release(all[i]);
 }
 
-static const cublasLtEpilogue_t epilogues[] = {
+enum { EPILOGUES = 16 };
+static const cublasLtEpilogue_t epilogues[EPILOGUES] = {
     CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_RELU,        CUBLASLT_EPILOGUE_RELU_AUX,
     CUBLASLT_EPILOGUE_BIAS,     CUBLASLT_EPILOGUE_RELU_BIAS,   CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
     CUBLASLT_EPILOGUE_DRELU,    CUBLASLT_EPILOGUE_DRELU_BGRAD, CUBLASLT_EPILOGUE_GELU,
@@ -371,21 +372,19 @@ static const cublasLtEpilogue_t epilogues[] = {
 
 START_TEST(test_every_epilogue_and_type)
 {
-    static const cudaDataType types[][2] = {{CUDA_R_32F, CUDA_R_32F},
-                                            {CUDA_R_64F, CUDA_R_64F},
-                                            {CUDA_R_16F, CUDA_R_16F},
-                                            {CUDA_R_16BF, CUDA_R_16BF},
-                                            {CUDA_R_16BF, CUDA_R_32F}};
-    unsigned seed = 71;
-    for (size_t e = 0; e < sizeof(epilogues) / sizeof(epilogues[0]); ++e) {
-        for (size_t t = 0; t < 5; ++t) {
-            if (types[t][0] != types[t][1] && epilogues[e] >= CUBLASLT_EPILOGUE_BGRADA)
-                continue; /* refused: test_descriptors.c */
-            for (int i = 0; i < CASES / 4; ++i) {
-                struct product p = random_product(&seed, types[t][0], types[t][1], epilogues[e]);
-                check_product(&p);
-            }
-        }
+    static const cudaDataType types[TYPES][2] = {{CUDA_R_32F, CUDA_R_32F},
+                                                 {CUDA_R_64F, CUDA_R_64F},
+                                                 {CUDA_R_16F, CUDA_R_16F},
+                                                 {CUDA_R_16BF, CUDA_R_16BF},
+                                                 {CUDA_R_16BF, CUDA_R_32F}};
+    unsigned seed = 71 + (unsigned)_i;
+    const cublasLtEpilogue_t epilogue = epilogues[_i / TYPES];
+    const cudaDataType in = types[_i % TYPES][0], out = types[_i % TYPES][1];
+    if (in != out && epilogue >= CUBLASLT_EPILOGUE_BGRADA)
+        return; /* refused: test_descriptors.c */
+    for (int i = 0; i < CASES; ++i) {
+        struct product p = random_product(&seed, in, out, epilogue);
+        check_product(&p);
     }
 }
 END_TEST
@@ -428,7 +427,7 @@ main(void)
     TCase *tcase = tcase_create("all");
     tcase_add_unchecked_fixture(tcase, start, end);
     tcase_set_timeout(tcase, 100);
-    tcase_add_test(tcase, test_every_epilogue_and_type);
+    ADD_LOOP_TEST(tcase, test_every_epilogue_and_type, EPILOGUES * TYPES);
     tcase_add_test(tcase, test_no_beta_reads_no_c);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -64,6 +64,19 @@ START_TEST(look_up_and_dlsym_agree)
     check_same("cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2");
     check_same("cuMemPrefetchAsync", 8000, PTS, "cuMemPrefetchAsync_ptsz");
     check_same("cuMemPrefetchAsync", 12020, PTS, "cuMemPrefetchAsync_v2_ptsz");
+    check_same("cuMemcpyBatchAsync", 12080, 0, "cuMemcpyBatchAsync");
+    check_same("cuMemcpyBatchAsync", 12080, PTS, "cuMemcpyBatchAsync_ptsz");
+    check_same("cuMemcpyBatchAsync", 13000, PTS, "cuMemcpyBatchAsync_v2_ptsz");
+    check_same("cuMemcpy3DBatchAsync", 13000, 0, "cuMemcpy3DBatchAsync_v2");
+    check_same("cuMemcpy3DPeer", 4000, 0, "cuMemcpy3DPeer");
+    check_same("cuMemcpy3DPeer", 7000, PTS, "cuMemcpy3DPeer_ptds");
+    check_same("cuMemcpy3DPeerAsync", 7000, PTS, "cuMemcpy3DPeerAsync_ptsz");
+    check_same("cuStreamWaitValue32", 8000, 0, "cuStreamWaitValue32");
+    check_same("cuStreamWaitValue32", 11070, PTS, "cuStreamWaitValue32_v2_ptsz");
+    check_same("cuStreamWriteValue64", 9000, PTS, "cuStreamWriteValue64_ptsz");
+    check_same("cuStreamWriteValue64", 13000, 0, "cuStreamWriteValue64_v2");
+    check_same("cuStreamBatchMemOp", 11060, 0, "cuStreamBatchMemOp");
+    check_same("cuStreamBatchMemOp", 11070, 0, "cuStreamBatchMemOp_v2");
     check_same("cuDevicePrimaryCtxReset", 7000, 0, "cuDevicePrimaryCtxReset");
     check_same("cuDevicePrimaryCtxReset", 11000, 0, "cuDevicePrimaryCtxReset_v2");
     check_same("cuGraphClone", 10000, 0, "cuGraphClone"); /* not implemented, but there */

@@ -245,10 +245,10 @@ main(void)
     Suite *suite = suite_create("curand_generator");
     TCase *tcase = tcase_create("all");
     tcase_add_unchecked_fixture(tcase, device_start, NULL);
-    tcase_add_loop_test(tcase, test_uniform, 0, 2);
-    tcase_add_loop_test(tcase, test_normal, 0, 2);
-    tcase_add_loop_test(tcase, test_log_normal, 0, 2);
-    tcase_add_loop_test(tcase, test_the_sequence_is_one, 0, 2);
+    ADD_LOOP_TEST(tcase, test_uniform, 2);
+    ADD_LOOP_TEST(tcase, test_normal, 2);
+    ADD_LOOP_TEST(tcase, test_log_normal, 2);
+    ADD_LOOP_TEST(tcase, test_the_sequence_is_one, 2);
     tcase_add_test(tcase, test_runs_on_its_stream);
     tcase_add_test(tcase, test_refusals);
     suite_add_tcase(suite, tcase);

@@ -4,6 +4,8 @@
 #include "ranks.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,9 +79,18 @@ take_host(int rank)
     const char *hosts = getenv("TEST_HOSTS");
     if (!hosts || !*hosts)
         return;
-    char name[] = {hosts[(size_t)rank % strlen(hosts)], '\0'};
-    setenv("NCCL_HOSTID", name, 1);
-    setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+    char name[] = {hosts[(size_t)rank % strlen(hosts)], '\0'}, path[200];
+    const char *networks = getenv("TEST_NETWORKS");
+    if (!networks) {
+        setenv("NCCL_HOSTID", name, 1);
+        setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+        return;
+    }
+    snprintf(path, sizeof(path), "%s%s", networks, name);
+    int network = open(path, O_RDONLY | O_CLOEXEC);
+    if (network < 0 || setns(network, CLONE_NEWNET) < 0)
+        ranks_fail(__FILE__, __LINE__, "the rank enters the namespace that TEST_NETWORKS and TEST_HOSTS name");
+    close(network);
 }
 
 bool

@@ -3,7 +3,8 @@
  * deadline, kills; it starts no threads, so that each rank is a process as a program would be.
  *
  * With TEST_HOSTS=0110 in the environment, ranks 1 and 2 are on one host and ranks 0 and 3 (and 4, and so on round) on
- * another one: every test of ranks is one of ranks spread over hosts, too.
+ * another one: every test of ranks is one of ranks spread over hosts, too. Hosts are made by NCCL_HOSTID, or, with
+ * TEST_NETWORKS=/run/netns/PREFIX, are the network namespaces PREFIX0 and PREFIX1.
  */
 #ifndef TESTS_SOFTGPU_NCCL_RANKS_H
 #define TESTS_SOFTGPU_NCCL_RANKS_H

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SIZES = 6 };
 
@@ -143,6 +144,35 @@ every_kind_type_and_size(int rank, int rank_count, struct ranks_shared *shared)
 START_TEST(collectives_are_right)
 {
     ck_assert(ranks_run(_i, every_kind_type_and_size, 0));
+}
+END_TEST
+
+/* Any kind, type, size and place after any other. */
+static int
+random_operations(int rank, int rank_count, struct ranks_shared *shared)
+{
+    struct exchange exchange;
+    unsigned seed = (unsigned)shared->flags[0];
+    exchange_join(&exchange, rank, rank_count, shared);
+    for (unsigned operation = 0; operation < 150; ++operation) {
+        enum operation_kind kind = (enum operation_kind)(rand_r(&seed) % OPERATION_KIND_COUNT);
+        ncclDataType_t type = (ncclDataType_t)(rand_r(&seed) % ncclNumTypes);
+        size_t count = (size_t)rand_r(&seed) % ((size_t)1 << rand_r(&seed) % 18);
+        bool in_place = rand_r(&seed) % 2;
+        if (type_bytes(type) > 0)
+            run_and_check(&exchange, kind, type, count, in_place, operation);
+    }
+    exchange_leave(&exchange);
+    return 0;
+}
+
+START_TEST(random_operations_are_right)
+{
+    struct ranks_shared *shared = ranks_shared_new();
+    const char *seed = getenv("TEST_SEED");
+    shared->flags[0] = seed ? atoi(seed) : (int)getpid();
+    ck_assert_msg(ranks_run_shared(_i, random_operations, 0, shared), "TEST_SEED=%d", shared->flags[0]);
+    ranks_shared_free(shared);
 }
 END_TEST
 
@@ -325,6 +355,7 @@ main(void)
     TCase *right = tcase_create("right");
     tcase_set_timeout(right, 100);
     tcase_add_loop_test(right, collectives_are_right, 1, 5);
+    tcase_add_loop_test(right, random_operations_are_right, 2, 5);
     tcase_add_loop_test(right, sums_are_formed_in_the_order_of_the_ranks, 2, 5);
     tcase_add_loop_test(right, premulsum_scales_each_rank_by_its_own, 1, 4);
     tcase_add_loop_test(right, messages_arrive, 1, 5);

@@ -157,6 +157,43 @@ killed_in_flight(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
+/* The last rank has forked a child, as a data loader is, that lives on when the rank dies: it is dead all the same. */
+static int
+killed_with_a_child(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *values = device_floats(COUNT, 1.0f);
+    if (rank == n - 1) {
+        pid_t child = fork();
+        EXPECT(child >= 0);
+        if (child == 0) {
+            atomic_store(&shared->flags[0], getpid());
+            for (;;)
+                pause();
+        }
+        ranks_await(&shared->flags[0], 1);
+        kill(getpid(), SIGKILL);
+    }
+    EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT(device_await_error(comm) == ncclRemoteError);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(death_with_a_child_that_lives)
+{
+    struct ranks_shared *shared = ranks_shared_new();
+    bool good = ranks_run_shared(2, killed_with_a_child, 1u << 1, shared);
+    if (shared->flags[0] > 0)
+        kill(shared->flags[0], SIGKILL);
+    ranks_shared_free(shared);
+    ck_assert(good);
+}
+END_TEST
+
 /* What is in /dev/shm; the names of files there that look like ours, or of whatever appeared, would be leftovers. */
 static int
 count_shared_files(void)
@@ -211,6 +248,59 @@ START_TEST(no_socket_outlives_initialisation)
 }
 END_TEST
 
+static int
+count_entries(const char *path)
+{
+    int count = 0;
+    DIR *directory = opendir(path);
+    while (directory && readdir(directory))
+        ++count;
+    if (directory)
+        closedir(directory);
+    return count;
+}
+
+/* Communicators that come and go leave neither descriptors nor threads; the root's thread ends a little later. */
+static int
+comes_and_goes(int rank, int n, struct ranks_shared *shared)
+{
+    enum { ROUNDS = 12, FIRST = 2 };
+    device_start();
+    float *values = device_floats(1000, 1.0f);
+    CUstream stream = device_stream();
+    int files = 0, threads = 0;
+    for (int round = 0; round < ROUNDS; ++round) {
+        if (rank == 0) {
+            EXPECT_NCCL(ncclGetUniqueId(&shared->ids[round % 2]), ncclSuccess);
+            atomic_store(&shared->has_id, round + 1);
+        }
+        ranks_await(&shared->has_id, round + 1);
+        ncclComm_t comm;
+        EXPECT_NCCL(ncclCommInitRank(&comm, n, shared->ids[round % 2], rank), ncclSuccess);
+        EXPECT_NCCL(ncclAllReduce(values, values, 1000, ncclFloat, ncclMax, comm, stream), ncclSuccess);
+        EXPECT_CUDA(cuStreamSynchronize(stream));
+        EXPECT_NCCL(round % 3 ? ncclCommDestroy(comm) : ncclCommAbort(comm), ncclSuccess);
+        atomic_fetch_add(&shared->flags[0], 1); /* an abort is an error for who is still at it: all wait for all */
+        ranks_await(&shared->flags[0], n * (round + 1));
+        if (round == FIRST) {
+            files = count_entries("/proc/self/fd");
+            threads = count_entries("/proc/self/task");
+        }
+    }
+    for (int i = 0; i < RANKS_DEADLINE_S * 100; ++i) {
+        if (count_entries("/proc/self/fd") <= files && count_entries("/proc/self/task") <= threads)
+            return 0;
+        usleep(10000);
+    }
+    ranks_fail(__FILE__, __LINE__, "no descriptors and no threads are left");
+}
+
+START_TEST(communicators_leave_nothing_behind)
+{
+    ck_assert(ranks_run(3, comes_and_goes, 0));
+}
+END_TEST
+
 /* Rank 0 enqueues what rank 1 never joins, and gives up; its stream comes to an end, and rank 1 is told. */
 static int
 aborted_alone(int rank, int n, struct ranks_shared *shared)
@@ -243,6 +333,31 @@ START_TEST(abort_ends_what_is_in_flight)
 }
 END_TEST
 
+#ifndef __SANITIZE_ADDRESS__
+/* An operation beyond the end of its buffer is a fault of its kernel, as one of the program's own would be. */
+static int
+too_short(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *values = device_floats(COUNT, 1.0f);
+    EXPECT_NCCL(ncclBcast(values, (size_t)64 * COUNT, ncclFloat, 0, comm, stream), ncclSuccess);
+    if (rank == 0) {
+        EXPECT(cuStreamSynchronize(stream) == CUDA_ERROR_ILLEGAL_ADDRESS);
+        atomic_store(&shared->flags[0], 1);
+    }
+    ranks_await(&shared->flags[0], 1);
+    _exit(0);
+}
+
+START_TEST(a_buffer_that_is_too_short_is_a_fault)
+{
+    ck_assert(ranks_run(2, too_short, 0));
+}
+END_TEST
+#endif
+
 /* A rank whose program ends with an operation in flight that nobody joins does not hang in exit(). */
 static int
 exits_in_flight(int rank, int n, struct ranks_shared *shared)
@@ -273,8 +388,13 @@ main(void)
     tcase_add_test(cases, death_of_the_maker_of_the_id);
     tcase_add_test(cases, operations_that_do_not_match);
     tcase_add_loop_test(cases, death_in_flight, 2, 5);
+    tcase_add_test(cases, death_with_a_child_that_lives);
     tcase_add_test(cases, no_socket_outlives_initialisation);
+    tcase_add_test(cases, communicators_leave_nothing_behind);
     tcase_add_test(cases, abort_ends_what_is_in_flight);
+#ifndef __SANITIZE_ADDRESS__ /* which ends the process at the fault, in its own words */
+    tcase_add_test(cases, a_buffer_that_is_too_short_is_a_fault);
+#endif
     tcase_add_test(cases, exit_with_an_operation_in_flight);
     Suite *suite = suite_create("nccl_failures");
     suite_add_tcase(suite, cases);

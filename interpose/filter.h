@@ -1,0 +1,172 @@
+/*
+ * filter.h - what the engine publishes so that a hook can tell, without calling it, that a launch touches nothing.
+ *
+ * One struct filter, in the shim; interpose/engine/filter_writer.c writes it, the hooks of launches read it, in any
+ * thread and without a lock. A reader may say "may hit" about a launch that misses (the engine then looks exactly),
+ * never the other way round. An engine that wants to see every launch publishes no kernel.
+ *
+ * Kernels: a hash table of immutable entries, one word each, so that a reader sees an entry or not. Tables and entries
+ * are never freed: a reader may hold them.
+ *
+ * Ranges: a sequence lock. The writer makes `version` odd, changes, and makes it even again; whoever saw it change may
+ * have read a mixture and says "may hit". Every load acquires and every store releases, which orders them without a
+ * fence. Memory of an index is never freed, and its capacities are constant: whatever mixture a reader sees, it stays
+ * within.
+ */
+#ifndef DDPRUN_INTERPOSE_FILTER_H
+#define DDPRUN_INTERPOSE_FILTER_H
+
+#include <cuda.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Filled up to a multiple of UNROLL with repetitions: what a loop looks at in one go. The other two say where a search
+ * begins and what ends a list; interpose/shim/layout.h has them for assembly.
+ */
+enum { FILTER_WORDS_AT_ONCE = 4, FILTER_LIST_END = 0xFFFF, FILTER_HASH_FACTOR = 0x61C88647 };
+
+/* A kernel all of whose arguments are known. */
+struct filter_kernel {
+    CUfunction key;      /* `function` if more_count is 0, else NULL: for the quick look */
+    CUfunction function; /* NULL: the end of a search */
+    uint64_t more_count; /* further words of structs */
+    uint16_t words[];    /* arguments that hold a pointer in their first word, FILTER_LIST_END, and more_count pairs:
+                            argument, offset in bytes */
+};
+
+struct filter_kernels {
+    uint64_t mask; /* slots - 1; a power of two, and at least one slot is free */
+    _Atomic(const struct filter_kernel *) slots[];
+};
+
+struct filter_range {
+    _Atomic uint64_t begin, end;
+};
+
+/* Where the ranges of gradients are: buckets of 2^shift bytes from `lowest` on. */
+struct filter_index {
+    size_t bucket_capacity;      /* constant */
+    size_t range_capacity;       /* constant; the range after the last begins at UINT64_MAX */
+    _Atomic uint32_t *first;     /* [bucket_capacity + 1]: the first range that ends behind the bucket's begin */
+    struct filter_range *ranges; /* [range_capacity]: sorted, without overlap */
+};
+
+struct filter {
+    _Atomic(struct filter_kernels *) kernels;
+    _Atomic uint64_t version;      /* odd while what follows changes */
+    _Atomic uint64_t lowest, span; /* all gradients are in [lowest, lowest + span); span 0: there are none */
+    _Atomic uint32_t shift;
+    _Atomic(struct filter_index *) index; /* NULL: not known, every launch into [lowest, lowest + span) may hit */
+
+    /* ---- the writer's own ---- */
+    struct filter_index *kept; /* the last index, for the next */
+    size_t kernel_count;
+};
+
+static inline size_t
+filter_hash(CUfunction function)
+{
+    return (size_t)((uint64_t)(uintptr_t)function * FILTER_HASH_FACTOR >> 32);
+}
+
+static inline uint64_t
+filter_load(const _Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_acquire);
+}
+
+/* Whether `address`, which lies `offset` behind the lowest gradient, may be in a gradient. */
+static inline bool
+filter_tracks(const struct filter_index *index, uint64_t address, uint64_t offset, uint32_t shift)
+{
+    uint64_t bucket = offset >> shift;
+    if (bucket >= index->bucket_capacity)
+        return true; /* a mixture of two versions */
+    uint32_t at = atomic_load_explicit(&index->first[bucket], memory_order_acquire);
+    uint32_t last = atomic_load_explicit(&index->first[bucket + 1], memory_order_acquire);
+    if (at > last || last >= index->range_capacity)
+        return true;
+    while (last - at > 3) { /* many in one bucket: the first that ends behind the address */
+        uint32_t middle = at + (last - at) / 2;
+        if (filter_load(&index->ranges[middle].end) <= address)
+            at = middle + 1;
+        else
+            last = middle;
+    }
+    for (; at <= last; ++at) {
+        if (address < filter_load(&index->ranges[at].begin))
+            return false;
+        if (address < filter_load(&index->ranges[at].end))
+            return true;
+    }
+    return false;
+}
+
+static inline uint64_t
+filter_word(void *const *params, unsigned argument, unsigned offset)
+{
+    uint64_t word;
+    __builtin_memcpy(&word, (const char *)params[argument] + offset, sizeof(word));
+    return word;
+}
+
+/* As of one version of the filter: whether a word that points to `address` may be in a gradient. */
+struct filter_view {
+    const struct filter_index *index;
+    uint64_t lowest, span;
+    uint32_t shift;
+};
+
+static inline bool
+filter_view_tracks(const struct filter_view *view, uint64_t address)
+{
+    uint64_t offset = address - view->lowest;
+    return offset < view->span && (view->index == NULL || filter_tracks(view->index, address, offset, view->shift));
+}
+
+/* The table's entry of a kernel, or the free slot that ends the search: then its `function` is NULL. */
+static inline const struct filter_kernel *
+filter_find(const struct filter_kernels *table, CUfunction function)
+{
+    size_t at = filter_hash(function);
+    for (;;) {
+        const struct filter_kernel *kernel =
+            atomic_load_explicit(&table->slots[at & table->mask], memory_order_acquire);
+        if (kernel->function == function || kernel->function == NULL)
+            return kernel;
+        ++at;
+    }
+}
+
+/* Whether a launch of `function` with these arguments (cuLaunchKernel's kernelParams) certainly touches no gradient. */
+static inline bool
+filter_launch_misses(const struct filter *filter, CUfunction function, void *const *params)
+{
+    if (params == NULL || function == NULL)
+        return false;
+    const struct filter_kernel *kernel =
+        filter_find(atomic_load_explicit(&filter->kernels, memory_order_acquire), function);
+    if (kernel->function != function)
+        return false;
+
+    uint64_t version = filter_load(&filter->version) & ~UINT64_C(1);
+    const struct filter_view view = {atomic_load_explicit(&filter->index, memory_order_acquire),
+                                     filter_load(&filter->lowest), filter_load(&filter->span),
+                                     atomic_load_explicit(&filter->shift, memory_order_acquire)};
+    const uint16_t *word = kernel->words;
+    for (; *word != FILTER_LIST_END; ++word) {
+        if (filter_view_tracks(&view, filter_word(params, *word, 0)))
+            return false;
+    }
+    ++word;
+    for (uint64_t i = 0; i < kernel->more_count; ++i, word += 2) {
+        if (filter_view_tracks(&view, filter_word(params, word[0], word[1])))
+            return false;
+    }
+    return filter_load(&filter->version) == version;
+}
+
+#endif

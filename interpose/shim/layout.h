@@ -1,0 +1,30 @@
+/*
+ * layout.h - where things are in the structs that hooks_*.S reads; hooks.c asserts each of them. Included by both.
+ */
+#ifndef DDPRUN_INTERPOSE_SHIM_LAYOUT_H
+#define DDPRUN_INTERPOSE_SHIM_LAYOUT_H
+
+/* enum shim_mode; shim.mode is the first field of `shim` */
+#define MODE_PASSIVE   0
+#define MODE_ALONE     1
+#define MODE_UNDECIDED 2
+
+/* struct route */
+#define ROUTE_BYTES 72
+#define ROUTE_REAL  48
+
+/* struct filter */
+#define FILTER_VERSION 8
+#define FILTER_LOWEST  16
+#define FILTER_SPAN    24
+
+/* struct filter_kernels, struct filter_kernel */
+#define KERNELS_SLOTS 8
+#define KERNEL_KEY    0
+#define KERNEL_WORDS  24
+
+#define FILTER_FACTOR 0x61C88647
+#define FILTER_END    0xFFFF
+#define FILTER_UNROLL 4
+
+#endif

@@ -1,0 +1,319 @@
+/*
+ * library.c - which function is behind a hook, and how a hooked call of a library is told to the engine.
+ *
+ * The real function is what the loader would have bound without us. A caller that was linked gets what its own object
+ * would get; a pointer from dlsym means the library that it was looked up in, so that look-ups get a thunk each, which
+ * leaves the real function in a thread-local variable for the hook. Called by the hooks and by the gate; it must never
+ * call the public dlsym, nor hold its lock across a call into the loader.
+ */
+#include "interpose/shim/libraries/library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sched.h>
+#include <string.h>
+
+static struct library *const libraries[] = {&library_cublas, &library_cublaslt};
+enum { LIBRARIES = sizeof(libraries) / sizeof(libraries[0]) };
+
+/* What a thunk leaves for the hook that it jumps to. */
+__thread void *library_bound __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+struct thunk {
+    void *real, *hook;
+};
+extern const char library_thunks[] __attribute__((visibility("hidden")));
+__attribute__((visibility("hidden"))) struct thunk library_thunk_table[LIBRARY_THUNKS];
+static _Atomic unsigned thunk_count;
+
+/* Guards what is added to the libraries' callers and copies; what is there is read without it. */
+static atomic_flag adding = ATOMIC_FLAG_INIT;
+
+/* ---- loaded objects ---- */
+
+struct search {
+    uintptr_t address; /* looked for, or */
+    const char *file;  /* so begins the name of the file */
+    const char *skip;  /* objects of this name were tried */
+    struct library_object object;
+    const char *path;
+};
+
+static struct library_object
+object_of(const struct dl_phdr_info *info)
+{
+    struct library_object object = {UINTPTR_MAX, 0};
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD)
+            continue;
+        uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        uintptr_t end = begin + info->dlpi_phdr[i].p_memsz;
+        object.begin = begin < object.begin ? begin : object.begin;
+        object.end = end > object.end ? end : object.end;
+    }
+    return object;
+}
+
+static bool
+is_inside(const struct library_object *object, uintptr_t address)
+{
+    return address >= object->begin && address < object->end;
+}
+
+static int
+match_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    struct search *search = data;
+    struct library_object object = object_of(info);
+    if (search->file != NULL) {
+        const char *slash = strrchr(info->dlpi_name, '/');
+        const char *file = slash != NULL ? slash + 1 : info->dlpi_name;
+        if (strncmp(file, search->file, strlen(search->file)) != 0)
+            return 0;
+    } else if (!is_inside(&object, search->address)) {
+        return 0;
+    }
+    search->object = object;
+    search->path = info->dlpi_name; /* the loader's, as long-lived as the object */
+    return 1;
+}
+
+/* `name` as the object with this path would get it: from itself, and what it was linked with. */
+static void *
+look_up_from(const char *path, const char *name)
+{
+    void *object = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    if (object == NULL)
+        return NULL;
+    void *found = shim_real_dlsym(object, name);
+    dlclose(object); /* drops only the count that dlopen added */
+    return found;
+}
+
+static bool
+is_own(const struct library *library, const void *found)
+{
+    for (unsigned i = 0; i < library->function_count; ++i) {
+        if (found == library->functions[i].hook)
+            return true;
+    }
+    return false;
+}
+
+static void *
+search_real(const struct library *library, const char *name, const struct search *caller)
+{
+    void *found = NULL;
+    if (caller->path != NULL && caller->path[0] != '\0') /* the program's own name is empty */
+        found = look_up_from(caller->path, name);
+    if (found == NULL || is_own(library, found))
+        found = shim_real_dlsym(RTLD_NEXT, name);
+    if (found == NULL) { /* a tail call from an object that we do not see, into a library that is loaded locally */
+        struct search any = {.file = library->file};
+        if (dl_iterate_phdr(match_object, &any) != 0)
+            found = look_up_from(any.path, name);
+    }
+    return found;
+}
+
+static void
+begin_adding(void)
+{
+    while (atomic_flag_test_and_set(&adding))
+        sched_yield();
+}
+
+/* The place of `object` among `objects`, which it joins; `most` when there is no place left. */
+static unsigned
+place_of(struct library_object *objects, _Atomic unsigned *count, unsigned most, struct library_object object)
+{
+    begin_adding();
+    unsigned known = atomic_load(count), at = 0;
+    while (at < known && objects[at].begin != object.begin)
+        ++at;
+    if (at == known && known < most) {
+        objects[at] = object;
+        atomic_store(count, known + 1);
+    }
+    atomic_flag_clear(&adding);
+    return at;
+}
+
+void *
+library_real(struct library *library, unsigned index, const void *caller)
+{
+    void *real = library_bound;
+    if (real != NULL) {
+        library_bound = NULL;
+        return real;
+    }
+    struct library_reals *reals = &library->reals[index];
+    unsigned count = atomic_load_explicit(&library->caller_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; ++i) {
+        if (!is_inside(&library->callers[i], (uintptr_t)caller))
+            continue;
+        real = atomic_load_explicit(&reals->of_caller[i], memory_order_relaxed);
+        if (real != NULL)
+            return real;
+        break;
+    }
+
+    struct search search = {.address = (uintptr_t)caller};
+    bool known = dl_iterate_phdr(match_object, &search) != 0;
+    real = search_real(library, library->functions[index].name, &search);
+    if (real == NULL || !known)
+        return real;
+    unsigned at = place_of(library->callers, &library->caller_count, LIBRARY_CALLERS, search.object);
+    if (at < LIBRARY_CALLERS)
+        atomic_store(&reals->of_caller[at], real);
+    return real;
+}
+
+void *
+library_helper(struct library *library, const void *real, unsigned number)
+{
+    unsigned count = atomic_load_explicit(&library->copy_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; ++i) {
+        if (!is_inside(&library->copies[i], (uintptr_t)real))
+            continue;
+        void *helper = atomic_load_explicit(&library->helper[i][number], memory_order_relaxed);
+        if (helper != NULL)
+            return helper;
+        break;
+    }
+
+    struct search search = {.address = (uintptr_t)real};
+    if (dl_iterate_phdr(match_object, &search) == 0)
+        return NULL;
+    void *helper = look_up_from(search.path, library->helpers[number]);
+    unsigned at = place_of(library->copies, &library->copy_count, LIBRARY_COPIES, search.object);
+    if (helper != NULL && at < LIBRARY_COPIES)
+        atomic_store(&library->helper[at][number], helper);
+    return helper;
+}
+
+/* ---- look-ups ---- */
+
+/* The thunk for `real`, the same one each time; `real` itself when there are no more: its kernels are seen instead. */
+static void *
+thunk_for(void *real, void *hook)
+{
+    unsigned count = atomic_load(&thunk_count);
+    for (unsigned i = 0; i < count && i < LIBRARY_THUNKS; ++i) {
+        if (library_thunk_table[i].real == real)
+            return (void *)(library_thunks + (size_t)i * LIBRARY_THUNK_BYTES);
+    }
+    unsigned at = atomic_fetch_add(&thunk_count, 1);
+    if (at >= LIBRARY_THUNKS) {
+        atomic_store(&thunk_count, LIBRARY_THUNKS);
+        return real;
+    }
+    library_thunk_table[at] = (struct thunk){real, hook};
+    return (void *)(library_thunks + (size_t)at * LIBRARY_THUNK_BYTES);
+}
+
+void *
+library_route(const char *name, void *real)
+{
+    if (strncmp(name, "cublas", 6) != 0 && strncmp(name, "cudnn", 5) != 0)
+        return NULL;
+    for (unsigned i = 0; i < LIBRARIES; ++i) {
+        for (unsigned j = 0; j < libraries[i]->function_count; ++j) {
+            const struct library_function *function = &libraries[i]->functions[j];
+            if (strcmp(function->name, name) == 0)
+                return real == NULL || real == function->hook ? function->hook : thunk_for(real, function->hook);
+        }
+    }
+    return NULL;
+}
+
+/* ---- a call ---- */
+
+void
+library_call_init(struct library_call *call, const char *name)
+{
+    memset(&call->operation, 0, sizeof(call->operation));
+    call->operation.name = name;
+    call->operation.operands = call->operands;
+}
+
+void
+library_call_begin(struct library_call *call, const CUstream *stream)
+{
+    call->operation.opaque = call->operation.opaque || stream == NULL; /* then everything waits for the boundary */
+    call->operation.stream = stream != NULL && *stream != NULL ? *stream : CU_STREAM_LEGACY;
+    ++shim_depth;
+    shim.engine->begin(&call->operation);
+}
+
+void
+library_call_end(struct library_call *call, bool enqueued)
+{
+    shim.engine->end(&call->operation, enqueued);
+    --shim_depth;
+}
+
+static struct operand *
+new_operand(struct library_call *call, uint32_t argument, const char *name, enum operand_access access)
+{
+    struct operation *operation = &call->operation;
+    if (operation->operand_count == LIBRARY_OPERANDS) {
+        operation->opaque = true; /* never silently less than the call touches */
+        return NULL;
+    }
+    struct operand *operand = &operation->operands[operation->operand_count++];
+    *operand = (struct operand){.argument = argument, .access = access, .name = name};
+    return operand;
+}
+
+/* From the first to the last byte of `count` times `bytes`. */
+static size_t
+span(size_t bytes, size_t count, size_t stride)
+{
+    return (count - 1) * stride + bytes;
+}
+
+void
+library_operand(struct library_call *call, uint32_t argument, const char *name, const void *pointer,
+                enum operand_access access, struct extent extent)
+{
+    if (pointer == NULL || extent.bytes == 0)
+        return;
+    struct operand *operand = new_operand(call, argument, name, access);
+    if (operand == NULL)
+        return;
+
+    CUdeviceptr address = (CUdeviceptr)(uintptr_t)pointer;
+    size_t outer_stride = (size_t)extent.outer_stride;
+    if (extent.outer_stride < 0) {
+        outer_stride = -outer_stride;
+        address -= (extent.outer_count - 1) * outer_stride;
+    }
+    struct pieces pieces = {extent.bytes, extent.inner_count, extent.inner_stride, extent.outer_count, outer_stride};
+    size_t block = span(pieces.bytes, pieces.inner_count, pieces.inner_stride);
+    if (pieces.inner_stride <= pieces.bytes) {
+        pieces.bytes = block;
+        pieces.inner_count = 1;
+    }
+    bool solid = pieces.inner_count == 1 && (pieces.outer_count == 1 || pieces.outer_stride <= block);
+    operand->address = address;
+    operand->bytes = span(block, pieces.outer_count, pieces.outer_stride);
+    if (!solid)
+        operand->pieces = pieces;
+}
+
+void
+library_operand_each(struct library_call *call, uint32_t argument, const char *name, const void *pointers,
+                     enum operand_access access, struct extent extent, int64_t count)
+{
+    if (pointers == NULL || count <= 0 || extent.bytes == 0)
+        return;
+    struct operand *operand = new_operand(call, argument, name, access);
+    if (operand == NULL)
+        return;
+    operand->address = (CUdeviceptr)(uintptr_t)pointers;
+    operand->bytes = (size_t)count * sizeof(CUdeviceptr);
+    operand->pointer_count = (size_t)count;
+    operand->reach_bytes = span(extent.bytes, extent.inner_count, extent.inner_stride);
+}

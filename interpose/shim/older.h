@@ -1,0 +1,38 @@
+/*
+ * older.h - functions of the driver that cuda.h knows by their newer versions only, and one that is newer than it.
+ *
+ * cuda.h makes the plain name a macro for the newest version; libcuda exports both. Included after cuda.h by the hooks
+ * and by the drivers of the tests.
+ */
+#ifndef DDPRUN_INTERPOSE_SHIM_OLDER_H
+#define DDPRUN_INTERPOSE_SHIM_OLDER_H
+
+#include <cuda.h>
+
+#undef cuGetProcAddress
+#undef cuDevicePrimaryCtxReset
+#undef cuDevicePrimaryCtxRelease
+#undef cuMemcpyBatchAsync
+#undef cuMemcpy3DBatchAsync
+#undef cuStreamWriteValue32
+#undef cuStreamWriteValue64
+#undef cuStreamBatchMemOp
+
+CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags);
+CUresult cuDevicePrimaryCtxReset(CUdevice device);
+CUresult cuDevicePrimaryCtxRelease(CUdevice device);
+CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                            CUmemcpyAttributes *attributes, size_t *indices, size_t attribute_count, size_t *failed,
+                            CUstream stream);
+CUresult cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP *copies, size_t *failed, unsigned long long flags,
+                              CUstream stream);
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags);
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags);
+CUresult cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list, unsigned flags);
+
+/* Since CUDA 13.2. */
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUmemcpyAttributes *attributes,
+                                     CUstream stream);
+CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *copy, unsigned long long flags, CUstream stream);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * dry_run.c - see dry_run.h.
+ */
+#include "launcher/dry_run.h"
+
+#include "base/protocol.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* A word as a shell reads it back: plain where that is enough, else in single quotes. */
+static void
+print_word(FILE *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        fputs(word, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *word != '\0'; ++word) {
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*word, out);
+    }
+    fputc('\'', out);
+}
+
+/* The part of a variable's entry that is its name. */
+static bool
+same_name(const char *a, const char *b)
+{
+    size_t length = strcspn(a, "=");
+    return strncmp(a, b, length + 1) == 0;
+}
+
+static const char *
+entry_named(char *const *list, const char *entry)
+{
+    for (; *list != NULL; ++list) {
+        if (same_name(entry, *list))
+            return *list;
+    }
+    return NULL;
+}
+
+static void
+print_rank(FILE *out, const struct rank_settings *settings, const struct program *program, int rank)
+{
+    char **variables = environment_for_rank(environ, settings, rank);
+    char **arguments = environment_arguments(settings, rank);
+
+    fprintf(out, "# rank %d\n", rank);
+    if (settings->options->cwd != NULL) {
+        fputs("cd ", out);
+        print_word(out, settings->options->cwd);
+        fputs(" && ", out);
+    }
+    fputs("env", out);
+    for (char **entry = environ; *entry != NULL; ++entry) {
+        if (entry_named(variables, *entry) == NULL)
+            fprintf(out, " -u %.*s", (int)strcspn(*entry, "="), *entry);
+    }
+    for (char **entry = variables; *entry != NULL; ++entry) {
+        const char *before = entry_named(environ, *entry);
+        if (before != NULL && strcmp(before, *entry) == 0)
+            continue;
+        fputc(' ', out);
+        print_word(out, *entry);
+    }
+    fputc(' ', out);
+    print_word(out, program->path);
+    for (char **argument = arguments + 1; *argument != NULL; ++argument) {
+        fputc(' ', out);
+        print_word(out, *argument);
+    }
+    fputc('\n', out);
+    environment_free(variables);
+    environment_free(arguments);
+}
+
+int
+dry_run_print(FILE *out, const struct rank_settings *settings, const struct program *program)
+{
+    for (int rank = 0; rank < settings->devices->rank_count; ++rank)
+        print_rank(out, settings, program, rank);
+    return fflush(out) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+}

@@ -1,0 +1,19 @@
+/*
+ * dry_run.h - what ddprun would start, printed instead of started.
+ */
+#ifndef DDPRUN_LAUNCHER_DRY_RUN_H
+#define DDPRUN_LAUNCHER_DRY_RUN_H
+
+#include "launcher/environment.h"
+#include "launcher/program.h"
+
+#include <stdio.h>
+
+/*
+ * One command for each rank, which a shell understands: variables that differ from the environment that ddprun has, the
+ * program, its arguments. Not in it: PMIx's variables, which its server makes, and the job's folder. Returns ddprun's
+ * exit code.
+ */
+int dry_run_print(FILE *out, const struct rank_settings *settings, const struct program *program);
+
+#endif

@@ -1,0 +1,156 @@
+/*
+ * settings.c - options in their other two forms: variables DDPRUN_<NAME> of the environment, and members of a JSON
+ * file.
+ *
+ *     DDPRUN_BUCKET_MB=10                           for --bucket-mb 10; "1" and "0" for options without a value
+ *     { "bucket-mb": 10, "verify": true }           numbers, strings, booleans
+ *     { "env": { "NCCL_DEBUG": "WARN" } }           variables for the ranks
+ *
+ * The file is the one that --config names, or else $XDG_CONFIG_HOME/ddprun/config.json (~/.config where the variable is
+ * not set). The current folder is never searched: it may be somebody else's.
+ */
+#include "launcher/memory.h"
+#include "launcher/option_table.h"
+
+#include "base/protocol.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void
+settings_variable_name(const char *option, char *name, size_t bytes)
+{
+    snprintf(name, bytes, "DDPRUN_%s", option);
+    for (char *p = name; *p != '\0'; ++p)
+        *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+}
+
+static bool
+is_switch_value(const char *value)
+{
+    return strcmp(value, "0") == 0 || strcmp(value, "1") == 0;
+}
+
+/* `where` names the setting in messages. */
+static bool
+apply(struct options *options, const struct option_row *row, const char *value, const char *where,
+      struct problem *problem)
+{
+    if (row->argument == NULL && !is_switch_value(value))
+        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: '%s' is neither on nor off; write 1 or 0", where, value);
+    struct problem inner;
+    if (row->take(options, option_keep(options, value), &inner))
+        return true;
+    return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: %.1500s", where, inner.text);
+}
+
+static bool
+apply_environment(struct options *options, struct problem *problem)
+{
+    for (int i = 0; i < option_row_count; ++i) {
+        const struct option_row *row = &option_rows[i];
+        if (row->take == NULL || row->command_line_only)
+            continue;
+        char name[64];
+        settings_variable_name(row->name, name, sizeof(name));
+        const char *value = getenv(name);
+        if (value != NULL && value[0] != '\0' && !apply(options, row, value, name, problem))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the file ---- */
+
+/* The user's own file, malloc'ed; NULL: there is no such place. */
+static char *
+own_file(void)
+{
+    const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (folder != NULL && folder[0] == '/')
+        return memory_format("%s/ddprun/config.json", folder);
+    return home != NULL && home[0] == '/' ? memory_format("%s/.config/ddprun/config.json", home) : NULL;
+}
+
+static bool
+bad_member(const char *file, const char *member, const char *why, struct problem *problem)
+{
+    const char *nearest = option_nearest_name(member);
+    return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: \"%s\" %s%s%s%s; ddprun --help-all lists the settings", file,
+                       member, why, nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
+                       nearest != NULL ? "\"?" : "");
+}
+
+static bool
+apply_member(struct options *options, const char *file, const char *member, struct json_object *value,
+             struct problem *problem)
+{
+    const struct option_row *row = option_row_named(member);
+    if (row == NULL || row->take == NULL || row->command_line_only)
+        return bad_member(file, member, row == NULL ? "is no setting" : "is for the command line only", problem);
+
+    char *where = memory_format("%s: \"%s\"", file, member);
+    bool ok = true;
+    switch (json_object_get_type(value)) {
+    case json_type_boolean:
+        ok = apply(options, row, json_object_get_boolean(value) ? "1" : "0", where, problem);
+        break;
+    case json_type_int:
+    case json_type_double:
+    case json_type_string:
+        ok = apply(options, row, json_object_get_string(value), where, problem);
+        break;
+    case json_type_object:
+        json_object_object_foreach(value, key, inner)
+        {
+            char *both = memory_format("%s=%s", key, json_object_get_string(inner));
+            ok = ok && apply(options, row, both, where, problem);
+            free(both);
+        }
+        break;
+    default:
+        ok = problem_set(problem, DDPRUN_EXIT_USAGE, "%s is neither a number, a string, true nor false", where);
+        break;
+    }
+    free(where);
+    return ok;
+}
+
+static bool
+apply_file(struct options *options, const char *file, struct problem *problem)
+{
+    struct json_object *settings = json_object_from_file(file);
+    if (settings == NULL) {
+        const char *why = json_util_get_last_err();
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "cannot read the settings in %s%s%.*s; mend it, or name another by --config", file,
+                           why != NULL ? ": " : "", why != NULL ? (int)strcspn(why, "\n") : 0, why != NULL ? why : "");
+    }
+    bool ok = json_object_is_type(settings, json_type_object) ||
+              problem_set(problem, DDPRUN_EXIT_USAGE, "%s holds no settings: {\"name\": value, ...} is expected", file);
+    if (ok) {
+        json_object_object_foreach(settings, member, value)
+        {
+            ok = ok && apply_member(options, file, member, value, problem);
+        }
+    }
+    json_object_put(settings);
+    return ok;
+}
+
+bool
+settings_apply(struct options *options, struct problem *problem)
+{
+    if (!apply_environment(options, problem))
+        return false;
+    if (options->config != NULL)
+        return apply_file(options, options->config, problem);
+    char *own = own_file();
+    bool ok = own == NULL || access(own, F_OK) != 0 || apply_file(options, own, problem);
+    free(own);
+    return ok;
+}

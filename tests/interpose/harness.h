@@ -1,0 +1,38 @@
+/*
+ * harness.h - a test program that becomes a rank of its own: it starts itself again with the shim preloaded, in a job
+ * folder made for it, with the fake engine and one of two drivers.
+ */
+#ifndef DDPRUN_TESTS_INTERPOSE_HARNESS_H
+#define DDPRUN_TESTS_INTERPOSE_HARNESS_H
+
+#include "fake_engine.h"
+
+#include <check.h>
+
+typedef CUresult (*get_proc_fn)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+
+/* Which of the drivers is found as libcuda.so.1. */
+enum harness_driver { HARNESS_FAKE_DRIVER, HARNESS_STAND_IN };
+
+/*
+ * The rest of main(): runs `passive` (unless it is NULL) in a process outside any job, and then `in_job` in one that
+ * may become the rank. Each returns an exit status. Returns the first that is not 0.
+ */
+int harness_run(int argc, char **argv, enum harness_driver driver, int (*passive)(void), int (*in_job)(void));
+
+/* Runs the cases in order, in this process: it becomes the rank on the way. Returns an exit status. */
+int harness_cases(TCase *tcase);
+
+/* The engine's record; NULL until this process is the rank. */
+struct fake_record *harness_record(void);
+
+/* The name by which the shim exports the function at `address`; NULL if it is not one of the shim's. */
+const char *harness_hook_name(const void *address);
+
+/* How often this thread has allocated memory so far: the harness stands in front of malloc. */
+unsigned long harness_allocations(void);
+
+/* Whether `address` is in the shim. */
+bool harness_is_in_shim(const void *address);
+
+#endif

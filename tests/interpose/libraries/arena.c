@@ -1,0 +1,208 @@
+/*
+ * arena.c - see arena.h.
+ */
+#include "arena.h"
+
+#include <check.h>
+#include <cuda.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned char *arena, kept[ARENA_BYTES], results[ARENA_BYTES], cover[ARENA_BYTES];
+static uint64_t state = 88172645463325252u;
+
+uint64_t
+arena_random(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+int64_t
+arena_below(int64_t bound)
+{
+    return (int64_t)(arena_random() % (uint64_t)bound);
+}
+
+void *
+arena_place(unsigned index)
+{
+    return arena + (size_t)index * ARENA_AREA_BYTES + ARENA_AREA_BYTES / 2;
+}
+
+size_t
+arena_element_bytes(enum arena_kind kind)
+{
+    return kind == ARENA_DOUBLE ? 8 : kind == ARENA_FLOAT ? 4 : 2;
+}
+
+/* Numbers between 1/2 and 2, made once for each kind. */
+static unsigned char numbers_of[3][4 * ARENA_AREA_BYTES];
+
+static void
+make_numbers(enum arena_kind kind)
+{
+    for (size_t at = 0; at < sizeof(numbers_of[0]); at += arena_element_bytes(kind)) {
+        double number = 0.5 + 1.5 * (double)(arena_random() >> 11) / 9007199254740992.0;
+        bool negative = (arena_random() & 1) != 0;
+        float single = (float)(negative ? -number : number);
+        /* Exponents of 1/2 and 1, any fraction. */
+        uint16_t half = (uint16_t)((negative ? 0x8000 : 0) | (0x3800 + (arena_random() & 0x7ff)));
+        number = negative ? -number : number;
+        const void *from = kind == ARENA_DOUBLE  ? (void *)&number
+                           : kind == ARENA_FLOAT ? (void *)&single
+                                                 : (void *)&half;
+        memcpy(numbers_of[kind] + at, from, arena_element_bytes(kind));
+    }
+}
+
+static void
+fill(unsigned char *to, enum arena_kind kind)
+{
+    memcpy(to, numbers_of[kind] + 8 * arena_below(3 * ARENA_AREA_BYTES / 8), ARENA_AREA_BYTES);
+}
+
+void
+arena_start(void)
+{
+    CUcontext context;
+    CUdeviceptr memory;
+    ck_assert_int_eq(cuInit(0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAlloc(&memory, ARENA_BYTES), CUDA_SUCCESS);
+    arena = (unsigned char *)memory;
+    for (int kind = ARENA_FLOAT; kind <= ARENA_HALF; ++kind)
+        make_numbers((enum arena_kind)kind);
+}
+
+void
+arena_fill(unsigned index, enum arena_kind kind)
+{
+    fill(arena + (size_t)index * ARENA_AREA_BYTES, kind);
+}
+
+void
+arena_keep(void)
+{
+    memcpy(kept, arena, ARENA_BYTES);
+}
+
+void
+arena_restore(void)
+{
+    memcpy(arena, kept, ARENA_BYTES);
+}
+
+void
+arena_wait(void)
+{
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+static void
+cover_bytes(uint64_t address, size_t bytes, unsigned char how)
+{
+    for (uint64_t at = address; at < address + bytes; ++at) {
+        ck_assert_msg(at >= (uint64_t)arena && at < (uint64_t)arena + ARENA_BYTES, "an operand leaves the arena");
+        cover[at - (uint64_t)arena] |= how;
+    }
+}
+
+static void
+cover_operand(const struct operand *operand)
+{
+    unsigned char how = operand->access == ACCESS_WRITE ? COVER_WRITE | COVER_READ : COVER_READ;
+    const struct pieces *pieces = &operand->pieces;
+    if (operand->pointer_count > 0) {
+        cover_bytes(operand->address, operand->bytes, COVER_READ);
+        for (size_t i = 0; i < operand->pointer_count; ++i)
+            cover_bytes(((const uint64_t *)operand->address)[i], operand->reach_bytes, how);
+    } else if (pieces->bytes == 0) {
+        cover_bytes(operand->address, operand->bytes, how);
+    } else {
+        for (size_t o = 0; o < pieces->outer_count; ++o) {
+            for (size_t i = 0; i < pieces->inner_count; ++i)
+                cover_bytes(operand->address + o * pieces->outer_stride + i * pieces->inner_stride, pieces->bytes, how);
+        }
+    }
+}
+
+void
+arena_cover(const struct record *record)
+{
+    memset(cover, 0, sizeof(cover));
+    for (unsigned i = 0; i < record->operand_count; ++i)
+        cover_operand(&record->operands[i]);
+}
+
+int64_t
+arena_stray_write(void)
+{
+    for (size_t i = 0; i < ARENA_BYTES; ++i) {
+        if (arena[i] != kept[i] && (cover[i] & COVER_WRITE) == 0)
+            return (int64_t)i;
+    }
+    return -1;
+}
+
+void arena_keep_results_and_disturb(enum arena_kind (*kind_of)(unsigned index))
+{
+    memcpy(results, arena, ARENA_BYTES);
+    for (unsigned area = 0; area < ARENA_AREAS; ++area) {
+        unsigned char numbers[ARENA_AREA_BYTES];
+        fill(numbers, kind_of(area));
+        for (size_t i = 0; i < ARENA_AREA_BYTES; ++i) {
+            size_t at = (size_t)area * ARENA_AREA_BYTES + i;
+            arena[at] = cover[at] != 0 ? kept[at] : numbers[i];
+        }
+    }
+}
+
+bool
+arena_same_results(void)
+{
+    for (size_t i = 0; i < ARENA_BYTES; ++i) {
+        if ((cover[i] & COVER_WRITE) != 0 && arena[i] != results[i])
+            return false;
+    }
+    return true;
+}
+
+static bool
+changed(uint64_t address, size_t bytes)
+{
+    return memcmp((const void *)address, kept + (address - (uint64_t)arena), bytes) != 0;
+}
+
+void
+arena_note_ends(struct arena_ends ends[ARENA_ENDS], const struct operand *operand, size_t element_bytes)
+{
+    struct arena_ends *of = ends;
+    while (of->name[0] != '\0' && strcmp(of->name, operand->name) != 0)
+        ++of;
+    snprintf(of->name, sizeof(of->name), "%s", operand->name);
+    uint64_t address = operand->address;
+    size_t bytes = operand->bytes;
+    if (operand->pointer_count > 0) {
+        address = *(const uint64_t *)operand->address;
+        bytes = operand->reach_bytes;
+    }
+    size_t end = element_bytes < bytes ? element_bytes : bytes;
+    if (!changed(address, bytes))
+        return;
+    ++of->written;
+    of->tight += changed(address, end) && changed(address + bytes - end, end);
+}
+
+void
+arena_check_ends(const struct arena_ends ends[ARENA_ENDS], const char *symbol)
+{
+    for (const struct arena_ends *of = ends; of->name[0] != '\0'; ++of)
+        ck_assert_msg(of->written > 0 && of->tight * 10 >= of->written * 8,
+                      "%s: %s was written %u times, up to both ends %u times", symbol, of->name, of->written,
+                      of->tight);
+}

@@ -1,0 +1,62 @@
+/*
+ * job.c - starts a test of libraries' hooks again, as a rank: see recorder.h.
+ */
+#include "recorder.h"
+
+#include "base/protocol.h"
+#include "base/status_page.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct record *
+recorder_find(void)
+{
+    void *engine = dlopen(RECORDER, RTLD_LAZY | RTLD_NOLOAD);
+    return engine != NULL ? dlsym(engine, "recorder_record") : NULL;
+}
+
+static int
+run_again(char *program, const char *how)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        execl(program, program, how, (char *)NULL);
+        _exit(127);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+int
+recorder_run(char **argv, const char *libraries)
+{
+    char folder[] = "/tmp/ddprun-test-libraries-XXXXXX", name[256];
+    if (mkdtemp(folder) == NULL || status_page_map(folder, 1, true) == NULL) {
+        perror(folder);
+        return EXIT_FAILURE;
+    }
+    setenv("LD_PRELOAD", SHIM, 1);
+    setenv("LD_LIBRARY_PATH", libraries, 1);
+    int passive = run_again(argv[0], "--passive");
+
+    setenv(DDPRUN_ENV_PROTOCOL, "1", 1);
+    setenv(DDPRUN_ENV_JOB_DIR, folder, 1);
+    setenv(DDPRUN_ENV_ENGINE, RECORDER, 1);
+    setenv(DDPRUN_ENV_RANK, "0", 1);
+    setenv(DDPRUN_ENV_LOCAL_RANK, "0", 1);
+    setenv(DDPRUN_ENV_LOCAL_WORLD_SIZE, "1", 1);
+    int in_job = run_again(argv[0], "--in-job");
+
+    unsetenv("LD_PRELOAD");
+    snprintf(name, sizeof(name), "%s/" DDPRUN_STATUS_FILE, folder);
+    unlink(name);
+    snprintf(name, sizeof(name), "%s/rank-0.lock", folder);
+    unlink(name);
+    rmdir(folder);
+    return passive == 0 && in_job == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,292 @@
+/*
+ * test_extents.c - the operands that hooks of cuBLAS name are what the calls really touch: for every call that the
+ * stand-in's library can do, in random shapes (transposed, sided, with leading dimensions, strides and increments of
+ * either sign), with scalars and results in device memory,
+ * - no byte outside the written operands changes, and holes in operands do not change either;
+ * - the first and the last element of each written operand do change;
+ * - whatever lies outside the operands can be exchanged without a change of the result.
+ *
+ * Starts itself again, see recorder.h.
+ */
+#include "arena.h"
+#include "values.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CASES = 30, SIZE = 6, BATCH = 3, GROUPS = 2 };
+
+static struct record *record;
+static cublasHandle_t handle;
+
+struct row {
+    const char *symbol;
+    cublasStatus_t (*call)(const struct values *values);
+};
+
+#define ROW(symbol, ...) ROW_(symbol, __VA_ARGS__)
+#define ROW_(symbol, parameters, arguments, ...)                     \
+    cublasStatus_t symbol parameters;                                \
+    static cublasStatus_t call_##symbol(const struct values *values) \
+    {                                                                \
+        CALLS_VALUES(values)                                         \
+        return symbol arguments;                                     \
+    }
+#include "interpose/shim/libraries/cublas.def"
+#undef ROW_
+#define ROW_(symbol, ...) {#symbol, call_##symbol},
+static const struct row table[] = {
+#include "interpose/shim/libraries/cublas.def"
+};
+enum { ROWS = sizeof(table) / sizeof(table[0]) };
+
+/* ---- random calls ---- */
+
+static enum arena_kind element_kind, scalar_kind;
+
+/* Areas follow the pointers of struct values; scalars come first. */
+#define AREA_OF(member) ((unsigned)(&((struct values *)0)->member - &((struct values *)0)->alpha))
+
+static enum arena_kind
+kind_of_area(unsigned index)
+{
+    const unsigned scalars[] = {AREA_OF(alpha), AREA_OF(beta), AREA_OF(c), AREA_OF(s), AREA_OF(param)};
+    for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]); ++i) {
+        if (scalars[i] == index)
+            return scalar_kind;
+    }
+    return element_kind;
+}
+
+static int64_t
+increment(void)
+{
+    int64_t size = 1 + arena_below(3);
+    return arena_below(4) == 0 ? -size : size;
+}
+
+static int64_t
+stride(int64_t element, int64_t may_be_negative)
+{
+    int64_t size = element + arena_below(6);
+    return may_be_negative && arena_below(3) == 0 ? -size : size;
+}
+
+static void
+choose_kinds(const char *symbol, struct values *v)
+{
+    char letter = symbol[strlen("cublas")];
+    bool typed = letter == 'S' || letter == 'D' || letter == 'I';
+    if (letter == 'I')
+        letter = symbol[strlen("cublasI")] == 'd' ? 'D' : 'S';
+    if (strstr(symbol, "Ex") != NULL || !typed)
+        element_kind = (enum arena_kind)arena_below(3);
+    else
+        element_kind = letter == 'D' ? ARENA_DOUBLE : ARENA_FLOAT;
+    if (letter == 'H' && strncmp(symbol, "cublasHS", 8) != 0)
+        element_kind = ARENA_HALF;
+    if (strncmp(symbol, "cublasSgemmEx", 13) == 0 && element_kind == ARENA_DOUBLE)
+        element_kind = ARENA_FLOAT;
+    scalar_kind = element_kind == ARENA_HALF && letter != 'H' ? ARENA_FLOAT : element_kind;
+
+    cudaDataType element = element_kind == ARENA_DOUBLE  ? CUDA_R_64F
+                           : element_kind == ARENA_FLOAT ? CUDA_R_32F
+                                                         : CUDA_R_16F;
+    cudaDataType of_scalar = scalar_kind == ARENA_DOUBLE ? CUDA_R_64F : CUDA_R_32F;
+    v->alphaType = v->executiontype = v->executionType = of_scalar;
+    v->csType = v->paramType = element;
+    v->xType = v->yType = v->resultType = v->Atype = v->Btype = v->Ctype = element;
+    v->abType = v->d1Type = v->d2Type = v->x1Type = v->y1Type = element;
+    v->computeType = scalar_kind == ARENA_DOUBLE ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+    v->algo = CUBLAS_GEMM_DEFAULT;
+}
+
+static void
+choose_shape(struct values *v)
+{
+    int64_t *const sizes[] = {&v->m, &v->n, &v->k, &v->nrhs};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i)
+        *sizes[i] = arena_below(20) == 0 ? 0 : 1 + arena_below(SIZE);
+    v->kl = arena_below(3);
+    v->ku = arena_below(3);
+    int64_t *const lds[] = {&v->lda, &v->ldb, &v->ldc, &v->lda_inv};
+    for (size_t i = 0; i < sizeof(lds) / sizeof(lds[0]); ++i)
+        *lds[i] = SIZE + 1 + arena_below(3);
+    v->incx = increment();
+    v->incy = increment();
+    v->batchCount = v->batchSize = 1 + arena_below(BATCH);
+    v->strideA = stride(v->lda * SIZE, 1);
+    v->strideB = stride(v->ldb * SIZE, 1);
+    v->strideC = stride(v->ldc * SIZE, 0);
+    v->stridex = stride(3 * SIZE, 1);
+    v->stridey = stride(3 * SIZE, 0);
+
+    cublasOperation_t *const operations[] = {&v->trans, &v->transa, &v->transb, &v->transc};
+    for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); ++i)
+        *operations[i] = (cublasOperation_t)arena_below(2);
+    v->uplo = (cublasFillMode_t)arena_below(2);
+    v->diag = arena_below(4) == 0 ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
+    v->side = (cublasSideMode_t)arena_below(2);
+    v->mode = (cublasSideMode_t)arena_below(2);
+}
+
+static void
+fill_pointers(void *array, const void *first, int64_t distance)
+{
+    for (int64_t i = 0; i < BATCH; ++i)
+        ((uint64_t *)array)[i] =
+            (uint64_t)first + (uint64_t)(i * distance * (int64_t)arena_element_bytes(element_kind));
+}
+
+/* Products in groups: sizes of each in host memory. */
+static void
+fill_groups(const char *symbol, struct values *v)
+{
+    static union {
+        int narrow[8][GROUPS];
+        int64_t wide[8][GROUPS];
+    } numbers;
+    bool wide = strstr(symbol, "_64") != NULL;
+    const int64_t of_all[] = {v->m, v->n, v->k, v->lda, v->ldb, v->ldc, 1};
+    const void **const arrays[] = {&v->m_array,   &v->n_array,   &v->k_array,   &v->lda_array,
+                                   &v->ldb_array, &v->ldc_array, &v->group_size};
+    for (int i = 0; i < 7; ++i) {
+        for (int g = 0; g < GROUPS; ++g) {
+            int64_t number = i < 3 && g == 1 ? 1 + arena_below(SIZE) : of_all[i];
+            if (wide)
+                numbers.wide[i][g] = number;
+            else
+                numbers.narrow[i][g] = (int)number;
+        }
+        *arrays[i] = wide ? (void *)numbers.wide[i] : (void *)numbers.narrow[i];
+    }
+    static cublasOperation_t transposed[2][GROUPS];
+    for (int g = 0; g < 2 * GROUPS; ++g)
+        transposed[g / GROUPS][g % GROUPS] = (cublasOperation_t)arena_below(2);
+    v->transa_array = transposed[0];
+    v->transb_array = transposed[1];
+    static double scalars[GROUPS] = {0.5, 0.5};
+    static float small_scalars[GROUPS] = {0.5f, 0.5f};
+    v->alpha_array = v->beta_array = scalar_kind == ARENA_DOUBLE ? (void *)scalars : (void *)small_scalars;
+    v->group_count = GROUPS;
+}
+
+static struct values
+random_values(const char *symbol)
+{
+    struct values v;
+    memset(&v, 0, sizeof(v));
+    v.handle = handle;
+    choose_kinds(symbol, &v);
+    choose_shape(&v);
+    for (unsigned i = 0; &(&v.alpha)[i] <= &v.TauArray; ++i)
+        (&v.alpha)[i] = arena_place(i);
+    for (unsigned i = 0; i < ARENA_AREAS; ++i)
+        arena_fill(i, kind_of_area(i));
+    fill_pointers(v.Aarray, v.A, v.strideA);
+    fill_pointers(v.Barray, v.B, v.strideB);
+    fill_pointers(v.Carray, v.C, v.strideC);
+    fill_pointers(v.xarray, v.x, v.stridex);
+    fill_pointers(v.yarray, v.y, v.stridey);
+    fill_groups(symbol, &v);
+    return v;
+}
+
+/* ---- the properties ---- */
+
+static unsigned rows_that_ran;
+
+/* A triangle with ones in its diagonal leaves an element of its vector alone; rotmg fills as many parameters as it
+ * needs. */
+static bool
+may_leave_ends(const char *symbol, const struct values *v)
+{
+    return v->diag == CUBLAS_DIAG_UNIT || strstr(symbol, "rotm") != NULL;
+}
+
+/* Returns whether the library did it. */
+static bool
+run_case(const struct row *row, struct arena_ends *ends)
+{
+    struct values v = random_values(row->symbol);
+    arena_keep();
+    unsigned long begins = record->begins;
+    if (row->call(&v) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    arena_wait();
+    ck_assert_msg(record->begins == begins + 1, "%s: %lu operations reported", row->symbol, record->begins - begins);
+    arena_cover(record);
+    int64_t stray = arena_stray_write();
+    ck_assert_msg(stray < 0, "%s: wrote byte %ld of area %ld, which is in no operand (m %ld n %ld k %ld)", row->symbol,
+                  (long)(stray % ARENA_AREA_BYTES), (long)(stray / ARENA_AREA_BYTES), (long)v.m, (long)v.n, (long)v.k);
+    for (unsigned i = 0; i < record->operand_count && !may_leave_ends(row->symbol, &v); ++i) {
+        if (record->operands[i].access == ACCESS_WRITE)
+            arena_note_ends(ends, &record->operands[i], arena_element_bytes(element_kind));
+    }
+
+    arena_keep_results_and_disturb(kind_of_area);
+    ck_assert_int_eq(row->call(&v), CUBLAS_STATUS_SUCCESS);
+    arena_wait();
+    ck_assert_msg(arena_same_results(), "%s: needs bytes that are in no operand (m %ld n %ld k %ld)", row->symbol,
+                  (long)v.m, (long)v.n, (long)v.k);
+    arena_restore();
+    return true;
+}
+
+START_TEST(operands_are_what_the_call_touches)
+{
+    const struct row *row = &table[_i];
+    struct arena_ends ends[ARENA_ENDS] = {0};
+    unsigned ran = 0;
+    for (int i = 0; i < CASES; ++i)
+        ran += run_case(row, ends);
+    rows_that_ran += ran > 0;
+    arena_check_ends(ends, row->symbol);
+}
+END_TEST
+
+START_TEST(most_of_the_real_calls_were_tried)
+{
+    printf("%u of %u calls tried\n", rows_that_ran, (unsigned)ROWS);
+    ck_assert_uint_ge(rows_that_ran, 150);
+}
+END_TEST
+
+static void
+start(void)
+{
+    arena_start();
+    record = recorder_find();
+    ck_assert_ptr_nonnull(record);
+    ck_assert_int_eq(cublasCreate_v2(&handle), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasSetPointerMode_v2(handle, CUBLAS_POINTER_MODE_DEVICE), CUBLAS_STATUS_SUCCESS);
+}
+
+static int
+run_tests(void)
+{
+    Suite *suite = suite_create("extents");
+    TCase *tcase = tcase_create("cublas");
+    tcase_add_unchecked_fixture(tcase, start, NULL);
+    tcase_add_loop_test(tcase, operands_are_what_the_call_touches, 0, ROWS);
+    tcase_add_test(tcase, most_of_the_real_calls_were_tried);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); /* this process is the rank */
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--in-job") == 0)
+        return run_tests();
+    if (argc == 2 && strcmp(argv[1], "--passive") == 0)
+        return EXIT_SUCCESS;
+    return recorder_run(argv, "");
+}

@@ -1,0 +1,256 @@
+/*
+ * test_filter.c - what hooks conclude from the filter is never a miss where there is a gradient: against a plain
+ * search, for random ranges, kernels and arguments, before and after every kind of change; and while another thread
+ * changes it.
+ */
+#include "interpose/engine/filter_writer.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANGES = 300, ARGUMENTS = 9, ROUNDS = 200, LAUNCHES = 500, KERNELS = 700 };
+
+static uint64_t seed = 1;
+
+static uint64_t
+random_below(uint64_t limit)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed % limit;
+}
+
+static const struct filter_kernel none = {.words = {FILTER_LIST_END}};
+
+static struct filter_kernels *
+empty_table(void)
+{
+    struct filter_kernels *table = calloc(1, sizeof(*table) + sizeof(table->slots[0]));
+    ck_assert_ptr_nonnull(table);
+    atomic_init(&table->slots[0], &none);
+    return table;
+}
+
+/* Ranges of some bytes with gaps, some of them none; returns their number. */
+static size_t
+random_spans(struct filter_span *spans)
+{
+    size_t count = random_below(RANGES);
+    uint64_t at = UINT64_C(0x7f0000000000) + random_below(1 << 20);
+    bool clustered = random_below(2) == 1;
+    for (size_t i = 0; i < count; ++i) {
+        at += random_below(3) == 0 ? 0 : random_below(clustered && i % 50 != 0 ? 300 : 1 << 22);
+        spans[i].begin = at;
+        at += 1 + random_below(random_below(4) == 0 ? 1 << 24 : 2000);
+        spans[i].end = at;
+    }
+    return count;
+}
+
+static bool
+is_tracked(const struct filter_span *spans, size_t count, uint64_t address)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (address >= spans[i].begin && address < spans[i].end)
+            return true;
+    }
+    return false;
+}
+
+/* Near a border of a range more often than not. */
+static uint64_t
+random_address(const struct filter_span *spans, size_t count)
+{
+    if (count == 0 || random_below(8) == 0)
+        return random_below(UINT64_MAX);
+    const struct filter_span *span = &spans[random_below(count)];
+    switch (random_below(4)) {
+    case 0:
+        return span->begin - 1 + random_below(3);
+    case 1:
+        return span->end - 1 + random_below(3);
+    case 2:
+        return span->end + random_below(1 << 12);
+    default:
+        return span->begin + random_below(span->end - span->begin);
+    }
+}
+
+static void
+set_spans(struct filter *filter, const struct filter_span *spans, size_t count)
+{
+    filter_set_bounds(filter, count > 0 ? spans[0].begin : UINT64_MAX, count > 0 ? spans[count - 1].end : 0);
+    ck_assert(filter_set_index(filter, spans, count));
+}
+
+/* Up to ARGUMENTS arguments of up to four words; `words` gets the list, the words themselves go to values. */
+static size_t
+random_kernel(struct filter_word *words)
+{
+    size_t count = 0, arguments = random_below(ARGUMENTS + 1);
+    for (unsigned i = 0; i < arguments; ++i) {
+        size_t bytes = random_below(3) == 0 ? 8 * random_below(5) : 8;
+        for (size_t at = 0; at < bytes; at += 8)
+            words[count++] = (struct filter_word){i, at};
+    }
+    return count;
+}
+
+START_TEST(a_miss_is_a_miss)
+{
+    struct filter filter = {.kernels = empty_table()};
+    struct filter_span spans[RANGES];
+    uint64_t values[ARGUMENTS][5], misses = 0, hits = 0;
+    void *params[ARGUMENTS];
+    for (int i = 0; i < ARGUMENTS; ++i)
+        params[i] = values[i];
+    for (int round = 0; round < ROUNDS; ++round) {
+        struct filter_word words[5 * ARGUMENTS];
+        size_t word_count = random_kernel(words), count = random_spans(spans);
+        CUfunction function = (CUfunction)(uintptr_t)(0x1000 + 0x40 * random_below(100000));
+        filter_forget_kernels(&filter);
+        ck_assert(filter_add_kernel(&filter, function, words, word_count));
+        set_spans(&filter, spans, count);
+        for (int launch = 0; launch < LAUNCHES; ++launch) {
+            bool touches = false;
+            for (size_t i = 0; i < word_count; ++i) {
+                uint64_t address = random_address(spans, count);
+                values[words[i].argument][words[i].offset / 8] = address;
+                touches = touches || is_tracked(spans, count, address);
+            }
+            bool missed = filter_launch_misses(&filter, function, params);
+            ck_assert_msg(missed == !touches, "round %d, launch %d: %s", round, launch, missed ? "lost" : "no miss");
+            *(missed ? &misses : &hits) += 1;
+        }
+    }
+    ck_assert_uint_gt(misses, ROUNDS); /* else the rounds prove nothing */
+    ck_assert_uint_gt(hits, ROUNDS);
+}
+END_TEST
+
+START_TEST(what_is_not_known_goes_to_the_engine)
+{
+    struct filter filter = {.kernels = empty_table()};
+    uint64_t value = 0x2000;
+    void *params[] = {&value};
+    struct filter_word word = {0, 0};
+    CUfunction known = (CUfunction)0x1000, unknown = (CUfunction)0x1040;
+    ck_assert(!filter_launch_misses(&filter, known, params));
+    ck_assert(filter_add_kernel(&filter, known, &word, 1));
+    ck_assert(filter_launch_misses(&filter, known, params)); /* nothing is tracked */
+    ck_assert(!filter_launch_misses(&filter, unknown, params));
+    ck_assert(!filter_launch_misses(&filter, known, NULL));
+    ck_assert(!filter_launch_misses(&filter, NULL, params));
+
+    filter_set_bounds(&filter, 0x1000, 0x3000); /* without an index all within the bounds may hit */
+    ck_assert(!filter_launch_misses(&filter, known, params));
+    ck_assert(filter_set_index(&filter, &(struct filter_span){0x1000, 0x1800}, 1));
+    ck_assert(filter_launch_misses(&filter, known, params));
+    filter_forget_kernels(&filter);
+    ck_assert(!filter_launch_misses(&filter, known, params));
+}
+END_TEST
+
+START_TEST(many_kernels_are_all_found)
+{
+    struct filter filter = {.kernels = empty_table()};
+    for (unsigned round = 0; round < 2; ++round) {
+        for (unsigned i = 0; i < KERNELS; ++i) {
+            struct filter_word words[2] = {{i % 7, 0}, {i % 5, 8}};
+            ck_assert(filter_add_kernel(&filter, (CUfunction)(uintptr_t)(0x7f1200000000 + 0x200 * i), words, 2));
+        }
+        for (unsigned i = 0; i < KERNELS; ++i) {
+            CUfunction function = (CUfunction)(uintptr_t)(0x7f1200000000 + 0x200 * i);
+            const struct filter_kernel *found = filter_find(filter.kernels, function);
+            ck_assert_ptr_eq(found->function, function);
+            ck_assert_uint_eq(found->words[0], i % 7);
+        }
+        ck_assert_ptr_null(filter_find(filter.kernels, (CUfunction)0x10)->function);
+        filter_forget_kernels(&filter);
+    }
+}
+END_TEST
+
+START_TEST(kernels_that_do_not_fit_go_to_the_engine)
+{
+    struct filter filter = {.kernels = empty_table()};
+    ck_assert(!filter_add_kernel(&filter, (CUfunction)0x1000, &(struct filter_word){FILTER_LIST_END, 0}, 1));
+    ck_assert(!filter_add_kernel(&filter, (CUfunction)0x1000, &(struct filter_word){0, 1 << 16}, 1));
+}
+END_TEST
+
+/* ---- while it changes ---- */
+
+static struct filter shared;
+static _Atomic bool ends;
+static const CUfunction kernel_of_all = (CUfunction)0x1000;
+
+/* One range is there in every version, among others that come and go. */
+static const struct filter_span always = {0x500000, 0x500100};
+
+static void *
+change(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 3000; ++i) {
+        struct filter_span spans[40];
+        size_t count = 0, before = (size_t)(i % 13);
+        for (size_t j = 0; j < before; ++j)
+            spans[count++] = (struct filter_span){0x1000 + 0x100 * j * (1 + (size_t)(i % 3)),
+                                                  0x1040 + 0x100 * j * (1 + (size_t)(i % 3))};
+        spans[count++] = always;
+        for (size_t j = 0; j < (size_t)(i % 17); ++j)
+            spans[count++] = (struct filter_span){0x600000 + 0x1000 * j, 0x600100 + 0x1000 * j};
+        filter_set_bounds(&shared, spans[0].begin, spans[count - 1].end);
+        if (i % 4 != 0)
+            (void)filter_set_index(&shared, spans, count);
+        if (i % 100 == 0)
+            filter_forget_kernels(&shared);
+        (void)filter_add_kernel(&shared, (CUfunction)(uintptr_t)(0x1000 + 0x40 * (i % 50)), &(struct filter_word){0, 0},
+                                1);
+    }
+    atomic_store(&ends, true);
+    return NULL;
+}
+
+START_TEST(a_reader_never_loses_what_is_always_there)
+{
+    pthread_t writer;
+    uint64_t inside = always.begin + 7, outside = 0x10;
+    void *hit[] = {&inside}, *miss[] = {&outside};
+    unsigned long missed = 0;
+    shared.kernels = empty_table();
+    ck_assert(filter_add_kernel(&shared, kernel_of_all, &(struct filter_word){0, 0}, 1));
+    set_spans(&shared, &always, 1);
+    atomic_store(&ends, false);
+    ck_assert_int_eq(pthread_create(&writer, NULL, change, NULL), 0);
+    while (!atomic_load(&ends)) {
+        ck_assert(!filter_launch_misses(&shared, kernel_of_all, hit));
+        missed += filter_launch_misses(&shared, kernel_of_all, miss);
+    }
+    pthread_join(writer, NULL);
+    (void)missed;
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("filter");
+    TCase *tcase = tcase_create("filter");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, a_miss_is_a_miss);
+    tcase_add_test(tcase, what_is_not_known_goes_to_the_engine);
+    tcase_add_test(tcase, many_kernels_are_all_found);
+    tcase_add_test(tcase, kernels_that_do_not_fit_go_to_the_engine);
+    tcase_add_test(tcase, a_reader_never_loses_what_is_always_there);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,246 @@
+/*
+ * test_hooks.c - every row of hooks.def fires exactly once for a call, tells the engine what expectations.def says,
+ * hands every argument on as it came and returns the driver's answer; so does its twin. Generated from both tables.
+ *
+ * trap_1_2_3: each version of a call is bound to the hook of that version (facts, section 2, row 3).
+ * trap_2_2: no row is without a hook that fires (row 2 there).
+ */
+#include "fake_driver.h"
+#include "harness.h"
+#include "hook_table.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOST     ((void *)0x5000)
+#define MORE     ((void *)0x70)
+#define STREAM   ((CUstream)0x77)
+#define CONTEXT  ((CUcontext)0x60)
+#define ARRAY    ((CUarray)0x61)
+#define GRAPH    ((CUgraphExec)0x62)
+#define FUNCTION ((CUfunction)0x88)
+#define PARAMS   ((void **)0x90)
+#define EXTRA    ((void **)0x98)
+
+static CUDA_MEMCPY2D rows_2d = {.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                .dstDevice = 0x10000,
+                                .dstPitch = 0x100,
+                                .dstY = 2,
+                                .dstXInBytes = 8,
+                                .srcMemoryType = CU_MEMORYTYPE_HOST,
+                                .WidthInBytes = 0x64,
+                                .Height = 3};
+#define BLOCK                                                                                                        \
+    {                                                                                                                \
+        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = 0x10000, .dstPitch = 0x100, .dstHeight = 4, .dstZ = 3,   \
+        .dstY = 3, .dstXInBytes = 8, .srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = 0x20000, .srcPitch = 0x64, \
+        .srcHeight = 3, .WidthInBytes = 0x64, .Height = 3, .Depth = 4                                                \
+    }
+static CUDA_MEMCPY3D block_3d = BLOCK;
+static CUDA_MEMCPY3D_PEER block_peer = BLOCK;
+static CUdeviceptr batch_dsts[] = {0x10000, 0x11000, 0x12000}, batch_srcs[] = {0x20000, 0x21000, 0x22000};
+static size_t batch_sizes[] = {0x10, 0x20, 0x30};
+static CUDA_MEMCPY3D_BATCH_OP batch_3d[] = {
+    {.dst = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr = {.ptr = 0x10000}},
+     .src = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr = {.ptr = 0x20000, .rowLength = 0x10, .layerHeight = 6}},
+     .extent = {4, 3, 2}},
+    {.dst = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr = {.ptr = 0x30000}},
+     .src = {.type = CU_MEMCPY_OPERAND_TYPE_ARRAY},
+     .extent = {4, 3, 2}}};
+static CUstreamBatchMemOpParams values[] = {
+    {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .address = 0x10000}},
+    {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = 0x10100}},
+    {.memoryBarrier = {.operation = CU_STREAM_MEM_OP_BARRIER}},
+    {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = 0x10200}}};
+static CUlaunchConfig config;
+
+/* ---- the table of expectations: a call of each row, its arguments as words, what the engine is told ---- */
+
+struct expectation {
+    const char *symbol;
+    CUresult (*call)(void *function);
+    unsigned (*words)(uint64_t words[ARGUMENTS_AT_MOST]);
+    const char *told;
+};
+
+#define EXPECT(symbol, arguments, told)                    \
+    static CUresult call_##symbol(void *function)          \
+    {                                                      \
+        return ((__typeof__(&(symbol)))function)arguments; \
+    }                                                      \
+    static unsigned words_##symbol(uint64_t *words)        \
+    {                                                      \
+        const uint64_t list[] = {WORDS arguments};         \
+        memcpy(words, list, sizeof(list));                 \
+        return sizeof(list) / sizeof(list[0]);             \
+    }
+#include "expectations.def"
+#undef EXPECT
+#define EXPECT(symbol, arguments, told) {#symbol, call_##symbol, words_##symbol, told},
+static const struct expectation expectations[] = {
+#include "expectations.def"
+};
+enum { EXPECTATIONS = sizeof(expectations) / sizeof(expectations[0]) };
+
+static const struct expectation *
+expectation_of(const struct hooked *hooked)
+{
+    for (int i = 0; i < EXPECTATIONS; ++i) {
+        if (strcmp(expectations[i].symbol, hooked->base) == 0)
+            return &expectations[i];
+    }
+    ck_abort_msg("%s has no row in expectations.def", hooked->base);
+    return NULL;
+}
+
+/* What the engine is told, with another end, or of the twin. */
+static const char *
+expected_log(const struct hooked *hooked, const char *told, bool refused)
+{
+    static char text[LOG_BYTES];
+    const char *found;
+    text[0] = '\0';
+    while (*told != '\0') {
+        size_t used = strlen(text);
+        if (hooked->flags == 2 && strncmp(told, "legacy", 6) == 0 && (found = "per-thread") != NULL)
+            told += 6;
+        else if (refused && strncmp(told, " done", 5) == 0 && (found = " refused") != NULL)
+            told += 5;
+        else
+            found = NULL;
+        if (found != NULL)
+            strcpy(text + used, found);
+        else
+            text[used] = *told++, text[used + 1] = '\0';
+    }
+    return text;
+}
+
+static void *driver;
+static get_proc_fn get_proc;
+static struct fake_record *record;
+static struct fake_driver *fake;
+static unsigned long (*calls_of)(const char *);
+
+static void
+check_call(const struct hooked *hooked, const struct expectation *expected, CUresult result)
+{
+    const char *name = NULL;
+    uint64_t words[ARGUMENTS_AT_MOST];
+    void *hook = NULL;
+    ck_assert_int_eq(get_proc(hooked->name, &hook, hooked->version, hooked->flags, NULL), CUDA_SUCCESS);
+    ck_assert_msg(hook == dlsym(driver, hooked->symbol), "%s: two ways, two pointers", hooked->symbol);
+    ck_assert_str_eq(harness_hook_name(hook), hooked->symbol);
+
+    unsigned long forwarded = calls_of(hooked->symbol), begins = record->begins;
+    uint64_t recorded = record->services->unknown_calls(&name);
+    record->log[0] = '\0';
+    fake->result = result;
+    ck_assert_int_eq(expected->call(hook), result);
+    fake->result = CUDA_SUCCESS;
+
+    ck_assert_msg(calls_of(hooked->symbol) == forwarded + 1, "%s: not forwarded once", hooked->symbol);
+    const char *told = expected_log(hooked, expected->told, result != CUDA_SUCCESS);
+    ck_assert_msg(strcmp(record->log, told) == 0, "%s: the engine was told\n'%s', not\n'%s'", hooked->symbol,
+                  record->log, told);
+    bool work = hooked->kind == KIND_OPERATION || hooked->kind == KIND_LAUNCH;
+    ck_assert_uint_eq(record->begins - begins, work);
+    if (work)
+        ck_assert_str_eq(record->name, hooked->symbol);
+    ck_assert_uint_eq(record->services->unknown_calls(&name) - recorded, hooked->kind == KIND_RECORDED);
+    if (hooked->kind == KIND_RECORDED)
+        ck_assert_ptr_nonnull(name);
+
+    unsigned count = expected->words(words);
+    ck_assert_uint_eq(fake->argument_count, count);
+    for (unsigned i = 0; i < count; ++i)
+        ck_assert_msg(fake->arguments[i] == words[i], "%s: argument %u did not arrive as it came", hooked->symbol, i);
+}
+
+START_TEST(every_hook_tells_forwards_and_returns)
+{
+    const struct hooked *hooked = &hook_table[_i];
+    const struct expectation *expected = expectation_of(hooked);
+    check_call(hooked, expected, CUDA_SUCCESS);
+    check_call(hooked, expected, CUDA_ERROR_INVALID_VALUE);
+}
+END_TEST
+
+START_TEST(every_expectation_has_a_row)
+{
+    for (int i = 0; i < EXPECTATIONS; ++i) {
+        bool found = false;
+        for (int row = 0; row < HOOKS; ++row)
+            found = found || strcmp(hook_table[row].symbol, expectations[i].symbol) == 0;
+        ck_assert_msg(found, "%s is in expectations.def only", expectations[i].symbol);
+    }
+}
+END_TEST
+
+/* Outputs that a caller may leave out, and lists that are not there, are the driver's business. */
+START_TEST(trap_2_7_null_arguments_go_on_to_the_driver)
+{
+    struct hooked hooked[] = {{KIND_OPERATION, "cuMemcpyBatchAsync_v2", "cuMemcpyBatchAsync", 13000, 0, ""},
+                              {KIND_OPERATION, "cuMemcpy3DBatchAsync_v2", "cuMemcpy3DBatchAsync", 13000, 0, ""},
+                              {KIND_OPERATION, "cuStreamBatchMemOp_v2", "cuStreamBatchMemOp", 11070, 0, ""},
+                              {KIND_OPERATION, "cuMemcpy2D_v2", "cuMemcpy2D", 3020, 0, ""},
+                              {KIND_OPERATION, "cuMemcpy3D_v2", "cuMemcpy3D", 3020, 0, ""},
+                              {KIND_OPERATION, "cuMemcpy3DPeer", "cuMemcpy3DPeer", 4000, 0, ""},
+                              {KIND_LAUNCH, "cuLaunchKernelEx", "cuLaunchKernelEx", 11060, 0, ""}};
+    for (size_t i = 0; i < sizeof(hooked) / sizeof(hooked[0]); ++i) {
+        void *hook;
+        ck_assert_int_eq(get_proc(hooked[i].name, &hook, hooked[i].version, 0, NULL), CUDA_SUCCESS);
+        unsigned long forwarded = calls_of(hooked[i].symbol);
+        CUresult (*call)(void *, void *, void *, void *, void *, void *, void *, void *, void *) = hook;
+        ck_assert_int_eq(call(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), CUDA_SUCCESS);
+        ck_assert_uint_eq(calls_of(hooked[i].symbol), forwarded + 1);
+    }
+}
+END_TEST
+
+/* More operands than a hook has room for on its stack. */
+START_TEST(long_lists_arrive_whole)
+{
+    enum { COPIES = 200 };
+    static CUdeviceptr dsts[COPIES], srcs[COPIES];
+    static size_t sizes[COPIES];
+    __typeof__(&cuMemcpyBatchAsync_v2) hook;
+    for (size_t i = 0; i < COPIES; ++i)
+        dsts[i] = 0x1000 + i, srcs[i] = 0x9000 + i, sizes[i] = 1;
+    ck_assert_int_eq(get_proc("cuMemcpyBatchAsync", (void **)&hook, 13000, 0, NULL), CUDA_SUCCESS);
+    record->log[0] = '\0';
+    ck_assert_int_eq(hook(dsts, srcs, sizes, COPIES, NULL, NULL, 0, STREAM), CUDA_SUCCESS);
+    ck_assert_ptr_nonnull(strstr(record->log, " 0.150:1096+1 1.150:9096+1 "));
+}
+END_TEST
+
+static int
+run(void)
+{
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    get_proc = driver != NULL ? (get_proc_fn)dlsym(driver, "cuGetProcAddress_v2") : NULL;
+    void *allocate;
+    if (get_proc == NULL || get_proc("cuMemAlloc", &allocate, 3020, 0, NULL) != CUDA_SUCCESS)
+        return EXIT_FAILURE;
+    (void)((CUresult(*)(void *, size_t))allocate)(NULL, 1); /* makes this process the rank */
+    record = harness_record();
+    fake = dlsym(driver, "fake_driver");
+    calls_of = (unsigned long (*)(const char *))dlsym(driver, "fake_driver_calls");
+    if (record == NULL || fake == NULL || calls_of == NULL)
+        return EXIT_FAILURE;
+
+    TCase *tcase = tcase_create("hooks");
+    tcase_add_loop_test(tcase, every_hook_tells_forwards_and_returns, 0, HOOKS);
+    tcase_add_test(tcase, every_expectation_has_a_row);
+    tcase_add_test(tcase, trap_2_7_null_arguments_go_on_to_the_driver);
+    tcase_add_test(tcase, long_lists_arrive_whole);
+    return harness_cases(tcase);
+}
+
+int
+main(int argc, char **argv)
+{
+    return harness_run(argc, argv, HARNESS_FAKE_DRIVER, NULL, run);
+}

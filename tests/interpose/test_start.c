@@ -1,0 +1,139 @@
+/*
+ * test_start.c - while one thread starts the engine, nothing else in the process has to wait for it, except an
+ * annotation.
+ *
+ * The engine's start loads libraries, so it needs the loader's lock. trap_1_4_constructor: the thread that has the lock
+ * may be in a constructor that allocates device memory; its call goes on. trap_1_5_fork: a child that was forked
+ * meanwhile is no rank and does not hang. The fake engine calls test_during_start() from within its start.
+ */
+#include "harness.h"
+
+#include "interpose/shim/older.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATIENCE_MS = 60000 };
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT CUresult test_start_allocate(unsigned long long *memory, size_t bytes);
+EXPORT void test_during_start(void);
+
+static CUresult (*allocate_memory)(CUdeviceptr *, size_t);
+static const struct ddp_interface *(*interface_of)(unsigned version);
+static pthread_t loader, annotator;
+static _Atomic int loaded, annotated, started;
+static int child_status = -1;
+
+EXPORT CUresult
+test_start_allocate(unsigned long long *memory, size_t bytes)
+{
+    return allocate_memory(memory, bytes);
+}
+
+static void *
+load_library(void *unused)
+{
+    (void)unused;
+    void *library = dlopen(CONSTRUCTOR, RTLD_NOW);
+    int *allocated = library != NULL ? dlsym(library, "constructor_allocated") : NULL;
+    loaded = allocated != NULL ? *allocated : -1;
+    return NULL;
+}
+
+/* Comes back only when the engine is there. */
+static void *
+annotate(void *unused)
+{
+    (void)unused;
+    static float memory[4];
+    static const struct ddp_site site = {"memory", "test_start.c", 1};
+    interface_of(DDP_INTERFACE_VERSION)->gradient(memory, 4, DDP_FLOAT32, &site);
+    annotated = started ? 1 : -1;
+    return NULL;
+}
+
+static bool
+comes(const _Atomic int *flag)
+{
+    for (int waited_ms = 0; waited_ms < PATIENCE_MS && *flag == 0; ++waited_ms)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return *flag != 0;
+}
+
+EXPORT void
+test_during_start(void)
+{
+    CUdeviceptr memory;
+    if (pthread_create(&loader, NULL, load_library, NULL) != 0 || pthread_create(&annotator, NULL, annotate, NULL) != 0)
+        abort();
+    if (!comes(&loaded))
+        fprintf(stderr, "a constructor's allocation waits for the engine, which needs the loader\n");
+
+    pid_t child = fork();
+    if (child == 0) {
+        bool is_rank = interface_of(DDP_INTERFACE_VERSION)->rank() != 0;
+        _exit(allocate_memory(&memory, 1) == CUDA_SUCCESS && !is_rank ? 0 : 1);
+    }
+    for (int waited_ms = 0; waited_ms < PATIENCE_MS && waitpid(child, &child_status, WNOHANG) == 0; ++waited_ms)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (child_status == -1)
+        fprintf(stderr, "a child that was forked meanwhile hangs\n");
+    started = 1;
+}
+
+START_TEST(trap_1_4_constructor)
+{
+    ck_assert_int_eq(loaded, 1); /* with CUDA_SUCCESS */
+}
+END_TEST
+
+START_TEST(trap_1_5_fork)
+{
+    ck_assert_int_eq(child_status, 0);
+}
+END_TEST
+
+START_TEST(an_annotation_waits_for_the_engine)
+{
+    ck_assert(comes(&annotated));
+    ck_assert_int_eq(annotated, 1);
+    ck_assert_uint_eq(harness_record()->starts, 1);
+}
+END_TEST
+
+static int
+run(void)
+{
+    CUdeviceptr memory;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    allocate_memory = driver != NULL ? (CUresult(*)(CUdeviceptr *, size_t))dlsym(driver, "cuMemAlloc_v2") : NULL;
+    interface_of = (const struct ddp_interface *(*)(unsigned))dlsym(RTLD_DEFAULT, "ddprun_interface");
+    if (allocate_memory == NULL || interface_of == NULL)
+        return EXIT_FAILURE;
+    (void)allocate_memory(&memory, 1);
+
+    TCase *tcase = tcase_create("start");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, trap_1_4_constructor);
+    tcase_add_test(tcase, trap_1_5_fork);
+    tcase_add_test(tcase, an_annotation_waits_for_the_engine);
+    int status = harness_cases(tcase);
+    if (started && loaded != 0 && annotated != 0) {
+        pthread_join(loader, NULL);
+        pthread_join(annotator, NULL);
+    }
+    return status;
+}
+
+int
+main(int argc, char **argv)
+{
+    return harness_run(argc, argv, HARNESS_FAKE_DRIVER, NULL, run);
+}

@@ -1,0 +1,246 @@
+/*
+ * test_memory_operation.c - streams that wait for a value in memory, or write one.
+ *
+ * Properties: a wait is over exactly when its condition holds, in each of the four kinds and both widths (random values
+ * against the manual's formulas); what stands behind it in its stream sees what was written before the value; the
+ * operations of a batch run in their order; a captured one runs at each launch; what no GPU would take is refused.
+ */
+#include "kernels.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static CUstream
+new_stream(void)
+{
+    CUstream stream;
+    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    return stream;
+}
+
+static volatile uint64_t *
+new_word(CUdeviceptr *address)
+{
+    void *pinned;
+    ck_assert_int_eq(cuMemHostAlloc(&pinned, 64, CU_MEMHOSTALLOC_DEVICEMAP), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemHostGetDevicePointer(address, pinned, 0), CUDA_SUCCESS);
+    memset(pinned, 0, 64);
+    return pinned;
+}
+
+static CUresult (*wait_call(int version, bool wide))(CUstream, CUdeviceptr, uint64_t, unsigned)
+{
+    void *function = NULL;
+    ck_assert_int_eq(cuGetProcAddress_v2(wide ? "cuStreamWaitValue64" : "cuStreamWaitValue32", &function, version,
+                                         CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL),
+                     CUDA_SUCCESS);
+    ck_assert_ptr_nonnull(function);
+    return (CUresult(*)(CUstream, CUdeviceptr, uint64_t, unsigned))function;
+}
+
+/* The manual's conditions. */
+static bool
+holds(uint64_t have, uint64_t want, unsigned flags, bool wide)
+{
+    switch (flags) {
+    case CU_STREAM_WAIT_VALUE_GEQ:
+        return wide ? (int64_t)(have - want) >= 0 : (int32_t)((uint32_t)have - (uint32_t)want) >= 0;
+    case CU_STREAM_WAIT_VALUE_EQ:
+        return have == want;
+    case CU_STREAM_WAIT_VALUE_AND:
+        return (have & want) != 0;
+    default:
+        return wide ? ~(have | want) != 0 : (uint32_t) ~(have | want) != 0;
+    }
+}
+
+static uint64_t
+draw_word(unsigned *seed, bool wide)
+{
+    static const uint64_t edges[] = {0, 1, 2, 0x7fffffff, 0x80000000, 0xffffffff, INT64_MAX, UINT64_MAX, 1ull << 63};
+    uint64_t word = (uint64_t)rand_r(seed) << 42 ^ (uint64_t)rand_r(seed) << 21 ^ (uint64_t)rand_r(seed);
+    if (rand_r(seed) % 2)
+        word = edges[(unsigned)rand_r(seed) % (sizeof edges / sizeof edges[0])];
+    return wide ? word : (uint32_t)word;
+}
+
+START_TEST(a_wait_is_over_when_its_condition_holds)
+{
+    use_device();
+    unsigned seed = (unsigned)_i;
+    CUdeviceptr address;
+    volatile uint64_t *word = new_word(&address);
+    CUstream stream = new_stream();
+    for (int round = 0; round < 8; ++round) {
+        const bool wide = rand_r(&seed) % 2;
+        const unsigned flags = (unsigned)rand_r(&seed) % 4;
+        const uint64_t have = draw_word(&seed, wide);
+        uint64_t want = draw_word(&seed, wide), satisfied = want;
+        if (flags == CU_STREAM_WAIT_VALUE_AND && want == 0)
+            want = satisfied = 4;
+        if (flags == CU_STREAM_WAIT_VALUE_NOR) {
+            want = want == UINT64_MAX || want == UINT32_MAX ? 5 : want; /* nothing would satisfy it */
+            satisfied = 0;
+        }
+        if (wide)
+            *word = have;
+        else
+            *(volatile uint32_t *)word = (uint32_t)have;
+        ck_assert_int_eq(wait_call(_i % 2 ? 13000 : 9000, wide)(stream, address, want, flags), CUDA_SUCCESS);
+        if (!holds(have, want, flags, wide)) {
+            ck_assert_int_eq(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+            if (wide)
+                *word = satisfied;
+            else
+                *(volatile uint32_t *)word = (uint32_t)satisfied;
+        }
+        ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    }
+}
+END_TEST
+
+START_TEST(what_was_written_before_the_value_is_seen_behind_the_wait)
+{
+    use_device();
+    enum { COUNT = 1024 };
+    CUdeviceptr address, values;
+    (void)new_word(&address);
+    CUstream writer = new_stream(), reader = new_stream();
+    float *seen;
+    ck_assert_int_eq(cuMemAlloc(&values, COUNT * sizeof(float)), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAllocHost((void **)&seen, COUNT * sizeof(float)), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemsetD32(values, 0, COUNT), CUDA_SUCCESS);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    CUfunction add = load_function(&add_image);
+    float by = 1;
+    unsigned count = COUNT;
+    void *args[] = {&values, &by, &count};
+    for (unsigned turn = 1; turn <= 10; ++turn) {
+        ck_assert_int_eq(cuStreamWaitValue32(reader, address, turn, CU_STREAM_WAIT_VALUE_GEQ), CUDA_SUCCESS);
+        ck_assert_int_eq(cuMemcpyDtoHAsync(seen, values, COUNT * sizeof(float), reader), CUDA_SUCCESS);
+        ck_assert_int_eq(cuLaunchKernel(add, COUNT, 1, 1, 1, 1, 1, 0, writer, args, NULL), CUDA_SUCCESS);
+        ck_assert_int_eq(cuStreamWriteValue32(writer, address, turn, 0), CUDA_SUCCESS);
+        ck_assert_int_eq(cuStreamSynchronize(reader), CUDA_SUCCESS);
+        for (int i = 0; i < COUNT; ++i)
+            ck_assert(seen[i] == (float)turn);
+    }
+}
+END_TEST
+
+START_TEST(operations_of_a_batch_run_in_order)
+{
+    use_device();
+    CUdeviceptr address;
+    volatile uint64_t *word = new_word(&address);
+    CUstream stream = new_stream();
+    CUstreamBatchMemOpParams operations[] = {
+        {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = address, .value = 1}},
+        {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = address + 8, .value64 = 1ull << 40}},
+        {.memoryBarrier = {.operation = CU_STREAM_MEM_OP_BARRIER}},
+        {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64,
+                       .address = address + 8,
+                       .value64 = 1ull << 40,
+                       .flags = CU_STREAM_WAIT_VALUE_EQ}},
+        {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .address = address + 16, .value = 77}},
+    };
+    ck_assert_int_eq(cuStreamBatchMemOp(stream, 5, operations, 0), CUDA_SUCCESS);
+    memset(operations, 0, sizeof operations); /* copied at the call */
+    ck_assert_int_eq(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    ck_assert_uint_eq(word[1], 0);
+    *(volatile uint32_t *)word = 1;
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    ck_assert_uint_eq(word[1], 1ull << 40);
+    ck_assert_uint_eq(word[2], 77);
+}
+END_TEST
+
+START_TEST(captured_ones_run_at_each_launch)
+{
+    use_device();
+    CUdeviceptr address;
+    volatile uint64_t *word = new_word(&address);
+    CUstream stream = new_stream();
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node;
+    CUgraphNodeType type;
+    size_t count = 1;
+    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamWriteValue64(stream, address, 5, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    ck_assert_int_eq(cuGraphGetNodes(graph, &node, &count), CUDA_SUCCESS);
+    ck_assert_int_eq(cuGraphNodeGetType(node, &type), CUDA_SUCCESS);
+    ck_assert_int_eq(type, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+    ck_assert_int_eq(cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
+    ck_assert_uint_eq(*word, 0);
+    for (int i = 0; i < 3; ++i) {
+        *word = 0;
+        ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+        ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+        ck_assert_uint_eq(*word, 5);
+    }
+}
+END_TEST
+
+START_TEST(a_wait_ends_when_the_context_fails)
+{
+    use_device();
+    CUdeviceptr address;
+    (void)new_word(&address);
+    CUstream stream = new_stream(), other = new_stream();
+    ck_assert_int_eq(cuStreamWaitValue32(stream, address, 1, 0), CUDA_SUCCESS);
+    launch_one(load_function(&fail_image), other, NULL);
+    ck_assert_int_ne(cuStreamSynchronize(stream), CUDA_SUCCESS);
+}
+END_TEST
+
+START_TEST(what_no_gpu_would_take_is_refused)
+{
+    use_device();
+    CUdeviceptr address, managed;
+    (void)new_word(&address);
+    CUstream stream = new_stream();
+    uint64_t pageable = 0;
+    ck_assert_int_eq(cuMemAllocManaged(&managed, 64, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamWaitValue32(stream, address + 2, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamWaitValue64(stream, address + 4, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamWaitValue32(stream, managed, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamWriteValue32(stream, (CUdeviceptr)&pageable, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamWriteValue64(stream, address + 64, 1, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamWaitValue32(stream, address, 1, 4), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamWaitValue32(stream, address, 1, CU_STREAM_WAIT_VALUE_FLUSH), CUDA_ERROR_NOT_SUPPORTED);
+    ck_assert_int_eq(cuStreamWriteValue32(stream, address, 1, 1), CUDA_ERROR_INVALID_VALUE); /* _v2 has no such flag */
+    CUstreamBatchMemOpParams barrier = {.memoryBarrier = {.operation = CU_STREAM_MEM_OP_BARRIER}};
+    CUstreamBatchMemOpParams flush = {.flushRemoteWrites = {.operation = CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES}};
+    ck_assert_int_eq(cuStreamBatchMemOp(stream, 1, &barrier, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamBatchMemOp(stream, 1, &flush, 0), CUDA_ERROR_NOT_SUPPORTED);
+    ck_assert_int_eq(cuStreamBatchMemOp(stream, 0, &barrier, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamBatchMemOp(stream, 256, &barrier, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamBatchMemOp(stream, 1, &barrier, 1), CUDA_ERROR_INVALID_VALUE);
+    CUresult (*first)(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned) = NULL;
+    ck_assert_int_eq(cuGetProcAddress_v2("cuStreamBatchMemOp", (void **)&first, 8000, 0, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(first(stream, 1, &barrier, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("memory_operation");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 100);
+    tcase_add_loop_test(all, a_wait_is_over_when_its_condition_holds, 0, 6);
+    tcase_add_test(all, what_was_written_before_the_value_is_seen_behind_the_wait);
+    tcase_add_test(all, operations_of_a_batch_run_in_order);
+    tcase_add_test(all, captured_ones_run_at_each_launch);
+    tcase_add_test(all, what_no_gpu_would_take_is_refused);
+    tcase_add_test(all, a_wait_ends_when_the_context_fails); /* last: nothing works after it in this process */
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

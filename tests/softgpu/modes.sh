@@ -1,0 +1,30 @@
+#!/bin/bash
+# modes.sh [--parts] PROGRAM... - every test program gives the same right answers when the stand-in reorders what CUDA allows to be
+# reordered (20 seeds), in strict mode, and with one worker and with several. With --parts each run goes through another part of the
+# program's cases (TEST_PART, tests/softgpu/cublas/device.h), and all of them through all.
+set -u
+parts=
+if [ "$1" = --parts ]; then
+    parts=yes
+    shift
+fi
+modes=(SOFTGPU_STRICT=1 SOFTGPU_WORKERS=1 SOFTGPU_WORKERS=3)
+for seed in $(seq 20); do
+    modes+=("SOFTGPU_CHAOS=$seed")
+done
+failures=0
+runs=0
+cd "$(mktemp -d)" || exit 1
+trap 'rm -rf "$PWD"' EXIT
+for program; do
+    for i in "${!modes[@]}"; do
+        setting=("${modes[$i]}" CK_FORK=no ${parts:+"TEST_PART=$i/${#modes[@]}"})
+        runs=$((runs + 1))
+        timeout -k 1 120 env "${setting[@]}" "$program" >out 2>&1 </dev/null && continue
+        echo "FAILED: ${setting[*]} $program"
+        sed 's/^/    /' out | tail -5
+        failures=$((failures + 1))
+    done
+done
+echo "$runs runs, $failures failures"
+[ $failures -eq 0 ] && [ $runs -gt 0 ]

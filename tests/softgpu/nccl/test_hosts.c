@@ -1,0 +1,473 @@
+/*
+ * test_hosts.c - how ranks of several hosts meet over TCP: by the interface and the address that NCCL's variables say,
+ * past strangers who stall, guess or talk nonsense, and with a clear end where it cannot be. The hosts are names
+ * (NCCL_HOSTID) on the loopback interface.
+ */
+#include "exchange_ranks.h"
+#include "nccl/bootstrap_wire.h"
+#include "nccl/collective.h"
+#include "nccl/frame.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- addresses ---- */
+
+static bool
+choose(const char *names, const char *family, struct net_address *address, char *text)
+{
+    if (names)
+        setenv("NCCL_SOCKET_IFNAME", names, 1);
+    else
+        unsetenv("NCCL_SOCKET_IFNAME");
+    if (family)
+        setenv("NCCL_SOCKET_FAMILY", family, 1);
+    else
+        unsetenv("NCCL_SOCKET_FAMILY");
+    bool good = net_address_choose(address, text, 512);
+    unsetenv("NCCL_SOCKET_IFNAME");
+    unsetenv("NCCL_SOCKET_FAMILY");
+    return good;
+}
+
+START_TEST(interfaces_are_chosen_as_documented)
+{
+    struct net_address address;
+    char text[512], where[ADDRESS_TEXT_BYTES];
+    static const char *const meaning_loopback[] = {"lo", "=lo", "l", "nothing,lo", "lo,", "=nothing,lo"};
+    for (size_t i = 0; i < sizeof(meaning_loopback) / sizeof(meaning_loopback[0]); ++i) {
+        ck_assert_msg(choose(meaning_loopback[i], "AF_INET", &address, text), "%s: %s", meaning_loopback[i], text);
+        ck_assert_str_eq(net_address_text(&address, where), "127.0.0.1:0");
+        ck_assert(net_address_is_loopback(&address));
+    }
+    ck_assert(!choose("=l", NULL, &address, text));
+    ck_assert(strstr(text, "NCCL_SOCKET_IFNAME==l"));
+    ck_assert(!choose("nothing", "AF_INET", &address, text));
+    ck_assert(strstr(text, "NCCL_SOCKET_FAMILY=AF_INET"));
+    ck_assert(!choose("lo", "inet", &address, text));
+    ck_assert(strstr(text, "give AF_INET or AF_INET6"));
+    /* What is excluded is not taken, if there is anything else; nothing asked for is never an error. */
+    if (choose("^lo", NULL, &address, text))
+        ck_assert(!net_address_is_loopback(&address));
+    if (choose("^=l", "AF_INET", &address, text))
+        ck_assert_int_eq(address.family, 4);
+    ck_assert(choose(NULL, NULL, &address, text));
+    if (choose("lo", "AF_INET6", &address, text)) /* where there is IPv6 */
+        ck_assert_str_eq(net_address_text(&address, where), "[::1]:0");
+}
+END_TEST
+
+START_TEST(addresses_are_read_and_written)
+{
+    struct net_address address;
+    char where[ADDRESS_TEXT_BYTES];
+    static const char *const good[] = {"127.0.0.1:80", "10.1.2.3:65535", "[::1]:4711", "[fd00::1:2]:1"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); ++i) {
+        ck_assert_msg(net_address_parse(good[i], &address), "%s", good[i]);
+        ck_assert_str_eq(net_address_text(&address, where), good[i]);
+        ck_assert_int_eq(net_address_is_loopback(&address), i % 2 == 0);
+    }
+    static const char *const bad[] = {"",
+                                      ":",
+                                      "127.0.0.1",
+                                      "127.0.0.1:",
+                                      "127.0.0.1:x",
+                                      "127.0.0.1:0",
+                                      "[::1]",
+                                      ":80",
+                                      "127.0.0.1:70000000000",
+                                      "300.0.0.1:1",
+                                      "127.0.0.1:-1"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); ++i)
+        ck_assert_msg(!net_address_parse(bad[i], &address), "%s", bad[i]);
+}
+END_TEST
+
+/* ---- joining, in threads of this process: rank r says that it is on host r ---- */
+
+struct joiner {
+    pthread_t thread;
+    ncclUniqueId id;
+    int rank, rank_count;
+    struct exchange exchange;
+    struct bootstrap_wait wait;
+    struct bootstrap_error error;
+    ncclResult_t result;
+};
+
+static void
+use_host(const char *name)
+{
+    setenv("NCCL_HOSTID", name, 1);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+    setenv("NCCL_SOCKET_FAMILY", "AF_INET", 1);
+}
+
+static ncclUniqueId
+make_id(void)
+{
+    ncclUniqueId id;
+    struct bootstrap_error error;
+    use_host("maker");
+    ck_assert_int_eq(bootstrap_create_id(&id, &error), ncclSuccess);
+    return id;
+}
+
+static struct id_content
+content_of(const ncclUniqueId *id)
+{
+    struct id_content content;
+    memcpy(&content, id, sizeof(content));
+    return content;
+}
+
+static void *
+join_main(void *argument)
+{
+    struct joiner *joiner = argument;
+    joiner->result = bootstrap_join(&joiner->exchange.segment, &joiner->id, joiner->rank, joiner->rank_count,
+                                    &joiner->wait, &joiner->error);
+    return NULL;
+}
+
+/* All joiners of a test are of host "rank"; who plays the others speaks by hand. */
+static void
+start_join(struct joiner *joiner, const ncclUniqueId *id, int rank, int rank_count)
+{
+    memset(joiner, 0, sizeof(*joiner));
+    exchange_init(&joiner->exchange);
+    joiner->id = *id;
+    joiner->rank = rank;
+    joiner->rank_count = rank_count;
+    joiner->wait = (struct bootstrap_wait)BOOTSTRAP_WAIT_INITIALIZER;
+    use_host("rank");
+    ck_assert_int_eq(pthread_create(&joiner->thread, NULL, join_main, joiner), 0);
+}
+
+static ncclResult_t
+finish_join(struct joiner *joiner)
+{
+    pthread_join(joiner->thread, NULL);
+    return joiner->result;
+}
+
+/* A rank of another host, by hand. */
+struct hand {
+    struct meeting meeting;
+    struct bootstrap_wait wait;
+    struct bootstrap_error error;
+    int rank;
+    struct ruling ruling;
+};
+
+static ncclResult_t
+hand_report(struct hand *hand, enum report_kind kind, int rank_count)
+{
+    struct report report = {.kind = kind, .rank = hand->rank, .rank_count = rank_count};
+    memset(report.host, 0xaa, sizeof(report.host));
+    report.address = (struct net_address){.family = 4, .port = htons(1), .bytes = {127, 0, 0, 1}};
+    return meeting_report(&hand->meeting, &report);
+}
+
+static void
+hand_connect(struct hand *hand, const ncclUniqueId *id, int rank)
+{
+    struct id_content content = content_of(id);
+    memset(hand, 0, sizeof(*hand));
+    hand->wait = (struct bootstrap_wait)BOOTSTRAP_WAIT_INITIALIZER;
+    hand->meeting = (struct meeting){.socket = -1, .wait = &hand->wait, .error = &hand->error};
+    hand->rank = rank;
+    ck_assert_msg(meeting_connect(&hand->meeting, &content.root, content.secret, PROOF_ROOT, rank,
+                                  &hand->meeting.socket) == ncclSuccess,
+                  "%s", hand->error.text);
+}
+
+/* Up to where rank 0 (a joiner) listens for this rank; its address. */
+static struct net_address
+hand_meet(struct hand *hand, const ncclUniqueId *id, int rank_count)
+{
+    hand_connect(hand, id, 1);
+    ck_assert_int_eq(hand_report(hand, REPORT_HELLO, rank_count), ncclSuccess);
+    ck_assert_int_eq(meeting_ruling(&hand->meeting, RULING_SPREAD, &hand->ruling), ncclSuccess);
+    ck_assert_int_ne(hand->ruling.host_of[0], hand->ruling.host_of[1]);
+    ck_assert_int_eq(hand_report(hand, REPORT_ADDRESS, rank_count), ncclSuccess);
+    ck_assert_int_eq(meeting_ruling(&hand->meeting, RULING_ADDRESSES, &hand->ruling), ncclSuccess);
+    return hand->ruling.addresses[0];
+}
+
+static int
+connect_blocking(const struct net_address *address)
+{
+    int socket = net_connect(address);
+    ck_assert_int_ge(socket, 0);
+    struct pollfd connected = {.fd = socket, .events = POLLOUT};
+    ck_assert_int_eq(poll(&connected, 1, 60000), 1);
+    ck_assert_int_eq(net_connect_result(socket), 0);
+    return socket;
+}
+
+enum { STALLING = 40, GUESSING = 20, CRYING = 20, CROWD = STALLING + GUESSING + CRYING };
+
+/* Strangers at an address: they stall, guess the secret, or send what is no protocol of ours. */
+static void
+crowd_in(const struct net_address *address, enum proof_purpose purpose, int sockets[CROWD])
+{
+    static const unsigned char guess[PROOF_BYTES] = "swordfish";
+    unsigned seed = 11;
+    for (int i = 0; i < CROWD; ++i) {
+        int socket = sockets[i] = connect_blocking(address);
+        if (i < STALLING)
+            continue;
+        struct pollfd readable = {.fd = socket, .events = POLLIN};
+        struct proof_challenge challenge;
+        ck_assert_int_eq(poll(&readable, 1, 60000), 1);
+        ck_assert_int_eq(recv(socket, &challenge, sizeof(challenge), MSG_WAITALL), sizeof(challenge));
+        unsigned char noise[300];
+        for (size_t b = 0; b < sizeof(noise); ++b)
+            noise[b] = (unsigned char)rand_r(&seed);
+        struct proof_answer answer;
+        ck_assert(proof_make_answer(&challenge, guess, purpose, 1, &answer));
+        if (i < STALLING + GUESSING)
+            ck_assert_int_eq(send(socket, &answer, sizeof(answer), MSG_NOSIGNAL), sizeof(answer));
+        else
+            ck_assert_int_gt(send(socket, noise, 1 + (size_t)rand_r(&seed) % sizeof(noise), MSG_NOSIGNAL), 0);
+    }
+    for (int i = STALLING; i < STALLING + GUESSING; ++i) { /* shown the door without another word */
+        struct pollfd readable = {.fd = sockets[i], .events = POLLIN};
+        char byte;
+        ck_assert_int_eq(poll(&readable, 1, 60000), 1);
+        ck_assert_int_le(recv(sockets[i], &byte, 1, 0), 0);
+    }
+}
+
+static void
+disperse(const int sockets[CROWD])
+{
+    for (int i = 0; i < CROWD; ++i)
+        close(sockets[i]);
+}
+
+START_TEST(strangers_disturb_neither_the_root_nor_a_rank)
+{
+    ncclUniqueId id = make_id();
+    struct id_content content = content_of(&id);
+    int at_root[CROWD], at_rank[CROWD];
+    crowd_in(&content.root, PROOF_ROOT, at_root);
+    struct joiner joiner;
+    struct hand hand;
+    start_join(&joiner, &id, 0, 2);
+    struct net_address rank_0 = hand_meet(&hand, &id, 2);
+    crowd_in(&rank_0, PROOF_PEER, at_rank);
+    int link = -1;
+    ck_assert_msg(meeting_connect(&hand.meeting, &rank_0, content.secret, PROOF_PEER, 1, &link) == ncclSuccess, "%s",
+                  hand.error.text);
+    ck_assert_int_eq(hand_report(&hand, REPORT_DONE, 2), ncclSuccess);
+    ck_assert_int_eq(meeting_ruling(&hand.meeting, RULING_WELCOME, &hand.ruling), ncclSuccess);
+    ck_assert_msg(finish_join(&joiner) == ncclSuccess, "%s", joiner.error.text);
+    disperse(at_root);
+    disperse(at_rank);
+
+    /* Who has proved itself can still do no harm but to the communicator, which says so. */
+    const struct frame nonsense = {.kind = FRAME_STAGED, .offset = UINT32_MAX, .bytes = 16};
+    ck_assert_int_eq(send(link, &nonsense, sizeof(nonsense), MSG_NOSIGNAL), sizeof(nonsense));
+    float value = 1;
+    struct collective what = {.kind = OPERATION_ALL_REDUCE,
+                              .type = ncclFloat32,
+                              .op = ncclSum,
+                              .root = -1,
+                              .count = 1,
+                              .send = &value,
+                              .receive = &value};
+    char text[SEGMENT_TEXT_BYTES] = "";
+    collective_run(&joiner.exchange, &what);
+    ck_assert_int_eq(exchange_error(&joiner.exchange, text, sizeof(text)), ncclRemoteError);
+    ck_assert_msg(strstr(text, "rank 1 sends what no rank would"), "%s", text);
+    segment_set_state(&joiner.exchange.segment, RANK_LEFT, NULL);
+    exchange_release(&joiner.exchange);
+    close(link);
+    close(hand.meeting.socket);
+}
+END_TEST
+
+/* Whoever goes away between two steps, the others are told who, or that it is over, and never wait. */
+START_TEST(a_rank_that_goes_away_ends_the_meeting)
+{
+    ncclUniqueId id = make_id();
+    struct joiner joiner;
+    struct hand hand;
+    start_join(&joiner, &id, 0, 2);
+    if (_i == 0) { /* before it has said where it is */
+        hand_connect(&hand, &id, 1);
+        ck_assert_int_eq(hand_report(&hand, REPORT_HELLO, 2), ncclSuccess);
+        ck_assert_int_eq(meeting_ruling(&hand.meeting, RULING_SPREAD, &hand.ruling), ncclSuccess);
+    } else { /* while rank 0 waits for its connection */
+        hand_meet(&hand, &id, 2);
+    }
+    if (_i == 2) { /* saying why */
+        struct report failed = {.kind = REPORT_FAILED, .result = ncclSystemError, .text = "rank 1: out of luck"};
+        ck_assert_int_eq(meeting_report(&hand.meeting, &failed), ncclSuccess);
+    }
+    shutdown(hand.meeting.socket, SHUT_RDWR);
+    close(hand.meeting.socket);
+    ck_assert_int_eq(finish_join(&joiner), _i == 2 ? ncclSystemError : ncclRemoteError);
+    ck_assert_msg(strstr(joiner.error.text, _i == 2 ? "rank 1: out of luck" : "rank 1 went away before all 2 ranks"),
+                  "%s", joiner.error.text);
+    exchange_release(&joiner.exchange);
+}
+END_TEST
+
+START_TEST(a_wait_for_other_hosts_can_be_cancelled)
+{
+    ncclUniqueId id = make_id();
+    struct joiner joiner;
+    struct hand hand = {.meeting.socket = -1};
+    start_join(&joiner, &id, 0, 2);
+    if (_i > 0)
+        hand_meet(&hand, &id, 2);
+    bootstrap_cancel(&joiner.wait);
+    ck_assert_int_ne(finish_join(&joiner), ncclSuccess);
+    exchange_release(&joiner.exchange);
+    if (hand.meeting.socket >= 0)
+        close(hand.meeting.socket);
+}
+END_TEST
+
+START_TEST(a_wrong_secret_is_refused_by_both_sides)
+{
+    ncclUniqueId id = make_id(), wrong = id;
+    wrong.internal[30] ^= 1; /* within the secret */
+    struct joiner joiner;
+    start_join(&joiner, &wrong, 1, 2);
+    ck_assert_int_eq(finish_join(&joiner), ncclSystemError);
+    ck_assert_msg(strstr(joiner.error.text, "cannot meet the other ranks at 127.0.0.1:"), "%s", joiner.error.text);
+    exchange_release(&joiner.exchange);
+
+    /* Somebody else listens where the id says. */
+    struct id_content content = content_of(&id);
+    content.root.port = 0;
+    int listener = net_listen(&content.root, 1);
+    ck_assert_int_ge(listener, 0);
+    memcpy(&id, &content, sizeof(content));
+    start_join(&joiner, &id, 1, 2);
+    struct pollfd arrival = {.fd = listener, .events = POLLIN};
+    ck_assert_int_eq(poll(&arrival, 1, 60000), 1);
+    int guest = accept(listener, NULL, NULL);
+    char page[sizeof(struct proof_challenge)] = "HTTP/1.1 400 Bad Request";
+    ck_assert_int_eq(send(guest, page, sizeof(page), MSG_NOSIGNAL), sizeof(page));
+    ck_assert_int_eq(finish_join(&joiner), ncclSystemError);
+    ck_assert_msg(strstr(joiner.error.text, "does not know the secret"), "%s", joiner.error.text);
+    ck_assert_int_le(recv(guest, page, 1, MSG_DONTWAIT), 0); /* it has been told nothing */
+    exchange_release(&joiner.exchange);
+    close(guest);
+    close(listener);
+}
+END_TEST
+
+/* ---- NCCL_COMM_ID ---- */
+
+static struct net_address
+free_port(void)
+{
+    struct net_address address = {.family = 4, .bytes = {127, 0, 0, 1}};
+    int listener = net_listen(&address, 1);
+    EXPECT(listener >= 0);
+    close(listener);
+    return address;
+}
+
+/* Every rank makes the id by itself; rank 0 comes last. Twice, as a program with two communicators does. */
+static int
+by_address(int rank, int n, struct ranks_shared *shared)
+{
+    setenv("NCCL_HOSTID", rank == 1 ? "other" : "one", 1);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+    setenv("NCCL_COMM_ID", shared->text[0], 1);
+    for (int round = 0; round < 2; ++round) {
+        ncclUniqueId id;
+        struct bootstrap_error error;
+        struct exchange exchange;
+        struct bootstrap_wait wait = BOOTSTRAP_WAIT_INITIALIZER;
+        EXPECT(bootstrap_get_id(&id, &error) == ncclSuccess);
+        exchange_init(&exchange);
+        if (rank == 0)
+            ranks_await(&shared->flags[round], n - 1);
+        atomic_fetch_add(&shared->flags[round], 1);
+        ncclResult_t result = bootstrap_join(&exchange.segment, &id, rank, n, &wait, &error);
+        if (result != ncclSuccess)
+            fprintf(stderr, "rank %d: %s\n", rank, error.text);
+        EXPECT(result == ncclSuccess);
+        int32_t mine = 1 << rank;
+        struct collective what = {.kind = OPERATION_ALL_REDUCE,
+                                  .type = ncclInt32,
+                                  .op = ncclSum,
+                                  .root = -1,
+                                  .count = 1,
+                                  .send = &mine,
+                                  .receive = &mine};
+        collective_run(&exchange, &what);
+        EXPECT(mine == (1 << n) - 1);
+        exchange_leave(&exchange);
+    }
+    return 0;
+}
+
+START_TEST(ranks_meet_at_an_address)
+{
+    struct ranks_shared *shared = ranks_shared_new();
+    struct net_address address = free_port();
+    net_address_text(&address, shared->text[0]);
+    ck_assert(ranks_run_shared(_i, by_address, 0, shared));
+    ranks_shared_free(shared);
+}
+END_TEST
+
+START_TEST(an_address_needs_a_secret_or_loopback)
+{
+    ncclUniqueId id, other;
+    struct bootstrap_error error;
+    setenv("NCCL_COMM_ID", "192.0.2.1:4711", 1);
+    unsetenv("SOFTGPU_NCCL_SECRET");
+    ck_assert_int_eq(bootstrap_get_id(&id, &error), ncclInvalidUsage);
+    ck_assert(strstr(error.text, "set SOFTGPU_NCCL_SECRET"));
+    setenv("SOFTGPU_NCCL_SECRET", "a", 1);
+    ck_assert_int_eq(bootstrap_get_id(&id, &error), ncclSuccess);
+    ck_assert_int_eq(bootstrap_get_id(&other, &error), ncclSuccess);
+    ck_assert_mem_eq(&id, &other, sizeof(id));
+    setenv("SOFTGPU_NCCL_SECRET", "b", 1);
+    ck_assert_int_eq(bootstrap_get_id(&other, &error), ncclSuccess);
+    ck_assert_mem_ne(&id, &other, sizeof(id));
+    setenv("NCCL_COMM_ID", "nowhere", 1);
+    ck_assert_int_eq(bootstrap_get_id(&id, &error), ncclInvalidArgument);
+    ck_assert(strstr(error.text, "NCCL_COMM_ID=nowhere"));
+    unsetenv("NCCL_COMM_ID");
+    unsetenv("SOFTGPU_NCCL_SECRET");
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *cases = tcase_create("hosts");
+    tcase_set_timeout(cases, 100);
+    tcase_add_test(cases, interfaces_are_chosen_as_documented);
+    tcase_add_test(cases, addresses_are_read_and_written);
+    tcase_add_loop_test(cases, ranks_meet_at_an_address, 1, 5);
+    tcase_add_test(cases, an_address_needs_a_secret_or_loopback);
+    tcase_add_test(cases, strangers_disturb_neither_the_root_nor_a_rank);
+    tcase_add_loop_test(cases, a_rank_that_goes_away_ends_the_meeting, 0, 3);
+    tcase_add_loop_test(cases, a_wait_for_other_hosts_can_be_cancelled, 0, 2);
+    tcase_add_test(cases, a_wrong_secret_is_refused_by_both_sides);
+    Suite *suite = suite_create("nccl_hosts");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

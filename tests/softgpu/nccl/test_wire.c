@@ -1,0 +1,309 @@
+/*
+ * test_wire.c - what comes over a network from whoever it may be: frames that do not fit are refused before they store
+ * anything, whatever their bytes; a proof cannot be made without the secret, nor carried from one place to another.
+ */
+#include "nccl/frame.h"
+#include "nccl/proof.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+const char softgpu_library_name[] = "test";
+
+/* ---- frames ---- */
+
+enum { PAGE = 4096 };
+
+/* A mirror between two pages that nothing may touch, so that a store outside of it ends the test. */
+static struct mirror *
+guarded_mirror(void)
+{
+    size_t bytes = (sizeof(struct mirror) + PAGE - 1) / PAGE * PAGE;
+    unsigned char *memory = mmap(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert(memory != MAP_FAILED);
+    ck_assert_int_eq(mprotect(memory + PAGE, bytes, PROT_READ | PROT_WRITE), 0);
+    struct mirror *mirror = (struct mirror *)(memory + PAGE + bytes - sizeof(struct mirror));
+    atomic_store(&mirror->slot.state, RANK_JOINED);
+    return mirror;
+}
+
+static void
+free_mirror(struct mirror *mirror)
+{
+    size_t bytes = (sizeof(struct mirror) + PAGE - 1) / PAGE * PAGE;
+    munmap((unsigned char *)mirror + sizeof(*mirror) - bytes - PAGE, bytes + 2 * PAGE);
+}
+
+/* Feeds bytes in pieces as a socket might hand them out; how many were taken before the reader refused. */
+static size_t
+feed(struct frame_reader *reader, struct mirror *mirror, const unsigned char *bytes, size_t count, unsigned *seed)
+{
+    bool arrived = false;
+    for (size_t done = 0; done < count;) {
+        size_t room, left = count - done;
+        unsigned char *to = frame_room(reader, &room);
+        ck_assert_uint_gt(room, 0);
+        size_t got = room < left ? room : left;
+        got = 1 + (size_t)rand_r(seed) % got;
+        memcpy(to, bytes + done, got);
+        done += got;
+        if (!frame_arrived(reader, mirror, got, &arrived))
+            return done;
+    }
+    return count;
+}
+
+START_TEST(random_bytes_store_nothing_outside)
+{
+    enum { BYTES = 4096, ROUNDS = 3000 };
+    unsigned seed = 1 + (unsigned)_i;
+    struct mirror *mirror = guarded_mirror();
+    static unsigned char bytes[BYTES];
+    for (int round = 0; round < ROUNDS; ++round) {
+        struct frame_reader reader = {0};
+        for (size_t i = 0; i < BYTES; ++i)
+            bytes[i] = (unsigned char)rand_r(&seed);
+        /* Often something like a frame: a kind there is, small numbers. */
+        struct frame frame = {.kind = (uint32_t)rand_r(&seed) % 9,
+                              .which = (uint32_t)rand_r(&seed) % 7,
+                              .value = (uint64_t)rand_r(&seed) % 5,
+                              .offset = rand_r(&seed) % 2 ? (uint32_t)rand_r(&seed) % (SEGMENT_CHUNK_BYTES + 9) : 0,
+                              .bytes = (uint32_t)rand_r(&seed) % 3000};
+        if (rand_r(&seed) % 8)
+            memcpy(bytes, &frame, sizeof(frame));
+        feed(&reader, mirror, bytes, BYTES, &seed);
+    }
+    free_mirror(mirror);
+}
+END_TEST
+
+struct refusal {
+    const char *what;
+    struct frame frame;
+};
+
+static const struct refusal refusals[] = {
+    {"no kind", {.kind = 0}},
+    {"an unknown kind", {.kind = 8}},
+    {"a counter that does not exist", {.kind = FRAME_PROGRESS, .which = PROGRESS_BELL}},
+    {"progress that carries", {.kind = FRAME_PROGRESS, .bytes = 1}},
+    {"progress beyond its word", {.kind = FRAME_PROGRESS, .value = (uint64_t)1 << 32}},
+    {"a signature of another size", {.kind = FRAME_SIGNATURE, .bytes = sizeof(struct operation_signature) - 1}},
+    {"no such staging", {.kind = FRAME_STAGED, .which = STAGING_COUNT, .bytes = 1}},
+    {"no such stage", {.kind = FRAME_STAGED, .value = SEGMENT_STAGES, .bytes = 1}},
+    {"staged behind the end", {.kind = FRAME_STAGED, .offset = SEGMENT_CHUNK_BYTES, .bytes = 1}},
+    {"staged over the end", {.kind = FRAME_STAGED, .offset = 1, .bytes = SEGMENT_CHUNK_BYTES}},
+    {"staged far behind", {.kind = FRAME_STAGED, .offset = UINT32_MAX, .bytes = 2}},
+    {"staged without bytes", {.kind = FRAME_STAGED}},
+    {"a piece too long", {.kind = FRAME_PIECE, .value = 1 << 20, .bytes = SEGMENT_CHANNEL_BYTES + 1}},
+    {"a piece longer than its message", {.kind = FRAME_PIECE, .value = 9, .bytes = 10}},
+    {"taken that carries", {.kind = FRAME_TAKEN, .bytes = 4}},
+    {"a state that is none", {.kind = FRAME_STATE, .which = RANK_JOINED, .bytes = SEGMENT_TEXT_BYTES}},
+    {"a short text", {.kind = FRAME_STATE, .which = RANK_FAILED, .bytes = SEGMENT_TEXT_BYTES - 1}},
+    {"a long note", {.kind = FRAME_NOTE, .bytes = SEGMENT_NOTE_BYTES + 1}},
+    {"an empty note", {.kind = FRAME_NOTE}},
+};
+
+START_TEST(what_does_not_fit_is_refused_at_its_header)
+{
+    struct mirror *mirror = guarded_mirror();
+    struct frame_reader reader = {0};
+    unsigned seed = 7;
+    unsigned char bytes[sizeof(struct frame) + 64] = {0};
+    memcpy(bytes, &refusals[_i].frame, sizeof(struct frame));
+    ck_assert_msg(feed(&reader, mirror, bytes, sizeof(bytes), &seed) == sizeof(struct frame), "%s: taken",
+                  refusals[_i].what);
+    free_mirror(mirror);
+}
+END_TEST
+
+static void
+feed_frame(struct mirror *mirror, struct frame_reader *reader, const struct frame *frame, unsigned char fill)
+{
+    static unsigned char bytes[sizeof(struct frame) + SEGMENT_CHUNK_BYTES];
+    unsigned seed = 5;
+    memcpy(bytes, frame, sizeof(*frame));
+    memset(bytes + sizeof(*frame), fill, frame->bytes);
+    size_t count = sizeof(*frame) + frame->bytes;
+    ck_assert_uint_eq(feed(reader, mirror, bytes, count, &seed), count);
+}
+
+/* More pieces than there are buffers, and a second end, are refused; both would change what is being read. */
+START_TEST(what_is_being_read_is_not_overwritten)
+{
+    struct mirror *mirror = guarded_mirror();
+    struct frame_reader reader = {0};
+    const struct frame piece = {.kind = FRAME_PIECE, .which = ncclInt8, .value = 300, .bytes = 100};
+    unsigned seed = 3;
+    feed_frame(mirror, &reader, &piece, 1);
+    feed_frame(mirror, &reader, &piece, 2);
+    ck_assert_uint_eq(atomic_load(&mirror->from.written), 2);
+    ck_assert_uint_eq(mirror->from.data[1][99], 2);
+    ck_assert_uint_eq(feed(&reader, mirror, (const unsigned char *)&piece, sizeof(piece), &seed), sizeof(piece));
+
+    struct frame_reader other = {0};
+    atomic_store(&mirror->from.taken, 1);
+    feed_frame(mirror, &other, &piece, 3); /* the one that was taken makes room */
+    ck_assert_uint_eq(mirror->from.data[0][0], 3);
+    const struct frame state = {.kind = FRAME_STATE, .which = RANK_FAILED, .bytes = SEGMENT_TEXT_BYTES};
+    feed_frame(mirror, &other, &state, 'x');
+    ck_assert_uint_eq(atomic_load(&mirror->slot.state), RANK_FAILED);
+    ck_assert_uint_eq(strlen(mirror->slot.text), SEGMENT_TEXT_BYTES - 1);
+    unsigned char again[sizeof(state) + SEGMENT_TEXT_BYTES] = {0};
+    memcpy(again, &state, sizeof(state));
+    ck_assert_uint_eq(feed(&other, mirror, again, sizeof(again), &seed), sizeof(state));
+    ck_assert_uint_eq((unsigned char)mirror->slot.text[0], 'x');
+    free_mirror(mirror);
+}
+END_TEST
+
+/* ---- proofs ---- */
+
+static const unsigned char right[PROOF_BYTES] = "the secret of an id, made by it", wrong[PROOF_BYTES] = "another one";
+
+struct visit {
+    int host_end, guest_end;
+    struct door door;
+    struct proof_challenge challenge;
+};
+
+static struct visit
+begin_visit(void)
+{
+    struct visit visit;
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    visit.host_end = ends[0];
+    visit.guest_end = ends[1];
+    ck_assert_int_eq(door_greet(&visit.door, ends[0], 0), DOOR_WAITS);
+    ck_assert_int_eq(read(ends[1], &visit.challenge, sizeof(visit.challenge)), sizeof(visit.challenge));
+    return visit;
+}
+
+static void
+end_visit(struct visit *visit)
+{
+    close(visit->host_end);
+    close(visit->guest_end);
+}
+
+/* Sends an answer in two parts; what the door says, and to whom it opened. */
+static enum door_state
+answer_door(struct visit *visit, const struct proof_answer *answer, enum proof_purpose purpose, int *rank_p)
+{
+    ck_assert_int_eq(write(visit->guest_end, answer, 20), 20);
+    ck_assert_int_eq(door_hear(&visit->door, right, purpose, rank_p), DOOR_WAITS);
+    ck_assert_int_eq(door_hear(&visit->door, right, purpose, rank_p), DOOR_WAITS); /* there is nothing */
+    ck_assert_int_eq(write(visit->guest_end, (const char *)answer + 20, sizeof(*answer) - 20), sizeof(*answer) - 20);
+    return door_hear(&visit->door, right, purpose, rank_p);
+}
+
+START_TEST(who_knows_the_secret_is_let_in)
+{
+    struct visit visit = begin_visit();
+    struct proof_answer answer;
+    struct proof_reply reply;
+    int rank = -1;
+    ck_assert(proof_make_answer(&visit.challenge, right, PROOF_PEER, 5, &answer));
+    ck_assert_int_eq(answer_door(&visit, &answer, PROOF_PEER, &rank), DOOR_OPEN);
+    ck_assert_int_eq(rank, 5);
+    ck_assert_int_eq(read(visit.guest_end, &reply, sizeof(reply)), sizeof(reply));
+    ck_assert(proof_check_reply(&visit.challenge, &answer, right, PROOF_PEER, &reply));
+    /* The host's proof holds for nothing else: another secret, purpose, rank or nonce. */
+    ck_assert(!proof_check_reply(&visit.challenge, &answer, wrong, PROOF_PEER, &reply));
+    ck_assert(!proof_check_reply(&visit.challenge, &answer, right, PROOF_ROOT, &reply));
+    answer.rank = 6;
+    ck_assert(!proof_check_reply(&visit.challenge, &answer, right, PROOF_PEER, &reply));
+    answer.rank = 5;
+    answer.nonce[0] ^= 1;
+    ck_assert(!proof_check_reply(&visit.challenge, &answer, right, PROOF_PEER, &reply));
+    answer.nonce[0] ^= 1;
+    ck_assert(memcmp(reply.mac, answer.mac, sizeof(reply.mac)) != 0); /* not the guest's own, sent back */
+    end_visit(&visit);
+}
+END_TEST
+
+START_TEST(who_does_not_stays_outside)
+{
+    struct proof_answer good, answer;
+    int rank = -1;
+    for (int i = 0; i < 7; ++i) {
+        struct visit visit = begin_visit(), other = begin_visit();
+        ck_assert(proof_make_answer(&visit.challenge, right, PROOF_PEER, 2, &good));
+        answer = good;
+        if (i == 0)
+            ck_assert(proof_make_answer(&visit.challenge, wrong, PROOF_PEER, 2, &answer));
+        else if (i == 1) /* heard at another door */
+            ck_assert(proof_make_answer(&other.challenge, right, PROOF_PEER, 2, &answer));
+        else if (i == 2) /* for something else */
+            ck_assert(proof_make_answer(&visit.challenge, right, PROOF_ROOT, 2, &answer));
+        else if (i == 3)
+            answer.rank = 3;
+        else if (i == 4)
+            answer.mac[31] ^= 1;
+        else if (i == 5)
+            answer.magic[0] ^= 1;
+        else
+            memset(&answer, 0, sizeof(answer));
+        ck_assert_msg(answer_door(&visit, &answer, PROOF_PEER, &rank) == DOOR_SHUT, "case %d", i);
+        ck_assert_int_eq(rank, -1);
+        char byte;
+        ck_assert_int_lt(read(visit.guest_end, &byte, 1), 0); /* no proof for who has none */
+        end_visit(&visit);
+        end_visit(&other);
+    }
+}
+END_TEST
+
+START_TEST(who_goes_away_is_forgotten)
+{
+    struct visit visit = begin_visit();
+    int rank;
+    close(visit.guest_end);
+    ck_assert_int_eq(door_hear(&visit.door, right, PROOF_PEER, &rank), DOOR_SHUT);
+    close(visit.host_end);
+    struct proof_challenge garbage;
+    struct proof_answer answer;
+    memset(&garbage, 'x', sizeof(garbage));
+    ck_assert(!proof_make_answer(&garbage, right, PROOF_PEER, 0, &answer)); /* nothing for who is no host of ours */
+}
+END_TEST
+
+/* Test case 1 of RFC 4231; its key of 20 bytes is, as HMAC pads keys with zeros, the same as one of 32. */
+START_TEST(the_hash_is_hmac_sha256)
+{
+    unsigned char key[PROOF_BYTES] = {0}, mac[PROOF_BYTES];
+    static const unsigned char expected[PROOF_BYTES] = {
+        0xb0, 0x34, 0x4c, 0x61, 0xd8, 0xdb, 0x38, 0x53, 0x5c, 0xa8, 0xaf, 0xce, 0xaf, 0x0b, 0xf1, 0x2b,
+        0x88, 0x1d, 0xc2, 0x00, 0xc9, 0x83, 0x3d, 0xa7, 0x26, 0xe9, 0x37, 0x6c, 0x2e, 0x32, 0xcf, 0xf7};
+    memset(key, 0x0b, 20);
+    proof_hash(key, "Hi There", 8, mac);
+    ck_assert_mem_eq(mac, expected, sizeof(mac));
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *cases = tcase_create("wire");
+    tcase_set_timeout(cases, 100);
+    tcase_add_loop_test(cases, random_bytes_store_nothing_outside, 0, 10);
+    tcase_add_loop_test(cases, what_does_not_fit_is_refused_at_its_header, 0, sizeof(refusals) / sizeof(refusals[0]));
+    tcase_add_test(cases, what_is_being_read_is_not_overwritten);
+    tcase_add_test(cases, who_knows_the_secret_is_let_in);
+    tcase_add_test(cases, who_does_not_stays_outside);
+    tcase_add_test(cases, who_goes_away_is_forgotten);
+    tcase_add_test(cases, the_hash_is_hmac_sha256);
+    Suite *suite = suite_create("nccl_wire");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
