@@ -64,8 +64,23 @@ history_touch(struct history *history, size_t gradient, struct touch touch)
     if (history->ignored[gradient])
         return;
     history->last_touch[gradient] = ++history->touch_count;
+    history->current[gradient].open = false;
     if (!append(&history->current[gradient], touch))
         history->lost = true;
+}
+
+void
+history_touch_uncounted(struct history *history, size_t gradient)
+{
+    history->current[gradient].open = true;
+}
+
+void
+history_declare(struct history *history, size_t gradient)
+{
+    history->ignored[gradient] = false;
+    history->current[gradient].count = 0;
+    history_touch(history, gradient, (struct touch){TOUCH_DECLARES, 0});
 }
 
 void
@@ -78,7 +93,7 @@ history_ignore(struct history *history, size_t gradient)
 bool
 touch_list_equal(const struct touch_list *a, const struct touch_list *b)
 {
-    if (a->count != b->count)
+    if (a->count != b->count || a->open != b->open)
         return false;
     for (size_t i = 0; i < a->count; ++i) {
         if (a->touches[i].call != b->touches[i].call || a->touches[i].argument != b->touches[i].argument)
@@ -111,7 +126,7 @@ history_boundary(struct history *history)
     history->previous_last_touch = closed_last;
 
     for (size_t i = 0; i < history->gradient_count; ++i)
-        history->current[i].count = 0;
+        history->current[i].count = history->current[i].open = 0;
     memset(history->last_touch, 0, history->gradient_count * sizeof(history->last_touch[0]));
     if (history->lost && history->interval_count >= 1) /* what was lost cannot be compared with the next one either */
         history->interval_count = 0;

@@ -20,11 +20,15 @@ struct touch {
     uint32_t argument; /* which of its arguments */
 };
 
+/* The `call` of a touch by which the program itself says that the gradient is complete. */
+#define TOUCH_DECLARES UINT64_MAX
+
 /* The touches of one gradient in one interval, in the order of their calls. */
 struct touch_list {
     struct touch *touches;
     size_t count;
     size_t capacity;
+    bool open; /* others came after them that are not counted: these do not make it ready */
 };
 
 /* Whether two lists hold the same touches in the same order. */
@@ -47,6 +51,12 @@ bool history_init(struct history *history, size_t gradient_count) __attribute__(
 void history_free(struct history *history);
 
 void history_touch(struct history *history, size_t gradient, struct touch touch);
+
+/* A touch that does not count: how many of them there are may differ between intervals. */
+void history_touch_uncounted(struct history *history, size_t gradient);
+
+/* The program says that the gradient is complete: whatever touched it before in this interval does not matter. */
+void history_declare(struct history *history, size_t gradient);
 
 /* From now on the touches of this gradient do not matter: others may still repeat, and it is the last in every order.
  */

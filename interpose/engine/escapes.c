@@ -94,10 +94,17 @@ escape_hold(struct tensor *tensor)
     if (!atomic_exchange(&engine_state.holds, true))
         functions_none_misses();
     struct group *group = &engine_state.groups[tensor->group];
-    if (engine_state.annotations_changed || group->plan == NULL)
+    if (engine_state.annotations_changed || group->plan == NULL || tensor->declared)
         return; /* learn_nothing_yet() will see it */
     history_ignore(&group->history, tensor->member);
     readiness_hold(&group->readiness, tensor->member);
+}
+
+/* Whether its touches are not trusted to say when it is complete. */
+bool
+escape_is_held(const struct tensor *tensor)
+{
+    return tensor->held && !tensor->declared;
 }
 
 /* With lock held: whether pieces of it have left and the boundary has not come. */
@@ -120,7 +127,7 @@ note_word(uint64_t word, struct ddp_site *site_p)
         bool reached = copied.overflow || (word >= tensor->address && word < tensor->address + tensor->bytes);
         if (tensor->role != TENSOR_GRADIENT || !tensor->placed || tensor->held || !reached)
             continue;
-        if (has_left(tensor)) {
+        if (has_left(tensor) && !tensor->declared) {
             *site_p = tensor->site;
             in_time = false;
         }
@@ -313,7 +320,7 @@ escape_agree(const struct group *group)
         stop_job("out of memory");
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < count; ++i)
-        mine[i] = tensor_gradient(group, i)->held;
+        mine[i] = escape_is_held(tensor_gradient(group, i));
     pthread_mutex_unlock(&engine_state.lock);
     struct control_messages all;
     agree_exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
@@ -325,6 +332,7 @@ escape_agree(const struct group *group)
     for (size_t i = 0; i < count; ++i) {
         struct tensor *tensor = tensor_gradient(group, i);
         bool before = tensor->held_by_any;
+        tensor->held_by_any = false;
         for (int r = 0; r < all.count && all.bytes[r] == count; ++r)
             tensor->held_by_any = tensor->held_by_any || ((const unsigned char *)all.messages[r])[i] != 0;
         if (tensor->held_by_any && held++ == 0)

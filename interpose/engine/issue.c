@@ -240,7 +240,7 @@ issue_bucket(struct group *group, size_t bucket, bool early)
 static struct group *
 group_that_sends(void)
 {
-    if (engine_state.expected_group == SEQUENCE_NONE)
+    if (engine_state.expected_group == SEQUENCE_NONE || engine_state.no_sync)
         return NULL;
     struct group *group = &engine_state.groups[engine_state.expected_group];
     return group->overlapping ? group : NULL;
@@ -257,7 +257,8 @@ issue_ready(void)
     size_t bucket;
     engine_state.issuing = true;
     struct group *group = group_that_sends(); /* only the issuer changes it, at a boundary */
-    while (group != NULL && group->overlapping && readiness_launch(&group->readiness, &bucket)) {
+    while (group != NULL && group->overlapping && !engine_state.no_sync &&
+           readiness_launch(&group->readiness, &bucket)) {
         uint64_t mask = streams_of_bucket(group, bucket);
         ++group->early_buckets;
         pthread_mutex_unlock(&engine_state.lock);

@@ -21,6 +21,8 @@ struct hit {
     struct ddp_site site;
     uint32_t argument;
     const char *operand_name; /* as in struct operand */
+    bool uncounted;           /* it is between DDP_NO_SYNC_BEGIN and its end */
+    bool declared;            /* the program itself says when the gradient is ready */
     bool begun;               /* the group's readiness was told, in the interval after: */
     uint64_t boundary;
     bool late;
@@ -36,6 +38,7 @@ struct hits {
     uint64_t call;
     const char *call_name;
     uint64_t agreements; /* when the gradients got their numbers */
+    bool on_buffer;      /* it touches a buffer */
     bool unseen;         /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
 };
 
@@ -95,9 +98,13 @@ look_at(struct hits *hits, const struct operand *operand)
     const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
     for (size_t i = 0; i < count; ++i) {
         const struct tensor *tensor = &engine_state.tensors[range[i].id];
-        if (tensor->role == TENSOR_GRADIENT &&
-            operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
+        if (tensor->role == TENSOR_PARAMETER ||
+            !operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
+            continue;
+        if (tensor->role == TENSOR_GRADIENT)
             add_hit(hits, tensor, operand);
+        else
+            hits->on_buffer = true;
     }
     pthread_mutex_unlock(&engine_state.lock);
 }
@@ -195,9 +202,15 @@ begin_touch(const struct hits *hits, struct hit *hit)
     struct group *group = hit->group;
     hit->begun = group->overlapping && hits->agreements == engine_state.agreements;
     hit->boundary = group->boundary_count;
-    if (hit->begun)
-        hit->late =
-            readiness_begin(&group->readiness, hit->gradient, (struct touch){hits->call, hit->argument}) == TOUCH_LATE;
+    if (engine_state.no_sync) {
+        hit->late = hit->begun && readiness_has_left(&group->readiness, hit->gradient);
+        hit->uncounted = true;
+    } else if (hit->begun) {
+        enum touch_verdict verdict =
+            readiness_begin(&group->readiness, hit->gradient, (struct touch){hits->call, hit->argument});
+        hit->late = verdict == TOUCH_LATE;
+        hit->declared = verdict == TOUCH_UNCOUNTED;
+    }
     return hit->late;
 }
 
@@ -375,6 +388,7 @@ touches_begin(struct operation *operation)
 
     clear_hits(hits);
     hits->call_name = operation->name;
+    hits->on_buffer = false;
     bool opaque = operation->opaque, unknown = false;
     bool through_pointers = look_at_operands(hits, operation, &unknown);
     if (unknown) {
@@ -391,7 +405,9 @@ touches_begin(struct operation *operation)
         note_opaque(operation);
     hits->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
                    (operation->function != NULL || through_pointers) && escape_begin_kernel(operation->stream);
-    if (hits->count > 0 || hits->unseen)
+    if (hits->on_buffer && !stream_is_captured(operation->stream))
+        stream_wait_for_reduction(operation->stream);
+    if (hits->count > 0 || hits->unseen || hits->on_buffer)
         operation->notes = hits;
     if (hits->count == 0)
         return;
@@ -416,8 +432,12 @@ count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask
         return;
     }
     tensor_gradient(group, hit->gradient)->touched_by |= stream_mask;
+    if (hit->uncounted) {
+        history_touch_uncounted(&group->history, hit->gradient);
+        return;
+    }
     history_touch(&group->history, hit->gradient, (struct touch){hits->call, hit->argument});
-    if (!group->overlapping)
+    if (!group->overlapping || hit->declared)
         return;
     if (!hit->begun || hit->boundary != group->boundary_count)
         readiness_refused(&group->readiness); /* a boundary came between, in another thread */
@@ -431,6 +451,8 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
     bool overlapping = false;
     pthread_mutex_lock(&engine_state.lock);
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
+    if (hits->on_buffer)
+        engine_state.buffer_streams |= stream_mask;
     if (hits->unseen)
         escape_end_kernel(stream_mask);
     for (size_t i = 0; i < hits->count; ++i) {
@@ -457,13 +479,7 @@ touches_end(struct operation *operation, bool enqueued)
             checks_late_end(hits->items[i].measured, operation->stream);
     }
 
-    /* Another thread cannot name this one's default stream: its state is kept in the event, before the touch counts. */
-    if (operation->stream == CU_STREAM_PER_THREAD) {
-        pthread_mutex_lock(&engine_state.lock);
-        CUevent event = engine_state.streams[stream_index(operation->stream)].event;
-        pthread_mutex_unlock(&engine_state.lock);
-        require_cuda(engine_state.driver.cuEventRecord_p(event, operation->stream), "cuEventRecord");
-    }
+    stream_note_work(operation->stream); /* before the touch counts */
     count_touches(operation, hits, enqueued);
     clear_hits(hits);
 }
