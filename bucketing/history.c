@@ -3,11 +3,16 @@
  */
 #include "bucketing/history.h"
 
+#include "base/mutant.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* A touch costs 16 bytes; a gradient touched more often than this in one interval is not worth following. */
 enum { TOUCHES_AT_MOST = 1 << 16 };
+
+/* How many intervals in a row must be equal, once some have not been. */
+enum { STREAK_OF_OTHERS = 8, STREAK_FOR_EACH_CHANGE = 64 };
 
 bool
 history_init(struct history *history, size_t gradient_count)
@@ -18,8 +23,11 @@ history_init(struct history *history, size_t gradient_count)
     history->last_touch = calloc(gradient_count + 1, sizeof(*history->last_touch));
     history->previous_last_touch = calloc(gradient_count + 1, sizeof(*history->previous_last_touch));
     history->ignored = calloc(gradient_count + 1, sizeof(*history->ignored));
-    return history->ignored != NULL && history->current != NULL && history->previous != NULL &&
-           history->last_touch != NULL && history->previous_last_touch != NULL;
+    history->changes = calloc(gradient_count + 1, sizeof(*history->changes));
+    history->streak = calloc(gradient_count + 1, sizeof(*history->streak));
+    return history->ignored != NULL && history->changes != NULL && history->streak != NULL &&
+           history->current != NULL && history->previous != NULL && history->last_touch != NULL &&
+           history->previous_last_touch != NULL;
 }
 
 static void
@@ -38,6 +46,8 @@ history_free(struct history *history)
     free(history->last_touch);
     free(history->previous_last_touch);
     free(history->ignored);
+    free(history->changes);
+    free(history->streak);
     *history = (struct history){0};
 }
 
@@ -102,21 +112,52 @@ touch_list_equal(const struct touch_list *a, const struct touch_list *b)
     return true;
 }
 
+bool
+history_is_irregular(const struct history *history, size_t gradient)
+{
+    if (!history->changed || history->ignored[gradient])
+        return false;
+    uint64_t changes = history->changes[gradient];
+    return history->streak[gradient] < (changes == 0 ? STREAK_OF_OTHERS : changes * STREAK_FOR_EACH_CHANGE);
+}
+
+/* Compares the interval with the one before, gradient by gradient. */
+static void
+compare_intervals(struct history *history)
+{
+    for (size_t i = 0; i < history->gradient_count; ++i) {
+        if (touch_list_equal(&history->current[i], &history->previous[i])) {
+            ++history->streak[i];
+            continue;
+        }
+        ++history->changes[i];
+        history->streak[i] = 0;
+        history->changed = history->changed || !history->ignored[i];
+    }
+}
+
 static bool
 intervals_equal(const struct history *history)
 {
+    bool any = false;
     for (size_t i = 0; i < history->gradient_count; ++i) {
-        if (!history->ignored[i] && !touch_list_equal(&history->current[i], &history->previous[i]))
+        if (history->ignored[i] || (history_is_irregular(history, i) && !MUTANT(LEARNED_TOO_SOON)))
+            continue;
+        if (history->streak[i] == 0 && !MUTANT(LEARNED_TOO_SOON))
             return false;
+        any = true;
     }
-    return true;
+    return any;
 }
 
 bool
 history_boundary(struct history *history)
 {
     /* Interval 0 lacks the optimizer's reads; 1 is the first whole one, 2 the first that can repeat another. */
-    bool repeats = history->interval_count >= 2 && !history->lost && intervals_equal(history);
+    bool comparable = history->interval_count >= 2 && !history->lost;
+    if (comparable)
+        compare_intervals(history);
+    bool repeats = comparable && intervals_equal(history);
 
     struct touch_list *closed = history->current;
     history->current = history->previous;

@@ -44,6 +44,9 @@ struct history {
     uint64_t interval_count; /* completed intervals */
     bool lost;               /* memory ran out in the current interval: it equals nothing */
     bool *ignored;           /* [gradient_count]: whatever touches it, intervals may be equal */
+    uint32_t *changes;       /* [gradient_count]: how often an interval differed from the one before */
+    uint32_t *streak;        /* [gradient_count]: how often it has not, since then */
+    bool changed;            /* some gradient's touches have */
 };
 
 /* For gradients numbered 0..gradient_count-1. False when memory runs out. history_free() releases it in any case. */
@@ -63,10 +66,18 @@ void history_declare(struct history *history, size_t gradient);
 void history_ignore(struct history *history, size_t gradient);
 
 /*
- * Closes the interval. True if it repeated the one before touch by touch, for every gradient, and neither was the first
- * of the run. The closed interval is then in `previous`, until the next boundary.
+ * Closes the interval. True if it repeated the one before touch by touch, for every gradient that is neither ignored
+ * nor irregular, and there is one, and neither interval was the first of the run. The closed interval is then in
+ * `previous`, until the next boundary.
  */
 bool history_boundary(struct history *history);
+
+/*
+ * Whether the gradient's touches differ between intervals so often that two equal ones prove nothing. While no interval
+ * has differed from the one before, two are enough; after that, some more for gradients that never did, and many for
+ * one that did.
+ */
+bool history_is_irregular(const struct history *history, size_t gradient);
 
 /*
  * The gradients in the order of their last touches in the closed interval, into order[gradient_count]. Gradients that

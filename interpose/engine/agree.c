@@ -5,6 +5,7 @@
  * a parameter, the first boundary after annotations changed, a boundary that nobody could expect, and the votes of
  * learn.c. No rank acts on what it alone has learned.
  */
+#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include <stdio.h>
@@ -248,6 +249,7 @@ agree_on_annotations(const struct ddp_site *site)
     exchange_described(TENSOR_BUFFER, buffer_count, "the buffers at the first DDP_STEP after annotations changed",
                        "buffer");
     agree_ensure_collectives();
+    all_reduce_cost_find(bytes);
 
     /* Work on a gradient that was enqueued before its annotation was not seen: it is waited for, this once. */
     require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize at the first step with new gradients");

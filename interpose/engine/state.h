@@ -36,7 +36,7 @@
 enum { STREAMS_AT_MOST = 64 }; /* that touch gradients between two boundaries; bits of a mask */
 
 struct options {
-    uint64_t bucket_bytes;
+    uint64_t bucket_bytes; /* of each bucket at most; 0: as measured times and costs make best */
     bool overlap;
     uint64_t check_every; /* steps; 0: never */
     bool verify;          /* everything, in every step */
@@ -59,6 +59,7 @@ struct tensor {
     size_t member;    /* gradients: number in the group, as of the last agreement on annotations */
     bool placed;      /* its memory exists */
     bool held;        /* gradients: reduced at the boundary only, for its address escaped (escapes.c) */
+    bool by_library;  /* gradients: a library call has touched it, by its documented arguments */
     bool declared;    /* gradients: the program itself says when it is complete */
     bool held_by_any; /* on some rank, as of the last exchange: the same on all ranks */
     CUdeviceptr address;
@@ -120,6 +121,7 @@ struct engine_state {
     bool annotations_changed;         /* the ranks must compare again at the next boundary */
     uint64_t agreements;              /* on annotations, so far: numbers of gradients in groups hold until the next */
     _Atomic bool holds;               /* some gradient is held, or was: kernels may touch gradients unseen */
+    _Atomic bool blind;               /* the driver does not tell kernels' parameters */
     int annotated_group;              /* gradients annotated from here on belong to it */
 
     bool no_sync; /* touches do not count, and nothing leaves early */
@@ -319,6 +321,8 @@ bool escape_has(uint64_t address, size_t bytes);
 void escape_hold(struct tensor *tensor);
 /* With lock held: whether it does: its touches do not say when it is complete, nor does the program. */
 bool escape_is_held(const struct tensor *tensor);
+/* A kernel of which the driver does not tell the parameters: any may reach any gradient unseen. */
+void escape_blind_kernel(const char *kernel);
 /* A kernel is about to be enqueued while gradients are held; if true, escape_end_kernel() follows when it is. */
 bool escape_begin_kernel(CUstream stream);
 /* With lock held. */

@@ -5,10 +5,13 @@
  * already). After it is enqueued: it counts as a touch, and may make buckets ready. Called from the hooks in every
  * thread of the trainer; an operation that touches nothing costs a few comparisons.
  */
+#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include "base/message.h"
+#include "base/mutant.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +30,7 @@ struct hit {
     uint64_t boundary;
     bool late;
     struct late_touch *measured; /* of a late touch whose effect is not known yet */
+    CUevent ready_event;         /* to record after the touch that makes the gradient ready, where that is measured */
 };
 
 /* What one operation touches; one for each thread, because operations do not nest. */
@@ -38,6 +42,7 @@ struct hits {
     uint64_t call;
     const char *call_name;
     uint64_t agreements; /* when the gradients got their numbers */
+    bool is_library;     /* it is a call of a library, not of the driver */
     bool on_buffer;      /* it touches a buffer */
     bool unseen;         /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
 };
@@ -96,7 +101,7 @@ look_at(struct hits *hits, const struct operand *operand)
     pthread_mutex_lock(&engine_state.lock);
     size_t count;
     const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
         const struct tensor *tensor = &engine_state.tensors[range[i].id];
         if (tensor->role == TENSOR_PARAMETER ||
             !operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
@@ -129,7 +134,7 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
             visible_look_behind(word);
         if (tables_may_hold(word, 1))
             forget_table(word, 1);
-        if (may_hit(word, 1))
+        if (may_hit(word, 1) && !(MUTANT(STRUCTS_UNSEEN) && at > 0))
             look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
                                             .address = word,
                                             .bytes = 1});
@@ -143,9 +148,10 @@ look_at_launch(struct hits *hits, const struct operation *operation)
     const struct function_layout *layout = function_layout(operation->function);
     hits->call = layout->call;
     hits->call_name = layout->name;
-    if (!layout->known)
-        return false;
-
+    if (!layout->known) {
+        escape_blind_kernel(layout->name);
+        return true;
+    }
     if (operation->params != NULL) {
         for (unsigned i = 0; i < layout->param_count; ++i)
             look_at_words(hits, i, operation->params[i], layout->params[i].bytes);
@@ -225,6 +231,20 @@ begin_touches(struct hits *hits)
     return late;
 }
 
+/* Makes the stream wait for the buckets that have left with pieces of the gradient; the first of them in *bucket_p. */
+static void
+wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p)
+{
+    const struct group *group = hit->group;
+    pthread_mutex_lock(&engine_state.lock);
+    size_t first = group->plan->bucket_of[hit->gradient], end = group->plan->last_bucket_of[hit->gradient] + 1;
+    end = end < group->readiness.next_bucket ? end : group->readiness.next_bucket;
+    pthread_mutex_unlock(&engine_state.lock);
+    for (size_t k = first; k < end && !MUTANT(LATE_NOT_WAITED); ++k)
+        require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, group->bucket_done[k], 0), "waiting for a bucket");
+    *bucket_p = first;
+}
+
 /* A touch after its bucket has left waits for the bucket, and it is measured whether it writes. */
 static void
 begin_late(const struct operation *operation, struct hits *hits)
@@ -233,13 +253,12 @@ begin_late(const struct operation *operation, struct hits *hits)
         struct hit *hit = &hits->items[i];
         if (!hit->late)
             continue;
-        issue_take_role(); /* whoever is sending the bucket has then recorded its event */
+        size_t bucket;
+        issue_take_role(); /* whoever is sending a bucket has then recorded its event */
         pthread_mutex_lock(&engine_state.lock);
         struct tensor tensor = *tensor_gradient(hit->group, hit->gradient);
-        size_t bucket = hit->group->plan->bucket_of[hit->gradient];
-        CUevent done = hit->group->bucket_done[bucket];
         pthread_mutex_unlock(&engine_state.lock);
-        require_cuda(engine_state.driver.cuStreamWaitEvent_p(operation->stream, done, 0), "waiting for a bucket");
+        wait_for_buckets(operation->stream, hit, &bucket);
         issue_give_role();
         char call[CALL_TEXT_BYTES];
         hit->measured = checks_late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket);
@@ -275,18 +294,6 @@ note_opaque(const struct operation *operation)
             "%s came after gradients had been averaged, and ddprun cannot see what it writes; the steps before did "
             "without it. Run with --no-overlap",
             operation->name);
-}
-
-/* Said by rank 0, once: everything works, but nothing overlaps. */
-static void
-say_unreadable(const char *kernel)
-{
-    static _Atomic bool said;
-    if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
-        message_line(
-            "the driver does not tell the parameters of kernels (%s): gradients are averaged at DDP_STEP, without "
-            "overlap; a driver for CUDA 12.4 or newer does",
-            kernel);
 }
 
 static bool
@@ -337,7 +344,8 @@ look_at_operands(struct hits *hits, const struct operation *operation, bool *unk
     bool through_pointers = false;
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        look_at(hits, operand);
+        if (!MUTANT(OPERANDS_UNSEEN))
+            look_at(hits, operand);
         if (operand->pointer_count > 0) {
             through_pointers = true;
             *unknown_p = is_unknown_array(operand) || *unknown_p;
@@ -389,16 +397,15 @@ touches_begin(struct operation *operation)
     clear_hits(hits);
     hits->call_name = operation->name;
     hits->on_buffer = false;
+    hits->is_library = strncmp(operation->name, "cu", 2) != 0 || islower((unsigned char)operation->name[2]);
     bool opaque = operation->opaque, unknown = false;
     bool through_pointers = look_at_operands(hits, operation, &unknown);
     if (unknown) {
         say_unknown_array(operation->name);
         opaque = true;
     }
-    if (operation->function != NULL && !look_at_launch(hits, operation)) {
-        say_unreadable(hits->call_name);
+    if (operation->function != NULL && !look_at_launch(hits, operation))
         opaque = true;
-    }
     if (operation->function == NULL && hits->count > 0)
         hits->call = call_identity(operation->name);
     if (opaque)
@@ -422,7 +429,7 @@ touches_begin(struct operation *operation)
 
 /* With lock held: one touch is enqueued. */
 static void
-count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask)
+count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask)
 {
     struct group *group = hit->group;
     ++group->touch_count;
@@ -431,7 +438,9 @@ count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask
         group->opaque_streams |= stream_mask;
         return;
     }
-    tensor_gradient(group, hit->gradient)->touched_by |= stream_mask;
+    struct tensor *tensor = tensor_gradient(group, hit->gradient);
+    tensor->touched_by |= stream_mask;
+    tensor->by_library = tensor->by_library || hits->is_library;
     if (hit->uncounted) {
         history_touch_uncounted(&group->history, hit->gradient);
         return;
@@ -441,8 +450,8 @@ count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask
         return;
     if (!hit->begun || hit->boundary != group->boundary_count)
         readiness_refused(&group->readiness); /* a boundary came between, in another thread */
-    else if (!hit->late)
-        readiness_enqueued(&group->readiness, hit->gradient);
+    else if (!hit->late && readiness_enqueued(&group->readiness, hit->gradient))
+        hit->ready_event = measure_ready_event(group, hit->gradient);
 }
 
 static void
@@ -464,6 +473,11 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
             readiness_refused(&hit->group->readiness);
     }
     pthread_mutex_unlock(&engine_state.lock);
+    for (size_t i = 0; i < hits->count; ++i) {
+        if (hits->items[i].ready_event != NULL)
+            require_cuda(engine_state.driver.cuEventRecord_p(hits->items[i].ready_event, operation->stream),
+                         "cuEventRecord after a gradient");
+    }
     if (overlapping)
         issue_ready();
 }
