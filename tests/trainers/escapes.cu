@@ -249,6 +249,8 @@ train(void)
         for (int l = LAYERS - 1; l >= HIDDEN; --l)
             add<<<BLOCKS, THREADS, 0, stream>>>(gradients[l], mine());
         backward_hidden();
+        for (int l = 0; l < HIDDEN && is_mode("declared"); ++l)
+            DDP_GRADIENT_READY(gradients[l], side);
         if (is_mode("too-late") && step == 8)
             write_table();
         DDP_STEP(stream);
