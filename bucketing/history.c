@@ -3,6 +3,8 @@
  */
 #include "bucketing/history.h"
 
+#include "base/mutant.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,7 +82,7 @@ static bool
 intervals_equal(const struct history *history)
 {
     for (size_t i = 0; i < history->gradient_count; ++i) {
-        if (!touch_list_equal(&history->current[i], &history->previous[i]))
+        if (!touch_list_equal(&history->current[i], &history->previous[i]) && !MUTANT(LEARNED_TOO_SOON))
             return false;
     }
     return true;

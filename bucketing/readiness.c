@@ -110,13 +110,16 @@ touches_until_ready(const struct readiness *readiness, size_t gradient)
     return MUTANT(READY_TOO_EARLY) && count > 1 ? count - 1 : count;
 }
 
-void
+bool
 readiness_enqueued(struct readiness *readiness, size_t gradient)
 {
-    size_t bucket = readiness->plan->bucket_of[gradient];
-    if (++readiness->enqueued[gradient] == touches_until_ready(readiness, gradient) &&
-        --readiness->pending[bucket] == 0 && readiness->states[bucket] == BUCKET_FILLING)
-        readiness->states[bucket] = BUCKET_READY;
+    if (++readiness->enqueued[gradient] != touches_until_ready(readiness, gradient))
+        return false;
+    for (size_t k = readiness->plan->bucket_of[gradient]; k <= readiness->plan->last_bucket_of[gradient]; ++k) {
+        if (--readiness->pending[k] == 0 && readiness->states[k] == BUCKET_FILLING)
+            readiness->states[k] = BUCKET_READY;
+    }
+    return true;
 }
 
 void
@@ -136,7 +139,8 @@ launch_next(struct readiness *readiness, size_t *bucket_p)
 bool
 readiness_launch(struct readiness *readiness, size_t *bucket_p)
 {
-    if (readiness->deviates || readiness->next_bucket == readiness->plan->bucket_count ||
+    if ((readiness->deviates && !MUTANT(DEVIATION_IGNORED)) ||
+        readiness->next_bucket == readiness->plan->bucket_count ||
         readiness->states[readiness->next_bucket] != BUCKET_READY)
         return false;
     return launch_next(readiness, bucket_p);

@@ -27,7 +27,7 @@ struct readiness {
     struct touch_list *expected; /* [gradient_count]: own copy of what was learned */
     size_t *begun;    /* [gradient_count]: touches in this interval, those on their way to the driver included */
     size_t *enqueued; /* [gradient_count]: those that the driver has taken */
-    size_t *pending;  /* [bucket_count]: gradients of the bucket that are not ready */
+    size_t *pending;  /* [bucket_count]: gradients with a piece in the bucket that are not ready */
     enum bucket_state *states; /* [bucket_count] */
     size_t next_bucket;        /* the first that is not launched */
     bool deviates;
@@ -56,8 +56,8 @@ bool readiness_fits(const struct readiness *readiness, const struct history *his
  */
 enum touch_verdict readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch);
 
-/* A touch that has begun, and was not late, is enqueued. */
-void readiness_enqueued(struct readiness *readiness, size_t gradient);
+/* A touch that has begun, and was not late, is enqueued. True if it was the one that makes the gradient ready. */
+bool readiness_enqueued(struct readiness *readiness, size_t gradient);
 
 /* The driver has refused a touch that had begun. */
 void readiness_refused(struct readiness *readiness);

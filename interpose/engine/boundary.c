@@ -5,6 +5,7 @@
  * interval. Order on the communication stream: buckets, then what is checked, then the event that releases the
  * trainer's stream.
  */
+#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include "base/mutant.h"
@@ -99,7 +100,7 @@ wait_for_producers(const struct group *group, CUstream stream)
     pthread_mutex_lock(&engine_state.lock);
     uint64_t mask = UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if (all || g == group->id)
+        if ((all || g == group->id) && !MUTANT(NOT_FLUSHED_FIRST))
             mask |= streams_of(&engine_state.groups[g]);
     }
     pthread_mutex_unlock(&engine_state.lock);
@@ -173,14 +174,17 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     issue_take_role();
     agree_on_boundary(group, site);
     trace_boundary(group, stream);
+    measure_backward_done(group, stream);
     wait_for_producers(group, stream);
     flush_buckets(group);
     issue_join();
     trace_sent(group);
     checks_before_release(group);
     release(stream);
+    measure_released(group, stream);
     checks_after_release();
     learn_vote(group, close_interval(group, stream));
+    measure_next_interval(group, stream);
     batches_compare();
     checks_next_interval(group);
     trace_step_end(group);

@@ -38,6 +38,7 @@ struct group {
     struct plan *plan;
     struct readiness readiness;
     bool overlapping;          /* `plan` was learned; else everything waits for the boundary */
+    bool measured;             /* and it is what the measured times make best */
     uint64_t overlapped_steps; /* boundaries passed while overlapping */
     uint64_t early_buckets;    /* of the current interval */
 

@@ -51,6 +51,8 @@ issue_wait_for_streams(uint64_t mask, unsigned communicator)
             require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.communicators[communicator].stream,
                                                      entry.event, 0),
                          "waiting for gradients");
+        if (MUTANT(SECOND_STREAM_FORGOTTEN))
+            return;
     }
 }
 
@@ -61,33 +63,33 @@ streams_of_bucket(const struct group *group, size_t bucket)
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     uint64_t mask = group->opaque_streams;
     for (size_t i = of->first; i < of->first + of->count; ++i)
-        mask |= tensor_gradient(group, group->plan->order[i])->touched_by;
+        mask |= tensor_gradient(group, group->plan->pieces[i].gradient)->touched_by;
     return mask;
 }
 
 /* ---- wires: where a plan's buckets are in memory ---- */
 
 static int
-compare_gradients(const void *a, const void *b)
+compare_pieces(const void *a, const void *b)
 {
-    size_t left = *(const size_t *)a, right = *(const size_t *)b;
+    size_t left = ((const struct plan_piece *)a)->gradient, right = ((const struct plan_piece *)b)->gradient;
     return left < right ? -1 : left > right;
 }
 
-/* The gradients of a bucket in the order in which they travel, that of their annotations: malloc'ed. */
-static size_t *
+/* The pieces of a bucket in the order in which they travel, that of their gradients' annotations: malloc'ed. */
+static struct plan_piece *
 travel_order(const struct group *group, const struct plan_bucket *of)
 {
-    size_t *order = malloc(of->count * sizeof(*order));
+    struct plan_piece *order = malloc(of->count * sizeof(*order));
     if (order == NULL)
         stop_job("out of memory");
-    memcpy(order, group->plan->order + of->first, of->count * sizeof(*order));
-    qsort(order, of->count, sizeof(*order), compare_gradients);
+    memcpy(order, group->plan->pieces + of->first, of->count * sizeof(*order));
+    qsort(order, of->count, sizeof(*order), compare_pieces);
     return order;
 }
 
 /*
- * Where the gradients of a bucket are now; malloc'ed. Ends the job if one of them has no memory. Their order must not
+ * Where the pieces of a bucket are now; malloc'ed. Ends the job if one of them has no memory. Their order must not
  * depend on where that is: ranks may have allocated in another order. That of the annotations often is memory's, so
  * that a flat buffer travels in place, although backward fills it from the end.
  */
@@ -96,15 +98,15 @@ members_of(const struct group *group, size_t bucket)
 {
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
-    size_t *order = travel_order(group, of);
+    struct plan_piece *order = travel_order(group, of);
     if (members == NULL)
         stop_job("out of memory");
 
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct tensor *tensor = tensor_gradient(group, order[i]);
-        members[i] = (struct bucket_member){tensor->address, tensor->bytes};
+        const struct tensor *tensor = tensor_gradient(group, order[i].gradient);
+        members[i] = (struct bucket_member){tensor->address + order[i].first_byte, order[i].bytes};
         if (!tensor->placed)
             missing = *tensor;
     }
@@ -134,7 +136,8 @@ static void
 follow_memory(const struct group *group, size_t bucket)
 {
     struct bucket_member *members = members_of(group, bucket);
-    if (!wire_has(&group->wires[bucket], members, group->plan->buckets[bucket].count))
+    bool stands = MUTANT(OLD_ADDRESS) && group->wires[bucket].members != NULL;
+    if (!stands && !wire_has(&group->wires[bucket], members, group->plan->buckets[bucket].count))
         place_wire(group, bucket, members);
     free(members);
 }
@@ -242,6 +245,8 @@ group_that_sends(void)
     if (engine_state.expected_group == SEQUENCE_NONE)
         return NULL;
     struct group *group = &engine_state.groups[engine_state.expected_group];
+    if (MUTANT(GROUP_UNEXPECTED) && engine_state.rendezvous.rank % 2 == 1 && engine_state.groups[1].overlapping)
+        group = &engine_state.groups[engine_state.boundary_count % 3 % 2];
     return group->overlapping ? group : NULL;
 }
 

@@ -36,7 +36,7 @@
 enum { STREAMS_AT_MOST = 64 }; /* that touch gradients between two boundaries; bits of a mask */
 
 struct options {
-    uint64_t bucket_bytes;
+    uint64_t bucket_bytes; /* of each bucket at most; 0: as measured times and costs make best */
     bool overlap;
     uint64_t check_every; /* steps; 0: never */
     bool verify;          /* everything, in every step */

@@ -44,7 +44,7 @@ stream_wait_for_reduction(CUstream handle)
     uint64_t boundary = engine_state.boundary_count;
     bool waits = engine_state.streams[stream_index(handle)].waited_for < boundary;
     pthread_mutex_unlock(&engine_state.lock);
-    if (!waits || MUTANT(NO_BOUNDARY_WAIT))
+    if (!waits || MUTANT(NO_BOUNDARY_WAIT) || MUTANT(OTHER_STREAMS_RUN_ON))
         return;
 
     /* Noted only now: another thread on this stream must not believe in a wait that is not there yet. */

@@ -3,6 +3,8 @@
  */
 #include "interpose/engine/state.h"
 
+#include "base/mutant.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,7 +200,8 @@ static struct tensor *
 identity_for(const struct tensor *wanted)
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *tensor = &engine_state.tensors[i];
+        bool backwards = MUTANT(IDENTITY_MIXED) && engine_state.rendezvous.rank % 2 == 1;
+        struct tensor *tensor = &engine_state.tensors[backwards ? engine_state.tensor_count - 1 - i : i];
         if (!tensor->placed && tensor->role == wanted->role && tensor->count == wanted->count &&
             tensor->type == wanted->type && tensor->group == wanted->group)
             return tensor;

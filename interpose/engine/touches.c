@@ -5,9 +5,11 @@
  * already). After it is enqueued: it counts as a touch, and may make buckets ready. Called from the hooks in every
  * thread of the trainer; an operation that touches nothing costs a few comparisons.
  */
+#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include "base/message.h"
+#include "base/mutant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,7 @@ struct hit {
     uint64_t boundary;
     bool late;
     struct late_touch *measured; /* of a late touch whose effect is not known yet */
+    CUevent ready_event;         /* to record after the touch that makes the gradient ready, where that is measured */
 };
 
 /* What one operation touches; one for each thread, because operations do not nest. */
@@ -92,7 +95,7 @@ look_at(struct hits *hits, const struct operand *operand)
     pthread_mutex_lock(&engine_state.lock);
     size_t count;
     const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
         const struct tensor *tensor = &engine_state.tensors[range[i].id];
         if (tensor->role == TENSOR_GRADIENT &&
             operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
@@ -108,7 +111,7 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
     for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
-        if (may_hit(word, 1))
+        if (may_hit(word, 1) && !(MUTANT(STRUCTS_UNSEEN) && at > 0))
             look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
                                             .address = word,
                                             .bytes = 1});
@@ -206,6 +209,20 @@ begin_touches(struct hits *hits)
     return late;
 }
 
+/* Makes the stream wait for the buckets that have left with pieces of the gradient; the first of them in *bucket_p. */
+static void
+wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p)
+{
+    const struct group *group = hit->group;
+    pthread_mutex_lock(&engine_state.lock);
+    size_t first = group->plan->bucket_of[hit->gradient], end = group->plan->last_bucket_of[hit->gradient] + 1;
+    end = end < group->readiness.next_bucket ? end : group->readiness.next_bucket;
+    pthread_mutex_unlock(&engine_state.lock);
+    for (size_t k = first; k < end && !MUTANT(LATE_NOT_WAITED); ++k)
+        require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, group->bucket_done[k], 0), "waiting for a bucket");
+    *bucket_p = first;
+}
+
 /* A touch after its bucket has left waits for the bucket, and it is measured whether it writes. */
 static void
 begin_late(const struct operation *operation, struct hits *hits)
@@ -214,13 +231,12 @@ begin_late(const struct operation *operation, struct hits *hits)
         struct hit *hit = &hits->items[i];
         if (!hit->late)
             continue;
-        issue_take_role(); /* whoever is sending the bucket has then recorded its event */
+        size_t bucket;
+        issue_take_role(); /* whoever is sending a bucket has then recorded its event */
         pthread_mutex_lock(&engine_state.lock);
         struct tensor tensor = *tensor_gradient(hit->group, hit->gradient);
-        size_t bucket = hit->group->plan->bucket_of[hit->gradient];
-        CUevent done = hit->group->bucket_done[bucket];
         pthread_mutex_unlock(&engine_state.lock);
-        require_cuda(engine_state.driver.cuStreamWaitEvent_p(operation->stream, done, 0), "waiting for a bucket");
+        wait_for_buckets(operation->stream, hit, &bucket);
         issue_give_role();
         char call[CALL_TEXT_BYTES];
         hit->measured = checks_late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket);
@@ -296,7 +312,7 @@ touches_begin(struct operation *operation)
     clear_hits(hits);
     hits->call_name = operation->name;
     bool opaque = operation->opaque;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
+    for (unsigned i = 0; i < operation->operand_count && !MUTANT(OPERANDS_UNSEEN); ++i) {
         const struct operand *operand = &operation->operands[i];
         look_at(hits, operand);
         opaque = opaque || operand->pointer_count > 0;
@@ -323,7 +339,7 @@ touches_begin(struct operation *operation)
 
 /* With lock held: one touch is enqueued. */
 static void
-count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask)
+count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask)
 {
     struct group *group = hit->group;
     ++group->touch_count;
@@ -338,8 +354,8 @@ count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask
         return;
     if (!hit->begun || hit->boundary != group->boundary_count)
         readiness_refused(&group->readiness); /* a boundary came between, in another thread */
-    else if (!hit->late)
-        readiness_enqueued(&group->readiness, hit->gradient);
+    else if (!hit->late && readiness_enqueued(&group->readiness, hit->gradient))
+        hit->ready_event = measure_ready_event(group, hit->gradient);
 }
 
 static void
@@ -357,6 +373,11 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
             readiness_refused(&hit->group->readiness);
     }
     pthread_mutex_unlock(&engine_state.lock);
+    for (size_t i = 0; i < hits->count; ++i) {
+        if (hits->items[i].ready_event != NULL)
+            require_cuda(engine_state.driver.cuEventRecord_p(hits->items[i].ready_event, operation->stream),
+                         "cuEventRecord after a gradient");
+    }
     if (overlapping)
         issue_ready();
 }

@@ -28,6 +28,9 @@ void report_figure(struct report *report, const char *name, double value, const 
  */
 void report_ratio(struct report *report, const char *name, double *ratios, size_t count, double limit);
 
+/* A figure that no bar is set for, such as what another rule does in the same run. */
+void report_value(struct report *report, const char *name, double value, const char *unit);
+
 /* The median of values[count]; sorts them. */
 double report_median(double *values, size_t count);
 

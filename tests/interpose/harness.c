@@ -16,7 +16,9 @@
 static void
 set_job(const char *folder)
 {
-    setenv(DDPRUN_ENV_PROTOCOL, "1", 1);
+    char version[16];
+    snprintf(version, sizeof(version), "%u", DDPRUN_PROTOCOL_VERSION);
+    setenv(DDPRUN_ENV_PROTOCOL, version, 1);
     setenv(DDPRUN_ENV_JOB_DIR, folder, 1);
     setenv(DDPRUN_ENV_ENGINE, FAKE_ENGINE, 1);
     setenv(DDPRUN_ENV_RANK, "0", 1);

@@ -44,7 +44,9 @@ recorder_run(char **argv, const char *libraries)
     setenv("LD_LIBRARY_PATH", libraries, 1);
     int passive = run_again(argv[0], "--passive");
 
-    setenv(DDPRUN_ENV_PROTOCOL, "1", 1);
+    char version[16];
+    snprintf(version, sizeof(version), "%u", DDPRUN_PROTOCOL_VERSION);
+    setenv(DDPRUN_ENV_PROTOCOL, version, 1);
     setenv(DDPRUN_ENV_JOB_DIR, folder, 1);
     setenv(DDPRUN_ENV_ENGINE, RECORDER, 1);
     setenv(DDPRUN_ENV_RANK, "0", 1);
