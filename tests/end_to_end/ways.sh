@@ -10,6 +10,9 @@ ways=$build/tests/trainers/ways
 way() {
     run "$ddprun" -n 2 --bucket-mb 0.001 --check-every 1 "$ways" "$1"
     succeeded "$1"
+    # On the stand-in variables are the program's own memory: the driver is not asked for their addresses, which may therefore have
+    # been copied unseen, and they wait for DDP_STEP.
+    [ "$1" != variables ] || return
     check "$1: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
 }
 

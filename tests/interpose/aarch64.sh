@@ -7,6 +7,7 @@ build=$1 include=$2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
 assembly=(interpose/shim/hooks_aarch64.S interpose/shim/look_up_aarch64.S)
+protocol=$(sed -nE 's/^#define DDPRUN_PROTOCOL_VERSION ([0-9]+).*/\1/p' "$root/base/protocol.h")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -40,7 +41,6 @@ $cc "${flags[@]}" -shared -o "$work/libnext_asker.so" tests/interpose/next_asker
 $cc "${flags[@]}" -o "$work/plain" tests/interpose/plain.c interpose/engine/filter_writer.c "$work/libnext_asker.so" -Wl,-rpath,"$work" -ldl
 
 head -c 8192 /dev/zero >"$work/status"
-version=$(sed -n 's/^#define DDPRUN_PROTOCOL_VERSION //p' base/protocol.h)
-DDPRUN_PROTOCOL=$version DDPRUN_JOB_DIR=$work DDPRUN_ENGINE=$work/libfake_engine.so RANK=0 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 \
+DDPRUN_PROTOCOL=$protocol DDPRUN_JOB_DIR=$work DDPRUN_ENGINE=$work/libfake_engine.so RANK=0 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 \
     timeout -k 1 60 qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_PRELOAD="$work/libddprun.so" -E LD_LIBRARY_PATH="$work" \
     "$work/plain" </dev/null
