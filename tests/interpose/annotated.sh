@@ -2,7 +2,7 @@
 # annotated.sh PROGRAM SHIM ENGINE - the macros do nothing outside a job, and reach the engine inside one.
 set -euo pipefail
 program=$1 shim=$2 engine=$3
-protocol=$(sed -n 's/^#define DDPRUN_PROTOCOL_VERSION //p' "$(dirname "$0")/../../base/protocol.h")
+protocol=$(sed -nE 's/^#define DDPRUN_PROTOCOL_VERSION ([0-9]+).*/\1/p' "$(dirname "$0")/../../base/protocol.h")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 head -c 4096 /dev/zero >"$folder/status"

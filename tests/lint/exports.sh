@@ -28,7 +28,7 @@ done
 dynamic=$(readelf -dW "$shim")
 while read -r library; do
     case $library in
-    libc.so.6 | libdl.so.2 | ld-linux-x86-64.so.2) ;;
+    libc.so.6 | libdl.so.2 | ld-linux-*.so.*) ;;
     *) complain "needs $library; allowed are libc, libdl and the loader" ;;
     esac
 done < <(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")
@@ -70,6 +70,12 @@ for program in /bin/true /bin/ls; do
     [ ! -s "$build/lint-preload.err" ] ||
         complain "$program is not left in peace: $(head -n 1 "$build/lint-preload.err")"
 done
+# Behind the runtime of a sanitizer, which looks up what it intercepts when nothing of libc can be called yet.
+runtime=$(gcc -print-file-name=libasan.so 2>/dev/null || true)
+if [[ $runtime == */* ]]; then
+    LD_PRELOAD=$runtime:$(realpath "$shim") ASAN_OPTIONS=detect_leaks=0 timeout -k 1 10 /bin/true </dev/null \
+        2>"$build/lint-preload.err" || complain "/bin/true fails with AddressSanitizer's runtime and it preloaded"
+fi
 rm -f "$build/lint-preload.err"
 
 [ "$bad" -eq 0 ] && printf 'needs libc only, as of glibc %s, shows the %s names of %s\n' "$newest" "$(wc -l <<<"$meant")" "$map"
