@@ -134,7 +134,7 @@ run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
 failed_with "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open"
 
 # ---- an engine that is broken on purpose (base/mutant.h) ----
-[ -d "$build/tests/mutants" ] || finish
+[ -e "$build/tests/mutants/libddprun-engine.so" ] || finish
 install "$work/mutants" "$build/tests/mutants/libddprun-engine.so"
 # noticed MUTANT MEMORY COMPRESSION OPTIONS...: the run that the real engine passes fails; a wrong order need not show in each run.
 noticed() {

@@ -296,12 +296,12 @@ create(void)
     for (size_t i = 0; i < batch; ++i)
         host[i] = 1.0f;
     CHECK(cudaMemcpy(ones, host, batch * sizeof(float), cudaMemcpyHostToDevice));
-    for (int l = 0; l < LAYERS && is_way("batched"); ++l) {
+    for (int l = 0; l < LAYERS; ++l) {
         host_pointers[l] = deltas + l * block;
         host_pointers[LAYERS + l] = activations + l * block;
         host_pointers[2 * LAYERS + l] = gradient(l);
     }
-    if (is_way("batched"))
+    if (is_way("batched")) /* addresses on the device are averaged late */
         CHECK(cudaMemcpy(pointers, host_pointers, sizeof(host_pointers), cudaMemcpyHostToDevice));
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK_BLAS(cublasCreate(&blas));
