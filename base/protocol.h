@@ -14,15 +14,17 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 1
+#define DDPRUN_PROTOCOL_VERSION 2
 
 /* ---- environment: launcher to shim and engine ---- */
 #define DDPRUN_ENV_PROTOCOL     "DDPRUN_PROTOCOL" /* decimal DDPRUN_PROTOCOL_VERSION; absent: the shim stays passive */
 #define DDPRUN_ENV_JOB_DIR      "DDPRUN_JOB_DIR"  /* absolute path of the job folder */
 #define DDPRUN_ENV_ENGINE       "DDPRUN_ENGINE"   /* absolute path of libddprun-engine.so */
 #define DDPRUN_ENV_NCCL         "DDPRUN_NCCL"     /* path or name to open as NCCL; default libnccl.so.2 */
-#define DDPRUN_ENV_BUCKET_BYTES "DDPRUN_BUCKET_BYTES" /* decimal; upper bound of a bucket */
-#define DDPRUN_ENV_OVERLAP      "DDPRUN_OVERLAP"      /* 0: reduce everything at the boundary */
+#define DDPRUN_ENV_BUCKET_BYTES "DDPRUN_BUCKET_BYTES" /* decimal; upper bound of a bucket; 0: as measured */
+#define DDPRUN_ENV_COST_CACHE \
+    "DDPRUN_COST_CACHE"                     /* 0: what an all-reduce costs is measured in each run; set by users */
+#define DDPRUN_ENV_OVERLAP "DDPRUN_OVERLAP" /* 0: reduce everything at the boundary */
 #define DDPRUN_ENV_CHECK_EVERY \
     "DDPRUN_CHECK_EVERY"                        /* decimal K: parameter hashes are compared every K steps; 0: never */
 #define DDPRUN_ENV_VERIFY    "DDPRUN_VERIFY"    /* 1: check everything in every step */
@@ -42,7 +44,7 @@
 #define DDPRUN_ENV_LOCAL_RANK       "LOCAL_RANK"
 #define DDPRUN_ENV_LOCAL_WORLD_SIZE "LOCAL_WORLD_SIZE"
 
-#define DDPRUN_DEFAULT_BUCKET_BYTES (25u << 20)
+#define DDPRUN_DEFAULT_BUCKET_BYTES (25u << 20) /* until times are measured */
 #define DDPRUN_DEFAULT_CHECK_EVERY  100
 #define DDPRUN_DEFAULT_TIMEOUT_S    600
 #define DDPRUN_MOST_COMMUNICATORS   8
@@ -88,15 +90,19 @@ struct rank_status {
     _Atomic uint64_t overlapped_step; /* boundaries for which buckets went out before the boundary */
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;
-    _Atomic uint64_t bucket_count;    /* of the plan in force; 0 while everything is reduced at the boundary */
-    _Atomic uint32_t reduction;       /* enum ddprun_reduction: what became of gradients */
-    _Atomic uint64_t check_count;     /* comparisons of parameter hashes across ranks that found all equal */
-    _Atomic uint64_t checked_step;    /* step after which the last of them looked at the parameters */
-    _Atomic uint64_t parameter_hash;  /* what it found, the same on all ranks */
-    _Atomic uint32_t failure_follows; /* 1: `failure` is what another rank's end did to this one (set before stage) */
-    _Atomic uint32_t waits;           /* 1: this rank waits for the others at `place` (written before) */
-    char place[128];                  /* such as "the end of the program" */
-    char failure[1024];               /* one line without "ddprun: ", then details; NUL-terminated */
+    _Atomic uint64_t bucket_count; /* of the plan in force; 0 while everything is reduced at the boundary */
+    _Atomic uint32_t reduction;    /* enum ddprun_reduction: what became of gradients */
+    _Atomic uint64_t
+        exposed_count;           /* boundaries of that plan at which was measured how long the trainer's stream waits */
+    _Atomic uint64_t exposed_ns; /* median of the last of them */
+    _Atomic uint64_t exposed_bound_ns; /* the least that any buckets could reach; UINT64_MAX: not known */
+    _Atomic uint64_t check_count;      /* comparisons of parameter hashes across ranks that found all equal */
+    _Atomic uint64_t checked_step;     /* step after which the last of them looked at the parameters */
+    _Atomic uint64_t parameter_hash;   /* what it found, the same on all ranks */
+    _Atomic uint32_t failure_follows;  /* 1: `failure` is what another rank's end did to this one (set before stage) */
+    _Atomic uint32_t waits;            /* 1: this rank waits for the others at `place` (written before) */
+    char place[128];                   /* such as "the end of the program" */
+    char failure[1024];                /* one line without "ddprun: ", then details; NUL-terminated */
 };
 
 /* Each record has a page of its own, so that ranks do not share cache lines. */

@@ -6,44 +6,160 @@
 #include <endian.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
-static bool
-is_permutation(const size_t *order, size_t count)
+/* ---- a plan of given pieces ---- */
+
+static struct plan *
+new_plan(uint32_t version, size_t gradient_count, size_t piece_count, size_t bucket_count)
 {
-    unsigned char *seen = calloc(count + 1, 1);
-    if (seen == NULL)
-        return false;
-
-    bool holds = true;
-    for (size_t i = 0; i < count && holds; ++i) {
-        holds = order[i] < count && !seen[order[i]];
-        if (holds)
-            seen[order[i]] = 1;
+    struct plan *plan = calloc(1, sizeof(*plan));
+    if (plan == NULL)
+        return NULL;
+    plan->version = version;
+    plan->gradient_count = gradient_count;
+    plan->pieces = calloc(piece_count + 1, sizeof(plan->pieces[0]));
+    plan->bucket_of = calloc(gradient_count + 1, sizeof(plan->bucket_of[0]));
+    plan->last_bucket_of = calloc(gradient_count + 1, sizeof(plan->last_bucket_of[0]));
+    plan->buckets = calloc(bucket_count + 1, sizeof(plan->buckets[0]));
+    if (plan->pieces == NULL || plan->bucket_of == NULL || plan->last_bucket_of == NULL || plan->buckets == NULL) {
+        plan_free(plan);
+        return NULL;
     }
-    free(seen);
-    return holds;
+    return plan;
 }
 
-/* Whether `gradient` may join the bucket. */
+/* The gradient that is being followed piece by piece. */
+struct followed {
+    const struct plan_gradient *gradients;
+    unsigned char *seen; /* [gradient_count] */
+    size_t count;
+    size_t gradient; /* `count`: none so far */
+    uint64_t next_byte;
+};
+
+/* Whether `piece` continues the gradient at hand, or begins another after the one at hand was whole. */
 static bool
-fits(const struct plan_bucket *bucket, const struct plan_gradient *gradient, uint64_t cap_bytes)
+follow(struct followed *followed, const struct plan_piece *piece)
 {
-    return bucket->type == gradient->type && bucket->bytes + gradient->bytes <= cap_bytes;
+    if (piece->gradient >= followed->count || piece->bytes == 0)
+        return false;
+    if (piece->gradient != followed->gradient) {
+        bool whole = followed->gradient == followed->count ||
+                     followed->next_byte == followed->gradients[followed->gradient].bytes;
+        if (!whole || followed->seen[piece->gradient])
+            return false;
+        followed->seen[piece->gradient] = 1;
+        followed->gradient = piece->gradient;
+        followed->next_byte = 0;
+    }
+    if (piece->first_byte != followed->next_byte ||
+        piece->bytes > followed->gradients[piece->gradient].bytes - piece->first_byte)
+        return false;
+    followed->next_byte += piece->bytes;
+    return true;
+}
+
+/* Whether every gradient is there, whole. */
+static bool
+is_complete(const struct followed *followed)
+{
+    for (size_t i = 0; i < followed->count; ++i) {
+        if (!followed->seen[i])
+            return false;
+    }
+    return followed->count == 0 || followed->next_byte == followed->gradients[followed->gradient].bytes;
+}
+
+/* Adds the piece to the last bucket, which `begins` with it or has room for more of its type. */
+static bool
+add_piece(struct plan *plan, const struct plan_piece *piece, int type, bool begins)
+{
+    if (begins)
+        plan->buckets[plan->bucket_count++] = (struct plan_bucket){.first = plan->piece_count, .type = type};
+    size_t k = plan->bucket_count - 1;
+    struct plan_bucket *bucket = &plan->buckets[k];
+    if (bucket->type != type)
+        return false;
+
+    bucket->bytes += piece->bytes;
+    plan->last_bucket_of[piece->gradient] = k;
+    if (piece->first_byte == 0)
+        plan->bucket_of[piece->gradient] = k;
+    if (bucket->count > 0 && plan->pieces[plan->piece_count - 1].gradient == piece->gradient) {
+        plan->pieces[plan->piece_count - 1].bytes += piece->bytes;
+    } else {
+        plan->pieces[plan->piece_count++] = *piece;
+        ++bucket->count;
+    }
+    return true;
+}
+
+static bool
+add_pieces(struct plan *plan, struct followed *followed, const struct plan_piece *pieces, size_t piece_count,
+           const size_t *bucket_ends, size_t bucket_count)
+{
+    size_t i = 0;
+    for (size_t k = 0; k < bucket_count; ++k) {
+        if (bucket_ends[k] <= i || bucket_ends[k] > piece_count)
+            return false;
+        for (bool begins = true; i < bucket_ends[k]; ++i, begins = false) {
+            if (!follow(followed, &pieces[i]) ||
+                !add_piece(plan, &pieces[i], followed->gradients[pieces[i].gradient].type, begins))
+                return false;
+        }
+    }
+    return i == piece_count && is_complete(followed);
+}
+
+struct plan *
+plan_of_pieces(uint32_t version, const struct plan_gradient *gradients, size_t gradient_count,
+               const struct plan_piece *pieces, size_t piece_count, const size_t *bucket_ends, size_t bucket_count)
+{
+    unsigned char *seen = calloc(gradient_count + 1, 1);
+    struct plan *plan = seen != NULL ? new_plan(version, gradient_count, piece_count, bucket_count) : NULL;
+    struct followed followed = {
+        .gradients = gradients, .seen = seen, .count = gradient_count, .gradient = gradient_count};
+    if (plan != NULL && !add_pieces(plan, &followed, pieces, piece_count, bucket_ends, bucket_count)) {
+        plan_free(plan);
+        plan = NULL;
+    }
+    free(seen);
+    return plan;
+}
+
+/* ---- a plan by size alone ---- */
+
+/* Pieces and bounds of buckets under construction; arrays with room for all. */
+struct draft {
+    struct plan_piece *pieces;
+    size_t *ends;
+    size_t piece_count, bucket_count;
+    uint64_t room_bytes; /* left in the last bucket */
+    int type;            /* of the last bucket */
+};
+
+/* The size of the pieces that a gradient of so many bytes travels in. */
+static uint64_t
+piece_bytes(uint64_t bytes, uint64_t cap_bytes)
+{
+    return cap_bytes < PLAN_LEAST_SPLIT_BYTES || bytes <= cap_bytes ? bytes
+                                                                    : cap_bytes / PLAN_CUT_BYTES * PLAN_CUT_BYTES;
 }
 
 static void
-fill_buckets(struct plan *plan, const struct plan_gradient *gradients, uint64_t cap_bytes)
+add_gradient(struct draft *draft, const struct plan_gradient *gradient, size_t number, uint64_t cap_bytes)
 {
-    for (size_t i = 0; i < plan->gradient_count; ++i) {
-        const struct plan_gradient *gradient = &gradients[plan->order[i]];
-        if (plan->bucket_count == 0 || !fits(&plan->buckets[plan->bucket_count - 1], gradient, cap_bytes))
-            plan->buckets[plan->bucket_count++] = (struct plan_bucket){.first = i, .type = gradient->type};
-
-        struct plan_bucket *bucket = &plan->buckets[plan->bucket_count - 1];
-        ++bucket->count;
-        bucket->bytes += gradient->bytes;
-        plan->bucket_of[plan->order[i]] = plan->bucket_count - 1;
+    uint64_t most = piece_bytes(gradient->bytes, cap_bytes);
+    for (uint64_t at = 0; at < gradient->bytes; at += most) {
+        uint64_t left = gradient->bytes - at, bytes = left < most ? left : most;
+        if (draft->bucket_count == 0 || draft->type != gradient->type || bytes > draft->room_bytes) {
+            draft->room_bytes = cap_bytes > bytes ? cap_bytes : bytes;
+            draft->type = gradient->type;
+            ++draft->bucket_count;
+        }
+        draft->room_bytes -= bytes;
+        draft->pieces[draft->piece_count++] = (struct plan_piece){number, at, bytes};
+        draft->ends[draft->bucket_count - 1] = draft->piece_count;
     }
 }
 
@@ -51,24 +167,26 @@ struct plan *
 plan_build(uint32_t version, const struct plan_gradient *gradients, const size_t *order, size_t count,
            uint64_t cap_bytes)
 {
-    if (!is_permutation(order, count))
-        return NULL;
-
-    struct plan *plan = calloc(1, sizeof(*plan));
-    if (plan == NULL)
-        return NULL;
-    plan->version = version;
-    plan->gradient_count = count;
-    plan->order = calloc(count + 1, sizeof(plan->order[0]));
-    plan->bucket_of = calloc(count + 1, sizeof(plan->bucket_of[0]));
-    plan->buckets = calloc(count + 1, sizeof(plan->buckets[0]));
-    if (plan->order == NULL || plan->bucket_of == NULL || plan->buckets == NULL) {
-        plan_free(plan);
-        return NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < count; ++i) {
+        if (order[i] >= count)
+            return NULL;
+        uint64_t bytes = gradients[order[i]].bytes, each = piece_bytes(bytes, cap_bytes);
+        most += bytes > 0 ? (bytes + each - 1) / each : 1;
     }
-
-    memcpy(plan->order, order, count * sizeof(order[0]));
-    fill_buckets(plan, gradients, cap_bytes);
+    struct draft draft = {
+        .pieces = malloc((most + 1) * sizeof(*draft.pieces)),
+        .ends = malloc((most + 1) * sizeof(*draft.ends)),
+    };
+    struct plan *plan = NULL;
+    if (draft.pieces != NULL && draft.ends != NULL) {
+        for (size_t i = 0; i < count; ++i)
+            add_gradient(&draft, &gradients[order[i]], order[i], cap_bytes);
+        plan =
+            plan_of_pieces(version, gradients, count, draft.pieces, draft.piece_count, draft.ends, draft.bucket_count);
+    }
+    free(draft.pieces);
+    free(draft.ends);
     return plan;
 }
 
@@ -77,8 +195,9 @@ plan_free(struct plan *plan)
 {
     if (plan == NULL)
         return;
-    free(plan->order);
+    free(plan->pieces);
     free(plan->bucket_of);
+    free(plan->last_bucket_of);
     free(plan->buckets);
     free(plan);
 }
@@ -86,7 +205,7 @@ plan_free(struct plan *plan)
 void *
 plan_bytes(const struct plan *plan, size_t *bytes_p)
 {
-    size_t words = 3 + plan->gradient_count + 4 * plan->bucket_count;
+    size_t words = 4 + 3 * plan->piece_count + 4 * plan->bucket_count;
     uint64_t *out = malloc(words * sizeof(*out));
     if (out == NULL)
         return NULL;
@@ -94,9 +213,13 @@ plan_bytes(const struct plan *plan, size_t *bytes_p)
     uint64_t *word = out;
     *word++ = htole64(plan->version);
     *word++ = htole64(plan->gradient_count);
+    *word++ = htole64(plan->piece_count);
     *word++ = htole64(plan->bucket_count);
-    for (size_t i = 0; i < plan->gradient_count; ++i)
-        *word++ = htole64(plan->order[i]);
+    for (size_t i = 0; i < plan->piece_count; ++i) {
+        *word++ = htole64(plan->pieces[i].gradient);
+        *word++ = htole64(plan->pieces[i].first_byte);
+        *word++ = htole64(plan->pieces[i].bytes);
+    }
     for (size_t k = 0; k < plan->bucket_count; ++k) {
         const struct plan_bucket *bucket = &plan->buckets[k];
         *word++ = htole64(bucket->first);

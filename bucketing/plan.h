@@ -1,9 +1,9 @@
 /*
  * plan.h - into which buckets do the gradients go, and in which order do buckets leave?
  *
- * Buckets hold gradients that become ready one after another, of one element type, up to a size. They leave in order:
- * bucket k never before bucket k - 1, on any rank. The same inputs give the same plan on every rank; plan_bytes() is
- * what ranks hash to make sure that they agree.
+ * Buckets hold gradients that become ready one after another, of one element type. A large gradient may travel in
+ * pieces, in buckets that follow each other. Buckets leave in order: bucket k never before bucket k - 1, on any rank.
+ * The same inputs give the same plan on every rank; plan_bytes() is what ranks hash to make sure that they agree.
  *
  * Pure. A plan is never changed after it was built.
  */
@@ -13,13 +13,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Gradients are cut at multiples of this many bytes only: whole elements, whole pages of most memories. */
+#define PLAN_CUT_BYTES UINT64_C(4096)
+
+/* A gradient is not cut to fit a cap below this: the latencies would cost more than the cap can gain. */
+#define PLAN_LEAST_SPLIT_BYTES (UINT64_C(1) << 20)
+
 /* What a plan needs to know of a gradient. */
 struct plan_gradient {
     uint64_t bytes;
     int type; /* only compared for equality: a bucket is reduced as one array of one type */
 };
 
-/* Consecutive entries of the plan's order: [first, first + count). */
+/* Bytes [first_byte, first_byte + bytes) of a gradient. */
+struct plan_piece {
+    size_t gradient;
+    uint64_t first_byte;
+    uint64_t bytes;
+};
+
+/* Consecutive pieces: [first, first + count), each of another gradient. */
 struct plan_bucket {
     size_t first;
     size_t count;
@@ -30,24 +43,35 @@ struct plan_bucket {
 struct plan {
     uint32_t version;
     size_t gradient_count;
+    size_t piece_count;
     size_t bucket_count;
-    size_t *order;               /* [gradient_count]: gradients as they leave */
-    size_t *bucket_of;           /* [gradient_count]: by gradient number */
+    struct plan_piece *pieces;   /* [piece_count]: as they leave; those of one gradient one after another */
+    size_t *bucket_of;           /* [gradient_count]: by gradient number, the first bucket with a piece of it; */
+    size_t *last_bucket_of;      /* [gradient_count]: the last. All between the two hold pieces of it, too */
     struct plan_bucket *buckets; /* [bucket_count] */
 };
 
 /*
- * Builds the plan that sends gradients[] in `order` (a permutation of 0..count-1), with buckets of at most cap_bytes,
- * or of one gradient where that alone is larger. Returns NULL when memory runs out or `order` is not a permutation.
- * plan_free() releases it.
+ * Builds the plan that sends gradients[] in `order` (a permutation of 0..count-1), with buckets of at most cap_bytes; a
+ * larger gradient travels in pieces of at most the cap, or whole and alone if the cap is below PLAN_LEAST_SPLIT_BYTES.
+ * Returns NULL when memory runs out or `order` is not a permutation. plan_free() releases it.
  */
 struct plan *plan_build(uint32_t version, const struct plan_gradient *gradients, const size_t *order, size_t count,
                         uint64_t cap_bytes);
 
+/*
+ * Builds the plan with these pieces and buckets: bucket k holds pieces[bucket_ends[k-1] .. bucket_ends[k]). Neighbours
+ * of one gradient in one bucket become one piece. Returns NULL when memory runs out, or if the pieces of a gradient are
+ * not the whole of it, front to back, one after another, or a bucket is empty or mixes types.
+ */
+struct plan *plan_of_pieces(uint32_t version, const struct plan_gradient *gradients, size_t gradient_count,
+                            const struct plan_piece *pieces, size_t piece_count, const size_t *bucket_ends,
+                            size_t bucket_count);
+
 void plan_free(struct plan *plan);
 
 /*
- * The plan as bytes, little-endian 64-bit words, equal exactly when plans are: version, counts, order, bucket bounds
+ * The plan as bytes, little-endian 64-bit words, equal exactly when plans are: version, counts, pieces, bucket bounds
  * and sizes. Returns malloc'ed memory of *bytes_p bytes, or NULL.
  */
 void *plan_bytes(const struct plan *plan, size_t *bytes_p);

@@ -27,9 +27,10 @@ struct readiness {
     struct touch_list *expected; /* [gradient_count]: own copy of what was learned */
     size_t *begun;    /* [gradient_count]: touches in this interval, those on their way to the driver included */
     size_t *enqueued; /* [gradient_count]: those that the driver has taken */
-    size_t *pending;  /* [bucket_count]: gradients of the bucket that are not ready */
+    size_t *pending;  /* [bucket_count]: gradients with a piece in the bucket that are not ready */
     enum bucket_state *states; /* [bucket_count] */
     size_t next_bucket;        /* the first that is not launched */
+    bool *held;                /* [gradient_count]: never ready before the boundary, whatever touches it */
     bool deviates;
 };
 
@@ -47,7 +48,16 @@ bool readiness_init(struct readiness *readiness, const struct plan *plan, const 
     __attribute__((warn_unused_result));
 void readiness_free(struct readiness *readiness);
 
-/* Whether the interval that `history` has just closed was what is expected of every interval. */
+/*
+ * From now on, until readiness_free(), nothing makes this gradient ready before the boundary, and no touch of it
+ * deviates. Its bucket, and those after it, are flushed at the boundary.
+ */
+void readiness_hold(struct readiness *readiness, size_t gradient);
+
+/* Whether the gradient's bucket has left. */
+bool readiness_has_left(const struct readiness *readiness, size_t gradient);
+
+/* Whether the interval that `history` has just closed was what is expected of every interval, held gradients aside. */
 bool readiness_fits(const struct readiness *readiness, const struct history *history);
 
 /*
@@ -56,8 +66,8 @@ bool readiness_fits(const struct readiness *readiness, const struct history *his
  */
 enum touch_verdict readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch);
 
-/* A touch that has begun, and was not late, is enqueued. */
-void readiness_enqueued(struct readiness *readiness, size_t gradient);
+/* A touch that has begun, and was not late, is enqueued. True if it was the one that makes the gradient ready. */
+bool readiness_enqueued(struct readiness *readiness, size_t gradient);
 
 /* The driver has refused a touch that had begun. */
 void readiness_refused(struct readiness *readiness);

@@ -41,7 +41,9 @@
     REQUIRED(cuStreamSynchronize, 2000)                \
     REQUIRED(cuStreamWaitEvent, 3020)                  \
     REQUIRED(cuThreadExchangeStreamCaptureMode, 10010) \
+    OPTIONAL(cuDeviceGetName, 2000)                    \
     OPTIONAL(cuDevicePrimaryCtxRetain, 7000)           \
+    OPTIONAL(cuDriverGetVersion, 2020)                 \
     OPTIONAL(cuFuncGetName, 12030)                     \
     OPTIONAL(cuKernelGetName, 12030)                   \
     OPTIONAL(cuFuncGetParamInfo, 12040)                \

@@ -283,7 +283,9 @@ const struct option_row option_rows[] = {
      "allow more ranks than GPUs: ranks take turns on the GPUs (for\n"
      "trying things out; sets NCCL_HOSTID, and NCCL_SOCKET_IFNAME=lo\nunless it is set)",
      .brief = "allow more ranks than GPUs"},
-    {0, "bucket-mb", "X", GROUP_TRAINING, take_bucket_mb, "largest bucket, in MiB, fractions allowed (default 25)"},
+    {0, "bucket-mb", "X", GROUP_TRAINING, take_bucket_mb,
+     "buckets of at most X MiB, fractions allowed (default: as measured\ntimes and the measured cost of an all-reduce "
+     "make best, kept in\n~/.cache/ddprun unless DDPRUN_COST_CACHE=0; 25 until then)"},
     {0, "no-overlap", NULL, GROUP_TRAINING, take_no_overlap,
      "average everything at the end of the step instead of during\nbackward",
      .brief = "average at the end of each step, not during backward"},

@@ -129,7 +129,6 @@ default_options(void)
 {
     return (struct options){
         .device = DEVICE_AUTO,
-        .bucket_bytes = DDPRUN_DEFAULT_BUCKET_BYTES,
         .overlap = true,
         .communicator_count = 1,
         .check_every = DDPRUN_DEFAULT_CHECK_EVERY,

@@ -37,7 +37,7 @@ struct options {
     enum device_choice device;
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;
-    uint64_t bucket_bytes;
+    uint64_t bucket_bytes; /* 0: as measured */
     bool overlap;
     enum ddprun_reduction reduction;
     enum ddprun_compression compression;

@@ -271,6 +271,27 @@ plural(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
+/*
+ * How long steps waited for averages: on the rank that waited least, which is the one that came last; what others wait
+ * longer is for it, not for the network.
+ */
+static void
+close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
+{
+    const struct rank_view *least = &ranks[0];
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].exposed_count == 0)
+            return;
+        least = ranks[i].exposed_ns < least->exposed_ns ? &ranks[i] : least;
+    }
+    char bound[TEXT_BYTES] = "";
+    if (ranks[0].exposed_bound_ns != UINT64_MAX)
+        snprintf(bound, sizeof(bound), ", of which %.3f ms no other buckets could save",
+                 (double)ranks[0].exposed_bound_ns / 1e6);
+    say("a step waited %.3f ms for averages%s (median of %" PRIu64 " steps)", (double)least->exposed_ns / 1e6, bound,
+        least->exposed_count);
+}
+
 static void
 close_trained(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
 {
@@ -293,6 +314,7 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
 
     if (count == 1)
         return;
+    close_exposed(ranks, count, say);
     if (rank->check_count > 0)
         say("parameters bitwise identical on all ranks (hash %016" PRIx64 ", compared %" PRIu64
             " time%s, last after step %" PRIu64 " of %" PRIu64 ")",

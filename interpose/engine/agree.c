@@ -5,6 +5,7 @@
  * a parameter, the first boundary after annotations changed, a boundary that nobody could expect, and the votes of
  * learn.c. No rank acts on what it alone has learned.
  */
+#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include <stdio.h>
@@ -238,6 +239,7 @@ agree_on_annotations(const struct ddp_site *site)
     control_free_messages(&all);
     free(mine);
     agree_ensure_collectives();
+    all_reduce_cost_find(bytes);
 
     /* Work on a gradient that was enqueued before its annotation was not seen: it is waited for, this once. */
     require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize at the first step with new gradients");

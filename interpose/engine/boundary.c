@@ -5,6 +5,7 @@
  * interval. Order on the communication stream: buckets, then what is checked, then the event that releases the
  * trainer's stream.
  */
+#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include "base/mutant.h"
@@ -80,7 +81,7 @@ refuse_capture(CUstream stream, const struct ddp_site *site)
 static uint64_t
 streams_of(const struct group *group)
 {
-    uint64_t mask = group->opaque_streams;
+    uint64_t mask = group->opaque_streams | group->hidden_streams;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         if (engine_state.tensors[i].group == group->id)
             mask |= engine_state.tensors[i].touched_by;
@@ -142,7 +143,7 @@ close_interval(struct group *group, CUstream stream)
         if (engine_state.tensors[i].group == group->id)
             engine_state.tensors[i].touched_by = 0;
     }
-    group->opaque_streams = 0;
+    group->opaque_streams = group->hidden_streams = 0;
     group->touch_count = 0;
     ++group->boundary_count;
     ++engine_state.boundary_count;
@@ -173,14 +174,17 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     issue_take_role();
     agree_on_boundary(group, site);
     trace_boundary(group, stream);
+    measure_backward_done(group, stream);
     wait_for_producers(group, stream);
     flush_buckets(group);
     issue_join();
     trace_sent(group);
     checks_before_release(group);
     release(stream);
+    measure_released(group, stream);
     checks_after_release();
     learn_vote(group, close_interval(group, stream));
+    measure_next_interval(group, stream);
     batches_compare();
     checks_next_interval(group);
     trace_step_end(group);

@@ -187,7 +187,9 @@ checks_bucket_sent(const struct group *group, size_t bucket)
     struct gradient_check *last = NULL;
     issue_join(); /* it may have gone through another communicator */
     for (size_t i = of->first; i < of->first + of->count; ++i) {
-        size_t gradient = group->plan->order[i];
+        size_t gradient = group->plan->pieces[i].gradient;
+        if (group->plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */
+            continue;
         pthread_mutex_lock(&engine_state.lock);
         struct tensor tensor = *tensor_gradient(group, gradient);
         pthread_mutex_unlock(&engine_state.lock);

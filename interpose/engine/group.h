@@ -32,18 +32,20 @@ struct group {
     uint64_t boundary_count; /* of this group, since the start */
     uint64_t intervals;      /* its boundaries since the annotations last changed */
     uint64_t opaque_streams; /* mask: operations on them since its last boundary could not be looked into */
+    uint64_t hidden_streams; /* mask: kernels on them since its last boundary may have touched held gradients */
     uint64_t touch_count;    /* of its gradients since its last boundary */
 
     struct history history;
     struct plan *plan;
     struct readiness readiness;
     bool overlapping;          /* `plan` was learned; else everything waits for the boundary */
+    bool measured;             /* and it is what the measured times make best */
     uint64_t overlapped_steps; /* boundaries passed while overlapping */
     uint64_t early_buckets;    /* of the current interval */
 
     /* ---- the issuer's role ---- */
     struct bucket_wire *wires; /* [wire_count]: one for each of the plan's buckets */
-    size_t *travel;            /* places in the plan's order: within each bucket as its members travel */
+    struct plan_piece *travel; /* the plan's pieces, within each bucket as they travel */
     size_t wire_count;
     CUevent *bucket_done; /* [done_capacity]: on the communication stream, after the bucket */
     size_t done_capacity;

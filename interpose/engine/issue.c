@@ -11,6 +11,7 @@
 #include "base/mutant.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 void
@@ -62,17 +63,19 @@ streams_of_bucket(const struct group *group, size_t bucket)
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     uint64_t mask = group->opaque_streams;
     for (size_t i = of->first; i < of->first + of->count; ++i)
-        mask |= tensor_gradient(group, group->plan->order[i])->touched_by;
+        mask |= tensor_gradient(group, group->plan->pieces[i].gradient)->touched_by;
     return mask;
 }
 
 /* ---- wires: where a plan's buckets are in memory ---- */
 
 static int
-compare_places(const void *a, const void *b, void *order)
+compare_pieces(const void *a, const void *b)
 {
-    size_t left = ((const size_t *)order)[*(const size_t *)a], right = ((const size_t *)order)[*(const size_t *)b];
-    return left < right ? -1 : left > right;
+    const struct plan_piece *left = a, *right = b;
+    if (left->gradient != right->gradient)
+        return left->gradient < right->gradient ? -1 : 1;
+    return left->first_byte < right->first_byte ? -1 : left->first_byte > right->first_byte;
 }
 
 /*
@@ -85,17 +88,15 @@ order_members(struct group *group)
 {
     const struct plan *plan = group->plan;
     free(group->travel);
-    group->travel = malloc((plan->gradient_count + 1) * sizeof(group->travel[0]));
+    group->travel = malloc((plan->piece_count + 1) * sizeof(group->travel[0]));
     if (group->travel == NULL)
         stop_job("out of memory");
-    for (size_t i = 0; i < plan->gradient_count; ++i)
-        group->travel[i] = i;
+    memcpy(group->travel, plan->pieces, plan->piece_count * sizeof(group->travel[0]));
     for (size_t k = 0; k < plan->bucket_count; ++k)
-        qsort_r(group->travel + plan->buckets[k].first, plan->buckets[k].count, sizeof(group->travel[0]),
-                compare_places, plan->order);
+        qsort(group->travel + plan->buckets[k].first, plan->buckets[k].count, sizeof(group->travel[0]), compare_pieces);
 }
 
-/* Where the gradients of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
+/* Where the pieces of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
 static struct bucket_member *
 members_of(const struct group *group, size_t bucket)
 {
@@ -107,9 +108,9 @@ members_of(const struct group *group, size_t bucket)
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        size_t place = group->travel[of->first + i];
-        const struct tensor *tensor = tensor_gradient(group, group->plan->order[place]);
-        members[i] = (struct bucket_member){tensor->address, tensor->bytes};
+        const struct plan_piece *piece = &group->travel[of->first + i];
+        const struct tensor *tensor = tensor_gradient(group, piece->gradient);
+        members[i] = (struct bucket_member){tensor->address + piece->first_byte, piece->bytes};
         if (!tensor->placed)
             missing = *tensor;
     }
@@ -126,9 +127,10 @@ place_wire(const struct group *group, size_t bucket, const struct bucket_member 
 {
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_wire *wire = &group->wires[bucket];
+    int type = escape_bucket_type(of);
     struct comm_error error;
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* it may allocate */
-    if (!collectives_place(&engine_state.collectives, wire, bucket, members, of->count, type_nccl(of->type), &error))
+    if (!collectives_place(&engine_state.collectives, wire, bucket, members, of->count, type_nccl(type), &error))
         stop_job("%s", error.text);
     (void)context_exchange_capture_mode(mode);
 }

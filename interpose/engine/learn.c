@@ -2,9 +2,11 @@
  * learn.c - plans of buckets: from what intervals have shown, agreed on by all ranks.
  *
  * Called by the issuer at boundaries. At first everything waits for the boundary; a few boundaries of each group end
- * with a vote, in which ranks tell each other whether their intervals repeat. A plan takes effect on all ranks at the
- * same boundary, or on none.
+ * with a vote, in which ranks tell each other whether their intervals repeat, and later when their gradients were
+ * ready. A plan takes effect on all ranks at the same boundary, or on none. The first one has buckets of a fixed size;
+ * once ready times are known, they are as the measured times and the cost of an all-reduce make best.
  */
+#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include "base/mutant.h"
@@ -16,21 +18,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A plan over the group's gradients as annotated. */
-static struct plan *
-build_plan(const struct group *group, uint32_t version, const size_t *order)
+/* The group's gradients as annotated, for a plan; malloc'ed. */
+static struct plan_gradient *
+gradients_of(const struct group *group)
 {
-    size_t count = group->gradient_count;
-    struct plan_gradient *gradients = calloc(count + 1, sizeof(*gradients));
+    struct plan_gradient *gradients = calloc(group->gradient_count + 1, sizeof(*gradients));
     if (gradients == NULL)
         stop_job("out of memory");
     pthread_mutex_lock(&engine_state.lock);
-    for (size_t i = 0; i < count; ++i) {
-        const struct tensor *tensor = tensor_gradient(group, i);
-        gradients[i] = (struct plan_gradient){tensor->bytes, tensor->type};
-    }
+    for (size_t i = 0; i < group->gradient_count; ++i)
+        gradients[i] = escape_plan_gradient(tensor_gradient(group, i));
     pthread_mutex_unlock(&engine_state.lock);
-    struct plan *plan = plan_build(version, gradients, order, count, engine_state.options.bucket_bytes);
+    return gradients;
+}
+
+/* A plan over them by size. */
+static struct plan *
+build_plan(const struct group *group, uint32_t version, const size_t *order)
+{
+    uint64_t cap_bytes = engine_state.options.bucket_bytes;
+    struct plan_gradient *gradients = gradients_of(group);
+    struct plan *plan = plan_build(version, gradients, order, group->gradient_count,
+                                   cap_bytes > 0 ? cap_bytes : DDPRUN_DEFAULT_BUCKET_BYTES);
     free(gradients);
     return plan;
 }
@@ -61,13 +70,20 @@ adopt(struct group *group, struct plan *plan, const struct history *history)
     group->plan = plan;
     group->readiness = readiness;
     group->overlapping = history != NULL;
+    group->measured = false;
     group->overlapped_steps = 0; /* the checks of the first steps begin anew */
+    for (size_t i = 0; i < group->gradient_count; ++i) {
+        const struct tensor *tensor = tensor_gradient(group, i);
+        if (tensor->held || tensor->held_by_any)
+            readiness_hold(&group->readiness, i);
+    }
     pthread_mutex_unlock(&engine_state.lock);
 
     if (old != NULL)
         readiness_free(&old_readiness);
     plan_free(old);
     issue_prepare_plan(group);
+    measure_forget(group);
     report_buckets();
 }
 
@@ -91,24 +107,32 @@ learn_nothing_yet(struct group *group)
     pthread_mutex_lock(&engine_state.lock);
     history_free(&group->history);
     group->history = history;
+    for (size_t i = 0; i < count; ++i) {
+        if (tensor_gradient(group, i)->held)
+            history_ignore(&group->history, i);
+    }
     group->intervals = 0;
     group->early_buckets = 0;
     pthread_mutex_unlock(&engine_state.lock);
     adopt(group, plan, NULL);
 }
 
-enum { REVIEW_EVERY = 128 };
+enum { REVIEW_EVERY = 128, MEASURED_FIRST = 16, MEASURED_LAST = 64 };
 
 /*
  * Boundaries of a group at which ranks ask each other. Until there is a plan: 3 to 6 (the third is the first that can
- * repeat another), then ever rarer, for a program whose steps do not repeat must not pay for it. After that now and
- * then, whether it still fits.
+ * repeat another), then ever rarer, for a program whose steps do not repeat must not pay for it. After that a few times
+ * until ready times are known on all ranks, and now and then, whether the plan still fits.
  */
 static bool
-is_vote_due(uint64_t interval, bool overlapping)
+is_vote_due(const struct group *group)
 {
-    if (overlapping)
-        return interval % REVIEW_EVERY == 0;
+    uint64_t interval = group->intervals, steps = group->overlapped_steps;
+    if (group->overlapping) {
+        bool times = all_reduce_cost()->count > 0 && !group->measured && steps >= MEASURED_FIRST &&
+                     steps <= MEASURED_LAST && steps % MEASURED_FIRST == 0;
+        return times || interval % REVIEW_EVERY == 0;
+    }
     if (interval < 3)
         return false;
     uint64_t power = UINT64_C(1) << (63 - __builtin_clzll(interval));
@@ -127,25 +151,37 @@ hash_of_plan(const struct plan *plan)
     return hash;
 }
 
-/* Bits of a vote's first word; the other words are the order in which the rank's gradients became ready. */
-enum { VOTE_REPEATS = 1, VOTE_WANTS_PLAN = 2 };
+/*
+ * A vote: a word of the bits below; the order in which the rank's gradients became ready; and, if it has them, when
+ * they did, and after them when backward was done.
+ */
+enum { VOTE_REPEATS = 1, VOTE_WANTS_PLAN = 2, VOTE_HAS_TIMES = 4 };
 
-/* Rank 0's order in `all`, if every rank says that its steps repeat and some rank wants a plan; else NULL. */
-static const size_t *
-order_to_adopt(const struct control_messages *all, size_t count)
+static size_t
+vote_words(uint64_t bits, size_t count)
 {
-    uint64_t in_all = VOTE_REPEATS, in_any = 0;
+    return 1 + count + ((bits & VOTE_HAS_TIMES) != 0 ? count + 1 : 0);
+}
+
+/* What all votes come to: bits that every rank has set, and bits that some have. False if they are no votes. */
+static bool
+count_votes(const struct control_messages *all, size_t count, uint64_t *in_all_p, uint64_t *in_any_p)
+{
+    uint64_t in_all = UINT64_MAX, in_any = 0;
     for (int r = 0; r < all->count; ++r) {
-        uint64_t word;
-        memcpy(&word, all->messages[r], sizeof(word));
-        if (all->bytes[r] != (1 + count) * sizeof(uint64_t))
-            return NULL;
+        uint64_t word = 0;
+        if (all->bytes[r] >= sizeof(word))
+            memcpy(&word, all->messages[r], sizeof(word));
+        if (all->bytes[r] != vote_words(word, count) * sizeof(uint64_t))
+            return false;
         if (MUTANT(VOTE_ALONE) && engine_state.rendezvous.rank % 2 == 1 && r != engine_state.rendezvous.rank)
             continue;
         in_all &= word;
         in_any |= word;
     }
-    return (in_all & VOTE_REPEATS) && (in_any & VOTE_WANTS_PLAN) ? (const size_t *)all->messages[0] + 1 : NULL;
+    *in_all_p = in_all;
+    *in_any_p = in_any;
+    return true;
 }
 
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders travel as 64-bit words");
@@ -168,36 +204,119 @@ compare_plans(const struct plan *plan)
     control_free_messages(&hashes);
 }
 
-void
-learn_vote(struct group *group, bool repeats)
+/* Gradients became ready in another order: a plan by size, from rank 0's. */
+static void
+adopt_order(struct group *group, const size_t *order)
 {
-    pthread_mutex_lock(&engine_state.lock);
-    bool overlapping = group->overlapping;
-    bool due = engine_state.options.overlap && is_vote_due(++group->intervals, overlapping);
-    bool wants = due && (!overlapping || !readiness_fits(&group->readiness, &group->history));
-    pthread_mutex_unlock(&engine_state.lock);
-    if (!due)
-        return;
-
-    size_t count = group->gradient_count;
-    uint64_t *vote = calloc(1 + count, sizeof(*vote));
-    if (vote == NULL)
-        stop_job("out of memory");
-    vote[0] = (repeats ? VOTE_REPEATS : 0) | (wants ? VOTE_WANTS_PLAN : 0);
-    history_order(&group->history, (size_t *)vote + 1);
-    char about[64];
-    struct control_messages votes;
-    snprintf(about, sizeof(about), "a vote on the order of buckets of group %d", group->id);
-    agree_exchange(about, vote, (1 + count) * sizeof(*vote), &votes);
-    free(vote);
-
-    const size_t *order = order_to_adopt(&votes, count);
-    struct plan *plan = order != NULL ? build_plan(group, group->plan->version + 1, order) : NULL;
-    control_free_messages(&votes);
-    if (order == NULL)
-        return;
+    struct plan *plan = build_plan(group, group->plan->version + 1, order);
     if (plan == NULL)
         stop_job("rank 0 sent an order of buckets that is none");
     compare_plans(plan);
     adopt(group, plan, &group->history);
+}
+
+/* The latest of all ranks' times, in ns; malloc'ed, count + 1 of them. */
+static int64_t *
+latest_times(const struct control_messages *votes, size_t count)
+{
+    int64_t *latest_ns = calloc(count + 1, sizeof(*latest_ns));
+    if (latest_ns == NULL)
+        stop_job("out of memory");
+    for (int r = 0; r < votes->count; ++r) {
+        const int64_t *theirs = (const int64_t *)votes->messages[r] + 1 + count;
+        for (size_t i = 0; i <= count; ++i)
+            latest_ns[i] = theirs[i] > latest_ns[i] ? theirs[i] : latest_ns[i];
+    }
+    return latest_ns;
+}
+
+/* Whether `best` is worth a change: it ends earlier by more than times differ from day to day, or needs fewer buckets.
+ */
+static bool
+is_worth_it(const struct group *group, const struct plan *best, const struct plan_forecast *of_best,
+            const struct plan_forecast *of_present)
+{
+    int64_t differ_ns = of_present->end_ns / (group->measured ? 100 : 1000);
+    return of_best->end_ns < of_present->end_ns - differ_ns ||
+           (!group->measured && best->bucket_count < group->plan->bucket_count);
+}
+
+/*
+ * All ranks have come with ready times of the plan in force. All of them compute the same from the same numbers: the
+ * plan that these times make best, and whether it is worth a change.
+ */
+static void
+adopt_measured(struct group *group, const size_t *order, const int64_t *latest_ns)
+{
+    size_t count = group->gradient_count;
+    struct plan_forecast forecast, present;
+    struct plan_gradient *gradients = gradients_of(group);
+    struct plan *plan =
+        plan_build_measured(group->plan->version + 1, gradients, latest_ns, order, count, all_reduce_cost(), &forecast);
+    free(gradients);
+    if (plan == NULL || !plan_forecast(group->plan, latest_ns, all_reduce_cost(), &present)) {
+        plan_free(plan); /* out of all bounds: buckets stay as they are, on all ranks */
+        return;
+    }
+    if (is_worth_it(group, plan, &forecast, &present)) {
+        compare_plans(plan);
+        adopt(group, plan, &group->history);
+    } else {
+        plan_free(plan);
+        forecast = present;
+    }
+    group->measured = true;
+    measure_times_used(group);
+    int64_t done_ns = latest_ns[count];
+    measure_promise(group, forecast.end_ns > done_ns ? forecast.end_ns - done_ns : 0,
+                    forecast.bound_ns > done_ns ? forecast.bound_ns - done_ns : 0);
+}
+
+/* What the votes of all ranks come to: the same on all of them. */
+static void
+follow_votes(struct group *group, const struct control_messages *votes)
+{
+    size_t count = group->gradient_count;
+    uint64_t in_all, in_any;
+    if (!count_votes(votes, count, &in_all, &in_any) || (in_all & VOTE_REPEATS) == 0)
+        return;
+    size_t *order = (size_t *)votes->messages[0] + 1;
+    escape_order(group, order);
+    if ((in_any & VOTE_WANTS_PLAN) != 0) {
+        adopt_order(group, order);
+    } else if ((in_all & VOTE_HAS_TIMES) != 0) {
+        int64_t *latest_ns = latest_times(votes, count);
+        adopt_measured(group, order, latest_ns);
+        free(latest_ns);
+    }
+}
+
+void
+learn_vote(struct group *group, bool repeats)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    ++group->intervals;
+    bool due = engine_state.options.overlap && is_vote_due(group);
+    bool wants = due && (!group->overlapping || !readiness_fits(&group->readiness, &group->history));
+    pthread_mutex_unlock(&engine_state.lock);
+    if (engine_state.options.overlap && group->intervals % REVIEW_EVERY == REVIEW_EVERY / 2)
+        measure_wanted(group);
+    if (!due)
+        return;
+    wants = escape_agree(group) || wants;
+
+    size_t count = group->gradient_count;
+    uint64_t *vote = calloc(2 + 2 * count, sizeof(*vote));
+    if (vote == NULL)
+        stop_job("out of memory");
+    bool has_times = !wants && measure_times(group, (int64_t *)vote + 1 + count);
+    vote[0] = (repeats ? VOTE_REPEATS : 0) | (wants ? VOTE_WANTS_PLAN : 0) | (has_times ? VOTE_HAS_TIMES : 0);
+    history_order(&group->history, (size_t *)vote + 1);
+    char about[64];
+    struct control_messages votes;
+    snprintf(about, sizeof(about), "a vote on the order of buckets of group %d", group->id);
+    agree_exchange(about, vote, vote_words(vote[0], count) * sizeof(*vote), &votes);
+    free(vote);
+    follow_votes(group, &votes);
+    control_free_messages(&votes);
 }

@@ -52,7 +52,7 @@ text_option(const char *variable, const char *fallback)
 static void
 read_options(struct options *options)
 {
-    options->bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, DDPRUN_DEFAULT_BUCKET_BYTES, UINT64_MAX);
+    options->bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, 0, UINT64_MAX);
     options->overlap = number_option(DDPRUN_ENV_OVERLAP, 1, 1) == 1;
     options->check_every = number_option(DDPRUN_ENV_CHECK_EVERY, DDPRUN_DEFAULT_CHECK_EVERY, UINT64_MAX);
     options->verify = number_option(DDPRUN_ENV_VERIFY, 0, 1) == 1;
@@ -205,6 +205,8 @@ static struct engine engine = {
     .forget = tensor_forget,
     .begin = touches_begin,
     .end = touches_end,
+    .allocated = escape_allocated,
+    .copied_from_host = escape_copied_from_host,
     .before_release = tensor_before_release,
     .before_stream_destroy = streams_before_destroy,
     .before_context_destroy = before_context_destroy,

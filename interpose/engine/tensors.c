@@ -68,7 +68,7 @@ index_group(struct group *group)
         places[group->gradient_count++] = i;
     }
     if (group->gradient_count == 0)
-        group->opaque_streams = 0; /* no boundary of it will come */
+        group->opaque_streams = group->hidden_streams = 0; /* no boundary of it will come */
     return true;
 }
 
@@ -243,6 +243,8 @@ place(struct tensor *wanted, struct tensor *other_p)
     size_t *count = wanted->role == TENSOR_GRADIENT ? &engine_state.gradient_count : &engine_state.parameter_count;
     wanted->index = again ? tensor->index : *count;
     wanted->member = again ? tensor->member : 0;
+    wanted->held = again && tensor->held;
+    wanted->held_by_any = again && tensor->held_by_any;
     *tensor = *wanted;
     if (!again) {
         ++*count;
@@ -250,6 +252,8 @@ place(struct tensor *wanted, struct tensor *other_p)
     }
     if (!again && wanted->role == TENSOR_GRADIENT)
         agree_annotations_changed();
+    if (wanted->role == TENSOR_GRADIENT && !wanted->held && escape_has(wanted->address, wanted->bytes))
+        escape_hold(&engine_state.tensors[at]);
     update_bounds();
     return again ? PLACED_AGAIN : PLACED_NEW;
 }
@@ -404,6 +408,7 @@ tensor_forget(void *ptr, const struct ddp_site *site)
 void
 tensor_before_release(CUdeviceptr address, size_t bytes)
 {
+    visible_remove(address);
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) || address == 0)
         return;
     if (bytes == 0) {

@@ -5,6 +5,7 @@
  * already). After it is enqueued: it counts as a touch, and may make buckets ready. Called from the hooks in every
  * thread of the trainer; an operation that touches nothing costs a few comparisons.
  */
+#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include "base/message.h"
@@ -26,6 +27,7 @@ struct hit {
     uint64_t boundary;
     bool late;
     struct late_touch *measured; /* of a late touch whose effect is not known yet */
+    CUevent ready_event;         /* to record after the touch that makes the gradient ready, where that is measured */
 };
 
 /* What one operation touches; one for each thread, because operations do not nest. */
@@ -37,6 +39,7 @@ struct hits {
     uint64_t call;
     const char *call_name;
     uint64_t agreements; /* when the gradients got their numbers */
+    bool unseen;         /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
 };
 
 static __thread struct hits thread_hits;
@@ -102,6 +105,15 @@ look_at(struct hits *hits, const struct operand *operand)
     pthread_mutex_unlock(&engine_state.lock);
 }
 
+/* What the host has copied there may be overwritten. */
+static void
+forget_table(uint64_t address, size_t bytes)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    tables_touched(address, bytes);
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
 /* Every aligned word of the argument may be a pointer. */
 static void
 look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t bytes)
@@ -109,6 +121,10 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
     for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
+        if (visible_may_hold(word))
+            visible_look_behind(word);
+        if (tables_may_hold(word, 1))
+            forget_table(word, 1);
         if (may_hit(word, 1) && !(MUTANT(STRUCTS_UNSEEN) && at > 0))
             look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
                                             .address = word,
@@ -152,14 +168,6 @@ look_at_launch(struct hits *hits, const struct operation *operation)
 
 /* ---- before the operation ---- */
 
-static bool
-is_captured(CUstream stream)
-{
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    return engine_state.driver.cuStreamIsCapturing_p(stream, &capture) != CUDA_SUCCESS ||
-           capture != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 /* The call and, where it has a name, its operand, for a message: "cublasSgemm_v2 argument C". Returns `text`. */
 static const char *
 describe_hit(const struct hits *hits, const struct hit *hit, char text[CALL_TEXT_BYTES])
@@ -174,7 +182,7 @@ describe_hit(const struct hits *hits, const struct hit *hit, char text[CALL_TEXT
 static void
 refuse_capture(const struct operation *operation, const struct hits *hits)
 {
-    if (!is_captured(operation->stream))
+    if (!stream_is_captured(operation->stream))
         return;
     struct ddp_site site = hits->items[0].site;
     char call[CALL_TEXT_BYTES];
@@ -207,6 +215,20 @@ begin_touches(struct hits *hits)
     return late;
 }
 
+/* Makes the stream wait for the buckets that have left with pieces of the gradient; the first of them in *bucket_p. */
+static void
+wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p)
+{
+    const struct group *group = hit->group;
+    pthread_mutex_lock(&engine_state.lock);
+    size_t first = group->plan->bucket_of[hit->gradient], end = group->plan->last_bucket_of[hit->gradient] + 1;
+    end = end < group->readiness.next_bucket ? end : group->readiness.next_bucket;
+    pthread_mutex_unlock(&engine_state.lock);
+    for (size_t k = first; k < end && !MUTANT(LATE_NOT_WAITED); ++k)
+        require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, group->bucket_done[k], 0), "waiting for a bucket");
+    *bucket_p = first;
+}
+
 /* A touch after its bucket has left waits for the bucket, and it is measured whether it writes. */
 static void
 begin_late(const struct operation *operation, struct hits *hits)
@@ -215,14 +237,12 @@ begin_late(const struct operation *operation, struct hits *hits)
         struct hit *hit = &hits->items[i];
         if (!hit->late)
             continue;
-        issue_take_role(); /* whoever is sending the bucket has then recorded its event */
+        size_t bucket;
+        issue_take_role(); /* whoever is sending a bucket has then recorded its event */
         pthread_mutex_lock(&engine_state.lock);
         struct tensor tensor = *tensor_gradient(hit->group, hit->gradient);
-        size_t bucket = hit->group->plan->bucket_of[hit->gradient];
-        CUevent done = hit->group->bucket_done[bucket];
         pthread_mutex_unlock(&engine_state.lock);
-        if (!MUTANT(LATE_NOT_WAITED))
-            require_cuda(engine_state.driver.cuStreamWaitEvent_p(operation->stream, done, 0), "waiting for a bucket");
+        wait_for_buckets(operation->stream, hit, &bucket);
         issue_give_role();
         char call[CALL_TEXT_BYTES];
         hit->measured = checks_late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket);
@@ -236,7 +256,7 @@ begin_late(const struct operation *operation, struct hits *hits)
 static void
 note_opaque(const struct operation *operation)
 {
-    if (is_captured(operation->stream))
+    if (stream_is_captured(operation->stream))
         return; /* it runs when its graph is launched, and that launch comes here too */
     stream_wait_for_reduction(operation->stream);
 
@@ -272,11 +292,82 @@ say_unreadable(const char *kernel)
             kernel);
 }
 
+static bool
+is_copy(const struct operation *operation)
+{
+    static const char begin[] = "cuMemcpy";
+    return operation->function == NULL && strncmp(operation->name, begin, sizeof(begin) - 1) == 0;
+}
+
+/* What a copy brings to the device may be addresses of gradients. The destination is a copy's first argument. */
+static void
+look_at_source(const struct operation *operation)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) != 0)
+            escape_from_anywhere(operand->address, operand->bytes);
+    }
+    if (operation->host_source == NULL)
+        return;
+    bool has_addresses = escape_from_host(operation->host_source, operation->host_bytes);
+    const struct operand *to = operation->operand_count > 0 ? &operation->operands[0] : NULL;
+    if (to == NULL || !(has_addresses || tables_may_hold(to->address, to->bytes)))
+        return;
+    pthread_mutex_lock(&engine_state.lock);
+    tables_copied(to->address, to->bytes, has_addresses);
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* Arrays of pointers: whether nobody knows what is in this one. */
+static bool
+is_unknown_array(const struct operand *operand)
+{
+    if (visible_has(operand->address, operand->bytes)) {
+        visible_look_through(operand->address, operand->bytes);
+        return false;
+    }
+    pthread_mutex_lock(&engine_state.lock);
+    bool known = tables_know(operand->address, operand->bytes);
+    pthread_mutex_unlock(&engine_state.lock);
+    return !known;
+}
+
+/* Looks at what the call names. Returns whether it goes through pointers: *unknown_p, whether nobody knows which. */
+static bool
+look_at_operands(struct hits *hits, const struct operation *operation, bool *unknown_p)
+{
+    bool through_pointers = false;
+    for (unsigned i = 0; i < operation->operand_count && !MUTANT(OPERANDS_UNSEEN); ++i) {
+        const struct operand *operand = &operation->operands[i];
+        look_at(hits, operand);
+        if (operand->pointer_count > 0) {
+            through_pointers = true;
+            *unknown_p = is_unknown_array(operand) || *unknown_p;
+        } else if (operation->host_source == NULL && operand->access != ACCESS_READ &&
+                   tables_may_hold(operand->address, operand->bytes)) {
+            forget_table(operand->address, operand->bytes);
+        }
+    }
+    return through_pointers;
+}
+
+/* Said by rank 0, once. */
+static void
+say_unknown_array(const char *call)
+{
+    static _Atomic bool said;
+    if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
+        message_line("%s goes through an array of pointers that a kernel has made: nobody can see which gradients it "
+                     "touches, and all are averaged at DDP_STEP, without overlap; an array that is copied from the "
+                     "host can be followed",
+                     call);
+}
+
 /* Whether anything that the engine follows can be touched at all. */
 static bool
 is_relevant(const struct operation *operation)
 {
-    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
     return atomic_load_explicit(&engine_state.highest, memory_order_relaxed) != 0 &&
            !atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed) &&
            /* NCCL's own launches, where they pass the hooks: the issuer must never wait for itself. */
@@ -289,6 +380,9 @@ touches_begin(struct operation *operation)
 {
     struct hits *hits = &thread_hits;
     operation->notes = NULL;
+    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
+    if (is_copy(operation))
+        look_at_source(operation);
     if (!is_relevant(operation))
         return;
     miss_refresh();
@@ -297,11 +391,11 @@ touches_begin(struct operation *operation)
 
     clear_hits(hits);
     hits->call_name = operation->name;
-    bool opaque = operation->opaque;
-    for (unsigned i = 0; i < operation->operand_count && !MUTANT(OPERANDS_UNSEEN); ++i) {
-        const struct operand *operand = &operation->operands[i];
-        look_at(hits, operand);
-        opaque = opaque || operand->pointer_count > 0;
+    bool opaque = operation->opaque, unknown = false;
+    bool through_pointers = look_at_operands(hits, operation, &unknown);
+    if (unknown) {
+        say_unknown_array(operation->name);
+        opaque = true;
     }
     if (operation->function != NULL && !look_at_launch(hits, operation)) {
         say_unreadable(hits->call_name);
@@ -311,10 +405,13 @@ touches_begin(struct operation *operation)
         hits->call = call_identity(operation->name);
     if (opaque)
         note_opaque(operation);
+    hits->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
+                   (operation->function != NULL || through_pointers) && escape_begin_kernel(operation->stream);
+    if (hits->count > 0 || hits->unseen)
+        operation->notes = hits;
     if (hits->count == 0)
         return;
 
-    operation->notes = hits;
     refuse_capture(operation, hits);
     stream_wait_for_reduction(operation->stream);
     if (begin_touches(hits))
@@ -325,7 +422,7 @@ touches_begin(struct operation *operation)
 
 /* With lock held: one touch is enqueued. */
 static void
-count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask)
+count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask)
 {
     struct group *group = hit->group;
     ++group->touch_count;
@@ -340,8 +437,8 @@ count_touch(const struct hits *hits, const struct hit *hit, uint64_t stream_mask
         return;
     if (!hit->begun || hit->boundary != group->boundary_count)
         readiness_refused(&group->readiness); /* a boundary came between, in another thread */
-    else if (!hit->late)
-        readiness_enqueued(&group->readiness, hit->gradient);
+    else if (!hit->late && readiness_enqueued(&group->readiness, hit->gradient))
+        hit->ready_event = measure_ready_event(group, hit->gradient);
 }
 
 static void
@@ -350,6 +447,8 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
     bool overlapping = false;
     pthread_mutex_lock(&engine_state.lock);
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
+    if (hits->unseen)
+        escape_end_kernel(stream_mask);
     for (size_t i = 0; i < hits->count; ++i) {
         struct hit *hit = &hits->items[i];
         overlapping = overlapping || hit->group->overlapping;
@@ -359,6 +458,11 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
             readiness_refused(&hit->group->readiness);
     }
     pthread_mutex_unlock(&engine_state.lock);
+    for (size_t i = 0; i < hits->count; ++i) {
+        if (hits->items[i].ready_event != NULL)
+            require_cuda(engine_state.driver.cuEventRecord_p(hits->items[i].ready_event, operation->stream),
+                         "cuEventRecord after a gradient");
+    }
     if (overlapping)
         issue_ready();
 }

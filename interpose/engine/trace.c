@@ -2,15 +2,17 @@
  * trace.c - what happened in each step, as recorded by events on the device: one line of JSON for each, in
  * rank-N.jsonl.
  *
- *   {"step": 7, "overlapped": true, "group": 0,
- *    "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0, "end_us": -101.5,
- *                 "path": "kernels", "type": "float32", "communicator": 0}, ...]}
+ *   {"step": 7, "overlapped": true, "group": 0, "exposed_us": 214.0, "predicted_us": 201.5, "bound_us": 180.0,
+ *    "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0, "end_us": -101.5, "path": "kernels",
+ *    "type": "float32", "communicator": 0}, ...]}
  *
  * path: "in place", or how the bucket was packed: by "kernels" or by "copies". type: as what it travelled.
  * Times are relative to the boundary: the event on the trainer's stream when its backward was done and it began to
- * wait. A bucket with a negative begin_us was on its way while backward still ran. Off unless `ddprun --trace DIR`; a
- * line is written when its events are complete, a few steps later.
+ * wait. A bucket with a negative begin_us was on its way while backward still ran. exposed_us is when the last bucket
+ * was done; beside it, once the plan is a measured one, what that promised and the least that any buckets could. Off
+ * unless `ddprun --trace DIR`; a line is written when its events are complete, a few steps later.
  */
+#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include <json-c/json.h>
@@ -38,6 +40,7 @@ struct step_trace {
     bool overlapped;
     bool used;
     CUevent boundary;
+    int64_t predicted_ns, bound_ns; /* negative: not known */
     struct bucket_trace *buckets;
     size_t bucket_count;
 };
@@ -71,6 +74,18 @@ elapsed_us(CUevent from, CUevent to)
     return (double)ms * 1000.0;
 }
 
+/* When the step's last bucket was done, or 0 if that was before the boundary. */
+static double
+exposed_us(const struct step_trace *step)
+{
+    double latest = 0.0;
+    for (size_t k = 0; k < step->bucket_count; ++k) {
+        double end = step->buckets[k].sent ? elapsed_us(step->boundary, step->buckets[k].end) : 0.0;
+        latest = end > latest ? end : latest;
+    }
+    return latest;
+}
+
 static void
 write_step(struct step_trace *step, int group)
 {
@@ -78,6 +93,11 @@ write_step(struct step_trace *step, int group)
     json_object_object_add(line, "step", json_object_new_uint64(step->step));
     json_object_object_add(line, "overlapped", json_object_new_boolean(step->overlapped));
     json_object_object_add(line, "group", json_object_new_int(group));
+    json_object_object_add(line, "exposed_us", json_object_new_double(exposed_us(step)));
+    if (step->predicted_ns >= 0) {
+        json_object_object_add(line, "predicted_us", json_object_new_double((double)step->predicted_ns / 1e3));
+        json_object_object_add(line, "bound_us", json_object_new_double((double)step->bound_ns / 1e3));
+    }
     for (size_t k = 0; k < step->bucket_count; ++k) {
         const struct bucket_trace *bucket = &step->buckets[k];
         if (!bucket->sent)
@@ -212,6 +232,7 @@ trace_boundary(const struct group *group, CUstream stream)
     require_cuda(engine_state.driver.cuEventRecord_p(step->boundary, stream), "cuEventRecord of the trace");
     step->step = engine_state.boundary_count + 1;
     step->overlapped = group->overlapping;
+    measure_promised(group, &step->predicted_ns, &step->bound_ns);
 }
 
 void

@@ -21,21 +21,33 @@ print_json(const char *name, double value, const char *unit, const char *bar, bo
     json_object_put(figure);
 }
 
+static void
+print_figure(struct report *report, const char *name, double value, const char *unit, const char *bar, bool holds)
+{
+    if (report->json) {
+        print_json(name, value, unit, bar, holds);
+    } else {
+        if (!report->head_printed)
+            printf("%-58s %10s %-8s %-10s %s\n", "figure", "value", "unit", "bar", "holds");
+        printf("%-58s %10.4g %-8s %-10s %s\n", name, value, unit, bar, bar[0] == '-' ? "-" : holds ? "yes" : "NO");
+    }
+    report->head_printed = true;
+    fflush(stdout);
+}
+
 void
 report_figure(struct report *report, const char *name, double value, const char *unit, enum bar bar, double limit)
 {
     char text[32];
     bool holds = bar == BAR_AT_MOST ? value <= limit : value >= limit;
     snprintf(text, sizeof(text), "%s %g", bar == BAR_AT_MOST ? "<=" : ">=", limit);
-    if (report->json) {
-        print_json(name, value, unit, text, holds);
-    } else {
-        if (!report->head_printed)
-            printf("%-58s %10s %-8s %-10s %s\n", "figure", "value", "unit", "bar", "holds");
-        printf("%-58s %10.4g %-8s %-10s %s\n", name, value, unit, text, holds ? "yes" : "NO");
-    }
-    report->head_printed = true;
-    fflush(stdout);
+    print_figure(report, name, value, unit, text, holds);
+}
+
+void
+report_value(struct report *report, const char *name, double value, const char *unit)
+{
+    print_figure(report, name, value, unit, "-", true);
 }
 
 static int

@@ -21,6 +21,9 @@ struct report {
 /* Prints one figure: its name, the value in `unit`, and whether it is on the right side of `limit`. */
 void report_figure(struct report *report, const char *name, double value, const char *unit, enum bar bar, double limit);
 
+/* A figure that no bar is set for, such as what another rule does in the same run. */
+void report_value(struct report *report, const char *name, double value, const char *unit);
+
 /* The median of values[count]; sorts them. */
 double report_median(double *values, size_t count);
 

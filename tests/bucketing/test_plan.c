@@ -1,6 +1,7 @@
 /*
- * test_plan.c - a plan holds every gradient once, in the order given, in buckets of one type and within the cap, and no
- * two neighbours could have been one bucket; plans have the same bytes exactly when they are the same.
+ * test_plan.c - a plan holds every byte of every gradient once, in the order given, in buckets of one type and within
+ * the cap, and no two neighbours could have been one bucket; pieces that are not the gradients are refused; plans have
+ * the same bytes exactly when they are the same.
  */
 #include "bucketing/plan.h"
 
@@ -20,11 +21,12 @@ struct plan_case {
 static struct plan_case
 random_case(unsigned seed)
 {
+    uint64_t unit_bytes = rand_r(&seed) % 2 == 0 ? 1 : 4321; /* below and above what is worth splitting for */
     struct plan_case made = {.count = (size_t)(rand_r(&seed) % GRADIENTS),
-                             .cap_bytes = (uint64_t)(rand_r(&seed) % 3000)};
+                             .cap_bytes = unit_bytes * (uint64_t)(rand_r(&seed) % 3000)};
     for (size_t i = 0; i < made.count; ++i) {
         made.gradients[i] =
-            (struct plan_gradient){1 + (uint64_t)(rand_r(&seed) % 1000), rand_r(&seed) % 4 == 0 ? 2 : 1};
+            (struct plan_gradient){unit_bytes * (1 + (uint64_t)(rand_r(&seed) % 1000)), rand_r(&seed) % 4 == 0 ? 2 : 1};
         size_t at = (size_t)rand_r(&seed) % (i + 1); /* inside-out shuffle */
         made.order[i] = made.order[at];
         made.order[at] = i;
@@ -38,37 +40,64 @@ build(const struct plan_case *of)
     return plan_build(1, of->gradients, of->order, of->count, of->cap_bytes);
 }
 
+/* Takes a piece off the front of what is left of the order; checks that it is the next one. */
+static void
+take_piece(const struct plan_case *made, const struct plan *plan, size_t piece, size_t bucket, size_t *next,
+           uint64_t *at)
+{
+    const struct plan_piece *of = &plan->pieces[piece];
+    const struct plan_gradient *gradient = &made->gradients[of->gradient];
+    ck_assert_uint_lt(*next, made->count);
+    ck_assert_uint_eq(of->gradient, made->order[*next]);
+    ck_assert_uint_eq(of->first_byte, *at);
+    ck_assert_uint_gt(of->bytes, 0);
+    ck_assert_int_eq(gradient->type, plan->buckets[bucket].type);
+    if (*at == 0)
+        ck_assert_uint_eq(plan->bucket_of[of->gradient], bucket);
+    *at += of->bytes;
+    ck_assert_uint_le(*at, gradient->bytes);
+    ck_assert(*at == gradient->bytes || (made->cap_bytes >= PLAN_LEAST_SPLIT_BYTES && *at % PLAN_CUT_BYTES == 0));
+    if (*at == gradient->bytes) {
+        ck_assert_uint_eq(plan->last_bucket_of[of->gradient], bucket);
+        *at = 0;
+        ++*next;
+    }
+}
+
+static void
+check_plan(const struct plan_case *made, const struct plan *plan)
+{
+    size_t next = 0, piece = 0;
+    uint64_t at = 0;
+    for (size_t k = 0; k < plan->bucket_count; ++k) {
+        const struct plan_bucket *bucket = &plan->buckets[k];
+        uint64_t bytes = 0;
+        ck_assert_uint_eq(bucket->first, piece);
+        ck_assert_uint_gt(bucket->count, 0);
+        for (; piece < bucket->first + bucket->count; ++piece) {
+            take_piece(made, plan, piece, k, &next, &at);
+            bytes += plan->pieces[piece].bytes;
+        }
+        ck_assert_uint_eq(bytes, bucket->bytes);
+        ck_assert(bytes <= made->cap_bytes || (bucket->count == 1 && made->cap_bytes < PLAN_LEAST_SPLIT_BYTES));
+
+        /* Greedy: the next gradient, or its first piece, would not have fitted. */
+        if (k + 1 < plan->bucket_count) {
+            const struct plan_piece *after = &plan->pieces[piece];
+            ck_assert(made->gradients[after->gradient].type != bucket->type || bytes + after->bytes > made->cap_bytes);
+        }
+    }
+    ck_assert_uint_eq(piece, plan->piece_count);
+    ck_assert_uint_eq(next, made->count);
+}
+
 START_TEST(plans_hold_their_promises)
 {
     struct plan_case made = random_case((unsigned)_i);
     struct plan *plan = build(&made);
     ck_assert_ptr_nonnull(plan);
     ck_assert_uint_eq(plan->gradient_count, made.count);
-
-    size_t next = 0;
-    for (size_t k = 0; k < plan->bucket_count; ++k) {
-        const struct plan_bucket *bucket = &plan->buckets[k];
-        uint64_t bytes = 0;
-        ck_assert_uint_eq(bucket->first, next);
-        ck_assert_uint_gt(bucket->count, 0);
-        for (size_t i = bucket->first; i < bucket->first + bucket->count; ++i) {
-            const struct plan_gradient *gradient = &made.gradients[made.order[i]];
-            ck_assert_uint_eq(plan->order[i], made.order[i]);
-            ck_assert_uint_eq(plan->bucket_of[made.order[i]], k);
-            ck_assert_int_eq(gradient->type, bucket->type);
-            bytes += gradient->bytes;
-        }
-        ck_assert_uint_eq(bytes, bucket->bytes);
-        ck_assert(bytes <= made.cap_bytes || bucket->count == 1);
-        next += bucket->count;
-
-        /* Greedy: the gradient after a bucket would not have fitted. */
-        if (k + 1 < plan->bucket_count) {
-            const struct plan_gradient *after = &made.gradients[made.order[next]];
-            ck_assert(after->type != bucket->type || bytes + after->bytes > made.cap_bytes);
-        }
-    }
-    ck_assert_uint_eq(next, made.count);
+    check_plan(&made, plan);
     plan_free(plan);
 }
 END_TEST
@@ -109,6 +138,35 @@ START_TEST(an_order_that_is_no_permutation_is_refused)
 }
 END_TEST
 
+START_TEST(pieces_that_are_not_the_gradients_are_refused)
+{
+    struct plan_gradient gradients[] = {{100, 1}, {50, 1}, {50, 2}};
+    struct plan_piece whole[] = {{0, 0, 60}, {0, 60, 40}, {1, 0, 50}, {2, 0, 50}};
+    size_t ends[] = {1, 3, 4};
+    struct plan *plan = plan_of_pieces(1, gradients, 3, whole, 4, ends, 3);
+    ck_assert_ptr_nonnull(plan);
+    ck_assert_uint_eq(plan->bucket_of[0], 0);
+    ck_assert_uint_eq(plan->last_bucket_of[0], 1);
+    plan_free(plan);
+
+    struct plan_piece gap[] = {{0, 0, 60}, {0, 61, 39}, {1, 0, 50}, {2, 0, 50}};
+    struct plan_piece short_of[] = {{0, 0, 60}, {0, 60, 39}, {1, 0, 50}, {2, 0, 50}};
+    struct plan_piece twice[] = {{0, 0, 100}, {1, 0, 50}, {0, 0, 100}, {2, 0, 50}};
+    struct plan_piece apart[] = {{0, 0, 60}, {1, 0, 50}, {0, 60, 40}, {2, 0, 50}};
+    struct plan_piece beyond[] = {{0, 0, 60}, {0, 60, 41}, {1, 0, 50}, {2, 0, 50}};
+    struct plan_piece nobody[] = {{0, 0, 60}, {0, 60, 40}, {3, 0, 50}, {2, 0, 50}};
+    const struct plan_piece *wrong[] = {gap, short_of, twice, apart, beyond, nobody};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i)
+        ck_assert_ptr_null(plan_of_pieces(1, gradients, 3, wrong[i], 4, ends, 3));
+
+    size_t mixed[] = {1, 4}, empty[] = {1, 1, 3, 4}, unfinished[] = {1, 3};
+    ck_assert_ptr_null(plan_of_pieces(1, gradients, 3, whole, 4, mixed, 2));
+    ck_assert_ptr_null(plan_of_pieces(1, gradients, 3, whole, 4, empty, 4));
+    ck_assert_ptr_null(plan_of_pieces(1, gradients, 3, whole, 4, unfinished, 2));
+    ck_assert_ptr_null(plan_of_pieces(1, gradients, 3, whole, 3, unfinished, 2)); /* the last gradient is missing */
+}
+END_TEST
+
 int
 main(void)
 {
@@ -116,6 +174,7 @@ main(void)
     TCase *tcase = tcase_create("properties");
     tcase_add_loop_test(tcase, plans_hold_their_promises, 0, CASES);
     tcase_add_loop_test(tcase, bytes_tell_plans_apart, 0, CASES);
+    tcase_add_test(tcase, pieces_that_are_not_the_gradients_are_refused);
     tcase_add_test(tcase, an_order_that_is_no_permutation_is_refused);
     suite_add_tcase(suite, tcase);
 

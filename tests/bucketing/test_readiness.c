@@ -8,7 +8,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-enum { CASES = 400, GRADIENTS = 9, TOUCHES = 60, INTERVALS = 4 };
+enum { CASES = 400, GRADIENTS = 9, TOUCHES = 60, INTERVALS = 4, UNIT_BYTES = 32768 };
 
 struct event {
     size_t gradient;
@@ -23,7 +23,7 @@ struct scene {
     struct readiness readiness;
 };
 
-/* Learns a random interval, and plans it in its own order with buckets of a few gradients. */
+/* Learns a random interval, and plans it in its own order, with buckets of a few gradients or of a piece of one. */
 static void
 set_scene(struct scene *scene, unsigned *seed)
 {
@@ -34,14 +34,14 @@ set_scene(struct scene *scene, unsigned *seed)
         scene->events[i] = (struct event){(size_t)(rand_r(seed) % GRADIENTS),
                                           {(uint64_t)(rand_r(seed) % 4), (uint32_t)(rand_r(seed) % 2)}};
     for (size_t g = 0; g < GRADIENTS; ++g)
-        gradients[g] = (struct plan_gradient){1 + (uint64_t)(rand_r(seed) % 100), 1};
+        gradients[g] = (struct plan_gradient){UNIT_BYTES * (1 + (uint64_t)(rand_r(seed) % 100)), 1};
 
     ck_assert(history_init(&scene->history, GRADIENTS));
     for (size_t i = 0; i < scene->count; ++i)
         history_touch(&scene->history, scene->events[i].gradient, scene->events[i].touch);
     (void)history_boundary(&scene->history);
     history_order(&scene->history, order);
-    scene->plan = plan_build(1, gradients, order, GRADIENTS, 150);
+    scene->plan = plan_build(1, gradients, order, GRADIENTS, UNIT_BYTES * (uint64_t)(rand_r(seed) % 2 == 0 ? 150 : 40));
     ck_assert(readiness_init(&scene->readiness, scene->plan, &scene->history));
 }
 
@@ -58,7 +58,7 @@ static bool
 model_is_ready(const struct scene *scene, size_t bucket, size_t at)
 {
     for (size_t g = 0; g < GRADIENTS; ++g) {
-        if (scene->plan->bucket_of[g] != bucket)
+        if (scene->plan->bucket_of[g] > bucket || scene->plan->last_bucket_of[g] < bucket)
             continue;
         bool touched = false;
         for (size_t i = 0; i < scene->count; ++i) {

@@ -10,6 +10,7 @@ digits_plain=$build/samples/digits_plain
 compare=$build/samples/compare
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../samples/data" && pwd)/digits.csv
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-e2e-XXXXXX")
+export XDG_CACHE_HOME=$work/cache # what is measured stays in the test
 trap 'rm -rf "$work"' EXIT
 failures=0
 

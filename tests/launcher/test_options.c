@@ -37,7 +37,7 @@ START_TEST(defaults_are_those_of_the_protocol)
     ck_assert_int_eq(options.device, DEVICE_AUTO);
     ck_assert_int_eq(options.gpus.count, 0);
     ck_assert(!options.share_gpu && options.overlap && !options.quiet);
-    ck_assert_uint_eq(options.bucket_bytes, DDPRUN_DEFAULT_BUCKET_BYTES);
+    ck_assert_uint_eq(options.bucket_bytes, 0);
     ck_assert_uint_eq(options.check_every, DDPRUN_DEFAULT_CHECK_EVERY);
     ck_assert(!options.verify);
     ck_assert_uint_eq(options.timeout_s, DDPRUN_DEFAULT_TIMEOUT_S);

@@ -208,6 +208,28 @@ START_TEST(closing_lines_claim_what_was_checked)
 }
 END_TEST
 
+START_TEST(waiting_is_that_of_the_rank_that_came_last)
+{
+    struct rank_view ranks[2] = {
+        {DONE, .exposed_count = 40, .exposed_ns = 9000000, .exposed_bound_ns = 1500000},
+        {DONE, .exposed_count = 41, .exposed_ns = 2000000, .exposed_bound_ns = 1500000},
+    };
+    said[0] = '\0';
+    verdict_close(ranks, 2, true, say);
+    ck_assert_ptr_nonnull(strstr(said,
+                                 "\na step waited 2.000 ms for averages, of which 1.500 ms no other buckets could "
+                                 "save (median of 41 steps)\n"));
+    ranks[0].exposed_bound_ns = UINT64_MAX;
+    said[0] = '\0';
+    verdict_close(ranks, 2, true, say);
+    ck_assert_ptr_nonnull(strstr(said, "\na step waited 2.000 ms for averages (median of 41 steps)\n"));
+    ranks[0].exposed_count = 0; /* a rank that could not measure */
+    said[0] = '\0';
+    verdict_close(ranks, 2, true, say);
+    ck_assert_ptr_null(strstr(said, "waited"));
+}
+END_TEST
+
 START_TEST(untrained_programs_hear_only_what_matters)
 {
     struct rank_view ranks[2] = {{.ended = true}, {.ended = true}};
@@ -244,6 +266,7 @@ main(void)
     tcase_add_loop_test(tcase, failures_are_told, 0, sizeof(scenes) / sizeof(scenes[0]));
     tcase_add_test(tcase, the_longest_text_fits);
     tcase_add_test(tcase, closing_lines_claim_what_was_checked);
+    tcase_add_test(tcase, waiting_is_that_of_the_rank_that_came_last);
     tcase_add_test(tcase, untrained_programs_hear_only_what_matters);
     tcase_add_test(tcase, a_rank_that_follows_waits_for_the_one_that_it_followed);
     suite_add_tcase(suite, tcase);

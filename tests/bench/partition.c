@@ -1,0 +1,333 @@
+/*
+ * partition.c - how good is the plan of buckets when nothing comes quite as it was measured?
+ *
+ * For models of published sizes and links of many kinds: a plan is made from learned ready times, and then meets other
+ * ones: every day another, each operation up to a tenth faster or slower, on several ranks that begin up to a fiftieth
+ * of backward apart. Its step end (begin of backward to end of the last all-reduce) is compared with the end of the
+ * best partition for just these times, known in hindsight; beside it PyTorch's rule (25 MiB, the first bucket 1 MiB)
+ * and one bucket. Arithmetic only: it runs anywhere and repeats to the last digit.
+ */
+#include "bucketing/partition.h"
+#include "bucketing/measured.h"
+#include "models.h"
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS = 8, SPREAD_PERCENT = 10, SKEW_PERCENT = 2, REGRET_PERCENT = 2, TRIALS_AT_MOST = 1000 };
+
+static const double gbytes_per_s[] = {1, 4, 16, 64, 200, 400};
+static const int latencies_us[] = {5, 50, 250, 1000};
+enum { LINKS = sizeof(gbytes_per_s) / sizeof(gbytes_per_s[0]), LATENCIES = sizeof(latencies_us) / sizeof(int) };
+
+enum rule { RULE_MEASURED, RULE_PYTORCH, RULE_ONE, RULES };
+static const char *const rule_names[RULES] = {"measured", "25 MiB + 1 MiB", "one bucket"};
+
+static void *
+array(size_t count, size_t bytes)
+{
+    void *made = calloc(count + 1, bytes);
+    if (made == NULL) {
+        fprintf(stderr, "bench: out of memory\n");
+        exit(1);
+    }
+    return made;
+}
+
+/* ---- plans by each rule ---- */
+
+/* A bucket closes when it holds its limit or more; the first limit is 1 MiB, the others 25 MiB (facts: reducer.hpp). */
+static struct plan *
+pytorch_plan(const struct model *model)
+{
+    struct plan_piece *pieces = array(model->count, sizeof(*pieces));
+    size_t *ends = array(model->count, sizeof(*ends)), buckets = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < model->count; ++i) {
+        pieces[i] = (struct plan_piece){i, 0, model->gradients[i].bytes};
+        bytes += pieces[i].bytes;
+        if (bytes >= (buckets == 0 ? 1u << 20 : 25u << 20) || i + 1 == model->count) {
+            ends[buckets++] = i + 1;
+            bytes = 0;
+        }
+    }
+    struct plan *plan = plan_of_pieces(1, model->gradients, model->count, pieces, model->count, ends, buckets);
+    free(pieces);
+    free(ends);
+    return plan;
+}
+
+static struct plan *
+plan_by(enum rule rule, const struct model *model, const struct cost *cost)
+{
+    struct plan_forecast forecast;
+    struct plan *plan =
+        rule == RULE_MEASURED
+            ? plan_build_measured(1, model->gradients, model->ready_ns, model->order, model->count, cost, &forecast)
+        : rule == RULE_PYTORCH ? pytorch_plan(model)
+                               : plan_build(1, model->gradients, model->order, model->count, UINT64_MAX);
+    if (plan == NULL) {
+        fprintf(stderr, "bench: no plan for %s\n", model->name);
+        exit(1);
+    }
+    return plan;
+}
+
+/* ---- what really comes ---- */
+
+/* From -1 to 1; a fixed generator, so that every run is the same. */
+static double
+next_random(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (double)(*state >> 33) / (double)(UINT32_MAX >> 1) * 2.0 - 1.0; /* 31 bits */
+}
+
+/* The latest ready times over the ranks, in one trial. */
+static void
+real_times(const struct model *model, uint64_t trial, int64_t *real_ns)
+{
+    uint64_t state = 1000003 * (trial + 1);
+    double day = 1.0 + SPREAD_PERCENT / 100.0 * next_random(&state);
+    memset(real_ns, 0, model->count * sizeof(*real_ns));
+    for (int r = 0; r < RANKS; ++r) {
+        double ns = SKEW_PERCENT / 100.0 * (double)model->backward_ns * (next_random(&state) + 1.0) / 2.0;
+        for (size_t i = 0; i < model->count; ++i) {
+            ns += (double)model->spent_ns[i] * day * (1.0 + SPREAD_PERCENT / 100.0 * next_random(&state));
+            real_ns[i] = (int64_t)ns > real_ns[i] ? (int64_t)ns : real_ns[i];
+        }
+    }
+}
+
+static int64_t
+hindsight_ns(const struct model *model, const int64_t *real_ns, const struct cost *cost)
+{
+    struct ready_piece *pieces = array(model->count, sizeof(*pieces));
+    size_t *ends = array(model->count, sizeof(*ends)), buckets;
+    int64_t end_fs;
+    for (size_t i = 0; i < model->count; ++i)
+        pieces[i] = (struct ready_piece){real_ns[i], model->gradients[i].bytes, 0};
+    if (partition_best(pieces, model->count, cost, ends, &buckets, &end_fs) != PARTITION_OK) {
+        fprintf(stderr, "bench: no partition for %s\n", model->name);
+        exit(1);
+    }
+    free(pieces);
+    free(ends);
+    return end_fs / COST_FS_PER_NS;
+}
+
+static int64_t
+end_ns(const struct plan *plan, const int64_t *ready_ns, const struct cost *cost)
+{
+    struct plan_forecast forecast;
+    if (!plan_forecast(plan, ready_ns, cost, &forecast))
+        exit(1);
+    return forecast.end_ns;
+}
+
+/* ---- measuring ---- */
+
+struct regrets {
+    double *values[RULES]; /* in percent */
+    size_t count;
+};
+
+/* All trials of one model. */
+struct trials {
+    int count;
+    int64_t **real_ns; /* [count][gradients] */
+    struct regrets regrets;
+};
+
+static void
+measure_link(const struct model *model, const struct cost *cost, double bandwidth, int latency_us, void *context)
+{
+    (void)bandwidth, (void)latency_us;
+    struct trials *trials = context;
+    struct regrets *regrets = &trials->regrets;
+    struct plan *plans[RULES];
+    for (enum rule rule = 0; rule < RULES; ++rule)
+        plans[rule] = plan_by(rule, model, cost);
+    for (int t = 0; t < trials->count; ++t) {
+        double best = (double)hindsight_ns(model, trials->real_ns[t], cost);
+        for (enum rule rule = 0; rule < RULES; ++rule)
+            regrets->values[rule][regrets->count] =
+                100.0 * ((double)end_ns(plans[rule], trials->real_ns[t], cost) / best - 1.0);
+        ++regrets->count;
+    }
+    for (enum rule rule = 0; rule < RULES; ++rule)
+        plan_free(plans[rule]);
+}
+
+/* What is exposed if everything comes as learned: one line for each link. */
+static void
+print_exposed(const struct model *model, const struct cost *cost, double bandwidth, int latency_us, void *nothing)
+{
+    (void)nothing;
+    struct plan_forecast forecasts[RULES];
+    size_t buckets[RULES];
+    for (enum rule rule = 0; rule < RULES; ++rule) {
+        struct plan *plan = plan_by(rule, model, cost);
+        if (!plan_forecast(plan, model->ready_ns, cost, &forecasts[rule]))
+            exit(1);
+        buckets[rule] = plan->bucket_count;
+        plan_free(plan);
+    }
+    double backward = (double)model->backward_ns;
+    printf("%-14s %5g %5d %9.2f %10.3f %10.3f %8zu %10.3f %8zu %10.3f\n", model->name, bandwidth, latency_us,
+           backward / 1e6, ((double)forecasts[0].bound_ns - backward) / 1e6,
+           ((double)forecasts[RULE_MEASURED].end_ns - backward) / 1e6, buckets[RULE_MEASURED],
+           ((double)forecasts[RULE_PYTORCH].end_ns - backward) / 1e6, buckets[RULE_PYTORCH],
+           ((double)forecasts[RULE_ONE].end_ns - backward) / 1e6);
+}
+
+typedef void (*visit_fn)(const struct model *model, const struct cost *cost, double bandwidth, int latency_us,
+                         void *context);
+
+static void
+each_link(const struct model *model, visit_fn visit, void *context)
+{
+    for (size_t b = 0; b < LINKS; ++b) {
+        for (size_t l = 0; l < LATENCIES; ++l) {
+            struct cost cost;
+            if (!cost_of_link(latencies_us[l] * INT64_C(1000), gbytes_per_s[b] * 1000.0, &cost))
+                exit(1);
+            visit(model, &cost, gbytes_per_s[b], latencies_us[l], context);
+        }
+    }
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return left < right ? -1 : left > right;
+}
+
+static void
+report_regrets(struct report *report, const char *model, const struct regrets *regrets, enum rule rule)
+{
+    char name[120];
+    double *values = regrets->values[rule];
+    size_t within = 0;
+    qsort(values, regrets->count, sizeof(values[0]), compare);
+    while (within < regrets->count && values[within] <= REGRET_PERCENT)
+        ++within;
+    double share = (double)within / (double)regrets->count;
+    snprintf(name, sizeof(name), "%s, %s: share within %d %%", model, rule_names[rule], REGRET_PERCENT);
+    if (rule == RULE_MEASURED)
+        report_figure(report, name, share, "share", BAR_AT_LEAST, 0.9);
+    else
+        report_value(report, name, share, "share");
+    snprintf(name, sizeof(name), "%s, %s: 90th percentile of regret", model, rule_names[rule]);
+    report_value(report, name, values[regrets->count * 9 / 10], "%");
+    snprintf(name, sizeof(name), "%s, %s: largest regret", model, rule_names[rule]);
+    report_value(report, name, values[regrets->count - 1], "%");
+}
+
+static void
+measure_model(struct report *report, const struct model *model, int count, struct regrets *all)
+{
+    struct trials trials = {.count = count, .real_ns = array((size_t)count, sizeof(int64_t *))};
+    for (int t = 0; t < count; ++t) {
+        trials.real_ns[t] = array(model->count, sizeof(int64_t));
+        real_times(model, (uint64_t)t, trials.real_ns[t]);
+    }
+    for (enum rule rule = 0; rule < RULES; ++rule)
+        trials.regrets.values[rule] = array((size_t)count * LINKS * LATENCIES, sizeof(double));
+
+    each_link(model, measure_link, &trials);
+    for (enum rule rule = 0; rule < RULES; ++rule) {
+        memcpy(all->values[rule] + all->count, trials.regrets.values[rule], trials.regrets.count * sizeof(double));
+        report_regrets(report, model->name, &trials.regrets, rule);
+        free(trials.regrets.values[rule]);
+    }
+    all->count += trials.regrets.count;
+    for (int t = 0; t < count; ++t)
+        free(trials.real_ns[t]);
+    free(trials.real_ns);
+}
+
+static void
+print_conditions(const struct model *models, int trials)
+{
+    printf(
+        "Regret: step end (from the begin of backward) over the end of the best partition in hindsight, less 1.\n"
+        "%zu links (1 to 400 GB/s, latency 5 us to 1 ms: time of an all-reduce = latency + bytes / bandwidth) x %d\n"
+        "trials; %d ranks that begin up to %d %% of backward apart; each trial all operations up to %d %% faster or\n"
+        "slower, and each of them up to %d %% by itself on each rank. Gradients float32. Learned: no deviation.\n",
+        (size_t)LINKS * LATENCIES, trials, RANKS, SKEW_PERCENT, SPREAD_PERCENT, SPREAD_PERCENT);
+    for (size_t m = 0; m < MODEL_COUNT; ++m)
+        printf("%-14s %5zu tensors, %8.1f MB of gradients, backward %.2f ms\n", models[m].name, models[m].count,
+               (double)models[m].bytes / 1e6, (double)models[m].backward_ns / 1e6);
+    printf("\n");
+}
+
+static void
+print_all_exposed(const struct model *models)
+{
+    printf("Exposed ms if everything comes as learned:\n%-14s %5s %5s %9s %10s %10s %8s %10s %8s %10s\n", "model",
+           "GB/s", "us", "backward", "bound", "measured", "buckets", "25+1 MiB", "buckets", "one bucket");
+    for (size_t m = 0; m < MODEL_COUNT; ++m)
+        each_link(&models[m], print_exposed, NULL);
+    printf("\n");
+}
+
+static int
+usage(FILE *out, int code)
+{
+    fprintf(
+        out,
+        "Usage: partition [--json] [--trials N] [--exposed]\n"
+        "How far the plan of buckets is from the best one in hindsight when ready times are not as learned.\n\n"
+        "  --json      one JSON object a figure and line: name, value, unit, bar, holds\n"
+        "  --trials N  days to try for each model and link, 1 to %d (default 20)\n"
+        "  --help      print this\n\n"
+        "Reads tests/bench/data/*.model; $DDPRUN_BENCH_DATA names another folder. Exits with 0 when it has measured,\n"
+        "whether bars hold or not; 1 when it cannot; 2 for a mistake on the command line.\n",
+        TRIALS_AT_MOST);
+    return code;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct report report = {.json = false};
+    int trials = 20;
+    bool exposed = false;
+    for (int i = 1; i < argc; ++i) {
+        if (strcmp(argv[i], "--json") == 0)
+            report.json = true;
+        else if (strcmp(argv[i], "--exposed") == 0)
+            exposed = true;
+        else if (strcmp(argv[i], "--help") == 0)
+            return usage(stdout, 0);
+        else if (strcmp(argv[i], "--trials") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0 &&
+                 atoi(argv[i + 1]) <= TRIALS_AT_MOST)
+            trials = atoi(argv[++i]);
+        else
+            return usage(stderr, 2);
+    }
+
+    struct model models[MODEL_COUNT];
+    struct regrets all = {.count = 0};
+    for (enum rule rule = 0; rule < RULES; ++rule)
+        all.values[rule] = array((size_t)trials * LINKS * LATENCIES * MODEL_COUNT, sizeof(double));
+    for (size_t m = 0; m < MODEL_COUNT; ++m)
+        model_read(model_folder(), model_names[m], &models[m]);
+    if (!report.json)
+        print_conditions(models, trials);
+    if (exposed && !report.json)
+        print_all_exposed(models);
+    for (size_t m = 0; m < MODEL_COUNT; ++m)
+        measure_model(&report, &models[m], trials, &all);
+    for (enum rule rule = 0; rule < RULES; ++rule) {
+        report_regrets(&report, "all models", &all, rule);
+        free(all.values[rule]);
+    }
+    for (size_t m = 0; m < MODEL_COUNT; ++m)
+        model_free(&models[m]);
+    return 0;
+}

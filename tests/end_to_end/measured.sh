@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# measured.sh BUILD - buckets come from measured times: a plan of several buckets takes effect, promises what the trace then
+# shows beside it, and every mean stays right; the cost of an all-reduce is measured once and kept, and a kept file that is
+# broken, foreign or of another version is ignored with one line; --bucket-mb and DDPRUN_COST_CACHE=0 turn off what they say.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+export SOFTGPU_LINK=latency_us=200,gbytes_per_s=0.2
+paced=$build/tests/trainers/paced
+shape=(--layers 12 --kib 256 --layer-us 1500 --forward-us 500)
+cache=$XDG_CACHE_HOME/ddprun
+
+kept() { # the one file there
+    local files=("$cache"/all-reduce-*.json)
+    [ "${#files[@]}" -eq 1 ] && printf '%s\n' "${files[0]}"
+}
+
+run "$ddprun" -n 2 --trace "$work/measured" "$paced" "${shape[@]}" --steps 70
+succeeded 'measured buckets: all means are right'
+for rank in 0 1; do
+    check "rank $rank: a measured plan takes effect" grep -q '"predicted_us":' "$work/measured/rank-$rank.jsonl"
+    check "rank $rank: no plan is promised before" bash -c "! head -n 8 '$work/measured/rank-$rank.jsonl' | grep -q predicted_us"
+    check "rank $rank: it has several buckets" grep -q '"predicted_us":.*"bucket":1,"early":true' "$work/measured/rank-$rank.jsonl"
+done
+check 'the summary says how long steps waited' grep -qE '^ddprun: a step waited [0-9.]+ ms for averages, of which [0-9.]+ ms no other' "$work/stderr"
+check 'the cost of an all-reduce is kept' [ -s "$(kept)" ]
+
+# Changed by hand, so that a run that believes the file shows it: an all-reduce costs nearly nothing.
+file=$(kept)
+cp "$file" "$work/kept.json"
+sed -E 's/"samples":.*/"samples":[[4096,1000],[4194304,2000]]}/' "$work/kept.json" >"$file"
+run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 12
+succeeded 'a kept cost is used'
+check 'and not measured again' grep -q '4194304,2000' "$file"
+
+n=0
+for broken in '' '[]' '{"version":1}' "$(printf '%20000s' x)"; do
+    n=$((n + 1))
+    printf '%s' "$broken" >"$file"
+    run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 2
+    failed_with "broken file $n: one line, and the run ends well" 0 'not a measurement of this machine'
+    check "broken file $n: measured again" grep -q '"version":1,"key":"host ' "$file"
+done
+for change in 's/"version":1/"version":9/' 's/"key":"host /"key":"another host /' 's/\[4096,/[1e3,/' 's/\[4096,/[9999999999,/'; do
+    sed -E "$change" "$work/kept.json" >"$file"
+    run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 2
+    failed_with "kept file after $change: ignored" 0 'not a measurement of this machine'
+done
+
+rm -rf "$XDG_CACHE_HOME"
+DDPRUN_COST_CACHE=0 run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 2
+succeeded 'without a cache: ends well'
+check 'without a cache: nothing is kept' [ ! -e "$cache" ]
+mkdir -p "$XDG_CACHE_HOME"
+: >"$cache" # a file in the folder's place
+run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 2
+succeeded 'no folder for a cache: ends well'
+rm -rf "$XDG_CACHE_HOME"
+
+run "$ddprun" -n 2 --bucket-mb 0.5 --trace "$work/fixed" "$paced" "${shape[@]}" --steps 24
+succeeded 'fixed buckets: all means are right'
+check 'fixed buckets: nothing is measured for a plan' bash -c "! grep -q predicted_us '$work/fixed/rank-0.jsonl' && [ ! -e '$cache' ]"
+run "$ddprun" -n 2 --bucket-mb 1 --trace "$work/pieces" "$paced" --layers 4 --kib 2560 --layer-us 500 --steps 12
+succeeded 'gradients in pieces of 1 MiB: all means are right'
+check 'gradients in pieces: five buckets and the small ones' grep -q '"bucket":5,"early":true' "$work/pieces/rank-1.jsonl"
+
+# Three times as slow in the middle of the run: reviews go on, nothing breaks, and all ranks agree.
+run "$ddprun" -n 4 "$paced" --layers 6 --kib 256 --layer-us 200 --forward-us 0 --steps 140 --slower-from 70
+succeeded 'slower from step 70 on, four ranks: all means are right'
+finish
