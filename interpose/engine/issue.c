@@ -11,7 +11,6 @@
 #include "base/mutant.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 void
@@ -70,12 +69,11 @@ streams_of_bucket(const struct group *group, size_t bucket)
 /* ---- wires: where a plan's buckets are in memory ---- */
 
 static int
-compare_pieces(const void *a, const void *b)
+compare_places(const void *a, const void *b, void *pieces)
 {
-    const struct plan_piece *left = a, *right = b;
-    if (left->gradient != right->gradient)
-        return left->gradient < right->gradient ? -1 : 1;
-    return left->first_byte < right->first_byte ? -1 : left->first_byte > right->first_byte;
+    size_t left = ((const struct plan_piece *)pieces)[*(const size_t *)a].gradient;
+    size_t right = ((const struct plan_piece *)pieces)[*(const size_t *)b].gradient;
+    return left < right ? -1 : left > right;
 }
 
 /*
@@ -91,9 +89,11 @@ order_members(struct group *group)
     group->travel = malloc((plan->piece_count + 1) * sizeof(group->travel[0]));
     if (group->travel == NULL)
         stop_job("out of memory");
-    memcpy(group->travel, plan->pieces, plan->piece_count * sizeof(group->travel[0]));
+    for (size_t i = 0; i < plan->piece_count; ++i)
+        group->travel[i] = i;
     for (size_t k = 0; k < plan->bucket_count; ++k)
-        qsort(group->travel + plan->buckets[k].first, plan->buckets[k].count, sizeof(group->travel[0]), compare_pieces);
+        qsort_r(group->travel + plan->buckets[k].first, plan->buckets[k].count, sizeof(group->travel[0]),
+                compare_places, plan->pieces);
 }
 
 /* Where the pieces of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
@@ -108,7 +108,7 @@ members_of(const struct group *group, size_t bucket)
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct plan_piece *piece = &group->travel[of->first + i];
+        const struct plan_piece *piece = &group->plan->pieces[group->travel[of->first + i]];
         const struct tensor *tensor = tensor_gradient(group, piece->gradient);
         members[i] = (struct bucket_member){tensor->address + piece->first_byte, piece->bytes};
         if (!tensor->placed)
