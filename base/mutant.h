@@ -1,30 +1,74 @@
 /*
- * mutant.h - deliberately broken builds of the engine, with which the tests prove that they would notice.
+ * mutant.h - deliberate defects, with which the tests prove that they would notice.
  *
- * tests/end_to_end builds the engine once for each entry, with -DDDPRUN_MUTANT=N, and mutants.sh requires that training
- * fails. In what users run DDPRUN_MUTANT is 0 and every MUTANT(...) is a constant false.
+ * tests/end_to_end builds one engine with -DDDPRUN_MUTANTS, in which the environment selects a defect by its name:
+ * DDPRUN_MUTANT=SUM_NOT_MEAN. mutants.sh requires for each that a run which the real engine passes fails. In what users
+ * run every MUTANT(...) is a constant false.
  */
 #ifndef DDPRUN_BASE_MUTANT_H
 #define DDPRUN_BASE_MUTANT_H
 
-#ifndef DDPRUN_MUTANT
-#define DDPRUN_MUTANT 0
-#endif
+/* By the points of a gradient's life. */
+enum mutant {
+    MUTANT_NONE,
 
-enum {
-    MUTANT_NO_BOUNDARY_WAIT = 1,  /* the trainer's stream does not wait for the reduction */
-    MUTANT_NO_PRODUCER_WAIT = 2,  /* the communication stream does not wait for the gradients' producers */
-    MUTANT_GRADIENT_LEFT_OUT = 3, /* one gradient of a bucket is not reduced */
-    MUTANT_SUM_NOT_MEAN = 4,
-    MUTANT_ORDER_DIFFERS = 5,   /* odd ranks launch buckets in another order */
-    MUTANT_READY_TOO_EARLY = 6, /* a gradient counts as ready one touch before its last */
+    /* known */
+    MUTANT_IDENTITY_MIXED, /* odd ranks give memory that is annotated again to another gradient of the same size */
+    MUTANT_OLD_ADDRESS,    /* a bucket is sent from where its gradients were first */
 
-    MUTANT_SCALE_LEFT_OUT = 31,       /* compressed gradients are not divided by the number of ranks */
-    MUTANT_UNPACK_LEFT_OUT = 32,      /* a packed bucket stays in its buffer */
-    MUTANT_COMMUNICATOR_DIFFERS = 33, /* odd ranks send each bucket through another communicator */
-    MUTANT_NO_JOIN = 34,              /* the boundary does not wait for the other communicators */
+    /* watched */
+    MUTANT_STRUCTS_UNSEEN,  /* of a struct that is passed to a kernel only the first word is looked at */
+    MUTANT_OPERANDS_UNSEEN, /* copies and library calls are not looked at */
+    MUTANT_ONE_OF_MANY,     /* of several gradients that an operation covers only the first is touched */
+
+    /* learned */
+    MUTANT_LEARNED_TOO_SOON, /* two intervals count as equal whatever they showed */
+    MUTANT_VOTE_ALONE,       /* odd ranks adopt a plan without asking the others */
+    MUTANT_PLANS_UNCOMPARED, /* ranks do not compare their plans */
+
+    /* ready */
+    MUTANT_READY_TOO_EARLY,         /* a gradient counts as ready one touch before its last */
+    MUTANT_NO_PRODUCER_WAIT,        /* the communication stream does not wait for the gradients' producers */
+    MUTANT_SECOND_STREAM_FORGOTTEN, /* it waits for one stream that touched them, not for all */
+
+    /* reduced */
+    MUTANT_GRADIENT_LEFT_OUT, /* one gradient of a bucket is not reduced */
+    MUTANT_SUM_NOT_MEAN,
+    MUTANT_ORDER_DIFFERS,        /* odd ranks launch buckets in another order */
+    MUTANT_SCALE_LEFT_OUT,       /* compressed gradients are not divided by the number of ranks */
+    MUTANT_UNPACK_LEFT_OUT,      /* a packed bucket stays in its buffer */
+    MUTANT_COMMUNICATOR_DIFFERS, /* odd ranks send each bucket through another communicator */
+    MUTANT_NO_JOIN,              /* the boundary does not wait for the other communicators */
+    MUTANT_GROUP_UNEXPECTED,     /* odd ranks send any group's buckets early, not only those of the one that is next */
+
+    /* used */
+    MUTANT_NO_BOUNDARY_WAIT,     /* no stream waits for the reduction */
+    MUTANT_OTHER_STREAMS_RUN_ON, /* the stream that DDP_STEP names waits, others do not */
+
+    /* deviations */
+    MUTANT_DEVIATION_IGNORED, /* buckets leave early in an interval that is not as learned */
+    MUTANT_NOT_FLUSHED_FIRST, /* the boundary does not wait for the streams of gradients that have not left */
+    MUTANT_LATE_LET_THROUGH,  /* a write to a gradient that has left is not noticed */
+    MUTANT_LATE_NOT_WAITED,   /* a touch of a gradient that has left does not wait for its bucket */
+
+    /* checked */
+    MUTANT_CONTENT_UNCHECKED,    /* gradients are not compared between their reduction and the boundary */
+    MUTANT_PARAMETERS_UNCHECKED, /* parameters are not compared across ranks */
 };
 
-#define MUTANT(name) (DDPRUN_MUTANT == MUTANT_##name)
+#ifdef DDPRUN_MUTANTS
+#include <stdlib.h>
+#include <string.h>
+#define MUTANT(name) (MUTANT_##name != MUTANT_NONE && mutant_is(#name))
+
+static inline int
+mutant_is(const char *name)
+{
+    const char *selected = getenv("DDPRUN_MUTANT");
+    return selected != NULL && strcmp(selected, name) == 0;
+}
+#else
+#define MUTANT(name) (MUTANT_##name == MUTANT_NONE)
+#endif
 
 #endif

@@ -3,6 +3,8 @@
  */
 #include "bucketing/history.h"
 
+#include "base/mutant.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +19,9 @@ history_init(struct history *history, size_t gradient_count)
     history->previous = calloc(gradient_count + 1, sizeof(*history->previous));
     history->last_touch = calloc(gradient_count + 1, sizeof(*history->last_touch));
     history->previous_last_touch = calloc(gradient_count + 1, sizeof(*history->previous_last_touch));
-    return history->current != NULL && history->previous != NULL && history->last_touch != NULL &&
-           history->previous_last_touch != NULL;
+    history->ignored = calloc(gradient_count + 1, sizeof(*history->ignored));
+    return history->ignored != NULL && history->current != NULL && history->previous != NULL &&
+           history->last_touch != NULL && history->previous_last_touch != NULL;
 }
 
 static void
@@ -36,6 +39,7 @@ history_free(struct history *history)
     free_lists(history->previous, history->gradient_count);
     free(history->last_touch);
     free(history->previous_last_touch);
+    free(history->ignored);
     *history = (struct history){0};
 }
 
@@ -59,9 +63,18 @@ append(struct touch_list *list, struct touch touch)
 void
 history_touch(struct history *history, size_t gradient, struct touch touch)
 {
+    if (history->ignored[gradient])
+        return;
     history->last_touch[gradient] = ++history->touch_count;
     if (!append(&history->current[gradient], touch))
         history->lost = true;
+}
+
+void
+history_ignore(struct history *history, size_t gradient)
+{
+    history->ignored[gradient] = true;
+    history->last_touch[gradient] = history->previous_last_touch[gradient] = 0;
 }
 
 bool
@@ -80,7 +93,8 @@ static bool
 intervals_equal(const struct history *history)
 {
     for (size_t i = 0; i < history->gradient_count; ++i) {
-        if (!touch_list_equal(&history->current[i], &history->previous[i]))
+        if (!history->ignored[i] && !touch_list_equal(&history->current[i], &history->previous[i]) &&
+            !MUTANT(LEARNED_TOO_SOON))
             return false;
     }
     return true;

@@ -39,6 +39,7 @@ struct history {
     uint64_t touch_count;    /* in the current interval, over all gradients */
     uint64_t interval_count; /* completed intervals */
     bool lost;               /* memory ran out in the current interval: it equals nothing */
+    bool *ignored;           /* [gradient_count]: whatever touches it, intervals may be equal */
 };
 
 /* For gradients numbered 0..gradient_count-1. False when memory runs out. history_free() releases it in any case. */
@@ -46,6 +47,10 @@ bool history_init(struct history *history, size_t gradient_count) __attribute__(
 void history_free(struct history *history);
 
 void history_touch(struct history *history, size_t gradient, struct touch touch);
+
+/* From now on the touches of this gradient do not matter: others may still repeat, and it is the last in every order.
+ */
+void history_ignore(struct history *history, size_t gradient);
 
 /*
  * Closes the interval. True if it repeated the one before touch by touch, for every gradient, and neither was the first

@@ -42,10 +42,11 @@ readiness_init(struct readiness *readiness, const struct plan *plan, const struc
     readiness->expected = calloc(plan->gradient_count + 1, sizeof(readiness->expected[0]));
     readiness->begun = calloc(plan->gradient_count + 1, sizeof(readiness->begun[0]));
     readiness->enqueued = calloc(plan->gradient_count + 1, sizeof(readiness->enqueued[0]));
+    readiness->held = calloc(plan->gradient_count + 1, sizeof(readiness->held[0]));
     readiness->pending = calloc(plan->bucket_count + 1, sizeof(readiness->pending[0]));
     readiness->states = calloc(plan->bucket_count + 1, sizeof(readiness->states[0]));
     if (readiness->expected == NULL || readiness->begun == NULL || readiness->enqueued == NULL ||
-        readiness->pending == NULL || readiness->states == NULL)
+        readiness->held == NULL || readiness->pending == NULL || readiness->states == NULL)
         return false;
 
     for (size_t i = 0; history != NULL && i < plan->gradient_count; ++i) {
@@ -64,6 +65,7 @@ readiness_free(struct readiness *readiness)
     free(readiness->expected);
     free(readiness->begun);
     free(readiness->enqueued);
+    free(readiness->held);
     free(readiness->pending);
     free(readiness->states);
     *readiness = (struct readiness){0};
@@ -73,7 +75,7 @@ bool
 readiness_fits(const struct readiness *readiness, const struct history *history)
 {
     for (size_t i = 0; i < readiness->plan->gradient_count; ++i) {
-        if (!touch_list_equal(&readiness->expected[i], &history->previous[i]))
+        if (!readiness->held[i] && !touch_list_equal(&readiness->expected[i], &history->previous[i]))
             return false;
     }
     return true;
@@ -95,7 +97,7 @@ readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch
         readiness->deviates = true;
         return TOUCH_LATE;
     }
-    bool expected = is_expected(readiness, gradient, touch);
+    bool expected = readiness->held[gradient] || is_expected(readiness, gradient, touch);
     ++readiness->begun[gradient];
     if (!expected)
         readiness->deviates = true;
@@ -113,13 +115,34 @@ touches_until_ready(const struct readiness *readiness, size_t gradient)
 bool
 readiness_enqueued(struct readiness *readiness, size_t gradient)
 {
-    if (++readiness->enqueued[gradient] != touches_until_ready(readiness, gradient))
+    if (++readiness->enqueued[gradient] != touches_until_ready(readiness, gradient) || readiness->held[gradient])
         return false;
     for (size_t k = readiness->plan->bucket_of[gradient]; k <= readiness->plan->last_bucket_of[gradient]; ++k) {
         if (--readiness->pending[k] == 0 && readiness->states[k] == BUCKET_FILLING)
             readiness->states[k] = BUCKET_READY;
     }
     return true;
+}
+
+bool
+readiness_has_left(const struct readiness *readiness, size_t gradient)
+{
+    return readiness->states[readiness->plan->bucket_of[gradient]] >= BUCKET_LAUNCHED;
+}
+
+void
+readiness_hold(struct readiness *readiness, size_t gradient)
+{
+    size_t until = touches_until_ready(readiness, gradient);
+    if (readiness->held[gradient])
+        return;
+    readiness->held[gradient] = true;
+    bool was_ready = until > 0 && readiness->enqueued[gradient] >= until;
+    for (size_t k = readiness->plan->bucket_of[gradient]; k <= readiness->plan->last_bucket_of[gradient]; ++k) {
+        readiness->pending[k] += was_ready;
+        if (readiness->states[k] == BUCKET_READY)
+            readiness->states[k] = BUCKET_FILLING;
+    }
 }
 
 void
@@ -139,7 +162,8 @@ launch_next(struct readiness *readiness, size_t *bucket_p)
 bool
 readiness_launch(struct readiness *readiness, size_t *bucket_p)
 {
-    if (readiness->deviates || readiness->next_bucket == readiness->plan->bucket_count ||
+    if ((readiness->deviates && !MUTANT(DEVIATION_IGNORED)) ||
+        readiness->next_bucket == readiness->plan->bucket_count ||
         readiness->states[readiness->next_bucket] != BUCKET_READY)
         return false;
     return launch_next(readiness, bucket_p);

@@ -30,6 +30,7 @@ struct readiness {
     size_t *pending;  /* [bucket_count]: gradients with a piece in the bucket that are not ready */
     enum bucket_state *states; /* [bucket_count] */
     size_t next_bucket;        /* the first that is not launched */
+    bool *held;                /* [gradient_count]: never ready before the boundary, whatever touches it */
     bool deviates;
 };
 
@@ -47,7 +48,16 @@ bool readiness_init(struct readiness *readiness, const struct plan *plan, const 
     __attribute__((warn_unused_result));
 void readiness_free(struct readiness *readiness);
 
-/* Whether the interval that `history` has just closed was what is expected of every interval. */
+/*
+ * From now on, until readiness_free(), nothing makes this gradient ready before the boundary, and no touch of it
+ * deviates. Its bucket, and those after it, are flushed at the boundary.
+ */
+void readiness_hold(struct readiness *readiness, size_t gradient);
+
+/* Whether the gradient's bucket has left. */
+bool readiness_has_left(const struct readiness *readiness, size_t gradient);
+
+/* Whether the interval that `history` has just closed was what is expected of every interval, held gradients aside. */
 bool readiness_fits(const struct readiness *readiness, const struct history *history);
 
 /*

@@ -42,8 +42,8 @@
     REQUIRED(cuStreamWaitEvent, 3020)                  \
     REQUIRED(cuThreadExchangeStreamCaptureMode, 10010) \
     OPTIONAL(cuDeviceGetName, 2000)                    \
-    OPTIONAL(cuDriverGetVersion, 2020)                 \
     OPTIONAL(cuDevicePrimaryCtxRetain, 7000)           \
+    OPTIONAL(cuDriverGetVersion, 2020)                 \
     OPTIONAL(cuFuncGetName, 12030)                     \
     OPTIONAL(cuKernelGetName, 12030)                   \
     OPTIONAL(cuFuncGetParamInfo, 12040)                \

@@ -75,6 +75,12 @@ struct operation {
     void *notes;         /* the engine's, NULL when the operation touches nothing tracked */
 };
 
+enum memory_kind {
+    MEMORY_DEVICE,  /* the host cannot read it */
+    MEMORY_MANAGED, /* the host can, at the cost of moving it */
+    MEMORY_HOST,    /* the host's own, pinned */
+};
+
 /* What the shim offers to the engine. */
 struct filter;
 struct shim_services {
@@ -116,6 +122,18 @@ struct engine {
     /* Around each hooked operation: before it goes to the driver, and after the driver answered. */
     void (*begin)(struct operation *operation);
     void (*end)(struct operation *operation, bool enqueued);
+
+    /*
+     * Memory that the device reaches exists: *address and `bytes` bytes on; bytes = 0: the driver knows how many. What
+     * lies in memory that nobody told of is never looked for among copied addresses. `address` may be NULL.
+     */
+    void (*allocated)(const CUdeviceptr *address, size_t bytes, enum memory_kind kind);
+
+    /*
+     * A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, from the host to the device:
+     * called before `begin`, any number of times, for what struct operation cannot say.
+     */
+    void (*copied_from_host)(const void *source, size_t bytes, size_t pitch, size_t rows);
 
     /* Device memory from `address` on goes; bytes = 0: the allocation that begins there. Before the driver is told. */
     void (*before_release)(CUdeviceptr address, size_t bytes);

@@ -81,7 +81,7 @@ refuse_capture(CUstream stream, const struct ddp_site *site)
 static uint64_t
 streams_of(const struct group *group)
 {
-    uint64_t mask = group->opaque_streams;
+    uint64_t mask = group->opaque_streams | group->hidden_streams;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         if (engine_state.tensors[i].group == group->id)
             mask |= engine_state.tensors[i].touched_by;
@@ -100,7 +100,7 @@ wait_for_producers(const struct group *group, CUstream stream)
     pthread_mutex_lock(&engine_state.lock);
     uint64_t mask = UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if (all || g == group->id)
+        if ((all || g == group->id) && !MUTANT(NOT_FLUSHED_FIRST))
             mask |= streams_of(&engine_state.groups[g]);
     }
     pthread_mutex_unlock(&engine_state.lock);
@@ -143,7 +143,7 @@ close_interval(struct group *group, CUstream stream)
         if (engine_state.tensors[i].group == group->id)
             engine_state.tensors[i].touched_by = 0;
     }
-    group->opaque_streams = 0;
+    group->opaque_streams = group->hidden_streams = 0;
     group->touch_count = 0;
     ++group->boundary_count;
     ++engine_state.boundary_count;

@@ -105,6 +105,14 @@ functions_after_unload(void)
     pthread_mutex_unlock(&table_lock);
 }
 
+void
+functions_none_misses(void)
+{
+    pthread_mutex_lock(&table_lock);
+    miss_forget_kernels();
+    pthread_mutex_unlock(&table_lock);
+}
+
 uint64_t
 call_identity(const char *name)
 {

@@ -51,6 +51,8 @@ issue_wait_for_streams(uint64_t mask, unsigned communicator)
             require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.communicators[communicator].stream,
                                                      entry.event, 0),
                          "waiting for gradients");
+        if (MUTANT(SECOND_STREAM_FORGOTTEN))
+            return;
     }
 }
 
@@ -122,9 +124,10 @@ place_wire(const struct group *group, size_t bucket, const struct bucket_member 
 {
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_wire *wire = &group->wires[bucket];
+    int type = escape_bucket_type(of);
     struct comm_error error;
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* it may allocate */
-    if (!collectives_place(&engine_state.collectives, wire, bucket, members, of->count, type_nccl(of->type), &error))
+    if (!collectives_place(&engine_state.collectives, wire, bucket, members, of->count, type_nccl(type), &error))
         stop_job("%s", error.text);
     (void)context_exchange_capture_mode(mode);
 }
@@ -134,7 +137,8 @@ static void
 follow_memory(const struct group *group, size_t bucket)
 {
     struct bucket_member *members = members_of(group, bucket);
-    if (!wire_has(&group->wires[bucket], members, group->plan->buckets[bucket].count))
+    bool stands = MUTANT(OLD_ADDRESS) && group->wires[bucket].members != NULL;
+    if (!stands && !wire_has(&group->wires[bucket], members, group->plan->buckets[bucket].count))
         place_wire(group, bucket, members);
     free(members);
 }
@@ -166,7 +170,7 @@ say_compression(const struct group *group)
     uint64_t narrowed = 0, others = 0;
     for (size_t k = 0; k < group->plan->bucket_count; ++k) {
         const struct plan_bucket *bucket = &group->plan->buckets[k];
-        *(type_nccl(bucket->type) == ncclFloat32 ? &narrowed : &others) += bucket->bytes;
+        *(type_nccl(escape_bucket_type(bucket)) == ncclFloat32 ? &narrowed : &others) += bucket->bytes;
     }
     int world_size = engine_state.rendezvous.world_size;
     message_line("--compress: %.1f KiB of float32 gradients per step travel as %s, divided by %d before conversion: "
@@ -242,6 +246,8 @@ group_that_sends(void)
     if (engine_state.expected_group == SEQUENCE_NONE)
         return NULL;
     struct group *group = &engine_state.groups[engine_state.expected_group];
+    if (MUTANT(GROUP_UNEXPECTED) && engine_state.rendezvous.rank % 2 == 1 && engine_state.groups[1].overlapping)
+        group = &engine_state.groups[engine_state.boundary_count % 3 % 2];
     return group->overlapping ? group : NULL;
 }
 

@@ -9,6 +9,8 @@
 #include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
+#include "base/mutant.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -24,10 +26,8 @@ gradients_of(const struct group *group)
     if (gradients == NULL)
         stop_job("out of memory");
     pthread_mutex_lock(&engine_state.lock);
-    for (size_t i = 0; i < group->gradient_count; ++i) {
-        const struct tensor *tensor = tensor_gradient(group, i);
-        gradients[i] = (struct plan_gradient){tensor->bytes, tensor->type};
-    }
+    for (size_t i = 0; i < group->gradient_count; ++i)
+        gradients[i] = escape_plan_gradient(tensor_gradient(group, i));
     pthread_mutex_unlock(&engine_state.lock);
     return gradients;
 }
@@ -72,6 +72,11 @@ adopt(struct group *group, struct plan *plan, const struct history *history)
     group->overlapping = history != NULL;
     group->measured = false;
     group->overlapped_steps = 0; /* the checks of the first steps begin anew */
+    for (size_t i = 0; i < group->gradient_count; ++i) {
+        const struct tensor *tensor = tensor_gradient(group, i);
+        if (tensor->held || tensor->held_by_any)
+            readiness_hold(&group->readiness, i);
+    }
     pthread_mutex_unlock(&engine_state.lock);
 
     if (old != NULL)
@@ -81,6 +86,8 @@ adopt(struct group *group, struct plan *plan, const struct history *history)
     measure_forget(group);
     report_buckets();
 }
+
+static void compare_plans(const struct plan *plan);
 
 void
 learn_nothing_yet(struct group *group)
@@ -94,10 +101,16 @@ learn_nothing_yet(struct group *group)
     struct history history;
     if (plan == NULL || !history_init(&history, count))
         stop_job("out of memory");
+    if (count > 0) /* ranks with other options would send other buckets, and NCCL need not notice */
+        compare_plans(plan);
 
     pthread_mutex_lock(&engine_state.lock);
     history_free(&group->history);
     group->history = history;
+    for (size_t i = 0; i < count; ++i) {
+        if (tensor_gradient(group, i)->held)
+            history_ignore(&group->history, i);
+    }
     group->intervals = 0;
     group->early_buckets = 0;
     pthread_mutex_unlock(&engine_state.lock);
@@ -161,6 +174,8 @@ count_votes(const struct control_messages *all, size_t count, uint64_t *in_all_p
             memcpy(&word, all->messages[r], sizeof(word));
         if (all->bytes[r] != vote_words(word, count) * sizeof(uint64_t))
             return false;
+        if (MUTANT(VOTE_ALONE) && engine_state.rendezvous.rank % 2 == 1 && r != engine_state.rendezvous.rank)
+            continue;
         in_all &= word;
         in_any |= word;
     }
@@ -175,6 +190,8 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders travel as 64-bit word
 static void
 compare_plans(const struct plan *plan)
 {
+    if (MUTANT(PLANS_UNCOMPARED))
+        return;
     uint64_t hash = hash_of_plan(plan);
     struct control_messages hashes;
     agree_exchange("the hash of the plan of buckets", &hash, sizeof(hash), &hashes);
@@ -263,7 +280,8 @@ follow_votes(struct group *group, const struct control_messages *votes)
     uint64_t in_all, in_any;
     if (!count_votes(votes, count, &in_all, &in_any) || (in_all & VOTE_REPEATS) == 0)
         return;
-    const size_t *order = (const size_t *)votes->messages[0] + 1;
+    size_t *order = (size_t *)votes->messages[0] + 1;
+    escape_order(group, order);
     if ((in_any & VOTE_WANTS_PLAN) != 0) {
         adopt_order(group, order);
     } else if ((in_all & VOTE_HAS_TIMES) != 0) {
@@ -285,6 +303,7 @@ learn_vote(struct group *group, bool repeats)
         measure_wanted(group);
     if (!due)
         return;
+    wants = escape_agree(group) || wants;
 
     size_t count = group->gradient_count;
     uint64_t *vote = calloc(2 + 2 * count, sizeof(*vote));

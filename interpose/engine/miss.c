@@ -5,6 +5,9 @@
  * index of the ranges is made anew only when a launch comes that needs it: programs that free and allocate all
  * gradients in each step change them many times between two launches. The kernels' part is guarded by the lock of
  * functions.c, the ranges' part by the engine's.
+ *
+ * Memory in which the host may have put addresses (visible.c, tables.c) counts as gradients do. Once gradients are
+ * reached unseen (escapes.c), no kernel is known to miss any more, whatever its arguments.
  */
 #include "interpose/engine/filter_writer.h"
 #include "interpose/engine/state.h"
@@ -13,26 +16,76 @@
 
 static _Atomic bool index_is_old;
 
+static void
+extend_bounds(const struct ranges *ranges, uint64_t *lowest_p, uint64_t *highest_p)
+{
+    if (ranges->count == 0)
+        return;
+    uint64_t begin = ranges->sorted[0].begin, end = ranges->sorted[ranges->count - 1].end;
+    *lowest_p = begin < *lowest_p ? begin : *lowest_p;
+    *highest_p = end > *highest_p ? end : *highest_p;
+}
+
 void
 miss_ranges_changed(void)
 {
-    filter_set_bounds(engine_state.services->filter, atomic_load(&engine_state.lowest),
-                      atomic_load(&engine_state.highest));
+    uint64_t lowest = atomic_load(&engine_state.lowest), highest = atomic_load(&engine_state.highest);
+    if (highest != 0) {
+        extend_bounds(visible_ranges(), &lowest, &highest);
+        extend_bounds(tables_ranges(), &lowest, &highest);
+    }
+    filter_set_bounds(engine_state.services->filter, lowest, highest);
     atomic_store(&index_is_old, true);
 }
 
-/* With lock held: where gradients are, in address order; malloc'ed. NULL when memory runs out. */
-static struct filter_span *
-list_gradients(size_t *count_p)
+static int
+compare_begins(const void *a, const void *b)
 {
-    struct filter_span *spans = malloc((engine_state.ranges.count + 1) * sizeof(*spans));
+    uint64_t left = ((const struct filter_span *)a)->begin, right = ((const struct filter_span *)b)->begin;
+    return left < right ? -1 : left > right;
+}
+
+static size_t
+append(struct filter_span *spans, size_t count, const struct ranges *ranges)
+{
+    for (size_t i = 0; i < ranges->count; ++i)
+        spans[count++] = (struct filter_span){ranges->sorted[i].begin, ranges->sorted[i].end};
+    return count;
+}
+
+/* Spans in order, and those that overlap made one; returns how many are left. */
+static size_t
+merge(struct filter_span *spans, size_t count)
+{
+    size_t kept = 0;
+    qsort(spans, count, sizeof(*spans), compare_begins);
+    for (size_t i = 0; i < count; ++i) {
+        if (kept > 0 && spans[i].begin < spans[kept - 1].end)
+            spans[kept - 1].end = spans[i].end > spans[kept - 1].end ? spans[i].end : spans[kept - 1].end;
+        else
+            spans[kept++] = spans[i];
+    }
+    return kept;
+}
+
+/* With lock held: where gradients are, and what else a kernel must not get unseen. malloc'ed, NULL: no memory. */
+static struct filter_span *
+list_spans(size_t *count_p)
+{
+    const struct ranges *visible = visible_ranges(), *tables = tables_ranges();
+    struct filter_span *spans =
+        malloc((engine_state.ranges.count + visible->count + tables->count + 1) * sizeof(*spans));
     size_t count = 0;
-    for (size_t i = 0; spans != NULL && i < engine_state.ranges.count; ++i) {
+    if (spans == NULL)
+        return NULL;
+    for (size_t i = 0; i < engine_state.ranges.count; ++i) {
         const struct tensor *tensor = &engine_state.tensors[engine_state.ranges.sorted[i].id];
         if (tensor->role == TENSOR_GRADIENT)
             spans[count++] = (struct filter_span){tensor->address, tensor->address + tensor->bytes};
     }
-    *count_p = count;
+    count = append(spans, count, visible);
+    count = append(spans, count, tables);
+    *count_p = merge(spans, count);
     return spans;
 }
 
@@ -43,7 +96,7 @@ miss_refresh(void)
         return;
     size_t count;
     pthread_mutex_lock(&engine_state.lock);
-    struct filter_span *spans = list_gradients(&count);
+    struct filter_span *spans = list_spans(&count);
     if (spans != NULL)
         (void)filter_set_index(engine_state.services->filter, spans, count);
     free(spans);
@@ -55,6 +108,8 @@ void
 miss_add_kernel(CUfunction function, const struct function_layout *layout)
 {
     size_t count = 0;
+    if (atomic_load(&engine_state.holds))
+        return;
     for (unsigned i = 0; i < layout->param_count; ++i)
         count += layout->params[i].bytes / sizeof(uint64_t);
     struct filter_word *words = layout->known ? malloc((count + 1) * sizeof(*words)) : NULL;

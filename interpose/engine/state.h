@@ -55,10 +55,12 @@ enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT };
 /* One annotated range. Its identity is its number, never its address: it may be freed and annotated again elsewhere. */
 struct tensor {
     enum tensor_role role;
-    size_t index;  /* among those of its role */
-    int group;     /* gradients: id */
-    size_t member; /* gradients: number in the group, as of the last agreement on annotations */
-    bool placed;   /* its memory exists */
+    size_t index;     /* among those of its role */
+    int group;        /* gradients: id */
+    size_t member;    /* gradients: number in the group, as of the last agreement on annotations */
+    bool placed;      /* its memory exists */
+    bool held;        /* gradients: reduced at the boundary only, for its address escaped (escapes.c) */
+    bool held_by_any; /* on some rank, as of the last exchange: the same on all ranks */
     CUdeviceptr address;
     size_t count; /* elements */
     size_t bytes;
@@ -117,6 +119,7 @@ struct engine_state {
     _Atomic uint64_t lowest, highest; /* bounds of all gradients' memory: read without lock, for a quick miss */
     bool annotations_changed;         /* the ranks must compare again at the next boundary */
     uint64_t agreements;              /* on annotations, so far: numbers of gradients in groups hold until the next */
+    _Atomic bool holds;               /* some gradient is held, or was: kernels may touch gradients unseen */
     int annotated_group;              /* gradients annotated from here on belong to it */
 
     struct group groups[GROUPS_AT_MOST];
@@ -215,6 +218,8 @@ const struct function_layout *function_layout(CUfunction function);
 /* Around the unloading of a module, which may give its kernels' handles to others. */
 void functions_before_unload(void);
 void functions_after_unload(void);
+/* From now on hooks report every launch: engine_state.holds was set. */
+void functions_none_misses(void);
 uint64_t call_identity(const char *name);
 
 /* ---- miss.c: what the hooks of launches know ---- */
@@ -237,6 +242,8 @@ void touches_end(struct operation *operation, bool enqueued);
 /* ---- streams.c: on which streams gradients are touched ---- */
 /* With lock held: the entry of a stream, added if need be; ends the job when there are too many. */
 unsigned stream_index(CUstream handle);
+/* Whether what is enqueued on it becomes part of a graph; so it is taken where the driver cannot say. */
+bool stream_is_captured(CUstream stream);
 /* Makes the stream wait for the last reduction, once after each boundary. */
 void stream_wait_for_reduction(CUstream handle);
 void streams_before_destroy(CUstream stream);
@@ -279,6 +286,55 @@ void agree_on_boundary(const struct group *group, const struct ddp_site *site);
 void learn_nothing_yet(struct group *group);
 /* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
 void learn_vote(struct group *group, bool repeats);
+
+/* ---- escapes.c: gradients that kernels may reach unseen ---- */
+void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
+/* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. */
+bool escape_from_host(const void *source, size_t bytes);
+void escape_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows); /* see engine.h */
+/* A source of which only the driver knows whose memory it is. */
+void escape_from_anywhere(CUdeviceptr source, size_t bytes);
+/* With lock held: whether an address in the range has escaped. */
+bool escape_has(uint64_t address, size_t bytes);
+/* With lock held: the gradient waits for the boundary from now on. */
+void escape_hold(struct tensor *tensor);
+/* A kernel is about to be enqueued while gradients are held; if true, escape_end_kernel() follows when it is. */
+bool escape_begin_kernel(CUstream stream);
+/* With lock held. */
+void escape_end_kernel(uint64_t stream_mask);
+/* How a plan sees a gradient, so that held ones have buckets of their own; and the type that a bucket then really has.
+ */
+struct plan_gradient escape_plan_gradient(const struct tensor *tensor);
+int escape_bucket_type(const struct plan_bucket *bucket);
+/* The issuer, before a vote: ranks tell each other what they hold. True if there is more than before. */
+bool escape_agree(const struct group *group);
+/* Held gradients go last. */
+void escape_order(const struct group *group, size_t *order);
+
+/* ---- visible.c: memory that host and device reach ---- */
+void visible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind);
+void visible_remove(CUdeviceptr address);
+/* With lock held: what there is, by address. */
+const struct ranges *visible_ranges(void);
+/* Whether the address may lie there; cheap. */
+bool visible_may_hold(uint64_t address);
+/* Whether it lies there, all of it. */
+bool visible_has(uint64_t address, size_t bytes);
+/* A kernel gets this address: looks for escaping addresses behind it. */
+void visible_look_behind(uint64_t address);
+/* The same for [address, address + bytes) of the host's memory, whatever is there. */
+void visible_look_through(uint64_t address, size_t bytes);
+
+/* ---- tables.c: arrays of pointers that the host has copied to the device ---- */
+/* Whether there may be one; cheap, without lock. */
+bool tables_may_hold(uint64_t address, size_t bytes);
+/* All others with lock held. */
+void tables_copied(uint64_t address, size_t bytes, bool has_addresses);
+/* Something else may have been written there. */
+void tables_touched(uint64_t address, size_t bytes);
+/* Whether all of it is as the host has copied it. */
+bool tables_know(uint64_t address, size_t bytes);
+const struct ranges *tables_ranges(void);
 
 /* ---- hashing.c: hashes of device memory, in stream order ---- */
 struct hasher;

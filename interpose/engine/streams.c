@@ -37,6 +37,14 @@ stream_index(CUstream handle)
     return free_at;
 }
 
+bool
+stream_is_captured(CUstream stream)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    return engine_state.driver.cuStreamIsCapturing_p(stream, &capture) != CUDA_SUCCESS ||
+           capture != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 void
 stream_wait_for_reduction(CUstream handle)
 {
@@ -44,7 +52,7 @@ stream_wait_for_reduction(CUstream handle)
     uint64_t boundary = engine_state.boundary_count;
     bool waits = engine_state.streams[stream_index(handle)].waited_for < boundary;
     pthread_mutex_unlock(&engine_state.lock);
-    if (!waits || MUTANT(NO_BOUNDARY_WAIT))
+    if (!waits || MUTANT(NO_BOUNDARY_WAIT) || MUTANT(OTHER_STREAMS_RUN_ON))
         return;
 
     /* Noted only now: another thread on this stream must not believe in a wait that is not there yet. */
@@ -90,7 +98,7 @@ streams_named(void)
     for (size_t i = 0; i < engine_state.tensor_count; ++i)
         mask |= engine_state.tensors[i].touched_by;
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        mask |= engine_state.groups[g].opaque_streams;
+        mask |= engine_state.groups[g].opaque_streams | engine_state.groups[g].hidden_streams;
     return mask;
 }
 

@@ -3,6 +3,8 @@
  */
 #include "interpose/engine/state.h"
 
+#include "base/mutant.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +68,7 @@ index_group(struct group *group)
         places[group->gradient_count++] = i;
     }
     if (group->gradient_count == 0)
-        group->opaque_streams = 0; /* no boundary of it will come */
+        group->opaque_streams = group->hidden_streams = 0; /* no boundary of it will come */
     return true;
 }
 
@@ -198,7 +200,8 @@ static struct tensor *
 identity_for(const struct tensor *wanted)
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *tensor = &engine_state.tensors[i];
+        bool backwards = MUTANT(IDENTITY_MIXED) && engine_state.rendezvous.rank % 2 == 1;
+        struct tensor *tensor = &engine_state.tensors[backwards ? engine_state.tensor_count - 1 - i : i];
         if (!tensor->placed && tensor->role == wanted->role && tensor->count == wanted->count &&
             tensor->type == wanted->type && tensor->group == wanted->group)
             return tensor;
@@ -240,6 +243,8 @@ place(struct tensor *wanted, struct tensor *other_p)
     size_t *count = wanted->role == TENSOR_GRADIENT ? &engine_state.gradient_count : &engine_state.parameter_count;
     wanted->index = again ? tensor->index : *count;
     wanted->member = again ? tensor->member : 0;
+    wanted->held = again && tensor->held;
+    wanted->held_by_any = again && tensor->held_by_any;
     *tensor = *wanted;
     if (!again) {
         ++*count;
@@ -247,6 +252,8 @@ place(struct tensor *wanted, struct tensor *other_p)
     }
     if (!again && wanted->role == TENSOR_GRADIENT)
         agree_annotations_changed();
+    if (wanted->role == TENSOR_GRADIENT && !wanted->held && escape_has(wanted->address, wanted->bytes))
+        escape_hold(&engine_state.tensors[at]);
     update_bounds();
     return again ? PLACED_AGAIN : PLACED_NEW;
 }
@@ -401,6 +408,7 @@ tensor_forget(void *ptr, const struct ddp_site *site)
 void
 tensor_before_release(CUdeviceptr address, size_t bytes)
 {
+    visible_remove(address);
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) || address == 0)
         return;
     if (bytes == 0) {

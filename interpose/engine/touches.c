@@ -9,6 +9,7 @@
 #include "interpose/engine/state.h"
 
 #include "base/message.h"
+#include "base/mutant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct hits {
     uint64_t call;
     const char *call_name;
     uint64_t agreements; /* when the gradients got their numbers */
+    bool unseen;         /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
 };
 
 static __thread struct hits thread_hits;
@@ -94,12 +96,21 @@ look_at(struct hits *hits, const struct operand *operand)
     pthread_mutex_lock(&engine_state.lock);
     size_t count;
     const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
         const struct tensor *tensor = &engine_state.tensors[range[i].id];
         if (tensor->role == TENSOR_GRADIENT &&
             operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
             add_hit(hits, tensor, operand);
     }
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* What the host has copied there may be overwritten. */
+static void
+forget_table(uint64_t address, size_t bytes)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    tables_touched(address, bytes);
     pthread_mutex_unlock(&engine_state.lock);
 }
 
@@ -110,7 +121,11 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
     for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
-        if (may_hit(word, 1))
+        if (visible_may_hold(word))
+            visible_look_behind(word);
+        if (tables_may_hold(word, 1))
+            forget_table(word, 1);
+        if (may_hit(word, 1) && !(MUTANT(STRUCTS_UNSEEN) && at > 0))
             look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
                                             .address = word,
                                             .bytes = 1});
@@ -153,14 +168,6 @@ look_at_launch(struct hits *hits, const struct operation *operation)
 
 /* ---- before the operation ---- */
 
-static bool
-is_captured(CUstream stream)
-{
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    return engine_state.driver.cuStreamIsCapturing_p(stream, &capture) != CUDA_SUCCESS ||
-           capture != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 /* The call and, where it has a name, its operand, for a message: "cublasSgemm_v2 argument C". Returns `text`. */
 static const char *
 describe_hit(const struct hits *hits, const struct hit *hit, char text[CALL_TEXT_BYTES])
@@ -175,7 +182,7 @@ describe_hit(const struct hits *hits, const struct hit *hit, char text[CALL_TEXT
 static void
 refuse_capture(const struct operation *operation, const struct hits *hits)
 {
-    if (!is_captured(operation->stream))
+    if (!stream_is_captured(operation->stream))
         return;
     struct ddp_site site = hits->items[0].site;
     char call[CALL_TEXT_BYTES];
@@ -217,7 +224,7 @@ wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p)
     size_t first = group->plan->bucket_of[hit->gradient], end = group->plan->last_bucket_of[hit->gradient] + 1;
     end = end < group->readiness.next_bucket ? end : group->readiness.next_bucket;
     pthread_mutex_unlock(&engine_state.lock);
-    for (size_t k = first; k < end; ++k)
+    for (size_t k = first; k < end && !MUTANT(LATE_NOT_WAITED); ++k)
         require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, group->bucket_done[k], 0), "waiting for a bucket");
     *bucket_p = first;
 }
@@ -249,7 +256,7 @@ begin_late(const struct operation *operation, struct hits *hits)
 static void
 note_opaque(const struct operation *operation)
 {
-    if (is_captured(operation->stream))
+    if (stream_is_captured(operation->stream))
         return; /* it runs when its graph is launched, and that launch comes here too */
     stream_wait_for_reduction(operation->stream);
 
@@ -285,11 +292,82 @@ say_unreadable(const char *kernel)
             kernel);
 }
 
+static bool
+is_copy(const struct operation *operation)
+{
+    static const char begin[] = "cuMemcpy";
+    return operation->function == NULL && strncmp(operation->name, begin, sizeof(begin) - 1) == 0;
+}
+
+/* What a copy brings to the device may be addresses of gradients. The destination is a copy's first argument. */
+static void
+look_at_source(const struct operation *operation)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) != 0)
+            escape_from_anywhere(operand->address, operand->bytes);
+    }
+    if (operation->host_source == NULL)
+        return;
+    bool has_addresses = escape_from_host(operation->host_source, operation->host_bytes);
+    const struct operand *to = operation->operand_count > 0 ? &operation->operands[0] : NULL;
+    if (to == NULL || !(has_addresses || tables_may_hold(to->address, to->bytes)))
+        return;
+    pthread_mutex_lock(&engine_state.lock);
+    tables_copied(to->address, to->bytes, has_addresses);
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* Arrays of pointers: whether nobody knows what is in this one. */
+static bool
+is_unknown_array(const struct operand *operand)
+{
+    if (visible_has(operand->address, operand->bytes)) {
+        visible_look_through(operand->address, operand->bytes);
+        return false;
+    }
+    pthread_mutex_lock(&engine_state.lock);
+    bool known = tables_know(operand->address, operand->bytes);
+    pthread_mutex_unlock(&engine_state.lock);
+    return !known;
+}
+
+/* Looks at what the call names. Returns whether it goes through pointers: *unknown_p, whether nobody knows which. */
+static bool
+look_at_operands(struct hits *hits, const struct operation *operation, bool *unknown_p)
+{
+    bool through_pointers = false;
+    for (unsigned i = 0; i < operation->operand_count && !MUTANT(OPERANDS_UNSEEN); ++i) {
+        const struct operand *operand = &operation->operands[i];
+        look_at(hits, operand);
+        if (operand->pointer_count > 0) {
+            through_pointers = true;
+            *unknown_p = is_unknown_array(operand) || *unknown_p;
+        } else if (operation->host_source == NULL && operand->access != ACCESS_READ &&
+                   tables_may_hold(operand->address, operand->bytes)) {
+            forget_table(operand->address, operand->bytes);
+        }
+    }
+    return through_pointers;
+}
+
+/* Said by rank 0, once. */
+static void
+say_unknown_array(const char *call)
+{
+    static _Atomic bool said;
+    if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
+        message_line("%s goes through an array of pointers that a kernel has made: nobody can see which gradients it "
+                     "touches, and all are averaged at DDP_STEP, without overlap; an array that is copied from the "
+                     "host can be followed",
+                     call);
+}
+
 /* Whether anything that the engine follows can be touched at all. */
 static bool
 is_relevant(const struct operation *operation)
 {
-    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
     return atomic_load_explicit(&engine_state.highest, memory_order_relaxed) != 0 &&
            !atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed) &&
            /* NCCL's own launches, where they pass the hooks: the issuer must never wait for itself. */
@@ -302,6 +380,9 @@ touches_begin(struct operation *operation)
 {
     struct hits *hits = &thread_hits;
     operation->notes = NULL;
+    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
+    if (is_copy(operation))
+        look_at_source(operation);
     if (!is_relevant(operation))
         return;
     miss_refresh();
@@ -310,11 +391,11 @@ touches_begin(struct operation *operation)
 
     clear_hits(hits);
     hits->call_name = operation->name;
-    bool opaque = operation->opaque;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
-        look_at(hits, operand);
-        opaque = opaque || operand->pointer_count > 0;
+    bool opaque = operation->opaque, unknown = false;
+    bool through_pointers = look_at_operands(hits, operation, &unknown);
+    if (unknown) {
+        say_unknown_array(operation->name);
+        opaque = true;
     }
     if (operation->function != NULL && !look_at_launch(hits, operation)) {
         say_unreadable(hits->call_name);
@@ -324,10 +405,13 @@ touches_begin(struct operation *operation)
         hits->call = call_identity(operation->name);
     if (opaque)
         note_opaque(operation);
+    hits->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
+                   (operation->function != NULL || through_pointers) && escape_begin_kernel(operation->stream);
+    if (hits->count > 0 || hits->unseen)
+        operation->notes = hits;
     if (hits->count == 0)
         return;
 
-    operation->notes = hits;
     refuse_capture(operation, hits);
     stream_wait_for_reduction(operation->stream);
     if (begin_touches(hits))
@@ -363,6 +447,8 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
     bool overlapping = false;
     pthread_mutex_lock(&engine_state.lock);
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
+    if (hits->unseen)
+        escape_end_kernel(stream_mask);
     for (size_t i = 0; i < hits->count; ++i) {
         struct hit *hit = &hits->items[i];
         overlapping = overlapping || hit->group->overlapping;

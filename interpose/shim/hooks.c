@@ -126,12 +126,18 @@ enum {
                         listing.operation.params = params_; listing.operation.extra = extra_);                 \
     }
 
-#define DEFINE_ALLOCATION(fn, parameters, arguments) \
-    DEFINE_FIRST(fn, parameters, arguments)          \
-    DEFINE_TOLD(fn, parameters)                      \
-    {                                                \
-        note_allocation();                           \
-        return REAL(fn) arguments;                   \
+#define DEFINE_ALLOCATION(fn, parameters, arguments, memory) \
+    DEFINE_FIRST(fn, parameters, arguments)                  \
+    DEFINE_TOLD(fn, parameters)                              \
+    {                                                        \
+        note_allocation();                                   \
+        CUresult result = REAL(fn) arguments;                \
+        if (result == CUDA_SUCCESS && shim_is_watched()) {   \
+            ++shim_depth;                                    \
+            shim.engine->allocated memory;                   \
+            --shim_depth;                                    \
+        }                                                    \
+        return result;                                       \
     }
 
 /* The engine hears of it first: afterwards the address or handle may belong to something else. */
@@ -168,11 +174,12 @@ enum {
     extern __typeof__(symbol) symbol##twin;                                                                          \
     DEFINE_LAUNCH(symbol, false, parameters, arguments, stream_, function_, params_, extra_)                         \
     DEFINE_LAUNCH(symbol##twin, true, parameters, arguments, stream_, function_, params_, extra_)
-#define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments) DEFINE_ALLOCATION(symbol, parameters, arguments)
-#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments) \
-    extern __typeof__(symbol) symbol##twin;                                          \
-    DEFINE_ALLOCATION(symbol, parameters, arguments)                                 \
-    DEFINE_ALLOCATION(symbol##twin, parameters, arguments)
+#define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments, memory) \
+    DEFINE_ALLOCATION(symbol, parameters, arguments, memory)
+#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments, memory) \
+    extern __typeof__(symbol) symbol##twin;                                                  \
+    DEFINE_ALLOCATION(symbol, parameters, arguments, memory)                                 \
+    DEFINE_ALLOCATION(symbol##twin, parameters, arguments, memory)
 #define RELEASE_SINGLE(symbol, name, version, parameters, arguments, address, bytes) \
     DEFINE_NOTIFICATION(symbol, parameters, arguments, engine->before_release(address, bytes), (void)0)
 #define RELEASE(symbol, twin, name, version, twin_version, parameters, arguments, address, bytes)       \

@@ -122,9 +122,9 @@
         .endm
 
 #define OPERATION(symbol, twin, ...)   HOOK symbol, MODE_ALONE, gt; HOOK symbol##twin, MODE_ALONE, gt
-#define ALLOCATION(symbol, twin, ...)  HOOK symbol, MODE_UNDECIDED, eq; HOOK symbol##twin, MODE_UNDECIDED, eq
+#define ALLOCATION(symbol, twin, ...)  HOOK symbol, MODE_UNDECIDED, ge; HOOK symbol##twin, MODE_UNDECIDED, ge
 #define RELEASE(symbol, twin, ...)     HOOK symbol, MODE_PASSIVE, ne; HOOK symbol##twin, MODE_PASSIVE, ne
-#define ALLOCATION_SINGLE(symbol, ...) HOOK symbol, MODE_UNDECIDED, eq
+#define ALLOCATION_SINGLE(symbol, ...) HOOK symbol, MODE_UNDECIDED, ge
 #define RELEASE_SINGLE(symbol, ...)    HOOK symbol, MODE_PASSIVE, ne
 #define NOTIFICATION(symbol, ...)      HOOK symbol, MODE_PASSIVE, ne
 #define RECORDED(symbol, ...)          HOOK symbol, MODE_ALONE, gt

@@ -115,9 +115,9 @@
         .endm
 
 #define OPERATION(symbol, twin, ...)  HOOK symbol, MODE_ALONE, jg; HOOK symbol##twin, MODE_ALONE, jg
-#define ALLOCATION(symbol, twin, ...) HOOK symbol, MODE_UNDECIDED, je; HOOK symbol##twin, MODE_UNDECIDED, je
+#define ALLOCATION(symbol, twin, ...) HOOK symbol, MODE_UNDECIDED, jge; HOOK symbol##twin, MODE_UNDECIDED, jge
 #define RELEASE(symbol, twin, ...)    HOOK symbol, MODE_PASSIVE, jne; HOOK symbol##twin, MODE_PASSIVE, jne
-#define ALLOCATION_SINGLE(symbol, ...) HOOK symbol, MODE_UNDECIDED, je
+#define ALLOCATION_SINGLE(symbol, ...) HOOK symbol, MODE_UNDECIDED, jge
 #define RELEASE_SINGLE(symbol, ...)    HOOK symbol, MODE_PASSIVE, jne
 #define NOTIFICATION(symbol, ...)      HOOK symbol, MODE_PASSIVE, jne
 #define RECORDED(symbol, ...)          HOOK symbol, MODE_ALONE, jg

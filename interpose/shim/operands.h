@@ -8,6 +8,7 @@
 #define DDPRUN_INTERPOSE_SHIM_OPERANDS_H
 
 #include "interpose/engine.h"
+#include "interpose/shim/shim.h"
 
 #include <stdlib.h>
 
@@ -76,6 +77,18 @@ add_block(struct listing *listing, uint32_t argument, CUmemorytype type, CUdevic
     add_operand(listing, argument, begin, pitched_bytes(layer, pitched_bytes(pitch, extent[0], extent[1]), extent[2]));
 }
 
+/* The source, if the call says that it is the host's: the engine looks for addresses in it. */
+static inline void
+look_at_host_block(CUmemorytype type, const void *host, const size_t at[3], size_t pitch, size_t layer,
+                   const size_t extent[3])
+{
+    if (type != CU_MEMORYTYPE_HOST)
+        return;
+    const char *begin = (const char *)host + at[2] * layer + at[1] * pitch + at[0];
+    for (size_t z = 0; z < extent[2]; ++z)
+        shim.engine->copied_from_host(begin + z * layer, extent[0], pitch, extent[1]);
+}
+
 static inline void
 add_operands_2d(struct listing *listing, const CUDA_MEMCPY2D *copy)
 {
@@ -85,6 +98,7 @@ add_operands_2d(struct listing *listing, const CUDA_MEMCPY2D *copy)
     const size_t dst[3] = {copy->dstXInBytes, copy->dstY, 0}, src[3] = {copy->srcXInBytes, copy->srcY, 0};
     add_block(listing, 0, copy->dstMemoryType, copy->dstDevice, dst, copy->dstPitch, 0, extent);
     add_block(listing, 1, copy->srcMemoryType, copy->srcDevice, src, copy->srcPitch, 0, extent);
+    look_at_host_block(copy->srcMemoryType, copy->srcHost, src, copy->srcPitch, 0, extent);
 }
 
 static inline void
@@ -99,6 +113,8 @@ add_operands_3d(struct listing *listing, const CUDA_MEMCPY3D *copy)
               extent);
     add_block(listing, 1, copy->srcMemoryType, copy->srcDevice, src, copy->srcPitch, copy->srcPitch * copy->srcHeight,
               extent);
+    look_at_host_block(copy->srcMemoryType, copy->srcHost, src, copy->srcPitch, copy->srcPitch * copy->srcHeight,
+                       extent);
 }
 
 static inline void
@@ -113,6 +129,8 @@ add_operands_3d_peer(struct listing *listing, const CUDA_MEMCPY3D_PEER *copy)
               extent);
     add_block(listing, 1, copy->srcMemoryType, copy->srcDevice, src, copy->srcPitch, copy->srcPitch * copy->srcHeight,
               extent);
+    look_at_host_block(copy->srcMemoryType, copy->srcHost, src, copy->srcPitch, copy->srcPitch * copy->srcHeight,
+                       extent);
 }
 
 static inline void
@@ -159,6 +177,13 @@ add_operands_3d_batch(struct listing *listing, const CUDA_MEMCPY3D_BATCH_OP *cop
     }
 }
 
+/* 64 bits that the device will find in its memory: they may be an address. */
+static inline void
+look_at_value(cuuint64_t value)
+{
+    shim.engine->copied_from_host(&value, sizeof(value), sizeof(value), 1);
+}
+
 static inline void
 add_operands_of_values(struct listing *listing, const CUstreamBatchMemOpParams *list, unsigned count)
 {
@@ -170,6 +195,8 @@ add_operands_of_values(struct listing *listing, const CUstreamBatchMemOpParams *
             list[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 || list[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
         bool is_64 =
             list[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 || list[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+        if (list[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_64)
+            look_at_value(list[i].writeValue.value64);
         if (is_32 || is_64) /* waitValue has its address in the same place */
             add_operand(listing, list_argument(2, i), list[i].writeValue.address, is_32 ? 4 : 8);
     }
@@ -179,6 +206,7 @@ add_operands_of_values(struct listing *listing, const CUstreamBatchMemOpParams *
 #define from_host(source, bytes)            \
     listing.operation.host_source = source; \
     listing.operation.host_bytes = bytes;
+#define host_value(value)                        look_at_value(value);
 #define operands_2d(copy)                        add_operands_2d(&listing, copy);
 #define operands_3d(copy)                        add_operands_3d(&listing, copy);
 #define operands_3d_peer(copy)                   add_operands_3d_peer(&listing, copy);

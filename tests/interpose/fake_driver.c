@@ -39,14 +39,14 @@ static CUresult count_call(const char *symbol, unsigned count, const uint64_t *v
     BODIES(symbol, twin, parameters, arguments)
 #define LAUNCH(symbol, twin, shape, name, version, twin_version, parameters, arguments, ...) \
     BODIES(symbol, twin, parameters, arguments)
-#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments) \
+#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments, ...) \
     BODIES(symbol, twin, parameters, arguments)
 #define RELEASE(symbol, twin, name, version, twin_version, parameters, arguments, ...) \
     BODIES(symbol, twin, parameters, arguments)
-#define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments)   BODY(symbol, parameters, arguments)
-#define RELEASE_SINGLE(symbol, name, version, parameters, arguments, ...) BODY(symbol, parameters, arguments)
-#define NOTIFICATION(symbol, name, version, parameters, arguments, ...)   BODY(symbol, parameters, arguments)
-#define RECORDED(symbol, name, version, parameters, arguments)            BODY(symbol, parameters, arguments)
+#define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments, ...) BODY(symbol, parameters, arguments)
+#define RELEASE_SINGLE(symbol, name, version, parameters, arguments, ...)    BODY(symbol, parameters, arguments)
+#define NOTIFICATION(symbol, name, version, parameters, arguments, ...)      BODY(symbol, parameters, arguments)
+#define RECORDED(symbol, name, version, parameters, arguments)               BODY(symbol, parameters, arguments)
 #include "interpose/shim/hooks.def"
 #include "interpose/shim/hooks_undef.h"
 

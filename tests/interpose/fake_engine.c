@@ -137,6 +137,21 @@ forget(void *ptr, const struct ddp_site *site)
 }
 
 static void
+allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    note("allocated %zx %d", bytes, (int)kind);
+    (void)address; /* the fake driver has not written it */
+}
+
+static void
+copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    uint64_t word = 0;
+    memcpy(&word, source, bytes < sizeof(word) ? bytes : sizeof(word));
+    note("host %zx/%zx*%zx %llx ", bytes, pitch, rows, (unsigned long long)word);
+}
+
+static void
 before_release(CUdeviceptr address, size_t bytes)
 {
     note("release %llx+%zx", address, bytes);
@@ -199,6 +214,8 @@ static const struct engine engine = {
     .forget = forget,
     .begin = begin,
     .end = end,
+    .allocated = allocated,
+    .copied_from_host = copied_from_host,
     .before_release = before_release,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,

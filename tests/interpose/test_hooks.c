@@ -24,12 +24,17 @@
 #define PARAMS   ((void **)0x90)
 #define EXTRA    ((void **)0x98)
 
+static const char host_rows[0x400] = {[0x78] = 0x78, 0x56, 0x34, 0x12};
 static CUDA_MEMCPY2D rows_2d = {.dstMemoryType = CU_MEMORYTYPE_DEVICE,
                                 .dstDevice = 0x10000,
                                 .dstPitch = 0x100,
                                 .dstY = 2,
                                 .dstXInBytes = 8,
                                 .srcMemoryType = CU_MEMORYTYPE_HOST,
+                                .srcHost = host_rows,
+                                .srcPitch = 0x70,
+                                .srcY = 1,
+                                .srcXInBytes = 8,
                                 .WidthInBytes = 0x64,
                                 .Height = 3};
 #define BLOCK                                                                                                        \
@@ -51,7 +56,7 @@ static CUDA_MEMCPY3D_BATCH_OP batch_3d[] = {
      .extent = {4, 3, 2}}};
 static CUstreamBatchMemOpParams values[] = {
     {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .address = 0x10000}},
-    {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = 0x10100}},
+    {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = 0x10100, .value64 = 0x87654321}},
     {.memoryBarrier = {.operation = CU_STREAM_MEM_OP_BARRIER}},
     {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = 0x10200}}};
 static CUlaunchConfig config;
@@ -142,7 +147,8 @@ check_call(const struct hooked *hooked, const struct expectation *expected, CUre
     fake->result = CUDA_SUCCESS;
 
     ck_assert_msg(calls_of(hooked->symbol) == forwarded + 1, "%s: not forwarded once", hooked->symbol);
-    const char *told = expected_log(hooked, expected->told, result != CUDA_SUCCESS);
+    bool nothing_came = hooked->kind == KIND_ALLOCATION && result != CUDA_SUCCESS;
+    const char *told = nothing_came ? "" : expected_log(hooked, expected->told, result != CUDA_SUCCESS);
     ck_assert_msg(strcmp(record->log, told) == 0, "%s: the engine was told\n'%s', not\n'%s'", hooked->symbol,
                   record->log, told);
     bool work = hooked->kind == KIND_OPERATION || hooked->kind == KIND_LAUNCH;

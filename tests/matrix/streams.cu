@@ -1,6 +1,7 @@
 /*
- * streams.cu - two compute streams: deltas go down on one, weight gradients and the optimizer run on the other; events
- * order them, and the host never waits.
+ * streams.cu - two compute streams: deltas go down on one, weight gradients are computed on the other. DDP_STEP names
+ * the first, and the optimizer runs on both, half of the layers on each: what the reduction waits for, and who waits
+ * for it, is known from who touched a gradient. The program's own events order the rest, and the host never waits.
  */
 #include "perceptron.h"
 
@@ -38,8 +39,11 @@ main(int argc, char **argv)
         perceptron_forward(&net, first_item, (int)count, deltas);
         backward(&net, first_item, (int)count);
         stream_follow(deltas, weights, event); /* the last delta has been read before its weights change */
-        DDP_STEP(weights);
-        perceptron_update(&net, 0.2f, weights);
+        DDP_STEP(deltas);
+        stream_follow(weights, deltas, event);
+        for (int l = 0; l < LAYERS; ++l)
+            dense_update(&net.layers[l], 0.2f, l % 2 == 0 ? weights : deltas);
+        stream_follow(deltas, weights, event);
         record_step(step, weights);
         stream_follow(weights, deltas, event);
     }

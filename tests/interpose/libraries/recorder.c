@@ -33,6 +33,23 @@ end(struct operation *operation, bool enqueued)
 }
 
 static void
+allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    (void)address;
+    (void)bytes;
+    (void)kind;
+}
+
+static void
+copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    (void)source;
+    (void)bytes;
+    (void)pitch;
+    (void)rows;
+}
+
+static void
 before_release(CUdeviceptr address, size_t bytes)
 {
     (void)bytes;
@@ -73,6 +90,8 @@ static const struct engine engine = {
     .watching = true,
     .begin = begin,
     .end = end,
+    .allocated = allocated,
+    .copied_from_host = copied_from_host,
     .before_release = before_release,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,

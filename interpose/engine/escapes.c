@@ -1,0 +1,338 @@
+/*
+ * escapes.c - gradients whose address has escaped our sight.
+ *
+ * A kernel that gets a gradient's address from memory (a table of pointers, a struct behind a pointer, constant memory)
+ * touches the gradient unseen. So whatever is copied to the device is searched for addresses of device memory, from the
+ * process's first allocation on, for what they point to may be annotated later. A gradient with its address among them
+ * is held: it is averaged at the boundary only, which waits for every stream with kernels; and kernels on other streams
+ * wait for the average before they run. Once held, a gradient stays so until it is forgotten.
+ *
+ * The ranks exchange what they hold before each vote, and plan alike. Called from the hooks in any thread.
+ */
+#include "interpose/engine/state.h"
+
+#include "base/message.h"
+#include "bucketing/words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS_AT_FIRST = 1024, WORDS_AT_MOST = 1 << 20 };
+
+/* All addresses of device memory that were ever copied to the device; guarded by the engine's lock. */
+static struct {
+    uint64_t *slots; /* open addressing; 0: free */
+    size_t slot_count, used_count;
+    bool overflow; /* too many to keep: every address may be among them */
+} copied;
+
+/* Bounds of all device memory that was ever allocated: what can be an address. */
+static _Atomic uint64_t device_lowest = UINT64_MAX, device_highest;
+
+/* ---- the set of copied addresses; with lock held ---- */
+
+static size_t
+slot_of(const uint64_t *slots, size_t slot_count, uint64_t word)
+{
+    size_t at = (size_t)((word * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (slot_count - 1);
+    while (slots[at] != 0 && slots[at] != word)
+        at = (at + 1) & (slot_count - 1);
+    return at;
+}
+
+static bool
+make_room(void)
+{
+    if (2 * (copied.used_count + 1) <= copied.slot_count)
+        return true;
+    size_t grown_count = copied.slot_count == 0 ? WORDS_AT_FIRST : 2 * copied.slot_count;
+    uint64_t *grown = grown_count <= 2 * WORDS_AT_MOST ? calloc(grown_count, sizeof(*grown)) : NULL;
+    if (grown == NULL)
+        return false;
+    for (size_t i = 0; i < copied.slot_count; ++i) {
+        if (copied.slots[i] != 0)
+            grown[slot_of(grown, grown_count, copied.slots[i])] = copied.slots[i];
+    }
+    free(copied.slots);
+    copied.slots = grown;
+    copied.slot_count = grown_count;
+    return true;
+}
+
+static void
+remember(uint64_t word)
+{
+    if (copied.slot_count > 0 && copied.slots[slot_of(copied.slots, copied.slot_count, word)] == word)
+        return;
+    if (!make_room()) {
+        copied.overflow = true;
+        return;
+    }
+    copied.slots[slot_of(copied.slots, copied.slot_count, word)] = word;
+    ++copied.used_count;
+}
+
+/* ---- gradients that are held ---- */
+
+bool
+escape_has(uint64_t address, size_t bytes)
+{
+    uint64_t lowest = atomic_load(&device_lowest), highest = atomic_load(&device_highest);
+    if (copied.overflow || address < lowest || address + bytes > highest)
+        return true; /* memory whose allocation nobody saw: its address was not looked for */
+    for (size_t i = 0; i < copied.slot_count; ++i) {
+        if (copied.slots[i] >= address && copied.slots[i] < address + bytes)
+            return true;
+    }
+    return false;
+}
+
+void
+escape_hold(struct tensor *tensor)
+{
+    tensor->held = true;
+    if (!atomic_exchange(&engine_state.holds, true))
+        functions_none_misses();
+    struct group *group = &engine_state.groups[tensor->group];
+    if (engine_state.annotations_changed || group->plan == NULL)
+        return; /* learn_nothing_yet() will see it */
+    history_ignore(&group->history, tensor->member);
+    readiness_hold(&group->readiness, tensor->member);
+}
+
+/* With lock held: whether pieces of it have left and the boundary has not come. */
+static bool
+has_left(const struct tensor *tensor)
+{
+    const struct group *group = &engine_state.groups[tensor->group];
+    return !engine_state.annotations_changed && group->early_buckets > 0 &&
+           readiness_has_left(&group->readiness, tensor->member);
+}
+
+/* With lock held: gradients that the word points into are held. False, with the site, if one of them has left. */
+static bool
+note_word(uint64_t word, struct ddp_site *site_p)
+{
+    remember(word);
+    bool in_time = true;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        struct tensor *tensor = &engine_state.tensors[i];
+        bool reached = copied.overflow || (word >= tensor->address && word < tensor->address + tensor->bytes);
+        if (tensor->role != TENSOR_GRADIENT || !tensor->placed || tensor->held || !reached)
+            continue;
+        if (has_left(tensor)) {
+            *site_p = tensor->site;
+            in_time = false;
+        }
+        escape_hold(tensor);
+    }
+    return in_time;
+}
+
+/* ---- what reaches the device ---- */
+
+/* What the driver says of an address: its kind of memory, and where the allocation ends. */
+static bool
+ask_driver(CUdeviceptr address, unsigned *type_p, unsigned *managed_p, CUdeviceptr *end_p)
+{
+    static const struct ddp_site site = {"", "a copy", 0};
+    agree_ensure_driver(&site);
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {type_p, managed_p, &begin, &bytes};
+    if (engine_state.driver.cuPointerGetAttributes_p(sizeof(values) / sizeof(values[0]), attributes, values, address) !=
+        CUDA_SUCCESS)
+        return false;
+    *end_p = begin + bytes;
+    return true;
+}
+
+static void
+extend_bounds(CUdeviceptr begin, CUdeviceptr end)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    if (begin < atomic_load(&device_lowest))
+        atomic_store(&device_lowest, begin);
+    if (end > atomic_load(&device_highest))
+        atomic_store(&device_highest, end);
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+void
+escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    if (address == NULL || *address == 0)
+        return;
+    if (kind != MEMORY_DEVICE)
+        visible_add(*address, bytes, kind);
+    if (kind == MEMORY_HOST)
+        return;
+    unsigned type = 0, managed = 0;
+    CUdeviceptr end = *address + bytes;
+    if (bytes == 0 && (!ask_driver(*address, &type, &managed, &end) || end <= *address))
+        return; /* annotated all the same, it counts as escaped */
+    extend_bounds(*address, end);
+}
+
+bool
+escape_from_host(const void *memory, size_t bytes)
+{
+    bool found = false;
+    uint64_t lowest = atomic_load_explicit(&device_lowest, memory_order_relaxed);
+    uint64_t highest = atomic_load_explicit(&device_highest, memory_order_relaxed);
+    size_t at = 0;
+    while ((at = words_find(memory, bytes, at, lowest, highest)) != WORDS_NONE) {
+        uint64_t word;
+        struct ddp_site site = {"", "", 0};
+        memcpy(&word, (const char *)memory + at, sizeof(word));
+        pthread_mutex_lock(&engine_state.lock);
+        bool in_time = note_word(word, &site);
+        pthread_mutex_unlock(&engine_state.lock);
+        if (!in_time)
+            stop_job("the address of gradient `%s` (%s:%d) was copied to the device after the gradient had been "
+                     "averaged, and kernels may write it unseen from now on; copy it before backward, or run with "
+                     "--no-overlap",
+                     site.text, site.file, site.line);
+        at += sizeof(uint32_t);
+        found = true;
+    }
+    return found;
+}
+
+void
+escape_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    if (source == NULL || bytes == 0 || rows == 0)
+        return;
+    if (pitch == bytes) {
+        bytes *= rows;
+        rows = 1;
+    }
+    for (size_t row = 0; row < rows; ++row)
+        (void)escape_from_host((const char *)source + row * pitch, bytes);
+}
+
+void
+escape_from_anywhere(CUdeviceptr source, size_t bytes)
+{
+    unsigned type = 0, managed = 0;
+    CUdeviceptr end = 0;
+    bool known = ask_driver(source, &type, &managed, &end) && type != 0;
+    if (known && managed)
+        visible_look_behind(source);
+    else if (!known || type == CU_MEMORYTYPE_HOST) /* what the driver does not know is the host's */
+        visible_look_through(source, bytes);
+}
+
+/* ---- kernels, where gradients are held ---- */
+
+/* Whether this thread has done all this for the stream since the last boundary. */
+static __thread struct {
+    CUstream stream;
+    uint64_t boundary;
+} marked;
+
+bool
+escape_begin_kernel(CUstream stream)
+{
+    uint64_t boundary = atomic_load(&engine_state.boundary_count) + 1; /* never 0 */
+    if (marked.stream == stream && marked.boundary == boundary && stream != CU_STREAM_PER_THREAD)
+        return false;
+    if (stream_is_captured(stream))
+        return false; /* it runs when its graph is launched */
+    stream_wait_for_reduction(stream);
+    marked.stream = stream;
+    marked.boundary = boundary;
+    return true;
+}
+
+void
+escape_end_kernel(uint64_t stream_mask)
+{
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (engine_state.groups[g].gradient_count > 0)
+            engine_state.groups[g].hidden_streams |= stream_mask;
+    }
+}
+
+/* ---- what the ranks agree on ---- */
+
+/* What `tensor->planned` says, in a plan's terms: held gradients share no bucket with others. */
+enum { TYPE_HELD = 1 << 8 };
+
+struct plan_gradient
+escape_plan_gradient(const struct tensor *tensor)
+{
+    return (struct plan_gradient){tensor->bytes, tensor->type | (tensor->held_by_any ? TYPE_HELD : 0)};
+}
+
+int
+escape_bucket_type(const struct plan_bucket *bucket)
+{
+    return bucket->type & ~TYPE_HELD;
+}
+
+void
+escape_order(const struct group *group, size_t *order)
+{
+    size_t count = group->gradient_count, kept = 0, moved = 0;
+    size_t *held = calloc(count + 1, sizeof(*held));
+    if (held == NULL)
+        stop_job("out of memory");
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < count; ++i) {
+        if (tensor_gradient(group, order[i])->held_by_any)
+            held[moved++] = order[i];
+        else
+            order[kept++] = order[i];
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    memcpy(order + kept, held, moved * sizeof(*held));
+    free(held);
+}
+
+/* Rank 0 says once that some gradients are averaged late, and why. */
+static void
+say_held(const struct group *group, size_t held, const struct ddp_site *first)
+{
+    static _Atomic bool said;
+    if (held > 0 && engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
+        message_line("%zu of %zu gradients are averaged at DDP_STEP, without overlap: their addresses were copied to "
+                     "the device, and kernels may reach them unseen; the first is `%s` (%s:%d)",
+                     held, group->gradient_count, first->text, first->file, first->line);
+}
+
+bool
+escape_agree(const struct group *group)
+{
+    size_t count = group->gradient_count, held = 0;
+    unsigned char *mine = calloc(count + 1, 1);
+    if (mine == NULL)
+        stop_job("out of memory");
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < count; ++i)
+        mine[i] = tensor_gradient(group, i)->held;
+    pthread_mutex_unlock(&engine_state.lock);
+    struct control_messages all;
+    agree_exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
+    free(mine);
+
+    bool more = false;
+    struct ddp_site first = {"", "", 0};
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < count; ++i) {
+        struct tensor *tensor = tensor_gradient(group, i);
+        bool before = tensor->held_by_any;
+        for (int r = 0; r < all.count && all.bytes[r] == count; ++r)
+            tensor->held_by_any = tensor->held_by_any || ((const unsigned char *)all.messages[r])[i] != 0;
+        if (tensor->held_by_any && held++ == 0)
+            first = tensor->site;
+        more = more || tensor->held_by_any != before;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    control_free_messages(&all);
+    say_held(group, held, &first);
+    return more;
+}

@@ -1,0 +1,44 @@
+/*
+ * late_read.cu - a kernel that looks at a gradient now and then, after its bucket has left: it sees the average, not
+ * half of it. The top layer's gradient is copied before and after the boundary; "saw the average" is printed on rank 0
+ * if both copies of step 10 are the same. For mutants.sh; not a cell of the matrix.
+ */
+#include "perceptron.h"
+
+enum { LOOKS_AT = 9 };
+
+int
+main(int argc, char **argv)
+{
+    static struct perceptron net;
+    static float before_host[WIDTH * WIDTH], after_host[WIDTH * WIDTH];
+    options_parse(argc, argv);
+    device_open();
+    cudaStream_t stream = stream_create();
+    perceptron_create(&net, 0, 1, true);
+    perceptron_annotate_gradients(&net);
+    const float *gradient = net.layers[LAYERS - 1].weight_gradient;
+    float *before = device_floats(WIDTH * WIDTH), *after = device_floats(WIDTH * WIDTH);
+
+    size_t first, count;
+    DDP_SHARD(options.batch, &first, &count);
+    for (int step = 0; step < options.steps; ++step) {
+        size_t first_item = item_of(step, 0, 1, first);
+        items_load(&net.items, first_item, count, stream);
+        perceptron_forward(&net, first_item, (int)count, stream);
+        perceptron_backward(&net, first_item, (int)count, 0.0f, 1.0f, stream);
+        if (step == LOOKS_AT)
+            device_copy(before, gradient, sizeof(before_host), stream);
+        DDP_STEP(stream);
+        if (step == LOOKS_AT)
+            device_copy(after, gradient, sizeof(after_host), stream);
+        perceptron_update(&net, 0.2f, stream);
+        record_step(step, stream);
+    }
+    record_save();
+    device_download(before_host, before, sizeof(before_host));
+    device_download(after_host, after, sizeof(after_host));
+    if (DDP_RANK() == 0)
+        puts(memcmp(before_host, after_host, sizeof(before_host)) == 0 ? "saw the average" : "saw something else");
+    return 0;
+}

@@ -1,0 +1,40 @@
+/*
+ * towers.cu - two optimizers with rhythms of their own: backward of both perceptrons comes before both boundaries, so
+ * that the gradients of the second are complete before the boundary of the first; and the second is stepped every other
+ * time only, with the gradients of two batches.
+ */
+#include "perceptron.h"
+
+int
+main(int argc, char **argv)
+{
+    static struct perceptron nets[2];
+    options_parse(argc, argv);
+    device_open();
+    cudaStream_t stream = stream_create();
+    for (int n = 0; n < 2; ++n) {
+        perceptron_create(&nets[n], n, 1, true);
+        DDP_GRADIENT_GROUP(n);
+        perceptron_annotate_gradients(&nets[n]);
+    }
+
+    size_t first, count;
+    DDP_SHARD(options.batch, &first, &count);
+    for (int step = 0; step < options.steps; ++step) {
+        size_t first_item = item_of(step, 0, 1, first);
+        for (int n = 1; n >= 0; --n) {
+            items_load(&nets[n].items, first_item, count, stream);
+            perceptron_forward(&nets[n], first_item, (int)count, stream);
+            perceptron_backward(&nets[n], first_item, (int)count, n == 1 && step % 2 == 1 ? 1.0f : 0.0f, 1.0f, stream);
+        }
+        DDP_STEP_GROUP(0, stream);
+        perceptron_update(&nets[0], 0.2f, stream);
+        if (step % 2 == 1) {
+            DDP_STEP_GROUP(1, stream);
+            perceptron_update(&nets[1], 0.1f, stream);
+        }
+        record_step(step, stream);
+    }
+    record_save();
+    return 0;
+}

@@ -1,0 +1,299 @@
+/*
+ * escapes.cu - a trainer whose kernels reach some gradients only through pointers that lie in memory: a table or a
+ * struct on the device, constant memory, managed or pinned memory, the arrays of a batched GEMM. Each is a mode.
+ *
+ * Two gradients are reached unseen, four as usual; rank r adds 1 + r to every element of each in each step, and an
+ * update takes a half of the mean from the weight, so that everything is exact in float32. Kernels that go through
+ * memory run on a stream that DDP_STEP does not name. Exit code 0 only if every weight is what it has to be at the end.
+ */
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <ddprun.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HIDDEN = 2,
+    LAYERS = 6,
+    SIDE = 32,
+    COUNT = SIDE * SIDE,
+    BYTES = COUNT * 4,
+    THREADS = 64,
+    BLOCKS = COUNT / THREADS
+};
+
+#define CHECK(call)                                                                  \
+    do {                                                                             \
+        cudaError_t error_ = (call);                                                 \
+        if (error_ != cudaSuccess) {                                                 \
+            fprintf(stderr, "escapes: %s: %s\n", #call, cudaGetErrorString(error_)); \
+            exit(1);                                                                 \
+        }                                                                            \
+    } while (0)
+
+struct table {
+    float *gradients[HIDDEN];
+};
+
+/* A struct whose pointers lie at multiples of 4 only. */
+struct __attribute__((packed)) packed_table {
+    int number;
+    float *gradients[HIDDEN];
+};
+
+static const char *mode;
+static int steps = 12;
+static float *weights[LAYERS], *gradients[LAYERS];
+static cudaStream_t stream, side;
+static cudaEvent_t event;
+static struct table *table;         /* where kernels find it */
+static struct packed_table *packed; /* likewise */
+static cublasHandle_t cublas;
+static float *ones, *column; /* ones: SIDE values of 1; column: SIDE values of 1 + rank */
+static const float **arrays; /* device: of the batched GEMM, [3][HIDDEN] */
+__constant__ struct table constant_table;
+
+__global__ void
+add(float *values, float summand)
+{
+    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
+}
+
+__global__ void
+add_through(const struct table *through, float summand)
+{
+    through->gradients[blockIdx.y][blockIdx.x * blockDim.x + threadIdx.x] += summand;
+}
+
+__global__ void
+add_through_packed(const struct packed_table *through, float summand)
+{
+    float *gradient;
+    memcpy(&gradient, &through->gradients[blockIdx.y], sizeof(gradient));
+    gradient[blockIdx.x * blockDim.x + threadIdx.x] += summand;
+}
+
+__global__ void
+add_through_constant(float summand)
+{
+    constant_table.gradients[blockIdx.y][blockIdx.x * blockDim.x + threadIdx.x] += summand;
+}
+
+__global__ void
+fill_arrays(const float **out, const float *a, const float *b, float *first, float *second)
+{
+    out[0] = out[1] = a;
+    out[2] = out[3] = b;
+    out[4] = first;
+    out[5] = second;
+}
+
+__global__ void
+update(float *weight, const float *gradient)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    weight[i] -= 0.5f * gradient[i];
+}
+
+__global__ void
+update_through(const struct table *through, float *first, float *second)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float *weight = blockIdx.y == 0 ? first : second;
+    weight[i] -= 0.5f * through->gradients[blockIdx.y][i];
+}
+
+static bool
+is_mode(const char *name)
+{
+    return strcmp(mode, name) == 0;
+}
+
+static float
+mine(void)
+{
+    return 1.0f + (float)DDP_RANK();
+}
+
+static void
+order(cudaStream_t first, cudaStream_t second)
+{
+    CHECK(cudaEventRecord(event, first));
+    CHECK(cudaStreamWaitEvent(second, event, 0));
+}
+
+static void
+create(void)
+{
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    for (int l = 0; l < LAYERS; ++l) {
+        CHECK(cudaMalloc(&weights[l], BYTES));
+        CHECK(cudaMalloc(&gradients[l], BYTES));
+        CHECK(cudaMemset(weights[l], 0, BYTES));
+        CHECK(cudaMemset(gradients[l], 0, BYTES));
+    }
+    CHECK(cudaMalloc(&packed, sizeof(*packed)));
+    if (is_mode("managed"))
+        CHECK(cudaMallocManaged(&table, sizeof(*table), cudaMemAttachGlobal));
+    else if (is_mode("pinned"))
+        CHECK(cudaMallocHost(&table, sizeof(*table)));
+    else
+        CHECK(cudaMalloc(&table, sizeof(*table)));
+}
+
+/* Batched: gradient = gradient + ones * column^T in each of the two. */
+static void
+create_batch(void)
+{
+    float host[2 * SIDE];
+    for (int i = 0; i < SIDE; ++i) {
+        host[i] = 1.0f;
+        host[SIDE + i] = mine();
+    }
+    CHECK(cudaMalloc(&ones, SIDE * sizeof(float)));
+    CHECK(cudaMalloc(&column, SIDE * sizeof(float)));
+    CHECK(cudaMemcpy(ones, host, SIDE * sizeof(float), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(column, host + SIDE, SIDE * sizeof(float), cudaMemcpyHostToDevice));
+    CHECK(cudaMalloc(&arrays, 3 * HIDDEN * sizeof(*arrays)));
+    if (cublasCreate(&cublas) != CUBLAS_STATUS_SUCCESS || cublasSetStream(cublas, side) != CUBLAS_STATUS_SUCCESS)
+        exit(1);
+    if (is_mode("batched-built")) {
+        fill_arrays<<<1, 1>>>(arrays, ones, column, gradients[0], gradients[1]);
+    } else {
+        const float *pointers[] = {ones, ones, column, column, gradients[0], gradients[1]};
+        CHECK(cudaMemcpy(arrays, pointers, sizeof(pointers), cudaMemcpyHostToDevice));
+    }
+}
+
+/* The table goes to where its mode wants it. */
+static void
+write_table(void)
+{
+    struct table host = {{gradients[0], gradients[1]}};
+    struct packed_table odd = {7, {gradients[0], gradients[1]}};
+    if (is_mode("managed") || is_mode("pinned"))
+        *table = host;
+    else if (is_mode("constant"))
+        CHECK(cudaMemcpyToSymbol(constant_table, &host, sizeof(host)));
+    else if (is_mode("packed"))
+        CHECK(cudaMemcpy(packed, &odd, sizeof(odd), cudaMemcpyHostToDevice));
+    else if (is_mode("columns")) /* two rows of one pointer each, from an array of structs */
+        CHECK(cudaMemcpy2D(table, sizeof(float *), &odd.gradients[0], sizeof(float *), sizeof(float *), HIDDEN,
+                           cudaMemcpyHostToDevice));
+    else if (is_mode("any-direction"))
+        CHECK(cudaMemcpy(table, &host, sizeof(host), cudaMemcpyDefault));
+    else
+        CHECK(cudaMemcpy(table, &host, sizeof(host), cudaMemcpyHostToDevice));
+    CHECK(cudaDeviceSynchronize());
+}
+
+static void
+annotate(void)
+{
+    for (int l = 0; l < LAYERS; ++l)
+        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
+    for (int l = 0; l < LAYERS; ++l)
+        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
+}
+
+static void
+add_batched(void)
+{
+    const float one = 1.0f;
+    float **c = (float **)(arrays + 2 * HIDDEN);
+    if (cublasSgemmBatched(cublas, CUBLAS_OP_N, CUBLAS_OP_T, SIDE, SIDE, 1, &one, arrays, SIDE, arrays + HIDDEN, SIDE,
+                           &one, c, SIDE, HIDDEN) != CUBLAS_STATUS_SUCCESS)
+        exit(1);
+}
+
+static void
+backward_hidden(void)
+{
+    dim3 grid(BLOCKS, HIDDEN);
+    for (int l = 0; l < HIDDEN && is_mode("too-late"); ++l) /* as usual */
+        add<<<BLOCKS, THREADS, 0, side>>>(gradients[l], mine());
+    if (is_mode("too-late"))
+        return;
+    if (is_mode("constant"))
+        add_through_constant<<<grid, THREADS, 0, side>>>(mine());
+    else if (is_mode("packed"))
+        add_through_packed<<<grid, THREADS, 0, side>>>(packed, mine());
+    else if (is_mode("batched") || is_mode("batched-built"))
+        add_batched();
+    else
+        add_through<<<grid, THREADS, 0, side>>>(table, mine());
+}
+
+/* On another stream than the one that DDP_STEP names, and without waiting for it. */
+static void
+update_hidden(void)
+{
+    dim3 grid(BLOCKS, HIDDEN);
+    if (is_mode("optimizer") || is_mode("each-step")) {
+        update_through<<<grid, THREADS, 0, side>>>(table, weights[0], weights[1]);
+        return;
+    }
+    for (int l = 0; l < HIDDEN; ++l)
+        update<<<BLOCKS, THREADS, 0, side>>>(weights[l], gradients[l]);
+}
+
+static void
+train(void)
+{
+    for (int step = 0; step < steps; ++step) {
+        if (is_mode("each-step"))
+            write_table();
+        for (int l = LAYERS - 1; l >= HIDDEN; --l)
+            add<<<BLOCKS, THREADS, 0, stream>>>(gradients[l], mine());
+        backward_hidden();
+        if (is_mode("too-late") && step == 8)
+            write_table();
+        DDP_STEP(stream);
+        update_hidden();
+        for (int l = HIDDEN; l < LAYERS; ++l)
+            update<<<BLOCKS, THREADS, 0, stream>>>(weights[l], gradients[l]);
+        order(side, stream);
+        for (int l = 0; l < LAYERS; ++l)
+            CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
+        order(stream, side);
+    }
+    CHECK(cudaDeviceSynchronize());
+}
+
+static int
+weights_are_right(void)
+{
+    float host[COUNT], expected = -0.25f * (float)(1 + DDP_WORLD_SIZE()) * (float)steps;
+    for (int l = 0; l < LAYERS; ++l) {
+        CHECK(cudaMemcpy(host, weights[l], BYTES, cudaMemcpyDeviceToHost));
+        for (int i = 0; i < COUNT; ++i) {
+            if (host[i] != expected) {
+                fprintf(stderr, "escapes: weight %d of layer %d is %g, not %g\n", i, l, (double)host[i],
+                        (double)expected);
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+int
+main(int argc, char **argv)
+{
+    mode = argc > 1 ? argv[1] : "once";
+    if (argc > 2)
+        steps = atoi(argv[2]);
+    create();
+    if (is_mode("batched") || is_mode("batched-built"))
+        create_batch();
+    if (!is_mode("after") && !is_mode("each-step") && !is_mode("too-late"))
+        write_table();
+    annotate();
+    if (is_mode("after"))
+        write_table();
+    train();
+    return weights_are_right() ? 0 : 1;
+}
