@@ -21,6 +21,9 @@ for rank in 0 1; do
     check "rank $rank: no plan is promised before" bash -c "! head -n 8 '$work/measured/rank-$rank.jsonl' | grep -q predicted_us"
     check "rank $rank: it has several buckets" grep -q '"predicted_us":.*"bucket":1,"early":true' "$work/measured/rank-$rank.jsonl"
 done
+run "$ddprun" -n 2 --trace "$work/declared" "$paced" "${shape[@]}" --steps 70 --declares 1
+succeeded 'gradients that are declared ready: all means are right'
+check 'declared ready: the measured plan has several buckets' grep -q '"predicted_us":.*"bucket":1,"early":true' "$work/declared/rank-0.jsonl"
 check 'the summary says how long steps waited' grep -qE '^ddprun: a step waited [0-9.]+ ms for averages, of which [0-9.]+ ms no other' "$work/stderr"
 check 'the cost of an all-reduce is kept' [ -s "$(kept)" ]
 

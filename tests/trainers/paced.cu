@@ -29,7 +29,7 @@
     } while (0)
 
 struct options {
-    int layers = 16, kib = 256, layer_us = 1000, forward_us = 2000, steps = 60, slower_from = 0;
+    int layers = 16, kib = 256, layer_us = 1000, forward_us = 2000, steps = 60, slower_from = 0, declares = 0;
 };
 
 struct layer {
@@ -123,6 +123,8 @@ train_step(const options &options, const std::vector<layer> &layers, cudaStream_
         if (l % 2 == 0)
             busy_for(stream, layer_us);
         backward<<<4, 64, 0, stream>>>(layers[l].gradient, layers[l].count, step, l, DDP_RANK());
+        if (options.declares)
+            DDP_GRADIENT_READY(layers[l].gradient, stream);
     }
     CHECK(cudaEventRecord(events[1], stream));
     DDP_STEP(stream);
@@ -154,14 +156,15 @@ parse(int argc, char **argv)
         int *value;
     } known[] = {{"--layers", &options.layers},     {"--kib", &options.kib},
                  {"--layer-us", &options.layer_us}, {"--forward-us", &options.forward_us},
-                 {"--steps", &options.steps},       {"--slower-from", &options.slower_from}};
+                 {"--steps", &options.steps},       {"--slower-from", &options.slower_from},
+                 {"--declares", &options.declares}};
     for (int i = 1; i < argc; i += 2) {
         int *value = nullptr;
         for (const auto &row : known)
             value = strcmp(argv[i], row.name) == 0 ? row.value : value;
         if (value == nullptr || i + 1 == argc) {
             fprintf(stderr, "Usage: paced [--layers N] [--kib N] [--layer-us N] [--forward-us N] [--steps N]\n"
-                            "             [--slower-from STEP]\n");
+                            "             [--slower-from STEP] [--declares 0|1]\n");
             exit(2);
         }
         *value = atoi(argv[i + 1]);
