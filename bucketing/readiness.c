@@ -91,9 +91,8 @@ is_expected(const struct readiness *readiness, size_t gradient, struct touch tou
            expected->touches[begun].argument == touch.argument;
 }
 
-/* Whether the program itself says when the gradient is ready. */
-static bool
-is_declared(const struct readiness *readiness, size_t gradient)
+bool
+readiness_is_declared(const struct readiness *readiness, size_t gradient)
 {
     const struct touch_list *expected = &readiness->expected[gradient];
     return expected->count > 0 && expected->touches[0].call == TOUCH_DECLARES;
@@ -106,7 +105,7 @@ readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch
         readiness->deviates = true;
         return TOUCH_LATE;
     }
-    if (is_declared(readiness, gradient) && (touch.call != TOUCH_DECLARES || readiness->begun[gradient] > 0))
+    if (readiness_is_declared(readiness, gradient) && (touch.call != TOUCH_DECLARES || readiness->begun[gradient] > 0))
         return TOUCH_UNCOUNTED;
     bool expected = readiness->held[gradient] || is_expected(readiness, gradient, touch);
     ++readiness->begun[gradient];
@@ -120,7 +119,7 @@ static size_t
 touches_until_ready(const struct readiness *readiness, size_t gradient)
 {
     size_t count = readiness->expected[gradient].open ? 0 : readiness->expected[gradient].count;
-    if (is_declared(readiness, gradient))
+    if (readiness_is_declared(readiness, gradient))
         return 1;
     return MUTANT(READY_TOO_EARLY) && count > 1 ? count - 1 : count;
 }

@@ -55,6 +55,9 @@ void readiness_free(struct readiness *readiness);
  */
 void readiness_hold(struct readiness *readiness, size_t gradient);
 
+/* Whether it is the program's word that makes the gradient ready, in the interval that was learned. */
+bool readiness_is_declared(const struct readiness *readiness, size_t gradient);
+
 /* Whether the gradient's bucket has left. */
 bool readiness_has_left(const struct readiness *readiness, size_t gradient);
 

@@ -58,7 +58,8 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
 
     /* Between the first two steps of a group stand an optimizer and a backward pass, which touch gradients. */
     pthread_mutex_lock(&engine_state.lock);
-    bool blind = group->touch_count == 0 && group->opaque_streams == 0 && group->boundary_count == 1;
+    bool blind = group->touch_count == 0 && group->opaque_streams == 0 && group->hidden_streams == 0 &&
+                 group->boundary_count == 1;
     pthread_mutex_unlock(&engine_state.lock);
     if (blind)
         stop_job("DDP_STEP (%s:%d): no kernel, copy or library call has touched an annotated gradient since the step "

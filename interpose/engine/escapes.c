@@ -5,7 +5,8 @@
  * touches the gradient unseen. So whatever is copied to the device is searched for addresses of device memory, from the
  * process's first allocation on, for what they point to may be annotated later. A gradient with its address among them
  * is held: it is averaged at the boundary only, which waits for every stream with kernels; and kernels on other streams
- * wait for the average before they run. Once held, a gradient stays so until it is forgotten.
+ * wait for the average before they run. Once held, a gradient stays so until it is forgotten. Kernels may reach a
+ * buffer unseen as well: it is sent at the boundary in any case, and all that holding it does is that streams wait.
  *
  * The ranks exchange what they hold before each vote, and plan alike. Called from the hooks in any thread.
  */
@@ -95,8 +96,10 @@ escape_hold(struct tensor *tensor)
     if (!atomic_exchange(&engine_state.holds, true))
         functions_none_misses();
     struct group *group = &engine_state.groups[tensor->group];
-    if (engine_state.annotations_changed || group->plan == NULL || tensor->declared)
+    if (tensor->role != TENSOR_GRADIENT || engine_state.annotations_changed || group->plan == NULL)
         return; /* learn_nothing_yet() will see it */
+    if (readiness_is_declared(&group->readiness, tensor->member))
+        return;
     history_ignore(&group->history, tensor->member);
     readiness_hold(&group->readiness, tensor->member);
 }
@@ -108,16 +111,7 @@ escape_is_held(const struct tensor *tensor)
     return tensor->held && !tensor->declared;
 }
 
-/* With lock held: whether pieces of it have left and the boundary has not come. */
-static bool
-has_left(const struct tensor *tensor)
-{
-    const struct group *group = &engine_state.groups[tensor->group];
-    return !engine_state.annotations_changed && group->early_buckets > 0 &&
-           readiness_has_left(&group->readiness, tensor->member);
-}
-
-/* With lock held: gradients that the word points into are held. False, with the site, if one of them has left. */
+/* With lock held: what the word points into is held. False, with the site, if it is a gradient that has left. */
 static bool
 note_word(uint64_t word, struct ddp_site *site_p)
 {
@@ -126,9 +120,10 @@ note_word(uint64_t word, struct ddp_site *site_p)
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         struct tensor *tensor = &engine_state.tensors[i];
         bool reached = copied.overflow || (word >= tensor->address && word < tensor->address + tensor->bytes);
-        if (tensor->role != TENSOR_GRADIENT || !tensor->placed || tensor->held || !reached)
+        if (tensor->role == TENSOR_PARAMETER || !tensor->placed || tensor->held || !reached)
             continue;
-        if (has_left(tensor) && !tensor->declared) {
+        if (issue_has_left(tensor) &&
+            !readiness_is_declared(&engine_state.groups[tensor->group].readiness, tensor->member)) {
             *site_p = tensor->site;
             in_time = false;
         }
@@ -240,19 +235,23 @@ escape_from_anywhere(CUdeviceptr source, size_t bytes)
 static __thread struct {
     CUstream stream;
     uint64_t boundary;
+    uint64_t destroyed; /* streams_destroyed then: a new stream may have the handle of an old one */
 } marked;
 
 bool
 escape_begin_kernel(CUstream stream)
 {
     uint64_t boundary = atomic_load(&engine_state.boundary_count) + 1; /* never 0 */
-    if (marked.stream == stream && marked.boundary == boundary && stream != CU_STREAM_PER_THREAD)
+    uint64_t destroyed = atomic_load(&engine_state.streams_destroyed);
+    if (marked.stream == stream && marked.boundary == boundary && marked.destroyed == destroyed &&
+        stream != CU_STREAM_PER_THREAD)
         return false;
     if (stream_is_captured(stream))
         return false; /* it runs when its graph is launched */
     stream_wait_for_reduction(stream);
     marked.stream = stream;
     marked.boundary = boundary;
+    marked.destroyed = destroyed;
     return true;
 }
 
@@ -281,7 +280,7 @@ escape_blind_kernel(const char *kernel)
 
 /* ---- what the ranks agree on ---- */
 
-/* What `tensor->planned` says, in a plan's terms: held gradients share no bucket with others. */
+/* What `tensor->held_by_any` says, in a plan's terms: held gradients share no bucket with others. */
 enum { TYPE_HELD = 1 << 8 };
 
 struct plan_gradient
@@ -340,6 +339,13 @@ say_held(const struct group *group, size_t held, const struct tensor *first)
                  first->site.text, first->site.file, first->site.line);
 }
 
+/* Whether the plan takes the gradient for one that is held. */
+static bool
+is_planned_held(const struct plan *plan, size_t member)
+{
+    return (plan->buckets[plan->bucket_of[member]].type & TYPE_HELD) != 0;
+}
+
 bool
 escape_agree(const struct group *group)
 {
@@ -355,21 +361,20 @@ escape_agree(const struct group *group)
     agree_exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
     free(mine);
 
-    bool more = false;
+    bool differs = false;
     struct tensor first = {.placed = false};
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < count; ++i) {
         struct tensor *tensor = tensor_gradient(group, i);
-        bool before = tensor->held_by_any;
         tensor->held_by_any = false;
         for (int r = 0; r < all.count && all.bytes[r] == count; ++r)
             tensor->held_by_any = tensor->held_by_any || ((const unsigned char *)all.messages[r])[i] != 0;
         if (tensor->held_by_any && held++ == 0)
             first = *tensor;
-        more = more || tensor->held_by_any != before;
+        differs = differs || tensor->held_by_any != is_planned_held(group->plan, i);
     }
     pthread_mutex_unlock(&engine_state.lock);
     control_free_messages(&all);
     say_held(group, held, &first);
-    return more;
+    return differs;
 }

@@ -27,8 +27,7 @@ releases_before_unload(void)
     checks_final_hash(); /* a parameter may be gone at the end */
     issue_take_role();
     unloading = true;
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
-                 "waiting for buckets in flight");
+    issue_wait_for_buckets();
     context_leave(before);
 }
 

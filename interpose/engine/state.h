@@ -59,7 +59,7 @@ struct tensor {
     int group;        /* gradients: id */
     size_t member;    /* gradients: number in the group, as of the last agreement on annotations */
     bool placed;      /* its memory exists */
-    bool held;        /* gradients: reduced at the boundary only, for its address escaped (escapes.c) */
+    bool held;        /* its address escaped: a gradient is reduced at the boundary only (escapes.c) */
     bool by_library;  /* gradients: a library call has touched it, by its documented arguments */
     bool declared;    /* gradients: the program itself says when it is complete */
     bool held_by_any; /* on some rank, as of the last exchange: the same on all ranks */
@@ -121,7 +121,7 @@ struct engine_state {
     _Atomic uint64_t lowest, highest; /* bounds of all gradients' memory: read without lock, for a quick miss */
     bool annotations_changed;         /* the ranks must compare again at the next boundary */
     uint64_t agreements;              /* on annotations, so far: numbers of gradients in groups hold until the next */
-    _Atomic bool holds;               /* some gradient is held, or was: kernels may touch gradients unseen */
+    _Atomic bool holds;               /* some tensor is held, or was: kernels may touch gradients unseen */
     _Atomic bool blind;               /* the driver does not tell kernels' parameters */
     int annotated_group;              /* gradients annotated from here on belong to it */
 
@@ -136,6 +136,7 @@ struct engine_state {
     struct stream_entry streams[STREAMS_AT_MOST];
     _Atomic uint64_t operation_count; /* that hooks have reported, whatever they touch */
     _Atomic uint64_t boundary_count;  /* of all groups; written by the issuer, read without lock */
+    _Atomic uint64_t streams_destroyed;
 
     /* ---- the issuer's role ---- */
     CUevent reduced; /* after everything of the last boundary, whichever group's */
@@ -269,6 +270,8 @@ void issue_give_role(void);
 void issue_wait_for_streams(uint64_t mask, unsigned communicator);
 /* The issuer: sends one bucket. */
 void issue_bucket(struct group *group, size_t bucket, bool early);
+/* With lock held: whether it is a gradient of which pieces have left, and the boundary has not come. */
+bool issue_has_left(const struct tensor *tensor);
 /* The issuer: the first communicator's stream waits for all buckets of the others. */
 void issue_join(void);
 /* The issuer: waits on the host for everything that is on its way. */
@@ -309,7 +312,7 @@ void buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *s
 /* The issuer, at a boundary: rank 0's bytes are on their way to all. */
 void buffers_send(void);
 
-/* ---- escapes.c: gradients that kernels may reach unseen ---- */
+/* ---- escapes.c: gradients and buffers that kernels may reach unseen ---- */
 void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
 /* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. */
 bool escape_from_host(const void *source, size_t bytes);
@@ -318,7 +321,7 @@ void escape_copied_from_host(const void *source, size_t bytes, size_t pitch, siz
 void escape_from_anywhere(CUdeviceptr source, size_t bytes);
 /* With lock held: whether an address in the range has escaped. */
 bool escape_has(uint64_t address, size_t bytes);
-/* With lock held: the gradient waits for the boundary from now on. */
+/* With lock held: the gradient waits for the boundary from now on, and the boundary for all streams with kernels. */
 void escape_hold(struct tensor *tensor);
 /* With lock held: whether it does: its touches do not say when it is complete, nor does the program. */
 bool escape_is_held(const struct tensor *tensor);
@@ -332,7 +335,7 @@ void escape_end_kernel(uint64_t stream_mask);
  */
 struct plan_gradient escape_plan_gradient(const struct tensor *tensor);
 int escape_bucket_type(const struct plan_bucket *bucket);
-/* The issuer, before a vote: ranks tell each other what they hold. True if there is more than before. */
+/* The issuer, before a vote: ranks tell each other what they hold. True if the plan in force was made for others. */
 bool escape_agree(const struct group *group);
 /* Held gradients go last. */
 void escape_order(const struct group *group, size_t *order);

@@ -230,9 +230,12 @@ identity_for(const struct tensor *wanted)
     return &engine_state.tensors[engine_state.tensor_count];
 }
 
-enum placing { PLACED_NEW, PLACED_AGAIN, PLACED_BEFORE, PLACED_OVERLAP, PLACED_NO_MEMORY };
+enum placing { PLACED_NEW, PLACED_AGAIN, PLACED_BEFORE, PLACED_OVERLAP, PLACED_TOO_LATE, PLACED_NO_MEMORY };
 
-/* Enters the tensor. PLACED_BEFORE: the very same annotation stands already. On an overlap, *other_p is in the way. */
+/*
+ * Enters the tensor. PLACED_BEFORE: the very same annotation stands already. PLACED_TOO_LATE: the gradient was averaged
+ * in this step, where its memory was before. On an overlap, *other_p is in the way.
+ */
 static enum placing
 place(struct tensor *wanted, struct tensor *other_p)
 {
@@ -253,6 +256,8 @@ place(struct tensor *wanted, struct tensor *other_p)
     }
 
     bool again = at < engine_state.tensor_count;
+    if (again && issue_has_left(tensor))
+        return PLACED_TOO_LATE;
     size_t *count = count_of(wanted->role);
     wanted->index = again ? tensor->index : *count;
     wanted->member = again ? tensor->member : 0;
@@ -267,7 +272,7 @@ place(struct tensor *wanted, struct tensor *other_p)
     }
     if (!again && wanted->role != TENSOR_PARAMETER)
         agree_annotations_changed();
-    if (wanted->role == TENSOR_GRADIENT && !wanted->held && escape_has(wanted->address, wanted->bytes))
+    if (wanted->role != TENSOR_PARAMETER && !wanted->held && escape_has(wanted->address, wanted->bytes))
         escape_hold(&engine_state.tensors[at]);
     update_bounds();
     return again ? PLACED_AGAIN : PLACED_NEW;
@@ -303,7 +308,7 @@ place_or_stop(struct tensor *tensor)
     enum placing placing = place(tensor, &other);
     pthread_mutex_unlock(&engine_state.lock);
 
-    if (placing == PLACED_NEW && too_late)
+    if ((placing == PLACED_NEW && too_late) || placing == PLACED_TOO_LATE)
         stop_too_late(MACRO_OF(tensor->role), &tensor->site);
     if (placing == PLACED_NO_MEMORY)
         stop_job("out of memory");
@@ -389,6 +394,11 @@ drop(struct tensor *tensor)
     for (size_t i = 0; i < engine_state.ranges.count; ++i) {
         if (engine_state.ranges.sorted[i].id > at)
             --engine_state.ranges.sorted[i].id;
+    }
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        struct group *group = &engine_state.groups[g];
+        for (size_t i = 0; i < group->gradient_count; ++i)
+            group->places[i] -= group->places[i] > at;
     }
 }
 

@@ -267,13 +267,14 @@ begin_late(const struct operation *operation, struct hits *hits)
 
 /*
  * Work that cannot be looked into may touch any gradient: nothing leaves before the boundary, which waits for its
- * stream. If gradients have left already, it may be overwriting averages.
+ * stream. If gradients have left already, it may be overwriting averages. Returns whether the work is to be noted when
+ * it is enqueued.
  */
-static void
+static bool
 note_opaque(const struct operation *operation)
 {
     if (stream_is_captured(operation->stream))
-        return; /* it runs when its graph is launched, and that launch comes here too */
+        return false; /* it runs when its graph is launched, and that launch comes here too */
     stream_wait_for_reduction(operation->stream);
 
     bool too_late = false;
@@ -294,6 +295,7 @@ note_opaque(const struct operation *operation)
             "%s came after gradients had been averaged, and ddprun cannot see what it writes; the steps before did "
             "without it. Run with --no-overlap",
             operation->name);
+    return true;
 }
 
 static bool
@@ -408,13 +410,12 @@ touches_begin(struct operation *operation)
         opaque = true;
     if (operation->function == NULL && hits->count > 0)
         hits->call = call_identity(operation->name);
-    if (opaque)
-        note_opaque(operation);
+    bool noted = opaque && note_opaque(operation);
     hits->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
                    (operation->function != NULL || through_pointers) && escape_begin_kernel(operation->stream);
     if (hits->on_buffer && !stream_is_captured(operation->stream))
         stream_wait_for_reduction(operation->stream);
-    if (hits->count > 0 || hits->unseen || hits->on_buffer)
+    if (hits->count > 0 || hits->unseen || hits->on_buffer || noted)
         operation->notes = hits;
     if (hits->count == 0)
         return;

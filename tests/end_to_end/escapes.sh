@@ -26,8 +26,10 @@ for seed in 1 2 3; do
 done
 
 # The program itself says when they are complete: then they leave early, too.
-run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" declared
+run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 --trace "$work/trace" "$escapes" declared
 succeeded "declared ready"
+check "declared ready: all buckets leave early at the end" bash -c \
+    "tail -n 1 '$work/trace/rank-0.jsonl' | grep '\"early\":true' | grep -qv '\"early\":false'"
 check "declared ready: nothing waits" bash -c "! grep -q 'are averaged at DDP_STEP' '$work/stderr'"
 
 # Nobody knows what is in arrays that a kernel has built: all waits for DDP_STEP.

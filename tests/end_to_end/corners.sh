@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# corners.sh BUILD - where two things meet that are followed each for itself: trains right, or is told what is wrong.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=90
+corners=$build/tests/trainers/corners
+
+for mode in forget-parameter stream-again graph-in-thread all-hidden buffer; do
+    run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$corners" "$mode"
+    succeeded "$mode"
+done
+run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" annotate-last
+failed_with "a gradient annotated again after it was averaged" 1 \
+    "DDP_GRADIENT .here.gradients\[0\]. .*: gradients of this step have been averaged already"
+finish
