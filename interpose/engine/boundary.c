@@ -205,12 +205,8 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
     interval_refuse_step(site);
     if (engine_state.rendezvous.world_size == 1) {
         step_alone(group, site);
-    } else if (atomic_load(&engine_state.context_ended)) {
-        stop_job(
-            "DDP_STEP (%s:%d) after the device was reset: ddprun's streams and buffers are gone with it; reset it at "
-            "the end only",
-            site->file, site->line);
     } else {
+        agree_refuse_after_reset("DDP_STEP", site);
         agree_ensure_driver(site);
         CUcontext before = context_enter();
         CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);

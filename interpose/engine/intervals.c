@@ -86,6 +86,7 @@ interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
     if (engine_state.rendezvous.world_size == 1)
         return;
 
+    agree_refuse_after_reset("DDP_GRADIENT_READY", site);
     CUcontext before = context_enter();
     if (stream_is_captured(stream))
         stop_job("DDP_GRADIENT_READY(%s) (%s:%d) stands in a captured CUDA graph, which ddprun cannot follow; run the "

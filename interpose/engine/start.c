@@ -130,10 +130,16 @@ close_device(void)
 static void
 before_context_destroy(CUcontext context)
 {
-    if (atomic_load(&engine_state.driver_ready) && context == engine_state.context) {
-        close_device();
+    functions_before_unload(); /* its modules go with it */
+    functions_after_unload();
+    if (!atomic_load(&engine_state.driver_ready) || context != engine_state.context)
+        return;
+    close_device();
+    tensor_before_release(1, SIZE_MAX - 1); /* all memory goes */
+    if (engine_state.rendezvous.world_size > 1)
         atomic_store(&engine_state.context_ended, true);
-    }
+    else
+        engine_state.context = NULL; /* what is annotated next may be in another */
 }
 
 static void

@@ -286,6 +286,7 @@ void boundary_step(int group, void *stream, const struct ddp_site *site);
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
 void agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
 void agree_ensure_driver(const struct ddp_site *site);
+void agree_refuse_after_reset(const char *macro, const struct ddp_site *site);
 void agree_ensure_events(void); /* of the stream table */
 void agree_ensure_collectives(void);
 void agree_on_annotations(const struct ddp_site *site);

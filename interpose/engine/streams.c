@@ -79,7 +79,7 @@ stream_note_work(CUstream handle)
 void
 streams_before_destroy(CUstream stream)
 {
-    if (!atomic_load(&engine_state.driver_ready))
+    if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended))
         return;
     issue_take_role(); /* nobody else names the handle from here on */
     pthread_mutex_lock(&engine_state.lock);

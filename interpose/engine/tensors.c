@@ -143,6 +143,7 @@ ask_about(CUdeviceptr address)
 static void
 require_device_memory(const struct tensor *tensor)
 {
+    agree_refuse_after_reset(MACRO_OF(tensor->role), &tensor->site);
     struct memory_facts facts = ask_about(tensor->address);
     if (facts.type != CU_MEMORYTYPE_DEVICE)
         stop_job("%s " AT_FORMAT ": %p is not device memory; annotate what cudaMalloc returned", MACRO_OF(tensor->role),

@@ -12,4 +12,9 @@ done
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" annotate-last
 failed_with "a gradient annotated again after it was averaged" 1 \
     "DDP_GRADIENT .here.gradients\[0\]. .*: gradients of this step have been averaged already"
+run "$ddprun" -n 1 "$corners" reset
+succeeded "a device reset in a world of one"
+check "a device reset in a world of one: gradients are the same ones" grep -q ' 4 gradients,' "$work/stderr"
+run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" reset
+failed_with "annotations after a device reset" 1 "DDP_PARAMETER .*: ?[0-9]+. after the device was reset"
 finish

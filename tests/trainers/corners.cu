@@ -316,6 +316,23 @@ annotate_last(int)
     optimize();
 }
 
+/* The device is reset in the middle, and all memory is another afterwards. */
+static void
+reset(int step)
+{
+    if (step == steps / 2) {
+        CHECK(cudaDeviceReset());
+        create();
+        annotate();
+        DDP_FORGET(here.gradients[0]);
+        DDP_GRADIENT(here.gradients[0], COUNT, DDP_FLOAT32);
+        steps -= step;
+    }
+    backward(0);
+    DDP_STEP(stream);
+    optimize();
+}
+
 static const struct {
     const char *mode;
     void (*step)(int);
@@ -327,6 +344,7 @@ static const struct {
     {"all-hidden", all_hidden, true},
     {"buffer", buffer, true},
     {"annotate-last", annotate_last, false},
+    {"reset", reset, false},
 };
 
 static int
@@ -364,7 +382,7 @@ main(int argc, char **argv)
         annotate();
         if (is_mode("graph-in-thread"))
             make_graph();
-        for (int step = 0; step < steps; ++step)
+        for (int step = 0, all = steps; step < all; ++step)
             of.step(step);
         CHECK(cudaDeviceSynchronize());
         return weights_are_right() ? 0 : 1;
