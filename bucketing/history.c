@@ -11,6 +11,9 @@
 /* A touch costs 16 bytes; a gradient touched more often than this in one interval is not worth following. */
 enum { TOUCHES_AT_MOST = 1 << 16 };
 
+/* How many intervals in a row must be equal, once some have not been. */
+enum { STREAK_OF_OTHERS = 8, STREAK_FOR_EACH_CHANGE = 64 };
+
 bool
 history_init(struct history *history, size_t gradient_count)
 {
@@ -20,8 +23,11 @@ history_init(struct history *history, size_t gradient_count)
     history->last_touch = calloc(gradient_count + 1, sizeof(*history->last_touch));
     history->previous_last_touch = calloc(gradient_count + 1, sizeof(*history->previous_last_touch));
     history->ignored = calloc(gradient_count + 1, sizeof(*history->ignored));
-    return history->ignored != NULL && history->current != NULL && history->previous != NULL &&
-           history->last_touch != NULL && history->previous_last_touch != NULL;
+    history->changes = calloc(gradient_count + 1, sizeof(*history->changes));
+    history->streak = calloc(gradient_count + 1, sizeof(*history->streak));
+    return history->ignored != NULL && history->changes != NULL && history->streak != NULL &&
+           history->current != NULL && history->previous != NULL && history->last_touch != NULL &&
+           history->previous_last_touch != NULL;
 }
 
 static void
@@ -40,6 +46,8 @@ history_free(struct history *history)
     free(history->last_touch);
     free(history->previous_last_touch);
     free(history->ignored);
+    free(history->changes);
+    free(history->streak);
     *history = (struct history){0};
 }
 
@@ -66,8 +74,23 @@ history_touch(struct history *history, size_t gradient, struct touch touch)
     if (history->ignored[gradient])
         return;
     history->last_touch[gradient] = ++history->touch_count;
+    history->current[gradient].open = false;
     if (!append(&history->current[gradient], touch))
         history->lost = true;
+}
+
+void
+history_touch_uncounted(struct history *history, size_t gradient)
+{
+    history->current[gradient].open = true;
+}
+
+void
+history_declare(struct history *history, size_t gradient)
+{
+    history->ignored[gradient] = false;
+    history->current[gradient].count = 0;
+    history_touch(history, gradient, (struct touch){TOUCH_DECLARES, 0});
 }
 
 void
@@ -80,7 +103,7 @@ history_ignore(struct history *history, size_t gradient)
 bool
 touch_list_equal(const struct touch_list *a, const struct touch_list *b)
 {
-    if (a->count != b->count)
+    if (a->count != b->count || a->open != b->open)
         return false;
     for (size_t i = 0; i < a->count; ++i) {
         if (a->touches[i].call != b->touches[i].call || a->touches[i].argument != b->touches[i].argument)
@@ -89,22 +112,52 @@ touch_list_equal(const struct touch_list *a, const struct touch_list *b)
     return true;
 }
 
+bool
+history_is_irregular(const struct history *history, size_t gradient)
+{
+    if (!history->changed || history->ignored[gradient])
+        return false;
+    uint64_t changes = history->changes[gradient];
+    return history->streak[gradient] < (changes == 0 ? STREAK_OF_OTHERS : changes * STREAK_FOR_EACH_CHANGE);
+}
+
+/* Compares the interval with the one before, gradient by gradient. */
+static void
+compare_intervals(struct history *history)
+{
+    for (size_t i = 0; i < history->gradient_count; ++i) {
+        if (touch_list_equal(&history->current[i], &history->previous[i])) {
+            ++history->streak[i];
+            continue;
+        }
+        ++history->changes[i];
+        history->streak[i] = 0;
+        history->changed = history->changed || !history->ignored[i];
+    }
+}
+
 static bool
 intervals_equal(const struct history *history)
 {
+    bool any = false;
     for (size_t i = 0; i < history->gradient_count; ++i) {
-        if (!history->ignored[i] && !touch_list_equal(&history->current[i], &history->previous[i]) &&
-            !MUTANT(LEARNED_TOO_SOON))
+        if (history->ignored[i] || (history_is_irregular(history, i) && !MUTANT(LEARNED_TOO_SOON)))
+            continue;
+        if (history->streak[i] == 0 && !MUTANT(LEARNED_TOO_SOON))
             return false;
+        any = true;
     }
-    return true;
+    return any;
 }
 
 bool
 history_boundary(struct history *history)
 {
     /* Interval 0 lacks the optimizer's reads; 1 is the first whole one, 2 the first that can repeat another. */
-    bool repeats = history->interval_count >= 2 && !history->lost && intervals_equal(history);
+    bool comparable = history->interval_count >= 2 && !history->lost;
+    if (comparable)
+        compare_intervals(history);
+    bool repeats = comparable && intervals_equal(history);
 
     struct touch_list *closed = history->current;
     history->current = history->previous;
@@ -114,7 +167,7 @@ history_boundary(struct history *history)
     history->previous_last_touch = closed_last;
 
     for (size_t i = 0; i < history->gradient_count; ++i)
-        history->current[i].count = 0;
+        history->current[i].count = history->current[i].open = 0;
     memset(history->last_touch, 0, history->gradient_count * sizeof(history->last_touch[0]));
     if (history->lost && history->interval_count >= 1) /* what was lost cannot be compared with the next one either */
         history->interval_count = 0;

@@ -20,11 +20,15 @@ struct touch {
     uint32_t argument; /* which of its arguments */
 };
 
+/* The `call` of a touch by which the program itself says that the gradient is complete. */
+#define TOUCH_DECLARES UINT64_MAX
+
 /* The touches of one gradient in one interval, in the order of their calls. */
 struct touch_list {
     struct touch *touches;
     size_t count;
     size_t capacity;
+    bool open; /* others came after them that are not counted: these do not make it ready */
 };
 
 /* Whether two lists hold the same touches in the same order. */
@@ -40,6 +44,9 @@ struct history {
     uint64_t interval_count; /* completed intervals */
     bool lost;               /* memory ran out in the current interval: it equals nothing */
     bool *ignored;           /* [gradient_count]: whatever touches it, intervals may be equal */
+    uint32_t *changes;       /* [gradient_count]: how often an interval differed from the one before */
+    uint32_t *streak;        /* [gradient_count]: how often it has not, since then */
+    bool changed;            /* some gradient's touches have */
 };
 
 /* For gradients numbered 0..gradient_count-1. False when memory runs out. history_free() releases it in any case. */
@@ -48,15 +55,29 @@ void history_free(struct history *history);
 
 void history_touch(struct history *history, size_t gradient, struct touch touch);
 
+/* A touch that does not count: how many of them there are may differ between intervals. */
+void history_touch_uncounted(struct history *history, size_t gradient);
+
+/* The program says that the gradient is complete: whatever touched it before in this interval does not matter. */
+void history_declare(struct history *history, size_t gradient);
+
 /* From now on the touches of this gradient do not matter: others may still repeat, and it is the last in every order.
  */
 void history_ignore(struct history *history, size_t gradient);
 
 /*
- * Closes the interval. True if it repeated the one before touch by touch, for every gradient, and neither was the first
- * of the run. The closed interval is then in `previous`, until the next boundary.
+ * Closes the interval. True if it repeated the one before touch by touch, for every gradient that is neither ignored
+ * nor irregular, and there is one, and neither interval was the first of the run. The closed interval is then in
+ * `previous`, until the next boundary.
  */
 bool history_boundary(struct history *history);
+
+/*
+ * Whether the gradient's touches differ between intervals so often that two equal ones prove nothing. While no interval
+ * has differed from the one before, two are enough; after that, some more for gradients that never did, and many for
+ * one that did.
+ */
+bool history_is_irregular(const struct history *history, size_t gradient);
 
 /*
  * The gradients in the order of their last touches in the closed interval, into order[gradient_count]. Gradients that

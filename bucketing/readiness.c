@@ -18,6 +18,7 @@ copy_list(struct touch_list *to, const struct touch_list *from)
     if (from->count > 0)
         memcpy(to->touches, from->touches, from->count * sizeof(to->touches[0]));
     to->count = to->capacity = from->count;
+    to->open = from->open;
     return true;
 }
 
@@ -90,6 +91,14 @@ is_expected(const struct readiness *readiness, size_t gradient, struct touch tou
            expected->touches[begun].argument == touch.argument;
 }
 
+/* Whether the program itself says when the gradient is ready. */
+static bool
+is_declared(const struct readiness *readiness, size_t gradient)
+{
+    const struct touch_list *expected = &readiness->expected[gradient];
+    return expected->count > 0 && expected->touches[0].call == TOUCH_DECLARES;
+}
+
 enum touch_verdict
 readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch)
 {
@@ -97,6 +106,8 @@ readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch
         readiness->deviates = true;
         return TOUCH_LATE;
     }
+    if (is_declared(readiness, gradient) && (touch.call != TOUCH_DECLARES || readiness->begun[gradient] > 0))
+        return TOUCH_UNCOUNTED;
     bool expected = readiness->held[gradient] || is_expected(readiness, gradient, touch);
     ++readiness->begun[gradient];
     if (!expected)
@@ -108,7 +119,9 @@ readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch
 static size_t
 touches_until_ready(const struct readiness *readiness, size_t gradient)
 {
-    size_t count = readiness->expected[gradient].count;
+    size_t count = readiness->expected[gradient].open ? 0 : readiness->expected[gradient].count;
+    if (is_declared(readiness, gradient))
+        return 1;
     return MUTANT(READY_TOO_EARLY) && count > 1 ? count - 1 : count;
 }
 
@@ -134,10 +147,10 @@ void
 readiness_hold(struct readiness *readiness, size_t gradient)
 {
     size_t until = touches_until_ready(readiness, gradient);
+    bool was_ready = until > 0 && readiness->enqueued[gradient] >= until;
     if (readiness->held[gradient])
         return;
     readiness->held[gradient] = true;
-    bool was_ready = until > 0 && readiness->enqueued[gradient] >= until;
     for (size_t k = readiness->plan->bucket_of[gradient]; k <= readiness->plan->last_bucket_of[gradient]; ++k) {
         readiness->pending[k] += was_ready;
         if (readiness->states[k] == BUCKET_READY)

@@ -36,8 +36,9 @@ struct readiness {
 
 enum touch_verdict {
     TOUCH_EXPECTED = 0,
-    TOUCH_DEVIATES, /* not what was learned, but the gradient's bucket has not left */
-    TOUCH_LATE,     /* the gradient's bucket has left */
+    TOUCH_DEVIATES,  /* not what was learned, but the gradient's bucket has not left */
+    TOUCH_LATE,      /* the gradient's bucket has left */
+    TOUCH_UNCOUNTED, /* the program itself says when this gradient is ready: readiness_enqueued() does not follow */
 };
 
 /*
@@ -62,7 +63,8 @@ bool readiness_fits(const struct readiness *readiness, const struct history *his
 
 /*
  * `touch` of `gradient` is on its way to the driver. A touch that is not what was learned makes the interval deviate at
- * once, so that no bucket leaves between this and readiness_enqueued(). A late touch does not count.
+ * once, so that no bucket leaves between this and readiness_enqueued(). A late touch does not count, nor does any of a
+ * gradient that a touch of TOUCH_DECLARES made ready when the plan was learned, but such a touch.
  */
 enum touch_verdict readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch);
 

@@ -180,12 +180,18 @@ collectives_own_stream(const struct collectives *c, CUstream stream)
 }
 
 bool
-collectives_broadcast(struct collectives *c, CUdeviceptr address, size_t bytes, struct comm_error *error)
+collectives_send_from_zero(struct collectives *c, CUdeviceptr address, size_t bytes, struct comm_error *error)
 {
     void *buffer = (void *)(uintptr_t)address;
     ncclComm_t comm = c->communicators[0].comm;
     ncclResult_t result = c->nccl->ncclBroadcast_p(buffer, buffer, bytes, ncclUint8, 0, comm, c->stream);
-    return settle(c, comm, result, "ncclBroadcast", error) &&
+    return settle(c, comm, result, "ncclBroadcast", error);
+}
+
+bool
+collectives_broadcast(struct collectives *c, CUdeviceptr address, size_t bytes, struct comm_error *error)
+{
+    return collectives_send_from_zero(c, address, bytes, error) &&
            cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(c->stream), "waiting for ncclBroadcast", error);
 }
 

@@ -61,7 +61,11 @@ CUstream collectives_stream_of(const struct collectives *collectives, size_t buc
 /* Whether it is one of ours. Any thread, once collectives are open. */
 bool collectives_own_stream(const struct collectives *collectives, CUstream stream);
 
-/* Rank 0's bytes go to all ranks. Waits until they are there. Collective. */
+/* Rank 0's bytes go to all ranks, on the first communicator's stream. Collective. */
+bool collectives_send_from_zero(struct collectives *collectives, CUdeviceptr address, size_t bytes,
+                                struct comm_error *error) __attribute__((warn_unused_result));
+
+/* The same, and waits until they are there. */
 bool collectives_broadcast(struct collectives *collectives, CUdeviceptr address, size_t bytes, struct comm_error *error)
     __attribute__((warn_unused_result));
 

@@ -118,6 +118,9 @@ struct engine {
     void (*mean)(float *value, const struct ddp_site *site);
     void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
     void (*forget)(void *ptr, const struct ddp_site *site);
+    void (*no_sync)(int begins, const struct ddp_site *site);
+    void (*buffer)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*gradient_ready)(void *ptr, void *stream, const struct ddp_site *site);
 
     /* Around each hooked operation: before it goes to the driver, and after the driver answered. */
     void (*begin)(struct operation *operation);

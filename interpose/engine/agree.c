@@ -189,14 +189,14 @@ agree_annotations_changed(void)
     engine_state.annotations_changed = true;
 }
 
-/* With lock held: all gradients as ranks show them, in the order of annotation; NULL when memory runs out. */
+/* With lock held: all of a role as ranks show them, in the order of annotation; NULL when memory runs out. */
 static struct described *
-describe_gradients(void)
+describe_all(enum tensor_role role, size_t count)
 {
-    struct described *described = calloc(engine_state.gradient_count + 1, sizeof(*described));
+    struct described *described = calloc(count + 1, sizeof(*described));
     for (size_t i = 0; described != NULL && i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &engine_state.tensors[i];
-        if (tensor->role == TENSOR_GRADIENT)
+        if (tensor->role == role)
             described[tensor->index] = describe(tensor);
     }
     return described;
@@ -217,27 +217,37 @@ expected_group(void)
     return only;
 }
 
+/* Ends the job if ranks have annotated other things, or nothing. */
+static void
+exchange_described(enum tensor_role role, size_t count, const char *about, const char *what)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    struct described *mine = describe_all(role, count);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (mine == NULL)
+        stop_job("out of memory");
+    struct control_messages all;
+    agree_exchange(about, mine, count * sizeof(*mine), &all);
+    compare_described(&all, what);
+    control_free_messages(&all);
+    free(mine);
+}
+
 void
 agree_on_annotations(const struct ddp_site *site)
 {
     pthread_mutex_lock(&engine_state.lock);
-    struct described *mine = describe_gradients();
-    size_t count = engine_state.gradient_count;
+    size_t count = engine_state.gradient_count, buffer_count = engine_state.buffer_count;
     uint64_t bytes = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i)
         bytes += engine_state.tensors[i].role == TENSOR_GRADIENT ? engine_state.tensors[i].bytes : 0;
     pthread_mutex_unlock(&engine_state.lock);
-    if (mine == NULL)
-        stop_job("out of memory");
     if (count == 0)
         stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step",
                  site->file, site->line);
-
-    struct control_messages all;
-    agree_exchange("the first DDP_STEP after annotations changed", mine, count * sizeof(*mine), &all);
-    compare_described(&all, "gradient");
-    control_free_messages(&all);
-    free(mine);
+    exchange_described(TENSOR_GRADIENT, count, "the first DDP_STEP after annotations changed", "gradient");
+    exchange_described(TENSOR_BUFFER, buffer_count, "the buffers at the first DDP_STEP after annotations changed",
+                       "buffer");
     agree_ensure_collectives();
     all_reduce_cost_find(bytes);
 

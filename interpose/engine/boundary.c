@@ -47,9 +47,10 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
 {
     const char *name = NULL;
     if (engine_state.services->unknown_calls(&name) > 0)
-        stop_job("the trainer calls %s in a version that this ddprun cannot follow, so it may not see all work on "
-                 "gradients; use an older form of the call, or a newer ddprun",
-                 name);
+        stop_job(
+            "the trainer calls %s, in a version or form that this ddprun cannot follow, so it may not see all work on "
+            "gradients; use another form of the call, or a newer ddprun",
+            name);
     if (atomic_load(&engine_state.operation_count) == 0)
         stop_job("DDP_STEP (%s:%d): not one kernel launch or copy has been seen so far: ddprun does not see this "
                  "trainer's calls of the CUDA driver",
@@ -98,7 +99,7 @@ wait_for_producers(const struct group *group, CUstream stream)
 {
     bool all = checks_parameters_due(group);
     pthread_mutex_lock(&engine_state.lock);
-    uint64_t mask = UINT64_C(1) << stream_index(stream);
+    uint64_t mask = engine_state.buffer_streams | UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if ((all || g == group->id) && !MUTANT(NOT_FLUSHED_FIRST))
             mask |= streams_of(&engine_state.groups[g]);
@@ -144,6 +145,7 @@ close_interval(struct group *group, CUstream stream)
             engine_state.tensors[i].touched_by = 0;
     }
     group->opaque_streams = group->hidden_streams = 0;
+    engine_state.buffer_streams = 0;
     group->touch_count = 0;
     ++group->boundary_count;
     ++engine_state.boundary_count;
@@ -178,6 +180,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     wait_for_producers(group, stream);
     flush_buckets(group);
     issue_join();
+    buffers_send();
     trace_sent(group);
     checks_before_release(group);
     release(stream);
@@ -198,6 +201,7 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
     if (group < 0 || group >= GROUPS_AT_MOST)
         stop_job("DDP_STEP_GROUP(%d, ...) (%s:%d): groups are numbered 0 to %d", group, site->file, site->line,
                  GROUPS_AT_MOST - 1);
+    interval_refuse_step(site);
     if (engine_state.rendezvous.world_size == 1) {
         step_alone(group, site);
     } else if (atomic_load(&engine_state.context_ended)) {

@@ -12,6 +12,7 @@
 #include "interpose/engine/state.h"
 
 #include "base/message.h"
+#include "base/mutant.h"
 #include "bucketing/words.h"
 
 #include <stdlib.h>
@@ -94,10 +95,17 @@ escape_hold(struct tensor *tensor)
     if (!atomic_exchange(&engine_state.holds, true))
         functions_none_misses();
     struct group *group = &engine_state.groups[tensor->group];
-    if (engine_state.annotations_changed || group->plan == NULL)
+    if (engine_state.annotations_changed || group->plan == NULL || tensor->declared)
         return; /* learn_nothing_yet() will see it */
     history_ignore(&group->history, tensor->member);
     readiness_hold(&group->readiness, tensor->member);
+}
+
+/* Whether its touches are not trusted to say when it is complete. */
+bool
+escape_is_held(const struct tensor *tensor)
+{
+    return tensor->held && !tensor->declared;
 }
 
 /* With lock held: whether pieces of it have left and the boundary has not come. */
@@ -120,7 +128,7 @@ note_word(uint64_t word, struct ddp_site *site_p)
         bool reached = copied.overflow || (word >= tensor->address && word < tensor->address + tensor->bytes);
         if (tensor->role != TENSOR_GRADIENT || !tensor->placed || tensor->held || !reached)
             continue;
-        if (has_left(tensor)) {
+        if (has_left(tensor) && !tensor->declared) {
             *site_p = tensor->site;
             in_time = false;
         }
@@ -188,7 +196,7 @@ escape_from_host(const void *memory, size_t bytes)
         struct ddp_site site = {"", "", 0};
         memcpy(&word, (const char *)memory + at, sizeof(word));
         pthread_mutex_lock(&engine_state.lock);
-        bool in_time = note_word(word, &site);
+        bool in_time = MUTANT(ESCAPE_IGNORED) || note_word(word, &site);
         pthread_mutex_unlock(&engine_state.lock);
         if (!in_time)
             stop_job("the address of gradient `%s` (%s:%d) was copied to the device after the gradient had been "
@@ -252,9 +260,23 @@ void
 escape_end_kernel(uint64_t stream_mask)
 {
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if (engine_state.groups[g].gradient_count > 0)
+        if (engine_state.groups[g].gradient_count > 0 && !MUTANT(HIDDEN_STREAMS_FORGOTTEN))
             engine_state.groups[g].hidden_streams |= stream_mask;
     }
+}
+
+void
+escape_blind_kernel(const char *kernel)
+{
+    if (atomic_exchange(&engine_state.blind, true))
+        return;
+    if (!atomic_exchange(&engine_state.holds, true))
+        functions_none_misses();
+    if (engine_state.rendezvous.rank == 0)
+        message_line("the driver does not tell the parameters of kernels (%s): gradients are averaged at DDP_STEP, "
+                     "without overlap, but for those that library calls write or DDP_GRADIENT_READY names; a driver "
+                     "for CUDA 12.4 or newer tells them",
+                     kernel);
 }
 
 /* ---- what the ranks agree on ---- */
@@ -293,15 +315,29 @@ escape_order(const struct group *group, size_t *order)
     free(held);
 }
 
-/* Rank 0 says once that some gradients are averaged late, and why. */
-static void
-say_held(const struct group *group, size_t held, const struct ddp_site *first)
+/* With lock held: whether this rank wants the gradient to wait for the boundary. */
+static bool
+wants_to_hold(const struct group *group, size_t member)
 {
-    static _Atomic bool said;
-    if (held > 0 && engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
-        message_line("%zu of %zu gradients are averaged at DDP_STEP, without overlap: their addresses were copied to "
-                     "the device, and kernels may reach them unseen; the first is `%s` (%s:%d)",
-                     held, group->gradient_count, first->text, first->file, first->line);
+    const struct tensor *tensor = tensor_gradient(group, member);
+    bool unseen = atomic_load(&engine_state.blind) && !tensor->by_library && !tensor->declared;
+    return unseen || escape_is_held(tensor) || history_is_irregular(&group->history, member);
+}
+
+/* Rank 0 says once that some gradients are averaged late, and why: `first` is one of them. */
+static void
+say_held(const struct group *group, size_t held, const struct tensor *first)
+{
+    static _Atomic bool said[2];
+    bool escaped = first->held && !first->declared;
+    if (held == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&engine_state.blind) ||
+        atomic_exchange(&said[escaped], true))
+        return;
+    message_line("%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is `%s` (%s:%d)", held,
+                 group->gradient_count,
+                 escaped ? "their addresses were copied to the device, and kernels may reach them unseen"
+                         : "what touches them differs from step to step",
+                 first->site.text, first->site.file, first->site.line);
 }
 
 bool
@@ -313,22 +349,23 @@ escape_agree(const struct group *group)
         stop_job("out of memory");
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < count; ++i)
-        mine[i] = tensor_gradient(group, i)->held;
+        mine[i] = wants_to_hold(group, i);
     pthread_mutex_unlock(&engine_state.lock);
     struct control_messages all;
     agree_exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
     free(mine);
 
     bool more = false;
-    struct ddp_site first = {"", "", 0};
+    struct tensor first = {.placed = false};
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < count; ++i) {
         struct tensor *tensor = tensor_gradient(group, i);
         bool before = tensor->held_by_any;
+        tensor->held_by_any = false;
         for (int r = 0; r < all.count && all.bytes[r] == count; ++r)
             tensor->held_by_any = tensor->held_by_any || ((const unsigned char *)all.messages[r])[i] != 0;
         if (tensor->held_by_any && held++ == 0)
-            first = tensor->site;
+            first = *tensor;
         more = more || tensor->held_by_any != before;
     }
     pthread_mutex_unlock(&engine_state.lock);

@@ -250,7 +250,7 @@ issue_bucket(struct group *group, size_t bucket, bool early)
 static struct group *
 group_that_sends(void)
 {
-    if (engine_state.expected_group == SEQUENCE_NONE)
+    if (engine_state.expected_group == SEQUENCE_NONE || engine_state.no_sync)
         return NULL;
     struct group *group = &engine_state.groups[engine_state.expected_group];
     if (MUTANT(GROUP_UNEXPECTED) && engine_state.rendezvous.rank % 2 == 1 && engine_state.groups[1].overlapping)
@@ -269,7 +269,8 @@ issue_ready(void)
     size_t bucket;
     engine_state.issuing = true;
     struct group *group = group_that_sends(); /* only the issuer changes it, at a boundary */
-    while (group != NULL && group->overlapping && readiness_launch(&group->readiness, &bucket)) {
+    while (group != NULL && group->overlapping && !engine_state.no_sync &&
+           readiness_launch(&group->readiness, &bucket)) {
         uint64_t mask = streams_of_bucket(group, bucket);
         ++group->early_buckets;
         pthread_mutex_unlock(&engine_state.lock);

@@ -74,6 +74,11 @@ adopt(struct group *group, struct plan *plan, const struct history *history)
     group->overlapped_steps = 0; /* the checks of the first steps begin anew */
     for (size_t i = 0; i < group->gradient_count; ++i) {
         const struct tensor *tensor = tensor_gradient(group, i);
+        if (escape_is_held(tensor) || tensor->held_by_any)
+            readiness_hold(&group->readiness, i);
+    }
+    for (size_t i = 0; i < group->gradient_count; ++i) {
+        const struct tensor *tensor = tensor_gradient(group, i);
         if (tensor->held || tensor->held_by_any)
             readiness_hold(&group->readiness, i);
     }
@@ -107,6 +112,10 @@ learn_nothing_yet(struct group *group)
     pthread_mutex_lock(&engine_state.lock);
     history_free(&group->history);
     group->history = history;
+    for (size_t i = 0; i < count; ++i) {
+        if (escape_is_held(tensor_gradient(group, i)))
+            history_ignore(&group->history, i);
+    }
     for (size_t i = 0; i < count; ++i) {
         if (tensor_gradient(group, i)->held)
             history_ignore(&group->history, i);

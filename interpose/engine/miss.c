@@ -80,7 +80,7 @@ list_spans(size_t *count_p)
         return NULL;
     for (size_t i = 0; i < engine_state.ranges.count; ++i) {
         const struct tensor *tensor = &engine_state.tensors[engine_state.ranges.sorted[i].id];
-        if (tensor->role == TENSOR_GRADIENT)
+        if (tensor->role != TENSOR_PARAMETER)
             spans[count++] = (struct filter_span){tensor->address, tensor->address + tensor->bytes};
     }
     count = append(spans, count, visible);

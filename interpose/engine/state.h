@@ -50,7 +50,7 @@ struct options {
     const char *trace_dir; /* or NULL */
 };
 
-enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT };
+enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT, TENSOR_BUFFER, TENSOR_ROLES };
 
 /* One annotated range. Its identity is its number, never its address: it may be freed and annotated again elsewhere. */
 struct tensor {
@@ -60,6 +60,8 @@ struct tensor {
     size_t member;    /* gradients: number in the group, as of the last agreement on annotations */
     bool placed;      /* its memory exists */
     bool held;        /* gradients: reduced at the boundary only, for its address escaped (escapes.c) */
+    bool by_library;  /* gradients: a library call has touched it, by its documented arguments */
+    bool declared;    /* gradients: the program itself says when it is complete */
     bool held_by_any; /* on some rank, as of the last exchange: the same on all ranks */
     CUdeviceptr address;
     size_t count; /* elements */
@@ -115,12 +117,17 @@ struct engine_state {
     struct ranges ranges; /* of placed tensors; id: place in tensors[] */
     struct tensor *tensors;
     size_t tensor_count, tensor_capacity;
-    size_t gradient_count, parameter_count;
+    size_t gradient_count, parameter_count, buffer_count;
     _Atomic uint64_t lowest, highest; /* bounds of all gradients' memory: read without lock, for a quick miss */
     bool annotations_changed;         /* the ranks must compare again at the next boundary */
     uint64_t agreements;              /* on annotations, so far: numbers of gradients in groups hold until the next */
     _Atomic bool holds;               /* some gradient is held, or was: kernels may touch gradients unseen */
+    _Atomic bool blind;               /* the driver does not tell kernels' parameters */
     int annotated_group;              /* gradients annotated from here on belong to it */
+
+    bool no_sync; /* touches do not count, and nothing leaves early */
+    struct ddp_site no_sync_site;
+    uint64_t buffer_streams; /* mask: buffers were touched on them since the last boundary */
 
     struct group groups[GROUPS_AT_MOST];
     struct sequence boundaries; /* of all groups */
@@ -185,6 +192,8 @@ void start_end_before_driver(void);
 /* ---- tensors.c ---- */
 void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site);
+/* Anything that needs no more than to be known: gradients and buffers. */
+void tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_forget(void *ptr, const struct ddp_site *site);
 void tensor_before_release(CUdeviceptr address, size_t bytes);
 /* Takes the memory of tensors away that the driver no longer knows. */
@@ -246,6 +255,8 @@ unsigned stream_index(CUstream handle);
 bool stream_is_captured(CUstream stream);
 /* Makes the stream wait for the last reduction, once after each boundary. */
 void stream_wait_for_reduction(CUstream handle);
+/* Work is enqueued on the stream: where only this thread can say so later, its event says so now. */
+void stream_note_work(CUstream handle);
 void streams_before_destroy(CUstream stream);
 /* With lock held, after a boundary: entries that no group names any more are free again; `released` has waited. */
 void streams_forget(CUstream released);
@@ -287,6 +298,17 @@ void learn_nothing_yet(struct group *group);
 /* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
 void learn_vote(struct group *group, bool repeats);
 
+/* ---- intervals.c: what the program says of an interval ---- */
+void interval_no_sync(int begins, const struct ddp_site *site);
+void interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site);
+/* Ends the job if DDP_STEP stands where touches do not count. */
+void interval_refuse_step(const struct ddp_site *site);
+
+/* ---- buffers.c ---- */
+void buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site);
+/* The issuer, at a boundary: rank 0's bytes are on their way to all. */
+void buffers_send(void);
+
 /* ---- escapes.c: gradients that kernels may reach unseen ---- */
 void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
 /* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. */
@@ -298,6 +320,10 @@ void escape_from_anywhere(CUdeviceptr source, size_t bytes);
 bool escape_has(uint64_t address, size_t bytes);
 /* With lock held: the gradient waits for the boundary from now on. */
 void escape_hold(struct tensor *tensor);
+/* With lock held: whether it does: its touches do not say when it is complete, nor does the program. */
+bool escape_is_held(const struct tensor *tensor);
+/* A kernel of which the driver does not tell the parameters: any may reach any gradient unseen. */
+void escape_blind_kernel(const char *kernel);
 /* A kernel is about to be enqueued while gradients are held; if true, escape_end_kernel() follows when it is. */
 bool escape_begin_kernel(CUstream stream);
 /* With lock held. */

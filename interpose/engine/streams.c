@@ -66,6 +66,17 @@ stream_wait_for_reduction(CUstream handle)
 }
 
 void
+stream_note_work(CUstream handle)
+{
+    if (handle != CU_STREAM_PER_THREAD)
+        return;
+    pthread_mutex_lock(&engine_state.lock);
+    CUevent event = engine_state.streams[stream_index(handle)].event;
+    pthread_mutex_unlock(&engine_state.lock);
+    require_cuda(engine_state.driver.cuEventRecord_p(event, handle), "cuEventRecord");
+}
+
+void
 streams_before_destroy(CUstream stream)
 {
     if (!atomic_load(&engine_state.driver_ready))
@@ -94,7 +105,7 @@ streams_before_destroy(CUstream stream)
 static uint64_t
 streams_named(void)
 {
-    uint64_t mask = 0;
+    uint64_t mask = engine_state.buffer_streams;
     for (size_t i = 0; i < engine_state.tensor_count; ++i)
         mask |= engine_state.tensors[i].touched_by;
     for (int g = 0; g < GROUPS_AT_MOST; ++g)

@@ -94,10 +94,23 @@ tensor_choose_group(int id, const struct ddp_site *site)
     pthread_mutex_unlock(&engine_state.lock);
 }
 
+static const char *const macros[TENSOR_ROLES] = {
+    [TENSOR_PARAMETER] = "DDP_PARAMETER", [TENSOR_GRADIENT] = "DDP_GRADIENT", [TENSOR_BUFFER] = "DDP_BUFFER"};
+
+/* With lock held: how many there are. */
+static size_t *
+count_of(enum tensor_role role)
+{
+    size_t *const counts[TENSOR_ROLES] = {[TENSOR_PARAMETER] = &engine_state.parameter_count,
+                                          [TENSOR_GRADIENT] = &engine_state.gradient_count,
+                                          [TENSOR_BUFFER] = &engine_state.buffer_count};
+    return counts[role];
+}
+
 /* What an annotation at `site` says, for messages. */
 #define AT_FORMAT      "`%s` (%s:%d)"
 #define AT(site)       (site)->text, (site)->file, (site)->line
-#define MACRO_OF(role) ((role) == TENSOR_GRADIENT ? "DDP_GRADIENT" : "DDP_PARAMETER")
+#define MACRO_OF(role) (macros[role])
 
 /* ---- is it device memory? ---- */
 
@@ -184,7 +197,7 @@ update_bounds(void)
     uint64_t lowest = UINT64_MAX, highest = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &engine_state.tensors[i];
-        if (tensor->role != TENSOR_GRADIENT || !tensor->placed)
+        if (tensor->role == TENSOR_PARAMETER || !tensor->placed)
             continue;
         lowest = tensor->address < lowest ? tensor->address : lowest;
         highest = tensor->address + tensor->bytes > highest ? tensor->address + tensor->bytes : highest;
@@ -240,17 +253,19 @@ place(struct tensor *wanted, struct tensor *other_p)
     }
 
     bool again = at < engine_state.tensor_count;
-    size_t *count = wanted->role == TENSOR_GRADIENT ? &engine_state.gradient_count : &engine_state.parameter_count;
+    size_t *count = count_of(wanted->role);
     wanted->index = again ? tensor->index : *count;
     wanted->member = again ? tensor->member : 0;
     wanted->held = again && tensor->held;
+    wanted->declared = again && tensor->declared;
+    wanted->by_library = again && tensor->by_library;
     wanted->held_by_any = again && tensor->held_by_any;
     *tensor = *wanted;
     if (!again) {
         ++*count;
         ++engine_state.tensor_count;
     }
-    if (!again && wanted->role == TENSOR_GRADIENT)
+    if (!again && wanted->role != TENSOR_PARAMETER)
         agree_annotations_changed();
     if (wanted->role == TENSOR_GRADIENT && !wanted->held && escape_has(wanted->address, wanted->bytes))
         escape_hold(&engine_state.tensors[at]);
@@ -282,14 +297,14 @@ place_or_stop(struct tensor *tensor)
 {
     struct tensor other;
     pthread_mutex_lock(&engine_state.lock);
-    bool too_late = tensor->role == TENSOR_GRADIENT && buckets_have_left();
+    bool too_late = tensor->role != TENSOR_PARAMETER && buckets_have_left();
     if (tensor->role == TENSOR_GRADIENT)
         tensor->group = engine_state.annotated_group;
     enum placing placing = place(tensor, &other);
     pthread_mutex_unlock(&engine_state.lock);
 
     if (placing == PLACED_NEW && too_late)
-        stop_too_late("DDP_GRADIENT", &tensor->site);
+        stop_too_late(MACRO_OF(tensor->role), &tensor->site);
     if (placing == PLACED_NO_MEMORY)
         stop_job("out of memory");
     if (placing == PLACED_OVERLAP)
@@ -335,8 +350,14 @@ tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_si
 void
 tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
+    tensor_annotate(TENSOR_GRADIENT, ptr, count, type, site);
+}
+
+void
+tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
+{
     agree_ensure_driver(site);
-    struct tensor tensor = describe(TENSOR_GRADIENT, ptr, count, type, site);
+    struct tensor tensor = describe(role, ptr, count, type, site);
     require_device_memory(&tensor);
     agree_ensure_events();
     (void)place_or_stop(&tensor);
@@ -359,7 +380,7 @@ drop(struct tensor *tensor)
     size_t index = tensor->index, at = (size_t)(tensor - engine_state.tensors);
     memmove(tensor, tensor + 1, (engine_state.tensor_count - at - 1) * sizeof(*tensor));
     --engine_state.tensor_count;
-    --*(role == TENSOR_GRADIENT ? &engine_state.gradient_count : &engine_state.parameter_count);
+    --*count_of(role);
 
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         if (engine_state.tensors[i].role == role && engine_state.tensors[i].index > index)
@@ -394,8 +415,8 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     const struct range *range = ranges_find(&engine_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
     if (range != NULL && range->begin == (uint64_t)(uintptr_t)ptr) {
         struct tensor *tensor = &engine_state.tensors[range->id];
-        too_late = tensor->role == TENSOR_GRADIENT && buckets_have_left();
-        if (tensor->role == TENSOR_GRADIENT)
+        too_late = tensor->role != TENSOR_PARAMETER && buckets_have_left();
+        if (tensor->role != TENSOR_PARAMETER)
             agree_annotations_changed();
         unplace(tensor);
         drop(tensor);

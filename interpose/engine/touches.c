@@ -11,6 +11,7 @@
 #include "base/message.h"
 #include "base/mutant.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@ struct hit {
     struct ddp_site site;
     uint32_t argument;
     const char *operand_name; /* as in struct operand */
+    bool uncounted;           /* it is between DDP_NO_SYNC_BEGIN and its end */
+    bool declared;            /* the program itself says when the gradient is ready */
     bool begun;               /* the group's readiness was told, in the interval after: */
     uint64_t boundary;
     bool late;
@@ -39,6 +42,8 @@ struct hits {
     uint64_t call;
     const char *call_name;
     uint64_t agreements; /* when the gradients got their numbers */
+    bool is_library;     /* it is a call of a library, not of the driver */
+    bool on_buffer;      /* it touches a buffer */
     bool unseen;         /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
 };
 
@@ -98,9 +103,13 @@ look_at(struct hits *hits, const struct operand *operand)
     const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
     for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
         const struct tensor *tensor = &engine_state.tensors[range[i].id];
-        if (tensor->role == TENSOR_GRADIENT &&
-            operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
+        if (tensor->role == TENSOR_PARAMETER ||
+            !operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
+            continue;
+        if (tensor->role == TENSOR_GRADIENT)
             add_hit(hits, tensor, operand);
+        else
+            hits->on_buffer = true;
     }
     pthread_mutex_unlock(&engine_state.lock);
 }
@@ -139,9 +148,10 @@ look_at_launch(struct hits *hits, const struct operation *operation)
     const struct function_layout *layout = function_layout(operation->function);
     hits->call = layout->call;
     hits->call_name = layout->name;
-    if (!layout->known)
-        return false;
-
+    if (!layout->known) {
+        escape_blind_kernel(layout->name);
+        return true;
+    }
     if (operation->params != NULL) {
         for (unsigned i = 0; i < layout->param_count; ++i)
             look_at_words(hits, i, operation->params[i], layout->params[i].bytes);
@@ -198,9 +208,15 @@ begin_touch(const struct hits *hits, struct hit *hit)
     struct group *group = hit->group;
     hit->begun = group->overlapping && hits->agreements == engine_state.agreements;
     hit->boundary = group->boundary_count;
-    if (hit->begun)
-        hit->late =
-            readiness_begin(&group->readiness, hit->gradient, (struct touch){hits->call, hit->argument}) == TOUCH_LATE;
+    if (engine_state.no_sync) {
+        hit->late = hit->begun && readiness_has_left(&group->readiness, hit->gradient);
+        hit->uncounted = true;
+    } else if (hit->begun) {
+        enum touch_verdict verdict =
+            readiness_begin(&group->readiness, hit->gradient, (struct touch){hits->call, hit->argument});
+        hit->late = verdict == TOUCH_LATE;
+        hit->declared = verdict == TOUCH_UNCOUNTED;
+    }
     return hit->late;
 }
 
@@ -280,18 +296,6 @@ note_opaque(const struct operation *operation)
             operation->name);
 }
 
-/* Said by rank 0, once: everything works, but nothing overlaps. */
-static void
-say_unreadable(const char *kernel)
-{
-    static _Atomic bool said;
-    if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
-        message_line(
-            "the driver does not tell the parameters of kernels (%s): gradients are averaged at DDP_STEP, without "
-            "overlap; a driver for CUDA 12.4 or newer does",
-            kernel);
-}
-
 static bool
 is_copy(const struct operation *operation)
 {
@@ -338,9 +342,10 @@ static bool
 look_at_operands(struct hits *hits, const struct operation *operation, bool *unknown_p)
 {
     bool through_pointers = false;
-    for (unsigned i = 0; i < operation->operand_count && !MUTANT(OPERANDS_UNSEEN); ++i) {
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        look_at(hits, operand);
+        if (!MUTANT(OPERANDS_UNSEEN))
+            look_at(hits, operand);
         if (operand->pointer_count > 0) {
             through_pointers = true;
             *unknown_p = is_unknown_array(operand) || *unknown_p;
@@ -391,23 +396,25 @@ touches_begin(struct operation *operation)
 
     clear_hits(hits);
     hits->call_name = operation->name;
+    hits->on_buffer = false;
+    hits->is_library = strncmp(operation->name, "cu", 2) != 0 || islower((unsigned char)operation->name[2]);
     bool opaque = operation->opaque, unknown = false;
     bool through_pointers = look_at_operands(hits, operation, &unknown);
     if (unknown) {
         say_unknown_array(operation->name);
         opaque = true;
     }
-    if (operation->function != NULL && !look_at_launch(hits, operation)) {
-        say_unreadable(hits->call_name);
+    if (operation->function != NULL && !look_at_launch(hits, operation))
         opaque = true;
-    }
     if (operation->function == NULL && hits->count > 0)
         hits->call = call_identity(operation->name);
     if (opaque)
         note_opaque(operation);
     hits->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
                    (operation->function != NULL || through_pointers) && escape_begin_kernel(operation->stream);
-    if (hits->count > 0 || hits->unseen)
+    if (hits->on_buffer && !stream_is_captured(operation->stream))
+        stream_wait_for_reduction(operation->stream);
+    if (hits->count > 0 || hits->unseen || hits->on_buffer)
         operation->notes = hits;
     if (hits->count == 0)
         return;
@@ -431,9 +438,15 @@ count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask)
         group->opaque_streams |= stream_mask;
         return;
     }
-    tensor_gradient(group, hit->gradient)->touched_by |= stream_mask;
+    struct tensor *tensor = tensor_gradient(group, hit->gradient);
+    tensor->touched_by |= stream_mask;
+    tensor->by_library = tensor->by_library || hits->is_library;
+    if (hit->uncounted) {
+        history_touch_uncounted(&group->history, hit->gradient);
+        return;
+    }
     history_touch(&group->history, hit->gradient, (struct touch){hits->call, hit->argument});
-    if (!group->overlapping)
+    if (!group->overlapping || hit->declared)
         return;
     if (!hit->begun || hit->boundary != group->boundary_count)
         readiness_refused(&group->readiness); /* a boundary came between, in another thread */
@@ -447,6 +460,8 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
     bool overlapping = false;
     pthread_mutex_lock(&engine_state.lock);
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
+    if (hits->on_buffer)
+        engine_state.buffer_streams |= stream_mask;
     if (hits->unseen)
         escape_end_kernel(stream_mask);
     for (size_t i = 0; i < hits->count; ++i) {
@@ -478,13 +493,7 @@ touches_end(struct operation *operation, bool enqueued)
             checks_late_end(hits->items[i].measured, operation->stream);
     }
 
-    /* Another thread cannot name this one's default stream: its state is kept in the event, before the touch counts. */
-    if (operation->stream == CU_STREAM_PER_THREAD) {
-        pthread_mutex_lock(&engine_state.lock);
-        CUevent event = engine_state.streams[stream_index(operation->stream)].event;
-        pthread_mutex_unlock(&engine_state.lock);
-        require_cuda(engine_state.driver.cuEventRecord_p(event, operation->stream), "cuEventRecord");
-    }
+    stream_note_work(operation->stream); /* before the touch counts */
     count_touches(operation, hits, enqueued);
     clear_hits(hits);
 }

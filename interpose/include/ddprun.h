@@ -58,6 +58,9 @@ struct ddp_interface {
     /* since version 2 */
     void (*gradient_group)(int id, const struct ddp_site *site);
     void (*step_group)(int id, void *stream, const struct ddp_site *site);
+    void (*no_sync)(int begins, const struct ddp_site *site);
+    void (*buffer)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*gradient_ready)(void *ptr, void *stream, const struct ddp_site *site);
 };
 
 /*
@@ -149,6 +152,38 @@ ddp_stream(uintptr_t stream)
  */
 #define DDP_GRADIENT_GROUP(id)     DDP_CALL_(gradient_group, id, (int)(id))
 #define DDP_STEP_GROUP(id, stream) DDP_CALL_(step_group, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
+
+/*
+ * Gradient accumulation over a number of backward passes that differs from step to step:
+ *
+ *     DDP_NO_SYNC_BEGIN();
+ *     for (i = 0; i + 1 < passes; ++i)
+ *         forward_and_backward(...);
+ *     DDP_NO_SYNC_END();
+ *     forward_and_backward(...);      // the last: as gradients become complete, they leave
+ *     DDP_STEP(stream);
+ *
+ * What is enqueued between the two counts as work on gradients, but not as a part of the step's pattern, and nothing
+ * leaves early. Not needed where the number of passes stays the same. Ends the job: a DDP_STEP between them, one
+ * without the other.
+ */
+#define DDP_NO_SYNC_BEGIN() DDP_CALL_(no_sync, DDP_NO_SYNC_BEGIN, 1)
+#define DDP_NO_SYNC_END()   DDP_CALL_(no_sync, DDP_NO_SYNC_END, 0)
+
+/*
+ * DDP_GRADIENT_READY(ptr, stream): the gradient that `ptr` points into is complete for this step, with all work that
+ * `stream` holds now; for gradients whose work ddprun cannot see, or sees too late. From then on its touches do not
+ * count, in this step and those that follow: in a step without it, the gradient is averaged at DDP_STEP. Work on the
+ * gradient that comes after it in the same step is late: a write ends the job.
+ */
+#define DDP_GRADIENT_READY(ptr, stream) DDP_CALL_(gradient_ready, ptr, (void *)(ptr), ddp_stream((uintptr_t)(stream)))
+
+/*
+ * DDP_BUFFER(ptr, count, type): device memory ptr[0..count) holds state that is no parameter, such as running
+ * statistics. At every DDP_STEP, of whatever group, all ranks take the bytes of rank 0, in stream order. Anywhere
+ * before the first DDP_STEP; ends the job as DDP_GRADIENT does.
+ */
+#define DDP_BUFFER(ptr, count, type) DDP_CALL_(buffer, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
  * DDP_MEAN(&value): replaces a float in host memory by its mean over all ranks: a loss to print, a validation score.

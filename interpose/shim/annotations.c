@@ -73,6 +73,24 @@ forget(void *ptr, const struct ddp_site *site)
     FORWARD(forget(ptr, site), site);
 }
 
+static void
+no_sync(int begins, const struct ddp_site *site)
+{
+    FORWARD(no_sync(begins, site), site);
+}
+
+static void
+buffer(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    FORWARD(buffer(ptr, count, type, site), site);
+}
+
+static void
+gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
+{
+    FORWARD(gradient_ready(ptr, stream, site), site);
+}
+
 /*
  * What a process knows without asking anybody: as the rank, or as its forked child (a data loader, say), which has
  * inherited the answers and must not become a rank itself.
@@ -125,6 +143,9 @@ static const struct ddp_interface interface = {
     .local_rank = local_rank,
     .gradient_group = gradient_group,
     .step_group = step_group,
+    .no_sync = no_sync,
+    .buffer = buffer,
+    .gradient_ready = gradient_ready,
 };
 
 /* The interface, or NULL when this process was not started by ddprun. `version` is that of the caller's header. */

@@ -25,9 +25,39 @@ for seed in 1 2 3; do
     unset SOFTGPU_CHAOS
 done
 
+# The program itself says when they are complete: then they leave early, too.
+run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" declared
+succeeded "declared ready"
+check "declared ready: nothing waits" bash -c "! grep -q 'are averaged at DDP_STEP' '$work/stderr'"
+
 # Nobody knows what is in arrays that a kernel has built: all waits for DDP_STEP.
 run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" batched-built
 succeeded "arrays of pointers built by a kernel"
+
+# A driver that does not tell the parameters of kernels: library calls and DDP_GRADIENT_READY say what is complete.
+# For an engine that asks for other names every driver is one.
+if [ "$sanitized" -eq 0 ]; then
+    mkdir -p "$work/older/bin" "$work/older/lib"
+    cp "$ddprun" "$work/older/bin/"
+    ln -s "$build/lib/"* "$work/older/lib/"
+    rm "$work/older/lib/libddprun-engine.so"
+    LC_ALL=C sed -e 's/cuFuncGetParamInfo/cuFuncGetParamInfX/g' -e 's/cuKernelGetParamInfo/cuKernelGetParamInfX/g' \
+        "$build/lib/libddprun-engine.so" >"$work/older/lib/libddprun-engine.so"
+    older() { # NAME PROGRAM...
+        run "$work/older/bin/ddprun" -n 2 --bucket-mb 0.004 --check-every 1 "${@:2}"
+        succeeded "an older driver, $1"
+        check "an older driver, $1: says so once" [ "$(grep -c 'does not tell the parameters of kernels' "$work/stderr")" -eq 1 ]
+    }
+    overlapped='of them overlapped'
+    older "kernels only" "$build/tests/trainers/steps" plain
+    check "an older driver, kernels only: nothing leaves early" grep -q ' 0 of them overlapped' "$work/stderr"
+    older "gradients declared ready" "$build/tests/trainers/steps" ready
+    check "an older driver, gradients declared ready: overlaps" grep -Eq " [1-9][0-9]* $overlapped" "$work/stderr"
+    run "$digits_plain" --data "$data" --batch 96 --steps 30 --seed 5 --save "$work/serial"
+    older "library calls" "$digits" --data "$data" --batch 96 --steps 30 --seed 5 --save "$work/rank-%d"
+    check "an older driver, library calls: overlaps" grep -Eq " [1-9][0-9]* $overlapped" "$work/stderr"
+    check "an older driver, library calls: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
+fi
 
 run "$ddprun" -n 1 "$escapes" once
 succeeded "a world of one"

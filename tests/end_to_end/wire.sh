@@ -39,6 +39,14 @@ travels "memory that moves" 3 moving mean none --communicators 3
 check "memory that moves: the bits of packed" [ "$hash" = "$packed" ]
 travels "while a stream is captured" 2 capturing mean none --communicators 2
 travels "while a stream is captured, checking everything" 2 capturing mean bf16 --verify
+# A gradient of 2.4 MiB, in buckets of 1 MiB.
+run "$ddprun" -n 2 --bucket-mb 1 --communicators 3 --verify --trace "$work/trace" "$values" swapped mean none 7 9
+succeeded "a gradient in pieces"
+took 1 kernels float32
+pieces=$(tail -n 1 "$work/trace/rank-0.jsonl" | grep -o '"path":"in place","type":"float32"' | wc -l)
+check "a gradient in pieces: in place on rank 0, all but the one with others" [ "$pieces" -ge 2 ]
+run "$ddprun" -n 2 --bucket-mb 1 --communicators 2 --compress bf16 "$values" separate mean bf16 7 9
+succeeded "a gradient in pieces, in bfloat16"
 travels "one bucket" 2 swapped sum none --bucket-mb 25
 
 # ---- in 16 bits ----

@@ -28,6 +28,10 @@ ANNOTATED_MAIN(void)
     DDP_STEP(0);
     DDP_GRADIENT_GROUP(1);
     DDP_STEP_GROUP(1, 0);
+    DDP_BUFFER(weights, 2, DDP_FLOAT64);
+    DDP_NO_SYNC_BEGIN();
+    DDP_NO_SYNC_END();
+    DDP_GRADIENT_READY(gradients, 0);
     DDP_MEAN(&loss);
     printf("loss %g\n", (double)loss);
     DDP_FORGET(gradients);

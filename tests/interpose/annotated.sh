@@ -15,6 +15,10 @@ share 25 + 50
 step 0 0x1 0
 group 1 1
 step 1 0x1 0
+buffer weights 2 2 line 1 ptr
+no sync 1 DDP_NO_SYNC_BEGIN
+no sync 0 DDP_NO_SYNC_END
+ready ptr 0x1 gradients
 mean 1.5
 loss 7
 forget gradients ptr'

@@ -118,6 +118,24 @@ gradient_group(int id, const struct ddp_site *site)
 }
 
 static void
+no_sync(int begins, const struct ddp_site *site)
+{
+    printf("no sync %d %s\n", begins, site->text);
+}
+
+static void
+buffer(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    annotate("buffer", ptr, count, type, site);
+}
+
+static void
+gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
+{
+    printf("ready %s %p %s\n", ptr != NULL ? "ptr" : "null", stream, site->text);
+}
+
+static void
 mean(float *value, const struct ddp_site *site)
 {
     (void)site;
@@ -215,6 +233,9 @@ static const struct engine engine = {
     .mean = mean,
     .shard = shard,
     .forget = forget,
+    .no_sync = no_sync,
+    .buffer = buffer,
+    .gradient_ready = gradient_ready,
     .begin = begin,
     .end = end,
     .allocated = allocated,

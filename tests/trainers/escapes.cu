@@ -249,6 +249,8 @@ train(void)
         for (int l = LAYERS - 1; l >= HIDDEN; --l)
             add<<<BLOCKS, THREADS, 0, stream>>>(gradients[l], mine());
         backward_hidden();
+        for (int l = 0; l < HIDDEN && is_mode("declared"); ++l)
+            DDP_GRADIENT_READY(gradients[l], side);
         if (is_mode("too-late") && step == 8)
             write_table();
         DDP_STEP(stream);
@@ -289,7 +291,7 @@ main(int argc, char **argv)
     create();
     if (is_mode("batched") || is_mode("batched-built"))
         create_batch();
-    if (!is_mode("after") && !is_mode("each-step") && !is_mode("too-late"))
+    if (!is_mode("after") && !is_mode("each-step") && !is_mode("too-late") && !is_mode("batched-built"))
         write_table();
     annotate();
     if (is_mode("after"))

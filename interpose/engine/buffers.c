@@ -1,0 +1,46 @@
+/*
+ * buffers.c - DDP_BUFFER: memory that all ranks take from rank 0 at each boundary, such as running statistics.
+ *
+ * Sent by the issuer after the buckets, in the order of annotation; the boundary's event releases the trainer's stream
+ * after them. A buffer belongs to no group: every boundary sends all.
+ */
+#include "interpose/engine/state.h"
+
+void
+buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    tensor_annotate(TENSOR_BUFFER, ptr, count, type, site);
+}
+
+/* With lock held: buffer number `index`; NULL if there is none. */
+static const struct tensor *
+find_buffer(size_t index)
+{
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role == TENSOR_BUFFER && tensor->index == index)
+            return tensor;
+    }
+    return NULL;
+}
+
+void
+buffers_send(void)
+{
+    size_t count = engine_state.buffer_count;
+    for (size_t i = 0; i < count; ++i) {
+        struct comm_error error;
+        pthread_mutex_lock(&engine_state.lock);
+        const struct tensor *found = find_buffer(i);
+        struct tensor buffer = found != NULL ? *found : (struct tensor){.placed = false, .site = {"?", "?", 0}};
+        pthread_mutex_unlock(&engine_state.lock);
+        if (!buffer.placed)
+            stop_job("buffer `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, or say "
+                     "DDP_FORGET",
+                     buffer.site.text, buffer.site.file, buffer.site.line);
+        if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, &error))
+            stop_job_following("buffer `%s` (%s:%d): %s", buffer.site.text, buffer.site.file, buffer.site.line,
+                               error.text);
+        watch_sent("a buffer", i, 0);
+    }
+}

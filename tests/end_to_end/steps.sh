@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# steps.sh BUILD - steps that are not all alike train right, on any number of ranks: what differs on all ranks or on one; and what a
+# program says about it is believed, or ends the job.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=90
+steps=$build/tests/trainers/steps
+
+# steps_of RANKS MODE: trains right, with the ranks bitwise the same after every step.
+steps_of() {
+    run "$ddprun" -n "$1" --bucket-mb 0.004 --check-every 1 "$steps" "$2"
+    succeeded "$2, $1 ranks"
+}
+
+# overlapped LEAST: in so many steps at least buckets left early.
+overlapped() {
+    local count
+    count=$(sed -nE 's/.* ([0-9]+) of them overlapped.*/\1/p' "$work/stderr")
+    check "$mode, $ranks ranks: overlaps in at least $1 steps of 40" [ "${count:-0}" -ge "$1" ]
+}
+
+for ranks in 2 3 4; do
+    for mode in layer-drop layer-drop-alone other-branch; do
+        steps_of "$ranks" "$mode"
+    done
+    for mode in plain frozen log-alone; do
+        steps_of "$ranks" "$mode"
+        overlapped 20
+    done
+done
+ranks=3
+for mode in no-sync ready buffer log; do
+    steps_of "$ranks" "$mode"
+    overlapped 20
+done
+steps_of "$ranks" passes
+for seed in 1 2; do
+    export SOFTGPU_CHAOS=$seed
+    for mode in no-sync ready buffer; do
+        steps_of "$ranks" "$mode"
+    done
+    unset SOFTGPU_CHAOS
+done
+run "$ddprun" -n 1 "$steps" no-sync
+succeeded "no-sync, a world of one"
+run "$steps" buffer
+succeeded "buffer, without ddprun"
+
+run "$ddprun" -n 2 --bucket-mb 0.004 "$steps" ready-write
+failed_with "a write after DDP_GRADIENT_READY" 1 "add.* wrote gradient .gradients\[l\]. .* after bucket"
+run "$ddprun" -n 2 "$steps" no-sync-step
+failed_with "DDP_STEP without an end of DDP_NO_SYNC" 1 "DDP_STEP .steps.cu:[0-9]+. stands between DDP_NO_SYNC_BEGIN|DDP_STEP .*steps.cu:[0-9]+. stands between DDP_NO_SYNC_BEGIN"
+run "$ddprun" -n 2 "$steps" no-end
+failed_with "an end of DDP_NO_SYNC without a beginning" 1 "DDP_NO_SYNC_END .*steps.cu:[0-9]+. without DDP_NO_SYNC_BEGIN"
+finish
