@@ -34,15 +34,16 @@ enum mutant {
     /* reduced */
     MUTANT_GRADIENT_LEFT_OUT, /* one gradient of a bucket is not reduced */
     MUTANT_SUM_NOT_MEAN,
-    MUTANT_ORDER_DIFFERS,        /* odd ranks launch buckets in another order */
     MUTANT_SCALE_LEFT_OUT,       /* compressed gradients are not divided by the number of ranks */
+    MUTANT_MEMBERS_OVERLAP,      /* in a packed bucket each gradient begins one element too early */
     MUTANT_UNPACK_LEFT_OUT,      /* a packed bucket stays in its buffer */
     MUTANT_COMMUNICATOR_DIFFERS, /* odd ranks send each bucket through another communicator */
-    MUTANT_NO_JOIN,              /* the boundary does not wait for the other communicators */
+    MUTANT_ORDER_DIFFERS,        /* odd ranks launch buckets in another order */
     MUTANT_GROUP_UNEXPECTED,     /* odd ranks send any group's buckets early, not only those of the one that is next */
 
     /* used */
     MUTANT_NO_BOUNDARY_WAIT,     /* no stream waits for the reduction */
+    MUTANT_NO_JOIN,              /* the boundary does not wait for the other communicators */
     MUTANT_OTHER_STREAMS_RUN_ON, /* the stream that DDP_STEP names waits, others do not */
 
     /* deviations */

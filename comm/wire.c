@@ -76,7 +76,7 @@ wire_chunks(const struct bucket_member *members, size_t member_count, struct chu
                 chunks[count] = (struct chunk){address + done, at + done, here};
             done += here;
         }
-        at += bytes;
+        at += bytes - (MUTANT(MEMBERS_OVERLAP) ? sizeof(float) : 0);
     }
     return count;
 }

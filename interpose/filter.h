@@ -37,8 +37,10 @@ struct filter_kernel {
                             argument, offset in bytes */
 };
 
+/* A search begins at a hash and goes up to the first free slot, without a turn at the end: the last slot is free. */
 struct filter_kernels {
-    uint64_t mask; /* slots - 1; a power of two, and at least one slot is free */
+    uint64_t mask; /* of a hash; a power of two, less 1 */
+    uint64_t slot_count;
     _Atomic(const struct filter_kernel *) slots[];
 };
 
@@ -46,24 +48,26 @@ struct filter_range {
     _Atomic uint64_t begin, end;
 };
 
-/* Where the ranges of gradients are: buckets of 2^shift bytes from `lowest` on. */
+/* Where the ranges of gradients are: bit i tells whether any byte of granule i, from `lowest` on, is in one. */
 struct filter_index {
-    size_t bucket_capacity;      /* constant */
-    size_t range_capacity;       /* constant; the range after the last begins at UINT64_MAX */
-    _Atomic uint32_t *first;     /* [bucket_capacity + 1]: the first range that ends behind the bucket's begin */
-    struct filter_range *ranges; /* [range_capacity]: sorted, without overlap */
+    size_t bit_capacity;         /* constant */
+    size_t range_capacity;       /* constant */
+    _Atomic uint64_t *bits;      /* [bit_capacity / 64] */
+    struct filter_range *ranges; /* [range_count]: sorted, without overlap */
+    _Atomic uint64_t range_count;
 };
 
 struct filter {
     _Atomic(struct filter_kernels *) kernels;
-    _Atomic uint64_t version;      /* odd while what follows changes */
-    _Atomic uint64_t lowest, span; /* all gradients are in [lowest, lowest + span); span 0: there are none */
-    _Atomic uint32_t shift;
+    _Atomic uint64_t version;             /* odd while what follows changes */
+    _Atomic uint64_t lowest, span;        /* all gradients are in [lowest, lowest + span); span 0: there are none */
+    _Atomic uint32_t shift;               /* a granule is 2^shift bytes */
     _Atomic(struct filter_index *) index; /* NULL: not known, every launch into [lowest, lowest + span) may hit */
 
     /* ---- the writer's own ---- */
-    struct filter_index *kept; /* the last index, for the next */
+    struct filter_index *last_index; /* for the next */
     size_t kernel_count;
+    void *kept; /* all memory that was ever published */
 };
 
 static inline size_t
@@ -78,31 +82,32 @@ filter_load(const _Atomic uint64_t *word)
     return atomic_load_explicit(word, memory_order_acquire);
 }
 
+/* Whether `address` is in one of the ranges. */
+static __attribute__((noinline, unused)) bool
+filter_search(const struct filter_index *index, uint64_t address)
+{
+    uint64_t at = 0, end = filter_load(&index->range_count);
+    if (end > index->range_capacity)
+        return true; /* a mixture of two versions */
+    while (at < end) {
+        uint64_t middle = at + (end - at) / 2;
+        if (filter_load(&index->ranges[middle].end) <= address)
+            at = middle + 1;
+        else
+            end = middle;
+    }
+    return at < filter_load(&index->range_count) && at < index->range_capacity &&
+           filter_load(&index->ranges[at].begin) <= address;
+}
+
 /* Whether `address`, which lies `offset` behind the lowest gradient, may be in a gradient. */
 static inline bool
 filter_tracks(const struct filter_index *index, uint64_t address, uint64_t offset, uint32_t shift)
 {
-    uint64_t bucket = offset >> shift;
-    if (bucket >= index->bucket_capacity)
+    uint64_t bit = offset >> shift;
+    if (bit >= index->bit_capacity)
         return true; /* a mixture of two versions */
-    uint32_t at = atomic_load_explicit(&index->first[bucket], memory_order_acquire);
-    uint32_t last = atomic_load_explicit(&index->first[bucket + 1], memory_order_acquire);
-    if (at > last || last >= index->range_capacity)
-        return true;
-    while (last - at > 3) { /* many in one bucket: the first that ends behind the address */
-        uint32_t middle = at + (last - at) / 2;
-        if (filter_load(&index->ranges[middle].end) <= address)
-            at = middle + 1;
-        else
-            last = middle;
-    }
-    for (; at <= last; ++at) {
-        if (address < filter_load(&index->ranges[at].begin))
-            return false;
-        if (address < filter_load(&index->ranges[at].end))
-            return true;
-    }
-    return false;
+    return (filter_load(&index->bits[bit / 64]) >> bit % 64 & 1) != 0 && filter_search(index, address);
 }
 
 static inline uint64_t
@@ -113,31 +118,15 @@ filter_word(void *const *params, unsigned argument, unsigned offset)
     return word;
 }
 
-/* As of one version of the filter: whether a word that points to `address` may be in a gradient. */
-struct filter_view {
-    const struct filter_index *index;
-    uint64_t lowest, span;
-    uint32_t shift;
-};
-
-static inline bool
-filter_view_tracks(const struct filter_view *view, uint64_t address)
-{
-    uint64_t offset = address - view->lowest;
-    return offset < view->span && (view->index == NULL || filter_tracks(view->index, address, offset, view->shift));
-}
-
 /* The table's entry of a kernel, or the free slot that ends the search: then its `function` is NULL. */
 static inline const struct filter_kernel *
 filter_find(const struct filter_kernels *table, CUfunction function)
 {
-    size_t at = filter_hash(function);
-    for (;;) {
-        const struct filter_kernel *kernel =
-            atomic_load_explicit(&table->slots[at & table->mask], memory_order_acquire);
+    const _Atomic(const struct filter_kernel *) *slot = &table->slots[filter_hash(function) & table->mask];
+    for (;; ++slot) {
+        const struct filter_kernel *kernel = atomic_load_explicit(slot, memory_order_acquire);
         if (kernel->function == function || kernel->function == NULL)
             return kernel;
-        ++at;
     }
 }
 
@@ -153,17 +142,19 @@ filter_launch_misses(const struct filter *filter, CUfunction function, void *con
         return false;
 
     uint64_t version = filter_load(&filter->version) & ~UINT64_C(1);
-    const struct filter_view view = {atomic_load_explicit(&filter->index, memory_order_acquire),
-                                     filter_load(&filter->lowest), filter_load(&filter->span),
-                                     atomic_load_explicit(&filter->shift, memory_order_acquire)};
+    const struct filter_index *index = atomic_load_explicit(&filter->index, memory_order_acquire);
+    uint64_t lowest = filter_load(&filter->lowest), span = filter_load(&filter->span);
+    uint32_t shift = atomic_load_explicit(&filter->shift, memory_order_acquire);
     const uint16_t *word = kernel->words;
     for (; *word != FILTER_LIST_END; ++word) {
-        if (filter_view_tracks(&view, filter_word(params, *word, 0)))
+        uint64_t address = filter_word(params, *word, 0), offset = address - lowest;
+        if (offset < span && (index == NULL || filter_tracks(index, address, offset, shift)))
             return false;
     }
     ++word;
     for (uint64_t i = 0; i < kernel->more_count; ++i, word += 2) {
-        if (filter_view_tracks(&view, filter_word(params, word[0], word[1])))
+        uint64_t address = filter_word(params, word[0], word[1]), offset = address - lowest;
+        if (offset < span && (index == NULL || filter_tracks(index, address, offset, shift)))
             return false;
     }
     return filter_load(&filter->version) == version;

@@ -5,9 +5,34 @@
 
 #include <stdlib.h>
 
-enum { SLOTS_AT_FIRST = 256, BUCKETS_AT_LEAST = 64 };
+enum {
+    HASHES_AT_FIRST = 2048,
+    SLOTS_BEHIND = 64,
+    SLOTS_FOR_EACH = 8, /* kernel: the first slot is nearly always the right one */
+    RANGES_AT_LEAST = 64,
+    BITS_FOR_EACH = 64,     /* range: neighbours are nearly always in another granule */
+    BITS_AT_MOST = 1 << 20, /* 128 KiB */
+};
 
 static const struct filter_kernel no_kernel = {.words = {FILTER_LIST_END}};
+
+/* What was published stays, linked from the filter, so that tools see that nothing is lost. */
+struct kept {
+    struct kept *next;
+    uint64_t alignment;
+};
+
+/* Zeroed memory that is never freed; NULL when there is none. */
+static void *
+allocate(struct filter *filter, size_t bytes)
+{
+    struct kept *kept = calloc(1, sizeof(*kept) + bytes);
+    if (kept == NULL)
+        return NULL;
+    kept->next = filter->kept;
+    filter->kept = kept;
+    return kept + 1;
+}
 
 /* ---- ranges ---- */
 
@@ -40,54 +65,57 @@ filter_set_bounds(struct filter *filter, uint64_t lowest, uint64_t highest)
 }
 
 static struct filter_index *
-make_index(size_t buckets, size_t ranges)
+make_index(struct filter *filter, size_t bits, size_t ranges)
 {
-    struct filter_index *index = calloc(1, sizeof(*index));
+    struct filter_index *index = allocate(filter, sizeof(*index));
     if (index == NULL)
         return NULL;
-    index->bucket_capacity = buckets;
+    index->bit_capacity = bits;
     index->range_capacity = ranges;
-    index->first = calloc(buckets + 1, sizeof(*index->first));
-    index->ranges = calloc(ranges, sizeof(*index->ranges));
-    if (index->first != NULL && index->ranges != NULL)
-        return index;
-    free(index->first);
-    free(index->ranges);
-    free(index);
-    return NULL;
+    index->bits = allocate(filter, bits / 64 * sizeof(*index->bits));
+    index->ranges = allocate(filter, ranges * sizeof(*index->ranges));
+    return index->bits != NULL && index->ranges != NULL ? index : NULL;
 }
 
 /* One that holds `count` ranges: the last one again, if it is large enough. */
 static struct filter_index *
 index_for(struct filter *filter, size_t count)
 {
-    size_t buckets = BUCKETS_AT_LEAST;
-    while (buckets < 2 * count)
-        buckets *= 2;
-    if (filter->kept == NULL || filter->kept->bucket_capacity < buckets) {
-        struct filter_index *made = count < UINT32_MAX ? make_index(buckets, buckets / 2 + 1) : NULL;
+    size_t ranges = RANGES_AT_LEAST;
+    while (ranges < count)
+        ranges *= 2;
+    if (filter->last_index == NULL || filter->last_index->range_capacity < ranges) {
+        size_t bits = ranges * BITS_FOR_EACH;
+        struct filter_index *made = make_index(filter, bits < BITS_AT_MOST ? bits : BITS_AT_MOST, ranges);
         if (made == NULL)
             return NULL;
-        filter->kept = made;
+        filter->last_index = made;
     }
-    return filter->kept;
+    return filter->last_index;
+}
+
+/* Sets bits[first..last]. */
+static void
+set_bits(_Atomic uint64_t *bits, uint64_t first, uint64_t last)
+{
+    for (uint64_t word = first / 64; word <= last / 64; ++word) {
+        uint64_t from = word == first / 64 ? first % 64 : 0, to = word == last / 64 ? last % 64 : 63;
+        uint64_t mask = UINT64_MAX << from & UINT64_MAX >> (63 - to);
+        store(&bits[word], atomic_load_explicit(&bits[word], memory_order_relaxed) | mask);
+    }
 }
 
 static void
 fill_index(struct filter_index *index, const struct filter_span *spans, size_t count, uint64_t lowest, uint32_t shift)
 {
+    for (size_t i = 0; i < index->bit_capacity / 64; ++i)
+        store(&index->bits[i], 0);
     for (size_t i = 0; i < count; ++i) {
         store(&index->ranges[i].begin, spans[i].begin);
         store(&index->ranges[i].end, spans[i].end);
+        set_bits(index->bits, (spans[i].begin - lowest) >> shift, (spans[i].end - 1 - lowest) >> shift);
     }
-    store(&index->ranges[count].begin, UINT64_MAX);
-    store(&index->ranges[count].end, UINT64_MAX);
-    size_t at = 0;
-    for (size_t bucket = 0; bucket <= index->bucket_capacity; ++bucket) {
-        while (at < count && spans[at].end - lowest <= (uint64_t)bucket << shift)
-            ++at;
-        atomic_store_explicit(&index->first[bucket], (uint32_t)at, memory_order_release);
-    }
+    store(&index->range_count, count);
 }
 
 bool
@@ -99,7 +127,7 @@ filter_set_index(struct filter *filter, const struct filter_span *spans, size_t 
     uint64_t lowest = atomic_load_explicit(&filter->lowest, memory_order_relaxed);
     uint64_t span = atomic_load_explicit(&filter->span, memory_order_relaxed);
     uint32_t shift = 0;
-    while (span > 0 && (span - 1) >> shift >= index->bucket_capacity)
+    while (span > 0 && (span - 1) >> shift >= index->bit_capacity)
         ++shift;
 
     begin_change(filter);
@@ -112,54 +140,57 @@ filter_set_index(struct filter *filter, const struct filter_span *spans, size_t 
 
 /* ---- kernels ---- */
 
+/* `hashes` is a power of two. Behind the last of them is room for kernels that find their place taken, and for the end.
+ */
 static struct filter_kernels *
-make_kernels(size_t slots)
+make_kernels(struct filter *filter, size_t hashes)
 {
-    struct filter_kernels *kernels = malloc(sizeof(*kernels) + slots * sizeof(kernels->slots[0]));
+    size_t slots = hashes + SLOTS_BEHIND;
+    struct filter_kernels *kernels = allocate(filter, sizeof(*kernels) + slots * sizeof(kernels->slots[0]));
     if (kernels == NULL)
         return NULL;
-    kernels->mask = slots - 1;
+    kernels->mask = hashes - 1;
+    kernels->slot_count = slots;
     for (size_t i = 0; i < slots; ++i)
         atomic_init(&kernels->slots[i], &no_kernel);
     return kernels;
 }
 
-static void
+/* False if there is no place but the last, which stays free. */
+static bool
 put_kernel(struct filter_kernels *kernels, const struct filter_kernel *kernel)
 {
-    size_t at = filter_hash(kernel->function);
+    size_t at = filter_hash(kernel->function) & kernels->mask;
     for (;; ++at) {
-        const struct filter_kernel *there =
-            atomic_load_explicit(&kernels->slots[at & kernels->mask], memory_order_relaxed);
+        const struct filter_kernel *there = atomic_load_explicit(&kernels->slots[at], memory_order_relaxed);
         if (there->function == NULL || there->function == kernel->function)
             break;
     }
-    atomic_store_explicit(&kernels->slots[at & kernels->mask], kernel, memory_order_release);
+    if (at + 1 == kernels->slot_count)
+        return false;
+    atomic_store_explicit(&kernels->slots[at], kernel, memory_order_release);
+    return true;
 }
 
-/* The table, with room for one more kernel. */
+/* A table of twice the size with the same kernels; NULL when memory runs out. */
 static struct filter_kernels *
-kernels_with_room(struct filter *filter)
+grow_kernels(struct filter *filter, const struct filter_kernels *old)
 {
-    struct filter_kernels *kernels = atomic_load_explicit(&filter->kernels, memory_order_relaxed);
-    size_t slots = kernels->mask + 1;
-    if (2 * (filter->kernel_count + 1) <= slots)
-        return kernels;
-    struct filter_kernels *grown = make_kernels(2 * slots < SLOTS_AT_FIRST ? SLOTS_AT_FIRST : 2 * slots);
-    if (grown == NULL)
-        return NULL;
-    for (size_t i = 0; i < slots; ++i) {
-        const struct filter_kernel *kernel = atomic_load_explicit(&kernels->slots[i], memory_order_relaxed);
-        if (kernel->function != NULL)
-            put_kernel(grown, kernel);
+    for (size_t hashes = 2 * (old->mask + 1);; hashes *= 2) {
+        struct filter_kernels *grown = make_kernels(filter, hashes < HASHES_AT_FIRST ? HASHES_AT_FIRST : hashes);
+        bool fits = grown != NULL;
+        for (size_t i = 0; fits && i < old->slot_count; ++i) {
+            const struct filter_kernel *kernel = atomic_load_explicit(&old->slots[i], memory_order_relaxed);
+            fits = kernel->function == NULL || put_kernel(grown, kernel);
+        }
+        if (fits || grown == NULL)
+            return grown;
     }
-    atomic_store_explicit(&filter->kernels, grown, memory_order_release);
-    return grown;
 }
 
 /* First words, filled up with repetitions, the end, and the other words. NULL: no memory, or they do not fit. */
 static struct filter_kernel *
-make_kernel(CUfunction function, const struct filter_word *words, size_t count)
+make_kernel(struct filter *filter, CUfunction function, const struct filter_word *words, size_t count)
 {
     size_t first = 0, more = 0;
     for (size_t i = 0; i < count; ++i) {
@@ -169,7 +200,8 @@ make_kernel(CUfunction function, const struct filter_word *words, size_t count)
         more += words[i].offset != 0;
     }
     size_t filled = (first + FILTER_WORDS_AT_ONCE - 1) / FILTER_WORDS_AT_ONCE * FILTER_WORDS_AT_ONCE;
-    struct filter_kernel *kernel = calloc(1, sizeof(*kernel) + (filled + 1 + 2 * more) * sizeof(kernel->words[0]));
+    struct filter_kernel *kernel =
+        allocate(filter, sizeof(*kernel) + (filled + 1 + 2 * more) * sizeof(kernel->words[0]));
     if (kernel == NULL)
         return NULL;
 
@@ -194,11 +226,16 @@ make_kernel(CUfunction function, const struct filter_word *words, size_t count)
 bool
 filter_add_kernel(struct filter *filter, CUfunction function, const struct filter_word *words, size_t count)
 {
-    struct filter_kernels *kernels = kernels_with_room(filter);
-    struct filter_kernel *kernel = kernels != NULL ? make_kernel(function, words, count) : NULL;
+    struct filter_kernels *kernels = atomic_load_explicit(&filter->kernels, memory_order_relaxed);
+    const struct filter_kernel *kernel = make_kernel(filter, function, words, count);
     if (kernel == NULL)
         return false;
-    put_kernel(kernels, kernel);
+    while (SLOTS_FOR_EACH * (filter->kernel_count + 1) > kernels->mask + 1 || !put_kernel(kernels, kernel)) {
+        kernels = grow_kernels(filter, kernels);
+        if (kernels == NULL)
+            return false;
+        atomic_store_explicit(&filter->kernels, kernels, memory_order_release);
+    }
     ++filter->kernel_count;
     return true;
 }
@@ -207,7 +244,7 @@ void
 filter_forget_kernels(struct filter *filter)
 {
     struct filter_kernels *kernels = atomic_load_explicit(&filter->kernels, memory_order_relaxed);
-    for (size_t i = 0; i <= kernels->mask && filter->kernel_count > 0; ++i)
+    for (size_t i = 0; i < kernels->slot_count && filter->kernel_count > 0; ++i)
         atomic_store_explicit(&kernels->slots[i], &no_kernel, memory_order_release);
     filter->kernel_count = 0;
 }

@@ -170,7 +170,7 @@ say_compression(const struct group *group)
     uint64_t narrowed = 0, others = 0;
     for (size_t k = 0; k < group->plan->bucket_count; ++k) {
         const struct plan_bucket *bucket = &group->plan->buckets[k];
-        *(type_nccl(bucket->type) == ncclFloat32 ? &narrowed : &others) += bucket->bytes;
+        *(type_nccl(escape_bucket_type(bucket)) == ncclFloat32 ? &narrowed : &others) += bucket->bytes;
     }
     int world_size = engine_state.rendezvous.world_size;
     message_line("--compress: %.1f KiB of float32 gradients per step travel as %s, divided by %d before conversion: "

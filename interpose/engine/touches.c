@@ -342,10 +342,9 @@ static bool
 look_at_operands(struct hits *hits, const struct operation *operation, bool *unknown_p)
 {
     bool through_pointers = false;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
+    for (unsigned i = 0; i < operation->operand_count && !MUTANT(OPERANDS_UNSEEN); ++i) {
         const struct operand *operand = &operation->operands[i];
-        if (!MUTANT(OPERANDS_UNSEEN))
-            look_at(hits, operand);
+        look_at(hits, operand);
         if (operand->pointer_count > 0) {
             through_pointers = true;
             *unknown_p = is_unknown_array(operand) || *unknown_p;

@@ -14,7 +14,7 @@ __thread int shim_depth;
 
 /* Nothing is known before the engine says so. */
 static const struct filter_kernel no_kernel = {.words = {FILTER_LIST_END}};
-static struct filter_kernels no_kernels = {.mask = 0, .slots = {&no_kernel}};
+static struct filter_kernels no_kernels = {.mask = 0, .slot_count = 1, .slots = {&no_kernel}};
 struct filter shim_filter = {.kernels = &no_kernels};
 
 static void
@@ -44,6 +44,7 @@ _Static_assert(offsetof(struct filter, kernels) == 0 && offsetof(struct filter, 
                "layout.h");
 _Static_assert(offsetof(struct filter_kernels, mask) == 0 && offsetof(struct filter_kernels, slots) == KERNELS_SLOTS &&
                    offsetof(struct filter_kernel, key) == KERNEL_KEY &&
+                   offsetof(struct filter_kernel, function) == KERNEL_FUNCTION &&
                    offsetof(struct filter_kernel, words) == KERNEL_WORDS,
                "layout.h");
 _Static_assert(FILTER_FACTOR == FILTER_HASH_FACTOR && FILTER_END == FILTER_LIST_END &&
@@ -91,19 +92,19 @@ enum {
     HIDDEN CUresult fn##_told parameters
 
 /* What the operation is about, by the statements that follow; then the call. */
-#define REPORT_AND_CALL(fn, arguments, stream_, ...)                              \
-    do {                                                                          \
-        struct listing listing = {.operation = {.name = #fn, .stream = stream_}}; \
-        listing.operation.operands = listing.few;                                 \
-        listing.capacity = sizeof(listing.few) / sizeof(listing.few[0]);          \
-        __VA_ARGS__;                                                              \
-        ++shim_depth;                                                             \
-        shim.engine->begin(&listing.operation);                                   \
-        CUresult result = REAL(fn) arguments;                                     \
-        shim.engine->end(&listing.operation, result == CUDA_SUCCESS);             \
-        --shim_depth;                                                             \
-        free(listing.many);                                                       \
-        return result;                                                            \
+#define REPORT_AND_CALL(fn, arguments, stream_, ...)                                              \
+    do {                                                                                          \
+        struct operand few[FEW_OPERANDS];                                                         \
+        struct listing listing = {.operation = {.name = #fn, .stream = stream_, .operands = few}, \
+                                  .capacity = FEW_OPERANDS};                                      \
+        __VA_ARGS__;                                                                              \
+        ++shim_depth;                                                                             \
+        shim.engine->begin(&listing.operation);                                                   \
+        CUresult result = REAL(fn) arguments;                                                     \
+        shim.engine->end(&listing.operation, result == CUDA_SUCCESS);                             \
+        --shim_depth;                                                                             \
+        free(listing.many);                                                                       \
+        return result;                                                                            \
     } while (0)
 
 #define DEFINE_OPERATION(fn, per_thread, parameters, arguments, stream_, operands_) \

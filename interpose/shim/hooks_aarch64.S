@@ -66,11 +66,11 @@
         ldr     x13, [x12]
         and     x10, x10, x13
         add     x12, x12, #KERNELS_SLOTS
-        add     x10, x12, x10, lsl #3
-        ldar    x10, [x10]
+        add     x12, x12, x10, lsl #3
+4:      ldar    x10, [x12]
         ldr     x13, [x10, #KERNEL_KEY]
         cmp     x13, \function
-        b.ne    6f
+        b.ne    7f
 
         add     x12, x11, #FILTER_VERSION
         ldar    x13, [x12]
@@ -94,6 +94,10 @@
         cmp     x16, x13
         b.ne    \name\()_told
         b       1b
+
+7:      add     x12, x12, #8            /* another kernel, or the end */
+        ldr     x13, [x10, #KERNEL_FUNCTION]
+        cbnz    x13, 4b
 
 6:      stp     x29, x30, [sp, #-80]!   /* x9: params */
         .cfi_adjust_cfa_offset 80

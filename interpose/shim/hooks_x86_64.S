@@ -67,9 +67,10 @@
         shrq    $32, %r10
         movq    shim_filter(%rip), %r11
         andq    (%r11), %r10
-        movq    KERNELS_SLOTS(%r11,%r10,8), %r10
+        leaq    KERNELS_SLOTS(%r11,%r10,8), %r11
+3:      movq    (%r11), %r10
         cmpq    \function, KERNEL_KEY(%r10)
-        jne     6f
+        jne     7f
 
         movq    shim_filter+FILTER_VERSION(%rip), %r11
         testb   $1, %r11b
@@ -88,6 +89,10 @@
         cmpq    shim_filter+FILTER_VERSION(%rip), %r11
         jne     \name\()_told
         jmp     1b
+
+7:      addq    $8, %r11                /* another kernel, or the end */
+        cmpq    $0, KERNEL_FUNCTION(%r10)
+        jne     3b
 
 6:      pushq   %rdi                    /* rax: params */
         pushq   %rsi

@@ -19,9 +19,10 @@
 #define FILTER_SPAN    24
 
 /* struct filter_kernels, struct filter_kernel */
-#define KERNELS_SLOTS 8
-#define KERNEL_KEY    0
-#define KERNEL_WORDS  24
+#define KERNELS_SLOTS   16
+#define KERNEL_KEY      0
+#define KERNEL_FUNCTION 8
+#define KERNEL_WORDS    24
 
 #define FILTER_FACTOR 0x61C88647
 #define FILTER_END    0xFFFF

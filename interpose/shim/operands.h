@@ -14,11 +14,12 @@
 
 enum { ELEMENT_BYTES_AT_MOST = 16 }; /* of an array: four channels of 32 bits */
 
-/* An operation and room for its operands. */
+enum { FEW_OPERANDS = 4 };
+
+/* An operation and room for its operands: on the hook's stack, or `many`. */
 struct listing {
     struct operation operation;
-    struct operand few[4];
-    struct operand *many; /* malloc'ed, or NULL: in place of few[] */
+    struct operand *many; /* malloc'ed, or NULL */
     size_t capacity;
 };
 
@@ -66,15 +67,29 @@ is_addressable(CUmemorytype type)
     return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
-/* One side of a copy of rows in layers; all in bytes. */
+/* `rows` rows of `width` bytes, `pitch` apart, in `layers` layers that are `layer` bytes apart. */
+static inline void
+add_rows(struct listing *listing, uint32_t argument, CUdeviceptr address, size_t pitch, size_t width, size_t rows,
+         size_t layer, size_t layers)
+{
+    size_t of_layer = pitched_bytes(pitch, width, rows);
+    unsigned at = listing->operation.operand_count;
+    add_operand(listing, argument, address, pitched_bytes(layer, of_layer, layers));
+    bool has_holes = (rows > 1 && pitch > width) || (layers > 1 && layer > of_layer);
+    bool is_sound = (rows == 1 || pitch >= width) && (layers == 1 || layer >= of_layer);
+    if (listing->operation.operand_count > at && has_holes && is_sound)
+        listing->operation.operands[at].pieces =
+            (struct pieces){width, rows, rows > 1 ? pitch : 0, layers, layers > 1 ? layer : 0};
+}
+
+/* One side of a copy of rows in layers; all in bytes: x, y, z, and the same of the extent. */
 static inline void
 add_block(struct listing *listing, uint32_t argument, CUmemorytype type, CUdeviceptr address, const size_t at[3],
           size_t pitch, size_t layer, const size_t extent[3])
 {
-    if (!is_addressable(type))
-        return;
-    CUdeviceptr begin = address + at[2] * layer + at[1] * pitch + at[0];
-    add_operand(listing, argument, begin, pitched_bytes(layer, pitched_bytes(pitch, extent[0], extent[1]), extent[2]));
+    if (is_addressable(type))
+        add_rows(listing, argument, address + at[2] * layer + at[1] * pitch + at[0], pitch, extent[0], extent[1], layer,
+                 extent[2]);
 }
 
 /* The source, if the call says that it is the host's: the engine looks for addresses in it. */
@@ -206,13 +221,14 @@ add_operands_of_values(struct listing *listing, const CUstreamBatchMemOpParams *
 #define from_host(source, bytes)            \
     listing.operation.host_source = source; \
     listing.operation.host_bytes = bytes;
-#define host_value(value)                        look_at_value(value);
-#define operands_2d(copy)                        add_operands_2d(&listing, copy);
-#define operands_3d(copy)                        add_operands_3d(&listing, copy);
-#define operands_3d_peer(copy)                   add_operands_3d_peer(&listing, copy);
-#define operands_batch(dsts, srcs, sizes, count) add_operands_batch(&listing, dsts, srcs, sizes, count);
-#define operands_3d_batch(copies, count)         add_operands_3d_batch(&listing, copies, count);
-#define operands_of_values(list, count)          add_operands_of_values(&listing, list, count);
-#define opaque()                                 listing.operation.opaque = true;
+#define host_value(value)                            look_at_value(value);
+#define rows(argument, address, pitch, width, count) add_rows(&listing, argument, address, pitch, width, count, 0, 1);
+#define operands_2d(copy)                            add_operands_2d(&listing, copy);
+#define operands_3d(copy)                            add_operands_3d(&listing, copy);
+#define operands_3d_peer(copy)                       add_operands_3d_peer(&listing, copy);
+#define operands_batch(dsts, srcs, sizes, count)     add_operands_batch(&listing, dsts, srcs, sizes, count);
+#define operands_3d_batch(copies, count)             add_operands_3d_batch(&listing, copies, count);
+#define operands_of_values(list, count)              add_operands_of_values(&listing, list, count);
+#define opaque()                                     listing.operation.opaque = true;
 
 #endif

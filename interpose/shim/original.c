@@ -4,7 +4,10 @@
  * They cannot be asked for by name: every way of asking is one of the two. So the symbol table of the loaded libc (of
  * libdl before glibc 2.34) is read, and of the versions there the default one is taken, which is the newest:
  * GLIBC_2.34, else GLIBC_2.17 on aarch64 and GLIBC_2.2.5 on x86-64. (The names that only glibc itself may use have come
- * and gone.) Called by gate.c before anything is looked up; allocates nothing.
+ * and gone.)
+ *
+ * Called by gate.c before anything is looked up, which may be by a sanitizer's runtime that looks for what it
+ * intercepts: so nothing here allocates or calls libc, not even to compare strings.
  */
 #include "interpose/shim/shim.h"
 
@@ -12,7 +15,6 @@
 
 #include <elf.h>
 #include <link.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Jumped to by our dlsym and dlvsym. */
@@ -27,22 +29,38 @@ struct symbols {
     const uint32_t *hash; /* DT_GNU_HASH: bucket count, first hashed symbol, bloom words, bloom shift, bloom, buckets */
 };
 
+static bool
+is_equal(const char *a, const char *b)
+{
+    for (; *a == *b; ++a, ++b) {
+        if (*a == '\0')
+            return true;
+    }
+    return false;
+}
+
+static const char *
+last_part(const char *path)
+{
+    const char *part = path;
+    for (; *path != '\0'; ++path) {
+        if (*path == '/')
+            part = path + 1;
+    }
+    return part;
+}
+
 static const void *
-address_of(const struct dl_phdr_info *object, ElfW(Addr) value)
+address_of(const struct link_map *object, ElfW(Addr) value)
 {
     /* glibc has relocated these entries in memory, where the segment can be written. */
-    return (const void *)(value < object->dlpi_addr ? object->dlpi_addr + value : value);
+    return (const void *)(value < object->l_addr ? object->l_addr + value : value);
 }
 
 static bool
-read_dynamic(const struct dl_phdr_info *object, struct symbols *symbols)
+read_dynamic(const struct link_map *object, struct symbols *symbols)
 {
-    const ElfW(Dyn) *entry = NULL;
-    for (int i = 0; i < object->dlpi_phnum; ++i) {
-        if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            entry = (const ElfW(Dyn) *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
-    }
-    for (; entry != NULL && entry->d_tag != DT_NULL; ++entry) {
+    for (const ElfW(Dyn) *entry = object->l_ld; entry != NULL && entry->d_tag != DT_NULL; ++entry) {
         switch (entry->d_tag) {
         case DT_SYMTAB:
             symbols->table = address_of(object, entry->d_un.d_ptr);
@@ -74,7 +92,7 @@ gnu_hash(const char *name)
 
 /* The default version of the function `name`; NULL if the object does not define it. */
 static void *
-find_in(const struct dl_phdr_info *object, const struct symbols *symbols, const char *name)
+find_in(const struct link_map *object, const struct symbols *symbols, const char *name)
 {
     uint32_t bucket_count = symbols->hash[0], first = symbols->hash[1], bloom_words = symbols->hash[2];
     const uint32_t *buckets = symbols->hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
@@ -84,39 +102,40 @@ find_in(const struct dl_phdr_info *object, const struct symbols *symbols, const 
         return NULL;
     for (;; ++at) {
         const ElfW(Sym) *symbol = &symbols->table[at];
-        if (((chains[at - first] ^ hash) | 1) == 1 && strcmp(symbols->names + symbol->st_name, name) == 0 &&
+        if (((chains[at - first] ^ hash) | 1) == 1 && is_equal(symbols->names + symbol->st_name, name) &&
             symbol->st_shndx != SHN_UNDEF && (symbols->versions[at] & VERSION_HIDDEN) == 0)
-            return (void *)(object->dlpi_addr + symbol->st_value);
+            return (void *)(object->l_addr + symbol->st_value);
         if (chains[at - first] & 1)
             return NULL; /* the end of the chain */
     }
 }
 
-static int
-look_into(struct dl_phdr_info *object, size_t size, void *data)
+/* Whether this is the library that has them; then they are known. */
+static bool
+look_into(const struct link_map *object)
 {
-    (void)size;
-    (void)data;
-    const char *slash = strrchr(object->dlpi_name, '/');
-    const char *name = slash != NULL ? slash + 1 : object->dlpi_name;
-    if (strcmp(name, "libc.so.6") != 0 && strcmp(name, "libdl.so.2") != 0)
-        return 0;
     struct symbols symbols = {NULL, NULL, NULL, NULL};
-    if (!read_dynamic(object, &symbols))
-        return 0;
+    const char *name = last_part(object->l_name);
+    if ((!is_equal(name, "libc.so.6") && !is_equal(name, "libdl.so.2")) || !read_dynamic(object, &symbols))
+        return false;
     void *dlsym_found = find_in(object, &symbols, "dlsym"), *dlvsym_found = find_in(object, &symbols, "dlvsym");
     if (dlsym_found == NULL || dlvsym_found == NULL)
-        return 0;
+        return false;
     gate_real_dlvsym = dlvsym_found;
     gate_real_dlsym = dlsym_found; /* last: it says that both are known */
-    return 1;
+    return true;
 }
 
 void
 original_find(void)
 {
-    if (gate_real_dlsym != NULL || dl_iterate_phdr(look_into, NULL) != 0)
+    if (gate_real_dlsym != NULL)
         return;
+    /* The loader's list, in which libraries only ever come behind libc. */
+    for (const struct link_map *object = _r_debug.r_map; object != NULL; object = object->l_next) {
+        if (look_into(object))
+            return;
+    }
     message_line("this process has no dlsym in libc.so.6 or libdl.so.2 (a C library other than glibc?); run it without "
                  "ddprun");
     _exit(DDPRUN_EXIT_FAILURE);

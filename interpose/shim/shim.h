@@ -115,7 +115,7 @@ void *recorder_thunk(const char *name, void *target);
 /* How many calls were counted so far; *name_p: one of them, if there are any. */
 uint64_t recorder_calls(const char **name_p);
 
-/* ---- libraries.c: hooks of libraries above the driver ---- */
+/* ---- libraries/: hooks of libraries above the driver ---- */
 
 /* The hook for the library function `name`, given the function that a look-up found; NULL if it is not hooked. */
 void *library_route(const char *name, void *real);

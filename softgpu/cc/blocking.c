@@ -58,6 +58,7 @@ static const char *const waiting_table[] = {
     "this_thread_block",
     "tiled_partition",
     "coalesced_threads",
+    "volatile", /* warps may be taken to run alike: lockstep.c */
     /* They do not wait; on fibers, it is known which thread it was. */
     "__trap",
     "__assert_fail",
@@ -339,6 +340,7 @@ findings_add(struct findings *sum, struct findings more)
     sum->may_wait |= more.may_wait;
     sum->calls_value |= more.calls_value;
     sum->asks_indices |= more.asks_indices;
+    sum->may_ask_too |= more.may_ask_too;
     if (sum->index_function == 0)
         sum->index_function = more.index_function;
 }
@@ -397,6 +399,15 @@ mark_values(const struct walk *walk, bool *is_value)
     }
 }
 
+/* `C(...)` in class C: who makes an object names its type. */
+static bool
+is_constructor(const struct source *source, const struct function *function)
+{
+    const uint32_t name = function->name;
+    return source_is_word(source, name) && !source_is(source, name, "operator") &&
+           !source_is(source, name - 1, "operator") && !source_is(source, name - 1, "~");
+}
+
 /* What device code may reach without a name (`unnamed`), and by calling a value. */
 static void
 find_nameless(struct walk *walk, struct findings *unnamed, struct findings *values)
@@ -409,9 +420,11 @@ find_nameless(struct walk *walk, struct findings *unnamed, struct findings *valu
         const struct function *function = &source->functions[f];
         if ((function->flags & FUNCTION_DEVICE) == 0)
             continue;
-        if ((function->flags & FUNCTION_UNNAMED) != 0)
-            findings_add(unnamed, follow(walk, piece_of(source, function), false));
-        else if (is_value[f])
+        if ((function->flags & FUNCTION_UNNAMED) != 0) {
+            struct findings findings = follow(walk, piece_of(source, function), false);
+            findings.may_ask_too = findings.asks_indices && !is_constructor(source, function);
+            findings_add(unnamed, findings);
+        } else if (is_value[f])
             findings_add(values, follow(walk, piece_of(source, function), false));
     }
     for (uint32_t i = 0; i < source->lexed.count; ++i) {
@@ -440,6 +453,9 @@ blocking_find(struct source *source)
         if ((source->functions[f].flags & FUNCTION_KERNEL) == 0)
             continue;
         struct findings findings = follow(&walk, piece_of(source, &source->functions[f]), true);
+        findings.may_ask_too = findings.asks_indices ||
+                               ((source->functions[f].flags & FUNCTION_TEMPLATE) != 0 && unnamed.asks_indices) ||
+                               (findings.calls_value && values.asks_indices);
         findings_add(&findings, unnamed);
         if (findings.calls_value)
             findings_add(&findings, values);

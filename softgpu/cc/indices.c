@@ -28,6 +28,7 @@ enum { INDICES = sizeof(index_table) / sizeof(index_table[0]) };
 
 /* Whose the words are at a token. */
 enum owner {
+    OWNER_NOBODY,   /* outside of functions: CUDA's where one of its parts is named */
     OWNER_DEVICE,   /* CUDA's */
     OWNER_KERNEL,   /* parameters of the kernel's code */
     OWNER_HOST,     /* the user's */
@@ -125,6 +126,40 @@ class_body(const struct source *source, uint32_t i)
     return i;
 }
 
+/* The '{' around i, or 0 if there is none or a '(' is nearer: the parameters of a prototype. */
+static uint32_t
+enclosing_brace(const struct source *source, uint32_t i)
+{
+    while (i-- > 0) {
+        if (source_is(source, i, "(") || source_is(source, i, "["))
+            return 0;
+        if (source_is(source, i, "{"))
+            return i;
+        if (source_is(source, i, ")") || source_is(source, i, "]") || source_is(source, i, "}"))
+            i = source->lexed.tokens[i].match;
+    }
+    return 0;
+}
+
+/* A class with a member of that name: its functions mean the member. Those that are defined outside of it are given to
+ * the host too, and the compiler finds the member, or nothing and says so. */
+static void
+own_members(const struct source *source, uint32_t i, int index, unsigned char *owners)
+{
+    const bool is_later =
+        source_is(source, i - 1, ",") && (source_is(source, i + 1, ";") || source_is(source, i + 1, ","));
+    const uint32_t open = is_later || is_declared_here(source, i) ? enclosing_brace(source, i) : 0;
+    if (open == 0)
+        return;
+    const uint32_t close = source->lexed.tokens[open].match;
+    for (size_t f = 0; f < source->function_count; ++f) {
+        const struct function *function = &source->functions[f];
+        const bool is_inside = function->head > open && function->head < close;
+        if (owners[function->body] == OWNER_DEVICE && (is_inside || source_is(source, function->name - 1, "::")))
+            own(owners, function->head, source->lexed.tokens[function->body].match, OWNER_DECLARED + (unsigned)index);
+    }
+}
+
 /* Gives back to CUDA what lies in a kernel or a host function and cannot mean its variables. */
 static void
 own_inner(const struct source *source, uint32_t i, unsigned char *owners)
@@ -154,7 +189,8 @@ rewrite_word(struct source *source, uint32_t i, int index, unsigned owner)
             (source_is(source, i - 2, ">") || (source_is_word(source, i - 2) && !source_is(source, i - 2, "return"))))
             return; /* C::threadIdx */
         source_drop(source, i - 1);
-    } else if (owner == OWNER_KERNEL || owner == OWNER_HOST || owner == OWNER_DECLARED + (unsigned)index ||
+    } else if (owner == OWNER_KERNEL || owner == OWNER_HOST ||
+               (owner == OWNER_NOBODY && !source_is(source, i + 1, ".")) || owner == OWNER_DECLARED + (unsigned)index ||
                is_declared_here(source, i)) {
         return;
     }
@@ -167,12 +203,15 @@ indices_rewrite(struct source *source)
 {
     const uint32_t count = source->lexed.count;
     unsigned char *owners = memory_grow(NULL, (size_t)count + 1);
-    own(owners, 0, count + 1, OWNER_DEVICE);
+    own(owners, 0, count + 1, OWNER_NOBODY);
     for (size_t f = 0; f < source->function_count; ++f)
         own_function(source, &source->functions[f], owners);
     for (uint32_t i = 0; i < count; ++i) {
-        if (!source->lexed.tokens[i].is_system)
-            own_inner(source, i, owners);
+        if (source->lexed.tokens[i].is_system)
+            continue;
+        own_inner(source, i, owners);
+        if (owners[i] == OWNER_NOBODY && i > 0 && source_is_word(source, i) && index_at(source, i) >= 0)
+            own_members(source, i, index_at(source, i), owners);
     }
     for (uint32_t i = 1; i < count; ++i) {
         const int index = source_is_word(source, i) && !source->lexed.tokens[i].is_system ? index_at(source, i) : -1;

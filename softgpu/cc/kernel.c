@@ -154,15 +154,17 @@ kernel_rewrite(struct source *source, const struct function *function)
     struct parameters parameters = {0};
     read_parameters(source, function->params, &parameters);
     char *bounds = read_bounds(source, function);
-    const int mode =
-        function->findings.may_wait ? 3 : (function->findings.asks_indices ? 2 : 0) | guess_counter(source, function);
+    const bool is_strided = stride_rewrite(source, function);
+    const int mode = function->findings.may_wait ? 3
+                                                 : (function->findings.asks_indices ? 2 : 0) |
+                                                       guess_counter(source, function) | (is_strided ? 16 : 0);
 
     source_after(
         source, function->body,
         " struct softgpu_kernel { char tag; }; auto softgpu_body = [](const ::uint3 threadIdx __attribute__((unused)),"
         " const ::uint3 blockIdx __attribute__((unused)), const ::dim3 blockDim __attribute__((unused)),"
-        " const ::dim3 gridDim __attribute__((unused))%s) __attribute__((always_inline)) -> void {",
-        parameters.of_body.data);
+        " const ::dim3 gridDim __attribute__((unused))%s%s) __attribute__((always_inline)) -> void {",
+        is_strided ? ", ::softgpu::turn &softgpu_turn" : "", parameters.of_body.data);
     source_before(
         source, source->lexed.tokens[function->body].match,
         "}; ::softgpu::stub<%d, softgpu_kernel, decltype(softgpu_body)%s>(softgpu_body, __PRETTY_FUNCTION__, (%s)%s); ",

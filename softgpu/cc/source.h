@@ -7,7 +7,9 @@
  *   indices.c   threadIdx and its relatives in functions that kernels call
  *   blocking.c  which kernels may wait at a barrier, which need threadIdx in functions
  *   body.c      inside functions: __shared__, lambdas, names that device code spells differently, refused features
+ *   lockstep.c  warps that are taken to run alike
  *   launch.c    k<<<...>>>(...)
+ *   stride.c    grid-stride loops in kernels
  *   kernel.c    kernels become stubs
  * An edit inserts text before or after a token or drops the token; the text between tokens is always kept, so that
  * lines stay where the user has them. Internal to the rewriter; its door is rewrite.h.
@@ -30,6 +32,7 @@ struct findings {
     bool may_wait;           /* a barrier or a warp collective may be reached */
     bool calls_value;        /* a functor, a lambda or a function pointer is called */
     bool asks_indices;       /* a function that it calls names threadIdx, blockIdx, blockDim or gridDim */
+    bool may_ask_too;        /* the same, but for constructors of types that the kernel does not name */
     uint32_t index_function; /* 1 + one such function; 0: none with a name */
 };
 
@@ -127,6 +130,10 @@ void blocking_find(struct source *source);
 void body_rewrite(struct source *source, const struct function *function);
 void body_rewrite_outside(struct source *source); /* after all functions: what stands outside of them */
 void launch_rewrite_all(struct source *source);
+void lockstep_rewrite(struct source *source, const struct function *function);
+
+/* True if the kernel is a grid-stride loop, which is ready for MODE_STRIDES of launch.h then. */
+bool stride_rewrite(struct source *source, const struct function *function);
 void kernel_rewrite(struct source *source, const struct function *function);
 
 /* CUDA's keywords, the last words of declarations that g++ must not see; and those followed by parentheses. */

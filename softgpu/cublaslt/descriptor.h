@@ -57,6 +57,15 @@ struct preference {
     uint64_t implementation_mask;
 };
 
+/* What programs that are compiled against the headers of CUDA 13 reserve and read. */
+static_assert(sizeof(cublasLtMatrixLayoutOpaque_t) == 64 && sizeof(cublasLtMatmulDescOpaque_t) == 256 &&
+                  sizeof(cublasLtMatmulPreferenceOpaque_t) == 64 && sizeof(cublasLtMatmulAlgo_t) == 64,
+              "CUDA 13");
+static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96 && offsetof(cublasLtMatmulHeuristicResult_t, algo) == 0 &&
+                  offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == 64 &&
+                  offsetof(cublasLtMatmulHeuristicResult_t, state) == 72 &&
+                  offsetof(cublasLtMatmulHeuristicResult_t, wavesCount) == 76,
+              "CUDA 13");
 static_assert(sizeof(struct layout) <= sizeof(cublasLtMatrixLayoutOpaque_t), "fits what programs reserve");
 static_assert(sizeof(struct operation) <= sizeof(cublasLtMatmulDescOpaque_t), "fits what programs reserve");
 static_assert(sizeof(struct preference) <= sizeof(cublasLtMatmulPreferenceOpaque_t), "fits what programs reserve");

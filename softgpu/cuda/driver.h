@@ -298,10 +298,14 @@ CUresult context_drain(struct context *context) __attribute__((warn_unused_resul
 CUresult stream_enter(CUstream handle, enum flavour flavour, struct stream **stream_p)
     __attribute__((warn_unused_result));
 
-/* ---- launch.c, stream.c: commands that are not submitted yet ---- */
+/* ---- launch.c, stream.c, fill.c: commands that are not submitted yet ---- */
 
 CUresult launch_command_new(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra,
                             struct command **command_p) __attribute__((warn_unused_result));
+/* What a launch was made from; the pointers are the command's own. */
+void launch_command_parameters(struct command *command, CUDA_KERNEL_NODE_PARAMS *parameters);
+CUresult fill_command_new(const CUDA_MEMSET_NODE_PARAMS *parameters, struct command **command_p)
+    __attribute__((warn_unused_result));
 CUresult host_command_new(CUhostFn function, void *data, struct command **command_p)
     __attribute__((warn_unused_result));
 

@@ -6,41 +6,10 @@
  * SOFTGPU_CHAOS each launch takes another allowed order, so that a missing dependency shows. An update swaps the
  * program: launches that are under way keep theirs.
  */
-#include "graph.h"
+#include "exec.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct work *
-work_hold(struct work *work)
-{
-    atomic_fetch_add(&work->refs, 1);
-    return work;
-}
-
-struct step {
-    CUgraphNodeType type;
-    struct work *work;
-    size_t *before; /* steps, by number */
-    size_t before_count;
-};
-
-/* In the order of the graph's nodes. */
-struct program {
-    _Atomic unsigned refs;
-    size_t count;
-    bool has_events;
-    size_t *order; /* of steps: one that their dependencies allow */
-    struct step steps[];
-};
-
-struct exec {
-    _Atomic uint32_t magic;
-    unsigned long long flags;
-    pthread_mutex_t lock; /* guards all below, over a launch */
-    struct program *program;
-    struct wait last; /* the last launch: the next one runs after it */
-};
 
 struct graph_command {
     struct command command;
@@ -49,7 +18,7 @@ struct graph_command {
     _Atomic uint64_t random;
 };
 
-static void
+void
 program_release(struct program *program)
 {
     if (atomic_fetch_sub(&program->refs, 1) != 1) {
@@ -104,7 +73,8 @@ fill_program(struct program *program, const struct graph *graph)
     for (size_t i = 0; i < graph->count; ++i) {
         const struct node *node = graph->nodes[i];
         struct step *step = &program->steps[i];
-        *step = (struct step){.type = node->type, .work = work_hold(node->work), .before_count = node->before_count};
+        *step = (struct step){
+            .type = node->type, .id = node->id, .work = work_hold(node->work), .before_count = node->before_count};
         step->before = malloc((node->before_count + 1) * sizeof *step->before);
         if (step->before == NULL) {
             return false;
@@ -143,7 +113,7 @@ program_make(const struct graph *graph, struct program **program_p)
     return CUDA_SUCCESS;
 }
 
-static CUresult
+CUresult
 exec_enter(CUgraphExec handle, struct exec **exec_p)
 {
     CUresult result = driver_enter();
@@ -350,6 +320,33 @@ submit_with_events(struct graph_command *command, struct stream *stream, uint64_
     return result;
 }
 
+CUresult
+exec_child_command(const struct graph *graph, struct command **command_p)
+{
+    struct program *program;
+    CUresult result = program_make(graph, &program);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (program->has_events) {
+        say("cuGraphAddChildGraphNode: a graph with event nodes cannot be part of another");
+        program_release(program);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    struct graph_command *command = command_new(sizeof *command, run_graph);
+    if (command == NULL) {
+        program_release(program);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    command->program = program;
+    command->moments = NULL;
+    atomic_store(&command->random, 0x9e3779b97f4a7c15u);
+    command->command.end = end_graph;
+    command->command.node_type = CU_GRAPH_NODE_TYPE_GRAPH;
+    *command_p = &command->command;
+    return CUDA_SUCCESS;
+}
+
 /* With exec->lock held. */
 static CUresult
 launch(struct exec *exec, struct stream *stream)
@@ -457,6 +454,9 @@ cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdate
         result = program_make(graph, &program);
     }
     if (program != NULL) {
+        for (size_t i = 0; i < program->count; ++i) { /* its nodes are still those that it was instantiated from */
+            program->steps[i].id = exec->program->steps[i].id;
+        }
         program_release(exec->program);
         exec->program = program;
     }

@@ -69,6 +69,34 @@ check(const struct fill *fill, struct allocation *found)
     return CUDA_SUCCESS;
 }
 
+CUresult
+fill_command_new(const CUDA_MEMSET_NODE_PARAMS *parameters, struct command **command_p)
+{
+    struct allocation found;
+    if (parameters == NULL || parameters->width == 0 || parameters->height == 0 ||
+        (parameters->elementSize != 1 && parameters->elementSize != 2 && parameters->elementSize != 4)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct fill fill = {.address = parameters->dst,
+                        .pitch = parameters->pitch,
+                        .value = parameters->value,
+                        .element_bytes = parameters->elementSize,
+                        .width = parameters->width,
+                        .height = parameters->height};
+    CUresult result = check(&fill, &found);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct fill_command *command = command_new(sizeof *command, run_fill);
+    if (command == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    command->command.node_type = CU_GRAPH_NODE_TYPE_MEMSET;
+    command->fill = fill;
+    *command_p = &command->command;
+    return CUDA_SUCCESS;
+}
+
 static CUresult
 enqueue_fill(struct fill fill, enum timing timing, CUstream handle, enum flavour flavour)
 {

@@ -20,6 +20,27 @@ work_release(struct work *work)
     }
 }
 
+struct work *
+work_hold(struct work *work)
+{
+    atomic_fetch_add(&work->refs, 1);
+    return work;
+}
+
+struct work *
+work_new(struct command *command)
+{
+    struct work *work = malloc(sizeof *work);
+    if (work == NULL) {
+        if (command != NULL) {
+            command_drop(command);
+        }
+        return NULL;
+    }
+    *work = (struct work){.refs = 1, .command = command};
+    return work;
+}
+
 /* ---- graphs ---- */
 
 struct graph *
@@ -85,6 +106,8 @@ graph_add(struct graph *graph, CUgraphNodeType type, struct command *command, st
     if (count > 0) {
         memcpy(copy, before, count * sizeof(struct node *));
     }
+    static _Atomic uint64_t last_id;
+    node->id = atomic_fetch_add(&last_id, 1) + 1;
     node->graph = graph;
     node->number = graph->count;
     node->type = type;
@@ -194,10 +217,9 @@ cuGraphDestroy(CUgraph handle)
 
 /* ---- nodes that a program adds itself ---- */
 
-/* Takes the command. */
-static CUresult
-add(CUgraphNode *node_out, CUgraph handle, const CUgraphNode *before, size_t count, CUgraphNodeType type,
-    struct command *command)
+CUresult
+graph_add_node(CUgraphNode *node_out, CUgraph handle, const CUgraphNode *before, size_t count, CUgraphNodeType type,
+               struct command *command)
 {
     struct graph *graph;
     CUresult result = graph_enter(handle, &graph);
@@ -222,14 +244,12 @@ add(CUgraphNode *node_out, CUgraph handle, const CUgraphNode *before, size_t cou
 CUresult
 cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count)
 {
-    return add(node, graph, before, count, CU_GRAPH_NODE_TYPE_EMPTY, NULL);
+    return graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_EMPTY, NULL);
 }
 
 CUresult
-cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
-                        const CUDA_KERNEL_NODE_PARAMS *parameters)
+graph_kernel_command(const CUDA_KERNEL_NODE_PARAMS *parameters, struct command **command_p)
 {
-    struct command *command;
     CUresult result = driver_enter();
     if (result != CUDA_SUCCESS) {
         return result;
@@ -245,8 +265,17 @@ cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *bef
                              .blockDimZ = parameters->blockDimZ,
                              .sharedMemBytes = parameters->sharedMemBytes};
     CUfunction function = parameters->func != NULL ? parameters->func : (CUfunction)parameters->kern;
-    result = launch_command_new(&config, function, parameters->kernelParams, parameters->extra, &command);
-    return result == CUDA_SUCCESS ? add(node, graph, before, count, CU_GRAPH_NODE_TYPE_KERNEL, command) : result;
+    return launch_command_new(&config, function, parameters->kernelParams, parameters->extra, command_p);
+}
+
+CUresult
+cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
+                        const CUDA_KERNEL_NODE_PARAMS *parameters)
+{
+    struct command *command;
+    CUresult result = graph_kernel_command(parameters, &command);
+    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_KERNEL, command)
+                                  : result;
 }
 
 CUresult
@@ -256,7 +285,8 @@ cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, 
     struct command *command;
     CUresult result = parameters == NULL ? CUDA_ERROR_INVALID_VALUE
                                          : host_command_new(parameters->fn, parameters->userData, &command);
-    return result == CUDA_SUCCESS ? add(node, graph, before, count, CU_GRAPH_NODE_TYPE_HOST, command) : result;
+    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_HOST, command)
+                                  : result;
 }
 
 static CUresult
@@ -265,7 +295,7 @@ add_event(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t co
 {
     struct command *command;
     CUresult result = event_node_new(event, type, &command);
-    return result == CUDA_SUCCESS ? add(node, graph, before, count, type, command) : result;
+    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, type, command) : result;
 }
 
 CUresult
@@ -282,9 +312,8 @@ cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *bef
 
 /* ---- looking at graphs ---- */
 
-/* Copies what fits; with NULL only counts. CUDA's convention of all these getters. */
-static CUresult
-copy_nodes(struct node *const *from, size_t have, CUgraphNode *to, size_t *count)
+CUresult
+graph_copy_nodes(struct node *const *from, size_t have, CUgraphNode *to, size_t *count)
 {
     if (count == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -301,7 +330,7 @@ cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
 {
     struct graph *graph;
     CUresult result = graph_enter(handle, &graph);
-    return result == CUDA_SUCCESS ? copy_nodes(graph->nodes, graph->count, nodes, count) : result;
+    return result == CUDA_SUCCESS ? graph_copy_nodes(graph->nodes, graph->count, nodes, count) : result;
 }
 
 CUresult
@@ -319,20 +348,20 @@ cuGraphGetRootNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
             roots[found++] = graph->nodes[i];
         }
     }
-    result = roots == NULL ? CUDA_ERROR_OUT_OF_MEMORY : copy_nodes(roots, found, nodes, count);
+    result = roots == NULL ? CUDA_ERROR_OUT_OF_MEMORY : graph_copy_nodes(roots, found, nodes, count);
     free(roots);
     return result;
 }
 
-static CUresult
-node_enter(CUgraphNode handle, struct node **node_p)
+CUresult
+node_enter(CUgraphNode handle, int type, struct node **node_p)
 {
     CUresult result = driver_enter();
     struct node *node = (struct node *)handle;
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if (node == NULL || atomic_load(&node->magic) != MAGIC_NODE) {
+    if (node == NULL || atomic_load(&node->magic) != MAGIC_NODE || (type != NODE_NONE && (int)node->type != type)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     *node_p = node;
@@ -343,7 +372,7 @@ CUresult
 cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *type)
 {
     struct node *node;
-    CUresult result = node_enter(handle, &node);
+    CUresult result = node_enter(handle, NODE_NONE, &node);
     if (result == CUDA_SUCCESS && type == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
@@ -357,8 +386,8 @@ CUresult
 cuGraphNodeGetDependencies(CUgraphNode handle, CUgraphNode *nodes, size_t *count)
 {
     struct node *node;
-    CUresult result = node_enter(handle, &node);
-    return result == CUDA_SUCCESS ? copy_nodes(node->before, node->before_count, nodes, count) : result;
+    CUresult result = node_enter(handle, NODE_NONE, &node);
+    return result == CUDA_SUCCESS ? graph_copy_nodes(node->before, node->before_count, nodes, count) : result;
 }
 
 CUresult

@@ -13,10 +13,15 @@ struct work {
 };
 
 void work_release(struct work *work);
+struct work *work_hold(struct work *work);
+
+/* NULL without memory, and then the command is dropped. */
+struct work *work_new(struct command *command);
 
 struct node {
     _Atomic uint32_t magic;
     struct graph *graph;
+    uint64_t id;   /* of what it does in its graph and in what was made from that: the same in clones */
     size_t number; /* place in its graph */
     CUgraphNodeType type;
     struct work *work;
@@ -47,6 +52,24 @@ void graph_delete(struct graph *graph);
 /* Adds a node after `before`; takes the command, also on failure. */
 CUresult graph_add(struct graph *graph, CUgraphNodeType type, struct command *command, struct node *const *before,
                    size_t count, struct node **node_p) __attribute__((warn_unused_result));
+
+/* The node behind a handle, of this type; NODE_NONE: of any. */
+CUresult node_enter(CUgraphNode handle, int type, struct node **node_p) __attribute__((warn_unused_result));
+
+/* cuGraphAdd...Node: takes the command. */
+CUresult graph_add_node(CUgraphNode *node_out, CUgraph handle, const CUgraphNode *before, size_t count,
+                        CUgraphNodeType type, struct command *command) __attribute__((warn_unused_result));
+
+/* What the parameters of a kernel node describe. */
+CUresult graph_kernel_command(const CUDA_KERNEL_NODE_PARAMS *parameters, struct command **command_p)
+    __attribute__((warn_unused_result));
+
+/* A graph as a command that runs it, as it is now. */
+CUresult exec_child_command(const struct graph *graph, struct command **command_p) __attribute__((warn_unused_result));
+
+/* Copies what fits; with NULL only counts. CUDA's convention of all getters of nodes. */
+CUresult graph_copy_nodes(struct node *const *from, size_t have, CUgraphNode *to, size_t *count)
+    __attribute__((warn_unused_result));
 
 /* All nodes in `nodes` are of this graph. */
 bool graph_has(const struct graph *graph, struct node *const *nodes, size_t count);

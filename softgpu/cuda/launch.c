@@ -19,6 +19,7 @@ enum {
 
 struct launch_command {
     struct command command;
+    const struct kernel *kernel;
     const struct softgpu_image *image;
     struct softgpu_launch launch;
     uint64_t block_count;
@@ -186,6 +187,7 @@ make_command(const struct kernel *kernel, const CUlaunchConfig *config, void **p
         launch->args[i] = (const void *)(block + image->params[i].offset);
     }
     launch->command.node_type = CU_GRAPH_NODE_TYPE_KERNEL;
+    launch->kernel = kernel;
     launch->image = image;
     launch->launch = (struct softgpu_launch){
         .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
@@ -221,6 +223,21 @@ launch_command_new(const CUlaunchConfig *config, CUfunction function, void **par
         *command_p = &command->command;
     }
     return result;
+}
+
+void
+launch_command_parameters(struct command *command, CUDA_KERNEL_NODE_PARAMS *parameters)
+{
+    struct launch_command *launch = (struct launch_command *)command;
+    *parameters = (CUDA_KERNEL_NODE_PARAMS){.func = (CUfunction)&launch->kernel->function,
+                                            .gridDimX = launch->launch.grid[0],
+                                            .gridDimY = launch->launch.grid[1],
+                                            .gridDimZ = launch->launch.grid[2],
+                                            .blockDimX = launch->launch.block[0],
+                                            .blockDimY = launch->launch.block[1],
+                                            .blockDimZ = launch->launch.block[2],
+                                            .sharedMemBytes = (unsigned)launch->launch.dynamic_shared_bytes,
+                                            .kernelParams = (void **)launch->args};
 }
 
 static CUresult

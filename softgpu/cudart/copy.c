@@ -116,8 +116,8 @@ BOTH_FLAVOURS(cudaMemcpy2DAsync, _ptsz,
               copy_2d_async(to, to_pitch, from, from_pitch, width, height, kind, stream, flavour))
 
 /* Between pitched memory only: the stand-in has no arrays. */
-static cudaError_t
-box_3d(CUDA_MEMCPY3D *box, const struct cudaMemcpy3DParms *copy)
+cudaError_t
+copy_box_3d(CUDA_MEMCPY3D *box, const struct cudaMemcpy3DParms *copy)
 {
     if (copy == NULL) {
         return cudaErrorInvalidValue;
@@ -150,7 +150,7 @@ static cudaError_t
 copy_3d(const struct cudaMemcpy3DParms *copy, enum flavour flavour)
 {
     CUDA_MEMCPY3D box;
-    cudaError_t error = box_3d(&box, copy);
+    cudaError_t error = copy_box_3d(&box, copy);
     return error != cudaSuccess ? finish(error) : WITH_CONTEXT(MEMORY_CALL(cuMemcpy3D_v2)(&box));
 }
 
@@ -158,7 +158,7 @@ static cudaError_t
 copy_3d_async(const struct cudaMemcpy3DParms *copy, cudaStream_t stream, enum flavour flavour)
 {
     CUDA_MEMCPY3D box;
-    cudaError_t error = box_3d(&box, copy);
+    cudaError_t error = copy_box_3d(&box, copy);
     return error != cudaSuccess ? finish(error) : WITH_CONTEXT(STREAM_CALL(cuMemcpy3DAsync_v2)(&box, stream));
 }
 

@@ -99,40 +99,6 @@ BOTH_FLAVOURS(cudaMemcpy3DPeerAsync, _ptsz, (const struct cudaMemcpy3DPeerParms 
 
 /* ---- batches ---- */
 
-#define SAME_PLACE(ours, our_field, theirs, their_field)           \
-    (offsetof(ours, our_field) == offsetof(theirs, their_field) && \
-     sizeof(((ours *)0)->our_field) == sizeof(((theirs *)0)->their_field))
-
-_Static_assert(sizeof(struct cudaMemcpyAttributes) == sizeof(CUmemcpyAttributes) &&
-                   SAME_PLACE(struct cudaMemcpyAttributes, srcAccessOrder, CUmemcpyAttributes, srcAccessOrder) &&
-                   SAME_PLACE(struct cudaMemcpyAttributes, srcLocHint, CUmemcpyAttributes, srcLocHint) &&
-                   SAME_PLACE(struct cudaMemcpyAttributes, dstLocHint, CUmemcpyAttributes, dstLocHint) &&
-                   SAME_PLACE(struct cudaMemcpyAttributes, flags, CUmemcpyAttributes, flags),
-               "passed through");
-_Static_assert(sizeof(struct cudaMemcpy3DOperand) == sizeof(CUmemcpy3DOperand) &&
-                   SAME_PLACE(struct cudaMemcpy3DOperand, type, CUmemcpy3DOperand, type) &&
-                   SAME_PLACE(struct cudaMemcpy3DOperand, op.ptr.ptr, CUmemcpy3DOperand, op.ptr.ptr) &&
-                   SAME_PLACE(struct cudaMemcpy3DOperand, op.ptr.rowLength, CUmemcpy3DOperand, op.ptr.rowLength) &&
-                   SAME_PLACE(struct cudaMemcpy3DOperand, op.ptr.layerHeight, CUmemcpy3DOperand, op.ptr.layerHeight) &&
-                   SAME_PLACE(struct cudaMemcpy3DOperand, op.ptr.locHint, CUmemcpy3DOperand, op.ptr.locHint) &&
-                   SAME_PLACE(struct cudaMemcpy3DOperand, op.array.array, CUmemcpy3DOperand, op.array.array) &&
-                   SAME_PLACE(struct cudaMemcpy3DOperand, op.array.offset, CUmemcpy3DOperand, op.array.offset),
-               "passed through");
-_Static_assert(sizeof(struct cudaMemcpy3DBatchOp) == sizeof(CUDA_MEMCPY3D_BATCH_OP) &&
-                   SAME_PLACE(struct cudaMemcpy3DBatchOp, src, CUDA_MEMCPY3D_BATCH_OP, src) &&
-                   SAME_PLACE(struct cudaMemcpy3DBatchOp, dst, CUDA_MEMCPY3D_BATCH_OP, dst) &&
-                   SAME_PLACE(struct cudaMemcpy3DBatchOp, extent, CUDA_MEMCPY3D_BATCH_OP, extent) &&
-                   SAME_PLACE(struct cudaMemcpy3DBatchOp, srcAccessOrder, CUDA_MEMCPY3D_BATCH_OP, srcAccessOrder) &&
-                   SAME_PLACE(struct cudaMemcpy3DBatchOp, flags, CUDA_MEMCPY3D_BATCH_OP, flags),
-               "passed through");
-_Static_assert((int)cudaMemcpySrcAccessOrderStream == (int)CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
-                   (int)cudaMemcpySrcAccessOrderDuringApiCall == (int)CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL &&
-                   (int)cudaMemcpySrcAccessOrderAny == (int)CU_MEMCPY_SRC_ACCESS_ORDER_ANY &&
-                   (int)cudaMemcpyOperandTypePointer == (int)CU_MEMCPY_OPERAND_TYPE_POINTER &&
-                   (int)cudaMemcpyOperandTypeArray == (int)CU_MEMCPY_OPERAND_TYPE_ARRAY &&
-                   (int)cudaMemcpyFlagPreferOverlapWithCompute == (int)CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE,
-               "orders, types and flags have the same numbers");
-
 BOTH_FLAVOURS(cudaMemcpyBatchAsync, _ptsz,
               (void *const *to, const void *const *from, const size_t *bytes, size_t count,
                struct cudaMemcpyAttributes *attributes, size_t *indices, size_t attribute_count, cudaStream_t stream),

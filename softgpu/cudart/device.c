@@ -6,8 +6,6 @@
 #include <limits.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct cudaDeviceProp) == 1008, "programs are compiled against the struct of CUDA 13");
-
 cudaError_t
 cudaDriverGetVersion(int *version)
 {

@@ -1,16 +1,8 @@
 /*
- * graph.c - stream capture and graphs. What is not here is refused by name (nodes of memory, copies and memsets that a
- * program adds itself, child graphs, conditions); a capture brings copies and memsets in.
+ * graph.c - stream capture and graphs; graph_node.c has their nodes. What is in neither is refused by name: nodes that
+ * allocate, conditions, launches from kernels.
  */
 #include "runtime.h"
-
-_Static_assert(sizeof(cudaGraphExecUpdateResultInfo) == sizeof(CUgraphExecUpdateResultInfo), "passed through");
-_Static_assert(sizeof(struct cudaHostNodeParams) == sizeof(CUDA_HOST_NODE_PARAMS), "passed through");
-_Static_assert(sizeof(cudaGraphEdgeData) == sizeof(CUgraphEdgeData), "passed through");
-_Static_assert((int)cudaGraphNodeTypeEventRecord == (int)CU_GRAPH_NODE_TYPE_EVENT_RECORD &&
-                   (int)cudaGraphNodeTypeKernel == (int)CU_GRAPH_NODE_TYPE_KERNEL &&
-                   (int)cudaGraphNodeTypeGraph == (int)CU_GRAPH_NODE_TYPE_GRAPH,
-               "kinds of nodes have the same numbers");
 
 /* ---- capture ---- */
 
@@ -36,28 +28,6 @@ cudaError_t
 cudaGraphDestroy(cudaGraph_t graph)
 {
     return WITH_CONTEXT(driver.cuGraphDestroy(graph));
-}
-
-cudaError_t
-cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *before, size_t count,
-                       const struct cudaKernelNodeParams *parameters)
-{
-    CUfunction function;
-    cudaError_t error = parameters == NULL ? cudaErrorInvalidValue : kernel_function(parameters->func, &function);
-    if (error != cudaSuccess) {
-        return finish(error);
-    }
-    CUDA_KERNEL_NODE_PARAMS passed = {.func = function,
-                                      .gridDimX = parameters->gridDim.x,
-                                      .gridDimY = parameters->gridDim.y,
-                                      .gridDimZ = parameters->gridDim.z,
-                                      .blockDimX = parameters->blockDim.x,
-                                      .blockDimY = parameters->blockDim.y,
-                                      .blockDimZ = parameters->blockDim.z,
-                                      .sharedMemBytes = parameters->sharedMemBytes,
-                                      .kernelParams = parameters->kernelParams,
-                                      .extra = parameters->extra};
-    return WITH_CONTEXT(driver.cuGraphAddKernelNode_v2(node, graph, before, count, &passed));
 }
 
 cudaError_t

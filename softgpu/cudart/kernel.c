@@ -182,6 +182,26 @@ kernel_function(const void *kernel, CUfunction *function_p)
 }
 
 cudaError_t
+kernel_of_function(CUfunction function, void **kernel_p)
+{
+    const void *key = NULL;
+    pthread_rwlock_rdlock(&table.lock);
+    for (size_t i = 0; i < table.room; ++i) {
+        const struct entry *entry = &table.entries[i];
+        /* The address of a stub, which programs compare with, rather than a handle. */
+        if (entry->key != NULL && entry->function == function && (key == NULL || entry->key != (void *)entry->kernel)) {
+            key = entry->key;
+        }
+    }
+    pthread_rwlock_unlock(&table.lock);
+    if (key == NULL) {
+        return cudaErrorInvalidDeviceFunction;
+    }
+    *kernel_p = (void *)key;
+    return cudaSuccess;
+}
+
+cudaError_t
 cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol)
 {
     return finish(function == NULL ? cudaErrorInvalidValue : kernel_function(symbol, function));

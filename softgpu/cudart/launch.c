@@ -60,8 +60,6 @@ BOTH_FLAVOURS(cudaLaunchCooperativeKernel, _ptsz,
               (const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes, cudaStream_t stream),
               launch_cooperative(kernel, grid, block, arguments, shared_bytes, stream, flavour))
 
-_Static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute), "launch attributes are passed through");
-
 static cudaError_t
 launch_ex(const cudaLaunchConfig_t *config, const void *kernel, void **arguments, enum flavour flavour)
 {

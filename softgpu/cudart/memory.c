@@ -3,10 +3,6 @@
  */
 #include "runtime.h"
 
-_Static_assert(sizeof(struct cudaMemPoolProps) == sizeof(CUmemPoolProps), "pools are passed through");
-_Static_assert(sizeof(struct cudaMemAccessDesc) == sizeof(CUmemAccessDesc), "pools are passed through");
-_Static_assert(sizeof(struct cudaMemLocation) == sizeof(CUmemLocation), "locations are passed through");
-
 /* Nothing is asked for: the runtime answers NULL where the driver refuses. */
 static cudaError_t
 nothing(void **pointer)

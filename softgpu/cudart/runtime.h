@@ -88,10 +88,18 @@ enum flavour { LEGACY, PER_THREAD };
 #define STREAM_CALL(abi) (flavour == LEGACY ? driver.abi : driver.abi##_ptsz)
 #define MEMORY_CALL(abi) (flavour == LEGACY ? driver.abi : driver.abi##_ptds)
 
+/* ---- copy.c ---- */
+
+/* What a copy between pitched memory is to the driver. */
+cudaError_t copy_box_3d(CUDA_MEMCPY3D *box, const struct cudaMemcpy3DParms *copy) __attribute__((warn_unused_result));
+
 /* ---- kernel.c ---- */
 
 /* The driver's function for what a program calls a kernel: a cudaKernel_t of ours, or the address of a host stub. */
 cudaError_t kernel_function(const void *kernel, CUfunction *function_p) __attribute__((warn_unused_result));
+
+/* What a program may call the kernel behind a function that kernel_function() gave. */
+cudaError_t kernel_of_function(CUfunction function, void **kernel_p) __attribute__((warn_unused_result));
 
 /* Notes the stub of a kernel that nvcc made: asking for it says its name, once for all, and fails. */
 cudaError_t kernel_add_nvcc(const void *stub, const char *name) __attribute__((warn_unused_result));

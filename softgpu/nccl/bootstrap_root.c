@@ -31,6 +31,14 @@ root_close(struct connection *connection)
     connection->door.socket = connection->pidfd = connection->rank = -1;
 }
 
+void
+root_close_listeners(struct root *root)
+{
+    inherited_close(root->unix_listener);
+    inherited_close(root->tcp_listener);
+    root->unix_listener = root->tcp_listener = -1;
+}
+
 /* ---- strangers ---- */
 
 static bool
@@ -209,8 +217,7 @@ destroy_root(struct root *root)
 {
     for (int i = 0; i < CONNECTIONS; ++i)
         root_close(&root->connections[i]);
-    inherited_close(root->unix_listener);
-    inherited_close(root->tcp_listener);
+    root_close_listeners(root);
     free(root);
 }
 

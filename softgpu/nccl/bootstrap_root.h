@@ -40,6 +40,9 @@ struct root {
 
 void root_close(struct connection *connection);
 
+/* Nobody else is expected: the address is free for the next one when a rank hears of it. */
+void root_close_listeners(struct root *root);
+
 /* Decides about a report that has come in; it may be the last one of its phase, and be answered. */
 void root_take_report(struct root *root, struct connection *connection);
 

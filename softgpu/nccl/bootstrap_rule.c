@@ -179,6 +179,7 @@ end_phase(struct root *root)
 {
     switch (root->phase) {
     case PHASE_HELLO:
+        root_close_listeners(root);
         if (all_came_over_unix(root))
             welcome_one_host(root);
         else

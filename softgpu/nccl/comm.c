@@ -276,6 +276,11 @@ comm_publish(struct ncclComm **comm_p, struct ncclComm *comm)
     return comm_finish_start(comm_p);
 }
 
+/* The beginning of ncclConfig_t, which every version of nccl.h has; what lies behind it may be shorter or longer. */
+_Static_assert(sizeof(ncclUniqueId) == 128 && offsetof(ncclConfig_t, size) == 0 && offsetof(ncclConfig_t, magic) == 8 &&
+                   offsetof(ncclConfig_t, version) == 12 && offsetof(ncclConfig_t, blocking) == 16,
+               "nccl.h of NCCL 2");
+
 /* `size` tells how much of the struct the caller's header knew; `blocking` has been in it from the beginning. */
 ncclResult_t
 comm_config(const ncclConfig_t *config, bool *is_blocking_p)

@@ -50,6 +50,34 @@ report_value(struct report *report, const char *name, double value, const char *
     print_figure(report, name, value, unit, "-", true);
 }
 
+/* The place of the lower end of the median's interval among `count` sorted values: at most 2.5 % are below. */
+static size_t
+lower_place(size_t count)
+{
+    double term = 1.0, sum = 0.0;
+    for (size_t i = 0; i < count; ++i)
+        term /= 2.0;
+    for (size_t i = 0; i < count / 2; ++i) {
+        sum += term;
+        if (sum > 0.025)
+            return i > 0 ? i - 1 : 0;
+        term *= (double)(count - i) / (double)(i + 1);
+    }
+    return 0;
+}
+
+void
+report_ratio(struct report *report, const char *name, double *ratios, size_t count, double limit)
+{
+    char text[32], full[160];
+    double median = report_median(ratios, count);
+    size_t place = lower_place(count);
+    double low = ratios[place], high = ratios[count - 1 - place];
+    snprintf(text, sizeof(text), "<= %g", limit);
+    snprintf(full, sizeof(full), "%s [%.4f, %.4f]", name, low, high);
+    print_figure(report, full, median, "ratio", text, low <= limit);
+}
+
 static int
 compare(const void *a, const void *b)
 {

@@ -24,6 +24,13 @@ void report_figure(struct report *report, const char *name, double value, const 
 /* A figure that no bar is set for, such as what another rule does in the same run. */
 void report_value(struct report *report, const char *name, double value, const char *unit);
 
+/*
+ * Prints the median of ratios[count] as a figure, with the 95 % interval of the median in its name (order statistics of
+ * the sign test; the whole range where there are fewer than six). It holds if `limit` lies inside or above the
+ * interval. Sorts them.
+ */
+void report_ratio(struct report *report, const char *name, double *ratios, size_t count, double limit);
+
 /* The median of values[count]; sorts them. */
 double report_median(double *values, size_t count);
 

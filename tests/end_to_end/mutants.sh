@@ -51,6 +51,7 @@ ladder() { equal 3 "$work/ladder.serial" -- "$ladder" "${ladder_options[@]}"; }
 trainer() { equal 3 "$work/$1.serial" --bucket-mb 0.01 -- "$programs/$1_shared"; }
 accumulate() { trainer accumulate; }
 towers() { trainer towers; }
+flat() { trainer flat; }
 realloc() { trainer realloc; }
 streams() { trainer streams; }
 structs() { trainer structs; }
@@ -95,7 +96,7 @@ mutant() {
 
 wanted=("${@:2}")
 run "$ladder" "${ladder_options[@]}" --save "$work/ladder.serial"
-for program in accumulate branches realloc streams structs towers; do
+for program in accumulate branches flat realloc streams structs towers; do
     run "$programs/${program}_shared" --save "$work/$program.serial"
     succeeded "$program alone"
 done
@@ -104,6 +105,7 @@ mutant IDENTITY_MIXED realloc
 mutant OLD_ADDRESS realloc
 mutant STRUCTS_UNSEEN structs
 mutant OPERANDS_UNSEEN copies
+mutant ONE_OF_MANY flat
 mutant LEARNED_TOO_SOON branches
 mutant VOTE_ALONE one_rank_looks
 mutant PLANS_UNCOMPARED other_buckets

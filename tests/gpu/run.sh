@@ -3,13 +3,14 @@
 # ranks on one GPU where there is only one. Works on any machine with an NVIDIA GPU and the build's requirements.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-all_scripts=(equality wire types habits overlap faults inert)
+all_scripts=(equality libraries wire types habits overlap faults inert tables)
 
 usage() {
     cat <<'END'
 Usage: bash tests/gpu/run.sh [options] [BUILD [SCRIPT...]]
 Runs the end-to-end tests on the GPUs of this machine. BUILD is a built folder (default: build), SCRIPT one or more of
-equality wire types habits overlap faults inert (default: all).
+equality libraries wire types habits overlap faults inert tables (default: all). `tables` compares what the shim knows of
+the calls of cuBLAS and cuBLASLt with what NVIDIA's libraries touch.
 
   --rehearse   the same with the stand-in, to try out this script
   --help       print this
@@ -57,7 +58,7 @@ cp "$build/CMakeCache.txt" "$view/"
 if [ "$rehearse" -eq 1 ]; then
     ln -s "$build/bin/ddprun" "$view/bin/ddprun"
     ln -s "$build/samples/digits" "$build/samples/digits_plain" "$view/samples/"
-    for program in ladder ladder_static habits values types_legacy types_per_thread; do
+    for program in ladder ladder_static habits libraries values types_legacy types_per_thread; do
         ln -s "$build/tests/trainers/$program" "$view/tests/trainers/"
     done
 else
@@ -79,14 +80,32 @@ else
     nvcc_build ladder -cudart shared ladder.cu ../../samples/common/parameter_file.c
     nvcc_build ladder_static -cudart static ladder.cu ../../samples/common/parameter_file.c
     nvcc_build habits -cudart static habits.cu -lcuda -L"$libraries/stubs"
+    nvcc_build libraries -cudart shared libraries.cu ../../samples/common/parameter_file.c -lcublas -lcublasLt
     nvcc_build types_legacy -cudart shared types.c
     nvcc_build values -cudart shared values.c -lm
     nvcc_build types_per_thread -cudart static -DCUDA_API_PER_THREAD_DEFAULT_STREAM types.c
 fi
 
+# The build's programs look beside the stand-in's libraries, unless they are told another place for all of NVIDIA's.
+tables() {
+    local program status=0 path=()
+    if [ "$rehearse" -eq 0 ]; then
+        driver=$(ldconfig -p | sed -n 's/.*libcuda\.so\.1 .*x86-64.* => //p' | head -n 1)
+        path=(env "LD_LIBRARY_PATH=$libraries:$(dirname "$driver")")
+    fi
+    for program in "$build"/tests/interpose/libraries/test_library_*extents; do
+        "${path[@]}" timeout -k 2 300 "$program" </dev/null || status=1
+    done
+    return "$status"
+}
+
 failed=0
 for script in "${scripts[@]}"; do
     printf '==== %s\n' "$script"
-    bash "$root/tests/end_to_end/$script.sh" "$view" || failed=1
+    if [ "$script" = tables ]; then
+        tables || failed=1
+    else
+        bash "$root/tests/end_to_end/$script.sh" "$view" || failed=1
+    fi
 done
 exit "$failed"

@@ -2,6 +2,7 @@
 # annotated.sh PROGRAM SHIM ENGINE - the macros do nothing outside a job, and reach the engine inside one.
 set -euo pipefail
 program=$1 shim=$2 engine=$3
+protocol=$(sed -nE 's/^#define DDPRUN_PROTOCOL_VERSION ([0-9]+).*/\1/p' "$(dirname "$0")/../../base/protocol.h")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 head -c 4096 /dev/zero >"$folder/status"
@@ -30,7 +31,7 @@ compare() { # NAME EXPECTED GOT
 }
 compare "without the shim" "$alone" "$("$program")"
 compare "with the shim, outside a job" "$alone" "$(LD_PRELOAD=$shim "$program")"
-compare "in a job" "$inside" "$(LD_PRELOAD=$shim DDPRUN_PROTOCOL=1 DDPRUN_JOB_DIR=$folder DDPRUN_ENGINE=$engine \
+compare "in a job" "$inside" "$(LD_PRELOAD=$shim DDPRUN_PROTOCOL=$protocol DDPRUN_JOB_DIR=$folder DDPRUN_ENGINE=$engine \
     RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 "$program")"
 
 # A shim that is older than the header, and a launcher of another version, say so and end the program.

@@ -44,13 +44,16 @@ note_stream(CUstream stream)
         note("%lx", (unsigned long)(uintptr_t)stream);
 }
 
-/* ARGUMENT:ADDRESS+BYTES; ARGUMENT.ENTRY of a list */
+/* ARGUMENT:ADDRESS+BYTES; ARGUMENT.ENTRY of a list; /PIECE*COUNT@STRIDE*COUNT@STRIDE where there are holes */
 static void
 note_operand(const struct operand *operand)
 {
     unsigned argument = operand->argument & 0xFFFF, entry = operand->argument >> OPERAND_LIST_SHIFT;
     note(entry > 0 ? " %u.%u" : " %u", argument, entry);
     note(":%llx+%zx", operand->address, operand->bytes);
+    if (operand->pieces.bytes > 0)
+        note("/%zx*%zx@%zx*%zx@%zx", operand->pieces.bytes, operand->pieces.inner_count, operand->pieces.inner_stride,
+             operand->pieces.outer_count, operand->pieces.outer_stride);
 }
 
 static void

@@ -13,10 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define TEXT_OF_(macro) #macro
+#define TEXT_OF(macro)  TEXT_OF_(macro)
+
 static void
 set_job(const char *folder)
 {
-    setenv(DDPRUN_ENV_PROTOCOL, "1", 1);
+    setenv(DDPRUN_ENV_PROTOCOL, TEXT_OF(DDPRUN_PROTOCOL_VERSION), 1);
     setenv(DDPRUN_ENV_JOB_DIR, folder, 1);
     setenv(DDPRUN_ENV_ENGINE, FAKE_ENGINE, 1);
     setenv(DDPRUN_ENV_RANK, "0", 1);

@@ -22,6 +22,7 @@
  * calls nobody sees        test_hooks.c; test_linked.c; end_to_end/faults.sh (a blind shim ends the job) 2 row 3, the
  * wrong ABI            test_lookups.c: trap_0_2 2 row 5, poisoned processes       lint/exports.sh; end_to_end/inert.sh
  *   2 row 7, NULL outputs             test_hooks.c: trap_2_7; trap_2_7_questions_without_an_answer
+ *   2 row 15, other preloads          lint/exports.sh (AddressSanitizer's runtime in front)
  *   2 row 14, wrappers                launcher's tests: the preload is set for the rank
  * Row 8 (captured graphs) is the engine's. Code patching (row 9) and shared memory (row 10) are not used.
  */

@@ -134,6 +134,37 @@ START_TEST(work_through_these_pointers_is_seen_and_done)
 }
 END_TEST
 
+/* Programs ask shared cudart for the driver's functions too, NCCL among them. cudart itself has them from the gate. */
+START_TEST(entry_points_of_shared_cudart_are_hooks)
+{
+    if (!stand_in)
+        return;
+    void *cudart = dlopen("libcudart.so.13", RTLD_NOW), *found = NULL;
+    ck_assert_msg(cudart != NULL, "%s", dlerror());
+    int (*by_version)(const char *, void **, unsigned, unsigned long long, int *) =
+        (int (*)(const char *, void **, unsigned, unsigned long long, int *))dlsym(cudart,
+                                                                                   "cudaGetDriverEntryPointByVersion");
+    int (*entry_point)(const char *, void **, unsigned long long, int *) =
+        (int (*)(const char *, void **, unsigned long long, int *))dlsym(cudart, "cudaGetDriverEntryPoint");
+    ck_assert_ptr_nonnull(by_version);
+    for (unsigned long long flags = 0; flags <= 2; ++flags) { /* default, legacy, per-thread */
+        const char *copy = flags == 2 ? "cuMemcpyHtoDAsync_v2_ptsz" : "cuMemcpyHtoDAsync_v2";
+        int status = -1;
+        ck_assert_int_eq(by_version("cuMemcpyHtoDAsync", &found, 12000, flags, &status), 0);
+        ck_assert_int_eq(status, 0);
+        ck_assert_str_eq(harness_hook_name(found), copy);
+        ck_assert_int_eq(by_version("cuLaunchKernelEx", &found, 13000, flags, NULL), 0);
+        ck_assert_str_eq(harness_hook_name(found), flags == 2 ? "cuLaunchKernelEx_ptsz" : "cuLaunchKernelEx");
+        if (entry_point == NULL) /* an old name, which not every runtime has */
+            continue;
+        ck_assert_int_eq(entry_point("cuMemcpyHtoDAsync", &found, flags, NULL), 0);
+        ck_assert_str_eq(harness_hook_name(found), copy);
+    }
+    ck_assert_int_eq(by_version("cuDeviceGetCount", &found, 12000, 0, NULL), 0);
+    ck_assert(!harness_is_in_shim(found));
+}
+END_TEST
+
 /* Versions from before everything to after everything, in every flavour that the header has. */
 START_TEST(trap_0_2_the_pointer_decides_at_every_version)
 {
@@ -179,6 +210,7 @@ run(void)
     TCase *tcase = tcase_create("look-ups");
     tcase_add_test(tcase, each_look_up_of_static_cudart_gets_the_right_pointer);
     tcase_add_test(tcase, work_through_these_pointers_is_seen_and_done);
+    tcase_add_test(tcase, entry_points_of_shared_cudart_are_hooks);
     tcase_add_test(tcase, trap_0_2_the_pointer_decides_at_every_version);
     return harness_cases(tcase);
 }
@@ -187,5 +219,7 @@ int
 main(int argc, char **argv)
 {
     int status = harness_run(argc, argv, HARNESS_FAKE_DRIVER, NULL, run);
-    return status != 0 || argc > 1 ? status : harness_run(argc, argv, HARNESS_STAND_IN, NULL, run);
+    if (status != 0 || argc > 1 || STAND_IN_IS_SANITIZED) /* the stand-in would need its sanitizer's runtime first */
+        return status;
+    return harness_run(argc, argv, HARNESS_STAND_IN, NULL, run);
 }

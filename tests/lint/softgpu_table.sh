@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # softgpu_table.sh [BUILD] - docs/softgpu.md is what softgpu/conformance.txt says; the tests that the list names exist, and it names every
-# test of softgpu/cc. Called by tests/run.sh with the build folder; `--write` brings the document up to date.
+# test of softgpu/cc and every environment variable that the sources read. Called by tests/run.sh with the build folder; `--write` brings the document up to date.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 list=softgpu/conformance.txt
@@ -17,12 +17,14 @@ compile time with file and line, or by an error that names it.
 END
     awk -F' *[|] *' '
         /^#/ || /^$/ { next }
+        /^== Environment/ { printf "\n## Environment\n| variable | values | default | meaning |\n| --- | --- | --- | --- |\n"; next }
         /^== / { printf "\n## %s\n| feature | | tested by |\n| --- | --- | --- |\n", substr($0, 4); next }
         { sub(/^ */, "", $1) }
         $1 == "there" { gsub(/[^ ]+/, "`&`", $3); printf "| %s | there | %s |\n", $2, $3; next }
         $1 == "refused" { printf "| %s | refused at compile time; instead: %s | `softgpu/cc/refusals` |\n", $2, $3; next }
         $1 == "absent" { gsub(/[^ ]+/, "`&`", $4); printf "| %s | %s | %s |\n", $2, $3, $4; next }
-        { printf "softgpu/conformance.txt:%d: a row begins with there, refused or absent\n", NR >"/dev/stderr"; exit 1 }
+        $1 == "setting" { gsub(/[^ ,]+/, "`&`", $2); printf "| %s | %s | %s | %s |\n", $2, $3, $4, $5; next }
+        { printf "softgpu/conformance.txt:%d: a row begins with there, refused, absent or setting\n", NR >"/dev/stderr"; exit 1 }
     ' "$list"
 }
 
@@ -51,5 +53,13 @@ while read -r test; do
         bad=1
     fi
 done < <(grep '^softgpu/cc/' <<<"$known")
+# What the sources read of the environment: names in quotes, as getenv or a function over it gets them.
+mapfile -t sources < <(find softgpu -name '*.[ch]')
+read_names=$(cat "${sources[@]}" | grep -E 'getenv|option\(|define .*VARIABLE' | grep -oE '"(SOFTGPU|NCCL|CUDA|NVCC)_[A-Z_]+"' | tr -d '"' | sort -u)
+rows=$(awk -F' *[|] *' '/^setting/ { gsub(/,/, "", $2); print $2 }' "$list" | tr ' ' '\n' | sort -u)
+if ! diff <(cat <<<"$read_names") <(cat <<<"$rows"); then
+    echo "$list: '<' is read by the sources and has no row 'setting', '>' has a row and is not read"
+    bad=1
+fi
 [ $bad -eq 0 ] || exit 1
 printf '%d rows, %d tests\n' "$(grep -cE '^(there|refused|absent)' "$list")" "$(wc -l <<<"$named")"

@@ -7,15 +7,6 @@
 
 enum { LEFT_OUT = 2 };
 
-static __global__ void
-square_sum(float *sum, const float *values, int count)
-{
-    if (blockIdx.x * blockDim.x + threadIdx.x > 0)
-        return;
-    for (int i = 0; i < count; ++i)
-        *sum += values[i] * values[i];
-}
-
 /* One pass over the layers that take part. */
 static void
 pass_run(const struct perceptron *net, size_t first_item, int count, bool all_layers, float keep, cudaStream_t stream)
@@ -59,7 +50,7 @@ main(int argc, char **argv)
             pass_run(&net, first_item, (int)count, step % 3 != 1, pass > 0 ? 1.0f : 0.0f, stream);
         }
         for (int l = 0; l < LAYERS && step % 5 == 4; ++l)
-            LAUNCH(square_sum, 1, stream)(norm, net.layers[l].weight_gradient, WIDTH * WIDTH);
+            LAUNCH(square_sum, 1, stream)(norm, net.layers[l].weight_gradient, WIDTH * WIDTH, 1);
         DDP_STEP(stream);
         perceptron_update(&net, 0.1f, stream);
         record_step(step, stream);

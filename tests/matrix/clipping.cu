@@ -5,17 +5,6 @@
 #include "perceptron.h"
 
 static __global__ void
-square_sum(float *sum, const float *values, int count)
-{
-    float total = 0.0f;
-    if (blockIdx.x * blockDim.x + threadIdx.x > 0)
-        return;
-    for (int i = 0; i < count; ++i)
-        total += values[i] * values[i];
-    *sum = total;
-}
-
-static __global__ void
 clip_factor(float *factor, const float *sums, int count, float limit)
 {
     float total = 0.0f;
@@ -39,8 +28,8 @@ static void
 clip(const struct perceptron *net, float *sums, float *factor, cudaStream_t stream)
 {
     for (int l = 0; l < LAYERS; ++l) {
-        LAUNCH(square_sum, 1, stream)(&sums[2 * l], net->layers[l].weight_gradient, WIDTH * WIDTH);
-        LAUNCH(square_sum, 1, stream)(&sums[2 * l + 1], net->layers[l].bias_gradient, WIDTH);
+        LAUNCH(square_sum, 1, stream)(&sums[2 * l], net->layers[l].weight_gradient, WIDTH * WIDTH, 0);
+        LAUNCH(square_sum, 1, stream)(&sums[2 * l + 1], net->layers[l].bias_gradient, WIDTH, 0);
     }
     LAUNCH(clip_factor, 1, stream)(factor, sums, 2 * LAYERS, 0.05f);
     for (int l = 0; l < LAYERS; ++l) {

@@ -118,6 +118,12 @@ stream_create(void)
     return stream;
 }
 
+static inline void
+stream_destroy(cudaStream_t stream)
+{
+    CHECK(cuStreamDestroy(stream));
+}
+
 static inline cudaEvent_t
 event_create(void)
 {
@@ -210,6 +216,12 @@ stream_create(void)
     cudaStream_t stream;
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     return stream;
+}
+
+static inline void
+stream_destroy(cudaStream_t stream)
+{
+    CHECK(cudaStreamDestroy(stream));
 }
 
 static inline cudaEvent_t

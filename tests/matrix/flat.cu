@@ -1,10 +1,11 @@
 /*
  * flat.cu - one buffer for all parameters and one for all gradients, as trainers in C have them: one annotation for
- * each tensor inside, one kernel of Adam over the whole buffer.
+ * each tensor inside, one kernel of Adam over the whole buffer. The gradients of the first layers are computed
+ * elsewhere and arrive by one copy, which covers several annotations.
  */
 #include "perceptron.h"
 
-enum { LAYER_FLOATS = WIDTH * WIDTH + WIDTH, FLOATS = LAYERS * LAYER_FLOATS };
+enum { LAYER_FLOATS = WIDTH * WIDTH + WIDTH, FLOATS = LAYERS * LAYER_FLOATS, STAGED = 2 /* layers */ };
 
 /* Of Adam (D. Kingma and J. Ba, "Adam: a method for stochastic optimization", ICLR 2015); epsilon is large, so that
  * tiny gradients do not decide the update by their rounding. */
@@ -44,6 +45,11 @@ main(int argc, char **argv)
     }
     DDP_PARAMETER(weights, FLOATS, DDP_FLOAT32);
     record_add("all", 0, weights, FLOATS);
+    float *staged = device_floats(STAGED * LAYER_FLOATS), *norms = device_floats(2 * LAYERS);
+    for (int l = 0; l < STAGED; ++l) { /* backward writes there from now on */
+        net.layers[l].weight_gradient = staged + l * LAYER_FLOATS;
+        net.layers[l].bias_gradient = net.layers[l].weight_gradient + WIDTH * WIDTH;
+    }
 
     size_t first, count;
     DDP_SHARD(options.batch, &first, &count);
@@ -52,7 +58,13 @@ main(int argc, char **argv)
         items_load(&net.items, first_item, count, stream);
         perceptron_forward(&net, first_item, (int)count, stream);
         perceptron_backward(&net, first_item, (int)count, 0.0f, 1.0f, stream);
+        device_copy(gradients, staged, STAGED * LAYER_FLOATS * sizeof(float), stream);
         DDP_STEP(stream);
+        for (int l = 0; l < LAYERS; ++l) { /* for a log */
+            const float *of_layer = gradients + l * LAYER_FLOATS;
+            LAUNCH(square_sum, 1, stream)(&norms[2 * l], of_layer, WIDTH * WIDTH, 0);
+            LAUNCH(square_sum, 1, stream)(&norms[2 * l + 1], of_layer + WIDTH * WIDTH, WIDTH, 0);
+        }
         LAUNCH(adam, FLOATS, stream)
         (weights, first_moment, second_moment, gradients, (int)FLOATS, 0.01f,
          1.0f / (1.0f - powf(0.9f, (float)step + 1.0f)), 1.0f / (1.0f - powf(0.99f, (float)step + 1.0f)));

@@ -100,6 +100,18 @@ sgd(float *weight, float *momentum, const float *gradient, int count, float rate
     }
 }
 
+/* sum = (adds ? sum : 0) + the squares of all values. */
+static __global__ void
+square_sum(float *sum, const float *values, int count, int adds)
+{
+    if (blockIdx.x * blockDim.x + threadIdx.x > 0)
+        return;
+    float total = adds ? *sum : 0.0f;
+    for (int i = 0; i < count; ++i)
+        total += values[i] * values[i];
+    *sum = total;
+}
+
 /* ---- the same products by cuBLAS, which stores column by column: each is written for the transposes ---- */
 
 /* output = input weight' */

@@ -16,6 +16,8 @@ static cudaStream_t streams[STREAMS_AT_MOST + 1]; /* 0: main */
 static cudaStream_t update_stream;
 static cudaEvent_t event, thread_event;
 static float *norms, *factor;
+static float *block; /* gradients that lie together */
+static size_t block_floats;
 
 /* ---- gradients ---- */
 
@@ -68,17 +70,6 @@ scale_in_place(float *values, int count, float by, const float *factor)
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         values[i] *= by * (factor != NULL ? *factor : 1.0f);
-}
-
-static __global__ void
-square_sum(float *sum, const float *values, int count, int adds)
-{
-    if (blockIdx.x * blockDim.x + threadIdx.x > 0)
-        return;
-    float total = adds ? *sum : 0.0f;
-    for (int i = 0; i < count; ++i)
-        total += values[i] * values[i];
-    *sum = total;
 }
 
 static __global__ void
@@ -261,11 +252,30 @@ pass_run(int step, int pass, int passes, size_t first, int count)
 }
 
 static void *
-boundary(void *unused)
+boundary(void *group)
 {
     device_enter();
-    DDP_STEP(update_stream);
-    return unused;
+    DDP_STEP_GROUP(*(int *)group, update_stream);
+    return group;
+}
+
+static void
+boundary_pass(int group)
+{
+    pthread_t thread;
+    if (!program.step_in_thread) {
+        DDP_STEP_GROUP(group, update_stream);
+        return;
+    }
+    check(pthread_create(&thread, NULL, boundary, &group) == 0, "pthread_create", __FILE__, __LINE__);
+    pthread_join(thread, NULL);
+}
+
+/* Layers take turns. */
+static int
+group_of(int l)
+{
+    return l % program.groups;
 }
 
 static void
@@ -296,42 +306,70 @@ update(const struct layer *layer)
     }
 }
 
+/* The host takes a copy of a gradient, for a log that nobody reads. */
+static void
+look(const struct dense *d)
+{
+    float *host = (float *)malloc((size_t)(d->inputs * d->outputs) * sizeof(float));
+    device_wait();
+    device_download(host, d->weight_gradient, (size_t)(d->inputs * d->outputs) * sizeof(float));
+    free(host);
+}
+
 static void
 step_run(int step, size_t first, int count)
 {
+    if (block_floats > 0)
+        device_zero(block, block_floats, streams[0]);
     for (int l = 0; l < program.layers; ++l) {
         const struct dense *d = &layers[l].dense;
-        if (layers[l].zeroed_first) {
+        if (layers[l].zeroed_first && !layers[l].in_block) {
             device_zero(d->weight_gradient, (size_t)(d->inputs * d->outputs), streams[0]);
             device_zero(d->bias_gradient, (size_t)d->outputs, streams[0]);
         }
     }
     int passes = passes_of(step);
-    for (int pass = 0; pass < passes; ++pass)
+    for (int pass = 0; pass < passes; ++pass) {
         pass_run(step, pass, passes, first, count);
+        if (program.look_every > 0 && step % program.look_every == 1 && pass == 0)
+            look(&layers[program.log_layer].dense);
+    }
     if (program.log_every > 0 && step % program.log_every == 0 && (!program.log_on_one || DDP_RANK() == 0)) {
         const struct dense *d = &layers[program.log_layer].dense;
         LAUNCH(square_sum, 1, streams[0])(norms + 1, d->weight_gradient, d->inputs * d->outputs, 0);
     }
     if (update_stream != streams[0])
         stream_follow(streams[0], update_stream, event);
-    if (program.step_in_thread) {
-        pthread_t thread;
-        check(pthread_create(&thread, NULL, boundary, NULL) == 0, "pthread_create", __FILE__, __LINE__);
-        pthread_join(thread, NULL);
-    } else {
-        DDP_STEP(update_stream);
-    }
-    if (program.clipped)
+    int first_group = program.second_first ? program.groups - 1 : 0, last_group = program.groups - 1 - first_group;
+    boundary_pass(first_group);
+    if (program.clipped) { /* by the norm of all */
+        if (program.groups == 2)
+            boundary_pass(last_group);
         clip();
-    for (int l = 0; l < program.layers; ++l)
-        update(&layers[program.order[l]]);
+    }
+    for (int l = 0; l < program.layers; ++l) {
+        if (group_of(program.order[l]) == first_group)
+            update(&layers[program.order[l]]);
+    }
+    if (program.groups == 2 && !program.clipped)
+        boundary_pass(last_group);
+    for (int l = 0; l < program.layers && program.groups == 2; ++l) {
+        if (group_of(program.order[l]) == last_group)
+            update(&layers[program.order[l]]);
+    }
     record_step(step, update_stream);
     if (update_stream != streams[0])
         stream_follow(update_stream, streams[0], event);
 }
 
 /* ---- memory ---- */
+
+static void
+annotate(int l)
+{
+    DDP_GRADIENT_GROUP(group_of(l));
+    dense_annotate_gradients(&layers[l].dense);
+}
 
 /* Gradients of one layer move: freed, and allocated behind something else. Zeros. */
 static void
@@ -362,7 +400,42 @@ gradients_move_all(int step)
     }
     for (int l = 0; l < program.layers; ++l) {
         if (moved[program.order[l]])
-            dense_annotate_gradients(&layers[program.order[l]].dense);
+            annotate(program.order[l]);
+    }
+}
+
+/* Side streams end with work in flight, and others take their place. */
+static void
+streams_renew(void)
+{
+    for (int s = 1; s <= program.streams; ++s) {
+        stream_destroy(streams[s]);
+        streams[s] = stream_create();
+    }
+    for (int l = 0; l < program.layers; ++l)
+        CHECK(cublasSetStream(layers[l].blas, streams[layers[l].stream]));
+}
+
+/* Gradients that stay where they are, one behind the other, in the order of annotation. */
+static void
+block_create(void)
+{
+    for (int l = 0; l < program.layers; ++l) {
+        layers[l].in_block = layers[l].zeroed_first && layers[l].moved_every == 0;
+        if (layers[l].in_block)
+            block_floats += (size_t)((program.widths[l] + 1) * program.widths[l + 1]);
+    }
+    if (block_floats == 0)
+        return;
+    block = device_floats(block_floats);
+    float *at = block;
+    for (int i = 0; i < program.layers; ++i) {
+        struct dense *d = &layers[program.order[i]].dense;
+        if (!layers[program.order[i]].in_block)
+            continue;
+        d->weight_gradient = at;
+        d->bias_gradient = at + d->inputs * d->outputs;
+        at = d->bias_gradient + d->outputs;
     }
 }
 
@@ -384,8 +457,10 @@ program_create(void)
         layers[l].scratch = device_floats((size_t)(program.widths[l] * program.widths[l + 1]));
         layers[l].blas = blas_create(streams[layers[l].stream]);
     }
+    if (program.together)
+        block_create();
     for (int l = 0; l < program.layers; ++l)
-        dense_annotate_gradients(&layers[program.order[l]].dense);
+        annotate(program.order[l]);
 }
 
 int
@@ -405,6 +480,8 @@ main(int argc, char **argv)
         if (program.wait_every > 0 && step % program.wait_every == 0)
             device_wait();
         gradients_move_all(step + 1);
+        if (program.renew_every > 0 && step % program.renew_every == 0)
+            streams_renew();
     }
     record_save();
     return 0;

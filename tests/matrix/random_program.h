@@ -20,6 +20,7 @@ struct layer {
     int left_out_every;  /* steps; 0: never */
     int moved_every;     /* steps; 0: its gradients stay where they are */
     bool keeps_momentum; /* in the gradient itself, which is scaled after the update */
+    bool in_block;       /* its gradients lie in the one block */
     float *scratch;
     cublasHandle_t blas;
 };
@@ -37,6 +38,11 @@ static struct {
     bool log_on_one; /* on rank 0 only */
     int log_layer;
     int wait_every;            /* steps; the host waits for the device */
+    int look_every;            /* steps; a gradient is copied to the host between two passes; 0: never */
+    int renew_every;           /* steps; side streams are destroyed and made anew; 0: never */
+    int groups;                /* 2: layers take turns, and each half has an optimizer step of its own */
+    bool second_first;         /* the second group's boundary comes before the first's */
+    bool together;             /* gradients that never move lie in one block, which one memset zeroes */
     int order[LAYERS_AT_MOST]; /* of annotations and updates */
 } program;
 
@@ -123,6 +129,11 @@ program_decide(void)
     shuffle(program.order, program.layers);
     for (int l = 0; l < program.layers; ++l)
         layer_decide(&layers[l], l);
+    program.look_every = chance(3, "look") ? 2 + (int)pick(5) : 0;
+    program.renew_every = chance(4, "renew") ? 1 + (int)pick(4) : 0;
+    program.groups = chance(3, "groups") ? 2 : 1;
+    program.second_first = pick(2) == 0;
+    program.together = chance(3, "together");
 }
 
 static int
@@ -159,7 +170,12 @@ program_describe(void)
     if (program.log_every > 0)
         fprintf(stderr, ", log of layer %d every %d%s", program.log_layer, program.log_every,
                 program.log_on_one ? " on rank 0" : "");
-    fprintf(stderr, ", waits every %d\n", program.wait_every);
+    fprintf(stderr, ", waits every %d, looks every %d, new streams every %d%s%s\n", program.wait_every,
+            program.look_every, program.renew_every,
+            program.groups == 1    ? ""
+            : program.second_first ? ", two groups, the second first"
+                                   : ", two groups",
+            program.together ? ", gradients together" : "");
     for (int l = 0; l < program.layers; ++l) {
         const struct layer *layer = &layers[l];
         fprintf(stderr, "  layer %d: %d to %d, %s on stream %d%s%s%s, left out every %d, moved every %d\n", l,

@@ -13,7 +13,7 @@
 #include <sched.h>
 #include <string.h>
 
-static struct library *const libraries[] = {&library_cublas, &library_cublaslt};
+static struct library *const libraries[] = {&library_cublas, &library_cublas_legacy, &library_cublaslt, &library_cudnn};
 enum { LIBRARIES = sizeof(libraries) / sizeof(libraries[0]) };
 
 /* What a thunk leaves for the hook that it jumps to. */
@@ -201,7 +201,7 @@ thunk_for(void *real, void *hook)
 {
     unsigned count = atomic_load(&thunk_count);
     for (unsigned i = 0; i < count && i < LIBRARY_THUNKS; ++i) {
-        if (library_thunk_table[i].real == real)
+        if (library_thunk_table[i].real == real && library_thunk_table[i].hook == hook)
             return (void *)(library_thunks + (size_t)i * LIBRARY_THUNK_BYTES);
     }
     unsigned at = atomic_fetch_add(&thunk_count, 1);

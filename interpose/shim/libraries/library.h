@@ -56,7 +56,9 @@ extern struct library library_cublas, library_cublas_legacy, library_cublaslt, l
 /*
  * The function behind functions[index] for a call that returns to `caller`; NULL if there is none. The same as the
  * loader would have bound if the shim were not there: in a process with two copies of a library, each caller gets its
- * own. May be called at any depth, in any thread; allocates only when the loader does, for a caller's first call.
+ * own. May be called at any depth, in any thread; allocates only when the loader does, for a caller's first call. What
+ * was found for an object is kept: a library that is unloaded while the object that was linked with it stays is not
+ * noticed, which the loader does not do either.
  */
 void *library_real(struct library *library, unsigned index, const void *caller);
 

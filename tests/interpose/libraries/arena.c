@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned char *arena, kept[ARENA_BYTES], results[ARENA_BYTES], cover[ARENA_BYTES];
+static CUdeviceptr device;
+static unsigned char arena[ARENA_BYTES]; /* the host's copy: uploaded before a call, downloaded after it */
+static unsigned char kept[ARENA_BYTES], results[ARENA_BYTES], cover[ARENA_BYTES];
 static uint64_t state = 88172645463325252u;
 
 uint64_t
@@ -30,7 +32,21 @@ arena_below(int64_t bound)
 void *
 arena_place(unsigned index)
 {
-    return arena + (size_t)index * ARENA_AREA_BYTES + ARENA_AREA_BYTES / 2;
+    return (void *)(device + (size_t)index * ARENA_AREA_BYTES + ARENA_AREA_BYTES / 2);
+}
+
+void *
+arena_host(const void *place)
+{
+    return arena + ((CUdeviceptr)place - device);
+}
+
+static void
+upload(void)
+{
+    recorder_find()->paused = true;
+    ck_assert_int_eq(cuMemcpyHtoD(device, arena, ARENA_BYTES), CUDA_SUCCESS);
+    recorder_find()->paused = false;
 }
 
 size_t
@@ -69,12 +85,10 @@ void
 arena_start(void)
 {
     CUcontext context;
-    CUdeviceptr memory;
     ck_assert_int_eq(cuInit(0), CUDA_SUCCESS);
     ck_assert_int_eq(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
     ck_assert_int_eq(cuCtxSetCurrent(context), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemAlloc(&memory, ARENA_BYTES), CUDA_SUCCESS);
-    arena = (unsigned char *)memory;
+    ck_assert_int_eq(cuMemAlloc(&device, ARENA_BYTES), CUDA_SUCCESS);
     for (int kind = ARENA_FLOAT; kind <= ARENA_HALF; ++kind)
         make_numbers((enum arena_kind)kind);
 }
@@ -89,6 +103,7 @@ void
 arena_keep(void)
 {
     memcpy(kept, arena, ARENA_BYTES);
+    upload();
 }
 
 void
@@ -101,14 +116,17 @@ void
 arena_wait(void)
 {
     ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    recorder_find()->paused = true;
+    ck_assert_int_eq(cuMemcpyDtoH(arena, device, ARENA_BYTES), CUDA_SUCCESS);
+    recorder_find()->paused = false;
 }
 
 static void
 cover_bytes(uint64_t address, size_t bytes, unsigned char how)
 {
     for (uint64_t at = address; at < address + bytes; ++at) {
-        ck_assert_msg(at >= (uint64_t)arena && at < (uint64_t)arena + ARENA_BYTES, "an operand leaves the arena");
-        cover[at - (uint64_t)arena] |= how;
+        ck_assert_msg(at >= device && at < device + ARENA_BYTES, "an operand leaves the arena");
+        cover[at - device] |= how;
     }
 }
 
@@ -118,9 +136,10 @@ cover_operand(const struct operand *operand)
     unsigned char how = operand->access == ACCESS_WRITE ? COVER_WRITE | COVER_READ : COVER_READ;
     const struct pieces *pieces = &operand->pieces;
     if (operand->pointer_count > 0) {
+        const uint64_t *pointers = (const uint64_t *)(kept + (operand->address - device));
         cover_bytes(operand->address, operand->bytes, COVER_READ);
         for (size_t i = 0; i < operand->pointer_count; ++i)
-            cover_bytes(((const uint64_t *)operand->address)[i], operand->reach_bytes, how);
+            cover_bytes(pointers[i], operand->reach_bytes, how);
     } else if (pieces->bytes == 0) {
         cover_bytes(operand->address, operand->bytes, how);
     } else {
@@ -160,6 +179,7 @@ void arena_keep_results_and_disturb(enum arena_kind (*kind_of)(unsigned index))
             arena[at] = cover[at] != 0 ? kept[at] : numbers[i];
         }
     }
+    upload();
 }
 
 bool
@@ -175,7 +195,7 @@ arena_same_results(void)
 static bool
 changed(uint64_t address, size_t bytes)
 {
-    return memcmp((const void *)address, kept + (address - (uint64_t)arena), bytes) != 0;
+    return memcmp(arena + (address - device), kept + (address - device), bytes) != 0;
 }
 
 void
@@ -188,7 +208,7 @@ arena_note_ends(struct arena_ends ends[ARENA_ENDS], const struct operand *operan
     uint64_t address = operand->address;
     size_t bytes = operand->bytes;
     if (operand->pointer_count > 0) {
-        address = *(const uint64_t *)operand->address;
+        memcpy(&address, kept + (operand->address - device), sizeof(address));
         bytes = operand->reach_bytes;
     }
     size_t end = element_bytes < bytes ? element_bytes : bytes;

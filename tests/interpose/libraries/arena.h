@@ -1,7 +1,7 @@
 /*
  * arena.h - device memory full of numbers, in which tests see what a call wrote and what it did not need.
  *
- * On the stand-in the host may look into device memory; what a test finds there is what the call left.
+ * A call's life: fill, keep, call, wait; then ask what changed. What the arena itself copies is not recorded.
  */
 #ifndef TESTS_INTERPOSE_LIBRARIES_ARENA_H
 #define TESTS_INTERPOSE_LIBRARIES_ARENA_H
@@ -24,15 +24,18 @@ void arena_start(void);
 /* The middle of area `index`: what is named there may lead backwards. */
 void *arena_place(unsigned index);
 
+/* Where the host's copy has it: for what arena_keep() is to bring to the device. */
+void *arena_host(const void *place);
+
 /* Fills area `index` with numbers between 1/2 and 2 of either sign. */
 void arena_fill(unsigned index, enum arena_kind kind);
 size_t arena_element_bytes(enum arena_kind kind);
 
-/* Keeps a copy of everything; goes back to it. */
+/* Keeps a copy of everything, and brings it to the device; goes back to the copy. */
 void arena_keep(void);
 void arena_restore(void);
 
-/* Waits for the device. */
+/* Waits for the device, and fetches what is there now. */
 void arena_wait(void);
 
 /* The last call's operands as the record has them: which bytes of the arena they cover. */

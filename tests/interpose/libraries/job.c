@@ -12,6 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define TEXT_OF_(macro) #macro
+#define TEXT_OF(macro)  TEXT_OF_(macro)
+
 struct record *
 recorder_find(void)
 {
@@ -41,10 +44,11 @@ recorder_run(char **argv, const char *libraries)
         return EXIT_FAILURE;
     }
     setenv("LD_PRELOAD", SHIM, 1);
-    setenv("LD_LIBRARY_PATH", libraries, 1);
+    if (libraries[0] != '\0')
+        setenv("LD_LIBRARY_PATH", libraries, 1);
     int passive = run_again(argv[0], "--passive");
 
-    setenv(DDPRUN_ENV_PROTOCOL, "1", 1);
+    setenv(DDPRUN_ENV_PROTOCOL, TEXT_OF(DDPRUN_PROTOCOL_VERSION), 1);
     setenv(DDPRUN_ENV_JOB_DIR, folder, 1);
     setenv(DDPRUN_ENV_ENGINE, RECORDER, 1);
     setenv(DDPRUN_ENV_RANK, "0", 1);

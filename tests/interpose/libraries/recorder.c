@@ -13,6 +13,8 @@ static void
 begin(struct operation *operation)
 {
     struct record *record = &recorder_record;
+    if (record->paused)
+        return;
     ++record->begins;
     snprintf(record->name, sizeof(record->name), "%s", operation->name);
     record->stream = operation->stream;
@@ -28,6 +30,8 @@ static void
 end(struct operation *operation, bool enqueued)
 {
     (void)operation;
+    if (recorder_record.paused)
+        return;
     ++recorder_record.ends;
     recorder_record.enqueued += enqueued;
 }

@@ -17,14 +17,16 @@ struct record {
     unsigned operand_count;
     struct operand operands[RECORDED_OPERANDS];
     void (*inside)(void); /* called from within begin() */
+    bool paused;          /* by a test, whose own calls are not to be recorded */
 };
 
 /* The engine's record; NULL until this process is the rank. */
 struct record *recorder_find(void);
 
 /*
- * Starts this program again with the shim preloaded, `libraries` in front of the search path, as rank 0 of a job of its
- * own; then once more outside any job, with --passive. Returns main's exit code. In the children, argv[1] says which.
+ * Starts this program again with the shim preloaded, with `libraries` as the search path (empty: the environment's, so
+ * that LD_LIBRARY_PATH can put NVIDIA's libraries in the stand-in's place), as rank 0 of a job of its own; then once
+ * more outside any job, with --passive. Returns main's exit code. In the children, argv[1] says which.
  */
 int recorder_run(char **argv, const char *libraries);
 

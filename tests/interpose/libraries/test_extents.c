@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = 30, SIZE = 6, BATCH = 3, GROUPS = 2 };
+enum { CASES = 30, GROUPS = 2 };
 
 static struct record *record;
 static cublasHandle_t handle;
@@ -60,20 +60,6 @@ kind_of_area(unsigned index)
     return element_kind;
 }
 
-static int64_t
-increment(void)
-{
-    int64_t size = 1 + arena_below(3);
-    return arena_below(4) == 0 ? -size : size;
-}
-
-static int64_t
-stride(int64_t element, int64_t may_be_negative)
-{
-    int64_t size = element + arena_below(6);
-    return may_be_negative && arena_below(3) == 0 ? -size : size;
-}
-
 static void
 choose_kinds(const char *symbol, struct values *v)
 {
@@ -104,39 +90,10 @@ choose_kinds(const char *symbol, struct values *v)
 }
 
 static void
-choose_shape(struct values *v)
-{
-    int64_t *const sizes[] = {&v->m, &v->n, &v->k, &v->nrhs};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i)
-        *sizes[i] = arena_below(20) == 0 ? 0 : 1 + arena_below(SIZE);
-    v->kl = arena_below(3);
-    v->ku = arena_below(3);
-    int64_t *const lds[] = {&v->lda, &v->ldb, &v->ldc, &v->lda_inv};
-    for (size_t i = 0; i < sizeof(lds) / sizeof(lds[0]); ++i)
-        *lds[i] = SIZE + 1 + arena_below(3);
-    v->incx = increment();
-    v->incy = increment();
-    v->batchCount = v->batchSize = 1 + arena_below(BATCH);
-    v->strideA = stride(v->lda * SIZE, 1);
-    v->strideB = stride(v->ldb * SIZE, 1);
-    v->strideC = stride(v->ldc * SIZE, 0);
-    v->stridex = stride(3 * SIZE, 1);
-    v->stridey = stride(3 * SIZE, 0);
-
-    cublasOperation_t *const operations[] = {&v->trans, &v->transa, &v->transb, &v->transc};
-    for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); ++i)
-        *operations[i] = (cublasOperation_t)arena_below(2);
-    v->uplo = (cublasFillMode_t)arena_below(2);
-    v->diag = arena_below(4) == 0 ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
-    v->side = (cublasSideMode_t)arena_below(2);
-    v->mode = (cublasSideMode_t)arena_below(2);
-}
-
-static void
 fill_pointers(void *array, const void *first, int64_t distance)
 {
-    for (int64_t i = 0; i < BATCH; ++i)
-        ((uint64_t *)array)[i] =
+    for (int64_t i = 0; i < VALUES_BATCH; ++i)
+        ((uint64_t *)arena_host(array))[i] =
             (uint64_t)first + (uint64_t)(i * distance * (int64_t)arena_element_bytes(element_kind));
 }
 
@@ -154,7 +111,7 @@ fill_groups(const char *symbol, struct values *v)
                                    &v->ldb_array, &v->ldc_array, &v->group_size};
     for (int i = 0; i < 7; ++i) {
         for (int g = 0; g < GROUPS; ++g) {
-            int64_t number = i < 3 && g == 1 ? 1 + arena_below(SIZE) : of_all[i];
+            int64_t number = i < 3 && g == 1 ? 1 + arena_below(VALUES_SIZE) : of_all[i];
             if (wide)
                 numbers.wide[i][g] = number;
             else
@@ -180,7 +137,7 @@ random_values(const char *symbol)
     memset(&v, 0, sizeof(v));
     v.handle = handle;
     choose_kinds(symbol, &v);
-    choose_shape(&v);
+    values_choose_shape(&v);
     for (unsigned i = 0; &(&v.alpha)[i] <= &v.TauArray; ++i)
         (&v.alpha)[i] = arena_place(i);
     for (unsigned i = 0; i < ARENA_AREAS; ++i)

@@ -13,6 +13,7 @@
 #include <check.h>
 #include <ctype.h>
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,17 @@ static const struct row table[] = {
 #include "interpose/shim/libraries/cublas.def"
 };
 enum { ROWS = sizeof(table) / sizeof(table[0]) };
+
+/* The interface before handles, as text only: test_legacy_extents.c calls it. */
+static const struct legacy_row {
+    const char *symbol, *parameters, *arguments, *operands;
+} legacy[] = {
+#define CALL(symbol, ...)                         CALL_(symbol, __VA_ARGS__)
+#define ANSWER(type, symbol, ...)                 CALL_(symbol, __VA_ARGS__)
+#define CALL_(symbol, parameters, arguments, ...) {#symbol, #parameters, #arguments, #__VA_ARGS__},
+#include "interpose/shim/libraries/cublas_legacy.def"
+};
+enum { LEGACY_ROWS = sizeof(legacy) / sizeof(legacy[0]) };
 
 static struct values
 make_values(void)
@@ -98,14 +110,37 @@ names_in(const char *list, char names[ARGUMENTS_AT_MOST][32])
     return count;
 }
 
-START_TEST(arguments_are_the_parameters_in_order)
+static void
+check_order(const char *symbol, const char *parameter_list, const char *argument_list)
 {
     char parameters[ARGUMENTS_AT_MOST][32], arguments[ARGUMENTS_AT_MOST][32];
-    unsigned count = names_in(table[_i].parameters, parameters);
-    ck_assert_uint_eq(names_in(table[_i].arguments, arguments), count);
+    unsigned count = names_in(parameter_list, parameters);
+    ck_assert_uint_eq(names_in(argument_list, arguments), count);
     for (unsigned i = 0; i < count; ++i)
-        ck_assert_msg(strcmp(parameters[i], arguments[i]) == 0, "%s: argument %u is %s for %s", table[_i].symbol, i,
-                      arguments[i], parameters[i]);
+        ck_assert_msg(strcmp(parameters[i], arguments[i]) == 0, "%s: argument %u is %s for %s", symbol, i, arguments[i],
+                      parameters[i]);
+}
+
+START_TEST(arguments_are_the_parameters_in_order)
+{
+    check_order(table[_i].symbol, table[_i].parameters, table[_i].arguments);
+}
+END_TEST
+
+START_TEST(rows_without_handles_say_the_right_places)
+{
+    const struct legacy_row *row = &legacy[_i];
+    char names[ARGUMENTS_AT_MOST][32], name[32];
+    unsigned count = names_in(row->arguments, names), place, found = 0;
+    check_order(row->symbol, row->parameters, row->arguments);
+    for (const char *at = row->operands; (at = strpbrk(at, "io")) != NULL; ++at) {
+        if (sscanf(at, "in(%u, %31[A-Za-z]", &place, name) != 2 && sscanf(at, "out(%u, %31[A-Za-z]", &place, name) != 2)
+            continue;
+        ck_assert_uint_lt(place, count);
+        ck_assert_msg(strcmp(names[place], name) == 0, "%s: argument %u is not %s", row->symbol, place, name);
+        ++found;
+    }
+    ck_assert_msg(found >= 1, "%s names no operand", row->symbol);
 }
 END_TEST
 
@@ -309,6 +344,7 @@ run_tests(void)
     Suite *suite = suite_create("libraries");
     TCase *tcase = tcase_create("cublas");
     tcase_add_loop_test(tcase, arguments_are_the_parameters_in_order, 0, ROWS);
+    tcase_add_loop_test(tcase, rows_without_handles_say_the_right_places, 0, LEGACY_ROWS);
     tcase_add_loop_test(tcase, a_linked_call_is_told_and_handed_on, 0, ROWS);
     tcase_add_loop_test(tcase, a_looked_up_call_is_told_and_handed_on, 0, ROWS);
     tcase_add_test(tcase, each_copy_of_the_library_serves_its_own_callers);

@@ -32,6 +32,13 @@ struct values {
     int64_t group_count;
 };
 
+/*
+ * Random sizes, leading dimensions, increments and strides of either sign, transposes, sides: all of them such that a
+ * matrix of VALUES_SIZE rows or columns, VALUES_BATCH times, fits half an area of the arena.
+ */
+enum { VALUES_SIZE = 6, VALUES_BATCH = 3 };
+void values_choose_shape(struct values *v);
+
 #define CALLS_VALUES(v)                        \
     VALUE(cublasHandle_t, handle, v)           \
     VALUE(void *, alpha, v)                    \

@@ -111,6 +111,13 @@ axpy_functor(int n, F f, const float *__restrict__ x, float *__restrict__ y)
         y[i] = f(x[i], y[i]);
 }
 
+__global__ void
+axpy_stride(int n, float a, const float *__restrict__ x, float *__restrict__ y)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+        y[i] = a * x[i] + y[i];
+}
+
 __attribute__((noinline)) static void
 plain_axpy(int n, float a, const float *__restrict__ x, float *__restrict__ y)
 {
@@ -248,6 +255,9 @@ main(int argc, char **argv)
                 time_kernel(axpy_constructor, n / 256, 256, n, 1e-3f, in, out));
     report_axpy("axpy, index from a lambda: over plain loop",
                 time_kernel(axpy_lambda, n / 256, 256, n, 1e-3f, in, out));
+    report_axpy("axpy, grid-stride loop: over plain loop", time_kernel(axpy_stride, n / 256, 256, n, 1e-3f, in, out));
+    report_axpy("axpy, grid-stride loop of 16 turns: over plain loop",
+                time_kernel(axpy_stride, n / 256 / 16, 256, n, 1e-3f, in, out));
     report_axpy("axpy, from a functor: over plain loop",
                 time_kernel(axpy_functor<axpy_of>, n / 256, 256, n, axpy_of{1e-3f}, in, out));
     const double relu_loop = time_of([&] { plain_relu(n, in, out); });

@@ -254,6 +254,7 @@ static const struct {
     {"__device__ int f(int); __global__ void k() { f(3); }", 3},
     {"__global__ void k(float *x) { __shared__ typename R::TempStorage t; x[0] = R(t).Sum(x[1]); }", 3},
     {"void host() { __syncthreads(); } __global__ void k() { }", 0},
+    {"__device__ void f(volatile float *s) { s[0] += s[1]; } __global__ void k(float *s) { f(s); }", 3},
 };
 
 START_TEST(kernels_that_may_wait_are_known)
@@ -263,6 +264,134 @@ START_TEST(kernels_that_may_wait_are_known)
     ck_assert(result != NULL);
     snprintf(wanted, sizeof(wanted), "softgpu::stub<%d,", modes[_i].mode);
     ck_assert_msg(strstr(result, wanted) != NULL, "not %s: %s", wanted, modes[_i].source);
+    free(result);
+}
+END_TEST
+
+/* ---- threadIdx and its relatives ---- */
+
+#define HERE(member) " ::softgpu_here->" member
+
+static const struct example indices[] = {
+    {"__device__ int f() { return threadIdx.x + ::blockIdx.y; }", "return" HERE("thread") ".x +" HERE("block") ".y;"},
+    {"__host__ __device__ int f() { return gridDim.z; }", HERE("grid_dim") ".z;"},
+    {"struct A { int i = threadIdx.x; };", "int i =" HERE("thread") ".x;"},
+    {"struct A { __device__ A() : i(blockDim.x) { } int i; };", "i(" HERE("block_dim") ".x)"},
+    {"__global__ void k() { auto f = [] { return threadIdx.x; }; }", "[] { return" HERE("thread") ".x; }"},
+    {"__global__ void k(int n) { auto f = [n] { return threadIdx.x + n; }; }", "return" HERE("thread") ".x + n;"},
+    {"__global__ void k() { struct A { int f() { return threadIdx.x; } }; }", "return" HERE("thread") ".x; }"},
+    {"void h() { auto f = [=] __device__(int i) { return threadIdx.x + i; }; }", HERE("thread") ".x + i;"},
+
+    /* Not CUDA's: variables of these names. */
+    {"void h() { dim3 blockDim(16, 16), gridDim(2); k(gridDim, blockDim); }", NULL},
+    {"void launch(dim3 gridDim, dim3 blockDim, int n);", NULL},
+    {"struct config { dim3 gridDim, blockDim; };", NULL},
+    {"struct config { dim3 grid, blockDim; void set(dim3 b) { blockDim = b; } };", NULL},
+    {"struct config { config(dim3 g) : gridDim(g) { } dim3 gridDim; };", NULL},
+    {"int f(config c) { return c.blockDim.x + p->gridDim.x; }", NULL},
+    {"struct config { dim3 blockDim; __host__ __device__ int threads() { return blockDim.x; } };",
+     "int threads() { return blockDim.x; }"},
+    {"struct config { dim3 grid, blockDim; __device__ int threads() { return blockDim.x; } };",
+     "int threads() { return blockDim.x; }"},
+    {"struct config { dim3 blockDim; __device__ int threads(); }; __device__ int config::threads() { return "
+     "blockDim.x; }",
+     "config::threads() { return blockDim.x; }"},
+    {"struct config { dim3 blockDim; }; __device__ int f() { return blockDim.x; }", "return" HERE("block_dim") ".x;"},
+    {"__device__ int f(dim3 blockDim) { return blockDim.x; }", "return blockDim.x;"},
+    {"__device__ int f() { const uint3 threadIdx = g(); return threadIdx.x; }", "return threadIdx.x;"},
+    {"__global__ void k() { auto f = [=] { return threadIdx.x; }; }", "[=] { return threadIdx.x; }"},
+    {"__global__ void k() { auto f = [&] { return threadIdx.x; }; }", "[&] { return threadIdx.x; }"},
+};
+
+START_TEST(indices_are_cudas_where_nothing_else_is_meant)
+{
+    expect(&indices[_i]);
+}
+END_TEST
+
+/* ---- grid-stride loops: stub<16> ---- */
+
+#define K(text)     "__global__ void k(float *x, const float *y, int n, struct P p) { " text " }"
+#define INDEX       "blockIdx.x * blockDim.x + threadIdx.x"
+#define STEP        "i += blockDim.x * gridDim.x"
+#define LOOP(body)  K("for (int i = " INDEX "; i < n; " STEP ") " body)
+#define WHILE(body) K("int i = " INDEX "; while (i < n) { " body " " STEP "; }")
+
+static const struct {
+    const char *source;
+    bool is_strided;
+} strides[] = {
+    {LOOP("x[i] = y[i];"), true},
+    {LOOP("{ float v = y[i]; if (v < 0) continue; x[i] += v; }"), true},
+    {LOOP("{ for (int m = 0; m < 3; ++m) x[i] += y[i] * m; }"), true},
+    {LOOP("if (y[i] > 0) x[i % 3] = y[i]; else x[i] = 2;"), false}, /* not read: no block */
+    {LOOP("x[i] = p.w[i] + p.scale;"), true},
+    {K("for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) "
+       "x[i] = 1;"),
+     true},
+    {K("int i = threadIdx.x + (blockIdx.x * blockDim.x); for (; i < n; " STEP ") x[i] = 1;"), true},
+    {K("const int first = " INDEX ", stride = blockDim.x * gridDim.x; const float s = 2.0f * n; "
+       "for (int i = first; i < n; i += stride) x[i] = s;"),
+     false}, /* a copy of the count is not looked through */
+    {K("unsigned i = static_cast<unsigned>(" INDEX "); const int stride = gridDim.x * blockDim.x; if (n == 0) return; "
+       "for (; i < n / 4; i = i + stride) x[i] = 1;"),
+     true},
+    {WHILE("x[i] = y[i];"), true},
+
+    /* What carries something from turn to turn, or stands outside of the loop. */
+    {K("float sum = 0; for (int i = " INDEX "; i < n; " STEP ") sum += y[i]; atomicAdd(x, sum);"), false},
+    {K("float sum = 0; for (int i = " INDEX "; i < n; " STEP ") { sum += y[i]; x[i] = sum; }"), false},
+    {LOOP("x[i] = --n;"), false},
+    {LOOP("*x++ = y[i];"), false},
+    {LOOP("{ x[i] = 1; i += 1; }"), false},
+    {LOOP("{ n <<= 1; x[i] = 1; }"), false},
+    {LOOP("p.scale += y[i];"), false},
+    {LOOP("p.w[i] = y[i];"), false},
+    {LOOP("p.update(y[i]);"), false},
+    {LOOP("advance(&n, y[i]);"), false},
+    {"__device__ void f(int &i) { ++i; } " LOOP("f(i);"), false},
+    {"template <class T> __device__ void f(T &&i) { ++i; } " LOOP("f(i);"), false},
+    {LOOP("if (y[i] < 0) break; else x[i] = 1;"), false},
+    {LOOP("{ if (y[i] < 0) break; x[i] = 1; }"), false},
+    {LOOP("{ if (y[i] < 0) return; x[i] = 1; }"), false},
+    {LOOP("x[i] = blockIdx.x;"), false},
+    {"__device__ int f() { return blockIdx.x; } " LOOP("x[i] = f();"), false},
+    {LOOP("{ x[i] = y[i]; __syncthreads(); }"), false},
+    {LOOP("{ static int calls; x[i] = ++calls; }"), false},
+    {LOOP("{ auto f = [&] { ++n; }; f(); x[i] = 1; }"), false},
+    {"struct place { int i; __device__ place() : i(blockIdx.x) {} }; " LOOP("x[i] = place().i;"), false},
+    {"struct place { int i; __device__ place() : i(blockIdx.x) {} }; " LOOP("x[i] = 1;"), true},
+    {"struct place { __device__ operator int() { return blockIdx.x; } }; " LOOP("x[i] = 1;"), false},
+    {LOOP("x[i] = 1;") " int other() { return 2; }", true},
+    {K("for (int i = " INDEX "; i < n; " STEP ") x[i] = 1; x[0] = 2;"), false},
+    {K("x[0] = 2; for (int i = " INDEX "; i < n; " STEP ") x[i] = 1;"), false},
+    {K("int m = *x; for (int i = " INDEX "; i < m; " STEP ") x[i] = 1;"), false},
+    {K("if (threadIdx.x > 3) return; for (int i = " INDEX "; i < n; " STEP ") x[i] = 1;"), false},
+    {K("int t = threadIdx.x; if (t == 0) return; for (int i = " INDEX "; i < n; " STEP ") x[i] = 1;"), false},
+    {K("int m = n - threadIdx.x; for (int i = " INDEX "; i < m; " STEP ") x[i] = 1;"), false},
+    {K("for (int i = " INDEX "; i < n && y[i] > 0; " STEP ") x[i] = 1;"), false},
+    {K("for (int i = " INDEX "; i < y[0]; " STEP ") x[i] = 1;"), false},
+    {K("for (int i = " INDEX "; i < n; i += blockDim.x) x[i] = 1;"), false},
+    {K("for (int i = " INDEX "; i < n; i += 2 * blockDim.x * gridDim.x) x[i] = 1;"), false},
+    {K("for (int i = blockIdx.x * (blockDim.x + threadIdx.x); i < n; " STEP ") x[i] = 1;"), false},
+    {K("for (int i = blockIdx.x * blockDim.x + threadIdx.x + 1; i < n; " STEP ") x[i] = 1;"), false},
+    {K("for (float i = " INDEX "; i < n; " STEP ") x[int(i)] = 1;"), false},
+    {K("for (int i = n - (" INDEX "); i > 0; i -= blockDim.x * gridDim.x) x[i] = 1;"), false},
+    {WHILE("{ if (y[i] < 0) { " STEP "; continue; } x[i] = y[i]; }"), false},
+};
+
+#undef LOOP
+#undef K
+
+START_TEST(only_loops_whose_turns_are_independent_are_strided)
+{
+    char *result = rewritten(strides[_i].source, false);
+    ck_assert(result != NULL);
+    const char *stub = strstr(result, "softgpu::stub<");
+    ck_assert(stub != NULL);
+    const int mode = atoi(stub + strlen("softgpu::stub<"));
+    ck_assert_msg(((mode & 16) != 0) == strides[_i].is_strided, "mode %d: %s", mode, strides[_i].source);
+    ck_assert_msg((strstr(result, "softgpu_turn.single") != NULL) == strides[_i].is_strided, "%s", result);
     free(result);
 }
 END_TEST
@@ -331,6 +460,8 @@ main(void)
     LOOP(device_code_belongs_to_its_file, linkage);
     tcase_add_test(tcase, relocatable_device_code_keeps_its_linkage);
     LOOP(kernels_that_may_wait_are_known, modes);
+    LOOP(indices_are_cudas_where_nothing_else_is_meant, indices);
+    LOOP(only_loops_whose_turns_are_independent_are_strided, strides);
     LOOP(shared_variables_are_placed, shared);
     LOOP(what_cannot_be_right_is_refused, refused);
     suite_add_tcase(suite, tcase);

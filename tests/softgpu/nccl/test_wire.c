@@ -144,7 +144,11 @@ START_TEST(what_is_being_read_is_not_overwritten)
     feed_frame(mirror, &reader, &piece, 2);
     ck_assert_uint_eq(atomic_load(&mirror->from.written), 2);
     ck_assert_uint_eq(mirror->from.data[1][99], 2);
-    ck_assert_uint_eq(feed(&reader, mirror, (const unsigned char *)&piece, sizeof(piece), &seed), sizeof(piece));
+    unsigned char third[sizeof(piece) + 100];
+    memcpy(third, &piece, sizeof(piece));
+    memset(third + sizeof(piece), 9, 100);
+    ck_assert_uint_eq(feed(&reader, mirror, third, sizeof(third), &seed), sizeof(piece));
+    ck_assert_uint_eq(mirror->from.data[0][0], 1);
 
     struct frame_reader other = {0};
     atomic_store(&mirror->from.taken, 1);

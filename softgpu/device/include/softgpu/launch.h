@@ -105,7 +105,34 @@ enum mode {
     MODE_INDICES = 2,  /* functions that the kernel calls ask for threadIdx and its relatives */
     MODE_UNSIGNED = 4, /* the kernel counts its elements with an unsigned type, */
     MODE_64_BITS = 8,  /* of 64 bits: hints for run_line, without effect on results */
+    MODE_STRIDES = 16, /* the kernel is a grid-stride loop, which takes a struct turn */
 };
+
+/* What the code of a grid-stride loop is to do. */
+struct turn {
+    bool single; /* one turn, the first; else all */
+    bool ask;    /* none, but to say whether there is one */
+    bool more;   /* the answer */
+};
+
+/* The code of a kernel, for one thread. */
+template <class Body, class... A>
+inline __attribute__((always_inline)) void
+enter(std::true_type, Body &body, turn &turn, const ::uint3 &thread, const ::uint3 &block, const ::dim3 &block_dim,
+      const ::dim3 &grid_dim, const A &...parameters)
+{
+    body(thread, block, block_dim, grid_dim, turn, parameters...);
+}
+
+template <class Body, class... A>
+inline __attribute__((always_inline)) void
+enter(std::false_type, Body &body, turn &, const ::uint3 &thread, const ::uint3 &block, const ::dim3 &block_dim,
+      const ::dim3 &grid_dim, const A &...parameters)
+{
+    body(thread, block, block_dim, grid_dim, parameters...);
+}
+
+template <int Mode> using is_strided = std::integral_constant<bool, (Mode & MODE_STRIDES) != 0>;
 
 template <int Mode>
 using counter =
@@ -163,30 +190,51 @@ template <> struct frame_indices<true> {
  * Unsigned numbers may wrap, which would forbid all that; the ranges say that they do not. Threads may run in any
  * order, and so may be vectorised: a kernel that orders them has a barrier, and is not run by this loop.
  */
-#define SOFTGPU_RUN_LINE                                                                                      \
-    husk<Body> hull;                                                                                          \
-    frame_indices<(Mode & MODE_INDICES) != 0> known;                                                          \
-    const unsigned width = launch->block[0];                                                                  \
-    const ::dim3 block_dim(width, 1, 1), grid_dim(launch->grid[0], 1, 1);                                     \
-    if (width - 1 > 1023)                                                                                     \
-        __builtin_unreachable();                                                                              \
-    for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {                                      \
-        const ::uint3 block = {static_cast<unsigned>(b), 0, 0};                                               \
-        const unsigned first = block.x * width;                                                               \
-        if (first > 0x7ffffbffu)                                                                              \
-            __builtin_unreachable();                                                                          \
-        const product<Mode> offset = static_cast<product<Mode>>(block.x) * static_cast<product<Mode>>(width); \
-        const counter<Mode> begin = static_cast<counter<Mode>>(offset),                                       \
-                            end = static_cast<counter<Mode>>(offset + width);                                 \
-        SOFTGPU_INDEPENDENT                                                                                   \
-        for (counter<Mode> i = begin; i < end; ++i) {                                                         \
-            const product<Mode> x = static_cast<product<Mode>>(i) - offset;                                   \
-            if (x < 0 || x > 1023 || i < 0)                                                                   \
-                __builtin_unreachable();                                                                      \
-            const ::uint3 thread = {static_cast<unsigned>(x), 0, 0};                                          \
-            known.set(thread, block, block_dim, grid_dim);                                                    \
-            hull.body(thread, block, block_dim, grid_dim, parameters...);                                     \
-        }                                                                                                     \
+#define SOFTGPU_RUN_THREADS(is_single)                                                                 \
+    SOFTGPU_INDEPENDENT                                                                                \
+    for (counter<Mode> i = begin; i < end; ++i) {                                                      \
+        const product<Mode> x = static_cast<product<Mode>>(i) - offset;                                \
+        if (x < 0 || x > 1023 || i < 0)                                                                \
+            __builtin_unreachable();                                                                   \
+        const ::uint3 thread = {static_cast<unsigned>(x), 0, 0};                                       \
+        turn here = {is_single, false, false};                                                         \
+        known.set(thread, block, block_dim, grid_dim);                                                 \
+        enter(is_strided<Mode>(), hull.body, here, thread, block, block_dim, grid_dim, parameters...); \
+    }
+
+/*
+ * The same for all turns of a grid-stride loop (stride.c of softgpu-cc): turn t of block b is block b + t * gridDim.x
+ * of a grid that covers all elements. Where its numbers would leave 31 bits, the program's own loop goes on.
+ */
+#define SOFTGPU_RUN_LINE                                                                                          \
+    husk<Body> hull;                                                                                              \
+    frame_indices<(Mode & MODE_INDICES) != 0> known;                                                              \
+    const unsigned width = launch->block[0];                                                                      \
+    const ::dim3 block_dim(width, 1, 1), grid_dim(launch->grid[0], 1, 1);                                         \
+    if (width - 1 > 1023)                                                                                         \
+        __builtin_unreachable();                                                                                  \
+    for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {                                          \
+        for (uint64_t v = b;; v += launch->grid[0]) {                                                             \
+            const ::uint3 block = {static_cast<unsigned>(v), 0, 0};                                               \
+            const unsigned first = block.x * width;                                                               \
+            if (first > 0x7ffffbffu)                                                                              \
+                __builtin_unreachable();                                                                          \
+            const product<Mode> offset = static_cast<product<Mode>>(block.x) * static_cast<product<Mode>>(width); \
+            const counter<Mode> begin = static_cast<counter<Mode>>(offset),                                       \
+                                end = static_cast<counter<Mode>>(offset + width);                                 \
+            if (is_strided<Mode>::value && (v + launch->grid[0] + 1) * width > 0x7fffffffu) {                     \
+                SOFTGPU_RUN_THREADS(false)                                                                        \
+                break;                                                                                            \
+            }                                                                                                     \
+            SOFTGPU_RUN_THREADS(true)                                                                             \
+            if (!is_strided<Mode>::value)                                                                         \
+                break;                                                                                            \
+            turn next = {true, true, false};                                                                      \
+            enter(is_strided<Mode>(), hull.body, next, ::uint3{0, 0, 0},                                          \
+                  ::uint3{static_cast<unsigned>(v + launch->grid[0]), 0, 0}, block_dim, grid_dim, parameters...); \
+            if (!next.more)                                                                                       \
+                break;                                                                                            \
+        }                                                                                                         \
     }
 
 template <int Mode, class Body, class... P> struct kernel {
@@ -223,7 +271,8 @@ template <int Mode, class Body, class... P> struct kernel {
                     for (unsigned x = 0; x < size[0]; ++x) {
                         const ::uint3 thread = {x, y, z};
                         known.set(thread, block, block_dim, grid_dim);
-                        hull.body(thread, block, block_dim, grid_dim, parameters...);
+                        turn all = {false, false, false};
+                        enter(is_strided<Mode>(), hull.body, all, thread, block, block_dim, grid_dim, parameters...);
                     }
                 }
             }
@@ -250,8 +299,10 @@ template <int Mode, class Body, class... P> struct kernel {
                                                            numbers<I...>)
     {
         husk<Body> hull;
-        hull.body(thread, block, ::dim3(launch->block[0], launch->block[1], launch->block[2]),
-                  ::dim3(launch->grid[0], launch->grid[1], launch->grid[2]), *(const P *)launch->args[I]...);
+        turn all = {false, false, false};
+        enter(is_strided<Mode>(), hull.body, all, thread, block,
+              ::dim3(launch->block[0], launch->block[1], launch->block[2]),
+              ::dim3(launch->grid[0], launch->grid[1], launch->grid[2]), *(const P *)launch->args[I]...);
     }
 
     static void run_thread(const softgpu_launch *launch, softgpu_index thread, softgpu_index block)
@@ -281,6 +332,7 @@ template <int Mode, class Body, class... P> struct kernel {
 template <int Mode, class Body, class... P> const char *kernel<Mode, Body, P...>::name = "";
 
 #undef SOFTGPU_RUN_LINE
+#undef SOFTGPU_RUN_THREADS
 
 /* ---- its parameters, laid out as in the parameter block of a GPU ---- */
 

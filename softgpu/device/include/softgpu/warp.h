@@ -177,6 +177,18 @@ __all_sync(unsigned mask, int predicate)
         return softgpu_active_mask(&site); \
     }())
 
+namespace softgpu
+{
+/* The value, which the caller has computed, once all lanes that are there have come to `meet`. See lockstep.c. */
+template <class T, class F>
+SOFTGPU_INLINE T
+together(T value, F meet)
+{
+    meet();
+    return value;
+}
+} // namespace softgpu
+
 template <class T>
 SOFTGPU_INLINE unsigned
 __match_any_sync(unsigned mask, T value)

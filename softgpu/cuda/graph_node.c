@@ -1,0 +1,372 @@
+/*
+ * graph_node.c - graphs put together and changed by hand: nodes for copies, memsets and other graphs, dependencies,
+ * clones, and what a node does. What was instantiated before keeps what it had; exec.c changes that.
+ */
+#include "copy.h"
+#include "graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- nodes ---- */
+
+CUresult
+cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
+                     const CUDA_MEMCPY3D *copy, CUcontext context)
+{
+    (void)context; /* memory is the same in all */
+    struct box box;
+    struct command *command;
+    CUresult result = copy_box_3d(copy, &box);
+    if (result == CUDA_SUCCESS) {
+        result = copy_command_new(&box, &command);
+    }
+    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_MEMCPY, command)
+                                  : result;
+}
+
+CUresult
+cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
+                     const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context)
+{
+    (void)context;
+    struct command *command;
+    CUresult result = fill_command_new(parameters, &command);
+    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_MEMSET, command)
+                                  : result;
+}
+
+/* The child as it is now: CUDA clones it too. */
+CUresult
+cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUgraph child)
+{
+    struct graph *inner;
+    struct command *command;
+    CUresult result = graph_enter(child, &inner);
+    if (result == CUDA_SUCCESS) {
+        result = exec_child_command(inner, &command);
+    }
+    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_GRAPH, command)
+                                  : result;
+}
+
+static void
+remove_before(struct node *node, size_t place)
+{
+    --node->before_count;
+    memmove(node->before + place, node->before + place + 1, (node->before_count - place) * sizeof *node->before);
+}
+
+CUresult
+cuGraphDestroyNode(CUgraphNode handle)
+{
+    struct node *node;
+    CUresult result = node_enter(handle, NODE_NONE, &node);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct graph *graph = node->graph;
+    for (size_t i = 0; i < graph->count; ++i) {
+        for (size_t k = graph->nodes[i]->before_count; k-- > 0;) {
+            if (graph->nodes[i]->before[k] == node) {
+                remove_before(graph->nodes[i], k);
+            }
+        }
+    }
+    --graph->count;
+    for (size_t i = node->number; i < graph->count; ++i) {
+        graph->nodes[i] = graph->nodes[i + 1];
+        graph->nodes[i]->number = i;
+    }
+    atomic_store(&node->magic, 0);
+    work_release(node->work);
+    free(node->before);
+    object_give(OBJECT_NODE, node);
+    return CUDA_SUCCESS;
+}
+
+/* ---- clones ---- */
+
+CUresult
+cuGraphClone(CUgraph *clone_out, CUgraph handle)
+{
+    struct graph *graph;
+    CUresult result = graph_enter(handle, &graph);
+    if (result == CUDA_SUCCESS && clone_out == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct graph *clone = graph_new();
+    for (size_t i = 0; clone != NULL && i < graph->count; ++i) {
+        struct node *node;
+        result = graph_add(clone, graph->nodes[i]->type, NULL, NULL, 0, &node);
+        struct node **before = result == CUDA_SUCCESS
+                                   ? realloc(node->before, (graph->nodes[i]->before_count + 1) * sizeof(struct node *))
+                                   : NULL;
+        if (before == NULL) {
+            graph_delete(clone);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        node->before = before;
+        work_release(node->work);
+        node->work = work_hold(graph->nodes[i]->work);
+        node->id = graph->nodes[i]->id;
+    }
+    if (clone == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    for (size_t i = 0; i < graph->count; ++i) { /* all are there now: a node may come after one with a larger number */
+        const struct node *from = graph->nodes[i];
+        for (size_t k = 0; k < from->before_count; ++k) {
+            clone->nodes[i]->before[k] = clone->nodes[from->before[k]->number];
+        }
+        clone->nodes[i]->before_count = from->before_count;
+    }
+    *clone_out = (CUgraph)clone;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuGraphNodeFindInClone(CUgraphNode *node_out, CUgraphNode handle, CUgraph clone_handle)
+{
+    struct node *node;
+    struct graph *clone;
+    CUresult result = node_enter(handle, NODE_NONE, &node);
+    if (result == CUDA_SUCCESS) {
+        result = graph_enter(clone_handle, &clone);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    for (size_t i = 0; node_out != NULL && i < clone->count; ++i) {
+        if (clone->nodes[i]->id == node->id) {
+            *node_out = (CUgraphNode)clone->nodes[i];
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- dependencies ---- */
+
+static size_t
+find_before(const struct node *node, const struct node *before)
+{
+    size_t place = 0;
+    while (place < node->before_count && node->before[place] != before) {
+        ++place;
+    }
+    return place;
+}
+
+/* Checks the pairs of the two calls below, before anything is changed: added ones must be new, removed ones there. */
+static CUresult
+enter_pairs(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edges, size_t count,
+            bool are_there)
+{
+    struct graph *graph;
+    CUresult result = graph_enter(handle, &graph);
+    if (result != CUDA_SUCCESS || count == 0) {
+        return result;
+    }
+    if (from == NULL || to == NULL || !graph_has(graph, (struct node *const *)from, count) ||
+        !graph_has(graph, (struct node *const *)to, count)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        const struct node *node = (const struct node *)to[i];
+        bool is_there = find_before(node, (const struct node *)from[i]) < node->before_count;
+        if (from[i] == to[i] || is_there != are_there) {
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        if (edges != NULL && (edges[i].from_port != 0 || edges[i].to_port != 0 || edges[i].type != 0)) {
+            say("cuGraphAddDependencies: only plain dependencies are supported");
+            return CUDA_ERROR_NOT_SUPPORTED;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edges,
+                          size_t count)
+{
+    CUresult result = enter_pairs(graph, from, to, edges, count, false);
+    for (size_t i = 0; result == CUDA_SUCCESS && i < count; ++i) {
+        struct node *node = (struct node *)to[i];
+        struct node **before = realloc(node->before, (node->before_count + 2) * sizeof *before);
+        if (before == NULL) {
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        node->before = before;
+        node->before[node->before_count++] = (struct node *)from[i];
+    }
+    return result;
+}
+
+CUresult
+cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                             const CUgraphEdgeData *edges, size_t count)
+{
+    CUresult result = enter_pairs(graph, from, to, edges, count, true);
+    for (size_t i = 0; result == CUDA_SUCCESS && i < count; ++i) {
+        struct node *node = (struct node *)to[i];
+        size_t place = find_before(node, (const struct node *)from[i]);
+        if (place < node->before_count) { /* the same pair may be named twice */
+            remove_before(node, place);
+        }
+    }
+    return result;
+}
+
+CUresult
+cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+{
+    return cuGraphAddDependencies_v2(graph, from, to, NULL, count);
+}
+
+CUresult
+cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+{
+    return cuGraphRemoveDependencies_v2(graph, from, to, NULL, count);
+}
+
+CUresult
+cuGraphGetEdges_v2(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edges, size_t *count)
+{
+    struct graph *graph;
+    size_t have = 0;
+    CUresult result = graph_enter(handle, &graph);
+    if (result == CUDA_SUCCESS && (count == NULL || (from == NULL) != (to == NULL))) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    for (size_t i = 0; i < graph->count; ++i) {
+        for (size_t k = 0; k < graph->nodes[i]->before_count; ++k, ++have) {
+            if (from != NULL && have < *count) {
+                from[have] = (CUgraphNode)graph->nodes[i]->before[k];
+                to[have] = (CUgraphNode)graph->nodes[i];
+            }
+        }
+    }
+    for (size_t i = have; from != NULL && i < *count; ++i) {
+        from[i] = to[i] = NULL;
+    }
+    *count = from == NULL || have < *count ? have : *count;
+    if (edges != NULL) {
+        memset(edges, 0, *count * sizeof *edges); /* all are plain ones */
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count)
+{
+    return cuGraphGetEdges_v2(graph, from, to, NULL, count);
+}
+
+CUresult
+cuGraphNodeGetDependentNodes_v2(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *edges, size_t *count)
+{
+    struct node *node;
+    CUresult result = node_enter(handle, NODE_NONE, &node);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    const struct graph *graph = node->graph;
+    struct node **found = malloc((graph->count + 1) * sizeof(struct node *));
+    size_t have = 0;
+    for (size_t i = 0; found != NULL && i < graph->count; ++i) {
+        if (find_before(graph->nodes[i], node) < graph->nodes[i]->before_count) {
+            found[have++] = graph->nodes[i];
+        }
+    }
+    result = found == NULL ? CUDA_ERROR_OUT_OF_MEMORY : graph_copy_nodes(found, have, nodes, count);
+    free(found);
+    if (result == CUDA_SUCCESS && edges != NULL) {
+        memset(edges, 0, *count * sizeof *edges);
+    }
+    return result;
+}
+
+CUresult
+cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nodes, size_t *count)
+{
+    return cuGraphNodeGetDependentNodes_v2(node, nodes, NULL, count);
+}
+
+/* ---- what a node does ---- */
+
+/* Takes the command. */
+static CUresult
+set_work(CUgraphNode handle, CUgraphNodeType type, struct command *command)
+{
+    struct node *node;
+    CUresult result = node_enter(handle, (int)type, &node);
+    struct work *work = work_new(command);
+    if (result == CUDA_SUCCESS && work == NULL) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (result == CUDA_SUCCESS) {
+        work_release(node->work);
+        node->work = work;
+    } else if (work != NULL) {
+        work_release(work);
+    }
+    return result;
+}
+
+CUresult
+cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS *parameters)
+{
+    struct node *node;
+    CUresult result = node_enter(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node);
+    if (result == CUDA_SUCCESS && parameters == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        launch_command_parameters(node->work->command, parameters);
+    }
+    return result;
+}
+
+CUresult
+cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters)
+{
+    struct command *command;
+    CUresult result = graph_kernel_command(parameters, &command);
+    return result == CUDA_SUCCESS ? set_work(node, CU_GRAPH_NODE_TYPE_KERNEL, command) : result;
+}
+
+CUresult
+cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *copy)
+{
+    struct box box;
+    struct command *command;
+    CUresult result = copy_box_3d(copy, &box);
+    if (result == CUDA_SUCCESS) {
+        result = copy_command_new(&box, &command);
+    }
+    return result == CUDA_SUCCESS ? set_work(node, CU_GRAPH_NODE_TYPE_MEMCPY, command) : result;
+}
+
+CUresult
+cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *parameters)
+{
+    struct command *command;
+    CUresult result = fill_command_new(parameters, &command);
+    return result == CUDA_SUCCESS ? set_work(node, CU_GRAPH_NODE_TYPE_MEMSET, command) : result;
+}
+
+CUresult
+cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS *parameters)
+{
+    struct command *command;
+    CUresult result = parameters == NULL ? CUDA_ERROR_INVALID_VALUE
+                                         : host_command_new(parameters->fn, parameters->userData, &command);
+    return result == CUDA_SUCCESS ? set_work(node, CU_GRAPH_NODE_TYPE_HOST, command) : result;
+}

@@ -1,0 +1,546 @@
+/*
+ * softgpu_algorithms.h - Thrust's algorithms, each with and without a policy in front. softgpu_run.h says how they run.
+ */
+#ifndef SOFTGPU_THRUST_ALGORITHMS_H
+#define SOFTGPU_THRUST_ALGORITHMS_H
+#pragma GCC system_header
+
+#include "thrust/softgpu_functional.h"
+#include "thrust/softgpu_vectors.h"
+
+#include <numeric>
+
+namespace thrust
+{
+
+template <class It> using value_of = typename std::iterator_traits<It>::value_type;
+
+/* name(first, ...) for name(policy, first, ...): the policy comes from the iterators among the arguments. */
+#define SOFTGPU_WITHOUT_POLICY(name)                                                                            \
+    template <class It, class... A, softgpu_detail::if_no_policy<It> = 0> inline auto name(It first, A... more) \
+    {                                                                                                           \
+        return ::thrust::name(softgpu_detail::policy_of<It, A...>(), first, more...);                           \
+    }
+
+/* ---- element by element ---- */
+
+template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>
+inline It
+for_each(const P &policy, It first, It last, F f)
+{
+    softgpu_detail::run(
+        policy,
+        [f](auto begin, auto end) mutable {
+            for (; begin != end; ++begin)
+                f(*begin);
+        },
+        first, last);
+    return last;
+}
+
+template <class P, class It, class N, class F, softgpu_detail::if_policy<P> = 0>
+inline It
+for_each_n(const P &policy, It first, N count, F f)
+{
+    return ::thrust::for_each(policy, first, first + static_cast<ptrdiff_t>(count), f);
+}
+
+template <class P, class It, class Out, class F, softgpu_detail::if_policy<P> = 0>
+inline Out
+transform(const P &policy, It first, It last, Out out, F f)
+{
+    softgpu_detail::run(
+        policy,
+        [f](auto begin, auto end, auto to) mutable {
+            for (; begin != end; ++begin, ++to)
+                *to = f(*begin);
+        },
+        first, last, out);
+    return out + (last - first);
+}
+
+template <class P, class It, class Other, class Out, class F, softgpu_detail::if_policy<P> = 0>
+inline Out
+transform(const P &policy, It first, It last, Other other, Out out, F f)
+{
+    softgpu_detail::run(
+        policy,
+        [f](auto begin, auto end, auto second, auto to) mutable {
+            for (; begin != end; ++begin, ++second, ++to)
+                *to = f(*begin, *second);
+        },
+        first, last, other, out);
+    return out + (last - first);
+}
+
+template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
+inline void
+fill(const P &policy, It first, It last, const T &value)
+{
+    const value_of<It> converted = value;
+    softgpu_detail::run(
+        policy, [converted](auto begin, auto end) { std::fill(begin, end, converted); }, first, last);
+}
+
+template <class P, class It, class N, class T, softgpu_detail::if_policy<P> = 0>
+inline It
+fill_n(const P &policy, It first, N count, const T &value)
+{
+    ::thrust::fill(policy, first, first + static_cast<ptrdiff_t>(count), value);
+    return first + static_cast<ptrdiff_t>(count);
+}
+
+template <class P, class It, class T = value_of<It>, class S = T, softgpu_detail::if_policy<P> = 0>
+inline void
+sequence(const P &policy, It first, It last, T init = T(), S step = S(1))
+{
+    softgpu_detail::run(
+        policy,
+        [init, step](auto begin, auto end) {
+            for (ptrdiff_t i = 0; begin != end; ++begin, ++i)
+                *begin = static_cast<value_of<decltype(begin)>>(init + static_cast<T>(i) * step);
+        },
+        first, last);
+}
+
+template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>
+inline void
+generate(const P &policy, It first, It last, F f)
+{
+    softgpu_detail::run(
+        policy, [f](auto begin, auto end) mutable { std::generate(begin, end, f); }, first, last);
+}
+
+template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>
+inline void
+tabulate(const P &policy, It first, It last, F f)
+{
+    softgpu_detail::run(
+        policy,
+        [f](auto begin, auto end) mutable {
+            for (ptrdiff_t i = 0; begin != end; ++begin, ++i)
+                *begin = f(static_cast<value_of<decltype(begin)>>(i));
+        },
+        first, last);
+}
+
+template <class P, class It, class F, class T, softgpu_detail::if_policy<P> = 0>
+inline void
+replace_if(const P &policy, It first, It last, F f, const T &value)
+{
+    softgpu_detail::run(
+        policy, [f, value](auto begin, auto end) { std::replace_if(begin, end, f, value); }, first, last);
+}
+
+template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
+inline void
+replace(const P &policy, It first, It last, const T &old, const T &value)
+{
+    softgpu_detail::run(
+        policy, [old, value](auto begin, auto end) { std::replace(begin, end, old, value); }, first, last);
+}
+
+template <class P, class Map, class In, class Out, softgpu_detail::if_policy<P> = 0>
+inline Out
+gather(const P &policy, Map first, Map last, In in, Out out)
+{
+    softgpu_detail::run(
+        policy,
+        [](auto begin, auto end, auto from, auto to) {
+            for (; begin != end; ++begin, ++to)
+                *to = from[static_cast<ptrdiff_t>(*begin)];
+        },
+        first, last, in, out);
+    return out + (last - first);
+}
+
+template <class P, class In, class Map, class Out, softgpu_detail::if_policy<P> = 0>
+inline void
+scatter(const P &policy, In first, In last, Map map, Out out)
+{
+    softgpu_detail::run(
+        policy,
+        [](auto begin, auto end, auto place, auto to) {
+            for (; begin != end; ++begin, ++place)
+                to[static_cast<ptrdiff_t>(*place)] = *begin;
+        },
+        first, last, map, out);
+}
+
+/* ---- copies: the only ones that go between host and device ---- */
+
+template <class P, class It, class Out, softgpu_detail::if_policy<P> = 0>
+inline Out
+copy(const P &policy, It first, It last, Out out)
+{
+    softgpu_detail::run(
+        policy, [](auto begin, auto end, auto to) { std::copy(begin, end, to); }, first, last, out);
+    return out + (last - first);
+}
+
+template <class It, class Out, softgpu_detail::if_no_policy<It> = 0>
+inline Out
+copy(It first, It last, Out out)
+{
+    constexpr bool from = softgpu_detail::traits<It>::is_device, to = softgpu_detail::traits<Out>::is_device;
+    if constexpr (from == to)
+        return ::thrust::copy(softgpu_detail::policy_of<It>(), first, last, out);
+    else
+        return softgpu_detail::copy_across(first, last, out);
+}
+
+template <class It, class N, class Out>
+inline Out
+copy_n(It first, N count, Out out)
+{
+    return ::thrust::copy(first, first + static_cast<ptrdiff_t>(count), out);
+}
+
+/* ---- to one value ---- */
+
+template <class P, class It, class T, class F, softgpu_detail::if_policy<P> = 0>
+inline T
+reduce(const P &policy, It first, It last, T init, F f)
+{
+    return softgpu_detail::get<T>(
+        policy,
+        [init, f](auto begin, auto end) mutable {
+            T sum = init;
+            for (; begin != end; ++begin)
+                sum = f(sum, static_cast<value_of<decltype(begin)>>(*begin));
+            return sum;
+        },
+        first, last);
+}
+
+template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
+inline T
+reduce(const P &policy, It first, It last, T init)
+{
+    return ::thrust::reduce(policy, first, last, init, plus<>());
+}
+
+template <class P, class It, softgpu_detail::if_policy<P> = 0>
+inline value_of<It>
+reduce(const P &policy, It first, It last)
+{
+    return ::thrust::reduce(policy, first, last, value_of<It>(), plus<>());
+}
+
+template <class P, class It, class U, class T, class F, softgpu_detail::if_policy<P> = 0>
+inline T
+transform_reduce(const P &policy, It first, It last, U unary, T init, F f)
+{
+    return softgpu_detail::get<T>(
+        policy,
+        [unary, init, f](auto begin, auto end) mutable {
+            T sum = init;
+            for (; begin != end; ++begin)
+                sum = f(sum, unary(*begin));
+            return sum;
+        },
+        first, last);
+}
+
+template <class P, class It, class Other, class T, class F, class G, softgpu_detail::if_policy<P> = 0>
+inline T
+inner_product(const P &policy, It first, It last, Other other, T init, F f, G g)
+{
+    return softgpu_detail::get<T>(
+        policy,
+        [init, f, g](auto begin, auto end, auto second) mutable {
+            T sum = init;
+            for (; begin != end; ++begin, ++second)
+                sum = f(sum, g(*begin, *second));
+            return sum;
+        },
+        first, last, other);
+}
+
+template <class P, class It, class Other, class T, softgpu_detail::if_policy<P> = 0>
+inline T
+inner_product(const P &policy, It first, It last, Other other, T init)
+{
+    return ::thrust::inner_product(policy, first, last, other, init, plus<>(), multiplies<>());
+}
+
+template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>
+inline ptrdiff_t
+count_if(const P &policy, It first, It last, F f)
+{
+    return softgpu_detail::get<ptrdiff_t>(
+        policy, [f](auto begin, auto end) { return static_cast<ptrdiff_t>(std::count_if(begin, end, f)); }, first,
+        last);
+}
+
+template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
+inline ptrdiff_t
+count(const P &policy, It first, It last, const T &value)
+{
+    return softgpu_detail::get<ptrdiff_t>(
+        policy, [value](auto begin, auto end) { return static_cast<ptrdiff_t>(std::count(begin, end, value)); }, first,
+        last);
+}
+
+#define SOFTGPU_SEARCH(name, type, ...)                                                                            \
+    template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>                                        \
+    inline auto name(const P &policy, It first, It last, F f)                                                      \
+    {                                                                                                              \
+        return softgpu_detail::get<type>(                                                                          \
+            policy, [f](auto begin, auto end) { return static_cast<type>(std::name(begin, end, f) __VA_ARGS__); }, \
+            first, last);                                                                                          \
+    }
+SOFTGPU_SEARCH(all_of, bool)
+SOFTGPU_SEARCH(any_of, bool)
+SOFTGPU_SEARCH(none_of, bool)
+#undef SOFTGPU_SEARCH
+
+#define SOFTGPU_FIND(name)                                                                                         \
+    template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>                                        \
+    inline It name(const P &policy, It first, It last, F f)                                                        \
+    {                                                                                                              \
+        return first +                                                                                             \
+               softgpu_detail::get<ptrdiff_t>(                                                                     \
+                   policy,                                                                                         \
+                   [f](auto begin, auto end) { return static_cast<ptrdiff_t>(std::name(begin, end, f) - begin); }, \
+                   first, last);                                                                                   \
+    }
+SOFTGPU_FIND(find_if)
+SOFTGPU_FIND(max_element)
+SOFTGPU_FIND(min_element)
+#undef SOFTGPU_FIND
+
+template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
+inline It
+find(const P &policy, It first, It last, const T &value)
+{
+    return ::thrust::find_if(policy, first, last, [value](const auto &element) { return element == value; });
+}
+
+template <class P, class It, softgpu_detail::if_policy<P> = 0>
+inline It
+max_element(const P &policy, It first, It last)
+{
+    return ::thrust::max_element(policy, first, last, less<>());
+}
+
+template <class P, class It, softgpu_detail::if_policy<P> = 0>
+inline It
+min_element(const P &policy, It first, It last)
+{
+    return ::thrust::min_element(policy, first, last, less<>());
+}
+
+template <class It, softgpu_detail::if_no_policy<It> = 0>
+inline std::pair<It, It>
+minmax_element(It first, It last)
+{
+    const auto policy = softgpu_detail::policy_of<It>();
+    return {::thrust::min_element(policy, first, last), ::thrust::max_element(policy, first, last)};
+}
+
+template <class P, class It, class Other, softgpu_detail::if_policy<P> = 0>
+inline bool
+equal(const P &policy, It first, It last, Other other)
+{
+    return softgpu_detail::get<bool>(
+        policy, [](auto begin, auto end, auto second) { return std::equal(begin, end, second); }, first, last, other);
+}
+
+/* ---- order ---- */
+
+#define SOFTGPU_SORT(name)                                                                                 \
+    template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>                                \
+    inline void name(const P &policy, It first, It last, F f)                                              \
+    {                                                                                                      \
+        softgpu_detail::run(                                                                               \
+            policy, [f](auto begin, auto end) { std::stable_sort(begin, end, f); }, first, last);          \
+    }                                                                                                      \
+    template <class P, class It, softgpu_detail::if_policy<P> = 0>                                         \
+    inline void name(const P &policy, It first, It last)                                                   \
+    {                                                                                                      \
+        ::thrust::name(policy, first, last, less<>());                                                     \
+    }                                                                                                      \
+    template <class P, class K, class V, class F, softgpu_detail::if_policy<P> = 0>                        \
+    inline void name##_by_key(const P &policy, K first, K last, V values, F f)                             \
+    {                                                                                                      \
+        softgpu_detail::run(                                                                               \
+            policy,                                                                                        \
+            [f](auto begin, auto end, auto value) {                                                        \
+                const size_t count = static_cast<size_t>(end - begin);                                     \
+                std::vector<std::pair<value_of<decltype(begin)>, value_of<decltype(value)>>> both;         \
+                for (size_t i = 0; i < count; ++i)                                                         \
+                    both.emplace_back(begin[static_cast<ptrdiff_t>(i)], value[static_cast<ptrdiff_t>(i)]); \
+                std::stable_sort(both.begin(), both.end(),                                                 \
+                                 [f](const auto &a, const auto &b) { return f(a.first, b.first); });       \
+                for (size_t i = 0; i < count; ++i) {                                                       \
+                    begin[static_cast<ptrdiff_t>(i)] = both[i].first;                                      \
+                    value[static_cast<ptrdiff_t>(i)] = both[i].second;                                     \
+                }                                                                                          \
+            },                                                                                             \
+            first, last, values);                                                                          \
+    }                                                                                                      \
+    template <class P, class K, class V, softgpu_detail::if_policy<P> = 0>                                 \
+    inline void name##_by_key(const P &policy, K first, K last, V values)                                  \
+    {                                                                                                      \
+        ::thrust::name##_by_key(policy, first, last, values, less<>());                                    \
+    }
+SOFTGPU_SORT(sort)
+SOFTGPU_SORT(stable_sort)
+#undef SOFTGPU_SORT
+
+template <class P, class It, softgpu_detail::if_policy<P> = 0>
+inline bool
+is_sorted(const P &policy, It first, It last)
+{
+    return softgpu_detail::get<bool>(
+        policy, [](auto begin, auto end) { return std::is_sorted(begin, end); }, first, last);
+}
+
+template <class P, class It, softgpu_detail::if_policy<P> = 0>
+inline void
+reverse(const P &policy, It first, It last)
+{
+    softgpu_detail::run(
+        policy, [](auto begin, auto end) { std::reverse(begin, end); }, first, last);
+}
+
+/* ---- sums on the way; what keeps a part ---- */
+
+template <class P, class It, class Out, class F, softgpu_detail::if_policy<P> = 0>
+inline Out
+inclusive_scan(const P &policy, It first, It last, Out out, F f)
+{
+    softgpu_detail::run(
+        policy, [f](auto begin, auto end, auto to) { std::inclusive_scan(begin, end, to, f); }, first, last, out);
+    return out + (last - first);
+}
+
+template <class P, class It, class Out, softgpu_detail::if_policy<P> = 0>
+inline Out
+inclusive_scan(const P &policy, It first, It last, Out out)
+{
+    return ::thrust::inclusive_scan(policy, first, last, out, plus<>());
+}
+
+template <class P, class It, class Out, class T, class F, softgpu_detail::if_policy<P> = 0>
+inline Out
+exclusive_scan(const P &policy, It first, It last, Out out, T init, F f)
+{
+    softgpu_detail::run(
+        policy, [init, f](auto begin, auto end, auto to) { std::exclusive_scan(begin, end, to, init, f); }, first, last,
+        out);
+    return out + (last - first);
+}
+
+template <class P, class It, class Out, class T, softgpu_detail::if_policy<P> = 0>
+inline Out
+exclusive_scan(const P &policy, It first, It last, Out out, T init)
+{
+    return ::thrust::exclusive_scan(policy, first, last, out, init, plus<>());
+}
+
+template <class P, class It, class Out, softgpu_detail::if_policy<P> = 0>
+inline Out
+exclusive_scan(const P &policy, It first, It last, Out out)
+{
+    return ::thrust::exclusive_scan(policy, first, last, out, value_of<It>(), plus<>());
+}
+
+template <class P, class It, class Out, class F, softgpu_detail::if_policy<P> = 0>
+inline Out
+copy_if(const P &policy, It first, It last, Out out, F f)
+{
+    return out + softgpu_detail::get<ptrdiff_t>(
+                     policy,
+                     [f](auto begin, auto end, auto to) {
+                         return static_cast<ptrdiff_t>(std::copy_if(begin, end, to, f) - to);
+                     },
+                     first, last, out);
+}
+
+template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>
+inline It
+remove_if(const P &policy, It first, It last, F f)
+{
+    return first +
+           softgpu_detail::get<ptrdiff_t>(
+               policy,
+               [f](auto begin, auto end) { return static_cast<ptrdiff_t>(std::remove_if(begin, end, f) - begin); },
+               first, last);
+}
+
+template <class P, class It, softgpu_detail::if_policy<P> = 0>
+inline It
+unique(const P &policy, It first, It last)
+{
+    return first + softgpu_detail::get<ptrdiff_t>(
+                       policy,
+                       [](auto begin, auto end) { return static_cast<ptrdiff_t>(std::unique(begin, end) - begin); },
+                       first, last);
+}
+
+template <class P, class K, class V, class OutK, class OutV, softgpu_detail::if_policy<P> = 0>
+inline std::pair<OutK, OutV>
+reduce_by_key(const P &policy, K first, K last, V values, OutK out_keys, OutV out_values)
+{
+    const ptrdiff_t count = softgpu_detail::get<ptrdiff_t>(
+        policy,
+        [](auto begin, auto end, auto value, auto to_key, auto to_value) {
+            ptrdiff_t groups = 0;
+            while (begin != end) {
+                value_of<decltype(begin)> key = *begin;
+                value_of<decltype(value)> sum = *value;
+                for (++begin, ++value; begin != end && *begin == key; ++begin, ++value)
+                    sum = sum + *value;
+                to_key[groups] = key;
+                to_value[groups++] = sum;
+            }
+            return groups;
+        },
+        first, last, values, out_keys, out_values);
+    return {out_keys + count, out_values + count};
+}
+
+SOFTGPU_WITHOUT_POLICY(for_each)
+SOFTGPU_WITHOUT_POLICY(for_each_n)
+SOFTGPU_WITHOUT_POLICY(transform)
+SOFTGPU_WITHOUT_POLICY(fill)
+SOFTGPU_WITHOUT_POLICY(fill_n)
+SOFTGPU_WITHOUT_POLICY(sequence)
+SOFTGPU_WITHOUT_POLICY(generate)
+SOFTGPU_WITHOUT_POLICY(tabulate)
+SOFTGPU_WITHOUT_POLICY(replace_if)
+SOFTGPU_WITHOUT_POLICY(replace)
+SOFTGPU_WITHOUT_POLICY(gather)
+SOFTGPU_WITHOUT_POLICY(scatter)
+SOFTGPU_WITHOUT_POLICY(reduce)
+SOFTGPU_WITHOUT_POLICY(transform_reduce)
+SOFTGPU_WITHOUT_POLICY(inner_product)
+SOFTGPU_WITHOUT_POLICY(count_if)
+SOFTGPU_WITHOUT_POLICY(count)
+SOFTGPU_WITHOUT_POLICY(all_of)
+SOFTGPU_WITHOUT_POLICY(any_of)
+SOFTGPU_WITHOUT_POLICY(none_of)
+SOFTGPU_WITHOUT_POLICY(find)
+SOFTGPU_WITHOUT_POLICY(find_if)
+SOFTGPU_WITHOUT_POLICY(max_element)
+SOFTGPU_WITHOUT_POLICY(min_element)
+SOFTGPU_WITHOUT_POLICY(equal)
+SOFTGPU_WITHOUT_POLICY(sort)
+SOFTGPU_WITHOUT_POLICY(stable_sort)
+SOFTGPU_WITHOUT_POLICY(sort_by_key)
+SOFTGPU_WITHOUT_POLICY(stable_sort_by_key)
+SOFTGPU_WITHOUT_POLICY(is_sorted)
+SOFTGPU_WITHOUT_POLICY(reverse)
+SOFTGPU_WITHOUT_POLICY(inclusive_scan)
+SOFTGPU_WITHOUT_POLICY(exclusive_scan)
+SOFTGPU_WITHOUT_POLICY(copy_if)
+SOFTGPU_WITHOUT_POLICY(remove_if)
+SOFTGPU_WITHOUT_POLICY(unique)
+SOFTGPU_WITHOUT_POLICY(reduce_by_key)
+#undef SOFTGPU_WITHOUT_POLICY
+
+} // namespace thrust
+
+#endif

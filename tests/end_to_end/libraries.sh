@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# libraries.sh BUILD - gradients that calls of cuBLAS and cuBLASLt write are averaged as one process would have them, and early: out of
+# epilogues, rank-1 updates, and a batch that goes round the biases in one buffer. Through arrays of pointers they are right too. A
+# call that writes a gradient too late is named with its argument.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=90
+libraries=$build/tests/trainers/libraries
+
+# equal WAY RANKS: N ranks of $libraries against $work/serial.
+equal() {
+    local name="${libraries##*/} $1, $2 ranks" rank
+    rm -rf "$work"/rank-* "$work/trace"
+    run "$ddprun" -n "$2" --check-every 1 --bucket-mb 0.003 --trace "$work/trace" "$libraries" --way "$1" --save "$work/rank-%d"
+    succeeded "$name: ends well"
+    for ((rank = 1; rank < $2; rank++)); do
+        check "$name: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
+    done
+    if [ "$2" -eq 1 ]; then
+        check "$name: bitwise the bare program" cmp "$work/rank-0" "$work/serial"
+    else
+        check "$name: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
+    fi
+}
+
+for way in lt vectors strided batched; do
+    run "$libraries" --way "$way" --save "$work/serial"
+    succeeded "$way alone"
+    equal "$way" 1
+    equal "$way" 2
+    [ "$way" = batched ] || check "$way: overlaps" grep -q '"early":true' "$work/trace/rank-0.jsonl"
+    SOFTGPU_CHAOS=3 equal "$way" 3
+done
+
+# cuBLAS inside the program, where its calls have no names to take: its kernels are seen, and the pointers among their arguments.
+libraries_static=$build/tests/trainers/libraries_static
+if [ -e "$libraries_static" ]; then
+    for way in vectors strided; do
+        run "$libraries" --way "$way" --save "$work/serial"
+        libraries=$libraries_static equal "$way" 2
+    done
+    # Arrays of pointers in device memory are none: right, or told.
+    run "$libraries" --way batched --save "$work/serial"
+    run "$ddprun" -n 2 --bucket-mb 0.003 "$libraries_static" --way batched --save "$work/rank-%d"
+    if [ "$code" -eq 0 ]; then
+        check "batched, cuBLAS in the program" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
+    else
+        failed_with "batched, cuBLAS in the program" 1 "gradient .gradient\(l\). .* by work that ddprun did not see"
+    fi
+fi
+
+run "$ddprun" -n 2 --bucket-mb 0.003 "$libraries" --way late
+failed_with "a late call that writes nothing at first" 1 "cublasSscal_v2 argument x wrote gradient .gradient\(l\). .* after bucket"
+finish

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# ways.sh BUILD - gradients are averaged, and early, whichever operation of the driver writes them; memory that goes is waited for,
+# stays, or ends the job.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=90
+ways=$build/tests/trainers/ways
+
+# way MODE: trains right, and overlaps.
+way() {
+    run "$ddprun" -n 2 --bucket-mb 0.001 --check-every 1 "$ways" "$1"
+    succeeded "$1"
+    # On the stand-in variables are the program's own memory: the driver is not asked for their addresses, which may therefore have
+    # been copied unseen, and they wait for DDP_STEP.
+    [ "$1" != variables ] || return
+    check "$1: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+}
+
+for mode in launch launch-ex cooperative driver-launch copy host-copy peer rows block peer-block batch batch-block fill values \
+    batch-values unmap pool variables release; do
+    way "$mode"
+done
+
+run "$ddprun" -n 2 --bucket-mb 0.001 "$ways" free-early
+failed_with "a gradient freed with its bucket on its way" 1 "gradient .gradients\[l\]. .* was freed and not annotated again"
+run "$ddprun" -n 2 --bucket-mb 0.001 "$ways" reset-early
+failed_with "a device reset with buckets on their way" 1 "after the device was reset"
+finish

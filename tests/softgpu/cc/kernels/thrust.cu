@@ -1,0 +1,248 @@
+/*
+ * thrust.cu - Thrust's vectors, iterators and algorithms give what the C++ standard library gives on the host, in the
+ * order of streams with kernels around them; the memory of a device_vector is device memory.
+ */
+#include "check.h"
+
+#include <thrust/copy.h>
+#include <thrust/count.h>
+#include <thrust/device_ptr.h>
+#include <thrust/device_vector.h>
+#include <thrust/execution_policy.h>
+#include <thrust/extrema.h>
+#include <thrust/fill.h>
+#include <thrust/for_each.h>
+#include <thrust/functional.h>
+#include <thrust/gather.h>
+#include <thrust/host_vector.h>
+#include <thrust/inner_product.h>
+#include <thrust/iterator/constant_iterator.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/permutation_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <thrust/iterator/zip_iterator.h>
+#include <thrust/logical.h>
+#include <thrust/random.h>
+#include <thrust/reduce.h>
+#include <thrust/remove.h>
+#include <thrust/scan.h>
+#include <thrust/sequence.h>
+#include <thrust/sort.h>
+#include <thrust/transform.h>
+#include <thrust/transform_reduce.h>
+#include <thrust/unique.h>
+
+#include <algorithm>
+#include <numeric>
+
+struct scaled {
+    float by;
+    __host__ __device__ float operator()(float x) const
+    {
+        return by * x;
+    }
+};
+
+struct axpy {
+    float a;
+    __host__ __device__ float operator()(float x, float y) const
+    {
+        return a * x + y;
+    }
+};
+
+struct add_pair {
+    template <class Tuple> __host__ __device__ void operator()(Tuple t) const
+    {
+        thrust::get<2>(t) = thrust::get<0>(t) + thrust::get<1>(t);
+    }
+};
+
+struct is_positive {
+    __host__ __device__ bool operator()(float x) const
+    {
+        return x > 0;
+    }
+};
+
+struct draw {
+    unsigned seed;
+    __host__ __device__ float operator()(unsigned i) const
+    {
+        thrust::default_random_engine engine(seed);
+        thrust::uniform_real_distribution<float> uniform(0.0f, 1.0f);
+        engine.discard(i);
+        return uniform(engine);
+    }
+};
+
+__global__ void
+increment(float *x, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        x[i] += 1;
+}
+
+template <class Device>
+static std::vector<typename Device::value_type>
+host(const Device &v)
+{
+    std::vector<typename Device::value_type> values(v.size());
+    thrust::copy(v.begin(), v.end(), values.begin());
+    return values;
+}
+
+static void
+test_elements(int n)
+{
+    const std::vector<float> x = random_vector<float>(n), y = random_vector<float>(n);
+    thrust::device_vector<float> dx(x.begin(), x.end()), dy = y, out(n);
+    std::vector<float> wanted(n);
+
+    cudaPointerAttributes attributes;
+    CUDA(cudaPointerGetAttributes(&attributes, thrust::raw_pointer_cast(dx.data())));
+    CHECK(attributes.type == cudaMemoryTypeDevice, "type %d", static_cast<int>(attributes.type));
+
+    thrust::transform(dx.begin(), dx.end(), out.begin(), scaled{3});
+    std::transform(x.begin(), x.end(), wanted.begin(), scaled{3});
+    expect_equal(host(out), wanted, "transform");
+    thrust::transform(thrust::device, dx.begin(), dx.end(), dy.begin(), out.begin(), axpy{2});
+    std::transform(x.begin(), x.end(), y.begin(), wanted.begin(), axpy{2});
+    expect_close(host(out), wanted, 1e-7, "transform of two");
+    {
+        using namespace thrust::placeholders;
+        thrust::transform(dx.begin(), dx.end(), dy.begin(), out.begin(), 2.0f * _1 + _2);
+        expect_close(host(out), wanted, 1e-7, "placeholders");
+        CHECK(thrust::count_if(dx.begin(), dx.end(), _1 > 0.25f && !(_1 >= 0.5f)) ==
+                  std::count_if(x.begin(), x.end(), [](float value) { return value > 0.25f && value < 0.5f; }),
+              "placeholders that compare");
+    }
+    thrust::for_each(thrust::make_zip_iterator(thrust::make_tuple(dx.begin(), dy.begin(), out.begin())),
+                     thrust::make_zip_iterator(thrust::make_tuple(dx.end(), dy.end(), out.end())), add_pair());
+    std::transform(x.begin(), x.end(), y.begin(), wanted.begin(), std::plus<float>());
+    expect_equal(host(out), wanted, "for_each over a zip");
+
+    /* Between kernels: neither may run before what stands before it. */
+    increment<<<(n + 127) / 128, 128>>>(thrust::raw_pointer_cast(out.data()), n);
+    thrust::transform(out.begin(), out.end(), out.begin(), scaled{2});
+    increment<<<(n + 127) / 128, 128>>>(thrust::raw_pointer_cast(&out[0]), n);
+    for (float &value : wanted)
+        value = 2 * (value + 1) + 1;
+    expect_equal(host(out), wanted, "among kernels");
+
+    thrust::sequence(out.begin(), out.end(), 5.0f, 2.0f);
+    for (int i = 0; i < n; ++i)
+        wanted[i] = 5 + 2.0f * i;
+    expect_equal(host(out), wanted, "sequence");
+    std::vector<int> order(n);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random_source());
+    thrust::device_vector<int> map = order;
+    thrust::gather(map.begin(), map.end(), dx.begin(), out.begin());
+    for (int i = 0; i < n; ++i)
+        wanted[i] = x[order[i]];
+    expect_equal(host(out), wanted, "gather");
+    thrust::copy(thrust::make_permutation_iterator(dx.begin(), map.begin()),
+                 thrust::make_permutation_iterator(dx.begin(), map.end()), dy.begin());
+    expect_equal(host(dy), wanted, "permutation");
+    thrust::counting_iterator<unsigned> first(0);
+    thrust::transform(first, first + n, out.begin(), draw{7});
+    for (int i = 0; i < n; ++i)
+        wanted[i] = draw{7}(i);
+    expect_equal(host(out), wanted, "random numbers");
+}
+
+static void
+test_values(int n)
+{
+    const std::vector<float> x = random_vector<float>(n, -9, 9);
+    std::vector<int> k(n);
+    for (int &value : k)
+        value = static_cast<int>(random_source()() % 5);
+    thrust::device_vector<float> dx = x;
+    thrust::device_vector<int> dk = k;
+    thrust::device_ptr<float> pointer(thrust::raw_pointer_cast(dx.data()));
+
+    const float sum = thrust::reduce(pointer, pointer + n, 0.5f, thrust::plus<float>());
+    CHECK(std::fabs(sum - std::accumulate(x.begin(), x.end(), 0.5f)) < 1e-3, "%g", sum);
+    CHECK(thrust::reduce(dk.begin(), dk.end()) == std::accumulate(k.begin(), k.end(), 0), "sum");
+    CHECK(thrust::reduce(thrust::device, dx.begin(), dx.end(), -100.0f, thrust::maximum<float>()) ==
+              *std::max_element(x.begin(), x.end()),
+          "maximum");
+    const float squares =
+        thrust::transform_reduce(dx.begin(), dx.end(), thrust::square<float>(), 0.0f, thrust::plus<float>());
+    CHECK(std::fabs(squares - std::inner_product(x.begin(), x.end(), x.begin(), 0.0f)) < 1e-2, "%g", squares);
+    CHECK(std::fabs(thrust::inner_product(dx.begin(), dx.end(), dx.begin(), 0.0f) - squares) < 1e-2, "inner_product");
+    CHECK(thrust::max_element(dx.begin(), dx.end()) - dx.begin() == std::max_element(x.begin(), x.end()) - x.begin(),
+          "max_element");
+    CHECK(thrust::count(dk.begin(), dk.end(), 3) == std::count(k.begin(), k.end(), 3), "count");
+    CHECK(thrust::count_if(dx.begin(), dx.end(), is_positive()) == std::count_if(x.begin(), x.end(), is_positive()),
+          "count_if");
+    CHECK(thrust::any_of(dx.begin(), dx.end(), is_positive()) == std::any_of(x.begin(), x.end(), is_positive()),
+          "any_of");
+
+    std::vector<std::pair<int, float>> both;
+    for (int i = 0; i < n; ++i)
+        both.emplace_back(k[i], x[i]);
+    std::stable_sort(both.begin(), both.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+    thrust::device_vector<int> keys = dk;
+    thrust::device_vector<float> values = dx;
+    thrust::stable_sort_by_key(keys.begin(), keys.end(), values.begin());
+    std::vector<int> wanted_keys;
+    std::vector<float> wanted_values;
+    for (const auto &pair : both) {
+        wanted_keys.push_back(pair.first);
+        wanted_values.push_back(pair.second);
+    }
+    expect_equal(host(keys), wanted_keys, "sorted keys");
+    expect_equal(host(values), wanted_values, "values beside sorted keys");
+    const auto ends = thrust::reduce_by_key(keys.begin(), keys.end(), thrust::make_constant_iterator(1), dk.begin(),
+                                            thrust::device_vector<int>(n).begin());
+    wanted_keys.erase(std::unique(wanted_keys.begin(), wanted_keys.end()), wanted_keys.end());
+    CHECK(ends.first - dk.begin() == static_cast<ptrdiff_t>(wanted_keys.size()), "groups");
+    keys.erase(thrust::unique(keys.begin(), keys.end()), keys.end());
+    expect_equal(host(keys), wanted_keys, "unique");
+
+    std::vector<float> sorted = x, kept;
+    std::sort(sorted.begin(), sorted.end(), std::greater<float>());
+    thrust::sort(dx.begin(), dx.end(), thrust::greater<float>());
+    expect_equal(host(dx), sorted, "sort");
+    values.resize(n);
+    thrust::inclusive_scan(dx.begin(), dx.end(), values.begin());
+    std::partial_sum(sorted.begin(), sorted.end(), sorted.begin());
+    expect_close(host(values), sorted, 1e-5, "inclusive_scan");
+    values.resize(thrust::copy_if(dx.begin(), dx.end(), values.begin(), is_positive()) - values.begin());
+    CHECK(static_cast<ptrdiff_t>(values.size()) == std::count_if(x.begin(), x.end(), is_positive()), "copy_if");
+}
+
+static void
+test_vectors()
+{
+    thrust::host_vector<float> h(4, 1.5f);
+    thrust::device_vector<float> d = h;
+    d.push_back(7);
+    d[0] = 3;
+    d[1] += 1;
+    h = d;
+    expect_equal(std::vector<float>(h.begin(), h.end()), std::vector<float>{3, 2.5, 1.5, 1.5, 7}, "elements");
+    const float last = d.back();
+    CHECK(last == 7 && d.size() == 5, "%g", last);
+    thrust::device_vector<float> other(3, 9.0f);
+    other.swap(d);
+    CHECK(other == thrust::device_vector<float>(h) && d.size() == 3, "swap, ==");
+    thrust::fill(thrust::cuda::par.on(cudaStreamPerThread), d.begin(), d.end(), 2);
+    expect_equal(host(d), std::vector<float>(3, 2.0f), "fill on a stream");
+    CHECK(thrust::reduce(h.begin(), h.end()) == 15.5f, "on the host");
+}
+
+int
+main()
+{
+    test_vectors();
+    for (int n : {1, 2, 33, 1000}) {
+        test_elements(n);
+        test_values(n);
+    }
+    return 0;
+}

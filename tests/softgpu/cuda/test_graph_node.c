@@ -1,0 +1,356 @@
+/*
+ * test_graph_node.c - graphs put together and changed by hand.
+ *
+ * Properties: a graph runs in an order that its dependencies allow, whichever call made them, and as its edges say
+ * (random graphs against a matrix); nodes for copies, memsets, kernels, host functions and graphs do what their
+ * parameters say; a change of a node shows in what is instantiated later, a change of an instantiated graph in its next
+ * launch, and neither anywhere else; clones are apart from what they were made of.
+ */
+#include "capture.h"
+
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- random graphs ---- */
+
+enum { NODES = 12 };
+
+static struct span spans[NODES];
+
+struct model {
+    bool before[NODES][NODES]; /* [i][k]: k comes before i */
+    CUgraphNode nodes[NODES];  /* NULL: destroyed */
+};
+
+static void
+check_edges(CUgraph graph, const struct model *model)
+{
+    CUgraphNode from[NODES * NODES], to[NODES * NODES];
+    size_t count = NODES * NODES, wanted = 0;
+    ck_assert_int_eq(cuGraphGetEdges(graph, from, to, NULL, &count), CUDA_SUCCESS);
+    for (int i = 0; i < NODES; ++i) {
+        size_t after = 0, dependent = NODES;
+        CUgraphNode found[NODES];
+        for (int k = 0; k < NODES; ++k) {
+            bool is_there = false;
+            for (size_t e = 0; e < count; ++e)
+                is_there |= model->nodes[i] != NULL && from[e] == model->nodes[k] && to[e] == model->nodes[i];
+            ck_assert_int_eq(is_there, model->before[i][k]);
+            wanted += model->before[i][k];
+            after += model->before[k][i];
+        }
+        if (model->nodes[i] == NULL)
+            continue;
+        ck_assert_int_eq(cuGraphNodeGetDependentNodes(model->nodes[i], found, NULL, &dependent), CUDA_SUCCESS);
+        ck_assert_uint_eq(dependent, after);
+    }
+    ck_assert_uint_eq(count, wanted);
+}
+
+static void
+check_run(CUgraph graph, const struct model *model)
+{
+    CUgraphExec exec;
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    ck_assert_int_eq(cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
+    for (int launch = 0; launch < 3; ++launch) {
+        memset(spans, 0, sizeof spans);
+        ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+        ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+        for (int i = 0; i < NODES; ++i) {
+            ck_assert_int_eq(atomic_load(&spans[i].end) != 0, model->nodes[i] != NULL);
+            for (int k = 0; k < NODES; ++k) {
+                if (model->before[i][k])
+                    ck_assert_uint_lt(atomic_load(&spans[k].end), atomic_load(&spans[i].begin));
+            }
+        }
+    }
+    ck_assert_int_eq(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
+}
+
+START_TEST(graphs_run_as_their_edges_say)
+{
+    use_device();
+    unsigned seed = (unsigned)_i;
+    struct model model = {0};
+    CUgraph graph, clone;
+    CUfunction span = load_function(&span_image);
+    ck_assert_int_eq(cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+    for (int i = 0; i < NODES; ++i) {
+        CUgraphNode before[NODES];
+        size_t count = 0;
+        for (int k = 0; k < i; ++k) {
+            if (rand_r(&seed) % 4 == 0) {
+                before[count++] = model.nodes[k];
+                model.before[i][k] = true;
+            }
+        }
+        struct span *mine = &spans[i];
+        void *args[] = {&mine};
+        CUDA_KERNEL_NODE_PARAMS parameters = {.func = span,
+                                              .gridDimX = 1,
+                                              .gridDimY = 1,
+                                              .gridDimZ = 1,
+                                              .blockDimX = 1,
+                                              .blockDimY = 1,
+                                              .blockDimZ = 1,
+                                              .kernelParams = args};
+        ck_assert_int_eq(cuGraphAddKernelNode(&model.nodes[i], graph, before, count, &parameters), CUDA_SUCCESS);
+    }
+    check_edges(graph, &model);
+    ck_assert_int_eq(cuGraphClone(&clone, graph), CUDA_SUCCESS);
+    struct model of_clone = model;
+    for (int i = 0; i < NODES; ++i)
+        ck_assert_int_eq(cuGraphNodeFindInClone(&of_clone.nodes[i], model.nodes[i], clone), CUDA_SUCCESS);
+    for (int change = 0; change < 20; ++change) {
+        int i = 1 + rand_r(&seed) % (NODES - 1), k = rand_r(&seed) % i;
+        if (model.nodes[i] == NULL || model.nodes[k] == NULL)
+            continue;
+        CUresult (*call)(CUgraph, const CUgraphNode *, const CUgraphNode *, const CUgraphEdgeData *, size_t) =
+            model.before[i][k] ? cuGraphRemoveDependencies : cuGraphAddDependencies;
+        ck_assert_int_eq(call(graph, &model.nodes[k], &model.nodes[i], NULL, 1), CUDA_SUCCESS);
+        ck_assert_int_eq(call(graph, &model.nodes[k], &model.nodes[i], NULL, 1), CUDA_ERROR_INVALID_VALUE); /* twice */
+        model.before[i][k] = !model.before[i][k];
+        if (change == 10) {
+            ck_assert_int_eq(cuGraphDestroyNode(model.nodes[i]), CUDA_SUCCESS);
+            ck_assert_int_eq(cuGraphDestroyNode(model.nodes[i]), CUDA_ERROR_INVALID_VALUE);
+            model.nodes[i] = NULL;
+            for (int n = 0; n < NODES; ++n)
+                model.before[i][n] = model.before[n][i] = false;
+        }
+    }
+    check_edges(graph, &model);
+    check_run(graph, &model);
+    check_edges(clone, &of_clone);
+    check_run(clone, &of_clone);
+
+    /* A cycle is no graph that could run. */
+    int first = -1, last = -1;
+    for (int i = 0; i < NODES; ++i) {
+        for (int k = 0; k < NODES; ++k) {
+            if (of_clone.before[i][k])
+                first = k, last = i;
+        }
+    }
+    if (first >= 0) {
+        CUgraphExec exec;
+        ck_assert_int_eq(cuGraphAddDependencies(clone, &of_clone.nodes[last], &of_clone.nodes[first], NULL, 1),
+                         CUDA_SUCCESS);
+        ck_assert_int_eq(cuGraphInstantiate(&exec, clone, 0), CUDA_ERROR_INVALID_VALUE);
+    }
+    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
+    ck_assert_int_eq(cuGraphDestroy(clone), CUDA_SUCCESS);
+}
+END_TEST
+
+/* ---- what nodes do: memset, then add, then a copy to the host, then a call ---- */
+
+enum { COUNT = 16 };
+
+struct chain {
+    float *values, *seen; /* device, page-locked */
+    atomic_int calls;
+    cudaKernel_t add;
+    cudaGraph_t graph;
+    cudaGraphNode_t fill, kernel, copy, call;
+    struct cudaMemsetParams filling;
+    struct cudaKernelNodeParams adding;
+    void *args[3];
+    float by;
+    unsigned count;
+};
+
+static void CUDART_CB
+count_chain(void *calls)
+{
+    atomic_fetch_add((atomic_int *)calls, 1);
+}
+
+static void
+make_chain(struct chain *chain)
+{
+    cudaLibrary_t library;
+    *chain = (struct chain){.by = 2, .count = COUNT};
+    ck_assert_int_eq(cudaLibraryLoadData(&library, &add_image, NULL, NULL, 0, NULL, NULL, 0), cudaSuccess);
+    ck_assert_int_eq(cudaLibraryGetKernel(&chain->add, library, add_image.name), cudaSuccess);
+    ck_assert_int_eq(cudaMalloc((void **)&chain->values, COUNT * sizeof(float)), cudaSuccess);
+    ck_assert_int_eq(cudaMallocHost((void **)&chain->seen, COUNT * sizeof(float)), cudaSuccess);
+    ck_assert_int_eq(cudaGraphCreate(&chain->graph, 0), cudaSuccess);
+    chain->filling = (struct cudaMemsetParams){.dst = chain->values, .elementSize = 4, .width = COUNT, .height = 1};
+    chain->args[0] = &chain->values;
+    chain->args[1] = &chain->by;
+    chain->args[2] = &chain->count;
+    chain->adding = (struct cudaKernelNodeParams){
+        .func = chain->add, .gridDim = {COUNT, 1, 1}, .blockDim = {1, 1, 1}, .kernelParams = chain->args};
+    struct cudaHostNodeParams calling = {.fn = count_chain, .userData = &chain->calls};
+    ck_assert_int_eq(cudaGraphAddMemsetNode(&chain->fill, chain->graph, NULL, 0, &chain->filling), cudaSuccess);
+    ck_assert_int_eq(cudaGraphAddKernelNode(&chain->kernel, chain->graph, &chain->fill, 1, &chain->adding),
+                     cudaSuccess);
+    ck_assert_int_eq(cudaGraphAddMemcpyNode1D(&chain->copy, chain->graph, &chain->kernel, 1, chain->seen, chain->values,
+                                              COUNT * sizeof(float), cudaMemcpyDeviceToHost),
+                     cudaSuccess);
+    ck_assert_int_eq(cudaGraphAddHostNode(&chain->call, chain->graph, &chain->copy, 1, &calling), cudaSuccess);
+}
+
+/* Launches, and expects so much in each element, and so many calls. */
+static void
+expect_launch(struct chain *chain, cudaGraphExec_t exec, float wanted, int calls)
+{
+    atomic_store(&chain->calls, 0);
+    ck_assert_int_eq(cudaGraphLaunch(exec, 0), cudaSuccess);
+    ck_assert_int_eq(cudaDeviceSynchronize(), cudaSuccess);
+    for (int i = 0; i < COUNT; ++i)
+        ck_assert_msg(chain->seen[i] == wanted, "%g, not %g", (double)chain->seen[i], (double)wanted);
+    ck_assert_int_eq(atomic_load(&chain->calls), calls);
+}
+
+static float
+as_float(unsigned bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+START_TEST(changes_show_where_they_were_made)
+{
+    struct chain chain;
+    cudaGraphExec_t exec, later;
+    cudaGraph_t clone;
+    const unsigned five = 0x40a00000;
+    use_device();
+    make_chain(&chain);
+    ck_assert_int_eq(cudaGraphInstantiate(&exec, chain.graph, 0), cudaSuccess);
+    chain.by = 77; /* parameters were copied */
+    expect_launch(&chain, exec, 2, 1);
+    ck_assert_int_eq(cudaGraphClone(&clone, chain.graph), cudaSuccess);
+
+    /* In the graph: what was instantiated and the clone keep what they have. */
+    chain.by = 3;
+    ck_assert_int_eq(cudaGraphKernelNodeSetParams(chain.kernel, &chain.adding), cudaSuccess);
+    chain.filling.value = five;
+    ck_assert_int_eq(cudaGraphMemsetNodeSetParams(chain.fill, &chain.filling), cudaSuccess);
+    ck_assert(as_float(five) == 5.0f);
+    expect_launch(&chain, exec, 2, 1);
+    ck_assert_int_eq(cudaGraphInstantiate(&later, chain.graph, 0), cudaSuccess);
+    expect_launch(&chain, later, 8, 1);
+    ck_assert_int_eq(cudaGraphExecDestroy(later), cudaSuccess);
+    ck_assert_int_eq(cudaGraphInstantiate(&later, clone, 0), cudaSuccess);
+    expect_launch(&chain, later, 2, 1);
+
+    /* In what was instantiated: nothing else. */
+    chain.by = 4;
+    ck_assert_int_eq(cudaGraphExecKernelNodeSetParams(exec, chain.kernel, &chain.adding), cudaSuccess);
+    expect_launch(&chain, exec, 4, 1);
+    ck_assert_int_eq(cudaGraphExecMemsetNodeSetParams(exec, chain.fill, &chain.filling), cudaSuccess);
+    expect_launch(&chain, exec, 9, 1);
+    expect_launch(&chain, later, 2, 1);
+    float *other;
+    ck_assert_int_eq(cudaMalloc((void **)&other, COUNT * sizeof(float)), cudaSuccess);
+    ck_assert_int_eq(cudaMemset(other, 0, COUNT * sizeof(float)), cudaSuccess);
+    ck_assert_int_eq(cudaGraphExecMemcpyNodeSetParams1D(exec, chain.copy, chain.seen, other, COUNT * sizeof(float),
+                                                        cudaMemcpyDeviceToHost),
+                     cudaSuccess);
+    expect_launch(&chain, exec, 0, 1);
+    atomic_int unused = 0;
+    struct cudaHostNodeParams calling = {.fn = count_chain, .userData = &unused};
+    ck_assert_int_eq(cudaGraphExecHostNodeSetParams(exec, chain.call, &calling), cudaSuccess);
+    expect_launch(&chain, exec, 0, 0);
+    ck_assert_int_eq(atomic_load(&unused), 1);
+
+    /* An update of the whole, and then again of a node, which is still known. */
+    ck_assert_int_eq(cudaGraphExecUpdate(exec, clone, NULL), cudaSuccess);
+    expect_launch(&chain, exec, 2, 1);
+    ck_assert_int_eq(cudaGraphExecKernelNodeSetParams(exec, chain.kernel, &chain.adding), cudaSuccess);
+    expect_launch(&chain, exec, 4, 1);
+
+    /* Nodes of the wrong kind, and of another graph. */
+    struct chain stranger;
+    make_chain(&stranger);
+    ck_assert_int_eq(cudaGraphExecKernelNodeSetParams(exec, chain.fill, &chain.adding), cudaErrorInvalidValue);
+    ck_assert_int_eq(cudaGraphExecKernelNodeSetParams(exec, stranger.kernel, &chain.adding), cudaErrorInvalidValue);
+    ck_assert_int_eq(cudaGraphMemsetNodeSetParams(chain.kernel, &chain.filling), cudaErrorInvalidValue);
+    chain.filling.elementSize = 3;
+    ck_assert_int_eq(cudaGraphMemsetNodeSetParams(chain.fill, &chain.filling), cudaErrorInvalidValue);
+}
+END_TEST
+
+START_TEST(a_captured_kernel_can_be_asked_and_changed)
+{
+    struct chain chain;
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t node;
+    size_t count = 1;
+    struct cudaKernelNodeParams found;
+    use_device();
+    make_chain(&chain);
+    ck_assert_int_eq(cudaMemset(chain.values, 0, COUNT * sizeof(float)), cudaSuccess);
+    ck_assert_int_eq(cudaStreamCreate(&stream), cudaSuccess);
+    ck_assert_int_eq(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    ck_assert_int_eq(cudaLaunchKernel(chain.add, chain.adding.gridDim, chain.adding.blockDim, chain.args, 0, stream),
+                     cudaSuccess);
+    ck_assert_int_eq(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    ck_assert_int_eq(cudaGraphGetNodes(graph, &node, &count), cudaSuccess);
+    ck_assert_int_eq(cudaGraphKernelNodeGetParams(node, &found), cudaSuccess);
+    ck_assert_uint_eq(found.gridDim.x, COUNT);
+    ck_assert_uint_eq(found.blockDim.x, 1);
+    ck_assert(*(float **)found.kernelParams[0] == chain.values);
+    ck_assert(*(float *)found.kernelParams[1] == 2.0f);
+    ck_assert_int_eq(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+    float by = 10;
+    void *args[] = {found.kernelParams[0], &by, found.kernelParams[2]};
+    found.kernelParams = args;
+    ck_assert_int_eq(cudaGraphExecKernelNodeSetParams(exec, node, &found), cudaSuccess);
+    ck_assert_int_eq(cudaGraphLaunch(exec, stream), cudaSuccess);
+    ck_assert_int_eq(cudaStreamSynchronize(stream), cudaSuccess);
+    float seen;
+    ck_assert_int_eq(cudaMemcpy(&seen, chain.values, sizeof seen, cudaMemcpyDeviceToHost), cudaSuccess);
+    ck_assert(seen == 10.0f);
+}
+END_TEST
+
+START_TEST(a_child_runs_as_it_was_when_it_was_added)
+{
+    struct chain chain;
+    cudaGraph_t parent;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t first, second;
+    use_device();
+    make_chain(&chain);
+    ck_assert_int_eq(cudaGraphCreate(&parent, 0), cudaSuccess);
+    ck_assert_int_eq(cudaGraphAddChildGraphNode(&first, parent, NULL, 0, chain.graph), cudaSuccess);
+    chain.by = 6;
+    ck_assert_int_eq(cudaGraphKernelNodeSetParams(chain.kernel, &chain.adding), cudaSuccess);
+    ck_assert_int_eq(cudaGraphAddChildGraphNode(&second, parent, &first, 1, chain.graph), cudaSuccess);
+    ck_assert_int_eq(cudaGraphInstantiate(&exec, parent, 0), cudaSuccess);
+    expect_launch(&chain, exec, 6, 2);
+    ck_assert_int_eq(cudaGraphDestroyNode(second), cudaSuccess);
+    ck_assert_int_eq(cudaGraphExecDestroy(exec), cudaSuccess);
+    ck_assert_int_eq(cudaGraphInstantiate(&exec, parent, 0), cudaSuccess);
+    expect_launch(&chain, exec, 2, 1);
+    ck_assert_int_eq(cudaGraphExecChildGraphNodeSetParams(exec, first, chain.graph), cudaSuccess);
+    expect_launch(&chain, exec, 6, 1);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("graph_node");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 100);
+    tcase_add_loop_test(all, graphs_run_as_their_edges_say, 0, 20);
+    tcase_add_test(all, changes_show_where_they_were_made);
+    tcase_add_test(all, a_captured_kernel_can_be_asked_and_changed);
+    tcase_add_test(all, a_child_runs_as_it_was_when_it_was_added);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,445 @@
+/*
+ * ways.cu - one training program whose gradients are written in the ways that the driver offers, one a mode: copies and
+ * fills of every kind, values from a stream, all forms of launch; and whose memory goes in the ways that there are.
+ *
+ * ways MODE [STEPS]. As habits.cu: rank r writes 1 + r to every element of each gradient in each step, the update takes
+ * a half of the mean from the weight, and everything is exact in float32. Exit code 0 only if every weight is right.
+ */
+#include <cooperative_groups.h>
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <ddprun.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAYERS = 4, COUNT = 256, BYTES = COUNT * 4, ROWS = 4, LAYERS_OF_BLOCK = 2 };
+
+#define CHECK(call)                                                 \
+    do {                                                            \
+        int error_ = (int)(call);                                   \
+        if (error_ != 0) {                                          \
+            fprintf(stderr, "ways: %s: error %d\n", #call, error_); \
+            exit(1);                                                \
+        }                                                           \
+    } while (0)
+
+static float *weights[LAYERS], *gradients[LAYERS], *source, on_host[COUNT];
+static cudaStream_t stream;
+static int steps = 12;
+static __device__ float variables[LAYERS][COUNT];
+
+__global__ void
+fill(float *values, float value)
+{
+    values[blockIdx.x * blockDim.x + threadIdx.x] = value;
+}
+
+__global__ void
+update(float *weight, const float *gradient)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    weight[i] -= 0.5f * gradient[i];
+}
+
+static float
+mine()
+{
+    return 1.0f + (float)DDP_RANK();
+}
+
+static CUdeviceptr
+pointer(const float *memory)
+{
+    return (CUdeviceptr)(uintptr_t)memory;
+}
+
+/* ---- ways to write a gradient; `source` and on_host[] hold this rank's values ---- */
+
+static void
+by_launch(float *gradient)
+{
+    fill<<<ROWS, COUNT / ROWS, 0, stream>>>(gradient, mine());
+}
+
+static void
+by_launch_ex(float *gradient)
+{
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(ROWS);
+    config.blockDim = dim3(COUNT / ROWS);
+    config.stream = stream;
+    CHECK(cudaLaunchKernelEx(&config, fill, gradient, mine()));
+}
+
+static void
+by_cooperative_launch(float *gradient)
+{
+    float value = mine();
+    void *arguments[] = {&gradient, &value};
+    CHECK(cudaLaunchCooperativeKernel((const void *)fill, dim3(ROWS), dim3(COUNT / ROWS), arguments, 0, stream));
+}
+
+static void
+by_driver_launch(float *gradient)
+{
+    cudaFunction_t function;
+    float value = mine();
+    void *arguments[] = {&gradient, &value};
+    CHECK(cudaGetFuncBySymbol(&function, (const void *)fill));
+    CHECK(cuLaunchKernel(function, ROWS, 1, 1, COUNT / ROWS, 1, 1, 0, stream, arguments, NULL));
+}
+
+static void
+by_copy(float *gradient)
+{
+    CHECK(cudaMemcpyAsync(gradient, source, BYTES, cudaMemcpyDeviceToDevice, stream));
+}
+
+static void
+by_copy_from_host(float *gradient)
+{
+    CHECK(cudaMemcpyAsync(gradient, on_host, BYTES, cudaMemcpyHostToDevice, stream));
+}
+
+static void
+by_copy_between_peers(float *gradient)
+{
+    CHECK(cudaMemcpyPeerAsync(gradient, 0, source, 0, BYTES, stream));
+}
+
+static void
+by_rows(float *gradient)
+{
+    CHECK(
+        cudaMemcpy2DAsync(gradient, BYTES / ROWS, source, BYTES / ROWS, BYTES / ROWS, ROWS, cudaMemcpyDefault, stream));
+}
+
+static void
+by_block(float *gradient)
+{
+    cudaMemcpy3DParms copy = {};
+    copy.srcPtr = make_cudaPitchedPtr(source, BYTES / ROWS, BYTES / ROWS, ROWS / LAYERS_OF_BLOCK);
+    copy.dstPtr = make_cudaPitchedPtr(gradient, BYTES / ROWS, BYTES / ROWS, ROWS / LAYERS_OF_BLOCK);
+    copy.extent = make_cudaExtent(BYTES / ROWS, ROWS / LAYERS_OF_BLOCK, LAYERS_OF_BLOCK);
+    copy.kind = cudaMemcpyDeviceToDevice;
+    CHECK(cudaMemcpy3DAsync(&copy, stream));
+}
+
+static void
+by_block_between_peers(float *gradient)
+{
+    CUcontext context;
+    CUDA_MEMCPY3D_PEER copy = {};
+    CHECK(cuCtxGetCurrent(&context));
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = pointer(source);
+    copy.dstDevice = pointer(gradient);
+    copy.srcContext = copy.dstContext = context;
+    copy.srcPitch = copy.dstPitch = copy.WidthInBytes = BYTES / ROWS;
+    copy.srcHeight = copy.dstHeight = copy.Height = ROWS / LAYERS_OF_BLOCK;
+    copy.Depth = LAYERS_OF_BLOCK;
+    CHECK(cuMemcpy3DPeerAsync(&copy, stream));
+}
+
+static void
+by_batch(float *gradient)
+{
+    CUdeviceptr dsts[ROWS], srcs[ROWS];
+    size_t sizes[ROWS], first = 0;
+    CUmemcpyAttributes attributes = {};
+    attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    for (int i = 0; i < ROWS; ++i) {
+        dsts[i] = pointer(gradient) + i * (BYTES / ROWS);
+        srcs[i] = pointer(source) + i * (BYTES / ROWS);
+        sizes[i] = BYTES / ROWS;
+    }
+    CHECK(cuMemcpyBatchAsync(dsts, srcs, sizes, ROWS, &attributes, &first, 1, stream));
+}
+
+static void
+by_batch_of_blocks(float *gradient)
+{
+    CUDA_MEMCPY3D_BATCH_OP copy = {};
+    copy.src.type = copy.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+    copy.src.op.ptr.ptr = pointer(source);
+    copy.dst.op.ptr.ptr = pointer(gradient);
+    copy.extent.width = BYTES / ROWS;
+    copy.extent.height = ROWS;
+    copy.extent.depth = 1;
+    copy.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    CHECK(cuMemcpy3DBatchAsync(1, &copy, 0, stream));
+}
+
+static unsigned
+bits(float value)
+{
+    unsigned word;
+    memcpy(&word, &value, sizeof(word));
+    return word;
+}
+
+static void
+by_fill(float *gradient)
+{
+    CHECK(cuMemsetD32Async(pointer(gradient), bits(mine()), COUNT, stream));
+}
+
+static void
+by_values(float *gradient)
+{
+    for (int i = 0; i < COUNT; ++i)
+        CHECK(cuStreamWriteValue32(stream, pointer(gradient + i), bits(mine()), CU_STREAM_WRITE_VALUE_DEFAULT));
+}
+
+static void
+by_batch_of_values(float *gradient)
+{
+    CUstreamBatchMemOpParams list[COUNT / 2]; /* the driver takes fewer than 256 */
+    for (int first = 0; first < COUNT; first += COUNT / 2) {
+        memset(list, 0, sizeof(list));
+        for (int i = 0; i < COUNT / 2; ++i) {
+            list[i].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+            list[i].writeValue.address = pointer(gradient + first + i);
+            list[i].writeValue.value = bits(mine());
+        }
+        CHECK(cuStreamBatchMemOp(stream, COUNT / 2, list, 0));
+    }
+}
+
+static const struct way {
+    const char *mode;
+    void (*write)(float *gradient);
+} ways[] = {
+    {"launch", by_launch},
+    {"launch-ex", by_launch_ex},
+    {"cooperative", by_cooperative_launch},
+    {"driver-launch", by_driver_launch},
+    {"copy", by_copy},
+    {"host-copy", by_copy_from_host},
+    {"peer", by_copy_between_peers},
+    {"rows", by_rows},
+    {"block", by_block},
+    {"peer-block", by_block_between_peers},
+    {"batch", by_batch},
+    {"batch-block", by_batch_of_blocks},
+    {"fill", by_fill},
+    {"values", by_values},
+    {"batch-values", by_batch_of_values},
+};
+
+/* ---- training ---- */
+
+static void (*write_gradient)(float *) = by_launch;
+
+static void
+backward()
+{
+    for (int l = LAYERS - 1; l >= 0; --l) {
+        if (gradients[l] != NULL)
+            write_gradient(gradients[l]);
+    }
+}
+
+static void
+optimize()
+{
+    for (int l = 0; l < LAYERS; ++l) {
+        if (gradients[l] != NULL)
+            update<<<ROWS, COUNT / ROWS, 0, stream>>>(weights[l], gradients[l]);
+    }
+}
+
+static void
+annotate_gradients()
+{
+    for (int l = 0; l < LAYERS; ++l)
+        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
+}
+
+static void
+train()
+{
+    for (int step = 0; step < steps; ++step) {
+        backward();
+        DDP_STEP(stream);
+        optimize();
+    }
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+/* ---- ways in which memory goes ---- */
+
+/* Virtual memory that is mapped for each step, and unmapped as soon as its gradients were used. */
+static void
+train_in_mapped_memory()
+{
+    CUmemAllocationProp kind = {};
+    kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CUmemAccessDesc access = {};
+    access.location = kind.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    size_t granularity;
+    CUdeviceptr place;
+    CUmemGenericAllocationHandle memory;
+    CHECK(cuMemGetAllocationGranularity(&granularity, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    CHECK(cuMemAddressReserve(&place, granularity, 0, 0, 0));
+    for (int step = 0; step < steps; ++step) {
+        CHECK(cuMemCreate(&memory, granularity, &kind, 0));
+        CHECK(cuMemMap(place, granularity, 0, memory, 0));
+        CHECK(cuMemSetAccess(place, granularity, &access, 1));
+        for (int l = 0; l < LAYERS; ++l)
+            gradients[l] = (float *)(uintptr_t)place + l * COUNT;
+        annotate_gradients();
+        backward();
+        DDP_STEP(stream);
+        optimize();
+        CHECK(cudaStreamSynchronize(stream));
+        CHECK(cuMemUnmap(place, granularity));
+        CHECK(cuMemRelease(memory));
+    }
+    CHECK(cuMemAddressFree(place, granularity));
+}
+
+/* A pool that is trimmed in each step and destroyed while gradients live in it: they stay. */
+static void
+train_in_a_pool()
+{
+    cudaMemPool_t pool;
+    cudaMemPoolProps kind = {};
+    kind.allocType = cudaMemAllocationTypePinned;
+    kind.location.type = cudaMemLocationTypeDevice;
+    CHECK(cudaMemPoolCreate(&pool, &kind));
+    for (int l = 0; l < LAYERS; ++l)
+        CHECK(cudaMallocFromPoolAsync(&gradients[l], BYTES, pool, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    annotate_gradients();
+    int half = steps / 2;
+    steps -= half;
+    train();
+    CHECK(cudaMemPoolTrimTo(pool, 0));
+    CHECK(cudaMemPoolDestroy(pool));
+    steps = half;
+    train();
+    for (int l = 0; l < LAYERS; ++l)
+        CHECK(cudaFreeAsync(gradients[l], stream));
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+/* Variables of the program: they go when the runtime unloads it, after main. */
+static void
+train_in_variables()
+{
+    float *begin;
+    CHECK(cudaGetSymbolAddress((void **)&begin, variables));
+    for (int l = 0; l < LAYERS; ++l)
+        gradients[l] = begin + l * COUNT;
+    annotate_gradients();
+    train();
+}
+
+/* A gradient is freed when its bucket may be on its way; the next steps go on without it. */
+static void
+free_too_early()
+{
+    annotate_gradients();
+    for (int step = 0; step < steps; ++step) {
+        backward();
+        if (step == steps / 2) {
+            CHECK(cudaFree(gradients[LAYERS - 1]));
+            gradients[LAYERS - 1] = NULL;
+        }
+        DDP_STEP(stream);
+        optimize();
+    }
+}
+
+static void
+reset_too_early()
+{
+    annotate_gradients();
+    train();
+    backward();
+    CHECK(cudaDeviceReset());
+    DDP_STEP(stream);
+}
+
+/* What programs of the driver's interface do at their end, some of them more often than they began. */
+static void
+release_the_context()
+{
+    annotate_gradients();
+    train();
+    int half = steps;
+    CHECK(cuDevicePrimaryCtxRelease(0));
+    steps = half;
+    train(); /* the context is still there: ddprun holds it */
+    steps = 2 * half;
+}
+
+static const struct {
+    const char *mode;
+    void (*train)();
+} releases[] = {
+    {"unmap", train_in_mapped_memory}, {"pool", train_in_a_pool},        {"variables", train_in_variables},
+    {"free-early", free_too_early},    {"reset-early", reset_too_early}, {"release", release_the_context},
+};
+
+static int
+check_weights(int made)
+{
+    float mean = 0.5f * (float)(1 + DDP_WORLD_SIZE()), expected = -0.5f * mean * (float)made;
+    for (int l = 0; l < LAYERS; ++l) {
+        CHECK(cudaMemcpy(on_host, weights[l], BYTES, cudaMemcpyDeviceToHost));
+        for (int i = 0; i < COUNT; ++i) {
+            if (on_host[i] != expected) {
+                fprintf(stderr, "ways: rank %d, weight %d[%d] is %g, not %g\n", DDP_RANK(), l, i, on_host[i], expected);
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "launch";
+    if (argc > 2)
+        steps = atoi(argv[2]);
+    int made = steps;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaMalloc(&source, BYTES));
+    for (int l = 0; l < LAYERS; ++l) {
+        CHECK(cudaMalloc(&weights[l], BYTES));
+        CHECK(cudaMemset(weights[l], 0, BYTES));
+        CHECK(cudaMalloc(&gradients[l], BYTES));
+        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
+    }
+    for (int i = 0; i < COUNT; ++i)
+        on_host[i] = mine();
+    CHECK(cudaMemcpy(source, on_host, BYTES, cudaMemcpyHostToDevice));
+
+    bool known = false;
+    for (const auto &way : ways) {
+        if (strcmp(way.mode, mode) == 0) {
+            known = true;
+            write_gradient = way.write;
+            annotate_gradients();
+            train();
+        }
+    }
+    for (const auto &release : releases) {
+        if (strcmp(release.mode, mode) == 0) {
+            known = true;
+            release.train();
+            made = strcmp(mode, "release") == 0 ? steps : made;
+        }
+    }
+    if (!known) {
+        fprintf(stderr, "ways: %s is no mode\n", mode);
+        return 2;
+    }
+    return check_weights(made);
+}
