@@ -27,6 +27,10 @@ declare -A may_end_with=([structs_memory]='was changed after it had been average
 # Trainers whose steps are all different, or that make calls which cannot be looked into: nothing overlaps.
 declare -A never_overlaps=([branches]=1 [batched]=1)
 
+# What ddprun says of some: that gradients wait for DDP_STEP, and why.
+waits='are averaged at DDP_STEP|all are averaged at DDP_STEP'
+declare -A says=([branches]=$waits [batched]=$waits [structs_memory]=$waits)
+
 # The covering array: of the cells of trainer t, one for each shape s, the ranks and orders are those of a Latin square that t turns.
 pairwise() {
     local t s
@@ -109,7 +113,8 @@ why_not() {
     # As many times as there were boundaries; programs with two optimizers make more of them than steps.
     grep -Eq 'compared ([0-9]{2}) times, last after step \1 of \1\)' "$work/stderr" || echo "parameters were not compared after every step"
     local said
-    said=$(grep -v 'of them overlapped\|a step waited\|bitwise identical' "$work/stderr" | head -n 1) # but for the summary
+    said=$(grep -Ev "of them overlapped|a step waited|bitwise identical${says[$trainer]:+|${says[$trainer]}}" "$work/stderr" |
+        head -n 1) # but for the summary
     [ -z "$said" ] || echo "something was said: $said"
 }
 
