@@ -17,9 +17,12 @@ enum mutant {
     MUTANT_OLD_ADDRESS,    /* a bucket is sent from where its gradients were first */
 
     /* watched */
-    MUTANT_STRUCTS_UNSEEN,  /* of a struct that is passed to a kernel only the first word is looked at */
-    MUTANT_OPERANDS_UNSEEN, /* copies and library calls are not looked at */
-    MUTANT_ONE_OF_MANY,     /* of several gradients that an operation covers only the first is touched */
+    MUTANT_STRUCTS_UNSEEN,           /* of a struct that is passed to a kernel only the first word is looked at */
+    MUTANT_OPERANDS_UNSEEN,          /* copies and library calls are not looked at */
+    MUTANT_ONE_OF_MANY,              /* of several gradients that an operation covers only the first is touched */
+    MUTANT_ESCAPE_IGNORED,           /* addresses in copies to the device are not looked for */
+    MUTANT_ARRAY_TRUSTED,            /* an array of pointers that a kernel has made counts as one from the host */
+    MUTANT_HIDDEN_STREAMS_FORGOTTEN, /* the boundary does not wait for kernels that may reach held gradients */
 
     /* learned */
     MUTANT_LEARNED_TOO_SOON, /* two intervals count as equal whatever they showed */

@@ -22,9 +22,8 @@
 #define DDPRUN_ENV_ENGINE       "DDPRUN_ENGINE"   /* absolute path of libddprun-engine.so */
 #define DDPRUN_ENV_NCCL         "DDPRUN_NCCL"     /* path or name to open as NCCL; default libnccl.so.2 */
 #define DDPRUN_ENV_BUCKET_BYTES "DDPRUN_BUCKET_BYTES" /* decimal; upper bound of a bucket; 0: as measured */
-#define DDPRUN_ENV_COST_CACHE \
-    "DDPRUN_COST_CACHE"                     /* 0: what an all-reduce costs is measured in each run; set by users */
-#define DDPRUN_ENV_OVERLAP "DDPRUN_OVERLAP" /* 0: reduce everything at the boundary */
+#define DDPRUN_ENV_COST_CACHE   "DDPRUN_COST_CACHE"   /* 0: what an all-reduce costs is measured in each run */
+#define DDPRUN_ENV_OVERLAP      "DDPRUN_OVERLAP"      /* 0: reduce everything at the boundary */
 #define DDPRUN_ENV_CHECK_EVERY \
     "DDPRUN_CHECK_EVERY"                        /* decimal K: parameter hashes are compared every K steps; 0: never */
 #define DDPRUN_ENV_VERIFY    "DDPRUN_VERIFY"    /* 1: check everything in every step */
@@ -91,11 +90,11 @@ struct rank_status {
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;
     _Atomic uint64_t bucket_count; /* of the plan in force; 0 while everything is reduced at the boundary */
-    _Atomic uint32_t reduction;    /* enum ddprun_reduction: what became of gradients */
-    _Atomic uint64_t
-        exposed_count;           /* boundaries of that plan at which was measured how long the trainer's stream waits */
-    _Atomic uint64_t exposed_ns; /* median of the last of them */
+    /* How long the trainer's stream waited at boundaries of that plan: */
+    _Atomic uint64_t exposed_count;    /* of them, that were looked at last */
+    _Atomic uint64_t exposed_ns;       /* their median */
     _Atomic uint64_t exposed_bound_ns; /* the least that any buckets could reach; UINT64_MAX: not known */
+    _Atomic uint32_t reduction;        /* enum ddprun_reduction: what became of gradients */
     _Atomic uint64_t check_count;      /* comparisons of parameter hashes across ranks that found all equal */
     _Atomic uint64_t checked_step;     /* step after which the last of them looked at the parameters */
     _Atomic uint64_t parameter_hash;   /* what it found, the same on all ranks */

@@ -3,6 +3,8 @@
  */
 #include "comm/kernels.h"
 
+#include "comm/kernels/chunk.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +47,7 @@ find_kernel(const struct source *source, const char *name, CUfunction *function_
 static bool
 find_all(const struct source *source, struct kernels *kernels_p, struct comm_error *error)
 {
-    struct kernels found = {.loaded = true};
+    struct kernels found = {.loaded = true, .threads = source->image != NULL ? 1 : CHUNK_THREADS};
     for (int i = 0; i < DDPRUN_COMPRESSION_COUNT; ++i) {
         if (!find_kernel(source, names[i].pack, &found.in[i].pack, error) ||
             !find_kernel(source, names[i].unpack, &found.in[i].unpack, error))

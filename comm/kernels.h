@@ -13,6 +13,7 @@
 /* Functions of the context that they were loaded into; they live as long as it does. */
 struct kernels {
     bool loaded;
+    unsigned threads; /* of a block: one on the stand-in, where they run one after another, each across a whole chunk */
     struct {
         CUfunction pack, unpack;
     } in[DDPRUN_COMPRESSION_COUNT]; /* by enum ddprun_compression; none: plain copies */

@@ -100,7 +100,7 @@ place_chunks(struct bucket_wire *wire, const struct wire_setting *setting, CUstr
             wire->chunk_capacity = count;
         }
     }
-    struct chunk *table = malloc(bytes);
+    struct chunk *table = malloc(bytes + sizeof(*table));
     if (table == NULL)
         return comm_fail(error, "out of memory");
     (void)wire_chunks(wire->members, wire->member_count, table);
@@ -156,6 +156,8 @@ wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const s
     size_t bytes = 0;
     for (size_t i = 0; i < member_count; ++i)
         bytes += members[i].bytes;
+    if (bytes == 0 || wire_element_bytes(type) == 0)
+        return comm_fail(error, "a bucket of %zu bytes, elements of which are %s", bytes, wire_type_name(type));
     if (!keep_members(wire, members, member_count, error))
         return false;
 
@@ -245,8 +247,8 @@ launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum 
     unsigned blocks = count < CHUNK_BLOCKS_AT_MOST ? count : CHUNK_BLOCKS_AT_MOST;
     float scale = scale_of(setting, direction);
     void *arguments[] = {&chunks, &count, &bucket, &scale}; /* kernels that only copy take no scale */
-    CUresult result =
-        setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, CHUNK_THREADS, 1, 1, 0, stream, arguments, NULL);
+    CUresult result = setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, setting->kernels.threads, 1, 1, 0,
+                                                        stream, arguments, NULL);
     return result == CUDA_SUCCESS || comm_fail(error, "%s a bucket: %s", direction == PACK ? "packing" : "unpacking",
                                                driver_result_name(setting->driver, result));
 }

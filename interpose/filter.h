@@ -48,11 +48,15 @@ struct filter_range {
     _Atomic uint64_t begin, end;
 };
 
-/* Where the ranges of gradients are: bit i tells whether any byte of granule i, from `lowest` on, is in one. */
+/*
+ * Where the ranges of gradients are. Memory is seen in granules of 2^shift bytes, and a granule has a bit, which it may
+ * share with others, by a hash: set if any byte of it is in a range. So the table depends on how much memory is
+ * tracked, and not on how far apart it lies.
+ */
 struct filter_index {
-    size_t bit_capacity;         /* constant */
+    uint32_t hash_shift;         /* constant: 64 less the number of bits in a bit's number */
     size_t range_capacity;       /* constant */
-    _Atomic uint64_t *bits;      /* [bit_capacity / 64] */
+    _Atomic uint64_t *bits;      /* [2^(64 - hash_shift) / 64] */
     struct filter_range *ranges; /* [range_count]: sorted, without overlap */
     _Atomic uint64_t range_count;
 };
@@ -100,13 +104,18 @@ filter_search(const struct filter_index *index, uint64_t address)
            filter_load(&index->ranges[at].begin) <= address;
 }
 
-/* Whether `address`, which lies `offset` behind the lowest gradient, may be in a gradient. */
-static inline bool
-filter_tracks(const struct filter_index *index, uint64_t address, uint64_t offset, uint32_t shift)
+/* The number of the granule's bit. */
+static inline uint64_t
+filter_bit(const struct filter_index *index, uint64_t granule)
 {
-    uint64_t bit = offset >> shift;
-    if (bit >= index->bit_capacity)
-        return true; /* a mixture of two versions */
+    return granule * UINT64_C(0x9E3779B97F4A7C15) >> index->hash_shift;
+}
+
+/* Whether `address`, which is within the bounds, may be in a gradient. */
+static inline bool
+filter_tracks(const struct filter_index *index, uint64_t address, uint32_t shift)
+{
+    uint64_t bit = filter_bit(index, address >> shift);
     return (filter_load(&index->bits[bit / 64]) >> bit % 64 & 1) != 0 && filter_search(index, address);
 }
 
@@ -147,14 +156,14 @@ filter_launch_misses(const struct filter *filter, CUfunction function, void *con
     uint32_t shift = atomic_load_explicit(&filter->shift, memory_order_acquire);
     const uint16_t *word = kernel->words;
     for (; *word != FILTER_LIST_END; ++word) {
-        uint64_t address = filter_word(params, *word, 0), offset = address - lowest;
-        if (offset < span && (index == NULL || filter_tracks(index, address, offset, shift)))
+        uint64_t address = filter_word(params, *word, 0);
+        if (address - lowest < span && (index == NULL || filter_tracks(index, address, shift)))
             return false;
     }
     ++word;
     for (uint64_t i = 0; i < kernel->more_count; ++i, word += 2) {
-        uint64_t address = filter_word(params, word[0], word[1]), offset = address - lowest;
-        if (offset < span && (index == NULL || filter_tracks(index, address, offset, shift)))
+        uint64_t address = filter_word(params, word[0], word[1]);
+        if (address - lowest < span && (index == NULL || filter_tracks(index, address, shift)))
             return false;
     }
     return filter_load(&filter->version) == version;

@@ -200,6 +200,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     environment_set(&list, DDPRUN_ENV_ENGINE, settings->installation->engine);
     set_or_unset(&list, DDPRUN_ENV_NCCL, settings->nccl);
     set_number(&list, DDPRUN_ENV_BUCKET_BYTES, options->bucket_bytes);
+    environment_set(&list, DDPRUN_ENV_COST_CACHE, options->cost_cache ? "1" : "0");
     environment_set(&list, DDPRUN_ENV_OVERLAP, options->overlap ? "1" : "0");
     set_number(&list, DDPRUN_ENV_CHECK_EVERY, options->check_every);
     environment_set(&list, DDPRUN_ENV_VERIFY, options->verify ? "1" : "0");

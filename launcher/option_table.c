@@ -34,6 +34,7 @@ is_on(const char *value)
         return true;                                                                             \
     }
 SWITCH(share_gpu, share_gpu, true)
+SWITCH(no_cost_cache, cost_cache, false)
 SWITCH(no_overlap, overlap, false)
 SWITCH(verify, verify, true)
 SWITCH(subst, subst, true)
@@ -284,8 +285,10 @@ const struct option_row option_rows[] = {
      "trying things out; sets NCCL_HOSTID, and NCCL_SOCKET_IFNAME=lo\nunless it is set)",
      .brief = "allow more ranks than GPUs"},
     {0, "bucket-mb", "X", GROUP_TRAINING, take_bucket_mb,
-     "buckets of at most X MiB, fractions allowed (default: as measured\ntimes and the measured cost of an all-reduce "
-     "make best, kept in\n~/.cache/ddprun unless DDPRUN_COST_CACHE=0; 25 until then)"},
+     "buckets of at most X MiB, fractions allowed (default: as measured\n"
+     "ready times and costs of an all-reduce make best; 25 until then)"},
+    {0, "no-cost-cache", NULL, GROUP_TRAINING, take_no_cost_cache,
+     "measure what an all-reduce costs in this run, instead of keeping\nit in ~/.cache/ddprun"},
     {0, "no-overlap", NULL, GROUP_TRAINING, take_no_overlap,
      "average everything at the end of the step instead of during\nbackward",
      .brief = "average at the end of each step, not during backward"},

@@ -130,6 +130,7 @@ default_options(void)
     return (struct options){
         .device = DEVICE_AUTO,
         .overlap = true,
+        .cost_cache = true,
         .communicator_count = 1,
         .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
         .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,

@@ -38,6 +38,7 @@ struct options {
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;
     uint64_t bucket_bytes; /* 0: as measured */
+    bool cost_cache;       /* what an all-reduce costs is kept from run to run */
     bool overlap;
     enum ddprun_reduction reduction;
     enum ddprun_compression compression;

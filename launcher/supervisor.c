@@ -164,10 +164,10 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->gradient_count = atomic_load(&status->gradient_count);
     view->gradient_bytes = atomic_load(&status->gradient_bytes);
     view->bucket_count = atomic_load(&status->bucket_count);
-    view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
     view->exposed_count = atomic_load(&status->exposed_count);
     view->exposed_ns = atomic_load(&status->exposed_ns);
     view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
+    view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
     view->check_count = atomic_load(&status->check_count);
     view->checked_step = atomic_load(&status->checked_step);
     view->parameter_hash = atomic_load(&status->parameter_hash);

@@ -15,7 +15,7 @@ struct chunk {
     uint64_t bytes;   /* 1..CHUNK_BYTES */
 };
 
-/* 16 KiB: four rounds of 256 threads with 16 bytes each. */
+/* 16 KiB: four rounds of 256 threads with 16 bytes each. Kernels take any number of threads. */
 enum { CHUNK_BYTES = 16384, CHUNK_THREADS = 256 };
 
 /* Blocks of a launch: enough for memory's bandwidth, few enough to leave room for the backward pass beside them. */

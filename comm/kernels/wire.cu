@@ -2,8 +2,7 @@
  * wire.cu - the kernels that put a bucket's gradients together and apart again, converting and scaling on the way.
  *
  * Compiled by nvcc for GPUs and, through stand_in.cu, by softgpu-cc for the stand-in; loaded by comm/kernels.c,
- * launched by comm/wire.c with CHUNK_THREADS threads and any number of blocks. Each block takes chunks of the table in
- * turn.
+ * launched by comm/wire.c with any number of threads and blocks. Each block takes chunks of the table in turn.
  *
  * They must never touch a byte outside of the chunks: the memory around them is the trainer's.
  */

@@ -201,7 +201,7 @@ make_key(char *key, size_t bytes, uint64_t most)
     describe_machine(mine, sizeof(mine));
     agree_exchange("the machines of all ranks", mine, sizeof(mine), &all);
     for (int r = 0; r < all.count; ++r)
-        hash = XXH64(all.messages[r], all.bytes[r], hash);
+        hash = XXH3_64bits_withSeed(all.messages[r], all.bytes[r], hash);
     control_free_messages(&all);
     snprintf(key, bytes, "%s, ranks %016llx, up to %llu bytes", mine, (unsigned long long)hash,
              (unsigned long long)most);

@@ -47,9 +47,10 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
 {
     const char *name = NULL;
     if (engine_state.services->unknown_calls(&name) > 0)
-        stop_job("the trainer calls %s in a version that this ddprun cannot follow, so it may not see all work on "
-                 "gradients; use an older form of the call, or a newer ddprun",
-                 name);
+        stop_job(
+            "the trainer calls %s, in a version or form that this ddprun cannot follow, so it may not see all work on "
+            "gradients; use another form of the call, or a newer ddprun",
+            name);
     if (atomic_load(&engine_state.operation_count) == 0)
         stop_job("DDP_STEP (%s:%d): not one kernel launch or copy has been seen so far: ddprun does not see this "
                  "trainer's calls of the CUDA driver",

@@ -185,9 +185,7 @@ checks_bucket_sent(const struct group *group, size_t bucket)
         return;
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct gradient_check *last = NULL;
-    if (collectives_stream_of(&engine_state.collectives, bucket) != comm_stream())
-        require_cuda(engine_state.driver.cuStreamWaitEvent_p(comm_stream(), group->bucket_done[bucket], 0),
-                     "waiting for a bucket");
+    issue_join(); /* it may have gone through another communicator */
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         size_t gradient = group->plan->pieces[i].gradient;
         if (group->plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */

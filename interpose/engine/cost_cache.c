@@ -3,8 +3,8 @@
  * ${XDG_CACHE_HOME:-~/.cache}/ddprun.
  *
  * A file is written beside its place and renamed, so that readers see all of it or nothing. It is believed only if it
- * is whole, of this version and for the same key; anything else counts as not there. DDPRUN_COST_CACHE=0 turns all of
- * it off. Nothing here ever fails the job.
+ * is whole, of this version and for the same key; anything else counts as not there. --no-cost-cache turns all of it
+ * off. Nothing here ever fails the job.
  */
 #include "interpose/engine/measure.h"
 
@@ -24,13 +24,6 @@
 #include <unistd.h>
 
 enum { CACHE_VERSION = 1, FILE_BYTES_AT_MOST = 16384 };
-
-static bool
-is_off(void)
-{
-    const char *text = getenv(DDPRUN_ENV_COST_CACHE);
-    return text != NULL && strcmp(text, "0") == 0;
-}
 
 /* The folder, made if need be, private to the user; false if there can be none. */
 static bool
@@ -53,7 +46,7 @@ static bool
 cache_path(const char *key, char *path, size_t bytes)
 {
     char folder[PATH_MAX - 64];
-    if (is_off() || !cache_folder(folder, sizeof(folder)))
+    if (!engine_state.options.cost_cache || !cache_folder(folder, sizeof(folder)))
         return false;
     snprintf(path, bytes, "%s/all-reduce-%016llx.json", folder, (unsigned long long)XXH3_64bits(key, strlen(key)));
     return true;

@@ -10,8 +10,10 @@ enum {
     SLOTS_BEHIND = 64,
     SLOTS_FOR_EACH = 8, /* kernel: the first slot is nearly always the right one */
     RANGES_AT_LEAST = 64,
-    BITS_FOR_EACH = 64,     /* range: neighbours are nearly always in another granule */
-    BITS_AT_MOST = 1 << 20, /* 128 KiB */
+    BITS_FOR_EACH = 256,    /* range */
+    BITS_AT_MOST = 1 << 22, /* 512 KiB */
+    BITS_FOR_GRANULE = 32,  /* so that few of the others share one of these */
+    SHIFT_AT_LEAST = 8,     /* what memory is aligned to */
 };
 
 static const struct filter_kernel no_kernel = {.words = {FILTER_LIST_END}};
@@ -64,17 +66,24 @@ filter_set_bounds(struct filter *filter, uint64_t lowest, uint64_t highest)
     end_change(filter);
 }
 
+/* `bits` is a power of two. */
 static struct filter_index *
 make_index(struct filter *filter, size_t bits, size_t ranges)
 {
     struct filter_index *index = allocate(filter, sizeof(*index));
     if (index == NULL)
         return NULL;
-    index->bit_capacity = bits;
+    index->hash_shift = 64 - (uint32_t)__builtin_ctzll(bits);
     index->range_capacity = ranges;
     index->bits = allocate(filter, bits / 64 * sizeof(*index->bits));
     index->ranges = allocate(filter, ranges * sizeof(*index->ranges));
     return index->bits != NULL && index->ranges != NULL ? index : NULL;
+}
+
+static size_t
+bits_of(const struct filter_index *index)
+{
+    return (size_t)1 << (64 - index->hash_shift);
 }
 
 /* One that holds `count` ranges: the last one again, if it is large enough. */
@@ -94,26 +103,32 @@ index_for(struct filter *filter, size_t count)
     return filter->last_index;
 }
 
-/* Sets bits[first..last]. */
-static void
-set_bits(_Atomic uint64_t *bits, uint64_t first, uint64_t last)
+/* The size of a granule: as small as leaves nearly all bits unset. */
+static uint32_t
+choose_shift(const struct filter_index *index, const struct filter_span *spans, size_t count)
 {
-    for (uint64_t word = first / 64; word <= last / 64; ++word) {
-        uint64_t from = word == first / 64 ? first % 64 : 0, to = word == last / 64 ? last % 64 : 63;
-        uint64_t mask = UINT64_MAX << from & UINT64_MAX >> (63 - to);
-        store(&bits[word], atomic_load_explicit(&bits[word], memory_order_relaxed) | mask);
-    }
+    uint64_t bytes = 0;
+    uint32_t shift = SHIFT_AT_LEAST;
+    for (size_t i = 0; i < count; ++i)
+        bytes += spans[i].end - spans[i].begin;
+    while ((bytes >> shift) + 2 * count > bits_of(index) / BITS_FOR_GRANULE && bytes >> shift > 0)
+        ++shift;
+    return shift;
 }
 
 static void
-fill_index(struct filter_index *index, const struct filter_span *spans, size_t count, uint64_t lowest, uint32_t shift)
+fill_index(struct filter_index *index, const struct filter_span *spans, size_t count, uint32_t shift)
 {
-    for (size_t i = 0; i < index->bit_capacity / 64; ++i)
+    for (size_t i = 0; i < bits_of(index) / 64; ++i)
         store(&index->bits[i], 0);
     for (size_t i = 0; i < count; ++i) {
         store(&index->ranges[i].begin, spans[i].begin);
         store(&index->ranges[i].end, spans[i].end);
-        set_bits(index->bits, (spans[i].begin - lowest) >> shift, (spans[i].end - 1 - lowest) >> shift);
+        for (uint64_t granule = spans[i].begin >> shift; granule <= (spans[i].end - 1) >> shift; ++granule) {
+            uint64_t bit = filter_bit(index, granule);
+            uint64_t word = atomic_load_explicit(&index->bits[bit / 64], memory_order_relaxed);
+            store(&index->bits[bit / 64], word | UINT64_C(1) << bit % 64);
+        }
     }
     store(&index->range_count, count);
 }
@@ -124,14 +139,10 @@ filter_set_index(struct filter *filter, const struct filter_span *spans, size_t 
     struct filter_index *index = index_for(filter, count);
     if (index == NULL)
         return false;
-    uint64_t lowest = atomic_load_explicit(&filter->lowest, memory_order_relaxed);
-    uint64_t span = atomic_load_explicit(&filter->span, memory_order_relaxed);
-    uint32_t shift = 0;
-    while (span > 0 && (span - 1) >> shift >= index->bit_capacity)
-        ++shift;
+    uint32_t shift = choose_shift(index, spans, count);
 
     begin_change(filter);
-    fill_index(index, spans, count, lowest, shift);
+    fill_index(index, spans, count, shift);
     atomic_store_explicit(&filter->shift, shift, memory_order_release);
     atomic_store_explicit(&filter->index, index, memory_order_release);
     end_change(filter);

@@ -45,6 +45,7 @@ struct group {
 
     /* ---- the issuer's role ---- */
     struct bucket_wire *wires; /* [wire_count]: one for each of the plan's buckets */
+    size_t *travel;            /* places among the plan's pieces: within each bucket as its members travel */
     size_t wire_count;
     CUevent *bucket_done; /* [done_capacity]: on the communication stream, after the bucket */
     size_t done_capacity;

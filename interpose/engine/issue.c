@@ -11,7 +11,6 @@
 #include "base/mutant.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 void
@@ -70,48 +69,52 @@ streams_of_bucket(const struct group *group, size_t bucket)
 /* ---- wires: where a plan's buckets are in memory ---- */
 
 static int
-compare_pieces(const void *a, const void *b)
+compare_places(const void *a, const void *b, void *pieces)
 {
-    size_t left = ((const struct plan_piece *)a)->gradient, right = ((const struct plan_piece *)b)->gradient;
+    size_t left = ((const struct plan_piece *)pieces)[*(const size_t *)a].gradient;
+    size_t right = ((const struct plan_piece *)pieces)[*(const size_t *)b].gradient;
     return left < right ? -1 : left > right;
 }
 
-/* The pieces of a bucket in the order in which they travel, that of their gradients' annotations: malloc'ed. */
-static struct plan_piece *
-travel_order(const struct group *group, const struct plan_bucket *of)
+/*
+ * Members travel in the order of their annotations. It must not depend on where they are in memory, for ranks may have
+ * allocated in another order; and it often is that of memory, so that a flat buffer travels in place, although backward
+ * fills it from its end.
+ */
+static void
+order_members(struct group *group)
 {
-    struct plan_piece *order = malloc(of->count * sizeof(*order));
-    if (order == NULL)
+    const struct plan *plan = group->plan;
+    free(group->travel);
+    group->travel = malloc((plan->piece_count + 1) * sizeof(group->travel[0]));
+    if (group->travel == NULL)
         stop_job("out of memory");
-    memcpy(order, group->plan->pieces + of->first, of->count * sizeof(*order));
-    qsort(order, of->count, sizeof(*order), compare_pieces);
-    return order;
+    for (size_t i = 0; i < plan->piece_count; ++i)
+        group->travel[i] = i;
+    for (size_t k = 0; k < plan->bucket_count; ++k)
+        qsort_r(group->travel + plan->buckets[k].first, plan->buckets[k].count, sizeof(group->travel[0]),
+                compare_places, plan->pieces);
 }
 
-/*
- * Where the pieces of a bucket are now; malloc'ed. Ends the job if one of them has no memory. Their order must not
- * depend on where that is: ranks may have allocated in another order. That of the annotations often is memory's, so
- * that a flat buffer travels in place, although backward fills it from the end.
- */
+/* Where the pieces of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
 static struct bucket_member *
 members_of(const struct group *group, size_t bucket)
 {
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
-    struct plan_piece *order = travel_order(group, of);
     if (members == NULL)
         stop_job("out of memory");
 
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct tensor *tensor = tensor_gradient(group, order[i].gradient);
-        members[i] = (struct bucket_member){tensor->address + order[i].first_byte, order[i].bytes};
+        const struct plan_piece *piece = &group->plan->pieces[group->travel[of->first + i]];
+        const struct tensor *tensor = tensor_gradient(group, piece->gradient);
+        members[i] = (struct bucket_member){tensor->address + piece->first_byte, piece->bytes};
         if (!tensor->placed)
             missing = *tensor;
     }
     pthread_mutex_unlock(&engine_state.lock);
-    free(order);
     if (!missing.placed)
         stop_job("gradient `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, "
                  "or say DDP_FORGET",
@@ -160,7 +163,7 @@ make_events(struct group *group, size_t count)
 
 /* Said once, by rank 0: what the user's numbers go through. */
 static void
-say_compression(const struct group *group)
+say_compression(void)
 {
     static bool said;
     enum ddprun_compression compression = engine_state.options.compression;
@@ -168,10 +171,13 @@ say_compression(const struct group *group)
         return;
     said = true;
     uint64_t narrowed = 0, others = 0;
-    for (size_t k = 0; k < group->plan->bucket_count; ++k) {
-        const struct plan_bucket *bucket = &group->plan->buckets[k];
-        *(type_nccl(escape_bucket_type(bucket)) == ncclFloat32 ? &narrowed : &others) += bucket->bytes;
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role == TENSOR_GRADIENT)
+            *(type_nccl(tensor->type) == ncclFloat32 ? &narrowed : &others) += tensor->bytes;
     }
+    pthread_mutex_unlock(&engine_state.lock);
     int world_size = engine_state.rendezvous.world_size;
     message_line("--compress: %.1f KiB of float32 gradients per step travel as %s, divided by %d before conversion: "
                  "each mean is off by at most %d/%d of the ranks' mean magnitude%s; %.1f KiB of other types travel as "
@@ -193,9 +199,10 @@ issue_prepare_plan(struct group *group)
     if (group->wires == NULL)
         stop_job("out of memory");
     group->wire_count = count;
+    order_members(group);
     make_events(group, count);
     trace_plan(group);
-    say_compression(group);
+    say_compression();
 }
 
 void

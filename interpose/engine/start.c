@@ -53,6 +53,7 @@ static void
 read_options(struct options *options)
 {
     options->bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, 0, UINT64_MAX);
+    options->cost_cache = number_option(DDPRUN_ENV_COST_CACHE, 1, 1) == 1;
     options->overlap = number_option(DDPRUN_ENV_OVERLAP, 1, 1) == 1;
     options->check_every = number_option(DDPRUN_ENV_CHECK_EVERY, DDPRUN_DEFAULT_CHECK_EVERY, UINT64_MAX);
     options->verify = number_option(DDPRUN_ENV_VERIFY, 0, 1) == 1;

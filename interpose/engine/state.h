@@ -37,6 +37,7 @@ enum { STREAMS_AT_MOST = 64 }; /* that touch gradients between two boundaries; b
 
 struct options {
     uint64_t bucket_bytes; /* of each bucket at most; 0: as measured times and costs make best */
+    bool cost_cache;       /* what an all-reduce costs is kept from run to run */
     bool overlap;
     uint64_t check_every; /* steps; 0: never */
     bool verify;          /* everything, in every step */

@@ -9,6 +9,8 @@
  */
 #include "interpose/engine/state.h"
 
+#include "base/mutant.h"
+
 enum { TABLES_AT_MOST = 256, TABLE_BYTES_AT_MOST = 1 << 20 };
 
 static struct ranges tables;
@@ -74,5 +76,5 @@ tables_know(uint64_t address, size_t bytes)
 {
     size_t count;
     const struct range *there = ranges_find(&tables, address, bytes, &count);
-    return count == 1 && there->begin <= address && there->end >= address + bytes;
+    return MUTANT(ARRAY_TRUSTED) || (count == 1 && there->begin <= address && there->end >= address + bytes);
 }

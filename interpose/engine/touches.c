@@ -342,9 +342,10 @@ static bool
 look_at_operands(struct hits *hits, const struct operation *operation, bool *unknown_p)
 {
     bool through_pointers = false;
-    for (unsigned i = 0; i < operation->operand_count && !MUTANT(OPERANDS_UNSEEN); ++i) {
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        look_at(hits, operand);
+        if (!MUTANT(OPERANDS_UNSEEN))
+            look_at(hits, operand);
         if (operand->pointer_count > 0) {
             through_pointers = true;
             *unknown_p = is_unknown_array(operand) || *unknown_p;

@@ -221,8 +221,8 @@ add_operands_of_values(struct listing *listing, const CUstreamBatchMemOpParams *
 #define from_host(source, bytes)            \
     listing.operation.host_source = source; \
     listing.operation.host_bytes = bytes;
-#define host_value(value)                            look_at_value(value);
 #define rows(argument, address, pitch, width, count) add_rows(&listing, argument, address, pitch, width, count, 0, 1);
+#define host_value(value)                            look_at_value(value);
 #define operands_2d(copy)                            add_operands_2d(&listing, copy);
 #define operands_3d(copy)                            add_operands_3d(&listing, copy);
 #define operands_3d_peer(copy)                       add_operands_3d_peer(&listing, copy);

@@ -1,10 +1,11 @@
 /*
  * overlap.c - how near does a step come to what overlap can reach? bench/overlap [--json] [--steps N] [--ranks N].
  *
- * A trainer whose layers take time but no core (tests/trainers/paced) on the stand-in's model of a link, so that two
- * cores are enough: communication takes 0.8 of backward. Three runs in turn: buckets as measured, PyTorch's size of
- * buckets, and without overlap. Of each step the trainer's own events tell backward and step end; ddprun's trace tells
- * what was exposed, what the plan had promised, and the bound. Medians over the second half of the steps.
+ * A trainer whose layers take time but no core (tests/trainers/paced) on the stand-in's model of a link, with small
+ * gradients and a slow link, so that two cores are enough: communication takes 0.8 of backward. Three runs in turn:
+ * buckets as measured, buckets of 25 MiB, and without overlap. Of each step the trainer's own events tell backward and
+ * step end; ddprun's trace tells what was exposed, what the plan had promised, and the bound. Medians over the second
+ * half of the steps.
  */
 #include "report.h"
 
@@ -21,10 +22,10 @@
 enum { STEPS_AT_MOST = 1000, STEPS_AT_LEAST = 50, LARGE_TENSORS = 8 };
 
 /* Of one all-reduce of one large tensor: latency and bytes over bandwidth. 8 of them are 0.8 of backward. */
-static const double layer_ms = 25.0, latency_ms = 4.0, tensor_kib = 1024.0, gbytes_per_s = 0.065536;
+static const double layer_ms = 40.0, latency_ms = 6.4, tensor_kib = 64.0, gbytes_per_s = 0.00256;
 
 static char folder[PATH_MAX], work[] = "/tmp/ddprun-overlap-XXXXXX";
-static int steps = 80, ranks = 2;
+static int steps = 60, ranks = 2;
 
 static double
 communication_ms(void)
@@ -137,7 +138,7 @@ usage(FILE *out, int code)
             "Usage: overlap [--json] [--steps N] [--ranks N]\n"
             "Runs a trainer on the stand-in's model of a link, and compares its steps with what overlap can reach.\n\n"
             "  --json     one JSON object a figure and line: name, value, unit, bar, holds\n"
-            "  --steps N  of each of the three runs, %d to %d (default 80: about a minute in all)\n"
+            "  --steps N  of each of the three runs, %d to %d (default 60: about a minute and a half in all)\n"
             "  --ranks N  2 or 4 (default 2)\n"
             "  --help     print this\n\n"
             "Exits with 0 when it has measured, whether bars hold or not; 1 when a run fails; 2 for a mistake on the\n"

@@ -7,7 +7,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-enum { CASES = 300, SAMPLES = 10, SIZES = 200 };
+enum { CASES = 15, SEEDS = 20, SAMPLES = 10, SIZES = 200 };
 
 static size_t
 random_samples(unsigned *seed, struct cost_sample *samples)
@@ -23,9 +23,9 @@ random_samples(unsigned *seed, struct cost_sample *samples)
     return count;
 }
 
-START_TEST(costs_pass_through_their_samples_and_never_decrease)
+static void
+check_costs_pass_through_their_samples_and_never_decrease(unsigned seed)
 {
-    unsigned seed = (unsigned)_i;
     struct cost_sample samples[SAMPLES];
     struct cost cost;
     size_t count = random_samples(&seed, samples);
@@ -50,11 +50,17 @@ START_TEST(costs_pass_through_their_samples_and_never_decrease)
     }
     ck_assert_int_gt(cost_fs(&cost, bytes + (UINT64_C(1) << 40)), last_fs); /* more always costs more, in the end */
 }
+
+START_TEST(costs_pass_through_their_samples_and_never_decrease)
+{
+    for (unsigned s = 0; s < SEEDS; ++s)
+        check_costs_pass_through_their_samples_and_never_decrease((unsigned)_i * SEEDS + s);
+}
 END_TEST
 
-START_TEST(envelopes_are_subadditive)
+static void
+check_envelopes_are_subadditive(unsigned seed)
 {
-    unsigned seed = (unsigned)_i + 4000;
     struct cost_sample samples[SAMPLES];
     struct cost cost;
     size_t count = random_samples(&seed, samples);
@@ -65,6 +71,12 @@ START_TEST(envelopes_are_subadditive)
         /* Each of the three is rounded down by less than one. */
         ck_assert_int_le(cost_envelope_fs(&cost, a + b), cost_envelope_fs(&cost, a) + cost_envelope_fs(&cost, b) + 2);
     }
+}
+
+START_TEST(envelopes_are_subadditive)
+{
+    for (unsigned s = 0; s < SEEDS; ++s)
+        check_envelopes_are_subadditive((unsigned)_i * SEEDS + s + 4000);
 }
 END_TEST
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 10, LARGE = 400, HUGE = 10000, CASES = 400, PARTS = 4 };
+enum { SMALL = 10, LARGE = 400, HUGE = 10000, CASES = 20, SEEDS = 20, PARTS = 4 };
 
 static void
 random_cost(unsigned *seed, struct cost *cost)
@@ -93,9 +93,9 @@ check_ends(const struct ready_piece *pieces, size_t count, const size_t *ends, s
     ck_assert_uint_eq(begin, count);
 }
 
-START_TEST(best_equals_exhaustive_search)
+static void
+check_best_equals_exhaustive_search(unsigned seed)
 {
-    unsigned seed = (unsigned)_i;
     struct ready_piece pieces[SMALL];
     struct cost cost;
     random_pieces(&seed, pieces, SMALL);
@@ -111,11 +111,17 @@ START_TEST(best_equals_exhaustive_search)
     ck_assert_int_eq(end_fs, least_fs);
     check_ends(pieces, SMALL, ends, bucket_count);
 }
+
+START_TEST(best_equals_exhaustive_search)
+{
+    for (unsigned s = 0; s < SEEDS; ++s)
+        check_best_equals_exhaustive_search((unsigned)_i * SEEDS + s);
+}
 END_TEST
 
-START_TEST(best_equals_the_quadratic_recurrence)
+static void
+check_best_equals_the_quadratic_recurrence(unsigned seed)
 {
-    unsigned seed = (unsigned)_i + 10000;
     struct ready_piece pieces[LARGE];
     struct cost cost;
     random_pieces(&seed, pieces, LARGE);
@@ -128,6 +134,12 @@ START_TEST(best_equals_the_quadratic_recurrence)
     check_ends(pieces, LARGE, ends, bucket_count);
     ck_assert_int_eq(partition_end_fs(pieces, &cost, ends, bucket_count), end_fs);
     ck_assert_int_ge(end_fs, partition_bound_fs(pieces, LARGE, &cost));
+}
+
+START_TEST(best_equals_the_quadratic_recurrence)
+{
+    for (unsigned s = 0; s < SEEDS; ++s)
+        check_best_equals_the_quadratic_recurrence((unsigned)_i * SEEDS + s + 10000);
 }
 END_TEST
 
@@ -160,9 +172,9 @@ random_schedule_fs(unsigned *seed, const struct ready_piece *pieces, size_t coun
     return partition_end_fs(parts, cost, ends, bucket_count);
 }
 
-START_TEST(no_schedule_beats_the_bound)
+static void
+check_no_schedule_beats_the_bound(unsigned seed)
 {
-    unsigned seed = (unsigned)_i + 20000;
     struct ready_piece pieces[SMALL];
     struct cost cost;
     random_pieces(&seed, pieces, SMALL);
@@ -171,11 +183,17 @@ START_TEST(no_schedule_beats_the_bound)
     for (int s = 0; s < 50; ++s)
         ck_assert_int_ge(random_schedule_fs(&seed, pieces, SMALL, &cost) + PARTS * SMALL, bound_fs); /* rounding */
 }
+
+START_TEST(no_schedule_beats_the_bound)
+{
+    for (unsigned s = 0; s < SEEDS; ++s)
+        check_no_schedule_beats_the_bound((unsigned)_i * SEEDS + s + 20000);
+}
 END_TEST
 
-START_TEST(with_latency_and_bandwidth_cutting_gradients_gains_nothing)
+static void
+check_with_latency_and_bandwidth_cutting_gradients_gains_nothing(unsigned seed)
 {
-    unsigned seed = (unsigned)_i + 30000;
     struct ready_piece whole[SMALL], cut[PARTS * SMALL];
     struct cost cost;
     random_pieces(&seed, whole, SMALL);
@@ -192,11 +210,17 @@ START_TEST(with_latency_and_bandwidth_cutting_gradients_gains_nothing)
     ck_assert_int_eq(partition_best(cut, PARTS * SMALL, &cost, ends, &bucket_count, &cut_fs), PARTITION_OK);
     ck_assert_int_eq(cut_fs, whole_fs);
 }
+
+START_TEST(with_latency_and_bandwidth_cutting_gradients_gains_nothing)
+{
+    for (unsigned s = 0; s < SEEDS; ++s)
+        check_with_latency_and_bandwidth_cutting_gradients_gains_nothing((unsigned)_i * SEEDS + s + 30000);
+}
 END_TEST
 
-START_TEST(merged_ends_in_time_with_fewer_buckets)
+static void
+check_merged_ends_in_time_with_fewer_buckets(unsigned seed)
 {
-    unsigned seed = (unsigned)_i + 40000;
     struct ready_piece pieces[LARGE];
     struct cost cost;
     random_pieces(&seed, pieces, LARGE);
@@ -213,6 +237,12 @@ START_TEST(merged_ends_in_time_with_fewer_buckets)
                      PARTITION_OK);
     check_ends(pieces, LARGE, ends, cautious_count);
     ck_assert_int_le(end_fs, best_fs + slack_fs);
+}
+
+START_TEST(merged_ends_in_time_with_fewer_buckets)
+{
+    for (unsigned s = 0; s < SEEDS; ++s)
+        check_merged_ends_in_time_with_fewer_buckets((unsigned)_i * SEEDS + s + 40000);
 }
 END_TEST
 

@@ -16,6 +16,7 @@
 
 enum { ROUNDS = 200, MEMBERS_AT_MOST = 24, ARENA_BYTES = 1 << 18, WORLD_SIZE = 3 };
 
+static const char *kernels_path = KERNELS;
 static struct driver driver;
 static struct wire_setting setting;
 static CUdeviceptr arena;
@@ -50,7 +51,7 @@ open_device(void)
     require(cuCtxSetCurrent(context));
     ck_assert_msg(driver_fill(&driver, look_up, &error), "%s", error.text);
     setting = (struct wire_setting){.driver = &driver, .world_size = WORLD_SIZE};
-    ck_assert_msg(kernels_load(&setting.kernels, &driver, KERNELS, &error), "%s", error.text);
+    ck_assert_msg(kernels_load(&setting.kernels, &driver, kernels_path, &error), "%s", error.text);
     require(driver.cuMemAlloc_p(&arena, ARENA_BYTES));
 }
 
@@ -182,6 +183,7 @@ START_TEST(packs_as_memcpy_does)
         struct bucket_wire wire = {0};
         ncclDataType_t type = types[below(4)];
         setting.kernels.loaded = below(4) != 0;
+        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
         /* The same bucket, with its gradients elsewhere: what was allocated serves again. */
         for (int place = 0; place < 2; ++place) {
             size_t count = make_members(members, wire_element_bytes(type));
@@ -293,6 +295,7 @@ START_TEST(converts_to_the_nearest)
         struct bucket_member members[MEMBERS_AT_MOST];
         bool bfloat = below(2);
         setting.compression = bfloat ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_FP16;
+        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
         setting.reduction = below(2) ? DDPRUN_REDUCE_SUM : DDPRUN_REDUCE_MEAN;
         check_conversion(members, make_members(members, sizeof(float)), bfloat);
         setting = plain;
@@ -369,9 +372,12 @@ START_TEST(missing_kernels_are_refused)
 }
 END_TEST
 
+/* test_wire [KERNELS]: others than those of the build. */
 int
-main(void)
+main(int argc, char **argv)
 {
+    if (argc > 1)
+        kernels_path = argv[1];
     Suite *suite = suite_create("wire");
     TCase *tcase = tcase_create("wire");
     tcase_set_timeout(tcase, 0);

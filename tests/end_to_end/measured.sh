@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # measured.sh BUILD - buckets come from measured times: a plan of several buckets takes effect, promises what the trace then
 # shows beside it, and every mean stays right; the cost of an all-reduce is measured once and kept, and a kept file that is
-# broken, foreign or of another version is ignored with one line; --bucket-mb and DDPRUN_COST_CACHE=0 turn off what they say.
+# broken, foreign or of another version is ignored with one line; --bucket-mb and --no-cost-cache turn off what they say.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 export SOFTGPU_LINK=latency_us=200,gbytes_per_s=0.2
@@ -47,7 +47,7 @@ for change in 's/"version":1/"version":9/' 's/"key":"host /"key":"another host /
 done
 
 rm -rf "$XDG_CACHE_HOME"
-DDPRUN_COST_CACHE=0 run "$ddprun" -n 2 "$paced" "${shape[@]}" --steps 2
+run "$ddprun" -n 2 --no-cost-cache "$paced" "${shape[@]}" --steps 2
 succeeded 'without a cache: ends well'
 check 'without a cache: nothing is kept' [ ! -e "$cache" ]
 mkdir -p "$XDG_CACHE_HOME"

@@ -73,6 +73,14 @@ other_buckets() { # one rank has buckets of another size
     [ "$code" -eq 1 ] && grep -q "different plans of buckets" "$work/stderr"
 }
 
+structs_memory() { trainer structs_memory; }
+unseen() { # MODE
+    run env "${disorder[@]}" "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$build/tests/trainers/escapes" "$1" &&
+        [ "$code" -eq 0 ]
+}
+array_built() { unseen batched-built; }
+hidden_streams() { unseen each-step; }
+
 # mutant NAME SCENE: the scene fails with the defect. The real engine has passed it before.
 declare -A passed=()
 mutant() {
@@ -96,7 +104,7 @@ mutant() {
 
 wanted=("${@:2}")
 run "$ladder" "${ladder_options[@]}" --save "$work/ladder.serial"
-for program in accumulate branches flat realloc streams structs towers; do
+for program in accumulate branches flat realloc streams structs structs_memory towers; do
     run "$programs/${program}_shared" --save "$work/$program.serial"
     succeeded "$program alone"
 done
@@ -106,6 +114,9 @@ mutant OLD_ADDRESS realloc
 mutant STRUCTS_UNSEEN structs
 mutant OPERANDS_UNSEEN copies
 mutant ONE_OF_MANY flat
+mutant ESCAPE_IGNORED structs_memory
+mutant ARRAY_TRUSTED array_built
+mutant HIDDEN_STREAMS_FORGOTTEN hidden_streams
 mutant LEARNED_TOO_SOON branches
 mutant VOTE_ALONE one_rank_looks
 mutant PLANS_UNCOMPARED other_buckets

@@ -17,10 +17,16 @@ way() {
 }
 
 for mode in launch launch-ex cooperative driver-launch copy host-copy peer rows block peer-block batch batch-block fill values \
-    batch-values unmap pool variables release; do
+    batch-values unmap pool release; do
     way "$mode"
 done
 
+# Whether these overlap depends on how the runtime finds variables.
+run "$ddprun" -n 2 --bucket-mb 0.001 --check-every 1 "$ways" variables
+succeeded "gradients in variables of the program"
+
+run "$ddprun" -n 2 "$ways" old-launch
+failed_with "a call that nobody can follow" 1 "calls cuLaunchGrid, in a version or form that this ddprun cannot follow"
 run "$ddprun" -n 2 --bucket-mb 0.001 "$ways" free-early
 failed_with "a gradient freed with its bucket on its way" 1 "gradient .gradients\[l\]. .* was freed and not annotated again"
 run "$ddprun" -n 2 --bucket-mb 0.001 "$ways" reset-early

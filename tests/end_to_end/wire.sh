@@ -39,6 +39,14 @@ travels "memory that moves" 3 moving mean none --communicators 3
 check "memory that moves: the bits of packed" [ "$hash" = "$packed" ]
 travels "while a stream is captured" 2 capturing mean none --communicators 2
 travels "while a stream is captured, checking everything" 2 capturing mean bf16 --verify
+# A gradient of 2.4 MiB, in buckets of 1 MiB.
+run "$ddprun" -n 2 --bucket-mb 1 --communicators 3 --verify --trace "$work/trace" "$values" swapped mean none 7 9
+succeeded "a gradient in pieces"
+took 1 kernels float32
+pieces=$(tail -n 1 "$work/trace/rank-0.jsonl" | grep -o '"path":"in place","type":"float32"' | wc -l)
+check "a gradient in pieces: in place on rank 0, all but the one with others" [ "$pieces" -ge 2 ]
+run "$ddprun" -n 2 --bucket-mb 1 --communicators 2 --compress bf16 "$values" separate mean bf16 7 9
+succeeded "a gradient in pieces, in bfloat16"
 travels "one bucket" 2 swapped sum none --bucket-mb 25
 
 # ---- in 16 bits ----
@@ -134,7 +142,7 @@ run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
 failed_with "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open"
 
 # ---- an engine that is broken on purpose (base/mutant.h) ----
-[ -d "$build/tests/mutants" ] || finish
+[ -e "$build/tests/mutants/libddprun-engine.so" ] || finish
 install "$work/mutants" "$build/tests/mutants/libddprun-engine.so"
 # noticed MUTANT MEMORY COMPRESSION OPTIONS...: the run that the real engine passes fails; a wrong order need not show in each run.
 noticed() {

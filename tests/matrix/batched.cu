@@ -9,7 +9,8 @@ enum { HEADS = 4 };
 
 /* Heads read the last layer's output; head h has weights [WIDTH][WIDTH], and all heads' outputs are added up. */
 static float *head_weight[HEADS], *head_gradient[HEADS], *head_momentum[HEADS], *head_output[HEADS];
-static float *sum, *sum_delta;                                                                  /* [batch][WIDTH] */
+static float *head_outputs;    /* [HEADS][batch][WIDTH] */
+static float *sum, *sum_delta; /* [batch][WIDTH] */
 static float **weights_array, **gradients_array, **outputs_array, **input_array, **delta_array; /* device: [HEADS] */
 
 static float **
@@ -26,13 +27,14 @@ heads_create(const struct dense *below)
 {
     size_t rows = (size_t)(options.batch * WIDTH);
     float *inputs[HEADS], *deltas[HEADS];
+    head_outputs = device_floats(HEADS * rows);
     sum = device_floats(rows);
     sum_delta = device_floats(rows);
     for (int h = 0; h < HEADS; ++h) {
         head_weight[h] = weights_create(50 + (unsigned)h, WIDTH * WIDTH, HEADS * WIDTH);
         head_gradient[h] = device_floats(WIDTH * WIDTH);
         head_momentum[h] = device_floats(WIDTH * WIDTH);
-        head_output[h] = device_floats(rows);
+        head_output[h] = head_outputs + (size_t)h * rows;
         inputs[h] = below->output;
         deltas[h] = sum_delta;
         DDP_PARAMETER(head_weight[h], WIDTH * WIDTH, DDP_FLOAT32);
@@ -47,14 +49,14 @@ heads_create(const struct dense *below)
 }
 
 static __global__ void
-add_up(float *sum, float *const *parts, int parts_count, int count)
+add_up(float *sum, const float *parts, int parts_count, int stride, int count)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count)
         return;
     float total = 0.0f;
     for (int p = 0; p < parts_count; ++p)
-        total += parts[p][i];
+        total += parts[p * stride + i];
     sum[i] = tanhf(total);
 }
 
@@ -66,7 +68,8 @@ heads_forward_backward(cublasHandle_t blas, const struct perceptron *net, const 
     const struct dense *below = &net->layers[LAYERS - 1];
     CHECK(cublasSgemmBatched(blas, CUBLAS_OP_T, CUBLAS_OP_N, WIDTH, count, WIDTH, &one, weights_array, WIDTH,
                              input_array, WIDTH, &zero, outputs_array, WIDTH, HEADS));
-    LAUNCH(add_up, (size_t)(WIDTH * count), stream)(sum, outputs_array, HEADS, WIDTH * count);
+    LAUNCH(add_up, (size_t)(WIDTH * count), stream)
+    (sum, head_outputs, HEADS, options.batch * WIDTH, WIDTH * count);
     LAUNCH(loss_delta, (size_t)(WIDTH * count), stream)(sum_delta, sum, target, WIDTH, count);
     CHECK(cublasSgemmBatched(blas, CUBLAS_OP_N, CUBLAS_OP_T, WIDTH, WIDTH, count, &one, input_array, WIDTH, delta_array,
                              WIDTH, &zero, gradients_array, WIDTH, HEADS));

@@ -11,7 +11,7 @@ source "$(dirname "$0")/../end_to_end/lib.sh"
 limit=240
 shapes=(shared static driver)
 first=${2:-1}
-last=${3:-$((${DDPRUN_SOAK:-0} == 1 ? 500 : 10))}
+last=${3:-$((${DDPRUN_SOAK:-0} == 1 ? 500 : sanitized ? 4 : 10))}
 overlapped=0
 
 # why_not SEED: trains; prints why it is not right, or nothing. Sets `overlaps`.

@@ -9,7 +9,7 @@
 enum { LAYERS_AT_MOST = 7, STREAMS_AT_MOST = 3, PASSES_AT_MOST = 3, JOBS_AT_MOST = LAYERS_AT_MOST };
 
 /* How a layer's weight gradient is written. */
-enum writer { BY_KERNEL, BY_PRODUCT, BY_ITEM, BY_COPY, BY_STRUCT, IN_HALVES, WRITERS };
+enum writer { BY_KERNEL, BY_PRODUCT, BY_ITEM, BY_COPY, BY_STRUCT, IN_HALVES, BY_TABLE, WRITERS };
 
 struct layer {
     struct dense dense;
@@ -22,6 +22,8 @@ struct layer {
     bool keeps_momentum; /* in the gradient itself, which is scaled after the update */
     bool in_block;       /* its gradients lie in the one block */
     float *scratch;
+    void *tables_host, *tables_device; /* of BY_TABLE */
+    int tables_used;
     cublasHandle_t blas;
 };
 
@@ -156,7 +158,7 @@ passes_grow(void)
 static void
 program_describe(void)
 {
-    static const char *const writers[WRITERS] = {"kernel", "product", "by item", "copy", "struct", "halves"};
+    static const char *const writers[WRITERS] = {"kernel", "product", "by item", "copy", "struct", "halves", "table"};
     fprintf(stderr, "seed %u: %d layers, %d side streams%s, passes %d", options.seed, program.layers, program.streams,
             program.on_default ? ", main is the default stream" : "", program.passes);
     if (program.other_passes > 0)

@@ -291,7 +291,7 @@ main(int argc, char **argv)
     create();
     if (is_mode("batched") || is_mode("batched-built"))
         create_batch();
-    if (!is_mode("after") && !is_mode("each-step") && !is_mode("too-late"))
+    if (!is_mode("after") && !is_mode("each-step") && !is_mode("too-late") && !is_mode("batched-built"))
         write_table();
     annotate();
     if (is_mode("after"))

@@ -3,10 +3,11 @@
  * mean (or sum) out in double precision, and holds the result to the documented bound of its way over the wire.
  *
  * Plain C over the runtime, no kernel; gradients are written by copies, the last one first, as backward would. Usage:
- * values MEMORY REDUCTION COMPRESSION [STEPS]
+ * values MEMORY REDUCTION COMPRESSION [STEPS [TIMES]]
  *   MEMORY: separate: an allocation for each; flat: one for all of a type, in the order of their annotations;
  *           swapped: the same, but in the reverse order on odd ranks; moving: separate, and anew every few steps;
  *           capturing: moving, and each DDP_STEP but the first while a stream is captured in the strictest mode
+ *   TIMES: how many times as large the largest gradient is
  * Prints a hash of all results. Exit code 0 if every value was within its bound; 1 otherwise, naming the first.
  */
 #include <cuda_runtime_api.h>
@@ -29,7 +30,7 @@ enum { GRADIENTS = 9, FLOATS = 7, MOVE_EVERY = 5, RANKS_AT_MOST = 16 };
     } while (0)
 
 /* The first ones are of type float32, the others of float64. */
-static const size_t counts[GRADIENTS] = {1000, 1, 70001, 3, 4099, 256, 17, 33, 500};
+static size_t counts[GRADIENTS] = {1000, 1, 70001, 3, 4099, 256, 17, 33, 500};
 
 struct trainer {
     const char *memory;
@@ -237,7 +238,7 @@ int
 main(int argc, char **argv)
 {
     if (argc < 4 || DDP_WORLD_SIZE() < 2 || DDP_WORLD_SIZE() > RANKS_AT_MOST) {
-        fprintf(stderr, "usage: ddprun -n N values MEMORY REDUCTION COMPRESSION [STEPS]\n");
+        fprintf(stderr, "usage: ddprun -n N values MEMORY REDUCTION COMPRESSION [STEPS [TIMES]]\n");
         return 2;
     }
     struct trainer t = {.memory = argv[1], .sums = strcmp(argv[2], "sum") == 0};
@@ -246,6 +247,8 @@ main(int argc, char **argv)
     else if (strcmp(argv[3], "bf16") == 0)
         t.unit = 0x1p-8, t.smallest = 0x1p-134;
     t.steps = argc > 4 ? atoi(argv[4]) : 9;
+
+    counts[2] *= argc > 5 ? (size_t)atoi(argv[5]) : 1;
 
     uint64_t hash = 0;
     allocate(&t);

@@ -5,7 +5,7 @@
  * ways MODE [STEPS]. As habits.cu: rank r writes 1 + r to every element of each gradient in each step, the update takes
  * a half of the mean from the weight, and everything is exact in float32. Exit code 0 only if every weight is right.
  */
-#include <cooperative_groups.h>
+#define CUDA_ENABLE_DEPRECATED
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <ddprun.h>
@@ -378,12 +378,23 @@ release_the_context()
     steps = 2 * half;
 }
 
+/* A form of launch from before CUDA 4, whose arguments nobody can see. */
+static void
+launch_as_of_old()
+{
+    CUresult (*launch)(CUfunction, int, int) = cuLaunchGrid;
+    annotate_gradients();
+    (void)launch(NULL, 1, 1);
+    train();
+}
+
 static const struct {
     const char *mode;
     void (*train)();
 } releases[] = {
     {"unmap", train_in_mapped_memory}, {"pool", train_in_a_pool},        {"variables", train_in_variables},
     {"free-early", free_too_early},    {"reset-early", reset_too_early}, {"release", release_the_context},
+    {"old-launch", launch_as_of_old},
 };
 
 static int

@@ -19,7 +19,17 @@ new_stream(void)
     return stream;
 }
 
-static volatile uint64_t *
+/* As a host writes what a stream waits for. */
+static void
+put_word(uint64_t *word, uint64_t value, bool wide)
+{
+    if (wide)
+        __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+    else
+        __atomic_store_n((uint32_t *)word, (uint32_t)value, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t *
 new_word(CUdeviceptr *address)
 {
     void *pinned;
@@ -70,7 +80,7 @@ START_TEST(a_wait_is_over_when_its_condition_holds)
     use_device();
     unsigned seed = (unsigned)_i;
     CUdeviceptr address;
-    volatile uint64_t *word = new_word(&address);
+    uint64_t *word = new_word(&address);
     CUstream stream = new_stream();
     for (int round = 0; round < 8; ++round) {
         const bool wide = rand_r(&seed) % 2;
@@ -83,17 +93,11 @@ START_TEST(a_wait_is_over_when_its_condition_holds)
             want = want == UINT64_MAX || want == UINT32_MAX ? 5 : want; /* nothing would satisfy it */
             satisfied = 0;
         }
-        if (wide)
-            *word = have;
-        else
-            *(volatile uint32_t *)word = (uint32_t)have;
+        put_word(word, have, wide);
         ck_assert_int_eq(wait_call(_i % 2 ? 13000 : 9000, wide)(stream, address, want, flags), CUDA_SUCCESS);
         if (!holds(have, want, flags, wide)) {
             ck_assert_int_eq(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
-            if (wide)
-                *word = satisfied;
-            else
-                *(volatile uint32_t *)word = (uint32_t)satisfied;
+            put_word(word, satisfied, wide);
         }
         ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
     }
@@ -132,7 +136,7 @@ START_TEST(operations_of_a_batch_run_in_order)
 {
     use_device();
     CUdeviceptr address;
-    volatile uint64_t *word = new_word(&address);
+    uint64_t *word = new_word(&address);
     CUstream stream = new_stream();
     CUstreamBatchMemOpParams operations[] = {
         {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = address, .value = 1}},
@@ -148,7 +152,7 @@ START_TEST(operations_of_a_batch_run_in_order)
     memset(operations, 0, sizeof operations); /* copied at the call */
     ck_assert_int_eq(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
     ck_assert_uint_eq(word[1], 0);
-    *(volatile uint32_t *)word = 1;
+    put_word(word, 1, false);
     ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
     ck_assert_uint_eq(word[1], 1ull << 40);
     ck_assert_uint_eq(word[2], 77);
@@ -159,7 +163,7 @@ START_TEST(captured_ones_run_at_each_launch)
 {
     use_device();
     CUdeviceptr address;
-    volatile uint64_t *word = new_word(&address);
+    uint64_t *word = new_word(&address);
     CUstream stream = new_stream();
     CUgraph graph;
     CUgraphExec exec;
@@ -175,7 +179,7 @@ START_TEST(captured_ones_run_at_each_launch)
     ck_assert_int_eq(cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
     ck_assert_uint_eq(*word, 0);
     for (int i = 0; i < 3; ++i) {
-        *word = 0;
+        put_word(word, 0, true);
         ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
         ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
         ck_assert_uint_eq(*word, 5);

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# host_waits.sh BUILD - no step makes the host wait for the device: the calls of the driver that do, counted by a debugger on each rank,
+# are as many in 40 steps as in 20. (The trainer itself makes none in a step.)
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+command -v gdb >/dev/null || {
+    echo "skipped: no gdb, which counts the calls"
+    exit 77
+}
+limit=200
+calls=(cuStreamSynchronize cuCtxSynchronize cuEventSynchronize)
+{
+    echo "set pagination off
+set breakpoint pending on
+set debuginfod enabled off"
+    for i in "${!calls[@]}"; do
+        printf 'break %s\nignore %d 1000000\n' "${calls[i]}" $((i + 1))
+    done
+    echo "run
+info breakpoints"
+} >"$work/gdb"
+
+# waits STEPS: what each rank's debugger counted, one line a call and rank, sorted.
+waits() {
+    run "$ddprun" -n 2 --device softgpu --bucket-mb 0.001 gdb -q -batch -x "$work/gdb" --args \
+        "$ladder" --layers 6 --width 16 --batch 8 --steps "$1"
+    grep -h 'already hit' "$work/stdout" | sort
+}
+
+few=$(waits 20)
+check "20 steps: both ranks are counted" [ "$(grep -c 'already hit' <<<"$few")" -ge 4 ]
+many=$(waits 40)
+check "40 steps: the host waits no more often" [ "$few" = "$many" ]
+[ "$few" = "$many" ] || diff <(echo "$few") <(echo "$many")
+finish
