@@ -2,6 +2,7 @@
  * intervals.c - what the program itself says of the interval that goes on: that touches do not count (DDP_NO_SYNC), and
  * that a gradient is complete (DDP_GRADIENT_READY).
  */
+#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include <stdio.h>
@@ -51,8 +52,8 @@ gradient_at(CUdeviceptr address)
     return tensor != NULL && tensor->role == TENSOR_GRADIENT ? tensor : NULL;
 }
 
-/* With lock held: it is ready, after what is enqueued on the stream. */
-static void
+/* With lock held: it is ready, after what is enqueued on the stream. The event to record there, or NULL. */
+static CUevent
 declare(struct tensor *tensor, uint64_t stream_mask)
 {
     const struct touch touch = {TOUCH_DECLARES, 0};
@@ -61,12 +62,13 @@ declare(struct tensor *tensor, uint64_t stream_mask)
     tensor->declared = true;
     if (engine_state.annotations_changed || group->plan == NULL) {
         group->opaque_streams |= stream_mask;
-        return;
+        return NULL;
     }
     tensor->touched_by |= stream_mask;
     history_declare(&group->history, tensor->member);
-    if (group->overlapping && readiness_begin(&group->readiness, tensor->member, touch) == TOUCH_EXPECTED)
-        (void)readiness_enqueued(&group->readiness, tensor->member);
+    bool ready = group->overlapping && readiness_begin(&group->readiness, tensor->member, touch) == TOUCH_EXPECTED &&
+                 readiness_enqueued(&group->readiness, tensor->member);
+    return ready ? measure_ready_event(group, tensor->member) : NULL;
 }
 
 void
@@ -88,9 +90,10 @@ interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
     stream_note_work(stream);
     pthread_mutex_lock(&engine_state.lock);
     struct tensor *tensor = gradient_at((CUdeviceptr)ptr);
-    if (tensor != NULL)
-        declare(tensor, UINT64_C(1) << stream_index(stream));
+    CUevent ready = tensor != NULL ? declare(tensor, UINT64_C(1) << stream_index(stream)) : NULL;
     pthread_mutex_unlock(&engine_state.lock);
+    if (ready != NULL)
+        require_cuda(engine_state.driver.cuEventRecord_p(ready, stream), "cuEventRecord of a measurement");
     issue_ready();
     context_leave(before);
 }
