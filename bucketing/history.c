@@ -115,7 +115,7 @@ touch_list_equal(const struct touch_list *a, const struct touch_list *b)
 bool
 history_is_irregular(const struct history *history, size_t gradient)
 {
-    if (!history->changed || history->ignored[gradient])
+    if (!history->changed || history->ignored[gradient] || MUTANT(LEARNED_TOO_SOON))
         return false;
     uint64_t changes = history->changes[gradient];
     return history->streak[gradient] < (changes == 0 ? STREAK_OF_OTHERS : changes * STREAK_FOR_EACH_CHANGE);
@@ -141,7 +141,7 @@ intervals_equal(const struct history *history)
 {
     bool any = false;
     for (size_t i = 0; i < history->gradient_count; ++i) {
-        if (history->ignored[i] || (history_is_irregular(history, i) && !MUTANT(LEARNED_TOO_SOON)))
+        if (history->ignored[i] || history_is_irregular(history, i))
             continue;
         if (history->streak[i] == 0 && !MUTANT(LEARNED_TOO_SOON))
             return false;

@@ -30,10 +30,14 @@ options() {
         { inside = 0 }'
 }
 
-# The comment that stands right above a macro DDP_..., for each of them.
+# The comment that stands right above a macro DDP_..., for each of them; several macros may share one.
 macros() {
     awk '
-        /^\/\*/ { comment = ""; open = 1 }
+        function flush() {
+            if (names != "") printf "ITEM %s\n%s", names, comment
+            names = ""
+        }
+        /^\/\*/ { flush(); comment = ""; open = 1 }
         open {
             line = $0
             sub(/^(\/\*| \*\/?) ?/, "", line)
@@ -44,10 +48,11 @@ macros() {
             next
         }
         ready && /^#define DDP_[A-Z_]*[A-Z]\([^)]*\)/ && match($0, /DDP_[A-Z_]*[A-Z]\([^)]*\)/) {
-            print "ITEM " substr($0, RSTART, RLENGTH)
-            printf "%s", comment
+            names = names (names != "" ? ", " : "") substr($0, RSTART, RLENGTH)
+            next
         }
-        { ready = 0 }' "$source"
+        { flush(); ready = 0 }
+        END { flush() }' "$source"
 }
 
 format() {

@@ -52,7 +52,7 @@ gradient_at(CUdeviceptr address)
     return tensor != NULL && tensor->role == TENSOR_GRADIENT ? tensor : NULL;
 }
 
-/* With lock held: it is ready, after what is enqueued on the stream. Returns an event to record there, or NULL. */
+/* With lock held: it is ready, after what is enqueued on the stream. The event to record there, or NULL. */
 static CUevent
 declare(struct tensor *tensor, uint64_t stream_mask)
 {
@@ -95,10 +95,10 @@ interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
     stream_note_work(stream);
     pthread_mutex_lock(&engine_state.lock);
     struct tensor *tensor = gradient_at((CUdeviceptr)ptr);
-    CUevent ready_event = tensor != NULL ? declare(tensor, UINT64_C(1) << stream_index(stream)) : NULL;
+    CUevent ready = tensor != NULL ? declare(tensor, UINT64_C(1) << stream_index(stream)) : NULL;
     pthread_mutex_unlock(&engine_state.lock);
-    if (ready_event != NULL)
-        require_cuda(engine_state.driver.cuEventRecord_p(ready_event, stream), "cuEventRecord after a gradient");
+    if (ready != NULL)
+        require_cuda(engine_state.driver.cuEventRecord_p(ready, stream), "cuEventRecord of a measurement");
     issue_ready();
     context_leave(before);
 }

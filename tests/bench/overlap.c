@@ -45,6 +45,20 @@ fail(const char *what, const char *detail)
     exit(1);
 }
 
+/* A line of some rank. The one that waited least came last: the others waited for it, too. */
+static void
+take_times(const char *line, struct outcome *outcome)
+{
+    double backward, step_end;
+    const char *found = strstr(line, "backward ");
+    if (found == NULL || sscanf(found, "backward %lf ms, step end %lf ms", &backward, &step_end) != 2)
+        return;
+    if (outcome->step_end < 0.0 || step_end - backward < outcome->step_end - outcome->backward) {
+        outcome->backward = backward;
+        outcome->step_end = step_end;
+    }
+}
+
 static void
 run(const char *name, const char *options, struct outcome *outcome)
 {
@@ -59,7 +73,7 @@ run(const char *name, const char *options, struct outcome *outcome)
         fail("cannot run ddprun", strerror(errno));
     *outcome = (struct outcome){-1, -1, -1, -1, -1};
     while (fgets(line, sizeof(line), output) != NULL)
-        (void)sscanf(line, "backward %lf ms, step end %lf ms", &outcome->backward, &outcome->step_end);
+        take_times(line, outcome);
     if (pclose(output) != 0 || outcome->step_end < 0.0)
         fail("the trainer has failed", command);
 }
@@ -86,7 +100,7 @@ median_of(const char *name, int rank, const char *field)
     return count > 0 ? report_median(values, count) : -1.0;
 }
 
-/* Of the rank that waited least, which came last: the others wait for it too. */
+/* Of the rank that waited least, again. */
 static void
 read_trace(const char *name, struct outcome *outcome)
 {

@@ -310,7 +310,7 @@ report "--summary-json" "$why$(find "$top" -name 'end.json.*')"
 bad "--summary-json to nowhere" 2 "cannot write to" --summary-json "$top/nowhere/end.json" "$fake"
 
 # ---- restarts ----
-run -n 2 --max-restarts 2 "$fake" env DDPRUN_RESTART @1 exit 7
+run -n 1 --max-restarts 2 "$fake" env DDPRUN_RESTART exit 7
 why=$(expect 7 "$err" '^ddprun: restart 2 of 2' "$out" '^DDPRUN_RESTART=2')
 [ "$(grep -c '^DDPRUN_RESTART' "$out")" = 3 ] || why+="$(grep -c '^DDPRUN_RESTART' "$out") runs "
 report "--max-restarts" "$why$(no_folders_left)"

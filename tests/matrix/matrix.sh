@@ -25,8 +25,8 @@ declare -A ends_with=([graph]='captured (into a )?CUDA graph')
 # Trainers whose steps are all different: nothing overlaps.
 declare -A never_overlaps=([branches]=1)
 
-# Trainers whose gradients are reached through memory: what is said of them.
-declare -A says=([batched]='4 of 14 gradients are averaged at DDP_STEP, without overlap' [structs_memory]='4 of 10 gradients are averaged at DDP_STEP, without overlap')
+# Trainers whose gradients are reached through memory, or never touched alike: what is said of them.
+declare -A says=([branches]='what touches them differs from step to step' [batched]='4 of 14 gradients are averaged at DDP_STEP, without overlap' [structs_memory]='4 of 10 gradients are averaged at DDP_STEP, without overlap')
 
 # The covering array: of the cells of trainer t, one for each shape s, the ranks and orders are those of a Latin square that t turns.
 pairwise() {
