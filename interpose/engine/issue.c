@@ -44,6 +44,9 @@ issue_wait_for_streams(uint64_t mask, unsigned communicator)
         pthread_mutex_unlock(&engine_state.lock);
 
         bool recorded = entry.destroyed || (entry.handle == CU_STREAM_PER_THREAD && entry.owner != gettid());
+        if (!recorded && stream_is_captured(entry.handle)) /* an event there would draw our streams into the graph */
+            stop_job("a stream on which gradients were touched is being captured into a CUDA graph while they are "
+                     "averaged: capture it between DDP_STEP and the first work on gradients, or on another stream");
         if (!recorded)
             require_cuda(driver->cuEventRecord_p(entry.event, entry.handle), "cuEventRecord after gradients");
         if (!MUTANT(NO_PRODUCER_WAIT))

@@ -12,6 +12,8 @@ done
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" annotate-last
 failed_with "a gradient annotated again after it was averaged" 1 \
     "DDP_GRADIENT .here.gradients\[0\]. .*: gradients of this step have been averaged already"
+run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" capture
+failed_with "a capture of a stream that must be waited for" 1 "on which gradients were touched is being captured"
 run "$ddprun" -n 1 "$corners" reset
 succeeded "a device reset in a world of one"
 check "a device reset in a world of one: gradients are the same ones" grep -q ' 4 gradients,' "$work/stderr"

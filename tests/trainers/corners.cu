@@ -316,6 +316,29 @@ annotate_last(int)
     optimize();
 }
 
+/* A stream on which gradients were touched is captured while those of the next step are averaged. */
+static void
+capture(int step)
+{
+    static cudaStream_t side;
+    cudaGraph_t made;
+    if (side == NULL)
+        CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+    order(stream, side);
+    CHECK(cudaMemsetAsync(here.gradients[0], 0, BYTES, side));
+    order(side, stream);
+    if (step > 0)
+        CHECK(cudaStreamBeginCapture(side, cudaStreamCaptureModeRelaxed));
+    nothing<<<1, 1, 0, side>>>();
+    backward(0);
+    DDP_STEP(stream);
+    optimize();
+    if (step == 0)
+        return;
+    CHECK(cudaStreamEndCapture(side, &made));
+    CHECK(cudaGraphDestroy(made));
+}
+
 /* The device is reset in the middle, and all memory is another afterwards. */
 static void
 reset(int step)
@@ -345,6 +368,7 @@ static const struct {
     {"buffer", buffer, true},
     {"annotate-last", annotate_last, false},
     {"reset", reset, false},
+    {"capture", capture, false},
 };
 
 static int
