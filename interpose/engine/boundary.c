@@ -41,6 +41,16 @@ step_alone(int group, const struct ddp_site *site)
     atomic_store(&engine_state.status->step, engine_state.boundary_count);
 }
 
+/* With lock held: whether kernels may have touched gradients of the group since its last boundary, unseen. */
+static bool
+is_touched_unseen(const struct group *group)
+{
+    bool reachable = atomic_load(&engine_state.blind);
+    for (size_t i = 0; i < group->gradient_count; ++i)
+        reachable = reachable || tensor_gradient(group, i)->held;
+    return reachable && group->hidden_streams != 0;
+}
+
 /* Whatever would make averages of something that nobody has seen. */
 static void
 refuse_blindness(const struct group *group, const struct ddp_site *site)
@@ -58,8 +68,8 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
 
     /* Between the first two steps of a group stand an optimizer and a backward pass, which touch gradients. */
     pthread_mutex_lock(&engine_state.lock);
-    bool blind = group->touch_count == 0 && group->opaque_streams == 0 && group->hidden_streams == 0 &&
-                 group->boundary_count == 1;
+    bool blind = group->boundary_count == 1 && group->touch_count == 0 && group->opaque_streams == 0 &&
+                 !is_touched_unseen(group);
     pthread_mutex_unlock(&engine_state.lock);
     if (blind)
         stop_job("DDP_STEP (%s:%d): no kernel, copy or library call has touched an annotated gradient since the step "

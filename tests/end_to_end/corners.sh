@@ -12,6 +12,8 @@ done
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" annotate-last
 failed_with "a gradient annotated again after it was averaged" 1 \
     "DDP_GRADIENT .here.gradients\[0\]. .*: gradients of this step have been averaged already"
+run "$ddprun" -n 2 "$corners" wrong-memory
+failed_with "annotations that name other memory, beside a buffer that kernels reach unseen" 1 "has touched an annotated gradient"
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" capture
 failed_with "a capture of a stream that must be waited for" 1 "on which gradients were touched is being captured"
 run "$ddprun" -n 1 "$corners" reset

@@ -161,7 +161,7 @@ annotate(void)
         DDP_PARAMETER(here.weights[l], COUNT, DDP_FLOAT32);
         DDP_GRADIENT(here.gradients[l], COUNT, DDP_FLOAT32);
     }
-    if (is_mode("buffer"))
+    if (is_mode("buffer") || is_mode("wrong-memory"))
         DDP_BUFFER(here.statistics, 1, DDP_FLOAT32);
 }
 
@@ -316,6 +316,20 @@ annotate_last(int)
     optimize();
 }
 
+/* What is annotated is not what backward writes; kernels reach other memory through the table. */
+static void
+wrong_memory(int)
+{
+    static float *others[LAYERS];
+    for (int l = 0; l < LAYERS; ++l) {
+        if (others[l] == NULL)
+            CHECK(cudaMalloc(&others[l], BYTES));
+        add<<<BLOCKS, THREADS, 0, stream>>>(others[l], mine());
+    }
+    set_slowly_through<<<1, 1, 0, stream>>>(table, mine());
+    DDP_STEP(stream);
+}
+
 /* A stream on which gradients were touched is captured while those of the next step are averaged. */
 static void
 capture(int step)
@@ -368,6 +382,7 @@ static const struct {
     {"buffer", buffer, true},
     {"annotate-last", annotate_last, false},
     {"reset", reset, false},
+    {"wrong-memory", wrong_memory, true},
     {"capture", capture, false},
 };
 
@@ -399,7 +414,7 @@ main(int argc, char **argv)
         if (!is_mode(of.mode))
             continue;
         struct table shown = here;
-        for (int l = 0; l < LAYERS && is_mode("buffer"); ++l)
+        for (int l = 0; l < LAYERS && (is_mode("buffer") || is_mode("wrong-memory")); ++l)
             shown.gradients[l] = NULL;
         if (of.hides)
             CHECK(cudaMemcpy(table, &shown, sizeof(shown), cudaMemcpyHostToDevice));
