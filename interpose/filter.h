@@ -71,7 +71,7 @@ struct filter {
     /* ---- the writer's own ---- */
     struct filter_index *last_index; /* for the next */
     size_t kernel_count;
-    void *kept; /* all memory that was ever published */
+    void *kept_of_kernels, *kept_of_ranges; /* all memory that was ever published */
 };
 
 static inline size_t

@@ -26,13 +26,13 @@ struct kept {
 
 /* Zeroed memory that is never freed; NULL when there is none. */
 static void *
-allocate(struct filter *filter, size_t bytes)
+allocate(void **list, size_t bytes)
 {
     struct kept *kept = calloc(1, sizeof(*kept) + bytes);
     if (kept == NULL)
         return NULL;
-    kept->next = filter->kept;
-    filter->kept = kept;
+    kept->next = *list;
+    *list = kept;
     return kept + 1;
 }
 
@@ -70,13 +70,13 @@ filter_set_bounds(struct filter *filter, uint64_t lowest, uint64_t highest)
 static struct filter_index *
 make_index(struct filter *filter, size_t bits, size_t ranges)
 {
-    struct filter_index *index = allocate(filter, sizeof(*index));
+    struct filter_index *index = allocate(&filter->kept_of_ranges, sizeof(*index));
     if (index == NULL)
         return NULL;
     index->hash_shift = 64 - (uint32_t)__builtin_ctzll(bits);
     index->range_capacity = ranges;
-    index->bits = allocate(filter, bits / 64 * sizeof(*index->bits));
-    index->ranges = allocate(filter, ranges * sizeof(*index->ranges));
+    index->bits = allocate(&filter->kept_of_ranges, bits / 64 * sizeof(*index->bits));
+    index->ranges = allocate(&filter->kept_of_ranges, ranges * sizeof(*index->ranges));
     return index->bits != NULL && index->ranges != NULL ? index : NULL;
 }
 
@@ -157,7 +157,8 @@ static struct filter_kernels *
 make_kernels(struct filter *filter, size_t hashes)
 {
     size_t slots = hashes + SLOTS_BEHIND;
-    struct filter_kernels *kernels = allocate(filter, sizeof(*kernels) + slots * sizeof(kernels->slots[0]));
+    struct filter_kernels *kernels =
+        allocate(&filter->kept_of_kernels, sizeof(*kernels) + slots * sizeof(kernels->slots[0]));
     if (kernels == NULL)
         return NULL;
     kernels->mask = hashes - 1;
@@ -212,7 +213,7 @@ make_kernel(struct filter *filter, CUfunction function, const struct filter_word
     }
     size_t filled = (first + FILTER_WORDS_AT_ONCE - 1) / FILTER_WORDS_AT_ONCE * FILTER_WORDS_AT_ONCE;
     struct filter_kernel *kernel =
-        allocate(filter, sizeof(*kernel) + (filled + 1 + 2 * more) * sizeof(kernel->words[0]));
+        allocate(&filter->kept_of_kernels, sizeof(*kernel) + (filled + 1 + 2 * more) * sizeof(kernel->words[0]));
     if (kernel == NULL)
         return NULL;
 

@@ -1,8 +1,8 @@
 /*
  * filter_writer.h - writes struct filter (interpose/filter.h), which the hooks of launches read.
  *
- * One writer at a time. Nothing that was published is ever freed: a reader may hold it. Tables double when they grow,
- * so what is left behind is at most what is in use.
+ * One writer of kernels and one of ranges at a time. Nothing that was published is ever freed: a reader may hold it.
+ * Tables double when they grow, so what is left behind is at most what is in use.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_FILTER_WRITER_H
 #define DDPRUN_INTERPOSE_ENGINE_FILTER_WRITER_H

@@ -1,7 +1,7 @@
 /*
  * test_filter.c - what hooks conclude from the filter is never a miss where there is a gradient: against a plain
- * search, for random ranges, kernels and arguments, before and after every kind of change; and while another thread
- * changes it.
+ * search, for random ranges, kernels and arguments, before and after every kind of change; and while other threads
+ * change it.
  */
 #include "interpose/engine/filter_writer.h"
 
@@ -185,25 +185,34 @@ static const CUfunction kernel_of_all = (CUfunction)0x1000;
 static const struct filter_span always = {0x500000, 0x500100};
 
 static void *
-change(void *unused)
+change_kernels(void *unused)
 {
     (void)unused;
     for (int i = 0; i < 3000; ++i) {
-        struct filter_span spans[40];
+        if (i % 100 == 0)
+            filter_forget_kernels(&shared);
+        (void)filter_add_kernel(&shared, (CUfunction)(uintptr_t)(0x1000 + 0x40 * (i % 50)), &(struct filter_word){0, 0},
+                                1);
+    }
+    return NULL;
+}
+
+static void *
+change_ranges(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 3000; ++i) {
+        struct filter_span spans[200];
         size_t count = 0, before = (size_t)(i % 13);
         for (size_t j = 0; j < before; ++j)
             spans[count++] = (struct filter_span){0x1000 + 0x100 * j * (1 + (size_t)(i % 3)),
                                                   0x1040 + 0x100 * j * (1 + (size_t)(i % 3))};
         spans[count++] = always;
-        for (size_t j = 0; j < (size_t)(i % 17); ++j)
+        for (size_t j = 0; j < (size_t)(i % 17 * (i < 1500 ? 1 : 11)); ++j) /* at last more than at first fit */
             spans[count++] = (struct filter_span){0x600000 + 0x1000 * j, 0x600100 + 0x1000 * j};
         filter_set_bounds(&shared, spans[0].begin, spans[count - 1].end);
         if (i % 4 != 0)
             (void)filter_set_index(&shared, spans, count);
-        if (i % 100 == 0)
-            filter_forget_kernels(&shared);
-        (void)filter_add_kernel(&shared, (CUfunction)(uintptr_t)(0x1000 + 0x40 * (i % 50)), &(struct filter_word){0, 0},
-                                1);
     }
     atomic_store(&ends, true);
     return NULL;
@@ -211,7 +220,7 @@ change(void *unused)
 
 START_TEST(a_reader_never_loses_what_is_always_there)
 {
-    pthread_t writer;
+    pthread_t writer, writer_of_kernels; /* one for each, as in the engine */
     uint64_t inside = always.begin + 7, outside = 0x10;
     void *hit[] = {&inside}, *miss[] = {&outside};
     unsigned long missed = 0;
@@ -219,12 +228,14 @@ START_TEST(a_reader_never_loses_what_is_always_there)
     ck_assert(filter_add_kernel(&shared, kernel_of_all, &(struct filter_word){0, 0}, 1));
     set_spans(&shared, &always, 1);
     atomic_store(&ends, false);
-    ck_assert_int_eq(pthread_create(&writer, NULL, change, NULL), 0);
+    ck_assert_int_eq(pthread_create(&writer, NULL, change_ranges, NULL), 0);
+    ck_assert_int_eq(pthread_create(&writer_of_kernels, NULL, change_kernels, NULL), 0);
     while (!atomic_load(&ends)) {
         ck_assert(!filter_launch_misses(&shared, kernel_of_all, hit));
         missed += filter_launch_misses(&shared, kernel_of_all, miss);
     }
     pthread_join(writer, NULL);
+    pthread_join(writer_of_kernels, NULL);
     (void)missed;
 }
 END_TEST
