@@ -85,6 +85,21 @@ bad_member(const char *file, const char *member, const char *why, struct problem
                        nearest != NULL ? "\"?" : "");
 }
 
+/* { "NAME": "value", ... } is as several times NAME=value. */
+static bool
+apply_each(struct options *options, const struct option_row *row, struct json_object *members, const char *where,
+           struct problem *problem)
+{
+    bool ok = true;
+    json_object_object_foreach(members, name, value)
+    {
+        char *both = memory_format("%s=%s", name, json_object_get_string(value));
+        ok = ok && apply(options, row, both, where, problem);
+        free(both);
+    }
+    return ok;
+}
+
 static bool
 apply_member(struct options *options, const char *file, const char *member, struct json_object *value,
              struct problem *problem)
@@ -105,12 +120,7 @@ apply_member(struct options *options, const char *file, const char *member, stru
         ok = apply(options, row, json_object_get_string(value), where, problem);
         break;
     case json_type_object:
-        json_object_object_foreach(value, key, inner)
-        {
-            char *both = memory_format("%s=%s", key, json_object_get_string(inner));
-            ok = ok && apply(options, row, both, where, problem);
-            free(both);
-        }
+        ok = apply_each(options, row, value, where, problem);
         break;
     default:
         ok = problem_set(problem, DDPRUN_EXIT_USAGE, "%s is neither a number, a string, true nor false", where);

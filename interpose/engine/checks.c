@@ -53,6 +53,7 @@ static struct {
     struct hasher *hasher; /* of the communication stream */
     struct group_check groups[GROUPS_AT_MOST];
     struct parameter_check parameters;
+    uint64_t impatient_step; /* the step in which a bucket was waited for in vain, counted from 1; 0: none */
 
     uint64_t *final_words; /* hashes of the parameters when the first of them was freed, or at the end */
     size_t final_count;
@@ -159,21 +160,25 @@ note_reduced(void *arg, uint64_t hash)
     atomic_store(&check->reduced, true);
 }
 
-enum { PATIENCE_US = 10000000, SPIN_US = 300 };
+enum { PATIENCE_US = 5000000, SPIN_US = 300 };
 
 /*
- * Not for ever: another rank may have to hear of this one first (a DDP_MEAN within backward). A check that was not
- * waited for is as good as those of later steps.
+ * Not for ever, and in vain only once in a step: another rank may have to hear of this one first (a DDP_MEAN within
+ * backward). A check that was not waited for is as good as those of later steps.
  */
 static void
 wait_until_reduced(const struct gradient_check *check)
 {
-    int64_t begin_us = clock_now_us();
-    while (!atomic_load(&check->reduced) && clock_now_us() - begin_us < PATIENCE_US) {
-        if (clock_now_us() - begin_us < SPIN_US)
+    int64_t begin_us = clock_now_us(), waited_us = 0;
+    uint64_t step = engine_state.boundary_count + 1;
+    while (!atomic_load(&check->reduced) && checks.impatient_step != step) {
+        if (waited_us < SPIN_US)
             sched_yield();
         else
             nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        waited_us = clock_now_us() - begin_us;
+        if (waited_us >= PATIENCE_US)
+            checks.impatient_step = step;
     }
 }
 

@@ -46,7 +46,7 @@ tables_copied(uint64_t address, size_t bytes, bool has_addresses)
     uint64_t begin = address, end = address + bytes;
     if (bytes > TABLE_BYTES_AT_MOST || (there == NULL && !has_addresses))
         return;
-    if (count == 1 && there->begin <= begin && there->end >= end)
+    if (there != NULL && count == 1 && there->begin <= begin && there->end >= end)
         return; /* as in every step */
     while ((there = ranges_find(&tables, address, bytes, &count)) != NULL) {
         begin = there->begin < begin ? there->begin : begin;
