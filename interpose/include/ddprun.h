@@ -126,8 +126,8 @@ ddp_stream(uintptr_t stream)
  * DDP_GRADIENT(ptr, count, type): device memory ptr[0..count) receives a gradient during backward. Anywhere before the
  * first DDP_STEP. From then on it holds the mean over all ranks between a DDP_STEP and the next write to it. Each rank
  * divides by the size of its own share, as a single GPU divides by its batch; the mean over ranks does the rest. Ends
- * the job: as DDP_PARAMETER. Re-allocated gradients are annotated again, in the same order, before backward writes them;
- * one that was averaged in the same step already ends the job.
+ * the job: as DDP_PARAMETER. Re-allocated gradients are annotated again, in the same order, before backward writes
+ * them; one that was averaged in the same step already ends the job.
  */
 #define DDP_GRADIENT(ptr, count, type) DDP_CALL_(gradient, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
