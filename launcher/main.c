@@ -8,6 +8,7 @@
 #include "base/protocol.h"
 #include "base/status_page.h"
 #include "launcher/devices.h"
+#include "launcher/doctor/doctor.h"
 #include "launcher/dry_run.h"
 #include "launcher/environment.h"
 #include "launcher/job_folder.h"
@@ -403,6 +404,11 @@ main(int argc, char **argv)
         return problem.exit_code;
     case OPTIONS_RUN:
         break;
+    }
+    if (doctor_is_asked(&job.options)) {
+        int findings = doctor_run(&job.options, DDPRUN_VERSION);
+        options_free(&job.options);
+        return findings;
     }
     int exit_code = run_job(&job);
     restart(&job, argv, exit_code);
