@@ -71,6 +71,14 @@ parse_entry(struct trial *trial, const char *line, size_t length)
     return true;
 }
 
+/* Of a library without DT_NEEDED. */
+static bool
+says_that_it_needs_none(const char *line, size_t length)
+{
+    static const char words[] = "statically linked";
+    return length == sizeof(words) - 1 && memcmp(line, words, length) == 0;
+}
+
 void
 trial_parse(const char *text, size_t length, struct trial *trial_p)
 {
@@ -78,7 +86,8 @@ trial_parse(const char *text, size_t length, struct trial *trial_p)
     while (length > 0) {
         const char *newline = memchr(text, '\n', length);
         size_t line = newline != NULL ? (size_t)(newline - text) : length;
-        bool is_entry = line > 1 && text[0] == '\t' && parse_entry(&trial, text + 1, line - 1);
+        bool is_entry = line > 1 && text[0] == '\t' &&
+                        (parse_entry(&trial, text + 1, line - 1) || says_that_it_needs_none(text + 1, line - 1));
         if (!is_entry && line > 0 && trial.complaint == NULL)
             trial.complaint = part(text, line < LONGEST_COMPLAINT ? line : LONGEST_COMPLAINT);
         line += newline != NULL;
@@ -92,9 +101,8 @@ trial_parse(const char *text, size_t length, struct trial *trial_p)
 static char **
 quiet_environment(char *const *environment)
 {
-    static const char *const unwanted[] = {
-        "LD_AUDIT",   "LD_BIND_NOW", "LD_BIND_NOT", "LD_DEBUG",     "LD_DEBUG_OUTPUT",
-        "LD_PROFILE", "LD_VERBOSE",  "LD_WARN",     "LD_SHOW_AUXV", "LD_TRACE_LOADED_OBJECTS"};
+    static const char *const unwanted[] = {"LD_AUDIT",   "LD_BIND_NOW", "LD_BIND_NOT", "LD_DEBUG",    "LD_DEBUG_OUTPUT",
+                                           "LD_PROFILE", "LD_VERBOSE",  "LD_WARN",     "LD_SHOW_AUXV"};
     char **list = environment_copy(environment);
     for (size_t i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); ++i)
         environment_unset(list, unwanted[i]);
@@ -105,8 +113,9 @@ bool
 trial_run(const char *loader, const char *program, char *const *environment, struct trial *trial, char *why)
 {
     char *path = memory_format("%s%s", strchr(program, '/') != NULL ? "" : "./", program);
-    char *words[] = {memory_copy(loader), "--list", path, NULL};
+    char *words[] = {memory_copy(loader), path, NULL};
     char **list = quiet_environment(environment);
+    environment_set(&list, "LD_TRACE_LOADED_OBJECTS", "1"); /* --list would stop at the first that is missing */
     struct child_result *result = memory_get(1, sizeof(*result));
     child_run(words, list, LIMIT_S, result);
     /* Whatever its exit code: what it could not load stands in the list, or in a complaint. */

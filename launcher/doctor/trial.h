@@ -1,6 +1,7 @@
 /*
  * trial.h - would the dynamic loader put the shim into a program, and what else does it find for it? Asked of the
- * loader itself, which lists what it would load (ld.so --list) and runs nothing of the program's.
+ * loader itself, which lists what it would load (LD_TRACE_LOADED_OBJECTS) and runs nothing of the program's.
+ * Only for a loader that is known to do so: the one that runs ddprun.
  *
  * Called by the doctor. trial_parse() is pure, for any text.
  */
