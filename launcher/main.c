@@ -16,6 +16,7 @@
 #include "launcher/options.h"
 #include "launcher/output.h"
 #include "launcher/pmix_server.h"
+#include "launcher/processes.h"
 #include "launcher/program.h"
 #include "launcher/spawn.h"
 #include "launcher/summary.h"
@@ -351,7 +352,7 @@ run_job(struct job *job)
     } else if (ok && make_shared_things(job, &problem) && start_ranks(job, &problem)) {
         exit_code = run_ranks(job);
     } else {
-        supervisor_end_all(job->pids, job->started);
+        processes_end_all(job->pids, job->started);
         message_line("%s", problem.text);
         exit_code = problem.exit_code;
     }

@@ -1,17 +1,14 @@
 /*
  * supervisor.c - see supervisor.h.
- *
- * A rank that has ended is not reaped until the end: as long as it is a zombie, the number of its process group cannot
- * be given to somebody else, and the group can be killed without fear.
  */
 #include "launcher/supervisor.h"
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "base/status_page.h"
+#include "launcher/local_ranks.h"
 #include "launcher/memory.h"
 #include "launcher/preload_watch.h"
-#include "launcher/process_list.h"
+#include "launcher/processes.h"
 #include "launcher/summary.h"
 #include "launcher/verdict.h"
 
@@ -30,18 +27,18 @@ enum {
 };
 
 #define MS              1000000ull
-#define GRACE_NS        (500 * MS)  /* between SIGTERM and SIGKILL after a failure */
+#define GRACE_NS        (PROCESSES_GRACE_MS * MS)
 #define POLITE_GRACE_NS (5000 * MS) /* the same after Ctrl-C or SIGTERM: a trainer may want to save its work */
-#define UNKILLABLE_NS   (5000 * MS) /* after SIGKILL: whoever is still there hangs in the kernel */
+#define UNKILLABLE_NS   (PROCESSES_UNKILLABLE_MS * MS)
 #define LEFT_EARLY_NS   (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
 #define FOLLOWS_NS      (1000 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
 
 struct supervisor {
     const struct running_job *job;
+    struct local_ranks local;
     struct rank_view *ranks;
     struct preload_watch *watch;
-    struct process_list processes; /* scratch of count_left() */
-    int order;
+    struct process_list processes; /* scratch of step_end() */
     uint64_t *unfinished_since_ns; /* per rank; 0: not */
     bool ending;
     bool killed;
@@ -61,90 +58,26 @@ now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* ---- ending processes ---- */
-
-/*
- * All that descends from the launcher and lives. With number != 0, sends it that signal. What is older than rank 0
- * (`first`) is not ours: children of a shell that became ddprun by exec.
- */
-static size_t
-signal_descendants(struct process_list *processes, pid_t first, int number)
-{
-    size_t alive = 0;
-    pid_t self = getpid();
-    process_list_read(processes);
-    const struct process *oldest = process_list_find(processes, first);
-    for (size_t i = 0; oldest != NULL && i < processes->count; ++i) {
-        const struct process *process = &processes->items[i];
-        if (process->is_zombie || process->pid == self || process->start < oldest->start ||
-            !process_list_is_in_tree(processes, process->pid, self))
-            continue;
-        ++alive;
-        if (number != 0)
-            kill(process->pid, number);
-    }
-    return alive;
-}
-
-static void
-signal_groups(const pid_t *pids, int count, int number)
-{
-    for (int i = 0; i < count; ++i)
-        kill(-pids[i], number);
-}
-
-/* Groups first: a signal to a group misses no process that is being forked. A stopped process must run to end. */
-static void
-signal_all(struct process_list *processes, const pid_t *pids, int count, int number)
-{
-    signal_groups(pids, count, number);
-    signal_descendants(processes, pids[0], number);
-    if (number != SIGKILL)
-        signal_groups(pids, count, SIGCONT);
-}
-
-static void
-reap_all(void)
-{
-    while (waitpid(-1, NULL, WNOHANG) > 0) {
-    }
-}
-
-void
-supervisor_end_all(const pid_t *pids, int count)
-{
-    if (count == 0)
-        return;
-    struct process_list processes = {0};
-    uint64_t begin_ns = now_ns();
-    signal_all(&processes, pids, count, SIGTERM);
-    while (signal_descendants(&processes, pids[0], 0) > 0 && now_ns() - begin_ns < GRACE_NS + UNKILLABLE_NS) {
-        if (now_ns() - begin_ns >= GRACE_NS)
-            signal_all(&processes, pids, count, SIGKILL);
-        poll(NULL, 0, END_INTERVAL_MS);
-    }
-    reap_all();
-    process_list_free(&processes);
-}
+/* ---- ending ---- */
 
 static void
 begin_end(struct supervisor *s, int number, uint64_t grace_ns)
 {
     s->ending = true;
     s->kill_at_ns = now_ns() + grace_ns;
-    signal_all(&s->processes, s->job->pids, s->job->rank_count, number);
+    processes_signal_all(&s->processes, s->job->pids, s->job->rank_count, number);
 }
 
 /* Returns whether nobody is left. */
 static bool
 step_end(struct supervisor *s)
 {
-    size_t left = signal_descendants(&s->processes, s->job->pids[0], 0);
+    size_t left = processes_signal_descendants(&s->processes, s->job->pids[0], 0);
     uint64_t now = now_ns();
     if (left == 0)
         return true;
     if (now >= s->kill_at_ns)
-        signal_all(&s->processes, s->job->pids, s->job->rank_count, SIGKILL);
+        processes_signal_all(&s->processes, s->job->pids, s->job->rank_count, SIGKILL);
     if (now < s->kill_at_ns + UNKILLABLE_NS)
         return false;
     message_line("%zu processes of the job do not end, not even when killed; they hang in the system (a driver or a "
@@ -154,66 +87,6 @@ step_end(struct supervisor *s)
 }
 
 /* ---- what is known of the ranks ---- */
-
-static void
-read_status(struct rank_view *view, const struct rank_status *status)
-{
-    view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
-    view->step = atomic_load(&status->step);
-    view->overlapped_step = atomic_load(&status->overlapped_step);
-    view->gradient_count = atomic_load(&status->gradient_count);
-    view->gradient_bytes = atomic_load(&status->gradient_bytes);
-    view->bucket_count = atomic_load(&status->bucket_count);
-    view->exposed_count = atomic_load(&status->exposed_count);
-    view->exposed_ns = atomic_load(&status->exposed_ns);
-    view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
-    view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
-    view->check_count = atomic_load(&status->check_count);
-    view->checked_step = atomic_load(&status->checked_step);
-    view->parameter_hash = atomic_load(&status->parameter_hash);
-    if (view->stage != RANK_STAGE_FAILED)
-        return;
-    view->failure_follows = atomic_load(&status->failure_follows) != 0;
-    memcpy(view->failure, status->failure, sizeof(view->failure));
-    view->failure[sizeof(view->failure) - 1] = '\0';
-}
-
-static void
-note_end(struct rank_view *view, pid_t pid, int order)
-{
-    siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid)
-        return;
-    view->ended = true;
-    view->order = order;
-    if (info.si_code == CLD_EXITED)
-        view->exit_code = info.si_status;
-    else
-        view->signal = info.si_status;
-}
-
-/* Ends first: what a rank wrote before it ended is then seen with its end. */
-static void
-look_at_ranks(struct supervisor *s)
-{
-    struct pmix_server_abort abort;
-    ++s->order;
-    for (int i = 0; i < s->job->rank_count; ++i) {
-        if (!s->ranks[i].ended)
-            note_end(&s->ranks[i], s->job->pids[i], s->order);
-    }
-    for (int i = 0; i < s->job->rank_count; ++i) {
-        read_status(&s->ranks[i], status_page_rank(s->job->status_page, i));
-        s->ranks[i].connected = pmix_server_is_connected(s->job->server, i);
-    }
-    while (pmix_server_next_abort(s->job->server, &abort)) {
-        if (abort.rank < 0 || abort.rank >= s->job->rank_count || s->ranks[abort.rank].aborted)
-            continue;
-        s->ranks[abort.rank].aborted = true;
-        s->ranks[abort.rank].abort_status = abort.status;
-        memcpy(s->ranks[abort.rank].abort_message, abort.message, sizeof(abort.message));
-    }
-}
 
 /* Who ended with exit code 0 while others train is given the time in which they may end in the same way. */
 static void
@@ -277,7 +150,7 @@ watch_preload(struct supervisor *s)
 static void
 judge(struct supervisor *s)
 {
-    look_at_ranks(s);
+    local_ranks_look(&s->local);
     find_early_leavers(s);
     bool over = all_ended(s);
     bool failed = over ? verdict_find_at_end(s->ranks, s->job->rank_count, &s->reason)
@@ -316,9 +189,9 @@ interrupt(struct supervisor *s, int number)
 static void
 suspend(const struct supervisor *s)
 {
-    signal_groups(s->job->pids, s->job->rank_count, SIGSTOP);
+    processes_signal_groups(s->job->pids, s->job->rank_count, SIGSTOP);
     raise(SIGSTOP);
-    signal_groups(s->job->pids, s->job->rank_count, SIGCONT);
+    processes_signal_groups(s->job->pids, s->job->rank_count, SIGCONT);
 }
 
 /* Returns whether a signal came that asks for the end. */
@@ -423,6 +296,11 @@ supervisor_run(const struct running_job *job)
         .watch = preload_watch_new(job->rank_count, now_ns()),
         .begin_ns = now_ns(),
     };
+    s.local = (struct local_ranks){.count = job->rank_count,
+                                   .pids = job->pids,
+                                   .status_page = job->status_page,
+                                   .server = job->server,
+                                   .views = s.ranks};
     for (bool over = false; !over;) {
         wait_for_something(&s);
         take_signals(&s);
@@ -431,7 +309,7 @@ supervisor_run(const struct running_job *job)
         over = s.ending && step_end(&s);
     }
     finish(&s);
-    reap_all();
+    processes_reap();
     preload_watch_free(s.watch);
     process_list_free(&s.processes);
     free(s.unfinished_since_ns);

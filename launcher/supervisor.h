@@ -31,11 +31,4 @@ struct running_job {
  * failure. */
 int supervisor_run(const struct running_job *job);
 
-/*
- * Ends all processes that descend from the launcher, SIGTERM first and SIGKILL after a grace: what supervisor_run()
- * does for a job that failed; for a job of which only some ranks could be started. The launcher must be a child
- * subreaper.
- */
-void supervisor_end_all(const pid_t *pids, int count);
-
 #endif
