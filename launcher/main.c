@@ -15,6 +15,7 @@
 #include "launcher/memory.h"
 #include "launcher/options.h"
 #include "launcher/output.h"
+#include "launcher/placement.h"
 #include "launcher/pmix_server.h"
 #include "launcher/processes.h"
 #include "launcher/program.h"
@@ -36,6 +37,7 @@ struct job {
     struct program program;
     struct device_plan devices;
     struct installation installation;
+    struct placement placement;
     char *nccl, *trace_dir; /* as the ranks are told; NULL: not given */
     struct signals signals;
     struct job_folder folder;
@@ -141,6 +143,18 @@ choose_devices(struct job *job, struct problem *problem)
 }
 
 static bool
+place_ranks(struct job *job, struct problem *problem)
+{
+    int count = job->devices.rank_count;
+    const struct placement_subject subject = {.rank_count = count, .local_size = count};
+    if (!placement_make(&job->options, &job->devices, &subject, &job->placement, problem))
+        return false;
+    if (job->options.verbose)
+        message_line("binding of ranks: %s (%s)", job->placement.what, job->placement.why);
+    return true;
+}
+
+static bool
 check_compress(const struct job *job, struct problem *problem)
 {
     return job->options.compression == DDPRUN_COMPRESS_NONE || job->installation.kernels != NULL ||
@@ -176,8 +190,8 @@ prepare(struct job *job, struct problem *problem)
 {
     return refuse_other_launchers(problem) &&
            program_find(job->options.program[0], getenv("PATH"), &job->program, problem) &&
-           choose_devices(job, problem) && check_compress(job, problem) && check_nccl(job, problem) &&
-           check_cwd(job, problem) &&
+           choose_devices(job, problem) && place_ranks(job, problem) && check_compress(job, problem) &&
+           check_nccl(job, problem) && check_cwd(job, problem) &&
            (job->options.dry_run || (make_trace_dir(job, problem) && output_prepare(&job->options, problem) &&
                                      summary_check(job->options.summary_json, problem)));
 }
@@ -205,10 +219,13 @@ note_started(struct job *job, int rank, const struct spawned *spawned)
     if (spawned->error >= 0)
         job->errors[job->error_count++] = (struct relay_source){spawned->error, rank, rank == 0};
     job->started = rank + 1;
-    if (job->options.verbose)
-        message_line("rank %d is process %d, with CUDA_VISIBLE_DEVICES=%s%s", rank, (int)spawned->pid,
-                     job->devices.visible[rank] != NULL ? job->devices.visible[rank] : "(unset)",
-                     job->devices.softgpu ? " of the stand-in" : "");
+    if (!job->options.verbose)
+        return;
+    char *place = placement_describe(&job->placement.ranks[rank]);
+    message_line("rank %d is process %d, with CUDA_VISIBLE_DEVICES=%s%s and %s", rank, (int)spawned->pid,
+                 job->devices.visible[rank] != NULL ? job->devices.visible[rank] : "(unset)",
+                 job->devices.softgpu ? " of the stand-in" : "", place);
+    free(place);
 }
 
 static bool
@@ -224,6 +241,7 @@ start_rank(struct job *job, char *const *inherited, const struct rank_settings *
         .signals = &job->signals,
         .input = job->input.read_end,
         .cwd = job->options.cwd,
+        .place = &job->placement.ranks[rank],
     };
     struct spawned spawned;
     bool ok = pmix_server_add_environment(job->server, rank, &environment, problem);
@@ -336,6 +354,7 @@ clean_up(struct job *job, int exit_code)
     free(job->nccl);
     free(job->trace_dir);
     installation_free(&job->installation);
+    placement_free(&job->placement);
     device_plan_free(&job->devices);
     program_free(&job->program);
 }
@@ -348,7 +367,7 @@ run_job(struct job *job)
     bool ok = prepare(job, &problem);
     if (ok && job->options.dry_run) {
         struct rank_settings settings = settings_of(job, "JOB_FOLDER");
-        exit_code = dry_run_print(stdout, &settings, &job->program);
+        exit_code = dry_run_print(stdout, &settings, &job->program, &job->placement);
     } else if (ok && make_shared_things(job, &problem) && start_ranks(job, &problem)) {
         exit_code = run_ranks(job);
     } else {

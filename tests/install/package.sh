@@ -40,7 +40,7 @@ prefix=$work/root/usr
 # ---- what is in them ----
 product=$(dpkg-deb -f "$work"/packages/ddprun_*.deb Depends)
 standin=$(dpkg-deb -f "$work"/packages/ddprun-softgpu_*.deb Depends)
-[[ $product == *libpmix2* && $product == *libunwind8* ]] || complain "ddprun depends on: $product"
+[[ $product == *libpmix2* && $product == *libunwind8* && $product == *libhwloc15* ]] || complain "ddprun depends on: $product"
 [[ $product != *softgpu* && $product != *openblas* ]] || complain "ddprun must not need the stand-in: $product"
 [[ $standin == *libopenblas0* && $standin == *g++* ]] || complain "ddprun-softgpu depends on: $standin"
 while read -r library; do

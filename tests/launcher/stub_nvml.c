@@ -1,7 +1,8 @@
 /*
  * stub_nvml.c - plays libnvidia-ml.so.1, and by another name libcuda.so.1, for run.sh and doctor.sh: a machine with
- * $STUB_GPUS GPUs, a driver that serves CUDA $STUB_CUDA (13000), GPUs in compute mode $STUB_MODE; with $STUB_CRASH a
- * library whose first call ends the process.
+ * $STUB_GPUS GPUs, a driver that serves CUDA $STUB_CUDA (13000), GPUs in compute mode $STUB_MODE, which are called
+ * $STUB_NAME, with a number behind it if $STUB_DIFFERENT is set; with $STUB_CRASH a library whose first call ends the
+ * process.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -80,9 +81,9 @@ nvmlDeviceGetHandleByUUID(const char *uuid, void **device)
 EXPORT int
 nvmlDeviceGetName(void *device, char *name, unsigned bytes)
 {
-    (void)device;
     const char *wanted = getenv("STUB_NAME");
-    return snprintf(name, bytes, "%s", wanted != NULL ? wanted : "Stub GPU") < (int)bytes ? 0 : 7;
+    int index = getenv("STUB_DIFFERENT") != NULL ? (int)((char *)device - devices) : 0;
+    return snprintf(name, bytes, "%s%.*d", wanted != NULL ? wanted : "Stub GPU", index > 0, index) < (int)bytes ? 0 : 7;
 }
 
 EXPORT int
