@@ -146,12 +146,17 @@ report "a program for GPUs, and two of them" "$(expect "$rc" '^machine\|ok\|driv
     '^program\|ok\|cudart\|probably static' '^program\|ok\|shim\|is put in front' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)')"
 with STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "an old driver, GPUs that let nobody compute" "$(expect 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
+link -o "$top/p/needs_13" "$top/calls.c" "$top/p/lib/libcudart.so.13"
+with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./needs_13
+report "a program for a newer CUDA than the driver's" "$(expect 1 '^program\|problem\|cudart\|shared, of CUDA 13, but the driver serves CUDA 12.4')"
 with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver that is not quite new" "$(expect "$rc" '^machine\|warning\|driver\|.*CUDA 12.4')"
 with STUB_GPUS=1 STUB_CRASH=1 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver that crashes" "$(expect 1 '^machine\|problem\|driver\|asking NVML failed: it was ended by SIGSEGV')"
 with STUB_GPUS=1 STUB_INIT=802 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver that refuses" "$(expect 1 '^machine\|problem\|libcuda.so.1\|cuInit answers with error 802')"
+with STUB_GPUS=2 CUDA_VISIBLE_DEVICES=5 "LD_LIBRARY_PATH=$top/gpu" --
+report "a choice of GPUs that leaves none" "$(expect 1 "^machine\|problem\|GPUs for ranks\|CUDA_VISIBLE_DEVICES='5' leaves no GPU.*\|change or unset it")"
 with STUB_GPUS=0 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver, but no GPU" "$(expect 1 '^machine\|problem\|GPUs\|none: the driver runs')"
 with STUB_GPUS=1 $'STUB_NAME=\033]0;x\a' "LD_LIBRARY_PATH=$top/gpu" -- ./plain
