@@ -293,6 +293,10 @@ run_ranks(struct job *job)
         .signals = &job->signals,
         .input = &job->input,
         .relays = {job->relays[0], job->relays[1]},
+        .gpus = (const char *const *)job->devices.visible,
+        .softgpu = job->devices.softgpu,
+        .hang_limits = {job->options.hang_warning_s * UINT64_C(1000000000),
+                        job->options.hang_timeout_s * UINT64_C(1000000000)},
         .summary = !job->options.quiet,
         .summary_json = job->options.summary_json,
     };

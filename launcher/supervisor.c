@@ -37,6 +37,7 @@ struct supervisor {
     const struct running_job *job;
     struct local_ranks local;
     struct rank_view *ranks;
+    struct hang *hang;
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
     uint64_t *unfinished_since_ns; /* per rank; 0: not */
@@ -147,6 +148,19 @@ watch_preload(struct supervisor *s)
     fail(s);
 }
 
+/* Whether a rank has kept the others waiting for too long; for a while, that is only said. */
+static bool
+find_hang(struct supervisor *s)
+{
+    struct problem problem;
+    enum hang_outcome outcome = hang_look(s->hang, s->ranks, now_ns(), &problem, NULL);
+    if (outcome == HANG_WARNING)
+        message_line("%s", problem.text);
+    if (outcome == HANG_END)
+        s->reason = problem;
+    return outcome == HANG_END;
+}
+
 static void
 judge(struct supervisor *s)
 {
@@ -161,6 +175,7 @@ judge(struct supervisor *s)
         if (now_ns() - s->follows_since_ns < FOLLOWS_NS)
             return;
     }
+    failed = failed || (!over && find_hang(s));
     if (failed)
         fail(s);
     else if (over)
@@ -295,12 +310,14 @@ supervisor_run(const struct running_job *job)
         .unfinished_since_ns = memory_get((size_t)job->rank_count, sizeof(*s.unfinished_since_ns)),
         .watch = preload_watch_new(job->rank_count, now_ns()),
         .begin_ns = now_ns(),
+        .hang = hang_new(job->rank_count, &job->hang_limits, now_ns()),
     };
     s.local = (struct local_ranks){.count = job->rank_count,
                                    .pids = job->pids,
                                    .status_page = job->status_page,
                                    .server = job->server,
                                    .views = s.ranks};
+    local_ranks_place(&s.local, job->gpus, job->softgpu);
     for (bool over = false; !over;) {
         wait_for_something(&s);
         take_signals(&s);
@@ -313,6 +330,7 @@ supervisor_run(const struct running_job *job)
     preload_watch_free(s.watch);
     process_list_free(&s.processes);
     free(s.unfinished_since_ns);
+    hang_free(s.hang);
     free(s.ranks);
     return s.failed ? s.reason.exit_code : 0;
 }

@@ -7,6 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_SUPERVISOR_H
 #define DDPRUN_LAUNCHER_SUPERVISOR_H
 
+#include "launcher/hang.h"
 #include "launcher/pmix_server.h"
 #include "launcher/relay.h"
 #include "launcher/signals.h"
@@ -22,7 +23,10 @@ struct running_job {
     struct pmix_server *server;
     const struct signals *signals;
     struct terminal_input *input;
-    struct relay *relays[2];  /* of stdout and stderr; NULL where there is one rank */
+    struct relay *relays[2]; /* of stdout and stderr; NULL where there is one rank */
+    const char *const *gpus; /* [rank_count] CUDA_VISIBLE_DEVICES of each, entries or all of it NULL: not set */
+    bool softgpu;            /* they are devices of the stand-in */
+    struct hang_limits hang_limits;
     bool summary;             /* print the closing lines */
     const char *summary_json; /* file for them; NULL: none */
 };
