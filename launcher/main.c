@@ -10,6 +10,7 @@
 #include "launcher/devices.h"
 #include "launcher/dry_run.h"
 #include "launcher/environment.h"
+#include "launcher/hosts.h"
 #include "launcher/job_folder.h"
 #include "launcher/memory.h"
 #include "launcher/options.h"
@@ -405,8 +406,9 @@ main(int argc, char **argv)
     case OPTIONS_RUN:
         break;
     }
-    int exit_code = run_job(&job);
-    restart(&job, argv, exit_code);
+    int exit_code = job.options.hosts != NULL ? hosts_run(&job.options) : run_job(&job);
+    if (job.options.hosts == NULL)
+        restart(&job, argv, exit_code);
     options_free(&job.options);
     return exit_code;
 }
