@@ -119,7 +119,7 @@ keep_first_line(char *text)
     memmove(text, text + blank, strlen(text + blank) + 1);
     text[strcspn(text, "\r\n")] = '\0';
     if (strlen(text) > LONGEST)
-        strcpy(text + LONGEST - 3, "...");
+        memcpy(text + LONGEST - 3, "...", sizeof("..."));
     for (char *p = text; *p != '\0'; ++p) {
         if (*p < ' ' || *p > '~')
             *p = '?';

@@ -36,7 +36,7 @@ show(const char *bytes, size_t length, char text[64])
     size_t kept = length < 60 ? length : 57;
     for (size_t i = 0; i < kept; ++i)
         text[i] = bytes[i] >= ' ' && bytes[i] <= '~' ? bytes[i] : '?';
-    strcpy(text + kept, kept < length ? "..." : "");
+    snprintf(text + kept, 64 - kept, "%s", kept < length ? "..." : "");
 }
 
 static bool

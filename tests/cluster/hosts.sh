@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034 # hosts_agent is for the scripts that source it
+# shellcheck shell=bash disable=SC2034 # hosts_agent and others are for the scripts that source it
 # hosts.sh - two simulated hosts, h1 and h2, for tests that need more than one. Sourced; use it so:
 #
 #   source "$(dirname "$0")/hosts.sh"
@@ -6,6 +6,7 @@
 #   hosts_up                         # now there are h1 (10.77.0.1) and h2 (10.77.0.2), joined by a link
 #   hosts_on h2 command...           # runs a command on a host, in the caller's folder; its exit code is the command's
 #   hosts_exec h2 command... &       # the same in the background: $! is the command itself, which can be killed
+#   timeout 60 "$hosts_runner" h2 command...   # the same for what wants a program
 #   mpirun --mca plm_rsh_agent "$hosts_agent" --host h1:2,h2:2 ...   # started by hosts_on h1
 #   hosts_link h2 down               # nothing passes between the hosts any more, and nobody is told; `up` mends it
 #   hosts_processes h2               # the ids of the processes on a host
@@ -39,18 +40,18 @@ hosts_enter() {
     HOSTS_ENTERED=1 exec unshare "${namespaces[@]}" bash "$@"
 }
 
-# A folder in memory, over one that is there on every system and in nobody's way.
+# A folder in memory, over one that every system has and that is empty.
 hosts_make_work() {
     local folder reason
     for folder in /media /srv /mnt; do
-        [[ -d $folder && $PWD/ != "$folder"/* && ${build:-/}/ != "$folder"/* ]] || continue
+        [[ -d $folder && -z $(ls -A "$folder") ]] || continue
         reason=$(mount -t tmpfs -o mode=0700 tmpfs "$folder" 2>&1) || hosts_skip "no memory file system: $reason"
         hosts_work=$folder
         trap 'exit 143' TERM # process 1 hears only what it has a word for
         trap 'exit 130' INT
         return
     done
-    hosts_skip "none of /media, /srv, /mnt is free to put a memory file system on"
+    hosts_skip "none of /media, /srv, /mnt is there and empty, to put a memory file system on"
 }
 
 # hosts_hold NAME: becomes the process that keeps a host alive.
@@ -85,20 +86,22 @@ hosts_up() {
         hosts_net "h$number" address add "10.77.0.$number/24" dev eth0
         hosts_net "h$number" link set eth0 up
     done
-    hosts_write_agent
+    hosts_write_scripts
 }
 
-# What mpirun takes for ssh: HOST COMMAND..., the command for a shell.
-hosts_write_agent() {
+# hosts_exec as a program, and what mpirun takes for ssh: HOST COMMAND..., the command for a shell.
+hosts_write_scripts() {
+    hosts_runner=$hosts_work/on
     hosts_agent=$hosts_work/agent
     {
         echo '#!/bin/bash'
         echo "hosts_work=$hosts_work"
         declare -f hosts_exec
-        # shellcheck disable=SC2016 # expanded by the agent
-        echo 'host=$1; shift; hosts_exec "$host" sh -c "$*"'
-    } >"$hosts_agent"
-    chmod +x "$hosts_agent"
+        echo 'hosts_exec "$@"'
+    } >"$hosts_runner"
+    # shellcheck disable=SC2016 # expanded by the agent
+    printf '#!/bin/bash\nhost=$1; shift; exec "%s" "$host" sh -c "$*"\n' "$hosts_runner" >"$hosts_agent"
+    chmod +x "$hosts_runner" "$hosts_agent"
 }
 
 # hosts_net NAME ARGUMENTS...: ip on a host.
