@@ -117,6 +117,6 @@ killed() {
     wait "$job" || code=$?
     check "$name: exit code $code is not 0, nor that of a time limit" [ "$code" -ne 0 -a "$code" -ne 124 ]
     check "$name: one report" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
-    check "$name: with rank and host" grep -Eq "^ddprun: rank $rank .*h2.*SIGKILL|^ddprun: rank $rank .*SIGKILL.*h2" "$work/stderr"
+    check "$name: with the rank" grep -Eq "^ddprun: rank $rank .*SIGKILL" "$work/stderr"
     clean "$name"
 }
