@@ -28,6 +28,16 @@ print_word(FILE *out, const char *word)
     fputc('\'', out);
 }
 
+void
+dry_run_print_words(FILE *out, char *const *words)
+{
+    for (char *const *word = words; *word != NULL; ++word) {
+        if (word != words)
+            fputc(' ', out);
+        print_word(out, *word);
+    }
+}
+
 /* The part of a variable's entry that is its name. */
 static bool
 same_name(const char *a, const char *b)
@@ -48,13 +58,13 @@ entry_named(char *const *list, const char *entry)
 
 static void
 print_rank(FILE *out, const struct rank_settings *settings, const struct program *program,
-           const struct rank_place *place, int rank)
+           const struct rank_place *place, int index)
 {
-    char **variables = environment_for_rank(environ, settings, rank);
-    char **arguments = environment_arguments(settings, rank);
+    char **variables = environment_for_rank(environ, settings, index);
+    char **arguments = environment_arguments(settings, index);
 
     char *where = placement_describe(place);
-    fprintf(out, "# rank %d, on %s\n", rank, where);
+    fprintf(out, "# rank %d, on %s\n", settings->place.first_rank + index, where);
     free(where);
     if (settings->options->cwd != NULL) {
         fputs("cd ", out);
@@ -91,7 +101,7 @@ dry_run_print(FILE *out, const struct rank_settings *settings, const struct prog
               const struct placement *placement)
 {
     fprintf(out, "# binding of ranks: %s (%s)\n", placement->what, placement->why);
-    for (int rank = 0; rank < settings->devices->rank_count; ++rank)
-        print_rank(out, settings, program, &placement->ranks[rank], rank);
+    for (int i = 0; i < settings->place.rank_count; ++i)
+        print_rank(out, settings, program, &placement->ranks[i], i);
     return fflush(out) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
 }

@@ -6,6 +6,7 @@
 #ifndef DDPRUN_LAUNCHER_LOCAL_RANKS_H
 #define DDPRUN_LAUNCHER_LOCAL_RANKS_H
 
+#include "launcher/engine_link.h"
 #include "launcher/pmix_server.h"
 #include "launcher/verdict.h"
 
@@ -16,10 +17,15 @@ struct local_ranks {
     int count;
     const pid_t *pids; /* [count]; not reaped before the end */
     void *status_page;
-    struct pmix_server *server;
+    struct pmix_server *server; /* NULL under a cluster's launcher; then: */
+    struct engine_link *link;
     struct rank_view *views; /* [count], zero at first */
     int order;               /* of the look that noticed an end last */
+    int look_at;             /* the rank whose process is looked at next: one at each look */
 };
+
+/* Once, at first: where each rank is. `gpus[i]`: its CUDA_VISIBLE_DEVICES, or NULL. */
+void local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softgpu);
 
 /* Brings `views` up to date. An end is noticed once, and stays noticed. */
 void local_ranks_look(struct local_ranks *local);

@@ -5,7 +5,7 @@ program=$1 shim=$2 engine=$3
 protocol=$(sed -nE 's/^#define DDPRUN_PROTOCOL_VERSION ([0-9]+).*/\1/p' "$(dirname "$0")/../../base/protocol.h")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-head -c 4096 /dev/zero >"$folder/status"
+head -c 65536 /dev/zero >"$folder/status"
 
 alone=$'rank 0 of 1, local 0\nshare 0 + 100\nloss 1.5'
 inside=$'rank 3 of 5, local 1
@@ -32,11 +32,11 @@ compare() { # NAME EXPECTED GOT
 compare "without the shim" "$alone" "$("$program")"
 compare "with the shim, outside a job" "$alone" "$(LD_PRELOAD=$shim "$program")"
 compare "in a job" "$inside" "$(LD_PRELOAD=$shim DDPRUN_PROTOCOL=$protocol DDPRUN_JOB_DIR=$folder DDPRUN_ENGINE=$engine \
-    RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 "$program")"
+    RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 DDPRUN_STATUS_INDEX=0 DDPRUN_STATUS_COUNT=1 "$program")"
 
 # A shim that is older than the header, and a launcher of another version, say so and end the program.
 if LD_PRELOAD=$shim DDPRUN_PROTOCOL=999 DDPRUN_JOB_DIR=$folder DDPRUN_ENGINE=$engine \
-    RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 "$program" >/dev/null 2>"$folder/stderr"; then
+    RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 DDPRUN_STATUS_INDEX=0 DDPRUN_STATUS_COUNT=1 "$program" >/dev/null 2>"$folder/stderr"; then
     echo "another protocol version was accepted"
     exit 1
 fi
