@@ -45,6 +45,7 @@ struct supervisor {
     int view_count;
     struct rank_view *before; /* scratch of look() */
     int interval_ms;
+    struct hang *hang; /* where this supervisor judges */
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
     uint64_t *unfinished_since_ns; /* per rank; 0: not */
@@ -201,6 +202,19 @@ find_suspect(const struct supervisor *s, struct problem *problem)
     return false;
 }
 
+/* Whether a rank has kept the others waiting for too long; for a while, that is only said. */
+static bool
+find_hang(struct supervisor *s)
+{
+    struct problem problem;
+    enum hang_outcome outcome = hang_look(s->hang, s->ranks, now_ns(), &problem, NULL);
+    if (outcome == HANG_WARNING)
+        message_line("%s", problem.text);
+    if (outcome == HANG_END)
+        s->reason = problem;
+    return outcome == HANG_END;
+}
+
 static void
 judge(struct supervisor *s)
 {
@@ -216,7 +230,7 @@ judge(struct supervisor *s)
         return;
     else if (over)
         begin_end(s, SIGTERM, GRACE_NS); /* for what the ranks may have left behind */
-    else if (find_suspect(s, &s->reason))
+    else if (find_suspect(s, &s->reason) || find_hang(s))
         fail(s);
 }
 
@@ -225,7 +239,10 @@ static void
 obey(struct supervisor *s)
 {
     const struct peers_leaf *leaf = s->job->leaf;
-    if (leaf->end) {
+    if (s->ending) {
+        if (leaf->end && leaf->ending.grace_ms == 0 && s->kill_at_ns > now_ns())
+            s->kill_at_ns = now_ns();
+    } else if (leaf->end) {
         s->failed = s->told = true;
         s->reason.exit_code = leaf->ending.exit_code;
         begin_end(s, leaf->ending.signal, (uint64_t)leaf->ending.grace_ms * MS);
@@ -385,6 +402,9 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
                                     .server = job->server,
                                     .link = job->link,
                                     .views = s->ranks};
+    if (job->leaf == NULL)
+        s->hang = hang_new(count, &job->hang_limits, now_ns());
+    local_ranks_place(&s->local, job->gpus, job->softgpu);
     star_open(&s->star, job, s->ranks);
     if (job->problem == NULL)
         return;
@@ -400,6 +420,8 @@ close_supervisor(struct supervisor *s)
     star_close(&s->star);
     preload_watch_free(s->watch);
     process_list_free(&s->processes);
+    if (s->hang != NULL)
+        hang_free(s->hang);
     free(s->unfinished_since_ns);
     free(s->before);
     free(s->ranks);
@@ -416,7 +438,7 @@ supervisor_run(const struct running_job *job)
         if (!take_signals(&s) && elsewhere != 0 && !s.ending)
             interrupt(&s, elsewhere);
         look(&s);
-        if (!s.ending && job->leaf != NULL)
+        if (job->leaf != NULL)
             obey(&s);
         else if (!s.ending)
             judge(&s);
