@@ -134,6 +134,7 @@ peers_close(struct peers *peers)
     }
     for (int i = 0; i < peers->world_size; ++i) {
         peer_link_close(&peers->items[i].link);
+        free(peers->items[i].report);
         if (peers->items[i].engine_socket >= 0)
             close(peers->items[i].engine_socket);
     }
@@ -255,6 +256,18 @@ take_view(struct peers *peers, const struct peer_frame *frame, struct rank_view 
     return true;
 }
 
+/* Printed as it is later, so what could steer a terminal is taken out. */
+static void
+take_report(struct peer *peer, const struct peer_frame *frame)
+{
+    free(peer->report);
+    peer->report = memory_get(1, frame->count + 1);
+    for (size_t i = 0; i < frame->count; ++i) {
+        unsigned char byte = frame->bytes[i];
+        peer->report[i] = (char)(byte >= ' ' || byte == '\n' || byte == '\t' ? byte : '?');
+    }
+}
+
 static bool
 take_frame(struct peers *peers, struct peer *peer, const struct peer_frame *frame, struct rank_view *view)
 {
@@ -265,6 +278,9 @@ take_frame(struct peers *peers, struct peer *peer, const struct peer_frame *fram
         peers->news = true;
         peer->has_problem = peer_order_decode(frame->bytes, frame->count, &peer->problem);
         return peer->has_problem;
+    case FRAME_REPORT:
+        take_report(peer, frame);
+        return true;
     case FRAME_DONE:
         peers->news = true;
         peer->state = PEER_DONE;
@@ -370,6 +386,16 @@ void
 peers_put_engine_socket(struct peers *peers, int rank, int fd)
 {
     peers->items[rank].engine_socket = fd;
+}
+
+void
+peers_ask_report(struct peers *peers, int rank, bool stacks)
+{
+    unsigned char byte = stacks;
+    struct peer *peer = &peers->items[rank];
+    free(peer->report);
+    peer->report = NULL;
+    peer_link_send(&peer->link, FRAME_ASK, &byte, 1);
 }
 
 /* ---- the end ---- */
