@@ -77,17 +77,20 @@ listener_open(struct listener *listener_p, int backlog, struct problem *problem)
         fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         ok = fd >= 0 && bind(fd, (struct sockaddr *)&four, sizeof(four)) == 0;
     }
-    struct sockaddr_storage name;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in6 six;
+        struct sockaddr_in four;
+    } name = {.six = {0}};
     socklen_t length = sizeof(name);
-    if (!ok || listen(fd, backlog) != 0 || getsockname(fd, (struct sockaddr *)&name, &length) != 0) {
+    if (!ok || listen(fd, backlog) != 0 || getsockname(fd, &name.any, &length) != 0) {
         problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot listen for the ddprun of the other ranks: %s",
                     strerror(errno));
         if (fd >= 0)
             close(fd);
         return false;
     }
-    in_port_t port = name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
-                                                : ((struct sockaddr_in *)&name)->sin_port;
+    in_port_t port = name.any.sa_family == AF_INET6 ? name.six.sin6_port : name.four.sin_port;
     *listener_p = (struct listener){.fd = fd, .port = ntohs(port)};
     return true;
 }
