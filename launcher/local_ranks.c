@@ -57,6 +57,8 @@ process_of(const struct rank_status *status, pid_t started)
 static void
 look_at_process(struct local_ranks *local)
 {
+    if (local->count == 0)
+        return;
     int i = local->look_at;
     local->look_at = (i + 1) % local->count;
     struct rank_view *view = &local->views[i];

@@ -45,7 +45,7 @@ struct supervisor {
     int view_count;
     struct rank_view *before; /* scratch of look() */
     int interval_ms;
-    struct hang *hang; /* where this supervisor judges */
+    struct hang *hang;
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
     uint64_t *unfinished_since_ns; /* per rank; 0: not */
@@ -395,6 +395,7 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
         .watch = preload_watch_new(job->rank_count, now_ns()),
         .begin_ns = now_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
+        .hang = hang_new(count, &job->hang_limits, now_ns()),
     };
     s->local = (struct local_ranks){.count = job->rank_count,
                                     .pids = job->pids,
@@ -402,8 +403,6 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
                                     .server = job->server,
                                     .link = job->link,
                                     .views = s->ranks};
-    if (job->leaf == NULL)
-        s->hang = hang_new(count, &job->hang_limits, now_ns());
     local_ranks_place(&s->local, job->gpus, job->softgpu);
     star_open(&s->star, job, s->ranks);
     if (job->problem == NULL)
@@ -420,10 +419,9 @@ close_supervisor(struct supervisor *s)
     star_close(&s->star);
     preload_watch_free(s->watch);
     process_list_free(&s->processes);
-    if (s->hang != NULL)
-        hang_free(s->hang);
     free(s->unfinished_since_ns);
     free(s->before);
+    hang_free(s->hang);
     free(s->ranks);
 }
 
