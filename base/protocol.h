@@ -121,6 +121,7 @@ struct rank_status {
     _Atomic uint32_t waits;         /* 1: this rank waits for the others at `place` (written before) */
     _Atomic uint64_t waits_ns;      /* since when */
     char place[128];                /* such as "the end of the program" */
+    _Atomic uint64_t watch_ns;      /* when the watch thread looked last: what follows is as of then */
     _Atomic uint32_t collective;    /* enum rank_collective */
     _Atomic uint64_t collective_ns; /* since when it is so */
     char collective_text[64];       /* such as "bucket 3 of step 8" */

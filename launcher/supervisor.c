@@ -9,6 +9,7 @@
 #include "launcher/memory.h"
 #include "launcher/preload_watch.h"
 #include "launcher/processes.h"
+#include "launcher/report.h"
 #include "launcher/summary.h"
 #include "launcher/verdict.h"
 
@@ -48,6 +49,7 @@ struct supervisor {
     uint64_t follows_since_ns; /* 0: not */
     bool failed;               /* `reason` holds why */
     bool told;                 /* the user knows it already */
+    char *details;             /* below the reason, or NULL */
     struct problem reason;     /* .exit_code is the job's in any case */
 };
 
@@ -121,6 +123,9 @@ static void
 fail(struct supervisor *s)
 {
     s->failed = true;
+    if (s->job->summary)
+        s->details = report_make(s->ranks, s->job->rank_count, s->reason.rank,
+                                 hang_suspect(s->hang, s->ranks, now_ns()), s->job->status_page);
     begin_end(s, SIGTERM, GRACE_NS);
 }
 
@@ -153,9 +158,14 @@ static bool
 find_hang(struct supervisor *s)
 {
     struct problem problem;
-    enum hang_outcome outcome = hang_look(s->hang, s->ranks, now_ns(), &problem, NULL);
-    if (outcome == HANG_WARNING)
+    enum hang_outcome outcome = hang_look(s->hang, s->ranks, now_ns(), &problem);
+    if (outcome == HANG_WARNING) {
+        char *details =
+            s->job->summary ? report_make(s->ranks, s->job->rank_count, problem.rank, -1, s->job->status_page) : NULL;
         message_line("%s", problem.text);
+        report_print(details);
+        free(details);
+    }
     if (outcome == HANG_END)
         s->reason = problem;
     return outcome == HANG_END;
@@ -273,6 +283,7 @@ report(struct supervisor *s)
         verdict_close(s->ranks, s->job->rank_count, s->job->summary, message_line);
     else if (!s->told)
         message_line("%s", s->reason.text);
+    report_print(s->details);
     if (s->job->summary_json != NULL) {
         struct summary summary = {
             .ranks = s->ranks,
@@ -331,6 +342,7 @@ supervisor_run(const struct running_job *job)
     process_list_free(&s.processes);
     free(s.unfinished_since_ns);
     hang_free(s.hang);
+    free(s.details);
     free(s.ranks);
     return s.failed ? s.reason.exit_code : 0;
 }

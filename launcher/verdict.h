@@ -76,7 +76,7 @@ bool verdict_is_training(const struct rank_view *rank);
 /*
  * Looks for a failure. False and untouched `problem` if there is none; otherwise true, and `problem` holds the message
  * (first line; details may follow on more lines) and the job's exit code. Of several failures the one of a rank that
- * says why counts, then the earliest; ranks that failed because of another one come last.
+ * says why counts, then the earliest; ranks that failed because of another one come last. `problem->rank` is that rank.
  */
 bool verdict_find(const struct rank_view *ranks, int count, struct problem *problem);
 

@@ -306,6 +306,7 @@ watch(void *unused)
         if (rendezvous_launcher_is_gone())
             stop_orphan();
         look_at_launches();
+        atomic_store(&engine_state.status->watch_ns, now_ns());
         if (atomic_load(&engine_state.collectives_ready))
             look_at_device();
         nanosleep(&(struct timespec){.tv_nsec = PERIOD_MS * 1000000L}, NULL);
