@@ -59,6 +59,8 @@ process_of(const struct rank_status *status, pid_t started)
 static void
 look_at_process(struct local_ranks *local)
 {
+    if (local->count == 0)
+        return;
     int i = local->look_at;
     local->look_at = (i + 1) % local->count;
     struct rank_view *view = &local->views[i];
@@ -100,11 +102,40 @@ local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softg
     }
 }
 
+/* What the engines said to our PMIx server. */
+static void
+ask_server(struct local_ranks *local)
+{
+    struct pmix_server_abort abort;
+    for (int i = 0; i < local->count; ++i)
+        local->views[i].connected = pmix_server_is_connected(local->server, i);
+    while (pmix_server_next_abort(local->server, &abort)) {
+        if (abort.rank < 0 || abort.rank >= local->count || local->views[abort.rank].aborted)
+            continue;
+        local->views[abort.rank].aborted = true;
+        local->views[abort.rank].abort_status = abort.status;
+        memcpy(local->views[abort.rank].abort_message, abort.message, sizeof(abort.message));
+    }
+}
+
+/* What the only engine said to this supervisor. */
+static void
+ask_link(struct local_ranks *local)
+{
+    struct rank_view *view = &local->views[0];
+    engine_link_step(local->link);
+    view->connected = local->link->joined;
+    if (!local->link->aborted || view->aborted)
+        return;
+    view->aborted = true;
+    view->abort_status = local->link->abort_status;
+    memcpy(view->abort_message, local->link->abort_text, sizeof(view->abort_message));
+}
+
 /* Ends first: what a rank wrote before it ended is then seen with its end. */
 void
 local_ranks_look(struct local_ranks *local)
 {
-    struct pmix_server_abort abort;
     uint64_t now = now_ns();
     ++local->order;
     look_at_process(local);
@@ -117,13 +148,9 @@ local_ranks_look(struct local_ranks *local)
     for (int i = 0; i < local->count; ++i) {
         read_status(&local->views[i], status_page_rank(local->status_page, i));
         rank_record_read_activity(status_page_rank(local->status_page, i), now, &local->views[i]);
-        local->views[i].connected = pmix_server_is_connected(local->server, i);
     }
-    while (pmix_server_next_abort(local->server, &abort)) {
-        if (abort.rank < 0 || abort.rank >= local->count || local->views[abort.rank].aborted)
-            continue;
-        local->views[abort.rank].aborted = true;
-        local->views[abort.rank].abort_status = abort.status;
-        memcpy(local->views[abort.rank].abort_message, abort.message, sizeof(abort.message));
-    }
+    if (local->count > 0 && local->link != NULL)
+        ask_link(local);
+    else if (local->server != NULL)
+        ask_server(local);
 }

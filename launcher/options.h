@@ -28,6 +28,14 @@ enum device_choice {
     DEVICE_SOFTGPU,
 };
 
+/* Which processors and which memory ranks get. */
+enum bind_choice {
+    BIND_AUTO, /* near the GPU, where that is known and nobody has bound ddprun itself */
+    BIND_NONE, /* as ddprun's own */
+    BIND_NUMA, /* the GPU's NUMA node */
+    BIND_CORE, /* cores of its own there */
+};
+
 /* What becomes of the ranks' output. */
 enum output_choice {
     OUTPUT_TAGGED, /* rank 0 as it is, others' lines with their rank in front */
@@ -38,10 +46,12 @@ enum output_choice {
 
 /* Strings point into argv or belong to `owned`. Release with options_free(). */
 struct options {
-    int rank_count; /* 0: not given */
+    int rank_count;    /* 0: not given */
+    const char *hosts; /* hosts and their ranks, as in host_list.h; NULL: this machine only */
     enum device_choice device;
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;
+    enum bind_choice bind;
     uint64_t bucket_bytes; /* 0: as measured */
     bool cost_cache;       /* what an all-reduce costs is kept from run to run */
     bool overlap;
@@ -52,6 +62,8 @@ struct options {
     bool verify;
     unsigned check_every;
     unsigned timeout_s;
+    unsigned heartbeat_timeout_s;            /* between the ddprun of a job under a cluster's launcher; 0: none */
+    const char *interface;                   /* that they find each other over: a name or a network; NULL: any */
     unsigned hang_warning_s, hang_timeout_s; /* 0: never */
     const char *trace_dir;                   /* NULL: no trace */
     char **variables;                        /* "NAME=value" for the ranks; NULL-terminated, or NULL */
@@ -65,7 +77,9 @@ struct options {
     unsigned max_restarts;
     bool quiet, verbose;
     char **program; /* argv of the trainer, NULL-terminated, at least one word */
-    char **owned;   /* copies of values, NULL-terminated, or NULL */
+    char **given; /* the command line's options as "--name=value" for a ddprun that --hosts starts; NULL-terminated, or
+                   * NULL. Not among them: --hosts itself, -n and --dry-run, which are not for it */
+    char **owned; /* copies of values, NULL-terminated, or NULL */
 };
 
 enum options_result {
