@@ -138,6 +138,8 @@ local_ranks_look(struct local_ranks *local)
 {
     uint64_t now = now_ns();
     ++local->order;
+    if (local->count == 0)
+        return;
     look_at_process(local);
     for (int i = 0; i < local->count; ++i) {
         if (!local->views[i].ended)
@@ -149,8 +151,8 @@ local_ranks_look(struct local_ranks *local)
         read_status(&local->views[i], status_page_rank(local->status_page, i));
         rank_record_read_activity(status_page_rank(local->status_page, i), now, &local->views[i]);
     }
-    if (local->count > 0 && local->link != NULL)
+    if (local->link != NULL)
         ask_link(local);
-    else if (local->server != NULL)
+    else
         ask_server(local);
 }

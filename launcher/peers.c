@@ -77,17 +77,20 @@ listener_open(struct listener *listener_p, int backlog, struct problem *problem)
         fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         ok = fd >= 0 && bind(fd, (struct sockaddr *)&four, sizeof(four)) == 0;
     }
-    struct sockaddr_storage name;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in6 six;
+        struct sockaddr_in four;
+    } name = {.six = {0}};
     socklen_t length = sizeof(name);
-    if (!ok || listen(fd, backlog) != 0 || getsockname(fd, (struct sockaddr *)&name, &length) != 0) {
+    if (!ok || listen(fd, backlog) != 0 || getsockname(fd, &name.any, &length) != 0) {
         problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot listen for the ddprun of the other ranks: %s",
                     strerror(errno));
         if (fd >= 0)
             close(fd);
         return false;
     }
-    in_port_t port = name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
-                                                : ((struct sockaddr_in *)&name)->sin_port;
+    in_port_t port = name.any.sa_family == AF_INET6 ? name.six.sin6_port : name.four.sin_port;
     *listener_p = (struct listener){.fd = fd, .port = ntohs(port)};
     return true;
 }
@@ -134,6 +137,7 @@ peers_close(struct peers *peers)
     }
     for (int i = 0; i < peers->world_size; ++i) {
         peer_link_close(&peers->items[i].link);
+        free(peers->items[i].report);
         if (peers->items[i].engine_socket >= 0)
             close(peers->items[i].engine_socket);
     }
@@ -255,6 +259,18 @@ take_view(struct peers *peers, const struct peer_frame *frame, struct rank_view 
     return true;
 }
 
+/* Printed as it is later, so what could steer a terminal is taken out. */
+static void
+take_report(struct peer *peer, const struct peer_frame *frame)
+{
+    free(peer->report);
+    peer->report = memory_get(1, frame->count + 1);
+    for (size_t i = 0; i < frame->count; ++i) {
+        unsigned char byte = frame->bytes[i];
+        peer->report[i] = (char)(byte >= ' ' || byte == '\n' || byte == '\t' ? byte : '?');
+    }
+}
+
 static bool
 take_frame(struct peers *peers, struct peer *peer, const struct peer_frame *frame, struct rank_view *view)
 {
@@ -265,6 +281,9 @@ take_frame(struct peers *peers, struct peer *peer, const struct peer_frame *fram
         peers->news = true;
         peer->has_problem = peer_order_decode(frame->bytes, frame->count, &peer->problem);
         return peer->has_problem;
+    case FRAME_REPORT:
+        take_report(peer, frame);
+        return true;
     case FRAME_DONE:
         peers->news = true;
         peer->state = PEER_DONE;
@@ -370,6 +389,16 @@ void
 peers_put_engine_socket(struct peers *peers, int rank, int fd)
 {
     peers->items[rank].engine_socket = fd;
+}
+
+void
+peers_ask_report(struct peers *peers, int rank, bool stacks)
+{
+    unsigned char byte = stacks;
+    struct peer *peer = &peers->items[rank];
+    free(peer->report);
+    peer->report = NULL;
+    peer_link_send(&peer->link, FRAME_ASK, &byte, 1);
 }
 
 /* ---- the end ---- */

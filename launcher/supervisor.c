@@ -232,7 +232,6 @@ judge(struct supervisor *s)
     bool over = all_ended(s);
     bool failed = over ? verdict_find_at_end(s->ranks, s->view_count, &s->reason)
                        : verdict_find(s->ranks, s->view_count, &s->reason);
-    failed = failed || (!over && find_hang(s));
     if (failed && (over || is_settled(s)))
         fail(s);
     else if (star_find_problem(&s->star, &s->reason))
@@ -241,7 +240,7 @@ judge(struct supervisor *s)
         return;
     else if (over)
         begin_end(s, SIGTERM, GRACE_NS); /* for what the ranks may have left behind */
-    else if (find_suspect(s, &s->reason))
+    else if (find_suspect(s, &s->reason) || find_hang(s))
         fail(s);
 }
 
@@ -250,7 +249,10 @@ static void
 obey(struct supervisor *s)
 {
     const struct peers_leaf *leaf = s->job->leaf;
-    if (leaf->end) {
+    if (s->ending) {
+        if (leaf->end && leaf->ending.grace_ms == 0 && s->kill_at_ns > now_ns())
+            s->kill_at_ns = now_ns();
+    } else if (leaf->end) {
         s->failed = s->told = true;
         s->reason.exit_code = leaf->ending.exit_code;
         begin_end(s, leaf->ending.signal, (uint64_t)leaf->ending.grace_ms * MS);
@@ -446,7 +448,7 @@ supervisor_run(const struct running_job *job)
         if (!take_signals(&s) && elsewhere != 0 && !s.ending)
             interrupt(&s, elsewhere);
         look(&s);
-        if (!s.ending && job->leaf != NULL)
+        if (job->leaf != NULL)
             obey(&s);
         else if (!s.ending)
             judge(&s);

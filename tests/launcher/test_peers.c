@@ -142,6 +142,27 @@ START_TEST(leaves_are_heard_and_hear_the_end)
 }
 END_TEST
 
+START_TEST(a_report_is_asked_for_and_comes)
+{
+    struct star_test test;
+    struct rank_view view = {0};
+    open_star(&test, 0);
+    open_leaf(&test, 2, 0);
+    peers_leaf_step(&test.leaves[2], &view);
+    ck_assert(!test.leaves[2].asked);
+    peers_ask_report(test.peers, 2, true);
+    STEP_UNTIL(&test, (peers_leaf_step(&test.leaves[2], &view), test.leaves[2].asked));
+    ck_assert(test.leaves[2].asked_stacks);
+    ck_assert_ptr_null(peers_look_at(test.peers, 2)->report);
+    peers_leaf_say_report(&test.leaves[2], "  rank 2:\n\x1b[2Jit sleeps\n");
+    ck_assert(!test.leaves[2].asked);
+    STEP_UNTIL(&test, peers_look_at(test.peers, 2)->report != NULL);
+    ck_assert_str_eq(peers_look_at(test.peers, 2)->report, "  rank 2:\n?[2Jit sleeps\n");
+    peers_leaf_close(&test.leaves[2]);
+    peers_close(test.peers);
+}
+END_TEST
+
 START_TEST(who_comes_late_hears_of_the_end)
 {
     struct star_test test;
@@ -280,6 +301,7 @@ main(void)
     TCase *tcase = tcase_create("star");
     tcase_set_timeout(tcase, 100);
     tcase_add_test(tcase, leaves_are_heard_and_hear_the_end);
+    tcase_add_test(tcase, a_report_is_asked_for_and_comes);
     tcase_add_test(tcase, who_comes_late_hears_of_the_end);
     tcase_add_test(tcase, strangers_are_turned_away_and_do_no_harm);
     tcase_add_test(tcase, the_engines_socket_is_handed_out_and_works);
