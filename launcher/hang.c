@@ -292,25 +292,42 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
 }
 
 /*
- * A rank that waits on the host and has made fewer steps than one whose device waits in a collective: it cannot send
- * what that one waits for before all ranks come to its place, which that one has passed. Both would wait for ever.
+ * Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device. It cannot if
+ * it has made fewer steps: before it goes on all ranks must come to its place, which the other has passed. Nor if it is
+ * at its program's end, and the collective belongs to a step that it has not made.
  */
+static bool
+cannot_send(const struct rank_view *behind, const struct rank_view *ahead)
+{
+    bool at_end = strcmp(behind->wait_for, RANK_PLACE_END) == 0;
+    return behind->step < ahead->step || (at_end && behind->step < ahead->wait_step);
+}
+
+static bool
+waits_long(const struct hang *hang, const struct rank_view *views, int rank, enum rank_wait wait, uint64_t now_ns)
+{
+    return is_waiting(&views[rank]) && views[rank].wait == wait && now_ns - hang->ranks[rank].wait_ns >= PATIENCE_NS;
+}
+
+/* Two ranks that wait for each other, and would for ever: the first two that are found. */
 static bool
 find_different_places(const struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
 {
     for (int behind = 0; behind < hang->count; ++behind) {
-        if (!is_waiting(&views[behind]) || views[behind].wait != RANK_WAIT_EXCHANGE ||
-            now_ns - hang->ranks[behind].wait_ns < PATIENCE_NS)
+        if (!waits_long(hang, views, behind, RANK_WAIT_EXCHANGE, now_ns))
             continue;
         for (int ahead = 0; ahead < hang->count; ++ahead) {
-            if (!is_waiting(&views[ahead]) || views[ahead].wait != RANK_WAIT_COLLECTIVE ||
-                views[ahead].step <= views[behind].step || now_ns - hang->ranks[ahead].wait_ns < PATIENCE_NS)
+            if (!waits_long(hang, views, ahead, RANK_WAIT_COLLECTIVE, now_ns) ||
+                !cannot_send(&views[behind], &views[ahead]))
                 continue;
+            char place[TEXT_BYTES], other[TEXT_BYTES];
+            hang_describe_place(&views[behind], place, sizeof(place));
+            hang_describe_place(&views[ahead], other, sizeof(other));
             problem_set(problem, DDPRUN_EXIT_FAILURE,
-                        "rank %d waits at %s after %" PRIu64 " steps, while rank %d, after %" PRIu64
+                        "rank %d%s waits at %s after %" PRIu64 " steps, while rank %d%s, after %" PRIu64
                         " steps, waits for it in %s: all ranks must make the same ddprun calls and the same number of "
                         "steps",
-                        behind, views[behind].wait_for, views[behind].step, ahead, views[ahead].step,
+                        behind, place, views[behind].wait_for, views[behind].step, ahead, other, views[ahead].step,
                         views[ahead].wait_for);
             problem->rank = behind;
             return true;

@@ -40,6 +40,7 @@ read_wait(const struct rank_status *status, uint64_t now_ns, struct rank_view *v
     if (collective == RANK_COLLECTIVE_BEHIND || (collective == RANK_COLLECTIVE_WAITS && !exchange)) {
         view->wait = collective == RANK_COLLECTIVE_BEHIND ? RANK_WAIT_DEVICE : RANK_WAIT_COLLECTIVE;
         view->wait_ns = age(atomic_load(&status->collective_ns), now_ns);
+        view->wait_step = atomic_load(&status->collective_step);
         rank_record_copy_text(view->wait_for, sizeof(view->wait_for), status->collective_text,
                               sizeof(status->collective_text));
     } else if (exchange) {

@@ -69,7 +69,7 @@ add_activity(const struct rank_view *view, char *text, size_t bytes)
             add_line(text, bytes, "    it was in %s, on thread %d", view->call, view->call_thread);
         else if (view->call[0] != '\0')
             add_line(text, bytes, "    its last call was %s", view->call);
-    } else {
+    } else if (view->wait != RANK_WAIT_EXCHANGE) { /* there it does nothing else */
         hang_describe_doing(view, words, sizeof(words));
         add_line(text, bytes, "    it %s", words);
     }
@@ -147,33 +147,63 @@ report_others(const struct rank_view *views, int count, int but, int nor, char *
         add_line(text, bytes, "  and %d ranks more", left);
 }
 
+/* ---- of a job ---- */
+
 /* Whoever said why it failed shows no stacks: it knows better than those would. */
-static void
-add_rank(const struct rank_view *views, int rank, void *page, char *text, size_t bytes)
+static char *
+take_rank(const struct rank_view *views, int rank, int here, void *page)
 {
+    char *text = memory_get(1, REPORT_BYTES);
+    bool is_here = rank < here;
     struct report_subject subject = {.rank = rank,
                                      .view = &views[rank],
-                                     .status = status_page_rank(page, rank),
-                                     .stacks = views[rank].stage != RANK_STAGE_FAILED};
-    report_rank(&subject, text, bytes);
-}
-
-char *
-report_make(const struct rank_view *views, int count, int rank, int suspect, void *page)
-{
-    if (rank >= 0 && !report_is_worth(views, count, rank))
-        return NULL;
-    char *text = memory_get(3, REPORT_BYTES);
-    if (rank >= 0)
-        add_rank(views, rank, page, text, REPORT_BYTES);
-    if (suspect >= 0 && suspect != rank)
-        add_rank(views, suspect, page, text + strlen(text), REPORT_BYTES);
-    report_others(views, count, rank, suspect, text + strlen(text), REPORT_BYTES);
+                                     .status = is_here ? status_page_rank(page, rank) : NULL,
+                                     .stacks = is_here && views[rank].stage != RANK_STAGE_FAILED};
+    report_rank(&subject, text, REPORT_BYTES);
     return text;
 }
 
 void
-report_print(const char *text)
+report_take(struct report *report, const struct rank_view *views, int count, int here, int rank, int suspect,
+            void *page)
+{
+    *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
+    if (rank >= 0 && !report_is_worth(views, count, rank))
+        return;
+    if (suspect == rank || !report_is_worth(views, count, suspect))
+        suspect = -1;
+    report->of[0].rank = rank;
+    report->of[1].rank = suspect;
+    for (int i = 0; i < 2; ++i) {
+        if (report->of[i].rank >= 0)
+            report->of[i].text = take_rank(views, report->of[i].rank, here, page);
+    }
+    report->others = memory_get(1, REPORT_BYTES);
+    report_others(views, count, rank, suspect, report->others, REPORT_BYTES);
+}
+
+void
+report_free(struct report *report)
+{
+    free(report->of[0].text);
+    free(report->of[1].text);
+    free(report->others);
+    *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
+}
+
+void
+report_put(struct report *report, int rank, const char *text)
+{
+    for (int i = 0; i < 2; ++i) {
+        if (rank < 0 || report->of[i].rank != rank || text[0] == '\0')
+            continue;
+        free(report->of[i].text);
+        report->of[i].text = memory_copy(text);
+    }
+}
+
+static void
+print(const char *text)
 {
     size_t left = text != NULL ? strlen(text) : 0;
     while (left > 0) {
@@ -185,6 +215,14 @@ report_print(const char *text)
         text += written;
         left -= (size_t)written;
     }
+}
+
+void
+report_print(const struct report *report)
+{
+    print(report->of[0].text);
+    print(report->of[1].text);
+    print(report->others);
 }
 
 bool

@@ -34,15 +34,29 @@ void report_rank(const struct report_subject *subject, char *text, size_t bytes)
  * anywhere. */
 void report_others(const struct rank_view *views, int count, int but, int nor, char *text, size_t bytes);
 
-/*
- * Both of these, of ranks of this launcher; free() releases it. `page`: the status records. `rank`: the one that failed
- * or hangs, -1: nobody; `suspect`: another one that may be why, -1: nobody. NULL if the line above says all that is
- * known: the rank has not begun to train, or trains alone.
- */
-char *report_make(const struct rank_view *views, int count, int rank, int suspect, void *page);
+/* A report of a job: of the rank that failed or hangs, of another one that may be why, and a line for each other. */
+struct report {
+    struct {
+        int rank;   /* -1: none */
+        char *text; /* or NULL */
+    } of[2];
+    char *others; /* NULL: there is no report */
+};
 
-/* Writes a report to stderr; nothing if it is NULL. */
-void report_print(const char *text);
+/*
+ * Takes it, from what is known here; report_free() releases it. `here`: the ranks of this launcher, the first of all;
+ * of others only their views are known, until report_put(). `rank`, `suspect`: -1 for none. `page`: the status records.
+ * There is none if the line above says all that is known: the rank has not begun to train, or trains alone.
+ */
+void report_take(struct report *report, const struct rank_view *views, int count, int here, int rank, int suspect,
+                 void *page);
+void report_free(struct report *report);
+
+/* What report_rank() said of the rank where it lives; copied. */
+void report_put(struct report *report, int rank, const char *text);
+
+/* Writes it to stderr. */
+void report_print(const struct report *report);
 
 /* Whether a report of the rank says more than the line above it: it has begun to train, with others. */
 bool report_is_worth(const struct rank_view *views, int count, int rank);

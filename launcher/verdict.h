@@ -34,6 +34,7 @@ struct rank_view {
     /* what it waits for and does, for hang.h; durations are as of the moment of the view, by the clock of its host */
     enum rank_wait wait;
     uint64_t wait_count; /* grows whenever it waits for something else */
+    uint64_t wait_step;  /* the step, from 1, that a collective belongs to which it waits for */
     uint64_t wait_ns;    /* for so long */
     char wait_for[128];  /* "bucket 3 of step 8", "the end of the program" */
     uint64_t call_count; /* of the driver's functions that are hooked; grows while it makes progress */

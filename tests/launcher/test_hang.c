@@ -241,8 +241,16 @@ START_TEST(different_places_are_named)
     wait_for(&play, 1, RANK_WAIT_EXCHANGE, "the end of the program");
     ck_assert_int_eq(play_on(&play, 10, 0), HANG_END);
     ck_assert_int_eq(play.problem.rank, 1);
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "rank 1 waits at the end of the program after 7 steps, while rank "
-                                                    "0, after 8 steps, waits for it in bucket 0 of step 8"));
+    ck_assert_ptr_nonnull(strstr(play.problem.text, "rank 1 (host h1, process 4001, GPU 1) waits at the end of the "
+                                                    "program after 7 steps, while rank 0 (host h0, process 4000, GPU "
+                                                    "0), after 8 steps, waits for it in bucket 0 of step 8"));
+    hang_free(play.hang);
+
+    begin(&play, 60, 600); /* it will never make step 8, a bucket of which is on its way */
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    play.views[0].wait_step = 8;
+    wait_for(&play, 1, RANK_WAIT_EXCHANGE, RANK_PLACE_END);
+    ck_assert_int_eq(play_on(&play, 10, 1 << 2), HANG_END);
     hang_free(play.hang);
 
     begin(&play, 60, 600); /* the same step: on its way */
