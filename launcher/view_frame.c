@@ -34,6 +34,7 @@ static const struct view_field {
     ROW(FIELD_TEXT, failure, true),
     ROW(FIELD_NUMBER, wait, false),
     ROW(FIELD_LONG, wait_count, false),
+    ROW(FIELD_LONG, wait_step, false),
     ROW(FIELD_LONG, wait_ns, false),
     ROW(FIELD_TEXT, wait_for, false),
     ROW(FIELD_LONG, call_count, false),
