@@ -38,7 +38,7 @@ leftovers() {
         hosts_processes "$host" | grep -vxF "$quiet_processes" | while read -r process; do
             printf '%s: process %s: %s\n' "$host" "$process" "$(tr '\0' ' ' 2>/dev/null <"/proc/$process/cmdline")"
         done
-        hosts_on "$host" find /dev/shm "$hosts_work/$host/tmp" -mindepth 1 -printf "$host: %p\n"
+        hosts_on "$host" find /dev/shm "$hosts_work/tmp" -mindepth 1 -printf "$host: %p\n"
     done
 }
 nothing_left() {

@@ -13,7 +13,7 @@
 #
 # A host is a network namespace, a host name, an identity (boot_id), a /dev/shm, System V IPC and a TMPDIR of its own; the file
 # system is the same on all of them, as on a cluster, and so are process ids: each is unique in the whole test. What a test
-# writes goes to $hosts_work, which only it sees, on all hosts.
+# writes goes to $hosts_work, which only it sees, on all hosts; but $hosts_work/tmp, their TMPDIR, is another on each.
 #
 # Nothing is left, whatever happens: the script is process 1 of a process namespace, so that all that it started ends with it;
 # namespaces have no names and $hosts_work is in memory, so both vanish with the last process. Runs side by side do not see each
@@ -61,6 +61,7 @@ hosts_hold() {
         hostname "$1"
         mount --bind "$2/hosts" /etc/hosts
         mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+        mount -t tmpfs -o mode=1777 tmpfs "$2/tmp"
         mount --bind "$2/$1/boot_id" /proc/sys/kernel/random/boot_id
         ip link set lo up
         echo ready
@@ -72,7 +73,7 @@ hosts_up() {
     printf '127.0.0.1 localhost\n10.77.0.1 h1\n10.77.0.2 h2\n' >"$hosts_work/hosts"
     for name in h1 h2; do
         number=$((number + 1))
-        mkdir -p "$hosts_work/$name/tmp"
+        mkdir -p "$hosts_work/$name" "$hosts_work/tmp"
         cat /proc/sys/kernel/random/uuid >"$hosts_work/$name/boot_id"
         exec {fd}< <(hosts_hold "$name")
         echo $! >"$hosts_work/$name/pid"
@@ -117,7 +118,7 @@ hosts_exec() {
     shift
     # shellcheck disable=SC2016 # expanded on the host
     exec nsenter --target "$(cat "$hosts_work/$name/pid")" --net --uts --mount --ipc \
-        env -u XDG_RUNTIME_DIR -u HOSTNAME "TMPDIR=$hosts_work/$name/tmp" bash -c 'cd "$0" && exec "$@"' "$PWD" "$@"
+        env -u XDG_RUNTIME_DIR -u HOSTNAME "TMPDIR=$hosts_work/tmp" bash -c 'cd "$0" && exec "$@"' "$PWD" "$@"
 }
 
 # hosts_on NAME COMMAND...
