@@ -4,7 +4,7 @@
 #   source "$(dirname "$0")/hosts.sh"
 #   hosts_enter "$0" "$@"            # starts the script anew where it may make hosts; the rest runs there
 #   hosts_up                         # now there are h1 (10.77.0.1) and h2 (10.77.0.2), joined by a link
-#   hosts_on h2 command...           # runs a command on a host, in the caller's folder; its exit code is the command's
+#   hosts_on h2 command...           # runs a command on a host, in the caller's folder if it is there; its exit code is the command's
 #   hosts_exec h2 command... &       # the same in the background: $! is the command itself, which can be killed
 #   timeout 60 "$hosts_runner" h2 command...   # the same for what wants a program
 #   mpirun --mca plm_rsh_agent "$hosts_agent" --host h1:2,h2:2 ...   # started by hosts_on h1
@@ -118,7 +118,7 @@ hosts_exec() {
     shift
     # shellcheck disable=SC2016 # expanded on the host
     exec nsenter --target "$(cat "$hosts_work/$name/pid")" --net --uts --mount --ipc \
-        env -u XDG_RUNTIME_DIR -u HOSTNAME "TMPDIR=$hosts_work/tmp" bash -c 'cd "$0" && exec "$@"' "$PWD" "$@"
+        env -u XDG_RUNTIME_DIR -u HOSTNAME "TMPDIR=$hosts_work/tmp" bash -c 'cd "$0" 2>/dev/null || cd /; exec "$@"' "$PWD" "$@"
 }
 
 # hosts_on NAME COMMAND...
