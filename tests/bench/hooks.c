@@ -49,13 +49,14 @@ number_from(const char *command, const char *label)
 
 /* ---- instructions of a call ---- */
 
+/* All counts have the same number of digits: what the program spends on its arguments then cancels out too. */
 static double
 instructions_of(const char *environment, const char *kind, long count)
 {
     char command[COMMAND_BYTES];
     snprintf(command, sizeof(command),
              "LD_PRELOAD=%s/lib/libddprun.so LD_LIBRARY_PATH=%s/tests/interpose %s valgrind --tool=callgrind "
-             "--callgrind-out-file=/dev/null %s/bench/hooks_calls %s %ld 2>&1",
+             "--callgrind-out-file=/dev/null %s/bench/hooks_calls %s %05ld 2>&1",
              folder, folder, environment, folder, kind, count);
     return number_from(command, "Collected : ");
 }
