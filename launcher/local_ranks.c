@@ -46,13 +46,22 @@ note_end(struct rank_view *view, pid_t pid, int order)
         view->signal = info.si_status;
 }
 
+/* One call for all of them, in the long time in which nobody has ended. */
+static bool
+has_anybody_ended(void)
+{
+    siginfo_t info = {0};
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
 /* Ends first: what a rank wrote before it ended is then seen with its end. */
 void
 local_ranks_look(struct local_ranks *local)
 {
     struct pmix_server_abort abort;
+    bool ended = has_anybody_ended();
     ++local->order;
-    for (int i = 0; i < local->count; ++i) {
+    for (int i = 0; ended && i < local->count; ++i) {
         if (!local->views[i].ended)
             note_end(&local->views[i], local->pids[i], local->order);
     }

@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 enum {
-    LOOK_INTERVAL_MS = 100, /* at the status pages, while ranks run */
+    LOOK_INTERVAL_MS = 100,   /* at the status pages, while ranks start or end */
+    STEADY_INTERVAL_MS = 250, /* while all of them run; what is urgent comes by a signal or the pipe */
     END_INTERVAL_MS = 20,
     MESSAGE_DELAY_MS = 1000, /* for which the reason of a failure waits for the ranks' last output */
 };
@@ -40,6 +41,7 @@ struct supervisor {
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
     uint64_t *unfinished_since_ns; /* per rank; 0: not */
+    bool steady; /* all became ranks, and nobody has ended */
     bool ending;
     bool killed;
     uint64_t kill_at_ns;
@@ -114,6 +116,17 @@ all_ended(const struct supervisor *s)
     return true;
 }
 
+static bool
+is_steady(const struct supervisor *s)
+{
+    for (int i = 0; i < s->job->rank_count; ++i) {
+        const struct rank_view *rank = &s->ranks[i];
+        if (rank->ended || (rank->stage != RANK_STAGE_RANK && rank->stage != RANK_STAGE_TRAINING))
+            return false;
+    }
+    return true;
+}
+
 /* ---- judging ---- */
 
 static void
@@ -152,6 +165,7 @@ judge(struct supervisor *s)
 {
     local_ranks_look(&s->local);
     find_early_leavers(s);
+    s->steady = is_steady(s);
     bool over = all_ended(s);
     bool failed = over ? verdict_find_at_end(s->ranks, s->job->rank_count, &s->reason)
                        : verdict_find(s->ranks, s->job->rank_count, &s->reason);
@@ -220,7 +234,7 @@ wait_for_something(struct supervisor *s)
     terminal_input_poll(s->job->input, &polled[2]);
     if (s->ending) /* nobody takes aborts any more, and input does not matter */
         polled[1].fd = polled[2].fd = -1;
-    poll(polled, 3, s->ending ? END_INTERVAL_MS : LOOK_INTERVAL_MS);
+    poll(polled, 3, s->ending ? END_INTERVAL_MS : s->steady ? STEADY_INTERVAL_MS : LOOK_INTERVAL_MS);
     if (!s->ending)
         terminal_input_move(s->job->input, &polled[2]);
 }
