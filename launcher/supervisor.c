@@ -41,7 +41,7 @@ struct supervisor {
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
     uint64_t *unfinished_since_ns; /* per rank; 0: not */
-    bool steady; /* all became ranks, and nobody has ended */
+    bool steady;                   /* all became ranks, and nobody has ended */
     bool ending;
     bool killed;
     uint64_t kill_at_ns;

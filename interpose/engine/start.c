@@ -149,7 +149,8 @@ before_device_reset(CUdevice device)
         before_context_destroy(engine_state.context);
 }
 
-/* A program that asks for its rank, prints its --help and ends has used no GPU, and nothing of it was left unaveraged. */
+/* A program that asks for its rank, prints its --help and ends has used no GPU, and nothing of it was left unaveraged.
+ */
 static bool
 driver_was_seen(void)
 {
