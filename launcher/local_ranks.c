@@ -10,6 +10,22 @@
 #include <sys/wait.h>
 
 static void
+read_means(struct rank_view *view, const struct rank_status *status)
+{
+    uint32_t count = atomic_load(&status->told.mean_count);
+    view->mean_count = count < RANK_MEANS_AT_MOST ? count : RANK_MEANS_AT_MOST;
+    for (unsigned i = 0; i < view->mean_count; ++i) {
+        const struct rank_mean *mean = &status->told.means[i];
+        uint64_t bits = atomic_load(&mean->value);
+        memcpy(&view->means[i].value, &bits, sizeof(bits));
+        view->means[i].step = atomic_load(&mean->step);
+        memcpy(view->means[i].name, mean->name, sizeof(mean->name));
+        memcpy(view->means[i].place, mean->place, sizeof(mean->place));
+        view->means[i].name[sizeof(mean->name) - 1] = view->means[i].place[sizeof(mean->place) - 1] = '\0';
+    }
+}
+
+static void
 read_status(struct rank_view *view, const struct rank_status *status)
 {
     view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
@@ -22,6 +38,10 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->exposed_ns = atomic_load(&status->exposed_ns);
     view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
     view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
+    view->pid = atomic_load(&status->pid);
+    view->shard_total = atomic_load(&status->told.shard_total);
+    view->nccl_version = atomic_load(&status->nccl_version);
+    read_means(view, status);
     view->check_count = atomic_load(&status->check_count);
     view->checked_step = atomic_load(&status->checked_step);
     view->parameter_hash = atomic_load(&status->parameter_hash);

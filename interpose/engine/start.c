@@ -79,6 +79,7 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     size_t base = total / world, more = total % world; /* the first `more` ranks have one item more */
     *first = rank * base + (rank < more ? rank : more);
     *count = base + (rank < more);
+    told_shard(total);
 
     static _Atomic bool said;
     if (more != 0 && rank == 0 && !atomic_exchange(&said, true))
@@ -91,8 +92,10 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 static void
 mean(float *value, const struct ddp_site *site)
 {
-    if (engine_state.rendezvous.world_size == 1)
+    if (engine_state.rendezvous.world_size == 1) {
+        told_mean(*value, site);
         return;
+    }
     char about[100];
     struct control_messages all;
     const char *slash = strrchr(site->file, '/');
@@ -107,6 +110,7 @@ mean(float *value, const struct ddp_site *site)
         sum += theirs;
     }
     *value = (float)(sum / all.count);
+    told_mean(*value, site);
     control_free_messages(&all);
 }
 
