@@ -293,6 +293,7 @@ run_ranks(struct job *job)
         .signals = &job->signals,
         .input = &job->input,
         .relays = {job->relays[0], job->relays[1]},
+        .progress = progress_new(job->options.quiet ? PROGRESS_OFF : job->options.progress),
         .summary = !job->options.quiet,
         .summary_json = job->options.summary_json,
     };
@@ -300,7 +301,9 @@ run_ranks(struct job *job)
         close(job->input.read_end);
         job->input.read_end = -1;
     }
-    return supervisor_run(&running);
+    int exit_code = supervisor_run(&running);
+    progress_free(running.progress);
+    return exit_code;
 }
 
 /* PMIx has a thread of its own; should it not end, we still do, with the right exit code. */

@@ -260,6 +260,17 @@ take_output(struct options *options, const char *value, struct problem *problem)
 }
 
 static bool
+take_progress(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[PROGRESS_AUTO] = "auto", [PROGRESS_ON] = "on", [PROGRESS_OFF] = "off"};
+    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    if (place < 0)
+        return bad_value(problem, "progress", value, "one of auto, on, off");
+    options->progress = (enum progress_choice)place;
+    return true;
+}
+
+static bool
 take_max_restarts(struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
@@ -332,6 +343,10 @@ const struct option_row option_rows[] = {
      "files=DIR  DIR/rank-N.out and DIR/rank-N.err, of all ranks\n"
      "none       nowhere",
      .brief = "tagged, rank0, files=DIR or none"},
+    {0, "progress", "auto|on|off", GROUP_OUTPUT, take_progress,
+     "the course of training in the last row of a terminal: steps,\n"
+     "exposed communication, means (default auto: if stderr is a\n"
+     "terminal; on: else a line every 10 s; off: for programs that\nmove the cursor themselves)"},
     {0, "summary-json", "FILE", GROUP_OUTPUT, take_summary_json, "write how the job ended to FILE, as JSON"},
     {'v', "verbose", NULL, GROUP_OUTPUT, take_verbose, "say which process and GPU each rank is"},
     {'q', "quiet", NULL, GROUP_OUTPUT, take_quiet, "no closing summary (errors are still reported)"},

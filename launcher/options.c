@@ -118,6 +118,9 @@ check_together(const struct options *options, struct problem *problem)
 {
     if (options->quiet && options->verbose)
         return problem_set(problem, DDPRUN_EXIT_USAGE, "--quiet and --verbose contradict each other; leave one out");
+    if (options->quiet && options->progress == PROGRESS_ON)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "--quiet and --progress on contradict each other; leave one out");
     if (options->verify && options->check_every == 0)
         return problem_set(problem, DDPRUN_EXIT_USAGE,
                            "--verify compares in every step, --check-every 0 never; leave one out");

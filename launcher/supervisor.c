@@ -66,6 +66,7 @@ static void
 begin_end(struct supervisor *s, int number, uint64_t grace_ns)
 {
     s->ending = true;
+    progress_hide(s->job->progress);
     s->kill_at_ns = now_ns() + grace_ns;
     processes_signal_all(&s->processes, s->job->pids, s->job->rank_count, number);
 }
@@ -166,6 +167,7 @@ judge(struct supervisor *s)
     local_ranks_look(&s->local);
     find_early_leavers(s);
     s->steady = is_steady(s);
+    progress_show(s->job->progress, s->ranks, s->job->rank_count, now_ns());
     bool over = all_ended(s);
     bool failed = over ? verdict_find_at_end(s->ranks, s->job->rank_count, &s->reason)
                        : verdict_find(s->ranks, s->job->rank_count, &s->reason);
@@ -203,6 +205,7 @@ interrupt(struct supervisor *s, int number)
 static void
 suspend(const struct supervisor *s)
 {
+    progress_hide(s->job->progress);
     processes_signal_groups(s->job->pids, s->job->rank_count, SIGSTOP);
     raise(SIGSTOP);
     processes_signal_groups(s->job->pids, s->job->rank_count, SIGCONT);

@@ -8,6 +8,7 @@
 #define DDPRUN_LAUNCHER_SUPERVISOR_H
 
 #include "launcher/pmix_server.h"
+#include "launcher/progress.h"
 #include "launcher/relay.h"
 #include "launcher/signals.h"
 #include "launcher/terminal_input.h"
@@ -22,9 +23,10 @@ struct running_job {
     struct pmix_server *server;
     const struct signals *signals;
     struct terminal_input *input;
-    struct relay *relays[2];  /* of stdout and stderr; NULL where there is one rank */
-    bool summary;             /* print the closing lines */
-    const char *summary_json; /* file for them; NULL: none */
+    struct relay *relays[2];   /* of stdout and stderr; NULL where there is one rank */
+    struct progress *progress; /* NULL: none is shown */
+    bool summary;              /* print the closing lines */
+    const char *summary_json;  /* file for them; NULL: none */
 };
 
 /* Returns the job's exit code when no process of it is left and its output has been passed on. Prints the reason of a
