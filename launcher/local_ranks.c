@@ -6,8 +6,10 @@
 #include "base/protocol.h"
 #include "base/status_page.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static void
 read_means(struct rank_view *view, const struct rank_status *status)
@@ -38,7 +40,8 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->exposed_ns = atomic_load(&status->exposed_ns);
     view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
     view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
-    view->pid = atomic_load(&status->pid);
+    int32_t pid = atomic_load(&status->pid);
+    view->pid = pid > 0 ? pid : view->pid;
     view->shard_total = atomic_load(&status->told.shard_total);
     view->nccl_version = atomic_load(&status->nccl_version);
     read_means(view, status);
@@ -64,6 +67,21 @@ note_end(struct rank_view *view, pid_t pid, int order)
         view->exit_code = info.si_status;
     else
         view->signal = info.si_status;
+}
+
+void
+local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softgpu)
+{
+    char host[sizeof(local->views[0].host)] = "";
+    (void)gethostname(host, sizeof(host) - 1);
+    for (int i = 0; i < local->count; ++i) {
+        struct rank_view *view = &local->views[i];
+        const char *gpu = gpus != NULL ? gpus[i] : NULL;
+        memcpy(view->host, host, sizeof(host));
+        view->pid = local->pids[i];
+        if (gpu != NULL)
+            snprintf(view->gpu, sizeof(view->gpu), softgpu ? "device %.40s of the stand-in" : "GPU %.50s", gpu);
+    }
 }
 
 /* One call for all of them, in the long time in which nobody has ended. */

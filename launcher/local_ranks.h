@@ -21,6 +21,9 @@ struct local_ranks {
     int order;               /* of the look that noticed an end last */
 };
 
+/* Once, at first: where each rank is. `gpus[i]`: its CUDA_VISIBLE_DEVICES, or NULL. */
+void local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softgpu);
+
 /* Brings `views` up to date. An end is noticed once, and stays noticed. */
 void local_ranks_look(struct local_ranks *local);
 

@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -260,10 +261,24 @@ settings_of(const struct job *job, const char *job_dir)
     };
 }
 
+/* -v: what is started, and where. */
+static void
+tell_start(const struct job *job)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    (void)gethostname(host, sizeof(host) - 1);
+    message_line("starting %s on %s, %d rank%s%s; NCCL: %s; job folder: %s", job->program.path, host,
+                 job->devices.rank_count, job->devices.rank_count == 1 ? "" : "s",
+                 job->devices.softgpu ? " on the stand-in" : "", job->nccl != NULL ? job->nccl : "libnccl.so.2",
+                 job->folder.path);
+}
+
 static bool
 start_ranks(struct job *job, struct problem *problem)
 {
     int count = job->devices.rank_count;
+    if (job->options.verbose)
+        tell_start(job);
     char **inherited = environment_copy(environ); /* before PMIx adds to it */
     struct rank_settings settings = settings_of(job, job->folder.path);
     job->pids = memory_get((size_t)count, sizeof(*job->pids));
@@ -285,6 +300,7 @@ start_ranks(struct job *job, struct problem *problem)
 static int
 run_ranks(struct job *job)
 {
+    struct news news = {0};
     struct running_job running = {
         .rank_count = job->started,
         .pids = job->pids,
@@ -293,6 +309,9 @@ run_ranks(struct job *job)
         .signals = &job->signals,
         .input = &job->input,
         .relays = {job->relays[0], job->relays[1]},
+        .gpus = (const char *const *)job->devices.visible,
+        .softgpu = job->devices.softgpu,
+        .news = job->options.verbose ? &news : NULL,
         .progress = progress_new(job->options.quiet ? PROGRESS_OFF : job->options.progress),
         .summary = !job->options.quiet,
         .summary_json = job->options.summary_json,
@@ -303,6 +322,7 @@ run_ranks(struct job *job)
     }
     int exit_code = supervisor_run(&running);
     progress_free(running.progress);
+    output_warn_full(&job->options, job->trace_dir);
     return exit_code;
 }
 

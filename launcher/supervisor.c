@@ -168,6 +168,7 @@ judge(struct supervisor *s)
     find_early_leavers(s);
     s->steady = is_steady(s);
     progress_show(s->job->progress, s->ranks, s->job->rank_count, now_ns());
+    news_tell(s->job->news, &s->ranks[0]);
     bool over = all_ended(s);
     bool failed = over ? verdict_find_at_end(s->ranks, s->job->rank_count, &s->reason)
                        : verdict_find(s->ranks, s->job->rank_count, &s->reason);
@@ -318,6 +319,7 @@ supervisor_run(const struct running_job *job)
                                    .status_page = job->status_page,
                                    .server = job->server,
                                    .views = s.ranks};
+    local_ranks_place(&s.local, job->gpus, job->softgpu);
     for (bool over = false; !over;) {
         wait_for_something(&s);
         take_signals(&s);

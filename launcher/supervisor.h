@@ -7,6 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_SUPERVISOR_H
 #define DDPRUN_LAUNCHER_SUPERVISOR_H
 
+#include "launcher/news.h"
 #include "launcher/pmix_server.h"
 #include "launcher/progress.h"
 #include "launcher/relay.h"
@@ -24,6 +25,9 @@ struct running_job {
     const struct signals *signals;
     struct terminal_input *input;
     struct relay *relays[2];   /* of stdout and stderr; NULL where there is one rank */
+    const char *const *gpus;   /* [rank_count] CUDA_VISIBLE_DEVICES of each, entries or all of it NULL: not set */
+    bool softgpu;              /* they are devices of the stand-in */
+    struct news *news;         /* what -v tells; NULL: nothing */
     struct progress *progress; /* NULL: none is shown */
     bool summary;              /* print the closing lines */
     const char *summary_json;  /* file for them; NULL: none */

@@ -28,13 +28,17 @@ struct rank_view {
     uint64_t check_count, checked_step, parameter_hash;
     uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
     bool sums;                                            /* gradients became sums, not means */
-    int pid;                                              /* of the process that is the rank; 0: none yet */
     uint64_t shard_total;  /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
     unsigned nccl_version; /* as NCCL_VERSION_CODE; 0: not opened */
     unsigned mean_count;
     struct mean_view means[RANK_MEANS_AT_MOST];
     bool failure_follows;
     char failure[1024];
+
+    /* where it is */
+    char host[64];
+    int pid;      /* of the process that is the rank, or that was started for it */
+    char gpu[64]; /* "GPU 3", "device 3 of the stand-in" */
 
     /* from the system */
     bool ended;
