@@ -17,6 +17,7 @@
 #include "launcher/pmix_server.h"
 #include "launcher/processes.h"
 #include "launcher/program.h"
+#include "launcher/rights.h"
 #include "launcher/spawn.h"
 #include "launcher/summary.h"
 #include "launcher/supervisor.h"
@@ -412,6 +413,10 @@ main(int argc, char **argv)
     open_standard_descriptors();
     struct job job = {.input = {.read_end = -1, .write_end = -1}, .folder = {.fd = -1}, .signals = {.fd = -1}};
     struct problem problem;
+    if (!rights_check(&problem)) {
+        message_line("%s", problem.text);
+        return problem.exit_code;
+    }
     switch (options_parse(argc, argv, &job.options, &problem)) {
     case OPTIONS_HELP:
         options_print_help(stdout);

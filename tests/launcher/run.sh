@@ -27,7 +27,7 @@ cp "$helpers/liblauncher_stub_library.so" "$top/lib/softgpu/libcuda.so.1"
 cp "$helpers/liblauncher_stub_nvml.so" "$top/gpu/libnvidia-ml.so.1"
 ddprun=$top/bin/ddprun
 fake=$helpers/launcher_fake_softgpu
-unset CUDA_VISIBLE_DEVICES SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH NCCL_HOSTID NCCL_SOCKET_IFNAME NO_COLOR
+unset XDG_RUNTIME_DIR CUDA_VISIBLE_DEVICES SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH NCCL_HOSTID NCCL_SOCKET_IFNAME NO_COLOR
 # Memory that PMIx keeps until its end is not what is looked for here.
 export LSAN_OPTIONS=suppressions=$top/lsan:print_suppressions=0
 printf 'leak:libpmix\nleak:libhwloc\nleak:libevent\n' >"$top/lsan"
@@ -173,6 +173,18 @@ if [ "$(id -u)" = 0 ]; then
     bad "setuid program" 127 "other rights" "$top/setuid"
 else
     echo "skip - setuid program (only root can make a file of somebody else)"
+fi
+# Rights that ddprun itself would lend to whatever it starts.
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    chmod 755 "$top" "$top/bin"
+    for mode in 4755 2755; do
+        cp "$build/bin/ddprun" "$top/bin/other-rights" && chmod "$mode" "$top/bin/other-rights"
+        run_in_front timeout -k 1 60 setpriv --reuid=65534 --regid=65534 --clear-groups "$top/bin/other-rights" "$fake" exit 0
+        report "ddprun with mode $mode" "$(expect 2 "$err" '^ddprun: ddprun has other rights than its user')"
+    done
+    rm "$top/bin/other-rights"
+else
+    echo "skip - ddprun with other rights (only root can make such a file, and setpriv leaves root)"
 fi
 for missing in libddprun.so libddprun-engine.so softgpu; do
     mv "$top/lib/$missing" "$top/lib/gone"
