@@ -17,7 +17,7 @@
 
 enum { SAMPLES = 32, TEXT_BYTES = 256 };
 
-#define DRAW_INTERVAL_NS 240000000ull   /* the supervisor looks every 250 ms */
+#define DRAW_INTERVAL_NS 250000000ull
 #define REDRAW_AFTER_NS  2000000000ull  /* also if nothing is new: the program may have cleared its screen */
 #define LINE_INTERVAL_NS 10000000000ull /* where there is no terminal */
 #define FIRST_AFTER_NS   1000000000ull

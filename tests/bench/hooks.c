@@ -76,7 +76,8 @@ measure_calls(struct report *report)
     snprintf(environment, sizeof(environment),
              DDPRUN_ENV_PROTOCOL "=%u " DDPRUN_ENV_JOB_DIR "=%s " DDPRUN_ENV_ENGINE
                                  "=%s/tests/interpose/libfake_engine.so " DDPRUN_ENV_RANK "=0 " DDPRUN_ENV_LOCAL_RANK
-                                 "=0 " DDPRUN_ENV_LOCAL_WORLD_SIZE "=1",
+                                 "=0 " DDPRUN_ENV_LOCAL_WORLD_SIZE "=1 " DDPRUN_ENV_STATUS_INDEX
+                                 "=0 " DDPRUN_ENV_STATUS_COUNT "=1",
              DDPRUN_PROTOCOL_VERSION, job, folder);
 
     report_figure(report, "copy, not the rank: added to the call",
