@@ -149,6 +149,8 @@ job_run(struct job *job, const struct problem *problem)
         .relays = {job->relays[0], job->relays[1]},
         .gpus = (const char *const *)job->devices.visible,
         .softgpu = job->devices.softgpu,
+        .hang_limits = {job->options.hang_warning_s * UINT64_C(1000000000),
+                        job->options.hang_timeout_s * UINT64_C(1000000000)},
         .news = job->options.verbose && reports ? &news : NULL,
         .progress = progress_new(job->options.quiet || !reports ? PROGRESS_OFF : job->options.progress),
         .summary = !job->options.quiet,

@@ -185,6 +185,29 @@ take_timeout(struct options *options, const char *value, struct problem *problem
     return true;
 }
 
+/* Seconds, or 0 for never. */
+static bool
+take_limit(unsigned *field, const char *name, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    if (!whole_number(value, 0, 1000000, &number))
+        return bad_value(problem, name, value, "a whole number of seconds from 0 (never) to 1000000");
+    *field = (unsigned)number;
+    return true;
+}
+
+static bool
+take_hang_warning(struct options *options, const char *value, struct problem *problem)
+{
+    return take_limit(&options->hang_warning_s, "hang-warning", value, problem);
+}
+
+static bool
+take_hang_timeout(struct options *options, const char *value, struct problem *problem)
+{
+    return take_limit(&options->hang_timeout_s, "hang-timeout", value, problem);
+}
+
 static bool
 take_heartbeat_timeout(struct options *options, const char *value, struct problem *problem)
 {
@@ -339,8 +362,12 @@ const struct option_row option_rows[] = {
      "seen, and compare the parameters after every step; slow",
      .brief = "check every gradient of every step; slow"},
     {0, "timeout", "SECONDS", GROUP_SAFETY, take_timeout,
-     "how long a rank may wait for the others before the job is\nstopped (default 600)",
-     .brief = "how long a rank may wait for others (default 600)"},
+     "how long a rank may wait for the others before the job is\nstopped, even if they go on (default 900)",
+     .brief = "how long a rank may wait for others (default 900)"},
+    {0, "hang-warning", "SECONDS", GROUP_SAFETY, take_hang_warning,
+     "name a rank that makes no CUDA call for so long while others\nwait for it; 0: never (default 60)"},
+    {0, "hang-timeout", "SECONDS", GROUP_SAFETY, take_hang_timeout,
+     "end the job, with a report, when that lasts so long; 0: never\n(default 600)"},
     {0, "max-restarts", "K", GROUP_SAFETY, take_max_restarts,
      "when a rank fails, start the whole job again, up to K times\n"
      "(default 0), for programs that go on from their checkpoints;\nDDPRUN_RESTART tells them how often it has "

@@ -10,6 +10,7 @@
 
 #include "launcher/cluster.h"
 #include "launcher/engine_link.h"
+#include "launcher/hang.h"
 #include "launcher/hello.h"
 #include "launcher/news.h"
 #include "launcher/peers.h"
@@ -38,9 +39,10 @@ struct running_job {
 
     const struct signals *signals;
     struct terminal_input *input;
-    struct relay *relays[2];       /* of stdout and stderr; NULL where there is one rank */
-    const char *const *gpus;       /* [rank_count] CUDA_VISIBLE_DEVICES of each, entries or all of it NULL: not set */
-    bool softgpu;                  /* they are devices of the stand-in */
+    struct relay *relays[2]; /* of stdout and stderr; NULL where there is one rank */
+    const char *const *gpus; /* [rank_count] CUDA_VISIBLE_DEVICES of each, entries or all of it NULL: not set */
+    bool softgpu;            /* they are devices of the stand-in */
+    struct hang_limits hang_limits;
     struct news *news;             /* what -v tells; NULL: nothing */
     struct progress *progress;     /* NULL: none is shown */
     bool summary;                  /* print the closing lines */
