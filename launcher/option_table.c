@@ -109,6 +109,17 @@ take_gpus(struct options *options, const char *value, struct problem *problem)
 }
 
 static bool
+take_bind(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[BIND_NONE] = "none", [BIND_NUMA] = "numa", [BIND_CORE] = "core"};
+    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    if (place < 0)
+        return bad_value(problem, "bind", value, "one of none, numa, core");
+    options->bind = (enum bind_choice)place;
+    return true;
+}
+
+static bool
 take_bucket_mb(struct options *options, const char *value, struct problem *problem)
 {
     static const char wanted[] = "a size above 0 and up to 1048576 (MiB)";
@@ -339,6 +350,10 @@ const struct option_row option_rows[] = {
      "allow more ranks than GPUs: ranks take turns on the GPUs (for\n"
      "trying things out; sets NCCL_HOSTID, and NCCL_SOCKET_IFNAME=lo\nunless it is set)",
      .brief = "allow more ranks than GPUs"},
+    {0, "bind", "none|numa|core", GROUP_PLACES, take_bind,
+     "processors and memory of a rank: as ddprun's own; those of its\n"
+     "GPU's NUMA node; cores of its own there (default: numa where the\n"
+     "GPUs' places are known and ddprun was not bound itself, else none)"},
     {0, "bucket-mb", "X", GROUP_TRAINING, take_bucket_mb,
      "buckets of at most X MiB, fractions allowed (default: as measured\n"
      "ready times and costs of an all-reduce make best; 25 until then)"},

@@ -28,6 +28,14 @@ enum device_choice {
     DEVICE_SOFTGPU,
 };
 
+/* Which processors and which memory ranks get. */
+enum bind_choice {
+    BIND_AUTO, /* near the GPU, where that is known and nobody has bound ddprun itself */
+    BIND_NONE, /* as ddprun's own */
+    BIND_NUMA, /* the GPU's NUMA node */
+    BIND_CORE, /* cores of its own there */
+};
+
 /* What becomes of the ranks' output. */
 enum output_choice {
     OUTPUT_TAGGED, /* rank 0 as it is, others' lines with their rank in front */
@@ -49,6 +57,7 @@ struct options {
     enum device_choice device;
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;
+    enum bind_choice bind;
     uint64_t bucket_bytes; /* 0: as measured */
     bool cost_cache;       /* what an all-reduce costs is kept from run to run */
     bool overlap;
