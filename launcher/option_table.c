@@ -248,6 +248,19 @@ take_trace(struct options *options, const char *value, struct problem *problem)
     return true;
 }
 
+/* What would be overwritten without a word. */
+static bool
+is_ranks_own(const char *name, size_t length)
+{
+    static const char *const names[] = {DDPRUN_ENV_RANK, DDPRUN_ENV_WORLD_SIZE, DDPRUN_ENV_LOCAL_RANK,
+                                        DDPRUN_ENV_LOCAL_WORLD_SIZE, "CUDA_VISIBLE_DEVICES"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        if (strlen(names[i]) == length && strncmp(names[i], name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool
 take_env(struct options *options, const char *value, struct problem *problem)
 {
@@ -257,6 +270,12 @@ take_env(struct options *options, const char *value, struct problem *problem)
         named = named && (isalnum((unsigned char)value[i]) || value[i] == '_');
     if (!named || value[length] != '=')
         return bad_value(problem, "env", value, "NAME=VALUE");
+    if (is_ranks_own(value, length))
+        return problem_set(
+            problem, DDPRUN_EXIT_USAGE,
+            "'%.*s' is what ddprun itself tells each rank, in --env; which GPUs: --gpus, how many ranks: "
+            "-n; or choose another name",
+            (int)length, value);
     if (strncmp(value, "DDPRUN_", 7) == 0 || strncmp(value, "PMIX_", 5) == 0)
         return problem_set(problem, DDPRUN_EXIT_USAGE,
                            "'%.*s' is ddprun's own variable, in --env; use the option, or choose another name",
@@ -465,8 +484,14 @@ distance(const char *a, const char *b)
 const char *
 option_nearest_name(const char *name)
 {
+    return option_nearest_name_within(name, 1 + (unsigned)strlen(name) / 3); /* farther is no typing error */
+}
+
+const char *
+option_nearest_name_within(const char *name, unsigned most)
+{
     const char *nearest = NULL;
-    unsigned least = 1 + (unsigned)strlen(name) / 3; /* farther is no typing error */
+    unsigned least = most;
     for (int i = 0; i < option_row_count; ++i) {
         unsigned far = distance(name, option_rows[i].name);
         if (far <= least && (nearest == NULL || far < least)) {

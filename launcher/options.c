@@ -4,6 +4,7 @@
 #include "launcher/option_table.h"
 
 #include "base/protocol.h"
+#include "launcher/contradictions.h"
 #include "launcher/memory.h"
 
 #include <getopt.h>
@@ -101,30 +102,16 @@ parse_all(int argc, char **argv, struct options *options, struct problem *proble
             return OPTIONS_BAD;
     }
     if (optind >= argc) {
-        problem_set(
-            problem, DDPRUN_EXIT_USAGE,
-            argc > 1 ? "no program given, after the options; write for example: ddprun -n 2 ./train (see ddprun --help)"
-                     : "trains a single-GPU CUDA program on several GPUs, but no program was given; write for "
-                       "example: ddprun -n 8 ./train (see ddprun --help)");
+        problem_set(problem, DDPRUN_EXIT_USAGE,
+                    argc > 1 ? "no program given, after the options; write for example: ddprun -n 2 ./train (see "
+                               "ddprun --help)"
+                             : "trains a single-GPU CUDA program on several GPUs; which one?\n"
+                               "  ddprun -n 8 ./train    eight ranks on eight GPUs\n"
+                               "  ddprun --help          what else it can do");
         return OPTIONS_BAD;
     }
     options->program = argv + optind;
     return OPTIONS_RUN;
-}
-
-/* What contradicts itself whatever the rest says. */
-static bool
-check_together(const struct options *options, struct problem *problem)
-{
-    if (options->quiet && options->verbose)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "--quiet and --verbose contradict each other; leave one out");
-    if (options->quiet && options->progress == PROGRESS_ON)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "--quiet and --progress on contradict each other; leave one out");
-    if (options->verify && options->check_every == 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "--verify compares in every step, --check-every 0 never; leave one out");
-    return true;
 }
 
 static struct options
@@ -150,11 +137,14 @@ options_parse(int argc, char **argv, struct options *options_p, struct problem *
     struct options first = default_options(), options = default_options();
     enum options_result result = parse_all(argc, argv, &first, problem);
     options.config = first.config;
-    options_free(&first);
-    if (result != OPTIONS_RUN)
+    if (result != OPTIONS_RUN) {
+        options_free(&first);
         return result;
-    if (!settings_apply(&options, problem) || parse_all(argc, argv, &options, problem) != OPTIONS_RUN ||
-        !check_together(&options, problem)) {
+    }
+    bool ok = settings_apply(&options, problem) && parse_all(argc, argv, &options, problem) == OPTIONS_RUN &&
+              contradictions_settle(&options, &first, problem);
+    options_free(&first);
+    if (!ok) {
         options_free(&options);
         return OPTIONS_BAD;
     }
