@@ -8,6 +8,7 @@
 #include "base/protocol.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/dry_run.h"
+#include "launcher/hosts.h"
 #include "launcher/job.h"
 #include "launcher/rights.h"
 
@@ -110,6 +111,11 @@ main(int argc, char **argv)
         int findings = doctor_run(&job.options, DDPRUN_VERSION);
         options_free(&job.options);
         return findings;
+    }
+    if (result == OPTIONS_RUN && job.options.hosts != NULL) {
+        int code = hosts_run(&job.options);
+        options_free(&job.options);
+        return code;
     }
     int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
     job_end(&job, exit_code);

@@ -82,6 +82,21 @@ bad_option(int answer, char **argv, struct problem *problem)
     return OPTIONS_BAD;
 }
 
+/* For the ddprun that --hosts starts in place of this one. */
+static void
+note_given(struct options *options, const struct option_row *row, const char *value)
+{
+    if (row->not_handed_on)
+        return;
+    size_t count = 0;
+    while (options->given != NULL && options->given[count] != NULL)
+        ++count;
+    options->given = memory_resize(options->given, (count + 2) * sizeof(*options->given));
+    options->given[count] =
+        value != NULL ? memory_format("--%s=%s", row->name, value) : memory_format("--%s", row->name);
+    options->given[count + 1] = NULL;
+}
+
 static enum options_result
 parse_all(int argc, char **argv, struct options *options, struct problem *problem)
 {
@@ -100,6 +115,7 @@ parse_all(int argc, char **argv, struct options *options, struct problem *proble
             return row->letter == 'h' ? OPTIONS_HELP : row->letter == 'V' ? OPTIONS_VERSION : OPTIONS_HELP_ALL;
         if (!row->take(options, optarg, problem))
             return OPTIONS_BAD;
+        note_given(options, row, optarg);
     }
     if (optind >= argc) {
         problem_set(problem, DDPRUN_EXIT_USAGE,
@@ -112,6 +128,16 @@ parse_all(int argc, char **argv, struct options *options, struct problem *proble
     }
     options->program = argv + optind;
     return OPTIONS_RUN;
+}
+
+/* take_ranks() accepts as many as several hosts can have. */
+static bool
+check_rank_count(const struct options *options, struct problem *problem)
+{
+    return options->rank_count <= OPTIONS_MOST_RANKS || options->hosts != NULL ||
+           problem_set(problem, DDPRUN_EXIT_USAGE,
+                       "'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help", options->rank_count,
+                       OPTIONS_MOST_RANKS);
 }
 
 static struct options
@@ -142,7 +168,7 @@ options_parse(int argc, char **argv, struct options *options_p, struct problem *
         return result;
     }
     bool ok = settings_apply(&options, problem) && parse_all(argc, argv, &options, problem) == OPTIONS_RUN &&
-              contradictions_settle(&options, &first, problem);
+              check_rank_count(&options, problem) && contradictions_settle(&options, &first, problem);
     options_free(&first);
     if (!ok) {
         options_free(&options);
@@ -165,6 +191,7 @@ options_free(struct options *options)
 {
     gpu_list_free(&options->gpus);
     free_list(options->variables);
+    free_list(options->given);
     free_list(options->owned);
     *options = (struct options){0};
 }
