@@ -22,12 +22,15 @@ if command -v strace >/dev/null && [ "$sanitized" = 0 ] && strace -o /dev/null t
 fi
 (cd "$around/here" && run "${watched[@]}" env -u XDG_RUNTIME_DIR -u XDG_CACHE_HOME HOME="$around/home" TMPDIR="$around/tmp" \
     "$ddprun" -n 2 --no-cost-cache --trace "$around/asked/trace" --output "files=$around/asked/out" \
-    --summary-json "$around/asked/end.json" "$digits" --data "$data" --steps 12 --save "$around/asked/saved-%d"
+    --summary-json "$around/asked/end.json" "$digits" --data "$data" --steps 12 --log-every 4 --save "$around/asked/saved-%d"
     exit "$code")
 code=$?
 succeeded "a job that writes all that can be asked for"
 check "all of that is there" test -s "$around/asked/end.json" -a -s "$around/asked/trace/rank-1.jsonl" -a -s "$around/asked/out/rank-0.out"
-check "and nothing else" [ "$(listing)" = "$before" ]
+check "the summary has the program's mean" grep -q '"name": *"loss"' "$around/asked/end.json"
+check "its batch" grep -q '"batch_per_pass": *96,' "$around/asked/end.json"
+check "and NCCL's version" grep -q '"nccl_version": *"2\.[0-9]*\.[0-9]*"' "$around/asked/end.json"
+check "nothing else is left" [ "$(listing)" = "$before" ]
 if [ ${#watched[@]} -gt 0 ]; then
     # Failed calls do not count, nor does opening to read, nor reaching into a folder by descriptor (job_folder.c).
     cat "$work"/strace.* | grep -vE ' = -1 |O_RDONLY|O_PATH|unlinkat\([0-9]+,' | grep -oE '"[^"]*"' | tr -d '"' | sort -u |

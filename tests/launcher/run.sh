@@ -185,6 +185,13 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
         run_in_front timeout -k 1 60 setpriv --reuid=65534 --regid=65534 --clear-groups "$top/bin/other-rights" "$fake" exit 0
         report "ddprun with mode $mode" "$(expect 2 "$err" '^ddprun: ddprun has other rights than its user')"
     done
+    cp "$build/bin/ddprun" "$top/bin/other-rights" && chmod 755 "$top/bin/other-rights"
+    if setcap cap_net_raw+ep "$top/bin/other-rights" 2>/dev/null; then
+        run_in_front timeout -k 1 60 setpriv --reuid=65534 --regid=65534 --clear-groups "$top/bin/other-rights" "$fake" exit 0
+        report "ddprun with a capability" "$(expect 2 "$err" '^ddprun: ddprun has other rights than its user')"
+    else
+        echo "skip - ddprun with a capability (no setcap, or not on this file system)"
+    fi
     rm "$top/bin/other-rights"
 else
     echo "skip - ddprun with other rights (only root can make such a file, and setpriv leaves root)"
