@@ -352,7 +352,7 @@ exchange_as_leaf(struct control *control, const char *about, struct control_mess
     void *data = NULL;
     if (!receive_frame(control, control->peers[0], 0, about, deadline_ms, &header, &data, error))
         return false;
-    bool arrived = header.kind == FRAME_ALL && unpack_messages(data, header.bytes, messages);
+    bool arrived = data != NULL && header.kind == FRAME_ALL && unpack_messages(data, header.bytes, messages);
     if (!arrived)
         comm_fail(error, "%.500s", header.kind == FRAME_FAILURE ? (char *)data : "rank 0 mixed up its messages");
     free(data);
