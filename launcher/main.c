@@ -82,6 +82,15 @@ restart(const struct job *job, char **argv, int exit_code)
     message_line("cannot start again: %s", strerror(errno));
 }
 
+/* Before there is a job to end. */
+static int
+leave(struct job *job, int exit_code)
+{
+    options_free(&job->options);
+    environment_free(job->inherited);
+    return exit_code;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -96,27 +105,21 @@ main(int argc, char **argv)
     switch (result) {
     case OPTIONS_HELP:
         options_print_help(stdout);
-        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+        return leave(&job, fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE);
     case OPTIONS_HELP_ALL:
         options_print_help_all(stdout);
-        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+        return leave(&job, fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE);
     case OPTIONS_VERSION:
         printf("ddprun %s (protocol %d)\n", DDPRUN_VERSION, DDPRUN_PROTOCOL_VERSION);
-        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+        return leave(&job, fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE);
     case OPTIONS_BAD:
     case OPTIONS_RUN:
         break;
     }
-    if (result == OPTIONS_RUN && doctor_is_asked(&job.options)) {
-        int findings = doctor_run(&job.options, DDPRUN_VERSION);
-        options_free(&job.options);
-        return findings;
-    }
-    if (result == OPTIONS_RUN && job.options.hosts != NULL) {
-        int code = hosts_run(&job.options);
-        options_free(&job.options);
-        return code;
-    }
+    if (result == OPTIONS_RUN && doctor_is_asked(&job.options))
+        return leave(&job, doctor_run(&job.options, DDPRUN_VERSION));
+    if (result == OPTIONS_RUN && job.options.hosts != NULL)
+        return leave(&job, hosts_run(&job.options));
     int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
     job_end(&job, exit_code);
     restart(&job, argv, exit_code);
