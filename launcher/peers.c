@@ -164,27 +164,36 @@ turn_away(struct guest *guest)
     guest->fd = -1;
 }
 
+/* A free place, or the one of the guest that has said nothing for longest: strangers must not keep others out. */
+static size_t
+find_place(struct peers *peers)
+{
+    size_t oldest = 0;
+    for (size_t i = 0; i < peers->guest_count; ++i) {
+        if (peers->guests[i].fd < 0)
+            return i;
+        if (peers->guests[i].since_ms < peers->guests[oldest].since_ms)
+            oldest = i;
+    }
+    turn_away(&peers->guests[oldest]);
+    return oldest;
+}
+
 static void
 accept_guest(struct peers *peers)
 {
     int one = 1, fd = accept4(peers->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    for (size_t i = 0; i < peers->guest_count; ++i) {
-        struct guest *guest = &peers->guests[i];
-        if (guest->fd >= 0)
-            continue;
-        *guest = (struct guest){.fd = fd, .since_ms = clock_now_ms()};
-        /* A few dozen bytes into the empty buffer of a new connection fit, or it is no connection. */
-        if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
-            !proof_challenge_make(&guest->challenge) ||
-            send(fd, &guest->challenge, sizeof(guest->challenge), MSG_NOSIGNAL | MSG_DONTWAIT) !=
-                (ssize_t)sizeof(guest->challenge) ||
-            !watch(peers, EPOLL_CTL_ADD, fd, EPOLLIN, tag(SUBJECT_GUEST, i)))
-            turn_away(guest);
-        return;
-    }
-    close(fd);
+    size_t place = find_place(peers);
+    struct guest *guest = &peers->guests[place];
+    *guest = (struct guest){.fd = fd, .since_ms = clock_now_ms()};
+    /* A few dozen bytes into the empty buffer of a new connection fit, or it is no connection. */
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 || !proof_challenge_make(&guest->challenge) ||
+        send(fd, &guest->challenge, sizeof(guest->challenge), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+            (ssize_t)sizeof(guest->challenge) ||
+        !watch(peers, EPOLL_CTL_ADD, fd, EPOLLIN, tag(SUBJECT_GUEST, place)))
+        turn_away(guest);
 }
 
 /* The guest has proven who it is. A second supervisor of a rank is a mistake of the launcher's, and turned away. */
