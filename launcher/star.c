@@ -19,8 +19,6 @@ enum {
     STEP_MS = 100,
 };
 
-#define CROSSED_NS UINT64_C(3000000000)
-
 void
 star_open(struct star *star, const struct running_job *job, struct rank_view *views)
 {
@@ -142,40 +140,13 @@ find_lost(const struct star *star, struct problem *problem)
     return false;
 }
 
-/*
- * Two ranks that wait for each other: one on the host, for all to come to a place that the other has passed, the other
- * in a collective of a later step. On one node the engine of the second sees the first (interpose/engine/watch.c); here
- * only supervisor 0 sees both. What it sees is up to a second old, so both must have waited for longer.
- */
-static bool
-find_crossed(const struct star *star, struct problem *problem)
-{
-    const struct rank_view *views = star->views;
-    int world_size = star->job->cluster->world_size, behind = -1, ahead = -1;
-    for (int i = 0; i < world_size; ++i) {
-        if (views[i].ended || views[i].wait_ns < CROSSED_NS)
-            continue;
-        if (views[i].wait == RANK_WAIT_EXCHANGE && (behind < 0 || views[i].step < views[behind].step))
-            behind = i;
-        if (views[i].wait == RANK_WAIT_COLLECTIVE && (ahead < 0 || views[i].step > views[ahead].step))
-            ahead = i;
-    }
-    if (behind < 0 || ahead < 0 || views[behind].step >= views[ahead].step)
-        return false;
-    return !problem_set(problem, DDPRUN_EXIT_FAILURE,
-                        "rank %d (host %s) waits at %s after %llu steps, while rank %d (host %s) waits for it in step "
-                        "%llu: all ranks must make the same ddprun calls and the same number of steps",
-                        behind, views[behind].host, views[behind].wait_for, (unsigned long long)views[behind].step,
-                        ahead, views[ahead].host, (unsigned long long)views[ahead].step);
-}
-
 bool
 star_find_problem(const struct star *star, struct problem *problem)
 {
     const struct running_job *job = star->job;
     if (job->cluster == NULL)
         return false;
-    if (job->peers != NULL && (find_lost(star, problem) || find_crossed(star, problem)))
+    if (job->peers != NULL && find_lost(star, problem))
         return true;
     if (job->leaf != NULL && job->leaf->lost != NULL)
         return !problem_set(problem, DDPRUN_EXIT_FAILURE,
@@ -200,6 +171,25 @@ star_signal(const struct star *star)
             return peer->problem.signal;
     }
     return 0;
+}
+
+static bool
+is_elsewhere(const struct star *star, int rank)
+{
+    return star->job->peers != NULL && rank >= star->job->rank_count && rank < star->job->cluster->world_size;
+}
+
+void
+star_ask_report(struct star *star, int rank)
+{
+    if (is_elsewhere(star, rank))
+        peers_ask_report(star->job->peers, rank, star->views[rank].stage != RANK_STAGE_FAILED);
+}
+
+const char *
+star_report(const struct star *star, int rank)
+{
+    return is_elsewhere(star, rank) ? peers_look_at(star->job->peers, rank)->report : NULL;
 }
 
 void
