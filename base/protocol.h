@@ -75,6 +75,22 @@ enum ddprun_compression {
 #define DDPRUN_EXIT_USAGE   2
 #define DDPRUN_EXIT_NOT_RUN 127 /* the program cannot be started */
 
+/* What DDP_MEAN found last at one place of the program. A place that is in use keeps its number. */
+enum { RANK_MEANS_AT_MOST = 6 };
+struct rank_mean {
+    char name[32];          /* the annotated expression without '&', NUL-terminated; written before the place counts */
+    char place[48];         /* "train.c:87" */
+    _Atomic uint64_t step;  /* boundaries passed before it */
+    _Atomic uint64_t value; /* bits of a double */
+};
+
+/* What the program says of itself. */
+struct rank_told {
+    _Atomic uint64_t shard_total; /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
+    _Atomic uint32_t mean_count;
+    struct rank_mean means[RANK_MEANS_AT_MOST]; /* [mean_count] */
+};
+
 enum rank_stage {
     RANK_STAGE_NONE = 0, /* nothing heard yet */
     RANK_STAGE_GATE,     /* the shim answered a look-up of the CUDA driver in this rank's process tree */
@@ -119,6 +135,8 @@ struct rank_status {
     _Atomic uint64_t exposed_count;    /* of them, that were looked at last */
     _Atomic uint64_t exposed_ns;       /* their median */
     _Atomic uint64_t exposed_bound_ns; /* the least that any buckets could reach; UINT64_MAX: not known */
+    _Atomic uint32_t nccl_version;     /* as NCCL_VERSION_CODE; 0: not opened */
+    struct rank_told told;             /* the program, of itself */
     _Atomic uint32_t reduction;        /* enum ddprun_reduction: what became of gradients */
     _Atomic uint64_t check_count;      /* comparisons of parameter hashes across ranks that found all equal */
     _Atomic uint64_t checked_step;     /* step after which the last of them looked at the parameters */

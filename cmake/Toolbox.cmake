@@ -58,6 +58,12 @@ function(ddprun_shared_library name)
     set_target_properties(${name} PROPERTIES LINK_DEPENDS ${ARG_VERSION_SCRIPT})
 endfunction()
 
+# ddprun_no_padded_rpath(name): without this CMake links with room for another RPATH, filled up with ':', and for the loader
+# an empty entry is the current folder: libraries would be taken from wherever the program is started.
+function(ddprun_no_padded_rpath name)
+    set_target_properties(${name} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+endfunction()
+
 # ddprun_unit_test(name [SOURCES ...] [LIBRARIES ...]): a Check program that tests/run.sh finds in build/tests/unit.
 function(ddprun_unit_test name)
     cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})

@@ -17,6 +17,22 @@
 #include <unistd.h>
 
 static void
+read_means(struct rank_view *view, const struct rank_status *status)
+{
+    uint32_t count = atomic_load(&status->told.mean_count);
+    view->mean_count = count < RANK_MEANS_AT_MOST ? count : RANK_MEANS_AT_MOST;
+    for (unsigned i = 0; i < view->mean_count; ++i) {
+        const struct rank_mean *mean = &status->told.means[i];
+        uint64_t bits = atomic_load(&mean->value);
+        memcpy(&view->means[i].value, &bits, sizeof(bits));
+        view->means[i].step = atomic_load(&mean->step);
+        memcpy(view->means[i].name, mean->name, sizeof(mean->name));
+        memcpy(view->means[i].place, mean->place, sizeof(mean->place));
+        view->means[i].name[sizeof(mean->name) - 1] = view->means[i].place[sizeof(mean->place) - 1] = '\0';
+    }
+}
+
+static void
 read_status(struct rank_view *view, const struct rank_status *status)
 {
     view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
@@ -29,6 +45,9 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->exposed_ns = atomic_load(&status->exposed_ns);
     view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
     view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
+    view->shard_total = atomic_load(&status->told.shard_total);
+    view->nccl_version = atomic_load(&status->nccl_version);
+    read_means(view, status);
     view->check_count = atomic_load(&status->check_count);
     view->checked_step = atomic_load(&status->checked_step);
     view->parameter_hash = atomic_load(&status->parameter_hash);
@@ -102,6 +121,14 @@ local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softg
     }
 }
 
+/* One call for all of them, in the long time in which nobody has ended. */
+static bool
+has_anybody_ended(void)
+{
+    siginfo_t info = {0};
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
 /* What the engines said to our PMIx server. */
 static void
 ask_server(struct local_ranks *local)
@@ -137,11 +164,12 @@ void
 local_ranks_look(struct local_ranks *local)
 {
     uint64_t now = now_ns();
+    bool ended = has_anybody_ended();
     ++local->order;
     if (local->count == 0)
         return;
     look_at_process(local);
-    for (int i = 0; i < local->count; ++i) {
+    for (int i = 0; ended && i < local->count; ++i) {
         if (!local->views[i].ended)
             note_end(&local->views[i], local->pids[i], local->order);
         if (local->views[i].ended && local->views[i].signal == SIGKILL && local->views[i].order == local->order)

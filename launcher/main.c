@@ -10,6 +10,7 @@
 #include "launcher/dry_run.h"
 #include "launcher/hosts.h"
 #include "launcher/job.h"
+#include "launcher/rights.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,6 +88,10 @@ main(int argc, char **argv)
     open_standard_descriptors();
     struct job job = job_new();
     struct problem problem;
+    if (!rights_check(&problem)) {
+        message_line("%s", problem.text);
+        return problem.exit_code;
+    }
     enum options_result result = options_parse(argc, argv, &job.options, &problem);
     switch (result) {
     case OPTIONS_HELP:

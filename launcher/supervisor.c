@@ -77,6 +77,7 @@ static void
 begin_end(struct supervisor *s, int number, uint64_t grace_ns)
 {
     s->ending = true;
+    progress_hide(s->job->progress);
     s->kill_at_ns = now_ns() + grace_ns;
     star_say_end(&s->star, s->failed ? s->reason.exit_code : 0, number, grace_ns / MS);
     processes_signal_all(&s->processes, s->job->pids, s->job->rank_count, number);
@@ -240,6 +241,8 @@ static void
 judge(struct supervisor *s)
 {
     find_early_leavers(s);
+    progress_show(s->job->progress, s->ranks, s->view_count, now_ns());
+    news_tell(s->job->news, &s->ranks[0]);
     bool over = all_ended(s);
     bool failed = over ? verdict_find_at_end(s->ranks, s->view_count, &s->reason)
                        : verdict_find(s->ranks, s->view_count, &s->reason);
@@ -312,6 +315,7 @@ interrupt(struct supervisor *s, int number)
 static void
 suspend(const struct supervisor *s)
 {
+    progress_hide(s->job->progress);
     processes_signal_groups(s->job->pids, s->job->rank_count, SIGSTOP);
     raise(SIGSTOP);
     processes_signal_groups(s->job->pids, s->job->rank_count, SIGCONT);

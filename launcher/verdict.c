@@ -317,6 +317,8 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
         count, plural((uint64_t)count), rank->step, plural(rank->step), overlapped, rank->gradient_count,
         plural(rank->gradient_count), size, buckets);
 
+    if (rank->shard_total > 0 && rank->shard_total != UINT64_MAX)
+        say("effective batch: %" PRIu64 " items for each backward pass (DDP_SHARD)", rank->shard_total);
     if (count == 1)
         return;
     close_exposed(ranks, count, say);

@@ -7,10 +7,18 @@
 #ifndef DDPRUN_LAUNCHER_VERDICT_H
 #define DDPRUN_LAUNCHER_VERDICT_H
 
+#include "base/protocol.h"
 #include "launcher/problem.h"
 
 #include <stdint.h>
 #include <stdio.h>
+
+/* What DDP_MEAN found last at one place of the program (struct rank_mean). */
+struct mean_view {
+    char name[32], place[48];
+    uint64_t step;
+    double value;
+};
 
 /* What a rank waits for. */
 enum rank_wait {
@@ -28,6 +36,10 @@ struct rank_view {
     uint64_t check_count, checked_step, parameter_hash;
     uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
     bool sums;                                            /* gradients became sums, not means */
+    uint64_t shard_total;  /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
+    unsigned nccl_version; /* as NCCL_VERSION_CODE; 0: not opened */
+    unsigned mean_count;
+    struct mean_view means[RANK_MEANS_AT_MOST];
     bool failure_follows;
     char failure[1024];
 

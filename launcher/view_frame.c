@@ -30,6 +30,8 @@ static const struct view_field {
     ROW(FIELD_LONG, exposed_ns, false),
     ROW(FIELD_LONG, exposed_bound_ns, false),
     ROW(FIELD_BOOL, sums, false),
+    ROW(FIELD_LONG, shard_total, false),
+    ROW(FIELD_NUMBER, nccl_version, false),
     ROW(FIELD_BOOL, failure_follows, true),
     ROW(FIELD_TEXT, failure, true),
     ROW(FIELD_NUMBER, wait, false),

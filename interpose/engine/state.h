@@ -464,4 +464,12 @@ void trace_close(void);
 /* The caller's stack in one line, "function+offset < function+offset < ...", into text[bytes]. */
 void stack_describe(char *text, size_t bytes);
 
+/* ---- told.c: what the program says of itself, for the launcher's reports ---- */
+
+/* DDP_MEAN found `value`. One thread at a time. */
+void told_mean(float value, const struct ddp_site *site);
+
+/* DDP_SHARD shared out `total` items. */
+void told_shard(size_t total);
+
 #endif
