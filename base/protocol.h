@@ -100,6 +100,9 @@ enum rank_stage {
     RANK_STAGE_FAILED,   /* `failure` says why; written by the rank before it asks for the end of the job */
 };
 
+/* Where a rank waits whose program has come to its end: it will send nothing any more. */
+#define RANK_PLACE_END "the end of the program"
+
 /* A call of the driver that the trainer is in, or was in last. Claimed for each call by its thread (RANK_CALLS_AT_ONCE
  * are seen at a time), and left as it is afterwards. */
 enum { RANK_CALLS_AT_ONCE = 8, RANK_CALL_NAME_WORDS = 5 };
@@ -141,13 +144,15 @@ struct rank_status {
     _Atomic uint32_t failure_follows;  /* 1: `failure` is what another rank's end did to this one (set before stage) */
 
     /* What this rank waits for: on the host at `place`, and on the device for a collective. Times: CLOCK_MONOTONIC. */
-    _Atomic uint32_t waits;         /* 1: this rank waits for the others at `place` (written before) */
-    _Atomic uint64_t waits_ns;      /* since when */
-    char place[128];                /* such as "the end of the program" */
-    _Atomic uint32_t collective;    /* enum rank_collective */
-    _Atomic uint64_t collective_ns; /* since when it is so */
-    char collective_text[64];       /* such as "bucket 3 of step 8" */
-    _Atomic uint64_t wait_count;    /* grows whenever a rank waits for something else, on the host or on the device */
+    _Atomic uint32_t waits;           /* 1: this rank waits for the others at `place` (written before) */
+    _Atomic uint64_t waits_ns;        /* since when */
+    char place[128];                  /* such as "the end of the program" */
+    _Atomic uint64_t watch_ns;        /* when the watch thread looked last: what follows is as of then */
+    _Atomic uint32_t collective;      /* enum rank_collective */
+    _Atomic uint64_t collective_ns;   /* since when it is so */
+    _Atomic uint64_t collective_step; /* the step, from 1, that it belongs to */
+    char collective_text[64];         /* such as "bucket 3 of step 8" */
+    _Atomic uint64_t wait_count;      /* grows whenever a rank waits for something else, on the host or on the device */
 
     /* What it does. A rank makes progress while these grow. */
     _Atomic uint64_t call_count; /* hooked calls that came to their end, but for launches that touch no gradient */

@@ -217,6 +217,8 @@ job_folder_remove(struct job_folder *folder)
     empty_folder(folder->fd, 0);
     rmdir(folder->path);
     close(folder->fd);
+    *strrchr(folder->path, '/') = '\0';
+    sweep(folder->path); /* a launcher of the same job may have been killed */
     free(folder->path);
     *folder = (struct job_folder){.fd = -1};
 }

@@ -22,7 +22,8 @@ struct job_folder {
  */
 bool job_folder_make(struct job_folder *folder, struct problem *problem) __attribute__((warn_unused_result));
 
-/* Removes the folder with all that is in it. Silent about what cannot be removed; the next launcher tries again. */
+/* Removes the folder with all that is in it, and what launchers left that were killed meanwhile. Silent about what
+ * cannot be removed; the next launcher tries again. */
 void job_folder_remove(struct job_folder *folder);
 
 #endif

@@ -5,9 +5,11 @@
 
 #include "base/protocol.h"
 #include "base/status_page.h"
+#include "launcher/out_of_memory.h"
 #include "launcher/process_state.h"
 #include "launcher/rank_record.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -105,13 +107,16 @@ void
 local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softgpu)
 {
     char host[sizeof(local->views[0].host)] = "";
+    local->kills_before = out_of_memory_kills("");
     (void)gethostname(host, sizeof(host) - 1);
     for (int i = 0; i < local->count; ++i) {
         struct rank_view *view = &local->views[i];
         const char *gpu = gpus != NULL ? gpus[i] : NULL;
         memcpy(view->host, host, sizeof(host));
         view->pid = local->pids[i];
-        if (gpu != NULL)
+        if (gpu == NULL && softgpu)
+            snprintf(view->gpu, sizeof(view->gpu), "a device of the stand-in");
+        else if (gpu != NULL)
             snprintf(view->gpu, sizeof(view->gpu), softgpu ? "device %.40s of the stand-in" : "GPU %.50s", gpu);
     }
 }
@@ -161,17 +166,21 @@ local_ranks_look(struct local_ranks *local)
     uint64_t now = now_ns();
     bool ended = has_anybody_ended();
     ++local->order;
+    if (local->count == 0)
+        return;
     look_at_process(local);
     for (int i = 0; ended && i < local->count; ++i) {
         if (!local->views[i].ended)
             note_end(&local->views[i], local->pids[i], local->order);
+        if (local->views[i].ended && local->views[i].signal == SIGKILL && local->views[i].order == local->order)
+            local->views[i].out_of_memory = out_of_memory_kills("") > local->kills_before;
     }
     for (int i = 0; i < local->count; ++i) {
         read_status(&local->views[i], status_page_rank(local->status_page, i));
         rank_record_read_activity(status_page_rank(local->status_page, i), now, &local->views[i]);
     }
-    if (local->count > 0 && local->link != NULL)
+    if (local->link != NULL)
         ask_link(local);
-    else if (local->server != NULL)
+    else
         ask_server(local);
 }

@@ -173,6 +173,25 @@ star_signal(const struct star *star)
     return 0;
 }
 
+static bool
+is_elsewhere(const struct star *star, int rank)
+{
+    return star->job->peers != NULL && rank >= star->job->rank_count && rank < star->job->cluster->world_size;
+}
+
+void
+star_ask_report(struct star *star, int rank)
+{
+    if (is_elsewhere(star, rank))
+        peers_ask_report(star->job->peers, rank, star->views[rank].stage != RANK_STAGE_FAILED);
+}
+
+const char *
+star_report(const struct star *star, int rank)
+{
+    return is_elsewhere(star, rank) ? peers_look_at(star->job->peers, rank)->report : NULL;
+}
+
 void
 star_say_end(struct star *star, int exit_code, int signal, uint64_t grace_ms)
 {

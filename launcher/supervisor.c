@@ -5,10 +5,12 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
+#include "base/status_page.h"
 #include "launcher/local_ranks.h"
 #include "launcher/memory.h"
 #include "launcher/preload_watch.h"
 #include "launcher/processes.h"
+#include "launcher/report.h"
 #include "launcher/star.h"
 #include "launcher/summary.h"
 #include "launcher/verdict.h"
@@ -33,7 +35,7 @@ enum {
 #define GRACE_NS        (PROCESSES_GRACE_MS * MS)
 #define POLITE_GRACE_NS (5000 * MS) /* the same after Ctrl-C or SIGTERM: a trainer may want to save its work */
 #define UNKILLABLE_NS   (PROCESSES_UNKILLABLE_MS * MS)
-#define OTHERS_NS       (2000 * MS) /* for other supervisors to say that nothing is left of their ranks */
+#define OTHERS_NS       (4000 * MS) /* for other supervisors to report, and to say that nothing is left of their ranks */
 #define LEFT_EARLY_NS   (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
 #define FOLLOWS_NS      (1000 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
 
@@ -56,6 +58,7 @@ struct supervisor {
     uint64_t follows_since_ns; /* 0: not */
     bool failed;               /* `reason` holds why */
     bool told;                 /* the user knows it already */
+    struct report details;     /* below the reason, if it is anything */
     struct problem reason;     /* .exit_code is the job's in any case */
 };
 
@@ -171,10 +174,23 @@ look(struct supervisor *s)
 
 /* ---- judging ---- */
 
+/* What is known of the culprit, before it is ended; of a rank that is not here, its supervisor is asked. */
+static void
+take_report(struct supervisor *s, const struct problem *problem, int suspect, struct report *report)
+{
+    int here = s->job->rank_count;
+    *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
+    if (s->job->summary && s->job->leaf == NULL)
+        report_take(report, s->ranks, s->view_count, here, problem->rank, suspect, s->job->status_page);
+}
+
 static void
 fail(struct supervisor *s)
 {
     s->failed = true;
+    take_report(s, &s->reason, hang_suspect(s->hang, s->ranks, now_ns()), &s->details);
+    for (int i = 0; i < 2; ++i)
+        star_ask_report(&s->star, s->details.of[i].rank);
     begin_end(s, SIGTERM, GRACE_NS);
 }
 
@@ -208,9 +224,14 @@ static bool
 find_hang(struct supervisor *s)
 {
     struct problem problem;
-    enum hang_outcome outcome = hang_look(s->hang, s->ranks, now_ns(), &problem, NULL);
-    if (outcome == HANG_WARNING)
+    enum hang_outcome outcome = hang_look(s->hang, s->ranks, now_ns(), &problem);
+    if (outcome == HANG_WARNING) {
+        struct report details;
+        take_report(s, &problem, -1, &details);
         message_line("%s", problem.text);
+        report_print(&details);
+        report_free(&details);
+    }
     if (outcome == HANG_END)
         s->reason = problem;
     return outcome == HANG_END;
@@ -225,7 +246,6 @@ judge(struct supervisor *s)
     bool over = all_ended(s);
     bool failed = over ? verdict_find_at_end(s->ranks, s->view_count, &s->reason)
                        : verdict_find(s->ranks, s->view_count, &s->reason);
-    failed = failed || (!over && find_hang(s));
     if (failed && (over || is_settled(s)))
         fail(s);
     else if (star_find_problem(&s->star, &s->reason))
@@ -234,16 +254,34 @@ judge(struct supervisor *s)
         return;
     else if (over)
         begin_end(s, SIGTERM, GRACE_NS); /* for what the ranks may have left behind */
-    else if (find_suspect(s, &s->reason))
+    else if (find_suspect(s, &s->reason) || find_hang(s))
         fail(s);
+}
+
+/* Tells supervisor 0 what is known of the rank here. */
+static void
+answer(struct supervisor *s, struct peers_leaf *leaf)
+{
+    char *text = memory_get(1, REPORT_BYTES);
+    struct report_subject subject = {.rank = s->job->cluster->rank, .view = &s->ranks[0], .stacks = leaf->asked_stacks};
+    if (s->job->rank_count > 0)
+        subject.status = status_page_rank(s->job->status_page, 0);
+    report_rank(&subject, text, REPORT_BYTES);
+    peers_leaf_say_report(leaf, text);
+    free(text);
 }
 
 /* A supervisor that is not the first does what supervisor 0 says, and judges nothing but whether that is there. */
 static void
 obey(struct supervisor *s)
 {
-    const struct peers_leaf *leaf = s->job->leaf;
-    if (leaf->end) {
+    struct peers_leaf *leaf = s->job->leaf;
+    if (leaf->asked) /* before its rank is ended */
+        answer(s, leaf);
+    if (s->ending) {
+        if (leaf->end && leaf->ending.grace_ms == 0 && s->kill_at_ns > now_ns())
+            s->kill_at_ns = now_ns();
+    } else if (leaf->end) {
         s->failed = s->told = true;
         s->reason.exit_code = leaf->ending.exit_code;
         begin_end(s, leaf->ending.signal, (uint64_t)leaf->ending.grace_ms * MS);
@@ -356,6 +394,12 @@ report(struct supervisor *s)
         verdict_close(s->ranks, s->view_count, s->job->summary, message_line);
     else if (!s->told)
         message_line("%s", s->reason.text);
+    for (int i = 0; i < 2; ++i) {
+        const char *from_there = star_report(&s->star, s->details.of[i].rank);
+        if (from_there != NULL)
+            report_put(&s->details, s->details.of[i].rank, from_there);
+    }
+    report_print(&s->details);
     if (s->job->summary_json != NULL) {
         struct summary summary = {
             .ranks = s->ranks,
@@ -398,6 +442,7 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
         .begin_ns = now_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
         .hang = hang_new(count, &job->hang_limits, now_ns()),
+        .details = {.of = {{.rank = -1}, {.rank = -1}}},
     };
     s->local = (struct local_ranks){.count = job->rank_count,
                                     .pids = job->pids,
@@ -424,6 +469,7 @@ close_supervisor(struct supervisor *s)
     free(s->unfinished_since_ns);
     free(s->before);
     hang_free(s->hang);
+    report_free(&s->details);
     free(s->ranks);
 }
 
@@ -438,7 +484,7 @@ supervisor_run(const struct running_job *job)
         if (!take_signals(&s) && elsewhere != 0 && !s.ending)
             interrupt(&s, elsewhere);
         look(&s);
-        if (!s.ending && job->leaf != NULL)
+        if (job->leaf != NULL)
             obey(&s);
         else if (!s.ending)
             judge(&s);

@@ -46,6 +46,7 @@ struct rank_view {
     /* what it waits for and does, for hang.h; durations are as of the moment of the view, by the clock of its host */
     enum rank_wait wait;
     uint64_t wait_count; /* grows whenever it waits for something else */
+    uint64_t wait_step;  /* the step, from 1, that a collective belongs to which it waits for */
     uint64_t wait_ns;    /* for so long */
     char wait_for[128];  /* "bucket 3 of step 8", "the end of the program" */
     uint64_t call_count; /* of the driver's functions that are hooked; grows while it makes progress */
@@ -89,7 +90,7 @@ bool verdict_is_training(const struct rank_view *rank);
 /*
  * Looks for a failure. False and untouched `problem` if there is none; otherwise true, and `problem` holds the message
  * (first line; details may follow on more lines) and the job's exit code. Of several failures the one of a rank that
- * says why counts, then the earliest; ranks that failed because of another one come last.
+ * says why counts, then the earliest; ranks that failed because of another one come last. `problem->rank` is that rank.
  */
 bool verdict_find(const struct rank_view *ranks, int count, struct problem *problem);
 

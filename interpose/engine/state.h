@@ -326,6 +326,10 @@ void learn_nothing_yet(struct group *group);
 /* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
 void learn_vote(struct group *group, bool repeats);
 
+/* ---- plans.c ---- */
+/* The issuer: ends the job, naming the first difference, unless all ranks have come to this plan. */
+void plans_compare(const struct group *group, const struct plan *plan);
+
 /* ---- intervals.c: what the program says of an interval ---- */
 void interval_no_sync(int begins, const struct ddp_site *site);
 void interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site);

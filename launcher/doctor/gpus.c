@@ -244,7 +244,9 @@ examine_gpus(struct examination *examination)
         say_no_gpu(examination, why);
         free(why);
     } else {
-        judge_version(examination, release, number_of(result->text, "cuda"));
+        examination->gpu_count = gpus.count;
+        examination->driver_cuda = number_of(result->text, "cuda");
+        judge_version(examination, release, examination->driver_cuda);
         if (gpus.count == 0)
             say_no_gpu(examination, "the driver runs, but knows no GPU");
         else

@@ -43,9 +43,10 @@ report() {
     fi
 }
 
-# examine ARGS...: ddprun doctor --json ARGS, in the folder of the programs, with cluster launchers in $searched only; the JSON becomes lines "section|state|subject|text|advice".
+# examine ARGS...: ddprun doctor --json ARGS, in the folder of the programs, with cluster launchers in $searched only, and
+# $preload preloaded into ddprun; the JSON becomes lines "section|state|subject|text|advice".
 examine() {
-    (cd "$top/p" && timeout -k 1 120 env PATH="${searched:-$top/none}" "$ddprun" doctor --json "$@") >"$top/json" 2>"$top/err" </dev/null
+    (cd "$top/p" && timeout -k 1 120 env PATH="${searched:-$top/none}" LD_PRELOAD="${preload:-}" "$ddprun" doctor --json "$@") >"$top/json" 2>"$top/err" </dev/null
     rc=$?
     python3 -IS - "$top/json" >"$top/findings" 2>"$top/bad" <<'END' || echo "not JSON: $(tail -1 "$top/bad")" >"$top/findings"
 import json, sys
@@ -146,12 +147,18 @@ report "a program for GPUs, and two of them" "$(expect "$rc" '^machine\|ok\|driv
     '^program\|ok\|cudart\|probably static' '^program\|ok\|shim\|is put in front' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)')"
 with STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "an old driver, GPUs that let nobody compute" "$(expect 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
+link -o "$top/p/needs_13" "$top/calls.c" "$top/p/lib/libcudart.so.13"
+with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./needs_13
+report "a program for a newer CUDA than the driver's" "$(expect 1 '^program\|problem\|cudart\|shared, of CUDA 13, but the driver serves CUDA 12.4')"
 with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver that is not quite new" "$(expect "$rc" '^machine\|warning\|driver\|.*CUDA 12.4')"
 with STUB_GPUS=1 STUB_CRASH=1 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
-report "a driver that crashes" "$(expect 1 '^machine\|problem\|driver\|asking NVML failed: it was ended by SIGSEGV')"
+# Sanitizers make an exit code of the signal.
+report "a driver that crashes" "$(expect 1 '^machine\|problem\|driver\|asking NVML failed: it (was ended by SIGSEGV|ended with exit code [0-9]+)')"
 with STUB_GPUS=1 STUB_INIT=802 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver that refuses" "$(expect 1 '^machine\|problem\|libcuda.so.1\|cuInit answers with error 802')"
+with STUB_GPUS=2 CUDA_VISIBLE_DEVICES=5 "LD_LIBRARY_PATH=$top/gpu" --
+report "a choice of GPUs that leaves none" "$(expect 1 "^machine\|problem\|GPUs for ranks\|CUDA_VISIBLE_DEVICES='5' leaves no GPU.*\|change or unset it")"
 with STUB_GPUS=0 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver, but no GPU" "$(expect 1 '^machine\|problem\|GPUs\|none: the driver runs')"
 with STUB_GPUS=1 $'STUB_NAME=\033]0;x\a' "LD_LIBRARY_PATH=$top/gpu" -- ./plain
@@ -220,7 +227,7 @@ printf '#!/bin/sh\n# srun is not meant\nexec sudo ./plain\n' >"$top/p/script" &&
 examine ./script
 report "a script" "$(expect "$rc" '^program\|note\|file\|a script for /bin/sh' "^program\|warning\|script\|it says 'sudo'")"
 cp "$helpers/liblauncher_stub_library.so" "$top/other.so"
-with "LD_PRELOAD=$asan:$top/other.so" -- ./plain
+with "preload=$asan:$top/other.so" -- ./plain
 report "something preloaded before" "$(expect "$rc" '^program\|note\|shim\|.*behind .*(other|libasan[.0-9]*).so')"
 report "no program's code has run" "$([ ! -e "$TRACE" ] || echo 'it has')"
 
