@@ -82,44 +82,44 @@ restart(const struct job *job, char **argv, int exit_code)
     message_line("cannot start again: %s", strerror(errno));
 }
 
-/* Before there is a job to end. */
-static int
-leave(struct job *job, int exit_code)
-{
-    options_free(&job->options);
-    environment_free(job->inherited);
-    return exit_code;
-}
-
 int
 main(int argc, char **argv)
 {
     open_standard_descriptors();
-    struct job job = job_new();
     struct problem problem;
     if (!rights_check(&problem)) {
         message_line("%s", problem.text);
         return problem.exit_code;
     }
-    enum options_result result = options_parse(argc, argv, &job.options, &problem);
+    struct options options;
+    enum options_result result = options_parse(argc, argv, &options, &problem);
     switch (result) {
     case OPTIONS_HELP:
         options_print_help(stdout);
-        return leave(&job, fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE);
+        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
     case OPTIONS_HELP_ALL:
         options_print_help_all(stdout);
-        return leave(&job, fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE);
+        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
     case OPTIONS_VERSION:
         printf("ddprun %s (protocol %d)\n", DDPRUN_VERSION, DDPRUN_PROTOCOL_VERSION);
-        return leave(&job, fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE);
+        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
     case OPTIONS_BAD:
     case OPTIONS_RUN:
         break;
     }
-    if (result == OPTIONS_RUN && doctor_is_asked(&job.options))
-        return leave(&job, doctor_run(&job.options, DDPRUN_VERSION));
-    if (result == OPTIONS_RUN && job.options.hosts != NULL)
-        return leave(&job, hosts_run(&job.options));
+    if (result == OPTIONS_RUN && doctor_is_asked(&options)) {
+        int findings = doctor_run(&options, DDPRUN_VERSION);
+        options_free(&options);
+        return findings;
+    }
+    if (result == OPTIONS_RUN && options.hosts != NULL) {
+        int code = hosts_run(&options);
+        options_free(&options);
+        return code;
+    }
+    struct job job = job_new();
+    if (result == OPTIONS_RUN)
+        job.options = options;
     int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
     job_end(&job, exit_code);
     restart(&job, argv, exit_code);
