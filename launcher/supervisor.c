@@ -184,11 +184,12 @@ take_report(struct supervisor *s, const struct problem *problem, int suspect, st
         report_take(report, s->ranks, s->view_count, here, problem->rank, suspect, s->job->status_page);
 }
 
+/* `suspect`: a rank that may be why, besides the one of whom the reason speaks; -1: none. */
 static void
-fail(struct supervisor *s)
+fail(struct supervisor *s, int suspect)
 {
     s->failed = true;
-    take_report(s, &s->reason, hang_suspect(s->hang, s->ranks, now_ns()), &s->details);
+    take_report(s, &s->reason, suspect, &s->details);
     for (int i = 0; i < 2; ++i)
         star_ask_report(&s->star, s->details.of[i].rank);
     begin_end(s, SIGTERM, GRACE_NS);
@@ -247,15 +248,15 @@ judge(struct supervisor *s)
     bool failed = over ? verdict_find_at_end(s->ranks, s->view_count, &s->reason)
                        : verdict_find(s->ranks, s->view_count, &s->reason);
     if (failed && (over || is_settled(s)))
-        fail(s);
+        fail(s, hang_suspect(s->hang, s->ranks, now_ns()));
     else if (star_find_problem(&s->star, &s->reason))
-        fail(s);
+        fail(s, -1); /* no rank's doing */
     else if (failed)
         return;
     else if (over)
         begin_end(s, SIGTERM, GRACE_NS); /* for what the ranks may have left behind */
     else if (find_suspect(s, &s->reason) || find_hang(s))
-        fail(s);
+        fail(s, hang_suspect(s->hang, s->ranks, now_ns()));
 }
 
 /* Tells supervisor 0 what is known of the rank here. */
@@ -288,7 +289,7 @@ obey(struct supervisor *s)
     } else if (star_find_problem(&s->star, &s->reason)) {
         star_say_problem(&s->star, &s->reason, 0);
         s->told = leaf->lost == NULL;
-        fail(s);
+        fail(s, -1);
     }
 }
 
@@ -457,7 +458,7 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
     s->reason = *job->problem;
     s->told = job->leaf != NULL;
     star_say_problem(&s->star, &s->reason, 0);
-    fail(s);
+    fail(s, -1);
 }
 
 static void
