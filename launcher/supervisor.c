@@ -444,7 +444,8 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
     s->reason = *job->problem;
     s->told = job->leaf != NULL;
     star_say_problem(&s->star, &s->reason, 0);
-    fail(s, -1);
+    s->failed = true;
+    begin_end(s, SIGTERM, GRACE_NS);
 }
 
 static void
