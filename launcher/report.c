@@ -168,9 +168,9 @@ report_take(struct report *report, const struct rank_view *views, int count, int
             void *page)
 {
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
-    if (rank >= 0 && !report_is_worth(views, count, rank))
+    if (!report_is_worth(views, count, rank))
         return;
-    if (suspect == rank || !report_is_worth(views, count, suspect))
+    if (suspect == rank || (suspect >= 0 && !report_is_worth(views, count, suspect)))
         suspect = -1;
     report->of[0].rank = rank;
     report->of[1].rank = suspect;
@@ -228,5 +228,9 @@ report_print(const struct report *report)
 bool
 report_is_worth(const struct rank_view *views, int count, int rank)
 {
+    for (int i = 0; rank < 0 && i < count; ++i) { /* somebody's */
+        if (views[i].stage >= RANK_STAGE_RANK)
+            rank = i;
+    }
     return count > 1 && rank >= 0 && rank < count && views[rank].stage >= RANK_STAGE_RANK;
 }

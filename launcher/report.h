@@ -58,7 +58,7 @@ void report_put(struct report *report, int rank, const char *text);
 /* Writes it to stderr. */
 void report_print(const struct report *report);
 
-/* Whether a report of the rank says more than the line above it: it has begun to train, with others. */
+/* Whether a report says more than the line above it: the rank (-1: one of them) has begun to train, with others. */
 bool report_is_worth(const struct rank_view *views, int count, int rank);
 
 #endif

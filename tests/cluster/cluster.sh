@@ -131,7 +131,7 @@ killed() {
     kill -KILL "$victim"
     finished "$name" "$start"
     check "$name: one report" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
-    check "$name: with the rank" grep -Eq "^ddprun: rank $rank .*SIGKILL" "$work/stderr"
+    check "$name: with rank, host and process" grep -Eq "rank $rank \(host h2, process $victim," "$work/stderr"
     clean "$name"
 }
 

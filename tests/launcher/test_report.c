@@ -337,6 +337,8 @@ START_TEST(many_others_are_counted)
     ck_assert(report_is_worth(views, 2, 0));
     views[1].stage = RANK_STAGE_GATE;
     ck_assert(!report_is_worth(views, 2, 1));
+    ck_assert(report_is_worth(views, 2, -1));
+    views[0].stage = RANK_STAGE_GATE;
     ck_assert(!report_is_worth(views, 2, -1));
 }
 END_TEST
