@@ -45,19 +45,18 @@ else
     says "a rank that hangs in host code: its stacks" '^ +[^ ]*(sit|pause)[^ ]*\+0x[0-9a-f]+ \(' '^ +main\+0x[0-9a-f]+ \(hangs\+0x[0-9a-f]+\)'
 fi
 
-train host --quiet
-check "a rank that hangs in host code, --quiet: lines of ddprun's only" [ "$(grep -c '^  ' "$work/stderr")" -eq 0 ]
-check "a rank that hangs in host code, --quiet: warned and ended" [ "$(grep -c '^ddprun: rank 1 ' "$work/stderr")" -eq 2 ]
-
 train kernel
 ended "a kernel that does not end" 1
 says "a kernel that does not end: told apart from host code" \
     "^ddprun: $place after step 7 .* and the job ends: it hangs in a kernel, it seems: it is in cuCtxSynchronize \([0-9.]+ s\).*the kernel launched last is .*never_ends"
 
-train queue
+train queue --quiet
 ended "a kernel that does not end, and the host goes on" 1
 says "a kernel that does not end, and the host goes on" \
     "^ddprun: $place after step 8 .* and the job ends: it hangs in a kernel, it seems: its device does not come to bucket [0-9] of step 8"
+
+check "a kernel that does not end, --quiet: lines of ddprun's only" [ "$(grep -c '^  ' "$work/stderr")" -eq 0 ]
+check "a kernel that does not end, --quiet: warned and ended" [ "$(grep -c '^ddprun: rank 1 ' "$work/stderr")" -eq 2 ]
 
 train stop
 ended "a rank that is stopped" 1
