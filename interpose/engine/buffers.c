@@ -25,7 +25,7 @@ find_buffer(size_t index)
 }
 
 void
-buffers_send(void)
+buffers_send_on(CUstream stream)
 {
     size_t count = engine_state.buffer_count;
     for (size_t i = 0; i < count; ++i) {
@@ -38,9 +38,16 @@ buffers_send(void)
             stop_job("buffer `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, or say "
                      "DDP_FORGET",
                      buffer.site.text, buffer.site.file, buffer.site.line);
-        if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, &error))
+        if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, stream, &error))
             stop_job_following("buffer `%s` (%s:%d): %s", buffer.site.text, buffer.site.file, buffer.site.line,
                                error.text);
-        watch_sent("a buffer", i, 0);
     }
+}
+
+void
+buffers_send(void)
+{
+    buffers_send_on(engine_state.collectives.stream);
+    if (engine_state.buffer_count > 0)
+        watch_sent("a buffer", engine_state.buffer_count - 1, 0);
 }

@@ -93,6 +93,7 @@ void
 escape_hold(struct tensor *tensor)
 {
     tensor->held = true;
+    atomic_fetch_add(&engine_state.escapes, 1);
     if (!atomic_exchange(&engine_state.holds, true))
         functions_none_misses();
     struct group *group = &engine_state.groups[tensor->group];
@@ -235,24 +236,27 @@ escape_from_anywhere(CUdeviceptr source, size_t bytes)
 static __thread struct {
     CUstream stream;
     uint64_t boundary;
-    uint64_t destroyed; /* streams_destroyed then: a new stream may have the handle of an old one */
+    uint64_t changes; /* stream_changes then: a new stream may have the handle of an old one, or one be captured */
 } marked;
 
 bool
-escape_begin_kernel(CUstream stream)
+escape_is_marked(CUstream stream)
 {
     uint64_t boundary = atomic_load(&engine_state.boundary_count) + 1; /* never 0 */
-    uint64_t destroyed = atomic_load(&engine_state.streams_destroyed);
-    if (marked.stream == stream && marked.boundary == boundary && marked.destroyed == destroyed &&
-        stream != CU_STREAM_PER_THREAD)
-        return false;
-    if (stream_is_captured(stream))
-        return false; /* it runs when its graph is launched */
+    uint64_t changes = atomic_load(&engine_state.stream_changes);
+    return marked.stream == stream && marked.boundary == boundary && marked.changes == changes &&
+           stream != CU_STREAM_PER_THREAD;
+}
+
+void
+escape_mark(CUstream stream)
+{
+    uint64_t boundary = atomic_load(&engine_state.boundary_count) + 1;
+    uint64_t changes = atomic_load(&engine_state.stream_changes);
     stream_wait_for_reduction(stream);
     marked.stream = stream;
     marked.boundary = boundary;
-    marked.destroyed = destroyed;
-    return true;
+    marked.changes = changes;
 }
 
 void

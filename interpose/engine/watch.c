@@ -97,11 +97,11 @@ look_at_waiting(unsigned communicator)
     int64_t waiting_ms = clock_now_ms() - awaited.since_ms;
     const struct rank_status *waiter = waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(&rank) : NULL;
     if (waiter != NULL)
-        stop_job("local rank %d waits at %s after %llu steps, while this rank waits for it in step %llu: all ranks "
-                 "must make "
-                 "the same ddprun calls and the same number of steps",
-                 rank, waiter->place, (unsigned long long)atomic_load(&waiter->step),
-                 (unsigned long long)engine_state.boundary_count);
+        stop_job(
+            "local rank %d waits at %s after %llu steps, while this rank waits for it in step %llu (%s number %zu): "
+            "all ranks must make the same ddprun calls and the same number of steps",
+            rank, waiter->place, (unsigned long long)atomic_load(&waiter->step),
+            (unsigned long long)engine_state.boundary_count, awaited.what, awaited.bucket);
     if (waiting_ms > (int64_t)engine_state.options.timeout_s * 1000)
         stop_job("%s (number %zu) has waited %d s for the other ranks; raise --timeout if they are only slow",
                  awaited.what, awaited.bucket, engine_state.options.timeout_s);

@@ -6,4 +6,6 @@
 #undef RELEASE
 #undef RELEASE_SINGLE
 #undef NOTIFICATION
+#undef GRAPH
+#undef GRAPH_STREAM
 #undef RECORDED

@@ -125,6 +125,8 @@
 #define ALLOCATION_SINGLE(symbol, ...) HOOK symbol, MODE_UNDECIDED, jge
 #define RELEASE_SINGLE(symbol, ...)    HOOK symbol, MODE_PASSIVE, jne
 #define NOTIFICATION(symbol, ...)      HOOK symbol, MODE_PASSIVE, jne
+#define GRAPH(symbol, ...)              HOOK symbol, MODE_ALONE, jg
+#define GRAPH_STREAM(symbol, twin, ...)  HOOK symbol, MODE_ALONE, jg; HOOK symbol##twin, MODE_ALONE, jg
 #define RECORDED(symbol, ...)          HOOK symbol, MODE_ALONE, jg
 
 /* cuLaunchKernel's parameters: `function` first, `params` the fourth on the stack; cuLaunchKernelEx's: second and third. */
