@@ -52,6 +52,7 @@ enum mutant {
     /* captured */
     MUTANT_GRAPH_PRODUCERS_FORGOTTEN, /* captured buckets do not come after the work on their gradients */
     MUTANT_GRAPH_STREAMS_RUN_ON,      /* captured streams other than DDP_STEP's do not come after it */
+    MUTANT_GRAPH_TOUCHES_UNSEEN,      /* the launch of a graph counts as no touch of what was captured */
     MUTANT_GRAPH_UNCOUNTED,           /* the launch of a graph counts as no step */
 
     /* deviations */

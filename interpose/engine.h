@@ -135,7 +135,8 @@ struct engine {
 
     /*
      * A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, from the host to the device:
-     * called before `begin`, any number of times, for what struct operation cannot say.
+     * called before `begin`, any number of times, for what struct operation cannot say. pitch = 0: the call itself
+     * holds the bytes, and the same in each launch if it is captured.
      */
     void (*copied_from_host)(const void *source, size_t bytes, size_t pitch, size_t rows);
 
@@ -158,7 +159,8 @@ struct engine {
     void (*capture_changes)(CUstream stream); /* before: what comes next depends on other nodes than came last */
     void *(*capture_ends)(CUstream stream);   /* before; for: */
     void (*capture_ended)(void *ended, const CUgraph *graph, bool done);
-    void (*graph_made)(CUgraph from, void *const *made, bool done); /* a clone, or an executable graph */
+    /* A clone, or an executable graph with these flags of its instantiation. */
+    void (*graph_made)(CUgraph from, void *const *made, uint64_t flags, bool done);
     void (*graph_updated)(CUgraphExec exec, CUgraph graph, bool done);
     void (*graph_gone)(void *handle, bool done);            /* of a graph or of an executable one */
     void (*graph_changes)(CUgraph graph, const char *call); /* before: nodes come, or dependencies go */

@@ -22,8 +22,9 @@ static void __attribute__((noreturn)) stop_without_gradients(int group, const st
 
 /* A world of one: there is nobody to average with. */
 static void
-step_alone(int group, const struct ddp_site *site)
+step_alone(int group, CUstream stream, const struct ddp_site *site)
 {
+    bool captured = stream_is_captured(stream);
     pthread_mutex_lock(&engine_state.lock);
     size_t gradients = engine_state.gradient_count, in_group = 0;
     uint64_t bytes = 0;
@@ -32,8 +33,9 @@ step_alone(int group, const struct ddp_site *site)
         bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
         in_group += tensor->role == TENSOR_GRADIENT && tensor->group == group;
     }
-    ++engine_state.boundary_count;
+    engine_state.boundary_count += !captured;
     pthread_mutex_unlock(&engine_state.lock);
+    atomic_fetch_add(&engine_state.status->graph_step, captured); /* nobody sees the launches */
     if (in_group == 0)
         stop_without_gradients(group, site);
     atomic_store(&engine_state.status->gradient_count, gradients);
@@ -237,7 +239,7 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
                  GROUPS_AT_MOST - 1);
     interval_refuse_step(site);
     if (engine_state.rendezvous.world_size == 1) {
-        step_alone(group, site);
+        step_alone(group, stream, site);
     } else {
         agree_refuse_after_reset("DDP_STEP", site);
         agree_ensure_driver(site);

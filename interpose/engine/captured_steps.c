@@ -401,6 +401,12 @@ begin_graphs(struct capture *capture)
         engine_state.groups[g].overlapping = false;
     pthread_mutex_unlock(&engine_state.lock);
     issue_give_role();
+    size_t buckets = 0; /* for the report */
+    for (size_t i = 0; i < capture->recording->step_count; ++i) {
+        const struct captured_step *step = &capture->recording->steps[i];
+        buckets = step->overlaps && step->view.wire_count > buckets ? step->view.wire_count : buckets;
+    }
+    atomic_store(&engine_state.status->bucket_count, buckets);
 }
 
 bool

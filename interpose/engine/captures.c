@@ -61,8 +61,9 @@ capture_ask(CUstream stream, struct capture_answer *answer)
     if (driver->cuStreamGetCaptureInfo_p == NULL)
         return driver->cuStreamIsCapturing_p(stream, &answer->status) == CUDA_SUCCESS &&
                answer->status == CU_STREAM_CAPTURE_STATUS_NONE;
-    return driver->cuStreamGetCaptureInfo_p(stream, &answer->status, &answer->id, &answer->graph, &answer->nodes, NULL,
-                                            &answer->node_count) == CUDA_SUCCESS;
+    const CUgraphEdgeData *edges; /* without it, edges with data would be an error; as plain ones they order more */
+    return driver->cuStreamGetCaptureInfo_p(stream, &answer->status, &answer->id, &answer->graph, &answer->nodes,
+                                            &edges, &answer->node_count) == CUDA_SUCCESS;
 }
 
 /* With lock held. */
@@ -202,16 +203,47 @@ mark(struct capture *capture, size_t place, const struct captured_stream *stream
     capture->last[place] = capture->mark_count++;
 }
 
+/* Of the operation that begins in this thread. */
+static __thread struct {
+    struct captured_source *items;
+    size_t count, capacity;
+} sources;
+
+void
+capture_source(const void *address, size_t bytes)
+{
+    sources.items = grow(sources.items, sources.count, &sources.capacity, sizeof(*sources.items));
+    sources.items[sources.count++] = (struct captured_source){address, bytes};
+}
+
+bool
+capture_has_sources(void)
+{
+    return sources.count > 0;
+}
+
+void
+capture_drop_sources(void)
+{
+    sources.count = 0;
+}
+
+/* With lock held. */
+static void
+record_source(struct recording *recording, const struct captured_source *source)
+{
+    recording->sources =
+        grow(recording->sources, recording->source_count, &recording->source_capacity, sizeof(*recording->sources));
+    recording->sources[recording->source_count++] = *source;
+}
+
 /* With lock held: what may become of nodes and host memory later. */
 static void
 record(struct capture *capture, const struct captured_touch *touch, const CUgraphNode *nodes, size_t node_count)
 {
     struct recording *recording = capture->recording;
-    if (touch->host_source != NULL) {
-        recording->sources =
-            grow(recording->sources, recording->source_count, &recording->source_capacity, sizeof(*recording->sources));
-        recording->sources[recording->source_count++] = (struct captured_source){touch->host_source, touch->host_bytes};
-    }
+    for (size_t i = 0; i < sources.count; ++i)
+        record_source(recording, &sources.items[i]);
     recording->opaque = recording->opaque || touch->everything;
     recording->on_buffer = recording->on_buffer || touch->on_buffer;
     if (touch->count == 0 || node_count != 1)
@@ -239,7 +271,10 @@ void
 capture_touch(struct capture *capture, CUstream stream, const struct captured_touch *touch)
 {
     struct capture_answer answer;
-    if (!capture_ask(stream, &answer) || answer.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    if (!capture_ask(stream, &answer))
+        stop_job("the driver does not say what a captured stream has got to, after work on gradients there; run the "
+                 "trainer without CUDA graphs");
+    if (answer.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
         return; /* the capture has failed in the meantime: its end will say so */
     capture_lock();
     struct captured_stream *entry = stream_of(capture, stream);

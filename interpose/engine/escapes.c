@@ -10,7 +10,7 @@
  *
  * The ranks exchange what they hold before each vote, and plan alike. Called from the hooks in any thread.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/graphs.h"
 
 #include "base/message.h"
 #include "base/mutant.h"
@@ -210,6 +210,8 @@ escape_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t r
 {
     if (source == NULL || bytes == 0 || rows == 0)
         return;
+    if (pitch > 0 && atomic_load(&engine_state.captures_open) > 0)
+        capture_source(source, pitch * (rows - 1) + bytes);
     if (pitch == bytes) {
         bytes *= rows;
         rows = 1;

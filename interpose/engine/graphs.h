@@ -87,9 +87,13 @@ struct captured_touch {
     bool on_buffer;
     bool unseen; /* kernels: may touch what is held */
     uint64_t call;
-    const void *host_source; /* or NULL */
-    size_t host_bytes;
 };
+
+/* The operation that this thread is about to begin copies this memory of the host, too; if it is captured, every launch
+ * does. */
+void capture_source(const void *address, size_t bytes);
+bool capture_has_sources(void);
+void capture_drop_sources(void); /* the operation is over */
 
 /* It has been captured. */
 void capture_touch(struct capture *capture, CUstream stream, const struct captured_touch *touch);
@@ -120,7 +124,7 @@ struct recording *recording_find(const void *handle);
 void recording_set(const void *handle, struct recording *recording);
 
 /* For struct engine. */
-void graph_made(CUgraph from, void *const *made, bool done);
+void graph_made(CUgraph from, void *const *made, uint64_t flags, bool done);
 void graph_updated(CUgraphExec exec, CUgraph graph, bool done);
 void graph_gone(void *handle, bool done);
 void graph_changes(CUgraph graph, const char *call);

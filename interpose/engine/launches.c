@@ -190,8 +190,8 @@ launch_end(struct recording *recording, CUstream stream, bool enqueued)
     CUcontext before = context_enter();
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     follow(stream);
-    watch_sent("CUDA graph", recording->number, 0);
     checks_after_release();
+    watch_sent("CUDA graph", recording->number, 0);
     count_steps(recording, stream);
     batches_compare();
     checks_next_interval(first);

@@ -146,11 +146,17 @@ recording_set(const void *handle, struct recording *recording)
 /* ---- what becomes of graphs ---- */
 
 void
-graph_made(CUgraph from, void *const *made, bool done)
+graph_made(CUgraph from, void *const *made, uint64_t flags, bool done)
 {
     if (!done || made == NULL)
         return;
     struct recording *recording = recording_find(from);
+    bool harmless =
+        recording != NULL && !recording->opaque && recording->node_count == 0 && !recording_steps(recording);
+    if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0 && !harmless &&
+        atomic_load(&engine_state.highest) != 0)
+        stop_job("a CUDA graph is instantiated to be launched by kernels (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH), "
+                 "which ddprun does not see, and it may touch gradients: launch it from the host");
     recording_set(*made, recording);
     recording_release(recording);
 }
@@ -159,7 +165,7 @@ void
 graph_updated(CUgraphExec exec, CUgraph graph, bool done)
 {
     void *handle = exec;
-    graph_made(graph, &handle, done);
+    graph_made(graph, &handle, 0, done);
 }
 
 void

@@ -219,22 +219,24 @@ say_unknown_array(const char *call)
 
 /* What was captured into the graph, while places mean what they did. Returns whether that is not all that it does. */
 static bool
-look_at_graph(struct hits *hits, const struct operation *operation)
+look_at_graph(struct hits *hits)
 {
     const struct recording *recording = hits->recording;
-    if (recording == NULL || recording->opaque)
+    if (recording == NULL)
         return true;
-    pthread_mutex_lock(&engine_state.lock);
-    bool stale = recording->placements != engine_state.placements;
-    for (size_t i = 0; i < recording->place_count && !stale && recording->step_count == 0; ++i)
-        add_hit(hits, &engine_state.tensors[recording->places[i]], &(struct operand){.argument = (uint32_t)i});
-    pthread_mutex_unlock(&engine_state.lock);
     for (size_t i = 0; i < recording->source_count; ++i)
         visible_look_through((uint64_t)(uintptr_t)recording->sources[i].address, recording->sources[i].bytes);
-    hits->on_buffer = hits->on_buffer || recording->on_buffer;
     hits->call = recording->call;
-    hits->call_name = operation->name;
-    return stale && recording->step_count == 0;
+    if (recording_steps(recording)) /* launches.c knows what to do */
+        return false;
+
+    pthread_mutex_lock(&engine_state.lock);
+    bool known = !recording->opaque && recording->placements == engine_state.placements;
+    for (size_t i = 0; i < recording->place_count && known && !MUTANT(GRAPH_TOUCHES_UNSEEN); ++i)
+        add_hit(hits, &engine_state.tensors[recording->places[i]], &(struct operand){.argument = (uint32_t)i});
+    pthread_mutex_unlock(&engine_state.lock);
+    hits->on_buffer = hits->on_buffer || recording->on_buffer;
+    return !known;
 }
 
 bool
@@ -252,7 +254,7 @@ hits_look(struct hits *hits, const struct operation *operation, bool *through_po
     }
     if (operation->function != NULL && !look_at_launch(hits, operation))
         opaque = true;
-    if (operation->graph != NULL && look_at_graph(hits, operation))
+    if (operation->graph != NULL && look_at_graph(hits))
         opaque = true;
     if (operation->function == NULL && operation->graph == NULL && hits->count > 0)
         hits->call = call_identity(operation->name);

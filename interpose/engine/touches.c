@@ -165,8 +165,10 @@ touches_begin(struct operation *operation)
     operation->notes = NULL;
     atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
     sight_source(operation);
-    if (!is_relevant(operation))
+    if (!is_relevant(operation)) {
+        capture_drop_sources();
         return;
+    }
     miss_refresh();
     if (operation->host_source != NULL)
         batches_copied(operation->host_source, operation->host_bytes);
@@ -178,8 +180,9 @@ touches_begin(struct operation *operation)
                    (operation->function != NULL || operation->graph != NULL || through_pointers) &&
                    !escape_is_marked(operation->stream);
     bool concerns = hits->count > 0 || hits->on_buffer || hits->opaque || recording_steps(hits->recording);
-    bool copies = operation->host_source != NULL && atomic_load(&engine_state.captures_open) > 0;
-    if (!concerns && !hits->unseen && !copies) {
+    if (operation->host_source != NULL && atomic_load(&engine_state.captures_open) > 0)
+        capture_source(operation->host_source, operation->host_bytes);
+    if (!concerns && !hits->unseen && !capture_has_sources()) {
         recording_release(hits->recording);
         return;
     }
@@ -258,9 +261,7 @@ end_captured(const struct operation *operation, const struct hits *hits)
                                    .everything = hits->opaque,
                                    .on_buffer = hits->on_buffer,
                                    .unseen = hits->unseen,
-                                   .call = hits->call,
-                                   .host_source = operation->host_source,
-                                   .host_bytes = operation->host_bytes};
+                                   .call = hits->call};
     size_t *places = malloc((hits->count + 1) * sizeof(*places));
     if (places == NULL)
         stop_job("out of memory");
@@ -303,6 +304,7 @@ touches_end(struct operation *operation, bool enqueued)
             "%s: the driver does not say whether its stream is being captured, and yet took work on gradients; use "
             "a driver for CUDA 12.3 or newer, or run the trainer without CUDA graphs",
             operation->name);
+    capture_drop_sources();
     recording_release(hits->recording);
     hits_clear(hits);
 }

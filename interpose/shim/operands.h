@@ -196,7 +196,7 @@ add_operands_3d_batch(struct listing *listing, const CUDA_MEMCPY3D_BATCH_OP *cop
 static inline void
 look_at_value(cuuint64_t value)
 {
-    shim.engine->copied_from_host(&value, sizeof(value), sizeof(value), 1);
+    shim.engine->copied_from_host(&value, sizeof(value), 0, 1);
 }
 
 static inline void

@@ -247,9 +247,10 @@ capture_ended(void *ended, const CUgraph *graph, bool done)
 }
 
 static void
-graph_made(CUgraph from, void *const *made, bool done)
+graph_made(CUgraph from, void *const *made, uint64_t flags, bool done)
 {
-    note("made %p of %p%s", (const void *)made, (void *)from, done ? " done" : " refused");
+    note("made %p of %p %llx%s", (const void *)made, (void *)from, (unsigned long long)flags,
+         done ? " done" : " refused");
 }
 
 static void

@@ -68,6 +68,7 @@ static CUDA_KERNEL_NODE_PARAMS_v1 kernel_node_v1 = {.func = FUNCTION, .kernelPar
 static CUDA_KERNEL_NODE_PARAMS kernel_node = {.func = FUNCTION, .kernelParams = PARAMS, .extra = EXTRA};
 static CUDA_MEMSET_NODE_PARAMS memset_node_ = {
     .dst = 0x10000, .pitch = 0x100, .elementSize = 4, .width = 0xc, .height = 3};
+static CUDA_GRAPH_INSTANTIATE_PARAMS instantiation = {.flags = 5};
 static CUgraphNodeParams kernel_node_any = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
                                             .kernel = {.func = FUNCTION, .kernelParams = PARAMS, .extra = EXTRA}};
 static CUgraphNodeParams child_node_any = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {.graph = CHILD}};
