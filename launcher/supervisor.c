@@ -1,19 +1,18 @@
 /*
  * supervisor.c - see supervisor.h.
- *
- * A rank that has ended is not reaped until the end: as long as it is a zombie, the number of its process group cannot
- * be given to somebody else, and the group can be killed without fear.
  */
 #include "launcher/supervisor.h"
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "base/status_page.h"
+#include "launcher/local_ranks.h"
 #include "launcher/memory.h"
 #include "launcher/preload_watch.h"
-#include "launcher/process_list.h"
+#include "launcher/processes.h"
+#include "launcher/star.h"
 #include "launcher/summary.h"
 #include "launcher/verdict.h"
+#include "launcher/view_frame.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -24,24 +23,30 @@
 #include <unistd.h>
 
 enum {
-    LOOK_INTERVAL_MS = 100, /* at the status pages, while ranks run */
+    LOOK_INTERVAL_MS = 100,  /* at the status pages, while ranks run and things happen */
+    QUIET_INTERVAL_MS = 500, /* the same while nothing but steps does */
     END_INTERVAL_MS = 20,
     MESSAGE_DELAY_MS = 1000, /* for which the reason of a failure waits for the ranks' last output */
 };
 
 #define MS              1000000ull
-#define GRACE_NS        (500 * MS)  /* between SIGTERM and SIGKILL after a failure */
+#define GRACE_NS        (PROCESSES_GRACE_MS * MS)
 #define POLITE_GRACE_NS (5000 * MS) /* the same after Ctrl-C or SIGTERM: a trainer may want to save its work */
-#define UNKILLABLE_NS   (5000 * MS) /* after SIGKILL: whoever is still there hangs in the kernel */
+#define UNKILLABLE_NS   (PROCESSES_UNKILLABLE_MS * MS)
+#define OTHERS_NS       (2000 * MS) /* for other supervisors to say that nothing is left of their ranks */
 #define LEFT_EARLY_NS   (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
 #define FOLLOWS_NS      (1000 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
 
 struct supervisor {
     const struct running_job *job;
-    struct rank_view *ranks;
+    struct local_ranks local;
+    struct star star;
+    struct rank_view *ranks; /* [view_count]: of the whole job, or of this supervisor's rank */
+    int view_count;
+    struct rank_view *before; /* scratch of look() */
+    int interval_ms;
     struct preload_watch *watch;
-    struct process_list processes; /* scratch of count_left() */
-    int order;
+    struct process_list processes; /* scratch of step_end() */
     uint64_t *unfinished_since_ns; /* per rank; 0: not */
     bool ending;
     bool killed;
@@ -61,90 +66,28 @@ now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* ---- ending processes ---- */
+/* ---- ending ---- */
 
-/*
- * All that descends from the launcher and lives. With number != 0, sends it that signal. What is older than rank 0
- * (`first`) is not ours: children of a shell that became ddprun by exec.
- */
-static size_t
-signal_descendants(struct process_list *processes, pid_t first, int number)
-{
-    size_t alive = 0;
-    pid_t self = getpid();
-    process_list_read(processes);
-    const struct process *oldest = process_list_find(processes, first);
-    for (size_t i = 0; oldest != NULL && i < processes->count; ++i) {
-        const struct process *process = &processes->items[i];
-        if (process->is_zombie || process->pid == self || process->start < oldest->start ||
-            !process_list_is_in_tree(processes, process->pid, self))
-            continue;
-        ++alive;
-        if (number != 0)
-            kill(process->pid, number);
-    }
-    return alive;
-}
-
-static void
-signal_groups(const pid_t *pids, int count, int number)
-{
-    for (int i = 0; i < count; ++i)
-        kill(-pids[i], number);
-}
-
-/* Groups first: a signal to a group misses no process that is being forked. A stopped process must run to end. */
-static void
-signal_all(struct process_list *processes, const pid_t *pids, int count, int number)
-{
-    signal_groups(pids, count, number);
-    signal_descendants(processes, pids[0], number);
-    if (number != SIGKILL)
-        signal_groups(pids, count, SIGCONT);
-}
-
-static void
-reap_all(void)
-{
-    while (waitpid(-1, NULL, WNOHANG) > 0) {
-    }
-}
-
-void
-supervisor_end_all(const pid_t *pids, int count)
-{
-    if (count == 0)
-        return;
-    struct process_list processes = {0};
-    uint64_t begin_ns = now_ns();
-    signal_all(&processes, pids, count, SIGTERM);
-    while (signal_descendants(&processes, pids[0], 0) > 0 && now_ns() - begin_ns < GRACE_NS + UNKILLABLE_NS) {
-        if (now_ns() - begin_ns >= GRACE_NS)
-            signal_all(&processes, pids, count, SIGKILL);
-        poll(NULL, 0, END_INTERVAL_MS);
-    }
-    reap_all();
-    process_list_free(&processes);
-}
-
+/* Of all ranks: supervisor 0 also tells the others. */
 static void
 begin_end(struct supervisor *s, int number, uint64_t grace_ns)
 {
     s->ending = true;
     s->kill_at_ns = now_ns() + grace_ns;
-    signal_all(&s->processes, s->job->pids, s->job->rank_count, number);
+    star_say_end(&s->star, s->failed ? s->reason.exit_code : 0, number, grace_ns / MS);
+    processes_signal_all(&s->processes, s->job->pids, s->job->rank_count, number);
 }
 
-/* Returns whether nobody is left. */
+/* Returns whether nobody is left, here and elsewhere. */
 static bool
 step_end(struct supervisor *s)
 {
-    size_t left = signal_descendants(&s->processes, s->job->pids[0], 0);
+    size_t left = s->job->rank_count > 0 ? processes_signal_descendants(&s->processes, s->job->pids[0], 0) : 0;
     uint64_t now = now_ns();
     if (left == 0)
-        return true;
+        return star_others_done(&s->star) || now >= s->kill_at_ns + OTHERS_NS;
     if (now >= s->kill_at_ns)
-        signal_all(&s->processes, s->job->pids, s->job->rank_count, SIGKILL);
+        processes_signal_all(&s->processes, s->job->pids, s->job->rank_count, SIGKILL);
     if (now < s->kill_at_ns + UNKILLABLE_NS)
         return false;
     message_line("%zu processes of the job do not end, not even when killed; they hang in the system (a driver or a "
@@ -155,75 +98,14 @@ step_end(struct supervisor *s)
 
 /* ---- what is known of the ranks ---- */
 
-static void
-read_status(struct rank_view *view, const struct rank_status *status)
-{
-    view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
-    view->step = atomic_load(&status->step);
-    view->overlapped_step = atomic_load(&status->overlapped_step);
-    view->graph_step = atomic_load(&status->graph_step);
-    view->gradient_count = atomic_load(&status->gradient_count);
-    view->gradient_bytes = atomic_load(&status->gradient_bytes);
-    view->bucket_count = atomic_load(&status->bucket_count);
-    view->exposed_count = atomic_load(&status->exposed_count);
-    view->exposed_ns = atomic_load(&status->exposed_ns);
-    view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
-    view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
-    view->check_count = atomic_load(&status->check_count);
-    view->checked_step = atomic_load(&status->checked_step);
-    view->parameter_hash = atomic_load(&status->parameter_hash);
-    if (view->stage != RANK_STAGE_FAILED)
-        return;
-    view->failure_follows = atomic_load(&status->failure_follows) != 0;
-    memcpy(view->failure, status->failure, sizeof(view->failure));
-    view->failure[sizeof(view->failure) - 1] = '\0';
-}
-
-static void
-note_end(struct rank_view *view, pid_t pid, int order)
-{
-    siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid)
-        return;
-    view->ended = true;
-    view->order = order;
-    if (info.si_code == CLD_EXITED)
-        view->exit_code = info.si_status;
-    else
-        view->signal = info.si_status;
-}
-
-/* Ends first: what a rank wrote before it ended is then seen with its end. */
-static void
-look_at_ranks(struct supervisor *s)
-{
-    struct pmix_server_abort abort;
-    ++s->order;
-    for (int i = 0; i < s->job->rank_count; ++i) {
-        if (!s->ranks[i].ended)
-            note_end(&s->ranks[i], s->job->pids[i], s->order);
-    }
-    for (int i = 0; i < s->job->rank_count; ++i) {
-        read_status(&s->ranks[i], status_page_rank(s->job->status_page, i));
-        s->ranks[i].connected = pmix_server_is_connected(s->job->server, i);
-    }
-    while (pmix_server_next_abort(s->job->server, &abort)) {
-        if (abort.rank < 0 || abort.rank >= s->job->rank_count || s->ranks[abort.rank].aborted)
-            continue;
-        s->ranks[abort.rank].aborted = true;
-        s->ranks[abort.rank].abort_status = abort.status;
-        memcpy(s->ranks[abort.rank].abort_message, abort.message, sizeof(abort.message));
-    }
-}
-
 /* Who ended with exit code 0 while others train is given the time in which they may end in the same way. */
 static void
 find_early_leavers(struct supervisor *s)
 {
     bool training = false;
-    for (int i = 0; i < s->job->rank_count; ++i)
+    for (int i = 0; i < s->view_count; ++i)
         training = training || verdict_is_training(&s->ranks[i]);
-    for (int i = 0; i < s->job->rank_count; ++i) {
+    for (int i = 0; i < s->view_count; ++i) {
         if (!training || !verdict_is_unfinished(&s->ranks[i]))
             continue;
         if (s->unfinished_since_ns[i] == 0)
@@ -235,11 +117,54 @@ find_early_leavers(struct supervisor *s)
 static bool
 all_ended(const struct supervisor *s)
 {
-    for (int i = 0; i < s->job->rank_count; ++i) {
+    for (int i = 0; i < s->view_count; ++i) {
         if (!s->ranks[i].ended)
             return false;
     }
     return true;
+}
+
+static void
+watch_preload(struct supervisor *s)
+{
+    int count = s->job->rank_count;
+    struct preload_subject *subjects = memory_get((size_t)count + 1, sizeof(*subjects));
+    for (int i = 0; i < count; ++i) {
+        subjects[i].pid = s->job->pids[i];
+        subjects[i].has_reported = s->ranks[i].ended || s->ranks[i].stage != RANK_STAGE_NONE;
+    }
+    pid_t pid;
+    int rank = preload_watch_look(s->watch, subjects, now_ns(), &pid);
+    free(subjects);
+    for (int i = 0; i < count; ++i)
+        s->ranks[i].missed_preload = preload_watch_saw(s->watch, i);
+    if (rank >= 0)
+        s->ranks[rank].preload_suspect = (int)pid;
+}
+
+/* Ends of ranks elsewhere come in the order in which they are heard of. */
+static void
+order_ends(struct supervisor *s)
+{
+    for (int i = 0; i < s->view_count; ++i) {
+        if (s->ranks[i].ended && s->ranks[i].order == 0)
+            s->ranks[i].order = s->local.order;
+    }
+}
+
+/* Brings `ranks` up to date. Looks more rarely while nothing happens that could end the job. */
+static void
+look(struct supervisor *s)
+{
+    bool news = star_step(&s->star);
+    memcpy(s->before, s->ranks, (size_t)s->job->rank_count * sizeof(*s->before));
+    local_ranks_look(&s->local);
+    watch_preload(s);
+    for (int i = 0; i < s->job->rank_count; ++i)
+        news = news || view_is_news(&s->before[i], &s->ranks[i]);
+    int slower_ms = s->interval_ms + s->interval_ms / 4;
+    s->interval_ms = news ? LOOK_INTERVAL_MS : slower_ms < QUIET_INTERVAL_MS ? slower_ms : QUIET_INTERVAL_MS;
+    order_ends(s);
 }
 
 /* ---- judging ---- */
@@ -251,50 +176,64 @@ fail(struct supervisor *s)
     begin_end(s, SIGTERM, GRACE_NS);
 }
 
-static void
-watch_preload(struct supervisor *s)
+/* What one rank's end does to others may be known before it is itself. */
+static bool
+is_settled(struct supervisor *s)
 {
-    int count = s->job->rank_count;
-    struct preload_subject *subjects = memory_get((size_t)count, sizeof(*subjects));
-    for (int i = 0; i < count; ++i) {
-        subjects[i].pid = s->job->pids[i];
-        subjects[i].has_reported = s->ranks[i].ended || s->ranks[i].stage != RANK_STAGE_NONE;
+    if (!verdict_only_follows(s->ranks, s->view_count))
+        return true;
+    if (s->follows_since_ns == 0)
+        s->follows_since_ns = now_ns();
+    return now_ns() - s->follows_since_ns >= FOLLOWS_NS;
+}
+
+static bool
+find_suspect(const struct supervisor *s, struct problem *problem)
+{
+    for (int i = 0; i < s->view_count; ++i) {
+        if (s->ranks[i].preload_suspect != 0)
+            return !problem_set(problem, DDPRUN_EXIT_FAILURE,
+                                "rank %d uses the CUDA driver in process %d, which ddprun's library was not loaded "
+                                "into, so it would train alone; "
+                                "the usual causes: a static or setuid executable, or a wrapper that clears LD_PRELOAD",
+                                i, s->ranks[i].preload_suspect);
     }
-    pid_t pid;
-    int rank = preload_watch_look(s->watch, subjects, now_ns(), &pid);
-    free(subjects);
-    for (int i = 0; i < count; ++i)
-        s->ranks[i].missed_preload = preload_watch_saw(s->watch, i);
-    if (rank < 0)
-        return;
-    problem_set(&s->reason, DDPRUN_EXIT_FAILURE,
-                "rank %d uses the CUDA driver in process %d, which ddprun's library was not loaded into, so it would "
-                "train alone; "
-                "the usual causes: a static or setuid executable, or a wrapper that clears LD_PRELOAD",
-                rank, (int)pid);
-    fail(s);
+    return false;
 }
 
 static void
 judge(struct supervisor *s)
 {
-    look_at_ranks(s);
     find_early_leavers(s);
     bool over = all_ended(s);
-    bool failed = over ? verdict_find_at_end(s->ranks, s->job->rank_count, &s->reason)
-                       : verdict_find(s->ranks, s->job->rank_count, &s->reason);
-    if (failed && !over && verdict_only_follows(s->ranks, s->job->rank_count)) {
-        if (s->follows_since_ns == 0)
-            s->follows_since_ns = now_ns();
-        if (now_ns() - s->follows_since_ns < FOLLOWS_NS)
-            return;
-    }
-    if (failed)
+    bool failed = over ? verdict_find_at_end(s->ranks, s->view_count, &s->reason)
+                       : verdict_find(s->ranks, s->view_count, &s->reason);
+    if (failed && (over || is_settled(s)))
         fail(s);
+    else if (star_find_problem(&s->star, &s->reason))
+        fail(s);
+    else if (failed)
+        return;
     else if (over)
         begin_end(s, SIGTERM, GRACE_NS); /* for what the ranks may have left behind */
-    else
-        watch_preload(s);
+    else if (find_suspect(s, &s->reason))
+        fail(s);
+}
+
+/* A supervisor that is not the first does what supervisor 0 says, and judges nothing but whether that is there. */
+static void
+obey(struct supervisor *s)
+{
+    const struct peers_leaf *leaf = s->job->leaf;
+    if (leaf->end) {
+        s->failed = s->told = true;
+        s->reason.exit_code = leaf->ending.exit_code;
+        begin_end(s, leaf->ending.signal, (uint64_t)leaf->ending.grace_ms * MS);
+    } else if (star_find_problem(&s->star, &s->reason)) {
+        star_say_problem(&s->star, &s->reason, 0);
+        s->told = leaf->lost == NULL;
+        fail(s);
+    }
 }
 
 /* ---- signals and waiting ---- */
@@ -304,22 +243,25 @@ interrupt(struct supervisor *s, int number)
 {
     if (s->ending) {
         s->kill_at_ns = now_ns();
+        star_say_end(&s->star, s->reason.exit_code, SIGKILL, 0);
         return;
     }
     s->failed = true;
     problem_set(&s->reason, 128 + number, "SIG%s: ending %d rank%s (once more: at once)", sigabbrev_np(number),
-                s->job->rank_count, s->job->rank_count == 1 ? "" : "s");
+                s->view_count, s->view_count == 1 ? "" : "s");
+    star_say_problem(&s->star, &s->reason, number);
     begin_end(s, number == SIGQUIT ? SIGTERM : number, POLITE_GRACE_NS);
-    message_line("%s", s->reason.text); /* last: stderr may be held up */
+    if (s->job->leaf == NULL)
+        message_line("%s", s->reason.text); /* last: stderr may be held up */
     s->told = true;
 }
 
 static void
 suspend(const struct supervisor *s)
 {
-    signal_groups(s->job->pids, s->job->rank_count, SIGSTOP);
+    processes_signal_groups(s->job->pids, s->job->rank_count, SIGSTOP);
     raise(SIGSTOP);
-    signal_groups(s->job->pids, s->job->rank_count, SIGCONT);
+    processes_signal_groups(s->job->pids, s->job->rank_count, SIGCONT);
 }
 
 /* Returns whether a signal came that asks for the end. */
@@ -341,14 +283,18 @@ take_signals(struct supervisor *s)
 static void
 wait_for_something(struct supervisor *s)
 {
-    struct pollfd polled[3] = {
+    struct pollfd polled[3 + STAR_FDS] = {
         {.fd = s->job->signals->fd, .events = POLLIN},
-        {.fd = pmix_server_fd(s->job->server), .events = POLLIN},
+        {.fd = s->job->server != NULL ? pmix_server_fd(s->job->server) : -1, .events = POLLIN},
     };
+    int fds[STAR_FDS];
     terminal_input_poll(s->job->input, &polled[2]);
     if (s->ending) /* nobody takes aborts any more, and input does not matter */
         polled[1].fd = polled[2].fd = -1;
-    poll(polled, 3, s->ending ? END_INTERVAL_MS : LOOK_INTERVAL_MS);
+    star_fds(&s->star, fds);
+    for (int i = 0; i < STAR_FDS; ++i)
+        polled[3 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    poll(polled, 3 + STAR_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
     if (!s->ending)
         terminal_input_move(s->job->input, &polled[2]);
 }
@@ -382,14 +328,19 @@ relays_left(struct supervisor *s, uint64_t until_ns)
 static void
 report(struct supervisor *s)
 {
+    if (s->job->leaf != NULL) { /* supervisor 0 does, unless it is lost */
+        if (!s->told)
+            message_line("%s", s->reason.text);
+        return;
+    }
     if (!s->failed)
-        verdict_close(s->ranks, s->job->rank_count, s->job->summary, message_line);
+        verdict_close(s->ranks, s->view_count, s->job->summary, message_line);
     else if (!s->told)
         message_line("%s", s->reason.text);
     if (s->job->summary_json != NULL) {
         struct summary summary = {
             .ranks = s->ranks,
-            .rank_count = s->job->rank_count,
+            .rank_count = s->view_count,
             .exit_code = s->failed ? s->reason.exit_code : 0,
             .reason = s->failed ? s->reason.text : NULL,
             .seconds = (double)(now_ns() - s->begin_ns) * 1e-9,
@@ -414,28 +365,66 @@ finish(struct supervisor *s)
         relay_free(s->job->relays[i]);
 }
 
+static void
+open_supervisor(struct supervisor *s, const struct running_job *job)
+{
+    int count = job->peers != NULL ? job->cluster->world_size : job->rank_count > 0 ? job->rank_count : 1;
+    *s = (struct supervisor){
+        .job = job,
+        .view_count = count,
+        .ranks = memory_get((size_t)count, sizeof(*s->ranks)),
+        .before = memory_get((size_t)count, sizeof(*s->before)),
+        .unfinished_since_ns = memory_get((size_t)count, sizeof(*s->unfinished_since_ns)),
+        .watch = preload_watch_new(job->rank_count, now_ns()),
+        .begin_ns = now_ns(),
+        .interval_ms = LOOK_INTERVAL_MS,
+    };
+    s->local = (struct local_ranks){.count = job->rank_count,
+                                    .pids = job->pids,
+                                    .status_page = job->status_page,
+                                    .server = job->server,
+                                    .link = job->link,
+                                    .views = s->ranks};
+    star_open(&s->star, job, s->ranks);
+    if (job->problem == NULL)
+        return;
+    s->reason = *job->problem;
+    s->told = job->leaf != NULL;
+    star_say_problem(&s->star, &s->reason, 0);
+    fail(s);
+}
+
+static void
+close_supervisor(struct supervisor *s)
+{
+    star_close(&s->star);
+    preload_watch_free(s->watch);
+    process_list_free(&s->processes);
+    free(s->unfinished_since_ns);
+    free(s->before);
+    free(s->ranks);
+}
+
 int
 supervisor_run(const struct running_job *job)
 {
-    struct supervisor s = {
-        .job = job,
-        .ranks = memory_get((size_t)job->rank_count, sizeof(*s.ranks)),
-        .unfinished_since_ns = memory_get((size_t)job->rank_count, sizeof(*s.unfinished_since_ns)),
-        .watch = preload_watch_new(job->rank_count, now_ns()),
-        .begin_ns = now_ns(),
-    };
+    struct supervisor s;
+    open_supervisor(&s, job);
     for (bool over = false; !over;) {
         wait_for_something(&s);
-        take_signals(&s);
-        if (!s.ending)
+        int elsewhere = s.ending ? 0 : star_signal(&s.star);
+        if (!take_signals(&s) && elsewhere != 0 && !s.ending)
+            interrupt(&s, elsewhere);
+        look(&s);
+        if (!s.ending && job->leaf != NULL)
+            obey(&s);
+        else if (!s.ending)
             judge(&s);
         over = s.ending && step_end(&s);
     }
     finish(&s);
-    reap_all();
-    preload_watch_free(s.watch);
-    process_list_free(&s.processes);
-    free(s.unfinished_since_ns);
-    free(s.ranks);
-    return s.failed ? s.reason.exit_code : 0;
+    processes_reap();
+    int exit_code = star_leave(&s.star, s.failed ? s.reason.exit_code : 0);
+    close_supervisor(&s);
+    return exit_code;
 }

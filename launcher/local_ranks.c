@@ -1,0 +1,95 @@
+/*
+ * local_ranks.c - see local_ranks.h.
+ */
+#include "launcher/local_ranks.h"
+
+#include "base/protocol.h"
+#include "base/status_page.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+static void
+read_status(struct rank_view *view, const struct rank_status *status)
+{
+    view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
+    view->step = atomic_load(&status->step);
+    view->overlapped_step = atomic_load(&status->overlapped_step);
+    view->graph_step = atomic_load(&status->graph_step);
+    view->gradient_count = atomic_load(&status->gradient_count);
+    view->gradient_bytes = atomic_load(&status->gradient_bytes);
+    view->bucket_count = atomic_load(&status->bucket_count);
+    view->exposed_count = atomic_load(&status->exposed_count);
+    view->exposed_ns = atomic_load(&status->exposed_ns);
+    view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
+    view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
+    view->check_count = atomic_load(&status->check_count);
+    view->checked_step = atomic_load(&status->checked_step);
+    view->parameter_hash = atomic_load(&status->parameter_hash);
+    if (view->stage != RANK_STAGE_FAILED)
+        return;
+    view->failure_follows = atomic_load(&status->failure_follows) != 0;
+    memcpy(view->failure, status->failure, sizeof(view->failure));
+    view->failure[sizeof(view->failure) - 1] = '\0';
+}
+
+static void
+note_end(struct rank_view *view, pid_t pid, int order)
+{
+    siginfo_t info = {0};
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid)
+        return;
+    view->ended = true;
+    view->order = order;
+    if (info.si_code == CLD_EXITED)
+        view->exit_code = info.si_status;
+    else
+        view->signal = info.si_status;
+}
+
+/* What the engines said to our PMIx server. */
+static void
+ask_server(struct local_ranks *local)
+{
+    struct pmix_server_abort abort;
+    for (int i = 0; i < local->count; ++i)
+        local->views[i].connected = pmix_server_is_connected(local->server, i);
+    while (pmix_server_next_abort(local->server, &abort)) {
+        if (abort.rank < 0 || abort.rank >= local->count || local->views[abort.rank].aborted)
+            continue;
+        local->views[abort.rank].aborted = true;
+        local->views[abort.rank].abort_status = abort.status;
+        memcpy(local->views[abort.rank].abort_message, abort.message, sizeof(abort.message));
+    }
+}
+
+/* What the only engine said to this supervisor. */
+static void
+ask_link(struct local_ranks *local)
+{
+    struct rank_view *view = &local->views[0];
+    engine_link_step(local->link);
+    view->connected = local->link->joined;
+    if (!local->link->aborted || view->aborted)
+        return;
+    view->aborted = true;
+    view->abort_status = local->link->abort_status;
+    memcpy(view->abort_message, local->link->abort_text, sizeof(view->abort_message));
+}
+
+/* Ends first: what a rank wrote before it ended is then seen with its end. */
+void
+local_ranks_look(struct local_ranks *local)
+{
+    ++local->order;
+    for (int i = 0; i < local->count; ++i) {
+        if (!local->views[i].ended)
+            note_end(&local->views[i], local->pids[i], local->order);
+    }
+    for (int i = 0; i < local->count; ++i)
+        read_status(&local->views[i], status_page_rank(local->status_page, i));
+    if (local->count > 0 && local->link != NULL)
+        ask_link(local);
+    else if (local->server != NULL)
+        ask_server(local);
+}

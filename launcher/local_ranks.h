@@ -1,0 +1,29 @@
+/*
+ * local_ranks.h - what can be seen of the ranks that this launcher started: status page, ends, PMIx.
+ *
+ * Only looks; verdict.h judges what was seen. Supervisor's thread only.
+ */
+#ifndef DDPRUN_LAUNCHER_LOCAL_RANKS_H
+#define DDPRUN_LAUNCHER_LOCAL_RANKS_H
+
+#include "launcher/engine_link.h"
+#include "launcher/pmix_server.h"
+#include "launcher/verdict.h"
+
+#include <sys/types.h>
+
+/* All borrowed. */
+struct local_ranks {
+    int count;
+    const pid_t *pids; /* [count]; not reaped before the end */
+    void *status_page;
+    struct pmix_server *server; /* NULL under a cluster's launcher; then: */
+    struct engine_link *link;
+    struct rank_view *views; /* [count], zero at first */
+    int order;               /* of the look that noticed an end last */
+};
+
+/* Brings `views` up to date. An end is noticed once, and stays noticed. */
+void local_ranks_look(struct local_ranks *local);
+
+#endif
