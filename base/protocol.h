@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 4
+#define DDPRUN_PROTOCOL_VERSION 3
 
 /* ---- environment: launcher to shim and engine ---- */
 #define DDPRUN_ENV_PROTOCOL "DDPRUN_PROTOCOL" /* decimal DDPRUN_PROTOCOL_VERSION; absent: the shim stays passive */
