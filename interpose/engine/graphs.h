@@ -32,7 +32,7 @@ struct captured_node {
     size_t first, count;
 };
 
-/* Memory of the host that each launch copies to the device. */
+/* Memory of the host that each launch copies to the device; or, with 0 bytes, that its kernels read where it is. */
 struct captured_source {
     const void *address;
     size_t bytes;

@@ -96,8 +96,11 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
     for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
-        if (visible_may_hold(word))
+        if (visible_may_hold(word)) {
             visible_look_behind(word);
+            if (atomic_load_explicit(&engine_state.captures_open, memory_order_relaxed) > 0)
+                capture_source((const void *)(uintptr_t)word, 0);
+        }
         if (tables_may_hold(word, 1))
             forget_table(word, 1);
         if (may_hit(word, 1) && !(MUTANT(STRUCTS_UNSEEN) && at > 0))
@@ -224,8 +227,13 @@ look_at_graph(struct hits *hits)
     const struct recording *recording = hits->recording;
     if (recording == NULL)
         return true;
-    for (size_t i = 0; i < recording->source_count; ++i)
-        visible_look_through((uint64_t)(uintptr_t)recording->sources[i].address, recording->sources[i].bytes);
+    for (size_t i = 0; i < recording->source_count; ++i) {
+        uint64_t address = (uint64_t)(uintptr_t)recording->sources[i].address;
+        if (recording->sources[i].bytes > 0)
+            visible_look_through(address, recording->sources[i].bytes);
+        else
+            visible_look_behind(address);
+    }
     hits->call = recording->call;
     if (recording_steps(recording)) /* launches.c knows what to do */
         return false;

@@ -123,7 +123,10 @@ close_device(void)
     trace_close();
     atomic_store(&engine_state.closing, true);
     pthread_join(engine_state.watcher, NULL);
-    collectives_close(&engine_state.collectives);
+    /* NCCL waits in ncclCommFinalize until all graphs with its operations are destroyed, and few programs destroy
+     * theirs: communicators that were captured end with the process. */
+    if (atomic_load(&engine_state.graph_count) == 0)
+        collectives_close(&engine_state.collectives);
     context_leave(before);
 }
 

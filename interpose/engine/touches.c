@@ -142,6 +142,8 @@ begin_captured(const struct operation *operation, struct hits *hits)
                  operation->name, hits->recording->steps[0].site.file, hits->recording->steps[0].site.line);
     if (hits->count > 0 || hits->on_buffer || hits->opaque || hits->unseen)
         capture_before_touch(hits->capture, operation->stream);
+    for (size_t i = 0; hits->recording != NULL && i < hits->recording->source_count; ++i) /* of a child graph */
+        capture_source(hits->recording->sources[i].address, hits->recording->sources[i].bytes);
 }
 
 /* It runs in its stream's turn: whatever it must wait for. */
