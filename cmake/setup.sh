@@ -17,6 +17,7 @@ gcc             | command gcc          | C compiler
 g++             | command g++          | C++ compiler, for CUDA sources compiled by softgpu-cc
 pkg-config      | command pkg-config   | finds the libraries below
 libpmix-dev     | module pmix          | PMIx: how ranks find each other
+libhwloc-dev    | module hwloc         | where GPUs, cores and memory are
 libunwind-dev   | module libunwind     | call stacks in messages
 libxxhash-dev   | module libxxhash     | hashes of parameters and plans
 libjson-c-dev   | module json-c        | plan and trace files
@@ -30,6 +31,14 @@ clang-format    | command clang-format | one style
 clang-tidy      | command clang-tidy   | static analysis
 shellcheck      | command shellcheck   | static analysis of scripts
 dpkg-dev        | command dpkg-shlibdeps | packages
+'
+# Without these the tests of tests/cluster/ are skipped by name, and nothing else is.
+cluster_packages='
+iproute2        | command ip           | hosts with networks of their own, on one machine
+openmpi-bin     | command mpirun       | starts ranks on several hosts
+slurmctld       | command slurmctld    | Slurm: the scheduler
+slurmd          | command slurmd       | Slurm: starts ranks on a host
+slurm-client    | command srun         | Slurm: its commands
 '
 wheel_packages='
 python3-pip     | python pip           | downloads the wheels of the CUDA toolkit
@@ -190,7 +199,15 @@ fetch_missing() {
 
 case ${1:-} in
 '') install_packages "$build_packages" ;;
---tests) install_packages "$build_packages$test_packages" ;;
+--tests)
+    install_packages "$build_packages$test_packages"
+    if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+        install_packages "$cluster_packages"
+    else
+        mapfile -t missing < <(missing_packages "$cluster_packages")
+        [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts are skipped without ${missing[*]}"
+    fi
+    ;;
 --help)
     echo "Usage: bash cmake/setup.sh [--tests]"
     echo "Installs what the build needs and is missing; with --tests also what the tests need."

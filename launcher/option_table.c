@@ -6,6 +6,7 @@
 
 #include "base/protocol.h"
 #include "launcher/addresses.h"
+#include "launcher/host_list.h"
 #include "launcher/memory.h"
 
 #include <ctype.h>
@@ -73,9 +74,19 @@ static bool
 take_ranks(struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
-    if (!whole_number(value, 1, OPTIONS_MOST_RANKS, &number))
+    /* More than OPTIONS_MOST_RANKS only with --hosts: check_together(). */
+    if (!whole_number(value, 1, HOST_LIST_MOST_HOSTS * HOST_LIST_MOST_RANKS, &number))
         return bad_value(problem, "ranks", value, "a number of ranks from 1 to 256");
     options->rank_count = (int)number;
+    return true;
+}
+
+static bool
+take_hosts(struct options *options, const char *value, struct problem *problem)
+{
+    if (value[0] == '\0')
+        return bad_value(problem, "hosts", value, "a list of hosts, such as h1:8,h2:8");
+    options->hosts = value; /* read by hosts_run() */
     return true;
 }
 
@@ -106,6 +117,17 @@ take_gpus(struct options *options, const char *value, struct problem *problem)
 {
     gpu_list_free(&options->gpus);
     return gpu_list_parse(value, &options->gpus, problem);
+}
+
+static bool
+take_bind(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[BIND_NONE] = "none", [BIND_NUMA] = "numa", [BIND_CORE] = "core"};
+    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    if (place < 0)
+        return bad_value(problem, "bind", value, "one of none, numa, core");
+    options->bind = (enum bind_choice)place;
+    return true;
 }
 
 static bool
@@ -183,6 +205,29 @@ take_timeout(struct options *options, const char *value, struct problem *problem
         return bad_value(problem, "timeout", value, "a whole number of seconds from 1 to 1000000");
     options->timeout_s = (unsigned)number;
     return true;
+}
+
+/* Seconds, or 0 for never. */
+static bool
+take_limit(unsigned *field, const char *name, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    if (!whole_number(value, 0, 1000000, &number))
+        return bad_value(problem, name, value, "a whole number of seconds from 0 (never) to 1000000");
+    *field = (unsigned)number;
+    return true;
+}
+
+static bool
+take_hang_warning(struct options *options, const char *value, struct problem *problem)
+{
+    return take_limit(&options->hang_warning_s, "hang-warning", value, problem);
+}
+
+static bool
+take_hang_timeout(struct options *options, const char *value, struct problem *problem)
+{
+    return take_limit(&options->hang_timeout_s, "hang-timeout", value, problem);
 }
 
 static bool
@@ -293,7 +338,7 @@ take_max_restarts(struct options *options, const char *value, struct problem *pr
 const struct option_row option_rows[] = {
     {'n', "ranks", "N", GROUP_PLACES, take_ranks,
      "how many ranks to start, 1 to 256 (default: one per GPU that is\nvisible; stand-in: $SOFTGPU_DEVICES, or 1)",
-     .brief = "how many ranks (default: one for each GPU)"},
+     .brief = "how many ranks (default: one for each GPU)", .not_handed_on = true},
     {0, "device", "auto|gpu|softgpu", GROUP_PLACES, take_device,
      "where to run: GPUs, or the CPU stand-in for programs built with\n"
      "softgpu-cc (default auto: what the program was built for;\nscripts and wrappers count as gpu)"},
@@ -305,6 +350,14 @@ const struct option_row option_rows[] = {
      "allow more ranks than GPUs: ranks take turns on the GPUs (for\n"
      "trying things out; sets NCCL_HOSTID, and NCCL_SOCKET_IFNAME=lo\nunless it is set)",
      .brief = "allow more ranks than GPUs"},
+    {0, "hosts", "LIST", GROUP_PLACES, take_hosts,
+     "start ranks on several hosts, by mpirun of Open MPI or prterun:\n"
+     "h1:8,h2:8 for eight on each, or file=PATH with one host a line\n(-n: fewer than that)",
+     .command_line_only = true, .not_handed_on = true},
+    {0, "bind", "none|numa|core", GROUP_PLACES, take_bind,
+     "processors and memory of a rank: as ddprun's own; those of its\n"
+     "GPU's NUMA node; cores of its own there (default: numa where the\n"
+     "GPUs' places are known and ddprun was not bound itself, else none)"},
     {0, "bucket-mb", "X", GROUP_TRAINING, take_bucket_mb,
      "buckets of at most X MiB, fractions allowed (default: as measured\n"
      "ready times and costs of an all-reduce make best; 25 until then)"},
@@ -328,8 +381,12 @@ const struct option_row option_rows[] = {
      "seen, and compare the parameters after every step; slow",
      .brief = "check every gradient of every step; slow"},
     {0, "timeout", "SECONDS", GROUP_SAFETY, take_timeout,
-     "how long a rank may wait for the others before the job is\nstopped (default 600)",
-     .brief = "how long a rank may wait for others (default 600)"},
+     "how long a rank may wait for the others before the job is\nstopped, even if they go on (default 900)",
+     .brief = "how long a rank may wait for others (default 900)"},
+    {0, "hang-warning", "SECONDS", GROUP_SAFETY, take_hang_warning,
+     "name a rank that makes no CUDA call for so long while others\nwait for it; 0: never (default 60)"},
+    {0, "hang-timeout", "SECONDS", GROUP_SAFETY, take_hang_timeout,
+     "end the job, with a report, when that lasts so long; 0: never\n(default 600)"},
     {0, "max-restarts", "K", GROUP_SAFETY, take_max_restarts,
      "when a rank fails, start the whole job again, up to K times\n"
      "(default 0), for programs that go on from their checkpoints;\nDDPRUN_RESTART tells them how often it has "
@@ -345,7 +402,7 @@ const struct option_row option_rows[] = {
     {0, "config", "FILE", GROUP_PROGRAM, take_config, "read settings from FILE (JSON) instead of the user's own",
      .command_line_only = true},
     {0, "dry-run", NULL, GROUP_OUTPUT, take_dry_run, "print what would be started, and start nothing",
-     .brief = "print what would be started", .command_line_only = true},
+     .brief = "print what would be started", .command_line_only = true, .not_handed_on = true},
     {0, "output", "WHICH", GROUP_OUTPUT, take_output,
      "what becomes of the ranks' output:\n"
      "tagged     rank 0's as it is, others' lines with [rank] (default)\n"

@@ -189,9 +189,10 @@ launch_end(struct recording *recording, CUstream stream, bool enqueued)
                  site->file, site->line);
     CUcontext before = context_enter();
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    watch_sending("CUDA graph", recording->number, 0);
     follow(stream);
-    checks_after_release();
     watch_sent("CUDA graph", recording->number, 0);
+    checks_after_release();
     count_steps(recording, stream);
     batches_compare();
     checks_next_interval(first);

@@ -88,6 +88,7 @@ begin_late(const struct operation *operation, struct hits *hits)
         issue_give_role();
         char call[CALL_TEXT_BYTES];
         hit->measured = checks_late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket);
+        flight_note(FLIGHT_LATE_TOUCH, bucket, 0, call);
     }
 }
 
@@ -178,6 +179,8 @@ touches_begin(struct operation *operation)
     bool through_pointers;
     hits->recording = operation->graph != NULL ? recording_find(operation->graph) : NULL;
     hits->opaque = hits_look(hits, operation, &through_pointers);
+    if (operation->graph != NULL)
+        flight_note(FLIGHT_GRAPH_LAUNCH, hits->recording != NULL ? hits->recording->number : 0, 0, operation->name);
     hits->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
                    (operation->function != NULL || operation->graph != NULL || through_pointers) &&
                    !escape_is_marked(operation->stream);

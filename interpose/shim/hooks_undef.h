@@ -9,3 +9,5 @@
 #undef GRAPH
 #undef GRAPH_STREAM
 #undef RECORDED
+#undef WAIT
+#undef WAIT_SINGLE

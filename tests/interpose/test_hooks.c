@@ -24,6 +24,7 @@
 #define NODE     ((CUgraphNode)0x64)
 #define CHILD    ((CUgraph)0x65)
 #define NODES    ((CUgraphNode *)0x66)
+#define EVENT    ((CUevent)0x67)
 #define FUNCTION ((CUfunction)0x88)
 #define PARAMS   ((void **)0x90)
 #define EXTRA    ((void **)0x98)

@@ -8,5 +8,7 @@
 #define NOTIFICATION(s, n, v, ...)            @row n v
 #define GRAPH(s, n, v, ...)                   @row n v
 #define GRAPH_STREAM(s, twin, n, v, tv, ...)  @row n v @row n tv twin
+#define WAIT(s, twin, n, v, tv, ...)          @row n v @row n tv twin
+#define WAIT_SINGLE(s, n, v, ...)             @row n v
 #define RECORDED(s, n, v, ...)                @row n v
 #include "interpose/shim/hooks.def"
