@@ -59,6 +59,7 @@ describe(const struct summary *summary)
     json_object_object_add(object, "seconds", json_object_new_double(summary->seconds));
     add_number(object, "steps", steps);
     add_number(object, "overlapped_steps", overlapped);
+    add_number(object, "graph_steps", first->graph_step);
     add_number(object, "gradients", first->gradient_count);
     add_number(object, "gradient_bytes", first->gradient_bytes);
     add_number(object, "buckets", first->bucket_count);

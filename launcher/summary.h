@@ -21,8 +21,8 @@ struct summary {
 
 /*
  * Writes the file, whole or not at all: { "exit_code", "reason" (or null), "ranks", "seconds", "steps",
- * "overlapped_steps", "gradients", "gradient_bytes", "buckets", "comparisons", "parameter_hash" (or null) }. A failure
- * is told by `say`.
+ * "overlapped_steps", "graph_steps", "gradients", "gradient_bytes", "buckets", "comparisons", "parameter_hash" (or
+ * null) }. A failure is told by `say`.
  */
 void summary_write(const char *path, const struct summary *summary, void (*say)(const char *format, ...));
 

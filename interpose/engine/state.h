@@ -3,7 +3,8 @@
  *
  * Data flow of a step: touches.c sees operations on gradients -> history and readiness (bucketing/) of their group ->
  * issue.c sends the buckets that may leave (comm/) -> boundary.c sends the rest, makes the trainer's stream wait, and
- * lets learn.c learn a better plan. checks.c looks over all their shoulders; stop.c is the only way to end the job.
+ * lets learn.c learn a better plan. checks.c looks over all their shoulders; stop.c is the only way to end the job. What
+ * is captured into CUDA graphs goes another way, from touches.c and boundary.c on: graphs.h.
  *
  * The rules of this folder:
  * - `lock` guards everything below it in struct engine_state; it is never held across a call into CUDA, NCCL or PMIx.

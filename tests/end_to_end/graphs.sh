@@ -20,14 +20,14 @@ in_graphs() {
 }
 
 declare -A steps=([whole]=22 [first]=24 [late]=12 [fork]=22 [mixed]=11 [several]=66 [groups]=44 [alternate]=22 [irregular]=34
-    [recapture]=22 [exec-update]=22 [clone]=22 [child]=22 [buffer]=22 [hidden]=22 [set-rate]=22)
+    [recapture]=22 [exec-update]=22 [clone]=22 [child]=22 [buffer]=22 [hidden]=22 [set-rate]=22 [thread]=22 [at-once]=44)
 for mode in "${!steps[@]}"; do
     trains 2 "$mode"
     in_graphs "${steps[$mode]}"
 done
 
 # The same, whatever may be delayed is delayed, and nodes of graphs run in any order that they allow.
-for mode in whole fork groups alternate buffer hidden child late; do
+for mode in whole fork groups alternate buffer hidden child late at-once; do
     SOFTGPU_CHAOS=$((${#mode} % 3 + 1)) trains 3 "$mode" --verify
     in_graphs "${steps[$mode]}"
 done
@@ -40,6 +40,10 @@ done
 for mode in step-and-update by-hand; do
     SOFTGPU_CHAOS=2 trains 2 "$mode"
 done
+
+# A capture in another thread, in the strictest mode, while this one trains; and one that the program breaks itself.
+trains 2 elsewhere --verify
+trains 2 capture-fails
 
 # Collectives come after what they average, and not after everything.
 trains 2 whole
@@ -70,6 +74,7 @@ refused one-rank-eager "rank 1 waits at DDP_STEP .graphs.cu:[0-9]+. outside of a
 refused one-rank-other-graph "ranks 0 and 1 do different things after step 11: the launch of CUDA graph 2 .*the launch of CUDA graph 1|ranks 1 and 0 do different things"
 refused one-rank-captures "come to different places|waits at a DDP_STEP in a capture"
 refused one-rank-captures-more "rank 0 is at the end of a capture with DDP_STEP, after step 2, rank 1 at a DDP_STEP in a capture"
+refused one-rank-fails "has failed on rank 0 and not on rank 1"
 refused wrong-stream "DDP_STEP .*graphs.cu:[0-9]+. names a stream that is not captured"
 refused node-inside "stands in a capture that cuGraphAddKernelNode.* has changed"
 refused freed "is launched after gradients or buffers were annotated, freed or forgotten: capture it again"

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <thread>
 
 enum { LAYERS = 6, COUNT = 1024, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS, GRAPHS = 3 };
 
@@ -409,6 +410,79 @@ with_child(void)
     launch(0, step_with_child);
 }
 
+/* The step of one group, on a stream of its own. */
+static void
+group_on(int g, cudaStream_t on)
+{
+    for (int l = g; l < LAYERS; l += 2)
+        backward_of(l, on);
+    DDP_STEP_GROUP(g, on);
+    for (int l = g; l < LAYERS; l += 2) {
+        update<<<BLOCKS, THREADS, 0, on>>>(weights[l], gradients[l], 0.5f, NULL);
+        CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, on));
+    }
+}
+
+/* Two captures that go on at the same time, and their graphs on two streams. */
+static void
+at_once(void)
+{
+    cudaStream_t on[2] = {stream, side};
+    for (int g = 0; g < 2 && execs[1] == NULL; ++g)
+        CHECK(cudaStreamBeginCapture(on[g], cudaStreamCaptureModeGlobal));
+    for (int g = 0; g < 2 && execs[1] == NULL; ++g)
+        group_on(g, on[g]);
+    for (int g = 0; g < 2 && execs[g] == NULL; ++g) {
+        cudaGraph_t graph;
+        CHECK(cudaStreamEndCapture(on[g], &graph));
+        CHECK(cudaGraphInstantiate(&execs[g], graph, 0));
+        CHECK(cudaGraphDestroy(graph));
+    }
+    order(stream, side, 4);
+    for (int g = 0; g < 2; ++g)
+        CHECK(cudaGraphLaunch(execs[g], on[g]));
+    order(side, stream, 5);
+}
+
+/* A capture that the program itself breaks, on all ranks: it goes on without a graph. */
+static void
+break_capture(void)
+{
+    cudaGraph_t graph;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    whole_step();
+    if (!is_mode("one-rank-fails") || DDP_RANK() == 0)
+        (void)cudaStreamSynchronize(stream);
+    if (cudaStreamEndCapture(stream, &graph) == cudaSuccess && is_mode("capture-fails"))
+        exit(3);
+    (void)cudaGetLastError();
+}
+
+/* In another thread, which captures nothing of interest in the strictest mode for as long as main() trains. */
+static volatile int capture_goes_on, training_is_over;
+
+static void
+capture_elsewhere(void)
+{
+    cudaGraph_t graph;
+    CHECK(cudaStreamBeginCapture(third, cudaStreamCaptureModeGlobal));
+    look<<<1, 1, 0, third>>>(weights[0], scratch);
+    capture_goes_on = 1;
+    while (!training_is_over)
+        std::this_thread::yield();
+    look<<<1, 1, 0, third>>>(weights[1], scratch);
+    CHECK(cudaStreamEndCapture(third, &graph));
+    CHECK(cudaGraphDestroy(graph));
+}
+
+static void
+capture_in_thread(void)
+{
+    if (execs[0] == NULL)
+        std::thread([] { CHECK(cudaGraphInstantiate(&execs[0], capture(whole_step), 0)); }).join();
+    launch(0, whole_step);
+}
+
 /* ---- modes that end the job ---- */
 
 static void
@@ -528,7 +602,7 @@ one_step(int step)
     int count = 1;
     set<<<1, 1, 0, stream>>>(factors, factor_of(step));
     if (is_eager(step)) {
-        if (is_mode("groups"))
+        if (is_mode("groups") || is_mode("at-once"))
             step_of_groups();
         else
             whole_step();
@@ -552,6 +626,16 @@ one_step(int step)
         by_halves();
     } else if (is_mode("child")) {
         with_child();
+    } else if (is_mode("at-once")) {
+        at_once();
+    } else if (is_mode("thread")) {
+        capture_in_thread();
+    } else if (is_mode("capture-fails") || is_mode("one-rank-fails")) {
+        if (step == 3)
+            break_capture();
+        whole_step();
+    } else if (is_mode("elsewhere")) {
+        whole_step();
     } else if (is_mode("forward-only")) {
         launch(0, forward);
         whole_step();
@@ -589,7 +673,7 @@ create(void)
     for (int l = 0; l < LAYERS; ++l)
         DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
     for (int l = 0; l < LAYERS; ++l) {
-        if (is_mode("groups") && group != l % 2)
+        if ((is_mode("groups") || is_mode("at-once")) && group != l % 2)
             DDP_GRADIENT_GROUP(group = l % 2);
         DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
     }
@@ -621,8 +705,18 @@ main(int argc, char **argv)
     if (argc > 2)
         steps = atoi(argv[2]);
     create();
-    for (int step = 0; step < steps; ++step)
+    std::thread other;
+    for (int step = 0; step < steps; ++step) {
+        if (is_mode("elsewhere") && step == 2) {
+            other = std::thread(capture_elsewhere);
+            while (!capture_goes_on)
+                std::this_thread::yield();
+        }
         one_step(step);
+    }
+    training_is_over = 1;
+    if (other.joinable())
+        other.join();
     CHECK(cudaDeviceSynchronize());
     if (is_mode("whole") || is_mode("late"))
         look_at_overlap();
