@@ -225,7 +225,7 @@ wait_for_fence(const struct cluster *cluster, const struct signals *signals, int
         while (read(cluster->pipe[0], bytes, sizeof(bytes)) > 0) {
         }
         for (int number; (number = signals_next(signals)) != 0;) {
-            if (number != SIGCHLD && number != SIGTSTP)
+            if (number != SIGCHLD && number != SIGTSTP && !signals_is_for_ranks(number))
                 return problem_set(problem, 128 + number, "SIG%s while waiting for the other ranks to begin",
                                    sigabbrev_np(number));
         }

@@ -206,3 +206,12 @@ local_ranks_look(struct local_ranks *local)
         ask_server(local);
     watch_preload(local, now);
 }
+
+void
+local_ranks_signal(const struct local_ranks *local, int number)
+{
+    for (int i = 0; i < local->count; ++i) {
+        if (!local->views[i].ended)
+            kill(process_of(status_page_rank(local->status_page, i), local->pids[i]), number);
+    }
+}

@@ -33,4 +33,7 @@ void local_ranks_place(struct local_ranks *local, const char *const *gpus, bool 
 /* Brings `views` up to date. An end is noticed once, and stays noticed. */
 void local_ranks_look(struct local_ranks *local);
 
+/* Passes a signal on to the processes that are the ranks: not to what they have started, which need not know it. */
+void local_ranks_signal(const struct local_ranks *local, int number);
+
 #endif

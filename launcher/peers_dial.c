@@ -14,19 +14,29 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ADDRESS_LIMIT_MS = 5000, PROOF_LIMIT_MS = 20000, ROUNDS = 2 };
+enum { ADDRESS_LIMIT_MS = 5000, PROOF_LIMIT_MS = 20000, ROUNDS = 2, SIGNAL_STEP_MS = 20 };
 
-/* Waits for the socket; a signal that waits to be read ends it too, and is left to the supervisor. */
+/*
+ * Waits for the socket; a signal that asks for the end ends it too, and is left to the supervisor. So are others, such
+ * as that of a child's end, which are nothing to this.
+ */
 static bool
 wait_for(int fd, short events, const struct signals *signals, int64_t deadline_ms)
 {
-    struct pollfd polled[2] = {{.fd = fd, .events = events}, {.fd = signals->fd, .events = POLLIN}};
-    int64_t left_ms = deadline_ms - clock_now_ms();
-    int ready = poll(polled, 2, left_ms > 0 ? (int)left_ms : 0);
-    if (ready > 0 && polled[0].revents != 0)
-        return true;
-    errno = ready > 0 ? EINTR : ETIMEDOUT;
-    return false;
+    for (;;) {
+        int64_t left_ms = deadline_ms - clock_now_ms();
+        struct pollfd polled[2] = {{.fd = fd, .events = events}, {.fd = signals->fd, .events = POLLIN}};
+        int ready = poll(polled, 2, left_ms > 0 ? (int)left_ms : 0);
+        if (ready > 0 && polled[0].revents != 0)
+            return true;
+        bool signalled = ready > 0;
+        if (left_ms <= 0 || (signalled && signals_end_is_pending())) {
+            errno = left_ms <= 0 ? ETIMEDOUT : EINTR;
+            return false;
+        }
+        if (signalled)
+            poll(polled, 1, SIGNAL_STEP_MS);
+    }
 }
 
 static bool

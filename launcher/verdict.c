@@ -26,6 +26,21 @@ verdict_is_training(const struct rank_view *rank)
     return !rank->ended && (rank->stage == RANK_STAGE_RANK || rank->stage == RANK_STAGE_TRAINING || rank->connected);
 }
 
+bool
+verdict_is_needed(const struct rank_view *ranks, int count, int rank)
+{
+    for (int i = 0; i < count; ++i) {
+        const struct rank_view *other = &ranks[i];
+        bool follows = other->stage == RANK_STAGE_FAILED && other->failure_follows;
+        if (i == rank || (!follows && !verdict_is_training(other)))
+            continue;
+        if (follows || other->wait != RANK_WAIT_NONE || other->step > ranks[rank].step ||
+            other->stage < RANK_STAGE_RANK)
+            return true;
+    }
+    return false;
+}
+
 /* How a rank failed, from the best explanation of a job's end to the worst. */
 enum fault {
     FAULT_SAID,      /* it stopped the job and says why */

@@ -76,7 +76,7 @@ struct rank_view {
     bool connected; /* PMIx_Init without PMIx_Finalize */
 
     /* from the supervisor */
-    bool left_early;     /* ended with exit code 0 in the middle of the others' training, some time ago */
+    bool left_early;     /* ended with exit code 0, and the others have needed it for some time */
     bool missed_preload; /* the CUDA driver was seen in one of its processes, and our library was not */
     int preload_suspect; /* such a process that has gone on for too long, or 0 */
 };
@@ -86,6 +86,12 @@ bool verdict_is_unfinished(const struct rank_view *rank);
 
 /* It takes part in training now. */
 bool verdict_is_training(const struct rank_view *rank);
+
+/*
+ * Another rank cannot go on without this one, or has gone on without it: it waits for all, has made more steps, or says
+ * that somebody's end stopped it. Of one that speaks PMIx itself nothing of the kind is known, so it counts at once.
+ */
+bool verdict_is_needed(const struct rank_view *ranks, int count, int rank);
 
 /*
  * Looks for a failure. False and untouched `problem` if there is none; otherwise true, and `problem` holds the message
