@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/protocol.h"
+#include "launcher/descriptors.h"
 #include "launcher/memory.h"
 
 #include <errno.h>
@@ -161,7 +162,10 @@ cluster_join(struct cluster *cluster_p, struct problem *problem)
         return problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
                            strerror(errno));
     wake_fd = cluster.pipe[1];
+    struct descriptors before = descriptors_list();
     pmix_status_t status = PMIx_Init(&self, NULL, 0);
+    descriptors_keep_new(&before); /* its connection to the launcher is ours, not the trainer's */
+    descriptors_free(&before);
     if (status != PMIX_SUCCESS)
         return refused(problem, "cannot join the launcher's job by PMIx", status);
     if (!get_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &cluster.world_size) || cluster.world_size < 1 ||

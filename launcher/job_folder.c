@@ -116,9 +116,16 @@ make_in(const char *place, struct job_folder *folder_p)
             *folder_p = (struct job_folder){.path = path, .fd = fd};
             return true;
         }
+        int error = errno;
         if (fd >= 0)
             close(fd);
+        else if (error == EACCES)
+            rmdir(path); /* a umask that takes the owner's own rights: nobody could ever sweep it away */
         free(path);
+        if (fd < 0 && error == EACCES) {
+            errno = error;
+            return false;
+        }
     }
     errno = EAGAIN;
     return false;
