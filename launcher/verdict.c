@@ -98,10 +98,13 @@ exit_code_of(const struct rank_view *rank, enum fault fault)
 }
 
 static const char *
-hint_for_signal(int number)
+hint_for_signal(const struct rank_view *rank)
 {
-    switch (number) {
+    switch (rank->signal) {
     case SIGKILL:
+        if (rank->out_of_memory)
+            return ": killed by the kernel's out-of-memory handling; the host, or the job's memory limit, is too small "
+                   "for what the ranks use together";
         return "; killed from outside, often for want of memory (see dmesg)";
     case SIGSEGV:
     case SIGBUS:
@@ -127,7 +130,7 @@ describe_death(const struct rank_view *rank, int i, struct problem *problem, int
         problem_set(problem, code, "rank %d was ended by SIG%s (%s)%s%s", i,
                     sigabbrev_np(rank->signal) != NULL ? sigabbrev_np(rank->signal) : "?",
                     sigdescr_np(rank->signal) != NULL ? sigdescr_np(rank->signal) : "unknown signal", far,
-                    hint_for_signal(rank->signal));
+                    hint_for_signal(rank));
     else
         problem_set(problem, code, "rank %d ended with exit code %d%s; its last output may say why", i, rank->exit_code,
                     far);
@@ -194,6 +197,7 @@ verdict_find(const struct rank_view *ranks, int count, struct problem *problem)
     if (worst < 0)
         return false;
     describe(ranks, count, worst, worst_fault, problem);
+    problem->rank = worst;
     if (failed > 1) {
         size_t used = strlen(problem->text);
         size_t line = strcspn(problem->text, "\n"); /* details stay behind it */
@@ -247,6 +251,7 @@ verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *pr
     for (int i = 0; i < count; ++i) {
         if (ranks[i].step != most_steps(ranks, count)) {
             describe(ranks, count, i, FAULT_DISAGREED, problem);
+            problem->rank = i;
             return true;
         }
     }
@@ -317,6 +322,8 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
         count, plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, rank->gradient_count,
         plural(rank->gradient_count), size, buckets);
 
+    if (rank->shard_total > 0 && rank->shard_total != UINT64_MAX)
+        say("effective batch: %" PRIu64 " items for each backward pass (DDP_SHARD)", rank->shard_total);
     if (count == 1)
         return;
     close_exposed(ranks, count, say);

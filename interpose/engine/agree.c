@@ -74,6 +74,7 @@ agree_ensure_collectives(void)
     struct comm_error error;
     if (!nccl_open(&engine_state.nccl, engine_state.options.nccl_path, engine_state.services->exempt_library, &error))
         stop_job("%s", error.text);
+    atomic_store(&engine_state.status->nccl_version, (uint32_t)engine_state.nccl.version);
 
     issue_take_role();
     const struct collectives_options wanted = {.reduction = engine_state.options.reduction,

@@ -403,7 +403,7 @@ checks_at_end(void)
         memcpy(mine + 2, checks.final_words, count * sizeof(*mine));
 
     struct control_messages all;
-    agree_exchange("the end of the program", mine, (2 + count) * sizeof(*mine), &all);
+    agree_exchange(RANK_PLACE_END, mine, (2 + count) * sizeof(*mine), &all);
 
     uint64_t *words = calloc((size_t)all.count * count + 1, sizeof(*words));
     if (words == NULL)

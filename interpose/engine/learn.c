@@ -11,9 +11,6 @@
 
 #include "base/mutant.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +85,6 @@ adopt(struct group *group, struct plan *plan, const struct history *history)
     report_buckets();
 }
 
-static void compare_plans(const struct plan *plan);
-
 void
 learn_nothing_yet(struct group *group)
 {
@@ -103,7 +98,7 @@ learn_nothing_yet(struct group *group)
     if (plan == NULL || !history_init(&history, count))
         stop_job("out of memory");
     if (count > 0) /* ranks with other options would send other buckets, and NCCL need not notice */
-        compare_plans(plan);
+        plans_compare(group, plan);
 
     pthread_mutex_lock(&engine_state.lock);
     history_free(&group->history);
@@ -138,18 +133,6 @@ is_vote_due(const struct group *group)
         return false;
     uint64_t power = UINT64_C(1) << (63 - __builtin_clzll(interval));
     return interval <= 6 || interval == power || interval == power + power / 2;
-}
-
-static uint64_t
-hash_of_plan(const struct plan *plan)
-{
-    size_t bytes;
-    void *serialised = plan_bytes(plan, &bytes);
-    if (serialised == NULL)
-        stop_job("out of memory");
-    uint64_t hash = XXH3_64bits(serialised, bytes);
-    free(serialised);
-    return hash;
 }
 
 /*
@@ -187,24 +170,6 @@ count_votes(const struct control_messages *all, size_t count, uint64_t *in_all_p
 
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders travel as 64-bit words");
 
-/* All ranks say whether they have come to the same plan; ends the job if not. */
-static void
-compare_plans(const struct plan *plan)
-{
-    if (MUTANT(PLANS_UNCOMPARED))
-        return;
-    uint64_t hash = hash_of_plan(plan);
-    struct control_messages hashes;
-    agree_exchange("the hash of the plan of buckets", &hash, sizeof(hash), &hashes);
-    for (int r = 0; r < hashes.count; ++r) {
-        if (hashes.bytes[r] != sizeof(hash) || memcmp(hashes.messages[r], &hash, sizeof(hash)) != 0)
-            stop_job("ranks %d and %d have come to different plans of buckets; are all ranks the same program with the "
-                     "same options?",
-                     engine_state.rendezvous.rank, r);
-    }
-    control_free_messages(&hashes);
-}
-
 /* Gradients became ready in another order: a plan by size, from rank 0's. */
 static void
 adopt_order(struct group *group, const size_t *order)
@@ -212,7 +177,7 @@ adopt_order(struct group *group, const size_t *order)
     struct plan *plan = build_plan(group, group->plan->version + 1, order, DDPRUN_DEFAULT_BUCKET_BYTES);
     if (plan == NULL)
         stop_job("rank 0 sent an order of buckets that is none");
-    compare_plans(plan);
+    plans_compare(group, plan);
     adopt(group, plan, &group->history);
 }
 
@@ -261,7 +226,7 @@ learn_plan_for_graph(const struct group *group, size_t *order)
         plan = build_plan(group, 0, order, cap_in_graph(group));
     if (plan == NULL)
         stop_job("rank 0 sent an order of buckets that is none");
-    compare_plans(plan);
+    plans_compare(group, plan);
     return plan;
 }
 
@@ -309,7 +274,7 @@ adopt_measured(struct group *group, const size_t *order, const int64_t *latest_n
         return;
     }
     if (is_worth_it(group, plan, &forecast, &present)) {
-        compare_plans(plan);
+        plans_compare(group, plan);
         adopt(group, plan, &group->history);
     } else {
         plan_free(plan);

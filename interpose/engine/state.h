@@ -3,8 +3,8 @@
  *
  * Data flow of a step: touches.c sees operations on gradients -> history and readiness (bucketing/) of their group ->
  * issue.c sends the buckets that may leave (comm/) -> boundary.c sends the rest, makes the trainer's stream wait, and
- * lets learn.c learn a better plan. checks.c looks over all their shoulders; stop.c is the only way to end the job. What
- * is captured into CUDA graphs goes another way, from touches.c and boundary.c on: graphs.h.
+ * lets learn.c learn a better plan. checks.c looks over all their shoulders; stop.c is the only way to end the job.
+ * What is captured into CUDA graphs goes another way, from touches.c and boundary.c on: graphs.h.
  *
  * The rules of this folder:
  * - `lock` guards everything below it in struct engine_state; it is never held across a call into CUDA, NCCL or PMIx.
@@ -349,6 +349,10 @@ void learn_vote(struct group *group, bool repeats);
 /* Collective: the plan of a step in a capture, in which gradients are complete in `order`, the same on all ranks. */
 struct plan *learn_plan_for_graph(const struct group *group, size_t *order);
 
+/* ---- plans.c ---- */
+/* The issuer: ends the job, naming the first difference, unless all ranks have come to this plan. */
+void plans_compare(const struct group *group, const struct plan *plan);
+
 /* ---- intervals.c: what the program says of an interval ---- */
 void interval_no_sync(int begins, const struct ddp_site *site);
 void interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site);
@@ -487,5 +491,13 @@ void trace_close(void);
 /* ---- stack.c ---- */
 /* The caller's stack in one line, "function+offset < function+offset < ...", into text[bytes]. */
 void stack_describe(char *text, size_t bytes);
+
+/* ---- told.c: what the program says of itself, for the launcher's reports ---- */
+
+/* DDP_MEAN found `value`. One thread at a time. */
+void told_mean(float value, const struct ddp_site *site);
+
+/* DDP_SHARD shared out `total` items. */
+void told_shard(size_t total);
 
 #endif
