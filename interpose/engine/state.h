@@ -347,7 +347,7 @@ void learn_nothing_yet(struct group *group);
 /* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
 void learn_vote(struct group *group, bool repeats);
 /* Collective: the plan of a step in a capture, in which gradients are complete in `order`, the same on all ranks. */
-struct plan *learn_plan_for_graph(const struct group *group, size_t *order);
+struct plan *learn_plan_for_graph(const struct group *group, const size_t *order);
 
 /* ---- plans.c ---- */
 /* The issuer: ends the job, naming the first difference, unless all ranks have come to this plan. */
