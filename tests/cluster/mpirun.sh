@@ -104,7 +104,7 @@ hit() {
     local name=$1 code_wanted=$2 pattern=$3 victim=$4 signal=$5 launcher
     shift 5
     pids=$(mktemp -d "$work/pids-XXXXXX")
-    timeout -k 2 "$limit" mpirun "${root[@]}" --oversubscribe -n 3 "$ddprun" "$@" "$fake" stage 2 stage 3 pid "$pids" @all hang \
+    timeout -k 2 "$limit" "${runtime[@]}" mpirun "${root[@]}" --oversubscribe -n 3 "$ddprun" "$@" "$fake" stage 2 stage 3 pid "$pids" @all hang \
         </dev/null >"$work/stdout" 2>"$work/stderr" &
     launcher=$!
     check "$name: three ranks run" within 30 all_run
@@ -122,7 +122,7 @@ hit() {
         failed_with "$name" "$code_wanted" "$pattern"
     fi
     # What a ddprun left that was killed last of all, the next one on the host removes.
-    [ "$signal" != STOP ] || "$ddprun" -n 1 --device softgpu true
+    [ "$signal" != STOP ] || "${runtime[@]}" "$ddprun" -n 1 --device softgpu true
     nothing_left "$name"
 }
 hit "a supervisor is killed" any 'the ddprun of rank 2 .* is lost' 2 KILL
