@@ -162,7 +162,8 @@ take_report(struct supervisor *s, const struct problem *problem, int suspect, st
 {
     int here = s->job->rank_count;
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
-    if (s->job->summary && s->job->leaf == NULL)
+    /* Of a job that was not started there is nothing to tell but why. */
+    if (s->job->summary && s->job->leaf == NULL && s->job->problem == NULL)
         report_take(report, s->ranks, s->view_count, here, problem->rank, suspect, s->job->status_page);
 }
 
