@@ -126,14 +126,14 @@ static enum rank_collective
 look_at_tail(struct awaited *awaited, unsigned communicator, struct traveller *of)
 {
     pthread_mutex_lock(&engine_state.lock);
-    bool pending = awaited->tail_pending, more = awaited->more;
+    bool pending = awaited->tail_pending;
     *of = awaited->last;
     pthread_mutex_unlock(&engine_state.lock);
     if (pending && !has_come(awaited->tail))
         return RANK_COLLECTIVE_WAITS;
 
     pthread_mutex_lock(&engine_state.lock);
-    more = awaited->more;
+    bool more = awaited->more;
     awaited->more = false;
     awaited->tail_pending = more; /* before it is recorded: the issuer counts none meanwhile */
     pthread_mutex_unlock(&engine_state.lock);
@@ -168,7 +168,7 @@ look_at_communicator(struct awaited *awaited, unsigned communicator, struct trav
 static void
 describe_traveller(const struct traveller *of, char *text, size_t bytes)
 {
-    if (strcmp(of->what, "bucket") == 0 || strcmp(of->what, "buffer") == 0)
+    if (strcmp(of->what, "bucket") == 0 || strcmp(of->what, "buffer") == 0 || strcmp(of->what, "CUDA graph") == 0)
         snprintf(text, bytes, "%s %llu of step %llu", of->what, (unsigned long long)of->number,
                  (unsigned long long)of->step);
     else
