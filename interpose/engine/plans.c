@@ -66,12 +66,15 @@ show_plan(const struct group *group, const struct plan *plan)
 static void
 describe_piece(const struct shown *pieces, size_t count, size_t at, char *text, size_t bytes)
 {
-    if (at >= count)
+    if (at >= count) {
         snprintf(text, bytes, "nothing more");
-    else
-        snprintf(text, bytes, "`%.*s` (%.*s:%lld), bytes %llu to %llu, in bucket %llu", TEXT_BYTES - 1, pieces[at].text,
-                 TEXT_BYTES - 1, pieces[at].file, (long long)pieces[at].line, (unsigned long long)pieces[at].first_byte,
-                 (unsigned long long)(pieces[at].first_byte + pieces[at].bytes), (unsigned long long)pieces[at].bucket);
+        return;
+    }
+    const struct shown *piece = &pieces[at];
+    uint64_t end = piece->first_byte + piece->bytes;
+    snprintf(text, bytes, "`%.*s` (%.*s:%lld), bytes %llu to %llu, in bucket %llu", TEXT_BYTES - 1, piece->text,
+             TEXT_BYTES - 1, piece->file, (long long)piece->line, (unsigned long long)piece->first_byte,
+             (unsigned long long)end, (unsigned long long)piece->bucket);
 }
 
 static bool

@@ -127,14 +127,14 @@ static enum rank_collective
 look_at_tail(struct awaited *awaited, unsigned communicator, struct traveller *of)
 {
     pthread_mutex_lock(&engine_state.lock);
-    bool pending = awaited->tail_pending, more = awaited->more;
+    bool pending = awaited->tail_pending;
     *of = awaited->last;
     pthread_mutex_unlock(&engine_state.lock);
     if (pending && !has_come(awaited->tail))
         return RANK_COLLECTIVE_WAITS;
 
     pthread_mutex_lock(&engine_state.lock);
-    more = awaited->more;
+    bool more = awaited->more;
     awaited->more = false;
     awaited->tail_pending = more; /* before it is recorded: the issuer counts none meanwhile */
     pthread_mutex_unlock(&engine_state.lock);

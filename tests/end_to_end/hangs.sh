@@ -45,36 +45,45 @@ else
     says "a rank that hangs in host code: its stacks" '^ +[^ ]*(sit|pause)[^ ]*\+0x[0-9a-f]+ \(' '^ +main\+0x[0-9a-f]+ \(hangs\+0x[0-9a-f]+\)'
 fi
 
-train host --quiet
-check "a rank that hangs in host code, --quiet: lines of ddprun's only" [ "$(grep -c '^  ' "$work/stderr")" -eq 0 ]
-check "a rank that hangs in host code, --quiet: warned and ended" [ "$(grep -c '^ddprun: rank 1 ' "$work/stderr")" -eq 2 ]
-
-train kernel
-ended "a kernel that does not end" 1
-says "a kernel that does not end: told apart from host code" \
-    "^ddprun: $place after step 7 .* and the job ends: it hangs in a kernel, it seems: it is in cuCtxSynchronize \([0-9.]+ s\).*the kernel launched last is .*never_ends"
-
-train queue
-ended "a kernel that does not end, and the host goes on" 1
-says "a kernel that does not end, and the host goes on" \
-    "^ddprun: $place after step 8 .* and the job ends: it hangs in a kernel, it seems: its device does not come to bucket [0-9] of step 8"
-
-train stop
-ended "a rank that is stopped" 1
-says "a rank that is stopped" "^ddprun: $place after step 7 .* it is stopped \(SIGSTOP, or a debugger\); .kill -CONT [0-9]+. lets it go on"
-
 train crash
 ended "a crash" 139
 says "a crash: its report" '^ddprun: rank 1 was ended by SIGSEGV \(Segmentation fault\) after step 7' \
     "^  $place after step 7, ended by SIGSEGV:" 'its last call was cuLaunchKernel' 'sent bucket 0 early' '^  rank [02] .*, after [78] steps?, '
-train bus
-ended "a bus error" 135
-says "a bus error: its signal" '^ddprun: rank 1 was ended by SIGBUS'
 
 train early
 ended "a rank that leaves one step early" 1
 says "a rank that leaves one step early: both numbers of steps" \
     '^ddprun: rank .* waits at the end of the program after 7 steps, while .* step 8'
+
+if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and takes long
+    train kernel
+    ended "a kernel that does not end" 1
+    says "a kernel that does not end: told apart from host code" \
+        "^ddprun: $place after step 7 .* and the job ends: it hangs in a kernel, it seems: it is in cuCtxSynchronize \([0-9.]+ s\).*the kernel launched last is .*never_ends"
+
+    train queue --quiet
+    ended "a kernel that does not end, and the host goes on" 1
+    says "a kernel that does not end, and the host goes on" \
+        "^ddprun: $place after step 8 .* and the job ends: it hangs in a kernel, it seems: its device does not come to bucket [0-9] of step 8"
+
+    check "a kernel that does not end, --quiet: lines of ddprun's only" [ "$(grep -c '^  ' "$work/stderr")" -eq 0 ]
+    check "a kernel that does not end, --quiet: warned and ended" [ "$(grep -c '^ddprun: rank 1 ' "$work/stderr")" -eq 2 ]
+
+    train stop
+    ended "a rank that is stopped" 1
+    says "a rank that is stopped" "^ddprun: $place after step 7 .* it is stopped \(SIGSTOP, or a debugger\); .kill -CONT [0-9]+. lets it go on"
+
+    # Before it is the rank, and before there is anything of ours in it.
+    run "$ddprun" -n 3 --device softgpu --hang-warning "$warning" --hang-timeout "$ending" \
+        sh -c '[ "$RANK" != 1 ] || kill -STOP $$; exec "$0"' "$hangs"
+    ended "a rank that is stopped before its start" 1
+    says "a rank that is stopped before its start" \
+        "^ddprun: $place before its first step has made no CUDA call .* and the job ends: it is stopped .*; rank [02] waits at the start .* and 1 other too"
+
+    train bus
+    ended "a bus error" 135
+    says "a bus error: its signal" '^ddprun: rank 1 was ended by SIGBUS'
+fi
 
 # A rank's own limit comes first where the user has set it so; the report then names who kept it waiting.
 run "$ddprun" -n 3 --bucket-mb 0.02 --hang-warning 0 --timeout "$patience" "$hangs" --how host

@@ -266,6 +266,18 @@ rc=$?
 report "a library that is no NCCL" "$(grep -q "no_nccl.so is no NCCL 2" "$top/json" || cat "$top/err")$([ $rc = 1 ] || echo "exit code $rc")"
 
 # ---- what was really built ----
+if [ -e "$build/samples/gpu/digits_static" ]; then
+    examine "$build/samples/gpu/digits_static"
+    report "static cudart, as nvcc links it" "$(expect "$rc" '^program\|ok\|cudart\|static: its symbol table' '^program\|ok\|device\|built for GPUs, with kernels' \
+        '^program\|ok\|annotations' '^program\|ok\|shim')"
+    strip -s -o "$top/p/stripped" "$build/samples/gpu/digits_static"
+    examine ./stripped
+    report "static cudart, stripped" "$(expect "$rc" '^program\|ok\|cudart\|static, almost surely')"
+    examine "$build/samples/gpu/digits"
+    report "shared cudart, as nvcc links it" "$(expect "$rc" '^program\|ok\|cudart\|shared')"
+else
+    echo "skip - static cudart, as nvcc links it (no nvcc when this was built)"
+fi
 if [ -e "$build/lib/softgpu/libnccl.so.2" ] && [ -e "$build/lib/libddprun-engine.so" ]; then
     ddprun=$build/bin/ddprun
     examine "$fake"

@@ -42,7 +42,7 @@ now_ns(void)
 /* ---- stacks ---- */
 
 /* Not inlined, not a tail call: they are to be seen. */
-static __attribute__((noinline, noclone)) void
+static __attribute__((noinline)) void
 sit_here_for_ever(void)
 {
     for (;;) {
