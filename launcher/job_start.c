@@ -108,8 +108,12 @@ tell_start(const struct job *job)
 {
     char host[HOST_NAME_MAX + 1] = "";
     (void)gethostname(host, sizeof(host) - 1);
-    message_line("starting %s on %s, %d rank%s%s; NCCL: %s; job folder: %s", job->program.path, host,
-                 job->place.rank_count, job->place.rank_count == 1 ? "" : "s",
+    char ranks[48];
+    if (job->in_cluster)
+        snprintf(ranks, sizeof(ranks), "rank %d of %d", job->place.first_rank, job->place.world_size);
+    else
+        snprintf(ranks, sizeof(ranks), "%d rank%s", job->place.rank_count, job->place.rank_count == 1 ? "" : "s");
+    message_line("starting %s on %s, %s%s; NCCL: %s; job folder: %s", job->program.path, host, ranks,
                  job->devices.softgpu ? " on the stand-in" : "", job->nccl != NULL ? job->nccl : "libnccl.so.2",
                  job->folder.path);
 }

@@ -5,12 +5,14 @@
 
 #include "base/protocol.h"
 #include "base/status_page.h"
+#include "launcher/memory.h"
 #include "launcher/out_of_memory.h"
 #include "launcher/process_state.h"
 #include "launcher/rank_record.h"
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -38,6 +40,7 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
     view->step = atomic_load(&status->step);
     view->overlapped_step = atomic_load(&status->overlapped_step);
+    view->graph_step = atomic_load(&status->graph_step);
     view->gradient_count = atomic_load(&status->gradient_count);
     view->gradient_bytes = atomic_load(&status->gradient_bytes);
     view->bucket_count = atomic_load(&status->bucket_count);
@@ -159,6 +162,24 @@ ask_link(struct local_ranks *local)
     memcpy(view->abort_message, local->link->abort_text, sizeof(view->abort_message));
 }
 
+/* Whether our library has reached the processes that use the driver. */
+static void
+watch_preload(struct local_ranks *local, uint64_t now)
+{
+    struct preload_subject *subjects = memory_get((size_t)local->count, sizeof(*subjects));
+    for (int i = 0; i < local->count; ++i) {
+        subjects[i].pid = local->pids[i];
+        subjects[i].has_reported = local->views[i].ended || local->views[i].stage != RANK_STAGE_NONE;
+    }
+    pid_t pid;
+    int rank = preload_watch_look(local->watch, subjects, now, &pid);
+    free(subjects);
+    for (int i = 0; i < local->count; ++i)
+        local->views[i].missed_preload = preload_watch_saw(local->watch, i);
+    if (rank >= 0)
+        local->views[rank].preload_suspect = (int)pid;
+}
+
 /* Ends first: what a rank wrote before it ended is then seen with its end. */
 void
 local_ranks_look(struct local_ranks *local)
@@ -183,4 +204,5 @@ local_ranks_look(struct local_ranks *local)
         ask_link(local);
     else
         ask_server(local);
+    watch_preload(local, now);
 }

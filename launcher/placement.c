@@ -243,10 +243,12 @@ decide(enum bind_choice bind, const struct gpu_places *places, const struct plac
     }
     const char *why = reason_for_none(bind, subject, &scene);
     bool ok = true;
-    if (why != NULL)
+    if (why != NULL) {
         *placement = bound_to_nothing(subject->rank_count, why);
-    else
+        placement->is_refused = bind != BIND_AUTO;
+    } else {
         ok = bind_ranks(bind, subject, &scene, placement, problem);
+    }
     free(scene.near);
     hwloc_bitmap_free(scene.own);
     hwloc_topology_destroy(scene.topology);

@@ -39,15 +39,15 @@ void
 star_fds(const struct star *star, int fds[STAR_FDS])
 {
     const struct running_job *job = star->job;
-    fds[0] = fds[1] = fds[2] = -1;
+    fds[STAR_LAUNCHER] = fds[STAR_ENGINE] = fds[STAR_PEERS] = -1;
     if (job->cluster == NULL)
         return;
-    fds[0] = job->cluster->pipe[0];
-    fds[1] = engine_link_fd(job->link);
+    fds[STAR_LAUNCHER] = job->cluster->pipe[0];
+    fds[STAR_ENGINE] = engine_link_fd(job->link);
     if (job->peers != NULL)
-        fds[2] = peers_fd(job->peers);
+        fds[STAR_PEERS] = peers_fd(job->peers);
     else if (job->leaf != NULL && job->leaf->lost == NULL)
-        fds[2] = job->leaf->link.fd;
+        fds[STAR_PEERS] = job->leaf->link.fd;
 }
 
 /* ---- sockets for the engine ---- */
@@ -220,7 +220,7 @@ wait_a_moment(const struct star *star)
 {
     int fds[STAR_FDS];
     star_fds(star, fds);
-    struct pollfd polled = {.fd = fds[2], .events = POLLIN};
+    struct pollfd polled = {.fd = fds[STAR_PEERS], .events = POLLIN};
     poll(&polled, 1, STEP_MS);
 }
 

@@ -17,8 +17,8 @@ struct star {
     int64_t begin_ms;
 };
 
-/* More descriptors to wait for: fills in fds[STAR_FDS], -1 where there is none. */
-enum { STAR_FDS = 3 };
+/* More descriptors to wait for: fills in fds[STAR_FDS], -1 where there is none. At STAR_PEERS: that of the others. */
+enum { STAR_LAUNCHER, STAR_ENGINE, STAR_PEERS, STAR_FDS };
 
 void star_open(struct star *star, const struct running_job *job, struct rank_view *views);
 void star_close(struct star *star);

@@ -125,6 +125,7 @@ describe(const struct summary *summary)
     add_real(object, "seconds", summary->seconds);
     add_number(object, "steps", steps);
     add_number(object, "overlapped_steps", overlapped);
+    add_number(object, "graph_steps", first->graph_step);
     json_object_object_add(object, "batch_per_pass", batch ? json_object_new_uint64(first->shard_total) : NULL);
     add_number(object, "gradients", first->gradient_count);
     add_number(object, "gradient_bytes", first->gradient_bytes);

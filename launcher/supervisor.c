@@ -47,6 +47,7 @@ struct supervisor {
     int view_count;
     struct rank_view *before; /* scratch of look() */
     int interval_ms;
+    uint64_t looked_ns;
     struct hang *hang;
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
@@ -129,24 +130,6 @@ all_ended(const struct supervisor *s)
     return true;
 }
 
-static void
-watch_preload(struct supervisor *s)
-{
-    int count = s->job->rank_count;
-    struct preload_subject *subjects = memory_get((size_t)count + 1, sizeof(*subjects));
-    for (int i = 0; i < count; ++i) {
-        subjects[i].pid = s->job->pids[i];
-        subjects[i].has_reported = s->ranks[i].ended || s->ranks[i].stage != RANK_STAGE_NONE;
-    }
-    pid_t pid;
-    int rank = preload_watch_look(s->watch, subjects, now_ns(), &pid);
-    free(subjects);
-    for (int i = 0; i < count; ++i)
-        s->ranks[i].missed_preload = preload_watch_saw(s->watch, i);
-    if (rank >= 0)
-        s->ranks[rank].preload_suspect = (int)pid;
-}
-
 /* Ends of ranks elsewhere come in the order in which they are heard of. */
 static void
 order_ends(struct supervisor *s)
@@ -157,18 +140,17 @@ order_ends(struct supervisor *s)
     }
 }
 
-/* Brings `ranks` up to date. Looks more rarely while nothing happens that could end the job. */
+/* Brings `ranks` up to date. Looks more rarely while nothing happens that could end the job. `news`: elsewhere. */
 static void
-look(struct supervisor *s)
+look(struct supervisor *s, bool news)
 {
-    bool news = star_step(&s->star);
     memcpy(s->before, s->ranks, (size_t)s->job->rank_count * sizeof(*s->before));
     local_ranks_look(&s->local);
-    watch_preload(s);
     for (int i = 0; i < s->job->rank_count; ++i)
         news = news || view_is_news(&s->before[i], &s->ranks[i]);
     int slower_ms = s->interval_ms + s->interval_ms / 4;
     s->interval_ms = news ? LOOK_INTERVAL_MS : slower_ms < QUIET_INTERVAL_MS ? slower_ms : QUIET_INTERVAL_MS;
+    s->looked_ns = now_ns();
     order_ends(s);
 }
 
@@ -180,15 +162,17 @@ take_report(struct supervisor *s, const struct problem *problem, int suspect, st
 {
     int here = s->job->rank_count;
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
-    if (s->job->summary && s->job->leaf == NULL)
+    /* Of a job that was not started there is nothing to tell but why. */
+    if (s->job->summary && s->job->leaf == NULL && s->job->problem == NULL)
         report_take(report, s->ranks, s->view_count, here, problem->rank, suspect, s->job->status_page);
 }
 
+/* `suspect`: a rank that may be why, besides the one of whom the reason speaks; -1: none. */
 static void
-fail(struct supervisor *s)
+fail(struct supervisor *s, int suspect)
 {
     s->failed = true;
-    take_report(s, &s->reason, hang_suspect(s->hang, s->ranks, now_ns()), &s->details);
+    take_report(s, &s->reason, suspect, &s->details);
     for (int i = 0; i < 2; ++i)
         star_ask_report(&s->star, s->details.of[i].rank);
     begin_end(s, SIGTERM, GRACE_NS);
@@ -247,15 +231,15 @@ judge(struct supervisor *s)
     bool failed = over ? verdict_find_at_end(s->ranks, s->view_count, &s->reason)
                        : verdict_find(s->ranks, s->view_count, &s->reason);
     if (failed && (over || is_settled(s)))
-        fail(s);
+        fail(s, hang_suspect(s->hang, s->ranks, now_ns()));
     else if (star_find_problem(&s->star, &s->reason))
-        fail(s);
+        fail(s, -1); /* no rank's doing */
     else if (failed)
         return;
     else if (over)
         begin_end(s, SIGTERM, GRACE_NS); /* for what the ranks may have left behind */
     else if (find_suspect(s, &s->reason) || find_hang(s))
-        fail(s);
+        fail(s, hang_suspect(s->hang, s->ranks, now_ns()));
 }
 
 /* Tells supervisor 0 what is known of the rank here. */
@@ -288,7 +272,7 @@ obey(struct supervisor *s)
     } else if (star_find_problem(&s->star, &s->reason)) {
         star_say_problem(&s->star, &s->reason, 0);
         s->told = leaf->lost == NULL;
-        fail(s);
+        fail(s, -1);
     }
 }
 
@@ -337,7 +321,8 @@ take_signals(struct supervisor *s)
     return asked;
 }
 
-static void
+/* Returns whether it is time to look: what hundreds of leaves say each second is heard, and looked at together. */
+static bool
 wait_for_something(struct supervisor *s)
 {
     struct pollfd polled[3 + STAR_FDS] = {
@@ -351,9 +336,11 @@ wait_for_something(struct supervisor *s)
     star_fds(&s->star, fds);
     for (int i = 0; i < STAR_FDS; ++i)
         polled[3 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-    poll(polled, 3 + STAR_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
+    int ready = poll(polled, 3 + STAR_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
     if (!s->ending)
         terminal_input_move(s->job->input, &polled[2]);
+    bool only_peers = s->job->peers != NULL && ready == 1 && polled[3 + STAR_PEERS].revents != 0;
+    return s->ending || !only_peers || now_ns() - s->looked_ns >= LOOK_INTERVAL_MS * MS;
 }
 
 /* ---- the end ---- */
@@ -449,6 +436,7 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
                                     .status_page = job->status_page,
                                     .server = job->server,
                                     .link = job->link,
+                                    .watch = s->watch,
                                     .views = s->ranks};
     local_ranks_place(&s->local, job->gpus, job->softgpu);
     star_open(&s->star, job, s->ranks);
@@ -457,7 +445,8 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
     s->reason = *job->problem;
     s->told = job->leaf != NULL;
     star_say_problem(&s->star, &s->reason, 0);
-    fail(s);
+    s->failed = true;
+    begin_end(s, SIGTERM, GRACE_NS);
 }
 
 static void
@@ -479,11 +468,13 @@ supervisor_run(const struct running_job *job)
     struct supervisor s;
     open_supervisor(&s, job);
     for (bool over = false; !over;) {
-        wait_for_something(&s);
+        bool due = wait_for_something(&s), news = star_step(&s.star);
+        if (!due && !news)
+            continue;
         int elsewhere = s.ending ? 0 : star_signal(&s.star);
         if (!take_signals(&s) && elsewhere != 0 && !s.ending)
             interrupt(&s, elsewhere);
-        look(&s);
+        look(&s, news);
         if (job->leaf != NULL)
             obey(&s);
         else if (!s.ending)

@@ -305,16 +305,21 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     for (int i = 1; i < count; ++i)
         overlapped = ranks[i].overlapped_step < overlapped ? ranks[i].overlapped_step : overlapped;
 
-    char size[TEXT_BYTES], buckets[TEXT_BYTES];
+    char size[TEXT_BYTES], buckets[TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
     bytes_text(rank->gradient_bytes, size);
     if (rank->bucket_count > 0)
         snprintf(buckets, sizeof(buckets), "%sin %" PRIu64 " bucket%s", rank->sums ? "summed " : "", rank->bucket_count,
                  plural(rank->bucket_count));
     else
         snprintf(buckets, sizeof(buckets), "%s at the end of the step", rank->sums ? "summed" : "averaged");
-    say("%d rank%s, %" PRIu64 " step%s, %" PRIu64 " of them overlapped with backward; %" PRIu64
+    if (rank->graph_step > 0 && count == 1)
+        snprintf(graphs, sizeof(graphs), " and %" PRIu64 " captured in CUDA graphs, whose launches are not counted",
+                 rank->graph_step);
+    else if (rank->graph_step > 0)
+        snprintf(graphs, sizeof(graphs), ", %" PRIu64 " of them in CUDA graphs", rank->graph_step);
+    say("%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %" PRIu64
         " gradient%s, %s per step, %s",
-        count, plural((uint64_t)count), rank->step, plural(rank->step), overlapped, rank->gradient_count,
+        count, plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, rank->gradient_count,
         plural(rank->gradient_count), size, buckets);
 
     if (rank->shard_total > 0 && rank->shard_total != UINT64_MAX)

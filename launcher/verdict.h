@@ -32,7 +32,7 @@ enum rank_wait {
 struct rank_view {
     /* from its status page */
     unsigned stage; /* enum rank_stage */
-    uint64_t step, overlapped_step, gradient_count, gradient_bytes, bucket_count;
+    uint64_t step, overlapped_step, graph_step, gradient_count, gradient_bytes, bucket_count;
     uint64_t check_count, checked_step, parameter_hash;
     uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
     bool sums;                                            /* gradients became sums, not means */

@@ -276,6 +276,7 @@ checks_parameters_due(const struct group *group)
     if (engine_state.parameter_count == 0 || steps == 0)
         return false;
     return (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
+           (engine_state.graph_steps >= 1 && engine_state.graph_steps <= FIRST_STEPS) ||
            (every > 0 && steps % every == 0) || engine_state.options.verify;
 }
 

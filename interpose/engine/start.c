@@ -4,7 +4,7 @@
  * Loaded by the shim into the process that is the rank. Everything that depends on CUDA waits for the first annotation
  * of memory.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/graphs.h"
 
 #include "base/message.h"
 
@@ -126,7 +126,10 @@ close_device(void)
     checks_final_hash(); /* waits for everything in flight */
     trace_close();
     watch_stop();
-    collectives_close(&engine_state.collectives);
+    /* NCCL waits in ncclCommFinalize until all graphs with its operations are destroyed, and few programs destroy
+     * theirs: communicators that were captured end with the process. */
+    if (atomic_load(&engine_state.graph_count) == 0)
+        collectives_close(&engine_state.collectives);
     context_leave(before);
 }
 
@@ -238,6 +241,16 @@ static struct engine engine = {
     .before_primary_release = releases_before_primary_release,
     .before_unload = releases_before_unload,
     .after_unload = releases_after_unload,
+    .capture_begun = capture_begun,
+    .capture_changes = capture_changes,
+    .capture_ends = capture_ends,
+    .capture_ended = capture_ended,
+    .graph_made = graph_made,
+    .graph_updated = graph_updated,
+    .graph_gone = graph_gone,
+    .graph_changes = graph_changes,
+    .graph_nested = graph_nested,
+    .node_changes = graph_node_changes,
     .after_fork_in_child = after_fork_in_child,
 };
 

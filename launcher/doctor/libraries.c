@@ -38,7 +38,8 @@ ask_nccl(void *context)
 static void
 say_no_nccl(struct examination *examination, const char *why)
 {
-    bool matters = examination->softgpu || examination->needs_gpu || examination->options->nccl != NULL;
+    bool matters = examination->softgpu || examination->needs_gpu || examination->gpu_count > 0 ||
+                   examination->options->nccl != NULL;
     findings_say(examination->findings, matters ? FINDING_PROBLEM : FINDING_NOTE, "NCCL",
                  examination->softgpu ? "install the stand-in again (ddprun-softgpu)"
                  : matters            ? "install NCCL 2 (libnccl2), or name its library by --nccl"

@@ -4,8 +4,8 @@
  *
  * Start-up: ranks that join by their first annotation and leave (launch_rank), from the start of ddprun to its end,
  * with ddprun's own server. In turn with it, where there is an mpirun, the same number of processes that join and leave
- * its PMIx (launch_pmix). No device is used: what starting one costs is the device's. Medians of wall clock times with
- * their spread, CPU times of all processes of the job, and ratios of runs that followed each other.
+ * its PMIx (launch_pmix). No device is used: what the first use of one costs is measured apart. Medians of wall clock
+ * times with their spread, CPU times of all processes of the job, and ratios of runs that followed each other.
  *
  * Holding: CPU time of ddprun itself, of all its threads, beside ranks that wait, from 2 s after the last one joined.
  *
@@ -28,7 +28,8 @@
 enum { RUNS_AT_MOST = 100, COUNTS_AT_MOST = 8, LIMIT_S = 120 };
 
 static char folder[PATH_MAX]; /* of this program */
-static char ddprun[PATH_MAX + 16], rank_program[PATH_MAX + 16], pmix_program[PATH_MAX + 16];
+static char ddprun[PATH_MAX + 16], rank_program[PATH_MAX + 16], pmix_program[PATH_MAX + 16],
+    device_program[PATH_MAX + 16];
 
 /* What one run took, in seconds. */
 struct cost {
@@ -161,6 +162,30 @@ measure_start(struct report *report, int ranks, int runs, bool mpirun)
     report_value(report, name, report_median(cpu_ratio, (size_t)runs), "ratio");
 }
 
+/* On the stand-in, without ddprun. */
+static void
+measure_device(struct report *report, int runs)
+{
+    static double times[RUNS_AT_MOST];
+    char *words[] = {device_program, NULL}, line[64];
+    if (access(device_program, X_OK) != 0)
+        return;
+    for (int i = 0; i < runs; ++i) {
+        int pipes[2], status;
+        if (pipe(pipes) != 0)
+            fail("pipe", strerror(errno));
+        pid_t pid = start(words, pipes[1]);
+        close(pipes[1]);
+        FILE *output = fdopen(pipes[0], "r");
+        if (output == NULL || fgets(line, sizeof(line), output) == NULL || waitpid(pid, &status, 0) != pid ||
+            status != 0)
+            fail("a run has failed; start it by hand to see why", device_program);
+        fclose(output);
+        times[i] = atof(line);
+    }
+    report_value(report, "first use of a device of the stand-in, by itself", report_median(times, (size_t)runs), "ms");
+}
+
 static void
 measure_holding(struct report *report, int ranks, double seconds)
 {
@@ -231,6 +256,7 @@ main(int argc, char **argv)
     dirname(folder);
     snprintf(ddprun, sizeof(ddprun), "%s/../bin/ddprun", folder);
     snprintf(rank_program, sizeof(rank_program), "%s/launch_rank", folder);
+    snprintf(device_program, sizeof(device_program), "%s/launch_device", folder);
     snprintf(pmix_program, sizeof(pmix_program), "%s/launch_pmix", folder);
 
     bool mpirun = has_mpirun();
@@ -240,6 +266,7 @@ main(int argc, char **argv)
                mpirun ? "" : "; no mpirun to compare with");
     for (int i = 0; i < count; ++i)
         measure_start(&report, counts[i], runs, mpirun);
+    measure_device(&report, runs);
     for (int i = 0; i < count && idle_s > 0.0; ++i) {
         if (counts[i] <= 64)
             measure_holding(&report, counts[i], idle_s);

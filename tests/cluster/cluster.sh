@@ -108,6 +108,7 @@ has_ended() {
 begin() {
     local name=$1
     shift
+    : >"$work/stdout" # not what the last job wrote: the next one opens it only when it starts
     timeout -k 2 "$limit" "$@" "$ladder" --steps 1000000 </dev/null >"$work/stdout" 2>"$work/stderr" &
     job=$!
     check "$name: the job trains first" within 60 grep -q '^step 20 ' "$work/stdout"
@@ -131,7 +132,7 @@ killed() {
     kill -KILL "$victim"
     finished "$name" "$start"
     check "$name: one report" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
-    check "$name: with the rank" grep -Eq "^ddprun: rank $rank .*SIGKILL" "$work/stderr"
+    check "$name: with rank, host and process" grep -Eq "rank $rank \(host h2, process $victim," "$work/stderr"
     clean "$name"
 }
 

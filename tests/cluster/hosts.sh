@@ -24,6 +24,10 @@ hosts_skip() {
     exit 77
 }
 
+hosts_allowed() {
+    unshare "$@" unshare --net --uts --mount true 2>&1
+}
+
 # hosts_enter SCRIPT ARGUMENTS...: returns in the namespaces; the first time, it starts the script there and does not return.
 hosts_enter() {
     local command namespaces=(--pid --fork --kill-child --mount --mount-proc --ipc) reason
@@ -35,8 +39,9 @@ hosts_enter() {
     for command in unshare nsenter ip mount; do
         command -v "$command" >/dev/null || hosts_skip "no command $command (util-linux, iproute2)"
     done
-    [ "$(id -u)" -eq 0 ] || namespaces+=(--user --map-root-user)
-    reason=$(unshare "${namespaces[@]}" unshare --net --uts --mount true 2>&1) || hosts_skip "namespaces are not allowed here: $reason"
+    # Who is not root, or root without the right, may be it in a namespace of users.
+    hosts_allowed "${namespaces[@]}" >/dev/null || namespaces+=(--user --map-root-user)
+    reason=$(hosts_allowed "${namespaces[@]}") || hosts_skip "namespaces are not allowed here: $reason"
     HOSTS_ENTERED=1 exec unshare "${namespaces[@]}" bash "$@"
 }
 

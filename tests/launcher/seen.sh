@@ -88,7 +88,7 @@ cat >"$top/schema.py" <<'END'
 import json, re, sys
 number, text, maybe = (int, float), str, type(None)
 top = {"ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, "reason": (text, maybe), "ranks": int,
-       "seconds": number, "steps": int, "overlapped_steps": int, "batch_per_pass": (int, maybe), "gradients": int,
+       "seconds": number, "steps": int, "overlapped_steps": int, "graph_steps": int, "batch_per_pass": (int, maybe), "gradients": int,
        "gradient_bytes": int, "buckets": int, "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe),
        "comparisons": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
 mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}

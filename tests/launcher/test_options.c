@@ -205,6 +205,7 @@ START_TEST(bad_lines_get_one_problem_each)
     if (strcmp(line, "--no-o ./train --") == 0) { /* an unambiguous beginning of a name is that name */
         ck_assert_int_eq(parse(line, &options, &problem), OPTIONS_RUN);
         ck_assert(!options.overlap);
+        options_free(&options);
         return;
     }
     ck_assert_msg(parse(line, &options, &problem) == OPTIONS_BAD, "accepted: %s", line);

@@ -216,11 +216,53 @@ START_TEST(strangers_are_turned_away_and_do_no_harm)
     ck_assert_int_eq(state_of(&test, 1), PEER_HERE);
     if (second >= 0)
         close(second);
+    view.step = 6;
+    view.ended = true;
+    peers_leaf_step(&test.leaves[1], &view);
+    STEP_UNTIL(&test, test.views[1].step == 6);
     for (int i = 0; i < STRANGERS; ++i)
         close(silent[i]);
     close(noise);
     peers_leaf_close(&test.leaves[1]);
     peers_close(test.peers);
+}
+END_TEST
+
+/* Whoever sits at the address must know the secret too. */
+START_TEST(an_impostor_is_no_supervisor_0)
+{
+    static struct star_test test;
+    struct listener listener;
+    struct problem problem;
+    struct proof_challenge challenge;
+    struct proof_answer answer;
+    unsigned char junk[sizeof(struct proof_welcome)] = {0};
+    memset(&test, 0, sizeof(test));
+    test.signals.fd = -1;
+    ck_assert(listener_open(&listener, 16, &problem));
+    test.root.port = listener.port;
+    struct hello root = test.root;
+    addresses_host_id(test.root.host_id);
+    memcpy(root.host_id, test.root.host_id, sizeof(root.host_id));
+
+    struct dialing dialing = {.test = &test, .root = &root, .purpose = PEER_SUPERVISOR, .rank = 1};
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, dial, &dialing), 0);
+    while (!atomic_load(&dialing.over)) {
+        struct pollfd polled = {.fd = listener.fd, .events = POLLIN};
+        poll(&polled, 1, 1);
+        int fd = accept(listener.fd, NULL, NULL);
+        if (fd < 0)
+            continue;
+        ck_assert(proof_challenge_make(&challenge));
+        ck_assert_int_eq(send(fd, &challenge, sizeof(challenge), MSG_NOSIGNAL), (ssize_t)sizeof(challenge));
+        if (recv(fd, &answer, sizeof(answer), MSG_WAITALL) == (ssize_t)sizeof(answer))
+            (void)!send(fd, junk, sizeof(junk), MSG_NOSIGNAL);
+        close(fd);
+    }
+    pthread_join(thread, NULL);
+    ck_assert_int_lt(dialing.fd, 0);
+    listener_close(&listener);
 }
 END_TEST
 
@@ -336,6 +378,7 @@ main(void)
     tcase_add_test(tcase, a_report_is_asked_for_and_comes);
     tcase_add_test(tcase, who_comes_late_hears_of_the_end);
     tcase_add_test(tcase, strangers_are_turned_away_and_do_no_harm);
+    tcase_add_test(tcase, an_impostor_is_no_supervisor_0);
     tcase_add_test(tcase, the_engines_socket_is_handed_out_and_works);
     tcase_add_test(tcase, a_closed_connection_is_a_loss);
     tcase_add_test(tcase, hundreds_of_leaves);
