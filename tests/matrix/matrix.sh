@@ -101,7 +101,7 @@ why_not() {
     # As many times as there were boundaries; programs with two optimizers make more of them than steps.
     grep -Eq 'compared ([0-9]{2}) times, last after step \1 of \1\)' "$work/stderr" || echo "parameters were not compared after every step"
     local said
-    said=$(grep -v 'of them overlapped\|a step waited\|bitwise identical' "$work/stderr") # but for the summary
+    said=$(grep -v 'of them overlapped\|effective batch\|a step waited\|bitwise identical' "$work/stderr") # but for the summary
     if [ -n "${says[$trainer]:-}" ]; then
         [[ $said == *"${says[$trainer]}"* && $said != *$'\n'* ]] || echo "it does not say which gradients wait"
     elif [ -n "$said" ]; then
