@@ -22,12 +22,13 @@ in_graphs() {
 declare -A steps=([whole]=22 [first]=24 [late]=12 [fork]=22 [mixed]=11 [several]=66 [groups]=44 [alternate]=22 [irregular]=34
     [recapture]=22 [exec-update]=22 [clone]=22 [child]=22 [buffer]=22 [hidden]=22 [set-rate]=22 [thread]=22 [at-once]=44)
 for mode in "${!steps[@]}"; do
+    [ "$sanitized" -eq 0 ] || break # the next loop has what differs for a sanitizer
     trains 2 "$mode"
     in_graphs "${steps[$mode]}"
 done
 
 # The same, whatever may be delayed is delayed, and nodes of graphs run in any order that they allow.
-for mode in whole fork groups alternate buffer hidden child late at-once; do
+for mode in whole fork groups alternate buffer hidden child late at-once recapture exec-update; do
     SOFTGPU_CHAOS=$((${#mode} % 3 + 1)) trains 3 "$mode" --verify
     in_graphs "${steps[$mode]}"
 done
