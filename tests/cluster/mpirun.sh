@@ -51,6 +51,26 @@ for ranks in 2 4; do
     nothing_left "digits, $ranks ranks"
 done
 
+# What one supervisor alone writes, and what all of them do.
+job 2 "$ddprun" --verify --trace "$work/trace" --summary-json "$work/summary" --output "files=$work/output" --interface lo "$digits" "${options[@]}"
+succeeded "options: ends well"
+check "--verify compares after every step" grep -q "compared $steps times" "$work/stderr"
+check "--summary-json: two ranks" grep -q '"ranks": 2' "$work/summary"
+check "--trace: a file for each rank" [ -s "$work/trace/rank-0.jsonl" -a -s "$work/trace/rank-1.jsonl" ]
+check "--output files: rank 0's, and rank 1's with nothing in it" [ -s "$work/output/rank-0.out" -a -e "$work/output/rank-1.out" ]
+job 2 env SOFTGPU_DEVICES=1 "$ddprun" "$digits" "${options[@]}"
+failed_with "two ranks, one device" 2 '2 ranks want a GPU each, but there is 1'
+job 2 env SOFTGPU_DEVICES=1 "$ddprun" --share-gpu "$digits" "${options[@]}"
+succeeded "two ranks share a device"
+# shellcheck disable=SC2016 # the ranks' shells expand it
+job 2 "$ddprun" --device softgpu --subst sh -c '"$0" "$@" && "$0" "$@" && env >"$TMPDIR/env-{rank}"' "$digits" "${options[@]}"
+succeeded "a script that trains twice"
+check "the trainer is no process of mpirun's" bash -c "! grep -E '^(PMIX|PMI|OMPI|PRTE)_' '$TMPDIR'/env-*"
+check "the trainer knows its place" grep -q '^LOCAL_RANK=1$' "$TMPDIR/env-1"
+rm -f "$TMPDIR"/env-*
+job 2 "$ddprun" --interface no-such-interface "$digits" "${options[@]}"
+failed_with "--interface that is none" 2 "rank 0 .*no interface .*no-such-interface"
+
 # ends NAME CODE PATTERN ARGUMENTS...: three ranks of the fake trainer; one line of ours, which matches.
 ends() {
     local name=$1 code_wanted=$2 pattern=$3
@@ -95,7 +115,7 @@ hit() {
     local name=$1 code_wanted=$2 pattern=$3 victim=$4 signal=$5 launcher
     shift 5
     pids=$(mktemp -d "$work/pids-XXXXXX")
-    timeout -k 2 "$limit" mpirun "${root[@]}" --oversubscribe -n 3 "$ddprun" "$@" "$fake" stage 2 stage 3 pid "$pids" @all hang \
+    timeout -k 2 "$limit" "${runtime[@]}" mpirun "${root[@]}" --oversubscribe -n 3 "$ddprun" "$@" "$fake" stage 2 stage 3 pid "$pids" @all hang \
         </dev/null >"$work/stdout" 2>"$work/stderr" &
     launcher=$!
     check "$name: three ranks run" within 30 all_run
@@ -113,7 +133,7 @@ hit() {
         failed_with "$name" "$code_wanted" "$pattern"
     fi
     # What a ddprun left that was killed last of all, the next one on the host removes.
-    [ "$signal" != STOP ] || "$ddprun" -n 1 --device softgpu true
+    [ "$signal" != STOP ] || "${runtime[@]}" "$ddprun" -n 1 --device softgpu true
     nothing_left "$name"
 }
 hit "a supervisor is killed" any 'the ddprun of rank 2 .* is lost' 2 KILL
