@@ -285,6 +285,7 @@ take_frame(struct peers *peers, struct peer *peer, const struct peer_frame *fram
 {
     switch (frame->kind) {
     case FRAME_VIEW:
+        peer->owes_view = false;
         return take_view(peers, frame, view);
     case FRAME_PROBLEM:
         peers->news = true;
@@ -311,6 +312,7 @@ hear_peer(struct peers *peers, struct peer *peer, struct rank_view *view)
     peer_link_read(&peer->link);
     while (peer_link_next(&peer->link, &frame)) {
         peer->heard_ms = clock_now_ms();
+        peer->spoke = true;
         if (!take_frame(peers, peer, &frame, view))
             peer->link.gone = peer->link.nonsense = true;
     }
@@ -329,7 +331,7 @@ settle(struct peers *peers, int rank, int64_t now_ms)
         peer->waits_to_write = waits;
     if (peer->link.gone)
         lose(peers, peer, peer->link.nonsense ? "it speaks another protocol" : "its connection is closed");
-    else if (peers->limit_ms > 0 && now_ms - peer->heard_ms > peers->limit_ms)
+    else if (peers->limit_ms > 0 && peer->spoke && now_ms - peer->heard_ms > peers->limit_ms)
         lose(peers, peer, "it has been silent for the time of --heartbeat-timeout");
 }
 
@@ -398,6 +400,26 @@ void
 peers_put_engine_socket(struct peers *peers, int rank, int fd)
 {
     peers->items[rank].engine_socket = fd;
+}
+
+void
+peers_ask_views(struct peers *peers)
+{
+    for (int i = 1; i < peers->world_size; ++i) {
+        struct peer *peer = &peers->items[i];
+        peer->owes_view = peer->state == PEER_HERE;
+        peer_link_send(&peer->link, FRAME_LOOK, NULL, 0);
+    }
+}
+
+bool
+peers_have_answered(const struct peers *peers)
+{
+    for (int i = 1; i < peers->world_size; ++i) {
+        if (peers->items[i].owes_view && peers->items[i].state == PEER_HERE)
+            return false;
+    }
+    return true;
 }
 
 void
