@@ -86,6 +86,17 @@ ends "says why" 1 'rank 1 .*something bad' stage 2 @1 fail 'something bad' @all 
 job 3 "$ddprun" "$fake" stage 2 stage 3 step 7 stage 4 exit 0
 succeeded "exit code 0 when it is done"
 
+# A rank that hangs is named by supervisor 0; the report on it is made where it lives, and printed once.
+if [ "$sanitized" -eq 0 ]; then
+    job 3 "$ddprun" --bucket-mb 0.02 --hang-warning 0 --hang-timeout 3 "$build/tests/trainers/hangs" --how host
+    failed_with "a rank that hangs" 1 "rank 1 \(host [^ ,]+, process [0-9]+, .*\) after step 7 has made no CUDA call for .*, and the job ends: it computes or waits on the host"
+    check "a rank that hangs: its report, from where it lives" \
+        [ "$(grep -cE '^  rank 1 \(host .*\) after step 7:|^    what it did last|^    its threads:' "$work/stderr")" -eq 3 ]
+    check "a rank that hangs: what the others wait for" \
+        [ "$(grep -cE '^  rank [02] \(.*, after 8 steps, waits for bucket [0-9] of step 8' "$work/stderr")" -eq 2 ]
+    nothing_left "a rank that hangs"
+fi
+
 # ---- what happens to the launchers themselves ----
 within() { # SECONDS COMMAND...
     local deadline=$((SECONDS + $1 + 1))
