@@ -183,6 +183,8 @@ static void
 accept_guest(struct peers *peers)
 {
     int one = 1, fd = accept4(peers->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) /* would come back at once: again with the next heartbeat */
+        (void)watch(peers, EPOLL_CTL_MOD, peers->listener.fd, 0, tag(SUBJECT_LISTENER, 0));
     if (fd < 0)
         return;
     size_t place = find_place(peers);
@@ -368,6 +370,7 @@ peers_step(struct peers *peers, struct rank_view *views)
     if (now_ms - peers->said_ms < PEERS_HEARTBEAT_MS)
         return peers->news;
     peers->said_ms = now_ms;
+    (void)watch(peers, EPOLL_CTL_MOD, peers->listener.fd, EPOLLIN, tag(SUBJECT_LISTENER, 0));
     for (size_t i = 0; i < peers->guest_count; ++i) {
         if (peers->guests[i].fd >= 0 && now_ms - peers->guests[i].since_ms > GUEST_LIMIT_MS)
             turn_away(&peers->guests[i]);

@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { WORLD = 4, MANY = 301, STRANGERS = 100, LIMIT_MS = 60000, SILENCE_S = 3 };
@@ -252,6 +253,36 @@ START_TEST(strangers_are_turned_away_and_do_no_harm)
 }
 END_TEST
 
+/* A connection that cannot be taken does not keep supervisor 0 busy, and is taken later. */
+START_TEST(no_descriptor_is_left_for_a_while)
+{
+    static struct star_test test;
+    struct rlimit before, low;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    open_star(&test, 0);
+    address.sin_port = htons(test.root.port);
+    int stranger = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    int next = dup(stranger);
+    close(next);
+    low.rlim_cur = (rlim_t)next;
+    (void)peers_step(test.peers, test.views); /* a heartbeat is due: not in between */
+    ck_assert_int_eq(connect(stranger, (struct sockaddr *)&address, sizeof(address)), 0);
+    struct pollfd polled = {.fd = peers_fd(test.peers), .events = POLLIN};
+    ck_assert_int_eq(poll(&polled, 1, LIMIT_MS), 1);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+    (void)peers_step(test.peers, test.views);
+    int ready = poll(&polled, 1, 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(ready, 0);
+    open_leaf(&test, 1, 0);
+    peers_leaf_close(&test.leaves[1]);
+    close(stranger);
+    peers_close(test.peers);
+}
+END_TEST
+
 /* Whoever sits at the address must know the secret too. */
 START_TEST(an_impostor_is_no_supervisor_0)
 {
@@ -404,6 +435,7 @@ main(void)
     tcase_add_test(tcase, views_of_this_moment_are_asked_for);
     tcase_add_test(tcase, who_comes_late_hears_of_the_end);
     tcase_add_test(tcase, strangers_are_turned_away_and_do_no_harm);
+    tcase_add_test(tcase, no_descriptor_is_left_for_a_while);
     tcase_add_test(tcase, an_impostor_is_no_supervisor_0);
     tcase_add_test(tcase, the_engines_socket_is_handed_out_and_works);
     tcase_add_test(tcase, a_closed_connection_is_a_loss);
