@@ -14,13 +14,18 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 2
+#define DDPRUN_PROTOCOL_VERSION 3
 
 /* ---- environment: launcher to shim and engine ---- */
-#define DDPRUN_ENV_PROTOCOL     "DDPRUN_PROTOCOL" /* decimal DDPRUN_PROTOCOL_VERSION; absent: the shim stays passive */
-#define DDPRUN_ENV_JOB_DIR      "DDPRUN_JOB_DIR"  /* absolute path of the job folder */
-#define DDPRUN_ENV_ENGINE       "DDPRUN_ENGINE"   /* absolute path of libddprun-engine.so */
-#define DDPRUN_ENV_NCCL         "DDPRUN_NCCL"     /* path or name to open as NCCL; default libnccl.so.2 */
+#define DDPRUN_ENV_PROTOCOL "DDPRUN_PROTOCOL" /* decimal DDPRUN_PROTOCOL_VERSION; absent: the shim stays passive */
+#define DDPRUN_ENV_JOB_DIR  "DDPRUN_JOB_DIR"  /* absolute path of the job folder */
+/* Records in the status file, one for each rank of this launcher, and which of them is this rank's. Decimal. */
+#define DDPRUN_ENV_STATUS_COUNT "DDPRUN_STATUS_COUNT"
+#define DDPRUN_ENV_STATUS_INDEX "DDPRUN_STATUS_INDEX"
+/* Absolute path of the socket of base/supervisor_link.h; absent: the engine is a PMIx client. */
+#define DDPRUN_ENV_SUPERVISOR   "DDPRUN_SUPERVISOR"
+#define DDPRUN_ENV_ENGINE       "DDPRUN_ENGINE"       /* absolute path of libddprun-engine.so */
+#define DDPRUN_ENV_NCCL         "DDPRUN_NCCL"         /* path or name to open as NCCL; default libnccl.so.2 */
 #define DDPRUN_ENV_BUCKET_BYTES "DDPRUN_BUCKET_BYTES" /* decimal; upper bound of a bucket; 0: as measured */
 #define DDPRUN_ENV_COST_CACHE   "DDPRUN_COST_CACHE"   /* 0: what an all-reduce costs is measured in each run */
 #define DDPRUN_ENV_OVERLAP      "DDPRUN_OVERLAP"      /* 0: reduce everything at the boundary */
@@ -60,9 +65,9 @@ enum ddprun_compression {
 };
 
 /* ---- job folder ---- */
-#define DDPRUN_STATUS_FILE "status" /* LOCAL_WORLD_SIZE records of struct rank_status */
-#define DDPRUN_RANK_LOCK_FORMAT                                                           \
-    "rank-%d.lock" /* %d: local rank; flock(LOCK_EX) held by the process that is the rank \
+#define DDPRUN_STATUS_FILE "status" /* DDPRUN_STATUS_COUNT records of struct rank_status */
+#define DDPRUN_RANK_LOCK_FORMAT                                                                   \
+    "rank-%d.lock" /* %d: its record's index; flock(LOCK_EX) held by the process that is the rank \
                     */
 
 /* ---- exit codes that ddprun itself produces ---- */

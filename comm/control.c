@@ -7,6 +7,7 @@
 #include "comm/control.h"
 
 #include "base/clock.h"
+#include "comm/transfer.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -36,59 +37,6 @@ struct header {
 struct meeting {
     char name[64];
 };
-
-/* Waits until `fd` is ready for `events`; false when the deadline passes. */
-static bool
-wait_ready(int fd, short events, int64_t deadline_ms)
-{
-    for (;;) {
-        int64_t left = deadline_ms - clock_now_ms();
-        struct pollfd poller = {.fd = fd, .events = events};
-        int ready = poll(&poller, 1, left > 0 ? (int)left : 0);
-        if (ready > 0)
-            return true;
-        if (ready == 0 || errno != EINTR)
-            return false;
-    }
-}
-
-enum transfer { TRANSFER_DONE, TRANSFER_LATE, TRANSFER_GONE };
-
-static enum transfer
-send_all(int fd, const void *data, size_t bytes, int64_t deadline_ms)
-{
-    const char *at = data;
-    while (bytes > 0) {
-        if (!wait_ready(fd, POLLOUT, deadline_ms))
-            return TRANSFER_LATE;
-        ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (sent <= 0)
-            return TRANSFER_GONE;
-        at += sent;
-        bytes -= (size_t)sent;
-    }
-    return TRANSFER_DONE;
-}
-
-static enum transfer
-receive_all(int fd, void *data, size_t bytes, int64_t deadline_ms)
-{
-    char *at = data;
-    while (bytes > 0) {
-        if (!wait_ready(fd, POLLIN, deadline_ms))
-            return TRANSFER_LATE;
-        ssize_t got = recv(fd, at, bytes, MSG_DONTWAIT);
-        if (got < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (got <= 0)
-            return TRANSFER_GONE;
-        at += got;
-        bytes -= (size_t)got;
-    }
-    return TRANSFER_DONE;
-}
 
 /* Says in words why the transfer with `rank` did not happen. Always false. */
 static bool
@@ -150,14 +98,14 @@ static bool
 accept_peers(struct control *control, int listener, int64_t deadline_ms, struct comm_error *error)
 {
     for (int missing = control->world_size - 1; missing > 0;) {
-        if (!wait_ready(listener, POLLIN, deadline_ms))
+        if (!transfer_wait(listener, POLLIN, deadline_ms))
             return comm_fail(error, "waited %d s for %d more rank%s to connect", control->timeout_s, missing,
                              missing == 1 ? "" : "s");
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             continue;
         int32_t rank = -1;
-        if (!is_same_user(fd) || receive_all(fd, &rank, sizeof(rank), deadline_ms) != TRANSFER_DONE || rank < 1 ||
+        if (!is_same_user(fd) || transfer_receive(fd, &rank, sizeof(rank), deadline_ms) != TRANSFER_DONE || rank < 1 ||
             rank >= control->world_size || control->peers[rank] >= 0) {
             close(fd);
             continue;
@@ -182,8 +130,29 @@ connect_to_root(struct control *control, const struct meeting *meeting, int64_t 
         return false;
     }
     control->peers[0] = fd;
-    enum transfer sent = send_all(fd, &rank, sizeof(rank), deadline_ms);
+    enum transfer sent = transfer_send(fd, &rank, sizeof(rank), deadline_ms);
     return sent == TRANSFER_DONE || transfer_failed(sent, 0, "the start", control->timeout_s, error);
+}
+
+/* On one host: rank 0 listens, PMIx says where. */
+static bool
+meet(struct control *control, struct rendezvous *rendezvous, struct comm_error *error)
+{
+    struct meeting mine = {{0}}, meeting;
+    int listener = control->rank == 0 ? listen_at(&mine, control->world_size, error) : -1;
+    if (control->rank == 0 && listener < 0)
+        return false;
+
+    int64_t deadline_ms = clock_now_ms() + (int64_t)control->timeout_s * 1000;
+    bool open = rendezvous_share(rendezvous, "ddprun.control", control->rank == 0 ? &mine : NULL, &meeting,
+                                 sizeof(meeting), control->timeout_s, error);
+    if (open && control->rank == 0)
+        open = accept_peers(control, listener, deadline_ms, error);
+    else if (open)
+        open = connect_to_root(control, &meeting, deadline_ms, error);
+    if (listener >= 0)
+        close(listener);
+    return open;
 }
 
 bool
@@ -199,21 +168,9 @@ control_open(struct control *control, struct rendezvous *rendezvous, int timeout
     for (int i = 0; i < control->peer_count; ++i)
         control->peers[i] = -1;
 
-    struct meeting mine = {{0}}, meeting;
-    int listener = control->rank == 0 ? listen_at(&mine, control->world_size, error) : -1;
-    if (control->rank == 0 && listener < 0)
-        return false;
-
-    int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
-    bool open = rendezvous_share(rendezvous, "ddprun.control", control->rank == 0 ? &mine : NULL, &meeting,
-                                 sizeof(meeting), timeout_s, error);
-    if (open && control->rank == 0)
-        open = accept_peers(control, listener, deadline_ms, error);
-    else if (open)
-        open = connect_to_root(control, &meeting, deadline_ms, error);
-    if (listener >= 0)
-        close(listener);
-    return open;
+    if (rendezvous_has_links(rendezvous))
+        return rendezvous_links(rendezvous, control->peers, timeout_s, error);
+    return meet(control, rendezvous, error);
 }
 
 void
@@ -239,8 +196,8 @@ header_of(uint32_t kind, int rank, const char *about, size_t bytes)
 static enum transfer
 send_frame(int fd, const struct header *header, const void *data, int64_t deadline_ms)
 {
-    enum transfer sent = send_all(fd, header, sizeof(*header), deadline_ms);
-    return sent == TRANSFER_DONE ? send_all(fd, data, header->bytes, deadline_ms) : sent;
+    enum transfer sent = transfer_send(fd, header, sizeof(*header), deadline_ms);
+    return sent == TRANSFER_DONE ? transfer_send(fd, data, header->bytes, deadline_ms) : sent;
 }
 
 /* Receives one frame of peer `rank` into *header and malloc'ed *data_p. */
@@ -248,7 +205,7 @@ static bool
 receive_frame(struct control *control, int fd, int rank, const char *about, int64_t deadline_ms, struct header *header,
               void **data_p, struct comm_error *error)
 {
-    enum transfer got = receive_all(fd, header, sizeof(*header), deadline_ms);
+    enum transfer got = transfer_receive(fd, header, sizeof(*header), deadline_ms);
     if (got != TRANSFER_DONE)
         return transfer_failed(got, rank, about, control->timeout_s, error);
     if (header->magic != FRAME_MAGIC || header->bytes > MESSAGE_BYTES_AT_MOST)
@@ -258,7 +215,7 @@ receive_frame(struct control *control, int fd, int rank, const char *about, int6
     char *data = malloc(header->bytes + 1);
     if (data == NULL)
         return comm_fail(error, "out of memory");
-    got = receive_all(fd, data, header->bytes, deadline_ms);
+    got = transfer_receive(fd, data, header->bytes, deadline_ms);
     if (got != TRANSFER_DONE) {
         free(data);
         return transfer_failed(got, rank, about, control->timeout_s, error);

@@ -6,8 +6,9 @@
  * says what it is about, so ranks that have come to different places are told so, by name, instead of taking each
  * other's bytes.
  *
- * Transport: one host, abstract Unix sockets under a random name that PMIx spreads, peers of another user refused.
- * Nothing is left in the file system. One exchange at a time in a process: callers serialise.
+ * Transport: on one host abstract Unix sockets under a random name that PMIx spreads, peers of another user refused;
+ * under a cluster's launcher the sockets that the supervisors have connected and proven (rendezvous_links). Nothing is
+ * left in the file system. One exchange at a time in a process: callers serialise.
  */
 #ifndef DDPRUN_COMM_CONTROL_H
 #define DDPRUN_COMM_CONTROL_H

@@ -205,6 +205,39 @@ device_plan_make(const struct options *options, const struct device_inventory *i
     return ok;
 }
 
+/* What CUDA_VISIBLE_DEVICES names, when it names one. */
+static bool
+names_one(const struct device_inventory *inventory)
+{
+    const char *value = inventory->visible_devices;
+    return !inventory->softgpu && value != NULL && value[0] != '\0' && strchr(value, ',') == NULL;
+}
+
+bool
+device_plan_make_one(const struct options *options, const struct device_inventory *inventory, int local_rank,
+                     int local_size, struct device_plan *plan_p, struct problem *problem)
+{
+    struct options all = *options; /* its lists stay the caller's */
+    struct device_plan plan;
+    bool own = names_one(inventory) && options->gpus.count == 0;
+    all.rank_count = own ? 1 : local_size;
+    if (!device_plan_make(&all, inventory, &plan, problem))
+        return false;
+    char **visible = memory_get(1, sizeof(*visible));
+    if (!own && local_rank < plan.rank_count) {
+        char *mine = plan.visible[local_rank];
+        plan.visible[local_rank] = plan.visible[0];
+        plan.visible[0] = mine;
+    }
+    visible[0] = plan.visible[0];
+    plan.visible[0] = NULL;
+    device_plan_free(&(struct device_plan){.rank_count = plan.rank_count, .visible = plan.visible});
+    plan.visible = visible;
+    plan.rank_count = 1;
+    *plan_p = plan;
+    return true;
+}
+
 void
 device_plan_free(struct device_plan *plan)
 {

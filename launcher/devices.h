@@ -39,6 +39,14 @@ bool devices_count_gpus(const char *program, int *gpu_count, struct problem *pro
 bool device_plan_make(const struct options *options, const struct device_inventory *inventory, struct device_plan *plan,
                       struct problem *problem) __attribute__((warn_unused_result));
 
+/*
+ * The same for one rank of several on this host, whoever starts the others: a plan with one entry, of the GPU with the
+ * number `local_rank`. Where CUDA_VISIBLE_DEVICES leaves one GPU it is that one: the scheduler gave each task its own.
+ */
+bool device_plan_make_one(const struct options *options, const struct device_inventory *inventory, int local_rank,
+                          int local_size, struct device_plan *plan, struct problem *problem)
+    __attribute__((warn_unused_result));
+
 void device_plan_free(struct device_plan *plan);
 
 #endif

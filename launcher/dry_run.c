@@ -46,12 +46,12 @@ entry_named(char *const *list, const char *entry)
 }
 
 static void
-print_rank(FILE *out, const struct rank_settings *settings, const struct program *program, int rank)
+print_rank(FILE *out, const struct rank_settings *settings, const struct program *program, int index)
 {
-    char **variables = environment_for_rank(environ, settings, rank);
-    char **arguments = environment_arguments(settings, rank);
+    char **variables = environment_for_rank(environ, settings, index);
+    char **arguments = environment_arguments(settings, index);
 
-    fprintf(out, "# rank %d\n", rank);
+    fprintf(out, "# rank %d\n", settings->place.first_rank + index);
     if (settings->options->cwd != NULL) {
         fputs("cd ", out);
         print_word(out, settings->options->cwd);
@@ -83,7 +83,7 @@ print_rank(FILE *out, const struct rank_settings *settings, const struct program
 int
 dry_run_print(FILE *out, const struct rank_settings *settings, const struct program *program)
 {
-    for (int rank = 0; rank < settings->devices->rank_count; ++rank)
-        print_rank(out, settings, program, rank);
+    for (int i = 0; i < settings->place.rank_count; ++i)
+        print_rank(out, settings, program, i);
     return fflush(out) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
 }

@@ -4,6 +4,7 @@
 #include "launcher/environment.h"
 
 #include "base/protocol.h"
+#include "base/supervisor_link.h"
 #include "launcher/memory.h"
 #include "launcher/substitute.h"
 
@@ -124,23 +125,31 @@ prepend_library_folder(char ***list, const char *folder)
     free(both);
 }
 
+/* NCCL refuses two ranks of one host on one GPU, and takes the host's identity from this variable (NCCL manual). */
 static void
-set_devices(char ***list, const struct rank_settings *settings, int rank)
+share_devices(char ***list, const struct rank_settings *settings, int index)
+{
+    char name[HOST_NAME_MAX + 1] = "";
+    (void)gethostname(name, sizeof(name) - 1);
+    char *host = memory_format("ddprun-%.64s-%d-%d", name, (int)getpid(), index);
+    environment_set(list, "NCCL_HOSTID", host);
+    free(host);
+    bool one_host = settings->place.local_size == settings->place.world_size;
+    if (one_host && environment_get(*list, "NCCL_SOCKET_IFNAME") == NULL)
+        environment_set(list, "NCCL_SOCKET_IFNAME", "lo");
+}
+
+static void
+set_devices(char ***list, const struct rank_settings *settings, int index)
 {
     const struct device_plan *devices = settings->devices;
-    set_or_unset(list, "CUDA_VISIBLE_DEVICES", devices->visible[rank]);
+    set_or_unset(list, "CUDA_VISIBLE_DEVICES", devices->visible[index]);
     if (devices->one_device_each)
         environment_set(list, "SOFTGPU_DEVICES", "1");
     if (devices->softgpu)
         prepend_library_folder(list, settings->installation->softgpu_lib);
-    if (!devices->share_gpu)
-        return;
-    /* NCCL refuses two ranks of one host on one GPU, and takes the host's identity from this variable (NCCL manual). */
-    char *host = memory_format("ddprun-%d-%d", (int)getpid(), rank);
-    environment_set(list, "NCCL_HOSTID", host);
-    free(host);
-    if (environment_get(*list, "NCCL_SOCKET_IFNAME") == NULL)
-        environment_set(list, "NCCL_SOCKET_IFNAME", "lo");
+    if (devices->share_gpu)
+        share_devices(list, settings, index);
 }
 
 static void
@@ -157,24 +166,27 @@ set_wire(char ***list, const struct rank_settings *settings)
 }
 
 static struct places
-places_of(const struct rank_settings *settings, int rank)
+places_of(const struct rank_settings *settings, int index)
 {
-    return (struct places){.rank = rank, .local_rank = rank, .world_size = settings->devices->rank_count};
+    const struct job_place *place = &settings->place;
+    return (struct places){.rank = place->first_rank + index,
+                           .local_rank = place->first_local_rank + index,
+                           .world_size = place->world_size};
 }
 
 char **
-environment_arguments(const struct rank_settings *settings, int rank)
+environment_arguments(const struct rank_settings *settings, int index)
 {
-    struct places places = places_of(settings, rank);
+    struct places places = places_of(settings, index);
     char *const *arguments = settings->options->program;
     return settings->options->subst ? substitute_list(arguments, &places) : environment_copy(arguments);
 }
 
 /* What --env gives, over everything inherited; ddprun's own variables come after it. */
 static void
-set_variables(char ***list, const struct rank_settings *settings, int rank)
+set_variables(char ***list, const struct rank_settings *settings, int index)
 {
-    struct places places = places_of(settings, rank);
+    struct places places = places_of(settings, index);
     for (char **variable = settings->options->variables; variable != NULL && *variable != NULL; ++variable) {
         char *entry = settings->options->subst ? substitute_text(*variable, &places) : memory_copy(*variable);
         char *value = entry + strcspn(entry, "=");
@@ -184,16 +196,53 @@ set_variables(char ***list, const struct rank_settings *settings, int rank)
     }
 }
 
+/* Of the launcher's job, in which the supervisor is the process: the trainer would be it a second time. */
+static void
+leave_identity_out(char **list)
+{
+    static const char *const prefixes[] = {"PMIX_", "PMI_", "OMPI_", "PRTE_"};
+    char **to = list;
+    for (; *list != NULL; ++list) {
+        bool left_out = false;
+        for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); ++i)
+            left_out = left_out || strncmp(*list, prefixes[i], strlen(prefixes[i])) == 0;
+        if (left_out)
+            free(*list);
+        else
+            *to++ = *list;
+    }
+    *to = NULL;
+}
+
+static void
+set_place(char ***list, const struct rank_settings *settings, int index)
+{
+    const struct job_place *place = &settings->place;
+    set_number(list, DDPRUN_ENV_RANK, (unsigned)(place->first_rank + index));
+    set_number(list, DDPRUN_ENV_WORLD_SIZE, (unsigned)place->world_size);
+    set_number(list, DDPRUN_ENV_LOCAL_RANK, (unsigned)(place->first_local_rank + index));
+    set_number(list, DDPRUN_ENV_LOCAL_WORLD_SIZE, (unsigned)place->local_size);
+    set_number(list, DDPRUN_ENV_STATUS_COUNT, (unsigned)place->rank_count);
+    set_number(list, DDPRUN_ENV_STATUS_INDEX, (unsigned)index);
+    environment_unset(*list, DDPRUN_ENV_SUPERVISOR);
+    if (!place->has_supervisor)
+        return;
+    char *path = memory_format("%s/" SUPERVISOR_SOCKET_NAME, settings->job_dir);
+    environment_set(list, DDPRUN_ENV_SUPERVISOR, path);
+    free(path);
+}
+
 char **
-environment_for_rank(char *const *inherited, const struct rank_settings *settings, int rank)
+environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index)
 {
     char **list = environment_copy(inherited);
     const struct options *options = settings->options;
-    unsigned rank_count = (unsigned)settings->devices->rank_count;
 
-    set_variables(&list, settings, rank);
+    if (settings->place.has_supervisor)
+        leave_identity_out(list);
+    set_variables(&list, settings, index);
     append_preload(&list, settings->installation->shim);
-    set_devices(&list, settings, rank);
+    set_devices(&list, settings, index);
 
     set_number(&list, DDPRUN_ENV_PROTOCOL, DDPRUN_PROTOCOL_VERSION);
     environment_set(&list, DDPRUN_ENV_JOB_DIR, settings->job_dir);
@@ -207,11 +256,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     set_or_unset(&list, DDPRUN_ENV_TRACE_DIR, settings->trace_dir);
     set_number(&list, DDPRUN_ENV_TIMEOUT_S, options->timeout_s);
     set_wire(&list, settings);
-
-    set_number(&list, DDPRUN_ENV_RANK, (unsigned)rank);
-    set_number(&list, DDPRUN_ENV_WORLD_SIZE, rank_count);
-    set_number(&list, DDPRUN_ENV_LOCAL_RANK, (unsigned)rank);
-    set_number(&list, DDPRUN_ENV_LOCAL_WORLD_SIZE, rank_count);
+    set_place(&list, settings, index);
     return list;
 }
 

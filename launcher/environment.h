@@ -24,8 +24,17 @@ bool installation_find(bool softgpu, struct installation *installation, struct p
 
 void installation_free(struct installation *installation);
 
-/* Everything that the ranks' environments are made from; borrowed. */
+/* Which ranks of the job this launcher starts: all, or one under a cluster's launcher. */
+struct job_place {
+    int first_rank, rank_count, world_size;
+    int first_local_rank, local_size; /* among the ranks of this host, whoever starts them */
+    bool has_supervisor;              /* its engine asks this launcher, not PMIx (base/supervisor_link.h) */
+};
+
+/* Everything that the ranks' environments are made from; borrowed. Functions below take a rank's number among those
+ * that this launcher starts, from 0. */
 struct rank_settings {
+    struct job_place place;
     const struct options *options;
     const struct device_plan *devices;
     const struct installation *installation;
@@ -40,12 +49,12 @@ void environment_unset(char **list, const char *name);
 const char *environment_get(char *const *list, const char *name);
 void environment_free(char **list);
 
-/* The program's arguments for local rank `rank`, with --subst if that was asked for; release with environment_free().
+/* The program's arguments for a rank, with --subst if that was asked for; release with environment_free().
  */
-char **environment_arguments(const struct rank_settings *settings, int rank);
+char **environment_arguments(const struct rank_settings *settings, int index);
 
-/* The environment of local rank `rank`: `inherited`, changed. PMIx's variables are added by
- * pmix_server_add_environment(). */
-char **environment_for_rank(char *const *inherited, const struct rank_settings *settings, int rank);
+/* The environment of a rank: `inherited`, changed. PMIx's variables are added by pmix_server_add_environment(); under a
+ * cluster's launcher all that say which process of its job this is are left out, for that is the supervisor. */
+char **environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index);
 
 #endif

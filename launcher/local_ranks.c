@@ -46,20 +46,13 @@ note_end(struct rank_view *view, pid_t pid, int order)
         view->signal = info.si_status;
 }
 
-/* Ends first: what a rank wrote before it ended is then seen with its end. */
-void
-local_ranks_look(struct local_ranks *local)
+/* What the engines said to our PMIx server. */
+static void
+ask_server(struct local_ranks *local)
 {
     struct pmix_server_abort abort;
-    ++local->order;
-    for (int i = 0; i < local->count; ++i) {
-        if (!local->views[i].ended)
-            note_end(&local->views[i], local->pids[i], local->order);
-    }
-    for (int i = 0; i < local->count; ++i) {
-        read_status(&local->views[i], status_page_rank(local->status_page, i));
+    for (int i = 0; i < local->count; ++i)
         local->views[i].connected = pmix_server_is_connected(local->server, i);
-    }
     while (pmix_server_next_abort(local->server, &abort)) {
         if (abort.rank < 0 || abort.rank >= local->count || local->views[abort.rank].aborted)
             continue;
@@ -67,4 +60,35 @@ local_ranks_look(struct local_ranks *local)
         local->views[abort.rank].abort_status = abort.status;
         memcpy(local->views[abort.rank].abort_message, abort.message, sizeof(abort.message));
     }
+}
+
+/* What the only engine said to this supervisor. */
+static void
+ask_link(struct local_ranks *local)
+{
+    struct rank_view *view = &local->views[0];
+    engine_link_step(local->link);
+    view->connected = local->link->joined;
+    if (!local->link->aborted || view->aborted)
+        return;
+    view->aborted = true;
+    view->abort_status = local->link->abort_status;
+    memcpy(view->abort_message, local->link->abort_text, sizeof(view->abort_message));
+}
+
+/* Ends first: what a rank wrote before it ended is then seen with its end. */
+void
+local_ranks_look(struct local_ranks *local)
+{
+    ++local->order;
+    for (int i = 0; i < local->count; ++i) {
+        if (!local->views[i].ended)
+            note_end(&local->views[i], local->pids[i], local->order);
+    }
+    for (int i = 0; i < local->count; ++i)
+        read_status(&local->views[i], status_page_rank(local->status_page, i));
+    if (local->count > 0 && local->link != NULL)
+        ask_link(local);
+    else if (local->server != NULL)
+        ask_server(local);
 }

@@ -6,6 +6,7 @@
 #ifndef DDPRUN_LAUNCHER_LOCAL_RANKS_H
 #define DDPRUN_LAUNCHER_LOCAL_RANKS_H
 
+#include "launcher/engine_link.h"
 #include "launcher/pmix_server.h"
 #include "launcher/verdict.h"
 
@@ -16,7 +17,8 @@ struct local_ranks {
     int count;
     const pid_t *pids; /* [count]; not reaped before the end */
     void *status_page;
-    struct pmix_server *server;
+    struct pmix_server *server; /* NULL under a cluster's launcher; then: */
+    struct engine_link *link;
     struct rank_view *views; /* [count], zero at first */
     int order;               /* of the look that noticed an end last */
 };

@@ -5,6 +5,7 @@
 #include "launcher/option_table.h"
 
 #include "base/protocol.h"
+#include "launcher/addresses.h"
 #include "launcher/memory.h"
 
 #include <ctype.h>
@@ -185,6 +186,26 @@ take_timeout(struct options *options, const char *value, struct problem *problem
 }
 
 static bool
+take_heartbeat_timeout(struct options *options, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    if (!whole_number(value, 0, 1000000, &number) || number == 1 || number == 2)
+        return bad_value(problem, "heartbeat-timeout", value,
+                         "0 (never) or a whole number of seconds from 3 to 1000000");
+    options->heartbeat_timeout_s = (unsigned)number;
+    return true;
+}
+
+static bool
+take_interface(struct options *options, const char *value, struct problem *problem)
+{
+    if (value[0] == '\0' || (strchr(value, '/') != NULL && !addresses_is_network(value)))
+        return bad_value(problem, "interface", value, "the name of an interface or a network such as 10.1.0.0/16");
+    options->interface = value;
+    return true;
+}
+
+static bool
 take_trace(struct options *options, const char *value, struct problem *problem)
 {
     if (value[0] == '\0')
@@ -333,6 +354,11 @@ const struct option_row option_rows[] = {
      "none       nowhere",
      .brief = "tagged, rank0, files=DIR or none"},
     {0, "summary-json", "FILE", GROUP_OUTPUT, take_summary_json, "write how the job ended to FILE, as JSON"},
+    {0, "interface", "NAME|NETWORK", GROUP_PLACES, take_interface,
+     "under srun or mpirun: the network over which the ddprun of several\n"
+     "hosts find each other, such as eth0 or 10.1.0.0/16 (default: any;\nNCCL has its own, NCCL_SOCKET_IFNAME)"},
+    {0, "heartbeat-timeout", "SECONDS", GROUP_SAFETY, take_heartbeat_timeout,
+     "under srun or mpirun: how long a host may be silent before the job\nis stopped; 0: for ever (default 15)"},
     {'v', "verbose", NULL, GROUP_OUTPUT, take_verbose, "say which process and GPU each rank is"},
     {'q', "quiet", NULL, GROUP_OUTPUT, take_quiet, "no closing summary (errors are still reported)"},
     {'V', "version", NULL, GROUP_OTHER, NULL, "print the version and exit"},

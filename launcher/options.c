@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_LONG_VALUE = 256, MOST_ROWS = 64 };
+enum { FIRST_LONG_VALUE = 256, MOST_ROWS = 64, DEFAULT_HEARTBEAT_TIMEOUT_S = 15 };
 
 /* getopt_long's view of the table; long options answer FIRST_LONG_VALUE + row. "+": stop at the program; ":": tell a
  * missing value apart. */
@@ -134,6 +134,7 @@ default_options(void)
         .communicator_count = 1,
         .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
         .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,
+        .heartbeat_timeout_s = DEFAULT_HEARTBEAT_TIMEOUT_S,
     };
 }
 

@@ -47,10 +47,12 @@ struct options {
     bool verify;
     unsigned check_every;
     unsigned timeout_s;
-    const char *trace_dir; /* NULL: no trace */
-    char **variables;      /* "NAME=value" for the ranks; NULL-terminated, or NULL */
-    const char *cwd;       /* folder that ranks start in; NULL: this one */
-    bool subst;            /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
+    unsigned heartbeat_timeout_s; /* between the ddprun of a job under a cluster's launcher; 0: none */
+    const char *interface;        /* that they find each other over: a name or a network; NULL: any */
+    const char *trace_dir;        /* NULL: no trace */
+    char **variables;             /* "NAME=value" for the ranks; NULL-terminated, or NULL */
+    const char *cwd;              /* folder that ranks start in; NULL: this one */
+    bool subst;                   /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
     bool dry_run;
     enum output_choice output;
     const char *output_dir;   /* with OUTPUT_FILES */

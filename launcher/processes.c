@@ -43,6 +43,8 @@ processes_signal_groups(const pid_t *pids, int count, int number)
 void
 processes_signal_all(struct process_list *processes, const pid_t *pids, int count, int number)
 {
+    if (count == 0)
+        return;
     processes_signal_groups(pids, count, number);
     processes_signal_descendants(processes, pids[0], number);
     if (number != SIGKILL)

@@ -9,8 +9,10 @@
 #include "launcher/memory.h"
 #include "launcher/preload_watch.h"
 #include "launcher/processes.h"
+#include "launcher/star.h"
 #include "launcher/summary.h"
 #include "launcher/verdict.h"
+#include "launcher/view_frame.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +23,8 @@
 #include <unistd.h>
 
 enum {
-    LOOK_INTERVAL_MS = 100, /* at the status pages, while ranks run */
+    LOOK_INTERVAL_MS = 100,  /* at the status pages, while ranks run and things happen */
+    QUIET_INTERVAL_MS = 500, /* the same while nothing but steps does */
     END_INTERVAL_MS = 20,
     MESSAGE_DELAY_MS = 1000, /* for which the reason of a failure waits for the ranks' last output */
 };
@@ -30,13 +33,18 @@ enum {
 #define GRACE_NS        (PROCESSES_GRACE_MS * MS)
 #define POLITE_GRACE_NS (5000 * MS) /* the same after Ctrl-C or SIGTERM: a trainer may want to save its work */
 #define UNKILLABLE_NS   (PROCESSES_UNKILLABLE_MS * MS)
+#define OTHERS_NS       (2000 * MS) /* for other supervisors to say that nothing is left of their ranks */
 #define LEFT_EARLY_NS   (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
 #define FOLLOWS_NS      (1000 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
 
 struct supervisor {
     const struct running_job *job;
     struct local_ranks local;
-    struct rank_view *ranks;
+    struct star star;
+    struct rank_view *ranks; /* [view_count]: of the whole job, or of this supervisor's rank */
+    int view_count;
+    struct rank_view *before; /* scratch of look() */
+    int interval_ms;
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
     uint64_t *unfinished_since_ns; /* per rank; 0: not */
@@ -60,22 +68,24 @@ now_ns(void)
 
 /* ---- ending ---- */
 
+/* Of all ranks: supervisor 0 also tells the others. */
 static void
 begin_end(struct supervisor *s, int number, uint64_t grace_ns)
 {
     s->ending = true;
     s->kill_at_ns = now_ns() + grace_ns;
+    star_say_end(&s->star, s->failed ? s->reason.exit_code : 0, number, grace_ns / MS);
     processes_signal_all(&s->processes, s->job->pids, s->job->rank_count, number);
 }
 
-/* Returns whether nobody is left. */
+/* Returns whether nobody is left, here and elsewhere. */
 static bool
 step_end(struct supervisor *s)
 {
-    size_t left = processes_signal_descendants(&s->processes, s->job->pids[0], 0);
+    size_t left = s->job->rank_count > 0 ? processes_signal_descendants(&s->processes, s->job->pids[0], 0) : 0;
     uint64_t now = now_ns();
     if (left == 0)
-        return true;
+        return star_others_done(&s->star) || now >= s->kill_at_ns + OTHERS_NS;
     if (now >= s->kill_at_ns)
         processes_signal_all(&s->processes, s->job->pids, s->job->rank_count, SIGKILL);
     if (now < s->kill_at_ns + UNKILLABLE_NS)
@@ -93,9 +103,9 @@ static void
 find_early_leavers(struct supervisor *s)
 {
     bool training = false;
-    for (int i = 0; i < s->job->rank_count; ++i)
+    for (int i = 0; i < s->view_count; ++i)
         training = training || verdict_is_training(&s->ranks[i]);
-    for (int i = 0; i < s->job->rank_count; ++i) {
+    for (int i = 0; i < s->view_count; ++i) {
         if (!training || !verdict_is_unfinished(&s->ranks[i]))
             continue;
         if (s->unfinished_since_ns[i] == 0)
@@ -107,11 +117,54 @@ find_early_leavers(struct supervisor *s)
 static bool
 all_ended(const struct supervisor *s)
 {
-    for (int i = 0; i < s->job->rank_count; ++i) {
+    for (int i = 0; i < s->view_count; ++i) {
         if (!s->ranks[i].ended)
             return false;
     }
     return true;
+}
+
+static void
+watch_preload(struct supervisor *s)
+{
+    int count = s->job->rank_count;
+    struct preload_subject *subjects = memory_get((size_t)count + 1, sizeof(*subjects));
+    for (int i = 0; i < count; ++i) {
+        subjects[i].pid = s->job->pids[i];
+        subjects[i].has_reported = s->ranks[i].ended || s->ranks[i].stage != RANK_STAGE_NONE;
+    }
+    pid_t pid;
+    int rank = preload_watch_look(s->watch, subjects, now_ns(), &pid);
+    free(subjects);
+    for (int i = 0; i < count; ++i)
+        s->ranks[i].missed_preload = preload_watch_saw(s->watch, i);
+    if (rank >= 0)
+        s->ranks[rank].preload_suspect = (int)pid;
+}
+
+/* Ends of ranks elsewhere come in the order in which they are heard of. */
+static void
+order_ends(struct supervisor *s)
+{
+    for (int i = 0; i < s->view_count; ++i) {
+        if (s->ranks[i].ended && s->ranks[i].order == 0)
+            s->ranks[i].order = s->local.order;
+    }
+}
+
+/* Brings `ranks` up to date. Looks more rarely while nothing happens that could end the job. */
+static void
+look(struct supervisor *s)
+{
+    bool news = star_step(&s->star);
+    memcpy(s->before, s->ranks, (size_t)s->job->rank_count * sizeof(*s->before));
+    local_ranks_look(&s->local);
+    watch_preload(s);
+    for (int i = 0; i < s->job->rank_count; ++i)
+        news = news || view_is_news(&s->before[i], &s->ranks[i]);
+    int slower_ms = s->interval_ms + s->interval_ms / 4;
+    s->interval_ms = news ? LOOK_INTERVAL_MS : slower_ms < QUIET_INTERVAL_MS ? slower_ms : QUIET_INTERVAL_MS;
+    order_ends(s);
 }
 
 /* ---- judging ---- */
@@ -123,50 +176,64 @@ fail(struct supervisor *s)
     begin_end(s, SIGTERM, GRACE_NS);
 }
 
-static void
-watch_preload(struct supervisor *s)
+/* What one rank's end does to others may be known before it is itself. */
+static bool
+is_settled(struct supervisor *s)
 {
-    int count = s->job->rank_count;
-    struct preload_subject *subjects = memory_get((size_t)count, sizeof(*subjects));
-    for (int i = 0; i < count; ++i) {
-        subjects[i].pid = s->job->pids[i];
-        subjects[i].has_reported = s->ranks[i].ended || s->ranks[i].stage != RANK_STAGE_NONE;
+    if (!verdict_only_follows(s->ranks, s->view_count))
+        return true;
+    if (s->follows_since_ns == 0)
+        s->follows_since_ns = now_ns();
+    return now_ns() - s->follows_since_ns >= FOLLOWS_NS;
+}
+
+static bool
+find_suspect(const struct supervisor *s, struct problem *problem)
+{
+    for (int i = 0; i < s->view_count; ++i) {
+        if (s->ranks[i].preload_suspect != 0)
+            return !problem_set(problem, DDPRUN_EXIT_FAILURE,
+                                "rank %d uses the CUDA driver in process %d, which ddprun's library was not loaded "
+                                "into, so it would train alone; "
+                                "the usual causes: a static or setuid executable, or a wrapper that clears LD_PRELOAD",
+                                i, s->ranks[i].preload_suspect);
     }
-    pid_t pid;
-    int rank = preload_watch_look(s->watch, subjects, now_ns(), &pid);
-    free(subjects);
-    for (int i = 0; i < count; ++i)
-        s->ranks[i].missed_preload = preload_watch_saw(s->watch, i);
-    if (rank < 0)
-        return;
-    problem_set(&s->reason, DDPRUN_EXIT_FAILURE,
-                "rank %d uses the CUDA driver in process %d, which ddprun's library was not loaded into, so it would "
-                "train alone; "
-                "the usual causes: a static or setuid executable, or a wrapper that clears LD_PRELOAD",
-                rank, (int)pid);
-    fail(s);
+    return false;
 }
 
 static void
 judge(struct supervisor *s)
 {
-    local_ranks_look(&s->local);
     find_early_leavers(s);
     bool over = all_ended(s);
-    bool failed = over ? verdict_find_at_end(s->ranks, s->job->rank_count, &s->reason)
-                       : verdict_find(s->ranks, s->job->rank_count, &s->reason);
-    if (failed && !over && verdict_only_follows(s->ranks, s->job->rank_count)) {
-        if (s->follows_since_ns == 0)
-            s->follows_since_ns = now_ns();
-        if (now_ns() - s->follows_since_ns < FOLLOWS_NS)
-            return;
-    }
-    if (failed)
+    bool failed = over ? verdict_find_at_end(s->ranks, s->view_count, &s->reason)
+                       : verdict_find(s->ranks, s->view_count, &s->reason);
+    if (failed && (over || is_settled(s)))
         fail(s);
+    else if (star_find_problem(&s->star, &s->reason))
+        fail(s);
+    else if (failed)
+        return;
     else if (over)
         begin_end(s, SIGTERM, GRACE_NS); /* for what the ranks may have left behind */
-    else
-        watch_preload(s);
+    else if (find_suspect(s, &s->reason))
+        fail(s);
+}
+
+/* A supervisor that is not the first does what supervisor 0 says, and judges nothing but whether that is there. */
+static void
+obey(struct supervisor *s)
+{
+    const struct peers_leaf *leaf = s->job->leaf;
+    if (leaf->end) {
+        s->failed = s->told = true;
+        s->reason.exit_code = leaf->ending.exit_code;
+        begin_end(s, leaf->ending.signal, (uint64_t)leaf->ending.grace_ms * MS);
+    } else if (star_find_problem(&s->star, &s->reason)) {
+        star_say_problem(&s->star, &s->reason, 0);
+        s->told = leaf->lost == NULL;
+        fail(s);
+    }
 }
 
 /* ---- signals and waiting ---- */
@@ -176,13 +243,16 @@ interrupt(struct supervisor *s, int number)
 {
     if (s->ending) {
         s->kill_at_ns = now_ns();
+        star_say_end(&s->star, s->reason.exit_code, SIGKILL, 0);
         return;
     }
     s->failed = true;
     problem_set(&s->reason, 128 + number, "SIG%s: ending %d rank%s (once more: at once)", sigabbrev_np(number),
-                s->job->rank_count, s->job->rank_count == 1 ? "" : "s");
+                s->view_count, s->view_count == 1 ? "" : "s");
+    star_say_problem(&s->star, &s->reason, number);
     begin_end(s, number == SIGQUIT ? SIGTERM : number, POLITE_GRACE_NS);
-    message_line("%s", s->reason.text); /* last: stderr may be held up */
+    if (s->job->leaf == NULL)
+        message_line("%s", s->reason.text); /* last: stderr may be held up */
     s->told = true;
 }
 
@@ -213,14 +283,18 @@ take_signals(struct supervisor *s)
 static void
 wait_for_something(struct supervisor *s)
 {
-    struct pollfd polled[3] = {
+    struct pollfd polled[3 + STAR_FDS] = {
         {.fd = s->job->signals->fd, .events = POLLIN},
-        {.fd = pmix_server_fd(s->job->server), .events = POLLIN},
+        {.fd = s->job->server != NULL ? pmix_server_fd(s->job->server) : -1, .events = POLLIN},
     };
+    int fds[STAR_FDS];
     terminal_input_poll(s->job->input, &polled[2]);
     if (s->ending) /* nobody takes aborts any more, and input does not matter */
         polled[1].fd = polled[2].fd = -1;
-    poll(polled, 3, s->ending ? END_INTERVAL_MS : LOOK_INTERVAL_MS);
+    star_fds(&s->star, fds);
+    for (int i = 0; i < STAR_FDS; ++i)
+        polled[3 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    poll(polled, 3 + STAR_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
     if (!s->ending)
         terminal_input_move(s->job->input, &polled[2]);
 }
@@ -254,14 +328,19 @@ relays_left(struct supervisor *s, uint64_t until_ns)
 static void
 report(struct supervisor *s)
 {
+    if (s->job->leaf != NULL) { /* supervisor 0 does, unless it is lost */
+        if (!s->told)
+            message_line("%s", s->reason.text);
+        return;
+    }
     if (!s->failed)
-        verdict_close(s->ranks, s->job->rank_count, s->job->summary, message_line);
+        verdict_close(s->ranks, s->view_count, s->job->summary, message_line);
     else if (!s->told)
         message_line("%s", s->reason.text);
     if (s->job->summary_json != NULL) {
         struct summary summary = {
             .ranks = s->ranks,
-            .rank_count = s->job->rank_count,
+            .rank_count = s->view_count,
             .exit_code = s->failed ? s->reason.exit_code : 0,
             .reason = s->failed ? s->reason.text : NULL,
             .seconds = (double)(now_ns() - s->begin_ns) * 1e-9,
@@ -286,33 +365,66 @@ finish(struct supervisor *s)
         relay_free(s->job->relays[i]);
 }
 
+static void
+open_supervisor(struct supervisor *s, const struct running_job *job)
+{
+    int count = job->peers != NULL ? job->cluster->world_size : job->rank_count > 0 ? job->rank_count : 1;
+    *s = (struct supervisor){
+        .job = job,
+        .view_count = count,
+        .ranks = memory_get((size_t)count, sizeof(*s->ranks)),
+        .before = memory_get((size_t)count, sizeof(*s->before)),
+        .unfinished_since_ns = memory_get((size_t)count, sizeof(*s->unfinished_since_ns)),
+        .watch = preload_watch_new(job->rank_count, now_ns()),
+        .begin_ns = now_ns(),
+        .interval_ms = LOOK_INTERVAL_MS,
+    };
+    s->local = (struct local_ranks){.count = job->rank_count,
+                                    .pids = job->pids,
+                                    .status_page = job->status_page,
+                                    .server = job->server,
+                                    .link = job->link,
+                                    .views = s->ranks};
+    star_open(&s->star, job, s->ranks);
+    if (job->problem == NULL)
+        return;
+    s->reason = *job->problem;
+    s->told = job->leaf != NULL;
+    star_say_problem(&s->star, &s->reason, 0);
+    fail(s);
+}
+
+static void
+close_supervisor(struct supervisor *s)
+{
+    star_close(&s->star);
+    preload_watch_free(s->watch);
+    process_list_free(&s->processes);
+    free(s->unfinished_since_ns);
+    free(s->before);
+    free(s->ranks);
+}
+
 int
 supervisor_run(const struct running_job *job)
 {
-    struct supervisor s = {
-        .job = job,
-        .ranks = memory_get((size_t)job->rank_count, sizeof(*s.ranks)),
-        .unfinished_since_ns = memory_get((size_t)job->rank_count, sizeof(*s.unfinished_since_ns)),
-        .watch = preload_watch_new(job->rank_count, now_ns()),
-        .begin_ns = now_ns(),
-    };
-    s.local = (struct local_ranks){.count = job->rank_count,
-                                   .pids = job->pids,
-                                   .status_page = job->status_page,
-                                   .server = job->server,
-                                   .views = s.ranks};
+    struct supervisor s;
+    open_supervisor(&s, job);
     for (bool over = false; !over;) {
         wait_for_something(&s);
-        take_signals(&s);
-        if (!s.ending)
+        int elsewhere = s.ending ? 0 : star_signal(&s.star);
+        if (!take_signals(&s) && elsewhere != 0 && !s.ending)
+            interrupt(&s, elsewhere);
+        look(&s);
+        if (!s.ending && job->leaf != NULL)
+            obey(&s);
+        else if (!s.ending)
             judge(&s);
         over = s.ending && step_end(&s);
     }
     finish(&s);
     processes_reap();
-    preload_watch_free(s.watch);
-    process_list_free(&s.processes);
-    free(s.unfinished_since_ns);
-    free(s.ranks);
-    return s.failed ? s.reason.exit_code : 0;
+    int exit_code = star_leave(&s.star, s.failed ? s.reason.exit_code : 0);
+    close_supervisor(&s);
+    return exit_code;
 }

@@ -1,12 +1,18 @@
 /*
  * supervisor.h - stays with a running job until its end: waits, watches, ends all ranks when one fails, reports.
  *
- * One thread, woken by signals, PMIx and a clock. It waits for nothing but that; what could block (the terminal, a full
- * pipe) is done by relays in threads of their own.
+ * One thread, woken by signals, PMIx, other supervisors and a clock. Under a cluster's launcher each supervisor has one
+ * rank; supervisor 0 judges all, and the others do what it says (star.h). It waits for nothing but that; what could
+ * block (the terminal, a full pipe) is done by relays in threads of their own.
  */
 #ifndef DDPRUN_LAUNCHER_SUPERVISOR_H
 #define DDPRUN_LAUNCHER_SUPERVISOR_H
 
+#include "launcher/cluster.h"
+#include "launcher/engine_link.h"
+#include "launcher/hello.h"
+#include "launcher/peers.h"
+#include "launcher/peers_leaf.h"
 #include "launcher/pmix_server.h"
 #include "launcher/relay.h"
 #include "launcher/signals.h"
@@ -16,15 +22,24 @@
 
 /* A job whose ranks have been started; borrowed. */
 struct running_job {
-    int rank_count;
+    int rank_count;    /* that were started here */
     const pid_t *pids; /* [rank_count]; each leads its process group */
     void *status_page;
-    struct pmix_server *server;
+    struct pmix_server *server; /* our own; NULL: none */
+
+    /* under a cluster's launcher; else NULL */
+    struct cluster *cluster;
+    struct peers *peers;     /* on supervisor 0 */
+    struct peers_leaf *leaf; /* on the others */
+    struct engine_link *link;
+    const struct hello *hellos; /* [world_size] */
+
     const struct signals *signals;
     struct terminal_input *input;
-    struct relay *relays[2];  /* of stdout and stderr; NULL where there is one rank */
-    bool summary;             /* print the closing lines */
-    const char *summary_json; /* file for them; NULL: none */
+    struct relay *relays[2];       /* of stdout and stderr; NULL where there is one rank */
+    bool summary;                  /* print the closing lines */
+    const char *summary_json;      /* file for them; NULL: none */
+    const struct problem *problem; /* why it could not be started, and ends at once; or NULL */
 };
 
 /* Returns the job's exit code when no process of it is left and its output has been passed on. Prints the reason of a

@@ -38,6 +38,7 @@ struct rank_view {
     /* from the supervisor */
     bool left_early;     /* ended with exit code 0 in the middle of the others' training, some time ago */
     bool missed_preload; /* the CUDA driver was seen in one of its processes, and our library was not */
+    int preload_suspect; /* such a process that has gone on for too long, or 0 */
 };
 
 /* It ended with exit code 0, but not in the way in which a rank that is done ends. */

@@ -197,6 +197,7 @@ static void
 after_fork_in_child(void)
 {
     control_close(&engine_state.control);
+    rendezvous_forget(&engine_state.rendezvous);
 }
 
 /* ---- the start ---- */
@@ -243,8 +244,8 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         stop_job("%s", error.text);
     read_options(&engine_state.options);
     atomic_store(&status->reduction, engine_state.options.reduction);
-    engine_state.local_world_size =
-        (int)number_option(DDPRUN_ENV_LOCAL_WORLD_SIZE, (uint64_t)engine_state.rendezvous.world_size, 1 << 20);
+    engine_state.status_count = (int)number_option(DDPRUN_ENV_STATUS_COUNT, 1, 1 << 20);
+    engine_state.status_index = (int)number_option(DDPRUN_ENV_STATUS_INDEX, 0, 1 << 20);
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
         stop_job_following("%s", error.text);
     trace_open();

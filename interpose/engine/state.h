@@ -97,7 +97,7 @@ struct engine_state {
     struct options options;
     struct rendezvous rendezvous;
     struct control control;
-    int local_world_size;
+    int status_count, status_index; /* records of the ranks of this launcher; which is `status` */
     pid_t pid;
 
     /* ---- set once, at the first annotation of memory ---- */

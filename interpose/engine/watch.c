@@ -67,18 +67,17 @@ find_awaited(unsigned communicator, struct awaited *awaited_p)
 }
 
 /*
- * The record of a rank of this node that waits on the control plane and has made fewer steps than this one; NULL if
+ * The record of a rank of this launcher that waits on the control plane and has made fewer steps than this one; NULL if
  * there is none. It cannot send what this rank waits for before this rank comes to its place, which it has passed: both
- * would wait for ever.
+ * would wait for ever. Under a cluster's launcher each rank's launcher has this one rank, and supervisor 0 sees it.
  */
 static const struct rank_status *
 find_waiter(int *rank_p)
 {
-    const char *first =
-        (const char *)engine_state.status - (size_t)engine_state.rendezvous.local_rank * RANK_STATUS_STRIDE;
-    for (int i = 0; i < engine_state.local_world_size; ++i) {
+    const char *first = (const char *)engine_state.status - (size_t)engine_state.status_index * RANK_STATUS_STRIDE;
+    for (int i = 0; i < engine_state.status_count; ++i) {
         const struct rank_status *other = (const struct rank_status *)(first + (size_t)i * RANK_STATUS_STRIDE);
-        if (i == engine_state.rendezvous.local_rank || !atomic_load(&other->waits) ||
+        if (i == engine_state.status_index || !atomic_load(&other->waits) ||
             atomic_load(&other->step) >= engine_state.boundary_count)
             continue;
         *rank_p = i;

@@ -86,16 +86,16 @@ map_status(void)
     if (status != NULL)
         return status;
 
-    int local_rank = number_from(DDPRUN_ENV_LOCAL_RANK), local_size = number_from(DDPRUN_ENV_LOCAL_WORLD_SIZE);
-    if (local_rank < 0 || local_size <= local_rank)
+    int index = number_from(DDPRUN_ENV_STATUS_INDEX), count = number_from(DDPRUN_ENV_STATUS_COUNT);
+    if (index < 0 || count <= index)
         return NULL;
-    void *page = status_page_map(getenv(DDPRUN_ENV_JOB_DIR), local_size, false);
+    void *page = status_page_map(getenv(DDPRUN_ENV_JOB_DIR), count, false);
     if (page == NULL)
         return NULL;
 
-    struct rank_status *mine = status_page_rank(page, local_rank), *none = NULL;
+    struct rank_status *mine = status_page_rank(page, index), *none = NULL;
     if (!atomic_compare_exchange_strong(&shim.status, &none, mine)) {
-        status_page_unmap(page, local_size);
+        status_page_unmap(page, count);
         return none;
     }
     return mine;
@@ -130,7 +130,7 @@ claim_rank(void)
 {
     char path[PATH_MAX];
     int used = snprintf(path, sizeof(path), "%s/" DDPRUN_RANK_LOCK_FORMAT, getenv(DDPRUN_ENV_JOB_DIR),
-                        number_from(DDPRUN_ENV_LOCAL_RANK));
+                        number_from(DDPRUN_ENV_STATUS_INDEX));
     if (used < 0 || used >= (int)sizeof(path))
         stop_process("the job folder's path is too long: %s", getenv(DDPRUN_ENV_JOB_DIR));
 

@@ -49,13 +49,14 @@ number_from(const char *command, const char *label)
 
 /* ---- instructions of a call ---- */
 
+/* All counts have the same number of digits: what the program spends on its arguments then cancels out too. */
 static double
 instructions_of(const char *environment, const char *kind, long count)
 {
     char command[COMMAND_BYTES];
     snprintf(command, sizeof(command),
              "LD_PRELOAD=%s/lib/libddprun.so LD_LIBRARY_PATH=%s/tests/interpose %s valgrind --tool=callgrind "
-             "--callgrind-out-file=/dev/null %s/bench/hooks_calls %s %ld 2>&1",
+             "--callgrind-out-file=/dev/null %s/bench/hooks_calls %s %05ld 2>&1",
              folder, folder, environment, folder, kind, count);
     return number_from(command, "Collected : ");
 }
@@ -75,7 +76,8 @@ measure_calls(struct report *report)
     snprintf(environment, sizeof(environment),
              DDPRUN_ENV_PROTOCOL "=%u " DDPRUN_ENV_JOB_DIR "=%s " DDPRUN_ENV_ENGINE
                                  "=%s/tests/interpose/libfake_engine.so " DDPRUN_ENV_RANK "=0 " DDPRUN_ENV_LOCAL_RANK
-                                 "=0 " DDPRUN_ENV_LOCAL_WORLD_SIZE "=1",
+                                 "=0 " DDPRUN_ENV_LOCAL_WORLD_SIZE "=1 " DDPRUN_ENV_STATUS_INDEX
+                                 "=0 " DDPRUN_ENV_STATUS_COUNT "=1",
              DDPRUN_PROTOCOL_VERSION, job, folder);
 
     report_figure(report, "copy, not the rank: added to the call",

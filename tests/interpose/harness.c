@@ -25,6 +25,8 @@ set_job(const char *folder)
     setenv(DDPRUN_ENV_RANK, "0", 1);
     setenv(DDPRUN_ENV_LOCAL_RANK, "0", 1);
     setenv(DDPRUN_ENV_LOCAL_WORLD_SIZE, "1", 1);
+    setenv(DDPRUN_ENV_STATUS_INDEX, "0", 1);
+    setenv(DDPRUN_ENV_STATUS_COUNT, "1", 1);
 }
 
 static int

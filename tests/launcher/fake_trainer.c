@@ -293,13 +293,13 @@ int
 main(int argc, char **argv)
 {
     const char *dir = getenv(DDPRUN_ENV_JOB_DIR);
-    rank = environment_number(DDPRUN_ENV_LOCAL_RANK);
-    void *page = dir == NULL ? NULL : status_page_map(dir, environment_number(DDPRUN_ENV_LOCAL_WORLD_SIZE), false);
+    rank = environment_number(DDPRUN_ENV_RANK);
+    void *page = dir == NULL ? NULL : status_page_map(dir, environment_number(DDPRUN_ENV_STATUS_COUNT), false);
     if (page == NULL) {
         fprintf(stderr, "fake_trainer: no status page\n");
         return 96;
     }
-    status = status_page_rank(page, rank);
+    status = status_page_rank(page, environment_number(DDPRUN_ENV_STATUS_INDEX));
 
     int mine = 1;
     for (int i = 1; i < argc; ++i) {

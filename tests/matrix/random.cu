@@ -1,8 +1,9 @@
 /*
  * random.cu - a random training program: --seed decides how many layers there are, how large, which calls write their
  * gradients, on which streams and from which threads, in which order, how many backward passes a step has and whether
- * that changes, which layers a step leaves out, when gradients move in memory, who looks at them in between, and how
- * they are zeroed, clipped and used. The program is the same on all ranks, but for a rank that alone writes a log.
+ * that changes, which layers a step leaves out, when gradients move in memory, who looks at them in between, how
+ * they are zeroed, clipped and used, and which annotations say more about them than they must. The program is the same
+ * on all ranks, but for a rank that alone writes a log.
  *
  * Without ddprun it is the serial program that the ranks are held against. MATRIX_DESCRIBE=1 prints what the seed made;
  * MATRIX_WITHOUT="streams threads ..." leaves features out, to find the one that a failure needs.
@@ -66,6 +67,18 @@ below(int l, int step)
     return NULL;
 }
 
+/* What the program knows about its gradients after the last pass. */
+static void
+declare_ready(int step)
+{
+    for (int l = 0; l < program.layers; ++l) {
+        if (!layers[l].declared || is_left_out(&layers[l], step))
+            continue;
+        DDP_GRADIENT_READY(layers[l].dense.weight_gradient, streams[layers[l].stream]);
+        DDP_GRADIENT_READY(layers[l].dense.bias_gradient, streams[layers[l].stream]);
+    }
+}
+
 static void
 pass_run(int step, int pass, int passes, size_t first, int count)
 {
@@ -98,6 +111,8 @@ pass_run(int step, int pass, int passes, size_t first, int count)
             dense_run_delta(&layer->dense, &lower->dense, count, streams[0]);
     }
     jobs_run(&jobs, step);
+    if (pass == passes - 1)
+        declare_ready(step);
     for (int s = 1; s <= program.streams; ++s)
         stream_follow(streams[s], streams[0], event);
 }
@@ -149,6 +164,10 @@ update(const struct layer *layer)
         LAUNCH(scale_in_place, (size_t)matrix, update_stream)(d->weight_gradient, matrix, 1.0f, factor);
         LAUNCH(scale_in_place, (size_t)d->outputs, update_stream)(d->bias_gradient, d->outputs, 1.0f, factor);
     }
+    if (program.buffered) {
+        LAUNCH(scale_in_place, (size_t)matrix, update_stream)(d->weight_gradient, matrix, 1.0f, rate_scale);
+        LAUNCH(scale_in_place, (size_t)d->outputs, update_stream)(d->bias_gradient, d->outputs, 1.0f, rate_scale);
+    }
     dense_update(d, 0.05f, update_stream);
     if (layer->keeps_momentum) {
         LAUNCH(scale_in_place, (size_t)matrix, update_stream)(d->weight_gradient, matrix, 0.5f, (const float *)NULL);
@@ -181,6 +200,10 @@ step_run(int step, size_t first, int count)
     }
     int passes = passes_of(step);
     for (int pass = 0; pass < passes; ++pass) {
+        if (program.no_sync && passes > 1 && pass == 0)
+            DDP_NO_SYNC_BEGIN();
+        if (program.no_sync && passes > 1 && pass == passes - 1)
+            DDP_NO_SYNC_END();
         pass_run(step, pass, passes, first, count);
         if (program.look_every > 0 && step % program.look_every == 1 && pass == 0)
             look(&layers[program.log_layer].dense);
@@ -191,6 +214,8 @@ step_run(int step, size_t first, int count)
     }
     if (update_stream != streams[0])
         stream_follow(streams[0], update_stream, event);
+    if (program.buffered) /* DDP_STEP makes it right */
+        LAUNCH(set_value, 1, update_stream)(rate_scale, DDP_RANK() == 0 ? 1.0f / (float)(1 + step % 3) : 7.0f);
     int first_group = program.second_first ? program.groups - 1 : 0, last_group = program.groups - 1 - first_group;
     boundary_pass(first_group);
     if (program.clipped) { /* by the norm of all */
@@ -301,6 +326,9 @@ program_create(void)
     thread_event = event_create();
     norms = device_floats(2);
     factor = device_floats(1);
+    rate_scale = device_floats(1);
+    if (program.buffered)
+        DDP_BUFFER(rate_scale, 1, DDP_FLOAT32);
     items_create(&items, (size_t)(options.steps * PASSES_AT_MOST * options.batch), program.widths[0],
                  program.widths[program.layers]);
     for (int l = 0; l < program.layers; ++l) {

@@ -21,6 +21,7 @@ struct layer {
     int moved_every;     /* steps; 0: its gradients stay where they are */
     bool keeps_momentum; /* in the gradient itself, which is scaled after the update */
     bool in_block;       /* its gradients lie in the one block */
+    bool declared;       /* DDP_GRADIENT_READY says when they are complete */
     float *scratch;
     void *tables_host, *tables_device; /* of BY_TABLE */
     int tables_used;
@@ -45,6 +46,8 @@ static struct {
     int groups;                /* 2: layers take turns, and each half has an optimizer step of its own */
     bool second_first;         /* the second group's boundary comes before the first's */
     bool together;             /* gradients that never move lie in one block, which one memset zeroes */
+    bool no_sync;              /* DDP_NO_SYNC around all passes but the last */
+    bool buffered;             /* updates are scaled by a DDP_BUFFER, which only rank 0 computes right */
     int order[LAYERS_AT_MOST]; /* of annotations and updates */
 } program;
 
@@ -136,6 +139,10 @@ program_decide(void)
     program.groups = chance(3, "groups") ? 2 : 1;
     program.second_first = pick(2) == 0;
     program.together = chance(3, "together");
+    program.no_sync = chance(2, "no-sync");
+    program.buffered = chance(3, "buffer");
+    for (int l = 0; l < program.layers; ++l)
+        layers[l].declared = chance(6, "declared");
 }
 
 static int
@@ -145,14 +152,15 @@ passes_of(int step)
     return program.other_passes > 0 && other ? program.other_passes : program.passes;
 }
 
-/* Whether a step has more passes than one before it: gradients are then written after their last write was known. */
+/* Whether a step has more passes than one before it, unannounced: gradients are then written after their last write was
+ * known. */
 static bool
 passes_grow(void)
 {
     bool grow = false;
     for (int step = 1; step < options.steps; ++step)
         grow = grow || passes_of(step) > passes_of(step - 1);
-    return grow;
+    return grow && !program.no_sync;
 }
 
 static void
@@ -178,12 +186,15 @@ program_describe(void)
             : program.second_first ? ", two groups, the second first"
                                    : ", two groups",
             program.together ? ", gradients together" : "");
+    fprintf(stderr, "  %s, %s\n", program.no_sync ? "DDP_NO_SYNC" : "no DDP_NO_SYNC",
+            program.buffered ? "DDP_BUFFER" : "no DDP_BUFFER");
     for (int l = 0; l < program.layers; ++l) {
         const struct layer *layer = &layers[l];
-        fprintf(stderr, "  layer %d: %d to %d, %s on stream %d%s%s%s, left out every %d, moved every %d\n", l,
+        fprintf(stderr, "  layer %d: %d to %d, %s on stream %d%s%s%s%s, left out every %d, moved every %d\n", l,
                 program.widths[l], program.widths[l + 1], writers[layer->writer], layer->stream,
                 layer->zeroed_first ? ", zeroed" : "", layer->in_thread ? ", in a thread" : "",
-                layer->keeps_momentum ? ", keeps momentum" : "", layer->left_out_every, layer->moved_every);
+                layer->keeps_momentum ? ", keeps momentum" : "", layer->declared ? ", declared ready" : "",
+                layer->left_out_every, layer->moved_every);
     }
 }
 

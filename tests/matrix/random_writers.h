@@ -10,7 +10,7 @@ static struct items items;
 static cudaStream_t streams[STREAMS_AT_MOST + 1]; /* 0: main */
 static cudaStream_t update_stream;
 static cudaEvent_t event, thread_event;
-static float *norms, *factor;
+static float *norms, *factor, *rate_scale;
 static float *block; /* gradients that lie together */
 static size_t block_floats;
 
@@ -69,6 +69,12 @@ weight_gradient_rows(float *gradient, const float *delta, const float *input, in
     for (int b = 0; b < count; ++b)
         sum += delta[b * outputs + first + i / inputs] * input[b * inputs + i % inputs];
     gradient[i] = (keep != 0.0f ? keep * gradient[i] : 0.0f) + scale * sum;
+}
+
+static __global__ void
+set_value(float *to, float value)
+{
+    *to = value;
 }
 
 static __global__ void

@@ -54,6 +54,8 @@ recorder_run(char **argv, const char *libraries)
     setenv(DDPRUN_ENV_RANK, "0", 1);
     setenv(DDPRUN_ENV_LOCAL_RANK, "0", 1);
     setenv(DDPRUN_ENV_LOCAL_WORLD_SIZE, "1", 1);
+    setenv(DDPRUN_ENV_STATUS_INDEX, "0", 1);
+    setenv(DDPRUN_ENV_STATUS_COUNT, "1", 1);
     int in_job = run_again(argv[0], "--in-job");
 
     unsetenv("LD_PRELOAD");

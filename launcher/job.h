@@ -1,0 +1,83 @@
+/*
+ * job.h - a job from its refusals to its end, and the steps in which main() goes through it.
+ *
+ * job_look() and job_join() find out whose job it is, job_prepare() refuses what can be refused, job_meet() brings the
+ * supervisors of several hosts together, job_start() starts what is to run here, job_run() stays with it, job_end()
+ * puts everything away. One in a process; main thread.
+ */
+#ifndef DDPRUN_LAUNCHER_JOB_H
+#define DDPRUN_LAUNCHER_JOB_H
+
+#include "launcher/cluster.h"
+#include "launcher/devices.h"
+#include "launcher/engine_link.h"
+#include "launcher/environment.h"
+#include "launcher/hello.h"
+#include "launcher/job_folder.h"
+#include "launcher/options.h"
+#include "launcher/peers.h"
+#include "launcher/peers_leaf.h"
+#include "launcher/program.h"
+#include "launcher/relay.h"
+#include "launcher/signals.h"
+#include "launcher/terminal_input.h"
+
+#include <sys/types.h>
+
+struct job {
+    char **inherited; /* the environment that ddprun was started with */
+    struct options options;
+    struct signals signals; /* fd -1: not taken over yet */
+
+    /* under a cluster's launcher */
+    bool in_cluster; /* one of several processes of its job */
+    struct cluster cluster;
+    struct hello *hellos; /* [world_size] on supervisor 0, [1] elsewhere: supervisor 0's first */
+    struct listener listener;
+    struct peers *peers; /* supervisor 0 */
+    struct peers_leaf leaf;
+    bool is_leaf; /* `leaf` is connected */
+    struct engine_link link;
+
+    struct program program;
+    struct device_plan devices;
+    struct installation installation;
+    struct job_place place;
+    char *nccl, *trace_dir; /* as the ranks are told; NULL: not given */
+    struct job_folder folder;
+    void *status_page;
+    struct pmix_server *server; /* of our own; not in a cluster */
+    struct terminal_input input;
+    int started; /* ranks */
+    pid_t *pids;
+    struct relay_source *outputs, *errors; /* what the relays of stdout and stderr read */
+    int output_count, error_count;
+    struct relay *relays[2];
+};
+
+/* Before PMIx adds to the environment. */
+struct job job_new(void);
+
+/* Joins the job of the launcher that started this process, if one did. Problem: it cannot be joined. */
+bool job_join(struct job *job, struct problem *problem) __attribute__((warn_unused_result));
+
+/* All that can be refused without having started anything. */
+bool job_prepare(struct job *job, struct problem *problem) __attribute__((warn_unused_result));
+
+struct rank_settings job_settings(const struct job *job, const char *job_dir);
+
+/*
+ * In a cluster: all tell each other whether they are prepared, and connect. `problem`: why this one is not, or NULL.
+ * False: not all are, or they cannot reach each other; the problem has been said, once, and *exit_code is the job's.
+ */
+bool job_meet(struct job *job, const struct problem *problem, int *exit_code) __attribute__((warn_unused_result));
+
+/* Everything that needs an end, and the ranks. After a problem job_run() still ends what has been started. */
+bool job_start(struct job *job, struct problem *problem) __attribute__((warn_unused_result));
+
+/* Returns the exit code. `problem`: why the job could not be started, or NULL. */
+int job_run(struct job *job, const struct problem *problem);
+
+void job_end(struct job *job, int exit_code);
+
+#endif

@@ -1,0 +1,157 @@
+/*
+ * job_cluster.c - the job of a cluster's launcher: joining it, and bringing its supervisors together (job.h).
+ *
+ * Every supervisor says hello to all over PMIx, prepared or not, so that what is wrong is said once, by supervisor 0,
+ * and before anything has been started. Then the others connect to supervisor 0, and PMIx is not used again until the
+ * end.
+ */
+#include "launcher/job.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/memory.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+struct job
+job_new(void)
+{
+    return (struct job){.inherited = environment_copy(environ),
+                        .input = {.read_end = -1, .write_end = -1},
+                        .folder = {.fd = -1},
+                        .signals = {.fd = -1},
+                        .listener = {.fd = -1},
+                        .link = {.epoll = -1, .listener = -1, .fd = -1}};
+}
+
+bool
+job_join(struct job *job, struct problem *problem)
+{
+    bool has_pmix;
+    if (!cluster_look(&has_pmix, problem))
+        return false;
+    if (!has_pmix)
+        return true;
+    if (!signals_take_over(&job->signals, problem) || !cluster_join(&job->cluster, problem))
+        return false;
+    job->in_cluster = job->cluster.world_size > 1;
+    if (!job->in_cluster) { /* srun -n 1 ddprun -n 8: the ranks are ours */
+        cluster_leave(&job->cluster);
+        job->cluster.world_size = 0;
+    }
+    return true;
+}
+
+/* ---- hello ---- */
+
+/* Each leaf is a connection here, and its rank's one in rank 0, which is handed over by us. */
+static void
+raise_file_limit(int world_size)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)world_size * 3 + 256;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void
+make_hello(struct job *job, const struct problem *bad, struct hello *hello)
+{
+    struct problem problem = {0};
+    *hello = (struct hello){.pid = (int)getpid()};
+    if (gethostname(hello->host, sizeof(hello->host) - 1) != 0 || hello->host[0] == '\0')
+        memcpy(hello->host, "localhost", sizeof("localhost"));
+    addresses_host_id(hello->host_id);
+    if (bad != NULL)
+        problem = *bad;
+    else
+        hello_set_terms(hello, &job->options, job->devices.softgpu);
+    if (bad == NULL && job->cluster.rank == 0) {
+        raise_file_limit(job->cluster.world_size);
+        if (addresses_find(job->options.interface, &hello->addresses, &problem) &&
+            listener_open(&job->listener, job->cluster.world_size * 2 + 16, &problem) &&
+            !proof_random(hello->secret, sizeof(hello->secret)))
+            problem_set(&problem, DDPRUN_EXIT_FAILURE, "the system gives no random numbers (getrandom)");
+        hello->port = job->listener.port;
+    }
+    hello->exit_code = problem.exit_code;
+    if (problem.exit_code != 0)
+        snprintf(hello->problem, sizeof(hello->problem), "%.1000s", problem.text);
+}
+
+static bool
+read_hellos(struct job *job, const struct cluster_blob *blobs, struct problem *problem)
+{
+    for (int i = 0; i < job->cluster.world_size; ++i) {
+        if (!hello_decode(blobs[i].bytes, blobs[i].count, &job->hellos[i]))
+            return problem_set(problem, DDPRUN_EXIT_USAGE,
+                               "rank %d's ddprun is of another version; install the same on all hosts", i);
+    }
+    return true;
+}
+
+/* Everybody reads everybody's: all come to the same answer. False: the problem, and whether it is everybody's. */
+static bool
+exchange_hellos(struct job *job, const struct hello *mine, bool *common_p, struct problem *problem)
+{
+    int count = job->cluster.world_size, timeout_s = (int)job->options.timeout_s;
+    unsigned char bytes[HELLO_BYTES_AT_MOST];
+    struct cluster_blob *blobs = memory_get((size_t)count, sizeof(*blobs));
+    bool ok = cluster_exchange(&job->cluster, &job->signals, bytes, hello_encode(mine, bytes),
+                               timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S, blobs, problem);
+    *common_p = ok;
+    ok = ok && read_hellos(job, blobs, problem) && hello_agree(job->hellos, count, problem);
+    for (int i = 0; i < count; ++i)
+        free(blobs[i].bytes);
+    free(blobs);
+    return ok;
+}
+
+static bool
+connect_all(struct job *job, struct problem *problem)
+{
+    const struct hello *root = &job->hellos[0];
+    unsigned limit_s = job->options.heartbeat_timeout_s;
+    if (job->cluster.rank == 0) {
+        job->peers = peers_open(&job->listener, job->cluster.world_size, root->secret, limit_s, problem);
+        return job->peers != NULL;
+    }
+    char host_id[HOST_ID_BYTES];
+    addresses_host_id(host_id);
+    int fd = peers_dial(root, host_id, PEER_SUPERVISOR, job->cluster.rank, &job->signals, problem);
+    if (fd < 0)
+        return false;
+    peers_leaf_open(&job->leaf, root, job->cluster.rank, fd, limit_s);
+    job->is_leaf = true;
+    return true;
+}
+
+bool
+job_meet(struct job *job, const struct problem *bad, int *exit_code_p)
+{
+    struct hello mine;
+    struct problem problem;
+    bool common = false;
+    make_hello(job, bad, &mine);
+    job->hellos = memory_get((size_t)job->cluster.world_size, sizeof(*job->hellos));
+    bool ok = exchange_hellos(job, &mine, &common, &problem);
+    if (ok) {
+        common = false;
+        ok = connect_all(job, &problem);
+    }
+    if (ok)
+        return true;
+    /* What all know is said by one; the others wait, for a launcher ends all at the first bad exit code. */
+    if (!common || job->cluster.rank == 0)
+        message_line("%s", problem.text);
+    if (common)
+        cluster_wait_for_all(&job->cluster, &job->signals);
+    *exit_code_p = problem.exit_code;
+    return false;
+}

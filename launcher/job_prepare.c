@@ -1,0 +1,162 @@
+/*
+ * job_prepare.c - what a job needs, looked for before anything is started (job.h).
+ */
+#include "launcher/job.h"
+
+#include "base/protocol.h"
+#include "launcher/memory.h"
+#include "launcher/output.h"
+#include "launcher/summary.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool
+check_nccl(struct job *job, struct problem *problem)
+{
+    const char *nccl = job->options.nccl;
+    if (nccl == NULL)
+        return true;
+    if (strchr(nccl, '/') == NULL) { /* a name for the dynamic loader to look up */
+        job->nccl = memory_copy(nccl);
+        return true;
+    }
+    struct stat file;
+    job->nccl = realpath(nccl, NULL);
+    if (job->nccl == NULL || stat(job->nccl, &file) != 0 || access(job->nccl, R_OK) != 0)
+        return problem_set(problem, DDPRUN_EXIT_USAGE, "cannot read %s, in --nccl: %s; give the path of libnccl.so.2",
+                           nccl, strerror(errno));
+    return S_ISREG(file.st_mode) ||
+           problem_set(problem, DDPRUN_EXIT_USAGE, "%s is not a file, in --nccl; give the path of libnccl.so.2", nccl);
+}
+
+static bool
+make_trace_dir(struct job *job, struct problem *problem)
+{
+    const char *dir = job->options.trace_dir;
+    if (dir == NULL)
+        return true;
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "cannot make the folder %s, in --trace: %s; name a place that exists", dir, strerror(errno));
+    job->trace_dir = realpath(dir, NULL);
+    struct stat folder;
+    if (job->trace_dir == NULL || stat(job->trace_dir, &folder) != 0 || !S_ISDIR(folder.st_mode) ||
+        access(job->trace_dir, W_OK | X_OK) != 0)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "%s, in --trace, is not a folder that can be written; name one that is", dir);
+    return true;
+}
+
+static bool
+choose_devices(struct job *job, struct problem *problem)
+{
+    const struct options *options = &job->options;
+    if (options->device == DEVICE_GPU && job->program.built_for_softgpu)
+        return problem_set(
+            problem, DDPRUN_EXIT_USAGE,
+            "%s was built by softgpu-cc and cannot use a GPU, as --device gpu wants; build it with nvcc, or leave "
+            "--device out",
+            job->program.path);
+    struct device_inventory inventory = {
+        .softgpu = options->device == DEVICE_SOFTGPU || job->program.built_for_softgpu,
+        .visible_devices = getenv("CUDA_VISIBLE_DEVICES"),
+        .softgpu_devices = getenv("SOFTGPU_DEVICES"),
+    };
+    return installation_find(inventory.softgpu, &job->installation, problem) &&
+           (inventory.softgpu || devices_count_gpus(job->program.path, &inventory.gpu_count, problem)) &&
+           (job->in_cluster ? device_plan_make_one(options, &inventory, job->cluster.local_rank,
+                                                   job->cluster.local_size, &job->devices, problem)
+                            : device_plan_make(options, &inventory, &job->devices, problem));
+}
+
+static bool
+check_compress(const struct job *job, struct problem *problem)
+{
+    return job->options.compression == DDPRUN_COMPRESS_NONE || job->installation.kernels != NULL ||
+           problem_set(problem, DDPRUN_EXIT_USAGE,
+                       "--compress needs ddprun's own kernels, which are not installed for this device; build ddprun "
+                       "where nvcc of CUDA 13 is, or leave --compress out");
+}
+
+/* Ranks that start elsewhere still run the program that was found from here. */
+static bool
+check_cwd(struct job *job, struct problem *problem)
+{
+    const char *cwd = job->options.cwd;
+    struct stat folder;
+    if (cwd == NULL)
+        return true;
+    if (stat(cwd, &folder) != 0 || !S_ISDIR(folder.st_mode) || access(cwd, X_OK) != 0)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "%s, in --cwd, is not a folder that can be entered; name one that is", cwd);
+    char *here = getcwd(NULL, 0);
+    if (job->program.path[0] != '/' && here != NULL) {
+        char *path = memory_format("%s/%s", here, job->program.path);
+        free(job->program.path);
+        job->program.path = path;
+    }
+    free(here);
+    return true;
+}
+
+/* What has another owner under a cluster's launcher. */
+static bool
+check_cluster(const struct job *job, struct problem *problem)
+{
+    if (job->options.rank_count != 0)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "-n %d was given to ddprun, which was started %d times by another launcher; the number of "
+                           "ranks is that launcher's: srun -n or mpirun -n, and ddprun without -n",
+                           job->options.rank_count, job->cluster.world_size);
+    if (job->options.max_restarts != 0)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "--max-restarts cannot start ranks again that another launcher started; let that do it "
+                           "(sbatch --requeue, a loop around mpirun), and leave --max-restarts out");
+    return true;
+}
+
+static void
+find_place(struct job *job)
+{
+    int count = job->devices.rank_count;
+    job->place = (struct job_place){.rank_count = count, .world_size = count, .local_size = count};
+    if (job->in_cluster)
+        job->place = (struct job_place){.rank_count = 1,
+                                        .first_rank = job->cluster.rank,
+                                        .world_size = job->cluster.world_size,
+                                        .first_local_rank = job->cluster.local_rank,
+                                        .local_size = job->cluster.local_size,
+                                        .has_supervisor = true};
+}
+
+bool
+job_prepare(struct job *job, struct problem *problem)
+{
+    bool reports = !job->in_cluster || job->cluster.rank == 0;
+    if ((job->in_cluster && !check_cluster(job, problem)) ||
+        !program_find(job->options.program[0], getenv("PATH"), &job->program, problem) ||
+        !choose_devices(job, problem) || !check_compress(job, problem) || !check_nccl(job, problem) ||
+        !check_cwd(job, problem))
+        return false;
+    find_place(job);
+    return job->options.dry_run || (make_trace_dir(job, problem) && output_prepare(&job->options, problem) &&
+                                    (!reports || summary_check(job->options.summary_json, problem)));
+}
+
+struct rank_settings
+job_settings(const struct job *job, const char *job_dir)
+{
+    return (struct rank_settings){
+        .place = job->place,
+        .options = &job->options,
+        .devices = &job->devices,
+        .installation = &job->installation,
+        .job_dir = job_dir,
+        .trace_dir = job->trace_dir,
+        .nccl = job->nccl,
+    };
+}

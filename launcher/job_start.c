@@ -1,0 +1,198 @@
+/*
+ * job_start.c - from a prepared job to running ranks, and from their end to nothing left (job.h).
+ */
+#include "launcher/job.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+#include "base/status_page.h"
+#include "launcher/memory.h"
+#include "launcher/output.h"
+#include "launcher/pmix_server.h"
+#include "launcher/spawn.h"
+#include "launcher/supervisor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static bool
+make_shared_things(struct job *job, struct problem *problem)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what ranks leave behind comes to us, to be ended */
+    if ((job->signals.fd < 0 && !signals_take_over(&job->signals, problem)) || !job_folder_make(&job->folder, problem))
+        return false;
+    job->status_page = status_page_map(job->folder.path, job->place.rank_count, true);
+    if (job->status_page == NULL)
+        return problem_set(problem, DDPRUN_EXIT_FAILURE,
+                           "cannot make the status file in %s: %s; make room there, or set TMPDIR", job->folder.path,
+                           strerror(errno));
+    if (job->in_cluster && !engine_link_open(&job->link, &job->folder, &job->cluster, problem))
+        return false;
+    return job->place.first_rank != 0 || terminal_input_open(&job->input, problem);
+}
+
+static void
+note_started(struct job *job, int index, const struct spawned *spawned)
+{
+    int rank = job->place.first_rank + index;
+    job->pids[index] = spawned->pid;
+    if (spawned->output >= 0)
+        job->outputs[job->output_count++] = (struct relay_source){spawned->output, rank, rank == 0};
+    if (spawned->error >= 0)
+        job->errors[job->error_count++] = (struct relay_source){spawned->error, rank, rank == 0};
+    job->started = index + 1;
+    if (job->options.verbose)
+        message_line("rank %d is process %d, with CUDA_VISIBLE_DEVICES=%s%s", rank, (int)spawned->pid,
+                     job->devices.visible[index] != NULL ? job->devices.visible[index] : "(unset)",
+                     job->devices.softgpu ? " of the stand-in" : "");
+}
+
+static bool
+start_rank(struct job *job, const struct rank_settings *settings, int index, struct problem *problem)
+{
+    char **environment = environment_for_rank(job->inherited, settings, index);
+    char **arguments = environment_arguments(settings, index);
+    struct spawn_order order = {
+        .rank = job->place.first_rank + index,
+        .path = job->program.path,
+        .arguments = arguments,
+        .signals = &job->signals,
+        .input = job->input.read_end,
+        .cwd = job->options.cwd,
+    };
+    struct spawned spawned;
+    bool ok = job->server == NULL || pmix_server_add_environment(job->server, index, &environment, problem);
+    order.environment = environment;
+    ok = ok && output_choose(&job->options, job->place.rank_count, &order, problem);
+    if (ok) {
+        ok = spawn_rank(&order, &spawned, problem);
+        output_close(&order);
+    }
+    environment_free(environment);
+    environment_free(arguments);
+    if (ok)
+        note_started(job, index, &spawned);
+    return ok;
+}
+
+/* Colour is for people at a terminal who have not said no (no-color.org). */
+static bool
+wants_colour(int fd)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(fd) && (no_color == NULL || no_color[0] == '\0') && term != NULL && strcmp(term, "dumb") != 0;
+}
+
+static bool
+start_relays(struct job *job, struct problem *problem)
+{
+    if (job->output_count + job->error_count == 0)
+        return true;
+    return relay_start(STDOUT_FILENO, job->outputs, job->output_count, wants_colour(STDOUT_FILENO), &job->relays[0],
+                       problem) &&
+           relay_start(STDERR_FILENO, job->errors, job->error_count, wants_colour(STDERR_FILENO), &job->relays[1],
+                       problem);
+}
+
+bool
+job_start(struct job *job, struct problem *problem)
+{
+    int count = job->place.rank_count;
+    job->pids = memory_get((size_t)count, sizeof(*job->pids));
+    job->outputs = memory_get((size_t)count, sizeof(*job->outputs));
+    job->errors = memory_get((size_t)count, sizeof(*job->errors));
+    if (!make_shared_things(job, problem))
+        return false;
+
+    struct rank_settings settings = job_settings(job, job->folder.path);
+    bool ok = job->in_cluster || pmix_server_start(job->folder.path, count, &job->server, problem);
+    for (int i = 0; ok && i < count; ++i)
+        ok = start_rank(job, &settings, i, problem);
+    return ok && start_relays(job, problem);
+}
+
+int
+job_run(struct job *job, const struct problem *problem)
+{
+    struct running_job running = {
+        .rank_count = job->started,
+        .pids = job->pids,
+        .status_page = job->status_page,
+        .server = job->server,
+        .cluster = job->in_cluster ? &job->cluster : NULL,
+        .peers = job->peers,
+        .leaf = job->is_leaf ? &job->leaf : NULL,
+        .link = job->in_cluster ? &job->link : NULL,
+        .hellos = job->hellos,
+        .signals = &job->signals,
+        .input = &job->input,
+        .relays = {job->relays[0], job->relays[1]},
+        .summary = !job->options.quiet,
+        .summary_json = job->options.summary_json,
+        .problem = problem,
+    };
+    if (job->input.read_end >= 0) { /* rank 0 has it now */
+        close(job->input.read_end);
+        job->input.read_end = -1;
+    }
+    return supervisor_run(&running);
+}
+
+/* ---- the end ---- */
+
+/* PMIx has a thread of its own; should it not end, we still do, with the right exit code. */
+static volatile sig_atomic_t final_exit_code;
+
+static void
+leave_now(int number)
+{
+    (void)number;
+    _exit(final_exit_code);
+}
+
+static void
+leave_peers(struct job *job)
+{
+    if (job->peers != NULL)
+        peers_close(job->peers);
+    if (job->is_leaf)
+        peers_leaf_close(&job->leaf);
+    if (job->link.listener >= 0)
+        engine_link_close(&job->link);
+    listener_close(&job->listener);
+    free(job->hellos);
+}
+
+void
+job_end(struct job *job, int exit_code)
+{
+    enum { LIMIT_S = 10 };
+    struct sigaction leave = {.sa_handler = leave_now};
+    final_exit_code = exit_code;
+    sigaction(SIGALRM, &leave, NULL);
+
+    if (job->status_page != NULL)
+        status_page_unmap(job->status_page, job->place.rank_count);
+    terminal_input_close(&job->input);
+    leave_peers(job);
+    job_folder_remove(&job->folder); /* but for what the server still makes */
+    alarm(LIMIT_S);
+    if (job->server != NULL)
+        pmix_server_stop(job->server);
+    if (job->cluster.world_size > 0)
+        cluster_leave(&job->cluster);
+    alarm(0);
+    job_folder_remove(&job->folder);
+    free(job->pids);
+    free(job->outputs);
+    free(job->errors);
+    free(job->nccl);
+    free(job->trace_dir);
+    environment_free(job->inherited);
+    installation_free(&job->installation);
+    device_plan_free(&job->devices);
+    program_free(&job->program);
+}

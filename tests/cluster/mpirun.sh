@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# mpirun.sh BUILD - a real mpirun on this host: ranks train as one process does, whatever ends a job is explained once and by name, by
+# one line of ours, and nothing is left of it: processes, folders, sockets.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+command -v mpirun >/dev/null || {
+    echo "skipped: there is no mpirun here (Debian: openmpi-bin)"
+    exit 77
+}
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+fake=$build/tests/launcher/launcher_fake_softgpu
+root=()
+[ "$(id -u)" -ne 0 ] || root=(--allow-run-as-root)
+export DDPRUN_TEST_MARK=$work # in the environment of everything that is started
+limit=60
+
+# Names of mpirun's own; what it is started in decides whether it works at all.
+unset PMIX_NAMESPACE PMIX_RANK "${!OMPI_@}" "${!SLURM_@}"
+
+job() { # RANKS ARGUMENTS...
+    local ranks=$1
+    shift
+    run mpirun "${root[@]}" --oversubscribe -n "$ranks" "$@"
+}
+
+marked() { # processes of this test, but the one that looks
+    env -u DDPRUN_TEST_MARK grep -lszx "DDPRUN_TEST_MARK=$work" /proc/[0-9]*/environ
+}
+
+nothing_left() { # NAME
+    local deadline=$((SECONDS + 20))
+    while [ -n "$(marked)" ] && [ $SECONDS -lt $deadline ]; do sleep 0.1; done
+    check "$1: no process is left" [ -z "$(marked)" ]
+    check "$1: no folder is left" [ -z "$(find "$TMPDIR" -name 'ddprun-*')" ]
+    check "$1: no socket is left" bash -c "! grep -q '$TMPDIR\\|@ddprun-' /proc/net/unix"
+}
+
+steps=$((sanitized ? 12 : 60))
+options=(--data "$data" --batch 96 --steps "$steps" --seed 5)
+run "$digits_plain" "${options[@]}" --save "$work/serial"
+succeeded "digits alone"
+for ranks in 2 4; do
+    job "$ranks" "$ddprun" --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/rank-%d"
+    succeeded "digits, $ranks ranks: ends well"
+    for ((rank = 1; rank < ranks; rank++)); do
+        check "digits, $ranks ranks: 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
+    done
+    check "digits, $ranks ranks: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
+    check "digits, $ranks ranks: closing lines once" [ "$(grep -c "ddprun: $ranks ranks, $steps steps" "$work/stderr")" -eq 1 ]
+    check "digits, $ranks ranks: compared after every step" grep -q "compared $steps times" "$work/stderr"
+    nothing_left "digits, $ranks ranks"
+done
+
+# ends NAME CODE PATTERN ARGUMENTS...: three ranks of the fake trainer; one line of ours, which matches.
+ends() {
+    local name=$1 code_wanted=$2 pattern=$3
+    shift 3
+    job 3 "$ddprun" "$fake" "$@"
+    failed_with "$name" "$code_wanted" "$pattern"
+    nothing_left "$name"
+}
+ends "exit code" 3 'rank 1 .*exit code 3' stage 2 stage 3 @1 exit 3 @all hang
+ends "signal" 139 'rank 2 .*SIGSEGV' stage 2 stage 3 @2 kill 11 @all hang
+ends "leaves early" 1 'rank 0 .*left with exit code 0' stage 2 stage 3 @0 exit 0 @all hang
+ends "says why" 1 'rank 1 .*something bad' stage 2 @1 fail 'something bad' @all hang
+job 3 "$ddprun" "$fake" stage 2 stage 3 step 7 stage 4 exit 0
+succeeded "exit code 0 when it is done"
+
+job 2 "$ddprun" -n 2 "$fake"
+failed_with "-n is mpirun's" 2 'number of ranks is that launcher'
+job 2 "$ddprun" --no-such-option "$fake"
+failed_with "wrong option" 2 'unknown .*--no-such-option'
+job 2 "$ddprun" --max-restarts 1 "$fake"
+failed_with "--max-restarts is mpirun's" 2 'max-restarts cannot'
+# shellcheck disable=SC2016 # the ranks' shells expand it
+job 2 sh -c 'exec "$0" --bucket-mb $((1 + OMPI_COMM_WORLD_RANK)) "$1"' "$ddprun" "$fake"
+failed_with "options differ" 2 'ranks 0 .* and 1 .*--bucket-mb'
+# shellcheck disable=SC2016
+job 1 "$ddprun" -n 2 --device softgpu sh -c 'echo "I am $RANK of $WORLD_SIZE"'
+succeeded "a job of one: our own server"
+check "a job of one: two ranks" grep -q 'I am 1 of 2' "$work/stdout"
+finish

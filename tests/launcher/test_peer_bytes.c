@@ -1,0 +1,290 @@
+/*
+ * test_peer_bytes.c - what supervisors send each other comes out as it went in; whatever else comes (cut short, too
+ * long, changed, of another secret) is refused and changes nothing.
+ */
+#include "base/protocol.h"
+#include "launcher/addresses.h"
+#include "launcher/hello.h"
+#include "launcher/peer_link.h"
+#include "launcher/view_frame.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHANGES = 20000 };
+
+static struct hello
+a_hello(void)
+{
+    struct hello hello = {.pid = 4711, .host = "node7", .host_id = "boot 1", .port = 40123, .exit_code = 3};
+    struct options options = {.bucket_bytes = 77, .overlap = true, .timeout_s = 600};
+    hello_set_terms(&hello, &options, true);
+    snprintf(hello.problem, sizeof(hello.problem), "there is no program");
+    memset(hello.secret, 0x5a, sizeof(hello.secret));
+    hello.addresses.count = 2;
+    hello.addresses.items[0] = (struct host_address){.family = 4, .bytes = {10, 1, 2, 3}};
+    hello.addresses.items[1] = (struct host_address){.family = 6, .bytes = {0xfd, [15] = 9}};
+    return hello;
+}
+
+START_TEST(a_hello_comes_out_as_it_went_in)
+{
+    unsigned char bytes[HELLO_BYTES_AT_MOST];
+    struct hello before = a_hello(), after = {0};
+    size_t count = hello_encode(&before, bytes);
+    ck_assert(hello_decode(bytes, count, &after));
+    ck_assert_int_eq(after.pid, 4711);
+    ck_assert_str_eq(after.host, "node7");
+    ck_assert_str_eq(after.host_id, before.host_id);
+    ck_assert_str_eq(after.terms, before.terms);
+    ck_assert_str_eq(after.problem, before.problem);
+    ck_assert_int_eq(after.exit_code, 3);
+    ck_assert_int_eq(after.port, 40123);
+    ck_assert_mem_eq(after.secret, before.secret, sizeof(before.secret));
+    ck_assert_int_eq(after.addresses.count, 2);
+    ck_assert_mem_eq(&after.addresses.items[1], &before.addresses.items[1], sizeof(struct host_address));
+}
+END_TEST
+
+/* The largest there can be has room. */
+START_TEST(the_largest_hello_fits)
+{
+    unsigned char bytes[HELLO_BYTES_AT_MOST];
+    struct hello hello = a_hello(), after;
+    memset(hello.host, 'h', sizeof(hello.host) - 1);
+    memset(hello.host_id, 'i', sizeof(hello.host_id) - 1);
+    memset(hello.terms, 't', sizeof(hello.terms) - 1);
+    memset(hello.problem, 'p', sizeof(hello.problem) - 1);
+    hello.addresses.count = ADDRESSES_AT_MOST;
+    for (int i = 0; i < ADDRESSES_AT_MOST; ++i)
+        hello.addresses.items[i].family = 6;
+    ck_assert(hello_decode(bytes, hello_encode(&hello, bytes), &after));
+    ck_assert_int_eq(after.addresses.count, ADDRESSES_AT_MOST);
+}
+END_TEST
+
+START_TEST(a_hello_cut_short_or_changed_is_refused_or_bounded)
+{
+    unsigned char bytes[HELLO_BYTES_AT_MOST], changed[HELLO_BYTES_AT_MOST];
+    struct hello hello = a_hello(), after;
+    size_t count = hello_encode(&hello, bytes);
+    unsigned seed = 1;
+    for (size_t i = 0; i < count; ++i)
+        ck_assert(!hello_decode(bytes, i, &after));
+    for (int i = 0; i < CHANGES; ++i) {
+        memcpy(changed, bytes, count);
+        for (int j = 0; j < 1 + i % 3; ++j)
+            changed[(size_t)rand_r(&seed) % count] = (unsigned char)rand_r(&seed);
+        if (!hello_decode(changed, count, &after))
+            continue;
+        ck_assert_uint_lt(strlen(after.host), sizeof(after.host));
+        ck_assert_uint_lt(strlen(after.terms), sizeof(after.terms));
+        ck_assert_int_le(after.addresses.count, ADDRESSES_AT_MOST);
+    }
+}
+END_TEST
+
+START_TEST(different_terms_are_named_with_both_ranks)
+{
+    struct problem problem = {0};
+    struct hello hellos[3] = {a_hello(), a_hello(), a_hello()};
+    struct options other = {.bucket_bytes = 78, .overlap = true, .timeout_s = 600};
+    for (int i = 0; i < 3; ++i)
+        hellos[i].exit_code = 0;
+    ck_assert(hello_agree(hellos, 3, &problem));
+    hello_set_terms(&hellos[2], &other, true);
+    snprintf(hellos[2].host, sizeof(hellos[2].host), "node9");
+    ck_assert(!hello_agree(hellos, 3, &problem));
+    ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
+    ck_assert_ptr_nonnull(strstr(problem.text, "ranks 0 (host node7) and 2 (host node9)"));
+    ck_assert_ptr_nonnull(strstr(problem.text, "--bucket-mb (bytes) 77 and --bucket-mb (bytes) 78"));
+}
+END_TEST
+
+START_TEST(a_problem_of_one_names_its_host_a_problem_of_all_does_not)
+{
+    struct problem problem = {0};
+    struct hello hellos[2] = {a_hello(), a_hello()};
+    ck_assert(!hello_agree(hellos, 2, &problem));
+    ck_assert_str_eq(problem.text, "there is no program");
+    ck_assert_int_eq(problem.exit_code, 3);
+    hellos[0].exit_code = 0;
+    ck_assert(!hello_agree(hellos, 2, &problem));
+    ck_assert_str_eq(problem.text, "rank 1 (host node7): there is no program");
+}
+END_TEST
+
+static struct rank_view
+a_view(void)
+{
+    struct rank_view view = {.stage = RANK_STAGE_TRAINING,
+                             .step = 1ull << 40,
+                             .exposed_bound_ns = UINT64_MAX,
+                             .sums = true,
+                             .ended = true,
+                             .signal = 11,
+                             .abort_status = -3,
+                             .connected = true};
+    snprintf(view.failure, sizeof(view.failure), "the reason\n  details");
+    return view;
+}
+
+START_TEST(a_view_comes_out_as_it_went_in)
+{
+    unsigned char bytes[VIEW_BYTES_AT_MOST];
+    struct rank_view before = a_view(), after = {.order = 7, .left_early = true};
+    ck_assert(view_decode(bytes, view_encode(&before, bytes), &after));
+    ck_assert_uint_eq(after.stage, RANK_STAGE_TRAINING);
+    ck_assert_uint_eq(after.step, 1ull << 40);
+    ck_assert_uint_eq(after.exposed_bound_ns, UINT64_MAX);
+    ck_assert(after.sums && after.ended && after.connected && !after.aborted);
+    ck_assert_int_eq(after.signal, 11);
+    ck_assert_int_eq(after.abort_status, -3);
+    ck_assert_str_eq(after.failure, before.failure);
+    ck_assert_int_eq(after.order, 7); /* supervisor 0's own */
+    ck_assert(after.left_early);
+}
+END_TEST
+
+START_TEST(a_view_cut_short_or_changed_is_refused_or_bounded)
+{
+    unsigned char bytes[VIEW_BYTES_AT_MOST], changed[VIEW_BYTES_AT_MOST];
+    struct rank_view view = a_view();
+    size_t count = view_encode(&view, bytes);
+    unsigned seed = 2;
+    for (size_t i = 0; i < count; ++i) {
+        struct rank_view after = {.step = 5};
+        ck_assert(!view_decode(bytes, i, &after));
+        ck_assert_uint_eq(after.step, 5);
+    }
+    for (int i = 0; i < CHANGES; ++i) {
+        struct rank_view after = {0};
+        memcpy(changed, bytes, count);
+        changed[(size_t)rand_r(&seed) % count] = (unsigned char)rand_r(&seed);
+        if (!view_decode(changed, count, &after))
+            continue;
+        ck_assert_uint_le(after.stage, RANK_STAGE_FAILED);
+        ck_assert_uint_lt(strlen(after.failure), sizeof(after.failure));
+        ck_assert_int_ge(after.exit_code, 0);
+        ck_assert_int_le(after.signal, 64);
+    }
+}
+END_TEST
+
+START_TEST(steps_are_no_news_ends_are)
+{
+    struct rank_view before = a_view(), after = a_view();
+    after.step += 100;
+    after.exposed_ns = 5;
+    ck_assert(!view_is_news(&before, &after));
+    after.failure[0] = 'T';
+    ck_assert(view_is_news(&before, &after));
+    after = before;
+    after.connected = false;
+    ck_assert(view_is_news(&before, &after));
+}
+END_TEST
+
+START_TEST(frames_are_found_and_nonsense_is_no_frame)
+{
+    unsigned char bytes[FRAME_HEADER_BYTES + 5] = {5, 0, 0, 0, FRAME_VIEW, 0, 0, 0, 'h', 'e', 'l', 'l', 'o'};
+    struct peer_frame frame;
+    for (size_t i = 0; i < sizeof(bytes); ++i)
+        ck_assert_int_eq(peer_frame_parse(bytes, i, &frame), 0);
+    ck_assert_int_eq(peer_frame_parse(bytes, sizeof(bytes), &frame), (long)sizeof(bytes));
+    ck_assert_int_eq(frame.kind, FRAME_VIEW);
+    ck_assert_uint_eq(frame.count, 5);
+    bytes[4] = FRAME_KINDS;
+    ck_assert_int_eq(peer_frame_parse(bytes, sizeof(bytes), &frame), -1);
+    bytes[4] = FRAME_VIEW;
+    bytes[2] = 2; /* more than there may be */
+    ck_assert_int_eq(peer_frame_parse(bytes, FRAME_HEADER_BYTES, &frame), -1);
+}
+END_TEST
+
+START_TEST(orders_are_bounded)
+{
+    unsigned char bytes[2048];
+    struct peer_order order = {.exit_code = 130, .signal = 15, .grace_ms = 500, .text = "why"}, after = {0};
+    size_t count = peer_order_encode(&order, bytes, sizeof(bytes));
+    ck_assert(peer_order_decode(bytes, count, &after));
+    ck_assert_int_eq(after.exit_code, 130);
+    ck_assert_str_eq(after.text, "why");
+    ck_assert(!peer_order_decode(bytes, count - 1, &after));
+    order.grace_ms = 10000000; /* nobody is to wait for hours */
+    ck_assert(!peer_order_decode(bytes, peer_order_encode(&order, bytes, sizeof(bytes)), &after));
+}
+END_TEST
+
+START_TEST(a_proof_wants_the_secret_and_both_nonces)
+{
+    unsigned char secret[PROOF_BYTES] = {1}, wrong[PROOF_BYTES] = {2};
+    struct proof_challenge challenge, other;
+    struct proof_answer answer;
+    struct proof_welcome welcome;
+    ck_assert(proof_challenge_make(&challenge) && proof_challenge_make(&other));
+    ck_assert(proof_answer_make(secret, &challenge, PEER_SUPERVISOR, 3, &answer));
+    ck_assert(proof_welcome_make(secret, &challenge, &answer, 4, &welcome));
+    ck_assert(proof_welcome_holds(secret, &challenge, &answer, &welcome));
+    ck_assert(!proof_welcome_holds(wrong, &challenge, &answer, &welcome));
+    ck_assert(!proof_welcome_make(wrong, &challenge, &answer, 4, &welcome));
+    ck_assert(!proof_welcome_make(secret, &other, &answer, 4, &welcome));     /* a recording */
+    ck_assert(!proof_welcome_make(secret, &challenge, &answer, 3, &welcome)); /* no such rank */
+    memcpy(welcome.mac, answer.mac, sizeof(welcome.mac));                     /* our own words sent back */
+    ck_assert(!proof_welcome_holds(secret, &challenge, &answer, &welcome));
+    struct proof_answer changed = answer;
+    changed.rank = 2;
+    ck_assert(!proof_welcome_make(secret, &challenge, &changed, 4, &welcome));
+    changed = answer;
+    changed.purpose = PEER_ENGINE;
+    ck_assert(!proof_welcome_make(secret, &challenge, &changed, 4, &welcome));
+    challenge.magic[7] ^= 1; /* another version */
+    ck_assert(!proof_answer_make(secret, &challenge, PEER_SUPERVISOR, 3, &answer));
+}
+END_TEST
+
+START_TEST(networks)
+{
+    struct host_address four = {.family = 4, .bytes = {10, 1, 130, 3}}, six = {.family = 6, .bytes = {0xfd, 0, 0, 1}};
+    ck_assert(addresses_in_network(&four, "10.1.0.0/16"));
+    ck_assert(addresses_in_network(&four, "10.1.128.0/17"));
+    ck_assert(!addresses_in_network(&four, "10.1.0.0/17"));
+    ck_assert(addresses_in_network(&four, "0.0.0.0/0"));
+    ck_assert(addresses_in_network(&four, "10.1.130.3/32"));
+    ck_assert(!addresses_in_network(&four, "::/0"));
+    ck_assert(addresses_in_network(&six, "fd00::/16"));
+    static const char *const none[] = {"10.1.0.0", "10.1.0.0/",     "10.1.0.0/33",        "10.1.0/8", "eth0",
+                                       "/8",       "10.1.0.0/ 8",   "10.1.0.0/-1",        "::/129",   "",
+                                       "::/8x",    "99999999999/1", "10.1.0.0/4294967297"};
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); ++i)
+        ck_assert_msg(!addresses_is_network(none[i]), "%s", none[i]);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("peer_bytes");
+    TCase *tcase = tcase_create("bytes");
+    tcase_add_test(tcase, a_hello_comes_out_as_it_went_in);
+    tcase_add_test(tcase, the_largest_hello_fits);
+    tcase_add_test(tcase, a_hello_cut_short_or_changed_is_refused_or_bounded);
+    tcase_add_test(tcase, different_terms_are_named_with_both_ranks);
+    tcase_add_test(tcase, a_problem_of_one_names_its_host_a_problem_of_all_does_not);
+    tcase_add_test(tcase, a_view_comes_out_as_it_went_in);
+    tcase_add_test(tcase, a_view_cut_short_or_changed_is_refused_or_bounded);
+    tcase_add_test(tcase, steps_are_no_news_ends_are);
+    tcase_add_test(tcase, frames_are_found_and_nonsense_is_no_frame);
+    tcase_add_test(tcase, orders_are_bounded);
+    tcase_add_test(tcase, a_proof_wants_the_secret_and_both_nonces);
+    tcase_add_test(tcase, networks);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

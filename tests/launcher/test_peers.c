@@ -1,0 +1,296 @@
+/*
+ * test_peers.c - the star over real sockets: who knows the secret gets in and is heard, whoever does not is turned away
+ * without harm, silence and closed connections are noticed, and the end reaches everybody, also who comes late.
+ */
+#include "launcher/peers.h"
+
+#include "base/clock.h"
+#include "base/protocol.h"
+#include "launcher/peers_dial.h"
+#include "launcher/peers_leaf.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WORLD = 4, LIMIT_MS = 60000, SILENCE_S = 3 };
+
+/* A star whose leaves dial from a thread, as dialing waits for the answer. */
+struct star_test {
+    struct peers *peers;
+    struct rank_view views[WORLD];
+    struct hello root;
+    struct signals signals;
+    struct peers_leaf leaves[WORLD];
+};
+
+static void
+open_star(struct star_test *test, unsigned limit_s)
+{
+    struct listener listener;
+    struct problem problem;
+    memset(test, 0, sizeof(*test));
+    test->signals.fd = -1;
+    addresses_host_id(test->root.host_id);
+    ck_assert(proof_random(test->root.secret, sizeof(test->root.secret)));
+    ck_assert(listener_open(&listener, 16, &problem));
+    test->root.port = listener.port;
+    test->peers = peers_open(&listener, WORLD, test->root.secret, limit_s, &problem);
+    ck_assert_ptr_nonnull(test->peers);
+}
+
+struct dialing {
+    struct star_test *test;
+    const struct hello *root;
+    enum peer_purpose purpose;
+    int rank, fd;
+    struct problem problem;
+    _Atomic bool over;
+};
+
+static void *
+dial(void *data)
+{
+    struct dialing *dialing = data;
+    dialing->fd = peers_dial(dialing->root, dialing->test->root.host_id, dialing->purpose, dialing->rank,
+                             &dialing->test->signals, &dialing->problem);
+    atomic_store(&dialing->over, true);
+    return NULL;
+}
+
+/* The socket, or -1. */
+static int
+connect_leaf(struct star_test *test, const struct hello *root, enum peer_purpose purpose, int rank)
+{
+    struct dialing dialing = {.test = test, .root = root, .purpose = purpose, .rank = rank};
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, dial, &dialing), 0);
+    while (!atomic_load(&dialing.over)) {
+        struct pollfd polled = {.fd = peers_fd(test->peers), .events = POLLIN};
+        poll(&polled, 1, 10);
+        (void)peers_step(test->peers, test->views);
+    }
+    pthread_join(thread, NULL);
+    return dialing.fd;
+}
+
+static void
+open_leaf(struct star_test *test, int rank, unsigned limit_s)
+{
+    int fd = connect_leaf(test, &test->root, PEER_SUPERVISOR, rank);
+    ck_assert_int_ge(fd, 0);
+    peers_leaf_open(&test->leaves[rank], &test->root, rank, fd, limit_s);
+}
+
+/* Steps supervisor 0 until the condition holds. */
+#define STEP_UNTIL(test, condition)                                                   \
+    do {                                                                              \
+        int64_t deadline_ms = clock_now_ms() + LIMIT_MS;                              \
+        while (!(condition)) {                                                        \
+            struct pollfd polled = {.fd = peers_fd((test)->peers), .events = POLLIN}; \
+            ck_assert_msg(clock_now_ms() < deadline_ms, "never: %s", #condition);     \
+            poll(&polled, 1, 10);                                                     \
+            (void)peers_step((test)->peers, (test)->views);                           \
+        }                                                                             \
+    } while (0)
+
+static enum peer_state
+state_of(const struct star_test *test, int rank)
+{
+    return peers_look_at(test->peers, rank)->state;
+}
+
+START_TEST(leaves_are_heard_and_hear_the_end)
+{
+    struct star_test test;
+    struct rank_view views[WORLD] = {{.stage = RANK_STAGE_TRAINING, .step = 41}};
+    open_star(&test, 0);
+    for (int rank = 1; rank < WORLD; ++rank) {
+        open_leaf(&test, rank, 0);
+        views[rank] = (struct rank_view){.stage = RANK_STAGE_TRAINING, .step = 41 + (unsigned)rank};
+        peers_leaf_step(&test.leaves[rank], &views[rank]);
+    }
+    STEP_UNTIL(&test, test.views[1].step == 42 && test.views[2].step == 43 && test.views[3].step == 44);
+
+    struct peer_order order = {.exit_code = 3, .signal = 15, .grace_ms = 100};
+    peers_say_end(test.peers, &order);
+    for (int rank = 1; rank < WORLD; ++rank) {
+        STEP_UNTIL(&test, (peers_leaf_step(&test.leaves[rank], &views[rank]), test.leaves[rank].end));
+        ck_assert_int_eq(test.leaves[rank].ending.exit_code, 3);
+        ck_assert_int_eq(test.leaves[rank].ending.signal, 15);
+        ck_assert(!peers_all_done(test.peers));
+        peers_leaf_say_done(&test.leaves[rank], &views[rank]);
+    }
+    STEP_UNTIL(&test, peers_all_done(test.peers));
+    peers_say_leave(test.peers, 3);
+    for (int rank = 1; rank < WORLD; ++rank) {
+        STEP_UNTIL(&test, (peers_leaf_step(&test.leaves[rank], &views[rank]), test.leaves[rank].leave));
+        ck_assert_int_eq(test.leaves[rank].exit_code, 3);
+        ck_assert_ptr_null(test.leaves[rank].lost);
+        peers_leaf_close(&test.leaves[rank]);
+    }
+    STEP_UNTIL(&test, peers_all_left(test.peers));
+    ck_assert_int_eq(state_of(&test, 1), PEER_DONE); /* and not lost */
+    peers_close(test.peers);
+}
+END_TEST
+
+START_TEST(who_comes_late_hears_of_the_end)
+{
+    struct star_test test;
+    struct rank_view view = {0};
+    struct peer_order order = {.exit_code = 9};
+    open_star(&test, 0);
+    peers_say_end(test.peers, &order);
+    open_leaf(&test, 2, 0);
+    STEP_UNTIL(&test, (peers_leaf_step(&test.leaves[2], &view), test.leaves[2].end));
+    ck_assert_int_eq(test.leaves[2].ending.exit_code, 9);
+    peers_leaf_close(&test.leaves[2]);
+    peers_close(test.peers);
+}
+END_TEST
+
+START_TEST(strangers_are_turned_away_and_do_no_harm)
+{
+    struct star_test test;
+    struct hello wrong;
+    struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 5};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    open_star(&test, 0);
+    wrong = test.root;
+    wrong.secret[31] ^= 1;
+    ck_assert_int_lt(connect_leaf(&test, &wrong, PEER_SUPERVISOR, 1), 0);
+    ck_assert_int_eq(state_of(&test, 1), PEER_AWAITED);
+
+    int silent[8], noise = socket(AF_INET, SOCK_STREAM, 0);
+    address.sin_port = htons(test.root.port);
+    for (int i = 0; i < 8; ++i) {
+        silent[i] = socket(AF_INET, SOCK_STREAM, 0);
+        ck_assert_int_eq(connect(silent[i], (struct sockaddr *)&address, sizeof(address)), 0);
+    }
+    ck_assert_int_eq(connect(noise, (struct sockaddr *)&address, sizeof(address)), 0);
+    char junk[4096];
+    memset(junk, 'G', sizeof(junk));
+    ck_assert_int_gt(send(noise, junk, sizeof(junk), MSG_NOSIGNAL), 0);
+
+    open_leaf(&test, 1, 0);
+    peers_leaf_step(&test.leaves[1], &view);
+    STEP_UNTIL(&test, test.views[1].step == 5);
+    /* A second one for the same rank knows the secret, and is still not taken for it. */
+    int second = connect_leaf(&test, &test.root, PEER_SUPERVISOR, 1);
+    ck_assert_int_eq(state_of(&test, 1), PEER_HERE);
+    if (second >= 0)
+        close(second);
+    for (int i = 0; i < 8; ++i)
+        close(silent[i]);
+    close(noise);
+    peers_leaf_close(&test.leaves[1]);
+    peers_close(test.peers);
+}
+END_TEST
+
+START_TEST(the_engines_socket_is_handed_out_and_works)
+{
+    struct star_test test;
+    char byte = 0;
+    open_star(&test, 0);
+    ck_assert_int_lt(peers_take_engine_socket(test.peers, 3), 0);
+    int theirs = connect_leaf(&test, &test.root, PEER_ENGINE, 3);
+    ck_assert_int_ge(theirs, 0);
+    int ours = peers_take_engine_socket(test.peers, 3);
+    ck_assert_int_ge(ours, 0);
+    ck_assert_int_lt(peers_take_engine_socket(test.peers, 3), 0);
+    ck_assert_int_eq(state_of(&test, 3), PEER_AWAITED); /* that is the supervisor's */
+    ck_assert_int_eq(send(theirs, "x", 1, MSG_NOSIGNAL), 1);
+    struct pollfd polled = {.fd = ours, .events = POLLIN};
+    ck_assert_int_eq(poll(&polled, 1, LIMIT_MS), 1);
+    ck_assert_int_eq(recv(ours, &byte, 1, 0), 1);
+    ck_assert_int_eq(byte, 'x');
+    close(ours);
+    close(theirs);
+    peers_close(test.peers);
+}
+END_TEST
+
+START_TEST(a_closed_connection_is_a_loss)
+{
+    struct star_test test;
+    struct rank_view view = {0};
+    open_star(&test, 0);
+    open_leaf(&test, 1, 0);
+    peers_leaf_close(&test.leaves[1]);
+    STEP_UNTIL(&test, state_of(&test, 1) == PEER_LOST);
+    ck_assert_ptr_nonnull(peers_look_at(test.peers, 1)->lost);
+
+    open_leaf(&test, 2, 0);
+    peers_close(test.peers);
+    int64_t deadline_ms = clock_now_ms() + LIMIT_MS;
+    while (test.leaves[2].lost == NULL && clock_now_ms() < deadline_ms)
+        peers_leaf_step(&test.leaves[2], &view);
+    ck_assert_ptr_nonnull(test.leaves[2].lost);
+    peers_leaf_close(&test.leaves[2]);
+}
+END_TEST
+
+/* One leaf says something each second, the other nothing: only that one is lost. */
+START_TEST(silence_is_a_loss)
+{
+    struct star_test test;
+    struct rank_view view = {0};
+    open_star(&test, SILENCE_S);
+    open_leaf(&test, 1, 0);
+    open_leaf(&test, 2, 0);
+    STEP_UNTIL(&test, (peers_leaf_step(&test.leaves[1], &view), state_of(&test, 2) == PEER_LOST));
+    ck_assert_int_eq(state_of(&test, 1), PEER_HERE);
+    ck_assert_ptr_nonnull(strstr(peers_look_at(test.peers, 2)->lost, "silent"));
+    peers_leaf_close(&test.leaves[1]);
+    peers_leaf_close(&test.leaves[2]);
+    peers_close(test.peers);
+}
+END_TEST
+
+START_TEST(nobody_there_is_a_problem_that_names_the_addresses)
+{
+    struct star_test test;
+    struct listener listener;
+    struct problem problem;
+    memset(&test, 0, sizeof(test));
+    ck_assert(listener_open(&listener, 1, &problem)); /* a port that was somebody's */
+    struct hello root = {.port = listener.port, .host = "node7"};
+    listener_close(&listener);
+    root.addresses = (struct host_addresses){.count = 1, .items = {{.family = 4, .bytes = {127, 0, 0, 1}}}};
+    struct signals signals = {.fd = -1};
+    ck_assert_int_lt(peers_dial(&root, "another host", PEER_SUPERVISOR, 1, &signals, &problem), 0);
+    ck_assert_ptr_nonnull(strstr(problem.text, "node7"));
+    ck_assert_ptr_nonnull(strstr(problem.text, "127.0.0.1"));
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("peers");
+    TCase *tcase = tcase_create("star");
+    tcase_set_timeout(tcase, 100);
+    tcase_add_test(tcase, leaves_are_heard_and_hear_the_end);
+    tcase_add_test(tcase, who_comes_late_hears_of_the_end);
+    tcase_add_test(tcase, strangers_are_turned_away_and_do_no_harm);
+    tcase_add_test(tcase, the_engines_socket_is_handed_out_and_works);
+    tcase_add_test(tcase, a_closed_connection_is_a_loss);
+    tcase_add_test(tcase, silence_is_a_loss);
+    tcase_add_test(tcase, nobody_there_is_a_problem_that_names_the_addresses);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
