@@ -31,6 +31,14 @@ clang-tidy      | command clang-tidy   | static analysis
 shellcheck      | command shellcheck   | static analysis of scripts
 dpkg-dev        | command dpkg-shlibdeps | packages
 '
+# Without these the tests of tests/cluster/ are skipped by name, and nothing else is.
+cluster_packages='
+iproute2        | command ip           | hosts with networks of their own, on one machine
+openmpi-bin     | command mpirun       | starts ranks on several hosts
+slurmctld       | command slurmctld    | Slurm: the scheduler
+slurmd          | command slurmd       | Slurm: starts ranks on a host
+slurm-client    | command srun         | Slurm: its commands
+'
 wheel_packages='
 python3-pip     | python pip           | downloads the wheels of the CUDA toolkit
 ca-certificates | file /etc/ssl/certs/ca-certificates.crt | lets it trust what it downloads
@@ -190,7 +198,15 @@ fetch_missing() {
 
 case ${1:-} in
 '') install_packages "$build_packages" ;;
---tests) install_packages "$build_packages$test_packages" ;;
+--tests)
+    install_packages "$build_packages$test_packages"
+    if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+        install_packages "$cluster_packages"
+    else
+        mapfile -t missing < <(missing_packages "$cluster_packages")
+        [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts are skipped without ${missing[*]}"
+    fi
+    ;;
 --help)
     echo "Usage: bash cmake/setup.sh [--tests]"
     echo "Installs what the build needs and is missing; with --tests also what the tests need."

@@ -16,4 +16,7 @@
  */
 int dry_run_print(FILE *out, const struct rank_settings *settings, const struct program *program);
 
+/* One command, quoted so that a shell takes it back word by word; no end of line. */
+void dry_run_print_words(FILE *out, char *const *words);
+
 #endif

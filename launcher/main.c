@@ -7,6 +7,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/dry_run.h"
+#include "launcher/hosts.h"
 #include "launcher/job.h"
 
 #include <errno.h>
@@ -99,6 +100,11 @@ main(int argc, char **argv)
     case OPTIONS_BAD:
     case OPTIONS_RUN:
         break;
+    }
+    if (job.options.hosts != NULL) {
+        int code = hosts_run(&job.options);
+        options_free(&job.options);
+        return code;
     }
     int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
     job_end(&job, exit_code);

@@ -6,6 +6,7 @@
 
 #include "base/protocol.h"
 #include "launcher/addresses.h"
+#include "launcher/host_list.h"
 #include "launcher/memory.h"
 
 #include <ctype.h>
@@ -73,9 +74,19 @@ static bool
 take_ranks(struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
-    if (!whole_number(value, 1, OPTIONS_MOST_RANKS, &number))
+    /* More than OPTIONS_MOST_RANKS only with --hosts: check_together(). */
+    if (!whole_number(value, 1, HOST_LIST_MOST_HOSTS * HOST_LIST_MOST_RANKS, &number))
         return bad_value(problem, "ranks", value, "a number of ranks from 1 to 256");
     options->rank_count = (int)number;
+    return true;
+}
+
+static bool
+take_hosts(struct options *options, const char *value, struct problem *problem)
+{
+    if (value[0] == '\0')
+        return bad_value(problem, "hosts", value, "a list of hosts, such as h1:8,h2:8");
+    options->hosts = value; /* read by hosts_run() */
     return true;
 }
 
@@ -293,7 +304,7 @@ take_max_restarts(struct options *options, const char *value, struct problem *pr
 const struct option_row option_rows[] = {
     {'n', "ranks", "N", GROUP_PLACES, take_ranks,
      "how many ranks to start, 1 to 256 (default: one per GPU that is\nvisible; stand-in: $SOFTGPU_DEVICES, or 1)",
-     .brief = "how many ranks (default: one for each GPU)"},
+     .brief = "how many ranks (default: one for each GPU)", .not_handed_on = true},
     {0, "device", "auto|gpu|softgpu", GROUP_PLACES, take_device,
      "where to run: GPUs, or the CPU stand-in for programs built with\n"
      "softgpu-cc (default auto: what the program was built for;\nscripts and wrappers count as gpu)"},
@@ -305,6 +316,10 @@ const struct option_row option_rows[] = {
      "allow more ranks than GPUs: ranks take turns on the GPUs (for\n"
      "trying things out; sets NCCL_HOSTID, and NCCL_SOCKET_IFNAME=lo\nunless it is set)",
      .brief = "allow more ranks than GPUs"},
+    {0, "hosts", "LIST", GROUP_PLACES, take_hosts,
+     "start ranks on several hosts, by mpirun of Open MPI or prterun:\n"
+     "h1:8,h2:8 for eight on each, or file=PATH with one host a line\n(-n: fewer than that)",
+     .command_line_only = true, .not_handed_on = true},
     {0, "bucket-mb", "X", GROUP_TRAINING, take_bucket_mb,
      "buckets of at most X MiB, fractions allowed (default: as measured\n"
      "ready times and costs of an all-reduce make best; 25 until then)"},
@@ -345,7 +360,7 @@ const struct option_row option_rows[] = {
     {0, "config", "FILE", GROUP_PROGRAM, take_config, "read settings from FILE (JSON) instead of the user's own",
      .command_line_only = true},
     {0, "dry-run", NULL, GROUP_OUTPUT, take_dry_run, "print what would be started, and start nothing",
-     .brief = "print what would be started", .command_line_only = true},
+     .brief = "print what would be started", .command_line_only = true, .not_handed_on = true},
     {0, "output", "WHICH", GROUP_OUTPUT, take_output,
      "what becomes of the ranks' output:\n"
      "tagged     rank 0's as it is, others' lines with [rank] (default)\n"

@@ -24,6 +24,7 @@ struct option_row {
     const char *help;
     const char *brief;      /* a few words for the first screen of help; NULL: only --help-all tells of it */
     bool command_line_only; /* has no form as a setting */
+    bool not_handed_on;     /* not for the ddprun that --hosts starts */
 };
 
 extern const struct option_row option_rows[];

@@ -81,6 +81,21 @@ bad_option(int answer, char **argv, struct problem *problem)
     return OPTIONS_BAD;
 }
 
+/* For the ddprun that --hosts starts in place of this one. */
+static void
+note_given(struct options *options, const struct option_row *row, const char *value)
+{
+    if (row->not_handed_on)
+        return;
+    size_t count = 0;
+    while (options->given != NULL && options->given[count] != NULL)
+        ++count;
+    options->given = memory_resize(options->given, (count + 2) * sizeof(*options->given));
+    options->given[count] =
+        value != NULL ? memory_format("--%s=%s", row->name, value) : memory_format("--%s", row->name);
+    options->given[count + 1] = NULL;
+}
+
 static enum options_result
 parse_all(int argc, char **argv, struct options *options, struct problem *problem)
 {
@@ -99,6 +114,7 @@ parse_all(int argc, char **argv, struct options *options, struct problem *proble
             return row->letter == 'h' ? OPTIONS_HELP : row->letter == 'V' ? OPTIONS_VERSION : OPTIONS_HELP_ALL;
         if (!row->take(options, optarg, problem))
             return OPTIONS_BAD;
+        note_given(options, row, optarg);
     }
     if (optind >= argc) {
         problem_set(
@@ -116,6 +132,10 @@ parse_all(int argc, char **argv, struct options *options, struct problem *proble
 static bool
 check_together(const struct options *options, struct problem *problem)
 {
+    if (options->rank_count > OPTIONS_MOST_RANKS && options->hosts == NULL)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help",
+                           options->rank_count, OPTIONS_MOST_RANKS);
     if (options->quiet && options->verbose)
         return problem_set(problem, DDPRUN_EXIT_USAGE, "--quiet and --verbose contradict each other; leave one out");
     if (options->verify && options->check_every == 0)
@@ -170,6 +190,7 @@ options_free(struct options *options)
 {
     gpu_list_free(&options->gpus);
     free_list(options->variables);
+    free_list(options->given);
     free_list(options->owned);
     *options = (struct options){0};
 }

@@ -33,7 +33,8 @@ enum output_choice {
 
 /* Strings point into argv or belong to `owned`. Release with options_free(). */
 struct options {
-    int rank_count; /* 0: not given */
+    int rank_count;    /* 0: not given */
+    const char *hosts; /* hosts and their ranks, as in host_list.h; NULL: this machine only */
     enum device_choice device;
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;
@@ -61,7 +62,9 @@ struct options {
     unsigned max_restarts;
     bool quiet, verbose;
     char **program; /* argv of the trainer, NULL-terminated, at least one word */
-    char **owned;   /* copies of values, NULL-terminated, or NULL */
+    char **given; /* the command line's options as "--name=value" for a ddprun that --hosts starts; NULL-terminated, or
+                   * NULL. Not among them: --hosts itself, -n and --dry-run, which are not for it */
+    char **owned; /* copies of values, NULL-terminated, or NULL */
 };
 
 enum options_result {

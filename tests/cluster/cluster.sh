@@ -1,0 +1,122 @@
+# shellcheck shell=bash disable=SC2034 # the scripts that source it use its variables
+# cluster.sh - what the tests of jobs on two hosts share. Sourced with the build folder as $1, in place of end_to_end/lib.sh, which it
+# brings along; the script goes on in the namespaces of hosts.sh, with both hosts up.
+# shellcheck source=tests/cluster/hosts.sh
+source "$(dirname "$0")/hosts.sh"
+hosts_enter "$0" "$@"
+hosts_up
+export TMPDIR=$hosts_work # lib.sh works there: memory that both hosts see
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+export XDG_CONFIG_HOME=$hosts_work/none
+limit=120
+
+# gives_up_after SECONDS COMMAND...: whether a command stays untrue for all that time; looks ten times a second.
+gives_up_after() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ "$SECONDS" -lt "$end" ] || return 0
+        sleep 0.1 # between looks
+    done
+    return 1
+}
+within() {
+    ! gives_up_after "$@"
+}
+
+# What is there before a job: daemons and whatever they start once.
+quiet_processes=
+note_quiet() {
+    quiet_processes=$(hosts_processes h1 && hosts_processes h2)
+}
+
+# What a job left on the hosts: processes, files in /dev/shm and in TMPDIR, one a line.
+leftovers() {
+    local host
+    for host in h1 h2; do
+        hosts_processes "$host" | grep -vxF "$quiet_processes" | while read -r process; do
+            printf '%s: process %s: %s\n' "$host" "$process" "$(tr '\0' ' ' 2>/dev/null <"/proc/$process/cmdline")"
+        done
+        hosts_on "$host" find /dev/shm "$hosts_work/$host/tmp" -mindepth 1 -printf "$host: %p\n"
+    done
+}
+nothing_left() {
+    [ -z "$(leftovers)" ] || {
+        leftovers
+        return 1
+    }
+}
+
+# clean NAME: in the end nothing of the job is left on either host.
+clean() {
+    if within 30 nothing_left >/dev/null; then ok "$1: nothing is left"; else not_ok "$1: nothing is left" "$(leftovers | tr '\n' ';')"; fi
+}
+
+# Bytes that a host has received from the other.
+received_bytes() {
+    hosts_on "$1" awk '/eth0:/ { sub(/.*:/, ""); print $1 }' /proc/net/dev
+}
+
+# equal NAME SERIAL COMMAND...: four ranks train, saving to "$work/rank-%d": bitwise the same on all, serial up to summation order, and
+# the gradients crossed the link.
+equal() {
+    local name=$1 serial=$2 rank before after
+    shift 2
+    rm -f "$work"/rank-*
+    before=$(received_bytes h2)
+    run "$@"
+    after=$(received_bytes h2)
+    succeeded "$name: ends well"
+    for rank in 1 2 3; do
+        check "$name: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
+    done
+    check "$name: serial up to summation order" "$compare" --quiet "$work/rank-0" "$serial" 1e-5
+    check "$name: at least a megabyte crossed the link" [ $((after - before)) -gt 1000000 ]
+    clean "$name"
+}
+
+digits_options=(--data "$data" --batch 96 --steps 60 --seed 5)
+text=${data%/*}/shakespeare.txt
+chargpt=$build/samples/chargpt
+chargpt_options=(--data "$text" --layers 2 --width 64 --heads 4 --context 32 --batch 12 --eval-every 5 --eval-batches 2 --steps 10)
+
+# Options with which every step is compared and several buckets travel, and what is said then.
+compared_always=(--check-every 1 --bucket-mb 0.02)
+compared_once() {
+    check "$1: compared after every step, and said once" [ "$(grep -c 'compared 60 times, last after step 60' "$work/stderr")" -eq 1 ]
+}
+
+# The process of a rank on a host: it runs the trainer and has the rank's number.
+rank_process() { # HOST RANK TRAINER
+    local process
+    for process in $(hosts_processes "$1"); do
+        [ "$(readlink "/proc/$process/exe")" = "$3" ] || continue
+        ! tr '\0' '\n' 2>/dev/null <"/proc/$process/environ" | grep -qx "RANK=$2" || echo "$process"
+    done
+}
+
+has_ended() {
+    ! kill -0 "$1" 2>/dev/null
+}
+
+# killed NAME RANK COMMAND...: a rank on h2 is killed while it trains: the job ends, with one report that names it and a bad exit code.
+killed() {
+    local name=$1 rank=$2 job victim start
+    shift 2
+    timeout -k 2 "$limit" "$@" "$ddprun" "$ladder" --steps 1000000 </dev/null >"$work/stdout" 2>"$work/stderr" &
+    job=$!
+    check "$name: the job trains first" within 60 grep -q '^step 20 ' "$work/stdout"
+    victim=$(rank_process h2 "$rank" "$ladder")
+    check "$name: it is one process on h2" [ "$(wc -w <<<"$victim")" -eq 1 ]
+    start=${EPOCHREALTIME/./}
+    kill -KILL "$victim"
+    check "$name: the job ends" within 60 has_ended "$job"
+    printf '# %s: after %d ms\n' "$name" $(((${EPOCHREALTIME/./} - start) / 1000))
+    code=0
+    wait "$job" || code=$?
+    check "$name: exit code $code is not 0, nor that of a time limit" [ "$code" -ne 0 -a "$code" -ne 124 ]
+    check "$name: one report" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
+    check "$name: with the rank" grep -Eq "^ddprun: rank $rank .*SIGKILL" "$work/stderr"
+    clean "$name"
+}

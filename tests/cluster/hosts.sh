@@ -1,0 +1,141 @@
+# shellcheck shell=bash disable=SC2034 # hosts_agent and others are for the scripts that source it
+# hosts.sh - two simulated hosts, h1 and h2, for tests that need more than one. Sourced; use it so:
+#
+#   source "$(dirname "$0")/hosts.sh"
+#   hosts_enter "$0" "$@"            # starts the script anew where it may make hosts; the rest runs there
+#   hosts_up                         # now there are h1 (10.77.0.1) and h2 (10.77.0.2), joined by a link
+#   hosts_on h2 command...           # runs a command on a host, in the caller's folder; its exit code is the command's
+#   hosts_exec h2 command... &       # the same in the background: $! is the command itself, which can be killed
+#   timeout 60 "$hosts_runner" h2 command...   # the same for what wants a program
+#   mpirun --mca plm_rsh_agent "$hosts_agent" --host h1:2,h2:2 ...   # started by hosts_on h1
+#   hosts_link h2 down               # nothing passes between the hosts any more, and nobody is told; `up` mends it
+#   hosts_processes h2               # the ids of the processes on a host
+#
+# A host is a network namespace, a host name, an identity (boot_id), a /dev/shm, System V IPC and a TMPDIR of its own; the file
+# system is the same on all of them, as on a cluster, and so are process ids: each is unique in the whole test. What a test
+# writes goes to $hosts_work, which only it sees, on all hosts.
+#
+# Nothing is left, whatever happens: the script is process 1 of a process namespace, so that all that it started ends with it;
+# namespaces have no names and $hosts_work is in memory, so both vanish with the last process. Runs side by side do not see each
+# other: each has its own network. Where this is not allowed the test is skipped by name.
+
+hosts_skip() {
+    printf 'skipped: %s\n' "$1"
+    exit 77
+}
+
+# hosts_enter SCRIPT ARGUMENTS...: returns in the namespaces; the first time, it starts the script there and does not return.
+hosts_enter() {
+    local command namespaces=(--pid --fork --kill-child --mount --mount-proc --ipc) reason
+    if [ "${HOSTS_ENTERED:-}" = "$$" ]; then # process 1
+        unset HOSTS_ENTERED
+        hosts_make_work
+        return
+    fi
+    for command in unshare nsenter ip mount; do
+        command -v "$command" >/dev/null || hosts_skip "no command $command (util-linux, iproute2)"
+    done
+    [ "$(id -u)" -eq 0 ] || namespaces+=(--user --map-root-user)
+    reason=$(unshare "${namespaces[@]}" unshare --net --uts --mount true 2>&1) || hosts_skip "namespaces are not allowed here: $reason"
+    HOSTS_ENTERED=1 exec unshare "${namespaces[@]}" bash "$@"
+}
+
+# A folder in memory, over one that every system has and that is empty.
+hosts_make_work() {
+    local folder reason
+    for folder in /media /srv /mnt; do
+        [[ -d $folder && -z $(ls -A "$folder") ]] || continue
+        reason=$(mount -t tmpfs -o mode=0700 tmpfs "$folder" 2>&1) || hosts_skip "no memory file system: $reason"
+        hosts_work=$folder
+        trap 'exit 143' TERM # process 1 hears only what it has a word for
+        trap 'exit 130' INT
+        return
+    done
+    hosts_skip "none of /media, /srv, /mnt is there and empty, to put a memory file system on"
+}
+
+# hosts_hold NAME: becomes the process that keeps a host alive.
+hosts_hold() {
+    # shellcheck disable=SC2016 # expanded on the host
+    exec unshare --net --uts --mount --ipc bash -ec '
+        hostname "$1"
+        mount --bind "$2/hosts" /etc/hosts
+        mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+        mount --bind "$2/$1/boot_id" /proc/sys/kernel/random/boot_id
+        ip link set lo up
+        echo ready
+        exec sleep infinity >/dev/null' hosts_hold "$1" "$hosts_work" 2>&1
+}
+
+hosts_up() {
+    local name number=0 answer fd
+    printf '127.0.0.1 localhost\n10.77.0.1 h1\n10.77.0.2 h2\n' >"$hosts_work/hosts"
+    for name in h1 h2; do
+        number=$((number + 1))
+        mkdir -p "$hosts_work/$name/tmp"
+        cat /proc/sys/kernel/random/uuid >"$hosts_work/$name/boot_id"
+        exec {fd}< <(hosts_hold "$name")
+        echo $! >"$hosts_work/$name/pid"
+        read -r -t 60 -u "$fd" answer || answer="it does not answer"
+        [ "$answer" = ready ] || hosts_skip "cannot make a host: $answer"
+        exec {fd}<&-
+    done
+    answer=$(hosts_net h1 link add eth0 type veth peer name eth0 netns "$(cat "$hosts_work/h2/pid")" 2>&1) ||
+        hosts_skip "no virtual network device: $answer"
+    for number in 1 2; do
+        hosts_net "h$number" address add "10.77.0.$number/24" dev eth0
+        hosts_net "h$number" link set eth0 up
+    done
+    hosts_write_scripts
+}
+
+# hosts_exec as a program, and what mpirun takes for ssh: HOST COMMAND..., the command for a shell.
+hosts_write_scripts() {
+    hosts_runner=$hosts_work/on
+    hosts_agent=$hosts_work/agent
+    {
+        echo '#!/bin/bash'
+        echo "hosts_work=$hosts_work"
+        declare -f hosts_exec
+        echo 'hosts_exec "$@"'
+    } >"$hosts_runner"
+    # shellcheck disable=SC2016 # expanded by the agent
+    printf '#!/bin/bash\nhost=$1; shift; exec "%s" "$host" sh -c "$*"\n' "$hosts_runner" >"$hosts_agent"
+    chmod +x "$hosts_runner" "$hosts_agent"
+}
+
+# hosts_net NAME ARGUMENTS...: ip on a host.
+hosts_net() {
+    local name=$1
+    shift
+    nsenter --target "$(cat "$hosts_work/$name/pid")" --net ip "$@"
+}
+
+# hosts_exec NAME COMMAND...: does not return.
+hosts_exec() {
+    local name=$1
+    shift
+    # shellcheck disable=SC2016 # expanded on the host
+    exec nsenter --target "$(cat "$hosts_work/$name/pid")" --net --uts --mount --ipc \
+        env -u XDG_RUNTIME_DIR -u HOSTNAME "TMPDIR=$hosts_work/$name/tmp" bash -c 'cd "$0" && exec "$@"' "$PWD" "$@"
+}
+
+# hosts_on NAME COMMAND...
+hosts_on() {
+    (hosts_exec "$@")
+}
+
+# hosts_link NAME up|down
+hosts_link() {
+    hosts_net "$1" link set eth0 "$2"
+}
+
+# hosts_processes NAME: one id a line, without the one that keeps the host alive.
+hosts_processes() {
+    local keeper namespace process
+    keeper=$(cat "$hosts_work/$1/pid")
+    namespace=$(readlink "/proc/$keeper/ns/net")
+    for process in /proc/[0-9]*; do
+        [ "$process" = "/proc/$keeper" ] || [ "$(readlink "$process/ns/net" 2>/dev/null)" != "$namespace" ] || echo "${process#/proc/}"
+    done
+}

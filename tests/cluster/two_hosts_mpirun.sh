@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# two_hosts_mpirun.sh BUILD - under mpirun, four ranks on two hosts train what one process trains, over TCP; and so they do by --hosts, which
+# also takes variables along. A rank that is killed ends the job everywhere.
+# shellcheck source=tests/cluster/cluster.sh
+source "$(dirname "$0")/cluster.sh"
+command -v mpirun >/dev/null || hosts_skip "no mpirun (Debian: openmpi-bin)"
+note_quiet
+export OMPI_MCA_plm_rsh_agent=$hosts_agent
+four=("$hosts_runner" h1 mpirun --allow-run-as-root --host "h1:2,h2:2" -n 4 --bind-to none)
+by_hosts=("$hosts_runner" h1 "$ddprun" --hosts "h1:2,h2:2")
+
+run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
+succeeded "digits alone"
+equal "digits" "$work/serial" "${four[@]}" "$ddprun" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
+compared_once "digits"
+equal "digits by --hosts" "$work/serial" "${by_hosts[@]}" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
+compared_once "digits by --hosts"
+
+run "${chargpt}_plain" "${chargpt_options[@]}" --save "$work/serial"
+succeeded "chargpt alone"
+equal "chargpt" "$work/serial" "${four[@]}" "$ddprun" --bucket-mb 0.1 "$chargpt" "${chargpt_options[@]}" --save "$work/rank-%d"
+
+killed "a rank that is killed" 3 "${four[@]}"
+finish

@@ -1,0 +1,225 @@
+/*
+ * test_hosts.c - lists of hosts say what they mean or are refused with a place; and the command that --hosts becomes
+ * has each option once, ddprun's own behind the launcher's, and the program last.
+ */
+#include "base/protocol.h"
+#include "launcher/environment.h"
+#include "launcher/host_launcher.h"
+#include "launcher/hosts.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The text lies at the end of its memory, so that a sanitizer sees a read beyond it. */
+static bool
+parse(const char *text, const char *file, struct host_list *list, struct problem *problem)
+{
+    size_t length = strlen(text);
+    char *bytes = malloc(length > 0 ? length : 1);
+    ck_assert_ptr_nonnull(bytes);
+    memcpy(bytes, text, length);
+    bool ok = host_list_parse(bytes, length, file, list, problem);
+    free(bytes);
+    return ok;
+}
+
+static void
+expect(const char *text, const char *file, const char *hosts)
+{
+    struct host_list list;
+    struct problem problem = {0};
+    bool ok = parse(text, file, &list, &problem);
+    ck_assert_msg(ok, "%s: %s", text, problem.text);
+    char all[512] = "";
+    int ranks = 0;
+    for (int i = 0; i < list.count; ++i) {
+        size_t end = strlen(all);
+        snprintf(all + end, sizeof(all) - end, "%s%s:%d", i > 0 ? "," : "", list.hosts[i].name, list.hosts[i].ranks);
+        ranks += list.hosts[i].ranks;
+    }
+    ck_assert_str_eq(all, hosts);
+    ck_assert_int_eq(ranks, list.ranks);
+    host_list_free(&list);
+}
+
+static void
+expect_problem(const char *text, const char *file, const char *words)
+{
+    struct host_list list = {.count = 77};
+    struct problem problem = {0};
+    ck_assert_msg(!parse(text, file, &list, &problem), "%s is taken", text);
+    ck_assert_msg(strstr(problem.text, words) != NULL, "%s: %s", text, problem.text);
+    ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
+    ck_assert_int_eq(list.count, 77);
+}
+
+START_TEST(lists_of_the_command_line)
+{
+    expect("h1:8", NULL, "h1:8");
+    expect("h1:8,h2:256", NULL, "h1:8,h2:256");
+    expect(" node-1.example.org:1 , 10.0.0.2:02", NULL, "node-1.example.org:1,10.0.0.2:2");
+    expect_problem("", NULL, "'' is not HOST:RANKS, in --hosts");
+    expect_problem("h1:8,", NULL, "'' is not HOST:RANKS, in --hosts");
+    expect_problem("h1", NULL, "host h1 has no number of ranks, in --hosts; write for example h1:8");
+    expect_problem("h1:", NULL, "'' is not a number of ranks from 1 to 256, for host h1, in --hosts");
+    expect_problem("h1:0", NULL, "'0' is not a number");
+    expect_problem("h1:257", NULL, "'257' is not a number");
+    expect_problem("h1:18446744073709551617", NULL, "'18446744073709551617' is not a number");
+    expect_problem("h1:-1", NULL, "'-1' is not a number");
+    expect_problem("h1:8x", NULL, "'8x' is not a number");
+    expect_problem("h1 slots=8", NULL, "'h1 slots=8' is not HOST:RANKS");
+    expect_problem("h1:8,h2:1,h1:2", NULL, "host h1 is named twice, in --hosts");
+    expect_problem("-n:3", NULL, "'-n:3' is not HOST:RANKS");
+    expect_problem("h\n1;:3", NULL, "'h?1;:3' is not HOST:RANKS");
+}
+END_TEST
+
+START_TEST(lists_of_a_file)
+{
+    expect("# ours\n\nh1:8\n  h2 slots=4  # small\r\nh3\tslots = 2", "f", "h1:8,h2:4,h3:2");
+    expect_problem("", "f", "f names no host");
+    expect_problem("# h1:8\n", "f", "f names no host");
+    expect_problem("h1:8\nh2\n", "f", "host h2 has no number of ranks, in line 2 of f");
+    expect_problem("h1:8\n\nh1 slots=1\n", "f", "host h1 is named twice, in line 3 of f");
+    expect_problem("h1:8 max_slots=9", "f", "'8 max_slots=9' is not a number of ranks from 1 to 256, for host h1");
+    expect_problem("h1 max_slots=9", "f", "'h1 max_slots=9' is not HOST:RANKS, in line 1 of f");
+    expect_problem("h1:8,h2:8", "f", "'8,h2:8' is not a number");
+}
+END_TEST
+
+START_TEST(one_name_may_begin_like_another)
+{
+    expect("h1:8,h:2,h10:3", NULL, "h1:8,h:2,h10:3");
+}
+END_TEST
+
+/* What was written comes back; what was not is refused with words. Case _i is the seed. */
+START_TEST(random_bytes_are_refused_or_read)
+{
+    static const char letters[] = "h12:,=# \n\tslots-.x\"\1\377";
+    srand((unsigned)_i);
+    for (int round = 0; round < 200; ++round) {
+        char bytes[40];
+        size_t length = (size_t)rand() % sizeof(bytes);
+        for (size_t i = 0; i < length; ++i)
+            bytes[i] = rand() % 20 == 0 ? '\0' : letters[(size_t)rand() % (sizeof(letters) - 1)];
+        struct host_list list;
+        struct problem problem = {0};
+        if (!host_list_parse(bytes, length, rand() % 2 == 0 ? "f" : NULL, &list, &problem)) {
+            ck_assert_str_ne(problem.text, "");
+            for (const char *p = problem.text; *p != '\0'; ++p)
+                ck_assert(*p >= ' ' && *p <= '~');
+            continue;
+        }
+        ck_assert_int_gt(list.count, 0);
+        for (int i = 0; i < list.count; ++i) {
+            ck_assert(list.hosts[i].ranks >= 1 && list.hosts[i].ranks <= HOST_LIST_MOST_RANKS);
+            ck_assert_str_ne(list.hosts[i].name, "");
+        }
+        host_list_free(&list);
+    }
+}
+END_TEST
+
+START_TEST(there_is_a_bound)
+{
+    char *text = malloc((HOST_LIST_MOST_HOSTS + 1) * 12 + 1), *end = text;
+    ck_assert_ptr_nonnull(text);
+    for (int i = 0; i < HOST_LIST_MOST_HOSTS; ++i)
+        end += sprintf(end, "%sh%d:1", i > 0 ? "," : "", i);
+    struct host_list list;
+    struct problem problem;
+    ck_assert(host_list_parse(text, (size_t)(end - text), NULL, &list, &problem));
+    ck_assert_int_eq(list.ranks, HOST_LIST_MOST_HOSTS);
+    host_list_free(&list);
+    strcpy(end, ",last:1");
+    expect_problem(text, NULL, "more than 4096 hosts");
+    free(text);
+}
+END_TEST
+
+START_TEST(launchers_are_told_apart)
+{
+    ck_assert(host_launcher_recognise("mpirun", "mpirun (Open MPI) 4.1.4\n\nReport bugs to ..."));
+    ck_assert(host_launcher_recognise("mpirun", "mpirun (Open MPI) 5.0.7"));
+    ck_assert(host_launcher_recognise("prterun", "\nprterun (PRRTE) 3.0.2\n"));
+    ck_assert(!host_launcher_recognise("mpirun", "mpirun (Open MPI) 3.1.6"));
+    ck_assert(!host_launcher_recognise("mpirun", "HYDRA build details:\n    Version: 4.0.2"));
+    ck_assert(!host_launcher_recognise("mpirun", "Intel(R) MPI Library for Linux* OS, Version 2021.11"));
+    ck_assert(!host_launcher_recognise("prterun", "mpirun (Open MPI) 5.0.7"));
+    ck_assert(!host_launcher_recognise("mpirun", ""));
+}
+END_TEST
+
+/* The command for a command line, its words joined by '|'. */
+static char *
+command_for(const char *program, bool root, int argc, char **argv, char *const *variables)
+{
+    struct options options;
+    struct problem problem;
+    struct host_list list;
+    ck_assert_msg(options_parse(argc, argv, &options, &problem) == OPTIONS_RUN, "%s", problem.text);
+    ck_assert(host_list_take(options.hosts, &list, &problem));
+    struct hosts_order order = {&options, &list, program, "/opt/bin/ddprun", "/data/run", variables, root};
+    char **command = hosts_command(&order), *all = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&all, &bytes);
+    for (char **word = command; *word != NULL; ++word)
+        fprintf(out, "%s%s", word != command ? "|" : "", *word);
+    fclose(out);
+    environment_free(command);
+    host_list_free(&list);
+    options_free(&options);
+    return all;
+}
+
+START_TEST(the_command_has_all_that_ranks_need)
+{
+    char *argv[] = {"ddprun",     "-vn",      "3",  "--hosts", "h1:2,h2:2", "--dry-run", "--env", "A=x y",
+                    "--bucket=5", "--env=B=", "--", "./train", "--hosts",   "-n",        NULL};
+    char *variables[] = {"HOME=/h",     "PATH=/bin",      "LD_LIBRARY_PATH=/lib", "NCCL_DEBUG=WARN",
+                         "CUDA=1",      "DDPRUN_RANKS=9", "DDPRUN_NCCL=/n",       "SOFTGPU_DEVICES=2",
+                         "UCX_TLS=tcp", "CUDA_A%=1",      "CUDA_CACHE_PATH=",     NULL};
+    char *all = command_for("/usr/bin/mpirun", false, (int)(sizeof(argv) / sizeof(argv[0])) - 1, argv, variables);
+    ck_assert_str_eq(all, "mpirun|--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/data/run|-x|PATH|-x|"
+                          "LD_LIBRARY_PATH|-x|NCCL_DEBUG|-x|DDPRUN_NCCL|-x|SOFTGPU_DEVICES|-x|UCX_TLS|-x|"
+                          "CUDA_CACHE_PATH|/opt/bin/ddprun|--verbose|--env=A=x y|--bucket-mb=5|--env=B=|--|./train|"
+                          "--hosts|-n");
+    free(all);
+}
+END_TEST
+
+START_TEST(root_and_a_launcher_elsewhere_are_said)
+{
+    char *argv[] = {"ddprun", "--hosts=h1:1,h2:2", "t", NULL}, *variables[] = {NULL};
+    char *all = command_for("/opt/openmpi/bin/mpirun", true, 3, argv, variables);
+    ck_assert_str_eq(all, "/opt/openmpi/bin/mpirun|--allow-run-as-root|--host|h1:1,h2:2|-n|3|--map-by|slot|--bind-to|"
+                          "none|--wdir|/data/run|/opt/bin/ddprun|--|t");
+    free(all);
+}
+END_TEST
+
+int
+main(void)
+{
+    /* Settings of whoever runs the tests are not under test. */
+    unsetenv("DDPRUN_NCCL");
+    setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
+    Suite *suite = suite_create("hosts");
+    TCase *tests = tcase_create("hosts");
+    tcase_add_test(tests, lists_of_the_command_line);
+    tcase_add_test(tests, lists_of_a_file);
+    tcase_add_test(tests, one_name_may_begin_like_another);
+    tcase_add_loop_test(tests, random_bytes_are_refused_or_read, 0, 10);
+    tcase_add_test(tests, there_is_a_bound);
+    tcase_add_test(tests, launchers_are_told_apart);
+    tcase_add_test(tests, the_command_has_all_that_ranks_need);
+    tcase_add_test(tests, root_and_a_launcher_elsewhere_are_said);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
