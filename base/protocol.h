@@ -50,7 +50,7 @@
 
 #define DDPRUN_DEFAULT_BUCKET_BYTES (25u << 20) /* until times are measured */
 #define DDPRUN_DEFAULT_CHECK_EVERY  100
-#define DDPRUN_DEFAULT_TIMEOUT_S    600
+#define DDPRUN_DEFAULT_TIMEOUT_S    900
 #define DDPRUN_MOST_COMMUNICATORS   8
 
 /* What becomes of a gradient: the mean over all ranks, or the sum. */
@@ -84,8 +84,25 @@ enum rank_stage {
     RANK_STAGE_FAILED,   /* `failure` says why; written by the rank before it asks for the end of the job */
 };
 
+/* A call of the driver that the trainer is in, or was in last. Claimed for each call by its thread (RANK_CALLS_AT_ONCE
+ * are seen at a time), and left as it is afterwards. */
+enum { RANK_CALLS_AT_ONCE = 8, RANK_CALL_NAME_WORDS = 5 };
+struct rank_call {
+    _Atomic int32_t thread;               /* its thread while it goes on; 0: it is over */
+    _Atomic int32_t last_thread;          /* the same, and kept */
+    _Atomic uint64_t entered_ns, left_ns; /* CLOCK_MONOTONIC; left_ns is older than entered_ns while it goes on */
+    _Atomic uint64_t name[RANK_CALL_NAME_WORDS]; /* symbol of the hooked function, NUL-terminated */
+};
+
+/* Collectives that a rank has sent and that are not done, as its watch thread saw them last. */
+enum rank_collective {
+    RANK_COLLECTIVE_NONE = 0,
+    RANK_COLLECTIVE_WAITS,  /* its device has come to the collective, and waits in it for other ranks */
+    RANK_COLLECTIVE_BEHIND, /* its device has not done yet what was enqueued before the collective */
+};
+
 /* One rank's record. Written by that rank only, read by the launcher; fields beyond `stage` are for messages and
- * reports. */
+ * reports. Texts may be seen half written. */
 struct rank_status {
     _Atomic uint32_t protocol;        /* DDPRUN_PROTOCOL_VERSION once the rank has written anything */
     _Atomic uint32_t stage;           /* enum rank_stage; never decreases */
@@ -104,14 +121,33 @@ struct rank_status {
     _Atomic uint64_t checked_step;     /* step after which the last of them looked at the parameters */
     _Atomic uint64_t parameter_hash;   /* what it found, the same on all ranks */
     _Atomic uint32_t failure_follows;  /* 1: `failure` is what another rank's end did to this one (set before stage) */
-    _Atomic uint32_t waits;            /* 1: this rank waits for the others at `place` (written before) */
-    char place[128];                   /* such as "the end of the program" */
-    char failure[1024];                /* one line without "ddprun: ", then details; NUL-terminated */
+
+    /* What this rank waits for: on the host at `place`, and on the device for a collective. Times: CLOCK_MONOTONIC. */
+    _Atomic uint32_t waits;         /* 1: this rank waits for the others at `place` (written before) */
+    _Atomic uint64_t waits_ns;      /* since when */
+    char place[128];                /* such as "the end of the program" */
+    _Atomic uint32_t collective;    /* enum rank_collective */
+    _Atomic uint64_t collective_ns; /* since when it is so */
+    char collective_text[64];       /* such as "bucket 3 of step 8" */
+    _Atomic uint64_t wait_count;    /* grows whenever a rank waits for something else, on the host or on the device */
+
+    /* What it does. A rank makes progress while these grow. */
+    _Atomic uint64_t call_count; /* hooked calls that came to their end, but for launches that touch no gradient */
+    struct rank_call calls[RANK_CALLS_AT_ONCE];
+    _Atomic uint64_t launch_count; /* launches that touch no gradient, as the watch thread has seen them, */
+    _Atomic uint64_t launch_ns;    /* when it saw the last of them, */
+    char kernel[128];              /* and the kernel that was launched last, if its name is known */
+
+    char failure[1024]; /* one line without "ddprun: ", then details; NUL-terminated */
 };
 
-/* Each record has a page of its own, so that ranks do not share cache lines. */
-#define RANK_STATUS_STRIDE 4096
+/*
+ * Each record has pages of its own, so that ranks do not share cache lines: the status, and behind it what the rank did
+ * last (base/flight.h).
+ */
+#define RANK_STATUS_BYTES  4096
+#define RANK_STATUS_STRIDE (7 * 4096)
 
-_Static_assert(sizeof(struct rank_status) <= RANK_STATUS_STRIDE, "a status record fits its page");
+_Static_assert(sizeof(struct rank_status) <= RANK_STATUS_BYTES, "a status record fits its page");
 
 #endif

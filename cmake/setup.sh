@@ -17,6 +17,7 @@ gcc             | command gcc          | C compiler
 g++             | command g++          | C++ compiler, for CUDA sources compiled by softgpu-cc
 pkg-config      | command pkg-config   | finds the libraries below
 libpmix-dev     | module pmix          | PMIx: how ranks find each other
+libhwloc-dev    | module hwloc         | where GPUs, cores and memory are
 libunwind-dev   | module libunwind     | call stacks in messages
 libxxhash-dev   | module libxxhash     | hashes of parameters and plans
 libjson-c-dev   | module json-c        | plan and trace files

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   4u
+#define ENGINE_ABI   5u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -81,6 +81,12 @@ enum memory_kind {
     MEMORY_HOST,    /* the host's own, pinned */
 };
 
+/* Launches that hooks let pass because they touch no gradient: for reports, so nobody minds that some are lost. */
+struct shim_launches {
+    uint64_t count;
+    CUfunction last; /* of all launches */
+};
+
 /* What the shim offers to the engine. */
 struct filter;
 struct shim_services {
@@ -101,6 +107,9 @@ struct shim_services {
     /* What hooks of launches compare with before they call the engine; see interpose/filter.h. The engine's to write.
      */
     struct filter *filter;
+
+    /* Written by the hooks in any thread, with plain instructions; to be read as such, word by word. */
+    const struct shim_launches *launches;
 };
 
 /* What the engine offers to the shim. Functions that get `site` end the job when they fail. */

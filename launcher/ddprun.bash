@@ -20,6 +20,17 @@ _ddprun() {
         fi
         if [[ $word != -* || $word == -- ]]; then
             [[ $word != -- ]] || ((++i))
+            if [[ $word == doctor ]]; then # its own option, then the program
+                if ((i == COMP_CWORD - 1)) && [[ $current == -* ]]; then
+                    COMPREPLY=(--json)
+                    return
+                fi
+                ((++i))
+                [[ ${COMP_WORDS[i]} != --json ]] || ((++i))
+                if ((i == COMP_CWORD)); then
+                    break
+                fi
+            fi
             if ((i < COMP_CWORD)); then
                 _command_offset "$i"
                 return
@@ -41,6 +52,7 @@ _ddprun() {
             mapfile -t COMPREPLY < <(compgen -W "$(awk '{ print "--" $2 } $1 != "-" { print "-" $1 }' <<<"$options")" -- "$current")
         else
             mapfile -t COMPREPLY < <(
+                compgen -W doctor -- "$current"
                 compgen -c -- "$current"
                 compgen -f -- "$current"
             )

@@ -5,39 +5,24 @@
 
 #include "base/protocol.h"
 #include "launcher/memory.h"
+#include "launcher/nvml.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* From nvml.h: nvmlReturn_t is an enum, 0 is NVML_SUCCESS. */
-typedef int (*nvml_plain_fn)(void);
-typedef int (*nvml_count_fn)(unsigned *count);
-
-enum { MOST_GPUS = 1024 };
+enum { MOST_DEVICE_FILES = 1024 };
 
 /* -1: no NVML here; otherwise the number of GPUs. */
 static int
 count_with_nvml(void)
 {
-    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (nvml == NULL)
-        return -1;
-    nvml_plain_fn init = (nvml_plain_fn)dlsym(nvml, "nvmlInit_v2");
-    nvml_count_fn count = (nvml_count_fn)dlsym(nvml, "nvmlDeviceGetCount_v2");
-    nvml_plain_fn shutdown = (nvml_plain_fn)dlsym(nvml, "nvmlShutdown");
-
-    unsigned found = 0;
-    int result = -1;
-    if (init != NULL && count != NULL && shutdown != NULL && init() == 0) {
-        if (count(&found) == 0 && found <= MOST_GPUS)
-            result = (int)found;
-        shutdown();
-    }
-    dlclose(nvml);
-    return result;
+    const char *why;
+    struct nvml *nvml = nvml_open(&why);
+    int count = nvml != NULL ? nvml_gpu_count(nvml) : -1;
+    nvml_close(nvml);
+    return count;
 }
 
 /* Containers may have a driver without NVML; what they may use is there as /dev/nvidia0, ... with any numbers. */
@@ -45,7 +30,7 @@ static int
 count_device_files(void)
 {
     int count = 0;
-    for (int i = 0; i < MOST_GPUS; ++i) {
+    for (int i = 0; i < MOST_DEVICE_FILES; ++i) {
         char path[32];
         snprintf(path, sizeof(path), "/dev/nvidia%d", i);
         count += access(path, F_OK) == 0;

@@ -5,6 +5,7 @@
 
 #include "base/protocol.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,17 +57,22 @@ entry_named(char *const *list, const char *entry)
 }
 
 static void
-print_rank(FILE *out, const struct rank_settings *settings, const struct program *program, int index)
+print_rank(FILE *out, const struct rank_settings *settings, const struct program *program,
+           const struct rank_place *place, int index)
 {
     char **variables = environment_for_rank(environ, settings, index);
     char **arguments = environment_arguments(settings, index);
 
-    fprintf(out, "# rank %d\n", settings->place.first_rank + index);
+    char *where = placement_describe(place);
+    fprintf(out, "# rank %d, on %s\n", settings->place.first_rank + index, where);
+    free(where);
     if (settings->options->cwd != NULL) {
         fputs("cd ", out);
         print_word(out, settings->options->cwd);
         fputs(" && ", out);
     }
+    if (place->list != NULL)
+        fprintf(out, "taskset -c %s ", place->list);
     fputs("env", out);
     for (char **entry = environ; *entry != NULL; ++entry) {
         if (entry_named(variables, *entry) == NULL)
@@ -91,9 +97,11 @@ print_rank(FILE *out, const struct rank_settings *settings, const struct program
 }
 
 int
-dry_run_print(FILE *out, const struct rank_settings *settings, const struct program *program)
+dry_run_print(FILE *out, const struct rank_settings *settings, const struct program *program,
+              const struct placement *placement)
 {
+    fprintf(out, "# binding of ranks: %s (%s)\n", placement->what, placement->why);
     for (int i = 0; i < settings->place.rank_count; ++i)
-        print_rank(out, settings, program, i);
+        print_rank(out, settings, program, &placement->ranks[i], i);
     return fflush(out) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
 }

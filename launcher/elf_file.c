@@ -4,12 +4,9 @@
 #include "launcher/elf_file.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 _Static_assert(sizeof(void *) == 8, "the shim is 64 bits wide");
 
@@ -24,18 +21,6 @@ _Static_assert(sizeof(void *) == 8, "the shim is 64 bits wide");
 /* The kernel refuses more program headers than fit in 64 KiB (fs/binfmt_elf.c, load_elf_phdrs); notes are far smaller
  * than that. */
 enum { MOST_HEADER_BYTES = 65536, MOST_NOTE_BYTES = 1 << 20 };
-
-/* Everything that is read passes here: no byte outside of the file, and no short read. */
-static bool
-read_at(int fd, uint64_t file_bytes, void *to, uint64_t bytes, uint64_t offset, int *error)
-{
-    if (offset > file_bytes || bytes > file_bytes - offset)
-        return false;
-    ssize_t got = pread(fd, to, bytes, (off_t)offset);
-    if (got < 0)
-        *error = errno;
-    return got >= 0 && (uint64_t)got == bytes;
-}
 
 /* Looks through the notes of one segment for the stand-in's owner. */
 static bool
@@ -61,43 +46,39 @@ has_softgpu_note(const unsigned char *notes, size_t bytes, size_t align)
 }
 
 static bool
-inspect_note(int fd, uint64_t file_bytes, const Elf64_Phdr *segment, struct elf_facts *facts, int *error)
+inspect_note(struct elf_source *source, const Elf64_Phdr *segment, struct elf_facts *facts)
 {
     if (segment->p_filesz > MOST_NOTE_BYTES)
         return true; /* no note of softgpu-cc looks like this */
-    unsigned char *notes = malloc(segment->p_filesz + 1);
-    if (notes == NULL) {
-        *error = ENOMEM;
+    char *notes = elf_source_get(source, segment->p_filesz, segment->p_offset, MOST_NOTE_BYTES);
+    if (notes == NULL)
         return false;
-    }
-    bool ok = read_at(fd, file_bytes, notes, segment->p_filesz, segment->p_offset, error);
-    if (ok && has_softgpu_note(notes, segment->p_filesz, segment->p_align == 8 ? 8 : 4))
+    if (has_softgpu_note((const unsigned char *)notes, segment->p_filesz, segment->p_align == 8 ? 8 : 4))
         facts->built_for_softgpu = true;
     free(notes);
-    return ok;
+    return true;
 }
 
 static bool
-inspect_interpreter(int fd, uint64_t file_bytes, const Elf64_Phdr *segment, struct elf_facts *facts, int *error)
+inspect_interpreter(struct elf_source *source, const Elf64_Phdr *segment, struct elf_facts *facts)
 {
     if (segment->p_filesz < 2 || segment->p_filesz > sizeof(facts->interpreter))
         return false;
-    if (!read_at(fd, file_bytes, facts->interpreter, segment->p_filesz, segment->p_offset, error))
+    if (!elf_source_read(source, facts->interpreter, segment->p_filesz, segment->p_offset))
         return false;
     facts->kind = ELF_KIND_DYNAMIC;
     return facts->interpreter[segment->p_filesz - 1] == '\0';
 }
 
 static bool
-inspect_segments(int fd, uint64_t file_bytes, const Elf64_Phdr *segments, size_t count, struct elf_facts *facts,
-                 int *error)
+inspect_segments(struct elf_source *source, const Elf64_Phdr *segments, size_t count, struct elf_facts *facts)
 {
     for (size_t i = 0; i < count; ++i) {
         bool ok = true;
         if (segments[i].p_type == PT_INTERP)
-            ok = inspect_interpreter(fd, file_bytes, &segments[i], facts, error);
+            ok = inspect_interpreter(source, &segments[i], facts);
         else if (segments[i].p_type == PT_NOTE)
-            ok = inspect_note(fd, file_bytes, &segments[i], facts, error);
+            ok = inspect_note(source, &segments[i], facts);
         if (!ok)
             return false;
     }
@@ -106,53 +87,51 @@ inspect_segments(int fd, uint64_t file_bytes, const Elf64_Phdr *segments, size_t
 
 /* Everything behind the file header. */
 static void
-inspect_program(int fd, uint64_t file_bytes, const Elf64_Ehdr *header, struct elf_facts *facts, int *error)
+inspect_program(struct elf_source *source, const Elf64_Ehdr *header, struct elf_facts *facts)
 {
     size_t bytes = (size_t)header->e_phnum * sizeof(Elf64_Phdr);
     facts->kind = ELF_KIND_DAMAGED;
-    if (header->e_phentsize != sizeof(Elf64_Phdr) || bytes == 0 || bytes > MOST_HEADER_BYTES)
+    if (header->e_phentsize != sizeof(Elf64_Phdr) || bytes == 0)
         return;
-    Elf64_Phdr *segments = malloc(bytes);
-    if (segments == NULL) {
-        *error = ENOMEM;
+    Elf64_Phdr *segments = (Elf64_Phdr *)elf_source_get(source, bytes, header->e_phoff, MOST_HEADER_BYTES);
+    if (segments == NULL)
         return;
-    }
-    if (read_at(fd, file_bytes, segments, bytes, header->e_phoff, error)) {
-        facts->kind = ELF_KIND_STATIC;
-        if (!inspect_segments(fd, file_bytes, segments, header->e_phnum, facts, error))
-            facts->kind = ELF_KIND_DAMAGED;
-    }
+    facts->kind = ELF_KIND_STATIC;
+    if (!inspect_segments(source, segments, header->e_phnum, facts))
+        facts->kind = ELF_KIND_DAMAGED;
     free(segments);
 }
 
 int
-elf_file_inspect(int fd, struct elf_facts *facts_p)
+elf_file_inspect_source(struct elf_source *source, struct elf_facts *facts_p)
 {
     struct elf_facts facts = {.kind = ELF_KIND_NOT_ELF};
-    struct stat file;
-    if (fstat(fd, &file) != 0)
-        return errno;
-
-    int error = 0;
-    uint64_t file_bytes = (uint64_t)file.st_size;
     Elf64_Ehdr header;
-    if (!read_at(fd, file_bytes, header.e_ident, EI_NIDENT, 0, &error)) {
+    if (!elf_source_read(source, header.e_ident, EI_NIDENT, 0)) {
         /* too short to be anything */
     } else if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
         /* the kernel looks at these four bytes as well */
     } else if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) {
         facts.kind = ELF_KIND_OTHER_MACHINE;
-    } else if (!read_at(fd, file_bytes, &header, sizeof(header), 0, &error)) {
+    } else if (!elf_source_read(source, &header, sizeof(header), 0)) {
         facts.kind = ELF_KIND_DAMAGED;
     } else if (header.e_machine != OUR_MACHINE) {
         facts.kind = ELF_KIND_OTHER_MACHINE;
     } else if (header.e_type != ET_EXEC && header.e_type != ET_DYN) {
         facts.kind = ELF_KIND_NOT_LINKED;
     } else {
-        inspect_program(fd, file_bytes, &header, &facts, &error);
+        inspect_program(source, &header, &facts);
     }
-    if (error != 0)
-        return error;
+    if (source->error != 0)
+        return source->error;
     *facts_p = facts;
     return 0;
+}
+
+int
+elf_file_inspect(int fd, struct elf_facts *facts)
+{
+    struct elf_source source;
+    int error = elf_source_open(fd, &source);
+    return error != 0 ? error : elf_file_inspect_source(&source, facts);
 }

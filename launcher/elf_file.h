@@ -2,10 +2,12 @@
  * elf_file.h - what the launcher must know of a program before it starts it: can a library be preloaded into it, and
  * was it built for GPUs or for the stand-in?
  *
- * Reads the headers only, with pread and checked bounds: files come from users, and may be damaged or change under us.
+ * Reads the headers only, with checked bounds: files come from users, and may be damaged or change under us.
  */
 #ifndef DDPRUN_LAUNCHER_ELF_FILE_H
 #define DDPRUN_LAUNCHER_ELF_FILE_H
+
+#include "launcher/elf_source.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -30,5 +32,8 @@ struct elf_facts {
 
 /* Inspects the open file `fd` (its position is not used). Returns 0, or the errno of a failed read. */
 int elf_file_inspect(int fd, struct elf_facts *facts) __attribute__((warn_unused_result));
+
+/* The same of any bytes. */
+int elf_file_inspect_source(struct elf_source *source, struct elf_facts *facts) __attribute__((warn_unused_result));
 
 #endif

@@ -254,7 +254,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     set_number(&list, DDPRUN_ENV_CHECK_EVERY, options->check_every);
     environment_set(&list, DDPRUN_ENV_VERIFY, options->verify ? "1" : "0");
     set_or_unset(&list, DDPRUN_ENV_TRACE_DIR, settings->trace_dir);
-    set_number(&list, DDPRUN_ENV_TIMEOUT_S, options->timeout_s);
+    set_number(&list, DDPRUN_ENV_TIMEOUT_S, options_rank_timeout_s(options));
     set_wire(&list, settings);
     set_place(&list, settings, index);
     return list;

@@ -51,7 +51,7 @@ options_print_help(FILE *out)
             "Usage: ddprun [options] program [arguments...]\n\n%s\n"
             "  ddprun -n 8 ./train --batch 256    eight ranks on eight GPUs\n"
             "  ddprun -n 2 --share-gpu ./train    two ranks on one GPU, to try it out\n"
-            "  ddprun -n 2 --verify ./train       checks every gradient of every step\n\n",
+            "  ddprun doctor ./train              what this machine and ./train lack\n\n",
             what_it_is);
     for (int i = 0; i < option_row_count; ++i) {
         enum { COLUMN = 28 };
@@ -67,8 +67,12 @@ void
 options_print_help_all(FILE *out)
 {
     fprintf(out,
-            "Usage: ddprun [options] program [arguments...]\n\n%s"
-            "Options end at the program; everything behind it belongs to the program.\n",
+            "Usage: ddprun [options] program [arguments...]\n"
+            "       ddprun [options] doctor [--json] [program]\n\n%s"
+            "Options end at the program; everything behind it belongs to the program.\n"
+            "The second form starts nothing: it says what this machine and the program have\n"
+            "and lack for a job, and what to do. Its exit code is 1 if something is a\n"
+            "problem. A program of that name is started as ./doctor.\n",
             what_it_is);
     for (int group = 0; group < GROUP_COUNT; ++group) {
         fprintf(out, "\n%s:\n", group_titles[group]);

@@ -17,6 +17,7 @@
 #include "launcher/options.h"
 #include "launcher/peers.h"
 #include "launcher/peers_leaf.h"
+#include "launcher/placement.h"
 #include "launcher/program.h"
 #include "launcher/relay.h"
 #include "launcher/signals.h"
@@ -43,6 +44,7 @@ struct job {
     struct device_plan devices;
     struct installation installation;
     struct job_place place;
+    struct placement placement;
     char *nccl, *trace_dir; /* as the ranks are told; NULL: not given */
     struct job_folder folder;
     void *status_page;

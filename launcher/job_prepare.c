@@ -3,6 +3,7 @@
  */
 #include "launcher/job.h"
 
+#include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/memory.h"
 #include "launcher/output.h"
@@ -133,6 +134,22 @@ find_place(struct job *job)
                                         .has_supervisor = true};
 }
 
+static bool
+place_ranks(struct job *job, struct problem *problem)
+{
+    const struct placement_subject subject = {
+        .rank_count = job->place.rank_count,
+        .first_local_rank = job->place.first_local_rank,
+        .local_size = job->place.local_size,
+        .in_cluster = job->in_cluster,
+    };
+    if (!placement_make(&job->options, &job->devices, &subject, &job->placement, problem))
+        return false;
+    if (job->options.verbose)
+        message_line("binding of ranks: %s (%s)", job->placement.what, job->placement.why);
+    return true;
+}
+
 bool
 job_prepare(struct job *job, struct problem *problem)
 {
@@ -143,6 +160,8 @@ job_prepare(struct job *job, struct problem *problem)
         !check_cwd(job, problem))
         return false;
     find_place(job);
+    if (!place_ranks(job, problem))
+        return false;
     return job->options.dry_run || (make_trace_dir(job, problem) && output_prepare(&job->options, problem) &&
                                     (!reports || summary_check(job->options.summary_json, problem)));
 }

@@ -44,10 +44,13 @@ note_started(struct job *job, int index, const struct spawned *spawned)
     if (spawned->error >= 0)
         job->errors[job->error_count++] = (struct relay_source){spawned->error, rank, rank == 0};
     job->started = index + 1;
-    if (job->options.verbose)
-        message_line("rank %d is process %d, with CUDA_VISIBLE_DEVICES=%s%s", rank, (int)spawned->pid,
-                     job->devices.visible[index] != NULL ? job->devices.visible[index] : "(unset)",
-                     job->devices.softgpu ? " of the stand-in" : "");
+    if (!job->options.verbose)
+        return;
+    char *place = placement_describe(&job->placement.ranks[index]);
+    message_line("rank %d is process %d, with CUDA_VISIBLE_DEVICES=%s%s and %s", rank, (int)spawned->pid,
+                 job->devices.visible[index] != NULL ? job->devices.visible[index] : "(unset)",
+                 job->devices.softgpu ? " of the stand-in" : "", place);
+    free(place);
 }
 
 static bool
@@ -62,6 +65,7 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
         .signals = &job->signals,
         .input = job->input.read_end,
         .cwd = job->options.cwd,
+        .place = &job->placement.ranks[index],
     };
     struct spawned spawned;
     bool ok = job->server == NULL || pmix_server_add_environment(job->server, index, &environment, problem);
@@ -130,6 +134,10 @@ job_run(struct job *job, const struct problem *problem)
         .signals = &job->signals,
         .input = &job->input,
         .relays = {job->relays[0], job->relays[1]},
+        .gpus = (const char *const *)job->devices.visible,
+        .softgpu = job->devices.softgpu,
+        .hang_limits = {job->options.hang_warning_s * UINT64_C(1000000000),
+                        job->options.hang_timeout_s * UINT64_C(1000000000)},
         .summary = !job->options.quiet,
         .summary_json = job->options.summary_json,
         .problem = problem,
@@ -193,6 +201,7 @@ job_end(struct job *job, int exit_code)
     free(job->trace_dir);
     environment_free(job->inherited);
     installation_free(&job->installation);
+    placement_free(&job->placement);
     device_plan_free(&job->devices);
     program_free(&job->program);
 }

@@ -5,9 +5,14 @@
 
 #include "base/protocol.h"
 #include "base/status_page.h"
+#include "launcher/process_state.h"
+#include "launcher/rank_record.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 static void
 read_status(struct rank_view *view, const struct rank_status *status)
@@ -32,6 +37,37 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->failure[sizeof(view->failure) - 1] = '\0';
 }
 
+static uint64_t
+now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+/* The process that is the rank, if what its record says is a process that was started for it; else that one. */
+static pid_t
+process_of(const struct rank_status *status, pid_t started)
+{
+    pid_t pid = atomic_load(&status->pid);
+    return pid > 0 && pid != started && process_state_descends(pid, started) ? pid : started;
+}
+
+/* Asks the system about one rank. The ranks take turns, so that many cost no more than one. */
+static void
+look_at_process(struct local_ranks *local)
+{
+    if (local->count == 0)
+        return;
+    int i = local->look_at;
+    local->look_at = (i + 1) % local->count;
+    struct rank_view *view = &local->views[i];
+    if (view->ended)
+        return;
+    view->pid = process_of(status_page_rank(local->status_page, i), local->pids[i]);
+    view->stopped = process_state_is_stopped(view->pid);
+}
+
 static void
 note_end(struct rank_view *view, pid_t pid, int order)
 {
@@ -44,6 +80,21 @@ note_end(struct rank_view *view, pid_t pid, int order)
         view->exit_code = info.si_status;
     else
         view->signal = info.si_status;
+}
+
+void
+local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softgpu)
+{
+    char host[sizeof(local->views[0].host)] = "";
+    (void)gethostname(host, sizeof(host) - 1);
+    for (int i = 0; i < local->count; ++i) {
+        struct rank_view *view = &local->views[i];
+        const char *gpu = gpus != NULL ? gpus[i] : NULL;
+        memcpy(view->host, host, sizeof(host));
+        view->pid = local->pids[i];
+        if (gpu != NULL)
+            snprintf(view->gpu, sizeof(view->gpu), softgpu ? "device %.40s of the stand-in" : "GPU %.50s", gpu);
+    }
 }
 
 /* What the engines said to our PMIx server. */
@@ -80,13 +131,17 @@ ask_link(struct local_ranks *local)
 void
 local_ranks_look(struct local_ranks *local)
 {
+    uint64_t now = now_ns();
     ++local->order;
+    look_at_process(local);
     for (int i = 0; i < local->count; ++i) {
         if (!local->views[i].ended)
             note_end(&local->views[i], local->pids[i], local->order);
     }
-    for (int i = 0; i < local->count; ++i)
+    for (int i = 0; i < local->count; ++i) {
         read_status(&local->views[i], status_page_rank(local->status_page, i));
+        rank_record_read_activity(status_page_rank(local->status_page, i), now, &local->views[i]);
+    }
     if (local->count > 0 && local->link != NULL)
         ask_link(local);
     else if (local->server != NULL)

@@ -21,7 +21,11 @@ struct local_ranks {
     struct engine_link *link;
     struct rank_view *views; /* [count], zero at first */
     int order;               /* of the look that noticed an end last */
+    int look_at;             /* the rank whose process is looked at next: one at each look */
 };
+
+/* Once, at first: where each rank is. `gpus[i]`: its CUDA_VISIBLE_DEVICES, or NULL. */
+void local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softgpu);
 
 /* Brings `views` up to date. An end is noticed once, and stays noticed. */
 void local_ranks_look(struct local_ranks *local);

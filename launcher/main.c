@@ -6,6 +6,7 @@
  */
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/doctor/doctor.h"
 #include "launcher/dry_run.h"
 #include "launcher/hosts.h"
 #include "launcher/job.h"
@@ -43,7 +44,7 @@ run_job(struct job *job, const struct problem *bad_options)
     ok = bad_options == NULL && job_prepare(job, &problem);
     if (ok && job->options.dry_run) {
         struct rank_settings settings = job_settings(job, "JOB_FOLDER");
-        return dry_run_print(stdout, &settings, &job->program);
+        return dry_run_print(stdout, &settings, &job->program, &job->placement);
     }
     int exit_code;
     if (job->in_cluster && !job_meet(job, ok ? NULL : &problem, &exit_code))
@@ -101,7 +102,12 @@ main(int argc, char **argv)
     case OPTIONS_RUN:
         break;
     }
-    if (job.options.hosts != NULL) {
+    if (result == OPTIONS_RUN && doctor_is_asked(&job.options)) {
+        int findings = doctor_run(&job.options, DDPRUN_VERSION);
+        options_free(&job.options);
+        return findings;
+    }
+    if (result == OPTIONS_RUN && job.options.hosts != NULL) {
         int code = hosts_run(&job.options);
         options_free(&job.options);
         return code;

@@ -120,6 +120,17 @@ take_gpus(struct options *options, const char *value, struct problem *problem)
 }
 
 static bool
+take_bind(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[BIND_NONE] = "none", [BIND_NUMA] = "numa", [BIND_CORE] = "core"};
+    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    if (place < 0)
+        return bad_value(problem, "bind", value, "one of none, numa, core");
+    options->bind = (enum bind_choice)place;
+    return true;
+}
+
+static bool
 take_bucket_mb(struct options *options, const char *value, struct problem *problem)
 {
     static const char wanted[] = "a size above 0 and up to 1048576 (MiB)";
@@ -194,6 +205,29 @@ take_timeout(struct options *options, const char *value, struct problem *problem
         return bad_value(problem, "timeout", value, "a whole number of seconds from 1 to 1000000");
     options->timeout_s = (unsigned)number;
     return true;
+}
+
+/* Seconds, or 0 for never. */
+static bool
+take_limit(unsigned *field, const char *name, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    if (!whole_number(value, 0, 1000000, &number))
+        return bad_value(problem, name, value, "a whole number of seconds from 0 (never) to 1000000");
+    *field = (unsigned)number;
+    return true;
+}
+
+static bool
+take_hang_warning(struct options *options, const char *value, struct problem *problem)
+{
+    return take_limit(&options->hang_warning_s, "hang-warning", value, problem);
+}
+
+static bool
+take_hang_timeout(struct options *options, const char *value, struct problem *problem)
+{
+    return take_limit(&options->hang_timeout_s, "hang-timeout", value, problem);
 }
 
 static bool
@@ -320,6 +354,10 @@ const struct option_row option_rows[] = {
      "start ranks on several hosts, by mpirun of Open MPI or prterun:\n"
      "h1:8,h2:8 for eight on each, or file=PATH with one host a line\n(-n: fewer than that)",
      .command_line_only = true, .not_handed_on = true},
+    {0, "bind", "none|numa|core", GROUP_PLACES, take_bind,
+     "processors and memory of a rank: as ddprun's own; those of its\n"
+     "GPU's NUMA node; cores of its own there (default: numa where the\n"
+     "GPUs' places are known and ddprun was not bound itself, else none)"},
     {0, "bucket-mb", "X", GROUP_TRAINING, take_bucket_mb,
      "buckets of at most X MiB, fractions allowed (default: as measured\n"
      "ready times and costs of an all-reduce make best; 25 until then)"},
@@ -343,8 +381,12 @@ const struct option_row option_rows[] = {
      "seen, and compare the parameters after every step; slow",
      .brief = "check every gradient of every step; slow"},
     {0, "timeout", "SECONDS", GROUP_SAFETY, take_timeout,
-     "how long a rank may wait for the others before the job is\nstopped (default 600)",
-     .brief = "how long a rank may wait for others (default 600)"},
+     "how long a rank may wait for the others before the job is\nstopped, even if they go on (default 900)",
+     .brief = "how long a rank may wait for others (default 900)"},
+    {0, "hang-warning", "SECONDS", GROUP_SAFETY, take_hang_warning,
+     "name a rank that makes no CUDA call for so long while others\nwait for it; 0: never (default 60)"},
+    {0, "hang-timeout", "SECONDS", GROUP_SAFETY, take_hang_timeout,
+     "end the job, with a report, when that lasts so long; 0: never\n(default 600)"},
     {0, "max-restarts", "K", GROUP_SAFETY, take_max_restarts,
      "when a rank fails, start the whole job again, up to K times\n"
      "(default 0), for programs that go on from their checkpoints;\nDDPRUN_RESTART tells them how often it has "

@@ -155,6 +155,8 @@ default_options(void)
         .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
         .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,
         .heartbeat_timeout_s = DEFAULT_HEARTBEAT_TIMEOUT_S,
+        .hang_warning_s = OPTIONS_DEFAULT_HANG_WARNING_S,
+        .hang_timeout_s = OPTIONS_DEFAULT_HANG_TIMEOUT_S,
     };
 }
 
@@ -193,4 +195,12 @@ options_free(struct options *options)
     free_list(options->given);
     free_list(options->owned);
     *options = (struct options){0};
+}
+
+unsigned
+options_rank_timeout_s(const struct options *options)
+{
+    unsigned later = options->hang_timeout_s + (DDPRUN_DEFAULT_TIMEOUT_S - OPTIONS_DEFAULT_HANG_TIMEOUT_S);
+    bool given = options->timeout_s != DDPRUN_DEFAULT_TIMEOUT_S;
+    return given || later < options->timeout_s ? options->timeout_s : later;
 }

@@ -17,10 +17,23 @@
 /* Ranks on one machine; two pipes each must fit the usual limit of 1024 open files. */
 #define OPTIONS_MOST_RANKS 256
 
+/* A rank that keeps others waiting without a call is named after the one, and ends the job after the other. The limit
+ * of a rank's own waiting (DDPRUN_DEFAULT_TIMEOUT_S) comes later, for it knows less. */
+#define OPTIONS_DEFAULT_HANG_WARNING_S 60
+#define OPTIONS_DEFAULT_HANG_TIMEOUT_S 600
+
 enum device_choice {
     DEVICE_AUTO, /* what the program was built for */
     DEVICE_GPU,
     DEVICE_SOFTGPU,
+};
+
+/* Which processors and which memory ranks get. */
+enum bind_choice {
+    BIND_AUTO, /* near the GPU, where that is known and nobody has bound ddprun itself */
+    BIND_NONE, /* as ddprun's own */
+    BIND_NUMA, /* the GPU's NUMA node */
+    BIND_CORE, /* cores of its own there */
 };
 
 /* What becomes of the ranks' output. */
@@ -38,6 +51,7 @@ struct options {
     enum device_choice device;
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;
+    enum bind_choice bind;
     uint64_t bucket_bytes; /* 0: as measured */
     bool cost_cache;       /* what an all-reduce costs is kept from run to run */
     bool overlap;
@@ -48,12 +62,13 @@ struct options {
     bool verify;
     unsigned check_every;
     unsigned timeout_s;
-    unsigned heartbeat_timeout_s; /* between the ddprun of a job under a cluster's launcher; 0: none */
-    const char *interface;        /* that they find each other over: a name or a network; NULL: any */
-    const char *trace_dir;        /* NULL: no trace */
-    char **variables;             /* "NAME=value" for the ranks; NULL-terminated, or NULL */
-    const char *cwd;              /* folder that ranks start in; NULL: this one */
-    bool subst;                   /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
+    unsigned heartbeat_timeout_s;            /* between the ddprun of a job under a cluster's launcher; 0: none */
+    const char *interface;                   /* that they find each other over: a name or a network; NULL: any */
+    unsigned hang_warning_s, hang_timeout_s; /* 0: never */
+    const char *trace_dir;                   /* NULL: no trace */
+    char **variables;                        /* "NAME=value" for the ranks; NULL-terminated, or NULL */
+    const char *cwd;                         /* folder that ranks start in; NULL: this one */
+    bool subst; /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
     bool dry_run;
     enum output_choice output;
     const char *output_dir;   /* with OUTPUT_FILES */
@@ -81,6 +96,9 @@ enum options_result {
  */
 enum options_result options_parse(int argc, char **argv, struct options *options, struct problem *problem)
     __attribute__((warn_unused_result));
+
+/* How long a rank waits for the others: unless the user says, longer than it takes until a hang ends the job. */
+unsigned options_rank_timeout_s(const struct options *options);
 
 void options_free(struct options *options);
 

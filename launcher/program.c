@@ -9,15 +9,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* As deep as the kernel follows interpreters of interpreters (fs/exec.c, exec_binprm), and as much as it reads of a #!
- * line. */
-enum { DEEPEST_SCRIPT = 4, LONGEST_SCRIPT_LINE = 255 };
+/* As deep as the kernel follows interpreters of interpreters (fs/exec.c, exec_binprm). */
+enum { DEEPEST_SCRIPT = 4 };
 
 static bool
 is_executable_file(const char *path)
@@ -109,21 +109,32 @@ check_loader(const char *path, const struct elf_facts *facts, struct problem *pr
         facts->interpreter);
 }
 
+bool
+program_script_interpreter(const char *bytes, size_t length, char interpreter[PROGRAM_INTERPRETER_BYTES])
+{
+    if (length < 2 || bytes[0] != '#' || bytes[1] != '!')
+        return false;
+    const char *end = memchr(bytes, '\n', length);
+    const char *begin = bytes + 2;
+    end = end != NULL ? end : bytes + length;
+    while (begin < end && (*begin == ' ' || *begin == '\t'))
+        ++begin;
+    size_t letters = 0;
+    while (begin + letters < end && begin[letters] != ' ' && begin[letters] != '\t' && begin[letters] != '\0' &&
+           letters < PROGRAM_INTERPRETER_BYTES - 1)
+        ++letters;
+    memcpy(interpreter, begin, letters);
+    interpreter[letters] = '\0';
+    return true;
+}
+
 /* The interpreter that the first line of a script names; false if the file does not begin with #!. */
 static bool
-read_interpreter(int fd, char *interpreter)
+read_interpreter(int fd, char interpreter[PROGRAM_INTERPRETER_BYTES])
 {
-    char line[LONGEST_SCRIPT_LINE + 1];
-    ssize_t got = pread(fd, line, sizeof(line) - 1, 0);
-    if (got < 2 || line[0] != '#' || line[1] != '!')
-        return false;
-    line[got] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-    const char *begin = line + 2 + strspn(line + 2, " \t");
-    size_t length = strcspn(begin, " \t");
-    memcpy(interpreter, begin, length);
-    interpreter[length] = '\0';
-    return true;
+    char line[PROGRAM_INTERPRETER_BYTES - 1];
+    ssize_t got = pread(fd, line, sizeof(line), 0);
+    return got > 0 && program_script_interpreter(line, (size_t)got, interpreter);
 }
 
 static bool check_file(const char *path, int depth, struct program *program, struct problem *problem);
@@ -131,7 +142,7 @@ static bool check_file(const char *path, int depth, struct program *program, str
 static bool
 check_script(const char *path, int fd, int depth, struct program *program, struct problem *problem)
 {
-    char interpreter[LONGEST_SCRIPT_LINE + 1];
+    char interpreter[PROGRAM_INTERPRETER_BYTES];
     if (!read_interpreter(fd, interpreter))
         return problem_set(
             problem, DDPRUN_EXIT_NOT_RUN,
@@ -145,6 +156,7 @@ check_script(const char *path, int fd, int depth, struct program *program, struc
         return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
                            "%s has a #! line that names no usable interpreter ('%s'); mend it", path, interpreter);
     program->is_script = true;
+    snprintf(program->interpreter, sizeof(program->interpreter), "%s", interpreter);
 
     struct program ignored = {0};
     struct problem inner;

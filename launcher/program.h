@@ -9,10 +9,16 @@
 
 #include "launcher/problem.h"
 
+#include <stddef.h>
+
+/* As much as the kernel reads of a #! line (BINPRM_BUF_SIZE), and a NUL. */
+enum { PROGRAM_INTERPRETER_BYTES = 257 };
+
 struct program {
-    char *path;             /* to be given to execve; release with program_free() */
-    bool is_script;         /* begins with #! */
-    bool built_for_softgpu; /* its ELF file carries the stand-in's note */
+    char *path;                                  /* to be given to execve; release with program_free() */
+    bool is_script;                              /* begins with #! */
+    bool built_for_softgpu;                      /* its ELF file carries the stand-in's note */
+    char interpreter[PROGRAM_INTERPRETER_BYTES]; /* of a script */
 };
 
 /*
@@ -24,5 +30,9 @@ bool program_find(const char *name, const char *search_path, struct program *pro
     __attribute__((warn_unused_result));
 
 void program_free(struct program *program);
+
+/* The interpreter that a script beginning with these bytes names, which may be an empty word; false: it is no script.
+ * Pure. */
+bool program_script_interpreter(const char *bytes, size_t length, char interpreter[PROGRAM_INTERPRETER_BYTES]);
 
 #endif

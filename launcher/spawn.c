@@ -19,7 +19,12 @@
 struct pipes {
     int output[2];
     int error[2];
-    int outcome[2]; /* carries the errno of a failed execve, or just closes */
+    int outcome[2]; /* carries a struct outcome if something failed, or just closes */
+};
+
+struct outcome {
+    enum { OUTCOME_RUNS, OUTCOME_NOT_BOUND, OUTCOME_NOT_RUN } what;
+    int error; /* errno */
 };
 
 static void
@@ -77,25 +82,40 @@ become_rank(const struct spawn_order *order, const struct pipes *pipes, pid_t la
         _exit(DDPRUN_EXIT_FAILURE);
     connect_descriptors(order, pipes);
     signals_give_back(order->signals);
-    if (order->cwd == NULL || chdir(order->cwd) == 0)
-        execve(order->path, order->arguments, order->environment);
-
-    int error = errno;
-    ssize_t ignored = write(pipes->outcome[1], &error, sizeof(error));
+    struct outcome outcome = {.what = OUTCOME_NOT_BOUND};
+    outcome.error = order->place != NULL ? placement_enter(order->place) : 0;
+    if (outcome.error == 0) {
+        if (order->cwd == NULL || chdir(order->cwd) == 0)
+            execve(order->path, order->arguments, order->environment);
+        outcome = (struct outcome){OUTCOME_NOT_RUN, errno};
+    }
+    ssize_t ignored = write(pipes->outcome[1], &outcome, sizeof(outcome));
     (void)ignored;
     _exit(DDPRUN_EXIT_NOT_RUN);
 }
 
-/* 0 once the program runs, otherwise why not. */
-static int
+/* Returns once the program runs, or with why not. */
+static struct outcome
 read_outcome(int fd)
 {
-    int error = 0;
+    struct outcome outcome;
     ssize_t got;
     do {
-        got = read(fd, &error, sizeof(error));
+        got = read(fd, &outcome, sizeof(outcome));
     } while (got < 0 && errno == EINTR);
-    return got == (ssize_t)sizeof(error) ? error : 0;
+    return got == (ssize_t)sizeof(outcome) ? outcome : (struct outcome){OUTCOME_RUNS, 0};
+}
+
+static bool
+set_problem(const struct spawn_order *order, const struct outcome *outcome, struct problem *problem)
+{
+    if (outcome->what == OUTCOME_NOT_BOUND)
+        return problem_set(
+            problem, DDPRUN_EXIT_FAILURE,
+            "cannot bind rank %d to processors %s: %s; see whether they are still there, or use --bind none",
+            order->rank, order->place->list, strerror(outcome->error));
+    return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check that it runs by itself", order->path,
+                       strerror(outcome->error));
 }
 
 bool
@@ -121,12 +141,11 @@ spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct pr
 
     close(pipes.outcome[1]);
     pipes.outcome[1] = -1;
-    int error = read_outcome(pipes.outcome[0]);
-    if (error != 0) {
+    struct outcome outcome = read_outcome(pipes.outcome[0]);
+    if (outcome.what != OUTCOME_RUNS) {
         waitpid(pid, NULL, 0);
         close_all(&pipes);
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check that it runs by itself",
-                           order->path, strerror(error));
+        return set_problem(order, &outcome, problem);
     }
     *spawned_p = (struct spawned){.pid = pid, .output = pipes.output[0], .error = pipes.error[0]};
     pipes.output[0] = pipes.error[0] = -1;

@@ -4,6 +4,7 @@
 #ifndef DDPRUN_LAUNCHER_SPAWN_H
 #define DDPRUN_LAUNCHER_SPAWN_H
 
+#include "launcher/placement.h"
 #include "launcher/problem.h"
 #include "launcher/signals.h"
 
@@ -23,6 +24,7 @@ struct spawn_order {
     int output_file;  /* descriptor that becomes its stdout, -1: none */
     int error_file;   /* likewise stderr */
     const char *cwd;  /* folder that it starts in; NULL: the launcher's */
+    const struct rank_place *place; /* what it runs on; NULL: what the launcher does */
 };
 
 struct spawned {
@@ -34,7 +36,7 @@ struct spawned {
 /*
  * Starts a rank, and returns when the program runs in it. It is killed when the launcher's main thread dies, so call
  * this there. Problem (DDPRUN_EXIT_NOT_RUN): the system refused to run the program; (DDPRUN_EXIT_FAILURE): no process
- * or pipe to be had.
+ * or pipe to be had, or its processors are gone.
  */
 bool spawn_rank(const struct spawn_order *order, struct spawned *spawned, struct problem *problem)
     __attribute__((warn_unused_result));

@@ -45,6 +45,7 @@ struct supervisor {
     int view_count;
     struct rank_view *before; /* scratch of look() */
     int interval_ms;
+    struct hang *hang;
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
     uint64_t *unfinished_since_ns; /* per rank; 0: not */
@@ -201,6 +202,19 @@ find_suspect(const struct supervisor *s, struct problem *problem)
     return false;
 }
 
+/* Whether a rank has kept the others waiting for too long; for a while, that is only said. */
+static bool
+find_hang(struct supervisor *s)
+{
+    struct problem problem;
+    enum hang_outcome outcome = hang_look(s->hang, s->ranks, now_ns(), &problem, NULL);
+    if (outcome == HANG_WARNING)
+        message_line("%s", problem.text);
+    if (outcome == HANG_END)
+        s->reason = problem;
+    return outcome == HANG_END;
+}
+
 static void
 judge(struct supervisor *s)
 {
@@ -208,6 +222,7 @@ judge(struct supervisor *s)
     bool over = all_ended(s);
     bool failed = over ? verdict_find_at_end(s->ranks, s->view_count, &s->reason)
                        : verdict_find(s->ranks, s->view_count, &s->reason);
+    failed = failed || (!over && find_hang(s));
     if (failed && (over || is_settled(s)))
         fail(s);
     else if (star_find_problem(&s->star, &s->reason))
@@ -378,6 +393,7 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
         .watch = preload_watch_new(job->rank_count, now_ns()),
         .begin_ns = now_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
+        .hang = hang_new(count, &job->hang_limits, now_ns()),
     };
     s->local = (struct local_ranks){.count = job->rank_count,
                                     .pids = job->pids,
@@ -385,6 +401,7 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
                                     .server = job->server,
                                     .link = job->link,
                                     .views = s->ranks};
+    local_ranks_place(&s->local, job->gpus, job->softgpu);
     star_open(&s->star, job, s->ranks);
     if (job->problem == NULL)
         return;
@@ -402,6 +419,7 @@ close_supervisor(struct supervisor *s)
     process_list_free(&s->processes);
     free(s->unfinished_since_ns);
     free(s->before);
+    hang_free(s->hang);
     free(s->ranks);
 }
 

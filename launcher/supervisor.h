@@ -10,6 +10,7 @@
 
 #include "launcher/cluster.h"
 #include "launcher/engine_link.h"
+#include "launcher/hang.h"
 #include "launcher/hello.h"
 #include "launcher/peers.h"
 #include "launcher/peers_leaf.h"
@@ -36,7 +37,10 @@ struct running_job {
 
     const struct signals *signals;
     struct terminal_input *input;
-    struct relay *relays[2];       /* of stdout and stderr; NULL where there is one rank */
+    struct relay *relays[2]; /* of stdout and stderr; NULL where there is one rank */
+    const char *const *gpus; /* [rank_count] CUDA_VISIBLE_DEVICES of each, entries or all of it NULL: not set */
+    bool softgpu;            /* they are devices of the stand-in */
+    struct hang_limits hang_limits;
     bool summary;                  /* print the closing lines */
     const char *summary_json;      /* file for them; NULL: none */
     const struct problem *problem; /* why it could not be started, and ends at once; or NULL */

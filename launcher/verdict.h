@@ -12,7 +12,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What is known of one rank at one moment. */
+/* What a rank waits for. */
+enum rank_wait {
+    RANK_WAIT_NONE,
+    RANK_WAIT_EXCHANGE,   /* on the host, for all to come to the same place */
+    RANK_WAIT_COLLECTIVE, /* its device, in a collective that others have not come to */
+    RANK_WAIT_DEVICE,     /* for its own device, which has not come to a collective yet */
+};
+
+/* What is known of one rank at one moment. Plain data: it may travel between launchers of one job as it is. */
 struct rank_view {
     /* from its status page */
     unsigned stage; /* enum rank_stage */
@@ -23,7 +31,26 @@ struct rank_view {
     bool failure_follows;
     char failure[1024];
 
+    /* what it waits for and does, for hang.h; durations are as of the moment of the view, by the clock of its host */
+    enum rank_wait wait;
+    uint64_t wait_count; /* grows whenever it waits for something else */
+    uint64_t wait_ns;    /* for so long */
+    char wait_for[128];  /* "bucket 3 of step 8", "the end of the program" */
+    uint64_t call_count; /* of the driver's functions that are hooked; grows while it makes progress */
+    char call[40];       /* the call that it is in, or was in last; empty: none so far */
+    bool in_call;
+    int call_thread;
+    uint64_t call_ns; /* in it for so long, or left it so long ago */
+    char kernel[128]; /* that was launched last; empty: not known */
+
+    /* where it is */
+    char host[64];
+    int pid;      /* of the process that is the rank, or that was started for it */
+    char gpu[64]; /* "GPU 3", "device 3 of the stand-in" */
+
     /* from the system */
+    bool stopped;       /* by SIGSTOP, or a debugger */
+    bool out_of_memory; /* it was killed, and the kernel has killed processes for want of memory since the start */
     bool ended;
     int order;     /* 1, 2, ... as ends were noticed; equal if noticed together */
     int exit_code; /* if it ended by itself */

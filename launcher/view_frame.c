@@ -32,6 +32,21 @@ static const struct view_field {
     ROW(FIELD_BOOL, sums, false),
     ROW(FIELD_BOOL, failure_follows, true),
     ROW(FIELD_TEXT, failure, true),
+    ROW(FIELD_NUMBER, wait, false),
+    ROW(FIELD_LONG, wait_count, false),
+    ROW(FIELD_LONG, wait_ns, false),
+    ROW(FIELD_TEXT, wait_for, false),
+    ROW(FIELD_LONG, call_count, false),
+    ROW(FIELD_TEXT, call, false),
+    ROW(FIELD_BOOL, in_call, false),
+    ROW(FIELD_NUMBER, call_thread, false),
+    ROW(FIELD_LONG, call_ns, false),
+    ROW(FIELD_TEXT, kernel, false),
+    ROW(FIELD_TEXT, host, false),
+    ROW(FIELD_NUMBER, pid, false),
+    ROW(FIELD_TEXT, gpu, false),
+    ROW(FIELD_BOOL, stopped, true),
+    ROW(FIELD_BOOL, out_of_memory, true),
     ROW(FIELD_BOOL, ended, true),
     ROW(FIELD_NUMBER, exit_code, true),
     ROW(FIELD_NUMBER, signal, true),
@@ -88,8 +103,8 @@ view_decode(const void *bytes, size_t count, struct rank_view *view_p)
     struct fields from = {.bytes = (unsigned char *)(uintptr_t)bytes, .size = count};
     for (size_t i = 0; i < FIELD_COUNT; ++i)
         get_field(&from, &view_fields[i], (char *)&view + view_fields[i].offset);
-    if (!fields_end(&from) || view.stage > RANK_STAGE_FAILED || view.exit_code < 0 || view.exit_code > 255 ||
-        view.signal < 0 || view.signal > 64)
+    if (!fields_end(&from) || view.stage > RANK_STAGE_FAILED || view.wait > RANK_WAIT_DEVICE || view.exit_code < 0 ||
+        view.exit_code > 255 || view.signal < 0 || view.signal > 64)
         return false;
     *view_p = view;
     return true;

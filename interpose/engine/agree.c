@@ -85,13 +85,10 @@ agree_ensure_collectives(void)
                           &wanted, &error))
         stop_job_following("%s", error.text);
     require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
-        require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.awaited[i].event, CU_EVENT_DISABLE_TIMING),
-                     "cuEventCreate");
+    watch_prepare();
     start_end_before_driver();
     atomic_store(&engine_state.collectives_ready, true);
     issue_give_role();
-    watch_start();
 }
 
 /* ---- annotations ---- */
@@ -159,16 +156,16 @@ agree_exchange(const char *about, const void *mine, size_t bytes, struct control
 {
     static atomic_flag busy = ATOMIC_FLAG_INIT;
     struct comm_error error;
-    struct rank_status *status = engine_state.status;
     if (atomic_flag_test_and_set(&busy))
         stop_job("two threads make ddprun calls at the same time that involve the other ranks (%s is one of them): "
                  "DDP_PARAMETER, DDP_STEP and DDP_MEAN must come from one thread at a time",
                  about);
-    snprintf(status->place, sizeof(status->place), "%s", about);
-    atomic_store(&status->waits, 1);
+    flight_note(FLIGHT_EXCHANGE_BEGIN, 0, bytes, about);
+    watch_waits_at(about);
     if (!control_exchange(&engine_state.control, about, mine, bytes, all, &error))
         stop_job_following("%s", error.text);
-    atomic_store(&status->waits, 0);
+    watch_waits_no_more();
+    flight_note(FLIGHT_EXCHANGE_END, 0, 0, about);
     atomic_flag_clear(&busy);
 }
 

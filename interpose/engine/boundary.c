@@ -213,6 +213,7 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
         stop_job("DDP_STEP_GROUP(%d, ...) (%s:%d): groups are numbered 0 to %d", group, site->file, site->line,
                  GROUPS_AT_MOST - 1);
     interval_refuse_step(site);
+    flight_note_site(FLIGHT_BOUNDARY_BEGIN, (uint64_t)group, site);
     if (engine_state.rendezvous.world_size == 1) {
         step_alone(group, site);
     } else {
@@ -224,6 +225,7 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
         (void)context_exchange_capture_mode(mode);
         context_leave(before);
     }
+    flight_note_site(FLIGHT_BOUNDARY_END, (uint64_t)group, site);
     uint32_t rank = RANK_STAGE_RANK;
     atomic_compare_exchange_strong(&engine_state.status->stage, &rank, RANK_STAGE_TRAINING);
 }

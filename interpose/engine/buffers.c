@@ -38,9 +38,10 @@ buffers_send(void)
             stop_job("buffer `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, or say "
                      "DDP_FORGET",
                      buffer.site.text, buffer.site.file, buffer.site.line);
+        watch_sending("buffer", i, 0);
         if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, &error))
             stop_job_following("buffer `%s` (%s:%d): %s", buffer.site.text, buffer.site.file, buffer.site.line,
                                error.text);
-        watch_sent("a buffer", i, 0);
+        watch_sent("buffer", i, 0);
     }
 }

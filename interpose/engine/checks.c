@@ -356,6 +356,7 @@ checks_after_release(void)
     size_t bytes = check->count * sizeof(uint64_t), all = bytes * (size_t)engine_state.rendezvous.world_size;
     require_cuda(driver->cuMemcpyHtoDAsync_p(check->send, check->send_words, bytes, comm_stream()),
                  "copying parameter hashes");
+    watch_sending("the comparison of parameters", check->after_step, 0);
     if (!collectives_gather_words(&engine_state.collectives, check->send, check->receive, check->count, &error))
         stop_job_following("comparing parameters: %s", error.text);
     require_cuda(driver->cuMemcpyDtoHAsync_p(check->receive_words, check->receive, all, comm_stream()),

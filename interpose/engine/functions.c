@@ -45,6 +45,13 @@ find(CUfunction function)
     return layout;
 }
 
+const char *
+function_name(CUfunction function)
+{
+    const struct function_layout *layout = function != NULL ? find(function) : NULL;
+    return layout != NULL ? layout->name : NULL;
+}
+
 /* With table_lock held. False when memory runs out: the function is then asked about every time. */
 static bool
 make_room(void)

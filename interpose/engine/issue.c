@@ -228,6 +228,16 @@ issue_wait_for_buckets(void)
 
 /* ---- sending ---- */
 
+static uint64_t
+bytes_of_bucket(const struct group *group, size_t bucket)
+{
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    uint64_t bytes = 0;
+    for (size_t i = of->first; i < of->first + of->count; ++i)
+        bytes += group->plan->pieces[i].bytes;
+    return bytes;
+}
+
 void
 issue_bucket(struct group *group, size_t bucket, bool early)
 {
@@ -238,13 +248,15 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     CUstream stream = collectives_stream_of(&engine_state.collectives, bucket);
     follow_memory(group, bucket);
     trace_bucket_begin(group, bucket, early);
+    watch_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     if (!collectives_reduce(&engine_state.collectives, &group->wires[bucket], bucket, &error))
         stop_job_following("bucket %zu of step %llu: %s", bucket, (unsigned long long)engine_state.boundary_count + 1,
                            error.text);
     trace_bucket_end(group, bucket);
     require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], stream),
                  "cuEventRecord after a bucket");
-    watch_sent("a bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
+    flight_note(FLIGHT_BUCKET, bucket, bytes_of_bucket(group, bucket), early ? "early" : "at the boundary");
+    watch_sent("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     if (early)
         checks_bucket_sent(group, bucket);
 }

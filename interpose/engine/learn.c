@@ -82,6 +82,7 @@ adopt(struct group *group, struct plan *plan, const struct history *history)
     if (old != NULL)
         readiness_free(&old_readiness);
     plan_free(old);
+    flight_note(FLIGHT_PLAN, plan->bucket_count, 0, NULL);
     issue_prepare_plan(group);
     measure_forget(group);
     report_buckets();

@@ -121,8 +121,7 @@ close_device(void)
     CUcontext before = context_enter();
     checks_final_hash(); /* waits for everything in flight */
     trace_close();
-    atomic_store(&engine_state.closing, true);
-    pthread_join(engine_state.watcher, NULL);
+    watch_stop();
     collectives_close(&engine_state.collectives);
     context_leave(before);
 }
@@ -167,6 +166,8 @@ end_in_order(void)
         if (!atomic_load(&engine_state.context_ended))
             context_leave(before);
     }
+    watch_stop();
+    flight_note(FLIGHT_END, 0, 0, NULL);
     atomic_store(&engine_state.status->stage, RANK_STAGE_ENDED);
     control_close(&engine_state.control);
     rendezvous_close(&engine_state.rendezvous);
@@ -246,8 +247,11 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     atomic_store(&status->reduction, engine_state.options.reduction);
     engine_state.status_count = (int)number_option(DDPRUN_ENV_STATUS_COUNT, 1, 1 << 20);
     engine_state.status_index = (int)number_option(DDPRUN_ENV_STATUS_INDEX, 0, 1 << 20);
+    flight_note(FLIGHT_START, (uint64_t)engine_state.rendezvous.rank, 0, NULL);
+    watch_waits_at("the start");
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
         stop_job_following("%s", error.text);
+    watch_waits_no_more();
     trace_open();
     start_end_before_driver(); /* again when the driver is up: what is registered last is called first */
 
@@ -255,6 +259,8 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine.world_size = engine_state.rendezvous.world_size;
     engine.local_rank = engine_state.rendezvous.local_rank;
     engine.watching = engine.world_size > 1;
+    if (engine.watching)
+        watch_start();
     atomic_store(&status->stage, RANK_STAGE_RANK);
     return &engine;
 }

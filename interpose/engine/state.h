@@ -15,6 +15,7 @@
 #ifndef DDPRUN_INTERPOSE_ENGINE_STATE_H
 #define DDPRUN_INTERPOSE_ENGINE_STATE_H
 
+#include "base/flight.h"
 #include "base/protocol.h"
 #include "bucketing/ranges.h"
 #include "bucketing/sequence.h"
@@ -80,14 +81,34 @@ struct stream_entry {
     uint64_t waited_for; /* number of the boundary whose reduction it waits for */
 };
 
-/* Collectives on their way through one communicator, as the watch thread sees them. */
+/* Something that travels, in words: "bucket 3 of step 8". */
+struct traveller {
+    const char *what;
+    uint64_t number, step;
+};
+
+enum { AWAITED_AT_MOST = 32 };
+
+/*
+ * Collectives on their way through one communicator, as the watch thread sees them: a ring of those that were sent
+ * last, between two events each. When it is full, what follows is only known to have been sent, until all of it is
+ * done.
+ */
 struct awaited {
-    CUevent event;    /* recorded after one of them; never again while it is pending */
-    bool pending;     /* it is recorded, and not known to have come */
-    bool more;        /* others were sent after it */
-    int64_t since_ms; /* when it was recorded */
-    const char *what; /* the last that was sent: "a bucket", or what else travels */
-    size_t bucket;
+    struct {
+        CUevent begin, end; /* recorded before they are counted, and not again before they have come */
+        struct traveller of;
+    } sent[AWAITED_AT_MOST];
+    unsigned first, count;
+    bool more;             /* others were sent since, without events */
+    bool tail_pending;     /* `tail` was recorded after all of those */
+    CUevent tail;          /* the watch thread's */
+    struct traveller last; /* of them */
+
+    /* The watch thread's own: what it saw last. */
+    enum rank_collective state;
+    struct traveller of;
+    uint64_t since_ns;
 };
 
 struct engine_state {
@@ -144,7 +165,8 @@ struct engine_state {
     _Atomic bool device_closed; /* our end has been made, on the device */
     _Atomic bool context_ended; /* the trainer has reset the device: no call into CUDA any more */
     pthread_t watcher;
-    _Atomic bool closing; /* the watch thread ends */
+    _Atomic bool watching; /* there is a watch thread */
+    _Atomic bool closing;  /* it ends */
 
     /* ---- for watch.c, guarded by lock ---- */
     struct awaited awaited[DDPRUN_MOST_COMMUNICATORS];
@@ -225,6 +247,8 @@ struct function_layout {
     } params[];
 };
 const struct function_layout *function_layout(CUfunction function);
+/* The name of a kernel that was launched, as far as it is known without asking the driver; else NULL. */
+const char *function_name(CUfunction function);
 /* Around the unloading of a module, which may give its kernels' handles to others. */
 void functions_before_unload(void);
 void functions_after_unload(void);
@@ -405,8 +429,22 @@ void batches_compare(void);
 
 /* ---- watch.c ---- */
 void watch_start(void);
-/* The issuer: a collective was just sent through a communicator. */
-void watch_sent(const char *what, size_t bucket, unsigned communicator);
+/* The issuer: makes the events, before the first collective. */
+void watch_prepare(void);
+/* Waits until the watch thread has ended. Once is enough; more do no harm. */
+void watch_stop(void);
+/* This rank waits on the host for all others to come to `place`; and no more. One thread at a time. */
+void watch_waits_at(const char *place);
+void watch_waits_no_more(void);
+/* The issuer: a collective is about to be sent through a communicator, whose stream waits for all that it needs; `what`
+ * is in static storage. */
+void watch_sending(const char *what, uint64_t number, unsigned communicator);
+/* The issuer: it was sent. */
+void watch_sent(const char *what, uint64_t number, unsigned communicator);
+
+/* ---- flight.c: what this rank did last, for reports; any thread ---- */
+void flight_note(enum flight_kind kind, uint64_t number, uint64_t bytes, const char *text);
+void flight_note_site(enum flight_kind kind, uint64_t number, const struct ddp_site *site);
 
 /* ---- trace.c: one line of JSON for each step ---- */
 void trace_open(void);

@@ -40,6 +40,7 @@ static void __attribute__((noreturn)) stop(bool follows, const char *format, va_
     vsnprintf(text, sizeof(text), format, args);
 
     if (atomic_exchange(&stopping, 1) == 0) {
+        flight_note(FLIGHT_STOP, 0, 0, text);
         struct rank_status *status = engine_state.status;
         memcpy(status->failure, text, sizeof(text));
         atomic_store(&status->failure_follows, follows);

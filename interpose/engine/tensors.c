@@ -344,6 +344,7 @@ tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_si
 {
     agree_ensure_driver(site);
     struct tensor tensor = describe(TENSOR_PARAMETER, ptr, count, type, site);
+    flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
     require_device_memory(&tensor);
     bool changed = place_or_stop(&tensor);
     if (engine_state.rendezvous.world_size == 1 || !changed)
@@ -364,6 +365,7 @@ tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const 
 {
     agree_ensure_driver(site);
     struct tensor tensor = describe(role, ptr, count, type, site);
+    flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
     require_device_memory(&tensor);
     agree_ensure_events();
     (void)place_or_stop(&tensor);

@@ -262,6 +262,7 @@ begin_late(const struct operation *operation, struct hits *hits)
         issue_give_role();
         char call[CALL_TEXT_BYTES];
         hit->measured = checks_late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket);
+        flight_note(FLIGHT_LATE_TOUCH, bucket, 0, call);
     }
 }
 
@@ -410,6 +411,8 @@ touches_begin(struct operation *operation)
         opaque = true;
     if (operation->function == NULL && hits->count > 0)
         hits->call = call_identity(operation->name);
+    if (operation->opaque)
+        flight_note(FLIGHT_GRAPH_LAUNCH, 0, 0, operation->name);
     bool noted = opaque && note_opaque(operation);
     hits->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
                    (operation->function != NULL || through_pointers) && escape_begin_kernel(operation->stream);

@@ -2,68 +2,197 @@
  * watch.c - the engine's one thread: notices what no call of the trainer would.
  *
  * A failed check (host functions may not end the job themselves), a communicator with an error, a rank that waits too
- * long, a rank that waits for this one somewhere else. Blocks all signals and disturbs no stream capture.
+ * long, a rank that waits for this one somewhere else. What it sees of waiting and of launches it writes into the
+ * status record, where the launcher finds it when it asks who keeps the others waiting. Blocks all signals and disturbs
+ * no stream capture.
  */
 #include "interpose/engine/state.h"
 
 #include "base/clock.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum { PERIOD_MS = 50, PATIENCE_WITH_WAITERS_MS = 1000 };
+#define NS_PER_MS UINT64_C(1000000)
 
-static void
-record_awaited(unsigned communicator)
+static uint64_t
+now_ns(void)
 {
-    require_cuda(engine_state.driver.cuEventRecord_p(engine_state.awaited[communicator].event,
-                                                     engine_state.collectives.communicators[communicator].stream),
-                 "cuEventRecord for the watch");
+    return (uint64_t)clock_now_us() * 1000;
+}
+
+/* ---- waiting on the host ---- */
+
+void
+watch_waits_at(const char *place)
+{
+    struct rank_status *status = engine_state.status;
+    snprintf(status->place, sizeof(status->place), "%s", place);
+    atomic_store(&status->waits_ns, now_ns());
+    atomic_fetch_add(&status->wait_count, 1);
+    atomic_store(&status->waits, 1);
 }
 
 void
-watch_sent(const char *what, size_t bucket, unsigned communicator)
+watch_waits_no_more(void)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    atomic_store(&engine_state.status->waits, 0);
+}
+
+/* ---- what is on its way: the issuer ---- */
+
+void
+watch_prepare(void)
+{
+    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i) {
+        struct awaited *awaited = &engine_state.awaited[i];
+        CUresult result = engine_state.driver.cuEventCreate_p(&awaited->tail, CU_EVENT_DISABLE_TIMING);
+        for (unsigned k = 0; k < AWAITED_AT_MOST && result == CUDA_SUCCESS; ++k) {
+            result = engine_state.driver.cuEventCreate_p(&awaited->sent[k].begin, CU_EVENT_DISABLE_TIMING);
+            if (result == CUDA_SUCCESS)
+                result = engine_state.driver.cuEventCreate_p(&awaited->sent[k].end, CU_EVENT_DISABLE_TIMING);
+        }
+        require_cuda(result, "cuEventCreate for the watch");
+    }
+}
+
+static void
+record(CUevent event, unsigned communicator)
+{
+    require_cuda(
+        engine_state.driver.cuEventRecord_p(event, engine_state.collectives.communicators[communicator].stream),
+        "cuEventRecord for the watch");
+}
+
+static unsigned recording; /* mask of communicators: what is being sent there has events */
+
+/* The place behind the ring's last, where the watch thread does not look yet: it stays the same when the first leave.
+ */
+static unsigned
+place_behind(const struct awaited *awaited)
+{
+    return (awaited->first + awaited->count) % AWAITED_AT_MOST;
+}
+
+void
+watch_sending(const char *what, uint64_t number, unsigned communicator)
+{
     struct awaited *awaited = &engine_state.awaited[communicator];
-    bool records = !awaited->pending;
-    awaited->more = awaited->pending;
-    awaited->what = what;
-    awaited->bucket = bucket;
+    pthread_mutex_lock(&engine_state.lock);
+    unsigned at = place_behind(awaited);
+    bool records = awaited->count < AWAITED_AT_MOST && !awaited->more && !awaited->tail_pending;
+    if (records)
+        awaited->sent[at].of = (struct traveller){what, number, engine_state.boundary_count + 1};
+    pthread_mutex_unlock(&engine_state.lock);
+    recording = records ? recording | 1u << communicator : recording & ~(1u << communicator);
+    if (records)
+        record(awaited->sent[at].begin, communicator);
+}
+
+void
+watch_sent(const char *what, uint64_t number, unsigned communicator)
+{
+    struct awaited *awaited = &engine_state.awaited[communicator];
+    bool records = (recording >> communicator & 1) != 0;
+    pthread_mutex_lock(&engine_state.lock);
+    unsigned at = place_behind(awaited);
+    if (!records) {
+        awaited->more = true;
+        awaited->last = (struct traveller){what, number, engine_state.boundary_count + 1};
+    }
     pthread_mutex_unlock(&engine_state.lock);
     if (!records)
         return;
 
-    record_awaited(communicator); /* first: an event that is not recorded yet counts as come */
+    record(awaited->sent[at].end, communicator); /* first: an event that is not recorded yet counts as come */
     pthread_mutex_lock(&engine_state.lock);
-    awaited->since_ms = clock_now_ms();
-    awaited->pending = true;
+    ++awaited->count;
     pthread_mutex_unlock(&engine_state.lock);
 }
 
-/* What has been on its way through a communicator for how long: *awaited_p. False if nothing is. */
+/* ---- what is on its way: the watch thread ---- */
+
 static bool
-find_awaited(unsigned communicator, struct awaited *awaited_p)
+has_come(CUevent event)
+{
+    return engine_state.driver.cuEventQuery_p(event) != CUDA_ERROR_NOT_READY;
+}
+
+/* Of what has no events of its own. */
+static enum rank_collective
+look_at_tail(struct awaited *awaited, unsigned communicator, struct traveller *of)
 {
     pthread_mutex_lock(&engine_state.lock);
-    *awaited_p = engine_state.awaited[communicator];
+    bool pending = awaited->tail_pending, more = awaited->more;
+    *of = awaited->last;
     pthread_mutex_unlock(&engine_state.lock);
-    if (!awaited_p->pending)
-        return false;
-    if (engine_state.driver.cuEventQuery_p(awaited_p->event) == CUDA_ERROR_NOT_READY)
-        return true;
+    if (pending && !has_come(awaited->tail))
+        return RANK_COLLECTIVE_WAITS;
 
-    /* It has come. If more was sent since, all of that is awaited next; the issuer does not record while `pending`. */
     pthread_mutex_lock(&engine_state.lock);
-    struct awaited *awaited = &engine_state.awaited[communicator];
-    bool again = awaited->more;
+    more = awaited->more;
     awaited->more = false;
-    awaited->pending = again;
-    awaited->since_ms = clock_now_ms();
+    awaited->tail_pending = more; /* before it is recorded: the issuer counts none meanwhile */
     pthread_mutex_unlock(&engine_state.lock);
-    if (again)
-        record_awaited(communicator);
-    return false;
+    if (more)
+        record(awaited->tail, communicator);
+    return RANK_COLLECTIVE_NONE;
+}
+
+/* What a communicator is busy with now. */
+static enum rank_collective
+look_at_communicator(struct awaited *awaited, unsigned communicator, struct traveller *of)
+{
+    for (;;) {
+        pthread_mutex_lock(&engine_state.lock);
+        bool any = awaited->count > 0;
+        unsigned at = awaited->first;
+        *of = awaited->sent[at].of;
+        pthread_mutex_unlock(&engine_state.lock);
+        if (!any)
+            return look_at_tail(awaited, communicator, of);
+        if (!has_come(awaited->sent[at].begin))
+            return RANK_COLLECTIVE_BEHIND;
+        if (!has_come(awaited->sent[at].end))
+            return RANK_COLLECTIVE_WAITS;
+        pthread_mutex_lock(&engine_state.lock);
+        awaited->first = (at + 1) % AWAITED_AT_MOST;
+        --awaited->count;
+        pthread_mutex_unlock(&engine_state.lock);
+    }
+}
+
+static void
+describe_traveller(const struct traveller *of, char *text, size_t bytes)
+{
+    if (strcmp(of->what, "bucket") == 0 || strcmp(of->what, "buffer") == 0)
+        snprintf(text, bytes, "%s %llu of step %llu", of->what, (unsigned long long)of->number,
+                 (unsigned long long)of->step);
+    else
+        snprintf(text, bytes, "%s", of->what);
+}
+
+/* Tells the launcher what is waited for: of several communicators, the one whose device is behind, or waits longest. */
+static void
+publish(void)
+{
+    struct rank_status *status = engine_state.status;
+    const struct awaited *worst = &engine_state.awaited[0];
+    for (unsigned i = 1; i < engine_state.collectives.communicator_count; ++i) {
+        const struct awaited *other = &engine_state.awaited[i];
+        if (other->state > worst->state || (other->state == worst->state && other->since_ns < worst->since_ns))
+            worst = other;
+    }
+    if (atomic_load(&status->collective) == worst->state && atomic_load(&status->collective_ns) == worst->since_ns)
+        return;
+    if (worst->state != RANK_COLLECTIVE_NONE)
+        describe_traveller(&worst->of, status->collective_text, sizeof(status->collective_text));
+    atomic_store(&status->collective_ns, worst->since_ns);
+    atomic_fetch_add(&status->wait_count, 1);
+    atomic_store(&status->collective, (uint32_t)worst->state);
 }
 
 /*
@@ -89,11 +218,19 @@ find_waiter(int *rank_p)
 static void
 look_at_waiting(unsigned communicator)
 {
-    int rank;
-    struct awaited awaited;
-    if (!find_awaited(communicator, &awaited))
+    struct awaited *awaited = &engine_state.awaited[communicator];
+    struct traveller of;
+    enum rank_collective state = look_at_communicator(awaited, communicator, &of);
+    if (state != awaited->state || (state != RANK_COLLECTIVE_NONE && memcmp(&of, &awaited->of, sizeof(of)) != 0)) {
+        awaited->state = state;
+        awaited->of = of;
+        awaited->since_ns = now_ns();
+    }
+    if (state != RANK_COLLECTIVE_WAITS)
         return;
-    int64_t waiting_ms = clock_now_ms() - awaited.since_ms;
+
+    int rank;
+    uint64_t waiting_ms = (now_ns() - awaited->since_ns) / NS_PER_MS;
     const struct rank_status *waiter = waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(&rank) : NULL;
     if (waiter != NULL)
         stop_job("local rank %d waits at %s after %llu steps, while this rank waits for it in step %llu: all ranks "
@@ -101,31 +238,75 @@ look_at_waiting(unsigned communicator)
                  "the same ddprun calls and the same number of steps",
                  rank, waiter->place, (unsigned long long)atomic_load(&waiter->step),
                  (unsigned long long)engine_state.boundary_count);
-    if (waiting_ms > (int64_t)engine_state.options.timeout_s * 1000)
-        stop_job("%s (number %zu) has waited %d s for the other ranks; raise --timeout if they are only slow",
-                 awaited.what, awaited.bucket, engine_state.options.timeout_s);
+    char text[sizeof(engine_state.status->collective_text)];
+    describe_traveller(&of, text, sizeof(text));
+    if (waiting_ms > (uint64_t)engine_state.options.timeout_s * 1000)
+        stop_job("%s has waited %d s for the other ranks; raise --timeout if they are only slow", text,
+                 engine_state.options.timeout_s);
+}
+
+/* ---- launches that no hook tells of ---- */
+
+static void
+look_at_launches(void)
+{
+    const struct shim_launches *launches = engine_state.services->launches;
+    struct rank_status *status = engine_state.status;
+    static CUfunction named;
+    uint64_t count = __atomic_load_n(&launches->count, __ATOMIC_RELAXED);
+    CUfunction last = __atomic_load_n(&launches->last, __ATOMIC_RELAXED);
+    if (last != named) {
+        const char *name = function_name(last);
+        snprintf(status->kernel, sizeof(status->kernel), "%s", name != NULL ? name : "");
+        named = last;
+    }
+    if (count == atomic_load(&status->launch_count))
+        return;
+    atomic_store(&status->launch_ns, now_ns());
+    atomic_store(&status->launch_count, count);
+}
+
+/* ---- the thread ---- */
+
+/* Once there is a device to look at. */
+static void
+enter_context(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    (void)engine_state.driver.cuCtxSetCurrent_p(engine_state.context);
+    (void)engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode);
+}
+
+static void
+look_at_device(void)
+{
+    static bool entered;
+    struct comm_error error;
+    if (!entered)
+        enter_context();
+    entered = true;
+    if (!collectives_sound(&engine_state.collectives, &error))
+        stop_job_following("%s", error.text);
+    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+        look_at_waiting(i);
+    publish();
 }
 
 static void *
 watch(void *unused)
 {
     (void)unused;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    (void)engine_state.driver.cuCtxSetCurrent_p(engine_state.context);
-    (void)engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode);
     for (;;) {
         const char *text;
-        struct comm_error error;
         if (stop_asked(&text))
             stop_job("%s", text);
         if (atomic_load(&engine_state.closing))
             return NULL;
         if (rendezvous_launcher_is_gone())
             stop_orphan();
-        if (!collectives_sound(&engine_state.collectives, &error))
-            stop_job_following("%s", error.text);
-        for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
-            look_at_waiting(i);
+        look_at_launches();
+        if (atomic_load(&engine_state.collectives_ready))
+            look_at_device();
         nanosleep(&(struct timespec){.tv_nsec = PERIOD_MS * 1000000L}, NULL);
     }
 }
@@ -140,4 +321,14 @@ watch_start(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed)
         stop_job("cannot start the watch thread: out of threads");
+    atomic_store(&engine_state.watching, true);
+}
+
+void
+watch_stop(void)
+{
+    if (!atomic_exchange(&engine_state.watching, false))
+        return;
+    atomic_store(&engine_state.closing, true);
+    pthread_join(engine_state.watcher, NULL);
 }

@@ -106,7 +106,7 @@ replacement(const char *name, void *found)
         const struct route *route = &shim_routes[i];
         if (found == atomic_load(&route->real) || found == atomic_load(&route->alias) || found == route->hook)
             return route->hook;
-        hooked_name = hooked_name || strcmp(route->name, name) == 0;
+        hooked_name = hooked_name || (route->only_waits == 0 && strcmp(route->name, name) == 0);
     }
     if (found == atomic_load(&real_get_proc_v2) || found == atomic_load(&alias_get_proc_v2))
         return (void *)cuGetProcAddress_v2;

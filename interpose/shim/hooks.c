@@ -26,17 +26,31 @@ note_allocation(void)
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
+/* For reports: threads may overwrite each other's. */
+static inline void
+shim_note_launch(CUfunction function)
+{
+    __atomic_store_n(&shim_launches.count, __atomic_load_n(&shim_launches.count, __ATOMIC_RELAXED) + 1,
+                     __ATOMIC_RELAXED);
+    __atomic_store_n(&shim_launches.last, function, __ATOMIC_RELAXED);
+}
+
 /* The assembly's question where its own quick look finds no answer. */
 HIDDEN bool hooks_launch_misses(CUfunction function, void *const *params);
 
 HIDDEN bool
 hooks_launch_misses(CUfunction function, void *const *params)
 {
-    return filter_launch_misses(&shim_filter, function, params);
+    if (!filter_launch_misses(&shim_filter, function, params))
+        return false;
+    shim_note_launch(function);
+    return true;
 }
 
 _Static_assert(SHIM_PASSIVE == MODE_PASSIVE && SHIM_ALONE == MODE_ALONE && SHIM_UNDECIDED == MODE_UNDECIDED &&
                    SHIM_RANK > SHIM_UNDECIDED && offsetof(struct shim, mode) == 0,
+               "layout.h");
+_Static_assert(offsetof(struct shim_launches, count) == 0 && offsetof(struct shim_launches, last) == LAUNCHES_LAST,
                "layout.h");
 _Static_assert(sizeof(struct route) == ROUTE_BYTES && offsetof(struct route, real) == ROUTE_REAL, "layout.h");
 _Static_assert(offsetof(struct filter, kernels) == 0 && offsetof(struct filter, version) == FILTER_VERSION &&
@@ -67,6 +81,8 @@ stream_of(CUstream stream, bool per_thread)
 #define ALLOCATION_SINGLE(symbol, ...) ROUTE_##symbol,
 #define RELEASE_SINGLE(symbol, ...)    ROUTE_##symbol,
 #define NOTIFICATION(symbol, ...)      ROUTE_##symbol,
+#define WAIT(symbol, twin, ...)        ROUTE_##symbol, ROUTE_##symbol##twin,
+#define WAIT_SINGLE(symbol, ...)       ROUTE_##symbol,
 #define RECORDED(symbol, ...)          ROUTE_##symbol,
 enum {
 #include "interpose/shim/hooks.def"
@@ -99,9 +115,11 @@ enum {
                                   .capacity = FEW_OPERANDS};                                      \
         __VA_ARGS__;                                                                              \
         ++shim_depth;                                                                             \
+        struct rank_call *call = calls_enter(#fn);                                                \
         shim.engine->begin(&listing.operation);                                                   \
         CUresult result = REAL(fn) arguments;                                                     \
         shim.engine->end(&listing.operation, result == CUDA_SUCCESS);                             \
+        calls_leave(call);                                                                        \
         --shim_depth;                                                                             \
         free(listing.many);                                                                       \
         return result;                                                                            \
@@ -123,22 +141,27 @@ enum {
         note_allocation();                                                                                     \
         if (!shim_is_watched())                                                                                \
             return REAL(fn) arguments;                                                                         \
+        __atomic_store_n(&shim_launches.last, function_, __ATOMIC_RELAXED);                                    \
         REPORT_AND_CALL(fn, arguments, stream_of(stream_, per_thread), listing.operation.function = function_; \
                         listing.operation.params = params_; listing.operation.extra = extra_);                 \
     }
 
-#define DEFINE_ALLOCATION(fn, parameters, arguments, memory) \
-    DEFINE_FIRST(fn, parameters, arguments)                  \
-    DEFINE_TOLD(fn, parameters)                              \
-    {                                                        \
-        note_allocation();                                   \
-        CUresult result = REAL(fn) arguments;                \
-        if (result == CUDA_SUCCESS && shim_is_watched()) {   \
-            ++shim_depth;                                    \
-            shim.engine->allocated memory;                   \
-            --shim_depth;                                    \
-        }                                                    \
-        return result;                                       \
+#define DEFINE_ALLOCATION(fn, parameters, arguments, memory)      \
+    DEFINE_FIRST(fn, parameters, arguments)                       \
+    DEFINE_TOLD(fn, parameters)                                   \
+    {                                                             \
+        note_allocation();                                        \
+        bool noted = shim_is_watched();                           \
+        struct rank_call *call = noted ? calls_enter(#fn) : NULL; \
+        CUresult result = REAL(fn) arguments;                     \
+        if (result == CUDA_SUCCESS && shim_is_watched()) {        \
+            ++shim_depth;                                         \
+            shim.engine->allocated memory;                        \
+            --shim_depth;                                         \
+        }                                                         \
+        if (noted)                                                \
+            calls_leave(call);                                    \
+        return result;                                            \
     }
 
 /* The engine hears of it first: afterwards the address or handle may belong to something else. */
@@ -149,12 +172,26 @@ enum {
         if (!shim_is_trainers_call())                                 \
             return REAL(fn) arguments;                                \
         ++shim_depth;                                                 \
+        struct rank_call *call = calls_enter(#fn);                    \
         const struct engine *engine = shim.engine;                    \
         before;                                                       \
         CUresult result = REAL(fn) arguments;                         \
         after;                                                        \
+        calls_leave(call);                                            \
         --shim_depth;                                                 \
         return result;                                                \
+    }
+
+#define DEFINE_WAIT(fn, parameters, arguments)     \
+    DEFINE_FIRST(fn, parameters, arguments)        \
+    DEFINE_TOLD(fn, parameters)                    \
+    {                                              \
+        if (!shim_is_watched())                    \
+            return REAL(fn) arguments;             \
+        struct rank_call *call = calls_enter(#fn); \
+        CUresult result = REAL(fn) arguments;      \
+        calls_leave(call);                         \
+        return result;                             \
     }
 
 #define DEFINE_RECORDED(fn, parameters, arguments)                                                 \
@@ -189,21 +226,31 @@ enum {
     DEFINE_NOTIFICATION(symbol##twin, parameters, arguments, engine->before_release(address, bytes), (void)0)
 #define NOTIFICATION(symbol, name, version, parameters, arguments, before, after) \
     DEFINE_NOTIFICATION(symbol, parameters, arguments, before, after)
+#define WAIT_SINGLE(symbol, name, version, parameters, arguments) DEFINE_WAIT(symbol, parameters, arguments)
+#define WAIT(symbol, twin, name, version, twin_version, parameters, arguments) \
+    extern __typeof__(symbol) symbol##twin;                                    \
+    DEFINE_WAIT(symbol, parameters, arguments)                                 \
+    DEFINE_WAIT(symbol##twin, parameters, arguments)
 #define RECORDED(symbol, name, version, parameters, arguments) DEFINE_RECORDED(symbol, parameters, arguments)
 #include "interpose/shim/hooks.def"
 #include "interpose/shim/hooks_undef.h"
 
 /* ---- the routing table ---- */
-#define ROW(symbol_, name_, version_, flags_) \
-    {.symbol = #symbol_,                      \
-     .name = name_,                           \
-     .version = version_,                     \
-     .flags = flags_,                         \
-     .hook = (void *)symbol_,                 \
-     .first = (void *)symbol_##_first,        \
-     .real = (void *)symbol_##_first},
-#define PLAIN(symbol, name, version) ROW(symbol, name, version, 0)
-#define TWIN(symbol, name, version)  ROW(symbol, name, version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+#define ROW(symbol_, name_, version_, flags_, only_waits_) \
+    {.symbol = #symbol_,                                   \
+     .name = name_,                                        \
+     .version = version_,                                  \
+     .flags = flags_,                                      \
+     .hook = (void *)symbol_,                              \
+     .first = (void *)symbol_##_first,                     \
+     .real = (void *)symbol_##_first,                      \
+     .only_waits = only_waits_},
+#define PLAIN(symbol, name, version) ROW(symbol, name, version, 0, 0)
+#define TWIN(symbol, name, version)  ROW(symbol, name, version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, 0)
+#define WAIT(symbol, twin, name, version, twin_version, ...) \
+    ROW(symbol, name, version, 0, 1)                         \
+    ROW(symbol##twin, name, twin_version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, 1)
+#define WAIT_SINGLE(symbol, name, version, ...) ROW(symbol, name, version, 0, 1)
 #define OPERATION(symbol, twin, name, version, twin_version, ...) \
     PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
 #define LAUNCH(symbol, twin, shape, name, version, twin_version, ...) \

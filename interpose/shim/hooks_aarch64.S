@@ -93,6 +93,11 @@
 5:      ldar    x16, [x12]
         cmp     x16, x13
         b.ne    \name\()_told
+        adrp    x10, shim_launches      /* another thread's count may be lost: it is for reports only */
+        add     x10, x10, #:lo12:shim_launches
+        ldr     x11, [x10]
+        add     x11, x11, #1
+        stp     x11, \function, [x10]
         b       1b
 
 7:      add     x12, x12, #8            /* another kernel, or the end */
@@ -132,6 +137,8 @@
 #define RELEASE_SINGLE(symbol, ...)    HOOK symbol, MODE_PASSIVE, ne
 #define NOTIFICATION(symbol, ...)      HOOK symbol, MODE_PASSIVE, ne
 #define RECORDED(symbol, ...)          HOOK symbol, MODE_ALONE, gt
+#define WAIT(symbol, twin, ...)      HOOK symbol, MODE_ALONE, gt; HOOK symbol##twin, MODE_ALONE, gt
+#define WAIT_SINGLE(symbol, ...)     HOOK symbol, MODE_ALONE, gt
 
 /* cuLaunchKernel's parameters: `function` first, `params` the second on the stack; cuLaunchKernelEx's: second and third. */
 #define LAUNCH(symbol, twin, shape, ...) LAUNCH_##shape symbol; LAUNCH_##shape symbol##twin

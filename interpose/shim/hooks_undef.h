@@ -7,3 +7,5 @@
 #undef RELEASE_SINGLE
 #undef NOTIFICATION
 #undef RECORDED
+#undef WAIT
+#undef WAIT_SINGLE

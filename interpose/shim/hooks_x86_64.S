@@ -88,6 +88,8 @@
 5:      movq    -8(%rsp), %r11
         cmpq    shim_filter+FILTER_VERSION(%rip), %r11
         jne     \name\()_told
+        incq    shim_launches(%rip)     /* another thread's may be lost: it is for reports only */
+        movq    \function, shim_launches+LAUNCHES_LAST(%rip)
         jmp     1b
 
 7:      addq    $8, %r11                /* another kernel, or the end */
@@ -126,6 +128,8 @@
 #define RELEASE_SINGLE(symbol, ...)    HOOK symbol, MODE_PASSIVE, jne
 #define NOTIFICATION(symbol, ...)      HOOK symbol, MODE_PASSIVE, jne
 #define RECORDED(symbol, ...)          HOOK symbol, MODE_ALONE, jg
+#define WAIT(symbol, twin, ...)      HOOK symbol, MODE_ALONE, jg; HOOK symbol##twin, MODE_ALONE, jg
+#define WAIT_SINGLE(symbol, ...)     HOOK symbol, MODE_ALONE, jg
 
 /* cuLaunchKernel's parameters: `function` first, `params` the fourth on the stack; cuLaunchKernelEx's: second and third. */
 #define LAUNCH(symbol, twin, shape, ...) LAUNCH_##shape symbol; LAUNCH_##shape symbol##twin

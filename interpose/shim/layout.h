@@ -10,13 +10,16 @@
 #define MODE_UNDECIDED 2
 
 /* struct route */
-#define ROUTE_BYTES 72
+#define ROUTE_BYTES 80
 #define ROUTE_REAL  48
 
 /* struct filter */
 #define FILTER_VERSION 8
 #define FILTER_LOWEST  16
 #define FILTER_SPAN    24
+
+/* struct shim_launches */
+#define LAUNCHES_LAST 8
 
 /* struct filter_kernels, struct filter_kernel */
 #define KERNELS_SLOTS   16

@@ -153,6 +153,7 @@ start_engine(struct rank_status *status)
         .exempt_library = exempt_add,
         .unknown_calls = recorder_calls,
         .filter = &shim_filter,
+        .launches = &shim_launches,
     };
     const char *path = getenv(DDPRUN_ENV_ENGINE);
     if (path == NULL)

@@ -34,6 +34,12 @@ extern struct shim shim;
 /* Written by the engine; in hooks.c. */
 extern struct filter shim_filter;
 
+/*
+ * What launches that touch no gradient leave behind, in two instructions each: written by the hooks of every thread, so
+ * some are not counted; the engine's watch thread looks at it from time to time.
+ */
+extern struct shim_launches shim_launches __attribute__((visibility("hidden"))); /* in calls.c; see engine.h */
+
 /* How deep this thread is inside hooks and the engine. Hooks at depth > 0 only forward. */
 extern __thread int shim_depth __attribute__((tls_model("initial-exec")));
 
@@ -86,6 +92,7 @@ struct route {
     _Atomic(void *) real;      /* never NULL: from cuGetProcAddress, else from dlsym, else `first` */
     _Atomic(void *) alias;     /* another address of the same function, or NULL */
     _Atomic uint64_t recorded; /* calls, of those that are only recorded */
+    uint64_t only_waits; /* 1: it touches no memory, so what a version of it does that we do not know is no matter */
 };
 extern struct route shim_routes[];
 extern const unsigned shim_route_count;
@@ -114,6 +121,12 @@ void *recorder_thunk(const char *name, void *target);
 
 /* How many calls were counted so far; *name_p: one of them, if there are any. */
 uint64_t recorder_calls(const char **name_p);
+
+/* ---- calls.c ---- */
+
+/* Around a call of the trainer's, `name` being the hooked function's symbol. What calls_enter() returns may be NULL. */
+struct rank_call *calls_enter(const char *name);
+void calls_leave(struct rank_call *call);
 
 /* ---- libraries/: hooks of libraries above the driver ---- */
 

@@ -33,7 +33,7 @@ nothing_left() { # NAME
     while [ -n "$(marked)" ] && [ $SECONDS -lt $deadline ]; do sleep 0.1; done
     check "$1: no process is left" [ -z "$(marked)" ]
     check "$1: no folder is left" [ -z "$(find "$TMPDIR" -name 'ddprun-*')" ]
-    check "$1: no socket is left" bash -c "! grep -q '$TMPDIR\\|@ddprun-' /proc/net/unix"
+    check "$1: no socket is left" bash -c "! grep -q '$TMPDIR' /proc/net/unix"
 }
 
 steps=$((sanitized ? 12 : 60))

@@ -40,7 +40,7 @@ prefix=$work/root/usr
 # ---- what is in them ----
 product=$(dpkg-deb -f "$work"/packages/ddprun_*.deb Depends)
 standin=$(dpkg-deb -f "$work"/packages/ddprun-softgpu_*.deb Depends)
-[[ $product == *libpmix2* && $product == *libunwind8* ]] || complain "ddprun depends on: $product"
+[[ $product == *libpmix2* && $product == *libunwind8* && $product == *libhwloc15* ]] || complain "ddprun depends on: $product"
 [[ $product != *softgpu* && $product != *openblas* ]] || complain "ddprun must not need the stand-in: $product"
 [[ $standin == *libopenblas0* && $standin == *g++* ]] || complain "ddprun-softgpu depends on: $standin"
 while read -r library; do
@@ -77,6 +77,7 @@ complete_words() {
         source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _ddprun; printf "%s\n" "${COMPREPLY[@]}"' \
         bash "$prefix/share/bash-completion/completions/ddprun" "$@" </dev/null | tr '\n' ' '
 }
+[ "$(complete_words ddprun doctor --)" = '--json ' ] || complain "completion of doctor --: $(complete_words ddprun doctor --)"
 [ "$(complete_words ddprun --no-o)" = '--no-overlap ' ] || complain "completion of --no-o: $(complete_words ddprun --no-o)"
 [ "$(complete_words ddprun --device s)" = 'softgpu ' ] || complain "completion of --device s: $(complete_words ddprun --device s)"
 [ "$(complete_words ddprun -n 2 --quiet ./train --l)" = 'program:4 ' ] ||

@@ -32,7 +32,7 @@ sed -i '/cublas/d' "$work/exports.map"
 $cc -I. -c interpose/shim/hooks_aarch64.S -o "$work/hooks.o"
 $cc -I. -c interpose/shim/look_up_aarch64.S -o "$work/look_up.o"
 $cc "${flags[@]}" -ftls-model=initial-exec -include interpose/shim/old_glibc.h -shared -o "$work/libddprun.so" \
-    interpose/shim/{annotations,exempt,gate,hooks,original,rank,recorder}.c "$work/hooks.o" "$work/look_up.o" base/message.c \
+    interpose/shim/{annotations,calls,exempt,gate,hooks,original,rank,recorder}.c "$work/hooks.o" "$work/look_up.o" base/message.c \
     base/status_page.c tests/interpose/no_libraries.c -Wl,--version-script="$work/exports.map" -Wl,-Bsymbolic -Wl,-z,now -Wl,-z,defs
 $cc "${flags[@]}" -fvisibility=default -I"$build/tests/interpose" -shared -o "$work/libcuda.so.1" tests/interpose/fake_driver.c \
     -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic
@@ -40,7 +40,7 @@ $cc "${flags[@]}" -shared -o "$work/libfake_engine.so" tests/interpose/fake_engi
 $cc "${flags[@]}" -shared -o "$work/libnext_asker.so" tests/interpose/next_asker.c
 $cc "${flags[@]}" -o "$work/plain" tests/interpose/plain.c interpose/engine/filter_writer.c "$work/libnext_asker.so" -Wl,-rpath,"$work" -ldl
 
-head -c 8192 /dev/zero >"$work/status"
+head -c 65536 /dev/zero >"$work/status"
 DDPRUN_PROTOCOL=$protocol DDPRUN_JOB_DIR=$work DDPRUN_ENGINE=$work/libfake_engine.so RANK=0 \
     LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 DDPRUN_STATUS_INDEX=0 DDPRUN_STATUS_COUNT=1 \
     timeout -k 1 60 qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_PRELOAD="$work/libddprun.so" -E LD_LIBRARY_PATH="$work" \

@@ -5,7 +5,7 @@ program=$1 shim=$2 engine=$3
 protocol=$(sed -nE 's/^#define DDPRUN_PROTOCOL_VERSION ([0-9]+).*/\1/p' "$(dirname "$0")/../../base/protocol.h")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-head -c 4096 /dev/zero >"$folder/status"
+head -c 65536 /dev/zero >"$folder/status"
 
 alone=$'rank 0 of 1, local 0\nshare 0 + 100\nloss 1.5'
 inside=$'rank 3 of 5, local 1

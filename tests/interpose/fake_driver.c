@@ -46,7 +46,10 @@ static CUresult count_call(const char *symbol, unsigned count, const uint64_t *v
 #define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments, ...) BODY(symbol, parameters, arguments)
 #define RELEASE_SINGLE(symbol, name, version, parameters, arguments, ...)    BODY(symbol, parameters, arguments)
 #define NOTIFICATION(symbol, name, version, parameters, arguments, ...)      BODY(symbol, parameters, arguments)
-#define RECORDED(symbol, name, version, parameters, arguments)               BODY(symbol, parameters, arguments)
+#define WAIT(symbol, twin, name, version, twin_version, parameters, arguments) \
+    BODIES(symbol, twin, parameters, arguments)
+#define WAIT_SINGLE(symbol, name, version, parameters, arguments) BODY(symbol, parameters, arguments)
+#define RECORDED(symbol, name, version, parameters, arguments)    BODY(symbol, parameters, arguments)
 #include "interpose/shim/hooks.def"
 #include "interpose/shim/hooks_undef.h"
 
@@ -70,7 +73,10 @@ BODY(cuInit, (unsigned flags), (flags))
 #define ALLOCATION_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
 #define RELEASE_SINGLE(symbol, name, version, ...)    PLAIN(symbol, name, version)
 #define NOTIFICATION(symbol, name, version, ...)      PLAIN(symbol, name, version)
-#define RECORDED(symbol, name, version, ...)          PLAIN(symbol, name, version)
+#define WAIT(symbol, twin, name, version, twin_version, ...) \
+    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
+#define WAIT_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
+#define RECORDED(symbol, name, version, ...)    PLAIN(symbol, name, version)
 static struct row rows[] = {
 #include "interpose/shim/hooks.def"
     PLAIN(cuMemcpyHtoD_v9, "cuMemcpyHtoD", 13990) PLAIN(cuMemFree_v1, "cuMemFree", 2000) PLAIN(cuInit, "cuInit", 2000)

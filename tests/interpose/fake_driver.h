@@ -38,9 +38,10 @@ unsigned long fake_driver_calls(const char *symbol);
 #define WORDS_10(a, ...)                                       WORD(a), WORDS_9(__VA_ARGS__)
 #define WORDS_11(a, ...)                                       WORD(a), WORDS_10(__VA_ARGS__)
 #define WORDS_PICK(a, b, c, d, e, f, g, h, i, j, k, name, ...) name
-#define WORDS(...)                                                                                             \
+#define WORDS_OF(...)                                                                                          \
     WORDS_PICK(__VA_ARGS__, WORDS_11, WORDS_10, WORDS_9, WORDS_8, WORDS_7, WORDS_6, WORDS_5, WORDS_4, WORDS_3, \
                WORDS_2, WORDS_1, )                                                                             \
     (__VA_ARGS__)
+#define WORDS(...) __VA_OPT__(WORDS_OF(__VA_ARGS__))
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "interpose/shim/older.h"
 
-enum kind { KIND_OPERATION, KIND_LAUNCH, KIND_ALLOCATION, KIND_RELEASE, KIND_NOTIFICATION, KIND_RECORDED };
+enum kind { KIND_OPERATION, KIND_LAUNCH, KIND_ALLOCATION, KIND_RELEASE, KIND_NOTIFICATION, KIND_WAIT, KIND_RECORDED };
 
 struct hooked {
     enum kind kind;
@@ -25,6 +25,8 @@ struct hooked {
 #define ALLOCATION_SINGLE(s, n, v, ...)       {KIND_ALLOCATION, #s, n, v, 0, #s},
 #define RELEASE_SINGLE(s, n, v, ...)          {KIND_RELEASE, #s, n, v, 0, #s},
 #define NOTIFICATION(s, n, v, ...)            {KIND_NOTIFICATION, #s, n, v, 0, #s},
+#define WAIT(s, twin, n, v, tv, ...)          BOTH(KIND_WAIT, s, twin, n, v, tv)
+#define WAIT_SINGLE(s, n, v, ...)             {KIND_WAIT, #s, n, v, 0, #s},
 #define RECORDED(s, n, v, ...)                {KIND_RECORDED, #s, n, v, 0, #s},
 static const struct hooked hook_table[] = {
 #include "interpose/shim/hooks.def"

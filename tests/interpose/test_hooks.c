@@ -20,6 +20,7 @@
 #define CONTEXT  ((CUcontext)0x60)
 #define ARRAY    ((CUarray)0x61)
 #define GRAPH    ((CUgraphExec)0x62)
+#define EVENT    ((CUevent)0x63)
 #define FUNCTION ((CUfunction)0x88)
 #define PARAMS   ((void **)0x90)
 #define EXTRA    ((void **)0x98)

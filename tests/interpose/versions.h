@@ -6,5 +6,7 @@
 #define ALLOCATION_SINGLE(s, n, v, ...)       @row n v
 #define RELEASE_SINGLE(s, n, v, ...)          @row n v
 #define NOTIFICATION(s, n, v, ...)            @row n v
+#define WAIT(s, twin, n, v, tv, ...)          @row n v @row n tv twin
+#define WAIT_SINGLE(s, n, v, ...)             @row n v
 #define RECORDED(s, n, v, ...)                @row n v
 #include "interpose/shim/hooks.def"

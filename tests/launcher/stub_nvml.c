@@ -1,18 +1,53 @@
 /*
- * stub_nvml.c - plays libnvidia-ml.so.1 for run.sh: a machine with $STUB_GPUS GPUs.
+ * stub_nvml.c - plays libnvidia-ml.so.1, and by another name libcuda.so.1, for run.sh and doctor.sh: a machine with
+ * $STUB_GPUS GPUs, a driver that serves CUDA $STUB_CUDA (13000), GPUs in compute mode $STUB_MODE, which are called
+ * $STUB_NAME, with a number behind it if $STUB_DIFFERENT is set; with $STUB_CRASH a library whose first call ends the
+ * process.
  */
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct memory {
+    unsigned long long total, free, used;
+};
+
+struct pci {
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+    char bus_id[32];
+};
 
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
 int nvmlDeviceGetCount_v2(unsigned *count);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **device);
+int nvmlDeviceGetName(void *device, char *name, unsigned bytes);
+int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory);
+int nvmlDeviceGetPciInfo_v3(void *device, struct pci *pci);
+int nvmlDeviceGetComputeMode(void *device, int *mode);
+int nvmlSystemGetDriverVersion(char *release, unsigned bytes);
+int nvmlSystemGetCudaDriverVersion_v2(int *version);
+int cuInit(unsigned flags);
+int cuDriverGetVersion(int *version);
+int cuDeviceGetCount(int *count);
 
-#define EXPORT __attribute__((visibility("default")))
+static char devices[64]; /* the address of each is its handle */
+
+static unsigned
+setting(const char *name, unsigned otherwise)
+{
+    const char *value = getenv(name);
+    return value != NULL ? (unsigned)atoi(value) : otherwise;
+}
 
 EXPORT int
 nvmlInit_v2(void)
 {
-    return 0;
+    return getenv("STUB_CRASH") != NULL ? raise(SIGSEGV) : 0;
 }
 
 EXPORT int
@@ -24,7 +59,85 @@ nvmlShutdown(void)
 EXPORT int
 nvmlDeviceGetCount_v2(unsigned *count)
 {
-    const char *gpus = getenv("STUB_GPUS");
-    *count = gpus != NULL ? (unsigned)atoi(gpus) : 0;
+    *count = setting("STUB_GPUS", 0);
+    return 0;
+}
+
+EXPORT int
+nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
+{
+    *device = &devices[index];
+    return index < setting("STUB_GPUS", 0) ? 0 : 2;
+}
+
+/* GPU-<index> */
+EXPORT int
+nvmlDeviceGetHandleByUUID(const char *uuid, void **device)
+{
+    unsigned index;
+    return sscanf(uuid, "GPU-%u", &index) == 1 ? nvmlDeviceGetHandleByIndex_v2(index, device) : 2;
+}
+
+EXPORT int
+nvmlDeviceGetName(void *device, char *name, unsigned bytes)
+{
+    const char *wanted = getenv("STUB_NAME");
+    int index = getenv("STUB_DIFFERENT") != NULL ? (int)((char *)device - devices) : 0;
+    return snprintf(name, bytes, "%s%.*d", wanted != NULL ? wanted : "Stub GPU", index > 0, index) < (int)bytes ? 0 : 7;
+}
+
+EXPORT int
+nvmlDeviceGetMemoryInfo(void *device, struct memory *memory)
+{
+    (void)device;
+    *memory = (struct memory){.total = 80ull << 30};
+    return 0;
+}
+
+EXPORT int
+nvmlDeviceGetPciInfo_v3(void *device, struct pci *pci)
+{
+    *pci = (struct pci){.bus = 0x10 + (unsigned)((char *)device - devices)};
+    return 0;
+}
+
+EXPORT int
+nvmlDeviceGetComputeMode(void *device, int *mode)
+{
+    (void)device;
+    *mode = (int)setting("STUB_MODE", 0);
+    return 0;
+}
+
+EXPORT int
+nvmlSystemGetDriverVersion(char *release, unsigned bytes)
+{
+    return snprintf(release, bytes, "580.65.06") < (int)bytes ? 0 : 7;
+}
+
+EXPORT int
+nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+    *version = (int)setting("STUB_CUDA", 13000);
+    return 0;
+}
+
+EXPORT int
+cuInit(unsigned flags)
+{
+    (void)flags;
+    return (int)setting("STUB_INIT", 0);
+}
+
+EXPORT int
+cuDriverGetVersion(int *version)
+{
+    return nvmlSystemGetCudaDriverVersion_v2(version);
+}
+
+EXPORT int
+cuDeviceGetCount(int *count)
+{
+    *count = (int)setting("STUB_GPUS", 0);
     return 0;
 }

@@ -1,0 +1,71 @@
+/*
+ * calls.c - in which call of the driver is the trainer, and which was its last? For whoever asks why it does not go on.
+ *
+ * Called by the hooks around each call that they tell the engine of, and around those in which a trainer may sit for
+ * long. Writes into the rank's status record, which the launcher reads. Nothing here waits, allocates or fails: when
+ * more threads are in calls at once than there is room for, the rest is not seen, but counted.
+ */
+#include "interpose/shim/shim.h"
+
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+struct shim_launches shim_launches;
+
+static __thread int32_t thread_id __attribute__((tls_model("initial-exec")));
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The kernel's number of this thread. In a forked child, whose hooks are jumps, it is its parent's. */
+static int32_t
+this_thread(void)
+{
+    if (thread_id == 0)
+        thread_id = (int32_t)syscall(SYS_gettid);
+    return thread_id;
+}
+
+struct rank_call *
+calls_enter(const char *name)
+{
+    struct rank_status *status = atomic_load_explicit(&shim.status, memory_order_relaxed);
+    if (status == NULL)
+        return NULL;
+    int32_t me = this_thread();
+    struct rank_call *call = NULL;
+    for (int i = 0; i < RANK_CALLS_AT_ONCE && call == NULL; ++i) {
+        int32_t nobody = 0;
+        if (atomic_compare_exchange_strong(&status->calls[i].thread, &nobody, me))
+            call = &status->calls[i];
+    }
+    if (call == NULL)
+        return NULL;
+
+    uint64_t words[RANK_CALL_NAME_WORDS] = {0};
+    memcpy(words, name, strnlen(name, sizeof(words) - 1));
+    for (int i = 0; i < RANK_CALL_NAME_WORDS; ++i)
+        atomic_store_explicit(&call->name[i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&call->last_thread, me, memory_order_relaxed);
+    atomic_store_explicit(&call->entered_ns, now_ns(), memory_order_release);
+    return call;
+}
+
+void
+calls_leave(struct rank_call *call)
+{
+    struct rank_status *status = atomic_load_explicit(&shim.status, memory_order_relaxed);
+    if (status != NULL)
+        atomic_fetch_add_explicit(&status->call_count, 1, memory_order_relaxed);
+    if (call == NULL)
+        return;
+    atomic_store_explicit(&call->left_ns, now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&call->thread, 0, memory_order_release);
+}

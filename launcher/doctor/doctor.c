@@ -1,0 +1,151 @@
+/*
+ * doctor.c - see doctor.h: the order of the examinations, and what is printed.
+ */
+#include "launcher/doctor/doctor.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/doctor/examine_program.h"
+#include "launcher/memory.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What was asked of the doctor; words point into argv. */
+struct request {
+    bool json;
+    const char *name; /* of the program; NULL: none */
+};
+
+/* The program and what its file tells; filled in from top to bottom. */
+struct patient {
+    struct program program;
+    struct elf_facts facts;
+    struct elf_needs needs;
+    bool is_known, has_facts, has_needs;
+    struct problem problem; /* if it is not known */
+};
+
+bool
+doctor_is_asked(const struct options *options)
+{
+    return strcmp(options->program[0], "doctor") == 0;
+}
+
+/* Options of its own end at the program, as ddprun's do; what stands behind that is the program's. */
+static bool
+parse(char *const *words, struct request *request)
+{
+    for (++words; *words != NULL && (*words)[0] == '-'; ++words) {
+        if (strcmp(*words, "--") == 0) {
+            ++words;
+            break;
+        }
+        if (strcmp(*words, "--json") != 0) {
+            message_line("unknown option %s of doctor; write ddprun [options] doctor [--json] [program]", *words);
+            return false;
+        }
+        request->json = true;
+    }
+    request->name = *words;
+    return true;
+}
+
+static void
+open_patient(const char *name, struct patient *patient)
+{
+    patient->is_known = program_find(name, getenv("PATH"), &patient->program, &patient->problem);
+    if (!patient->is_known || patient->program.is_script)
+        return;
+    struct elf_source source;
+    int fd = open(patient->program.path, O_RDONLY | O_CLOEXEC);
+    patient->has_facts = fd >= 0 && elf_file_inspect(fd, &patient->facts) == 0;
+    patient->has_needs =
+        patient->has_facts && elf_source_open(fd, &source) == 0 && elf_needs_read(&source, &patient->needs) == 0;
+    if (fd >= 0)
+        close(fd);
+}
+
+/* "what; what to do" */
+void
+examine_add_problem(struct findings *findings, enum finding_state state, const char *subject, const char *text)
+{
+    char *what = memory_copy(text);
+    char *todo = strstr(what, "; ");
+    if (todo != NULL)
+        *todo = '\0';
+    findings_say(findings, state, subject, todo != NULL ? todo + 2 : "mend that", "%s", what);
+    free(what);
+}
+
+static void
+examine_machine(struct examination *examination)
+{
+    findings_section(examination->findings, "machine", "this machine");
+    examine_installation(examination);
+    examine_gpus(examination);
+    examine_libraries(examination);
+    examine_launchers(examination);
+    examine_limits(examination);
+}
+
+static void
+examine_patient(struct examination *examination, const char *name, const struct patient *patient)
+{
+    char *title = memory_format("the program %s", patient->is_known ? patient->program.path : name);
+    findings_section(examination->findings, "program", title);
+    free(title);
+    if (patient->is_known)
+        examine_program(examination);
+    else
+        examine_add_problem(examination->findings, FINDING_PROBLEM, "file", patient->problem.text);
+}
+
+static bool
+wants_colour(void)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') && term != NULL &&
+           strcmp(term, "dumb") != 0;
+}
+
+int
+doctor_run(const struct options *options, const char *version)
+{
+    struct request request = {0};
+    struct patient patient = {0};
+    if (!parse(options->program, &request))
+        return DDPRUN_EXIT_USAGE;
+    if (request.name != NULL)
+        open_patient(request.name, &patient);
+
+    struct examination examination = {
+        .findings = findings_new(),
+        .options = options,
+        .version = version,
+        .softgpu =
+            options->device == DEVICE_SOFTGPU || (options->device == DEVICE_AUTO && patient.program.built_for_softgpu),
+        .needs_gpu = options->device == DEVICE_GPU ||
+                     (patient.has_needs && !patient.program.built_for_softgpu && trainer_shows_cuda(&patient.needs)),
+        .program = patient.is_known ? &patient.program : NULL,
+        .facts = patient.has_facts ? &patient.facts : NULL,
+        .needs = patient.has_needs ? &patient.needs : NULL,
+    };
+    examination.needs_gpu = examination.needs_gpu && !examination.softgpu;
+    examine_machine(&examination);
+    if (request.name != NULL)
+        examine_patient(&examination, request.name, &patient);
+
+    if (request.json)
+        findings_print_json(examination.findings, request.name, stdout);
+    else
+        findings_print(examination.findings, wants_colour(), stdout);
+    bool is_well = findings_count(examination.findings, FINDING_PROBLEM) == 0;
+    findings_free(examination.findings);
+    installation_free(&examination.found);
+    elf_needs_free(&patient.needs);
+    program_free(&patient.program);
+    return fflush(stdout) == 0 && is_well ? 0 : DDPRUN_EXIT_FAILURE;
+}

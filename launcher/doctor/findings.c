@@ -1,0 +1,225 @@
+/*
+ * findings.c - see findings.h.
+ */
+#include "launcher/doctor/findings.h"
+
+#include "launcher/memory.h"
+
+#include <json-c/json.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the JSON form; goes up when a member changes its meaning or is gone. */
+enum { JSON_VERSION = 1 };
+
+struct finding {
+    enum finding_state state;
+    const char *section; /* key, static */
+    char *title;         /* not NULL: a section begins here */
+    const char *subject; /* static */
+    char *text;
+    char *advice; /* NULL: nothing is to be done */
+};
+
+struct findings {
+    struct finding *items;
+    size_t count;
+    const char *section;
+    char *title; /* of the section, until its first finding takes it */
+};
+
+static const struct {
+    const char *name, *colour; /* ECMA-48 "select graphic rendition" */
+} states[FINDING_STATE_COUNT] = {
+    [FINDING_OK] = {"ok", "32"},
+    [FINDING_NOTE] = {"note", "36"},
+    [FINDING_WARNING] = {"warning", "33"},
+    [FINDING_PROBLEM] = {"problem", "31"},
+};
+
+struct findings *
+findings_new(void)
+{
+    return memory_get(1, sizeof(struct findings));
+}
+
+void
+findings_free(struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; ++i) {
+        free(findings->items[i].title);
+        free(findings->items[i].text);
+        free(findings->items[i].advice);
+    }
+    free(findings->items);
+    free(findings->title);
+    free(findings);
+}
+
+/* Bytes of the well-formed UTF-8 sequence at `text` (Unicode, table 3-7), 0 if there is none. */
+static size_t
+sequence_bytes(const unsigned char *text)
+{
+    size_t bytes = text[0] < 0x80                       ? 1
+                   : text[0] >= 0xc2 && text[0] <= 0xdf ? 2
+                   : (text[0] & 0xf0) == 0xe0           ? 3
+                   : text[0] >= 0xf0 && text[0] <= 0xf4 ? 4
+                                                        : 0;
+    for (size_t i = 1; i < bytes; ++i) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    bool is_long = (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90);
+    bool is_surrogate = text[0] == 0xed && text[1] > 0x9f;
+    bool is_beyond = text[0] == 0xf4 && text[1] > 0x8f;
+    return is_long || is_surrogate || is_beyond ? 0 : bytes;
+}
+
+/* C0, DEL, and C1 in its two bytes: all that a terminal obeys. */
+static bool
+is_control(const unsigned char *text, size_t bytes)
+{
+    return (bytes == 1 && (text[0] < 0x20 || text[0] == 0x7f)) || (bytes == 2 && text[0] == 0xc2 && text[1] < 0xa0);
+}
+
+static void
+make_printable(char *line)
+{
+    unsigned char *from = (unsigned char *)line, *to = from;
+    while (*from != '\0') {
+        size_t bytes = sequence_bytes(from);
+        if (bytes == 0 || is_control(from, bytes)) {
+            *to++ = '?';
+            from += bytes == 0 ? 1 : bytes;
+            continue;
+        }
+        while (bytes-- > 0)
+            *to++ = *from++;
+    }
+    *to = '\0';
+}
+
+void
+findings_section(struct findings *findings, const char *key, const char *title)
+{
+    free(findings->title);
+    findings->section = key;
+    findings->title = memory_copy(title);
+    make_printable(findings->title);
+}
+
+static void
+add(struct findings *findings, enum finding_state state, const char *subject, const char *advice, const char *format,
+    va_list args)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        text = memory_copy("(no memory to say it)");
+    make_printable(text);
+    char *todo = advice != NULL ? memory_copy(advice) : NULL;
+    if (todo != NULL)
+        make_printable(todo);
+    findings->items = memory_resize(findings->items, (findings->count + 1) * sizeof(*findings->items));
+    findings->items[findings->count++] = (struct finding){.state = state,
+                                                          .section = findings->section,
+                                                          .title = findings->title,
+                                                          .subject = subject,
+                                                          .text = text,
+                                                          .advice = todo};
+    findings->title = NULL;
+}
+
+void
+findings_ok(struct findings *findings, const char *subject, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add(findings, FINDING_OK, subject, NULL, format, args);
+    va_end(args);
+}
+
+void
+findings_say(struct findings *findings, enum finding_state state, const char *subject, const char *advice,
+             const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add(findings, state, subject, advice, format, args);
+    va_end(args);
+}
+
+int
+findings_count(const struct findings *findings, enum finding_state state)
+{
+    int count = 0;
+    for (size_t i = 0; i < findings->count; ++i)
+        count += findings->items[i].state == state;
+    return count;
+}
+
+static void
+print_one(const struct finding *finding, bool colour, FILE *out)
+{
+    enum { STATE_WIDTH = 7 };
+    const char *name = states[finding->state].name;
+    if (finding->title != NULL)
+        fprintf(out, "%s\n", finding->title);
+    if (colour)
+        fprintf(out, "  \033[%sm%-*s\033[0m  ", states[finding->state].colour, STATE_WIDTH, name);
+    else
+        fprintf(out, "  %-*s  ", STATE_WIDTH, name);
+    fprintf(out, "%s: %s\n", finding->subject, finding->text);
+    if (finding->advice != NULL)
+        fprintf(out, "  %*s  -> %s\n", STATE_WIDTH, "", finding->advice);
+}
+
+void
+findings_print(const struct findings *findings, bool colour, FILE *out)
+{
+    for (size_t i = 0; i < findings->count; ++i)
+        print_one(&findings->items[i], colour, out);
+    for (int state = 0; state < FINDING_STATE_COUNT; ++state) {
+        int count = findings_count(findings, (enum finding_state)state);
+        fprintf(out, "%s%d %s%s", state == 0 ? "" : ", ", count, states[state].name,
+                count == 1 || state == FINDING_OK ? "" : "s");
+    }
+    fputc('\n', out);
+}
+
+static struct json_object *
+json_of(const struct finding *finding)
+{
+    struct json_object *object = json_object_new_object();
+    json_object_object_add(object, "section", json_object_new_string(finding->section));
+    json_object_object_add(object, "subject", json_object_new_string(finding->subject));
+    json_object_object_add(object, "state", json_object_new_string(states[finding->state].name));
+    json_object_object_add(object, "text", json_object_new_string(finding->text));
+    if (finding->advice != NULL)
+        json_object_object_add(object, "advice", json_object_new_string(finding->advice));
+    return object;
+}
+
+void
+findings_print_json(const struct findings *findings, const char *program, FILE *out)
+{
+    struct json_object *whole = json_object_new_object();
+    struct json_object *counts = json_object_new_object();
+    struct json_object *list = json_object_new_array();
+    for (size_t i = 0; i < findings->count; ++i)
+        json_object_array_add(list, json_of(&findings->items[i]));
+    for (int state = 0; state < FINDING_STATE_COUNT; ++state)
+        json_object_object_add(counts, states[state].name,
+                               json_object_new_int(findings_count(findings, (enum finding_state)state)));
+    char *printable = program != NULL ? memory_copy(program) : NULL;
+    if (printable != NULL)
+        make_printable(printable);
+    json_object_object_add(whole, "version", json_object_new_int(JSON_VERSION));
+    json_object_object_add(whole, "program", printable != NULL ? json_object_new_string(printable) : NULL);
+    json_object_object_add(whole, "counts", counts);
+    json_object_object_add(whole, "findings", list);
+    fprintf(out, "%s\n",
+            json_object_to_json_string_ext(whole, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(whole);
+    free(printable);
+}

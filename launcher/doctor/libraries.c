@@ -1,0 +1,105 @@
+/*
+ * libraries.c - the doctor's look at NCCL and at the CUDA toolkit.
+ */
+#include "launcher/doctor/child.h"
+#include "launcher/doctor/examine.h"
+#include "launcher/memory.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LIMIT_S = 60 };
+
+/* In the child: "nccl VERSION PATH", or "none WHY". NCCL is opened as the engine opens it. */
+static int
+ask_nccl(void *context)
+{
+    const char *name = context;
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        printf("none %s\n", dlerror());
+        return 0;
+    }
+    int (*version)(int *version), number = 0;
+    *(void **)&version = dlsym(library, "ncclGetVersion");
+    struct link_map *map = NULL;
+    if (version == NULL || version(&number) != 0)
+        printf("none %s is no NCCL 2: ncclGetVersion does not answer\n", name);
+    else
+        printf("nccl %d %s\n", number, dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : name);
+    return 0;
+}
+
+static void
+say_no_nccl(struct examination *examination, const char *why)
+{
+    bool matters = examination->softgpu || examination->needs_gpu || examination->options->nccl != NULL;
+    findings_say(examination->findings, matters ? FINDING_PROBLEM : FINDING_NOTE, "NCCL",
+                 examination->softgpu ? "install the stand-in again (ddprun-softgpu)"
+                 : matters            ? "install NCCL 2 (libnccl2), or name its library by --nccl"
+                                      : "install NCCL 2 (libnccl2) before programs run on GPUs, or name it by --nccl",
+                 "not found: %s", why);
+}
+
+static void
+examine_nccl(struct examination *examination)
+{
+    struct child_result *result = memory_get(1, sizeof(*result));
+    char *name = examination->options->nccl != NULL ? memory_copy(examination->options->nccl)
+                 : examination->softgpu && examination->is_installed
+                     ? memory_format("%s/libnccl.so.2", examination->found.softgpu_lib)
+                     : memory_copy("libnccl.so.2");
+    int number, path = 0;
+    char end[64];
+    child_call(ask_nccl, name, LIMIT_S, result);
+    result->text[strcspn(result->text, "\n")] = '\0';
+    if (result->end != CHILD_EXITED || result->code != 0)
+        say_no_nccl(examination, child_end_text(result, end));
+    else if (sscanf(result->text, "nccl %d %n", &number, &path) < 1 || path == 0)
+        say_no_nccl(examination, strncmp(result->text, "none ", 5) == 0 ? result->text + 5 : "it says nothing");
+    else /* NCCL_VERSION(X, Y, Z) of nccl.h: 22809 for 2.28.9, and 2708 for 2.7.8 */
+        findings_ok(examination->findings, "NCCL", "%d.%d.%d, %s", number >= 10000 ? number / 10000 : number / 1000,
+                    number >= 10000 ? number / 100 % 100 : number / 100 % 10, number % 100, result->text + path);
+    free(name);
+    free(result);
+}
+
+/* A toolkit is needed to build programs, not to run them. */
+static void
+examine_toolkit(struct examination *examination)
+{
+    struct problem problem;
+    struct program nvcc;
+    struct child_result *result = memory_get(1, sizeof(*result));
+    const char *home = getenv("CUDA_HOME");
+    char *in_home = home != NULL ? memory_format("%s/bin/nvcc", home) : NULL;
+    bool found = program_find("nvcc", getenv("PATH"), &nvcc, &problem) ||
+                 (in_home != NULL && program_find(in_home, NULL, &nvcc, &problem)) ||
+                 program_find("/usr/local/cuda/bin/nvcc", NULL, &nvcc, &problem);
+    if (!found) {
+        findings_ok(examination->findings, "CUDA toolkit",
+                    "no nvcc in PATH, in CUDA_HOME or in /usr/local/cuda; running "
+                    "programs needs none");
+    } else {
+        char *words[] = {nvcc.path, "--version", NULL};
+        child_run(words, environ, LIMIT_S, result);
+        const char *release = strstr(result->text, "release ");
+        findings_ok(examination->findings, "CUDA toolkit", "%.*s, %s",
+                    release != NULL ? (int)strcspn(release, ",\n") : (int)strlen("nvcc of unknown release"),
+                    release != NULL ? release : "nvcc of unknown release", nvcc.path);
+        program_free(&nvcc);
+    }
+    free(in_home);
+    free(result);
+}
+
+void
+examine_libraries(struct examination *examination)
+{
+    examine_toolkit(examination);
+    examine_nccl(examination);
+}

@@ -1,0 +1,171 @@
+/*
+ * trial.c - see trial.h. The form of the list: ld.so(8), ldd(1).
+ */
+#include "launcher/doctor/trial.h"
+
+#include "launcher/doctor/child.h"
+#include "launcher/environment.h"
+#include "launcher/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LIMIT_S = 60, MOST_LIBRARIES = 4096, LONGEST_COMPLAINT = 400, WHY_BYTES = 96 };
+
+static char *
+part(const char *text, size_t length)
+{
+    return memory_format("%.*s", (int)length, text);
+}
+
+/* " (0x00007f...)" at the end of a line is not of interest. Returns the length without it; 0: it is not there. */
+static size_t
+without_address(const char *line, size_t length)
+{
+    static const char opening[] = " (0x";
+    for (size_t i = length; i-- > 0;) {
+        if (length - i >= sizeof(opening) - 1 && memcmp(line + i, opening, sizeof(opening) - 1) == 0)
+            return i;
+    }
+    return 0;
+}
+
+static void
+add_library(struct trial *trial, char *name, char *path)
+{
+    if (trial->count == MOST_LIBRARIES) {
+        free(name);
+        free(path);
+        return;
+    }
+    trial->libraries = memory_resize(trial->libraries, (trial->count + 1) * sizeof(*trial->libraries));
+    trial->libraries[trial->count++] = (struct trial_library){name, path};
+}
+
+/* A line of the list, without its tab. False: it is none. */
+static bool
+parse_entry(struct trial *trial, const char *line, size_t length)
+{
+    static const char arrow[] = " => ", nowhere[] = "not found";
+    const char *target = memmem(line, length, arrow, sizeof(arrow) - 1);
+    size_t bare = without_address(line, length);
+    if (target == NULL) {
+        if (bare == 0)
+            return false;
+        add_library(trial, part(line, bare), part(line, bare));
+        return true;
+    }
+    size_t name_length = (size_t)(target - line);
+    target += sizeof(arrow) - 1;
+    size_t rest = length - (size_t)(target - line);
+    if (rest == sizeof(nowhere) - 1 && memcmp(target, nowhere, rest) == 0) {
+        add_library(trial, part(line, name_length), NULL);
+        return true;
+    }
+    bare = without_address(target, rest);
+    if (bare == 0)
+        return false;
+    add_library(trial, part(line, name_length), part(target, bare));
+    return true;
+}
+
+/* Of a library without DT_NEEDED. */
+static bool
+says_that_it_needs_none(const char *line, size_t length)
+{
+    static const char words[] = "statically linked";
+    return length == sizeof(words) - 1 && memcmp(line, words, length) == 0;
+}
+
+void
+trial_parse(const char *text, size_t length, struct trial *trial_p)
+{
+    struct trial trial = {0};
+    while (length > 0) {
+        const char *newline = memchr(text, '\n', length);
+        size_t line = newline != NULL ? (size_t)(newline - text) : length;
+        bool is_entry = line > 1 && text[0] == '\t' &&
+                        (parse_entry(&trial, text + 1, line - 1) || says_that_it_needs_none(text + 1, line - 1));
+        if (!is_entry && line > 0 && trial.complaint == NULL)
+            trial.complaint = part(text, line < LONGEST_COMPLAINT ? line : LONGEST_COMPLAINT);
+        line += newline != NULL;
+        text += line;
+        length -= line;
+    }
+    *trial_p = trial;
+}
+
+/* What would make the loader do more than list, run code of somebody's, or write elsewhere (ld.so(8)). */
+static char **
+quiet_environment(char *const *environment)
+{
+    static const char *const unwanted[] = {"LD_AUDIT",   "LD_BIND_NOW", "LD_BIND_NOT", "LD_DEBUG",    "LD_DEBUG_OUTPUT",
+                                           "LD_PROFILE", "LD_VERBOSE",  "LD_WARN",     "LD_SHOW_AUXV"};
+    char **list = environment_copy(environment);
+    for (size_t i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); ++i)
+        environment_unset(list, unwanted[i]);
+    return list;
+}
+
+bool
+trial_run(const char *loader, const char *program, char *const *environment, struct trial *trial, char *why)
+{
+    char *path = memory_format("%s%s", strchr(program, '/') != NULL ? "" : "./", program);
+    char *words[] = {memory_copy(loader), path, NULL};
+    char **list = quiet_environment(environment);
+    environment_set(&list, "LD_TRACE_LOADED_OBJECTS", "1"); /* --list would stop at the first that is missing */
+    struct child_result *result = memory_get(1, sizeof(*result));
+    child_run(words, list, LIMIT_S, result);
+    /* Whatever its exit code: what it could not load stands in the list, or in a complaint. */
+    bool ok = result->end == CHILD_EXITED && result->length < sizeof(result->text) - 1;
+    char text[64];
+    if (ok)
+        trial_parse(result->text, result->length, trial);
+    else
+        snprintf(why, WHY_BYTES, "%s", child_end_text(result, text));
+    free(result);
+    environment_free(list);
+    free(words[0]);
+    free(path);
+    return ok;
+}
+
+const struct trial_library *
+trial_find(const struct trial *trial, const char *prefix)
+{
+    for (size_t i = 0; i < trial->count; ++i) {
+        const char *slash = strrchr(trial->libraries[i].name, '/');
+        const char *name = slash != NULL ? slash + 1 : trial->libraries[i].name;
+        if (strncmp(name, prefix, strlen(prefix)) == 0)
+            return &trial->libraries[i];
+    }
+    return NULL;
+}
+
+int
+trial_place_of(const struct trial *trial, const char *path)
+{
+    struct stat wanted, file;
+    if (stat(path, &wanted) != 0)
+        return -1;
+    for (size_t i = 0; i < trial->count; ++i) {
+        const char *at = trial->libraries[i].path;
+        if (at != NULL && stat(at, &file) == 0 && file.st_ino == wanted.st_ino && file.st_dev == wanted.st_dev)
+            return (int)i;
+    }
+    return -1;
+}
+
+void
+trial_free(struct trial *trial)
+{
+    for (size_t i = 0; i < trial->count; ++i) {
+        free(trial->libraries[i].name);
+        free(trial->libraries[i].path);
+    }
+    free(trial->libraries);
+    free(trial->complaint);
+    *trial = (struct trial){0};
+}

@@ -1,0 +1,46 @@
+/*
+ * trial.h - would the dynamic loader put the shim into a program, and what else does it find for it? Asked of the
+ * loader itself, which lists what it would load (LD_TRACE_LOADED_OBJECTS) and runs nothing of the program's.
+ * Only for a loader that is known to do so: the one that runs ddprun.
+ *
+ * Called by the doctor. trial_parse() is pure, for any text.
+ */
+#ifndef DDPRUN_LAUNCHER_DOCTOR_TRIAL_H
+#define DDPRUN_LAUNCHER_DOCTOR_TRIAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* One library of the list. */
+struct trial_library {
+    char *name; /* as it was asked for; for a preloaded one its path */
+    char *path; /* where the loader found it; NULL: nowhere */
+};
+
+/* Release with trial_free(). */
+struct trial {
+    struct trial_library *libraries; /* in the order in which symbols are looked for */
+    size_t count;
+    char *complaint; /* the first thing that the loader was not content with; NULL: nothing */
+};
+
+/*
+ * Asks the loader `loader` about `program`, as it would be started with `environment`. False: it gave no answer, and
+ * why[96] says why.
+ */
+bool trial_run(const char *loader, const char *program, char *const *environment, struct trial *trial, char *why)
+    __attribute__((warn_unused_result));
+
+/* What the loader wrote: lines "\tNAME => PATH (0xADDRESS)", "\tPATH (0xADDRESS)", "\tNAME => not found", complaints.
+ */
+void trial_parse(const char *text, size_t length, struct trial *trial);
+
+/* The first library whose name begins with `prefix` ("libcudart.so"), or NULL. */
+const struct trial_library *trial_find(const struct trial *trial, const char *prefix);
+
+/* The place of the library that is the file `path`; -1: it is not in the list. */
+int trial_place_of(const struct trial *trial, const char *path);
+
+void trial_free(struct trial *trial);
+
+#endif

@@ -1,0 +1,139 @@
+#!/bin/bash
+# bind.sh BUILD - ranks run where --bind says, as the kernel tells it (/proc/self/status of each rank), never on a processor that
+# ddprun itself may not use; and without --bind near their GPUs, where that is known.
+#
+# Each case prints `ok - name`, `not ok - name (why)` or `skip - name (why)`; exits 1 if one is not ok. Needs no GPU: a stub plays NVML,
+# and hwloc is shown a machine with two GPUs and two nodes, whose processors are two of this one's.
+set -u
+
+build=$(cd "${1:?usage: bind.sh BUILD}" && pwd)
+helpers=$build/tests/launcher
+mapfile -t processors < <(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
+if [ ${#processors[@]} -lt 2 ]; then
+    echo "skipped: one processor only, or no python3 to count them"
+    exit 77
+fi
+first=${processors[0]} second=${processors[1]}
+top=$(mktemp -d)
+trap 'rm -rf "$top"' EXIT
+failures=0
+export TMPDIR=$top/tmp XDG_CONFIG_HOME=$top/config
+mkdir -p "$top/tmp" "$top/bin" "$top/lib/softgpu" "$top/gpu" "$top/config/ddprun"
+unset CUDA_VISIBLE_DEVICES SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH CUDA_DEVICE_ORDER DDPRUN_BIND HWLOC_XMLFILE HWLOC_SYNTHETIC
+export LSAN_OPTIONS=suppressions=$top/lsan:print_suppressions=0
+printf 'leak:libpmix\nleak:libhwloc\nleak:libevent\n' >"$top/lsan"
+cp "$build/bin/ddprun" "$top/bin/ddprun"
+for part in libddprun.so libddprun-engine.so softgpu/libcuda.so.1; do
+    cp "$helpers/liblauncher_stub_library.so" "$top/lib/$part"
+done
+cp "$helpers/liblauncher_stub_nvml.so" "$top/gpu/libnvidia-ml.so.1"
+ddprun=$top/bin/ddprun
+
+# Two nodes with a processor each; the GPU 0000:10:00.0, which NVML counts first, hangs on the second.
+python3 - "$first" "$second" >"$top/machine.xml" <<'END'
+import sys
+a, b = int(sys.argv[1]), int(sys.argv[2])
+def mask(*cpus):
+    value = sum(1 << c for c in cpus)
+    words = []
+    while value or not words:
+        words.insert(0, "0x%08x" % (value & 0xffffffff))
+        value >>= 32
+    return ",".join(words)
+def sets(cpus, nodes):
+    c, n = mask(*cpus), mask(*nodes)
+    return f'cpuset="{c}" complete_cpuset="{c}" nodeset="{n}" complete_nodeset="{n}"'
+def gpu(i, bus):
+    return (f'<object type="Bridge" gp_index="{50 + i}" bridge_type="0-1" depth="0" bridge_pci="0000:[{bus:02x}-{bus:02x}]">'
+            f'<object type="PCIDev" gp_index="{60 + i}" pci_busid="0000:{bus:02x}:00.0" pci_type="0302 [10de:2330] [10de:0000] a1" pci_link_speed="0.0"/></object>')
+def package(i, cpu, bus):
+    s = sets([cpu], [i])
+    return (f'<object type="Package" os_index="{i}" {s} gp_index="{10 + i}">'
+            f'<object type="NUMANode" os_index="{i}" {s} gp_index="{20 + i}" local_memory="1073741824"/>'
+            f'<object type="Core" os_index="{i}" {s} gp_index="{30 + i}"><object type="PU" os_index="{cpu}" {s} gp_index="{40 + i}"/></object>'
+            f'{gpu(i, bus)}</object>')
+s = sets([a, b], [0, 1])
+print('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n<topology version="2.0">'
+      f'<object type="Machine" os_index="0" {s} allowed_cpuset="{mask(a, b)}" allowed_nodeset="{mask(0, 1)}" gp_index="1">'
+      f'{package(0, a, 0x11)}{package(1, b, 0x10)}</object></topology>')
+END
+
+report() {
+    if [ -z "$2" ]; then
+        echo "ok - $1"
+    else
+        echo "not ok - $1 ($2)"
+        failures=$((failures + 1))
+    fi
+}
+# ranks COMMAND...: runs it for two ranks that tell their processors; sets rc, found ("LIST LIST" of ranks 0 and 1) and said.
+ranks() {
+    timeout -k 1 60 "$@" -v -n 2 sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status >"$top/out" 2>"$top/err" </dev/null
+    rc=$?
+    found="$(grep -v '^\[1\]' "$top/out") $(sed -n 's/^\[1\] //p' "$top/out")"
+    said=$(cat "$top/err")
+}
+# expect FOUND REGEX: prints what does not hold.
+expect() {
+    [ $rc = 0 ] || echo -n "exit code $rc: $said "
+    [ "$found" = "$1" ] || echo -n "on $found, not $1 "
+    grep -qE -- "$2" <<<"$said" || echo -n "no /$2/ in: $said"
+}
+# Two cores, whatever the kernel says of the two processors (they may be threads of one).
+two_cores="core:2 pu:1(indexes=$first,$second)"
+all=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
+soft="$ddprun --device softgpu"
+
+# shellcheck disable=SC2086
+{
+    ranks $soft
+    report "the stand-in: left alone" "$(expect "$all $all" 'binding of ranks: none \(the stand-in')"
+    ranks $soft --bind none
+    report "--bind none" "$(expect "$all $all" 'binding of ranks: none \(by --bind\)')"
+    ranks env HWLOC_SYNTHETIC="$two_cores" $soft --bind core
+    report "--bind core" "$(expect "$first $second" 'binding of ranks: core')"
+    ranks taskset -c "$second" $soft --bind numa
+    report "--bind numa does not leave what ddprun was given" "$(expect "$second $second" 'binding of ranks: numa')"
+    ranks taskset -c "$second" $soft --bind core
+    report "--bind core refuses too few" "$([ $rc = 2 ] && grep -q '2 ranks would share 1' <<<"$said" || echo "$rc: $said")"
+    ranks env HWLOC_SYNTHETIC="numa:2 core:1 pu:1(indexes=$first,$second)" $soft --bind numa
+    report "--bind numa spreads ranks over nodes" "$(expect "$first $second" 'binding of ranks: numa')"
+    ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" $soft
+    report "DDPRUN_BIND" "$(expect "$first $second" 'core \(by --bind\)')"
+    printf '{ "bind": "none" }\n' >"$top/config/ddprun/config.json"
+    ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" $soft
+    report "\"bind\" in the file of settings goes before it" "$(expect "$found" 'none \(by --bind\)')"
+    ranks env HWLOC_SYNTHETIC="$two_cores" $soft --bind core
+    report "and --bind before that" "$(expect "$first $second" 'core \(by --bind\)')"
+    rm "$top/config/ddprun/config.json"
+    ranks $soft --bind somewhere
+    report "--bind somewhere" "$([ $rc = 2 ] && grep -q "'somewhere' is not one of none, numa, core" <<<"$said" || echo "$rc: $said")"
+}
+
+gpu="env STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu HWLOC_XMLFILE=$top/machine.xml"
+# shellcheck disable=SC2086
+{
+    ranks $gpu "$ddprun"
+    report "near the GPUs without being asked" "$(expect "$second $first" 'binding of ranks: numa \(near the GPUs')"
+    ranks $gpu CUDA_VISIBLE_DEVICES=GPU-1,GPU-0 "$ddprun"
+    report "GPUs by their UUIDs" "$(expect "$first $second" 'numa')"
+    ranks $gpu "$ddprun" --gpus 1,0 --bind core
+    report "--gpus in another order" "$(expect "$first $second" 'core')"
+    ranks $gpu taskset -c "$first" "$ddprun"
+    report "ddprun that was bound itself leaves it at that" "$(expect "$first $first" 'none \(ddprun itself was bound')"
+    ranks $gpu STUB_DIFFERENT=1 "$ddprun"
+    report "different GPUs, which CUDA counts by speed" "$(expect "$all $all" 'none \(where the GPUs are is not known')"
+    ranks $gpu STUB_DIFFERENT=1 CUDA_DEVICE_ORDER=PCI_BUS_ID "$ddprun"
+    report "different GPUs, counted by their place" "$(expect "$second $first" 'numa')"
+    timeout -k 1 60 $gpu "$ddprun" -n 2 --dry-run true >"$top/out" 2>&1 </dev/null
+    for line in '^# binding of ranks: numa (near the GPUs' "^# rank 1, on processors $first" "^taskset -c $second env "; do
+        report "--dry-run tells of it: $line" "$(grep -q "$line" "$top/out" || cat "$top/out")"
+    done
+}
+timeout -k 1 60 "$ddprun" --device softgpu --bind numa -n 1 grep -c 'prefer' /proc/self/numa_maps >"$top/out" 2>"$top/err" </dev/null
+if grep -q 'node' <(timeout -k 1 60 "$ddprun" --device softgpu --bind numa -v -n 1 true 2>&1 </dev/null) && [ -r /proc/self/numa_maps ]; then
+    report "memory of the node" "$([ "$(cat "$top/out")" -gt 0 ] || cat "$top/out" "$top/err")"
+else
+    echo "skip - memory of the node (several nodes, or its policy may not be chosen here)"
+fi
+exit $((failures > 0))
