@@ -304,7 +304,8 @@ exchange_as_leaf(struct control *control, const char *about, struct control_mess
         if (!receive_frame(control, control->peers[0], 0, about, deadline_ms, &header, &data, error))
             return false;
         if (header.kind == FRAME_FAILURE || header.rank != from) {
-            comm_fail(error, "%.500s", header.kind == FRAME_FAILURE ? (char *)data : "rank 0 mixed up its messages");
+            const char *why = header.kind == FRAME_FAILURE ? data : "rank 0 mixed up its messages";
+            comm_fail(error, "%.500s", why[0] != '\0' ? why : "rank 0 failed without saying why");
             free(data);
             return false;
         }

@@ -1,82 +1,60 @@
 /*
- * fuzz_files.c - targets: programs as ddprun looks at them before it starts them, and the file in which the cost of an
- * all-reduce is kept.
+ * fuzz_files.c - targets: programs and scripts, as ddprun and its doctor look at them before anything is started.
+ *
+ * Required: what is said of a file is in the file.
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "interpose/engine/measure.h"
+#include "launcher/doctor/examine_program.h"
 #include "launcher/elf_file.h"
+#include "launcher/elf_needs.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void
 fuzz_elf(const uint8_t *bytes, size_t count)
 {
-    int fd = fuzz_file(bytes, count);
+    struct elf_source source = elf_source_memory(bytes, count);
     struct elf_facts facts;
+    struct elf_needs needs;
     memset(&facts, 0x5a, sizeof(facts));
-    fuzz_require(elf_file_inspect(fd, &facts) == 0, "a file in memory can be read");
+    fuzz_require(elf_file_inspect_source(&source, &facts) == 0, "memory can be read");
     fuzz_require(facts.kind <= ELF_KIND_DAMAGED, "its kind is a known one");
     bool is_elf = count >= 4 && memcmp(bytes, "\177ELF", 4) == 0;
     fuzz_require(is_elf || facts.kind == ELF_KIND_NOT_ELF, "what does not say that it is ELF is not");
     if (facts.kind == ELF_KIND_DYNAMIC)
         fuzz_require(facts.interpreter[0] != '\0' && strnlen(facts.interpreter, PATH_MAX) < PATH_MAX,
                      "a dynamic program names its loader");
-    close(fd);
-}
-
-/* ---- the cost of an all-reduce ---- */
-
-struct engine_state engine_state; /* of which the cache only asks whether it is wanted */
-
-static const char key[] = "fuzz";
-
-/* The cache's own name for the file, found by having it write one. */
-static const char *
-cache_file(void)
-{
-    static char path[512];
-    if (path[0] != '\0')
-        return path;
-    engine_state.options.cost_cache = true;
-    const struct cost_sample samples[] = {{1000, 1000}, {2000, 2000}};
-    cost_cache_write(key, samples, 2);
-    char folder[256];
-    snprintf(folder, sizeof(folder), "%s/ddprun", fuzz_folder());
-    DIR *entries = opendir(folder);
-    fuzz_require(entries != NULL, "the cache has a folder");
-    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-        if (entry->d_name[0] != '.')
-            snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-    }
-    closedir(entries);
-    struct cost_sample read[COST_SAMPLES_AT_MOST];
-    fuzz_require(cost_cache_read(key, read) == 2 && read[1].ns == 2000, "what is written is read");
-    return path;
-}
-
-/* What is read is of use, or nothing was read. */
-void
-fuzz_cost_cache(const uint8_t *bytes, size_t count)
-{
-    int fd = open(cache_file(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    fuzz_require(fd >= 0 && write(fd, bytes, count) == (ssize_t)count, "the file can be written");
-    close(fd);
-    struct cost_sample samples[COST_SAMPLES_AT_MOST];
-    struct cost cost;
-    size_t read = cost_cache_read(key, samples);
-    fuzz_require(read <= COST_SAMPLES_AT_MOST, "there is room for all samples");
-    if (read == 0)
+    int failed = elf_needs_read(&source, &needs);
+    fuzz_require(failed == 0 || failed == EBADMSG, "what it needs is read, or it is damaged");
+    if (failed != 0)
         return;
-    fuzz_require(cost_fit(samples, read, &cost), "samples fit a cost");
-    int64_t before = 0;
-    for (uint64_t size = 1; size < (uint64_t)1 << 50; size *= 4) {
-        int64_t now = cost_fs(&cost, size);
-        fuzz_require(now >= before && now <= COST_MOST_FS, "more bytes never cost less, nor too much");
-        before = now;
-    }
+    fuzz_require(is_elf, "only an ELF file needs anything");
+    for (size_t i = 0; i < needs.needed_count; ++i)
+        fuzz_require(strlen(needs.needed[i]) < count, "names come from the file");
+    fuzz_require(needs.rpath == NULL || strlen(needs.rpath) < count, "so do folders");
+    fuzz_require(needs.runpath == NULL || strlen(needs.runpath) < count, "of both kinds");
+    elf_needs_free(&needs);
+}
+
+/* A hazard that is found stands in the text. */
+void
+fuzz_script(const uint8_t *bytes, size_t count)
+{
+    char *text = malloc(count + 1); /* exactly as long as it says, so that a look beyond the end is noticed */
+    text = realloc(text, count > 0 ? count : 1);
+    memcpy(text, bytes, count);
+    const char *hazard = count > 0 ? script_find_hazard(text, count) : NULL;
+    fuzz_require(hazard == NULL || memmem(text, count, hazard, strlen(hazard)) != NULL, "what is found is there");
+    free(text);
+}
+
+/* The one call of script.c that is of no interest here. */
+void
+findings_say(struct findings *findings, enum finding_state state, const char *subject, const char *advice,
+             const char *format, ...)
+{
+    (void)findings, (void)state, (void)subject, (void)advice, (void)format;
 }

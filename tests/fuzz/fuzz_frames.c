@@ -73,8 +73,8 @@ fuzz_control(const uint8_t *bytes, size_t count)
 
 /* The ways in which control.c comes to its sockets: none is used here. */
 bool
-rendezvous_share(struct rendezvous *rendezvous, const char *key, const void *mine, void *out, size_t bytes, int timeout_s,
-                 struct comm_error *error)
+rendezvous_share(struct rendezvous *rendezvous, const char *key, const void *mine, void *out, size_t bytes,
+                 int timeout_s, struct comm_error *error)
 {
     (void)rendezvous, (void)key, (void)mine, (void)out, (void)bytes, (void)timeout_s;
     return comm_fail(error, "nobody to meet");

@@ -1,6 +1,6 @@
 /*
- * fuzz_options.c - targets: the command line and its settings in the environment and in a file, lists of GPUs and hosts,
- * substitution in arguments.
+ * fuzz_options.c - targets: the command line and its settings in the environment and in a file, lists of GPUs and
+ * hosts, substitution in arguments.
  *
  * Required: an answer is a job that makes sense, or one problem with exit code 2. Never: to read other files than the
  * given one.
@@ -67,7 +67,8 @@ fuzz_options(const uint8_t *bytes, size_t count)
 {
     char *text = fuzz_text(bytes, count), *rest = text, *words[WORDS_AT_MOST + 2] = {"ddprun"}, *set[WORDS_AT_MOST];
     int word_count = 1, set_count = 0;
-    for (char *word; (word = strsep(&rest, "\n")) != NULL && word_count <= WORDS_AT_MOST && set_count < WORDS_AT_MOST;) {
+    for (char *word;
+         (word = strsep(&rest, "\n")) != NULL && word_count <= WORDS_AT_MOST && set_count < WORDS_AT_MOST;) {
         char *equals = strchr(word, '=');
         if (reads_a_file(word))
             continue;
@@ -112,10 +113,13 @@ fuzz_gpu_list(const uint8_t *bytes, size_t count)
         return;
     }
     fuzz_require(list.count >= 1, "a list names a GPU");
-    again = malloc(1 << 20);
+    size_t room = 1;
     for (int i = 0; i < list.count; ++i)
-        used += (size_t)snprintf(again + used, (1 << 20) - used, "%s%s", i > 0 ? "," : "", list.names[i]);
-    fuzz_require(used < 1 << 20 && gpu_list_parse(again, &second, &problem), "a list written down is a list");
+        room += strlen(list.names[i]) + 1;
+    again = malloc(room);
+    for (int i = 0; i < list.count; ++i)
+        used += (size_t)snprintf(again + used, room - used, "%s%s", i > 0 ? "," : "", list.names[i]);
+    fuzz_require(gpu_list_parse(again, &second, &problem), "a list written down is a list");
     fuzz_require(second.count == list.count, "it has the same length");
     for (int i = 0; i < list.count; ++i)
         fuzz_require(strcmp(list.names[i], second.names[i]) == 0, "it names the same GPUs");

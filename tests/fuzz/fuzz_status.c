@@ -1,11 +1,15 @@
 /*
- * fuzz_status.c - target: the status page, into which a rank may write anything. What the launcher makes of it is a
- * verdict in bounded text, closing lines, and a summary that other programs can read.
+ * fuzz_status.c - target: the status page and the flight recorder, into which a rank may write anything. What the
+ * launcher makes of it is a verdict in bounded text, words about a hang, closing lines, and a summary that other
+ * programs can read.
  */
 #include "tests/fuzz/fuzz.h"
 
+#include "base/flight.h"
 #include "base/protocol.h"
+#include "launcher/hang.h"
 #include "launcher/local_ranks.h"
+#include "launcher/process_state.h"
 #include "launcher/summary.h"
 
 #include <json-c/json.h>
@@ -51,6 +55,76 @@ require_summary(const char *path)
     json_tokener_free(tokener);
 }
 
+static bool
+is_printable(const char *text, size_t bytes)
+{
+    size_t length = strnlen(text, bytes);
+    for (size_t i = 0; i < length; ++i) {
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
+    }
+    return length < bytes;
+}
+
+/* Newest events come in order, in words. */
+static void
+read_flight(int ranks)
+{
+    struct flight_entry entries[FLIGHT_EVENTS];
+    char text[256];
+    for (int r = 0; r < ranks; ++r) {
+        struct rank_status *status = (struct rank_status *)(page + (size_t)r * RANK_STATUS_STRIDE);
+        size_t count = flight_read(flight_of(status), entries, FLIGHT_EVENTS);
+        fuzz_require(count <= FLIGHT_EVENTS, "there is room for all events");
+        for (size_t i = 0; i < count; ++i) {
+            fuzz_require(i == 0 || entries[i].order > entries[i - 1].order, "events come in their order");
+            fuzz_require(entries[i].kind >= FLIGHT_START && entries[i].kind < FLIGHT_KINDS,
+                         "their kind is a known one");
+            fuzz_require(is_printable(entries[i].text, sizeof(entries[i].text)), "their text can be printed");
+            flight_describe(&entries[i], text, sizeof(text));
+            fuzz_require(text[0] != '\0' && is_printable(text, sizeof(text)), "they have words");
+        }
+    }
+}
+
+/* Whatever ranks say of their waiting: a culprit is one of them, and the words have an end. */
+static void
+look_for_hangs(const struct rank_view *views, int ranks)
+{
+    const struct hang_limits limits = {2000000000, 5000000000};
+    struct hang *hang = hang_new(ranks, &limits, 0);
+    for (uint64_t now_ns = 0; now_ns <= 8000000000; now_ns += 1000000000) {
+        struct problem problem = {.text = ""};
+        int culprit = 0;
+        if (hang_look(hang, views, now_ns, &problem, &culprit) != HANG_NONE)
+            fuzz_require(problem.text[0] != '\0' && memchr(problem.text, '\0', sizeof(problem.text)) != NULL &&
+                             culprit >= -1 && culprit < ranks,
+                         "a hang is told, with its rank");
+    }
+    hang_free(hang);
+    for (int r = 0; r < ranks; ++r) {
+        char text[512];
+        hang_describe_wait(&views[r], text, sizeof(text));
+        hang_describe_doing(&views[r], text, sizeof(text));
+        fuzz_require(is_printable(text, sizeof(text)), "what a rank does can be printed");
+        hang_describe_place(&views[r], text, sizeof(text));
+    }
+}
+
+/* The first half of what a rank gets is its record, the second its flight recorder. */
+static void
+fill_page(int ranks, const uint8_t *bytes, size_t count)
+{
+    size_t half = count / (size_t)ranks / 2, room = RANK_STATUS_STRIDE - RANK_STATUS_BYTES;
+    memset(page, 0, sizeof(page));
+    for (int r = 0; r < ranks; ++r) {
+        unsigned char *own = page + (size_t)r * RANK_STATUS_STRIDE;
+        const uint8_t *from = bytes + 2 * (size_t)r * half;
+        memcpy(own, from, half < RANK_STATUS_BYTES ? half : RANK_STATUS_BYTES);
+        memcpy(own + RANK_STATUS_BYTES, from + half, half < room ? half : room);
+    }
+}
+
 /* One byte for the number of ranks, a few for what the system saw of each, then the pages. */
 void
 fuzz_status(const uint8_t *bytes, size_t count)
@@ -62,12 +136,8 @@ fuzz_status(const uint8_t *bytes, size_t count)
         return;
     int ranks = 1 + bytes[0] % RANKS_AT_MOST;
     const uint8_t *seen = bytes + 1, *rest = bytes + 1 + SEEN_BYTES;
-    size_t left = count - 1 - SEEN_BYTES, each = left / (size_t)ranks;
     memset(views, 0, sizeof(views));
-    memset(page, 0, sizeof(page));
-    for (int r = 0; r < ranks; ++r)
-        memcpy(page + (size_t)r * RANK_STATUS_STRIDE, rest + (size_t)r * each,
-               each < RANK_STATUS_STRIDE ? each : RANK_STATUS_STRIDE);
+    fill_page(ranks, rest, count - 1 - SEEN_BYTES);
     struct local_ranks local = {.count = ranks, .pids = pids, .status_page = page, .views = views};
     local_ranks_look(&local);
     for (int r = 0; r < ranks; ++r) {
@@ -79,6 +149,8 @@ fuzz_status(const uint8_t *bytes, size_t count)
         views[r].left_early = seen[r] & 16;
         fuzz_require(memchr(views[r].failure, '\0', sizeof(views[r].failure)) != NULL, "a failure's text has an end");
     }
+    read_flight(ranks);
+    look_for_hangs(views, ranks);
     bool failed = seen[6] & 1 ? verdict_find_at_end(views, ranks, &problem) : verdict_find(views, ranks, &problem);
     if (failed)
         fuzz_require(strnlen(problem.text, sizeof(problem.text)) < sizeof(problem.text) && problem.text[0] != '\0' &&
@@ -113,6 +185,18 @@ pmix_server_next_abort(struct pmix_server *server, struct pmix_server_abort *abo
 {
     (void)server, (void)abort;
     return false;
+}
+
+bool
+process_state_descends(pid_t pid, pid_t ancestor)
+{
+    return pid % 2 == 0 && ancestor == 0;
+}
+
+bool
+process_state_is_stopped(pid_t pid)
+{
+    return pid % 3 == 0;
 }
 
 void

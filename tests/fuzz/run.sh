@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh BUILD [--seconds N] [--only TARGET] - feeds each parser of what others wrote (main.c) with its corpus and what the fuzzer makes of
-# it, for N seconds each; a finding fails, and its bytes stay in BUILD/tests/fuzz. Without --seconds it is one: a few of them all in all.
+# it, for N seconds each; a finding fails, and its bytes stay in BUILD/tests/fuzz. Without --seconds it is one, or less.
 set -uo pipefail
 usage() {
     printf 'Usage: bash tests/fuzz/run.sh BUILD [--seconds N] [--only TARGET]\n' >&2
@@ -12,10 +12,14 @@ shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 fuzz=$build/tests/fuzz/fuzz
 seconds=1
+runs=20000 # at most
 only=
 while [ $# -ge 2 ]; do
     case $1 in
-    --seconds) seconds=$2 ;;
+    --seconds)
+        seconds=$2
+        runs=-1
+        ;;
     --only) only=$2 ;;
     *) usage ;;
     esac
@@ -34,7 +38,7 @@ for target in ${only:-$("$fuzz" --list)}; do
     [ ! -e "$here/$target.dict" ] || dictionary=("-dict=$here/$target.dict")
     mkdir -p "$work/$target"
     code=0
-    TMPDIR=$work timeout -k 5 $((seconds + 240)) "$fuzz" "--target=$target" "-max_total_time=$seconds" -max_len=8192 -timeout=60 \
+    TMPDIR=$work timeout -k 5 $((seconds + 240)) "$fuzz" "--target=$target" "-max_total_time=$seconds" "-runs=$runs" -max_len=8192 -timeout=60 \
         -rss_limit_mb=4096 -use_value_profile=1 "-artifact_prefix=$build/tests/fuzz/$target-" "${dictionary[@]}" \
         "$work/$target" "$here/corpus/$target" </dev/null >"$work/log" 2>&1 || code=$?
     found=$(sed -n 's/.*Test unit written to //p' "$work/log" | head -n 1)
