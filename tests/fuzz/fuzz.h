@@ -29,6 +29,9 @@ void fuzz_view(const uint8_t *bytes, size_t count);
 void fuzz_frames(const uint8_t *bytes, size_t count);
 void fuzz_proof(const uint8_t *bytes, size_t count);
 
+/* Writes FOLDER/TARGET/NAME for the targets whose formats are ddprun's own (seeds.c). */
+void fuzz_write_seeds(const char *folder);
+
 /* A folder of the fuzzer's own, empty at the start. */
 const char *fuzz_folder(void);
 

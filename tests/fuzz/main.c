@@ -3,6 +3,7 @@
  *
  *     build/tests/fuzz/fuzz --target=NAME [libFuzzer's options and folders]
  *     build/tests/fuzz/fuzz --list
+ *     build/tests/fuzz/fuzz --seeds=FOLDER
  *
  * One program for all, as they share most of their sources. libFuzzer itself passes over options with two dashes.
  */
@@ -56,7 +57,7 @@ fuzz_require(bool holds, const char *what)
 {
     if (holds)
         return;
-    fprintf(stderr, "fuzz: %s: %s\n", chosen->name, what);
+    fprintf(stderr, "fuzz: %s: %s\n", chosen != NULL ? chosen->name : "seeds", what);
     abort();
 }
 
@@ -86,10 +87,14 @@ fuzz_file(const uint8_t *bytes, size_t count)
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    static const char option[] = "--target=";
+    static const char option[] = "--target=", seeds[] = "--seeds=";
     for (int i = 1; i < *argc; ++i) {
         if (strcmp((*argv)[i], "--list") == 0)
             list_and_leave();
+        if (strncmp((*argv)[i], seeds, strlen(seeds)) == 0) {
+            fuzz_write_seeds((*argv)[i] + strlen(seeds));
+            exit(0);
+        }
         const char *name = strncmp((*argv)[i], option, strlen(option)) == 0 ? (*argv)[i] + strlen(option) : "";
         for (size_t t = 0; t < sizeof(targets) / sizeof(targets[0]); ++t)
             chosen = strcmp(targets[t].name, name) == 0 ? &targets[t] : chosen;

@@ -12,7 +12,7 @@ shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 fuzz=$build/tests/fuzz/fuzz
 seconds=1
-runs=20000 # at most
+runs=5000 # at most
 only=
 while [ $# -ge 2 ]; do
     case $1 in
@@ -33,14 +33,17 @@ fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-fuzzer-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 failures=0
+"$fuzz" "--seeds=$work" >/dev/null 2>&1 || exit 1
 for target in ${only:-$("$fuzz" --list)}; do
     dictionary=()
     [ ! -e "$here/$target.dict" ] || dictionary=("-dict=$here/$target.dict")
+    corpus=()
+    [ ! -e "$here/corpus/$target" ] || corpus=("$here/corpus/$target")
     mkdir -p "$work/$target"
     code=0
     TMPDIR=$work timeout -k 5 $((seconds + 240)) "$fuzz" "--target=$target" "-max_total_time=$seconds" "-runs=$runs" -max_len=8192 -timeout=60 \
         -rss_limit_mb=4096 -use_value_profile=1 "-artifact_prefix=$build/tests/fuzz/$target-" "${dictionary[@]}" \
-        "$work/$target" "$here/corpus/$target" </dev/null >"$work/log" 2>&1 || code=$?
+        "$work/$target" "${corpus[@]}" </dev/null >"$work/log" 2>&1 || code=$?
     found=$(sed -n 's/.*Test unit written to //p' "$work/log" | head -n 1)
     if [ "$code" -eq 0 ]; then
         printf 'ok - fuzz %s\n# %s of %s\n' "$target" "$(sed -n 's/^Done //p' "$work/log")" "$target"
