@@ -27,6 +27,7 @@ struct campaign {
     bool verbose;
     int pause_s; /* how long rank 0 spends in host code; 0: an ordinary campaign */
     char ddprun[400], trainer[400], folder[200];
+    struct place place;
     struct pace pace;
     unsigned failures, late;
     unsigned made[KINDS_AT_MOST], hit[KINDS_AT_MOST];
@@ -35,21 +36,33 @@ struct campaign {
 
 /* ---- a run ---- */
 
+/* Cuts the text into words. Returns the end. */
+static const char **
+add_words(const char **at, char *text)
+{
+    for (char *rest, *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+        *at++ = word;
+    return at;
+}
+
 /* The words of the command line. `texts` holds what is made here. */
 static void
-make_order(const struct campaign *campaign, const struct run *run, struct job_order *order, char texts[4][400])
+make_order(const struct campaign *campaign, const struct run *run, struct job_order *order, char texts[5][400])
 {
     const char **at = order->arguments;
     snprintf(texts[0], 400, "%d", run->ranks);
     job_records_path(order->folder, texts[1], 400);
-    snprintf(texts[2], 400, "%s", run->kind->options != NULL ? run->kind->options : "");
-    *at++ = campaign->ddprun;
-    *at++ = "-n";
-    *at++ = texts[0];
-    *at++ = "--device";
-    *at++ = "softgpu";
-    for (char *rest, *word = strtok_r(texts[2], " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
-        *at++ = word;
+    snprintf(texts[2], 400, "--device softgpu %s", run->kind->options != NULL ? run->kind->options : "");
+    if (campaign->place.prefix != NULL) {
+        snprintf(texts[4], 400, campaign->place.prefix, run->ranks);
+        at = add_words(at, texts[4]);
+        *at++ = campaign->ddprun;
+    } else {
+        *at++ = campaign->ddprun;
+        *at++ = "-n";
+        *at++ = texts[0];
+    }
+    at = add_words(at, texts[2]);
     if (run->kind->wrapper) {
         *at++ = "sh";
         *at++ = "-c";
@@ -62,9 +75,7 @@ make_order(const struct campaign *campaign, const struct run *run, struct job_or
     snprintf(texts[3], 400, run->kind->arguments != NULL ? run->kind->arguments : "", run->target, run->point);
     if (campaign->pause_s > 0)
         snprintf(texts[3], 400, "pause %d %d", KINDS_STEPS / 2, campaign->pause_s);
-    for (char *rest, *word = strtok_r(texts[3], " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
-        *at++ = word;
-    *at = NULL;
+    *add_words(at, texts[3]) = NULL;
 }
 
 /* A machine that has more to do than processors is slower; what is promised holds for one that has not. */
@@ -127,12 +138,16 @@ static void
 sweep(const struct campaign *campaign, const struct job *job, char why[KINDS_WHY_BYTES])
 {
     char command[2048], text[1024];
-    snprintf(command, sizeof(command),
-             "exec env TMPDIR='%s/tmp' XDG_RUNTIME_DIR='%s/runtime' XDG_CONFIG_HOME='%s/config' timeout -k 1 60 "
-             "'%s' -n 1 --device softgpu true </dev/null",
-             job->folder, job->folder, job->folder, campaign->ddprun);
-    int status = system(command);
-    leftovers_find(job->mark, job->folder, false, text, sizeof(text));
+    int status = 0;
+    for (int i = 0; i <= campaign->place.host_count; ++i) {
+        snprintf(command, sizeof(command),
+                 "exec env TMPDIR='%s%s' XDG_RUNTIME_DIR='%s/%s' XDG_CONFIG_HOME='%s/config' timeout -k 1 60 "
+                 "'%s' -n 1 --device softgpu true </dev/null",
+                 i == 0 ? job->folder : campaign->place.hosts[i - 1].tmp, i == 0 ? "/tmp" : "", job->folder,
+                 i == 0 ? "runtime" : "none", job->folder, campaign->ddprun);
+        status |= system(command);
+    }
+    leftovers_find(&campaign->place, job->mark, job->folder, false, text, sizeof(text));
     size_t used = strlen(why);
     if (status != 0 || text[0] != '\0')
         snprintf(why + used, KINDS_WHY_BYTES - used, "the next ddprun (status %d) leaves %s; ", status, text);
@@ -172,8 +187,8 @@ judge(const struct campaign *campaign, const struct run *run, const struct job *
     find_wrong_averages(job, why);
     /* A process loses its environment before its descriptors are closed. */
     do
-        leftovers_find(job->mark, job->folder, run->kind->sweeps, left, sizeof(left));
-    while (left[0] != '\0' && job_now_ns() < run->gone_ns + run->kind->limit_s * NS && usleep(5000) == 0);
+        leftovers_find(job->place, job->mark, job->folder, run->kind->sweeps, left, sizeof(left));
+    while (left[0] != '\0' && job_now_ns() < run->gone_ns + run_limit_s(run, job->place) * NS && usleep(5000) == 0);
     size_t used = strlen(why);
     if (left[0] != '\0')
         snprintf(why + used, KINDS_WHY_BYTES - used, "left behind: %s", left);
@@ -186,30 +201,35 @@ static void
 make_run(struct campaign *campaign, struct run *run)
 {
     static struct job job;
-    char texts[4][400], folder[256], why[KINDS_WHY_BYTES] = "", description[200];
-    struct job_order order = {
-        .folder = folder, .closed_output = run->kind->closed_output, .small_pipe = run->kind->small_pipe};
+    char texts[5][400], folder[256], why[KINDS_WHY_BYTES] = "", description[200];
+    struct job_order order = {.place = &campaign->place,
+                              .folder = folder,
+                              .closed_output = run->kind->closed_output,
+                              .small_pipe = run->kind->small_pipe};
     snprintf(folder, sizeof(folder), "%s/%u", campaign->folder, run->number);
     make_order(campaign, run, &order, texts);
-    double limit_s = run->kind->limit_s * slowness(), run_limit_s = 60.0 * slowness() + campaign->pause_s;
+    int promised_s = run_limit_s(run, &campaign->place);
+    double limit_s = promised_s * slowness(), run_limit_s = 60.0 * slowness() + campaign->pause_s;
     job_start(&job, &order, run->ranks);
     if (run->kind->inject != NULL)
         run->kind->inject(run, &job);
     else if (run->kind == &kind_none)
         watch(campaign, &job, run_limit_s);
     bool ended = await_end(run, &job, run->fault_ns != 0 ? limit_s : run_limit_s);
+    if (campaign->place.mend != NULL && system(campaign->place.mend) != 0)
+        snprintf(why, sizeof(why), "the hosts cannot be joined again; ");
     if (run->kind->arguments != NULL && run->kind->inject == NULL)
         run->fault_ns = job.records[run->target].hit_ns;
 
     double seconds = run->fault_ns != 0 ? (double)(run->gone_ns - run->fault_ns) * 1e-9 : 0.0;
     bool hit = ended && judge(campaign, run, &job, why);
     if (!ended)
-        snprintf(why, sizeof(why), "it does not end");
+        snprintf(why + strlen(why), sizeof(why) - strlen(why), "it does not end");
     else if (hit && seconds > limit_s)
         snprintf(why + strlen(why), sizeof(why) - strlen(why), "it ended after %.3f s only", seconds);
     describe(run, description, sizeof(description));
     bool failed = why[0] != '\0';
-    bool late = hit && seconds > run->kind->limit_s;
+    bool late = hit && seconds > promised_s;
     if (failed || late || campaign->verbose)
         printf("%s %u %s: %s; %s, exit code %d after %.3f s\n", failed ? "not ok" : "ok", run->number, run->kind->name,
                description, hit ? "hit" : "no effect", job.exit_code, seconds);
@@ -253,7 +273,8 @@ summarise(struct campaign *campaign)
             continue;
         qsort(seconds, count, sizeof(*seconds), compare_seconds);
         printf("%-10s %-38s %6u %6u %10.3f %10.3f %9d\n", kinds[k].name, kinds[k].about, campaign->made[k], count,
-               count > 0 ? seconds[count / 2] : 0.0, count > 0 ? seconds[count - 1] : 0.0, kinds[k].limit_s);
+               count > 0 ? seconds[count / 2] : 0.0, count > 0 ? seconds[count - 1] : 0.0,
+               run_limit_s(&(struct run){.kind = &kinds[k]}, &campaign->place));
     }
     if (made >= 10 && hit * 2 < made) {
         printf("not ok: most faults came when all was over\n");
@@ -272,10 +293,10 @@ run_all(struct campaign *campaign)
         struct run run;
         unsigned number = campaign->first + i;
         if (i % PACE_EVERY == 0 && campaign->only != &kind_none) {
-            run_choose(&run, campaign->seed, RUNS_AT_MOST + i, &kind_none, &campaign->pace);
+            run_choose(&run, campaign->seed, RUNS_AT_MOST + i, &kind_none, &campaign->place, &campaign->pace);
             make_run(campaign, &run);
         }
-        run_choose(&run, campaign->seed, number, campaign->only, &campaign->pace);
+        run_choose(&run, campaign->seed, number, campaign->only, &campaign->place, &campaign->pace);
         make_run(campaign, &run);
         if (!campaign->verbose && campaign->runs > 50 && i % 50 == 49)
             printf("%u of %u runs, %u failures\n", i + 1, campaign->runs, campaign->failures);
@@ -293,16 +314,46 @@ print_usage(FILE *out)
         fprintf(out, "  %-10s %s\n", kinds[k].name, kinds[k].about);
 }
 
+/* Options by which run.sh says where the campaign takes place. */
+static bool
+take_place(struct place *place, int option, char *value)
+{
+    char *colon = strchr(value != NULL ? value : "", ':');
+    switch (option) {
+    case 'x':
+        place->prefix = value;
+        break;
+    case 'n':
+        place->ranks = atoi(value);
+        break;
+    case 'c':
+        place->cut = value;
+        break;
+    case 'm':
+        place->mend = value;
+        break;
+    case 'h': /* KEEPER:TMPDIR */
+        if (colon == NULL || place->host_count == PLACE_HOSTS_AT_MOST)
+            return false;
+        place->hosts[place->host_count++] = (struct place_host){.keeper = atoi(value), .tmp = colon + 1};
+        break;
+    default:
+        return false;
+    }
+    place->where = place->host_count > 0 ? ON_HOSTS : place->prefix != NULL ? UNDER_MPIRUN : ON_NODE;
+    return true;
+}
+
 static void
 parse(struct campaign *campaign, int argc, char **argv)
 {
-    static const struct option options[] = {{"runs", required_argument, NULL, 'r'},
-                                            {"seed", required_argument, NULL, 's'},
-                                            {"first", required_argument, NULL, 'f'},
-                                            {"only", required_argument, NULL, 'o'},
-                                            {"pause", required_argument, NULL, 'p'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {NULL}};
+    static const struct option options[] = {
+        {"runs", required_argument, NULL, 'r'},   {"seed", required_argument, NULL, 's'},
+        {"first", required_argument, NULL, 'f'},  {"only", required_argument, NULL, 'o'},
+        {"pause", required_argument, NULL, 'p'},  {"verbose", no_argument, NULL, 'v'},
+        {"prefix", required_argument, NULL, 'x'}, {"ranks", required_argument, NULL, 'n'},
+        {"host", required_argument, NULL, 'h'},   {"cut", required_argument, NULL, 'c'},
+        {"mend", required_argument, NULL, 'm'},   {NULL}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'r')
             campaign->runs = (unsigned)strtoul(optarg, NULL, 10);
@@ -314,6 +365,8 @@ parse(struct campaign *campaign, int argc, char **argv)
             campaign->pause_s = atoi(optarg);
         else if (option == 'v')
             campaign->verbose = true;
+        else if (!take_place(&campaign->place, option, optarg) && option != 'o')
+            option = '?';
         if (option == '?' || (option == 'o' && (campaign->only = kind_named(optarg)) == NULL)) {
             print_usage(stderr);
             exit(2);
@@ -333,13 +386,14 @@ parse(struct campaign *campaign, int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-    static struct campaign campaign = {.runs = 20, .seed = 1, .pace = {NS / 4, NS / 1000, NS / 20}};
+    static struct campaign campaign = {
+        .runs = 20, .seed = 1, .place = {.where = ON_NODE}, .pace = {NS / 4, NS / 1000, NS / 20}};
     parse(&campaign, argc, argv);
     snprintf(campaign.ddprun, sizeof(campaign.ddprun), "%s/bin/ddprun", campaign.build);
     snprintf(campaign.trainer, sizeof(campaign.trainer), "%s/tests/faults/trainer", campaign.build);
     for (int k = 0; k < kind_count; ++k)
         campaign.seconds[k] = calloc(campaign.runs, sizeof(double));
-    if (!leftovers_isolate())
+    if (!leftovers_isolate(campaign.place.where != ON_HOSTS))
         printf("sockets and shared memory are not looked at: no namespaces of our own here\n");
     run_all(&campaign);
     summarise(&campaign);

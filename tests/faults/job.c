@@ -113,7 +113,7 @@ void
 job_start(struct job *job, const struct job_order *order, int ranks)
 {
     static unsigned number;
-    *job = (struct job){.ranks = ranks, .reads = true};
+    *job = (struct job){.place = order->place, .ranks = ranks, .reads = true};
     snprintf(job->mark, sizeof(job->mark), "%d-%u-%lld", (int)getpid(), ++number, (long long)job_now_ns());
     snprintf(job->folder, sizeof(job->folder), "%s", order->folder);
     if (mkdir(job->folder, 0700) != 0)
@@ -239,11 +239,28 @@ child_of(pid_t pid, int which)
     return 0;
 }
 
+static pid_t
+parent_of(pid_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    size_t length = file != NULL ? fread(text, 1, sizeof(text) - 1, file) : 0;
+    if (file != NULL)
+        fclose(file);
+    text[length] = '\0';
+    const char *behind = strrchr(text, ')');
+    int parent;
+    return behind != NULL && sscanf(behind, ") %*c %d", &parent) == 1 ? parent : 0;
+}
+
 pid_t
-job_rank_process(const struct job *job, int rank, bool program)
+job_process(const struct job *job, int rank, enum job_process which)
 {
     pid_t own = job->records[rank].pid;
-    return program && own != 0 ? own : child_of(job->pid, rank);
+    if (job->place->where == ON_NODE && (own == 0 || which == JOB_PARENT))
+        return child_of(job->pid, rank);
+    return own == 0 || which == JOB_TRAINER ? own : parent_of(own);
 }
 
 void

@@ -7,6 +7,7 @@
 #ifndef DDPRUN_TESTS_FAULTS_JOB_H
 #define DDPRUN_TESTS_FAULTS_JOB_H
 
+#include "tests/faults/place.h"
 #include "tests/faults/record.h"
 
 #include <stdbool.h>
@@ -19,6 +20,7 @@ enum { JOB_TEXT_BYTES = 64 * 1024, JOB_ARGUMENTS_AT_MOST = 64 };
 
 /* What is to be started. */
 struct job_order {
+    const struct place *place;
     const char *folder;                           /* of this run alone; made by job_start() */
     const char *arguments[JOB_ARGUMENTS_AT_MOST]; /* NULL-terminated, the program first */
     bool closed_output;                           /* stdout and stderr are closed from the start */
@@ -28,6 +30,7 @@ struct job_order {
 struct job {
     pid_t pid; /* of the process that was started; it leads a session of its own */
     int pidfd;
+    const struct place *place;
     int ranks;
     char mark[64]; /* value of JOB_MARK */
     char folder[256];
@@ -58,8 +61,13 @@ bool job_poll(struct job *job, int us);
 /* The same until the end, or for `limit_ns`. */
 bool job_wait(struct job *job, int64_t limit_ns);
 
-/* The process that ddprun started as a rank, 0 if there is none yet; `program`: the trainer in it, if that is known. */
-pid_t job_rank_process(const struct job *job, int rank, bool program);
+enum job_process {
+    JOB_TRAINER, /* or, before that is known, what ddprun started as the rank */
+    JOB_PARENT,  /* the trainer's: a shell, or under mpirun the rank's ddprun */
+};
+
+/* A process of a rank; 0 if there is none yet. */
+pid_t job_process(const struct job *job, int rank, enum job_process which);
 
 /* From now on nobody reads stdout: its pipe is closed, or just left to fill. */
 void job_close_output(struct job *job);

@@ -38,9 +38,11 @@ raise_loopback(void)
 }
 
 bool
-leftovers_isolate(void)
+leftovers_isolate(bool network)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (!network)
+        return true;
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777") != 0)
         return false;
@@ -102,6 +104,27 @@ leftovers_processes(const char *mark, pid_t but)
     return signal_marked(mark, but, 0, names, sizeof(names));
 }
 
+pid_t
+leftovers_find_process(const char *mark, const char *name)
+{
+    pid_t found = 0;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; processes != NULL && found == 0 && (entry = readdir(processes)) != NULL;) {
+        char path[300], text[64] = "";
+        snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+        FILE *file = isdigit((unsigned char)entry->d_name[0]) ? fopen(path, "re") : NULL;
+        if (file == NULL)
+            continue;
+        if (fgets(text, sizeof(text), file) != NULL && strcspn(text, "\n") == strlen(name) &&
+            strncmp(text, name, strlen(name)) == 0 && carries(entry->d_name, mark))
+            found = atoi(entry->d_name);
+        fclose(file);
+    }
+    if (processes != NULL)
+        closedir(processes);
+    return found;
+}
+
 void
 leftovers_kill(const char *mark)
 {
@@ -121,6 +144,18 @@ add(char *text, size_t bytes, const char *format, ...)
     va_end(arguments);
 }
 
+/* What Open MPI and PMIx leave when they are killed is not ours. */
+static bool
+is_of_mpirun(const char *name)
+{
+    static const char *const beginnings[] = {"ompi.", "openmpi-", "pmix", "vader_segment", "sm_segment"};
+    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); ++i) {
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void
 find_in_folder(const char *folder, const char *name, size_t allowed, char *text, size_t bytes)
 {
@@ -132,7 +167,7 @@ find_in_folder(const char *folder, const char *name, size_t allowed, char *text,
     char found[512] = "";
     size_t count = 0;
     for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || is_of_mpirun(entry->d_name))
             continue;
         ++count;
         add(found, sizeof(found), " %s", entry->d_name);
@@ -163,15 +198,18 @@ find_in_cache(const char *folder, char *text, size_t bytes)
 /* Those with a name: others are known by descriptors only, and go with their processes (or, passed on, a little later).
  */
 static void
-find_sockets(char *text, size_t bytes)
+find_sockets(const char *process, const char *name, char *text, size_t bytes)
 {
-    FILE *file = fopen("/proc/self/net/unix", "re");
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%s/net/unix", process);
+    FILE *file = fopen(path, "re");
     if (file == NULL)
         return;
     char line[512];
     while (fgets(line, sizeof(line), file) != NULL) {
         const char *last = strrchr(line, ' ');
-        if (strncmp(line, "Num ", 4) == 0 || last == NULL || (last[1] != '@' && last[1] != '/'))
+        if (strncmp(line, "Num ", 4) == 0 || last == NULL || (last[1] != '@' && last[1] != '/') ||
+            strstr(last, name) == NULL)
             continue;
         line[strcspn(line, "\n")] = '\0';
         add(text, bytes, "a socket: %s; ", line);
@@ -179,8 +217,21 @@ find_sockets(char *text, size_t bytes)
     fclose(file);
 }
 
+static void
+find_on_host(const struct place_host *host, bool swept_later, char *text, size_t bytes)
+{
+    char process[16], path[64];
+    snprintf(process, sizeof(process), "%d", (int)host->keeper);
+    snprintf(path, sizeof(path), "/proc/%s/root/dev/shm", process);
+    find_in_folder(host->tmp, "", swept_later ? 2 : 0, text, bytes);
+    find_in_folder(path, "", 0, text, bytes);
+    find_sockets(process, "ddprun", text, bytes);
+    find_sockets(process, "softgpu", text, bytes);
+}
+
 void
-leftovers_find(const char *mark, const char *folder, bool swept_later, char *text, size_t bytes)
+leftovers_find(const struct place *place, const char *mark, const char *folder, bool swept_later, char *text,
+               size_t bytes)
 {
     char names[256] = "";
     text[0] = '\0';
@@ -193,9 +244,11 @@ leftovers_find(const char *mark, const char *folder, bool swept_later, char *tex
     find_in_folder(folder, "runtime", swept_later, text, bytes);
     find_in_folder(folder, "config", 0, text, bytes);
     find_in_cache(folder, text, bytes);
+    for (int i = 0; i < place->host_count; ++i)
+        find_on_host(&place->hosts[i], swept_later, text, bytes);
     if (!isolated)
         return;
-    find_sockets(text, bytes);
+    find_sockets("self", place->where == ON_NODE ? "" : "ddprun", text, bytes);
     find_in_folder("/dev/shm", "", 0, text, bytes);
 }
 
