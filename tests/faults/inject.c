@@ -100,11 +100,23 @@ inject_kill_daemon(struct run *run, struct job *job)
         run->fault_ns = job_now_ns();
 }
 
+/*
+ * Once ranks train: before that the link is mpirun's. It waits for its other half until they are joined again; what is
+ * ddprun's is gone before.
+ */
 void
 inject_cut(struct run *run, struct job *job)
 {
-    if (await_moment(run, job) && system(job->place->cut) == 0)
-        run->fault_ns = job_now_ns();
+    run->moment.step += run->moment.step == 0;
+    if (!await_moment(run, job) || system(job->place->cut) != 0)
+        return;
+    run->fault_ns = job_now_ns();
+    while (job_now_ns() < run->fault_ns + 60 * 1000 * MS &&
+           (leftovers_find_process(job->mark, "ddprun") != 0 || leftovers_find_process(job->mark, "trainer") != 0))
+        job_poll(job, 20000);
+    run->gone_ns = job_now_ns();
+    if (system(job->place->mend) != 0)
+        run->gone_ns += 3600 * 1000 * MS; /* never in time */
 }
 
 void

@@ -212,7 +212,6 @@ judge_supervisor_killed(const struct run *run, const struct job *job, char why[K
 bool
 judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
-    (void)run;
     if (job->exit_code == 0) {
         expect_done(job, why);
         return false;
@@ -224,6 +223,8 @@ judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
     }
     if (most > least + 1)
         wrong(why, "a rank trained on to step %u, without one that came to step %u only", most, least);
+    if (run->kind->options != NULL && least > 0) /* the link went down, and nobody died */
+        expect(run, job, job->exit_code, "^ddprun: the ddprun of rank [23] .*lost", why);
     return true;
 }
 
