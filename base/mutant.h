@@ -49,6 +49,12 @@ enum mutant {
     MUTANT_NO_JOIN,              /* the boundary does not wait for the other communicators */
     MUTANT_OTHER_STREAMS_RUN_ON, /* the stream that DDP_STEP names waits, others do not */
 
+    /* captured */
+    MUTANT_GRAPH_PRODUCERS_FORGOTTEN, /* captured buckets do not come after the work on their gradients */
+    MUTANT_GRAPH_STREAMS_RUN_ON,      /* captured streams other than DDP_STEP's do not come after it */
+    MUTANT_GRAPH_TOUCHES_UNSEEN,      /* the launch of a graph counts as no touch of what was captured */
+    MUTANT_GRAPH_UNCOUNTED,           /* the launch of a graph counts as no step */
+
     /* deviations */
     MUTANT_DEVIATION_IGNORED, /* buckets leave early in an interval that is not as learned */
     MUTANT_NOT_FLUSHED_FIRST, /* the boundary does not wait for the streams of gradients that have not left */

@@ -75,6 +75,22 @@ enum ddprun_compression {
 #define DDPRUN_EXIT_USAGE   2
 #define DDPRUN_EXIT_NOT_RUN 127 /* the program cannot be started */
 
+/* What DDP_MEAN found last at one place of the program. A place that is in use keeps its number. */
+enum { RANK_MEANS_AT_MOST = 6 };
+struct rank_mean {
+    char name[32];          /* the annotated expression without '&', NUL-terminated; written before the place counts */
+    char place[48];         /* "train.c:87" */
+    _Atomic uint64_t step;  /* boundaries passed before it */
+    _Atomic uint64_t value; /* bits of a double */
+};
+
+/* What the program says of itself. */
+struct rank_told {
+    _Atomic uint64_t shard_total; /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
+    _Atomic uint32_t mean_count;
+    struct rank_mean means[RANK_MEANS_AT_MOST]; /* [mean_count] */
+};
+
 enum rank_stage {
     RANK_STAGE_NONE = 0, /* nothing heard yet */
     RANK_STAGE_GATE,     /* the shim answered a look-up of the CUDA driver in this rank's process tree */
@@ -83,6 +99,9 @@ enum rank_stage {
     RANK_STAGE_ENDED,    /* left in order */
     RANK_STAGE_FAILED,   /* `failure` says why; written by the rank before it asks for the end of the job */
 };
+
+/* Where a rank waits whose program has come to its end: it will send nothing any more. */
+#define RANK_PLACE_END "the end of the program"
 
 /* A call of the driver that the trainer is in, or was in last. Claimed for each call by its thread (RANK_CALLS_AT_ONCE
  * are seen at a time), and left as it is afterwards. */
@@ -109,6 +128,7 @@ struct rank_status {
     _Atomic int32_t pid;              /* the process that is the rank */
     _Atomic uint64_t step;            /* boundaries passed so far */
     _Atomic uint64_t overlapped_step; /* boundaries for which buckets went out before the boundary */
+    _Atomic uint64_t graph_step;      /* boundaries passed in launches of CUDA graphs; in a world of one: captured */
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;
     _Atomic uint64_t bucket_count; /* of the plan in force; 0 while everything is reduced at the boundary */
@@ -116,6 +136,8 @@ struct rank_status {
     _Atomic uint64_t exposed_count;    /* of them, that were looked at last */
     _Atomic uint64_t exposed_ns;       /* their median */
     _Atomic uint64_t exposed_bound_ns; /* the least that any buckets could reach; UINT64_MAX: not known */
+    _Atomic uint32_t nccl_version;     /* as NCCL_VERSION_CODE; 0: not opened */
+    struct rank_told told;             /* the program, of itself */
     _Atomic uint32_t reduction;        /* enum ddprun_reduction: what became of gradients */
     _Atomic uint64_t check_count;      /* comparisons of parameter hashes across ranks that found all equal */
     _Atomic uint64_t checked_step;     /* step after which the last of them looked at the parameters */
@@ -123,13 +145,15 @@ struct rank_status {
     _Atomic uint32_t failure_follows;  /* 1: `failure` is what another rank's end did to this one (set before stage) */
 
     /* What this rank waits for: on the host at `place`, and on the device for a collective. Times: CLOCK_MONOTONIC. */
-    _Atomic uint32_t waits;         /* 1: this rank waits for the others at `place` (written before) */
-    _Atomic uint64_t waits_ns;      /* since when */
-    char place[128];                /* such as "the end of the program" */
-    _Atomic uint32_t collective;    /* enum rank_collective */
-    _Atomic uint64_t collective_ns; /* since when it is so */
-    char collective_text[64];       /* such as "bucket 3 of step 8" */
-    _Atomic uint64_t wait_count;    /* grows whenever a rank waits for something else, on the host or on the device */
+    _Atomic uint32_t waits;           /* 1: this rank waits for the others at `place` (written before) */
+    _Atomic uint64_t waits_ns;        /* since when */
+    char place[128];                  /* such as "the end of the program" */
+    _Atomic uint64_t watch_ns;        /* when the watch thread looked last: what follows is as of then */
+    _Atomic uint32_t collective;      /* enum rank_collective */
+    _Atomic uint64_t collective_ns;   /* since when it is so */
+    _Atomic uint64_t collective_step; /* the step, from 1, that it belongs to */
+    char collective_text[64];         /* such as "bucket 3 of step 8" */
+    _Atomic uint64_t wait_count;      /* grows whenever a rank waits for something else, on the host or on the device */
 
     /* What it does. A rank makes progress while these grow. */
     _Atomic uint64_t call_count; /* hooked calls that came to their end, but for launches that touch no gradient */

@@ -25,8 +25,12 @@ status_page_map(const char *dir, int rank_count, bool create)
 
     size_t bytes = (size_t)rank_count * RANK_STATUS_STRIDE;
     void *page = MAP_FAILED;
-    if (create && ftruncate(fd, (off_t)bytes) != 0)
+    /* Not a sparse file: where there is no room for it, a rank would end with SIGBUS in the middle of its work. */
+    int full = create ? posix_fallocate(fd, 0, (off_t)bytes) : 0;
+    if (full != 0) {
+        errno = full;
         goto close_file;
+    }
     off_t end = lseek(fd, 0, SEEK_END); /* fstat would bind the shim to glibc 2.33 */
     if (end < 0)
         goto close_file;

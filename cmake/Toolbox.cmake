@@ -24,6 +24,7 @@ find_package(Threads REQUIRED)
 pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(UNWIND REQUIRED IMPORTED_TARGET libunwind)
+pkg_check_modules(UNWIND_PTRACE REQUIRED IMPORTED_TARGET libunwind-ptrace)
 pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
@@ -55,6 +56,12 @@ function(ddprun_shared_library name)
         target_link_options(${name} PRIVATE -Wl,-z,defs)
     endif()
     set_target_properties(${name} PROPERTIES LINK_DEPENDS ${ARG_VERSION_SCRIPT})
+endfunction()
+
+# ddprun_no_padded_rpath(name): without this CMake links with room for another RPATH, filled up with ':', and for the loader
+# an empty entry is the current folder: libraries would be taken from wherever the program is started.
+function(ddprun_no_padded_rpath name)
+    set_target_properties(${name} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 endfunction()
 
 # ddprun_unit_test(name [SOURCES ...] [LIBRARIES ...]): a Check program that tests/run.sh finds in build/tests/unit.

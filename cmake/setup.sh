@@ -202,11 +202,10 @@ case ${1:-} in
 --tests)
     install_packages "$build_packages$test_packages"
     if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-        install_packages "$cluster_packages"
-    else
-        mapfile -t missing < <(missing_packages "$cluster_packages")
-        [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts are skipped without ${missing[*]}"
+        (install_packages "$cluster_packages") || true # said, and below
     fi
+    mapfile -t missing < <(missing_packages "$cluster_packages")
+    [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts are skipped without ${missing[*]}"
     ;;
 --help)
     echo "Usage: bash cmake/setup.sh [--tests]"

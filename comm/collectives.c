@@ -180,18 +180,19 @@ collectives_own_stream(const struct collectives *c, CUstream stream)
 }
 
 bool
-collectives_send_from_zero(struct collectives *c, CUdeviceptr address, size_t bytes, struct comm_error *error)
+collectives_send_from_zero(struct collectives *c, CUdeviceptr address, size_t bytes, CUstream stream,
+                           struct comm_error *error)
 {
     void *buffer = (void *)(uintptr_t)address;
     ncclComm_t comm = c->communicators[0].comm;
-    ncclResult_t result = c->nccl->ncclBroadcast_p(buffer, buffer, bytes, ncclUint8, 0, comm, c->stream);
+    ncclResult_t result = c->nccl->ncclBroadcast_p(buffer, buffer, bytes, ncclUint8, 0, comm, stream);
     return settle(c, comm, result, "ncclBroadcast", error);
 }
 
 bool
 collectives_broadcast(struct collectives *c, CUdeviceptr address, size_t bytes, struct comm_error *error)
 {
-    return collectives_send_from_zero(c, address, bytes, error) &&
+    return collectives_send_from_zero(c, address, bytes, c->stream, error) &&
            cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(c->stream), "waiting for ncclBroadcast", error);
 }
 
@@ -205,16 +206,21 @@ collectives_place(struct collectives *c, struct bucket_wire *wire, size_t bucket
 bool
 collectives_reduce(struct collectives *c, const struct bucket_wire *wire, size_t bucket, struct comm_error *error)
 {
-    const struct communicator *communicator = &c->communicators[collectives_communicator_of(c, bucket)];
-    if (!wire_pack(wire, &c->setting, communicator->stream, error))
+    return collectives_reduce_on(c, wire, bucket, collectives_stream_of(c, bucket), error);
+}
+
+bool
+collectives_reduce_on(struct collectives *c, const struct bucket_wire *wire, size_t bucket, CUstream stream,
+                      struct comm_error *error)
+{
+    ncclComm_t comm = c->communicators[collectives_communicator_of(c, bucket)].comm;
+    if (!wire_pack(wire, &c->setting, stream, error))
         return false;
 
     void *buffer = (void *)(uintptr_t)wire->address;
-    ncclResult_t result =
-        c->nccl->ncclAllReduce_p(buffer, buffer, wire->element_count, wire->type, wire_operation(wire, &c->setting),
-                                 communicator->comm, communicator->stream);
-    return settle(c, communicator->comm, result, "ncclAllReduce", error) &&
-           wire_unpack(wire, &c->setting, communicator->stream, error);
+    ncclResult_t result = c->nccl->ncclAllReduce_p(buffer, buffer, wire->element_count, wire->type,
+                                                   wire_operation(wire, &c->setting), comm, stream);
+    return settle(c, comm, result, "ncclAllReduce", error) && wire_unpack(wire, &c->setting, stream, error);
 }
 
 bool

@@ -61,11 +61,11 @@ CUstream collectives_stream_of(const struct collectives *collectives, size_t buc
 /* Whether it is one of ours. Any thread, once collectives are open. */
 bool collectives_own_stream(const struct collectives *collectives, CUstream stream);
 
-/* Rank 0's bytes go to all ranks, on the first communicator's stream. Collective. */
-bool collectives_send_from_zero(struct collectives *collectives, CUdeviceptr address, size_t bytes,
+/* Rank 0's bytes go to all ranks through the first communicator, in the order of `stream`. Collective. */
+bool collectives_send_from_zero(struct collectives *collectives, CUdeviceptr address, size_t bytes, CUstream stream,
                                 struct comm_error *error) __attribute__((warn_unused_result));
 
-/* The same, and waits until they are there. */
+/* The same on that communicator's stream, and waits until they are there. */
 bool collectives_broadcast(struct collectives *collectives, CUdeviceptr address, size_t bytes, struct comm_error *error)
     __attribute__((warn_unused_result));
 
@@ -77,6 +77,10 @@ bool collectives_place(struct collectives *collectives, struct bucket_wire *wire
 /* Replaces each member by its mean, or sum, over all ranks. Collective. */
 bool collectives_reduce(struct collectives *collectives, const struct bucket_wire *wire, size_t bucket,
                         struct comm_error *error) __attribute__((warn_unused_result));
+
+/* The same on another stream than the bucket's own: one that is captured. */
+bool collectives_reduce_on(struct collectives *collectives, const struct bucket_wire *wire, size_t bucket,
+                           CUstream stream, struct comm_error *error) __attribute__((warn_unused_result));
 
 /* What is enqueued on the first communicator's stream from now on comes after all that the others were given. */
 bool collectives_join(struct collectives *collectives, struct comm_error *error) __attribute__((warn_unused_result));

@@ -1,8 +1,10 @@
 /*
  * control.c - see control.h.
  *
- * Wire format, same machine on both ends: struct header, then `bytes` bytes. Towards rank 0: one frame. From rank 0:
- * one frame for each rank, in order of ranks; or one frame of kind FRAME_FAILURE with a line of text.
+ * Wire format, same machine on both ends: struct header, then `bytes` bytes. Towards rank 0: one frame. From rank 0 one
+ * frame, too (with one for each rank, ranks together would make as many system calls as the square of their number):
+ * of kind FRAME_ALL, a uint64_t for each rank with the size of its message, and then the messages, in order of ranks;
+ * or of kind FRAME_FAILURE, a line of text.
  */
 #include "comm/control.h"
 
@@ -21,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FRAME_MAGIC = 0x64647072, FRAME_MESSAGE = 1, FRAME_FAILURE = 2, ABOUT_BYTES = 128 };
+enum { FRAME_MAGIC = 0x64647072, FRAME_MESSAGE = 1, FRAME_FAILURE = 2, FRAME_ALL = 3, ABOUT_BYTES = 128 };
 enum { MESSAGE_BYTES_AT_MOST = 64 << 20 };
 
 struct header {
@@ -208,7 +210,8 @@ receive_frame(struct control *control, int fd, int rank, const char *about, int6
     enum transfer got = transfer_receive(fd, header, sizeof(*header), deadline_ms);
     if (got != TRANSFER_DONE)
         return transfer_failed(got, rank, about, control->timeout_s, error);
-    if (header->magic != FRAME_MAGIC || header->bytes > MESSAGE_BYTES_AT_MOST)
+    size_t most = MESSAGE_BYTES_AT_MOST * (size_t)(rank == 0 ? control->world_size : 1);
+    if (header->magic != FRAME_MAGIC || header->bytes > most)
         return comm_fail(error, "rank %d speaks another protocol; are all ranks the same ddprun?", rank);
     header->about[ABOUT_BYTES - 1] = '\0';
 
@@ -272,6 +275,49 @@ gather(struct control *control, const char *about, struct control_messages *mess
     return true;
 }
 
+/* What a FRAME_ALL holds, malloc'ed; NULL: out of memory. */
+static char *
+pack_messages(const struct control_messages *messages, size_t *bytes_p)
+{
+    size_t bytes = (size_t)messages->count * sizeof(uint64_t);
+    for (int r = 0; r < messages->count; ++r)
+        bytes += messages->bytes[r];
+    char *packed = malloc(bytes), *at = packed;
+    if (packed == NULL)
+        return NULL;
+    for (int r = 0; r < messages->count; ++r, at += sizeof(uint64_t))
+        memcpy(at, &(uint64_t){messages->bytes[r]}, sizeof(uint64_t));
+    for (int r = 0; r < messages->count; at += messages->bytes[r++])
+        memcpy(at, messages->messages[r], messages->bytes[r]);
+    *bytes_p = bytes;
+    return packed;
+}
+
+/* The reverse; false if the sizes do not add up to what has come. Texts are read as strings: each gets a NUL. */
+static bool
+unpack_messages(const char *packed, size_t bytes, struct control_messages *messages)
+{
+    size_t count = (size_t)messages->count, used = count * sizeof(uint64_t);
+    for (size_t r = 0; r < count; ++r) {
+        uint64_t size;
+        if (used > bytes)
+            return false;
+        memcpy(&size, packed + r * sizeof(size), sizeof(size));
+        if (size > bytes - used)
+            return false;
+        char *message = malloc(size + 1);
+        if (message == NULL)
+            return false;
+        memcpy(message, packed + used, size);
+        message[size] = '\0';
+        free(messages->messages[r]);
+        messages->messages[r] = message;
+        messages->bytes[r] = size;
+        used += size;
+    }
+    return used == bytes;
+}
+
 static bool
 exchange_as_root(struct control *control, const char *about, struct control_messages *messages, int64_t deadline_ms,
                  struct comm_error *error)
@@ -279,15 +325,19 @@ exchange_as_root(struct control *control, const char *about, struct control_mess
     if (!gather(control, about, messages, deadline_ms, error))
         return fail_everyone(control, error, deadline_ms);
 
-    for (int to = 1; to < control->world_size; ++to) {
-        for (int from = 0; from < control->world_size; ++from) {
-            struct header header = header_of(FRAME_MESSAGE, from, about, messages->bytes[from]);
-            enum transfer sent = send_frame(control->peers[to], &header, messages->messages[from], deadline_ms);
-            if (sent != TRANSFER_DONE)
-                return transfer_failed(sent, to, about, control->timeout_s, error);
-        }
+    size_t bytes;
+    char *packed = pack_messages(messages, &bytes);
+    if (packed == NULL)
+        return comm_fail(error, "out of memory");
+    struct header header = header_of(FRAME_ALL, 0, about, bytes);
+    enum transfer sent = TRANSFER_DONE;
+    for (int to = 1; sent == TRANSFER_DONE && to < control->world_size; ++to) {
+        sent = send_frame(control->peers[to], &header, packed, deadline_ms);
+        if (sent != TRANSFER_DONE)
+            transfer_failed(sent, to, about, control->timeout_s, error);
     }
-    return true;
+    free(packed);
+    return sent == TRANSFER_DONE;
 }
 
 static bool
@@ -299,21 +349,15 @@ exchange_as_leaf(struct control *control, const char *about, struct control_mess
     if (sent != TRANSFER_DONE)
         return transfer_failed(sent, 0, about, control->timeout_s, error);
 
-    for (int from = 0; from < control->world_size; ++from) {
-        void *data = NULL;
-        if (!receive_frame(control, control->peers[0], 0, about, deadline_ms, &header, &data, error))
-            return false;
-        if (header.kind == FRAME_FAILURE || header.rank != from) {
-            const char *why = header.kind == FRAME_FAILURE ? data : "rank 0 mixed up its messages";
-            comm_fail(error, "%.500s", why[0] != '\0' ? why : "rank 0 failed without saying why");
-            free(data);
-            return false;
-        }
-        free(messages->messages[from]);
-        messages->messages[from] = data;
-        messages->bytes[from] = header.bytes;
-    }
-    return true;
+    void *data = NULL;
+    if (!receive_frame(control, control->peers[0], 0, about, deadline_ms, &header, &data, error))
+        return false;
+    bool arrived = data != NULL && header.kind == FRAME_ALL && unpack_messages(data, header.bytes, messages);
+    const char *why = header.kind == FRAME_FAILURE ? data : "rank 0 mixed up its messages";
+    if (!arrived)
+        comm_fail(error, "%.500s", why[0] != '\0' ? why : "rank 0 failed without saying why");
+    free(data);
+    return arrived;
 }
 
 bool

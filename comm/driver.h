@@ -45,6 +45,9 @@
     OPTIONAL(cuDevicePrimaryCtxRetain, 7000)           \
     OPTIONAL(cuDriverGetVersion, 2020)                 \
     OPTIONAL(cuFuncGetName, 12030)                     \
+    OPTIONAL(cuGraphGetNodes, 10000)                   \
+    OPTIONAL(cuStreamGetCaptureInfo, 12030)            \
+    OPTIONAL(cuStreamUpdateCaptureDependencies, 12030) \
     OPTIONAL(cuKernelGetName, 12030)                   \
     OPTIONAL(cuFuncGetParamInfo, 12040)                \
     OPTIONAL(cuKernelGetParamInfo, 12040)

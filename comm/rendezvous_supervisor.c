@@ -52,9 +52,10 @@ is_same_user(int fd)
 }
 
 static int
-connect_to(const char *path, struct comm_error *error)
+connect_to_supervisor(struct comm_error *error)
 {
-    char *copy = strdup(path);
+    const char *path = getenv(DDPRUN_ENV_SUPERVISOR);
+    char *copy = path != NULL ? strdup(path) : NULL;
     int folder = copy != NULL ? open(dirname(copy), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     struct sockaddr_un address = {0};
@@ -123,7 +124,7 @@ hear(struct supervisor_message *message, int *fds, size_t *fd_count_p, int64_t d
 static bool
 open_supervisor(struct rendezvous *rendezvous, struct comm_error *error)
 {
-    int fds[SUPERVISOR_LINKS_AT_MOST], fd = connect_to(getenv(DDPRUN_ENV_SUPERVISOR), error);
+    int fds[SUPERVISOR_LINKS_AT_MOST], fd = connect_to_supervisor(error);
     size_t fd_count;
     struct supervisor_message place;
     if (fd < 0)
@@ -191,7 +192,7 @@ take_links(struct rendezvous *rendezvous, int *links, int timeout_s, struct comm
     while (missing > 0) {
         int fds[SUPERVISOR_LINKS_AT_MOST];
         size_t fd_count;
-        struct supervisor_message message;
+        struct supervisor_message message = {0};
         if (!hear(&message, fds, &fd_count, deadline_ms, error))
             return clock_now_ms() < deadline_ms ? false
                                                 : comm_fail(error, "waited %d s for %d more rank%s to begin", timeout_s,

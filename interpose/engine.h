@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   5u
+#define ENGINE_ABI   6u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -68,7 +68,8 @@ struct operation {
     unsigned operand_count;
     const void *host_source; /* of a copy from the host: host_bytes bytes; else NULL */
     size_t host_bytes;
-    bool opaque;         /* enqueues work that cannot be looked into: a graph launch */
+    bool opaque;         /* enqueues work that cannot be looked into */
+    CUgraphExec graph;   /* of a graph's launch, else NULL: the engine knows what was captured */
     CUfunction function; /* of a launch, else NULL: the engine looks at its parameters */
     void *const *params; /* kernelParams of the launch, or NULL */
     void *const *extra;  /* `extra` of the launch, or NULL */
@@ -143,7 +144,8 @@ struct engine {
 
     /*
      * A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, from the host to the device:
-     * called before `begin`, any number of times, for what struct operation cannot say.
+     * called before `begin`, any number of times, for what struct operation cannot say. pitch = 0: the call itself
+     * holds the bytes, and the same in each launch if it is captured.
      */
     void (*copied_from_host)(const void *source, size_t bytes, size_t pitch, size_t rows);
 
@@ -157,6 +159,23 @@ struct engine {
     /* Around the unloading of a module: its kernels' handles may be used again, and its variables are gone. */
     void (*before_unload)(void);
     void (*after_unload)(void);
+
+    /*
+     * Captures and graphs, in a world of more than one. Called after the driver unless it says before; `done`: whether
+     * the driver has done what it was asked for, else what pointers point to means nothing.
+     */
+    void (*capture_begun)(CUstream stream, bool into_graph, bool done); /* into_graph: of the trainer's own making */
+    void (*capture_changes)(CUstream stream); /* before: what comes next depends on other nodes than came last */
+    void *(*capture_ends)(CUstream stream);   /* before; for: */
+    void (*capture_ended)(void *ended, const CUgraph *graph, bool done);
+    /* A clone, or an executable graph with these flags of its instantiation. */
+    void (*graph_made)(CUgraph from, void *const *made, uint64_t flags, bool done);
+    void (*graph_updated)(CUgraphExec exec, CUgraph graph, bool done);
+    void (*graph_gone)(void *handle, bool done);            /* of a graph or of an executable one */
+    void (*graph_changes)(CUgraph graph, const char *call); /* before: nodes come, or dependencies go */
+    void (*graph_nested)(CUgraph graph, const char *call);  /* before: it becomes a part of another */
+    /* Before a node of a graph, or of an executable one if that is not NULL, does other work, or goes (opaque). */
+    void (*node_changes)(CUgraphExec exec, CUgraphNode node, struct operation *work);
 
     /* In a forked child, from the fork handler: forget descriptors that the child must not hold. Async-signal-safe. */
     void (*after_fork_in_child)(void);

@@ -168,8 +168,9 @@ cluster_join(struct cluster *cluster_p, struct problem *problem)
         self.rank >= (unsigned)cluster.world_size || !get_number(self.rank, PMIX_LOCAL_RANK, &cluster.local_rank) ||
         !get_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE, &cluster.local_size))
         return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                           "the launcher's PMIx does not say how many ranks there are, or on this host; ddprun needs "
-                           "PMIX_JOB_SIZE, PMIX_LOCAL_SIZE and PMIX_LOCAL_RANK");
+                           "the launcher's PMIx does not say how many ranks there are, or on this host "
+                           "(PMIX_JOB_SIZE, PMIX_LOCAL_SIZE, PMIX_LOCAL_RANK); a second ddprun in the same task wants "
+                           "a step of its own: call srun or mpirun again");
     cluster.rank = (int)self.rank;
     /* Explicit codes: a handler for everything is never called in PMIx 4 (facts). */
     pmix_status_t code = PMIX_ERR_LOST_CONNECTION;

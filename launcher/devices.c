@@ -203,20 +203,19 @@ device_plan_make_one(const struct options *options, const struct device_inventor
                      int local_size, struct device_plan *plan_p, struct problem *problem)
 {
     struct options all = *options; /* its lists stay the caller's */
-    struct device_plan plan;
+    struct device_plan plan = {0};
     bool own = names_one(inventory) && options->gpus.count == 0;
     all.rank_count = own ? 1 : local_size;
     if (!device_plan_make(&all, inventory, &plan, problem))
         return false;
     char **visible = memory_get(1, sizeof(*visible));
-    if (!own && local_rank < plan.rank_count) {
-        char *mine = plan.visible[local_rank];
-        plan.visible[local_rank] = plan.visible[0];
-        plan.visible[0] = mine;
+    for (int i = 0; plan.visible != NULL && i < plan.rank_count; ++i) {
+        if (i == (own ? 0 : local_rank))
+            visible[0] = plan.visible[i];
+        else
+            free(plan.visible[i]);
     }
-    visible[0] = plan.visible[0];
-    plan.visible[0] = NULL;
-    device_plan_free(&(struct device_plan){.rank_count = plan.rank_count, .visible = plan.visible});
+    free(plan.visible);
     plan.visible = visible;
     plan.rank_count = 1;
     *plan_p = plan;

@@ -15,6 +15,9 @@
 
 enum { TEXT_BYTES = 256 };
 
+#define PAUSE_NS    UINT64_C(5000000000) /* without a look: the launcher was stopped, and so were its ranks */
+#define PATIENCE_NS UINT64_C(3000000000) /* with ranks that have come to different places: one may be on its way */
+
 /* What the views say of one rank, and since when. */
 struct watched {
     uint64_t progress, wait_count;
@@ -27,6 +30,7 @@ struct watched {
 struct hang {
     struct hang_limits limits;
     int count;
+    uint64_t looked_ns; /* when it was looked last */
     bool warned_of_all;
     struct watched *ranks;
 };
@@ -35,7 +39,10 @@ struct hang *
 hang_new(int count, const struct hang_limits *limits, uint64_t now_ns)
 {
     struct hang *hang = memory_get(1, sizeof(*hang));
-    *hang = (struct hang){.limits = *limits, .count = count, .ranks = memory_get((size_t)count, sizeof(*hang->ranks))};
+    *hang = (struct hang){.limits = *limits,
+                          .count = count,
+                          .looked_ns = now_ns,
+                          .ranks = memory_get((size_t)count, sizeof(*hang->ranks))};
     for (int i = 0; i < count; ++i)
         hang->ranks[i] = (struct watched){.progress_ns = now_ns, .wait_ns = now_ns};
     return hang;
@@ -52,10 +59,11 @@ hang_free(struct hang *hang)
 
 /* ---- what the ranks do ---- */
 
+/* What a stopped rank said before it was stopped need not be true any more. */
 static bool
 is_waiting(const struct rank_view *view)
 {
-    return view->wait == RANK_WAIT_EXCHANGE || view->wait == RANK_WAIT_COLLECTIVE;
+    return !view->ended && !view->stopped && (view->wait == RANK_WAIT_EXCHANGE || view->wait == RANK_WAIT_COLLECTIVE);
 }
 
 static void
@@ -81,8 +89,7 @@ longest_waiter(const struct hang *hang, const struct rank_view *views)
 {
     int longest = -1;
     for (int i = 0; i < hang->count; ++i) {
-        if (!views[i].ended && is_waiting(&views[i]) &&
-            (longest < 0 || hang->ranks[i].wait_ns < hang->ranks[longest].wait_ns))
+        if (is_waiting(&views[i]) && (longest < 0 || hang->ranks[i].wait_ns < hang->ranks[longest].wait_ns))
             longest = i;
     }
     return longest;
@@ -103,7 +110,7 @@ find_culprit(const struct hang *hang, const struct rank_view *views, int waiter,
 {
     int culprit = -1;
     for (int i = 0; i < hang->count; ++i) {
-        if (views[i].ended || is_waiting(&views[i]))
+        if (views[i].ended || views[i].stage == RANK_STAGE_FAILED || is_waiting(&views[i]))
             continue;
         if (culprit < 0 || idle_ns(hang, i, waiter, now_ns) > idle_ns(hang, culprit, waiter, now_ns))
             culprit = i;
@@ -150,27 +157,48 @@ hang_describe_wait(const struct rank_view *view, char *text, size_t bytes)
     }
 }
 
+/* A call that ends when the device has done what was enqueued. */
+static bool
+is_for_device(const struct rank_view *view)
+{
+    return view->in_call && (strstr(view->call, "Synchronize") != NULL || strncmp(view->call, "cuMemcpy", 8) == 0);
+}
+
 void
 hang_describe_doing(const struct rank_view *view, char *text, size_t bytes)
 {
     char kernel[TEXT_BYTES] = "";
     if (view->kernel[0] != '\0')
-        snprintf(kernel, sizeof(kernel), ", last kernel launched: `%.128s`", view->kernel);
+        snprintf(kernel, sizeof(kernel), "; the kernel launched last is `%.128s`", view->kernel);
+    double since = seconds(view->call_ns);
     if (view->stopped)
         snprintf(text, bytes, "is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it go on", view->pid);
     else if (view->stage < RANK_STAGE_RANK)
         snprintf(text, bytes, "has not used CUDA yet");
     else if (view->wait == RANK_WAIT_DEVICE)
         snprintf(text, bytes,
-                 "hangs in a kernel, it seems: its device does not come to the end of what was enqueued before %s%s",
-                 view->wait_for, kernel);
+                 "hangs in a kernel, it seems: its device does not come to %s, which was enqueued after "
+                 "it%s%s",
+                 view->wait_for, kernel, kernel[0] != '\0' ? ", perhaps after that, too" : "");
+    else if (view->wait == RANK_WAIT_NONE && is_for_device(view))
+        snprintf(text, bytes,
+                 "hangs in a kernel, it seems: it is in %s (%.1f s), and its device does not come to an "
+                 "end%s",
+                 view->call, since, kernel);
     else if (view->in_call)
-        snprintf(text, bytes, "is in %s (%.1f s)%s", view->call, seconds(view->call_ns), kernel);
+        snprintf(text, bytes, "is in %s (%.1f s)%s", view->call, since, kernel);
     else if (view->call[0] != '\0')
         snprintf(text, bytes, "computes or waits on the host, outside CUDA; its last call was %s, %.1f s ago",
-                 view->call, seconds(view->call_ns));
+                 view->call, since);
     else
         snprintf(text, bytes, "computes or waits on the host, outside CUDA");
+}
+
+/* A rank that may just have much to do: a checkpoint, an evaluation. */
+static bool
+may_be_busy(const struct rank_view *view)
+{
+    return !view->stopped && !view->in_call && view->wait == RANK_WAIT_NONE;
 }
 
 static const char *
@@ -190,7 +218,7 @@ describe_waiters(const struct hang *hang, const struct rank_view *views, int wai
     char wait[TEXT_BYTES / 2];
     int others = -1;
     for (int i = 0; i < hang->count; ++i)
-        others += !views[i].ended && is_waiting(&views[i]);
+        others += is_waiting(&views[i]);
     hang_describe_wait(&views[waiter], wait, sizeof(wait));
     int used = snprintf(text, TEXT_BYTES, "rank %d %s", waiter, wait);
     if (others > 0 && used > 0 && used < TEXT_BYTES)
@@ -208,9 +236,8 @@ describe_culprit(const struct hang *hang, const struct rank_view *views, int cul
     if (ends)
         snprintf(end, sizeof(end), "; --hang-timeout allows %.0f s", seconds(hang->limits.end_ns));
     else if (hang->limits.end_ns > 0)
-        snprintf(end, sizeof(end),
-                 "; a long checkpoint, say, is no fault: the job goes on, unless this lasts %.0f s "
-                 "(--hang-timeout)",
+        snprintf(end, sizeof(end), "; %sthe job goes on, unless this lasts %.0f s (--hang-timeout)",
+                 may_be_busy(&views[culprit]) ? "a long checkpoint, say, is no fault: " : "",
                  seconds(hang->limits.end_ns));
     else
         snprintf(end, sizeof(end), "; the job goes on (--hang-timeout 0)");
@@ -264,26 +291,92 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
     return outcome;
 }
 
-enum hang_outcome
-hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem, int *rank_p)
+/*
+ * Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device. It cannot if
+ * it has made fewer steps: before it goes on all ranks must come to its place, which the other has passed. Nor if it is
+ * at its program's end, and the collective belongs to a step that it has not made.
+ */
+static bool
+cannot_send(const struct rank_view *behind, const struct rank_view *ahead)
 {
+    bool at_end = strcmp(behind->wait_for, RANK_PLACE_END) == 0;
+    return behind->step < ahead->step || (at_end && behind->step < ahead->wait_step);
+}
+
+static bool
+waits_long(const struct hang *hang, const struct rank_view *views, int rank, enum rank_wait wait, uint64_t now_ns)
+{
+    return is_waiting(&views[rank]) && views[rank].wait == wait && now_ns - hang->ranks[rank].wait_ns >= PATIENCE_NS;
+}
+
+/* Two ranks that wait for each other, and would for ever: the first two that are found. */
+static bool
+find_different_places(const struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
+{
+    for (int behind = 0; behind < hang->count; ++behind) {
+        if (!waits_long(hang, views, behind, RANK_WAIT_EXCHANGE, now_ns))
+            continue;
+        for (int ahead = 0; ahead < hang->count; ++ahead) {
+            if (!waits_long(hang, views, ahead, RANK_WAIT_COLLECTIVE, now_ns) ||
+                !cannot_send(&views[behind], &views[ahead]))
+                continue;
+            char place[TEXT_BYTES], other[TEXT_BYTES];
+            hang_describe_place(&views[behind], place, sizeof(place));
+            hang_describe_place(&views[ahead], other, sizeof(other));
+            problem_set(problem, DDPRUN_EXIT_FAILURE,
+                        "rank %d%s waits at %s after %" PRIu64 " steps, while rank %d%s, after %" PRIu64
+                        " steps, waits for it in %s: all ranks must make the same ddprun calls and the same number of "
+                        "steps",
+                        behind, place, views[behind].wait_for, views[behind].step, ahead, other, views[ahead].step,
+                        views[ahead].wait_for);
+            problem->rank = behind;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Time in which nobody looked does not count. */
+static void
+skip_pause(struct hang *hang, uint64_t now_ns)
+{
+    uint64_t pause = now_ns - hang->looked_ns;
+    hang->looked_ns = now_ns;
+    if (pause < PAUSE_NS)
+        return;
+    for (int i = 0; i < hang->count; ++i) {
+        hang->ranks[i].progress_ns += pause;
+        hang->ranks[i].wait_ns += pause;
+    }
+}
+
+enum hang_outcome
+hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
+{
+    skip_pause(hang, now_ns);
     for (int i = 0; i < hang->count; ++i)
         follow(&hang->ranks[i], &views[i], now_ns);
     int waiter = longest_waiter(hang, views);
     if (waiter < 0 || hang->count == 1)
         return HANG_NONE;
+    if (find_different_places(hang, views, now_ns, problem))
+        return HANG_END;
 
     int culprit = find_culprit(hang, views, waiter, now_ns);
-    enum hang_outcome outcome;
-    if (culprit < 0) {
-        outcome = judge_all_waiting(hang, views, waiter, now_ns, problem);
-    } else {
-        uint64_t idle = idle_ns(hang, culprit, waiter, now_ns);
-        outcome = outcome_of(hang, idle, &hang->ranks[culprit].warned);
-        if (outcome != HANG_NONE)
-            describe_culprit(hang, views, culprit, waiter, idle, outcome == HANG_END, problem);
+    if (culprit < 0)
+        return judge_all_waiting(hang, views, waiter, now_ns, problem);
+    uint64_t idle = idle_ns(hang, culprit, waiter, now_ns);
+    enum hang_outcome outcome = outcome_of(hang, idle, &hang->ranks[culprit].warned);
+    if (outcome != HANG_NONE) {
+        describe_culprit(hang, views, culprit, waiter, idle, outcome == HANG_END, problem);
+        problem->rank = culprit;
     }
-    if (outcome != HANG_NONE && rank_p != NULL)
-        *rank_p = culprit;
     return outcome;
+}
+
+int
+hang_suspect(const struct hang *hang, const struct rank_view *views, uint64_t now_ns)
+{
+    int waiter = longest_waiter(hang, views);
+    return waiter < 0 ? -1 : find_culprit(hang, views, waiter, now_ns);
 }

@@ -31,11 +31,16 @@ enum hang_outcome {
 };
 
 /*
- * Judges all ranks at one moment. `problem` is set unless the outcome is HANG_NONE; *rank_p, if not NULL, is the
- * culprit then, or -1 where all ranks wait and none is behind.
+ * Judges all ranks at one moment. `problem` is set unless the outcome is HANG_NONE; its `rank` is the culprit then, or
+ * -1 where all ranks wait and none is behind.
  */
-enum hang_outcome hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem,
-                            int *rank_p);
+enum hang_outcome hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem);
+
+/*
+ * The rank that the others wait for at this moment, however briefly; -1 if none does, or if nobody is behind. One that
+ * has failed is not meant. For the report of a rank that has waited in vain.
+ */
+int hang_suspect(const struct hang *hang, const struct rank_view *views, uint64_t now_ns);
 
 /* What the rank waits for, in words that follow "rank 1 ": "waits for bucket 3 of step 8 (12.3 s)". Into text[bytes].
  */

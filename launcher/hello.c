@@ -28,10 +28,13 @@ hello_set_terms(struct hello *hello, const struct options *options, bool softgpu
              "--check-every %u\n"
              "--verify %d\n"
              "--timeout %u\n"
+             "--hang-warning %u\n"
+             "--hang-timeout %u\n"
              "--heartbeat-timeout %u\n",
              softgpu ? "softgpu" : "gpu", (unsigned long long)options->bucket_bytes, !options->overlap,
              (int)options->reduction, (int)options->compression, options->communicator_count, options->check_every,
-             options->verify, options->timeout_s, options->heartbeat_timeout_s);
+             options->verify, options->timeout_s, options->hang_warning_s, options->hang_timeout_s,
+             options->heartbeat_timeout_s);
 }
 
 size_t

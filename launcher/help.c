@@ -49,9 +49,9 @@ options_print_help(FILE *out)
 {
     fprintf(out,
             "Usage: ddprun [options] program [arguments...]\n\n%s\n"
-            "  ddprun -n 8 ./train --batch 256    eight ranks on eight GPUs\n"
-            "  ddprun -n 2 --share-gpu ./train    two ranks on one GPU, to try it out\n"
-            "  ddprun doctor ./train              what this machine and ./train lack\n\n",
+            "  ddprun -n 8 ./train --batch 256        eight ranks on eight GPUs\n"
+            "  srun --mpi=pmix -n 64 ddprun ./train   64 ranks on a cluster (or mpirun -n)\n"
+            "  ddprun doctor ./train                  what this machine and ./train lack\n\n",
             what_it_is);
     for (int i = 0; i < option_row_count; ++i) {
         enum { COLUMN = 28 };
@@ -81,7 +81,8 @@ options_print_help_all(FILE *out)
                 print_row(out, &option_rows[i]);
         }
     }
-    fputs("\nEach option that can stand for all runs is a setting too: --bucket-mb 10 is\n"
+    fputs("\nOf an option that is given twice the last counts, but for --env.\n"
+          "\nEach option that can stand for all runs is a setting too: --bucket-mb 10 is\n"
           "DDPRUN_BUCKET_MB=10 in the environment and \"bucket-mb\": 10 in the file of settings,\n"
           "$XDG_CONFIG_HOME/ddprun/config.json or what --config names. The file goes before the\n"
           "environment, the command line before both.\n"

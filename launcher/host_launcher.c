@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -26,23 +27,26 @@
 static const struct known_launcher {
     const char *program; /* as it is looked for in PATH; other launchers have the name too */
     const char *maker;   /* in the first line of --version: "mpirun (Open MPI) 4.1.4" */
-    int least;           /* major version that follows */
+    int least, most;     /* major version that follows */
+    const char *mca;     /* see struct host_launcher */
 } known_launchers[] = {
-    {"mpirun", "(Open MPI)", 4},
-    {"prterun", "(PRRTE)", 2},
+    {"mpirun", "(Open MPI)", 4, 4, "--mca"},
+    {"mpirun", "(Open MPI)", 5, INT_MAX, "--prtemca"},
+    {"prterun", "(PRRTE)", 2, INT_MAX, "--prtemca"},
 };
 enum { KNOWN_COUNT = sizeof(known_launchers) / sizeof(known_launchers[0]) };
 
-bool
+const char *
 host_launcher_recognise(const char *program, const char *version)
 {
     for (int i = 0; i < KNOWN_COUNT; ++i) {
         const struct known_launcher *known = &known_launchers[i];
         const char *maker = strcmp(known->program, program) == 0 ? strstr(version, known->maker) : NULL;
-        if (maker != NULL && atoi(maker + strlen(known->maker)) >= known->least)
-            return true;
+        int major = maker != NULL ? atoi(maker + strlen(known->maker)) : 0;
+        if (major >= known->least && major <= known->most)
+            return known->mca;
     }
-    return false;
+    return NULL;
 }
 
 /* The first executable file `name` of `path`, malloc'ed; NULL: none. The current folder is never looked into. */
@@ -127,17 +131,20 @@ keep_first_line(char *text)
 }
 
 bool
-host_launcher_find(const char *path, char **program_p, struct problem *problem)
+host_launcher_find(const char *path, struct host_launcher *launcher, struct problem *problem)
 {
     char *other = NULL; /* something of the name that is none */
     for (int i = 0; i < KNOWN_COUNT; ++i) {
-        char version[512], *file = find_in_path(path, known_launchers[i].program);
+        const char *name = known_launchers[i].program;
+        char version[512],
+            *file = i > 0 && strcmp(name, known_launchers[i - 1].program) == 0 ? NULL : find_in_path(path, name);
         if (file == NULL)
             continue;
         ask_version(file, version, sizeof(version));
-        if (host_launcher_recognise(known_launchers[i].program, version)) {
+        const char *mca = host_launcher_recognise(name, version);
+        if (mca != NULL) {
             free(other);
-            *program_p = file;
+            *launcher = (struct host_launcher){file, mca};
             return true;
         }
         keep_first_line(version);

@@ -8,14 +8,20 @@
 
 #include "launcher/problem.h"
 
-/*
- * Finds the first of the known launchers in the folders of `path` (a PATH; NULL: none) and gives its path as it was
- * found there, malloc'ed. Problem (DDPRUN_EXIT_USAGE): there is none; the text says what there is instead and what to
- * install.
- */
-bool host_launcher_find(const char *path, char **program, struct problem *problem) __attribute__((warn_unused_result));
+/* A launcher that we can speak to. */
+struct host_launcher {
+    char *program;   /* path, as it was found in PATH; malloc'ed */
+    const char *mca; /* its option for a parameter of its daemons, which takes a name and a value */
+};
 
-/* Whether what `program --version` printed is that of a launcher that we can speak to. */
-bool host_launcher_recognise(const char *program, const char *version);
+/*
+ * Finds the first of the known launchers in the folders of `path` (a PATH; NULL: none). Problem (DDPRUN_EXIT_USAGE):
+ * there is none; the text says what there is instead and what to install.
+ */
+bool host_launcher_find(const char *path, struct host_launcher *launcher, struct problem *problem)
+    __attribute__((warn_unused_result));
+
+/* That option of `program`, going by what `program --version` printed; NULL: we cannot speak to it. */
+const char *host_launcher_recognise(const char *program, const char *version);
 
 #endif

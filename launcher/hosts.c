@@ -7,7 +7,6 @@
 #include "base/protocol.h"
 #include "launcher/dry_run.h"
 #include "launcher/environment.h"
-#include "launcher/host_launcher.h"
 #include "launcher/memory.h"
 
 #include <ctype.h>
@@ -117,10 +116,34 @@ launcher_word(const struct hosts_order *order)
     static const char *const folders[] = {"/usr/bin/", "/bin/"};
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); ++i) {
         size_t length = strlen(folders[i]);
-        if (strncmp(order->program, folders[i], length) == 0 && strchr(order->program + length, '/') == NULL)
-            return order->program + length;
+        if (strncmp(order->launcher->program, folders[i], length) == 0 &&
+            strchr(order->launcher->program + length, '/') == NULL)
+            return order->launcher->program + length;
     }
-    return order->program;
+    return order->launcher->program;
+}
+
+static void
+add_parameter(struct words *words, const char *option, const char *name, unsigned value)
+{
+    add_copies(words, option, name);
+    add(words, memory_format("%u", value));
+}
+
+/*
+ * The launcher itself would wait for ever for a host that has lost its network. Its own connections are probed, so that
+ * it notices a little before ddprun would end its ranks, says which host it is, and ends the job.
+ */
+static void
+add_probes(struct words *words, const struct hosts_order *order)
+{
+    unsigned limit_s = order->options->heartbeat_timeout_s, probes = limit_s > 5 ? 3 : 1;
+    if (limit_s == 0)
+        return;
+    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_time",
+                  limit_s > probes + 2 ? limit_s - probes - 2 : 1);
+    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_intvl", 1);
+    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_probes", probes);
 }
 
 char **
@@ -137,6 +160,7 @@ hosts_command(const struct hosts_order *order)
     add_copies(&words, "--map-by", "slot");      /* one host after the other */
     add_copies(&words, "--bind-to", "none");     /* ddprun binds its rank near the GPU itself */
     add_copies(&words, "--wdir", order->folder); /* said, so that its absence is an error */
+    add_probes(&words, order);
     add_variables(&words, order->variables);
     add(&words, memory_copy(order->ddprun));
     add_all(&words, order->options->given);
@@ -232,10 +256,10 @@ static int
 become(const struct hosts_order *order, char **command)
 {
     if (order->root)
-        message_line("started as root, so %s is told to allow it (--allow-run-as-root)", order->program);
+        message_line("started as root, so %s is told to allow it (--allow-run-as-root)", order->launcher->program);
     unsetenv("DDPRUN_RANKS"); /* the ranks on this host inherit what we have */
-    execv(order->program, command);
-    message_line("cannot start %s: %s", order->program, strerror(errno));
+    execv(order->launcher->program, command);
+    message_line("cannot start %s: %s", order->launcher->program, strerror(errno));
     return DDPRUN_EXIT_NOT_RUN;
 }
 
@@ -245,11 +269,12 @@ hosts_run(const struct options *options)
     struct hosts_order order = {.options = options, .variables = environ, .root = geteuid() == 0};
     struct host_list list = {0};
     struct problem problem;
-    char *ddprun = NULL, *program = NULL, *folder = current_folder();
+    struct host_launcher launcher = {0};
+    char *ddprun = NULL, *folder = current_folder();
     int exit_code;
-    if (prepare(&order, &list, &ddprun, &problem) && host_launcher_find(getenv("PATH"), &program, &problem)) {
+    if (prepare(&order, &list, &ddprun, &problem) && host_launcher_find(getenv("PATH"), &launcher, &problem)) {
         order.list = &list;
-        order.program = program;
+        order.launcher = &launcher;
         order.ddprun = ddprun;
         order.folder = folder != NULL ? folder : "/";
         char **command = hosts_command(&order);
@@ -266,7 +291,7 @@ hosts_run(const struct options *options)
     }
     host_list_free(&list);
     free(ddprun);
-    free(program);
+    free(launcher.program);
     free(folder);
     return exit_code;
 }

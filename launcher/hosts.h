@@ -7,6 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_HOSTS_H
 #define DDPRUN_LAUNCHER_HOSTS_H
 
+#include "launcher/host_launcher.h"
 #include "launcher/host_list.h"
 #include "launcher/options.h"
 
@@ -22,7 +23,7 @@ int hosts_run(const struct options *options);
 struct hosts_order {
     const struct options *options;
     const struct host_list *list;
-    const char *program;    /* path of the launcher */
+    const struct host_launcher *launcher;
     const char *ddprun;     /* path of ddprun */
     const char *folder;     /* that ranks start in */
     char *const *variables; /* "NAME=value" of this process; NULL-terminated */

@@ -20,8 +20,7 @@
 struct job
 job_new(void)
 {
-    return (struct job){.inherited = environment_copy(environ),
-                        .input = {.read_end = -1, .write_end = -1},
+    return (struct job){.input = {.read_end = -1, .write_end = -1},
                         .folder = {.fd = -1},
                         .signals = {.fd = -1},
                         .listener = {.fd = -1},
@@ -32,6 +31,7 @@ bool
 job_join(struct job *job, struct problem *problem)
 {
     bool has_pmix;
+    job->inherited = environment_copy(environ); /* before PMIx adds to it */
     if (!cluster_look(&has_pmix, problem))
         return false;
     if (!has_pmix)

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,43 +99,114 @@ is_still_there(int fd, const char *path)
            ours.st_dev == named.st_dev;
 }
 
-bool
-job_folder_make(struct job_folder *folder_p, struct problem *problem)
+/* Makes a folder in `place` and locks it. False with errno. */
+static bool
+make_in(const char *place, struct job_folder *folder_p)
 {
-    const char *wanted = getenv("TMPDIR");
-    if (wanted == NULL || wanted[0] == '\0')
-        wanted = "/tmp";
-    char *place = realpath(wanted, NULL);
-    if (place == NULL)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                           "cannot use %s for temporary files: %s; set TMPDIR to a folder", wanted, strerror(errno));
-    sweep(place);
-
     char prefix[32];
     name_prefix(prefix);
-    int error = 0;
     for (int i = 0; i < TRIES; ++i) {
         char *path = memory_format("%s/%sXXXXXX", place, prefix);
         if (mkdtemp(path) == NULL) {
-            error = errno;
             free(path);
-            break;
+            return false;
         }
         int fd = open_and_lock(AT_FDCWD, path);
         if (fd >= 0 && is_still_there(fd, path)) {
-            free(place);
             *folder_p = (struct job_folder){.path = path, .fd = fd};
             return true;
         }
-        error = EAGAIN;
         if (fd >= 0)
             close(fd);
         free(path);
     }
-    problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; make room there, or set TMPDIR", place,
-                strerror(error));
-    free(place);
+    errno = EAGAIN;
     return false;
+}
+
+/* The user's own place for such folders, as the XDG Base Directory Specification has it: absolute, ours, closed to all
+ * others. After su or sudo the variable may still name somebody else's. */
+static char *
+runtime_place(void)
+{
+    const char *wanted = getenv("XDG_RUNTIME_DIR");
+    struct stat folder;
+    if (wanted == NULL || wanted[0] != '/')
+        return NULL;
+    char *place = realpath(wanted, NULL);
+    if (place != NULL && stat(place, &folder) == 0 && S_ISDIR(folder.st_mode) && folder.st_uid == geteuid() &&
+        (folder.st_mode & 077) == 0)
+        return place;
+    free(place);
+    return NULL;
+}
+
+/*
+ * In a folder that everybody can write, others could put theirs in the place of ours, unless its sticky bit forbids
+ * that (inode(7)); the same holds for each folder on the way to it. The name of such a folder into name[PATH_MAX], or
+ * false.
+ */
+static bool
+is_open_to_all(const char *place, char name[PATH_MAX])
+{
+    struct stat folder;
+    snprintf(name, PATH_MAX, "%s", place);
+    for (;;) {
+        if (stat(name, &folder) == 0 && (folder.st_mode & S_IWOTH) != 0 && (folder.st_mode & S_ISVTX) == 0)
+            return true;
+        char *slash = strrchr(name, '/');
+        if (slash == NULL || name[1] == '\0')
+            return false;
+        slash[slash == name ? 1 : 0] = '\0';
+    }
+}
+
+static char *
+temporary_place(struct problem *problem)
+{
+    const char *wanted = getenv("TMPDIR");
+    char open_folder[PATH_MAX];
+    if (wanted == NULL || wanted[0] == '\0')
+        wanted = "/tmp";
+    char *place = realpath(wanted, NULL);
+    if (place == NULL) {
+        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot use %s for temporary files: %s; set TMPDIR to a folder",
+                    wanted, strerror(errno));
+        return NULL;
+    }
+    if (!is_open_to_all(place, open_folder))
+        return place;
+    problem_set(problem, DDPRUN_EXIT_FAILURE,
+                "cannot use %s for temporary files: in %s everybody could exchange them; set its sticky bit (chmod "
+                "+t), or TMPDIR to another folder",
+                wanted, open_folder);
+    free(place);
+    return NULL;
+}
+
+bool
+job_folder_make(struct job_folder *folder_p, struct problem *problem)
+{
+    char *place = runtime_place();
+    bool made = false;
+    if (place != NULL) {
+        sweep(place);
+        made = make_in(place, folder_p); /* if not, because it is full, there is another place */
+        free(place);
+    }
+    if (made)
+        return true;
+
+    place = temporary_place(problem);
+    if (place == NULL)
+        return false;
+    sweep(place);
+    made = make_in(place, folder_p);
+    if (!made)
+        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; make room there, or set TMPDIR",
+                    place, strerror(errno));
+    free(place);
+    return made;
 }
 
 void
@@ -145,6 +217,8 @@ job_folder_remove(struct job_folder *folder)
     empty_folder(folder->fd, 0);
     rmdir(folder->path);
     close(folder->fd);
+    *strrchr(folder->path, '/') = '\0';
+    sweep(folder->path); /* a launcher of the same job may have been killed */
     free(folder->path);
     *folder = (struct job_folder){.fd = -1};
 }

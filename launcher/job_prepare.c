@@ -145,7 +145,7 @@ place_ranks(struct job *job, struct problem *problem)
     };
     if (!placement_make(&job->options, &job->devices, &subject, &job->placement, problem))
         return false;
-    if (job->options.verbose)
+    if (job->options.verbose || (job->placement.is_refused && job->place.first_rank == 0))
         message_line("binding of ranks: %s (%s)", job->placement.what, job->placement.why);
     return true;
 }

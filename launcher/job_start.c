@@ -13,6 +13,7 @@
 #include "launcher/supervisor.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -101,6 +102,22 @@ start_relays(struct job *job, struct problem *problem)
                        problem);
 }
 
+/* -v: what is started, and where. */
+static void
+tell_start(const struct job *job)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    (void)gethostname(host, sizeof(host) - 1);
+    char ranks[48];
+    if (job->in_cluster)
+        snprintf(ranks, sizeof(ranks), "rank %d of %d", job->place.first_rank, job->place.world_size);
+    else
+        snprintf(ranks, sizeof(ranks), "%d rank%s", job->place.rank_count, job->place.rank_count == 1 ? "" : "s");
+    message_line("starting %s on %s, %s%s; NCCL: %s; job folder: %s", job->program.path, host, ranks,
+                 job->devices.softgpu ? " on the stand-in" : "", job->nccl != NULL ? job->nccl : "libnccl.so.2",
+                 job->folder.path);
+}
+
 bool
 job_start(struct job *job, struct problem *problem)
 {
@@ -111,6 +128,8 @@ job_start(struct job *job, struct problem *problem)
     if (!make_shared_things(job, problem))
         return false;
 
+    if (job->options.verbose)
+        tell_start(job);
     struct rank_settings settings = job_settings(job, job->folder.path);
     bool ok = job->in_cluster || pmix_server_start(job->folder.path, count, &job->server, problem);
     for (int i = 0; ok && i < count; ++i)
@@ -121,6 +140,8 @@ job_start(struct job *job, struct problem *problem)
 int
 job_run(struct job *job, const struct problem *problem)
 {
+    bool reports = !job->in_cluster || job->cluster.rank == 0;
+    struct news news = {0};
     struct running_job running = {
         .rank_count = job->started,
         .pids = job->pids,
@@ -138,6 +159,8 @@ job_run(struct job *job, const struct problem *problem)
         .softgpu = job->devices.softgpu,
         .hang_limits = {job->options.hang_warning_s * UINT64_C(1000000000),
                         job->options.hang_timeout_s * UINT64_C(1000000000)},
+        .news = job->options.verbose && reports ? &news : NULL,
+        .progress = progress_new(job->options.quiet || !reports ? PROGRESS_OFF : job->options.progress),
         .summary = !job->options.quiet,
         .summary_json = job->options.summary_json,
         .problem = problem,
@@ -146,7 +169,10 @@ job_run(struct job *job, const struct problem *problem)
         close(job->input.read_end);
         job->input.read_end = -1;
     }
-    return supervisor_run(&running);
+    int exit_code = supervisor_run(&running);
+    progress_free(running.progress);
+    output_warn_full(&job->options, job->trace_dir);
+    return exit_code;
 }
 
 /* ---- the end ---- */

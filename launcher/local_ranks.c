@@ -5,14 +5,34 @@
 
 #include "base/protocol.h"
 #include "base/status_page.h"
+#include "launcher/memory.h"
+#include "launcher/out_of_memory.h"
 #include "launcher/process_state.h"
 #include "launcher/rank_record.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+static void
+read_means(struct rank_view *view, const struct rank_status *status)
+{
+    uint32_t count = atomic_load(&status->told.mean_count);
+    view->mean_count = count < RANK_MEANS_AT_MOST ? count : RANK_MEANS_AT_MOST;
+    for (unsigned i = 0; i < view->mean_count; ++i) {
+        const struct rank_mean *mean = &status->told.means[i];
+        uint64_t bits = atomic_load(&mean->value);
+        memcpy(&view->means[i].value, &bits, sizeof(bits));
+        view->means[i].step = atomic_load(&mean->step);
+        memcpy(view->means[i].name, mean->name, sizeof(mean->name));
+        memcpy(view->means[i].place, mean->place, sizeof(mean->place));
+        view->means[i].name[sizeof(mean->name) - 1] = view->means[i].place[sizeof(mean->place) - 1] = '\0';
+    }
+}
 
 static void
 read_status(struct rank_view *view, const struct rank_status *status)
@@ -20,6 +40,7 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
     view->step = atomic_load(&status->step);
     view->overlapped_step = atomic_load(&status->overlapped_step);
+    view->graph_step = atomic_load(&status->graph_step);
     view->gradient_count = atomic_load(&status->gradient_count);
     view->gradient_bytes = atomic_load(&status->gradient_bytes);
     view->bucket_count = atomic_load(&status->bucket_count);
@@ -27,6 +48,9 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->exposed_ns = atomic_load(&status->exposed_ns);
     view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
     view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
+    view->shard_total = atomic_load(&status->told.shard_total);
+    view->nccl_version = atomic_load(&status->nccl_version);
+    read_means(view, status);
     view->check_count = atomic_load(&status->check_count);
     view->checked_step = atomic_load(&status->checked_step);
     view->parameter_hash = atomic_load(&status->parameter_hash);
@@ -86,15 +110,26 @@ void
 local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softgpu)
 {
     char host[sizeof(local->views[0].host)] = "";
+    local->kills_before = out_of_memory_kills("");
     (void)gethostname(host, sizeof(host) - 1);
     for (int i = 0; i < local->count; ++i) {
         struct rank_view *view = &local->views[i];
         const char *gpu = gpus != NULL ? gpus[i] : NULL;
         memcpy(view->host, host, sizeof(host));
         view->pid = local->pids[i];
-        if (gpu != NULL)
+        if (gpu == NULL && softgpu)
+            snprintf(view->gpu, sizeof(view->gpu), "a device of the stand-in");
+        else if (gpu != NULL)
             snprintf(view->gpu, sizeof(view->gpu), softgpu ? "device %.40s of the stand-in" : "GPU %.50s", gpu);
     }
+}
+
+/* One call for all of them, in the long time in which nobody has ended. */
+static bool
+has_anybody_ended(void)
+{
+    siginfo_t info = {0};
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
 }
 
 /* What the engines said to our PMIx server. */
@@ -127,23 +162,47 @@ ask_link(struct local_ranks *local)
     memcpy(view->abort_message, local->link->abort_text, sizeof(view->abort_message));
 }
 
+/* Whether our library has reached the processes that use the driver. */
+static void
+watch_preload(struct local_ranks *local, uint64_t now)
+{
+    struct preload_subject *subjects = memory_get((size_t)local->count, sizeof(*subjects));
+    for (int i = 0; i < local->count; ++i) {
+        subjects[i].pid = local->pids[i];
+        subjects[i].has_reported = local->views[i].ended || local->views[i].stage != RANK_STAGE_NONE;
+    }
+    pid_t pid;
+    int rank = preload_watch_look(local->watch, subjects, now, &pid);
+    free(subjects);
+    for (int i = 0; i < local->count; ++i)
+        local->views[i].missed_preload = preload_watch_saw(local->watch, i);
+    if (rank >= 0)
+        local->views[rank].preload_suspect = (int)pid;
+}
+
 /* Ends first: what a rank wrote before it ended is then seen with its end. */
 void
 local_ranks_look(struct local_ranks *local)
 {
     uint64_t now = now_ns();
+    bool ended = has_anybody_ended();
     ++local->order;
+    if (local->count == 0)
+        return;
     look_at_process(local);
-    for (int i = 0; i < local->count; ++i) {
+    for (int i = 0; ended && i < local->count; ++i) {
         if (!local->views[i].ended)
             note_end(&local->views[i], local->pids[i], local->order);
+        if (local->views[i].ended && local->views[i].signal == SIGKILL && local->views[i].order == local->order)
+            local->views[i].out_of_memory = out_of_memory_kills("") > local->kills_before;
     }
     for (int i = 0; i < local->count; ++i) {
         read_status(&local->views[i], status_page_rank(local->status_page, i));
         rank_record_read_activity(status_page_rank(local->status_page, i), now, &local->views[i]);
     }
-    if (local->count > 0 && local->link != NULL)
+    if (local->link != NULL)
         ask_link(local);
-    else if (local->server != NULL)
+    else
         ask_server(local);
+    watch_preload(local, now);
 }

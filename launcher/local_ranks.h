@@ -8,6 +8,7 @@
 
 #include "launcher/engine_link.h"
 #include "launcher/pmix_server.h"
+#include "launcher/preload_watch.h"
 #include "launcher/verdict.h"
 
 #include <sys/types.h>
@@ -19,8 +20,10 @@ struct local_ranks {
     void *status_page;
     struct pmix_server *server; /* NULL under a cluster's launcher; then: */
     struct engine_link *link;
+    struct preload_watch *watch;
     struct rank_view *views; /* [count], zero at first */
     int order;               /* of the look that noticed an end last */
+    uint64_t kills_before;   /* of the kernel, for want of memory, at the start */
     int look_at;             /* the rank whose process is looked at next: one at each look */
 };
 

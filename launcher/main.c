@@ -10,6 +10,7 @@
 #include "launcher/dry_run.h"
 #include "launcher/hosts.h"
 #include "launcher/job.h"
+#include "launcher/rights.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,9 +86,13 @@ int
 main(int argc, char **argv)
 {
     open_standard_descriptors();
-    struct job job = job_new();
     struct problem problem;
-    enum options_result result = options_parse(argc, argv, &job.options, &problem);
+    if (!rights_check(&problem)) {
+        message_line("%s", problem.text);
+        return problem.exit_code;
+    }
+    struct options options;
+    enum options_result result = options_parse(argc, argv, &options, &problem);
     switch (result) {
     case OPTIONS_HELP:
         options_print_help(stdout);
@@ -102,16 +107,19 @@ main(int argc, char **argv)
     case OPTIONS_RUN:
         break;
     }
-    if (result == OPTIONS_RUN && doctor_is_asked(&job.options)) {
-        int findings = doctor_run(&job.options, DDPRUN_VERSION);
-        options_free(&job.options);
+    if (result == OPTIONS_RUN && doctor_is_asked(&options)) {
+        int findings = doctor_run(&options, DDPRUN_VERSION);
+        options_free(&options);
         return findings;
     }
-    if (result == OPTIONS_RUN && job.options.hosts != NULL) {
-        int code = hosts_run(&job.options);
-        options_free(&job.options);
+    if (result == OPTIONS_RUN && options.hosts != NULL) {
+        int code = hosts_run(&options);
+        options_free(&options);
         return code;
     }
+    struct job job = job_new();
+    if (result == OPTIONS_RUN)
+        job.options = options;
     int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
     job_end(&job, exit_code);
     restart(&job, argv, exit_code);

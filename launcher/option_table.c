@@ -74,7 +74,7 @@ static bool
 take_ranks(struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
-    /* More than OPTIONS_MOST_RANKS only with --hosts: check_together(). */
+    /* More than OPTIONS_MOST_RANKS only with --hosts: check_rank_count(). */
     if (!whole_number(value, 1, HOST_LIST_MOST_HOSTS * HOST_LIST_MOST_RANKS, &number))
         return bad_value(problem, "ranks", value, "a number of ranks from 1 to 256");
     options->rank_count = (int)number;
@@ -259,6 +259,19 @@ take_trace(struct options *options, const char *value, struct problem *problem)
     return true;
 }
 
+/* What would be overwritten without a word. */
+static bool
+is_ranks_own(const char *name, size_t length)
+{
+    static const char *const names[] = {DDPRUN_ENV_RANK, DDPRUN_ENV_WORLD_SIZE, DDPRUN_ENV_LOCAL_RANK,
+                                        DDPRUN_ENV_LOCAL_WORLD_SIZE, "CUDA_VISIBLE_DEVICES"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        if (strlen(names[i]) == length && strncmp(names[i], name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool
 take_env(struct options *options, const char *value, struct problem *problem)
 {
@@ -268,6 +281,12 @@ take_env(struct options *options, const char *value, struct problem *problem)
         named = named && (isalnum((unsigned char)value[i]) || value[i] == '_');
     if (!named || value[length] != '=')
         return bad_value(problem, "env", value, "NAME=VALUE");
+    if (is_ranks_own(value, length))
+        return problem_set(
+            problem, DDPRUN_EXIT_USAGE,
+            "'%.*s' is what ddprun itself tells each rank, in --env; which GPUs: --gpus, how many ranks: "
+            "-n; or choose another name",
+            (int)length, value);
     if (strncmp(value, "DDPRUN_", 7) == 0 || strncmp(value, "PMIX_", 5) == 0)
         return problem_set(problem, DDPRUN_EXIT_USAGE,
                            "'%.*s' is ddprun's own variable, in --env; use the option, or choose another name",
@@ -322,6 +341,17 @@ take_output(struct options *options, const char *value, struct problem *problem)
         return bad_value(problem, "output", value, "one of tagged, rank0, files=DIR, none");
     options->output = OUTPUT_FILES;
     options->output_dir = value + 6;
+    return true;
+}
+
+static bool
+take_progress(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[PROGRESS_AUTO] = "auto", [PROGRESS_ON] = "on", [PROGRESS_OFF] = "off"};
+    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    if (place < 0)
+        return bad_value(problem, "progress", value, "one of auto, on, off");
+    options->progress = (enum progress_choice)place;
     return true;
 }
 
@@ -410,6 +440,10 @@ const struct option_row option_rows[] = {
      "files=DIR  DIR/rank-N.out and DIR/rank-N.err, of all ranks\n"
      "none       nowhere",
      .brief = "tagged, rank0, files=DIR or none"},
+    {0, "progress", "auto|on|off", GROUP_OUTPUT, take_progress,
+     "the course of training in the last row of a terminal: steps,\n"
+     "exposed communication, means (default auto: if stderr is a\n"
+     "terminal; on: else a line every 10 s; off: for programs that\nmove the cursor themselves)"},
     {0, "summary-json", "FILE", GROUP_OUTPUT, take_summary_json, "write how the job ended to FILE, as JSON"},
     {0, "interface", "NAME|NETWORK", GROUP_PLACES, take_interface,
      "under srun or mpirun: the network over which the ddprun of several\n"
@@ -465,8 +499,14 @@ distance(const char *a, const char *b)
 const char *
 option_nearest_name(const char *name)
 {
+    return option_nearest_name_within(name, 1 + (unsigned)strlen(name) / 3); /* farther is no typing error */
+}
+
+const char *
+option_nearest_name_within(const char *name, unsigned most)
+{
     const char *nearest = NULL;
-    unsigned least = 1 + (unsigned)strlen(name) / 3; /* farther is no typing error */
+    unsigned least = most;
     for (int i = 0; i < option_row_count; ++i) {
         unsigned far = distance(name, option_rows[i].name);
         if (far <= least && (nearest == NULL || far < least)) {

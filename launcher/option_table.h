@@ -36,6 +36,9 @@ const struct option_row *option_row_named(const char *name);
 /* The name in the table that `name` was probably meant to be, or NULL. */
 const char *option_nearest_name(const char *name);
 
+/* The same, with at most so many letters wrong. */
+const char *option_nearest_name_within(const char *name, unsigned most);
+
 /* A copy of `text` that lives as long as the options. */
 const char *option_keep(struct options *options, const char *text);
 

@@ -4,6 +4,7 @@
 #include "launcher/option_table.h"
 
 #include "base/protocol.h"
+#include "launcher/contradictions.h"
 #include "launcher/memory.h"
 
 #include <getopt.h>
@@ -117,31 +118,26 @@ parse_all(int argc, char **argv, struct options *options, struct problem *proble
         note_given(options, row, optarg);
     }
     if (optind >= argc) {
-        problem_set(
-            problem, DDPRUN_EXIT_USAGE,
-            argc > 1 ? "no program given, after the options; write for example: ddprun -n 2 ./train (see ddprun --help)"
-                     : "trains a single-GPU CUDA program on several GPUs, but no program was given; write for "
-                       "example: ddprun -n 8 ./train (see ddprun --help)");
+        problem_set(problem, DDPRUN_EXIT_USAGE,
+                    argc > 1 ? "no program given, after the options; write for example: ddprun -n 2 ./train (see "
+                               "ddprun --help)"
+                             : "trains a single-GPU CUDA program on several GPUs; which one?\n"
+                               "  ddprun -n 8 ./train    eight ranks on eight GPUs\n"
+                               "  ddprun --help          what else it can do");
         return OPTIONS_BAD;
     }
     options->program = argv + optind;
     return OPTIONS_RUN;
 }
 
-/* What contradicts itself whatever the rest says. */
+/* take_ranks() accepts as many as several hosts can have. */
 static bool
-check_together(const struct options *options, struct problem *problem)
+check_rank_count(const struct options *options, struct problem *problem)
 {
-    if (options->rank_count > OPTIONS_MOST_RANKS && options->hosts == NULL)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help",
-                           options->rank_count, OPTIONS_MOST_RANKS);
-    if (options->quiet && options->verbose)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "--quiet and --verbose contradict each other; leave one out");
-    if (options->verify && options->check_every == 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "--verify compares in every step, --check-every 0 never; leave one out");
-    return true;
+    return options->rank_count <= OPTIONS_MOST_RANKS || options->hosts != NULL ||
+           problem_set(problem, DDPRUN_EXIT_USAGE,
+                       "'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help", options->rank_count,
+                       OPTIONS_MOST_RANKS);
 }
 
 static struct options
@@ -167,11 +163,14 @@ options_parse(int argc, char **argv, struct options *options_p, struct problem *
     struct options first = default_options(), options = default_options();
     enum options_result result = parse_all(argc, argv, &first, problem);
     options.config = first.config;
-    options_free(&first);
-    if (result != OPTIONS_RUN)
+    if (result != OPTIONS_RUN) {
+        options_free(&first);
         return result;
-    if (!settings_apply(&options, problem) || parse_all(argc, argv, &options, problem) != OPTIONS_RUN ||
-        !check_together(&options, problem)) {
+    }
+    bool ok = settings_apply(&options, problem) && parse_all(argc, argv, &options, problem) == OPTIONS_RUN &&
+              check_rank_count(&options, problem) && contradictions_settle(&options, &first, problem);
+    options_free(&first);
+    if (!ok) {
         options_free(&options);
         return OPTIONS_BAD;
     }

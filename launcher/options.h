@@ -44,6 +44,13 @@ enum output_choice {
     OUTPUT_NONE,   /* nowhere */
 };
 
+/* Whether the course of training is shown (progress.h). */
+enum progress_choice {
+    PROGRESS_AUTO, /* where stderr is a terminal */
+    PROGRESS_ON,
+    PROGRESS_OFF,
+};
+
 /* Strings point into argv or belong to `owned`. Release with options_free(). */
 struct options {
     int rank_count;    /* 0: not given */
@@ -71,7 +78,8 @@ struct options {
     bool subst; /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
     bool dry_run;
     enum output_choice output;
-    const char *output_dir;   /* with OUTPUT_FILES */
+    const char *output_dir; /* with OUTPUT_FILES */
+    enum progress_choice progress;
     const char *summary_json; /* file for the summary; NULL: none */
     const char *config;       /* file of settings; NULL: the user's own, if there is one */
     unsigned max_restarts;

@@ -3,14 +3,17 @@
  */
 #include "launcher/output.h"
 
+#include "base/message.h"
 #include "base/protocol.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 bool
@@ -57,7 +60,9 @@ open_file(const char *dir, int rank, const char *ending, int *fd_p, struct probl
         errno = ENAMETOOLONG;
         *fd_p = -1;
     } else {
-        *fd_p = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+        /* What the ranks said before --max-restarts began anew is not lost. */
+        int anew = getenv(DDPRUN_ENV_RESTART) == NULL ? O_TRUNC : 0;
+        *fd_p = open(path, O_WRONLY | O_CREAT | anew | O_APPEND | O_CLOEXEC, 0666);
     }
     return *fd_p >= 0 ||
            problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot write %s/rank-%d.%s, in --output: %s; name another folder",
@@ -95,6 +100,22 @@ output_choose(const struct options *options, int rank_count, struct spawn_order 
         break;
     }
     return true;
+}
+
+/* Of a full place a program that does not look at what it writes would lose lines in silence. */
+static void
+warn_full(const char *dir, const char *option)
+{
+    struct statvfs place;
+    if (dir != NULL && statvfs(dir, &place) == 0 && place.f_blocks > 0 && place.f_bavail == 0)
+        message_line("no room is left in %s, in --%s: the ends of the files there may be missing", dir, option);
+}
+
+void
+output_warn_full(const struct options *options, const char *trace_dir)
+{
+    warn_full(options->output == OUTPUT_FILES ? options->output_dir : NULL, "output");
+    warn_full(trace_dir, "trace");
 }
 
 void

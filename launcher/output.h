@@ -18,4 +18,7 @@ bool output_choose(const struct options *options, int rank_count, struct spawn_o
     __attribute__((warn_unused_result));
 void output_close(struct spawn_order *order);
 
+/* In the end: warns of a place for files (of --output, or `trace_dir`; NULL: none) that is full. */
+void output_warn_full(const struct options *options, const char *trace_dir);
+
 #endif

@@ -19,6 +19,8 @@ enum peer_frame_kind {
     FRAME_DONE,          /* leaf: no process of its rank is left, its output has been passed on */
     FRAME_END,           /* root: struct peer_order; the job ends */
     FRAME_LEAVE,         /* root: struct peer_order; exit with its code */
+    FRAME_ASK,           /* root: a report on its rank is wanted; one byte: 1 with stacks */
+    FRAME_REPORT,        /* leaf: the report, text without a NUL */
     FRAME_KINDS,
 };
 

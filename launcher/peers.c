@@ -77,17 +77,20 @@ listener_open(struct listener *listener_p, int backlog, struct problem *problem)
         fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         ok = fd >= 0 && bind(fd, (struct sockaddr *)&four, sizeof(four)) == 0;
     }
-    struct sockaddr_storage name;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in6 six;
+        struct sockaddr_in four;
+    } name = {.six = {0}};
     socklen_t length = sizeof(name);
-    if (!ok || listen(fd, backlog) != 0 || getsockname(fd, (struct sockaddr *)&name, &length) != 0) {
+    if (!ok || listen(fd, backlog) != 0 || getsockname(fd, &name.any, &length) != 0) {
         problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot listen for the ddprun of the other ranks: %s",
                     strerror(errno));
         if (fd >= 0)
             close(fd);
         return false;
     }
-    in_port_t port = name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
-                                                : ((struct sockaddr_in *)&name)->sin_port;
+    in_port_t port = name.any.sa_family == AF_INET6 ? name.six.sin6_port : name.four.sin_port;
     *listener_p = (struct listener){.fd = fd, .port = ntohs(port)};
     return true;
 }
@@ -134,6 +137,7 @@ peers_close(struct peers *peers)
     }
     for (int i = 0; i < peers->world_size; ++i) {
         peer_link_close(&peers->items[i].link);
+        free(peers->items[i].report);
         if (peers->items[i].engine_socket >= 0)
             close(peers->items[i].engine_socket);
     }
@@ -160,27 +164,36 @@ turn_away(struct guest *guest)
     guest->fd = -1;
 }
 
+/* A free place, or the one of the guest that has said nothing for longest: strangers must not keep others out. */
+static size_t
+find_place(struct peers *peers)
+{
+    size_t oldest = 0;
+    for (size_t i = 0; i < peers->guest_count; ++i) {
+        if (peers->guests[i].fd < 0)
+            return i;
+        if (peers->guests[i].since_ms < peers->guests[oldest].since_ms)
+            oldest = i;
+    }
+    turn_away(&peers->guests[oldest]);
+    return oldest;
+}
+
 static void
 accept_guest(struct peers *peers)
 {
     int one = 1, fd = accept4(peers->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    for (size_t i = 0; i < peers->guest_count; ++i) {
-        struct guest *guest = &peers->guests[i];
-        if (guest->fd >= 0)
-            continue;
-        *guest = (struct guest){.fd = fd, .since_ms = clock_now_ms()};
-        /* A few dozen bytes into the empty buffer of a new connection fit, or it is no connection. */
-        if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
-            !proof_challenge_make(&guest->challenge) ||
-            send(fd, &guest->challenge, sizeof(guest->challenge), MSG_NOSIGNAL | MSG_DONTWAIT) !=
-                (ssize_t)sizeof(guest->challenge) ||
-            !watch(peers, EPOLL_CTL_ADD, fd, EPOLLIN, tag(SUBJECT_GUEST, i)))
-            turn_away(guest);
-        return;
-    }
-    close(fd);
+    size_t place = find_place(peers);
+    struct guest *guest = &peers->guests[place];
+    *guest = (struct guest){.fd = fd, .since_ms = clock_now_ms()};
+    /* A few dozen bytes into the empty buffer of a new connection fit, or it is no connection. */
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 || !proof_challenge_make(&guest->challenge) ||
+        send(fd, &guest->challenge, sizeof(guest->challenge), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+            (ssize_t)sizeof(guest->challenge) ||
+        !watch(peers, EPOLL_CTL_ADD, fd, EPOLLIN, tag(SUBJECT_GUEST, place)))
+        turn_away(guest);
 }
 
 /* The guest has proven who it is. A second supervisor of a rank is a mistake of the launcher's, and turned away. */
@@ -255,6 +268,18 @@ take_view(struct peers *peers, const struct peer_frame *frame, struct rank_view 
     return true;
 }
 
+/* Printed as it is later, so what could steer a terminal is taken out. */
+static void
+take_report(struct peer *peer, const struct peer_frame *frame)
+{
+    free(peer->report);
+    peer->report = memory_get(1, frame->count + 1);
+    for (size_t i = 0; i < frame->count; ++i) {
+        unsigned char byte = frame->bytes[i];
+        peer->report[i] = (char)(byte >= ' ' || byte == '\n' || byte == '\t' ? byte : '?');
+    }
+}
+
 static bool
 take_frame(struct peers *peers, struct peer *peer, const struct peer_frame *frame, struct rank_view *view)
 {
@@ -265,6 +290,9 @@ take_frame(struct peers *peers, struct peer *peer, const struct peer_frame *fram
         peers->news = true;
         peer->has_problem = peer_order_decode(frame->bytes, frame->count, &peer->problem);
         return peer->has_problem;
+    case FRAME_REPORT:
+        take_report(peer, frame);
+        return true;
     case FRAME_DONE:
         peers->news = true;
         peer->state = PEER_DONE;
@@ -370,6 +398,16 @@ void
 peers_put_engine_socket(struct peers *peers, int rank, int fd)
 {
     peers->items[rank].engine_socket = fd;
+}
+
+void
+peers_ask_report(struct peers *peers, int rank, bool stacks)
+{
+    unsigned char byte = stacks;
+    struct peer *peer = &peers->items[rank];
+    free(peer->report);
+    peer->report = NULL;
+    peer_link_send(&peer->link, FRAME_ASK, &byte, 1);
 }
 
 /* ---- the end ---- */

@@ -37,6 +37,7 @@ struct peer {
     const char *lost; /* why */
     bool has_problem; /* it ends by itself: */
     struct peer_order problem;
+    char *report; /* that was asked for; NULL: has not come */
     /* of peers.c */
     struct peer_link link;
     int64_t heard_ms;
@@ -64,6 +65,9 @@ const struct peer *peers_look_at(const struct peers *peers, int rank);
 int peers_take_engine_socket(struct peers *peers, int rank);
 /* Gives it back: it could not be handed over yet. */
 void peers_put_engine_socket(struct peers *peers, int rank, int fd);
+
+/* Asks a leaf for a report on its rank: peers_look_at()->report, once it has come. */
+void peers_ask_report(struct peers *peers, int rank, bool stacks);
 
 /* To all, also to those who connect later. */
 void peers_say_end(struct peers *peers, const struct peer_order *order);

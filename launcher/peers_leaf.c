@@ -7,6 +7,8 @@
 #include "launcher/peers.h"
 #include "launcher/view_frame.h"
 
+#include <string.h>
+
 void
 peers_leaf_open(struct peers_leaf *leaf, const struct hello *root, int rank, int fd, unsigned limit_s)
 {
@@ -30,6 +32,10 @@ hear(struct peers_leaf *leaf)
     peer_link_read(&leaf->link);
     while (peer_link_next(&leaf->link, &frame)) {
         leaf->heard_ms = clock_now_ms();
+        if (frame.kind == FRAME_ASK) {
+            leaf->asked = true;
+            leaf->asked_stacks = frame.count > 0 && frame.bytes[0] != 0;
+        }
         if (frame.kind != FRAME_END && frame.kind != FRAME_LEAVE)
             continue;
         if (!peer_order_decode(frame.bytes, frame.count, &order)) {
@@ -86,6 +92,13 @@ peers_leaf_say_done(struct peers_leaf *leaf, const struct rank_view *view)
 {
     say_view(leaf, view);
     peer_link_send(&leaf->link, FRAME_DONE, NULL, 0);
+}
+
+void
+peers_leaf_say_report(struct peers_leaf *leaf, const char *text)
+{
+    leaf->asked = false;
+    peer_link_send(&leaf->link, FRAME_REPORT, text, strnlen(text, FRAME_BYTES_AT_MOST));
 }
 
 int

@@ -19,6 +19,7 @@ struct peers_leaf {
     int64_t looked_ms, heard_ms, said_ms;
     struct rank_view told; /* what supervisor 0 knows */
 
+    bool asked, asked_stacks; /* supervisor 0 wants a report; with stacks */
     bool end;                 /* the job ends: */
     struct peer_order ending; /* how */
     bool leave;               /* and this process may: */
@@ -35,6 +36,9 @@ void peers_leaf_step(struct peers_leaf *leaf, const struct rank_view *view);
 
 void peers_leaf_say_problem(struct peers_leaf *leaf, const struct peer_order *problem);
 void peers_leaf_say_done(struct peers_leaf *leaf, const struct rank_view *view);
+
+/* Answers `asked`. Text beyond FRAME_BYTES_AT_MOST is cut. */
+void peers_leaf_say_report(struct peers_leaf *leaf, const char *text);
 
 /* A second connection, for the rank's control plane; -1 and the problem. */
 int peers_leaf_engine_socket(const struct peers_leaf *leaf, const struct signals *signals, struct problem *problem);

@@ -78,7 +78,7 @@ find_gpus(const struct device_plan *devices, int rank_count, struct gpu_places *
 
 /* Devices on the bus are of interest, what their drivers tell of them is not: that would start them. */
 static hwloc_topology_t
-look_at_machine(bool with_devices)
+look_by_hwloc(bool with_devices)
 {
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0)
@@ -92,6 +92,23 @@ look_at_machine(bool with_devices)
         hwloc_topology_destroy(topology);
         return NULL;
     }
+    return topology;
+}
+
+/* hwloc's plug-ins would be loaded, with libraries of X and of GPUs; the kernel tells what is needed here (hwloc's
+ * manual, "Components and plugins"). The variable is put back, for ranks inherit it. */
+static hwloc_topology_t
+look_at_machine(bool with_devices)
+{
+    static const char variable[] = "HWLOC_PLUGINS_PATH";
+    char *old = getenv(variable) != NULL ? memory_copy(getenv(variable)) : NULL;
+    setenv(variable, "/nonexistent", 1);
+    hwloc_topology_t topology = look_by_hwloc(with_devices);
+    if (old != NULL)
+        setenv(variable, old, 1);
+    else
+        unsetenv(variable);
+    free(old);
     return topology;
 }
 
@@ -226,10 +243,12 @@ decide(enum bind_choice bind, const struct gpu_places *places, const struct plac
     }
     const char *why = reason_for_none(bind, subject, &scene);
     bool ok = true;
-    if (why != NULL)
+    if (why != NULL) {
         *placement = bound_to_nothing(subject->rank_count, why);
-    else
+        placement->is_refused = bind != BIND_AUTO;
+    } else {
         ok = bind_ranks(bind, subject, &scene, placement, problem);
+    }
     free(scene.near);
     hwloc_bitmap_free(scene.own);
     hwloc_topology_destroy(scene.topology);

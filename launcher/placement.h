@@ -28,6 +28,7 @@ struct placement {
     struct rank_place *ranks;
     const char *what; /* "none", "numa" or "core" */
     const char *why;  /* that it is so, in words; static */
+    bool is_refused;  /* --bind asked for more; the user is to be told */
 };
 
 /* Which of a machine's ranks are to be placed. */

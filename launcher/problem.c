@@ -14,5 +14,6 @@ problem_set(struct problem *problem, int exit_code, const char *format, ...)
     vsnprintf(problem->text, sizeof(problem->text), format, args);
     va_end(args);
     problem->exit_code = exit_code;
+    problem->rank = -1;
     return false;
 }

@@ -11,6 +11,7 @@
 
 struct problem {
     int exit_code; /* what ddprun exits with: one of DDPRUN_EXIT_* */
+    int rank;      /* of whom the text speaks; -1: of nobody, or of several */
     char text[2048];
 };
 

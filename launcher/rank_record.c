@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define WATCH_DEAD_NS UINT64_C(5000000000) /* it looks every 50 ms, if the machine lets it */
+
 void
 rank_record_copy_text(char *to, size_t to_bytes, const char *from, size_t from_bytes)
 {
@@ -28,6 +30,8 @@ static void
 read_wait(const struct rank_status *status, uint64_t now_ns, struct rank_view *view)
 {
     uint32_t collective = atomic_load(&status->collective);
+    if (age(atomic_load(&status->watch_ns), now_ns) > WATCH_DEAD_NS) /* it hangs itself, perhaps in the driver */
+        collective = RANK_COLLECTIVE_NONE;
     bool exchange = atomic_load(&status->waits) != 0;
     view->wait_count = atomic_load(&status->wait_count);
     view->wait = RANK_WAIT_NONE;
@@ -36,6 +40,7 @@ read_wait(const struct rank_status *status, uint64_t now_ns, struct rank_view *v
     if (collective == RANK_COLLECTIVE_BEHIND || (collective == RANK_COLLECTIVE_WAITS && !exchange)) {
         view->wait = collective == RANK_COLLECTIVE_BEHIND ? RANK_WAIT_DEVICE : RANK_WAIT_COLLECTIVE;
         view->wait_ns = age(atomic_load(&status->collective_ns), now_ns);
+        view->wait_step = atomic_load(&status->collective_step);
         rank_record_copy_text(view->wait_for, sizeof(view->wait_for), status->collective_text,
                               sizeof(status->collective_text));
     } else if (exchange) {

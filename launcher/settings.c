@@ -48,9 +48,54 @@ apply(struct options *options, const struct option_row *row, const char *value, 
     return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: %.1500s", where, inner.text);
 }
 
+/* "DDPRUN_BUCKET_MB=10" gives "bucket-mb"; false: no variable of ours. */
+static bool
+option_name_of(const char *entry, char *name, size_t bytes)
+{
+    size_t length = strcspn(entry, "=");
+    if (strncmp(entry, "DDPRUN_", 7) != 0 || length - 7 >= bytes)
+        return false;
+    for (size_t i = 7; i < length; ++i)
+        name[i - 7] = entry[i] == '_' ? '-' : (char)tolower((unsigned char)entry[i]);
+    name[length - 7] = '\0';
+    return true;
+}
+
+/*
+ * A variable that is one or two letters away from a setting, or names an option that is none, would be ignored without
+ * a word. Others beginning with DDPRUN_ may be anybody's: the version of an image, what tests are told.
+ */
+static bool
+refuse_mistyped(struct problem *problem)
+{
+    if (getenv(DDPRUN_ENV_JOB_DIR) != NULL) /* inside a rank, which has ddprun's own variables */
+        return true;
+    for (char **entry = environ; *entry != NULL; ++entry) {
+        char name[64];
+        int length = (int)strcspn(*entry, "=");
+        if (!option_name_of(*entry, name, sizeof(name)))
+            continue;
+        const struct option_row *row = option_row_named(name);
+        if (row != NULL && row->take != NULL && row->command_line_only)
+            return problem_set(problem, DDPRUN_EXIT_USAGE,
+                               "%.*s, in the environment, has no effect: --%s is for the command line only", length,
+                               *entry, row->name);
+        const char *near = row == NULL && strlen(name) > 4 ? option_nearest_name_within(name, 2) : NULL;
+        if (near == NULL)
+            continue;
+        char meant[64];
+        settings_variable_name(near, meant, sizeof(meant));
+        return problem_set(problem, DDPRUN_EXIT_USAGE, "%.*s, in the environment, is no setting; did you mean %s?",
+                           length, *entry, meant);
+    }
+    return true;
+}
+
 static bool
 apply_environment(struct options *options, struct problem *problem)
 {
+    if (!refuse_mistyped(problem))
+        return false;
     for (int i = 0; i < option_row_count; ++i) {
         const struct option_row *row = &option_rows[i];
         if (row->take == NULL || row->command_line_only)

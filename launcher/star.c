@@ -39,15 +39,15 @@ void
 star_fds(const struct star *star, int fds[STAR_FDS])
 {
     const struct running_job *job = star->job;
-    fds[0] = fds[1] = fds[2] = -1;
+    fds[STAR_LAUNCHER] = fds[STAR_ENGINE] = fds[STAR_PEERS] = -1;
     if (job->cluster == NULL)
         return;
-    fds[0] = job->cluster->pipe[0];
-    fds[1] = engine_link_fd(job->link);
+    fds[STAR_LAUNCHER] = job->cluster->pipe[0];
+    fds[STAR_ENGINE] = engine_link_fd(job->link);
     if (job->peers != NULL)
-        fds[2] = peers_fd(job->peers);
+        fds[STAR_PEERS] = peers_fd(job->peers);
     else if (job->leaf != NULL && job->leaf->lost == NULL)
-        fds[2] = job->leaf->link.fd;
+        fds[STAR_PEERS] = job->leaf->link.fd;
 }
 
 /* ---- sockets for the engine ---- */
@@ -173,6 +173,25 @@ star_signal(const struct star *star)
     return 0;
 }
 
+static bool
+is_elsewhere(const struct star *star, int rank)
+{
+    return star->job->peers != NULL && rank >= star->job->rank_count && rank < star->job->cluster->world_size;
+}
+
+void
+star_ask_report(struct star *star, int rank)
+{
+    if (is_elsewhere(star, rank))
+        peers_ask_report(star->job->peers, rank, star->views[rank].stage != RANK_STAGE_FAILED);
+}
+
+const char *
+star_report(const struct star *star, int rank)
+{
+    return is_elsewhere(star, rank) ? peers_look_at(star->job->peers, rank)->report : NULL;
+}
+
 void
 star_say_end(struct star *star, int exit_code, int signal, uint64_t grace_ms)
 {
@@ -201,7 +220,7 @@ wait_a_moment(const struct star *star)
 {
     int fds[STAR_FDS];
     star_fds(star, fds);
-    struct pollfd polled = {.fd = fds[2], .events = POLLIN};
+    struct pollfd polled = {.fd = fds[STAR_PEERS], .events = POLLIN};
     poll(&polled, 1, STEP_MS);
 }
 

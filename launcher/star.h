@@ -17,8 +17,8 @@ struct star {
     int64_t begin_ms;
 };
 
-/* More descriptors to wait for: fills in fds[STAR_FDS], -1 where there is none. */
-enum { STAR_FDS = 3 };
+/* More descriptors to wait for: fills in fds[STAR_FDS], -1 where there is none. At STAR_PEERS: that of the others. */
+enum { STAR_LAUNCHER, STAR_ENGINE, STAR_PEERS, STAR_FDS };
 
 void star_open(struct star *star, const struct running_job *job, struct rank_view *views);
 void star_close(struct star *star);
@@ -32,6 +32,11 @@ bool star_find_problem(const struct star *star, struct problem *problem);
 
 /* A signal that asked another supervisor for the end, which has not come here; 0: none. */
 int star_signal(const struct star *star);
+
+/* Supervisor 0: asks where the rank lives for a report on it, and gives what has come; nothing for a rank that lives
+ * here, or none (-1). NULL: nothing has come. */
+void star_ask_report(struct star *star, int rank);
+const char *star_report(const struct star *star, int rank);
 
 /* Supervisor 0: the job ends, in this way, for all. */
 void star_say_end(struct star *star, int exit_code, int signal, uint64_t grace_ms);

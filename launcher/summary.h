@@ -1,5 +1,6 @@
 /*
- * summary.h - how a job ended, as a file for other programs: --summary-json.
+ * summary.h - how a job ended, as a file for other programs: --summary-json. docs/man/ddprun.1.in documents its
+ * members.
  */
 #ifndef DDPRUN_LAUNCHER_SUMMARY_H
 #define DDPRUN_LAUNCHER_SUMMARY_H
@@ -20,9 +21,8 @@ struct summary {
 };
 
 /*
- * Writes the file, whole or not at all: { "exit_code", "reason" (or null), "ranks", "seconds", "steps",
- * "overlapped_steps", "gradients", "gradient_bytes", "buckets", "comparisons", "parameter_hash" (or null) }. A failure
- * is told by `say`.
+ * Writes the file. A regular file is replaced, whole or not at all; into anything else (/dev/stdout, a pipe) it is
+ * written. A failure is told by `say`.
  */
 void summary_write(const char *path, const struct summary *summary, void (*say)(const char *format, ...));
 

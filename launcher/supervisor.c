@@ -5,10 +5,12 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
+#include "base/status_page.h"
 #include "launcher/local_ranks.h"
 #include "launcher/memory.h"
 #include "launcher/preload_watch.h"
 #include "launcher/processes.h"
+#include "launcher/report.h"
 #include "launcher/star.h"
 #include "launcher/summary.h"
 #include "launcher/verdict.h"
@@ -33,7 +35,7 @@ enum {
 #define GRACE_NS        (PROCESSES_GRACE_MS * MS)
 #define POLITE_GRACE_NS (5000 * MS) /* the same after Ctrl-C or SIGTERM: a trainer may want to save its work */
 #define UNKILLABLE_NS   (PROCESSES_UNKILLABLE_MS * MS)
-#define OTHERS_NS       (2000 * MS) /* for other supervisors to say that nothing is left of their ranks */
+#define OTHERS_NS       (4000 * MS) /* for other supervisors to report, and to say that nothing is left of their ranks */
 #define LEFT_EARLY_NS   (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
 #define FOLLOWS_NS      (1000 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
 
@@ -45,6 +47,7 @@ struct supervisor {
     int view_count;
     struct rank_view *before; /* scratch of look() */
     int interval_ms;
+    uint64_t looked_ns;
     struct hang *hang;
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
@@ -56,6 +59,7 @@ struct supervisor {
     uint64_t follows_since_ns; /* 0: not */
     bool failed;               /* `reason` holds why */
     bool told;                 /* the user knows it already */
+    struct report details;     /* below the reason, if it is anything */
     struct problem reason;     /* .exit_code is the job's in any case */
 };
 
@@ -74,6 +78,7 @@ static void
 begin_end(struct supervisor *s, int number, uint64_t grace_ns)
 {
     s->ending = true;
+    progress_hide(s->job->progress);
     s->kill_at_ns = now_ns() + grace_ns;
     star_say_end(&s->star, s->failed ? s->reason.exit_code : 0, number, grace_ns / MS);
     processes_signal_all(&s->processes, s->job->pids, s->job->rank_count, number);
@@ -125,24 +130,6 @@ all_ended(const struct supervisor *s)
     return true;
 }
 
-static void
-watch_preload(struct supervisor *s)
-{
-    int count = s->job->rank_count;
-    struct preload_subject *subjects = memory_get((size_t)count + 1, sizeof(*subjects));
-    for (int i = 0; i < count; ++i) {
-        subjects[i].pid = s->job->pids[i];
-        subjects[i].has_reported = s->ranks[i].ended || s->ranks[i].stage != RANK_STAGE_NONE;
-    }
-    pid_t pid;
-    int rank = preload_watch_look(s->watch, subjects, now_ns(), &pid);
-    free(subjects);
-    for (int i = 0; i < count; ++i)
-        s->ranks[i].missed_preload = preload_watch_saw(s->watch, i);
-    if (rank >= 0)
-        s->ranks[rank].preload_suspect = (int)pid;
-}
-
 /* Ends of ranks elsewhere come in the order in which they are heard of. */
 static void
 order_ends(struct supervisor *s)
@@ -153,27 +140,41 @@ order_ends(struct supervisor *s)
     }
 }
 
-/* Brings `ranks` up to date. Looks more rarely while nothing happens that could end the job. */
+/* Brings `ranks` up to date. Looks more rarely while nothing happens that could end the job. `news`: elsewhere. */
 static void
-look(struct supervisor *s)
+look(struct supervisor *s, bool news)
 {
-    bool news = star_step(&s->star);
     memcpy(s->before, s->ranks, (size_t)s->job->rank_count * sizeof(*s->before));
     local_ranks_look(&s->local);
-    watch_preload(s);
     for (int i = 0; i < s->job->rank_count; ++i)
         news = news || view_is_news(&s->before[i], &s->ranks[i]);
     int slower_ms = s->interval_ms + s->interval_ms / 4;
     s->interval_ms = news ? LOOK_INTERVAL_MS : slower_ms < QUIET_INTERVAL_MS ? slower_ms : QUIET_INTERVAL_MS;
+    s->looked_ns = now_ns();
     order_ends(s);
 }
 
 /* ---- judging ---- */
 
+/* What is known of the culprit, before it is ended; of a rank that is not here, its supervisor is asked. */
 static void
-fail(struct supervisor *s)
+take_report(struct supervisor *s, const struct problem *problem, int suspect, struct report *report)
+{
+    int here = s->job->rank_count;
+    *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
+    /* Of a job that was not started there is nothing to tell but why. */
+    if (s->job->summary && s->job->leaf == NULL && s->job->problem == NULL)
+        report_take(report, s->ranks, s->view_count, here, problem->rank, suspect, s->job->status_page);
+}
+
+/* `suspect`: a rank that may be why, besides the one of whom the reason speaks; -1: none. */
+static void
+fail(struct supervisor *s, int suspect)
 {
     s->failed = true;
+    take_report(s, &s->reason, suspect, &s->details);
+    for (int i = 0; i < 2; ++i)
+        star_ask_report(&s->star, s->details.of[i].rank);
     begin_end(s, SIGTERM, GRACE_NS);
 }
 
@@ -207,9 +208,14 @@ static bool
 find_hang(struct supervisor *s)
 {
     struct problem problem;
-    enum hang_outcome outcome = hang_look(s->hang, s->ranks, now_ns(), &problem, NULL);
-    if (outcome == HANG_WARNING)
+    enum hang_outcome outcome = hang_look(s->hang, s->ranks, now_ns(), &problem);
+    if (outcome == HANG_WARNING) {
+        struct report details;
+        take_report(s, &problem, -1, &details);
         message_line("%s", problem.text);
+        report_print(&details);
+        report_free(&details);
+    }
     if (outcome == HANG_END)
         s->reason = problem;
     return outcome == HANG_END;
@@ -219,35 +225,54 @@ static void
 judge(struct supervisor *s)
 {
     find_early_leavers(s);
+    progress_show(s->job->progress, s->ranks, s->view_count, now_ns());
+    news_tell(s->job->news, &s->ranks[0]);
     bool over = all_ended(s);
     bool failed = over ? verdict_find_at_end(s->ranks, s->view_count, &s->reason)
                        : verdict_find(s->ranks, s->view_count, &s->reason);
-    failed = failed || (!over && find_hang(s));
     if (failed && (over || is_settled(s)))
-        fail(s);
+        fail(s, hang_suspect(s->hang, s->ranks, now_ns()));
     else if (star_find_problem(&s->star, &s->reason))
-        fail(s);
+        fail(s, -1); /* no rank's doing */
     else if (failed)
         return;
     else if (over)
         begin_end(s, SIGTERM, GRACE_NS); /* for what the ranks may have left behind */
-    else if (find_suspect(s, &s->reason))
-        fail(s);
+    else if (find_suspect(s, &s->reason) || find_hang(s))
+        fail(s, hang_suspect(s->hang, s->ranks, now_ns()));
+}
+
+/* Tells supervisor 0 what is known of the rank here. */
+static void
+answer(struct supervisor *s, struct peers_leaf *leaf)
+{
+    char *text = memory_get(1, REPORT_BYTES);
+    struct report_subject subject = {.rank = s->job->cluster->rank, .view = &s->ranks[0], .stacks = leaf->asked_stacks};
+    if (s->job->rank_count > 0)
+        subject.status = status_page_rank(s->job->status_page, 0);
+    report_rank(&subject, text, REPORT_BYTES);
+    peers_leaf_say_report(leaf, text);
+    free(text);
 }
 
 /* A supervisor that is not the first does what supervisor 0 says, and judges nothing but whether that is there. */
 static void
 obey(struct supervisor *s)
 {
-    const struct peers_leaf *leaf = s->job->leaf;
-    if (leaf->end) {
+    struct peers_leaf *leaf = s->job->leaf;
+    if (leaf->asked) /* before its rank is ended */
+        answer(s, leaf);
+    if (s->ending) {
+        if (leaf->end && leaf->ending.grace_ms == 0 && s->kill_at_ns > now_ns())
+            s->kill_at_ns = now_ns();
+    } else if (leaf->end) {
         s->failed = s->told = true;
         s->reason.exit_code = leaf->ending.exit_code;
         begin_end(s, leaf->ending.signal, (uint64_t)leaf->ending.grace_ms * MS);
     } else if (star_find_problem(&s->star, &s->reason)) {
         star_say_problem(&s->star, &s->reason, 0);
         s->told = leaf->lost == NULL;
-        fail(s);
+        fail(s, -1);
     }
 }
 
@@ -274,6 +299,7 @@ interrupt(struct supervisor *s, int number)
 static void
 suspend(const struct supervisor *s)
 {
+    progress_hide(s->job->progress);
     processes_signal_groups(s->job->pids, s->job->rank_count, SIGSTOP);
     raise(SIGSTOP);
     processes_signal_groups(s->job->pids, s->job->rank_count, SIGCONT);
@@ -295,7 +321,8 @@ take_signals(struct supervisor *s)
     return asked;
 }
 
-static void
+/* Returns whether it is time to look: what hundreds of leaves say each second is heard, and looked at together. */
+static bool
 wait_for_something(struct supervisor *s)
 {
     struct pollfd polled[3 + STAR_FDS] = {
@@ -309,9 +336,11 @@ wait_for_something(struct supervisor *s)
     star_fds(&s->star, fds);
     for (int i = 0; i < STAR_FDS; ++i)
         polled[3 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-    poll(polled, 3 + STAR_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
+    int ready = poll(polled, 3 + STAR_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
     if (!s->ending)
         terminal_input_move(s->job->input, &polled[2]);
+    bool only_peers = s->job->peers != NULL && ready == 1 && polled[3 + STAR_PEERS].revents != 0;
+    return s->ending || !only_peers || now_ns() - s->looked_ns >= LOOK_INTERVAL_MS * MS;
 }
 
 /* ---- the end ---- */
@@ -352,6 +381,12 @@ report(struct supervisor *s)
         verdict_close(s->ranks, s->view_count, s->job->summary, message_line);
     else if (!s->told)
         message_line("%s", s->reason.text);
+    for (int i = 0; i < 2; ++i) {
+        const char *from_there = star_report(&s->star, s->details.of[i].rank);
+        if (from_there != NULL)
+            report_put(&s->details, s->details.of[i].rank, from_there);
+    }
+    report_print(&s->details);
     if (s->job->summary_json != NULL) {
         struct summary summary = {
             .ranks = s->ranks,
@@ -394,12 +429,14 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
         .begin_ns = now_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
         .hang = hang_new(count, &job->hang_limits, now_ns()),
+        .details = {.of = {{.rank = -1}, {.rank = -1}}},
     };
     s->local = (struct local_ranks){.count = job->rank_count,
                                     .pids = job->pids,
                                     .status_page = job->status_page,
                                     .server = job->server,
                                     .link = job->link,
+                                    .watch = s->watch,
                                     .views = s->ranks};
     local_ranks_place(&s->local, job->gpus, job->softgpu);
     star_open(&s->star, job, s->ranks);
@@ -408,7 +445,8 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
     s->reason = *job->problem;
     s->told = job->leaf != NULL;
     star_say_problem(&s->star, &s->reason, 0);
-    fail(s);
+    s->failed = true;
+    begin_end(s, SIGTERM, GRACE_NS);
 }
 
 static void
@@ -420,6 +458,7 @@ close_supervisor(struct supervisor *s)
     free(s->unfinished_since_ns);
     free(s->before);
     hang_free(s->hang);
+    report_free(&s->details);
     free(s->ranks);
 }
 
@@ -429,12 +468,14 @@ supervisor_run(const struct running_job *job)
     struct supervisor s;
     open_supervisor(&s, job);
     for (bool over = false; !over;) {
-        wait_for_something(&s);
+        bool due = wait_for_something(&s), news = star_step(&s.star);
+        if (!due && !news)
+            continue;
         int elsewhere = s.ending ? 0 : star_signal(&s.star);
         if (!take_signals(&s) && elsewhere != 0 && !s.ending)
             interrupt(&s, elsewhere);
-        look(&s);
-        if (!s.ending && job->leaf != NULL)
+        look(&s, news);
+        if (job->leaf != NULL)
             obey(&s);
         else if (!s.ending)
             judge(&s);

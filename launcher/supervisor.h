@@ -12,9 +12,11 @@
 #include "launcher/engine_link.h"
 #include "launcher/hang.h"
 #include "launcher/hello.h"
+#include "launcher/news.h"
 #include "launcher/peers.h"
 #include "launcher/peers_leaf.h"
 #include "launcher/pmix_server.h"
+#include "launcher/progress.h"
 #include "launcher/relay.h"
 #include "launcher/signals.h"
 #include "launcher/terminal_input.h"
@@ -41,6 +43,8 @@ struct running_job {
     const char *const *gpus; /* [rank_count] CUDA_VISIBLE_DEVICES of each, entries or all of it NULL: not set */
     bool softgpu;            /* they are devices of the stand-in */
     struct hang_limits hang_limits;
+    struct news *news;             /* what -v tells; NULL: nothing */
+    struct progress *progress;     /* NULL: none is shown */
     bool summary;                  /* print the closing lines */
     const char *summary_json;      /* file for them; NULL: none */
     const struct problem *problem; /* why it could not be started, and ends at once; or NULL */

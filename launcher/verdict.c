@@ -109,10 +109,13 @@ exit_code_of(const struct rank_view *rank, enum fault fault)
 }
 
 static const char *
-hint_for_signal(int number)
+hint_for_signal(const struct rank_view *rank)
 {
-    switch (number) {
+    switch (rank->signal) {
     case SIGKILL:
+        if (rank->out_of_memory)
+            return ": killed by the kernel's out-of-memory handling; the host, or the job's memory limit, is too small "
+                   "for what the ranks use together";
         return "; killed from outside, often for want of memory (see dmesg)";
     case SIGSEGV:
     case SIGBUS:
@@ -138,7 +141,7 @@ describe_death(const struct rank_view *rank, int i, struct problem *problem, int
         problem_set(problem, code, "rank %d was ended by SIG%s (%s)%s%s", i,
                     sigabbrev_np(rank->signal) != NULL ? sigabbrev_np(rank->signal) : "?",
                     sigdescr_np(rank->signal) != NULL ? sigdescr_np(rank->signal) : "unknown signal", far,
-                    hint_for_signal(rank->signal));
+                    hint_for_signal(rank));
     else
         problem_set(problem, code, "rank %d ended with exit code %d%s; its last output may say why", i, rank->exit_code,
                     far);
@@ -205,6 +208,7 @@ verdict_find(const struct rank_view *ranks, int count, struct problem *problem)
     if (worst < 0)
         return false;
     describe(ranks, count, worst, worst_fault, problem);
+    problem->rank = worst;
     if (failed > 1) {
         size_t used = strlen(problem->text);
         size_t line = strcspn(problem->text, "\n"); /* details stay behind it */
@@ -258,6 +262,7 @@ verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *pr
     for (int i = 0; i < count; ++i) {
         if (ranks[i].step != most_steps(ranks, count)) {
             describe(ranks, count, i, FAULT_DISAGREED, problem);
+            problem->rank = i;
             return true;
         }
     }
@@ -311,18 +316,25 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     for (int i = 1; i < count; ++i)
         overlapped = ranks[i].overlapped_step < overlapped ? ranks[i].overlapped_step : overlapped;
 
-    char size[TEXT_BYTES], buckets[TEXT_BYTES];
+    char size[TEXT_BYTES], buckets[TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
     bytes_text(rank->gradient_bytes, size);
     if (rank->bucket_count > 0)
         snprintf(buckets, sizeof(buckets), "%sin %" PRIu64 " bucket%s", rank->sums ? "summed " : "", rank->bucket_count,
                  plural(rank->bucket_count));
     else
         snprintf(buckets, sizeof(buckets), "%s at the end of the step", rank->sums ? "summed" : "averaged");
-    say("%d rank%s, %" PRIu64 " step%s, %" PRIu64 " of them overlapped with backward; %" PRIu64
+    if (rank->graph_step > 0 && count == 1)
+        snprintf(graphs, sizeof(graphs), " and %" PRIu64 " captured in CUDA graphs, whose launches are not counted",
+                 rank->graph_step);
+    else if (rank->graph_step > 0)
+        snprintf(graphs, sizeof(graphs), ", %" PRIu64 " of them in CUDA graphs", rank->graph_step);
+    say("%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %" PRIu64
         " gradient%s, %s per step, %s",
-        count, plural((uint64_t)count), rank->step, plural(rank->step), overlapped, rank->gradient_count,
+        count, plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, rank->gradient_count,
         plural(rank->gradient_count), size, buckets);
 
+    if (rank->shard_total > 0 && rank->shard_total != UINT64_MAX)
+        say("effective batch: %" PRIu64 " items for each backward pass (DDP_SHARD)", rank->shard_total);
     if (count == 1)
         return;
     close_exposed(ranks, count, say);

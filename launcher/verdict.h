@@ -7,10 +7,18 @@
 #ifndef DDPRUN_LAUNCHER_VERDICT_H
 #define DDPRUN_LAUNCHER_VERDICT_H
 
+#include "base/protocol.h"
 #include "launcher/problem.h"
 
 #include <stdint.h>
 #include <stdio.h>
+
+/* What DDP_MEAN found last at one place of the program (struct rank_mean). */
+struct mean_view {
+    char name[32], place[48];
+    uint64_t step;
+    double value;
+};
 
 /* What a rank waits for. */
 enum rank_wait {
@@ -24,16 +32,21 @@ enum rank_wait {
 struct rank_view {
     /* from its status page */
     unsigned stage; /* enum rank_stage */
-    uint64_t step, overlapped_step, gradient_count, gradient_bytes, bucket_count;
+    uint64_t step, overlapped_step, graph_step, gradient_count, gradient_bytes, bucket_count;
     uint64_t check_count, checked_step, parameter_hash;
     uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
     bool sums;                                            /* gradients became sums, not means */
+    uint64_t shard_total;  /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
+    unsigned nccl_version; /* as NCCL_VERSION_CODE; 0: not opened */
+    unsigned mean_count;
+    struct mean_view means[RANK_MEANS_AT_MOST];
     bool failure_follows;
     char failure[1024];
 
     /* what it waits for and does, for hang.h; durations are as of the moment of the view, by the clock of its host */
     enum rank_wait wait;
     uint64_t wait_count; /* grows whenever it waits for something else */
+    uint64_t wait_step;  /* the step, from 1, that a collective belongs to which it waits for */
     uint64_t wait_ns;    /* for so long */
     char wait_for[128];  /* "bucket 3 of step 8", "the end of the program" */
     uint64_t call_count; /* of the driver's functions that are hooked; grows while it makes progress */
@@ -77,7 +90,7 @@ bool verdict_is_training(const struct rank_view *rank);
 /*
  * Looks for a failure. False and untouched `problem` if there is none; otherwise true, and `problem` holds the message
  * (first line; details may follow on more lines) and the job's exit code. Of several failures the one of a rank that
- * says why counts, then the earliest; ranks that failed because of another one come last.
+ * says why counts, then the earliest; ranks that failed because of another one come last. `problem->rank` is that rank.
  */
 bool verdict_find(const struct rank_view *ranks, int count, struct problem *problem);
 

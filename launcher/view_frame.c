@@ -20,6 +20,7 @@ static const struct view_field {
     ROW(FIELD_NUMBER, stage, true),
     ROW(FIELD_LONG, step, false),
     ROW(FIELD_LONG, overlapped_step, false),
+    ROW(FIELD_LONG, graph_step, false),
     ROW(FIELD_LONG, gradient_count, false),
     ROW(FIELD_LONG, gradient_bytes, false),
     ROW(FIELD_LONG, bucket_count, false),
@@ -30,10 +31,13 @@ static const struct view_field {
     ROW(FIELD_LONG, exposed_ns, false),
     ROW(FIELD_LONG, exposed_bound_ns, false),
     ROW(FIELD_BOOL, sums, false),
+    ROW(FIELD_LONG, shard_total, false),
+    ROW(FIELD_NUMBER, nccl_version, false),
     ROW(FIELD_BOOL, failure_follows, true),
     ROW(FIELD_TEXT, failure, true),
     ROW(FIELD_NUMBER, wait, false),
     ROW(FIELD_LONG, wait_count, false),
+    ROW(FIELD_LONG, wait_step, false),
     ROW(FIELD_LONG, wait_ns, false),
     ROW(FIELD_TEXT, wait_for, false),
     ROW(FIELD_LONG, call_count, false),
@@ -42,9 +46,9 @@ static const struct view_field {
     ROW(FIELD_NUMBER, call_thread, false),
     ROW(FIELD_LONG, call_ns, false),
     ROW(FIELD_TEXT, kernel, false),
-    ROW(FIELD_TEXT, host, false),
-    ROW(FIELD_NUMBER, pid, false),
-    ROW(FIELD_TEXT, gpu, false),
+    ROW(FIELD_TEXT, host, true),
+    ROW(FIELD_NUMBER, pid, true),
+    ROW(FIELD_TEXT, gpu, true),
     ROW(FIELD_BOOL, stopped, true),
     ROW(FIELD_BOOL, out_of_memory, true),
     ROW(FIELD_BOOL, ended, true),
@@ -61,7 +65,8 @@ static const struct view_field {
 
 enum { FIELD_COUNT = sizeof(view_fields) / sizeof(view_fields[0]) };
 
-_Static_assert(sizeof(bool) == 1 && sizeof(int) == 4 && sizeof(unsigned) == 4, "kinds of fields have these sizes");
+_Static_assert(sizeof(bool) == 1 && sizeof(int) == 4 && sizeof(unsigned) == 4 && sizeof(enum rank_wait) == 4,
+               "kinds of fields have these sizes");
 
 size_t
 view_encode(const struct rank_view *view, unsigned char *bytes)

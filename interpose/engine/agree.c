@@ -74,6 +74,7 @@ agree_ensure_collectives(void)
     struct comm_error error;
     if (!nccl_open(&engine_state.nccl, engine_state.options.nccl_path, engine_state.services->exempt_library, &error))
         stop_job("%s", error.text);
+    atomic_store(&engine_state.status->nccl_version, (uint32_t)engine_state.nccl.version);
 
     issue_take_role();
     const struct collectives_options wanted = {.reduction = engine_state.options.reduction,
@@ -154,6 +155,12 @@ compare_described(const struct control_messages *all, const char *what)
 void
 agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all)
 {
+    agree_exchange_at(about, about, mine, bytes, all);
+}
+
+void
+agree_exchange_at(const char *place, const char *about, const void *mine, size_t bytes, struct control_messages *all)
+{
     static atomic_flag busy = ATOMIC_FLAG_INIT;
     struct comm_error error;
     if (atomic_flag_test_and_set(&busy))
@@ -161,7 +168,7 @@ agree_exchange(const char *about, const void *mine, size_t bytes, struct control
                  "DDP_PARAMETER, DDP_STEP and DDP_MEAN must come from one thread at a time",
                  about);
     flight_note(FLIGHT_EXCHANGE_BEGIN, 0, bytes, about);
-    watch_waits_at(about);
+    watch_waits_at(place);
     if (!control_exchange(&engine_state.control, about, mine, bytes, all, &error))
         stop_job_following("%s", error.text);
     watch_waits_no_more();
@@ -209,8 +216,8 @@ describe_all(enum tensor_role role, size_t count)
 }
 
 /* With lock held: the group whose boundary comes next, as far as it can be known. */
-static int
-expected_group(void)
+int
+agree_expected_group(void)
 {
     int only = SEQUENCE_NONE;
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
@@ -240,7 +247,7 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
 }
 
 void
-agree_on_annotations(const struct ddp_site *site)
+agree_on_annotations(const struct ddp_site *site, bool captured)
 {
     pthread_mutex_lock(&engine_state.lock);
     size_t count = engine_state.gradient_count, buffer_count = engine_state.buffer_count;
@@ -258,9 +265,11 @@ agree_on_annotations(const struct ddp_site *site)
     all_reduce_cost_find(bytes);
 
     /* Work on a gradient that was enqueued before its annotation was not seen: it is waited for, this once. */
-    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize at the first step with new gradients");
+    if (!captured)
+        require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize at the first step with new gradients");
 
     issue_take_role();
+    engine_state.wait_owed = captured;
     pthread_mutex_lock(&engine_state.lock);
     bool indexed = tensor_index_gradients();
     pthread_mutex_unlock(&engine_state.lock);
@@ -273,7 +282,7 @@ agree_on_annotations(const struct ddp_site *site)
     pthread_mutex_lock(&engine_state.lock);
     engine_state.annotations_changed = false; /* last: until now touches only leave their stream to the boundary */
     ++engine_state.agreements;
-    engine_state.expected_group = expected_group();
+    engine_state.expected_group = agree_expected_group();
     pthread_mutex_unlock(&engine_state.lock);
     checks_prepare();
     issue_give_role();
@@ -328,6 +337,6 @@ agree_on_boundary(const struct group *group, const struct ddp_site *site)
     }
     pthread_mutex_lock(&engine_state.lock);
     sequence_add(&engine_state.boundaries, group->id);
-    engine_state.expected_group = expected_group();
+    engine_state.expected_group = agree_expected_group();
     pthread_mutex_unlock(&engine_state.lock);
 }

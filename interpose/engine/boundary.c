@@ -5,8 +5,8 @@
  * interval. Order on the communication stream: buckets, then what is checked, then the event that releases the
  * trainer's stream.
  */
+#include "interpose/engine/graphs.h"
 #include "interpose/engine/measure.h"
-#include "interpose/engine/state.h"
 
 #include "base/mutant.h"
 
@@ -22,8 +22,9 @@ static void __attribute__((noreturn)) stop_without_gradients(int group, const st
 
 /* A world of one: there is nobody to average with. */
 static void
-step_alone(int group, const struct ddp_site *site)
+step_alone(int group, CUstream stream, const struct ddp_site *site)
 {
+    bool captured = stream_is_captured(stream);
     pthread_mutex_lock(&engine_state.lock);
     size_t gradients = engine_state.gradient_count, in_group = 0;
     uint64_t bytes = 0;
@@ -32,8 +33,9 @@ step_alone(int group, const struct ddp_site *site)
         bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
         in_group += tensor->role == TENSOR_GRADIENT && tensor->group == group;
     }
-    ++engine_state.boundary_count;
+    engine_state.boundary_count += !captured;
     pthread_mutex_unlock(&engine_state.lock);
+    atomic_fetch_add(&engine_state.status->graph_step, captured); /* nobody sees the launches */
     if (in_group == 0)
         stop_without_gradients(group, site);
     atomic_store(&engine_state.status->gradient_count, gradients);
@@ -51,9 +53,8 @@ is_touched_unseen(const struct group *group)
     return reachable && group->hidden_streams != 0;
 }
 
-/* Whatever would make averages of something that nobody has seen. */
-static void
-refuse_blindness(const struct group *group, const struct ddp_site *site)
+void
+boundary_refuse_unseen(const struct ddp_site *site)
 {
     const char *name = NULL;
     if (engine_state.services->unknown_calls(&name) > 0)
@@ -65,6 +66,13 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
         stop_job("DDP_STEP (%s:%d): not one kernel launch or copy has been seen so far: ddprun does not see this "
                  "trainer's calls of the CUDA driver",
                  site->file, site->line);
+}
+
+/* Whatever would make averages of something that nobody has seen. */
+static void
+refuse_blindness(const struct group *group, const struct ddp_site *site)
+{
+    boundary_refuse_unseen(site);
 
     /* Between the first two steps of a group stand an optimizer and a backward pass, which touch gradients. */
     pthread_mutex_lock(&engine_state.lock);
@@ -75,18 +83,6 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
         stop_job("DDP_STEP (%s:%d): no kernel, copy or library call has touched an annotated gradient since the step "
                  "before; do the annotations name the memory that backward writes?",
                  site->file, site->line);
-}
-
-static void
-refuse_capture(CUstream stream, const struct ddp_site *site)
-{
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (engine_state.driver.cuStreamIsCapturing_p(stream, &capture) != CUDA_SUCCESS ||
-        capture != CU_STREAM_CAPTURE_STATUS_NONE)
-        stop_job(
-            "DDP_STEP (%s:%d) stands in a captured CUDA graph, which ddprun cannot follow; run the trainer without "
-            "CUDA graphs",
-            site->file, site->line);
 }
 
 /* With lock held: the streams that touched the group's gradients since its last boundary. */
@@ -120,6 +116,26 @@ wait_for_producers(const struct group *group, CUstream stream)
         issue_wait_for_streams(mask, i);
 }
 
+void
+boundary_wait_for_all_producers(CUstream stream)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    uint64_t mask = engine_state.buffer_streams | UINT64_C(1) << stream_index(stream);
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        mask |= streams_of(&engine_state.groups[g]);
+    pthread_mutex_unlock(&engine_state.lock);
+    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+        issue_wait_for_streams(mask, i);
+}
+
+void
+boundary_wait_owed(void)
+{
+    if (engine_state.wait_owed)
+        require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize after the first step was captured");
+    engine_state.wait_owed = false;
+}
+
 static void
 flush_buckets(struct group *group)
 {
@@ -134,8 +150,8 @@ flush_buckets(struct group *group)
     }
 }
 
-static void
-release(CUstream stream)
+void
+boundary_release(CUstream stream)
 {
     const struct driver *driver = &engine_state.driver;
     require_cuda(driver->cuEventRecord_p(engine_state.reduced, engine_state.collectives.stream), "cuEventRecord");
@@ -144,8 +160,8 @@ release(CUstream stream)
 }
 
 /* Closes the group's interval; returns whether it repeated the one before. */
-static bool
-close_interval(struct group *group, CUstream stream)
+bool
+boundary_close_interval(struct group *group, CUstream stream)
 {
     pthread_mutex_lock(&engine_state.lock);
     bool overlapped = group->overlapping && !group->readiness.deviates;
@@ -171,20 +187,29 @@ close_interval(struct group *group, CUstream stream)
     return repeats;
 }
 
+/* The same for steps that are captured: what the annotations say, on all ranks. */
 static void
-step_together(struct group *group, CUstream stream, const struct ddp_site *site)
+ensure_agreement(struct group *group, bool captured, const struct ddp_site *site)
 {
-    refuse_capture(stream, site);
     pthread_mutex_lock(&engine_state.lock);
     bool changed = engine_state.annotations_changed || engine_state.agreements == 0;
     pthread_mutex_unlock(&engine_state.lock);
     if (changed)
-        agree_on_annotations(site);
+        agree_on_annotations(site, captured);
     if (group->gradient_count == 0)
-        stop_without_gradients(group->id, site);
+        stop_without_gradients((int)(group - engine_state.groups), site);
+}
+
+static void
+step_together(struct group *group, CUstream stream, const struct ddp_site *site)
+{
+    ensure_agreement(group, false, site);
     refuse_blindness(group, site);
+    capture_refuse_step(group, site);
 
     issue_take_role();
+    boundary_wait_owed();
+    launch_agree(0, "DDP_STEP", site);
     agree_on_boundary(group, site);
     trace_boundary(group, stream);
     measure_backward_done(group, stream);
@@ -194,10 +219,10 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     buffers_send();
     trace_sent(group);
     checks_before_release(group);
-    release(stream);
+    boundary_release(stream);
     measure_released(group, stream);
     checks_after_release();
-    learn_vote(group, close_interval(group, stream));
+    learn_vote(group, boundary_close_interval(group, stream));
     measure_next_interval(group, stream);
     batches_compare();
     checks_next_interval(group);
@@ -215,13 +240,24 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
     interval_refuse_step(site);
     flight_note_site(FLIGHT_BOUNDARY_BEGIN, (uint64_t)group, site);
     if (engine_state.rendezvous.world_size == 1) {
-        step_alone(group, site);
+        step_alone(group, stream, site);
     } else {
         agree_refuse_after_reset("DDP_STEP", site);
         agree_ensure_driver(site);
         CUcontext before = context_enter();
         CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        step_together(&engine_state.groups[group], stream, site);
+        struct capture *capture;
+        enum capture_state state = capture_find(stream, &capture);
+        if (state == CAPTURE_BROKEN)
+            stop_job("DDP_STEP (%s:%d) stands in a capture that has failed, or the driver does not say which; ddprun "
+                     "follows CUDA graphs with a driver for CUDA 12.3 or newer",
+                     site->file, site->line);
+        if (state == CAPTURE_ACTIVE) {
+            ensure_agreement(&engine_state.groups[group], true, site);
+            capture_step(capture, &engine_state.groups[group], stream, site);
+        } else {
+            step_together(&engine_state.groups[group], stream, site);
+        }
         (void)context_exchange_capture_mode(mode);
         context_leave(before);
     }

@@ -24,24 +24,35 @@ find_buffer(size_t index)
     return NULL;
 }
 
+static void
+send(size_t index, CUstream stream)
+{
+    struct comm_error error;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct tensor *found = find_buffer(index);
+    struct tensor buffer = found != NULL ? *found : (struct tensor){.placed = false, .site = {"?", "?", 0}};
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!buffer.placed)
+        stop_job("buffer `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, or say "
+                 "DDP_FORGET",
+                 buffer.site.text, buffer.site.file, buffer.site.line);
+    if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, stream, &error))
+        stop_job_following("buffer `%s` (%s:%d): %s", buffer.site.text, buffer.site.file, buffer.site.line, error.text);
+}
+
+void
+buffers_send_on(CUstream stream)
+{
+    for (size_t i = 0; i < engine_state.buffer_count; ++i)
+        send(i, stream);
+}
+
 void
 buffers_send(void)
 {
-    size_t count = engine_state.buffer_count;
-    for (size_t i = 0; i < count; ++i) {
-        struct comm_error error;
-        pthread_mutex_lock(&engine_state.lock);
-        const struct tensor *found = find_buffer(i);
-        struct tensor buffer = found != NULL ? *found : (struct tensor){.placed = false, .site = {"?", "?", 0}};
-        pthread_mutex_unlock(&engine_state.lock);
-        if (!buffer.placed)
-            stop_job("buffer `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, or say "
-                     "DDP_FORGET",
-                     buffer.site.text, buffer.site.file, buffer.site.line);
+    for (size_t i = 0; i < engine_state.buffer_count; ++i) {
         watch_sending("buffer", i, 0);
-        if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, &error))
-            stop_job_following("buffer `%s` (%s:%d): %s", buffer.site.text, buffer.site.file, buffer.site.line,
-                               error.text);
+        send(i, engine_state.collectives.stream);
         watch_sent("buffer", i, 0);
     }
 }

@@ -276,6 +276,7 @@ checks_parameters_due(const struct group *group)
     if (engine_state.parameter_count == 0 || steps == 0)
         return false;
     return (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
+           (engine_state.graph_steps >= 1 && engine_state.graph_steps <= FIRST_STEPS) ||
            (every > 0 && steps % every == 0) || engine_state.options.verify;
 }
 
@@ -402,7 +403,7 @@ checks_at_end(void)
         memcpy(mine + 2, checks.final_words, count * sizeof(*mine));
 
     struct control_messages all;
-    agree_exchange("the end of the program", mine, (2 + count) * sizeof(*mine), &all);
+    agree_exchange(RANK_PLACE_END, mine, (2 + count) * sizeof(*mine), &all);
 
     uint64_t *words = calloc((size_t)all.count * count + 1, sizeof(*words));
     if (words == NULL)

@@ -10,7 +10,7 @@
  *
  * The ranks exchange what they hold before each vote, and plan alike. Called from the hooks in any thread.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/graphs.h"
 
 #include "base/message.h"
 #include "base/mutant.h"
@@ -93,6 +93,7 @@ void
 escape_hold(struct tensor *tensor)
 {
     tensor->held = true;
+    atomic_fetch_add(&engine_state.escapes, 1);
     if (!atomic_exchange(&engine_state.holds, true))
         functions_none_misses();
     struct group *group = &engine_state.groups[tensor->group];
@@ -209,6 +210,8 @@ escape_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t r
 {
     if (source == NULL || bytes == 0 || rows == 0)
         return;
+    if (pitch > 0 && atomic_load(&engine_state.captures_open) > 0)
+        capture_source(source, pitch * (rows - 1) + bytes);
     if (pitch == bytes) {
         bytes *= rows;
         rows = 1;
@@ -235,24 +238,27 @@ escape_from_anywhere(CUdeviceptr source, size_t bytes)
 static __thread struct {
     CUstream stream;
     uint64_t boundary;
-    uint64_t destroyed; /* streams_destroyed then: a new stream may have the handle of an old one */
+    uint64_t changes; /* stream_changes then: a new stream may have the handle of an old one, or one be captured */
 } marked;
 
 bool
-escape_begin_kernel(CUstream stream)
+escape_is_marked(CUstream stream)
 {
     uint64_t boundary = atomic_load(&engine_state.boundary_count) + 1; /* never 0 */
-    uint64_t destroyed = atomic_load(&engine_state.streams_destroyed);
-    if (marked.stream == stream && marked.boundary == boundary && marked.destroyed == destroyed &&
-        stream != CU_STREAM_PER_THREAD)
-        return false;
-    if (stream_is_captured(stream))
-        return false; /* it runs when its graph is launched */
+    uint64_t changes = atomic_load(&engine_state.stream_changes);
+    return marked.stream == stream && marked.boundary == boundary && marked.changes == changes &&
+           stream != CU_STREAM_PER_THREAD;
+}
+
+void
+escape_mark(CUstream stream)
+{
+    uint64_t boundary = atomic_load(&engine_state.boundary_count) + 1;
+    uint64_t changes = atomic_load(&engine_state.stream_changes);
     stream_wait_for_reduction(stream);
     marked.stream = stream;
     marked.boundary = boundary;
-    marked.destroyed = destroyed;
-    return true;
+    marked.changes = changes;
 }
 
 void

@@ -2,8 +2,8 @@
  * intervals.c - what the program itself says of the interval that goes on: that touches do not count (DDP_NO_SYNC), and
  * that a gradient is complete (DDP_GRADIENT_READY).
  */
+#include "interpose/engine/graphs.h"
 #include "interpose/engine/measure.h"
-#include "interpose/engine/state.h"
 
 #include <stdio.h>
 
@@ -71,6 +71,21 @@ declare(struct tensor *tensor, uint64_t stream_mask)
     return ready ? measure_ready_event(group, tensor->member) : NULL;
 }
 
+/* Captured work on the stream so far, whatever it goes through, may have been the gradient's. */
+static void
+declare_captured(struct capture *capture, CUdeviceptr address, CUstream stream)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    struct tensor *tensor = gradient_at(address);
+    size_t place = tensor != NULL ? (size_t)(tensor - engine_state.tensors) : 0;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (tensor == NULL)
+        return;
+    const struct captured_touch touch = {.places = &place, .count = 1, .call = TOUCH_DECLARES};
+    capture_before_touch(capture, stream);
+    capture_touch(capture, stream, &touch);
+}
+
 void
 interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
 {
@@ -88,10 +103,14 @@ interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
 
     agree_refuse_after_reset("DDP_GRADIENT_READY", site);
     CUcontext before = context_enter();
-    if (stream_is_captured(stream))
-        stop_job("DDP_GRADIENT_READY(%s) (%s:%d) stands in a captured CUDA graph, which ddprun cannot follow; run the "
-                 "trainer without CUDA graphs",
-                 site->text, site->file, site->line);
+    struct capture *capture;
+    enum capture_state state = capture_find(stream, &capture);
+    if (state == CAPTURE_ACTIVE)
+        declare_captured(capture, (CUdeviceptr)ptr, stream);
+    if (state != CAPTURE_NONE) { /* in a graph it is a touch; in a capture that has failed, nothing */
+        context_leave(before);
+        return;
+    }
     stream_note_work(stream);
     pthread_mutex_lock(&engine_state.lock);
     struct tensor *tensor = gradient_at((CUdeviceptr)ptr);

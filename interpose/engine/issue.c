@@ -209,6 +209,19 @@ issue_prepare_plan(struct group *group)
 }
 
 void
+issue_prepare_captured(struct group *view)
+{
+    view->wire_count = view->plan->bucket_count;
+    view->wires = calloc(view->wire_count + 1, sizeof(view->wires[0]));
+    if (view->wires == NULL)
+        stop_job("out of memory");
+    order_members(view);
+    for (size_t k = 0; k < view->wire_count; ++k)
+        follow_memory(view, k);
+    say_compression();
+}
+
+void
 issue_join(void)
 {
     struct comm_error error;

@@ -11,9 +11,6 @@
 
 #include "base/mutant.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,14 +29,14 @@ gradients_of(const struct group *group)
     return gradients;
 }
 
-/* A plan over them by size. */
+/* A plan over them by size, as the user says, or else of buckets of `by_default` bytes. */
 static struct plan *
-build_plan(const struct group *group, uint32_t version, const size_t *order)
+build_plan(const struct group *group, uint32_t version, const size_t *order, uint64_t by_default)
 {
     uint64_t cap_bytes = engine_state.options.bucket_bytes;
     struct plan_gradient *gradients = gradients_of(group);
-    struct plan *plan = plan_build(version, gradients, order, group->gradient_count,
-                                   cap_bytes > 0 ? cap_bytes : DDPRUN_DEFAULT_BUCKET_BYTES);
+    struct plan *plan =
+        plan_build(version, gradients, order, group->gradient_count, cap_bytes > 0 ? cap_bytes : by_default);
     free(gradients);
     return plan;
 }
@@ -88,8 +85,6 @@ adopt(struct group *group, struct plan *plan, const struct history *history)
     report_buckets();
 }
 
-static void compare_plans(const struct plan *plan);
-
 void
 learn_nothing_yet(struct group *group)
 {
@@ -97,13 +92,13 @@ learn_nothing_yet(struct group *group)
     size_t *order = calloc(count + 1, sizeof(*order));
     for (size_t i = 0; order != NULL && i < count; ++i)
         order[i] = i;
-    struct plan *plan = order != NULL ? build_plan(group, 0, order) : NULL;
+    struct plan *plan = order != NULL ? build_plan(group, 0, order, DDPRUN_DEFAULT_BUCKET_BYTES) : NULL;
     free(order);
     struct history history;
     if (plan == NULL || !history_init(&history, count))
         stop_job("out of memory");
     if (count > 0) /* ranks with other options would send other buckets, and NCCL need not notice */
-        compare_plans(plan);
+        plans_compare(group, plan);
 
     pthread_mutex_lock(&engine_state.lock);
     history_free(&group->history);
@@ -138,18 +133,6 @@ is_vote_due(const struct group *group)
         return false;
     uint64_t power = UINT64_C(1) << (63 - __builtin_clzll(interval));
     return interval <= 6 || interval == power || interval == power + power / 2;
-}
-
-static uint64_t
-hash_of_plan(const struct plan *plan)
-{
-    size_t bytes;
-    void *serialised = plan_bytes(plan, &bytes);
-    if (serialised == NULL)
-        stop_job("out of memory");
-    uint64_t hash = XXH3_64bits(serialised, bytes);
-    free(serialised);
-    return hash;
 }
 
 /*
@@ -187,33 +170,64 @@ count_votes(const struct control_messages *all, size_t count, uint64_t *in_all_p
 
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders travel as 64-bit words");
 
-/* All ranks say whether they have come to the same plan; ends the job if not. */
-static void
-compare_plans(const struct plan *plan)
-{
-    if (MUTANT(PLANS_UNCOMPARED))
-        return;
-    uint64_t hash = hash_of_plan(plan);
-    struct control_messages hashes;
-    agree_exchange("the hash of the plan of buckets", &hash, sizeof(hash), &hashes);
-    for (int r = 0; r < hashes.count; ++r) {
-        if (hashes.bytes[r] != sizeof(hash) || memcmp(hashes.messages[r], &hash, sizeof(hash)) != 0)
-            stop_job("ranks %d and %d have come to different plans of buckets; are all ranks the same program with the "
-                     "same options?",
-                     engine_state.rendezvous.rank, r);
-    }
-    control_free_messages(&hashes);
-}
-
 /* Gradients became ready in another order: a plan by size, from rank 0's. */
 static void
 adopt_order(struct group *group, const size_t *order)
 {
-    struct plan *plan = build_plan(group, group->plan->version + 1, order);
+    struct plan *plan = build_plan(group, group->plan->version + 1, order, DDPRUN_DEFAULT_BUCKET_BYTES);
     if (plan == NULL)
         stop_job("rank 0 sent an order of buckets that is none");
-    compare_plans(plan);
+    plans_compare(group, plan);
     adopt(group, plan, &group->history);
+}
+
+/* The same plan once more, for somebody else to keep. */
+static struct plan *
+copy_plan(const struct group *group)
+{
+    const struct plan *plan = group->plan;
+    struct plan_gradient *gradients = gradients_of(group);
+    size_t *ends = calloc(plan->bucket_count + 1, sizeof(*ends));
+    if (ends == NULL)
+        stop_job("out of memory");
+    for (size_t k = 0; k < plan->bucket_count; ++k)
+        ends[k] = plan->buckets[k].first + plan->buckets[k].count;
+    struct plan *copy = plan_of_pieces(plan->version, gradients, plan->gradient_count, plan->pieces, plan->piece_count,
+                                       ends, plan->bucket_count);
+    free(ends);
+    free(gradients);
+    return copy;
+}
+
+enum { GRAPH_BUCKETS = 8, GRAPH_LEAST_BYTES = 1 << 20 };
+
+/*
+ * In a graph nothing is measured, and what was not learned before its capture never will be. An eighth of the gradients
+ * leaves an eighth of the reduction behind backward, where latency does not count more than that.
+ */
+static uint64_t
+cap_in_graph(const struct group *group)
+{
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < group->gradient_count; ++i)
+        bytes += tensor_gradient(group, i)->bytes;
+    pthread_mutex_unlock(&engine_state.lock);
+    uint64_t cap = bytes / GRAPH_BUCKETS > GRAPH_LEAST_BYTES ? bytes / GRAPH_BUCKETS : GRAPH_LEAST_BYTES;
+    return cap < DDPRUN_DEFAULT_BUCKET_BYTES ? cap : DDPRUN_DEFAULT_BUCKET_BYTES;
+}
+
+struct plan *
+learn_plan_for_graph(const struct group *group, size_t *order)
+{
+    escape_order(group, order);
+    struct plan *plan = group->overlapping ? copy_plan(group) : NULL;
+    if (plan == NULL) /* none is in force, or it does not know what is held by now */
+        plan = build_plan(group, 0, order, cap_in_graph(group));
+    if (plan == NULL)
+        stop_job("rank 0 sent an order of buckets that is none");
+    plans_compare(group, plan);
+    return plan;
 }
 
 /* The latest of all ranks' times, in ns; malloc'ed, count + 1 of them. */
@@ -260,7 +274,7 @@ adopt_measured(struct group *group, const size_t *order, const int64_t *latest_n
         return;
     }
     if (is_worth_it(group, plan, &forecast, &present)) {
-        compare_plans(plan);
+        plans_compare(group, plan);
         adopt(group, plan, &group->history);
     } else {
         plan_free(plan);
@@ -297,10 +311,11 @@ learn_vote(struct group *group, bool repeats)
 {
     pthread_mutex_lock(&engine_state.lock);
     ++group->intervals;
-    bool due = engine_state.options.overlap && is_vote_due(group);
+    bool graphs = atomic_load(&engine_state.graph_count) > 0; /* then nothing leaves early outside of them */
+    bool due = engine_state.options.overlap && !graphs && is_vote_due(group);
     bool wants = due && (!group->overlapping || !readiness_fits(&group->readiness, &group->history));
     pthread_mutex_unlock(&engine_state.lock);
-    if (engine_state.options.overlap && group->intervals % REVIEW_EVERY == REVIEW_EVERY / 2)
+    if (engine_state.options.overlap && !graphs && group->intervals % REVIEW_EVERY == REVIEW_EVERY / 2)
         measure_wanted(group);
     if (!due)
         return;

@@ -4,7 +4,7 @@
  * Loaded by the shim into the process that is the rank. Everything that depends on CUDA waits for the first annotation
  * of memory.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/graphs.h"
 
 #include "base/message.h"
 
@@ -79,6 +79,7 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     size_t base = total / world, more = total % world; /* the first `more` ranks have one item more */
     *first = rank * base + (rank < more ? rank : more);
     *count = base + (rank < more);
+    told_shard(total);
 
     static _Atomic bool said;
     if (more != 0 && rank == 0 && !atomic_exchange(&said, true))
@@ -91,8 +92,10 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 static void
 mean(float *value, const struct ddp_site *site)
 {
-    if (engine_state.rendezvous.world_size == 1)
+    if (engine_state.rendezvous.world_size == 1) {
+        told_mean(*value, site);
         return;
+    }
     char about[100];
     struct control_messages all;
     const char *slash = strrchr(site->file, '/');
@@ -107,6 +110,7 @@ mean(float *value, const struct ddp_site *site)
         sum += theirs;
     }
     *value = (float)(sum / all.count);
+    told_mean(*value, site);
     control_free_messages(&all);
 }
 
@@ -122,7 +126,10 @@ close_device(void)
     checks_final_hash(); /* waits for everything in flight */
     trace_close();
     watch_stop();
-    collectives_close(&engine_state.collectives);
+    /* NCCL waits in ncclCommFinalize until all graphs with its operations are destroyed, and few programs destroy
+     * theirs: communicators that were captured end with the process. */
+    if (atomic_load(&engine_state.graph_count) == 0)
+        collectives_close(&engine_state.collectives);
     context_leave(before);
 }
 
@@ -148,6 +155,14 @@ before_device_reset(CUdevice device)
         before_context_destroy(engine_state.context);
 }
 
+/* A program that asks for its rank, prints its --help and ends has used no GPU, and nothing of it was left unaveraged.
+ */
+static bool
+driver_was_seen(void)
+{
+    return engine_state.services->driver_function("cuDriverGetVersion", 2020) != NULL;
+}
+
 /* The last words of a rank whose program ends well. */
 static void
 end_in_order(void)
@@ -155,7 +170,7 @@ end_in_order(void)
     static _Atomic bool ended;
     if (atomic_exchange(&ended, true))
         return;
-    if (engine_state.rendezvous.world_size > 1 && engine_state.boundary_count == 0)
+    if (engine_state.rendezvous.world_size > 1 && engine_state.boundary_count == 0 && driver_was_seen())
         stop_job("the program used the GPU and ended without a DDP_STEP: nothing was averaged; annotate it "
                  "(see ddprun.h), or run it without ddprun");
     if (engine_state.rendezvous.world_size > 1) {
@@ -226,6 +241,16 @@ static struct engine engine = {
     .before_primary_release = releases_before_primary_release,
     .before_unload = releases_before_unload,
     .after_unload = releases_after_unload,
+    .capture_begun = capture_begun,
+    .capture_changes = capture_changes,
+    .capture_ends = capture_ends,
+    .capture_ended = capture_ended,
+    .graph_made = graph_made,
+    .graph_updated = graph_updated,
+    .graph_gone = graph_gone,
+    .graph_changes = graph_changes,
+    .graph_nested = graph_nested,
+    .node_changes = graph_node_changes,
     .after_fork_in_child = after_fork_in_child,
 };
 

@@ -4,6 +4,7 @@
  * Data flow of a step: touches.c sees operations on gradients -> history and readiness (bucketing/) of their group ->
  * issue.c sends the buckets that may leave (comm/) -> boundary.c sends the rest, makes the trainer's stream wait, and
  * lets learn.c learn a better plan. checks.c looks over all their shoulders; stop.c is the only way to end the job.
+ * What is captured into CUDA graphs goes another way, from touches.c and boundary.c on: graphs.h.
  *
  * The rules of this folder:
  * - `lock` guards everything below it in struct engine_state; it is never held across a call into CUDA, NCCL or PMIx.
@@ -157,10 +158,17 @@ struct engine_state {
     struct stream_entry streams[STREAMS_AT_MOST];
     _Atomic uint64_t operation_count; /* that hooks have reported, whatever they touch */
     _Atomic uint64_t boundary_count;  /* of all groups; written by the issuer, read without lock */
-    _Atomic uint64_t streams_destroyed;
+    _Atomic uint64_t stream_changes;  /* streams destroyed, captures begun */
+    _Atomic unsigned captures_open;   /* seen to begin, and not to end */
+    uint64_t placements;              /* gradients and buffers came, went or moved */
+    _Atomic uint64_t escapes;         /* tensors that were held, so far */
+    _Atomic uint64_t graph_count;     /* captures with DDP_STEP on which ranks have agreed */
 
     /* ---- the issuer's role ---- */
-    CUevent reduced; /* after everything of the last boundary, whichever group's */
+    CUevent reduced;      /* after everything of the last boundary, whichever group's */
+    bool wait_owed;       /* for work on gradients before their annotation, at the next boundary or launch of a graph */
+    uint64_t graph_steps; /* boundaries in graphs since graph_count last grew */
+    struct sequence kinds; /* of boundaries, once there are graphs with DDP_STEP: launches.c */
 
     _Atomic bool device_closed; /* our end has been made, on the device */
     _Atomic bool context_ended; /* the trainer has reset the device: no call into CUDA any more */
@@ -302,21 +310,34 @@ void issue_join(void);
 void issue_wait_for_buckets(void);
 /* The issuer: prepares wires and events for the plan in force, releasing those of the last. */
 void issue_prepare_plan(struct group *group);
+/* The issuer: prepares wires for the plan of a step in a capture, which are its own; enqueues on no captured stream. */
+void issue_prepare_captured(struct group *view);
 
 /* ---- boundary.c ---- */
 void boundary_step(int group, void *stream, const struct ddp_site *site);
+/* The issuer, for launches.c: what a step does on the way, outside and inside of graphs. */
+void boundary_wait_owed(void);
+void boundary_refuse_unseen(const struct ddp_site *site);
+void boundary_wait_for_all_producers(CUstream stream);
+void boundary_release(CUstream stream);
+bool boundary_close_interval(struct group *group, CUstream stream);
 
 /* ---- agree.c ---- */
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
 void agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
+/* The same for those who come to one kind of place in different ways: `place` is what this rank is said to wait at. */
+void agree_exchange_at(const char *place, const char *about, const void *mine, size_t bytes,
+                       struct control_messages *all);
 void agree_ensure_driver(const struct ddp_site *site);
 void agree_refuse_after_reset(const char *macro, const struct ddp_site *site);
 void agree_ensure_events(void); /* of the stream table */
 void agree_ensure_collectives(void);
-void agree_on_annotations(const struct ddp_site *site);
+void agree_on_annotations(const struct ddp_site *site, bool captured);
 /* With lock held: a gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
 void agree_annotations_changed(void);
 void agree_on_parameter(const struct tensor *tensor);
+/* With lock held: the group whose boundary comes next, as far as it can be known. */
+int agree_expected_group(void);
 /* The issuer, at a boundary of `group` before anything of it is sent: do all ranks come to the same one? */
 void agree_on_boundary(const struct group *group, const struct ddp_site *site);
 
@@ -325,6 +346,12 @@ void agree_on_boundary(const struct group *group, const struct ddp_site *site);
 void learn_nothing_yet(struct group *group);
 /* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
 void learn_vote(struct group *group, bool repeats);
+/* Collective: the plan of a step in a capture, in which gradients are complete in `order`, the same on all ranks. */
+struct plan *learn_plan_for_graph(const struct group *group, size_t *order);
+
+/* ---- plans.c ---- */
+/* The issuer: ends the job, naming the first difference, unless all ranks have come to this plan. */
+void plans_compare(const struct group *group, const struct plan *plan);
 
 /* ---- intervals.c: what the program says of an interval ---- */
 void interval_no_sync(int begins, const struct ddp_site *site);
@@ -336,6 +363,8 @@ void interval_refuse_step(const struct ddp_site *site);
 void buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site);
 /* The issuer, at a boundary: rank 0's bytes are on their way to all. */
 void buffers_send(void);
+/* The same on a stream of ours that is captured. */
+void buffers_send_on(CUstream stream);
 
 /* ---- escapes.c: gradients and buffers that kernels may reach unseen ---- */
 void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
@@ -352,9 +381,11 @@ void escape_hold(struct tensor *tensor);
 bool escape_is_held(const struct tensor *tensor);
 /* A kernel of which the driver does not tell the parameters: any may reach any gradient unseen. */
 void escape_blind_kernel(const char *kernel);
-/* A kernel is about to be enqueued while gradients are held; if true, escape_end_kernel() follows when it is. */
-bool escape_begin_kernel(CUstream stream);
-/* With lock held. */
+/* Kernels and held gradients: whether the boundary knows of this thread's kernels on the stream; if not, it is marked
+ * before a kernel is enqueued there, which waits for the last reduction, and after it, with lock held, comes the end.
+ */
+bool escape_is_marked(CUstream stream);
+void escape_mark(CUstream stream);
 void escape_end_kernel(uint64_t stream_mask);
 /* How a plan sees a gradient, so that held ones have buckets of their own; and the type that a bucket then really has.
  */
@@ -451,13 +482,22 @@ void trace_open(void);
 void trace_plan(const struct group *group);
 void trace_bucket_begin(const struct group *group, size_t bucket, bool early);
 void trace_bucket_end(const struct group *group, size_t bucket);
-void trace_boundary(const struct group *group, CUstream stream); /* its backward is done */
-void trace_sent(const struct group *group);                      /* all buckets are on their way */
+void trace_boundary(const struct group *group, CUstream stream);                    /* its backward is done */
+void trace_captured_step(const struct group *view, uint64_t number, bool overlaps); /* passed, in a graph */
+void trace_sent(const struct group *group);                                         /* all buckets are on their way */
 void trace_step_end(const struct group *group);
 void trace_close(void);
 
 /* ---- stack.c ---- */
 /* The caller's stack in one line, "function+offset < function+offset < ...", into text[bytes]. */
 void stack_describe(char *text, size_t bytes);
+
+/* ---- told.c: what the program says of itself, for the launcher's reports ---- */
+
+/* DDP_MEAN found `value`. One thread at a time. */
+void told_mean(float value, const struct ddp_site *site);
+
+/* DDP_SHARD shared out `total` items. */
+void told_shard(size_t total);
 
 #endif

@@ -98,7 +98,7 @@ streams_before_destroy(CUstream stream)
         entry->destroyed = true;
         pthread_mutex_unlock(&engine_state.lock);
     }
-    atomic_fetch_add(&engine_state.streams_destroyed, 1);
+    atomic_fetch_add(&engine_state.stream_changes, 1);
     issue_give_role();
 }
 

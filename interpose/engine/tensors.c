@@ -273,6 +273,7 @@ place(struct tensor *wanted, struct tensor *other_p)
     }
     if (!again && wanted->role != TENSOR_PARAMETER)
         agree_annotations_changed();
+    engine_state.placements += wanted->role != TENSOR_PARAMETER;
     if (wanted->role != TENSOR_PARAMETER && !wanted->held && escape_has(wanted->address, wanted->bytes))
         escape_hold(&engine_state.tensors[at]);
     update_bounds();
@@ -377,6 +378,7 @@ unplace(struct tensor *tensor)
 {
     (void)ranges_remove(&engine_state.ranges, tensor->address);
     tensor->placed = false;
+    engine_state.placements += tensor->role != TENSOR_PARAMETER;
     update_bounds();
 }
 
@@ -388,6 +390,7 @@ drop(struct tensor *tensor)
     size_t index = tensor->index, at = (size_t)(tensor - engine_state.tensors);
     memmove(tensor, tensor + 1, (engine_state.tensor_count - at - 1) * sizeof(*tensor));
     --engine_state.tensor_count;
+    ++engine_state.placements; /* others have moved in the table */
     --*count_of(role);
 
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {

@@ -5,176 +5,15 @@
  * already). After it is enqueued: it counts as a touch, and may make buckets ready. Called from the hooks in every
  * thread of the trainer; an operation that touches nothing costs a few comparisons.
  */
+#include "interpose/engine/touches.h"
 #include "interpose/engine/measure.h"
-#include "interpose/engine/state.h"
 
-#include "base/message.h"
 #include "base/mutant.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { HITS_AT_HAND = 16 };
-
-struct hit {
-    struct group *group;
-    size_t gradient; /* number in the group */
-    struct ddp_site site;
-    uint32_t argument;
-    const char *operand_name; /* as in struct operand */
-    bool uncounted;           /* it is between DDP_NO_SYNC_BEGIN and its end */
-    bool declared;            /* the program itself says when the gradient is ready */
-    bool begun;               /* the group's readiness was told, in the interval after: */
-    uint64_t boundary;
-    bool late;
-    struct late_touch *measured; /* of a late touch whose effect is not known yet */
-    CUevent ready_event;         /* to record after the touch that makes the gradient ready, where that is measured */
-};
-
-/* What one operation touches; one for each thread, because operations do not nest. */
-struct hits {
-    struct hit *items; /* few[], or malloc'ed while an operation touches more than fit there */
-    struct hit few[HITS_AT_HAND];
-    size_t count;
-    size_t capacity;
-    uint64_t call;
-    const char *call_name;
-    uint64_t agreements; /* when the gradients got their numbers */
-    bool is_library;     /* it is a call of a library, not of the driver */
-    bool on_buffer;      /* it touches a buffer */
-    bool unseen;         /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
-};
 
 static __thread struct hits thread_hits;
-
-/* A struct's words are told apart from whole arguments by what stands above these bits. */
-enum { WORD_SHIFT = 16 };
-
-static bool
-may_hit(uint64_t address, size_t bytes)
-{
-    return address < atomic_load_explicit(&engine_state.highest, memory_order_relaxed) &&
-           address + bytes > atomic_load_explicit(&engine_state.lowest, memory_order_relaxed);
-}
-
-static void
-clear_hits(struct hits *hits)
-{
-    if (hits->items != hits->few)
-        free(hits->items);
-    hits->items = hits->few;
-    hits->capacity = HITS_AT_HAND;
-    hits->count = 0;
-}
-
-static void
-add_hit(struct hits *hits, const struct tensor *tensor, const struct operand *operand)
-{
-    if (hits->count == hits->capacity) {
-        size_t capacity = 4 * hits->capacity;
-        struct hit *grown = malloc(capacity * sizeof(*grown));
-        if (grown == NULL)
-            stop_job("out of memory");
-        memcpy(grown, hits->items, hits->count * sizeof(*grown));
-        size_t count = hits->count;
-        clear_hits(hits);
-        hits->items = grown;
-        hits->capacity = capacity;
-        hits->count = count;
-    }
-    hits->items[hits->count++] = (struct hit){.group = &engine_state.groups[tensor->group],
-                                              .gradient = tensor->member,
-                                              .site = tensor->site,
-                                              .argument = operand->argument,
-                                              .operand_name = operand->name};
-    hits->agreements = engine_state.agreements;
-}
-
-/* Adds every gradient that shares a byte with the operand. */
-static void
-look_at(struct hits *hits, const struct operand *operand)
-{
-    if (!may_hit(operand->address, operand->bytes))
-        return;
-    pthread_mutex_lock(&engine_state.lock);
-    size_t count;
-    const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
-    for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
-        const struct tensor *tensor = &engine_state.tensors[range[i].id];
-        if (tensor->role == TENSOR_PARAMETER ||
-            !operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
-            continue;
-        if (tensor->role == TENSOR_GRADIENT)
-            add_hit(hits, tensor, operand);
-        else
-            hits->on_buffer = true;
-    }
-    pthread_mutex_unlock(&engine_state.lock);
-}
-
-/* What the host has copied there may be overwritten. */
-static void
-forget_table(uint64_t address, size_t bytes)
-{
-    pthread_mutex_lock(&engine_state.lock);
-    tables_touched(address, bytes);
-    pthread_mutex_unlock(&engine_state.lock);
-}
-
-/* Every aligned word of the argument may be a pointer. */
-static void
-look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t bytes)
-{
-    for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, (const char *)value + at, sizeof(word));
-        if (visible_may_hold(word))
-            visible_look_behind(word);
-        if (tables_may_hold(word, 1))
-            forget_table(word, 1);
-        if (may_hit(word, 1) && !(MUTANT(STRUCTS_UNSEEN) && at > 0))
-            look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
-                                            .address = word,
-                                            .bytes = 1});
-    }
-}
-
-/* Returns false if the launch's arguments cannot be read. */
-static bool
-look_at_launch(struct hits *hits, const struct operation *operation)
-{
-    const struct function_layout *layout = function_layout(operation->function);
-    hits->call = layout->call;
-    hits->call_name = layout->name;
-    if (!layout->known) {
-        escape_blind_kernel(layout->name);
-        return true;
-    }
-    if (operation->params != NULL) {
-        for (unsigned i = 0; i < layout->param_count; ++i)
-            look_at_words(hits, i, operation->params[i], layout->params[i].bytes);
-        return true;
-    }
-    if (operation->extra == NULL)
-        return layout->param_count == 0;
-
-    const char *buffer = NULL;
-    size_t bytes = 0;
-    for (void *const *word = operation->extra; *word != CU_LAUNCH_PARAM_END; word += 2) {
-        if (*word == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = word[1];
-        else if (*word == CU_LAUNCH_PARAM_BUFFER_SIZE)
-            bytes = *(const size_t *)word[1];
-    }
-    for (unsigned i = 0; i < layout->param_count; ++i) {
-        if (buffer == NULL || layout->params[i].offset + layout->params[i].bytes > bytes)
-            return false;
-        look_at_words(hits, i, buffer + layout->params[i].offset, layout->params[i].bytes);
-    }
-    return true;
-}
 
 /* ---- before the operation ---- */
 
@@ -186,19 +25,6 @@ describe_hit(const struct hits *hits, const struct hit *hit, char text[CALL_TEXT
     snprintf(text, CALL_TEXT_BYTES, "%s%s%s", hits->call_name, named ? " argument " : "",
              named ? hit->operand_name : "");
     return text;
-}
-
-/* A captured operation runs when its graph does, which nobody here sees: refused, before anything is wrong. */
-static void
-refuse_capture(const struct operation *operation, const struct hits *hits)
-{
-    if (!stream_is_captured(operation->stream))
-        return;
-    struct ddp_site site = hits->items[0].site;
-    char call[CALL_TEXT_BYTES];
-    stop_job("%s on gradient `%s` (%s:%d) is captured into a CUDA graph, which ddprun cannot follow; "
-             "run the trainer without CUDA graphs",
-             describe_hit(hits, &hits->items[0], call), site.text, site.file, site.line);
 }
 
 /* With lock held: a touch is on its way. Returns whether its gradient has left already. */
@@ -268,14 +94,11 @@ begin_late(const struct operation *operation, struct hits *hits)
 
 /*
  * Work that cannot be looked into may touch any gradient: nothing leaves before the boundary, which waits for its
- * stream. If gradients have left already, it may be overwriting averages. Returns whether the work is to be noted when
- * it is enqueued.
+ * stream. If gradients have left already, it may be overwriting averages.
  */
-static bool
+static void
 note_opaque(const struct operation *operation)
 {
-    if (stream_is_captured(operation->stream))
-        return false; /* it runs when its graph is launched, and that launch comes here too */
     stream_wait_for_reduction(operation->stream);
 
     bool too_late = false;
@@ -296,80 +119,6 @@ note_opaque(const struct operation *operation)
             "%s came after gradients had been averaged, and ddprun cannot see what it writes; the steps before did "
             "without it. Run with --no-overlap",
             operation->name);
-    return true;
-}
-
-static bool
-is_copy(const struct operation *operation)
-{
-    static const char begin[] = "cuMemcpy";
-    return operation->function == NULL && strncmp(operation->name, begin, sizeof(begin) - 1) == 0;
-}
-
-/* What a copy brings to the device may be addresses of gradients. The destination is a copy's first argument. */
-static void
-look_at_source(const struct operation *operation)
-{
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
-        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) != 0)
-            escape_from_anywhere(operand->address, operand->bytes);
-    }
-    if (operation->host_source == NULL)
-        return;
-    bool has_addresses = escape_from_host(operation->host_source, operation->host_bytes);
-    const struct operand *to = operation->operand_count > 0 ? &operation->operands[0] : NULL;
-    if (to == NULL || !(has_addresses || tables_may_hold(to->address, to->bytes)))
-        return;
-    pthread_mutex_lock(&engine_state.lock);
-    tables_copied(to->address, to->bytes, has_addresses);
-    pthread_mutex_unlock(&engine_state.lock);
-}
-
-/* Arrays of pointers: whether nobody knows what is in this one. */
-static bool
-is_unknown_array(const struct operand *operand)
-{
-    if (visible_has(operand->address, operand->bytes)) {
-        visible_look_through(operand->address, operand->bytes);
-        return false;
-    }
-    pthread_mutex_lock(&engine_state.lock);
-    bool known = tables_know(operand->address, operand->bytes);
-    pthread_mutex_unlock(&engine_state.lock);
-    return !known;
-}
-
-/* Looks at what the call names. Returns whether it goes through pointers: *unknown_p, whether nobody knows which. */
-static bool
-look_at_operands(struct hits *hits, const struct operation *operation, bool *unknown_p)
-{
-    bool through_pointers = false;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
-        if (!MUTANT(OPERANDS_UNSEEN))
-            look_at(hits, operand);
-        if (operand->pointer_count > 0) {
-            through_pointers = true;
-            *unknown_p = is_unknown_array(operand) || *unknown_p;
-        } else if (operation->host_source == NULL && operand->access != ACCESS_READ &&
-                   tables_may_hold(operand->address, operand->bytes)) {
-            forget_table(operand->address, operand->bytes);
-        }
-    }
-    return through_pointers;
-}
-
-/* Said by rank 0, once. */
-static void
-say_unknown_array(const char *call)
-{
-    static _Atomic bool said;
-    if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
-        message_line("%s goes through an array of pointers that a kernel has made: nobody can see which gradients it "
-                     "touches, and all are averaged at DDP_STEP, without overlap; an array that is copied from the "
-                     "host can be followed",
-                     call);
 }
 
 /* Whether anything that the engine follows can be touched at all. */
@@ -380,7 +129,36 @@ is_relevant(const struct operation *operation)
            !atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed) &&
            /* NCCL's own launches, where they pass the hooks: the issuer must never wait for itself. */
            (!atomic_load_explicit(&engine_state.collectives_ready, memory_order_acquire) ||
-            !collectives_own_stream(&engine_state.collectives, operation->stream));
+            !(collectives_own_stream(&engine_state.collectives, operation->stream) ||
+              capture_own_stream(operation->stream)));
+}
+
+/* It becomes a node of a graph: what it touches is noted when the driver has taken it. */
+static void
+begin_captured(const struct operation *operation, struct hits *hits)
+{
+    if (recording_steps(hits->recording))
+        stop_job("%s: a graph that holds DDP_STEP (%s:%d) is launched into a stream that is being captured, as part of "
+                 "another graph, which ddprun does not follow: capture the step itself there",
+                 operation->name, hits->recording->steps[0].site.file, hits->recording->steps[0].site.line);
+    if (hits->count > 0 || hits->on_buffer || hits->opaque || hits->unseen)
+        capture_before_touch(hits->capture, operation->stream);
+    for (size_t i = 0; hits->recording != NULL && i < hits->recording->source_count; ++i) /* of a child graph */
+        capture_source(hits->recording->sources[i].address, hits->recording->sources[i].bytes);
+}
+
+/* It runs in its stream's turn: whatever it must wait for. */
+static void
+begin_at_once(const struct operation *operation, struct hits *hits)
+{
+    if (hits->opaque)
+        note_opaque(operation);
+    if (hits->unseen)
+        escape_mark(operation->stream);
+    if (hits->on_buffer || hits->count > 0)
+        stream_wait_for_reduction(operation->stream);
+    if (hits->count > 0 && begin_touches(hits))
+        begin_late(operation, hits);
 }
 
 void
@@ -389,44 +167,39 @@ touches_begin(struct operation *operation)
     struct hits *hits = &thread_hits;
     operation->notes = NULL;
     atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
-    if (is_copy(operation))
-        look_at_source(operation);
-    if (!is_relevant(operation))
+    sight_source(operation);
+    if (!is_relevant(operation)) {
+        capture_drop_sources();
         return;
+    }
     miss_refresh();
     if (operation->host_source != NULL)
         batches_copied(operation->host_source, operation->host_bytes);
 
-    clear_hits(hits);
-    hits->call_name = operation->name;
-    hits->on_buffer = false;
-    hits->is_library = strncmp(operation->name, "cu", 2) != 0 || islower((unsigned char)operation->name[2]);
-    bool opaque = operation->opaque, unknown = false;
-    bool through_pointers = look_at_operands(hits, operation, &unknown);
-    if (unknown) {
-        say_unknown_array(operation->name);
-        opaque = true;
-    }
-    if (operation->function != NULL && !look_at_launch(hits, operation))
-        opaque = true;
-    if (operation->function == NULL && hits->count > 0)
-        hits->call = call_identity(operation->name);
-    if (operation->opaque)
-        flight_note(FLIGHT_GRAPH_LAUNCH, 0, 0, operation->name);
-    bool noted = opaque && note_opaque(operation);
+    bool through_pointers;
+    hits->recording = operation->graph != NULL ? recording_find(operation->graph) : NULL;
+    hits->opaque = hits_look(hits, operation, &through_pointers);
+    if (operation->graph != NULL)
+        flight_note(FLIGHT_GRAPH_LAUNCH, hits->recording != NULL ? hits->recording->number : 0, 0, operation->name);
     hits->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
-                   (operation->function != NULL || through_pointers) && escape_begin_kernel(operation->stream);
-    if (hits->on_buffer && !stream_is_captured(operation->stream))
-        stream_wait_for_reduction(operation->stream);
-    if (hits->count > 0 || hits->unseen || hits->on_buffer || noted)
-        operation->notes = hits;
-    if (hits->count == 0)
+                   (operation->function != NULL || operation->graph != NULL || through_pointers) &&
+                   !escape_is_marked(operation->stream);
+    bool concerns = hits->count > 0 || hits->on_buffer || hits->opaque || recording_steps(hits->recording);
+    if (operation->host_source != NULL && atomic_load(&engine_state.captures_open) > 0)
+        capture_source(operation->host_source, operation->host_bytes);
+    if (!concerns && !hits->unseen && !capture_has_sources()) {
+        recording_release(hits->recording);
         return;
+    }
 
-    refuse_capture(operation, hits);
-    stream_wait_for_reduction(operation->stream);
-    if (begin_touches(hits))
-        begin_late(operation, hits);
+    operation->notes = hits;
+    hits->state = capture_find(operation->stream, &hits->capture);
+    if (hits->state == CAPTURE_ACTIVE)
+        begin_captured(operation, hits);
+    else if (hits->state == CAPTURE_NONE && recording_steps(hits->recording))
+        launch_begin(hits->recording, operation->stream);
+    else if (hits->state == CAPTURE_NONE)
+        begin_at_once(operation, hits);
 }
 
 /* ---- after it ---- */
@@ -486,18 +259,57 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
         issue_ready();
 }
 
+static void
+end_captured(const struct operation *operation, const struct hits *hits)
+{
+    struct captured_touch touch = {.count = hits->count,
+                                   .everything = hits->opaque,
+                                   .on_buffer = hits->on_buffer,
+                                   .unseen = hits->unseen,
+                                   .call = hits->call};
+    size_t *places = malloc((hits->count + 1) * sizeof(*places));
+    if (places == NULL)
+        stop_job("out of memory");
+    for (size_t i = 0; i < hits->count; ++i)
+        places[i] = hits->items[i].place;
+    touch.places = places;
+    capture_touch(hits->capture, operation->stream, &touch);
+    free(places);
+}
+
+static void
+end_at_once(const struct operation *operation, struct hits *hits, bool enqueued)
+{
+    if (!hits->opaque && !hits->unseen && !hits->on_buffer && hits->count == 0)
+        return;
+    for (size_t i = 0; i < hits->count; ++i) {
+        if (hits->items[i].measured != NULL)
+            checks_late_end(hits->items[i].measured, operation->stream);
+    }
+    stream_note_work(operation->stream); /* before the touch counts */
+    count_touches(operation, hits, enqueued);
+}
+
 void
 touches_end(struct operation *operation, bool enqueued)
 {
     struct hits *hits = operation->notes;
     if (hits == NULL)
         return;
-    for (size_t i = 0; i < hits->count; ++i) {
-        if (hits->items[i].measured != NULL)
-            checks_late_end(hits->items[i].measured, operation->stream);
-    }
-
-    stream_note_work(operation->stream); /* before the touch counts */
-    count_touches(operation, hits, enqueued);
-    clear_hits(hits);
+    bool is_step = recording_steps(hits->recording);
+    if (hits->state == CAPTURE_ACTIVE && enqueued)
+        end_captured(operation, hits);
+    else if (hits->state == CAPTURE_NONE && is_step)
+        launch_end(hits->recording, operation->stream, enqueued);
+    else if (hits->state == CAPTURE_NONE)
+        end_at_once(operation, hits, enqueued);
+    else if (hits->state == CAPTURE_BROKEN && enqueued &&
+             (hits->count > 0 || hits->on_buffer || hits->opaque || is_step))
+        stop_job(
+            "%s: the driver does not say whether its stream is being captured, and yet took work on gradients; use "
+            "a driver for CUDA 12.3 or newer, or run the trainer without CUDA graphs",
+            operation->name);
+    capture_drop_sources();
+    recording_release(hits->recording);
+    hits_clear(hits);
 }

@@ -6,6 +6,8 @@
  *    "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0, "end_us": -101.5, "path": "kernels",
  *    "type": "float32", "communicator": 0}, ...]}
  *
+ * A step in a CUDA graph, "graph" being its number, has no times: its line is written when the graph is launched.
+ *
  * path: "in place", or how the bucket was packed: by "kernels" or by "copies". type: as what it travelled.
  * Times are relative to the boundary: the event on the trainer's stream when its backward was done and it began to
  * wait. A bucket with a negative begin_us was on its way while backward still ran. exposed_us is when the last bucket
@@ -233,6 +235,30 @@ trace_boundary(const struct group *group, CUstream stream)
     step->step = engine_state.boundary_count + 1;
     step->overlapped = group->overlapping;
     measure_promised(group, &step->predicted_ns, &step->bound_ns);
+}
+
+void
+trace_captured_step(const struct group *view, uint64_t number, bool overlaps)
+{
+    if (file == NULL)
+        return;
+    json_object *line = json_object_new_object(), *buckets = json_object_new_array();
+    json_object_object_add(line, "step", json_object_new_uint64(engine_state.boundary_count));
+    json_object_object_add(line, "overlapped", json_object_new_boolean(overlaps));
+    json_object_object_add(line, "group", json_object_new_int(view->id));
+    json_object_object_add(line, "graph", json_object_new_uint64(number));
+    for (size_t k = 0; k < view->wire_count; ++k) {
+        json_object *entry = json_object_new_object();
+        json_object_object_add(entry, "bucket", json_object_new_uint64(k));
+        json_object_object_add(entry, "path", json_object_new_string(wire_path_name(view->wires[k].path)));
+        json_object_object_add(entry, "type", json_object_new_string(wire_type_name(view->wires[k].type)));
+        json_object_object_add(entry, "communicator",
+                               json_object_new_uint64(collectives_communicator_of(&engine_state.collectives, k)));
+        json_object_array_add(buckets, entry);
+    }
+    json_object_object_add(line, "buckets", buckets);
+    fprintf(file, "%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
+    json_object_put(line);
 }
 
 void

@@ -126,14 +126,14 @@ static enum rank_collective
 look_at_tail(struct awaited *awaited, unsigned communicator, struct traveller *of)
 {
     pthread_mutex_lock(&engine_state.lock);
-    bool pending = awaited->tail_pending, more = awaited->more;
+    bool pending = awaited->tail_pending;
     *of = awaited->last;
     pthread_mutex_unlock(&engine_state.lock);
     if (pending && !has_come(awaited->tail))
         return RANK_COLLECTIVE_WAITS;
 
     pthread_mutex_lock(&engine_state.lock);
-    more = awaited->more;
+    bool more = awaited->more;
     awaited->more = false;
     awaited->tail_pending = more; /* before it is recorded: the issuer counts none meanwhile */
     pthread_mutex_unlock(&engine_state.lock);
@@ -168,7 +168,7 @@ look_at_communicator(struct awaited *awaited, unsigned communicator, struct trav
 static void
 describe_traveller(const struct traveller *of, char *text, size_t bytes)
 {
-    if (strcmp(of->what, "bucket") == 0 || strcmp(of->what, "buffer") == 0)
+    if (strcmp(of->what, "bucket") == 0 || strcmp(of->what, "buffer") == 0 || strcmp(of->what, "CUDA graph") == 0)
         snprintf(text, bytes, "%s %llu of step %llu", of->what, (unsigned long long)of->number,
                  (unsigned long long)of->step);
     else
@@ -190,24 +190,30 @@ publish(void)
         return;
     if (worst->state != RANK_COLLECTIVE_NONE)
         describe_traveller(&worst->of, status->collective_text, sizeof(status->collective_text));
+    atomic_store(&status->collective_step, worst->of.step);
     atomic_store(&status->collective_ns, worst->since_ns);
     atomic_fetch_add(&status->wait_count, 1);
     atomic_store(&status->collective, (uint32_t)worst->state);
 }
 
 /*
- * The record of a rank of this launcher that waits on the control plane and has made fewer steps than this one; NULL if
- * there is none. It cannot send what this rank waits for before this rank comes to its place, which it has passed: both
- * would wait for ever. Under a cluster's launcher each rank's launcher has this one rank, and supervisor 0 sees it.
+ * The record of a rank of this launcher that waits on the control plane and cannot send what this rank waits for; NULL
+ * if there is none (under a cluster's launcher each rank has its own launcher, and supervisor 0 sees both:
+ * launcher/hang.c). It cannot if it has made fewer steps than this one: before it goes on all ranks must come to its
+ * place, which this one has passed. Nor if it is at its program's end, and the collective belongs to a step that it has
+ * not made. Both would wait for ever.
  */
 static const struct rank_status *
-find_waiter(int *rank_p)
+find_waiter(uint64_t awaited_step, int *rank_p)
 {
     const char *first = (const char *)engine_state.status - (size_t)engine_state.status_index * RANK_STATUS_STRIDE;
     for (int i = 0; i < engine_state.status_count; ++i) {
         const struct rank_status *other = (const struct rank_status *)(first + (size_t)i * RANK_STATUS_STRIDE);
-        if (i == engine_state.status_index || !atomic_load(&other->waits) ||
-            atomic_load(&other->step) >= engine_state.boundary_count)
+        if (i == engine_state.status_index || !atomic_load(&other->waits))
+            continue;
+        uint64_t steps = atomic_load(&other->step);
+        bool at_end = strncmp(other->place, RANK_PLACE_END, sizeof(other->place)) == 0;
+        if (steps >= engine_state.boundary_count && !(at_end && steps < awaited_step))
             continue;
         *rank_p = i;
         return other;
@@ -231,15 +237,14 @@ look_at_waiting(unsigned communicator)
 
     int rank;
     uint64_t waiting_ms = (now_ns() - awaited->since_ns) / NS_PER_MS;
-    const struct rank_status *waiter = waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(&rank) : NULL;
-    if (waiter != NULL)
-        stop_job("local rank %d waits at %s after %llu steps, while this rank waits for it in step %llu: all ranks "
-                 "must make "
-                 "the same ddprun calls and the same number of steps",
-                 rank, waiter->place, (unsigned long long)atomic_load(&waiter->step),
-                 (unsigned long long)engine_state.boundary_count);
+    const struct rank_status *waiter = waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(of.step, &rank) : NULL;
     char text[sizeof(engine_state.status->collective_text)];
     describe_traveller(&of, text, sizeof(text));
+    if (waiter != NULL)
+        stop_job(
+            "rank %d waits at %s after %llu steps, while this rank waits for it in %s: all ranks must make the same "
+            "ddprun calls and the same number of steps",
+            rank, waiter->place, (unsigned long long)atomic_load(&waiter->step), text);
     if (waiting_ms > (uint64_t)engine_state.options.timeout_s * 1000)
         stop_job("%s has waited %d s for the other ranks; raise --timeout if they are only slow", text,
                  engine_state.options.timeout_s);
@@ -305,6 +310,7 @@ watch(void *unused)
         if (rendezvous_launcher_is_gone())
             stop_orphan();
         look_at_launches();
+        atomic_store(&engine_state.status->watch_ns, now_ns());
         if (atomic_load(&engine_state.collectives_ready))
             look_at_device();
         nanosleep(&(struct timespec){.tv_nsec = PERIOD_MS * 1000000L}, NULL);

@@ -74,16 +74,18 @@ stream_of(CUstream stream, bool per_thread)
 }
 
 /* ---- places in shim_routes[] ---- */
-#define OPERATION(symbol, twin, ...)   ROUTE_##symbol, ROUTE_##symbol##twin,
-#define LAUNCH(symbol, twin, ...)      ROUTE_##symbol, ROUTE_##symbol##twin,
-#define ALLOCATION(symbol, twin, ...)  ROUTE_##symbol, ROUTE_##symbol##twin,
-#define RELEASE(symbol, twin, ...)     ROUTE_##symbol, ROUTE_##symbol##twin,
-#define ALLOCATION_SINGLE(symbol, ...) ROUTE_##symbol,
-#define RELEASE_SINGLE(symbol, ...)    ROUTE_##symbol,
-#define NOTIFICATION(symbol, ...)      ROUTE_##symbol,
-#define WAIT(symbol, twin, ...)        ROUTE_##symbol, ROUTE_##symbol##twin,
-#define WAIT_SINGLE(symbol, ...)       ROUTE_##symbol,
-#define RECORDED(symbol, ...)          ROUTE_##symbol,
+#define OPERATION(symbol, twin, ...)    ROUTE_##symbol, ROUTE_##symbol##twin,
+#define LAUNCH(symbol, twin, ...)       ROUTE_##symbol, ROUTE_##symbol##twin,
+#define ALLOCATION(symbol, twin, ...)   ROUTE_##symbol, ROUTE_##symbol##twin,
+#define RELEASE(symbol, twin, ...)      ROUTE_##symbol, ROUTE_##symbol##twin,
+#define ALLOCATION_SINGLE(symbol, ...)  ROUTE_##symbol,
+#define RELEASE_SINGLE(symbol, ...)     ROUTE_##symbol,
+#define NOTIFICATION(symbol, ...)       ROUTE_##symbol,
+#define WAIT(symbol, twin, ...)         ROUTE_##symbol, ROUTE_##symbol##twin,
+#define WAIT_SINGLE(symbol, ...)        ROUTE_##symbol,
+#define GRAPH(symbol, ...)              ROUTE_##symbol,
+#define GRAPH_STREAM(symbol, twin, ...) ROUTE_##symbol, ROUTE_##symbol##twin,
+#define RECORDED(symbol, ...)           ROUTE_##symbol,
 enum {
 #include "interpose/shim/hooks.def"
     ROUTE_COUNT
@@ -182,6 +184,30 @@ enum {
         return result;                                                \
     }
 
+/* Captures and graphs: `before` may list work, as an operation does. */
+#define DEFINE_GRAPH(fn, per_thread, parameters, arguments, stream_, before, after)                 \
+    DEFINE_FIRST(fn, parameters, arguments)                                                         \
+    DEFINE_TOLD(fn, parameters)                                                                     \
+    {                                                                                               \
+        if (!shim_is_watched())                                                                     \
+            return REAL(fn) arguments;                                                              \
+        ++shim_depth;                                                                               \
+        const struct engine *engine = shim.engine;                                                  \
+        const CUstream on_stream = stream_of(stream_, per_thread);                                  \
+        struct operand few[FEW_OPERANDS];                                                           \
+        struct listing listing = {.operation = {.name = #fn, .stream = on_stream, .operands = few}, \
+                                  .capacity = FEW_OPERANDS};                                        \
+        before;                                                                                     \
+        CUresult result = REAL(fn) arguments;                                                       \
+        const bool done = result == CUDA_SUCCESS;                                                   \
+        after;                                                                                      \
+        (void)done;                                                                                 \
+        (void)engine;                                                                               \
+        --shim_depth;                                                                               \
+        free(listing.many);                                                                         \
+        return result;                                                                              \
+    }
+
 #define DEFINE_WAIT(fn, parameters, arguments)     \
     DEFINE_FIRST(fn, parameters, arguments)        \
     DEFINE_TOLD(fn, parameters)                    \
@@ -226,6 +252,12 @@ enum {
     DEFINE_NOTIFICATION(symbol##twin, parameters, arguments, engine->before_release(address, bytes), (void)0)
 #define NOTIFICATION(symbol, name, version, parameters, arguments, before, after) \
     DEFINE_NOTIFICATION(symbol, parameters, arguments, before, after)
+#define GRAPH(symbol, name, version, parameters, arguments, before, after) \
+    DEFINE_GRAPH(symbol, false, parameters, arguments, 0, before, after)
+#define GRAPH_STREAM(symbol, twin, name, version, twin_version, parameters, arguments, stream_, before, after) \
+    extern __typeof__(symbol) symbol##twin;                                                                    \
+    DEFINE_GRAPH(symbol, false, parameters, arguments, stream_, before, after)                                 \
+    DEFINE_GRAPH(symbol##twin, true, parameters, arguments, stream_, before, after)
 #define WAIT_SINGLE(symbol, name, version, parameters, arguments) DEFINE_WAIT(symbol, parameters, arguments)
 #define WAIT(symbol, twin, name, version, twin_version, parameters, arguments) \
     extern __typeof__(symbol) symbol##twin;                                    \
@@ -262,7 +294,10 @@ enum {
 #define ALLOCATION_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
 #define RELEASE_SINGLE(symbol, name, version, ...)    PLAIN(symbol, name, version)
 #define NOTIFICATION(symbol, name, version, ...)      PLAIN(symbol, name, version)
-#define RECORDED(symbol, name, version, ...)          PLAIN(symbol, name, version)
+#define GRAPH(symbol, name, version, ...)             PLAIN(symbol, name, version)
+#define GRAPH_STREAM(symbol, twin, name, version, twin_version, ...) \
+    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
+#define RECORDED(symbol, name, version, ...) PLAIN(symbol, name, version)
 struct route shim_routes[] = {
 #include "interpose/shim/hooks.def"
 };

@@ -6,6 +6,8 @@
 #undef RELEASE
 #undef RELEASE_SINGLE
 #undef NOTIFICATION
+#undef GRAPH
+#undef GRAPH_STREAM
 #undef RECORDED
 #undef WAIT
 #undef WAIT_SINGLE

@@ -196,7 +196,7 @@ add_operands_3d_batch(struct listing *listing, const CUDA_MEMCPY3D_BATCH_OP *cop
 static inline void
 look_at_value(cuuint64_t value)
 {
-    shim.engine->copied_from_host(&value, sizeof(value), sizeof(value), 1);
+    shim.engine->copied_from_host(&value, sizeof(value), 0, 1);
 }
 
 static inline void
@@ -217,6 +217,69 @@ add_operands_of_values(struct listing *listing, const CUstreamBatchMemOpParams *
     }
 }
 
+/* ---- nodes of graphs ---- */
+
+static inline void
+add_kernel_v1(struct listing *listing, const CUDA_KERNEL_NODE_PARAMS_v1 *work)
+{
+    if (work == NULL)
+        return;
+    listing->operation.function = work->func;
+    listing->operation.params = work->kernelParams;
+    listing->operation.extra = work->extra;
+}
+
+static inline void
+add_kernel(struct listing *listing, const CUDA_KERNEL_NODE_PARAMS *work)
+{
+    if (work == NULL)
+        return;
+    listing->operation.function = work->func != NULL ? work->func : (CUfunction)work->kern;
+    listing->operation.params = work->kernelParams;
+    listing->operation.extra = work->extra;
+}
+
+static inline void
+add_memset_node(struct listing *listing, const CUDA_MEMSET_NODE_PARAMS *work)
+{
+    if (work != NULL)
+        add_rows(listing, 0, work->dst, work->pitch, work->width * work->elementSize, work->height, 0, 1);
+}
+
+/* What is not known to be harmless is opaque. */
+static inline void
+add_node_parameters(struct listing *listing, const CUgraphNodeParams *work)
+{
+    if (work == NULL)
+        return;
+    struct operation *operation = &listing->operation;
+    switch (work->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        operation->function = work->kernel.func != NULL ? work->kernel.func : (CUfunction)work->kernel.kern;
+        operation->params = work->kernel.kernelParams;
+        operation->extra = work->kernel.extra;
+        return;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        add_operands_3d(listing, &work->memcpy.copyParams);
+        return;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        add_rows(listing, 0, work->memset.dst, work->memset.pitch, work->memset.width * work->memset.elementSize,
+                 work->memset.height, 0, 1);
+        return;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        shim.engine->graph_nested(work->graph.graph, operation->name);
+        operation->opaque = true;
+        return;
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+        return;
+    default:
+        operation->opaque = true;
+    }
+}
+
 #define operand(argument, address, bytes) add_operand(&listing, argument, address, bytes);
 #define from_host(source, bytes)            \
     listing.operation.host_source = source; \
@@ -230,5 +293,15 @@ add_operands_of_values(struct listing *listing, const CUstreamBatchMemOpParams *
 #define operands_3d_batch(copies, count)             add_operands_3d_batch(&listing, copies, count);
 #define operands_of_values(list, count)              add_operands_of_values(&listing, list, count);
 #define opaque()                                     listing.operation.opaque = true;
+#define launch_of(exec)                              listing.operation.graph = exec;
+
+/* Of GRAPH rows: what is about to change, and what the node is about to do. */
+#define graph_changes(graph)     engine->graph_changes(graph, listing.operation.name);
+#define child_graph(child)       engine->graph_nested(child, listing.operation.name);
+#define kernel_v1(work)          add_kernel_v1(&listing, work);
+#define kernel(work)             add_kernel(&listing, work);
+#define memset_node(work)        add_memset_node(&listing, work);
+#define node_parameters(work)    add_node_parameters(&listing, work);
+#define node_changes(exec, node) engine->node_changes(exec, node, &listing.operation);
 
 #endif

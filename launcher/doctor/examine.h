@@ -16,11 +16,12 @@
 struct examination {
     struct findings *findings;
     const struct options *options;
-    const char *version;           /* ddprun's own */
-    bool softgpu;                  /* jobs of interest run on the stand-in: by --device, or by the program's note */
-    bool needs_gpu;                /* a program for GPUs was named: without a GPU it cannot run */
-    bool is_installed;             /* then the next is filled in */
-    struct installation found;     /* what lies next to the launcher */
+    const char *version;        /* ddprun's own */
+    bool softgpu;               /* jobs of interest run on the stand-in: by --device, or by the program's note */
+    bool needs_gpu;             /* a program for GPUs was named: without a GPU it cannot run */
+    int gpu_count, driver_cuda; /* once examine_gpus() has looked: GPUs, and the driver's CUDA, 13000; 0: not known */
+    bool is_installed;          /* then the next is filled in */
+    struct installation found;  /* what lies next to the launcher */
     const struct program *program; /* NULL: none was named, or it cannot be started at all */
     const struct elf_facts *facts; /* of the program, or of a script's interpreter; NULL: not known */
     const struct elf_needs *needs; /* the same */
@@ -28,6 +29,7 @@ struct examination {
 
 void examine_installation(struct examination *examination); /* installed.c: ddprun's own parts */
 void examine_gpus(struct examination *examination);         /* gpus.c: driver and GPUs */
+void examine_binding(struct examination *examination);      /* binding.c: which processors ranks would get */
 void examine_libraries(struct examination *examination);    /* libraries.c: CUDA, NCCL */
 void examine_launchers(struct examination *examination);    /* launchers.c: mpirun, srun, prterun, allocations */
 void examine_limits(struct examination *examination);       /* limits.c: what the system allows */

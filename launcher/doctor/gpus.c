@@ -128,20 +128,29 @@ number_of(const char *text, const char *word)
     return line != NULL ? (int)strtol(line, NULL, 10) : -1;
 }
 
+/* A job on the stand-in does without GPUs, whatever is wrong with them. */
+static enum finding_state
+unless_softgpu(const struct examination *examination, enum finding_state state)
+{
+    return examination->softgpu ? FINDING_NOTE : state;
+}
+
 static void
 judge_version(struct examination *examination, const char *release, int cuda)
 {
     struct findings *findings = examination->findings;
     int length = (int)strcspn(release, "\n");
     if (cuda <= 0)
-        findings_say(findings, FINDING_WARNING, "driver", "update NVIDIA's driver to release 580 or newer",
+        findings_say(findings, unless_softgpu(examination, FINDING_WARNING), "driver",
+                     "update NVIDIA's driver to release 580 or newer",
                      "release %.*s, which does not say which CUDA it serves", length, release);
     else if (cuda < LEAST_CUDA)
-        findings_say(findings, FINDING_PROBLEM, "driver", "update NVIDIA's driver to release 580 or newer",
+        findings_say(findings, unless_softgpu(examination, FINDING_PROBLEM), "driver",
+                     "update NVIDIA's driver to release 580 or newer",
                      "release %.*s serves CUDA %d.%d only; ddprun reads kernels' arguments by a call of CUDA 12.4",
                      length, release, cuda / 1000, cuda % 1000 / 10);
     else if (cuda < WANTED_CUDA)
-        findings_say(findings, FINDING_WARNING, "driver",
+        findings_say(findings, unless_softgpu(examination, FINDING_WARNING), "driver",
                      "update it to release 580 or newer, or keep to programs built with that CUDA",
                      "release %.*s serves CUDA %d.%d; programs built with CUDA 13 do not run on it", length, release,
                      cuda / 1000, cuda % 1000 / 10);
@@ -158,8 +167,9 @@ judge_gpus(struct examination *examination, const struct gpus *gpus)
                 gpus->described != NULL ? gpus->described : "(not described)",
                 gpus->count > MOST_PRINTED ? ", ..." : "");
     if (gpus->prohibited > 0)
-        findings_say(findings, FINDING_PROBLEM, "compute mode", "nvidia-smi -c DEFAULT, as root",
-                     "%d of the GPUs let no program compute (mode PROHIBITED)", gpus->prohibited);
+        findings_say(findings, unless_softgpu(examination, FINDING_PROBLEM), "compute mode",
+                     "nvidia-smi -c DEFAULT, as root", "%d of the GPUs let no program compute (mode PROHIBITED)",
+                     gpus->prohibited);
     if (gpus->exclusive > 0)
         findings_say(findings, FINDING_NOTE, "compute mode", "nvidia-smi -c DEFAULT, as root, if --share-gpu is wanted",
                      "%d of the GPUs serve one process at a time (mode EXCLUSIVE)", gpus->exclusive);
@@ -176,7 +186,7 @@ compare_with_driver(struct examination *examination, int count)
 {
     struct child_result *result = memory_get(1, sizeof(*result));
     struct findings *findings = examination->findings;
-    enum finding_state state = examination->softgpu ? FINDING_NOTE : FINDING_PROBLEM;
+    enum finding_state state = unless_softgpu(examination, FINDING_PROBLEM);
     char text[64];
     child_call(ask_driver, NULL, LIMIT_S, result);
     const char *none = line_of(result->text, "none");
@@ -236,7 +246,7 @@ examine_gpus(struct examination *examination)
         add_gpu(&gpus, line);
 
     if (result->end != CHILD_EXITED || result->code != 0 || (none == NULL && release == NULL)) {
-        findings_say(examination->findings, examination->softgpu ? FINDING_NOTE : FINDING_PROBLEM, "driver",
+        findings_say(examination->findings, unless_softgpu(examination, FINDING_PROBLEM), "driver",
                      "see that nvidia-smi works; restart the machine after an update of the driver",
                      "asking NVML failed: %s", child_end_text(result, text));
     } else if (none != NULL) {
@@ -244,7 +254,9 @@ examine_gpus(struct examination *examination)
         say_no_gpu(examination, why);
         free(why);
     } else {
-        judge_version(examination, release, number_of(result->text, "cuda"));
+        examination->gpu_count = gpus.count;
+        examination->driver_cuda = number_of(result->text, "cuda");
+        judge_version(examination, release, examination->driver_cuda);
         if (gpus.count == 0)
             say_no_gpu(examination, "the driver runs, but knows no GPU");
         else

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LIMIT_S = 60 };
+/* As comm/nccl.c wants it: 2.14.3. */
+enum { LIMIT_S = 60, LEAST_NCCL = 21403 };
 
 /* In the child: "nccl VERSION PATH", or "none WHY". NCCL is opened as the engine opens it. */
 static int
@@ -37,12 +38,26 @@ ask_nccl(void *context)
 static void
 say_no_nccl(struct examination *examination, const char *why)
 {
-    bool matters = examination->softgpu || examination->needs_gpu || examination->options->nccl != NULL;
+    bool matters = examination->softgpu || examination->needs_gpu || examination->gpu_count > 0 ||
+                   examination->options->nccl != NULL;
     findings_say(examination->findings, matters ? FINDING_PROBLEM : FINDING_NOTE, "NCCL",
                  examination->softgpu ? "install the stand-in again (ddprun-softgpu)"
                  : matters            ? "install NCCL 2 (libnccl2), or name its library by --nccl"
                                       : "install NCCL 2 (libnccl2) before programs run on GPUs, or name it by --nccl",
                  "not found: %s", why);
+}
+
+/* NCCL_VERSION(X, Y, Z) of nccl.h: 22809 for 2.28.9, and 2708 for 2.7.8. */
+static void
+judge_nccl(struct examination *examination, int number, const char *path)
+{
+    int major = number >= 10000 ? number / 10000 : number / 1000;
+    int minor = number >= 10000 ? number / 100 % 100 : number / 100 % 10;
+    if (number < LEAST_NCCL)
+        findings_say(examination->findings, FINDING_PROBLEM, "NCCL", "install a newer one, or name another by --nccl",
+                     "%s is %d.%d.%d; 2.14.3 or newer is needed", path, major, minor, number % 100);
+    else
+        findings_ok(examination->findings, "NCCL", "%d.%d.%d, %s", major, minor, number % 100, path);
 }
 
 static void
@@ -61,9 +76,8 @@ examine_nccl(struct examination *examination)
         say_no_nccl(examination, child_end_text(result, end));
     else if (sscanf(result->text, "nccl %d %n", &number, &path) < 1 || path == 0)
         say_no_nccl(examination, strncmp(result->text, "none ", 5) == 0 ? result->text + 5 : "it says nothing");
-    else /* NCCL_VERSION(X, Y, Z) of nccl.h: 22809 for 2.28.9, and 2708 for 2.7.8 */
-        findings_ok(examination->findings, "NCCL", "%d.%d.%d, %s", number >= 10000 ? number / 10000 : number / 1000,
-                    number >= 10000 ? number / 100 % 100 : number / 100 % 10, number % 100, result->text + path);
+    else
+        judge_nccl(examination, number, result->text + path);
     free(name);
     free(result);
 }

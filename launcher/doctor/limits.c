@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <net/if.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -130,31 +131,66 @@ examine_shared_memory(struct findings *findings)
         findings_ok(findings, "/dev/shm", "%.0f MiB free of %.0f MiB", space, size);
 }
 
-/* cgroup 2: limits of this container or job, in the folder that /proc/self/cgroup names; "max" is none. */
+/* The folder of this process's cgroup 2, below /sys/fs/cgroup: the line "0::/path" of /proc/self/cgroup. */
+static bool
+own_cgroup(char path[PATH_MAX])
+{
+    char line[PATH_MAX];
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    bool found = false;
+    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL) {
+        found = strncmp(line, "0::/", 4) == 0;
+        line[strcspn(line, "\n")] = '\0';
+    }
+    if (file != NULL)
+        fclose(file);
+    if (found)
+        snprintf(path, PATH_MAX, "%s", strcmp(line + 3, "/") == 0 ? "" : line + 3);
+    return found;
+}
+
+/* The least value of a limit in this cgroup and those around it; UINT64_MAX: there is none. "max" is no number. */
+static uint64_t
+least_limit(const char *cgroup, const char *name)
+{
+    char folder[PATH_MAX], value[64];
+    uint64_t least = UINT64_MAX;
+    snprintf(folder, sizeof(folder), "%s", cgroup);
+    for (;;) {
+        char *path = memory_format("/sys/fs/cgroup%s/%s", folder, name);
+        if (read_line(path, value, sizeof(value)) && value[0] >= '0' && value[0] <= '9') {
+            uint64_t limit = strtoull(value, NULL, 10);
+            least = limit < least ? limit : least;
+        }
+        free(path);
+        char *slash = strrchr(folder, '/');
+        if (slash == NULL)
+            return least;
+        *slash = '\0';
+    }
+}
+
+/* Limits of this container or job, which all its ranks share. Processors are in `binding`. */
 static void
 examine_cgroup(struct findings *findings)
 {
-    char line[512], value[128];
-    if (!read_line("/proc/self/cgroup", line, sizeof(line)) || strncmp(line, "0::", 3) != 0)
+    char cgroup[PATH_MAX];
+    if (!own_cgroup(cgroup))
         return;
-    char *said = NULL;
-    static const char *const names[] = {"memory.max", "pids.max", "cpu.max"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        char *path = memory_format("/sys/fs/cgroup%s/%s", line + 3, names[i]);
-        if (read_line(path, value, sizeof(value)) && strncmp(value, "max", 3) != 0) {
-            char *before = said;
-            said =
-                memory_format("%s%s%s %s", before != NULL ? before : "", before != NULL ? ", " : "", names[i], value);
-            free(before);
-        }
-        free(path);
-    }
-    if (said != NULL)
-        findings_say(findings, FINDING_NOTE, "cgroup", "give the container or the job more, if ranks are ended for it",
-                     "%s, for all ranks together", said);
+    uint64_t bytes = least_limit(cgroup, "memory.max"), processes = least_limit(cgroup, "pids.max");
+    char *memory =
+        bytes != UINT64_MAX ? memory_format("%.0f MiB of memory", (double)bytes / MIB_BYTES) : memory_copy("");
+    char *pids =
+        processes < LEAST_PROCESSES ? memory_format("%llu processes", (unsigned long long)processes) : memory_copy("");
+    if (memory[0] == '\0' && pids[0] == '\0')
+        findings_ok(findings, "cgroup", "sets no narrow limit to memory or processes");
     else
-        findings_ok(findings, "cgroup", "sets no limit of its own to memory, processes or processors");
-    free(said);
+        findings_say(findings, pids[0] != '\0' ? FINDING_WARNING : FINDING_NOTE, "cgroup",
+                     "give the container or the job more, if ranks are killed or cannot start threads",
+                     "%s%s%s, for all ranks of this machine together", memory,
+                     memory[0] != '\0' && pids[0] != '\0' ? " and " : "", pids);
+    free(memory);
+    free(pids);
 }
 
 /* The report of a hang reads the stacks of ranks, which are children of ddprun (yama: 0 and 1 allow that). */

@@ -55,6 +55,23 @@ examine_device(struct examination *examination)
             "no sign of CUDA in its file");
 }
 
+/* A driver serves the programs of its own CUDA release and of those before it. */
+static void
+examine_shared_cudart(struct examination *examination)
+{
+    const struct elf_needs *needs = examination->needs;
+    int major = 0;
+    for (size_t i = 0; i < needs->needed_count; ++i)
+        (void)sscanf(needs->needed[i], "libcudart.so.%4d", &major);
+    if (!examination->softgpu && examination->driver_cuda > 0 && major > examination->driver_cuda / 1000)
+        findings_say(examination->findings, FINDING_PROBLEM, "cudart",
+                     "update the driver (release 580 or newer for CUDA 13), or build with an older toolkit",
+                     "shared, of CUDA %d, but the driver serves CUDA %d.%d", major, examination->driver_cuda / 1000,
+                     examination->driver_cuda % 1000 / 10);
+    else
+        findings_ok(examination->findings, "cudart", "shared");
+}
+
 /* Which runtime library calls the driver for it. Static cudart leaves no name in NEEDED; the rest is evidence. */
 static void
 examine_cudart(struct examination *examination)
@@ -62,7 +79,7 @@ examine_cudart(struct examination *examination)
     struct findings *findings = examination->findings;
     const struct elf_needs *needs = examination->needs;
     if (needs_library(needs, "libcudart.so"))
-        findings_ok(findings, "cudart", "shared");
+        examine_shared_cudart(examination);
     else if (needs->defines_cudart)
         findings_ok(findings, "cudart", "static: its symbol table has cudart's functions");
     else if (needs->has_kernels && opens_driver_itself(needs))

@@ -112,7 +112,7 @@ quiet_environment(char *const *environment)
 bool
 trial_run(const char *loader, const char *program, char *const *environment, struct trial *trial, char *why)
 {
-    char *path = memory_format("%s%s", strchr(program, '/') != NULL ? "" : "./", program);
+    char *path = memory_format("%s%s", program[0] == '/' ? "" : "./", program); /* never an option */
     char *words[] = {memory_copy(loader), path, NULL};
     char **list = quiet_environment(environment);
     environment_set(&list, "LD_TRACE_LOADED_OBJECTS", "1"); /* --list would stop at the first that is missing */

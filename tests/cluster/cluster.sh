@@ -38,7 +38,7 @@ leftovers() {
         hosts_processes "$host" | grep -vxF "$quiet_processes" | while read -r process; do
             printf '%s: process %s: %s\n' "$host" "$process" "$(tr '\0' ' ' 2>/dev/null <"/proc/$process/cmdline")"
         done
-        hosts_on "$host" find /dev/shm "$hosts_work/$host/tmp" -mindepth 1 -printf "$host: %p\n"
+        hosts_on "$host" find /dev/shm "$hosts_work/tmp" -mindepth 1 -printf "$host: %p\n"
     done
 }
 nothing_left() {
@@ -46,6 +46,10 @@ nothing_left() {
         leftovers
         return 1
     }
+}
+
+no_process_left() {
+    ! leftovers | grep -q ': process '
 }
 
 # clean NAME: in the end nothing of the job is left on either host.
@@ -100,23 +104,61 @@ has_ended() {
     ! kill -0 "$1" 2>/dev/null
 }
 
-# killed NAME RANK COMMAND...: a rank on h2 is killed while it trains: the job ends, with one report that names it and a bad exit code.
-killed() {
-    local name=$1 rank=$2 job victim start
-    shift 2
-    timeout -k 2 "$limit" "$@" "$ddprun" "$ladder" --steps 1000000 </dev/null >"$work/stdout" 2>"$work/stderr" &
+# begin NAME COMMAND...: starts a job that would never end, as $job, and waits until it trains. finished NAME START: it has ended, and badly.
+begin() {
+    local name=$1
+    shift
+    : >"$work/stdout" # not what the last job wrote: the next one opens it only when it starts
+    timeout -k 2 "$limit" "$@" "$ladder" --steps 1000000 </dev/null >"$work/stdout" 2>"$work/stderr" &
     job=$!
     check "$name: the job trains first" within 60 grep -q '^step 20 ' "$work/stdout"
+}
+finished() {
+    check "$1: the job ends" within 60 has_ended "$job"
+    printf '# %s: after %d ms\n' "$1" $(((${EPOCHREALTIME/./} - $2) / 1000))
+    code=0
+    wait "$job" || code=$?
+    check "$1: exit code $code is not 0, nor that of a time limit" [ "$code" -ne 0 -a "$code" -ne 124 ]
+}
+
+# killed NAME RANK COMMAND...: a rank on h2 is killed while it trains: the job ends, with one report that names it and a bad exit code.
+killed() {
+    local name=$1 rank=$2 victim start
+    shift 2
+    begin "$name" "$@" "$ddprun"
     victim=$(rank_process h2 "$rank" "$ladder")
     check "$name: it is one process on h2" [ "$(wc -w <<<"$victim")" -eq 1 ]
     start=${EPOCHREALTIME/./}
     kill -KILL "$victim"
-    check "$name: the job ends" within 60 has_ended "$job"
-    printf '# %s: after %d ms\n' "$name" $(((${EPOCHREALTIME/./} - start) / 1000))
-    code=0
-    wait "$job" || code=$?
-    check "$name: exit code $code is not 0, nor that of a time limit" [ "$code" -ne 0 -a "$code" -ne 124 ]
+    finished "$name" "$start"
     check "$name: one report" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
-    check "$name: with the rank" grep -Eq "^ddprun: rank $rank .*SIGKILL" "$work/stderr"
+    check "$name: with rank, host and process" grep -Eq "rank $rank \(host h2, process $victim," "$work/stderr"
     clean "$name"
+}
+
+# How many processes on a host run the trainer.
+trainers_on() {
+    local process count=0
+    for process in $(hosts_processes "$1"); do
+        [ "$(readlink "/proc/$process/exe")" != "$ladder" ] || count=$((count + 1))
+    done
+    echo "$count"
+}
+nobody_trains() {
+    [ "$(trainers_on h1) $(trainers_on h2)" = '0 0' ]
+}
+
+# cut_off NAME COMMAND...: the link between the hosts goes down and nobody is told: the job ends on both, and h2 is named.
+cut_off() {
+    local name=$1 start
+    shift
+    begin "$name" "$@"
+    start=${EPOCHREALTIME/./}
+    hosts_link h2 down
+    finished "$name" "$start"
+    check "$name: nobody trains on, on either host" within 60 nobody_trains
+    check "$name: the host is named" grep -q 'h2' "$work/stderr"
+    hosts_link h2 up
+    # Folders may stay: mpirun kills what has not ended one second after it was asked to.
+    check "$name: no process is left" within 60 no_process_left
 }

@@ -4,7 +4,7 @@
 #   source "$(dirname "$0")/hosts.sh"
 #   hosts_enter "$0" "$@"            # starts the script anew where it may make hosts; the rest runs there
 #   hosts_up                         # now there are h1 (10.77.0.1) and h2 (10.77.0.2), joined by a link
-#   hosts_on h2 command...           # runs a command on a host, in the caller's folder; its exit code is the command's
+#   hosts_on h2 command...           # runs a command on a host, in the caller's folder if it is there; its exit code is the command's
 #   hosts_exec h2 command... &       # the same in the background: $! is the command itself, which can be killed
 #   timeout 60 "$hosts_runner" h2 command...   # the same for what wants a program
 #   mpirun --mca plm_rsh_agent "$hosts_agent" --host h1:2,h2:2 ...   # started by hosts_on h1
@@ -13,7 +13,7 @@
 #
 # A host is a network namespace, a host name, an identity (boot_id), a /dev/shm, System V IPC and a TMPDIR of its own; the file
 # system is the same on all of them, as on a cluster, and so are process ids: each is unique in the whole test. What a test
-# writes goes to $hosts_work, which only it sees, on all hosts.
+# writes goes to $hosts_work, which only it sees, on all hosts; but $hosts_work/tmp, their TMPDIR, is another on each.
 #
 # Nothing is left, whatever happens: the script is process 1 of a process namespace, so that all that it started ends with it;
 # namespaces have no names and $hosts_work is in memory, so both vanish with the last process. Runs side by side do not see each
@@ -22,6 +22,10 @@
 hosts_skip() {
     printf 'skipped: %s\n' "$1"
     exit 77
+}
+
+hosts_allowed() {
+    unshare "$@" unshare --net --uts --mount true 2>&1
 }
 
 # hosts_enter SCRIPT ARGUMENTS...: returns in the namespaces; the first time, it starts the script there and does not return.
@@ -35,8 +39,9 @@ hosts_enter() {
     for command in unshare nsenter ip mount; do
         command -v "$command" >/dev/null || hosts_skip "no command $command (util-linux, iproute2)"
     done
-    [ "$(id -u)" -eq 0 ] || namespaces+=(--user --map-root-user)
-    reason=$(unshare "${namespaces[@]}" unshare --net --uts --mount true 2>&1) || hosts_skip "namespaces are not allowed here: $reason"
+    # Who is not root, or root without the right, may be it in a namespace of users.
+    hosts_allowed "${namespaces[@]}" >/dev/null || namespaces+=(--user --map-root-user)
+    reason=$(hosts_allowed "${namespaces[@]}") || hosts_skip "namespaces are not allowed here: $reason"
     HOSTS_ENTERED=1 exec unshare "${namespaces[@]}" bash "$@"
 }
 
@@ -61,6 +66,7 @@ hosts_hold() {
         hostname "$1"
         mount --bind "$2/hosts" /etc/hosts
         mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+        mount -t tmpfs -o mode=1777 tmpfs "$2/tmp"
         mount --bind "$2/$1/boot_id" /proc/sys/kernel/random/boot_id
         ip link set lo up
         echo ready
@@ -72,7 +78,7 @@ hosts_up() {
     printf '127.0.0.1 localhost\n10.77.0.1 h1\n10.77.0.2 h2\n' >"$hosts_work/hosts"
     for name in h1 h2; do
         number=$((number + 1))
-        mkdir -p "$hosts_work/$name/tmp"
+        mkdir -p "$hosts_work/$name" "$hosts_work/tmp"
         cat /proc/sys/kernel/random/uuid >"$hosts_work/$name/boot_id"
         exec {fd}< <(hosts_hold "$name")
         echo $! >"$hosts_work/$name/pid"
@@ -117,7 +123,7 @@ hosts_exec() {
     shift
     # shellcheck disable=SC2016 # expanded on the host
     exec nsenter --target "$(cat "$hosts_work/$name/pid")" --net --uts --mount --ipc \
-        env -u XDG_RUNTIME_DIR -u HOSTNAME "TMPDIR=$hosts_work/$name/tmp" bash -c 'cd "$0" && exec "$@"' "$PWD" "$@"
+        env -u XDG_RUNTIME_DIR -u HOSTNAME "TMPDIR=$hosts_work/tmp" bash -c 'cd "$0" 2>/dev/null || cd /; exec "$@"' "$PWD" "$@"
 }
 
 # hosts_on NAME COMMAND...

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # mpirun.sh BUILD - a real mpirun on this host: ranks train as one process does, whatever ends a job is explained once and by name, by
-# one line of ours, and nothing is left of it: processes, folders, sockets.
+# one line of ours, and nothing is left of it: processes, folders.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 command -v mpirun >/dev/null || {
@@ -33,7 +33,6 @@ nothing_left() { # NAME
     while [ -n "$(marked)" ] && [ $SECONDS -lt $deadline ]; do sleep 0.1; done
     check "$1: no process is left" [ -z "$(marked)" ]
     check "$1: no folder is left" [ -z "$(find "$TMPDIR" -name 'ddprun-*')" ]
-    check "$1: no socket is left" bash -c "! grep -q '$TMPDIR' /proc/net/unix"
 }
 
 steps=$((sanitized ? 12 : 60))
@@ -66,6 +65,52 @@ ends "leaves early" 1 'rank 0 .*left with exit code 0' stage 2 stage 3 @0 exit 0
 ends "says why" 1 'rank 1 .*something bad' stage 2 @1 fail 'something bad' @all hang
 job 3 "$ddprun" "$fake" stage 2 stage 3 step 7 stage 4 exit 0
 succeeded "exit code 0 when it is done"
+
+# ---- what happens to the launchers themselves ----
+within() { # SECONDS COMMAND...
+    local deadline=$((SECONDS + $1 + 1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $deadline ] || return 1
+        sleep 0.05
+    done
+}
+all_run() { [ "$(find "$pids" -type f ! -name '*.new' | wc -l)" -eq 3 ]; }
+parent_of() { sed 's/.*) . //; s/ .*//' "/proc/$1/stat"; }
+
+# hit NAME CODE PATTERN VICTIM SIGNAL OPTIONS...: three ranks that run; VICTIM (a rank's ddprun, or mpirun) gets SIGNAL; exactly one line
+# of ours for each word in PATTERN... CODE: "any" but 0, where mpirun's version decides.
+hit() {
+    local name=$1 code_wanted=$2 pattern=$3 victim=$4 signal=$5 launcher
+    shift 5
+    pids=$(mktemp -d "$work/pids-XXXXXX")
+    timeout -k 2 "$limit" mpirun "${root[@]}" --oversubscribe -n 3 "$ddprun" "$@" "$fake" stage 2 stage 3 pid "$pids" @all hang \
+        </dev/null >"$work/stdout" 2>"$work/stderr" &
+    launcher=$!
+    check "$name: three ranks run" within 30 all_run
+    if [ "$victim" = mpirun ]; then
+        kill "-$signal" "$(cat "/proc/$launcher/task/$launcher/children")"
+    else
+        kill "-$signal" "$(parent_of "$(cat "$pids/rank.$victim" 2>/dev/null || cat "$pids"/*"$victim")")"
+    fi
+    wait "$launcher" 2>/dev/null
+    code=$?
+    if [ "$code_wanted" = any ]; then
+        check "$name: an exit code that is none of success" [ "$code" -ne 0 ]
+        check "$name: one line of ours says it" [ "$(grep -c -E "^ddprun: .*($pattern)" "$work/stderr")" -eq 1 ]
+    elif [ "$code_wanted" != killed ]; then
+        failed_with "$name" "$code_wanted" "$pattern"
+    fi
+    # What a ddprun left that was killed last of all, the next one on the host removes.
+    [ "$signal" != STOP ] || "$ddprun" -n 1 --device softgpu true
+    nothing_left "$name"
+}
+hit "a supervisor is killed" any 'the ddprun of rank 2 .* is lost' 2 KILL
+hit "a supervisor is silent" any 'the ddprun of rank 1 .* is lost: it has been silent' 1 STOP --heartbeat-timeout 3
+hit "a supervisor is asked to end" 143 'SIGTERM: ending 3 ranks' 1 TERM
+hit "Ctrl-C" any 'SIG(TERM|INT): ending 3 ranks' mpirun INT
+hit "mpirun is killed" killed '' mpirun KILL
+hit "supervisor 0 is killed" any 'rank 1 .* has lost the ddprun of rank 0' 0 KILL
 
 job 2 "$ddprun" -n 2 "$fake"
 failed_with "-n is mpirun's" 2 'number of ranks is that launcher'

@@ -6,7 +6,7 @@
 #   slurm_down                       # ends the daemons; what is left on a host after it is a leak
 #
 # Without munge: only who is inside the test's namespaces can reach the daemons. Ports are Slurm's usual ones, in the hosts' own
-# networks. Each host claims eight processors, so that four ranks fit on any machine.
+# networks. Each host claims eight processors and two GPUs, so that two ranks fit on any machine.
 
 slurm_need() {
     local command
@@ -45,8 +45,9 @@ MpiDefault=none
 ReturnToService=2
 SlurmdParameters=config_overrides
 SchedulerParameters=sched_interval=1
-NodeName=h1 NodeAddr=10.77.0.1 CPUs=8 RealMemory=1000 State=UNKNOWN
-NodeName=h2 NodeAddr=10.77.0.2 CPUs=8 RealMemory=1000 State=UNKNOWN
+GresTypes=gpu
+NodeName=h1 NodeAddr=10.77.0.1 CPUs=8 RealMemory=1000 Gres=gpu:2 State=UNKNOWN
+NodeName=h2 NodeAddr=10.77.0.2 CPUs=8 RealMemory=1000 Gres=gpu:2 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 END
 }
@@ -55,6 +56,8 @@ slurm_up() {
     local d=$hosts_work/slurm end=$((SECONDS + 120))
     mkdir -p "$d/state" "$d/spool-h1" "$d/spool-h2" "$d/tmp-h1" "$d/tmp-h2"
     slurm_configuration >"$d/slurm.conf"
+    mknod "$d/gpu0" c 1 3 && mknod "$d/gpu1" c 1 5 || hosts_skip "device files cannot be made here" # what Slurm wants of a GPU
+    echo "Name=gpu File=$d/gpu[0-1]" >"$d/gres.conf"
     export SLURM_CONF=$d/slurm.conf
     hosts_exec h1 slurmctld -D -c </dev/null >"$d/slurmctld.out" 2>&1 &
     slurm_daemons=($!)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# two_hosts_mpirun.sh BUILD - under mpirun, four ranks on two hosts train what one process trains, over TCP; and so they do by --hosts, which
-# also takes variables along. A rank that is killed ends the job everywhere.
+# two_hosts_mpirun.sh BUILD - under mpirun, four ranks on two hosts train what one process trains, over TCP; and so they do by --hosts.
+# A rank that is killed, or a host that loses its network, ends the job everywhere.
 # shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
 command -v mpirun >/dev/null || hosts_skip "no mpirun (Debian: openmpi-bin)"
@@ -21,4 +21,5 @@ succeeded "chargpt alone"
 equal "chargpt" "$work/serial" "${four[@]}" "$ddprun" --bucket-mb 0.1 "$chargpt" "${chargpt_options[@]}" --save "$work/rank-%d"
 
 killed "a rank that is killed" 3 "${four[@]}"
+cut_off "a host that loses its network" "${by_hosts[@]}" --heartbeat-timeout 4
 finish

@@ -17,6 +17,29 @@ succeeded "digits alone"
 equal "digits" "$work/serial" "${four[@]}" "$ddprun" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
 compared_once "digits"
 
+# Slurm gives each task its GPU, or each host's tasks all of its GPUs: each rank takes one of its own.
+for gpus in --gpus-per-task=1 --gpus-per-node=2; do
+    run env SOFTGPU_DEVICES=2 "${four[@]}" $gpus "$ddprun" -v "$ladder" --steps 4
+    succeeded "$gpus"
+    for rank in 0 1 2 3; do
+        check "$gpus: rank $rank has GPU $((rank % 2))" grep -Eq "rank $rank .*CUDA_VISIBLE_DEVICES=$((rank % 2))( |$)" "$work/stderr"
+    done
+done
+
+# A batch script, as users write it; --hosts in it is told the line to write.
+cat >"$work/job.sh" <<END
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-task=1 --output=$work/job.out
+"$ddprun" --hosts h1:2,h2:2 "$ladder" --steps 4
+srun --mpi=pmix "$ddprun" "$ladder" --steps 4
+END
+SOFTGPU_DEVICES=2 run "$hosts_runner" h1 sbatch --wait "$work/job.sh"
+succeeded "a batch script"
+cp "$work/job.out" "$work/stderr"
+check "a batch script: trains" grep -q '^ddprun: 4 ranks, 4 steps' "$work/stderr"
+check "a batch script: --hosts is told what to write" grep -q "^ddprun: this is Slurm's job .*: srun --mpi=pmix -n 4 " "$work/stderr"
+clean "a batch script"
+
 for mpi in none pmi2; do
     run "$hosts_runner" h1 srun --mpi=$mpi -N2 -n4 --ntasks-per-node=2 "$ddprun" "$digits" "${digits_options[@]}"
     check "--mpi=$mpi: fails" [ "$code" -ne 0 ]

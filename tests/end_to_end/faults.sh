@@ -24,6 +24,11 @@ fault "one gradient more on one rank" 1 "rank 0 annotates 8 gradients, rank 1 an
 fault "DDP_STEP without gradients" 1 "DDP_STEP .* without gradients" no-gradients
 fault "a program without annotations" 1 "ended without a DDP_STEP" none
 
+differs='[ "$RANK" = 1 ] && export DDPRUN_BUCKET_BYTES=8192; exec "$0" "$@"'
+run "$ddprun" -n 2 --device softgpu sh -c "$differs" "$ladder" --steps 12
+failed_with "other options on other ranks: both plans are shown, before anything is sent" 1 \
+    "ranks 0 and 1 have come to different plans of buckets, and nothing was sent by them: as its piece number [0-9]+, rank 0 would send .t->layers\[l\].gradient. \(ladder.cu:[0-9]+\), bytes 0 to [0-9]+, in bucket [0-9]+; rank 1 .t->layers\[l\].gradient. .*in bucket [0-9]+"
+
 # Deviations.
 fault "a late read is allowed" 0 "parameters bitwise identical" late-read --fault-step 9
 fault "a late write" 1 "scale_in_place.* wrote gradient .*t->layers\[l\].gradient.* after bucket 0 .*Called from: " late-write --fault-step 9

@@ -20,16 +20,22 @@ set debuginfod enabled off"
 info breakpoints"
 } >"$work/gdb"
 
-# waits STEPS: what each rank's debugger counted, one line a call and rank, sorted.
+# waits PROGRAM...: what each rank's debugger counted, one line a call and rank, sorted.
 waits() {
-    run "$ddprun" -n 2 --device softgpu --bucket-mb 0.001 gdb -q -batch -x "$work/gdb" --args \
-        "$ladder" --layers 6 --width 16 --batch 8 --steps "$1"
+    run "$ddprun" -n 2 --device softgpu --bucket-mb 0.001 gdb -q -batch -x "$work/gdb" --args "$@"
     grep -h 'already hit' "$work/stdout" | sort
 }
 
-few=$(waits 20)
-check "20 steps: both ranks are counted" [ "$(grep -c 'already hit' <<<"$few")" -ge 4 ]
-many=$(waits 40)
-check "40 steps: the host waits no more often" [ "$few" = "$many" ]
-[ "$few" = "$many" ] || diff <(echo "$few") <(echo "$many")
+# as_often NAME PROGRAM...: with 40 steps for its last argument the host waits as often as with 20.
+as_often() {
+    local few many
+    few=$(waits "${@:2}" 20)
+    check "$1, 20 steps: both ranks are counted" [ "$(grep -c 'already hit' <<<"$few")" -ge 4 ]
+    many=$(waits "${@:2}" 40)
+    check "$1, 40 steps: the host waits no more often" [ "$few" = "$many" ]
+    [ "$few" = "$many" ] || diff <(echo "$few") <(echo "$many")
+}
+
+as_often "steps" "$ladder" --layers 6 --width 16 --batch 8 --steps
+as_often "steps in graphs" "$build/tests/trainers/graphs" alternate
 finish

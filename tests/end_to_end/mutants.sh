@@ -78,8 +78,17 @@ unseen() { # MODE
     run env "${disorder[@]}" "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$build/tests/trainers/escapes" "$1" &&
         [ "$code" -eq 0 ]
 }
+in_graph() { # MODE COUNT: trains, and so many steps are in graphs
+    run env "${disorder[@]}" "$launcher" -n 3 --bucket-mb 0.006 --check-every 1 --timeout "$seconds" "$build/tests/trainers/graphs" "$1" &&
+        [ "$code" -eq 0 ] && { [ "$2" -eq 0 ] || grep -q " $2 of them in CUDA graphs" "$work/stderr"; }
+}
+graph_step() { in_graph fork 22; }
+graph_halves() { in_graph halves 0; }
 array_built() { unseen batched-built; }
-hidden_streams() { unseen each-step; }
+hidden_streams() { # behind many buckets on a slow link the one that is sent too early would be late enough
+    run env "${disorder[0]}" "$launcher" -n 2 --bucket-mb 1 --timeout "$seconds" "$build/tests/trainers/escapes" each-step 60 &&
+        [ "$code" -eq 0 ]
+}
 
 # mutant NAME SCENE: the scene fails with the defect. The real engine has passed it before.
 declare -A passed=()
@@ -129,6 +138,10 @@ mutant ORDER_DIFFERS ladder
 mutant GROUP_UNEXPECTED towers
 mutant NO_BOUNDARY_WAIT ladder
 mutant OTHER_STREAMS_RUN_ON streams
+mutant GRAPH_PRODUCERS_FORGOTTEN graph_step
+mutant GRAPH_STREAMS_RUN_ON graph_step
+mutant GRAPH_TOUCHES_UNSEEN graph_halves
+mutant GRAPH_UNCOUNTED graph_step
 mutant DEVIATION_IGNORED accumulate
 mutant NOT_FLUSHED_FIRST streams
 mutant LATE_LET_THROUGH late_write

@@ -69,6 +69,8 @@ begin(struct operation *operation)
         note(" host %p+%zx", operation->host_source, operation->host_bytes);
     if (operation->function != NULL)
         note(" kernel %p %p %p", (void *)operation->function, (void *)operation->params, (void *)operation->extra);
+    if (operation->graph != NULL)
+        note(" graph %p", (void *)operation->graph);
     if (operation->opaque)
         note(" opaque");
     if (fake_record.call_inside != NULL) {
@@ -216,6 +218,79 @@ after_unload(void)
 }
 
 static void
+capture_begun(CUstream stream, bool into_graph, bool done)
+{
+    note("begun%s ", into_graph ? " into" : "");
+    note_stream(stream);
+    note(done ? " done" : " refused");
+}
+
+static void
+capture_changes(CUstream stream)
+{
+    note("changes ");
+    note_stream(stream);
+}
+
+static void *
+capture_ends(CUstream stream)
+{
+    note("ends ");
+    note_stream(stream);
+    return &fake_record;
+}
+
+static void
+capture_ended(void *ended, const CUgraph *graph, bool done)
+{
+    note(" ended%s %p%s", ended == &fake_record ? "" : " another", (const void *)graph, done ? " done" : " refused");
+}
+
+static void
+graph_made(CUgraph from, void *const *made, uint64_t flags, bool done)
+{
+    note("made %p of %p %llx%s", (const void *)made, (void *)from, (unsigned long long)flags,
+         done ? " done" : " refused");
+}
+
+static void
+graph_updated(CUgraphExec exec, CUgraph graph, bool done)
+{
+    note("updated %p as %p%s", (void *)exec, (void *)graph, done ? " done" : " refused");
+}
+
+static void
+graph_gone(void *handle, bool done)
+{
+    note("gone %p%s", handle, done ? " done" : " refused");
+}
+
+static void
+graph_changes(CUgraph graph, const char *call)
+{
+    note("graph %p %s", (void *)graph, call);
+}
+
+static void
+graph_nested(CUgraph graph, const char *call)
+{
+    note("nested %p ", (void *)graph);
+    (void)call;
+}
+
+static void
+node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work)
+{
+    note("node %p of %p", (void *)node, (void *)exec);
+    for (unsigned i = 0; i < work->operand_count; ++i)
+        note_operand(&work->operands[i]);
+    if (work->function != NULL)
+        note(" kernel %p %p %p", (void *)work->function, (void *)work->params, (void *)work->extra);
+    if (work->opaque)
+        note(" opaque");
+}
+
+static void
 after_fork_in_child(void)
 {
 }
@@ -247,6 +322,16 @@ static const struct engine engine = {
     .before_primary_release = before_primary_release,
     .before_unload = before_unload,
     .after_unload = after_unload,
+    .capture_begun = capture_begun,
+    .capture_changes = capture_changes,
+    .capture_ends = capture_ends,
+    .capture_ended = capture_ended,
+    .graph_made = graph_made,
+    .graph_updated = graph_updated,
+    .graph_gone = graph_gone,
+    .graph_changes = graph_changes,
+    .graph_nested = graph_nested,
+    .node_changes = node_changes,
     .after_fork_in_child = after_fork_in_child,
 };
 

@@ -6,7 +6,16 @@
 
 #include "interpose/shim/older.h"
 
-enum kind { KIND_OPERATION, KIND_LAUNCH, KIND_ALLOCATION, KIND_RELEASE, KIND_NOTIFICATION, KIND_WAIT, KIND_RECORDED };
+enum kind {
+    KIND_OPERATION,
+    KIND_LAUNCH,
+    KIND_ALLOCATION,
+    KIND_RELEASE,
+    KIND_NOTIFICATION,
+    KIND_GRAPH,
+    KIND_WAIT,
+    KIND_RECORDED
+};
 
 struct hooked {
     enum kind kind;
@@ -25,6 +34,8 @@ struct hooked {
 #define ALLOCATION_SINGLE(s, n, v, ...)       {KIND_ALLOCATION, #s, n, v, 0, #s},
 #define RELEASE_SINGLE(s, n, v, ...)          {KIND_RELEASE, #s, n, v, 0, #s},
 #define NOTIFICATION(s, n, v, ...)            {KIND_NOTIFICATION, #s, n, v, 0, #s},
+#define GRAPH(s, n, v, ...)                   {KIND_GRAPH, #s, n, v, 0, #s},
+#define GRAPH_STREAM(s, twin, n, v, tv, ...)  BOTH(KIND_GRAPH, s, twin, n, v, tv)
 #define WAIT(s, twin, n, v, tv, ...)          BOTH(KIND_WAIT, s, twin, n, v, tv)
 #define WAIT_SINGLE(s, n, v, ...)             {KIND_WAIT, #s, n, v, 0, #s},
 #define RECORDED(s, n, v, ...)                {KIND_RECORDED, #s, n, v, 0, #s},

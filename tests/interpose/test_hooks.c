@@ -19,8 +19,12 @@
 #define STREAM   ((CUstream)0x77)
 #define CONTEXT  ((CUcontext)0x60)
 #define ARRAY    ((CUarray)0x61)
-#define GRAPH    ((CUgraphExec)0x62)
-#define EVENT    ((CUevent)0x63)
+#define EXEC     ((CUgraphExec)0x62)
+#define GRAPH_   ((CUgraph)0x63)
+#define NODE     ((CUgraphNode)0x64)
+#define CHILD    ((CUgraph)0x65)
+#define NODES    ((CUgraphNode *)0x66)
+#define EVENT    ((CUevent)0x67)
 #define FUNCTION ((CUfunction)0x88)
 #define PARAMS   ((void **)0x90)
 #define EXTRA    ((void **)0x98)
@@ -61,6 +65,14 @@ static CUstreamBatchMemOpParams values[] = {
     {.memoryBarrier = {.operation = CU_STREAM_MEM_OP_BARRIER}},
     {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = 0x10200}}};
 static CUlaunchConfig config;
+static CUDA_KERNEL_NODE_PARAMS_v1 kernel_node_v1 = {.func = FUNCTION, .kernelParams = PARAMS, .extra = EXTRA};
+static CUDA_KERNEL_NODE_PARAMS kernel_node = {.func = FUNCTION, .kernelParams = PARAMS, .extra = EXTRA};
+static CUDA_MEMSET_NODE_PARAMS memset_node_ = {
+    .dst = 0x10000, .pitch = 0x100, .elementSize = 4, .width = 0xc, .height = 3};
+static CUDA_GRAPH_INSTANTIATE_PARAMS instantiation = {.flags = 5};
+static CUgraphNodeParams kernel_node_any = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                                            .kernel = {.func = FUNCTION, .kernelParams = PARAMS, .extra = EXTRA}};
+static CUgraphNodeParams child_node_any = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {.graph = CHILD}};
 
 /* ---- the table of expectations: a call of each row, its arguments as words, what the engine is told ---- */
 

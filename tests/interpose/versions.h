@@ -6,6 +6,8 @@
 #define ALLOCATION_SINGLE(s, n, v, ...)       @row n v
 #define RELEASE_SINGLE(s, n, v, ...)          @row n v
 #define NOTIFICATION(s, n, v, ...)            @row n v
+#define GRAPH(s, n, v, ...)                   @row n v
+#define GRAPH_STREAM(s, twin, n, v, tv, ...)  @row n v @row n tv twin
 #define WAIT(s, twin, n, v, tv, ...)          @row n v @row n tv twin
 #define WAIT_SINGLE(s, n, v, ...)             @row n v
 #define RECORDED(s, n, v, ...)                @row n v

@@ -110,6 +110,27 @@ soft="$ddprun --device softgpu"
     report "--bind somewhere" "$([ $rc = 2 ] && grep -q "'somewhere' is not one of none, numa, core" <<<"$said" || echo "$rc: $said")"
 }
 
+if command -v mpirun >/dev/null; then
+    mpirun="mpirun --allow-run-as-root --oversubscribe --bind-to none -n 2"
+    # each COMMAND...: as `ranks`, where each rank has a ddprun of its own.
+    each() {
+        timeout -k 1 100 "$@" sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status >"$top/out" 2>"$top/err" </dev/null
+        rc=$?
+        found=$(sed 's/^.*\[1\][^ ]* //' "$top/out" | sort -n | paste -sd ' ')
+        said=$(cat "$top/err")
+    }
+    # shellcheck disable=SC2086
+    {
+        each $mpirun env HWLOC_SYNTHETIC="$two_cores" $soft --bind core -v
+        report "under mpirun, which does not bind" "$(expect "$first $second" 'binding of ranks: core')"
+        each $mpirun taskset -c "$second" $soft --bind core
+        report "under mpirun, a binding in force stays, and ddprun says so" "$(
+            expect "$second $second" "binding of ranks: none \\(the cluster's launcher has bound")"
+    }
+else
+    echo "skip - under mpirun (there is none)"
+fi
+
 gpu="env STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu HWLOC_XMLFILE=$top/machine.xml"
 # shellcheck disable=SC2086
 {

@@ -73,6 +73,43 @@ do_check(char **words)
     atomic_store(&status->parameter_hash, number(words[2]));
 }
 
+/* exposed COUNT NS BOUND_NS */
+static void
+do_exposed(char **words)
+{
+    atomic_store(&status->exposed_ns, number(words[1]));
+    atomic_store(&status->exposed_bound_ns, number(words[2]));
+    atomic_store(&status->exposed_count, number(words[0]));
+}
+
+/* mean NAME VALUE: at one more place of the program. */
+static void
+do_mean(char **words)
+{
+    struct rank_told *told = &status->told;
+    uint32_t place = atomic_load(&told->mean_count);
+    double value = strtod(words[1], NULL);
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    snprintf(told->means[place].name, sizeof(told->means[place].name), "%s", words[0]);
+    snprintf(told->means[place].place, sizeof(told->means[place].place), "fake.c:%u", place + 1);
+    atomic_store(&told->means[place].value, bits);
+    atomic_store(&told->means[place].step, atomic_load(&status->step));
+    atomic_store(&told->mean_count, place + 1);
+}
+
+static void
+do_shard(char **words)
+{
+    atomic_store(&status->told.shard_total, number(words[0]));
+}
+
+static void
+do_nccl(char **words)
+{
+    atomic_store(&status->nccl_version, (uint32_t)number(words[0]));
+}
+
 static void
 do_fail(char **words)
 {
@@ -251,6 +288,10 @@ static const struct verb {
     {"overlapped", 1, do_overlapped},
     {"check", 3, do_check},
     {"gradients", 3, do_gradients},
+    {"exposed", 3, do_exposed},
+    {"mean", 2, do_mean},
+    {"shard", 1, do_shard},
+    {"nccl", 1, do_nccl},
     {"fail", 1, do_fail},
     {"follow", 1, do_follow},
     {"say", 1, do_say},

@@ -27,7 +27,7 @@ cp "$helpers/liblauncher_stub_library.so" "$top/lib/softgpu/libcuda.so.1"
 cp "$helpers/liblauncher_stub_nvml.so" "$top/gpu/libnvidia-ml.so.1"
 ddprun=$top/bin/ddprun
 fake=$helpers/launcher_fake_softgpu
-unset CUDA_VISIBLE_DEVICES SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH NCCL_HOSTID NCCL_SOCKET_IFNAME NO_COLOR
+unset XDG_RUNTIME_DIR CUDA_VISIBLE_DEVICES SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH NCCL_HOSTID NCCL_SOCKET_IFNAME NO_COLOR
 # Memory that PMIx keeps until its end is not what is looked for here.
 export LSAN_OPTIONS=suppressions=$top/lsan:print_suppressions=0
 printf 'leak:libpmix\nleak:libhwloc\nleak:libevent\n' >"$top/lsan"
@@ -130,7 +130,10 @@ soft="--device softgpu"
 # shellcheck disable=SC2086
 {
     bad "no program" 2 "no program" $soft -n 2
-    bad "no arguments" 2 "no program"
+    bad "--env of what ranks are told" 2 "'RANK' is what ddprun itself tells each rank" --env RANK=7 "$fake"
+    bad "--env of the GPUs" 2 "which GPUs: --gpus" --env CUDA_VISIBLE_DEVICES=3 "$fake"
+    DDPRUN_BUKET_MB=3 bad "a mistyped variable" 2 "DDPRUN_BUKET_MB, in the environment, is no setting; did you mean DDPRUN_BUCKET_MB" "$fake"
+    bad "quiet and verbose" 2 "contradict each other" -q -v "$fake"
     bad "-n 0" 2 "'0' is not a number of ranks" -n 0 "$fake"
     bad "-n abc" 2 "'abc' is not a number" -n abc "$fake"
     bad "-n -1" 2 "'-1' is not" -n -1 "$fake"
@@ -174,6 +177,31 @@ if [ "$(id -u)" = 0 ]; then
 else
     echo "skip - setuid program (only root can make a file of somebody else)"
 fi
+# Rights that ddprun itself would lend to whatever it starts. Such a process cannot be looked into, also not for leaks.
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    chmod 755 "$top" "$top/bin"
+    for mode in 4755 2755; do
+        if [ "$mode" = 2755 ] && ldd "$build/bin/ddprun" | grep -q libasan; then
+            echo "skip - ddprun with mode 2755 (AddressSanitizer's runtime cannot read its options in such a process)"
+            continue
+        fi
+        cp "$build/bin/ddprun" "$top/bin/other-rights" && chmod "$mode" "$top/bin/other-rights"
+        run_in_front timeout -k 1 60 env ASAN_OPTIONS=detect_leaks=0 setpriv --reuid=65534 --regid=65534 --clear-groups "$top/bin/other-rights" "$fake" exit 0
+        report "ddprun with mode $mode" "$(expect 2 "$err" '^ddprun: ddprun has other rights than its user')"
+    done
+    cp "$build/bin/ddprun" "$top/bin/other-rights" && chmod 755 "$top/bin/other-rights"
+    if setcap cap_net_raw+ep "$top/bin/other-rights" 2>/dev/null; then
+        run_in_front timeout -k 1 60 env ASAN_OPTIONS=detect_leaks=0 setpriv --reuid=65534 --regid=65534 --clear-groups "$top/bin/other-rights" "$fake" exit 0
+        report "ddprun with a capability" "$(expect 2 "$err" '^ddprun: ddprun has other rights than its user')"
+    else
+        echo "skip - ddprun with a capability (no setcap, or not on this file system)"
+    fi
+    rm "$top/bin/other-rights"
+else
+    echo "skip - ddprun with other rights (only root can make such a file, and setpriv leaves root)"
+fi
+run
+report "without arguments it says what it is" "$(expect 2 "$err" '^ddprun: trains a single-GPU CUDA program' "$err" '^  ddprun -n 8')"
 for missing in libddprun.so libddprun-engine.so softgpu; do
     mv "$top/lib/$missing" "$top/lib/gone"
     bad "missing $missing" 127 "is missing: $top/lib/$missing" "$fake"
@@ -265,7 +293,7 @@ rm "$top/config/ddprun/config.json"
 mkdir "$top/here" && printf '{ "ranks": 9 }\n' >"$top/here/config.json"
 run_in_front sh -c 'cd "$1" && timeout -k 1 60 "$0" "$2" env WORLD_SIZE' "$ddprun" "$top/here" "$fake"
 report "the current folder is not searched" "$(expect 0 "$out" '^WORLD_SIZE=1')"
-run -n 2 --env 'WHO=I am {rank} of {world_size}' --env RANK=7 --subst "$fake" env WHO env RANK say 'at {local_rank} {other}'
+run -n 2 --env 'WHO=I am {rank} of {world_size}' --subst "$fake" env WHO env RANK say 'at {local_rank} {other}'
 report "--env and --subst" "$(expect 0 "$out" '\[1\] WHO=I am 1 of 2$' "$out" '^\[1\] RANK=1' "$out" 'at 1 \{other\}')"
 # shellcheck disable=SC2086
 run $soft -n 2 --cwd "$top/elsewhere" pwd

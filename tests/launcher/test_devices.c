@@ -81,12 +81,58 @@ START_TEST(ranks_see_their_gpus)
 }
 END_TEST
 
+/* One rank of several on its host, started by somebody else: what it alone sees. "-": the variable is removed. */
+static const struct alone {
+    const char *what;
+    int local_rank, local_size;
+    const char *gpus;
+    bool share;
+    struct device_inventory there;
+    const char *wanted; /* NULL: refused */
+} alones[] = {
+    {"the second of two", 1, 2, NULL, false, {.gpu_count = 4}, "1"},
+    {"the only one", 0, 1, NULL, false, {.gpu_count = 4}, "0"},
+    {"more ranks than GPUs", 0, 3, NULL, false, {.gpu_count = 2}, NULL},
+    {"more ranks than GPUs, shared", 2, 3, NULL, true, {.gpu_count = 2}, "0"},
+    {"its scheduler gave it one", 2, 3, NULL, false, {.gpu_count = 8, .visible_devices = "5"}, "5"},
+    {"its scheduler gave it one, by UUID", 1, 2, NULL, false, {.gpu_count = 2, .visible_devices = "GPU-ab"}, "GPU-ab"},
+    {"its scheduler gave all to all", 1, 2, NULL, false, {.gpu_count = 8, .visible_devices = "5,6"}, "6"},
+    {"one GPU of the machine is nobody's gift", 1, 2, NULL, false, {.gpu_count = 1}, NULL},
+    {"a list", 1, 2, "3,1", false, {.gpu_count = 4}, "1"},
+    {"a list that is too short", 1, 2, "3", false, {.gpu_count = 4}, NULL},
+    {"a scheduler that gave none", 0, 1, NULL, false, {.gpu_count = 4, .visible_devices = ""}, NULL},
+    {"the stand-in", 1, 2, NULL, false, {.softgpu = true}, "-"},
+    {"the stand-in's devices", 1, 2, NULL, false, {.softgpu = true, .softgpu_devices = "2"}, "1"},
+    {"the stand-in's devices limit", 1, 2, NULL, false, {.softgpu = true, .softgpu_devices = "1"}, NULL},
+};
+
+START_TEST(a_rank_of_another_launcher_sees_its_gpu)
+{
+    const struct alone *alone = &alones[_i];
+    struct options options = {.share_gpu = alone->share};
+    struct problem problem = {0};
+    struct device_plan plan = {0};
+    if (alone->gpus != NULL)
+        ck_assert(gpu_list_parse(alone->gpus, &options.gpus, &problem));
+    bool made = device_plan_make_one(&options, &alone->there, alone->local_rank, alone->local_size, &plan, &problem);
+    ck_assert_msg(made == (alone->wanted != NULL), "%s: %s", alone->what, made ? "accepted" : problem.text);
+    if (made) {
+        ck_assert_int_eq(plan.rank_count, 1);
+        const char *got = plan.visible[0] != NULL ? plan.visible[0] : "-";
+        ck_assert_msg(strcmp(got, alone->wanted) == 0, "%s: %s", alone->what, got);
+        device_plan_free(&plan);
+    }
+    options_free(&options);
+}
+END_TEST
+
 int
 main(void)
 {
     Suite *suite = suite_create("devices");
     TCase *tcase = tcase_create("placement");
     tcase_add_loop_test(tcase, ranks_see_their_gpus, 0, sizeof(placements) / sizeof(placements[0]));
+    tcase_add_loop_test(tcase, a_rank_of_another_launcher_sees_its_gpu, 0, sizeof(alones) / sizeof(alones[0]));
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

@@ -21,7 +21,6 @@ struct play {
     struct rank_view views[RANKS];
     uint64_t now_ns;
     struct problem problem;
-    int culprit;
     int warnings;
 };
 
@@ -60,7 +59,7 @@ play_on(struct play *play, int seconds, unsigned busy)
         play->now_ns += SECOND;
         for (int r = 0; r < RANKS; ++r)
             play->views[r].call_count += busy >> r & 1;
-        enum hang_outcome outcome = hang_look(play->hang, play->views, play->now_ns, &play->problem, &play->culprit);
+        enum hang_outcome outcome = hang_look(play->hang, play->views, play->now_ns, &play->problem);
         play->warnings += outcome == HANG_WARNING;
         worst = outcome > worst ? outcome : worst;
         if (outcome == HANG_END)
@@ -98,7 +97,7 @@ START_TEST(a_rank_in_host_code_is_named_once_and_ended)
     ck_assert_int_eq(play_on(&play, 50, 0), HANG_NONE);
     wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(&play, 20, 0), HANG_WARNING);
-    ck_assert_int_eq(play.culprit, 1);
+    ck_assert_int_eq(play.problem.rank, 1);
     ck_assert_ptr_nonnull(strstr(play.problem.text, "rank 1 (host h1, process 4001, GPU 1) after step 7"));
     ck_assert_ptr_nonnull(strstr(play.problem.text, "rank 0 waits at DDP_MEAN (train.cu:1)"));
     ck_assert_ptr_nonnull(strstr(play.problem.text, "and 1 other too"));
@@ -106,7 +105,7 @@ START_TEST(a_rank_in_host_code_is_named_once_and_ended)
     ck_assert_ptr_null(strchr(play.problem.text, '\n'));
     ck_assert_int_eq(play_on(&play, 1000, 0), HANG_END);
     ck_assert_int_eq(play.warnings, 1);
-    ck_assert_int_eq(play.culprit, 1);
+    ck_assert_int_eq(play.problem.rank, 1);
     ck_assert_int_eq(play.problem.exit_code, DDPRUN_EXIT_FAILURE);
     hang_free(play.hang);
 }
@@ -147,34 +146,57 @@ END_TEST
 static const struct {
     struct rank_view view;
     const char *says;
+    bool may_be_busy; /* it is said that this is no fault yet */
 } doings[] = {
     {{.stage = RANK_STAGE_TRAINING, .call = "cuStreamSynchronize", .in_call = true, .call_ns = 73 * SECOND},
-     "it is in cuStreamSynchronize (73.0 s)"},
+     "it hangs in a kernel, it seems: it is in cuStreamSynchronize (73.0 s), and its device does not come to an end",
+     false},
+    {{.stage = RANK_STAGE_TRAINING, .call = "cuMemAlloc_v2", .in_call = true, .call_ns = 73 * SECOND},
+     "it is in cuMemAlloc_v2 (73.0 s)",
+     false},
     {{.stage = RANK_STAGE_TRAINING, .call = "cuMemcpyDtoH_v2", .call_ns = 73 * SECOND},
-     "it computes or waits on the host, outside CUDA; its last call was cuMemcpyDtoH_v2, 73.0 s ago"},
+     "it computes or waits on the host, outside CUDA; its last call was cuMemcpyDtoH_v2, 73.0 s ago",
+     true},
     {{.stage = RANK_STAGE_TRAINING,
       .call = "cuCtxSynchronize",
       .in_call = true,
       .wait = RANK_WAIT_DEVICE,
       .wait_for = "bucket 2 of step 8",
-      .kernel = "spin"},
-     "it hangs in a kernel, it seems: its device does not come to the end of what was enqueued before bucket 2 of step "
-     "8, last kernel launched: `spin`"},
+      .kernel = "update"},
+     "it hangs in a kernel, it seems: its device does not come to bucket 2 of step 8, which was enqueued after it; the "
+     "kernel launched last is `update`",
+     false},
     {{.stage = RANK_STAGE_TRAINING, .stopped = true, .pid = 7},
-     "it is stopped (SIGSTOP, or a debugger); `kill -CONT 7`"},
-    {{.stage = RANK_STAGE_GATE}, "it has not used CUDA yet"},
+     "it is stopped (SIGSTOP, or a debugger); `kill -CONT 7`",
+     false},
+    {{.stage = RANK_STAGE_GATE}, "it has not used CUDA yet", true},
 };
 
 START_TEST(what_the_culprit_does_is_said)
 {
     struct play play;
-    begin(&play, 60, 0);
+    begin(&play, 60, 600);
     play.views[2] = doings[_i].view;
     wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 2 of step 8");
     wait_for(&play, 1, RANK_WAIT_COLLECTIVE, "bucket 2 of step 8");
     ck_assert_int_eq(play_on(&play, 61, 0), HANG_WARNING);
-    ck_assert_int_eq(play.culprit, 2);
+    ck_assert_int_eq(play.problem.rank, 2);
     ck_assert_msg(strstr(play.problem.text, doings[_i].says) != NULL, "%s", play.problem.text);
+    ck_assert_int_eq(strstr(play.problem.text, "no fault") != NULL, doings[_i].may_be_busy);
+    hang_free(play.hang);
+}
+END_TEST
+
+/* Its record says what it did before: that it waits, too. */
+START_TEST(a_stopped_rank_does_not_wait)
+{
+    struct play play;
+    begin(&play, 60, 600);
+    for (int i = 0; i < RANKS; ++i)
+        wait_for(&play, i, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    play.views[1].stopped = true;
+    ck_assert_int_eq(play_on(&play, 61, 0), HANG_WARNING);
+    ck_assert_int_eq(play.problem.rank, 1);
     hang_free(play.hang);
 }
 END_TEST
@@ -188,7 +210,7 @@ START_TEST(a_network_that_stands_still_is_named)
         wait_for(&play, i, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(&play, 599, 0), HANG_WARNING);
     ck_assert_int_eq(play.warnings, 1);
-    ck_assert_int_eq(play.culprit, -1);
+    ck_assert_int_eq(play.problem.rank, -1);
     ck_assert_ptr_nonnull(strstr(play.problem.text, "all ranks wait"));
     ck_assert_int_eq(play_on(&play, 5, 0), HANG_END);
     hang_free(play.hang);
@@ -208,6 +230,51 @@ START_TEST(ranks_that_ended_do_not_hang)
 }
 END_TEST
 
+/* Ranks that have come to different places wait for ever: it ends the job at once, naming both counts of steps. */
+START_TEST(different_places_are_named)
+{
+    struct play play;
+    begin(&play, 60, 600);
+    play.views[0].step = play.views[2].step = 8;
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "the end of the program");
+    ck_assert_int_eq(play_on(&play, 10, 0), HANG_END);
+    ck_assert_int_eq(play.problem.rank, 1);
+    ck_assert_ptr_nonnull(strstr(play.problem.text, "rank 1 (host h1, process 4001, GPU 1) waits at the end of the "
+                                                    "program after 7 steps, while rank 0 (host h0, process 4000, GPU "
+                                                    "0), after 8 steps, waits for it in bucket 0 of step 8"));
+    hang_free(play.hang);
+
+    begin(&play, 60, 600); /* it will never make step 8, a bucket of which is on its way */
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    play.views[0].wait_step = 8;
+    wait_for(&play, 1, RANK_WAIT_EXCHANGE, RANK_PLACE_END);
+    ck_assert_int_eq(play_on(&play, 10, 1 << 2), HANG_END);
+    hang_free(play.hang);
+
+    begin(&play, 60, 600); /* the same step: on its way */
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
+    ck_assert_int_eq(play_on(&play, 10, 1 << 2), HANG_NONE);
+    hang_free(play.hang);
+}
+END_TEST
+
+/* Ctrl-Z stops the launcher and all ranks: that time is nobody's. */
+START_TEST(a_launcher_that_was_stopped_blames_nobody)
+{
+    struct play play;
+    begin(&play, 60, 600);
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(&play, 10, 0), HANG_NONE);
+    play.now_ns += 100000 * SECOND;
+    ck_assert_int_eq(play_on(&play, 40, 0), HANG_NONE);
+    ck_assert_int_eq(play_on(&play, 30, 0), HANG_WARNING);
+    hang_free(play.hang);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -219,8 +286,11 @@ main(void)
     tcase_add_test(tests, a_rank_that_goes_on_is_forgiven);
     tcase_add_test(tests, limits_of_zero_are_never);
     tcase_add_loop_test(tests, what_the_culprit_does_is_said, 0, (int)(sizeof(doings) / sizeof(doings[0])));
+    tcase_add_test(tests, a_stopped_rank_does_not_wait);
     tcase_add_test(tests, a_network_that_stands_still_is_named);
     tcase_add_test(tests, ranks_that_ended_do_not_hang);
+    tcase_add_test(tests, different_places_are_named);
+    tcase_add_test(tests, a_launcher_that_was_stopped_blames_nobody);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -141,27 +141,28 @@ END_TEST
 
 START_TEST(launchers_are_told_apart)
 {
-    ck_assert(host_launcher_recognise("mpirun", "mpirun (Open MPI) 4.1.4\n\nReport bugs to ..."));
-    ck_assert(host_launcher_recognise("mpirun", "mpirun (Open MPI) 5.0.7"));
-    ck_assert(host_launcher_recognise("prterun", "\nprterun (PRRTE) 3.0.2\n"));
-    ck_assert(!host_launcher_recognise("mpirun", "mpirun (Open MPI) 3.1.6"));
-    ck_assert(!host_launcher_recognise("mpirun", "HYDRA build details:\n    Version: 4.0.2"));
-    ck_assert(!host_launcher_recognise("mpirun", "Intel(R) MPI Library for Linux* OS, Version 2021.11"));
-    ck_assert(!host_launcher_recognise("prterun", "mpirun (Open MPI) 5.0.7"));
-    ck_assert(!host_launcher_recognise("mpirun", ""));
+    ck_assert_str_eq(host_launcher_recognise("mpirun", "mpirun (Open MPI) 4.1.4\n\nReport bugs to ..."), "--mca");
+    ck_assert_str_eq(host_launcher_recognise("mpirun", "mpirun (Open MPI) 5.0.7"), "--prtemca");
+    ck_assert_str_eq(host_launcher_recognise("prterun", "\nprterun (PRRTE) 3.0.2\n"), "--prtemca");
+    ck_assert_ptr_null(host_launcher_recognise("mpirun", "mpirun (Open MPI) 3.1.6"));
+    ck_assert_ptr_null(host_launcher_recognise("mpirun", "HYDRA build details:\n    Version: 4.0.2"));
+    ck_assert_ptr_null(host_launcher_recognise("mpirun", "Intel(R) MPI Library for Linux* OS, Version 2021.11"));
+    ck_assert_ptr_null(host_launcher_recognise("prterun", "mpirun (Open MPI) 5.0.7"));
+    ck_assert_ptr_null(host_launcher_recognise("mpirun", ""));
 }
 END_TEST
 
 /* The command for a command line, its words joined by '|'. */
 static char *
-command_for(const char *program, bool root, int argc, char **argv, char *const *variables)
+command_for(char *program, bool root, int argc, char **argv, char *const *variables)
 {
     struct options options;
     struct problem problem;
     struct host_list list;
     ck_assert_msg(options_parse(argc, argv, &options, &problem) == OPTIONS_RUN, "%s", problem.text);
     ck_assert(host_list_take(options.hosts, &list, &problem));
-    struct hosts_order order = {&options, &list, program, "/opt/bin/ddprun", "/data/run", variables, root};
+    struct host_launcher launcher = {program, "--mca"};
+    struct hosts_order order = {&options, &list, &launcher, "/opt/bin/ddprun", "/data/run", variables, root};
     char **command = hosts_command(&order), *all = NULL;
     size_t bytes;
     FILE *out = open_memstream(&all, &bytes);
@@ -176,26 +177,54 @@ command_for(const char *program, bool root, int argc, char **argv, char *const *
 
 START_TEST(the_command_has_all_that_ranks_need)
 {
-    char *argv[] = {"ddprun",     "-vn",      "3",  "--hosts", "h1:2,h2:2", "--dry-run", "--env", "A=x y",
-                    "--bucket=5", "--env=B=", "--", "./train", "--hosts",   "-n",        NULL};
+    char *argv[] = {"ddprun",  "-vn",        "3",         "--heartbeat-timeout=0",
+                    "--hosts", "h1:2,h2:2",  "--dry-run", "--env",
+                    "A=x y",   "--bucket=5", "--env=B=",  "--",
+                    "./train", "--hosts",    "-n",        NULL};
     char *variables[] = {"HOME=/h",     "PATH=/bin",      "LD_LIBRARY_PATH=/lib", "NCCL_DEBUG=WARN",
                          "CUDA=1",      "DDPRUN_RANKS=9", "DDPRUN_NCCL=/n",       "SOFTGPU_DEVICES=2",
                          "UCX_TLS=tcp", "CUDA_A%=1",      "CUDA_CACHE_PATH=",     NULL};
     char *all = command_for("/usr/bin/mpirun", false, (int)(sizeof(argv) / sizeof(argv[0])) - 1, argv, variables);
-    ck_assert_str_eq(all, "mpirun|--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/data/run|-x|PATH|-x|"
-                          "LD_LIBRARY_PATH|-x|NCCL_DEBUG|-x|DDPRUN_NCCL|-x|SOFTGPU_DEVICES|-x|UCX_TLS|-x|"
-                          "CUDA_CACHE_PATH|/opt/bin/ddprun|--verbose|--env=A=x y|--bucket-mb=5|--env=B=|--|./train|"
-                          "--hosts|-n");
+    ck_assert_str_eq(
+        all,
+        "mpirun|--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/data/run|-x|PATH|-x|"
+        "LD_LIBRARY_PATH|-x|NCCL_DEBUG|-x|DDPRUN_NCCL|-x|SOFTGPU_DEVICES|-x|UCX_TLS|-x|"
+        "CUDA_CACHE_PATH|/opt/bin/ddprun|--verbose|--heartbeat-timeout=0|--env=A=x y|--bucket-mb=5|--env=B=|--|./train|"
+        "--hosts|-n");
     free(all);
+}
+END_TEST
+
+/* The launcher notices a lost host before ddprun does, in time to say so; and never if ddprun never does. */
+START_TEST(the_launcher_notices_a_lost_host_first)
+{
+    static const char *const expected[][4] = {{"0", NULL, NULL, NULL},
+                                              {"3", "1", "1", "1"},
+                                              {"6", "1", "1", "3"},
+                                              {"15", "10", "1", "3"},
+                                              {"600", "595", "1", "3"}};
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); ++i) {
+        char *argv[] = {"ddprun", "--heartbeat-timeout", (char *)expected[i][0], "--hosts=h1:1", "t", NULL},
+             *none[] = {NULL};
+        char *all = command_for("/usr/bin/mpirun", false, 5, argv, none), wanted[300] = "";
+        if (expected[i][1] != NULL)
+            snprintf(
+                wanted, sizeof(wanted),
+                "|--mca|oob_tcp_keepalive_time|%s|--mca|oob_tcp_keepalive_intvl|%s|--mca|oob_tcp_keepalive_probes|%s|",
+                expected[i][1], expected[i][2], expected[i][3]);
+        ck_assert_msg(strstr(all, wanted) != NULL, "%s: %s", wanted, all);
+        ck_assert((strstr(all, "keepalive") != NULL) == (expected[i][1] != NULL));
+        free(all);
+    }
 }
 END_TEST
 
 START_TEST(root_and_a_launcher_elsewhere_are_said)
 {
-    char *argv[] = {"ddprun", "--hosts=h1:1,h2:2", "t", NULL}, *variables[] = {NULL};
-    char *all = command_for("/opt/openmpi/bin/mpirun", true, 3, argv, variables);
+    char *argv[] = {"ddprun", "--heartbeat-timeout=0", "--hosts=h1:1,h2:2", "t", NULL}, *variables[] = {NULL};
+    char *all = command_for("/opt/openmpi/bin/mpirun", true, 4, argv, variables);
     ck_assert_str_eq(all, "/opt/openmpi/bin/mpirun|--allow-run-as-root|--host|h1:1,h2:2|-n|3|--map-by|slot|--bind-to|"
-                          "none|--wdir|/data/run|/opt/bin/ddprun|--|t");
+                          "none|--wdir|/data/run|/opt/bin/ddprun|--heartbeat-timeout=0|--|t");
     free(all);
 }
 END_TEST
@@ -215,6 +244,7 @@ main(void)
     tcase_add_test(tests, there_is_a_bound);
     tcase_add_test(tests, launchers_are_told_apart);
     tcase_add_test(tests, the_command_has_all_that_ranks_need);
+    tcase_add_test(tests, the_launcher_notices_a_lost_host_first);
     tcase_add_test(tests, root_and_a_launcher_elsewhere_are_said);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -79,6 +79,103 @@ START_TEST(folders_in_use_stay_abandoned_ones_go)
 }
 END_TEST
 
+/* Makes a job's folder with XDG_RUNTIME_DIR set to `runtime`, and says whether it is in there. */
+static bool
+is_made_in(const char *runtime)
+{
+    struct job_folder folder;
+    struct problem problem;
+    setenv("XDG_RUNTIME_DIR", runtime, 1);
+    ck_assert_msg(job_folder_make(&folder, &problem), "%s", problem.text);
+    unsetenv("XDG_RUNTIME_DIR");
+    bool inside = strncmp(folder.path, runtime, strlen(runtime)) == 0;
+    ck_assert(inside || strncmp(folder.path, place, strlen(place)) == 0);
+    job_folder_remove(&folder);
+    return inside;
+}
+
+START_TEST(a_runtime_folder_is_used_if_it_is_the_user_s_own)
+{
+    char runtime[64], link[64], abandoned[512];
+    snprintf(runtime, sizeof(runtime), "%s/runtime", place);
+    snprintf(link, sizeof(link), "%s/linked", place);
+    ck_assert_int_eq(mkdir(runtime, 0700), 0);
+    ck_assert_int_eq(symlink("/tmp", link), 0);
+    snprintf(abandoned, sizeof(abandoned), "%s/ddprun-%lu-abcdef", runtime, (unsigned long)geteuid());
+    ck_assert_int_eq(mkdir(abandoned, 0700), 0);
+    ck_assert(is_made_in(runtime));
+    ck_assert(!exists(abandoned)); /* what killed launchers left goes from there, too */
+
+    ck_assert(!is_made_in("/nowhere/at/all"));
+    ck_assert(!is_made_in("runtime"));
+    ck_assert(!is_made_in(link)); /* to a place that is everybody's */
+    ck_assert_int_eq(chmod(runtime, 0750), 0);
+    ck_assert(!is_made_in(runtime)); /* others see into it */
+    ck_assert_int_eq(chmod(runtime, 0700), 0);
+    if (geteuid() == 0) { /* only root can give a folder away */
+        ck_assert_int_eq(chown(runtime, 65534, 65534), 0);
+        ck_assert(!is_made_in(runtime));
+    }
+    unlink(link);
+    rmdir(runtime);
+}
+END_TEST
+
+START_TEST(where_others_could_exchange_it_no_folder_is_made)
+{
+    struct job_folder folder;
+    struct problem problem = {0};
+    char everybodys[64], inner[80];
+    snprintf(everybodys, sizeof(everybodys), "%s/everybodys", place);
+    snprintf(inner, sizeof(inner), "%s/inner", everybodys);
+    ck_assert_int_eq(mkdir(everybodys, 0700), 0);
+    ck_assert_int_eq(mkdir(inner, 0700), 0);
+    ck_assert_int_eq(chmod(everybodys, 0777), 0);
+    setenv("TMPDIR", everybodys, 1);
+    ck_assert(!job_folder_make(&folder, &problem));
+    ck_assert_ptr_nonnull(strstr(problem.text, "sticky bit"));
+    setenv("TMPDIR", inner, 1);
+    ck_assert(!job_folder_make(&folder, &problem));
+    ck_assert_int_eq(chmod(everybodys, 01777), 0);
+    ck_assert(job_folder_make(&folder, &problem));
+    job_folder_remove(&folder);
+    setenv("TMPDIR", place, 1);
+    rmdir(inner);
+    rmdir(everybodys);
+}
+END_TEST
+
+START_TEST(prepared_names_are_not_followed)
+{
+    /* Whoever guesses the name cannot make us work in a folder, or through a link, of his. */
+    char theirs[64], link[512], kept[80];
+    snprintf(theirs, sizeof(theirs), "%s/theirs", place);
+    snprintf(kept, sizeof(kept), "%s/kept", theirs);
+    snprintf(link, sizeof(link), "%s/ddprun-%lu-AAAAAA", place, (unsigned long)geteuid());
+    ck_assert_int_eq(mkdir(theirs, 0700), 0);
+    close(open(kept, O_CREAT | O_WRONLY, 0600));
+    ck_assert_int_eq(symlink(theirs, link), 0);
+    struct job_folder folder;
+    struct problem problem;
+    ck_assert(job_folder_make(&folder, &problem));
+    ck_assert_str_ne(folder.path, link);
+    ck_assert(exists(kept)); /* not swept through the link */
+    job_folder_remove(&folder);
+    if (geteuid() == 0) { /* a folder of somebody else under our name is left alone */
+        unlink(link);
+        ck_assert_int_eq(mkdir(link, 0777), 0);
+        ck_assert_int_eq(chown(link, 65534, 65534), 0);
+        ck_assert(job_folder_make(&folder, &problem));
+        ck_assert(exists(link));
+        job_folder_remove(&folder);
+        rmdir(link);
+    }
+    unlink(link);
+    unlink(kept);
+    rmdir(theirs);
+}
+END_TEST
+
 START_TEST(no_place_is_a_problem)
 {
     struct job_folder folder;
@@ -96,10 +193,14 @@ main(void)
     if (mkdtemp(place) == NULL)
         return EXIT_FAILURE;
     setenv("TMPDIR", place, 1);
+    unsetenv("XDG_RUNTIME_DIR");
     Suite *suite = suite_create("job_folder");
     TCase *tcase = tcase_create("folders");
     tcase_add_test(tcase, a_folder_is_private_and_goes_away);
     tcase_add_test(tcase, folders_in_use_stay_abandoned_ones_go);
+    tcase_add_test(tcase, a_runtime_folder_is_used_if_it_is_the_user_s_own);
+    tcase_add_test(tcase, where_others_could_exchange_it_no_folder_is_made);
+    tcase_add_test(tcase, prepared_names_are_not_followed);
     tcase_add_test(tcase, no_place_is_a_problem);
     suite_add_tcase(suite, tcase);
 

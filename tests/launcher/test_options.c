@@ -205,12 +205,13 @@ START_TEST(bad_lines_get_one_problem_each)
     if (strcmp(line, "--no-o ./train --") == 0) { /* an unambiguous beginning of a name is that name */
         ck_assert_int_eq(parse(line, &options, &problem), OPTIONS_RUN);
         ck_assert(!options.overlap);
+        options_free(&options);
         return;
     }
     ck_assert_msg(parse(line, &options, &problem) == OPTIONS_BAD, "accepted: %s", line);
     ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
     ck_assert_uint_gt(strlen(problem.text), 10);
-    ck_assert_ptr_null(strchr(problem.text, '\n'));
+    ck_assert(line[0] == '\0' || strchr(problem.text, '\n') == NULL); /* "ddprun" alone says what it is */
     ck_assert_mem_eq(&options, &untouched, sizeof(options));
 }
 END_TEST

@@ -20,19 +20,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WORLD = 4, LIMIT_MS = 60000, SILENCE_S = 3 };
+enum { WORLD = 4, MANY = 301, STRANGERS = 100, LIMIT_MS = 60000, SILENCE_S = 3 };
 
 /* A star whose leaves dial from a thread, as dialing waits for the answer. */
 struct star_test {
     struct peers *peers;
-    struct rank_view views[WORLD];
+    struct rank_view views[MANY];
     struct hello root;
     struct signals signals;
-    struct peers_leaf leaves[WORLD];
+    struct peers_leaf leaves[MANY];
 };
 
 static void
-open_star(struct star_test *test, unsigned limit_s)
+open_star_of(struct star_test *test, int world_size, unsigned limit_s)
 {
     struct listener listener;
     struct problem problem;
@@ -42,8 +42,14 @@ open_star(struct star_test *test, unsigned limit_s)
     ck_assert(proof_random(test->root.secret, sizeof(test->root.secret)));
     ck_assert(listener_open(&listener, 16, &problem));
     test->root.port = listener.port;
-    test->peers = peers_open(&listener, WORLD, test->root.secret, limit_s, &problem);
+    test->peers = peers_open(&listener, world_size, test->root.secret, limit_s, &problem);
     ck_assert_ptr_nonnull(test->peers);
+}
+
+static void
+open_star(struct star_test *test, unsigned limit_s)
+{
+    open_star_of(test, WORLD, limit_s);
 }
 
 struct dialing {
@@ -74,7 +80,7 @@ connect_leaf(struct star_test *test, const struct hello *root, enum peer_purpose
     ck_assert_int_eq(pthread_create(&thread, NULL, dial, &dialing), 0);
     while (!atomic_load(&dialing.over)) {
         struct pollfd polled = {.fd = peers_fd(test->peers), .events = POLLIN};
-        poll(&polled, 1, 10);
+        poll(&polled, 1, 1);
         (void)peers_step(test->peers, test->views);
     }
     pthread_join(thread, NULL);
@@ -96,7 +102,7 @@ open_leaf(struct star_test *test, int rank, unsigned limit_s)
         while (!(condition)) {                                                        \
             struct pollfd polled = {.fd = peers_fd((test)->peers), .events = POLLIN}; \
             ck_assert_msg(clock_now_ms() < deadline_ms, "never: %s", #condition);     \
-            poll(&polled, 1, 10);                                                     \
+            poll(&polled, 1, 1);                                                      \
             (void)peers_step((test)->peers, (test)->views);                           \
         }                                                                             \
     } while (0)
@@ -109,7 +115,7 @@ state_of(const struct star_test *test, int rank)
 
 START_TEST(leaves_are_heard_and_hear_the_end)
 {
-    struct star_test test;
+    static struct star_test test;
     struct rank_view views[WORLD] = {{.stage = RANK_STAGE_TRAINING, .step = 41}};
     open_star(&test, 0);
     for (int rank = 1; rank < WORLD; ++rank) {
@@ -142,9 +148,30 @@ START_TEST(leaves_are_heard_and_hear_the_end)
 }
 END_TEST
 
+START_TEST(a_report_is_asked_for_and_comes)
+{
+    static struct star_test test;
+    struct rank_view view = {0};
+    open_star(&test, 0);
+    open_leaf(&test, 2, 0);
+    peers_leaf_step(&test.leaves[2], &view);
+    ck_assert(!test.leaves[2].asked);
+    peers_ask_report(test.peers, 2, true);
+    STEP_UNTIL(&test, (peers_leaf_step(&test.leaves[2], &view), test.leaves[2].asked));
+    ck_assert(test.leaves[2].asked_stacks);
+    ck_assert_ptr_null(peers_look_at(test.peers, 2)->report);
+    peers_leaf_say_report(&test.leaves[2], "  rank 2:\n\x1b[2Jit sleeps\n");
+    ck_assert(!test.leaves[2].asked);
+    STEP_UNTIL(&test, peers_look_at(test.peers, 2)->report != NULL);
+    ck_assert_str_eq(peers_look_at(test.peers, 2)->report, "  rank 2:\n?[2Jit sleeps\n");
+    peers_leaf_close(&test.leaves[2]);
+    peers_close(test.peers);
+}
+END_TEST
+
 START_TEST(who_comes_late_hears_of_the_end)
 {
-    struct star_test test;
+    static struct star_test test;
     struct rank_view view = {0};
     struct peer_order order = {.exit_code = 9};
     open_star(&test, 0);
@@ -159,7 +186,7 @@ END_TEST
 
 START_TEST(strangers_are_turned_away_and_do_no_harm)
 {
-    struct star_test test;
+    static struct star_test test;
     struct hello wrong;
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 5};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -169,11 +196,12 @@ START_TEST(strangers_are_turned_away_and_do_no_harm)
     ck_assert_int_lt(connect_leaf(&test, &wrong, PEER_SUPERVISOR, 1), 0);
     ck_assert_int_eq(state_of(&test, 1), PEER_AWAITED);
 
-    int silent[8], noise = socket(AF_INET, SOCK_STREAM, 0);
+    int silent[STRANGERS], noise = socket(AF_INET, SOCK_STREAM, 0);
     address.sin_port = htons(test.root.port);
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < STRANGERS; ++i) {
         silent[i] = socket(AF_INET, SOCK_STREAM, 0);
         ck_assert_int_eq(connect(silent[i], (struct sockaddr *)&address, sizeof(address)), 0);
+        (void)peers_step(test.peers, test.views);
     }
     ck_assert_int_eq(connect(noise, (struct sockaddr *)&address, sizeof(address)), 0);
     char junk[4096];
@@ -188,7 +216,11 @@ START_TEST(strangers_are_turned_away_and_do_no_harm)
     ck_assert_int_eq(state_of(&test, 1), PEER_HERE);
     if (second >= 0)
         close(second);
-    for (int i = 0; i < 8; ++i)
+    view.step = 6;
+    view.ended = true;
+    peers_leaf_step(&test.leaves[1], &view);
+    STEP_UNTIL(&test, test.views[1].step == 6);
+    for (int i = 0; i < STRANGERS; ++i)
         close(silent[i]);
     close(noise);
     peers_leaf_close(&test.leaves[1]);
@@ -196,9 +228,47 @@ START_TEST(strangers_are_turned_away_and_do_no_harm)
 }
 END_TEST
 
+/* Whoever sits at the address must know the secret too. */
+START_TEST(an_impostor_is_no_supervisor_0)
+{
+    static struct star_test test;
+    struct listener listener;
+    struct problem problem;
+    struct proof_challenge challenge;
+    struct proof_answer answer;
+    unsigned char junk[sizeof(struct proof_welcome)] = {0};
+    memset(&test, 0, sizeof(test));
+    test.signals.fd = -1;
+    ck_assert(listener_open(&listener, 16, &problem));
+    test.root.port = listener.port;
+    struct hello root = test.root;
+    addresses_host_id(test.root.host_id);
+    memcpy(root.host_id, test.root.host_id, sizeof(root.host_id));
+
+    struct dialing dialing = {.test = &test, .root = &root, .purpose = PEER_SUPERVISOR, .rank = 1};
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, dial, &dialing), 0);
+    while (!atomic_load(&dialing.over)) {
+        struct pollfd polled = {.fd = listener.fd, .events = POLLIN};
+        poll(&polled, 1, 1);
+        int fd = accept(listener.fd, NULL, NULL);
+        if (fd < 0)
+            continue;
+        ck_assert(proof_challenge_make(&challenge));
+        ck_assert_int_eq(send(fd, &challenge, sizeof(challenge), MSG_NOSIGNAL), (ssize_t)sizeof(challenge));
+        if (recv(fd, &answer, sizeof(answer), MSG_WAITALL) == (ssize_t)sizeof(answer))
+            (void)!send(fd, junk, sizeof(junk), MSG_NOSIGNAL);
+        close(fd);
+    }
+    pthread_join(thread, NULL);
+    ck_assert_int_lt(dialing.fd, 0);
+    listener_close(&listener);
+}
+END_TEST
+
 START_TEST(the_engines_socket_is_handed_out_and_works)
 {
-    struct star_test test;
+    static struct star_test test;
     char byte = 0;
     open_star(&test, 0);
     ck_assert_int_lt(peers_take_engine_socket(test.peers, 3), 0);
@@ -221,7 +291,7 @@ END_TEST
 
 START_TEST(a_closed_connection_is_a_loss)
 {
-    struct star_test test;
+    static struct star_test test;
     struct rank_view view = {0};
     open_star(&test, 0);
     open_leaf(&test, 1, 0);
@@ -239,10 +309,35 @@ START_TEST(a_closed_connection_is_a_loss)
 }
 END_TEST
 
+/* As many as one supervisor 0 may have to listen to. */
+START_TEST(hundreds_of_leaves)
+{
+    static struct star_test test;
+    open_star_of(&test, MANY, 0);
+    for (int rank = 1; rank < MANY; ++rank)
+        open_leaf(&test, rank, 0);
+    int heard = 0;
+    for (int rank = 1; rank < MANY; ++rank) {
+        struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 1000 + (unsigned)rank};
+        peers_leaf_step(&test.leaves[rank], &view);
+    }
+    STEP_UNTIL(&test,
+               (heard += heard < MANY - 1 && test.views[heard + 1].step == 1001 + (unsigned)heard, heard == MANY - 1));
+    struct peer_order order = {.exit_code = 7};
+    peers_say_end(test.peers, &order);
+    for (int rank = 1; rank < MANY; ++rank) {
+        struct rank_view view = {.stage = RANK_STAGE_TRAINING};
+        STEP_UNTIL(&test, (peers_leaf_step(&test.leaves[rank], &view), test.leaves[rank].end));
+        peers_leaf_close(&test.leaves[rank]);
+    }
+    peers_close(test.peers);
+}
+END_TEST
+
 /* One leaf says something each second, the other nothing: only that one is lost. */
 START_TEST(silence_is_a_loss)
 {
-    struct star_test test;
+    static struct star_test test;
     struct rank_view view = {0};
     open_star(&test, SILENCE_S);
     open_leaf(&test, 1, 0);
@@ -258,7 +353,7 @@ END_TEST
 
 START_TEST(nobody_there_is_a_problem_that_names_the_addresses)
 {
-    struct star_test test;
+    static struct star_test test;
     struct listener listener;
     struct problem problem;
     memset(&test, 0, sizeof(test));
@@ -280,10 +375,13 @@ main(void)
     TCase *tcase = tcase_create("star");
     tcase_set_timeout(tcase, 100);
     tcase_add_test(tcase, leaves_are_heard_and_hear_the_end);
+    tcase_add_test(tcase, a_report_is_asked_for_and_comes);
     tcase_add_test(tcase, who_comes_late_hears_of_the_end);
     tcase_add_test(tcase, strangers_are_turned_away_and_do_no_harm);
+    tcase_add_test(tcase, an_impostor_is_no_supervisor_0);
     tcase_add_test(tcase, the_engines_socket_is_handed_out_and_works);
     tcase_add_test(tcase, a_closed_connection_is_a_loss);
+    tcase_add_test(tcase, hundreds_of_leaves);
     tcase_add_test(tcase, silence_is_a_loss);
     tcase_add_test(tcase, nobody_there_is_a_problem_that_names_the_addresses);
     suite_add_tcase(suite, tcase);

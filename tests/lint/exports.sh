@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # exports.sh BUILD - the shim stays what any process can bear: it needs libc only, starts nothing when it is loaded, shows
-# exactly the names of its linker script, and asks for no CUDA symbol. Called by tests/run.sh.
+# exactly the names of its linker script, and asks for no CUDA symbol; and nothing of ours takes libraries from the current
+# folder. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${1:-build}
@@ -77,6 +78,17 @@ if [[ $runtime == */* ]]; then
         2>"$build/lint-preload.err" || complain "/bin/true fails with AddressSanitizer's runtime and it preloaded"
 fi
 rm -f "$build/lint-preload.err"
+
+# In a search path an empty entry, or a relative one, is the current folder of whoever starts the program.
+for file in "$build"/bin/* "$build"/lib/*.so "$build"/lib/softgpu/*.so*; do
+    path=$(readelf -dW "$file" 2>/dev/null | sed -n 's/.*(\(RPATH\|RUNPATH\)).*\[\(.*\)\]/\2/p')
+    while [ -n "$path" ] && IFS= read -r -d : entry; do
+        case $entry in
+        /* | \$ORIGIN*) ;;
+        *) complain "$file searches libraries in '$entry', which is the current folder's ($path)" ;;
+        esac
+    done <<<"$path:"
+done
 
 [ "$bad" -eq 0 ] && printf 'needs libc only, as of glibc %s, shows the %s names of %s\n' "$newest" "$(wc -l <<<"$meant")" "$map"
 exit "$bad"

@@ -1,0 +1,280 @@
+/*
+ * recordings.c - which graph and which executable graph does what was recorded where.
+ *
+ * Handles come and go by the hooks of the calls that make and destroy them. A handle without a recording does what
+ * nobody knows. A graph that is changed by hand after its capture does so from then on, or ends the job if it holds
+ * DDP_STEP: what was put in might have to come before the averages, or after them.
+ *
+ * Called by the hooks in any thread. Nothing is held across a call.
+ */
+#include "interpose/engine/touches.h"
+
+#include <stdlib.h>
+
+struct known {
+    const void *handle; /* CUgraph or CUgraphExec */
+    struct recording *recording;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known *known;
+static size_t known_count, known_capacity;
+
+/* ---- recordings ---- */
+
+struct recording *
+recording_new(void)
+{
+    struct recording *recording = calloc(1, sizeof(*recording));
+    if (recording != NULL)
+        recording->references = 1;
+    return recording;
+}
+
+void
+recording_hold(struct recording *recording)
+{
+    pthread_mutex_lock(&lock);
+    ++recording->references;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Buckets of captured steps. A launch of the graph may still use them: all launches are waited for. */
+static void
+free_steps(struct recording *recording)
+{
+    if (recording->step_count == 0)
+        return;
+    bool gone = atomic_load(&engine_state.context_ended) || atomic_load(&engine_state.device_closed);
+    CUcontext before = gone ? NULL : context_enter();
+    CUstreamCaptureMode mode = gone ? 0 : context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (!gone) {
+        issue_take_role();
+        issue_wait_for_buckets();
+    }
+    for (size_t i = 0; i < recording->step_count; ++i) {
+        struct group *view = &recording->steps[i].view;
+        for (size_t k = 0; k < view->wire_count && !gone; ++k)
+            wire_free(&view->wires[k], &engine_state.driver);
+        free(view->wires);
+        free(view->travel);
+        plan_free(view->plan);
+    }
+    if (!gone) {
+        issue_give_role();
+        (void)context_exchange_capture_mode(mode);
+        context_leave(before);
+    }
+}
+
+void
+recording_release(struct recording *recording)
+{
+    if (recording == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    bool last = --recording->references == 0;
+    pthread_mutex_unlock(&lock);
+    if (!last)
+        return;
+    free_steps(recording);
+    free(recording->steps);
+    free(recording->places);
+    free(recording->touched);
+    free(recording->nodes);
+    free(recording->sources);
+    free(recording);
+}
+
+/* ---- handles ---- */
+
+/* With lock held: the handle's place, or known_count. */
+static size_t
+place_of(const void *handle)
+{
+    size_t at = 0;
+    while (at < known_count && known[at].handle != handle)
+        ++at;
+    return at;
+}
+
+struct recording *
+recording_find(const void *handle)
+{
+    pthread_mutex_lock(&lock);
+    size_t at = place_of(handle);
+    struct recording *recording = at < known_count ? known[at].recording : NULL;
+    if (recording != NULL)
+        ++recording->references;
+    pthread_mutex_unlock(&lock);
+    return recording;
+}
+
+/* With lock held: makes room for one more. */
+static void
+make_room(void)
+{
+    if (known_count < known_capacity)
+        return;
+    size_t capacity = known_capacity == 0 ? 16 : 2 * known_capacity;
+    struct known *grown = realloc(known, capacity * sizeof(*grown));
+    if (grown == NULL)
+        stop_job("out of memory");
+    known = grown;
+    known_capacity = capacity;
+}
+
+void
+recording_set(const void *handle, struct recording *recording)
+{
+    struct recording *old = NULL;
+    pthread_mutex_lock(&lock);
+    size_t at = place_of(handle);
+    if (at < known_count) {
+        old = known[at].recording;
+        known[at] = known[--known_count];
+    }
+    if (recording != NULL) {
+        make_room();
+        ++recording->references;
+        known[known_count++] = (struct known){handle, recording};
+    }
+    pthread_mutex_unlock(&lock);
+    recording_release(old);
+}
+
+/* ---- what becomes of graphs ---- */
+
+void
+graph_made(CUgraph from, void *const *made, uint64_t flags, bool done)
+{
+    if (!done || made == NULL)
+        return;
+    struct recording *recording = recording_find(from);
+    bool harmless =
+        recording != NULL && !recording->opaque && recording->node_count == 0 && !recording_steps(recording);
+    if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0 && !harmless &&
+        atomic_load(&engine_state.highest) != 0)
+        stop_job("a CUDA graph is instantiated to be launched by kernels (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH), "
+                 "which ddprun does not see, and it may touch gradients: launch it from the host");
+    recording_set(*made, recording);
+    recording_release(recording);
+}
+
+void
+graph_updated(CUgraphExec exec, CUgraph graph, bool done)
+{
+    void *handle = exec;
+    graph_made(graph, &handle, 0, done);
+}
+
+void
+graph_gone(void *handle, bool done)
+{
+    if (done)
+        recording_set(handle, NULL);
+}
+
+/* From now on the graph does more than was recorded. */
+static void
+note_change(struct recording *recording, const char *call)
+{
+    if (recording_steps(recording))
+        stop_job(
+            "%s changes a graph in which DDP_STEP (%s:%d) was captured: whether the change comes before the averages "
+            "or after them nobody can tell; capture all work of the step",
+            call, recording->steps[0].site.file, recording->steps[0].site.line);
+    recording->opaque = true;
+}
+
+void
+graph_changes(CUgraph graph, const char *call)
+{
+    if (capture_graph_changes(graph, call))
+        return;
+    struct recording *recording = recording_find(graph);
+    if (recording != NULL)
+        note_change(recording, call);
+    recording_release(recording);
+}
+
+void
+graph_nested(CUgraph graph, const char *call)
+{
+    struct recording *recording = recording_find(graph);
+    if (recording_steps(recording))
+        stop_job(
+            "%s makes a graph in which DDP_STEP (%s:%d) was captured a part of another graph, which ddprun does not "
+            "follow: launch it by itself",
+            call, recording->steps[0].site.file, recording->steps[0].site.line);
+    recording_release(recording);
+}
+
+/* ---- nodes that do other work ---- */
+
+static bool
+graph_has(CUgraph graph, CUgraphNode node)
+{
+    size_t count = 0;
+    const struct driver *driver = &engine_state.driver;
+    if (driver->cuGraphGetNodes_p == NULL || driver->cuGraphGetNodes_p(graph, NULL, &count) != CUDA_SUCCESS)
+        return true; /* nobody can say that it has not */
+    CUgraphNode *nodes = calloc(count + 1, sizeof(*nodes));
+    if (nodes == NULL)
+        stop_job("out of memory");
+    bool found = driver->cuGraphGetNodes_p(graph, nodes, &count) != CUDA_SUCCESS;
+    for (size_t i = 0; i < count && !found; ++i)
+        found = nodes[i] == node;
+    free(nodes);
+    return found;
+}
+
+/* The recording that the node is part of, held: of the executable graph, or of the graph that has the node. */
+static struct recording *
+recording_of_node(CUgraphExec exec, CUgraphNode node)
+{
+    if (exec != NULL)
+        return recording_find(exec);
+    for (size_t at = 0;; ++at) {
+        pthread_mutex_lock(&lock);
+        const void *handle = at < known_count ? known[at].handle : NULL;
+        pthread_mutex_unlock(&lock);
+        if (handle == NULL)
+            return NULL;
+        if (graph_has((CUgraph)handle, node))
+            return recording_find(handle);
+    }
+}
+
+/* Whether all that the work touches is touched by the node as it was captured. */
+static bool
+is_covered(const struct recording *recording, CUgraphNode node, const struct hits *hits)
+{
+    for (size_t h = 0; h < hits->count; ++h) {
+        bool covered = false;
+        for (size_t i = 0; i < recording->node_count; ++i) {
+            const struct captured_node *captured = &recording->nodes[i];
+            for (size_t k = 0; k < captured->count && captured->node == node; ++k)
+                covered = covered || recording->touched[captured->first + k] == hits->items[h].place;
+        }
+        if (!covered)
+            return false;
+    }
+    return true;
+}
+
+void
+graph_node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work)
+{
+    struct recording *recording = recording_of_node(exec, node);
+    if (recording == NULL)
+        return;
+    struct hits hits = {0};
+    bool through_pointers;
+    sight_source(work);
+    bool opaque = hits_look(&hits, work, &through_pointers) || hits.on_buffer;
+    if (opaque || !is_covered(recording, node, &hits))
+        note_change(recording, work->name);
+    hits_clear(&hits);
+    recording_release(recording);
+}

@@ -1,0 +1,57 @@
+/*
+ * touches.h - what one operation touches: between sight.c, which finds out, and touches.c, which draws the conclusions.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_TOUCHES_H
+#define DDPRUN_INTERPOSE_ENGINE_TOUCHES_H
+
+#include "interpose/engine/graphs.h"
+
+enum { HITS_AT_HAND = 16 };
+
+struct hit {
+    struct group *group;
+    size_t gradient; /* number in the group */
+    size_t place;    /* in tensors[] */
+    struct ddp_site site;
+    uint32_t argument;
+    const char *operand_name; /* as in struct operand */
+    bool uncounted;           /* it is between DDP_NO_SYNC_BEGIN and its end */
+    bool declared;            /* the program itself says when the gradient is ready */
+    bool begun;               /* the group's readiness was told, in the interval after: */
+    uint64_t boundary;
+    bool late;
+    struct late_touch *measured; /* of a late touch whose effect is not known yet */
+    CUevent ready_event;         /* to record after the touch that makes the gradient ready, where that is measured */
+};
+
+/* What one operation touches; one for each thread, because operations do not nest. */
+struct hits {
+    struct hit *items; /* few[], or malloc'ed while an operation touches more than fit there */
+    struct hit few[HITS_AT_HAND];
+    size_t count;
+    size_t capacity;
+    uint64_t call;
+    const char *call_name;
+    uint64_t agreements; /* when the gradients got their numbers */
+    bool is_library;     /* it is a call of a library, not of the driver */
+    bool on_buffer;      /* it touches a buffer */
+
+    struct recording *recording; /* of a graph that is launched, held; or NULL */
+    struct capture *capture;     /* the operation is captured; else NULL */
+    enum capture_state state;
+    bool opaque; /* of a captured one: nobody knows what it touches */
+    bool unseen; /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
+};
+
+void hits_clear(struct hits *hits);
+
+/*
+ * Fills `hits` with what the operation names; hits->recording says what a graph does that it launches. Returns whether
+ * it may touch anything. *through_pointers_p: it goes through pointers in memory.
+ */
+bool hits_look(struct hits *hits, const struct operation *operation, bool *through_pointers_p);
+
+/* A copy is about to bring bytes to the device: are there addresses among them? */
+void sight_source(const struct operation *operation);
+
+#endif

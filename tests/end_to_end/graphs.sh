@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# graphs.sh BUILD - trainers that capture train what they would without graphs: DDP_STEP in a graph, any number of them, graphs of halves
+# of a step, captured again, updated, cloned, by turns with others and with steps outside; collectives in a graph do not wait for all of
+# backward; and ranks that do not do the same, or graphs that cannot be followed, end the job with a line that says why. One rank is left
+# alone.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=90
+graphs=$build/tests/trainers/graphs
+
+# trains RANKS MODE [OPTIONS...]: every weight is what it must be, and the same on all ranks after every step.
+trains() {
+    run "$ddprun" -n "$1" --bucket-mb 0.006 --check-every 1 "${@:3}" "$graphs" "$2"
+    succeeded "$2, $1 ranks${3:+ $3}${4:+ $4}"
+}
+
+# in_graphs COUNT: that many steps of the last run were in graphs, and buckets of them left early.
+in_graphs() {
+    check "... $1 steps in graphs, overlapped" grep -Eq " $1 of them in CUDA graphs, [1-9][0-9]* of them overlapped" "$work/stderr"
+}
+
+declare -A steps=([whole]=22 [first]=24 [late]=12 [fork]=22 [mixed]=11 [several]=66 [groups]=44 [alternate]=22 [irregular]=34
+    [recapture]=22 [exec-update]=22 [clone]=22 [child]=22 [buffer]=22 [hidden]=22 [set-rate]=22 [thread]=22 [at-once]=44)
+for mode in "${!steps[@]}"; do
+    trains 2 "$mode"
+    in_graphs "${steps[$mode]}"
+done
+
+# The same, whatever may be delayed is delayed, and nodes of graphs run in any order that they allow.
+for mode in whole fork groups alternate buffer hidden child late at-once; do
+    SOFTGPU_CHAOS=$((${#mode} % 3 + 1)) trains 3 "$mode" --verify
+    in_graphs "${steps[$mode]}"
+done
+
+# Parts of a step: graphs are touches of the gradients, as kernels are.
+for mode in halves backward-only update-only forward-only; do
+    SOFTGPU_CHAOS=1 trains 3 "$mode"
+    check "... overlapped" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+done
+for mode in step-and-update by-hand; do
+    SOFTGPU_CHAOS=2 trains 2 "$mode"
+done
+
+# A capture in another thread, in the strictest mode, while this one trains; and one that the program breaks itself.
+trains 2 elsewhere --verify
+trains 2 capture-fails
+
+# Collectives come after what they average, and not after everything.
+trains 2 whole
+check "in the graph, all but the last of six collectives wait for less than all of backward" \
+    grep -q '6 collectives, 5 of them early' "$work/stdout"
+trains 2 whole --no-overlap
+check "in the graph, without overlap all wait" grep -q '6 collectives, 0 of them early' "$work/stdout"
+
+# However buckets travel.
+trains 3 late --compress bf16
+trains 3 fork --communicators 3
+run "$ddprun" -n 2 --bucket-mb 0.01 --check-every 1 --trace "$work/trace" "$graphs" late
+succeeded "packed buckets"
+check "packed buckets: the trace says so" grep -q '"graph":1,"buckets":\[{"bucket":0,"path":"kernels"' "$work/trace/rank-0.jsonl"
+
+# One rank: whatever it does.
+for mode in whole several wrong-stream node-inside address-later nested node-later captured-launch one-rank-eager; do
+    run "$ddprun" -n 1 "$graphs" "$mode"
+    succeeded "$mode, a world of one"
+done
+
+# refused MODE PATTERN: the job ends with this line.
+refused() {
+    run "$ddprun" -n 2 --bucket-mb 0.006 --timeout 60 "$graphs" "$1"
+    failed_with "$1" 1 "$2"
+}
+refused one-rank-eager "rank 1 waits at DDP_STEP .graphs.cu:[0-9]+. outside of a CUDA graph .*CUDA graph 1 of step 11"
+refused one-rank-other-graph "ranks 0 and 1 do different things after step 11: the launch of CUDA graph 2 .*the launch of CUDA graph 1|ranks 1 and 0 do different things"
+refused one-rank-captures "come to different places|waits at a DDP_STEP in a capture"
+refused one-rank-captures-more "rank 0 is at the end of a capture with DDP_STEP, after step 2, rank 1 at a DDP_STEP in a capture"
+refused one-rank-fails "has failed on rank 0 and not on rank 1"
+refused wrong-stream "DDP_STEP .*graphs.cu:[0-9]+. names a stream that is not captured"
+refused node-inside "stands in a capture that cuGraphAddKernelNode.* has changed"
+refused freed "is launched after gradients or buffers were annotated, freed or forgotten: capture it again"
+refused address-later "is launched after a gradient's address was copied to the device"
+refused nested "cuGraphAddChildGraphNode makes a graph in which DDP_STEP .* was captured a part of another"
+refused node-later "cuGraphAddKernelNode.* changes a graph in which DDP_STEP .* was captured"
+refused other-gradient "cuGraphExecKernelNodeSetParams.* changes a graph in which DDP_STEP .* was captured"
+refused captured-launch "a graph that holds DDP_STEP .* is launched into a stream that is being captured"
+finish

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# hangs.sh BUILD - a rank that does not go on is named, with what it does, and ends the job; one that is only slow does not. What a
+# report says of it is true: the function it sits in, the kernel, the signal, the steps.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+hangs=$build/tests/trainers/hangs
+limit=120
+warning=$((sanitized ? 4 : 1)) ending=$((sanitized ? 10 : 3)) # longer than ranks take to start
+
+# train WAY OPTIONS...: three ranks, of which rank 1 goes wrong in that way, with short limits.
+train() {
+    local way=$1
+    shift
+    run "$ddprun" -n 3 --bucket-mb 0.02 --hang-warning "$warning" --hang-timeout "$ending" "$@" "$hangs" --how "$way"
+}
+# says NAME PATTERN...: each pattern is found in a line of stderr.
+says() {
+    local name=$1 pattern
+    shift
+    for pattern in "$@"; do
+        if ! grep -Eq -- "$pattern" "$work/stderr"; then
+            not_ok "$name" "no line matches /$pattern/"
+            return
+        fi
+    done
+    ok "$name"
+}
+# ended NAME CODE: with that exit code, and what ended it is the last line of ours.
+ended() {
+    check "$1: exit code" [ "$code" -eq "$2" ]
+}
+place='rank 1 \(host [^ ,]+, process [0-9]+, a device of the stand-in\)'
+
+train host
+ended "a rank that hangs in host code" 1
+says "a rank that hangs in host code: warned, then ended" \
+    "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s: it computes or waits on the host, .* its last call was .*; rank [02] waits for bucket [0-9] of step 8 .* and 1 other too; a long checkpoint, say, is no fault" \
+    "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s, and the job ends: .*--hang-timeout allows $ending s"
+says "a rank that hangs in host code: its report" \
+    "^  $place after step 7:" 'ago, in step 8: sent bucket 0 early, [0-9]+ bytes' \
+    '^  rank 0 \(.*, after 8 steps, waits for bucket [0-9] of step 8'
+if grep -q 'ptrace is not permitted' "$work/stderr"; then
+    ok "a rank that hangs in host code: its stacks # not permitted here, and the report says so"
+else
+    says "a rank that hangs in host code: its stacks" '^ +[^ ]*(sit|pause)[^ ]*\+0x[0-9a-f]+ \(' '^ +main\+0x[0-9a-f]+ \(hangs\+0x[0-9a-f]+\)'
+fi
+
+train crash
+ended "a crash" 139
+says "a crash: its report" '^ddprun: rank 1 was ended by SIGSEGV \(Segmentation fault\) after step 7' \
+    "^  $place after step 7, ended by SIGSEGV:" 'its last call was cuLaunchKernel' 'sent bucket 0 early' '^  rank [02] .*, after [78] steps?, '
+
+train early
+ended "a rank that leaves one step early" 1
+says "a rank that leaves one step early: both numbers of steps" \
+    '^ddprun: rank .* waits at the end of the program after 7 steps, while .* step 8'
+
+if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and takes long
+    train kernel
+    ended "a kernel that does not end" 1
+    says "a kernel that does not end: told apart from host code" \
+        "^ddprun: $place after step 7 .* and the job ends: it hangs in a kernel, it seems: it is in cuCtxSynchronize \([0-9.]+ s\).*the kernel launched last is .*never_ends"
+
+    train queue --quiet
+    ended "a kernel that does not end, and the host goes on" 1
+    says "a kernel that does not end, and the host goes on" \
+        "^ddprun: $place after step 8 .* and the job ends: it hangs in a kernel, it seems: its device does not come to bucket [0-9] of step 8"
+
+    check "a kernel that does not end, --quiet: lines of ddprun's only" [ "$(grep -c '^  ' "$work/stderr")" -eq 0 ]
+    check "a kernel that does not end, --quiet: warned and ended" [ "$(grep -c '^ddprun: rank 1 ' "$work/stderr")" -eq 2 ]
+
+    train stop
+    ended "a rank that is stopped" 1
+    says "a rank that is stopped" "^ddprun: $place after step 7 .* it is stopped \(SIGSTOP, or a debugger\); .kill -CONT [0-9]+. lets it go on"
+
+    # Before it is the rank, and before there is anything of ours in it.
+    run "$ddprun" -n 3 --device softgpu --hang-warning "$warning" --hang-timeout "$ending" \
+        sh -c '[ "$RANK" != 1 ] || kill -STOP $$; exec "$0"' "$hangs"
+    ended "a rank that is stopped before its start" 1
+    says "a rank that is stopped before its start" \
+        "^ddprun: $place before its first step has made no CUDA call .* and the job ends: it is stopped .*; rank [02] waits at the start .* and 1 other too"
+
+    train bus
+    ended "a bus error" 135
+    says "a bus error: its signal" '^ddprun: rank 1 was ended by SIGBUS'
+fi
+
+# A rank's own limit comes first where the user has set it so; the report then names who kept it waiting.
+run "$ddprun" -n 3 --bucket-mb 0.02 --hang-warning 0 --timeout "$patience" "$hangs" --how host
+ended "a rank's own limit" 1
+says "a rank's own limit: the culprit's report" '^ddprun: rank [02] after step 8: bucket [0-9] of step 8 has waited '"$patience"' s for the other ranks' \
+    "^  $place after step 7:" 'computes or waits on the host'
+
+# What only takes long: rank 0 writes a checkpoint until it has been warned of; then the job goes on to its end.
+export HANGS_GO_ON=$work/go-on
+"${runtime[@]}" "$ddprun" -n 2 --bucket-mb 0.02 --hang-warning "$warning" "$hangs" --how checkpoint --rank 0 \
+    </dev/null >"$work/stdout" 2>"$work/stderr" &
+job=$!
+end=$((SECONDS + limit))
+until grep -q '^ddprun: rank 0 .*a long checkpoint, say, is no fault: the job goes on, unless this lasts 600 s' "$work/stderr"; do
+    [ "$SECONDS" -lt "$end" ] && kill -0 "$job" 2>/dev/null || break
+    sleep 0.1 # between looks
+done
+touch "$HANGS_GO_ON"
+wait "$job"
+code=$?
+succeeded "a slow checkpoint is not ended"
+says "a slow checkpoint is warned of, once, and the result is right" 'parameters bitwise identical on all ranks'
+check "a slow checkpoint is warned of once" [ "$(grep -c 'no fault' "$work/stderr")" -eq 1 ]
+
+# Nothing is held up, and nobody waits.
+run "$ddprun" -n 2 --hang-warning 20 "$hangs"
+succeeded "a job that goes well"
+check "a job that goes well: no warning" [ "$(grep -c 'has made no CUDA call' "$work/stderr")" -eq 0 ]
+finish

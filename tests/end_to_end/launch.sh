@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# launch.sh BUILD - what a user of ddprun sees of a job's start, course and end: programs that only ask who they are, and the
+# benchmark of starting, in its shortest form.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+# A program that asks for its rank, prints a help and ends has left nothing unaveraged: no GPU was used.
+run "$ddprun" -n 3 --device softgpu "$build/bench/launch_rank"
+succeeded "ranks that join and leave"
+check "and are not said to have trained" grep -q 'no rank made a step' "$work/stderr"
+
+# Nothing is written but what was asked for: all that a job opens for writing, makes, moves or removes lies in its own folder,
+# or is one of the files of its options; and nothing is left. What an all-reduce costs is kept in $XDG_CACHE_HOME unless that is
+# turned off.
+around=$work/around
+mkdir -p "$around"/{home,tmp,here,asked}
+listing() { (cd "$around" && find home tmp here | sort) && find /dev/shm -newer "$around/asked" -user "$(id -u)" 2>/dev/null; }
+before=$(listing)
+watched=()
+if command -v strace >/dev/null && [ "$sanitized" = 0 ] && strace -o /dev/null true 2>/dev/null; then
+    watched=(strace -ff -qq -e signal=none -e "trace=open,openat,creat,mkdir,mkdirat,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,mknod,mknodat,chmod,fchmodat,truncate" -o "$work/strace")
+fi
+(cd "$around/here" && run "${watched[@]}" env -u XDG_RUNTIME_DIR -u XDG_CACHE_HOME HOME="$around/home" TMPDIR="$around/tmp" \
+    "$ddprun" -n 2 --no-cost-cache --trace "$around/asked/trace" --output "files=$around/asked/out" \
+    --summary-json "$around/asked/end.json" "$digits" --data "$data" --steps 12 --log-every 4 --save "$around/asked/saved-%d"
+    exit "$code")
+code=$?
+succeeded "a job that writes all that can be asked for"
+check "all of that is there" test -s "$around/asked/end.json" -a -s "$around/asked/trace/rank-1.jsonl" -a -s "$around/asked/out/rank-0.out"
+check "the summary has the program's mean" grep -q '"name": *"loss"' "$around/asked/end.json"
+check "its batch" grep -q '"batch_per_pass": *96,' "$around/asked/end.json"
+check "and NCCL's version" grep -q '"nccl_version": *"2\.[0-9]*\.[0-9]*"' "$around/asked/end.json"
+check "nothing else is left" [ "$(listing)" = "$before" ]
+if [ ${#watched[@]} -gt 0 ]; then
+    # Failed calls do not count, nor does opening to read, nor reaching into a folder by descriptor (job_folder.c).
+    cat "$work"/strace.* | grep -vE ' = -1 |O_RDONLY|O_PATH|unlinkat\([0-9]+,' | grep -oE '"[^"]*"' | tr -d '"' | sort -u |
+        grep -vE "^($around/tmp/ddprun-|$around/asked/|/dev/(null|shm/|tty)|/proc/self/)" >"$work/elsewhere"
+    check "it did not even touch anything else for a moment" [ ! -s "$work/elsewhere" ]
+fi
+
+if [ "$sanitized" = 0 ]; then
+    limit=60 run "$build/bench/launch" --json --runs 1 --ranks 2 --idle 0.1
+    succeeded "bench/launch"
+    check "bench/launch prints figures" grep -q '"name":"start to end, 2 ranks.*"holds":' "$work/stdout"
+fi
+
+finish

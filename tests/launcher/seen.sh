@@ -1,0 +1,170 @@
+#!/bin/bash
+# seen.sh BUILD - what a user sees of a job: the progress line on a terminal and off it, -v, the summary as a file.
+#
+# The real ddprun with tests/launcher/fake_trainer, which writes the ranks' records itself. Each case prints `ok - name` or
+# `not ok - name (why)`; exits 1 if one is not ok. A case waits for conditions with a deadline, never for a time.
+set -u
+
+build=$(cd "${1:?usage: seen.sh BUILD}" && pwd)
+helpers=$build/tests/launcher
+top=$(mktemp -d)
+trap 'rm -rf "$top"' EXIT
+export TMPDIR=$top/tmp XDG_CONFIG_HOME=$top/config
+mkdir -p "$top/tmp" "$top/bin" "$top/lib/softgpu"
+cp "$build/bin/ddprun" "$top/bin/ddprun"
+cp "$helpers/liblauncher_stub_library.so" "$top/lib/libddprun.so"
+cp "$helpers/liblauncher_stub_library.so" "$top/lib/libddprun-engine.so"
+ddprun=$top/bin/ddprun
+fake=$helpers/launcher_fake_softgpu
+unset CUDA_VISIBLE_DEVICES SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH NO_COLOR XDG_RUNTIME_DIR
+export LSAN_OPTIONS=suppressions=$top/lsan:print_suppressions=0
+printf 'leak:libpmix\nleak:libhwloc\nleak:libevent\n' >"$top/lsan"
+out=$top/out err=$top/err
+failures=0
+
+# report NAME WHY: ok if WHY is empty.
+report() {
+    if [ -z "$2" ]; then
+        echo "ok - $1"
+    else
+        echo "not ok - $1 ($2)"
+        failures=$((failures + 1))
+    fi
+}
+# run COMMAND...: sets rc; what it prints is in $out and $err.
+run() {
+    timeout -k 1 60 "$@" >"$out" 2>"$err" </dev/null
+    rc=$?
+}
+# expect RC [FILE REGEX]...: prints what does not hold.
+expect() {
+    [ "$rc" = "$1" ] || echo -n "exit code $rc, not $1: $(head -c 300 "$err" | tr '\n' '|') "
+    shift
+    while [ $# -gt 1 ]; do
+        grep -aqE -- "$2" "$1" || echo -n "no /$2/ in: $(head -c 600 "$1" | tr '\n' '|') "
+        shift 2
+    done
+}
+
+# ---- the progress line on a terminal ----
+# Rank 0 writes to the terminal itself: before, while and after the line is there, whole lines and parts of lines.
+# on_screen LINES OPTIONS...: trains until the progress line was seen, which is after so many lines of rank 0 (with --progress off
+# or -q: at once). What the screen shows in the end is in $out.
+on_screen() {
+    local i before=() after=() watch=(--watch "ddprun: step 1, loss 0.25" "$top/seen")
+    for ((i = 1; i <= $1; ++i)); do before+=(say "line $i"$'\n'); done
+    for ((; i <= 45; ++i)); do after+=(say "line $i"$'\n'); done
+    shift
+    rm -f "$top/seen"
+    case "$*" in *off* | *-q*) touch "$top/seen" && watch=() ;; esac
+    run "$helpers/launcher_screen" "${watch[@]}" "$ddprun" -n 2 "$@" "$fake" stage 3 mean loss 0.25 step 1 \
+        @0 "${before[@]}" say "a line in " await "$top/seen" say "two halves"$'\n' "${after[@]}" \
+        @1 await "$top/seen" @all step 2 stage 4
+}
+on_screen 9 --progress off
+why=$(expect 0 "$out" '^line 45$' "$out" '^a line in two halves$' "$out" 'ddprun: 2 ranks, 2 steps')
+report "a terminal without the line" "$why"
+cp "$out" "$top/plain"
+on_screen 9
+report "the progress line spoils nothing that rank 0 writes, and is gone in the end" \
+    "$(expect 0)$(diff "$top/plain" "$out" | head -5)"
+on_screen 30 --progress off
+cp "$out" "$top/plain"
+on_screen 30
+report "also when the terminal is full before it comes" "$(expect 0)$(diff "$top/plain" "$out" | head -5)"
+
+# ---- -v ----
+run "$ddprun" -v -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 sleep 400 step 9 gradients 6 70000 3 sleep 400 stage 4
+report "-v: what is started, where, with which NCCL and plan" "$(expect 0 \
+    "$err" "^ddprun: starting $fake on [^ ]+, 2 ranks on the stand-in; NCCL: libnccl.so.2; job folder: $top/tmp/ddprun-" \
+    "$err" '^ddprun: rank 1 is process [0-9]+, with CUDA_VISIBLE_DEVICES=' "$err" '^ddprun: the ranks have opened NCCL 2.27.3$' \
+    "$err" '^ddprun: plan adopted by step [0-9]+: gradients go out during backward, in 3 buckets$')"
+run "$ddprun" -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 shard 96 stage 4
+report "the effective batch" "$(expect 0 "$err" '^ddprun: effective batch: 96 items for each backward pass')$(grep opened "$err")"
+
+# ---- the summary as a file ----
+# Every member that docs/man/ddprun.1.in names, with its type, and no other.
+cat >"$top/schema.py" <<'END'
+import json, re, sys
+number, text, maybe = (int, float), str, type(None)
+top = {"ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, "reason": (text, maybe), "ranks": int,
+       "seconds": number, "steps": int, "overlapped_steps": int, "graph_steps": int, "batch_per_pass": (int, maybe), "gradients": int,
+       "gradient_bytes": int, "buckets": int, "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe),
+       "comparisons": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
+mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
+rank = {"rank": int, "host": text, "pid": int, "gpu": (text, maybe), "steps": int, "exit_code": (int, maybe),
+        "signal": (text, maybe)}
+
+def hold(what, members, found):
+    for name in members.keys() ^ found.keys():
+        print(what, "has" if name in found else "lacks", name)
+    for name in members.keys() & found.keys():
+        if not isinstance(found[name], members[name]):
+            print(what, name, "is", repr(found[name]))
+
+def refuse(word):
+    print("no JSON:", word)
+
+found = json.load(open(sys.argv[1]), parse_constant=refuse)
+hold("the summary", top, found)
+for each in found["means"]:
+    hold("a mean", mean, each)
+for each in found["each_rank"]:
+    hold("a rank", rank, each)
+page = open(sys.argv[2]).read().replace("\\", "")
+for name in {*top, *mean, *rank}:
+    if not re.search(r"^\.B " + name + "$", page, re.M):
+        print("the manual does not name", name)
+for condition in sys.argv[3:]:
+    if not eval(condition, {}, found):
+        print("not", condition, "in", found)
+END
+# summary FILE CONDITION...
+page=$(dirname "$0")/../../docs/man/ddprun.1.in
+summary() { python3 "$top/schema.py" "$1" "$page" "${@:2}" 2>&1 | head -c 1500; }
+if command -v python3 >/dev/null; then
+    run "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" nccl 22703 shard 96 mean loss 0.25 mean score nan stage 3 \
+        step 12 overlapped 9 gradients 6 70000 2 check 3 12 0xabc @0 exposed 8 3000000 500000 @1 exposed 8 2000000 500000 @all stage 4
+    report "--summary-json of a good end" "$(expect 0)$(summary "$top/end.json" 'exit_code == 0 and reason is None and ranks == 2' \
+        'steps == 12 and overlapped_steps == 9 and batch_per_pass == 96 and exposed_ms == 2.0 and exposed_bound_ms == 0.5' \
+        'nccl_version == "2.27.3" and parameter_hash == "0000000000000abc"' \
+        'means[0]["name"] == "loss" and means[0]["value"] == 0.25 and means[1]["value"] is None' \
+        'len(each_rank) == 2 and each_rank[1]["rank"] == 1 and each_rank[1]["exit_code"] == 0 and each_rank[1]["pid"] > 0')"
+    run "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" @1 kill 9 @0 hang
+    report "--summary-json of a rank that was killed" "$(expect 137)$(summary "$top/end.json" 'exit_code == 137 and "SIGKILL" in reason' \
+        'each_rank[1]["signal"] == "KILL" and each_rank[1]["exit_code"] is None and exposed_ms is None and nccl_version is None')"
+else
+    echo "skip - --summary-json (no python3)"
+fi
+run "$ddprun" --summary-json /dev/stdout "$fake" exit 0
+report "--summary-json into what is no file" "$(expect 0 "$out" '"exit_code": *0')"
+ln -s end.json "$top/link.json"
+(umask 027 && run "$ddprun" --summary-json "$top/link.json" "$fake" exit 0 && exit "$rc")
+rc=$?
+why=$(expect 0)
+[ -L "$top/link.json" ] || why+="the link was replaced "
+[ "$(stat -c %a "$top/end.json")" = 640 ] || why+="mode $(stat -c %a "$top/end.json") with umask 027 "
+report "--summary-json respects a link and the umask" "$why$(find "$top" -name '*.new')"
+(umask 027 && run "$ddprun" --output "files=$top/files" --trace "$top/trace" "$fake" say one && exit "$rc")
+why=$(stat -c %a "$top/files" "$top/trace" "$top/files/rank-0.out" | tr '\n' ' ')
+report "so do the files of output and trace" "$([ "$why" = "750 750 640 " ] || echo "modes $why")"
+run "$ddprun" --output "files=$top/files" --max-restarts 1 "$fake" say again exit 7
+report "a restart keeps what was said before it" "$(expect 7)$([ "$(cat "$top/files/rank-0.out")" = againagain ] || cat "$top/files/rank-0.out")"
+
+# Root in a mount namespace of its own has a file system with no room in it.
+if unshare -m true 2>/dev/null && mkdir "$top/full"; then
+    cat >"$top/full.sh" <<'END'
+mount -t tmpfs -o size=16k,mode=777 none "$1" || exit 77
+head -c 100000 /dev/zero >"$1/filler" 2>/dev/null
+shift
+exec "$@"
+END
+    run unshare -m bash "$top/full.sh" "$top/full" "$ddprun" --summary-json "$top/full/end.json" --output "files=$top/full" "$fake" flood 3000
+    [ "$rc" = 77 ] && echo "skip - no room for output (no tmpfs here)" || report "no room for output and summary is said" "$(expect 0 \
+        "$err" "^ddprun: cannot write $top/full/end.json, in --summary-json: No space left on device" \
+        "$err" "^ddprun: no room is left in $top/full, in --output")"
+else
+    echo "skip - no room for output (no mount namespace here)"
+fi
+
+[ "$failures" = 0 ]

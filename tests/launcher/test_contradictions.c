@@ -1,0 +1,233 @@
+/*
+ * test_contradictions.c - each option with each other: either they go together, or the pair is in the table below, with
+ * what is said. An option without a sample here fails the test: its pairs are not settled.
+ */
+#include "launcher/option_table.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_WORDS = 16 };
+
+static char config[] = "/tmp/ddprun-test-contradictions-XXXXXX"; /* a file with settings */
+
+/* Of options whose values differ in what they exclude, several. "CONFIG" stands for the file. */
+static const struct sample {
+    const char *name, *value;
+} samples[] = {
+    {"ranks", "2"},           {"device", "gpu"},
+    {"device", "softgpu"},    {"gpus", "0,1"},
+    {"share-gpu", NULL},      {"bind", "core"},
+    {"bucket-mb", "10"},      {"no-cost-cache", NULL},
+    {"no-overlap", NULL},     {"reduce", "sum"},
+    {"compress", "bf16"},     {"communicators", "2"},
+    {"nccl", "libnccl.so.2"}, {"check-every", "0"},
+    {"check-every", "7"},     {"verify", NULL},
+    {"timeout", "30"},        {"hang-warning", "900"},
+    {"hang-warning", "0"},    {"hang-timeout", "20"},
+    {"hang-timeout", "0"},    {"heartbeat-timeout", "20"},
+    {"max-restarts", "3"},    {"trace", "traces"},
+    {"env", "A=1"},           {"cwd", "/tmp"},
+    {"subst", NULL},          {"hosts", "h1:1,h2:1"},
+    {"interface", "lo"},      {"config", "CONFIG"},
+    {"dry-run", NULL},        {"output", "none"},
+    {"output", "files=logs"}, {"progress", "on"},
+    {"progress", "off"},      {"summary-json", "end.json"},
+    {"verbose", NULL},        {"quiet", NULL},
+};
+
+enum { SAMPLES = sizeof(samples) / sizeof(samples[0]) };
+
+/* Pairs that exclude each other; all others are to be accepted. A value of NULL: any. */
+static const struct excluded {
+    struct sample one, other;
+    const char *told;
+} excluded[] = {
+    {{"verbose", NULL}, {"quiet", NULL}, "contradict each other"},
+    {{"progress", "on"}, {"quiet", NULL}, "contradict each other"},
+    {{"check-every", "0"}, {"verify", NULL}, "leave one out"},
+    {{"hang-warning", "900"}, {"hang-timeout", "20"}, "nobody would be warned"},
+};
+
+/* These are so by themselves, beside another option's usual value. */
+static const struct sample alone[] = {{"hang-warning", "900"}};
+
+static bool
+is_sample(const struct sample *wanted, const struct sample *sample)
+{
+    return strcmp(wanted->name, sample->name) == 0 &&
+           (wanted->value == NULL || (sample->value != NULL && strcmp(wanted->value, sample->value) == 0));
+}
+
+static size_t
+add_words(char **words, size_t count, const struct sample *sample, char name[40])
+{
+    snprintf(name, 40, "--%s", sample->name);
+    words[count++] = name;
+    if (sample->value != NULL)
+        words[count++] = (char *)(uintptr_t)(strcmp(sample->value, "CONFIG") == 0 ? config : sample->value);
+    return count;
+}
+
+static enum options_result
+parse(const struct sample *one, const struct sample *other, struct problem *problem)
+{
+    char *words[MOST_WORDS] = {"ddprun"}, names[2][40];
+    size_t count = add_words(words, 1, one, names[0]);
+    if (other != NULL)
+        count = add_words(words, count, other, names[1]);
+    words[count++] = "./train";
+    struct options options;
+    enum options_result result = options_parse((int)count, words, &options, problem);
+    if (result == OPTIONS_RUN)
+        options_free(&options);
+    return result;
+}
+
+/* What is said of a pair; NULL: it goes together. */
+static const char *
+said_of(const struct sample *one, const struct sample *other)
+{
+    for (size_t i = 0; i < sizeof(excluded) / sizeof(excluded[0]); ++i) {
+        const struct excluded *row = &excluded[i];
+        if ((is_sample(&row->one, one) && is_sample(&row->other, other)) ||
+            (is_sample(&row->one, other) && is_sample(&row->other, one)))
+            return row->told;
+    }
+    return NULL;
+}
+
+static bool
+is_bad_alone(const struct sample *sample)
+{
+    for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); ++i) {
+        if (is_sample(&alone[i], sample))
+            return true;
+    }
+    return false;
+}
+
+START_TEST(every_option_has_a_sample)
+{
+    for (int i = 0; i < option_row_count; ++i) {
+        bool found = option_rows[i].take == NULL; /* --help and the like ask for nothing else */
+        for (size_t k = 0; k < SAMPLES; ++k)
+            found = found || strcmp(samples[k].name, option_rows[i].name) == 0;
+        ck_assert_msg(found, "--%s has no sample here: settle with which options it goes together",
+                      option_rows[i].name);
+    }
+}
+END_TEST
+
+START_TEST(each_pair_is_settled)
+{
+    const struct sample *one = &samples[_i];
+    struct problem problem = {0};
+    if (!is_bad_alone(one))
+        ck_assert_msg(parse(one, NULL, &problem) == OPTIONS_RUN, "--%s alone: %s", one->name, problem.text);
+    for (size_t k = 0; k < SAMPLES; ++k) {
+        const struct sample *other = &samples[k];
+        const char *told = said_of(one, other);
+        bool same = strcmp(one->name, other->name) == 0; /* the last one counts */
+        if (same || (told == NULL && (is_bad_alone(one) || is_bad_alone(other))))
+            continue;
+        enum options_result result = parse(one, other, &problem);
+        ck_assert_msg((result == OPTIONS_RUN) == (told == NULL), "--%s with --%s: %s", one->name, other->name,
+                      result == OPTIONS_RUN ? "accepted" : problem.text);
+        if (told != NULL)
+            ck_assert_msg(strstr(problem.text, told) != NULL && strchr(problem.text, '\n') == NULL, "%s", problem.text);
+    }
+}
+END_TEST
+
+/* Parses `words` beside the settings in `text`. */
+static enum options_result
+parse_beside(const char *text, const char *word, const char *value, struct options *options, struct problem *problem)
+{
+    FILE *file = fopen(config, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
+    char *words[MOST_WORDS] = {"ddprun", "--config", config};
+    int count = 3;
+    if (word != NULL)
+        words[count++] = (char *)(uintptr_t)word;
+    if (value != NULL)
+        words[count++] = (char *)(uintptr_t)value;
+    words[count++] = "./train";
+    enum options_result result = options_parse(count, words, options, problem);
+    file = fopen(config, "w");
+    fputs("{}", file);
+    fclose(file);
+    return result;
+}
+
+START_TEST(the_command_line_counts_against_a_setting)
+{
+    struct options options;
+    struct problem problem = {0};
+    ck_assert_int_eq(parse_beside("{\"quiet\": true}", "-v", NULL, &options, &problem), OPTIONS_RUN);
+    ck_assert(options.verbose && !options.quiet);
+    options_free(&options);
+    ck_assert_int_eq(parse_beside("{\"verbose\": true, \"progress\": \"on\"}", "-q", NULL, &options, &problem),
+                     OPTIONS_RUN);
+    ck_assert(options.quiet && !options.verbose && options.progress == PROGRESS_AUTO);
+    options_free(&options);
+    ck_assert_int_eq(parse_beside("{\"check-every\": 0}", "--verify", NULL, &options, &problem), OPTIONS_RUN);
+    ck_assert(options.verify && options.check_every != 0);
+    options_free(&options);
+
+    /* Never is a check taken away without a word, and settings that exclude each other have no order. */
+    ck_assert_int_eq(parse_beside("{\"verify\": true}", "--check-every", "0", &options, &problem), OPTIONS_BAD);
+    ck_assert_int_eq(parse_beside("{\"quiet\": true, \"verbose\": true}", NULL, NULL, &options, &problem), OPTIONS_BAD);
+    ck_assert_int_eq(problem.exit_code, 2);
+}
+END_TEST
+
+START_TEST(a_mistyped_variable_is_not_ignored)
+{
+    static const struct {
+        const char *variable, *told; /* NULL: it is none of ours */
+    } cases[] = {{"DDPRUN_BUKET_MB", "did you mean DDPRUN_BUCKET_MB?"},
+                 {"DDPRUN_CHECKEVERY", "did you mean DDPRUN_CHECK_EVERY?"},
+                 {"DDPRUN_DRY_RUN", "command line only"},
+                 {"DDPRUN_VERSION", NULL},
+                 {"DDPRUN_SOAK", NULL},
+                 {"DDPRUN_MY_OWN_NOTE", NULL}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        struct problem problem = {0};
+        const struct sample sample = {"ranks", "2"};
+        setenv(cases[i].variable, "1", 1);
+        enum options_result result = parse(&sample, NULL, &problem);
+        unsetenv(cases[i].variable);
+        ck_assert_msg((result == OPTIONS_RUN) == (cases[i].told == NULL), "%s: %s", cases[i].variable, problem.text);
+        ck_assert_msg(cases[i].told == NULL || strstr(problem.text, cases[i].told) != NULL, "%s", problem.text);
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    int fd = mkstemp(config);
+    if (fd < 0 || write(fd, "{}", 2) != 2)
+        return EXIT_FAILURE;
+    close(fd);
+    setenv("XDG_CONFIG_HOME", "/nowhere/at/all", 1);
+    Suite *suite = suite_create("contradictions");
+    TCase *tests = tcase_create("pairs");
+    tcase_add_test(tests, every_option_has_a_sample);
+    tcase_add_loop_test(tests, each_pair_is_settled, 0, SAMPLES);
+    tcase_add_test(tests, the_command_line_counts_against_a_setting);
+    tcase_add_test(tests, a_mistyped_variable_is_not_ignored);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    unlink(config);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,408 @@
+/*
+ * test_report.c - what a report says is true of the process and the record that it is made of, and no bytes that a rank
+ * leaves behind, and no file that it runs from, lead it astray.
+ */
+#include "launcher/report.h"
+
+#include "base/flight.h"
+#include "base/status_page.h"
+#include "launcher/out_of_memory.h"
+#include "launcher/process_state.h"
+#include "launcher/rank_record.h"
+#include "launcher/stacks.h"
+#include "launcher/symbols.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 64 << 10 };
+
+static char text[TEXT_BYTES];
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- stacks ---- */
+
+/* Not inlined, not a tail call: they are to be seen. */
+static __attribute__((noinline)) void
+sit_here_for_ever(void)
+{
+    for (;;) {
+        pause();
+        __asm__ volatile("");
+    }
+}
+
+static void *
+run_thread(void *unused)
+{
+    sit_here_for_ever();
+    return unused;
+}
+
+static pid_t
+start_sitter(int threads)
+{
+    int ready[2];
+    char byte = 0;
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        pthread_t thread;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int i = 0; i < threads; ++i)
+            (void)pthread_create(&thread, NULL, run_thread, NULL);
+        (void)!write(ready[1], &byte, 1);
+        sit_here_for_ever();
+    }
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static void
+end_sitter(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static bool
+is_in_state(pid_t pid, const char *states)
+{
+    struct process_state state;
+    return process_state_read(pid, 0, &state) && strchr(states, state.state) != NULL;
+}
+
+static void
+wait_for_state(pid_t pid, const char *states)
+{
+    for (int i = 0; i < 6000 && !is_in_state(pid, states); ++i)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    ck_assert(is_in_state(pid, states));
+}
+
+/* Every thread is shown or counted with one in the same place, and each stack names the function; then it goes on. */
+START_TEST(stacks_name_functions)
+{
+    pid_t pid = start_sitter(3);
+    wait_for_state(pid, "S");
+    stacks_describe(pid, 4, text, sizeof(text));
+    if (strstr(text, "ptrace is not permitted") != NULL) {
+        printf("stacks: %s", text);
+    } else {
+        char head[64];
+        snprintf(head, sizeof(head), "    thread %d (", (int)pid);
+        ck_assert_msg(strncmp(text, head, strlen(head)) == 0, "%s", text);
+        ck_assert_msg(strstr(text, "sit_here_for_ever+0x") != NULL, "%s", text);
+        ck_assert_msg(strstr(text, "main+0x") != NULL, "%s", text);
+    }
+    wait_for_state(pid, "S");
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
+    end_sitter(pid);
+    stacks_describe(pid, 4, text, sizeof(text));
+    ck_assert_ptr_nonnull(strstr(text, "is gone"));
+}
+END_TEST
+
+START_TEST(a_stopped_process_stays_stopped)
+{
+    pid_t pid = start_sitter(1);
+    kill(pid, SIGSTOP);
+    wait_for_state(pid, "T");
+    ck_assert(process_state_is_stopped(pid));
+    stacks_describe(pid, 0, text, sizeof(text));
+    ck_assert(strstr(text, "is stopped") != NULL || strstr(text, "not permitted") != NULL);
+    wait_for_state(pid, "T");
+    kill(pid, SIGCONT);
+    wait_for_state(pid, "S");
+    ck_assert(!process_state_is_stopped(pid));
+    end_sitter(pid);
+}
+END_TEST
+
+START_TEST(little_room_is_enough)
+{
+    pid_t pid = start_sitter(2);
+    for (size_t room = 1; room < 400; room += 7) {
+        memset(text, 'x', sizeof(text));
+        stacks_describe(pid, 2, text, room);
+        ck_assert_uint_lt(strlen(text), room);
+        ck_assert(text[0] == '\0' || text[strlen(text) - 1] == '\n');
+    }
+    end_sitter(pid);
+}
+END_TEST
+
+START_TEST(descent_is_known)
+{
+    pid_t pid = start_sitter(0);
+    ck_assert(process_state_descends(pid, getpid()));
+    ck_assert(process_state_descends(pid, pid));
+    ck_assert(!process_state_descends(getppid(), getpid()));
+    ck_assert(!process_state_descends(1, getpid()));
+    end_sitter(pid);
+}
+END_TEST
+
+/* ---- symbols ---- */
+
+/* A copy of this program with a piece changed is still no danger. */
+START_TEST(damaged_files_are_refused)
+{
+    char name[] = "/tmp/ddprun-report-XXXXXX";
+    static unsigned char bytes[1 << 20];
+    int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to = mkstemp(name);
+    ssize_t length = read(from, bytes, sizeof(bytes));
+    ck_assert_int_gt(length, 4096);
+    close(from);
+    unsigned long long random = 1;
+    for (int turn = 0; turn < 300; ++turn) {
+        unsigned char kept[8];
+        size_t at[8];
+        for (int i = 0; i < 8; ++i) { /* headers are hit most */
+            random = random * 6364136223846793005ull + 1442695040888963407ull;
+            at[i] = (size_t)(random >> 33) % (turn % 2 == 0 ? 64 : 2048);
+            kept[i] = bytes[at[i]];
+            bytes[at[i]] = (unsigned char)(random >> 25);
+        }
+        ck_assert_int_eq(pwrite(to, bytes, (size_t)length, 0), length);
+        struct symbol symbol;
+        for (uint64_t offset = 0; offset < (uint64_t)length; offset += (uint64_t)length / 5)
+            ck_assert(!symbols_find(name, offset, &symbol) || memchr(symbol.name, 0, sizeof(symbol.name)) != NULL);
+        for (int i = 7; i >= 0; --i)
+            bytes[at[i]] = kept[i];
+    }
+    ck_assert_int_eq(ftruncate(to, 100), 0);
+    struct symbol symbol;
+    ck_assert(!symbols_find(name, 10, &symbol));
+    ck_assert(!symbols_find("/nowhere/at/all", 0, &symbol));
+    ck_assert(!symbols_find("/tmp", 0, &symbol));
+    close(to);
+    unlink(name);
+}
+END_TEST
+
+/* ---- records ---- */
+
+static struct rank_status *
+new_record(void)
+{
+    void *record = NULL;
+    ck_assert_int_eq(posix_memalign(&record, 4096, RANK_STATUS_STRIDE), 0);
+    memset(record, 0, RANK_STATUS_STRIDE);
+    return record;
+}
+
+static void
+set_call(struct rank_call *call, const char *name, int thread, bool goes_on, uint64_t at_ns)
+{
+    uint64_t words[RANK_CALL_NAME_WORDS] = {0};
+    memcpy(words, name, strlen(name));
+    for (int i = 0; i < RANK_CALL_NAME_WORDS; ++i)
+        call->name[i] = words[i];
+    call->last_thread = thread;
+    call->thread = goes_on ? thread : 0;
+    call->entered_ns = at_ns;
+    call->left_ns = goes_on ? 0 : at_ns;
+}
+
+#define SECOND UINT64_C(1000000000)
+
+START_TEST(a_record_says_what_the_rank_does)
+{
+    struct rank_status *status = new_record();
+    struct rank_view view = {0};
+    uint64_t now = 1000 * SECOND;
+    rank_record_read_activity(status, now, &view);
+    ck_assert(view.call[0] == '\0' && !view.in_call && view.wait == RANK_WAIT_NONE);
+
+    set_call(&status->calls[0], "cuMemcpyDtoH_v2", 11, false, now - 5 * SECOND);
+    set_call(&status->calls[1], "cuMemFree_v2", 12, false, now - 7 * SECOND);
+    rank_record_read_activity(status, now, &view);
+    ck_assert_str_eq(view.call, "cuMemcpyDtoH_v2"); /* the last */
+    ck_assert_uint_eq(view.call_ns, 5 * SECOND);
+    ck_assert_int_eq(view.call_thread, 11);
+
+    status->launch_count = 3;
+    status->launch_ns = now - 2 * SECOND;
+    rank_record_read_activity(status, now, &view);
+    ck_assert_str_eq(view.call, "a kernel launch");
+    ck_assert_uint_eq(view.call_count, 3);
+
+    set_call(&status->calls[2], "cuStreamSynchronize", 13, true, now - 73 * SECOND);
+    set_call(&status->calls[3], "cuCtxSynchronize", 14, true, now - 3 * SECOND);
+    rank_record_read_activity(status, now, &view);
+    ck_assert(view.in_call); /* the one that goes on longest */
+    ck_assert_str_eq(view.call, "cuStreamSynchronize");
+    ck_assert_uint_eq(view.call_ns, 73 * SECOND);
+
+    snprintf(status->place, sizeof(status->place), "DDP_MEAN (train.cu:3)");
+    status->waits = 1;
+    status->waits_ns = now - 9 * SECOND;
+    rank_record_read_activity(status, now, &view);
+    ck_assert_int_eq(view.wait, RANK_WAIT_EXCHANGE);
+    ck_assert_str_eq(view.wait_for, "DDP_MEAN (train.cu:3)");
+    snprintf(status->collective_text, sizeof(status->collective_text), "bucket 1 of step 4");
+    status->collective = RANK_COLLECTIVE_BEHIND;
+    rank_record_read_activity(status, now, &view); /* of a watch thread that looks no more: not believed */
+    ck_assert_int_eq(view.wait, RANK_WAIT_EXCHANGE);
+    status->watch_ns = now - SECOND / 10; /* its device counts before its host */
+    rank_record_read_activity(status, now, &view);
+    ck_assert_int_eq(view.wait, RANK_WAIT_DEVICE);
+    ck_assert_str_eq(view.wait_for, "bucket 1 of step 4");
+    free(status);
+}
+END_TEST
+
+START_TEST(a_report_tells_all_of_it)
+{
+    struct rank_status *status = new_record();
+    struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 7, .pid = 4242, .ended = true, .signal = SIGKILL};
+    struct report_subject subject = {.rank = 3, .view = &view, .status = status, .stacks = true};
+    snprintf(view.host, sizeof(view.host), "node7");
+    snprintf(view.gpu, sizeof(view.gpu), "GPU 2");
+    for (uint64_t i = 0; i < 20; ++i)
+        flight_write(flight_of(status), FLIGHT_BUCKET, 7, i, 4096, "early");
+    set_call(&status->calls[0], "cuLaunchKernel", 11, true, now_ns());
+    rank_record_read_activity(status, now_ns(), &view);
+    report_rank(&subject, text, sizeof(text));
+    ck_assert_ptr_nonnull(strstr(text, "  rank 3 (host node7, process 4242, GPU 2) after step 7, ended by SIGKILL:\n"));
+    ck_assert_ptr_nonnull(strstr(text, "    it was in cuLaunchKernel, on thread 11\n"));
+    ck_assert_ptr_nonnull(strstr(text, "in step 8: sent bucket 19 early, 4096 bytes\n"));
+    ck_assert_ptr_nonnull(strstr(text, "in step 8: sent bucket 12 early, 4096 bytes\n"));
+    ck_assert_ptr_null(strstr(text, "bucket 11 early"));
+    ck_assert_ptr_null(strstr(text, "threads"));
+    free(status);
+}
+END_TEST
+
+START_TEST(any_record_makes_a_report)
+{
+    struct rank_status *status = new_record();
+    unsigned long long random = (unsigned long long)_i + 1;
+    for (int turn = 0; turn < 100; ++turn) {
+        struct rank_view views[2] = {{.stage = RANK_STAGE_TRAINING}, {.stage = RANK_STAGE_TRAINING}};
+        for (size_t i = 0; i < RANK_STATUS_STRIDE; ++i) {
+            random = random * 6364136223846793005ull + 1442695040888963407ull;
+            ((unsigned char *)status)[i] = (unsigned char)(random >> 56);
+        }
+        status->waits = turn & 1;
+        status->collective = (uint32_t)turn % 5;
+        rank_record_read_activity(status, now_ns(), &views[0]);
+        views[0].ended = turn % 3 == 0;
+        struct report_subject subject = {.rank = 0, .view = &views[0], .status = status};
+        report_rank(&subject, text, turn % 7 == 0 ? 100 : sizeof(text));
+        report_others(views, 2, 1, -1, text + strlen(text), sizeof(text) - strlen(text));
+        for (const char *at = text; *at != '\0'; ++at)
+            ck_assert(*at == '\n' || (*at >= ' ' && *at <= '~'));
+    }
+    free(status);
+}
+END_TEST
+
+START_TEST(many_others_are_counted)
+{
+    static struct rank_view views[300];
+    for (int i = 0; i < 300; ++i) {
+        views[i] = (struct rank_view){.stage = RANK_STAGE_TRAINING, .step = 2, .wait = RANK_WAIT_COLLECTIVE};
+        snprintf(views[i].wait_for, sizeof(views[i].wait_for), "bucket 0 of step 3");
+    }
+    report_others(views, 300, 5, -1, text, sizeof(text));
+    ck_assert_ptr_nonnull(strstr(text, "  rank 16, after 2 steps, waits for bucket 0 of step 3"));
+    ck_assert_ptr_null(strstr(text, "  rank 5,"));
+    ck_assert_ptr_null(strstr(text, "  rank 17,"));
+    ck_assert_ptr_nonnull(strstr(text, "  and 283 ranks more\n"));
+    ck_assert(!report_is_worth(views, 1, 0));
+    ck_assert(report_is_worth(views, 2, 0));
+    views[1].stage = RANK_STAGE_GATE;
+    ck_assert(!report_is_worth(views, 2, 1));
+    ck_assert(report_is_worth(views, 2, -1));
+    views[0].stage = RANK_STAGE_GATE;
+    ck_assert(!report_is_worth(views, 2, -1));
+}
+END_TEST
+
+/* ---- want of memory ---- */
+
+static char root[64];
+
+static void
+write_file(const char *name, const char *content)
+{
+    char path[PATH_MAX];
+    for (const char *slash = name; (slash = strchr(slash + 1, '/')) != NULL;) {
+        snprintf(path, sizeof(path), "%s%.*s", root, (int)(slash - name), name);
+        ck_assert(mkdir(path, 0700) == 0 || errno == EEXIST);
+    }
+    snprintf(path, sizeof(path), "%s%s", root, name);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(content, file);
+    fclose(file);
+}
+
+START_TEST(kills_are_counted_where_they_are_to_be_seen)
+{
+    snprintf(root, sizeof(root), "/tmp/ddprun-report-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    ck_assert_uint_eq(out_of_memory_kills(root), 0);
+    write_file("/proc/vmstat", "pgfault 7\noom_kill 5\n");
+    ck_assert_uint_eq(out_of_memory_kills(root), 5);
+    write_file("/proc/self/cgroup", "9:name=systemd:/\n4:memory:/job/7\n0::/\n");
+    write_file("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 11\n");
+    ck_assert_uint_eq(out_of_memory_kills(root), 11); /* a container's own root */
+    write_file("/sys/fs/cgroup/memory/job/7/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 12\n");
+    ck_assert_uint_eq(out_of_memory_kills(root), 12);
+    write_file("/proc/self/cgroup", "0::/user/job\n");
+    write_file("/sys/fs/cgroup/user/job/memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 13\noom_group_kill 0\n");
+    ck_assert_uint_eq(out_of_memory_kills(root), 13);
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf %s", root);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("report");
+    TCase *tests = tcase_create("report");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, stacks_name_functions);
+    tcase_add_test(tests, a_stopped_process_stays_stopped);
+    tcase_add_test(tests, little_room_is_enough);
+    tcase_add_test(tests, descent_is_known);
+    tcase_add_test(tests, damaged_files_are_refused);
+    tcase_add_test(tests, a_record_says_what_the_rank_does);
+    tcase_add_test(tests, a_report_tells_all_of_it);
+    tcase_add_loop_test(tests, any_record_makes_a_report, 0, 3);
+    tcase_add_test(tests, many_others_are_counted);
+    tcase_add_test(tests, kills_are_counted_where_they_are_to_be_seen);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

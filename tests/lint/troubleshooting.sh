@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# troubleshooting.sh - what docs/troubleshooting.md quotes of messages, ddprun says: each quotation that begins an entry is a part of a
+# message in the sources. Called by tests/run.sh.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+page=docs/troubleshooting.md
+sources=$(mktemp)
+quotes=$(mktemp)
+trap 'rm -f "$sources" "$quotes"' EXIT
+# Sources with adjacent string literals joined, as the compiler does.
+find launcher interpose comm base softgpu -name '*.[ch]' -print0 | sort -z | xargs -0 cat | tr '\n' ' ' | sed -E 's/" +"//g; s/\\"/"/g' >"$sources"
+# shellcheck disable=SC2016 # backticks that are meant
+# Entries begin with "- **`...`**"; what others than ddprun say is marked "(the loader's own words)" and the like.
+tr '\n' ' ' <"$page" | sed -E 's/ +/ /g; s/ - \*\*/\n- **/g; s/ ## /\n## /g' | grep -E '^- \*\*`' | grep -vE "\((the loader's own|CUDA's) words\)" |
+    sed -E 's/^([^:]*`\*\*)[^`]*:.*/\1/' | grep -oE '\*\*`[^`]*`' | sed -E 's/^\*\*`|`$//g' >"$quotes"
+bad=0
+while IFS= read -r quote; do
+    if ! grep -qF -- "$quote" "$sources"; then
+        printf '%s: nothing in the sources says: %s\n' "$page" "$quote"
+        bad=1
+    fi
+done <"$quotes"
+[ "$(wc -l <"$quotes")" -gt 50 ] || {
+    printf '%s: only %s entries were understood\n' "$page" "$(wc -l <"$quotes")"
+    bad=1
+}
+[ "$bad" -eq 0 ] && printf '%s quotations\n' "$(wc -l <"$quotes")"
+exit "$bad"

@@ -1,0 +1,728 @@
+/*
+ * graphs.cu - a trainer that captures: whole steps, several in one graph, halves of steps, again and again, by fork and
+ * join, and in ways that cannot be followed. Each is a mode.
+ *
+ * Rank r adds (1 + r) * factor to every element of a gradient in each pass over its layer; factor is another one in
+ * each step, and lies in device memory. An update takes a half of the mean from the weight and zeroes the gradient. The
+ * host knows what every weight must be at the end, and the program's exit code is 0 only if it is.
+ */
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <ddprun.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <thread>
+
+enum { LAYERS = 6, COUNT = 1024, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS, GRAPHS = 3 };
+
+#define CHECK(call)                                                                 \
+    do {                                                                            \
+        cudaError_t error_ = (call);                                                \
+        if (error_ != cudaSuccess) {                                                \
+            fprintf(stderr, "graphs: %s: %s\n", #call, cudaGetErrorString(error_)); \
+            exit(3);                                                                \
+        }                                                                           \
+    } while (0)
+#define DRIVER(call)                                                        \
+    do {                                                                    \
+        CUresult result_ = (call);                                          \
+        if (result_ != CUDA_SUCCESS) {                                      \
+            fprintf(stderr, "graphs: %s: error %d\n", #call, (int)result_); \
+            exit(3);                                                        \
+        }                                                                   \
+    } while (0)
+
+static const char *mode;
+static int steps = 24;
+static float *weights[LAYERS], *gradients[LAYERS], *factors, *statistics, *scratch;
+static float **table; /* device: the gradients' addresses, where a mode hides them */
+static double expected[LAYERS];
+static cudaStream_t stream, side, third;
+static cudaEvent_t events[8];
+static cudaGraphExec_t execs[GRAPHS];
+static cudaGraph_t kept; /* the last graph that was captured */
+
+__global__ void
+add(float *values, const float *factor, float summand)
+{
+    values[blockIdx.x * blockDim.x + threadIdx.x] += summand * *factor;
+}
+
+__global__ void
+add_hidden(float *const *addresses, int layer, const float *factor, float summand)
+{
+    addresses[layer][blockIdx.x * blockDim.x + threadIdx.x] += summand * *factor;
+}
+
+__global__ void
+set(float *value, float to)
+{
+    *value = to;
+}
+
+__global__ void
+look(const float *values, float *out)
+{
+    *out = values[threadIdx.x];
+}
+
+__global__ void
+update(float *weight, const float *gradient, float rate, const float *more)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    weight[i] -= rate * gradient[i] + (more != NULL ? *more : 0.0f);
+}
+
+static bool
+is_mode(const char *name)
+{
+    return strcmp(mode, name) == 0;
+}
+
+static float
+factor_of(int step)
+{
+    return (float)(1 + step % 5);
+}
+
+static void
+order(cudaStream_t first, cudaStream_t second, int event)
+{
+    CHECK(cudaEventRecord(events[event], first));
+    CHECK(cudaStreamWaitEvent(second, events[event], 0));
+}
+
+/* ---- what a step enqueues ---- */
+
+static void
+backward_of(int layer, cudaStream_t on)
+{
+    float mine = 1.0f + (float)DDP_RANK();
+    if (is_mode("hidden") && layer < 2)
+        add_hidden<<<BLOCKS, THREADS, 0, on>>>(table, layer, factors, mine);
+    else
+        add<<<BLOCKS, THREADS, 0, on>>>(gradients[layer], factors, mine);
+}
+
+/* On one stream; or on two, which part and come together again. */
+static void
+backward(void)
+{
+    bool forks = is_mode("fork");
+    if (forks)
+        order(stream, side, 0);
+    for (int l = LAYERS - 1; l >= 0; --l)
+        backward_of(l, forks && l % 2 == 0 ? side : stream);
+    if (forks)
+        order(side, stream, 1);
+}
+
+static void
+average(void)
+{
+    if (is_mode("buffer")) /* on a stream that DDP_STEP does not name, before and after it */
+        set<<<1, 1, 0, stream>>>(statistics, 1.0f + 2.0f * (float)DDP_RANK());
+    if (is_mode("fork"))
+        order(stream, third, 2);
+    DDP_STEP(stream);
+}
+
+/* On the stream of DDP_STEP; or on another, which comes after backward, and after DDP_STEP by ddprun's doing. */
+static void
+optimize(float rate)
+{
+    bool forks = is_mode("fork");
+    if (is_mode("buffer"))
+        look<<<1, 1, 0, stream>>>(statistics, statistics + 1);
+    for (int l = 0; l < LAYERS; ++l) {
+        cudaStream_t on = forks && l % 3 == 0 ? third : stream;
+        update<<<BLOCKS, THREADS, 0, on>>>(weights[l], gradients[l], rate, is_mode("buffer") ? statistics + 1 : NULL);
+        CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, on));
+    }
+    if (forks)
+        order(third, stream, 3);
+}
+
+static void
+whole_step(void)
+{
+    backward();
+    average();
+    optimize(0.5f);
+}
+
+/* Two groups: the second's backward stands between. */
+static void
+step_of_groups(void)
+{
+    for (int g = 0; g < 2; ++g) {
+        for (int l = g; l < LAYERS; l += 2)
+            backward_of(l, stream);
+        DDP_STEP_GROUP(g, stream);
+        for (int l = g; l < LAYERS; l += 2) {
+            update<<<BLOCKS, THREADS, 0, stream>>>(weights[l], gradients[l], 0.5f, NULL);
+            CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
+        }
+    }
+}
+
+static void
+forward(void)
+{
+    for (int l = 0; l < LAYERS; ++l)
+        look<<<1, 1, 0, stream>>>(weights[l], scratch + l);
+}
+
+/* ---- graphs ---- */
+
+static cudaGraph_t
+capture(void (*body)(void))
+{
+    cudaGraph_t graph;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    body();
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    if (kept != NULL)
+        CHECK(cudaGraphDestroy(kept));
+    kept = graph;
+    return graph;
+}
+
+static void
+launch(int which, void (*body)(void))
+{
+    if (execs[which] == NULL)
+        CHECK(cudaGraphInstantiate(&execs[which], capture(body), 0));
+    CHECK(cudaGraphLaunch(execs[which], stream));
+}
+
+static void
+drop(int which)
+{
+    if (execs[which] != NULL)
+        CHECK(cudaGraphExecDestroy(execs[which]));
+    execs[which] = NULL;
+}
+
+static void
+three_steps(void)
+{
+    for (int i = 0; i < 3; ++i)
+        whole_step();
+}
+
+static void
+two_passes(void)
+{
+    backward();
+    backward();
+    average();
+    optimize(0.25f);
+}
+
+static void
+update_only(void)
+{
+    optimize(0.5f);
+}
+
+static void
+step_and_update(void)
+{
+    average();
+    optimize(0.5f);
+}
+
+/* The backward pass as a graph of its own, launched into the capture: a child. */
+static void
+step_with_child(void)
+{
+    CHECK(cudaGraphLaunch(execs[1], stream));
+    average();
+    optimize(0.5f);
+}
+
+/* By hand: one node for each layer. */
+static void
+build_backward(void)
+{
+    cudaGraph_t graph;
+    cudaGraphNode_t node;
+    CHECK(cudaGraphCreate(&graph, 0));
+    for (int l = 0; l < LAYERS; ++l) {
+        float mine = 1.0f + (float)DDP_RANK();
+        void *arguments[] = {&gradients[l], &factors, &mine};
+        cudaKernelNodeParams work = {0};
+        work.func = (void *)add;
+        work.gridDim = dim3(BLOCKS);
+        work.blockDim = dim3(THREADS);
+        work.kernelParams = arguments;
+        CHECK(cudaGraphAddKernelNode(&node, graph, NULL, 0, &work));
+    }
+    CHECK(cudaGraphInstantiate(&execs[0], graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+}
+
+/* ---- looking at a captured step ---- */
+
+static bool
+is_named(CUgraphNode node, const char *part)
+{
+    CUgraphNodeType type;
+    CUDA_KERNEL_NODE_PARAMS work;
+    const char *name;
+    DRIVER(cuGraphNodeGetType(node, &type));
+    if (type != CU_GRAPH_NODE_TYPE_KERNEL)
+        return false;
+    DRIVER(cuGraphKernelNodeGetParams(node, &work));
+    DRIVER(cuFuncGetName(&name, work.func));
+    return strstr(name, part) != NULL;
+}
+
+static bool
+comes_after(CUgraphNode node, CUgraphNode other)
+{
+    CUgraphNode before[64];
+    size_t count = 64;
+    if (node == other)
+        return true;
+    DRIVER(cuGraphNodeGetDependencies(node, before, NULL, &count));
+    for (size_t i = 0; i < count; ++i) {
+        if (comes_after(before[i], other))
+            return true;
+    }
+    return false;
+}
+
+/* How many collectives there are, and how many of them do not wait for the last node of backward. */
+static void
+look_at_overlap(void)
+{
+    CUgraphNode nodes[512], last = NULL;
+    size_t count = 512;
+    int all = 0, early = 0;
+    DRIVER(cuGraphGetNodes((CUgraph)kept, nodes, &count));
+    for (size_t i = 0; i < count; ++i)
+        last = is_named(nodes[i], "add") ? nodes[i] : last;
+    for (size_t i = 0; i < count; ++i) {
+        if (!is_named(nodes[i], "AllReduce"))
+            continue;
+        ++all;
+        early += !comes_after(nodes[i], last);
+    }
+    printf("%d collectives, %d of them early\n", all, early);
+}
+
+/* Another rate for one update, in the executable graph. */
+static void
+change_update(float rate, bool other_gradient)
+{
+    CUgraphNode nodes[512];
+    size_t count = 512;
+    DRIVER(cuGraphGetNodes((CUgraph)kept, nodes, &count));
+    for (size_t i = 0; i < count; ++i) {
+        if (!is_named(nodes[i], "update"))
+            continue;
+        CUDA_KERNEL_NODE_PARAMS work;
+        DRIVER(cuGraphKernelNodeGetParams(nodes[i], &work));
+        int layer = 0;
+        while (*(float **)work.kernelParams[0] != weights[layer])
+            ++layer;
+        const float *more = NULL;
+        void *arguments[] = {&weights[layer], &gradients[other_gradient ? (layer + 1) % LAYERS : layer], &rate, &more};
+        work.kernelParams = arguments;
+        DRIVER(cuGraphExecKernelNodeSetParams((CUgraphExec)execs[0], nodes[i], &work));
+    }
+}
+
+static void
+add_node(cudaGraph_t graph)
+{
+    cudaGraphNode_t node;
+    float *to = scratch, value = 1;
+    void *arguments[] = {&to, &value};
+    cudaKernelNodeParams work = {0};
+    work.func = (void *)set;
+    work.gridDim = dim3(1);
+    work.blockDim = dim3(1);
+    work.kernelParams = arguments;
+    CHECK(cudaGraphAddKernelNode(&node, graph, NULL, 0, &work));
+}
+
+/* ---- modes that train ---- */
+
+static void
+recapture(int step)
+{
+    if (step % 4 == 0)
+        drop(0);
+    launch(0, whole_step);
+}
+
+static void
+exec_update(int step)
+{
+    if (step > 4 && step % 4 == 0) {
+        cudaGraphExecUpdateResultInfo info;
+        CHECK(cudaGraphExecUpdate(execs[0], capture(whole_step), &info));
+    }
+    launch(0, whole_step);
+}
+
+static void
+cloned(void)
+{
+    if (execs[0] == NULL) {
+        cudaGraph_t clone;
+        CHECK(cudaGraphClone(&clone, capture(whole_step)));
+        CHECK(cudaGraphInstantiate(&execs[0], clone, 0));
+        CHECK(cudaGraphDestroy(clone));
+    }
+    launch(0, whole_step);
+}
+
+static void
+by_halves(void)
+{
+    if (is_mode("by-hand") && execs[0] == NULL)
+        build_backward();
+    if (is_mode("update-only") || is_mode("step-and-update"))
+        backward();
+    else
+        launch(0, backward);
+    if (!is_mode("step-and-update"))
+        average();
+    if (is_mode("step-and-update"))
+        launch(0, step_and_update);
+    else if (is_mode("update-only") || is_mode("halves"))
+        launch(1, update_only);
+    else
+        optimize(0.5f);
+}
+
+static void
+with_child(void)
+{
+    if (execs[1] == NULL)
+        CHECK(cudaGraphInstantiate(&execs[1], capture(backward), 0));
+    launch(0, step_with_child);
+}
+
+/* The step of one group, on a stream of its own. */
+static void
+group_on(int g, cudaStream_t on)
+{
+    for (int l = g; l < LAYERS; l += 2)
+        backward_of(l, on);
+    DDP_STEP_GROUP(g, on);
+    for (int l = g; l < LAYERS; l += 2) {
+        update<<<BLOCKS, THREADS, 0, on>>>(weights[l], gradients[l], 0.5f, NULL);
+        CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, on));
+    }
+}
+
+/* Two captures that go on at the same time, and their graphs on two streams. */
+static void
+at_once(void)
+{
+    cudaStream_t on[2] = {stream, side};
+    for (int g = 0; g < 2 && execs[1] == NULL; ++g)
+        CHECK(cudaStreamBeginCapture(on[g], cudaStreamCaptureModeGlobal));
+    for (int g = 0; g < 2 && execs[1] == NULL; ++g)
+        group_on(g, on[g]);
+    for (int g = 0; g < 2 && execs[g] == NULL; ++g) {
+        cudaGraph_t graph;
+        CHECK(cudaStreamEndCapture(on[g], &graph));
+        CHECK(cudaGraphInstantiate(&execs[g], graph, 0));
+        CHECK(cudaGraphDestroy(graph));
+    }
+    order(stream, side, 4);
+    for (int g = 0; g < 2; ++g)
+        CHECK(cudaGraphLaunch(execs[g], on[g]));
+    order(side, stream, 5);
+}
+
+/* A capture that the program itself breaks, on all ranks: it goes on without a graph. */
+static void
+break_capture(void)
+{
+    cudaGraph_t graph;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    whole_step();
+    if (!is_mode("one-rank-fails") || DDP_RANK() == 0)
+        (void)cudaStreamSynchronize(stream);
+    if (cudaStreamEndCapture(stream, &graph) == cudaSuccess && is_mode("capture-fails"))
+        exit(3);
+    (void)cudaGetLastError();
+}
+
+/* In another thread, which captures nothing of interest in the strictest mode for as long as main() trains. */
+static volatile int capture_goes_on, training_is_over;
+
+static void
+capture_elsewhere(void)
+{
+    cudaGraph_t graph;
+    CHECK(cudaStreamBeginCapture(third, cudaStreamCaptureModeGlobal));
+    look<<<1, 1, 0, third>>>(weights[0], scratch);
+    capture_goes_on = 1;
+    while (!training_is_over)
+        std::this_thread::yield();
+    look<<<1, 1, 0, third>>>(weights[1], scratch);
+    CHECK(cudaStreamEndCapture(third, &graph));
+    CHECK(cudaGraphDestroy(graph));
+}
+
+static void
+capture_in_thread(void)
+{
+    if (execs[0] == NULL)
+        std::thread([] { CHECK(cudaGraphInstantiate(&execs[0], capture(whole_step), 0)); }).join();
+    launch(0, whole_step);
+}
+
+/* ---- modes that end the job ---- */
+
+static void
+wrong_stream(void)
+{
+    backward();
+    DDP_STEP(side);
+    optimize(0.5f);
+}
+
+static void
+node_inside(void)
+{
+    cudaStreamCaptureStatus status;
+    cudaGraph_t graph;
+    unsigned long long id;
+    CHECK(cudaStreamGetCaptureInfo(stream, &status, &id, &graph, NULL, NULL, NULL));
+    add_node(graph);
+    whole_step();
+}
+
+static void
+step_in_child(void)
+{
+    CHECK(cudaGraphLaunch(execs[0], stream));
+}
+
+static void
+free_and_annotate(void)
+{
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaFree(gradients[2]));
+    CHECK(cudaMalloc(&gradients[2], BYTES));
+    CHECK(cudaMemset(gradients[2], 0, BYTES));
+    DDP_GRADIENT(gradients[2], COUNT, DDP_FLOAT32);
+}
+
+static void
+nest(void)
+{
+    cudaGraph_t outer;
+    cudaGraphNode_t node;
+    CHECK(cudaGraphCreate(&outer, 0));
+    CHECK(cudaGraphAddChildGraphNode(&node, outer, NULL, 0, kept));
+}
+
+/* Returns whether the mode is such a one, in its step. */
+static bool
+misuse(int step)
+{
+    bool one = DDP_RANK() == DDP_WORLD_SIZE() - 1;
+    if (step == 10 && is_mode("one-rank-eager") && one) {
+        whole_step();
+        return true;
+    }
+    if (step == 10 && is_mode("one-rank-other-graph")) {
+        launch(1, whole_step);
+        launch(one ? 0 : 1, whole_step);
+        return true;
+    }
+    if (is_mode("one-rank-captures") && !one) {
+        whole_step();
+        return true;
+    }
+    if (is_mode("one-rank-captures-more")) {
+        launch(0, one ? three_steps : whole_step);
+        return true;
+    }
+    if (is_mode("wrong-stream") || is_mode("node-inside")) {
+        launch(0, is_mode("wrong-stream") ? wrong_stream : node_inside);
+        return true;
+    }
+    if (step == 10 && is_mode("freed"))
+        free_and_annotate();
+    if (step == 10 && is_mode("address-later"))
+        CHECK(cudaMemcpy(table, gradients, sizeof(gradients), cudaMemcpyHostToDevice));
+    if (step == 10 && is_mode("nested"))
+        nest();
+    if (step == 10 && is_mode("node-later"))
+        add_node(kept);
+    if (step == 10 && is_mode("other-gradient"))
+        change_update(0.5f, true);
+    if (step == 10 && is_mode("captured-launch"))
+        (void)capture(step_in_child);
+    return false;
+}
+
+/* ---- all of it ---- */
+
+/* The steps that this one of the loop makes: how many, and how much of a half a pass counts. */
+static void
+expect(int count, double share)
+{
+    double sum = 0;
+    for (int r = 0; r < DDP_WORLD_SIZE(); ++r)
+        sum += 1.0 + r;
+    for (int l = 0; l < LAYERS; ++l)
+        expected[l] -= count * (share * sum / DDP_WORLD_SIZE() + (is_mode("buffer") ? 1.0 : 0.0));
+}
+
+static bool
+is_eager(int step)
+{
+    if (is_mode("first") || is_mode("halves") || is_mode("backward-only") || is_mode("update-only"))
+        return false;
+    if (is_mode("mixed"))
+        return step < 6 || step % 5 == 4 || step >= 20;
+    if (is_mode("late"))
+        return step < 12; /* buckets leave early by then */
+    return step < 2;
+}
+
+static void
+one_step(int step)
+{
+    double share = 0.5 * factor_of(step);
+    int count = 1;
+    set<<<1, 1, 0, stream>>>(factors, factor_of(step));
+    if (is_eager(step)) {
+        if (is_mode("groups") || is_mode("at-once"))
+            step_of_groups();
+        else
+            whole_step();
+    } else if (is_mode("alternate") || is_mode("irregular")) {
+        int which = is_mode("alternate") ? step % 2 : (step * step / 3) % 3;
+        launch(which, which == 0 ? whole_step : which == 1 ? two_passes : three_steps);
+        count = which == 2 ? 3 : 1;
+    } else if (is_mode("several")) {
+        launch(0, three_steps);
+        count = 3;
+    } else if (is_mode("groups")) {
+        launch(0, step_of_groups);
+    } else if (is_mode("recapture")) {
+        recapture(step);
+    } else if (is_mode("exec-update")) {
+        exec_update(step);
+    } else if (is_mode("clone")) {
+        cloned();
+    } else if (is_mode("halves") || is_mode("backward-only") || is_mode("update-only") || is_mode("step-and-update") ||
+               is_mode("by-hand")) {
+        by_halves();
+    } else if (is_mode("child")) {
+        with_child();
+    } else if (is_mode("at-once")) {
+        at_once();
+    } else if (is_mode("thread")) {
+        capture_in_thread();
+    } else if (is_mode("capture-fails") || is_mode("one-rank-fails")) {
+        if (step == 3)
+            break_capture();
+        whole_step();
+    } else if (is_mode("elsewhere")) {
+        whole_step();
+    } else if (is_mode("forward-only")) {
+        launch(0, forward);
+        whole_step();
+    } else if (!misuse(step)) {
+        launch(0, whole_step);
+    }
+    if (is_mode("set-rate") && step == 10)
+        change_update(0.125f, false);
+    if (is_mode("set-rate") && step > 10)
+        share /= 4;
+    expect(count, share);
+}
+
+static void
+create(void)
+{
+    int group = 0;
+    for (cudaStream_t *s : {&stream, &side, &third})
+        CHECK(cudaStreamCreateWithFlags(s, cudaStreamNonBlocking));
+    for (cudaEvent_t &event : events)
+        CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    CHECK(cudaMalloc(&factors, sizeof(float)));
+    CHECK(cudaMalloc(&statistics, 2 * sizeof(float)));
+    CHECK(cudaMalloc(&scratch, LAYERS * sizeof(float)));
+    CHECK(cudaMalloc(&table, sizeof(gradients)));
+    for (int l = 0; l < LAYERS; ++l) {
+        CHECK(cudaMalloc(&weights[l], BYTES));
+        CHECK(cudaMalloc(&gradients[l], BYTES));
+        CHECK(cudaMemset(weights[l], 0, BYTES));
+        CHECK(cudaMemset(gradients[l], 0, BYTES));
+    }
+    if (is_mode("hidden"))
+        CHECK(cudaMemcpy(table, gradients, 2 * sizeof(gradients[0]), cudaMemcpyHostToDevice));
+    CHECK(cudaDeviceSynchronize());
+    for (int l = 0; l < LAYERS; ++l)
+        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
+    for (int l = 0; l < LAYERS; ++l) {
+        if ((is_mode("groups") || is_mode("at-once")) && group != l % 2)
+            DDP_GRADIENT_GROUP(group = l % 2);
+        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
+    }
+    if (is_mode("buffer"))
+        DDP_BUFFER(statistics, 1, DDP_FLOAT32);
+}
+
+static int
+weights_are_right(void)
+{
+    float host[COUNT];
+    for (int l = 0; l < LAYERS; ++l) {
+        CHECK(cudaMemcpy(host, weights[l], BYTES, cudaMemcpyDeviceToHost));
+        for (int i = 0; i < COUNT; ++i) {
+            if (fabs((double)host[i] - expected[l]) > 1e-5 * fabs(expected[l])) {
+                fprintf(stderr, "graphs: weight %d of layer %d is %.9g, not %.9g\n", i, l, (double)host[i],
+                        expected[l]);
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+int
+main(int argc, char **argv)
+{
+    mode = argc > 1 ? argv[1] : "whole";
+    if (argc > 2)
+        steps = atoi(argv[2]);
+    create();
+    std::thread other;
+    for (int step = 0; step < steps; ++step) {
+        if (is_mode("elsewhere") && step == 2) {
+            other = std::thread(capture_elsewhere);
+            while (!capture_goes_on)
+                std::this_thread::yield();
+        }
+        one_step(step);
+    }
+    training_is_over = 1;
+    if (other.joinable())
+        other.join();
+    CHECK(cudaDeviceSynchronize());
+    if (is_mode("whole") || is_mode("late"))
+        look_at_overlap();
+    for (int which = 0; which < GRAPHS; ++which)
+        drop(which);
+    if (kept != NULL)
+        CHECK(cudaGraphDestroy(kept));
+    return weights_are_right() ? 0 : 1;
+}

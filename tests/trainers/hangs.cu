@@ -1,0 +1,163 @@
+/*
+ * hangs.cu - a trainer of which one rank stops to go on: --how WHAT --at STEP --rank R. What:
+ *
+ *   host        it waits on the host, in a thread's join; makes no CUDA call any more
+ *   kernel      a kernel does not end; the host waits for it in cudaDeviceSynchronize
+ *   queue       the same, but the host goes on to DDP_STEP
+ *   stop        it stops itself by SIGSTOP
+ *   crash       it writes to address 0
+ *   bus         it raises SIGBUS
+ *   early       it leaves the loop, and ends as if it were done
+ *   checkpoint  it waits on the host until the file $HANGS_GO_ON exists, and goes on
+ */
+#include <cuda_runtime.h>
+#include <ddprun.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LAYERS = 3, COUNT = 4096, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS };
+
+#define CHECK(call)                                                                \
+    do {                                                                           \
+        cudaError_t error_ = (call);                                               \
+        if (error_ != cudaSuccess) {                                               \
+            fprintf(stderr, "hangs: %s: %s\n", #call, cudaGetErrorString(error_)); \
+            exit(1);                                                               \
+        }                                                                          \
+    } while (0)
+
+static const char *how = "";
+static int steps = 12, at = 8, rank = 1;
+static float *weights[LAYERS], *gradients[LAYERS];
+static int *flag; /* on the device: never set */
+
+__global__ void
+backward(const float *weight, float *gradient, float scale)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    gradient[i] = scale * weight[i] + 1.0f;
+}
+
+__global__ void
+update(float *weight, const float *gradient)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    weight[i] -= 0.01f * gradient[i];
+}
+
+__global__ void
+never_ends(const volatile int *until)
+{
+    while (*until == 0)
+        __nanosleep(1000000);
+}
+
+/* ---- ways to stop ---- */
+
+static void *
+sit(void *unused)
+{
+    (void)unused;
+    for (;;)
+        pause();
+}
+
+static void
+wait_for_thread(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, sit, NULL) == 0)
+        pthread_join(thread, NULL);
+}
+
+static void
+wait_for_file(void)
+{
+    const char *name = getenv("HANGS_GO_ON");
+    while (name == NULL || access(name, F_OK) != 0) {
+        struct timespec between = {0, 20000000};
+        nanosleep(&between, NULL);
+    }
+}
+
+static bool
+is(const char *name)
+{
+    return strcmp(how, name) == 0;
+}
+
+static void
+go_wrong(void)
+{
+    if (is("host"))
+        wait_for_thread();
+    if (is("kernel") || is("queue"))
+        never_ends<<<1, 1>>>(flag);
+    if (is("kernel"))
+        CHECK(cudaDeviceSynchronize());
+    if (is("stop"))
+        raise(SIGSTOP);
+    if (is("crash"))
+        *(volatile int *)NULL = 1;
+    if (is("bus"))
+        raise(SIGBUS);
+    if (is("checkpoint"))
+        wait_for_file();
+}
+
+/* ---- training ---- */
+
+static void
+train(void)
+{
+    float loss = 0;
+    for (int step = 1; step <= steps; ++step) {
+        if (step == at && DDP_RANK() == rank && is("early"))
+            return;
+        for (int l = LAYERS - 1; l >= 0; --l) {
+            if (l == 0 && step == at && DDP_RANK() == rank)
+                go_wrong();
+            backward<<<BLOCKS, THREADS>>>(weights[l], gradients[l], 1.0f + (float)DDP_RANK());
+        }
+        DDP_STEP(0);
+        for (int l = 0; l < LAYERS; ++l)
+            update<<<BLOCKS, THREADS>>>(weights[l], gradients[l]);
+        CHECK(cudaMemcpy(&loss, weights[0], sizeof(loss), cudaMemcpyDeviceToHost));
+        if (DDP_RANK() == 0) {
+            printf("step %d\n", step);
+            fflush(stdout);
+        }
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--how") == 0)
+            how = argv[i + 1];
+        else if (strcmp(argv[i], "--at") == 0)
+            at = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--rank") == 0)
+            rank = atoi(argv[i + 1]);
+        else
+            return 2;
+    }
+    CHECK(cudaMalloc((void **)&flag, sizeof(int)));
+    CHECK(cudaMemset(flag, 0, sizeof(int)));
+    for (int l = 0; l < LAYERS; ++l) {
+        CHECK(cudaMalloc((void **)&weights[l], BYTES));
+        CHECK(cudaMalloc((void **)&gradients[l], BYTES));
+        CHECK(cudaMemset(weights[l], 0, BYTES));
+        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
+        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
+    }
+    train();
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}
