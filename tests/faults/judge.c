@@ -12,6 +12,9 @@
 
 #define MS 1000000ll
 
+/* The rank, and where it is, if that is said. */
+#define RANK "rank %d( \\([^)]*\\))?"
+
 __attribute__((format(printf, 2, 3))) static void
 wrong(char why[KINDS_WHY_BYTES], const char *format, ...)
 {
@@ -95,13 +98,13 @@ judge_signal(const struct run *run, const struct job *job, int number, const cha
 bool
 judge_kill(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
-    return judge_signal(run, job, SIGKILL, "^ddprun: rank %d was ended by SIGKILL", why);
+    return judge_signal(run, job, SIGKILL, "^ddprun: " RANK " was ended by SIGKILL", why);
 }
 
 bool
 judge_crash(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
-    return judge_signal(run, job, SIGSEGV, "^ddprun: rank %d was ended by SIGSEGV", why);
+    return judge_signal(run, job, SIGSEGV, "^ddprun: " RANK " was ended by SIGSEGV", why);
 }
 
 bool
@@ -113,7 +116,7 @@ judge_stop(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
     }
     const char *named = "^ddprun: rank %d .*stopped";
     if (job->records[run->target].step == 0) /* before it takes part, it may be missed only by the limit of time */
-        named = "^ddprun: (rank %d .*stopped|.*(have not come within|waited) [0-9]+ s)";
+        named = "^ddprun: (" RANK " .*stopped|.*(have not come within|waited) [0-9]+ s)";
     expect(run, job, 1, named, why);
     expect_nobody_alone(run, job, why);
     return true;
@@ -132,11 +135,11 @@ judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYT
         }
         return false;
     }
-    expect(
-        run, job, 1,
-        "^ddprun: .*(rank %d (ended|left|has left|waits at the end of the program|at the end of the program|before its "
-        "first step: the program used the GPU and ended without a DDP_STEP)|differs between ranks .*%d)",
-        why);
+    expect(run, job, 1,
+           "^ddprun: .*(" RANK
+           " (ended|left|has left|waits at the end of the program|at the end of the program|before its "
+           "first step: the program used the GPU and ended without a DDP_STEP)|differs between ranks .*%d)",
+           why);
     expect_nobody_alone(run, job, why);
     return true;
 }
@@ -144,7 +147,7 @@ judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYT
 bool
 judge_exit(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
-    expect(run, job, 3, "^ddprun: rank %d ended with exit code 3", why);
+    expect(run, job, 3, "^ddprun: " RANK " ended with exit code 3", why);
     expect_nobody_alone(run, job, why);
     return true;
 }
