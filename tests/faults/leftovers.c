@@ -162,8 +162,10 @@ find_in_folder(const char *folder, const char *name, size_t allowed, char *text,
     char path[400];
     snprintf(path, sizeof(path), "%s%s%s", folder, name[0] != '\0' ? "/" : "", name);
     DIR *entries = opendir(path);
-    if (entries == NULL)
+    if (entries == NULL) {
+        add(text, bytes, "no folder %s; ", path);
         return;
+    }
     char found[512] = "";
     size_t count = 0;
     for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {

@@ -54,9 +54,9 @@ fi
 if [ "$place" = hosts ]; then
     where=(--ranks 4 --prefix "$hosts_runner h1 mpirun $root --mca plm_rsh_agent $hosts_agent --host h1:2,h2:2 --bind-to none -n %d")
     for host in h1 h2; do
-        where+=(--host "$(cat "$hosts_work/$host/pid"):$hosts_work/$host/tmp")
+        keeper=$(cat "$hosts_work/$host/pid")
+        where+=(--host "$keeper:/proc/$keeper/root$hosts_work/tmp")
     done
-    keeper=$(cat "$hosts_work/h2/pid")
     where+=(--cut "nsenter --target $keeper --net ip link set eth0 down" --mend "nsenter --target $keeper --net ip link set eth0 up")
 fi
 
