@@ -279,7 +279,7 @@ refuse_what_cannot_be(const struct capture *capture, const struct group *group, 
                  "that before the capture");
     else if (capture->escapes != atomic_load(&engine_state.escapes))
         snprintf(why, sizeof(why),
-                 "while which a gradient's address was copied to the device: copy it before the "
+                 "during which a gradient's address was copied to the device: copy it before the "
                  "capture");
     else if (too_late)
         snprintf(why, sizeof(why),
