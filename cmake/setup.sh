@@ -206,7 +206,7 @@ case ${1:-} in
         (install_packages "$cluster_packages") || true # said, and below
     fi
     mapfile -t missing < <(missing_packages "$cluster_packages")
-    [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts are skipped without ${missing[*]}"
+    [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts, or the fuzzer, are skipped without ${missing[*]}"
     ;;
 --help)
     echo "Usage: bash cmake/setup.sh [--tests]"
