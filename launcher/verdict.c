@@ -56,6 +56,17 @@ any_became_rank(const struct rank_view *ranks, int count)
     return false;
 }
 
+/* The same, or one is about to: its engine waits for all others to meet it, those too that have ended. */
+static bool
+any_takes_part(const struct rank_view *ranks, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].stage == RANK_STAGE_GATE && ranks[i].connected)
+            return true;
+    }
+    return any_became_rank(ranks, count);
+}
+
 static enum fault
 fault_of(const struct rank_view *ranks, int count, int i)
 {
@@ -68,7 +79,7 @@ fault_of(const struct rank_view *ranks, int count, int i)
         return FAULT_NONE;
     if (rank->left_early)
         return FAULT_LEFT;
-    if (rank->stage < RANK_STAGE_RANK && (rank->missed_preload || any_became_rank(ranks, count)))
+    if (rank->stage < RANK_STAGE_RANK && !rank->connected && (rank->missed_preload || any_takes_part(ranks, count)))
         return FAULT_MISSED;
     if (rank->stage == RANK_STAGE_ENDED && rank->step < most_steps(ranks, count))
         return FAULT_DISAGREED;
