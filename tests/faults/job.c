@@ -62,15 +62,25 @@ make_records(const char *folder)
 
 /* ---- starting ---- */
 
+/* Folders of its own, and the variables that lead there. */
+static const struct {
+    const char *name, *variable;
+} own_folders[] = {
+    {"tmp", "TMPDIR"}, {"runtime", "XDG_RUNTIME_DIR"}, {"cache", "XDG_CACHE_HOME"}, {"config", "XDG_CONFIG_HOME"}};
+
+enum { OWN_FOLDERS = sizeof(own_folders) / sizeof(own_folders[0]) };
+
 static void
-set_folder(const char *folder, const char *name, const char *variable)
+make_folders(const char *folder)
 {
     char path[300];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    if (mkdir(path, 0700) != 0)
-        give_up(path);
-    if (variable != NULL)
-        setenv(variable, path, 1);
+    if (mkdir(folder, 0700) != 0)
+        give_up(folder);
+    for (int i = 0; i < OWN_FOLDERS; ++i) {
+        snprintf(path, sizeof(path), "%s/%s", folder, own_folders[i].name);
+        if (mkdir(path, 0700) != 0)
+            give_up(path);
+    }
 }
 
 /* In the child. The mark and the folders of its own go to everything that the run starts. */
@@ -82,10 +92,11 @@ set_environment(const struct job *job)
     for (size_t i = 0; i < sizeof(cleared) / sizeof(cleared[0]); ++i)
         unsetenv(cleared[i]);
     setenv(JOB_MARK, job->mark, 1);
-    set_folder(job->folder, "tmp", "TMPDIR");
-    set_folder(job->folder, "runtime", "XDG_RUNTIME_DIR");
-    set_folder(job->folder, "cache", "XDG_CACHE_HOME");
-    set_folder(job->folder, "config", "XDG_CONFIG_HOME");
+    for (int i = 0; i < OWN_FOLDERS; ++i) {
+        char path[300];
+        snprintf(path, sizeof(path), "%s/%s", job->folder, own_folders[i].name);
+        setenv(own_folders[i].variable, path, 1);
+    }
 }
 
 static _Noreturn void
@@ -116,8 +127,7 @@ job_start(struct job *job, const struct job_order *order, int ranks)
     *job = (struct job){.place = order->place, .ranks = ranks, .reads = true};
     snprintf(job->mark, sizeof(job->mark), "%d-%u-%lld", (int)getpid(), ++number, (long long)job_now_ns());
     snprintf(job->folder, sizeof(job->folder), "%s", order->folder);
-    if (mkdir(job->folder, 0700) != 0)
-        give_up(job->folder);
+    make_folders(job->folder);
     job->records = make_records(job->folder);
 
     int output[2], error[2];
