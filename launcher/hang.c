@@ -15,8 +15,10 @@
 
 enum { TEXT_BYTES = 256 };
 
-#define PAUSE_NS    UINT64_C(5000000000) /* without a look: the launcher was stopped, and so were its ranks */
-#define PATIENCE_NS UINT64_C(3000000000) /* with ranks that have come to different places: one may be on its way */
+#define PAUSE_NS UINT64_C(5000000000) /* without a look: the launcher was stopped, and so were its ranks */
+/* What is seen of ranks elsewhere is up to a second old; and what one says to another may be held up by the network. */
+#define AT_END_NS     UINT64_C(3000000000)
+#define ON_ITS_WAY_NS UINT64_C(10000000000)
 
 /* What the views say of one rank, and since when. */
 struct watched {
@@ -69,9 +71,9 @@ is_waiting(const struct rank_view *view)
 static void
 follow(struct watched *rank, const struct rank_view *view, uint64_t now_ns)
 {
-    /* Each of these only grows; waiting anew is progress too. */
+    /* Each of these only grows; waiting anew is progress too, and so is waiting no more. */
     uint64_t progress = view->call_count + view->step + view->stage + view->wait_count;
-    if (progress != rank->progress || (rank->stopped && !view->stopped)) {
+    if (progress != rank->progress || view->wait != rank->wait || (rank->stopped && !view->stopped)) {
         rank->progress_ns = now_ns;
         rank->warned = false;
     }
@@ -252,10 +254,12 @@ describe_all_waiting(const struct hang *hang, const struct rank_view *views, int
 {
     char waiters[TEXT_BYTES];
     describe_waiters(hang, views, waiter, waiters);
+    bool in_graph = strncmp(views[waiter].wait_for, RANK_WAIT_GRAPH, sizeof(RANK_WAIT_GRAPH) - 1) == 0;
     problem_set(problem, DDPRUN_EXIT_FAILURE,
                 "all ranks wait, and none is behind: %s; so the communication itself does not go on (the network, or "
-                "NCCL: NCCL_DEBUG=INFO says more)%s",
-                waiters, ends ? "; --hang-timeout ends the job" : "");
+                "NCCL: NCCL_DEBUG=INFO says more)%s%s",
+                waiters, in_graph ? ", or a kernel in some rank's graph does not end" : "",
+                ends ? "; --hang-timeout ends the job" : "");
 }
 
 /* ---- judging ---- */
@@ -292,21 +296,23 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
 }
 
 /*
- * Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device. It cannot if
- * it has made fewer steps: before it goes on all ranks must come to its place, which the other has passed. Nor if it is
- * at its program's end, and the collective belongs to a step that it has not made.
+ * Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device: for how long
+ * both must have waited to be sure of it; 0: it can. It cannot if it is at its program's end, and the collective
+ * belongs to a step that it has not made. Nor if it has made fewer steps, for before it goes on all ranks must come to
+ * its place, which the other has passed; unless what it waits to hear is still on its way.
  */
-static bool
-cannot_send(const struct rank_view *behind, const struct rank_view *ahead)
+static uint64_t
+sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
 {
-    bool at_end = strcmp(behind->wait_for, RANK_PLACE_END) == 0;
-    return behind->step < ahead->step || (at_end && behind->step < ahead->wait_step);
+    if (strcmp(behind->wait_for, RANK_PLACE_END) == 0 && behind->step < ahead->wait_step)
+        return AT_END_NS;
+    return behind->step < ahead->step ? ON_ITS_WAY_NS : 0;
 }
 
 static bool
-waits_long(const struct hang *hang, const struct rank_view *views, int rank, enum rank_wait wait, uint64_t now_ns)
+waits_in(const struct rank_view *view, enum rank_wait wait)
 {
-    return is_waiting(&views[rank]) && views[rank].wait == wait && now_ns - hang->ranks[rank].wait_ns >= PATIENCE_NS;
+    return is_waiting(view) && view->wait == wait;
 }
 
 /* Two ranks that wait for each other, and would for ever: the first two that are found. */
@@ -314,11 +320,12 @@ static bool
 find_different_places(const struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
 {
     for (int behind = 0; behind < hang->count; ++behind) {
-        if (!waits_long(hang, views, behind, RANK_WAIT_EXCHANGE, now_ns))
+        if (!waits_in(&views[behind], RANK_WAIT_EXCHANGE))
             continue;
         for (int ahead = 0; ahead < hang->count; ++ahead) {
-            if (!waits_long(hang, views, ahead, RANK_WAIT_COLLECTIVE, now_ns) ||
-                !cannot_send(&views[behind], &views[ahead]))
+            uint64_t limit_ns = sure_after_ns(&views[behind], &views[ahead]);
+            if (!waits_in(&views[ahead], RANK_WAIT_COLLECTIVE) || limit_ns == 0 ||
+                now_ns - hang->ranks[behind].wait_ns < limit_ns || now_ns - hang->ranks[ahead].wait_ns < limit_ns)
                 continue;
             char place[TEXT_BYTES], other[TEXT_BYTES];
             hang_describe_place(&views[behind], place, sizeof(place));

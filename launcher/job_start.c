@@ -83,12 +83,14 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
     return ok;
 }
 
-/* Colour is for people at a terminal who have not said no (no-color.org). */
+/* Colour is for people at a terminal who have not said no (no-color.org). Open MPI's terminal is a pretended one: what
+ * it passes on may end in a file. */
 static bool
-wants_colour(int fd)
+wants_colour(const struct job *job, int fd)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    return isatty(fd) && (no_color == NULL || no_color[0] == '\0') && term != NULL && strcmp(term, "dumb") != 0;
+    return !job->in_cluster && isatty(fd) && (no_color == NULL || no_color[0] == '\0') && term != NULL &&
+           strcmp(term, "dumb") != 0;
 }
 
 static bool
@@ -96,9 +98,9 @@ start_relays(struct job *job, struct problem *problem)
 {
     if (job->output_count + job->error_count == 0)
         return true;
-    return relay_start(STDOUT_FILENO, job->outputs, job->output_count, wants_colour(STDOUT_FILENO), &job->relays[0],
-                       problem) &&
-           relay_start(STDERR_FILENO, job->errors, job->error_count, wants_colour(STDERR_FILENO), &job->relays[1],
+    return relay_start(STDOUT_FILENO, job->outputs, job->output_count, wants_colour(job, STDOUT_FILENO),
+                       &job->relays[0], problem) &&
+           relay_start(STDERR_FILENO, job->errors, job->error_count, wants_colour(job, STDERR_FILENO), &job->relays[1],
                        problem);
 }
 

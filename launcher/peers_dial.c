@@ -14,7 +14,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ADDRESS_LIMIT_MS = 5000, PROOF_LIMIT_MS = 20000, ROUNDS = 2, SIGNAL_STEP_MS = 20 };
+enum {
+    ADDRESS_LIMIT_MS = 5000,
+    PROOF_LIMIT_MS = 20000,
+    DIAL_LIMIT_MS = 60000,
+    ROUNDS = 2,
+    SIGNAL_STEP_MS = 20,
+};
 
 /*
  * Waits for the socket; a signal that asks for the end ends it too, and is left to the supervisor. So are others, such
@@ -148,8 +154,9 @@ peers_dial(const struct hello *root, const char *own_host_id, enum peer_purpose 
 {
     struct host_address list[ADDRESSES_AT_MOST + 2];
     int count = list_addresses(root, own_host_id, list), reason = EADDRNOTAVAIL;
+    int64_t deadline_ms = clock_now_ms() + DIAL_LIMIT_MS;
     for (int round = 0; round < ROUNDS; ++round) {
-        for (int i = 0; i < count; ++i) {
+        for (int i = 0; i < count && clock_now_ms() < deadline_ms; ++i) {
             int fd = try_address(root, &list[i], purpose, rank, signals);
             if (fd >= 0)
                 return fd;

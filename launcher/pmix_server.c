@@ -279,10 +279,14 @@ init_library(const char *folder, const char *own_name)
 static const char *const own_variables[OWN_VARIABLES][2] = {
     /* The shared-memory store of PMIx 4 leaves a mutex locked when a client's request fails, and hangs for ever. */
     {"PMIX_MCA_gds", "hash"},
-    /* PMIx looks at the machine by hwloc, whose plug-ins would knock at X displays, over the network too, and start the
-     * drivers of all GPUs (hwloc's manual, "Components and plugins"). */
+    /*
+     * PMIx looks at the machine by hwloc, and nobody asks it for more than processors. Plug-ins would knock at X
+     * displays, over the network too, and start the drivers of all GPUs; the component for x86 visits each processor
+     * in turn, and waits until it is free; each device of a bus takes a millisecond in a virtual machine (hwloc's
+     * manual, "Components and plugins").
+     */
     {"HWLOC_PLUGINS_PATH", "/nonexistent"},
-    {"HWLOC_COMPONENTS", "-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero"}, /* where they are built in */
+    {"HWLOC_COMPONENTS", "-x86,-pci,-linux:pci,-linux:io,-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero"},
 };
 
 /* No rank inherits them (theirs is copied before), but a ddprun that starts anew in this process would. */

@@ -168,10 +168,9 @@ report_take(struct report *report, const struct rank_view *views, int count, int
             void *page)
 {
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
-    if (!report_is_worth(views, count, rank))
+    if (!report_is_worth(views, count))
         return;
-    if (suspect == rank || (suspect >= 0 && !report_is_worth(views, count, suspect)))
-        suspect = -1;
+    suspect = suspect == rank ? -1 : suspect;
     report->of[0].rank = rank;
     report->of[1].rank = suspect;
     for (int i = 0; i < 2; ++i) {
@@ -226,11 +225,11 @@ report_print(const struct report *report)
 }
 
 bool
-report_is_worth(const struct rank_view *views, int count, int rank)
+report_is_worth(const struct rank_view *views, int count)
 {
-    for (int i = 0; rank < 0 && i < count; ++i) { /* somebody's */
-        if (views[i].stage >= RANK_STAGE_RANK)
-            rank = i;
+    for (int i = 0; count > 1 && i < count; ++i) {
+        if (views[i].stage >= RANK_STAGE_RANK || views[i].wait != RANK_WAIT_NONE)
+            return true;
     }
-    return count > 1 && rank >= 0 && rank < count && views[rank].stage >= RANK_STAGE_RANK;
+    return false;
 }

@@ -46,7 +46,7 @@ struct report {
 /*
  * Takes it, from what is known here; report_free() releases it. `here`: the ranks of this launcher, the first of all;
  * of others only their views are known, until report_put(). `rank`, `suspect`: -1 for none. `page`: the status records.
- * There is none if the line above says all that is known: the rank has not begun to train, or trains alone.
+ * There is none if the line above says all that is known: nobody has begun to train, or one rank trains alone.
  */
 void report_take(struct report *report, const struct rank_view *views, int count, int here, int rank, int suspect,
                  void *page);
@@ -58,7 +58,7 @@ void report_put(struct report *report, int rank, const char *text);
 /* Writes it to stderr. */
 void report_print(const struct report *report);
 
-/* Whether a report says more than the line above it: the rank (-1: one of them) has begun to train, with others. */
-bool report_is_worth(const struct rank_view *views, int count, int rank);
+/* Whether a report says more than the line above it: some rank has begun to train, or waits to. */
+bool report_is_worth(const struct rank_view *views, int count);
 
 #endif

@@ -82,9 +82,11 @@ agree_ensure_collectives(void)
                                                .communicator_count = engine_state.options.communicator_count,
                                                .timeout_s = engine_state.options.timeout_s,
                                                .kernels_path = engine_state.options.kernels_path};
+    watch_waits_at("the start of NCCL");
     if (!collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl, &engine_state.rendezvous,
                           &wanted, &error))
         stop_job_following("%s", error.text);
+    watch_waits_no_more();
     require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     watch_prepare();
     start_end_before_driver();

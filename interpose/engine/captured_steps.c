@@ -86,11 +86,13 @@ add_producers(struct nodes *nodes, const struct capture *capture, size_t place)
     }
 }
 
-/* Kernels may have touched it unseen, on any stream. */
+/* With the engine's lock held: kernels may touch it unseen, on any stream. (Whether steps outside differ from each
+ * other does not matter here: what the capture touches is known.) */
 static bool
 is_hidden(const struct tensor *tensor)
 {
-    return tensor->held_by_any || escape_is_held(tensor);
+    bool unseen = atomic_load(&engine_state.blind) && !tensor->by_library && !tensor->declared;
+    return unseen || escape_is_held(tensor);
 }
 
 /* What bucket `bucket` comes after. *waits_p: for the DDP_STEP, too. */
@@ -186,7 +188,15 @@ release(struct capture *capture, CUstream stream)
 
 /* ---- the plan ---- */
 
-/* The group's gradients in the order of their last touches in the capture; those without any come last. */
+/* With both locks held: when the gradient is complete; NO_MARK: at DDP_STEP. */
+static size_t
+completion_of(const struct capture *capture, const struct group *group, size_t gradient)
+{
+    size_t place = group->places[gradient];
+    return is_hidden(&engine_state.tensors[place]) ? NO_MARK : capture->last[place];
+}
+
+/* The group's gradients in the order in which they are complete in the capture. */
 static void
 order_of_touches(const struct capture *capture, const struct group *group, size_t *order)
 {
@@ -194,8 +204,8 @@ order_of_touches(const struct capture *capture, const struct group *group, size_
     pthread_mutex_lock(&engine_state.lock);
     capture_lock();
     for (size_t i = 0; i < count; ++i) { /* an insertion: it is nearly in order, forwards or backwards, and rare */
-        size_t at = i, mine = capture->last[group->places[i]];
-        while (at > 0 && mine < capture->last[group->places[order[at - 1]]]) {
+        size_t at = i, mine = completion_of(capture, group, i);
+        while (at > 0 && mine < completion_of(capture, group, order[at - 1])) {
             order[at] = order[at - 1];
             --at;
         }
@@ -246,7 +256,6 @@ agree_on_plan(const struct capture *capture, const struct group *group, const st
     for (size_t i = 0; i < count; ++i)
         order[i] = (size_t)zero[2 + i];
     control_free_messages(&all);
-    (void)escape_agree(group);
     struct plan *plan = learn_plan_for_graph(group, order);
     free(order);
     free(mine);
@@ -279,7 +288,7 @@ refuse_what_cannot_be(const struct capture *capture, const struct group *group, 
                  "that before the capture");
     else if (capture->escapes != atomic_load(&engine_state.escapes))
         snprintf(why, sizeof(why),
-                 "while which a gradient's address was copied to the device: copy it before the "
+                 "during which a gradient's address was copied to the device: copy it before the "
                  "capture");
     else if (too_late)
         snprintf(why, sizeof(why),

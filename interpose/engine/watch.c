@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,7 +169,7 @@ look_at_communicator(struct awaited *awaited, unsigned communicator, struct trav
 static void
 describe_traveller(const struct traveller *of, char *text, size_t bytes)
 {
-    if (strcmp(of->what, "bucket") == 0 || strcmp(of->what, "buffer") == 0 || strcmp(of->what, "CUDA graph") == 0)
+    if (strcmp(of->what, "bucket") == 0 || strcmp(of->what, "buffer") == 0 || strcmp(of->what, RANK_WAIT_GRAPH) == 0)
         snprintf(text, bytes, "%s %llu of step %llu", of->what, (unsigned long long)of->number,
                  (unsigned long long)of->step);
     else
@@ -297,6 +298,20 @@ look_at_device(void)
     publish();
 }
 
+/* Posted when the watch is to end: nobody's end waits for the rest of a period. */
+static sem_t awake;
+
+static void
+pause_for_a_period(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += PERIOD_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    (void)sem_clockwait(&awake, CLOCK_MONOTONIC, &until);
+}
+
 static void *
 watch(void *unused)
 {
@@ -313,7 +328,7 @@ watch(void *unused)
         atomic_store(&engine_state.status->watch_ns, now_ns());
         if (atomic_load(&engine_state.collectives_ready))
             look_at_device();
-        nanosleep(&(struct timespec){.tv_nsec = PERIOD_MS * 1000000L}, NULL);
+        pause_for_a_period();
     }
 }
 
@@ -321,6 +336,7 @@ void
 watch_start(void)
 {
     sigset_t all, before;
+    sem_init(&awake, 0, 0); /* cannot fail: 0 is a value, and threads share it */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&engine_state.watcher, NULL, watch, NULL);
@@ -336,5 +352,6 @@ watch_stop(void)
     if (!atomic_exchange(&engine_state.watching, false))
         return;
     atomic_store(&engine_state.closing, true);
+    sem_post(&awake);
     pthread_join(engine_state.watcher, NULL);
 }

@@ -3,7 +3,7 @@
 #
 #   source "$(dirname "$0")/hosts.sh"
 #   hosts_enter "$0" "$@"            # starts the script anew where it may make hosts; the rest runs there
-#   hosts_up                         # now there are h1 (10.77.0.1) and h2 (10.77.0.2), joined by a link
+#   hosts_up                         # now there are h1 (10.77.0.1, fd00:77::1) and h2 (10.77.0.2, fd00:77::2), joined by a link
 #   hosts_on h2 command...           # runs a command on a host, in the caller's folder if it is there; its exit code is the command's
 #   hosts_exec h2 command... &       # the same in the background: $! is the command itself, which can be killed
 #   timeout 60 "$hosts_runner" h2 command...   # the same for what wants a program
@@ -75,6 +75,7 @@ hosts_hold() {
 
 hosts_up() {
     local name number=0 answer fd
+    hosts_ipv6=yes # unless this machine's kernel has none
     printf '127.0.0.1 localhost\n10.77.0.1 h1\n10.77.0.2 h2\n' >"$hosts_work/hosts"
     for name in h1 h2; do
         number=$((number + 1))
@@ -90,7 +91,13 @@ hosts_up() {
         hosts_skip "no virtual network device: $answer"
     for number in 1 2; do
         hosts_net "h$number" address add "10.77.0.$number/24" dev eth0
+        hosts_net "h$number" -6 address add "fd00:77::$number/64" dev eth0 nodad 2>/dev/null || hosts_ipv6=no
         hosts_net "h$number" link set eth0 up
+        # Real hosts have a network of their own for containers or virtual machines, with the same address on all of them.
+        hosts_net "h$number" link add bridge0 type veth peer name guest0
+        hosts_net "h$number" address add 192.168.122.1/24 dev bridge0
+        hosts_net "h$number" link set bridge0 up
+        hosts_net "h$number" link set guest0 up
     done
     hosts_write_scripts
 }

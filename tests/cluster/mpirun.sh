@@ -57,6 +57,26 @@ job 2 "$ddprun" --device softgpu sh -c 'readlink /proc/$$/fd/*; true'
 succeeded "descriptors of a rank: read"
 check "descriptors of a rank: no socket" [ "$(grep -c 'socket:' "$work/stdout")" -eq 0 ]
 
+# What one supervisor alone writes, and what all of them do.
+job 2 "$ddprun" --verify --trace "$work/trace" --summary-json "$work/summary" --output "files=$work/output" --interface lo "$digits" "${options[@]}"
+succeeded "options: ends well"
+check "--verify compares after every step" grep -q "compared $steps times" "$work/stderr"
+check "--summary-json: two ranks" grep -q '"ranks": 2' "$work/summary"
+check "--trace: a file for each rank" [ -s "$work/trace/rank-0.jsonl" -a -s "$work/trace/rank-1.jsonl" ]
+check "--output files: rank 0's, and rank 1's with nothing in it" [ -s "$work/output/rank-0.out" -a -e "$work/output/rank-1.out" ]
+job 2 env SOFTGPU_DEVICES=1 "$ddprun" "$digits" "${options[@]}"
+failed_with "two ranks, one device" 2 '2 ranks want a GPU each, but there is 1'
+job 2 env SOFTGPU_DEVICES=1 "$ddprun" --share-gpu "$digits" "${options[@]}"
+succeeded "two ranks share a device"
+# shellcheck disable=SC2016 # the ranks' shells expand it
+job 2 "$ddprun" --device softgpu --subst sh -c '"$0" "$@" && "$0" "$@" && env >"$TMPDIR/env-{rank}"' "$digits" "${options[@]}"
+succeeded "a script that trains twice"
+check "the trainer is no process of mpirun's" bash -c "! grep -E '^(PMIX|PMI|OMPI|PRTE)_' '$TMPDIR'/env-*"
+check "the trainer knows its place" grep -q '^LOCAL_RANK=1$' "$TMPDIR/env-1"
+rm -f "$TMPDIR"/env-*
+job 2 "$ddprun" --interface no-such-interface "$digits" "${options[@]}"
+failed_with "--interface that is none" 2 "rank 0 .*no interface .*no-such-interface"
+
 # ends NAME CODE PATTERN ARGUMENTS...: three ranks of the fake trainer; one line of ours, which matches.
 ends() {
     local name=$1 code_wanted=$2 pattern=$3
@@ -71,6 +91,17 @@ ends "leaves early" 1 'rank 0 .*left with exit code 0' stage 2 stage 3 @0 exit 0
 ends "says why" 1 'rank 1 .*something bad' stage 2 @1 fail 'something bad' @all hang
 job 3 "$ddprun" "$fake" stage 2 stage 3 step 7 stage 4 exit 0
 succeeded "exit code 0 when it is done"
+
+# A rank that hangs is named by supervisor 0; the report on it is made where it lives, and printed once.
+if [ "$sanitized" -eq 0 ]; then
+    job 3 "$ddprun" --bucket-mb 0.02 --hang-warning 0 --hang-timeout 3 "$build/tests/trainers/hangs" --how host
+    failed_with "a rank that hangs" 1 "rank 1 \(host [^ ,]+, process [0-9]+, .*\) after step 7 has made no CUDA call for .*, and the job ends: it computes or waits on the host"
+    check "a rank that hangs: its report, from where it lives" \
+        [ "$(grep -cE '^  rank 1 \(host .*\) after step 7:|^    what it did last|^    its threads:' "$work/stderr")" -eq 3 ]
+    check "a rank that hangs: what the others wait for" \
+        [ "$(grep -cE '^  rank [02] \(.*, after 8 steps, waits for bucket [0-9] of step 8' "$work/stderr")" -eq 2 ]
+    nothing_left "a rank that hangs"
+fi
 
 # ---- what happens to the launchers themselves ----
 within() { # SECONDS COMMAND...
@@ -90,7 +121,7 @@ hit() {
     local name=$1 code_wanted=$2 pattern=$3 victim=$4 signal=$5 launcher
     shift 5
     pids=$(mktemp -d "$work/pids-XXXXXX")
-    timeout -k 2 "$limit" mpirun "${root[@]}" --oversubscribe -n 3 "$ddprun" "$@" "$fake" stage 2 stage 3 pid "$pids" @all hang \
+    timeout -k 2 "$limit" "${runtime[@]}" mpirun "${root[@]}" --oversubscribe -n 3 "$ddprun" "$@" "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang \
         </dev/null >"$work/stdout" 2>"$work/stderr" &
     launcher=$!
     check "$name: three ranks run" within 30 all_run
@@ -108,11 +139,13 @@ hit() {
         failed_with "$name" "$code_wanted" "$pattern"
     fi
     # What a ddprun left that was killed last of all, the next one on the host removes.
-    [ "$signal" != STOP ] || "$ddprun" -n 1 --device softgpu true
+    [ "$signal" != STOP ] || "${runtime[@]}" "$ddprun" -n 1 --device softgpu true
     nothing_left "$name"
 }
 hit "a supervisor is killed" any 'the ddprun of rank 2 .* is lost' 2 KILL
-hit "a supervisor is silent" any 'the ddprun of rank 1 .* is lost: it has been silent' 1 STOP --heartbeat-timeout 3
+# On a machine that is very busy it may be stopped before it has said anything, and is given longer then.
+limit=150 hit "a supervisor is silent" any 'the ddprun of rank 1 .*(is lost: it has been silent|has not started its rank)' 1 STOP \
+    --heartbeat-timeout 3
 hit "a supervisor is asked to end" 143 'SIGTERM: ending 3 ranks' 1 TERM
 hit "Ctrl-C" any 'SIG(TERM|INT): ending 3 ranks' mpirun INT
 hit "mpirun is killed" killed '' mpirun KILL

@@ -17,6 +17,11 @@ succeeded "digits alone"
 equal "digits" "$work/serial" "${four[@]}" "$ddprun" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
 compared_once "digits"
 
+if [ "$hosts_ipv6" = yes ]; then
+    equal "digits over IPv6" "$work/serial" env NCCL_SOCKET_FAMILY=AF_INET6 "${four[@]}" "$ddprun" --interface fd00:77::/64 \
+        "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
+fi
+
 # Slurm gives each task its GPU, or each host's tasks all of its GPUs: each rank takes one of its own.
 for gpus in --gpus-per-task=1 --gpus-per-node=2; do
     run env SOFTGPU_DEVICES=2 "${four[@]}" $gpus "$ddprun" -v "$ladder" --steps 4

@@ -78,7 +78,8 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
         sh -c '[ "$RANK" != 1 ] || kill -STOP $$; exec "$0"' "$hangs"
     ended "a rank that is stopped before its start" 1
     says "a rank that is stopped before its start" \
-        "^ddprun: $place before its first step has made no CUDA call .* and the job ends: it is stopped .*; rank [02] waits at the start .* and 1 other too"
+        "^ddprun: $place before its first step has made no CUDA call .* and the job ends: it is stopped .*; rank [02] waits at the start .* and 1 other too" \
+        '^ +thread [0-9]+ \(sh\) is stopped:|ptrace is not permitted'
 
     train bus
     ended "a bus error" 135

@@ -3,13 +3,13 @@
 # ranks on one GPU where there is only one. Works on any machine with an NVIDIA GPU and the build's requirements.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-all_scripts=(equality libraries wire types habits overlap faults inert tables)
+all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 
 usage() {
     cat <<'END'
 Usage: bash tests/gpu/run.sh [options] [BUILD [SCRIPT...]]
 Runs the end-to-end tests on the GPUs of this machine. BUILD is a built folder (default: build), SCRIPT one or more of
-equality libraries wire types habits overlap faults inert tables (default: all). `tables` compares what the shim knows of
+equality libraries wire types habits graphs overlap faults inert tables (default: all). `tables` compares what the shim knows of
 the calls of cuBLAS and cuBLASLt with what NVIDIA's libraries touch.
 
   --rehearse   the same with the stand-in, to try out this script
@@ -58,7 +58,7 @@ cp "$build/CMakeCache.txt" "$view/"
 if [ "$rehearse" -eq 1 ]; then
     ln -s "$build/bin/ddprun" "$view/bin/ddprun"
     ln -s "$build/samples/digits" "$build/samples/digits_plain" "$view/samples/"
-    for program in ladder ladder_static habits libraries values types_legacy types_per_thread; do
+    for program in ladder ladder_static habits graphs libraries values types_legacy types_per_thread; do
         ln -s "$build/tests/trainers/$program" "$view/tests/trainers/"
     done
 else
@@ -80,6 +80,7 @@ else
     nvcc_build ladder -cudart shared ladder.cu ../../samples/common/parameter_file.c
     nvcc_build ladder_static -cudart static ladder.cu ../../samples/common/parameter_file.c
     nvcc_build habits -cudart static habits.cu -lcuda -L"$libraries/stubs"
+    nvcc_build graphs -cudart static graphs.cu -lcuda -L"$libraries/stubs"
     nvcc_build libraries -cudart shared libraries.cu ../../samples/common/parameter_file.c -lcublas -lcublasLt
     nvcc_build types_legacy -cudart shared types.c
     nvcc_build values -cudart shared values.c -lm

@@ -201,6 +201,23 @@ START_TEST(a_stopped_rank_does_not_wait)
 }
 END_TEST
 
+/* One whose record is not believed any more, because its watch thread is held up, is not blamed for the time before. */
+START_TEST(a_rank_that_waits_no_more_has_gone_on)
+{
+    struct play play;
+    begin(&play, 60, 600);
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(&play, 1, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(&play, 70, 0), HANG_WARNING);
+    ck_assert_int_eq(play.problem.rank, 2);
+    play.views[1].wait = RANK_WAIT_NONE;
+    ck_assert_int_eq(play_on(&play, 500, 0), HANG_NONE);
+    ck_assert_int_eq(play_on(&play, 100, 0), HANG_END);
+    ck_assert_int_eq(play.problem.rank, 2);
+    hang_free(play.hang);
+}
+END_TEST
+
 /* All wait, nobody is behind: the network. It is nobody's fault, and still said and ended. */
 START_TEST(a_network_that_stands_still_is_named)
 {
@@ -239,6 +256,7 @@ START_TEST(different_places_are_named)
     wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     wait_for(&play, 1, RANK_WAIT_EXCHANGE, "the end of the program");
+    ck_assert_int_eq(play_on(&play, 8, 0), HANG_NONE); /* what it waits to hear may be on its way */
     ck_assert_int_eq(play_on(&play, 10, 0), HANG_END);
     ck_assert_int_eq(play.problem.rank, 1);
     ck_assert_ptr_nonnull(strstr(play.problem.text, "rank 1 (host h1, process 4001, GPU 1) waits at the end of the "
@@ -250,7 +268,7 @@ START_TEST(different_places_are_named)
     wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     play.views[0].wait_step = 8;
     wait_for(&play, 1, RANK_WAIT_EXCHANGE, RANK_PLACE_END);
-    ck_assert_int_eq(play_on(&play, 10, 1 << 2), HANG_END);
+    ck_assert_int_eq(play_on(&play, 5, 1 << 2), HANG_END);
     hang_free(play.hang);
 
     begin(&play, 60, 600); /* the same step: on its way */
@@ -287,6 +305,7 @@ main(void)
     tcase_add_test(tests, limits_of_zero_are_never);
     tcase_add_loop_test(tests, what_the_culprit_does_is_said, 0, (int)(sizeof(doings) / sizeof(doings[0])));
     tcase_add_test(tests, a_stopped_rank_does_not_wait);
+    tcase_add_test(tests, a_rank_that_waits_no_more_has_gone_on);
     tcase_add_test(tests, a_network_that_stands_still_is_named);
     tcase_add_test(tests, ranks_that_ended_do_not_hang);
     tcase_add_test(tests, different_places_are_named);

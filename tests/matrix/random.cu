@@ -6,7 +6,8 @@
  * on all ranks, but for a rank that alone writes a log.
  *
  * Without ddprun it is the serial program that the ranks are held against. MATRIX_DESCRIBE=1 prints what the seed made;
- * MATRIX_WITHOUT="streams threads ..." leaves features out, to find the one that a failure needs.
+ * MATRIX_WITHOUT="streams threads ..." leaves features out, to find the one that a failure needs. MATRIX_CAPTURE=K: of
+ * the steps after the first few every Kth is captured into a CUDA graph of its own, which is launched once.
  */
 #include "random_writers.h"
 
@@ -238,6 +239,52 @@ step_run(int step, size_t first, int count)
         stream_follow(update_stream, streams[0], event);
 }
 
+/* ---- steps in graphs ---- */
+
+/* What was captured on the main stream, launched there. */
+static void
+graph_run(void)
+{
+#ifdef MATRIX_DRIVER
+    CUgraph graph;
+    CUgraphExec launchable;
+    CHECK(cuStreamEndCapture(streams[0], &graph));
+    CHECK(cuGraphInstantiate(&launchable, graph, 0));
+    CHECK(cuGraphLaunch(launchable, streams[0]));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuGraphExecDestroy(launchable));
+#else
+    cudaGraph_t graph;
+    cudaGraphExec_t launchable;
+    CHECK(cudaStreamEndCapture(streams[0], &graph));
+    CHECK(cudaGraphInstantiate(&launchable, graph, 0));
+    CHECK(cudaGraphLaunch(launchable, streams[0]));
+    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaGraphExecDestroy(launchable));
+#endif
+}
+
+static void
+capture_begin(void)
+{
+#ifdef MATRIX_DRIVER
+    CHECK(cuStreamBeginCapture(streams[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+#else
+    CHECK(cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeRelaxed));
+#endif
+    for (int s = 1; s <= program.streams; ++s)
+        stream_follow(streams[0], streams[s], event);
+}
+
+/* Not where the host looks at the device within the step, nor on the default stream, which cannot be captured. */
+static bool
+is_captured(int step)
+{
+    const char *every = getenv("MATRIX_CAPTURE");
+    bool looks = program.look_every > 0 && step % program.look_every == 1;
+    return every != NULL && atoi(every) > 0 && step >= 4 && step % atoi(every) == 0 && !program.on_default && !looks;
+}
+
 /* ---- memory ---- */
 
 static void
@@ -356,7 +403,12 @@ main(int argc, char **argv)
     size_t first, count;
     DDP_SHARD(options.batch, &first, &count);
     for (int step = 0; step < options.steps; ++step) {
+        bool captured = is_captured(step);
+        if (captured)
+            capture_begin();
         step_run(step, first, (int)count);
+        if (captured)
+            graph_run();
         if (program.wait_every > 0 && step % program.wait_every == 0)
             device_wait();
         gradients_move_all(step + 1);
