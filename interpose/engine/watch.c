@@ -222,6 +222,22 @@ find_waiter(uint64_t awaited_step, int *rank_p)
     return NULL;
 }
 
+/*
+ * Whether what is waited for is work of the trainer, as far as this launcher can see: a graph does not tell how far it
+ * has got, and when all ranks have launched theirs, nobody is late.
+ */
+static bool
+all_have_launched(const struct traveller *of)
+{
+    const char *first = (const char *)engine_state.status - (size_t)engine_state.status_index * RANK_STATUS_STRIDE;
+    bool all = strcmp(of->what, "CUDA graph") == 0 && engine_state.status_count == engine_state.rendezvous.world_size;
+    for (int i = 0; i < engine_state.status_count && all; ++i) {
+        const struct rank_status *other = (const struct rank_status *)(first + (size_t)i * RANK_STATUS_STRIDE);
+        all = atomic_load(&other->step) >= of->step;
+    }
+    return all;
+}
+
 static void
 look_at_waiting(unsigned communicator)
 {
@@ -246,7 +262,7 @@ look_at_waiting(unsigned communicator)
             "rank %d waits at %s after %llu steps, while this rank waits for it in %s: all ranks must make the same "
             "ddprun calls and the same number of steps",
             rank, waiter->place, (unsigned long long)atomic_load(&waiter->step), text);
-    if (waiting_ms > (uint64_t)engine_state.options.timeout_s * 1000)
+    if (waiting_ms > (uint64_t)engine_state.options.timeout_s * 1000 && !all_have_launched(&of))
         stop_job("%s has waited %d s for the other ranks; raise --timeout if they are only slow", text,
                  engine_state.options.timeout_s);
 }
