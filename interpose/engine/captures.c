@@ -448,6 +448,22 @@ capture_ended(void *ended, const CUgraph *graph, bool done)
     leave(capture);
 }
 
+void
+capture_abandoned(CUstream stream)
+{
+    capture_lock();
+    struct capture *capture = find_by_origin(stream);
+    capture_unlock();
+    if (capture == NULL)
+        return;
+    const struct recording *recording = capture->recording;
+    if (recording_steps(recording))
+        stop_job("the stream of a capture with DDP_STEP (%s:%d) is destroyed before the capture's end, where the other "
+                 "ranks wait",
+                 recording->steps[0].site.file, recording->steps[0].site.line);
+    leave(capture); /* captures_open goes on counting it, as drivers do that refuse to wait for the device */
+}
+
 /* ---- steps outside ---- */
 
 void

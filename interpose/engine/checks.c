@@ -376,8 +376,12 @@ checks_final_hash(void)
     if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended) || count == 0 ||
         checks.hasher == NULL || (checks.final_known && checks.final_step == engine_state.boundary_count))
         return;
+    if (atomic_load(&engine_state.captures_open) > 0) { /* waiting for the whole device would break them */
+        require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "waiting for the last comparison");
+        return;
+    }
 
-    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize at the end");
+    context_synchronize("at the end");
     uint64_t *words = realloc(checks.final_words, count * sizeof(*words));
     if (words == NULL)
         stop_job("out of memory");

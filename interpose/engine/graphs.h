@@ -110,6 +110,7 @@ void capture_begun(CUstream stream, bool into_graph, bool done);
 void capture_changes(CUstream stream);
 void *capture_ends(CUstream stream);
 void capture_ended(void *ended, const CUgraph *graph, bool done);
+void capture_abandoned(CUstream stream); /* before the stream is destroyed: a capture that began there never ends */
 /* A graph gets a node, or loses order, other than by a capture. Whether it is one that is being captured. */
 bool capture_graph_changes(CUgraph graph, const char *call);
 

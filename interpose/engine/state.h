@@ -216,6 +216,9 @@ void context_leave(CUcontext before);
  */
 CUstreamCaptureMode context_exchange_capture_mode(CUstreamCaptureMode mode);
 
+/* Waits for all work of the device; ends the job where a capture forbids that. `when` begins a sentence. */
+void context_synchronize(const char *when);
+
 /* ---- start.c ---- */
 /* Asks to be called at the end before the driver is: now that the driver has asked. */
 void start_end_before_driver(void);

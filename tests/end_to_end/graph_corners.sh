@@ -28,6 +28,15 @@ failed_with "parameters part after the first of ten-step graphs" 1 "differs betw
 corner diverges-later --check-every 75
 failed_with "parameters part later" 1 "differs between ranks 0 and 1 after step 80:"
 
+# Captures of the program's own are not broken by waiting for the whole device.
+corner open
+failed_with "a capture is open at the first step" 1 "ddprun must wait for the whole device, and a stream is being captured"
+corner ends-within
+succeeded "the program ends within a capture"
+check "... and says so" grep -q '^ddprun: the program ends within a capture' "$work/stderr"
+corner destroyed
+succeeded "a stream is destroyed within its capture"
+
 # A graph takes longer than ranks wait for each other.
 if [ "${DDPRUN_SOAK:-0}" != 0 ]; then
     corner slow --timeout 8

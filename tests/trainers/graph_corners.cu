@@ -2,7 +2,7 @@
  * graph_corners.cu - captured steps in corners where what was known of a stream, a graph or a gradient is no longer so:
  * gradients that are forgotten after the capture, a node that does other work while other graphs are alive, a stream
  * that is drawn into a capture after its last kernel outside, gradients declared complete in steps before but not in
- * the captured one, many steps in one graph. Each is a mode.
+ * the captured one, many steps in one graph, captures that nobody ends. Each is a mode.
  *
  * Rank r adds 1 + r to every element of a gradient; an update takes a half of the mean from the weight. The exit code
  * is 0 only if every weight is what the host knows it must be, and 4 if a captured average does not wait for its
@@ -320,6 +320,21 @@ slow_step(void)
     whole_step();
 }
 
+/* A capture of the trainer's own, which holds nothing of interest, or work on a gradient. */
+static void
+begin_another(void)
+{
+    CHECK(cudaStreamBeginCapture(side, cudaStreamCaptureModeRelaxed));
+    if (is_mode("destroyed"))
+        add<<<BLOCKS, THREADS, 0, side>>>(gradients[0], 1.0f);
+    else
+        look<<<1, 1, 0, side>>>(weights[0], scratch);
+    if (is_mode("destroyed"))
+        CHECK(cudaStreamDestroy(side));
+    if (is_mode("ends-within"))
+        exit(0);
+}
+
 /* How many steps it has made. */
 static int
 one_step(int step)
@@ -328,6 +343,8 @@ one_step(int step)
         for (int l = 0; l < LAYERS; ++l)
             DDP_FORGET(gradients[l]);
     }
+    if ((is_mode("open") && step == 0) || ((is_mode("ends-within") || is_mode("destroyed")) && step == 8))
+        begin_another();
     if (is_mode("forgotten"))
         launch(whole_step);
     else if (is_mode("drawn-in"))
@@ -398,6 +415,6 @@ main(int argc, char **argv)
         for (int l = 0; l < LAYERS; ++l)
             expected[l] -= 0.5 * mean * (count + (is_mode("other-node") && step >= 14 && l == LAYERS - 1));
     }
-    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaStreamSynchronize(stream));
     return weights_are_right() ? 0 : 1;
 }
