@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   6u
+#define ENGINE_ABI   7u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -168,10 +168,12 @@ struct engine {
     void (*capture_changes)(CUstream stream); /* before: what comes next depends on other nodes than came last */
     void *(*capture_ends)(CUstream stream);   /* before; for: */
     void (*capture_ended)(void *ended, const CUgraph *graph, bool done);
-    /* A clone, or an executable graph with these flags of its instantiation. */
-    void (*graph_made)(CUgraph from, void *const *made, uint64_t flags, bool done);
+    void (*graph_cloned)(CUgraph from, const CUgraph *clone, bool done);
+    /* An executable graph, with these flags of its instantiation. */
+    void (*graph_made)(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done);
     void (*graph_updated)(CUgraphExec exec, CUgraph graph, bool done);
-    void (*graph_gone)(void *handle, bool done);            /* of a graph or of an executable one */
+    void (*graph_goes)(void *handle); /* before; of a graph or of an executable one; then: */
+    void (*graph_gone)(void *handle, bool done);
     void (*graph_changes)(CUgraph graph, const char *call); /* before: nodes come, or dependencies go */
     void (*graph_nested)(CUgraph graph, const char *call);  /* before: it becomes a part of another */
     /* Before a node of a graph, or of an executable one if that is not NULL, does other work, or goes (opaque). */

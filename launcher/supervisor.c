@@ -6,15 +6,15 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
-#include "launcher/local_ranks.h"
+#include "launcher/cluster/star.h"
+#include "launcher/cluster/view_frame.h"
 #include "launcher/memory.h"
-#include "launcher/preload_watch.h"
-#include "launcher/processes.h"
-#include "launcher/report.h"
-#include "launcher/star.h"
-#include "launcher/summary.h"
-#include "launcher/verdict.h"
-#include "launcher/view_frame.h"
+#include "launcher/report/report.h"
+#include "launcher/report/summary.h"
+#include "launcher/watch/local_ranks.h"
+#include "launcher/watch/preload_watch.h"
+#include "launcher/watch/processes.h"
+#include "launcher/watch/verdict.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -268,7 +268,7 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
 
     /* Work on a gradient that was enqueued before its annotation was not seen: it is waited for, this once. */
     if (!captured)
-        require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize at the first step with new gradients");
+        context_synchronize("at the first DDP_STEP with new gradients");
 
     issue_take_role();
     engine_state.wait_owed = captured;

@@ -132,7 +132,7 @@ void
 boundary_wait_owed(void)
 {
     if (engine_state.wait_owed)
-        require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize after the first step was captured");
+        context_synchronize("at the first launch of a captured step");
     engine_state.wait_owed = false;
 }
 

@@ -86,13 +86,24 @@ add_producers(struct nodes *nodes, const struct capture *capture, size_t place)
     }
 }
 
-/* With the engine's lock held: kernels may touch it unseen, on any stream. (Whether steps outside differ from each
- * other does not matter here: what the capture touches is known.) */
+/* With both locks held: whether the program says in this capture, since the last step, when it is complete. */
 static bool
-is_hidden(const struct tensor *tensor)
+is_declared(const struct capture *capture, size_t place)
 {
-    bool unseen = atomic_load(&engine_state.blind) && !tensor->by_library && !tensor->declared;
-    return unseen || escape_is_held(tensor);
+    size_t at = capture->last[place];
+    while (at != NO_MARK && !capture->marks[at].declares)
+        at = capture->marks[at].previous;
+    return at != NO_MARK;
+}
+
+/* With both locks held: kernels may have touched it unseen, on any stream. What was declared in steps before need not
+ * be in this one. */
+static bool
+is_hidden(const struct capture *capture, size_t place)
+{
+    const struct tensor *tensor = &engine_state.tensors[place];
+    bool reachable = tensor->held || (atomic_load(&engine_state.blind) && !tensor->by_library);
+    return tensor->held_by_any || (reachable && !is_declared(capture, place));
 }
 
 /* What bucket `bucket` comes after. *waits_p: for the DDP_STEP, too. */
@@ -108,7 +119,7 @@ find_producers(struct nodes *nodes, const struct capture *capture, const struct 
     capture_lock();
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         size_t place = view->places[view->plan->pieces[i].gradient];
-        hidden = hidden || is_hidden(&engine_state.tensors[place]);
+        hidden = hidden || is_hidden(capture, place);
         *waits_p = *waits_p || capture->last[place] == NO_MARK;
         if (!MUTANT(GRAPH_PRODUCERS_FORGOTTEN))
             add_producers(nodes, capture, place);
@@ -193,7 +204,7 @@ static size_t
 completion_of(const struct capture *capture, const struct group *group, size_t gradient)
 {
     size_t place = group->places[gradient];
-    return is_hidden(&engine_state.tensors[place]) ? NO_MARK : capture->last[place];
+    return is_hidden(capture, place) ? NO_MARK : capture->last[place];
 }
 
 /* The group's gradients in the order in which they are complete in the capture. */
@@ -306,7 +317,7 @@ leaves_early(const struct capture *capture, const struct group *view, size_t buc
     const struct plan_bucket *of = &view->plan->buckets[bucket];
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         size_t place = view->places[view->plan->pieces[i].gradient], last = capture->last[place];
-        if (last == NO_MARK || last == latest || is_hidden(&engine_state.tensors[place]))
+        if (last == NO_MARK || last == latest || is_hidden(capture, place))
             return false;
     }
     return engine_state.options.overlap;
@@ -405,7 +416,7 @@ begin_graphs(struct capture *capture)
     issue_take_role();
     pthread_mutex_lock(&engine_state.lock);
     capture->recording->number = atomic_fetch_add(&engine_state.graph_count, 1) + 1;
-    engine_state.graph_steps = 0;
+    engine_state.graph_launches = 0;
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         engine_state.groups[g].overlapping = false;
     pthread_mutex_unlock(&engine_state.lock);

@@ -189,7 +189,7 @@ keep_nodes(struct capture *capture, const CUgraphNode *nodes, size_t count)
 
 /* With lock held: the tensor was touched on the entry's stream, by the nodes that it has last. */
 static void
-mark(struct capture *capture, size_t place, const struct captured_stream *stream)
+mark(struct capture *capture, size_t place, const struct captured_stream *stream, bool declares)
 {
     if (place >= capture->place_count)
         return; /* annotated since: the recording is stale, and DDP_STEP says so */
@@ -199,6 +199,7 @@ mark(struct capture *capture, size_t place, const struct captured_stream *stream
                                                         .owner = stream->owner,
                                                         .first = stream->first,
                                                         .count = stream->count,
+                                                        .declares = declares,
                                                         .previous = capture->last[place]};
     capture->last[place] = capture->mark_count++;
 }
@@ -264,7 +265,7 @@ static void
 mark_all(struct capture *capture, const struct captured_stream *stream)
 {
     for (size_t place = 0; place < capture->place_count; ++place)
-        mark(capture, place, stream);
+        mark(capture, place, stream, false);
 }
 
 void
@@ -284,7 +285,7 @@ capture_touch(struct capture *capture, CUstream stream, const struct captured_to
     for (size_t i = 0; i < touch->count && !touch->everything; ++i) {
         const uint64_t words[3] = {capture->recording->call, touch->call, touch->places[i]};
         capture->recording->call = XXH3_64bits(words, sizeof(words));
-        mark(capture, touch->places[i], entry);
+        mark(capture, touch->places[i], entry, touch->declares);
     }
     if (touch->everything)
         mark_all(capture, entry);
@@ -445,6 +446,22 @@ capture_ended(void *ended, const CUgraph *graph, bool done)
     if (holds && !capture->into_graph)
         recording_set(*graph, capture->recording);
     leave(capture);
+}
+
+void
+capture_abandoned(CUstream stream)
+{
+    capture_lock();
+    struct capture *capture = find_by_origin(stream);
+    capture_unlock();
+    if (capture == NULL)
+        return;
+    const struct recording *recording = capture->recording;
+    if (recording_steps(recording))
+        stop_job("the stream of a capture with DDP_STEP (%s:%d) is destroyed before the capture's end, where the other "
+                 "ranks wait",
+                 recording->steps[0].site.file, recording->steps[0].site.line);
+    leave(capture); /* captures_open goes on counting it, as drivers do that refuse to wait for the device */
 }
 
 /* ---- steps outside ---- */

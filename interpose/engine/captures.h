@@ -15,6 +15,7 @@ struct mark {
     CUstream stream;
     pid_t owner;
     size_t first, count; /* of the capture's nodes: what comes after the touch depends on these */
+    bool declares;       /* DDP_GRADIENT_READY */
     size_t previous;     /* the touch of the same tensor before this one, since the last step; or NO_MARK */
 };
 

@@ -53,6 +53,7 @@ static struct {
     struct hasher *hasher; /* of the communication stream */
     struct group_check groups[GROUPS_AT_MOST];
     struct parameter_check parameters;
+    uint64_t compared_step;  /* boundaries passed when parameters were last hashed: a graph passes several at once */
     uint64_t impatient_step; /* the step in which a bucket was waited for in vain, counted from 1; 0: none */
 
     uint64_t *final_words; /* hashes of the parameters when the first of them was freed, or at the end */
@@ -276,8 +277,8 @@ checks_parameters_due(const struct group *group)
     if (engine_state.parameter_count == 0 || steps == 0)
         return false;
     return (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
-           (engine_state.graph_steps >= 1 && engine_state.graph_steps <= FIRST_STEPS) ||
-           (every > 0 && steps % every == 0) || engine_state.options.verify;
+           (engine_state.graph_launches >= 1 && engine_state.graph_launches <= FIRST_STEPS) ||
+           (every > 0 && steps / every > checks.compared_step / every) || engine_state.options.verify;
 }
 
 void
@@ -288,7 +289,7 @@ checks_before_release(const struct group *group)
         return;
     prepare_parameters(engine_state.parameter_count);
     struct parameter_check *check = &checks.parameters;
-    check->after_step = engine_state.boundary_count;
+    check->after_step = checks.compared_step = engine_state.boundary_count;
     check->under_way = hash_parameters(check->send_words, check->count);
 }
 
@@ -375,8 +376,12 @@ checks_final_hash(void)
     if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended) || count == 0 ||
         checks.hasher == NULL || (checks.final_known && checks.final_step == engine_state.boundary_count))
         return;
+    if (atomic_load(&engine_state.captures_open) > 0) { /* waiting for the whole device would break them */
+        require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "waiting for the last comparison");
+        return;
+    }
 
-    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize at the end");
+    context_synchronize("at the end");
     uint64_t *words = realloc(checks.final_words, count * sizeof(*words));
     if (words == NULL)
         stop_job("out of memory");

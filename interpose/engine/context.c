@@ -29,6 +29,16 @@ context_exchange_capture_mode(CUstreamCaptureMode mode)
 }
 
 void
+context_synchronize(const char *when)
+{
+    if (atomic_load(&engine_state.captures_open) > 0)
+        stop_job("%s, ddprun must wait for the whole device, and a stream is being captured, which would fail: end the "
+                 "capture before (cuStreamEndCapture)",
+                 when);
+    require_cuda(engine_state.driver.cuCtxSynchronize_p(), when);
+}
+
+void
 context_leave(CUcontext before)
 {
     if (!atomic_load(&engine_state.driver_ready) || engine_state.context == NULL || before == engine_state.context)

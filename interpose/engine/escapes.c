@@ -246,8 +246,9 @@ escape_is_marked(CUstream stream)
 {
     uint64_t boundary = atomic_load(&engine_state.boundary_count) + 1; /* never 0 */
     uint64_t changes = atomic_load(&engine_state.stream_changes);
+    /* While there are captures, a stream may be drawn into one of them, by an event that nobody looks at. */
     return marked.stream == stream && marked.boundary == boundary && marked.changes == changes &&
-           stream != CU_STREAM_PER_THREAD;
+           stream != CU_STREAM_PER_THREAD && atomic_load(&engine_state.captures_open) == 0;
 }
 
 void

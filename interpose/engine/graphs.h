@@ -85,7 +85,8 @@ struct captured_touch {
     size_t count;
     bool everything; /* nobody knows what it touches */
     bool on_buffer;
-    bool unseen; /* kernels: may touch what is held */
+    bool unseen;   /* kernels: may touch what is held */
+    bool declares; /* DDP_GRADIENT_READY */
     uint64_t call;
 };
 
@@ -109,6 +110,7 @@ void capture_begun(CUstream stream, bool into_graph, bool done);
 void capture_changes(CUstream stream);
 void *capture_ends(CUstream stream);
 void capture_ended(void *ended, const CUgraph *graph, bool done);
+void capture_abandoned(CUstream stream); /* before the stream is destroyed: a capture that began there never ends */
 /* A graph gets a node, or loses order, other than by a capture. Whether it is one that is being captured. */
 bool capture_graph_changes(CUgraph graph, const char *call);
 
@@ -120,12 +122,14 @@ void recording_hold(struct recording *recording);
 void recording_release(struct recording *recording);
 /* The recording of a CUgraph or CUgraphExec, held for the caller; NULL: nobody knows what it does. */
 struct recording *recording_find(const void *handle);
-/* The handle has this recording from now on; NULL: none. */
-void recording_set(const void *handle, struct recording *recording);
+/* The graph has this recording from now on; NULL: none. */
+void recording_set(CUgraph graph, struct recording *recording);
 
 /* For struct engine. */
-void graph_made(CUgraph from, void *const *made, uint64_t flags, bool done);
+void graph_cloned(CUgraph from, const CUgraph *clone, bool done);
+void graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done);
 void graph_updated(CUgraphExec exec, CUgraph graph, bool done);
+void graph_goes(void *handle);
 void graph_gone(void *handle, bool done);
 void graph_changes(CUgraph graph, const char *call);
 void graph_nested(CUgraph graph, const char *call);

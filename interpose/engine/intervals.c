@@ -81,7 +81,7 @@ declare_captured(struct capture *capture, CUdeviceptr address, CUstream stream)
     pthread_mutex_unlock(&engine_state.lock);
     if (tensor == NULL)
         return;
-    const struct captured_touch touch = {.places = &place, .count = 1, .call = TOUCH_DECLARES};
+    const struct captured_touch touch = {.places = &place, .count = 1, .declares = true, .call = TOUCH_DECLARES};
     capture_before_touch(capture, stream);
     capture_touch(capture, stream, &touch);
 }

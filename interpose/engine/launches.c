@@ -163,12 +163,12 @@ count_steps(const struct recording *recording, CUstream stream)
         sequence_add(&engine_state.boundaries, group->id);
         pthread_mutex_unlock(&engine_state.lock);
         (void)boundary_close_interval(group, stream);
-        ++engine_state.graph_steps;
         atomic_fetch_add(&engine_state.status->graph_step, 1);
         if (step->overlaps)
             atomic_fetch_add(&engine_state.status->overlapped_step, 1);
         trace_captured_step(&step->view, recording->number, step->overlaps);
     }
+    ++engine_state.graph_launches;
     pthread_mutex_lock(&engine_state.lock);
     uint64_t mask = UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g)

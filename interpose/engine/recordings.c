@@ -12,7 +12,9 @@
 #include <stdlib.h>
 
 struct known {
-    const void *handle; /* CUgraph or CUgraphExec */
+    const void *handle;
+    bool executable; /* a CUgraphExec; else a CUgraph */
+    bool going;      /* the driver is destroying it: the handle may be another's already */
     struct recording *recording;
 };
 
@@ -90,10 +92,10 @@ recording_release(struct recording *recording)
 
 /* With lock held: the handle's place, or known_count. */
 static size_t
-place_of(const void *handle)
+place_of(const void *handle, bool going)
 {
     size_t at = 0;
-    while (at < known_count && known[at].handle != handle)
+    while (at < known_count && (known[at].handle != handle || known[at].going != going))
         ++at;
     return at;
 }
@@ -102,7 +104,7 @@ struct recording *
 recording_find(const void *handle)
 {
     pthread_mutex_lock(&lock);
-    size_t at = place_of(handle);
+    size_t at = place_of(handle, false);
     struct recording *recording = at < known_count ? known[at].recording : NULL;
     if (recording != NULL)
         ++recording->references;
@@ -124,12 +126,12 @@ make_room(void)
     known_capacity = capacity;
 }
 
-void
-recording_set(const void *handle, struct recording *recording)
+static void
+set(const void *handle, bool executable, struct recording *recording)
 {
     struct recording *old = NULL;
     pthread_mutex_lock(&lock);
-    size_t at = place_of(handle);
+    size_t at = place_of(handle, false);
     if (at < known_count) {
         old = known[at].recording;
         known[at] = known[--known_count];
@@ -137,16 +139,32 @@ recording_set(const void *handle, struct recording *recording)
     if (recording != NULL) {
         make_room();
         ++recording->references;
-        known[known_count++] = (struct known){handle, recording};
+        known[known_count++] = (struct known){.handle = handle, .executable = executable, .recording = recording};
     }
     pthread_mutex_unlock(&lock);
     recording_release(old);
 }
 
+void
+recording_set(CUgraph graph, struct recording *recording)
+{
+    set(graph, false, recording);
+}
+
 /* ---- what becomes of graphs ---- */
 
 void
-graph_made(CUgraph from, void *const *made, uint64_t flags, bool done)
+graph_cloned(CUgraph from, const CUgraph *clone, bool done)
+{
+    if (!done || clone == NULL)
+        return;
+    struct recording *recording = recording_find(from);
+    recording_set(*clone, recording);
+    recording_release(recording);
+}
+
+void
+graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done)
 {
     if (!done || made == NULL)
         return;
@@ -157,22 +175,40 @@ graph_made(CUgraph from, void *const *made, uint64_t flags, bool done)
         atomic_load(&engine_state.highest) != 0)
         stop_job("a CUDA graph is instantiated to be launched by kernels (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH), "
                  "which ddprun does not see, and it may touch gradients: launch it from the host");
-    recording_set(*made, recording);
+    set(*made, true, recording);
     recording_release(recording);
 }
 
 void
 graph_updated(CUgraphExec exec, CUgraph graph, bool done)
 {
-    void *handle = exec;
-    graph_made(graph, &handle, 0, done);
+    graph_made(graph, &exec, 0, done);
+}
+
+void
+graph_goes(void *handle)
+{
+    pthread_mutex_lock(&lock);
+    size_t at = place_of(handle, false);
+    if (at < known_count)
+        known[at].going = true;
+    pthread_mutex_unlock(&lock);
 }
 
 void
 graph_gone(void *handle, bool done)
 {
-    if (done)
-        recording_set(handle, NULL);
+    struct recording *recording = NULL;
+    pthread_mutex_lock(&lock);
+    size_t at = place_of(handle, true);
+    if (at < known_count && done) {
+        recording = known[at].recording;
+        known[at] = known[--known_count];
+    } else if (at < known_count) {
+        known[at].going = false;
+    }
+    pthread_mutex_unlock(&lock);
+    recording_release(recording);
 }
 
 /* From now on the graph does more than was recorded. */
@@ -238,10 +274,11 @@ recording_of_node(CUgraphExec exec, CUgraphNode node)
     for (size_t at = 0;; ++at) {
         pthread_mutex_lock(&lock);
         const void *handle = at < known_count ? known[at].handle : NULL;
+        bool is_graph = handle != NULL && !known[at].executable && !known[at].going;
         pthread_mutex_unlock(&lock);
         if (handle == NULL)
             return NULL;
-        if (graph_has((CUgraph)handle, node))
+        if (is_graph && graph_has((CUgraph)handle, node))
             return recording_find(handle);
     }
 }

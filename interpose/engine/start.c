@@ -114,6 +114,13 @@ mean(float *value, const struct ddp_site *site)
     control_free_messages(&all);
 }
 
+static void
+before_stream_destroy(CUstream stream)
+{
+    capture_abandoned(stream);
+    streams_before_destroy(stream);
+}
+
 /* ---- the end ---- */
 
 /* The end on the device: last hashes, trace, communicator. Once. */
@@ -175,6 +182,9 @@ end_in_order(void)
                  "(see ddprun.h), or run it without ddprun");
     if (engine_state.rendezvous.world_size > 1) {
         CUcontext before = atomic_load(&engine_state.context_ended) ? NULL : context_enter();
+        if (atomic_load(&engine_state.captures_open) > 0 && engine_state.rendezvous.rank == 0)
+            message_line("the program ends within a capture: what its last steps made of the parameters is not "
+                         "compared");
         checks_final_hash();
         checks_at_end();
         close_device();
@@ -235,7 +245,7 @@ static struct engine engine = {
     .allocated = escape_allocated,
     .copied_from_host = escape_copied_from_host,
     .before_release = tensor_before_release,
-    .before_stream_destroy = streams_before_destroy,
+    .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
     .before_primary_release = releases_before_primary_release,
@@ -245,8 +255,10 @@ static struct engine engine = {
     .capture_changes = capture_changes,
     .capture_ends = capture_ends,
     .capture_ended = capture_ended,
+    .graph_cloned = graph_cloned,
     .graph_made = graph_made,
     .graph_updated = graph_updated,
+    .graph_goes = graph_goes,
     .graph_gone = graph_gone,
     .graph_changes = graph_changes,
     .graph_nested = graph_nested,

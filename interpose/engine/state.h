@@ -165,10 +165,10 @@ struct engine_state {
     _Atomic uint64_t graph_count;     /* captures with DDP_STEP on which ranks have agreed */
 
     /* ---- the issuer's role ---- */
-    CUevent reduced;      /* after everything of the last boundary, whichever group's */
-    bool wait_owed;       /* for work on gradients before their annotation, at the next boundary or launch of a graph */
-    uint64_t graph_steps; /* boundaries in graphs since graph_count last grew */
-    struct sequence kinds; /* of boundaries, once there are graphs with DDP_STEP: launches.c */
+    CUevent reduced; /* after everything of the last boundary, whichever group's */
+    bool wait_owed;  /* for work on gradients before their annotation, at the next boundary or launch of a graph */
+    uint64_t graph_launches; /* of graphs with DDP_STEP, since graph_count last grew */
+    struct sequence kinds;   /* of boundaries, once there are graphs with DDP_STEP: launches.c */
 
     _Atomic bool device_closed; /* our end has been made, on the device */
     _Atomic bool context_ended; /* the trainer has reset the device: no call into CUDA any more */
@@ -215,6 +215,9 @@ void context_leave(CUcontext before);
  * its capture.
  */
 CUstreamCaptureMode context_exchange_capture_mode(CUstreamCaptureMode mode);
+
+/* Waits for all work of the device; ends the job where a capture forbids that. `when` begins a sentence. */
+void context_synchronize(const char *when);
 
 /* ---- start.c ---- */
 /* Asks to be called at the end before the driver is: now that the driver has asked. */

@@ -329,7 +329,7 @@ static void
 share_parameter(const struct tensor *tensor)
 {
     /* Whatever initialises the parameter may be on any stream. */
-    require_cuda(engine_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize before the broadcast of a parameter");
+    context_synchronize("at a DDP_PARAMETER");
     agree_on_parameter(tensor);
     agree_ensure_collectives();
 

@@ -121,11 +121,12 @@ note_opaque(const struct operation *operation)
             operation->name);
 }
 
-/* Whether anything that the engine follows can be touched at all. */
+/* Whether there is anything that the operation can touch and the engine follows; or was, when a graph was captured. */
 static bool
 is_relevant(const struct operation *operation)
 {
-    return atomic_load_explicit(&engine_state.highest, memory_order_relaxed) != 0 &&
+    bool graph = operation->graph != NULL && atomic_load_explicit(&engine_state.graph_count, memory_order_relaxed) > 0;
+    return (graph || atomic_load_explicit(&engine_state.highest, memory_order_relaxed) != 0) &&
            !atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed) &&
            /* NCCL's own launches, where they pass the hooks: the issuer must never wait for itself. */
            (!atomic_load_explicit(&engine_state.collectives_ready, memory_order_acquire) ||

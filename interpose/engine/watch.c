@@ -200,9 +200,9 @@ publish(void)
 /*
  * The record of a rank of this launcher that waits on the control plane and cannot send what this rank waits for; NULL
  * if there is none (under a cluster's launcher each rank has its own launcher, and supervisor 0 sees both:
- * launcher/hang.c). It cannot if it has made fewer steps than this one: before it goes on all ranks must come to its
- * place, which this one has passed. Nor if it is at its program's end, and the collective belongs to a step that it has
- * not made. Both would wait for ever.
+ * launcher/watch/hang.c). It cannot if it has made fewer steps than this one: before it goes on all ranks must come to
+ * its place, which this one has passed. Nor if it is at its program's end, and the collective belongs to a step that it
+ * has not made. Both would wait for ever.
  */
 static const struct rank_status *
 find_waiter(uint64_t awaited_step, int *rank_p)
@@ -220,6 +220,22 @@ find_waiter(uint64_t awaited_step, int *rank_p)
         return other;
     }
     return NULL;
+}
+
+/*
+ * Whether what is waited for is work of the trainer, as far as this launcher can see: a graph does not tell how far it
+ * has got, and when all ranks have launched theirs, nobody is late.
+ */
+static bool
+all_have_launched(const struct traveller *of)
+{
+    const char *first = (const char *)engine_state.status - (size_t)engine_state.status_index * RANK_STATUS_STRIDE;
+    bool all = strcmp(of->what, "CUDA graph") == 0 && engine_state.status_count == engine_state.rendezvous.world_size;
+    for (int i = 0; i < engine_state.status_count && all; ++i) {
+        const struct rank_status *other = (const struct rank_status *)(first + (size_t)i * RANK_STATUS_STRIDE);
+        all = atomic_load(&other->step) >= of->step;
+    }
+    return all;
 }
 
 static void
@@ -246,7 +262,7 @@ look_at_waiting(unsigned communicator)
             "rank %d waits at %s after %llu steps, while this rank waits for it in %s: all ranks must make the same "
             "ddprun calls and the same number of steps",
             rank, waiter->place, (unsigned long long)atomic_load(&waiter->step), text);
-    if (waiting_ms > (uint64_t)engine_state.options.timeout_s * 1000)
+    if (waiting_ms > (uint64_t)engine_state.options.timeout_s * 1000 && !all_have_launched(&of))
         stop_job("%s has waited %d s for the other ranks; raise --timeout if they are only slow", text,
                  engine_state.options.timeout_s);
 }

@@ -297,6 +297,7 @@ add_node_parameters(struct listing *listing, const CUgraphNodeParams *work)
 
 /* Of GRAPH rows: what is about to change, and what the node is about to do. */
 #define graph_changes(graph)     engine->graph_changes(graph, listing.operation.name);
+#define captured_into(graph)     (engine->graph_changes)(graph, "cuStreamBeginCaptureToGraph");
 #define child_graph(child)       engine->graph_nested(child, listing.operation.name);
 #define kernel_v1(work)          add_kernel_v1(&listing, work);
 #define kernel(work)             add_kernel(&listing, work);

@@ -247,7 +247,13 @@ capture_ended(void *ended, const CUgraph *graph, bool done)
 }
 
 static void
-graph_made(CUgraph from, void *const *made, uint64_t flags, bool done)
+graph_cloned(CUgraph from, const CUgraph *clone, bool done)
+{
+    note("cloned %p of %p%s", (const void *)clone, (void *)from, done ? " done" : " refused");
+}
+
+static void
+graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done)
 {
     note("made %p of %p %llx%s", (const void *)made, (void *)from, (unsigned long long)flags,
          done ? " done" : " refused");
@@ -260,9 +266,15 @@ graph_updated(CUgraphExec exec, CUgraph graph, bool done)
 }
 
 static void
+graph_goes(void *handle)
+{
+    note("goes %p", handle);
+}
+
+static void
 graph_gone(void *handle, bool done)
 {
-    note("gone %p%s", handle, done ? " done" : " refused");
+    note(" gone %p%s", handle, done ? " done" : " refused");
 }
 
 static void
@@ -326,8 +338,10 @@ static const struct engine engine = {
     .capture_changes = capture_changes,
     .capture_ends = capture_ends,
     .capture_ended = capture_ended,
+    .graph_cloned = graph_cloned,
     .graph_made = graph_made,
     .graph_updated = graph_updated,
+    .graph_goes = graph_goes,
     .graph_gone = graph_gone,
     .graph_changes = graph_changes,
     .graph_nested = graph_nested,

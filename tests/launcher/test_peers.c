@@ -2,12 +2,12 @@
  * test_peers.c - the star over real sockets: who knows the secret gets in and is heard, whoever does not is turned away
  * without harm, silence and closed connections are noticed, and the end reaches everybody, also who comes late.
  */
-#include "launcher/peers.h"
+#include "launcher/cluster/peers.h"
 
 #include "base/clock.h"
 #include "base/protocol.h"
-#include "launcher/peers_dial.h"
-#include "launcher/peers_leaf.h"
+#include "launcher/cluster/peers_dial.h"
+#include "launcher/cluster/peers_leaf.h"
 
 #include <arpa/inet.h>
 #include <check.h>

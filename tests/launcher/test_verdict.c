@@ -1,7 +1,7 @@
 /*
  * test_verdict.c - who is said to have failed, with which exit code, and what is claimed at a good end.
  */
-#include "launcher/verdict.h"
+#include "launcher/watch/verdict.h"
 
 #include "base/protocol.h"
 
