@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/protocol.h"
 #include "launcher/memory.h"
+#include "launcher/watch/hang.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -19,6 +20,9 @@ enum {
     STEP_MS = 100,
     REFRESH_LIMIT_MS = 300,
 };
+
+_Static_assert(2 * UINT64_C(1000000) * PEERS_HEARTBEAT_MS < HANG_SILENCE_NS,
+               "a leaf is heard of before it is unheard of");
 
 void
 star_open(struct star *star, const struct running_job *job, struct rank_view *views)

@@ -19,8 +19,6 @@ enum { TEXT_BYTES = 256 };
 /* What is seen of ranks elsewhere is up to a second old; and what one says to another may be held up by the network. */
 #define AT_END_NS     UINT64_C(3000000000)
 #define ON_ITS_WAY_NS UINT64_C(10000000000)
-#define SILENCE_NS \
-    UINT64_C(2500000000) /* a process that was not seen to go on for so long was stopped, or is unheard */
 
 /* What the views say of one rank, and since when. */
 struct watched {
@@ -98,7 +96,7 @@ follow_life(struct watched *rank, const struct rank_view *view, uint64_t now_ns)
     if (view->watch_ns == rank->watch_ns)
         return;
     uint64_t gap_ns = now_ns - rank->alive_ns;
-    rank->stayed_ns = gap_ns > SILENCE_NS ? 0 : rank->stayed_ns + gap_ns;
+    rank->stayed_ns = gap_ns > HANG_SILENCE_NS ? 0 : rank->stayed_ns + gap_ns;
     rank->watch_ns = view->watch_ns;
     rank->alive_ns = now_ns;
 }

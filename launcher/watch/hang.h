@@ -18,6 +18,10 @@ struct hang_limits {
     uint64_t end_ns;     /* and ends the job; 0: never */
 };
 
+/* A process that was not seen to go on for so long was stopped, or is unheard of: what it said before counts no more.
+ */
+#define HANG_SILENCE_NS UINT64_C(2500000000)
+
 struct hang;
 
 /* For `count` ranks, from `now_ns` on. hang_free() releases it. */
