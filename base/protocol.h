@@ -103,6 +103,9 @@ enum rank_stage {
 /* Where a rank waits whose program has come to its end: it will send nothing any more. */
 #define RANK_PLACE_END "the end of the program"
 
+/* What a rank waits for that has launched a graph with collectives in it: others, or a kernel of the graph's own. */
+#define RANK_WAIT_GRAPH "CUDA graph"
+
 /* A call of the driver that the trainer is in, or was in last. Claimed for each call by its thread (RANK_CALLS_AT_ONCE
  * are seen at a time), and left as it is afterwards. */
 enum { RANK_CALLS_AT_ONCE = 8, RANK_CALL_NAME_WORDS = 5 };

@@ -32,13 +32,14 @@ clang-tidy      | command clang-tidy   | static analysis
 shellcheck      | command shellcheck   | static analysis of scripts
 dpkg-dev        | command dpkg-shlibdeps | packages
 '
-# Without these the tests of tests/cluster/ are skipped by name, and nothing else is.
+# Without these the tests of tests/cluster/, and with the last one tests/fuzz/, are skipped by name, and nothing else is.
 cluster_packages='
 iproute2        | command ip           | hosts with networks of their own, on one machine
 openmpi-bin     | command mpirun       | starts ranks on several hosts
 slurmctld       | command slurmctld    | Slurm: the scheduler
 slurmd          | command slurmd       | Slurm: starts ranks on a host
 slurm-client    | command srun         | Slurm: its commands
+libclang-rt-14-dev | file /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.fuzzer-x86_64.a | libFuzzer
 '
 wheel_packages='
 python3-pip     | python pip           | downloads the wheels of the CUDA toolkit
@@ -205,7 +206,7 @@ case ${1:-} in
         (install_packages "$cluster_packages") || true # said, and below
     fi
     mapfile -t missing < <(missing_packages "$cluster_packages")
-    [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts are skipped without ${missing[*]}"
+    [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts, or the fuzzer, are skipped without ${missing[*]}"
     ;;
 --help)
     echo "Usage: bash cmake/setup.sh [--tests]"

@@ -353,8 +353,9 @@ exchange_as_leaf(struct control *control, const char *about, struct control_mess
     if (!receive_frame(control, control->peers[0], 0, about, deadline_ms, &header, &data, error))
         return false;
     bool arrived = data != NULL && header.kind == FRAME_ALL && unpack_messages(data, header.bytes, messages);
+    const char *why = header.kind == FRAME_FAILURE && data != NULL ? data : "rank 0 mixed up its messages";
     if (!arrived)
-        comm_fail(error, "%.500s", header.kind == FRAME_FAILURE ? (char *)data : "rank 0 mixed up its messages");
+        comm_fail(error, "%.500s", why[0] != '\0' ? why : "rank 0 failed without saying why");
     free(data);
     return arrived;
 }

@@ -21,9 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { LAST_WAIT_S = 5 };
-
-static const char key[] = "ddprun.supervisor";
+enum { LAST_WAIT_S = 5, CHORE_MS = 100 };
 
 static pmix_proc_t self;
 static int wake_fd = -1; /* written by callbacks */
@@ -201,7 +199,7 @@ fence_done(pmix_status_t status, void *data)
 }
 
 static bool
-publish(const void *bytes, size_t count, struct problem *problem)
+publish(const char *key, const void *bytes, size_t count, struct problem *problem)
 {
     pmix_value_t value = {.type = PMIX_BYTE_OBJECT};
     value.data.bo.bytes = (char *)(uintptr_t)bytes;
@@ -214,14 +212,21 @@ publish(const void *bytes, size_t count, struct problem *problem)
 
 /* Waits for the fence with an eye on signals: a launcher that gives up sends one. */
 static bool
-wait_for_fence(const struct cluster *cluster, const struct signals *signals, int timeout_s, struct problem *problem)
+wait_for_fence(const struct cluster *cluster, const struct signals *signals, int timeout_s,
+               const struct cluster_chore *chore, struct problem *problem)
 {
     int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
     while (!atomic_load(&fence_over)) {
-        struct pollfd polled[2] = {{.fd = cluster->pipe[0], .events = POLLIN}, {.fd = signals->fd, .events = POLLIN}};
+        struct pollfd polled[3] = {{.fd = cluster->pipe[0], .events = POLLIN},
+                                   {.fd = signals->fd, .events = POLLIN},
+                                   {.fd = chore != NULL ? chore->fd : -1, .events = POLLIN}};
         int64_t left_ms = deadline_ms - clock_now_ms();
         char bytes[64];
-        poll(polled, 2, left_ms > 0 ? (int)left_ms : 0);
+        if (chore != NULL && left_ms > CHORE_MS)
+            left_ms = CHORE_MS;
+        poll(polled, 3, left_ms > 0 ? (int)left_ms : 0);
+        if (chore != NULL)
+            chore->step(chore->data);
         while (read(cluster->pipe[0], bytes, sizeof(bytes)) > 0) {
         }
         for (int number; (number = signals_next(signals)) != 0;) {
@@ -242,7 +247,7 @@ wait_for_fence(const struct cluster *cluster, const struct signals *signals, int
 }
 
 static bool
-fetch(int rank, struct cluster_blob *blob, struct problem *problem)
+fetch(const char *key, int rank, struct cluster_blob *blob, struct problem *problem)
 {
     pmix_proc_t of;
     PMIX_LOAD_PROCID(&of, self.nspace, (pmix_rank_t)rank);
@@ -264,7 +269,8 @@ fetch(int rank, struct cluster_blob *blob, struct problem *problem)
 }
 
 static bool
-fence(const struct cluster *cluster, const struct signals *signals, int timeout_s, struct problem *problem)
+fence(const struct cluster *cluster, const struct signals *signals, int timeout_s, const struct cluster_chore *chore,
+      struct problem *problem)
 {
     static bool collect = true;
     static pmix_info_t info;
@@ -277,16 +283,17 @@ fence(const struct cluster *cluster, const struct signals *signals, int timeout_
         return true;
     if (status != PMIX_SUCCESS)
         return refused(problem, "the ranks' first exchange by PMIx failed", status);
-    return wait_for_fence(cluster, signals, timeout_s, problem);
+    return wait_for_fence(cluster, signals, timeout_s, chore, problem);
 }
 
 bool
-cluster_exchange(struct cluster *cluster, const struct signals *signals, const void *mine, size_t bytes, int timeout_s,
-                 struct cluster_blob *blobs, struct problem *problem)
+cluster_exchange(struct cluster *cluster, const struct signals *signals, const char *key, const void *mine,
+                 size_t bytes, int timeout_s, const struct cluster_chore *chore, struct cluster_blob *blobs,
+                 struct problem *problem)
 {
-    bool ok = publish(mine, bytes, problem) && fence(cluster, signals, timeout_s, problem);
+    bool ok = publish(key, mine, bytes, problem) && fence(cluster, signals, timeout_s, chore, problem);
     for (int i = 0; ok && i < cluster->world_size; ++i)
-        ok = fetch(i, &blobs[i], problem);
+        ok = fetch(key, i, &blobs[i], problem);
     return ok;
 }
 
@@ -294,5 +301,5 @@ void
 cluster_wait_for_all(struct cluster *cluster, const struct signals *signals)
 {
     struct problem ignored;
-    (void)!fence(cluster, signals, LAST_WAIT_S, &ignored);
+    (void)!fence(cluster, signals, LAST_WAIT_S, NULL, &ignored);
 }

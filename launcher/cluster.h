@@ -34,13 +34,21 @@ struct cluster_blob {
     size_t count;
 };
 
+/* What is to be done while others are waited for: step(data) when `fd` is readable, and now and then. */
+struct cluster_chore {
+    int fd;
+    void (*step)(void *data);
+    void *data;
+};
+
 /*
- * Collective, once: gives `mine` to all; blobs[rank] is what each has given. Waits for the others at most `timeout_s`.
- * Problem: they have not come, PMIx failed, or a signal asked for the end (then its exit code is 128 + signal).
+ * Collective, once for each `key`: gives `mine` to all; blobs[rank] is what each has given. Waits for the others at
+ * most `timeout_s`, and does the chore meanwhile, if there is one. Problem: they have not come, PMIx failed, or a
+ * signal asked for the end (then its exit code is 128 + signal).
  */
-bool cluster_exchange(struct cluster *cluster, const struct signals *signals, const void *mine, size_t bytes,
-                      int timeout_s, struct cluster_blob *blobs, struct problem *problem)
-    __attribute__((warn_unused_result));
+bool cluster_exchange(struct cluster *cluster, const struct signals *signals, const char *key, const void *mine,
+                      size_t bytes, int timeout_s, const struct cluster_chore *chore, struct cluster_blob *blobs,
+                      struct problem *problem) __attribute__((warn_unused_result));
 
 /* Collective: returns when all have come, or a few seconds are over. */
 void cluster_wait_for_all(struct cluster *cluster, const struct signals *signals);

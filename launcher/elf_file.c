@@ -67,7 +67,7 @@ inspect_interpreter(struct elf_source *source, const Elf64_Phdr *segment, struct
     if (!elf_source_read(source, facts->interpreter, segment->p_filesz, segment->p_offset))
         return false;
     facts->kind = ELF_KIND_DYNAMIC;
-    return facts->interpreter[segment->p_filesz - 1] == '\0';
+    return facts->interpreter[0] != '\0' && facts->interpreter[segment->p_filesz - 1] == '\0';
 }
 
 static bool

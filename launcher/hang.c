@@ -254,10 +254,12 @@ describe_all_waiting(const struct hang *hang, const struct rank_view *views, int
 {
     char waiters[TEXT_BYTES];
     describe_waiters(hang, views, waiter, waiters);
+    bool in_graph = strncmp(views[waiter].wait_for, RANK_WAIT_GRAPH, sizeof(RANK_WAIT_GRAPH) - 1) == 0;
     problem_set(problem, DDPRUN_EXIT_FAILURE,
                 "all ranks wait, and none is behind: %s; so the communication itself does not go on (the network, or "
-                "NCCL: NCCL_DEBUG=INFO says more)%s",
-                waiters, ends ? "; --hang-timeout ends the job" : "");
+                "NCCL: NCCL_DEBUG=INFO says more)%s%s",
+                waiters, in_graph ? ", or a kernel in some rank's graph does not end" : "",
+                ends ? "; --hang-timeout ends the job" : "");
 }
 
 /* ---- judging ---- */

@@ -86,32 +86,34 @@ make_hello(struct job *job, const struct problem *bad, struct hello *hello)
 }
 
 static bool
-read_hellos(struct job *job, const struct cluster_blob *blobs, struct problem *problem)
+read_hellos(const struct cluster_blob *blobs, struct hello *hellos, int count, struct problem *problem)
 {
-    for (int i = 0; i < job->cluster.world_size; ++i) {
-        if (!hello_decode(blobs[i].bytes, blobs[i].count, &job->hellos[i]))
+    for (int i = 0; i < count; ++i) {
+        if (!hello_decode(blobs[i].bytes, blobs[i].count, &hellos[i]))
             return problem_set(problem, DDPRUN_EXIT_USAGE,
                                "rank %d's ddprun is of another version; install the same on all hosts", i);
     }
     return true;
 }
 
-/* Everybody reads everybody's: all come to the same answer. False: the problem, and whether it is everybody's. */
+/* Everybody reads everybody's: all come to the same answer. False: the problem; *common_p: all know it. */
 static bool
-exchange_hellos(struct job *job, const struct hello *mine, bool *common_p, struct problem *problem)
+exchange_hellos(struct job *job, const char *key, const struct hello *mine, const struct cluster_chore *chore,
+                struct hello *hellos, bool *common_p, struct problem *problem)
 {
     int count = job->cluster.world_size, timeout_s = (int)job->options.timeout_s;
     unsigned char bytes[HELLO_BYTES_AT_MOST];
     struct cluster_blob *blobs = memory_get((size_t)count, sizeof(*blobs));
-    bool ok = cluster_exchange(&job->cluster, &job->signals, bytes, hello_encode(mine, bytes),
-                               timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S, blobs, problem);
-    *common_p = ok;
-    ok = ok && read_hellos(job, blobs, problem) && hello_agree(job->hellos, count, problem);
+    *common_p = cluster_exchange(&job->cluster, &job->signals, key, bytes, hello_encode(mine, bytes),
+                                 timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S, chore, blobs, problem);
+    bool ok = *common_p && read_hellos(blobs, hellos, count, problem) && hello_agree(hellos, count, problem);
     for (int i = 0; i < count; ++i)
         free(blobs[i].bytes);
     free(blobs);
     return ok;
 }
+
+/* ---- connections ---- */
 
 static bool
 connect_all(struct job *job, struct problem *problem)
@@ -132,20 +134,53 @@ connect_all(struct job *job, struct problem *problem)
     return true;
 }
 
+/* Lets the leaves in while they are waited for. */
+struct door {
+    struct peers *peers;
+    struct rank_view *views; /* nothing is said of ranks yet */
+};
+
+static void
+open_door(void *data)
+{
+    struct door *door = data;
+    (void)peers_step(door->peers, door->views);
+}
+
+/* Nobody starts a rank before all know that all are connected. */
+static bool
+meet_connected(struct job *job, bool *common_p, struct problem *problem)
+{
+    struct hello mine = {.pid = (int)getpid()};
+    struct problem own = {0};
+    snprintf(mine.host, sizeof(mine.host), "%s", job->hellos[job->cluster.rank].host);
+    if (!connect_all(job, &own)) {
+        mine.exit_code = own.exit_code;
+        snprintf(mine.problem, sizeof(mine.problem), "%.1000s", own.text);
+    }
+    size_t count = (size_t)job->cluster.world_size;
+    struct hello *hellos = memory_get(count, sizeof(*hellos));
+    struct door door = {.peers = job->peers, .views = memory_get(count, sizeof(*door.views))};
+    struct cluster_chore chore = {.fd = -1, .step = open_door, .data = &door};
+    if (job->peers != NULL)
+        chore.fd = peers_fd(job->peers);
+    bool ok =
+        exchange_hellos(job, "ddprun.connected", &mine, job->peers != NULL ? &chore : NULL, hellos, common_p, problem);
+    free(door.views);
+    free(hellos);
+    return ok;
+}
+
 bool
 job_meet(struct job *job, const struct problem *bad, int *exit_code_p)
 {
     struct hello mine;
-    struct problem problem;
+    struct problem problem = {0};
     bool common = false;
     make_hello(job, bad, &mine);
     job->hellos = memory_get((size_t)job->cluster.world_size, sizeof(*job->hellos));
-    bool ok = exchange_hellos(job, &mine, &common, &problem);
-    if (ok) {
-        common = false;
-        ok = connect_all(job, &problem);
-    }
-    if (ok)
+    if (exchange_hellos(job, "ddprun.supervisor", &mine, NULL, job->hellos, &common, &problem) &&
+        meet_connected(job, &common, &problem))
         return true;
     /* What all know is said by one; the others wait, for a launcher ends all at the first bad exit code. */
     if (!common || job->cluster.rank == 0)

@@ -20,6 +20,7 @@ enum peer_frame_kind {
     FRAME_END,           /* root: struct peer_order; the job ends */
     FRAME_LEAVE,         /* root: struct peer_order; exit with its code */
     FRAME_ASK,           /* root: a report on its rank is wanted; one byte: 1 with stacks */
+    FRAME_LOOK,          /* root: a view of this moment is wanted */
     FRAME_REPORT,        /* leaf: the report, text without a NUL */
     FRAME_KINDS,
 };

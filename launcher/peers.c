@@ -183,6 +183,8 @@ static void
 accept_guest(struct peers *peers)
 {
     int one = 1, fd = accept4(peers->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) /* would come back at once: again with the next heartbeat */
+        (void)watch(peers, EPOLL_CTL_MOD, peers->listener.fd, 0, tag(SUBJECT_LISTENER, 0));
     if (fd < 0)
         return;
     size_t place = find_place(peers);
@@ -285,6 +287,7 @@ take_frame(struct peers *peers, struct peer *peer, const struct peer_frame *fram
 {
     switch (frame->kind) {
     case FRAME_VIEW:
+        peer->owes_view = false;
         return take_view(peers, frame, view);
     case FRAME_PROBLEM:
         peers->news = true;
@@ -311,6 +314,7 @@ hear_peer(struct peers *peers, struct peer *peer, struct rank_view *view)
     peer_link_read(&peer->link);
     while (peer_link_next(&peer->link, &frame)) {
         peer->heard_ms = clock_now_ms();
+        peer->spoke = true;
         if (!take_frame(peers, peer, &frame, view))
             peer->link.gone = peer->link.nonsense = true;
     }
@@ -329,7 +333,7 @@ settle(struct peers *peers, int rank, int64_t now_ms)
         peer->waits_to_write = waits;
     if (peer->link.gone)
         lose(peers, peer, peer->link.nonsense ? "it speaks another protocol" : "its connection is closed");
-    else if (peers->limit_ms > 0 && now_ms - peer->heard_ms > peers->limit_ms)
+    else if (peers->limit_ms > 0 && peer->spoke && now_ms - peer->heard_ms > peers->limit_ms)
         lose(peers, peer, "it has been silent for the time of --heartbeat-timeout");
 }
 
@@ -366,6 +370,7 @@ peers_step(struct peers *peers, struct rank_view *views)
     if (now_ms - peers->said_ms < PEERS_HEARTBEAT_MS)
         return peers->news;
     peers->said_ms = now_ms;
+    (void)watch(peers, EPOLL_CTL_MOD, peers->listener.fd, EPOLLIN, tag(SUBJECT_LISTENER, 0));
     for (size_t i = 0; i < peers->guest_count; ++i) {
         if (peers->guests[i].fd >= 0 && now_ms - peers->guests[i].since_ms > GUEST_LIMIT_MS)
             turn_away(&peers->guests[i]);
@@ -398,6 +403,26 @@ void
 peers_put_engine_socket(struct peers *peers, int rank, int fd)
 {
     peers->items[rank].engine_socket = fd;
+}
+
+void
+peers_ask_views(struct peers *peers)
+{
+    for (int i = 1; i < peers->world_size; ++i) {
+        struct peer *peer = &peers->items[i];
+        peer->owes_view = peer->state == PEER_HERE;
+        peer_link_send(&peer->link, FRAME_LOOK, NULL, 0);
+    }
+}
+
+bool
+peers_have_answered(const struct peers *peers)
+{
+    for (int i = 1; i < peers->world_size; ++i) {
+        if (peers->items[i].owes_view && peers->items[i].state == PEER_HERE)
+            return false;
+    }
+    return true;
 }
 
 void

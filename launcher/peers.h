@@ -41,6 +41,8 @@ struct peer {
     /* of peers.c */
     struct peer_link link;
     int64_t heard_ms;
+    bool spoke;     /* before, it may be busy with starting its rank */
+    bool owes_view; /* it was asked for one */
     int engine_socket;
     bool waits_to_write;
 };
@@ -65,6 +67,10 @@ const struct peer *peers_look_at(const struct peers *peers, int rank);
 int peers_take_engine_socket(struct peers *peers, int rank);
 /* Gives it back: it could not be handed over yet. */
 void peers_put_engine_socket(struct peers *peers, int rank, int fd);
+
+/* Asks all leaves for views of this moment; then, whether all that are there have answered. */
+void peers_ask_views(struct peers *peers);
+bool peers_have_answered(const struct peers *peers);
 
 /* Asks a leaf for a report on its rank: peers_look_at()->report, once it has come. */
 void peers_ask_report(struct peers *peers, int rank, bool stacks);

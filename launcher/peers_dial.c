@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ADDRESS_LIMIT_MS = 5000, PROOF_LIMIT_MS = 20000, ROUNDS = 2 };
+enum { ADDRESS_LIMIT_MS = 5000, PROOF_LIMIT_MS = 20000, DIAL_LIMIT_MS = 60000, ROUNDS = 2 };
 
 /* Waits for the socket; a signal that waits to be read ends it too, and is left to the supervisor. */
 static bool
@@ -138,8 +138,9 @@ peers_dial(const struct hello *root, const char *own_host_id, enum peer_purpose 
 {
     struct host_address list[ADDRESSES_AT_MOST + 2];
     int count = list_addresses(root, own_host_id, list), reason = EADDRNOTAVAIL;
+    int64_t deadline_ms = clock_now_ms() + DIAL_LIMIT_MS;
     for (int round = 0; round < ROUNDS; ++round) {
-        for (int i = 0; i < count; ++i) {
+        for (int i = 0; i < count && clock_now_ms() < deadline_ms; ++i) {
             int fd = try_address(root, &list[i], purpose, rank, signals);
             if (fd >= 0)
                 return fd;

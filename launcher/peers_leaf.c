@@ -32,6 +32,7 @@ hear(struct peers_leaf *leaf)
     peer_link_read(&leaf->link);
     while (peer_link_next(&leaf->link, &frame)) {
         leaf->heard_ms = clock_now_ms();
+        leaf->asked_view = leaf->asked_view || frame.kind == FRAME_LOOK;
         if (frame.kind == FRAME_ASK) {
             leaf->asked = true;
             leaf->asked_stacks = frame.count > 0 && frame.bytes[0] != 0;
@@ -52,9 +53,10 @@ hear(struct peers_leaf *leaf)
     }
 }
 
-static void
-say_view(struct peers_leaf *leaf, const struct rank_view *view)
+void
+peers_leaf_say_view(struct peers_leaf *leaf, const struct rank_view *view)
 {
+    leaf->asked_view = false;
     unsigned char bytes[VIEW_BYTES_AT_MOST];
     peer_link_send(&leaf->link, FRAME_VIEW, bytes, view_encode(view, bytes));
     leaf->told = *view;
@@ -71,7 +73,7 @@ peers_leaf_step(struct peers_leaf *leaf, const struct rank_view *view)
     leaf->looked_ms = now_ms;
     hear(leaf);
     if (view_is_news(&leaf->told, view) || now_ms - leaf->said_ms >= PEERS_HEARTBEAT_MS)
-        say_view(leaf, view);
+        peers_leaf_say_view(leaf, view);
     (void)peer_link_flush(&leaf->link);
     if (leaf->lost != NULL || leaf->leave)
         return;
@@ -90,7 +92,7 @@ peers_leaf_say_problem(struct peers_leaf *leaf, const struct peer_order *problem
 void
 peers_leaf_say_done(struct peers_leaf *leaf, const struct rank_view *view)
 {
-    say_view(leaf, view);
+    peers_leaf_say_view(leaf, view);
     peer_link_send(&leaf->link, FRAME_DONE, NULL, 0);
 }
 

@@ -19,6 +19,7 @@ struct peers_leaf {
     int64_t looked_ms, heard_ms, said_ms;
     struct rank_view told; /* what supervisor 0 knows */
 
+    bool asked_view;          /* supervisor 0 wants to know how it is now: peers_leaf_say_view() */
     bool asked, asked_stacks; /* supervisor 0 wants a report; with stacks */
     bool end;                 /* the job ends: */
     struct peer_order ending; /* how */
@@ -36,6 +37,9 @@ void peers_leaf_step(struct peers_leaf *leaf, const struct rank_view *view);
 
 void peers_leaf_say_problem(struct peers_leaf *leaf, const struct peer_order *problem);
 void peers_leaf_say_done(struct peers_leaf *leaf, const struct rank_view *view);
+
+/* Answers `asked_view`. */
+void peers_leaf_say_view(struct peers_leaf *leaf, const struct rank_view *view);
 
 /* Answers `asked`. Text beyond FRAME_BYTES_AT_MOST is cut. */
 void peers_leaf_say_report(struct peers_leaf *leaf, const char *text);

@@ -13,10 +13,11 @@
 #include <unistd.h>
 
 enum {
-    CONNECT_LIMIT_MS = 120000, /* in which a leaf says itself that it cannot connect */
-    LEAVE_LIMIT_MS = 10000,    /* in which supervisor 0 reports, or has gone */
+    BEGIN_LIMIT_MS = 120000, /* in which a leaf has started its rank */
+    LEAVE_LIMIT_MS = 10000,  /* in which supervisor 0 reports, or has gone */
     HEARD_LIMIT_MS = 1000,
     STEP_MS = 100,
+    REFRESH_LIMIT_MS = 300,
 };
 
 void
@@ -131,11 +132,12 @@ find_lost(const struct star *star, struct problem *problem)
                                 "the ddprun of rank %d (process %d on host %s) is lost: %s; was it killed, is the host "
                                 "or its network down?",
                                 i, hello->pid, hello->host, peer->lost);
-        if (peer->state == PEER_AWAITED && clock_now_ms() - star->begin_ms > CONNECT_LIMIT_MS)
+        if ((peer->state == PEER_AWAITED || (peer->state == PEER_HERE && !peer->spoke)) &&
+            clock_now_ms() - star->begin_ms > BEGIN_LIMIT_MS)
             return !problem_set(problem, DDPRUN_EXIT_FAILURE,
-                                "the ddprun of rank %d (process %d on host %s) has not connected within %d s; is there "
-                                "a firewall between the hosts?",
-                                i, hello->pid, hello->host, CONNECT_LIMIT_MS / 1000);
+                                "the ddprun of rank %d (process %d on host %s) has not started its rank within %d s; "
+                                "is the host down, or a file server slow?",
+                                i, hello->pid, hello->host, BEGIN_LIMIT_MS / 1000);
     }
     return false;
 }
@@ -222,6 +224,20 @@ wait_a_moment(const struct star *star)
     star_fds(star, fds);
     struct pollfd polled = {.fd = fds[STAR_PEERS], .events = POLLIN};
     poll(&polled, 1, STEP_MS);
+}
+
+void
+star_refresh(struct star *star)
+{
+    struct peers *peers = star->job->peers;
+    if (peers == NULL)
+        return;
+    int64_t deadline_ms = clock_now_ms() + REFRESH_LIMIT_MS;
+    peers_ask_views(peers);
+    while (!peers_have_answered(peers) && clock_now_ms() < deadline_ms) {
+        wait_a_moment(star);
+        (void)peers_step(peers, star->views);
+    }
 }
 
 static void

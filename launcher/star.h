@@ -38,6 +38,9 @@ int star_signal(const struct star *star);
 void star_ask_report(struct star *star, int rank);
 const char *star_report(const struct star *star, int rank);
 
+/* Supervisor 0: asks for views of this moment, and waits for them, a fraction of a second at most. */
+void star_refresh(struct star *star);
+
 /* Supervisor 0: the job ends, in this way, for all. */
 void star_say_end(struct star *star, int exit_code, int signal, uint64_t grace_ms);
 

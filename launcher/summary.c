@@ -43,10 +43,43 @@ add_number(struct json_object *object, const char *name, uint64_t value)
     json_object_object_add(object, name, json_object_new_uint64(value));
 }
 
+/* How many bytes the sequence of UTF-8 at `text` has; 0: it is none (RFC 3629, section 4). */
+static size_t
+sequence_at(const unsigned char *text)
+{
+    unsigned char first = text[0], low = 0x80, high = 0xbf;
+    size_t more = first < 0x80 ? 0 : first >= 0xc2 && first <= 0xdf ? 1 : (first & 0xf0) == 0xe0 ? 2 : 3;
+    if ((first >= 0x80 && first < 0xc2) || first > 0xf4)
+        return 0;
+    low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : low;
+    high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : high;
+    for (size_t i = 1; i <= more; ++i, low = 0x80, high = 0xbf) {
+        if (text[i] < low || text[i] > high) /* the end of the text too */
+            return 0;
+    }
+    return 1 + more;
+}
+
+/* JSON is UTF-8; a rank's words may be anything, and cut anywhere. */
+static struct json_object *
+new_string(const char *text)
+{
+    char *copy = memory_copy(text);
+    for (char *at = copy; *at != '\0';) {
+        size_t bytes = sequence_at((const unsigned char *)at);
+        if (bytes == 0)
+            *at = '?';
+        at += bytes > 0 ? bytes : 1;
+    }
+    struct json_object *string = json_object_new_string(copy);
+    free(copy);
+    return string;
+}
+
 static void
 add_text(struct json_object *object, const char *name, const char *text)
 {
-    json_object_object_add(object, name, text != NULL && text[0] != '\0' ? json_object_new_string(text) : NULL);
+    json_object_object_add(object, name, text != NULL && text[0] != '\0' ? new_string(text) : NULL);
 }
 
 /* JSON has no infinities and no NaN: these are null. */

@@ -172,6 +172,7 @@ static void
 fail(struct supervisor *s, int suspect)
 {
     s->failed = true;
+    star_refresh(&s->star);
     take_report(s, &s->reason, suspect, &s->details);
     for (int i = 0; i < 2; ++i)
         star_ask_report(&s->star, s->details.of[i].rank);
@@ -186,7 +187,10 @@ is_settled(struct supervisor *s)
         return true;
     if (s->follows_since_ns == 0)
         s->follows_since_ns = now_ns();
-    return now_ns() - s->follows_since_ns >= FOLLOWS_NS;
+    bool may_have_left = false; /* which takes LEFT_EARLY_NS to be known */
+    for (int i = 0; i < s->view_count; ++i)
+        may_have_left = may_have_left || verdict_is_unfinished(&s->ranks[i]);
+    return now_ns() - s->follows_since_ns >= (may_have_left ? 2 * FOLLOWS_NS : FOLLOWS_NS);
 }
 
 static bool
@@ -260,6 +264,8 @@ static void
 obey(struct supervisor *s)
 {
     struct peers_leaf *leaf = s->job->leaf;
+    if (leaf->asked_view)
+        peers_leaf_say_view(leaf, &s->ranks[0]);
     if (leaf->asked) /* before its rank is ended */
         answer(s, leaf);
     if (s->ending) {

@@ -56,6 +56,17 @@ any_became_rank(const struct rank_view *ranks, int count)
     return false;
 }
 
+/* The same, or one is about to: its engine waits for all others to meet it, those too that have ended. */
+static bool
+any_takes_part(const struct rank_view *ranks, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].stage == RANK_STAGE_GATE && ranks[i].connected)
+            return true;
+    }
+    return any_became_rank(ranks, count);
+}
+
 static enum fault
 fault_of(const struct rank_view *ranks, int count, int i)
 {
@@ -68,7 +79,7 @@ fault_of(const struct rank_view *ranks, int count, int i)
         return FAULT_NONE;
     if (rank->left_early)
         return FAULT_LEFT;
-    if (rank->stage < RANK_STAGE_RANK && (rank->missed_preload || any_became_rank(ranks, count)))
+    if (rank->stage < RANK_STAGE_RANK && !rank->connected && (rank->missed_preload || any_takes_part(ranks, count)))
         return FAULT_MISSED;
     if (rank->stage == RANK_STAGE_ENDED && rank->step < most_steps(ranks, count))
         return FAULT_DISAGREED;
@@ -180,6 +191,32 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
     }
 }
 
+/* Puts `more` into the text at `at`, if there is room. */
+static void
+insert(struct problem *problem, size_t at, const char *more)
+{
+    size_t used = strlen(problem->text), length = strlen(more);
+    if (at > used || used + length >= sizeof(problem->text))
+        return;
+    memmove(problem->text + at + length, problem->text + at, used - at + 1);
+    memcpy(problem->text + at, more, length);
+}
+
+/* "rank 3 ..." becomes "rank 3 (host h2, process 123) ..." where there are several hosts to look at. */
+static void
+name_host(const struct rank_view *ranks, int count, int i, struct problem *problem)
+{
+    char name[TEXT_BYTES], place[2 * TEXT_BYTES];
+    bool several = false;
+    for (int k = 1; k < count; ++k)
+        several = several || (ranks[k].host[0] != '\0' && strcmp(ranks[k].host, ranks[0].host) != 0);
+    int length = snprintf(name, sizeof(name), "rank %d", i);
+    if (!several || ranks[i].host[0] == '\0' || strncmp(problem->text, name, (size_t)length) != 0)
+        return;
+    snprintf(place, sizeof(place), " (host %s, process %d)", ranks[i].host, ranks[i].pid);
+    insert(problem, (size_t)length, place);
+}
+
 bool
 verdict_find(const struct rank_view *ranks, int count, struct problem *problem)
 {
@@ -197,16 +234,12 @@ verdict_find(const struct rank_view *ranks, int count, struct problem *problem)
     if (worst < 0)
         return false;
     describe(ranks, count, worst, worst_fault, problem);
+    name_host(ranks, count, worst, problem);
     problem->rank = worst;
     if (failed > 1) {
-        size_t used = strlen(problem->text);
-        size_t line = strcspn(problem->text, "\n"); /* details stay behind it */
         char more[TEXT_BYTES];
-        int length = snprintf(more, sizeof(more), " (%d ranks failed, this one first)", failed);
-        if (used + (size_t)length < sizeof(problem->text)) {
-            memmove(problem->text + line + length, problem->text + line, used - line + 1);
-            memcpy(problem->text + line, more, (size_t)length);
-        }
+        snprintf(more, sizeof(more), " (%d ranks failed, this one first)", failed);
+        insert(problem, strcspn(problem->text, "\n"), more); /* details stay behind it */
     }
     return true;
 }
@@ -251,6 +284,7 @@ verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *pr
     for (int i = 0; i < count; ++i) {
         if (ranks[i].step != most_steps(ranks, count)) {
             describe(ranks, count, i, FAULT_DISAGREED, problem);
+            name_host(ranks, count, i, problem);
             problem->rank = i;
             return true;
         }

@@ -71,7 +71,8 @@ run_tests() {
     fi
     local junit=$root/$folder/junit.xml
     rm -f "$junit"
-    "${wrapper[@]}" ctest --test-dir "$folder" --output-junit "$junit" --output-on-failure --parallel "$(nproc)" \
+    # One more than there are cores: tests of several processes wait for each other much of the time.
+    "${wrapper[@]}" ctest --test-dir "$folder" --output-junit "$junit" --output-on-failure --parallel "$(($(nproc) + 1))" \
         --timeout 300 --tests-regex "$filter" --label-exclude "$labels" </dev/null || true
     if [ -s "$junit" ]; then
         awk -f tests/count_cases.awk "$junit" | sed -E "s,^([a-z]+) ,\1 $preset/," >>"$cases"

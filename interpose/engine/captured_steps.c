@@ -96,14 +96,14 @@ is_declared(const struct capture *capture, size_t place)
     return at != NO_MARK;
 }
 
-/* With both locks held: kernels may have touched it unseen, on any stream. What was declared in steps before need not
- * be in this one. */
+/* With both locks held: kernels may touch it unseen, on any stream. What was declared in steps before need not be in
+ * this one. (Whether steps outside differ from each other does not matter here: what the capture touches is known.) */
 static bool
 is_hidden(const struct capture *capture, size_t place)
 {
     const struct tensor *tensor = &engine_state.tensors[place];
     bool reachable = tensor->held || (atomic_load(&engine_state.blind) && !tensor->by_library);
-    return tensor->held_by_any || (reachable && !is_declared(capture, place));
+    return reachable && !is_declared(capture, place);
 }
 
 /* What bucket `bucket` comes after. *waits_p: for the DDP_STEP, too. */
@@ -199,7 +199,15 @@ release(struct capture *capture, CUstream stream)
 
 /* ---- the plan ---- */
 
-/* The group's gradients in the order of their last touches in the capture; those without any come last. */
+/* With both locks held: when the gradient is complete; NO_MARK: at DDP_STEP. */
+static size_t
+completion_of(const struct capture *capture, const struct group *group, size_t gradient)
+{
+    size_t place = group->places[gradient];
+    return is_hidden(capture, place) ? NO_MARK : capture->last[place];
+}
+
+/* The group's gradients in the order in which they are complete in the capture. */
 static void
 order_of_touches(const struct capture *capture, const struct group *group, size_t *order)
 {
@@ -207,8 +215,8 @@ order_of_touches(const struct capture *capture, const struct group *group, size_
     pthread_mutex_lock(&engine_state.lock);
     capture_lock();
     for (size_t i = 0; i < count; ++i) { /* an insertion: it is nearly in order, forwards or backwards, and rare */
-        size_t at = i, mine = capture->last[group->places[i]];
-        while (at > 0 && mine < capture->last[group->places[order[at - 1]]]) {
+        size_t at = i, mine = completion_of(capture, group, i);
+        while (at > 0 && mine < completion_of(capture, group, order[at - 1])) {
             order[at] = order[at - 1];
             --at;
         }
@@ -259,7 +267,6 @@ agree_on_plan(const struct capture *capture, const struct group *group, const st
     for (size_t i = 0; i < count; ++i)
         order[i] = (size_t)zero[2 + i];
     control_free_messages(&all);
-    (void)escape_agree(group);
     struct plan *plan = learn_plan_for_graph(group, order);
     free(order);
     free(mine);

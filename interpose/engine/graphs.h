@@ -135,6 +135,19 @@ void graph_changes(CUgraph graph, const char *call);
 void graph_nested(CUgraph graph, const char *call);
 void graph_node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work);
 
+/* ---- boundary.c: what a step does on the way, outside and inside of graphs; the issuer ---- */
+
+/* Waits for the device if that was put off when the ranks agreed during a capture. */
+void boundary_wait_owed(void);
+/* Ends the job if calls were made that nobody can follow, or none were seen at all. */
+void boundary_refuse_unseen(const struct ddp_site *site);
+/* Our streams wait for all work on gradients, of all groups, and for this stream. */
+void boundary_wait_for_all_producers(CUstream stream);
+/* The stream, and others before they touch gradients, wait for everything of ours so far. */
+void boundary_release(CUstream stream);
+/* The group's interval is over; whether it repeated the one before. */
+bool boundary_close_interval(struct group *group, CUstream stream);
+
 /* ---- launches.c ---- */
 
 /* Whether a launch with this recording is a step, or several. */

@@ -189,9 +189,9 @@ launch_end(struct recording *recording, CUstream stream, bool enqueued)
                  site->file, site->line);
     CUcontext before = context_enter();
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    watch_sending("CUDA graph", recording->number, 0);
+    watch_sending(RANK_WAIT_GRAPH, recording->number, 0);
     follow(stream);
-    watch_sent("CUDA graph", recording->number, 0);
+    watch_sent(RANK_WAIT_GRAPH, recording->number, 0);
     checks_after_release();
     count_steps(recording, stream);
     batches_compare();

@@ -29,14 +29,14 @@ gradients_of(const struct group *group)
     return gradients;
 }
 
-/* A plan over them by size, as the user says, or else of buckets of `by_default` bytes. */
+/* A plan over them by size. */
 static struct plan *
-build_plan(const struct group *group, uint32_t version, const size_t *order, uint64_t by_default)
+build_plan(const struct group *group, uint32_t version, const size_t *order)
 {
     uint64_t cap_bytes = engine_state.options.bucket_bytes;
     struct plan_gradient *gradients = gradients_of(group);
-    struct plan *plan =
-        plan_build(version, gradients, order, group->gradient_count, cap_bytes > 0 ? cap_bytes : by_default);
+    struct plan *plan = plan_build(version, gradients, order, group->gradient_count,
+                                   cap_bytes > 0 ? cap_bytes : DDPRUN_DEFAULT_BUCKET_BYTES);
     free(gradients);
     return plan;
 }
@@ -92,7 +92,7 @@ learn_nothing_yet(struct group *group)
     size_t *order = calloc(count + 1, sizeof(*order));
     for (size_t i = 0; order != NULL && i < count; ++i)
         order[i] = i;
-    struct plan *plan = order != NULL ? build_plan(group, 0, order, DDPRUN_DEFAULT_BUCKET_BYTES) : NULL;
+    struct plan *plan = order != NULL ? build_plan(group, 0, order) : NULL;
     free(order);
     struct history history;
     if (plan == NULL || !history_init(&history, count))
@@ -174,7 +174,7 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders travel as 64-bit word
 static void
 adopt_order(struct group *group, const size_t *order)
 {
-    struct plan *plan = build_plan(group, group->plan->version + 1, order, DDPRUN_DEFAULT_BUCKET_BYTES);
+    struct plan *plan = build_plan(group, group->plan->version + 1, order);
     if (plan == NULL)
         stop_job("rank 0 sent an order of buckets that is none");
     plans_compare(group, plan);
@@ -218,12 +218,17 @@ cap_in_graph(const struct group *group)
 }
 
 struct plan *
-learn_plan_for_graph(const struct group *group, size_t *order)
+learn_plan_for_graph(const struct group *group, const size_t *order)
 {
-    escape_order(group, order);
     struct plan *plan = group->overlapping ? copy_plan(group) : NULL;
-    if (plan == NULL) /* none is in force, or it does not know what is held by now */
-        plan = build_plan(group, 0, order, cap_in_graph(group));
+    if (plan == NULL) { /* none is in force, or it does not know what is held by now */
+        uint64_t cap_bytes = engine_state.options.bucket_bytes;
+        struct plan_gradient *gradients = gradients_of(group);
+        for (size_t i = 0; i < group->gradient_count; ++i) /* that some are complete late, the order says */
+            gradients[i].type = escape_bucket_type(&(struct plan_bucket){.type = gradients[i].type});
+        plan = plan_build(0, gradients, order, group->gradient_count, cap_bytes > 0 ? cap_bytes : cap_in_graph(group));
+        free(gradients);
+    }
     if (plan == NULL)
         stop_job("rank 0 sent an order of buckets that is none");
     plans_compare(group, plan);

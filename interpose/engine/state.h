@@ -318,12 +318,6 @@ void issue_prepare_captured(struct group *view);
 
 /* ---- boundary.c ---- */
 void boundary_step(int group, void *stream, const struct ddp_site *site);
-/* The issuer, for launches.c: what a step does on the way, outside and inside of graphs. */
-void boundary_wait_owed(void);
-void boundary_refuse_unseen(const struct ddp_site *site);
-void boundary_wait_for_all_producers(CUstream stream);
-void boundary_release(CUstream stream);
-bool boundary_close_interval(struct group *group, CUstream stream);
 
 /* ---- agree.c ---- */
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
@@ -350,7 +344,7 @@ void learn_nothing_yet(struct group *group);
 /* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
 void learn_vote(struct group *group, bool repeats);
 /* Collective: the plan of a step in a capture, in which gradients are complete in `order`, the same on all ranks. */
-struct plan *learn_plan_for_graph(const struct group *group, size_t *order);
+struct plan *learn_plan_for_graph(const struct group *group, const size_t *order);
 
 /* ---- plans.c ---- */
 /* The issuer: ends the job, naming the first difference, unless all ranks have come to this plan. */
@@ -384,10 +378,10 @@ void escape_hold(struct tensor *tensor);
 bool escape_is_held(const struct tensor *tensor);
 /* A kernel of which the driver does not tell the parameters: any may reach any gradient unseen. */
 void escape_blind_kernel(const char *kernel);
-/* Kernels and held gradients: whether the boundary knows of this thread's kernels on the stream; if not, it is marked
- * before a kernel is enqueued there, which waits for the last reduction, and after it, with lock held, comes the end.
+/* While gradients are held: whether the next boundary knows of kernels on the stream, as far as this thread can tell.
  */
 bool escape_is_marked(CUstream stream);
+/* If not: before a kernel goes there, which waits for the last reduction; and after it, with lock held. */
 void escape_mark(CUstream stream);
 void escape_end_kernel(uint64_t stream_mask);
 /* How a plan sees a gradient, so that held ones have buckets of their own; and the type that a bucket then really has.

@@ -169,7 +169,7 @@ look_at_communicator(struct awaited *awaited, unsigned communicator, struct trav
 static void
 describe_traveller(const struct traveller *of, char *text, size_t bytes)
 {
-    if (strcmp(of->what, "bucket") == 0 || strcmp(of->what, "buffer") == 0 || strcmp(of->what, "CUDA graph") == 0)
+    if (strcmp(of->what, "bucket") == 0 || strcmp(of->what, "buffer") == 0 || strcmp(of->what, RANK_WAIT_GRAPH) == 0)
         snprintf(text, bytes, "%s %llu of step %llu", of->what, (unsigned long long)of->number,
                  (unsigned long long)of->step);
     else

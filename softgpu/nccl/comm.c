@@ -395,7 +395,10 @@ pncclCommFinalize(ncclComm_t comm)
 }
 NCCL_EXPORT(ncclCommFinalize);
 
-/* What was enqueued runs to its end first. NULL is nothing to destroy, as in NCCL. */
+/*
+ * What was enqueued runs to its end first; after an error it has none, and is given up. NULL is nothing to destroy, as
+ * in NCCL.
+ */
 ncclResult_t
 pncclCommDestroy(ncclComm_t comm)
 {
@@ -404,6 +407,8 @@ pncclCommDestroy(ncclComm_t comm)
     ncclResult_t result = comm_check(comm, "ncclCommDestroy");
     if (result != ncclSuccess)
         return result;
+    if (segment_is_mapped(&comm->exchange.segment) && exchange_error(&comm->exchange, NULL, 0) != ncclSuccess)
+        segment_interrupt(&comm->exchange.segment);
     join_worker(comm);
     comm_wait_for_operations(comm);
     if (segment_is_mapped(&comm->exchange.segment))

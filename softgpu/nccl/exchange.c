@@ -80,6 +80,15 @@ exchange_fail(struct exchange *exchange, bool tell_user, ncclResult_t result, co
 }
 
 void
+exchange_stall(struct exchange *exchange)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    while (exchange_error(exchange, NULL, 0) != ncclSuccess && segment_is_mapped(&exchange->segment) &&
+           !atomic_load(&exchange->segment.interrupted))
+        nanosleep(&nap, NULL);
+}
+
+void
 exchange_fail_waiting(struct exchange *exchange, enum wait_result why, int peer, const char *doing)
 {
     struct segment *segment = &exchange->segment;

@@ -45,6 +45,13 @@ bool exchange_may_run(struct exchange *exchange);
 void exchange_fail(struct exchange *exchange, bool tell_user, ncclResult_t result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/*
+ * What the kernel of an operation that failed does last: it does not end before its rank gives up the communicator, as
+ * one whose peer is gone does not on a GPU. Whatever is enqueued behind it would take what was never reduced for a
+ * result. Returns at once where nothing failed.
+ */
+void exchange_stall(struct exchange *exchange);
+
 /* Records what a failed wait for `peer` means for the operation that `doing` names ("all-reduce 7 of 100 float32
  * (sum)"). */
 void exchange_fail_waiting(struct exchange *exchange, enum wait_result why, int peer, const char *doing);

@@ -48,6 +48,7 @@ run_collective(const struct softgpu_launch *launch, enum operation_kind kind)
         .pays_latency = parameters->pays_latency,
     };
     collective_run(parameters->exchange, &collective);
+    exchange_stall(parameters->exchange);
 }
 
 /* One kernel for each kind, so that traces tell them apart. */
@@ -68,6 +69,7 @@ transfer_kernel(const struct softgpu_launch *launch)
 {
     const struct transfer_parameters *parameters = launch->args[0];
     transfers_run(parameters->exchange, parameters->transfers, parameters->count, parameters->pays_latency);
+    exchange_stall(parameters->exchange);
 }
 
 static const struct softgpu_param collective_layout[] = {

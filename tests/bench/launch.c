@@ -214,7 +214,7 @@ measure_holding(struct report *report, int ranks, double seconds)
     report_figure(report, name, 100.0 * share, "% of a core", BAR_AT_MOST, 0.1);
 
     fclose(output);
-    kill(pid, SIGKILL); /* without its words about the signal; the ranks end with it */
+    kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
 }
 

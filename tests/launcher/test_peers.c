@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { WORLD = 4, MANY = 301, STRANGERS = 100, LIMIT_MS = 60000, SILENCE_S = 3 };
@@ -169,6 +170,30 @@ START_TEST(a_report_is_asked_for_and_comes)
 }
 END_TEST
 
+START_TEST(views_of_this_moment_are_asked_for)
+{
+    static struct star_test test;
+    struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 1};
+    open_star(&test, 0);
+    open_leaf(&test, 3, 0);
+    peers_leaf_step(&test.leaves[3], &view);
+    STEP_UNTIL(&test, test.views[3].step == 1);
+    peers_ask_views(test.peers);
+    ck_assert(!peers_have_answered(test.peers));
+    view.step = 2; /* which is no news, and waits for the next heartbeat otherwise */
+    STEP_UNTIL(&test, (peers_leaf_step(&test.leaves[3], &view), test.leaves[3].asked_view));
+    peers_leaf_say_view(&test.leaves[3], &view);
+    ck_assert(!test.leaves[3].asked_view);
+    STEP_UNTIL(&test, peers_have_answered(test.peers));
+    ck_assert_uint_eq(test.views[3].step, 2);
+    peers_leaf_close(&test.leaves[3]);
+    STEP_UNTIL(&test, state_of(&test, 3) == PEER_LOST);
+    peers_ask_views(test.peers); /* nobody is there to answer */
+    ck_assert(peers_have_answered(test.peers));
+    peers_close(test.peers);
+}
+END_TEST
+
 START_TEST(who_comes_late_hears_of_the_end)
 {
     static struct star_test test;
@@ -224,6 +249,36 @@ START_TEST(strangers_are_turned_away_and_do_no_harm)
         close(silent[i]);
     close(noise);
     peers_leaf_close(&test.leaves[1]);
+    peers_close(test.peers);
+}
+END_TEST
+
+/* A connection that cannot be taken does not keep supervisor 0 busy, and is taken later. */
+START_TEST(no_descriptor_is_left_for_a_while)
+{
+    static struct star_test test;
+    struct rlimit before, low;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    open_star(&test, 0);
+    address.sin_port = htons(test.root.port);
+    int stranger = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    int next = dup(stranger);
+    close(next);
+    low.rlim_cur = (rlim_t)next;
+    (void)peers_step(test.peers, test.views); /* a heartbeat is due: not in between */
+    ck_assert_int_eq(connect(stranger, (struct sockaddr *)&address, sizeof(address)), 0);
+    struct pollfd polled = {.fd = peers_fd(test.peers), .events = POLLIN};
+    ck_assert_int_eq(poll(&polled, 1, LIMIT_MS), 1);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+    (void)peers_step(test.peers, test.views);
+    int ready = poll(&polled, 1, 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(ready, 0);
+    open_leaf(&test, 1, 0);
+    peers_leaf_close(&test.leaves[1]);
+    close(stranger);
     peers_close(test.peers);
 }
 END_TEST
@@ -342,6 +397,7 @@ START_TEST(silence_is_a_loss)
     open_star(&test, SILENCE_S);
     open_leaf(&test, 1, 0);
     open_leaf(&test, 2, 0);
+    peers_leaf_step(&test.leaves[2], &view);
     STEP_UNTIL(&test, (peers_leaf_step(&test.leaves[1], &view), state_of(&test, 2) == PEER_LOST));
     ck_assert_int_eq(state_of(&test, 1), PEER_HERE);
     ck_assert_ptr_nonnull(strstr(peers_look_at(test.peers, 2)->lost, "silent"));
@@ -376,8 +432,10 @@ main(void)
     tcase_set_timeout(tcase, 100);
     tcase_add_test(tcase, leaves_are_heard_and_hear_the_end);
     tcase_add_test(tcase, a_report_is_asked_for_and_comes);
+    tcase_add_test(tcase, views_of_this_moment_are_asked_for);
     tcase_add_test(tcase, who_comes_late_hears_of_the_end);
     tcase_add_test(tcase, strangers_are_turned_away_and_do_no_harm);
+    tcase_add_test(tcase, no_descriptor_is_left_for_a_while);
     tcase_add_test(tcase, an_impostor_is_no_supervisor_0);
     tcase_add_test(tcase, the_engines_socket_is_handed_out_and_works);
     tcase_add_test(tcase, a_closed_connection_is_a_loss);

@@ -149,8 +149,8 @@ different_graphs(int rank, int n, struct ranks_shared *shared)
     CUgraphExec exec = end(stream);
     EXPECT_CUDA(cuGraphLaunch(exec, stream));
     EXPECT(device_await_error(comm) == ncclInvalidUsage);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(stream));
     return 0;
 }
 

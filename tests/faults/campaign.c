@@ -1,0 +1,403 @@
+/*
+ * campaign.c - the fault campaign: starts ddprun again and again, does something terrible to it at a random moment, and
+ * holds the end against what is promised.
+ *
+ * The properties: whatever happens to a rank, to ddprun or to what it prints into, at any moment, the whole job ends in
+ * time, with the documented exit code and the culprit named, nobody trains on alone or with a wrong average, and
+ * nothing is left behind. Called by run.sh. Every failure is printed with the command that repeats it.
+ */
+#include "tests/faults/kinds.h"
+#include "tests/faults/leftovers.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RUNS_AT_MOST = 100000, PACE_EVERY = 100, KINDS_AT_MOST = 32 };
+
+#define NS 1000000000ll
+
+struct campaign {
+    const char *build;
+    unsigned runs, first;
+    uint64_t seed;
+    const struct kind *only;
+    bool verbose;
+    int pause_s; /* how long rank 0 spends in host code; 0: an ordinary campaign */
+    char ddprun[400], trainer[400], folder[200];
+    struct place place;
+    struct pace pace;
+    unsigned failures, late;
+    unsigned made[KINDS_AT_MOST], hit[KINDS_AT_MOST];
+    double *seconds[KINDS_AT_MOST]; /* from fault to end, of the runs that were hit */
+};
+
+/* ---- a run ---- */
+
+/* Cuts the text into words. Returns the end. */
+static const char **
+add_words(const char **at, char *text)
+{
+    for (char *rest, *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+        *at++ = word;
+    return at;
+}
+
+/* The words of the command line. `texts` holds what is made here. */
+static void
+make_order(const struct campaign *campaign, const struct run *run, struct job_order *order, char texts[5][400])
+{
+    const char **at = order->arguments;
+    snprintf(texts[0], 400, "%d", run->ranks);
+    job_records_path(order->folder, texts[1], 400);
+    snprintf(texts[2], 400, "--device softgpu %s", run->kind->options != NULL ? run->kind->options : "");
+    if (campaign->place.prefix != NULL) {
+        snprintf(texts[4], 400, campaign->place.prefix, run->ranks);
+        at = add_words(at, texts[4]);
+        *at++ = campaign->ddprun;
+    } else {
+        *at++ = campaign->ddprun;
+        *at++ = "-n";
+        *at++ = texts[0];
+    }
+    at = add_words(at, texts[2]);
+    if (run->kind->wrapper) {
+        *at++ = "sh";
+        *at++ = "-c";
+        *at++ = "\"$@\"; exit $?";
+        *at++ = "sh";
+    }
+    *at++ = campaign->trainer;
+    *at++ = texts[1];
+    *at++ = "100";
+    snprintf(texts[3], 400, run->kind->arguments != NULL ? run->kind->arguments : "", run->target, run->point);
+    if (campaign->pause_s > 0)
+        snprintf(texts[3], 400, "pause %d %d", KINDS_STEPS / 2, campaign->pause_s);
+    *add_words(at, texts[3]) = NULL;
+}
+
+/* A machine that has more to do than processors is slower; what is promised holds for one that has not. */
+static double
+slowness(void)
+{
+    double load = 0.0;
+    if (getloadavg(&load, 1) != 1)
+        load = 0.0;
+    return 2.0 + load / (double)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* Waits until nobody is left, and notes when. */
+static bool
+await_end(struct run *run, struct job *job, double limit_s)
+{
+    int64_t limit_ns = (int64_t)(limit_s * NS);
+    bool ended = job_wait(job, limit_ns);
+    while (ended && leftovers_processes(job->mark, 0) > 0 && job_now_ns() < job->end_ns + limit_ns)
+        usleep(2000);
+    if (run->gone_ns == 0)
+        run->gone_ns = job_now_ns();
+    return ended;
+}
+
+static void
+note_pace(struct pace *pace, const struct job *job, int64_t first_ns, int64_t last_ns)
+{
+    *pace = (struct pace){first_ns - job->begin_ns, (last_ns - first_ns) / (KINDS_STEPS - 1), job->end_ns - last_ns};
+}
+
+/* Nothing happens; how long its parts take is noted. */
+static void
+watch(struct campaign *campaign, struct job *job, double limit_s)
+{
+    int64_t first_ns = 0, last_ns = 0, until_ns = job_now_ns() + (int64_t)(limit_s * NS);
+    while (!job_poll(job, 500) && job_now_ns() < until_ns) {
+        if (first_ns == 0 && job->records[0].step >= 1)
+            first_ns = job_now_ns();
+        if (last_ns == 0 && job->records[0].step >= KINDS_STEPS)
+            last_ns = job_now_ns();
+    }
+    if (first_ns != 0 && last_ns != 0 && job->end_ns != 0 && campaign->pause_s == 0)
+        note_pace(&campaign->pace, job, first_ns, last_ns);
+}
+
+static void
+find_wrong_averages(const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    for (int r = 0; r < job->ranks; ++r) {
+        size_t used = strlen(why);
+        if (job->records[r].wrong != 0)
+            snprintf(why + used, KINDS_WHY_BYTES - used, "WRONG AVERAGE on rank %d in step %u; ", r,
+                     job->records[r].wrong);
+    }
+}
+
+/* The next ddprun clears away what one that was killed has left. */
+static void
+sweep(const struct campaign *campaign, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    char command[2048], text[1024];
+    int status = 0;
+    for (int i = 0; i <= campaign->place.host_count; ++i) {
+        snprintf(command, sizeof(command),
+                 "exec env TMPDIR='%s%s' XDG_RUNTIME_DIR='%s/%s' XDG_CONFIG_HOME='%s/config' timeout -k 1 60 "
+                 "'%s' -n 1 --device softgpu true </dev/null",
+                 i == 0 ? job->folder : campaign->place.hosts[i - 1].tmp, i == 0 ? "/tmp" : "", job->folder,
+                 i == 0 ? "runtime" : "none", job->folder, campaign->ddprun);
+        status |= system(command);
+    }
+    leftovers_find(&campaign->place, job->mark, job->folder, false, text, sizeof(text));
+    size_t used = strlen(why);
+    if (status != 0 || text[0] != '\0')
+        snprintf(why + used, KINDS_WHY_BYTES - used, "the next ddprun (status %d) leaves %s; ", status, text);
+}
+
+static void
+describe(const struct run *run, char *text, size_t bytes)
+{
+    if (run->kind == &kind_none)
+        snprintf(text, bytes, "%d ranks", run->ranks);
+    else if (run->kind->inject == NULL)
+        snprintf(text, bytes, "%d ranks, rank %d at its point %u", run->ranks, run->target, run->point);
+    else
+        snprintf(text, bytes, "%d ranks, rank %d, %.2f ms after %s %u", run->ranks, run->target,
+                 (double)run->moment.delay_ns / 1e6, run->moment.step == 0 ? "the start: step" : "step",
+                 run->moment.step);
+}
+
+static void
+tell_failure(const struct campaign *campaign, const struct run *run, const struct job *job, const char *why)
+{
+    printf("    %s\n", why);
+    for (int r = 0; r < run->ranks; ++r)
+        printf("    rank %d: process %d, step %u, %s\n", r, job->records[r].pid, job->records[r].step,
+               job->records[r].done_ns != 0 ? "done" : "not done");
+    printf("    stderr: %.3000s\n", job->text);
+    printf("    again: bash tests/faults/run.sh %s --seed %llu --first %u --runs 1 --only %s\n", campaign->build,
+           (unsigned long long)campaign->seed, run->number, run->kind->name);
+}
+
+/* Everything that is held against an end. Returns whether the fault had an effect. */
+static bool
+judge(const struct campaign *campaign, const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    char left[1024];
+    bool hit = run->kind->judge(run, job, why);
+    find_wrong_averages(job, why);
+    /* A process loses its environment before its descriptors are closed. */
+    do
+        leftovers_find(job->place, job->mark, job->folder, run->kind->sweeps, left, sizeof(left));
+    while (left[0] != '\0' && job_now_ns() < run->gone_ns + run_limit_s(run, job->place) * NS && usleep(5000) == 0);
+    size_t used = strlen(why);
+    if (left[0] != '\0')
+        snprintf(why + used, KINDS_WHY_BYTES - used, "left behind: %s", left);
+    if (run->kind->sweeps)
+        sweep(campaign, job, why);
+    return hit;
+}
+
+static void
+make_run(struct campaign *campaign, struct run *run)
+{
+    static struct job job;
+    char texts[5][400], folder[256], why[KINDS_WHY_BYTES] = "", description[200];
+    struct job_order order = {.place = &campaign->place,
+                              .folder = folder,
+                              .closed_output = run->kind->closed_output,
+                              .small_pipe = run->kind->small_pipe};
+    snprintf(folder, sizeof(folder), "%s/%u", campaign->folder, run->number);
+    make_order(campaign, run, &order, texts);
+    int promised_s = run_limit_s(run, &campaign->place);
+    double limit_s = promised_s * slowness(), run_limit_s = 60.0 * slowness() + campaign->pause_s;
+    job_start(&job, &order, run->ranks);
+    if (run->kind->inject != NULL)
+        run->kind->inject(run, &job);
+    else if (run->kind == &kind_none)
+        watch(campaign, &job, run_limit_s);
+    bool ended = await_end(run, &job, run->fault_ns != 0 ? limit_s : run_limit_s);
+    if (campaign->place.mend != NULL && system(campaign->place.mend) != 0)
+        snprintf(why, sizeof(why), "the hosts cannot be joined again; ");
+    if (run->kind->arguments != NULL && run->kind->inject == NULL)
+        run->fault_ns = job.records[run->target].hit_ns;
+
+    double seconds = run->fault_ns != 0 ? (double)(run->gone_ns - run->fault_ns) * 1e-9 : 0.0;
+    bool hit = ended && judge(campaign, run, &job, why);
+    if (!ended)
+        snprintf(why + strlen(why), sizeof(why) - strlen(why), "it does not end");
+    else if (hit && seconds > limit_s)
+        snprintf(why + strlen(why), sizeof(why) - strlen(why), "it ended after %.3f s only", seconds);
+    describe(run, description, sizeof(description));
+    bool failed = why[0] != '\0';
+    bool late = hit && seconds > promised_s;
+    if (failed || late || campaign->verbose)
+        printf("%s %u %s: %s; %s, exit code %d after %.3f s\n", failed ? "not ok" : "ok", run->number, run->kind->name,
+               description, hit ? "hit" : "no effect", job.exit_code, seconds);
+    if (failed)
+        tell_failure(campaign, run, &job, why);
+    fflush(stdout);
+
+    long which = run->kind - kinds;
+    if (run->kind != &kind_none) {
+        ++campaign->made[which];
+        if (hit)
+            campaign->seconds[which][campaign->hit[which]++] = seconds;
+        campaign->late += late;
+    }
+    campaign->failures += failed;
+    job_release(&job);
+    leftovers_remove_folder(folder);
+}
+
+/* ---- all runs ---- */
+
+static int
+compare_seconds(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The table, and whether enough of the faults had an effect. */
+static void
+summarise(struct campaign *campaign)
+{
+    unsigned made = 0, hit = 0;
+    printf("%-10s %-38s %6s %6s %10s %10s %9s\n", "kind", "", "runs", "hit", "median s", "worst s", "promised");
+    for (int k = 0; k < kind_count; ++k) {
+        unsigned count = campaign->hit[k];
+        double *seconds = campaign->seconds[k];
+        made += campaign->made[k];
+        hit += count;
+        if (campaign->made[k] == 0)
+            continue;
+        qsort(seconds, count, sizeof(*seconds), compare_seconds);
+        printf("%-10s %-38s %6u %6u %10.3f %10.3f %9d\n", kinds[k].name, kinds[k].about, campaign->made[k], count,
+               count > 0 ? seconds[count / 2] : 0.0, count > 0 ? seconds[count - 1] : 0.0,
+               run_limit_s(&(struct run){.kind = &kinds[k]}, &campaign->place));
+    }
+    if (made >= 10 && hit * 2 < made) {
+        printf("not ok: most faults came when all was over\n");
+        ++campaign->failures;
+    }
+    printf(
+        "%s: %u runs with a fault, %u hit, %u failures; %u ended after the promised time (this machine has other work "
+        "too)\n",
+        campaign->failures == 0 ? "ok" : "not ok", made, hit, campaign->failures, campaign->late);
+}
+
+static void
+run_all(struct campaign *campaign)
+{
+    for (unsigned i = 0; i < campaign->runs; ++i) {
+        struct run run;
+        unsigned number = campaign->first + i;
+        if (i % PACE_EVERY == 0 && campaign->only != &kind_none) {
+            run_choose(&run, campaign->seed, RUNS_AT_MOST + i, &kind_none, &campaign->place, &campaign->pace);
+            make_run(campaign, &run);
+        }
+        run_choose(&run, campaign->seed, number, campaign->only, &campaign->place, &campaign->pace);
+        make_run(campaign, &run);
+        if (!campaign->verbose && campaign->runs > 50 && i % 50 == 49)
+            printf("%u of %u runs, %u failures\n", i + 1, campaign->runs, campaign->failures);
+    }
+}
+
+static void
+print_usage(FILE *out)
+{
+    fprintf(out,
+            "Usage: bash tests/faults/run.sh BUILD [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] "
+            "[--verbose]\n"
+            "--pause: no fault, but rank 0 spends so long in host code. Kinds:\n");
+    for (int k = 0; k < kind_count; ++k)
+        fprintf(out, "  %-10s %s\n", kinds[k].name, kinds[k].about);
+}
+
+/* Options by which run.sh says where the campaign takes place. */
+static bool
+take_place(struct place *place, int option, char *value)
+{
+    char *colon = strchr(value != NULL ? value : "", ':');
+    switch (option) {
+    case 'x':
+        place->prefix = value;
+        break;
+    case 'n':
+        place->ranks = atoi(value);
+        break;
+    case 'c':
+        place->cut = value;
+        break;
+    case 'm':
+        place->mend = value;
+        break;
+    case 'h': /* KEEPER:TMPDIR */
+        if (colon == NULL || place->host_count == PLACE_HOSTS_AT_MOST)
+            return false;
+        place->hosts[place->host_count++] = (struct place_host){.keeper = atoi(value), .tmp = colon + 1};
+        break;
+    default:
+        return false;
+    }
+    place->where = place->host_count > 0 ? ON_HOSTS : place->prefix != NULL ? UNDER_MPIRUN : ON_NODE;
+    return true;
+}
+
+static void
+parse(struct campaign *campaign, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"runs", required_argument, NULL, 'r'},   {"seed", required_argument, NULL, 's'},
+        {"first", required_argument, NULL, 'f'},  {"only", required_argument, NULL, 'o'},
+        {"pause", required_argument, NULL, 'p'},  {"verbose", no_argument, NULL, 'v'},
+        {"prefix", required_argument, NULL, 'x'}, {"ranks", required_argument, NULL, 'n'},
+        {"host", required_argument, NULL, 'h'},   {"cut", required_argument, NULL, 'c'},
+        {"mend", required_argument, NULL, 'm'},   {NULL}};
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 'r')
+            campaign->runs = (unsigned)strtoul(optarg, NULL, 10);
+        else if (option == 's')
+            campaign->seed = strtoull(optarg, NULL, 10);
+        else if (option == 'f')
+            campaign->first = (unsigned)strtoul(optarg, NULL, 10);
+        else if (option == 'p')
+            campaign->pause_s = atoi(optarg);
+        else if (option == 'v')
+            campaign->verbose = true;
+        else if (!take_place(&campaign->place, option, optarg) && option != 'o')
+            option = '?';
+        if (option == '?' || (option == 'o' && (campaign->only = kind_named(optarg)) == NULL)) {
+            print_usage(stderr);
+            exit(2);
+        }
+    }
+    if (argc - optind != 2 || campaign->runs > RUNS_AT_MOST) {
+        print_usage(stderr);
+        exit(2);
+    }
+    campaign->build = argv[optind];
+    snprintf(campaign->folder, sizeof(campaign->folder), "%s", argv[optind + 1]);
+    if (campaign->pause_s > 0)
+        campaign->only = &kind_none;
+}
+
+/* Arguments: options, the build folder, an empty folder. */
+int
+main(int argc, char **argv)
+{
+    static struct campaign campaign = {
+        .runs = 20, .seed = 3, .place = {.where = ON_NODE}, .pace = {NS / 4, NS / 1000, NS / 20}};
+    parse(&campaign, argc, argv);
+    snprintf(campaign.ddprun, sizeof(campaign.ddprun), "%s/bin/ddprun", campaign.build);
+    snprintf(campaign.trainer, sizeof(campaign.trainer), "%s/tests/faults/trainer", campaign.build);
+    for (int k = 0; k < kind_count; ++k)
+        campaign.seconds[k] = calloc(campaign.runs, sizeof(double));
+    if (!leftovers_isolate(campaign.place.where != ON_HOSTS))
+        printf("sockets and shared memory are not looked at: no namespaces of our own here\n");
+    run_all(&campaign);
+    summarise(&campaign);
+    for (int k = 0; k < kind_count; ++k)
+        free(campaign.seconds[k]);
+    return campaign.failures != 0;
+}

@@ -1,0 +1,267 @@
+/*
+ * judge.c - see judge.h. What is expected follows from what really happened: the records say how far each rank came,
+ * and when; a fault that landed after a rank's end may leave the job a success, one that landed before may not.
+ */
+#include "tests/faults/judge.h"
+
+#include <regex.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS 1000000ll
+
+/* The rank, and where it is, if that is said. */
+#define RANK "rank %d( \\([^)]*\\))?"
+
+__attribute__((format(printf, 2, 3))) static void
+wrong(char why[KINDS_WHY_BYTES], const char *format, ...)
+{
+    size_t used = strlen(why);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why + used, KINDS_WHY_BYTES - used, format, arguments);
+    va_end(arguments);
+    used = strlen(why);
+    snprintf(why + used, KINDS_WHY_BYTES - used, "; ");
+}
+
+/* The first line of ddprun's, "" if it said nothing. */
+static void
+first_line(const struct job *job, char *line, size_t bytes)
+{
+    const char *at = job->text;
+    while (at != NULL && strncmp(at, "ddprun: ", 8) != 0) {
+        at = strchr(at, '\n');
+        at = at != NULL ? at + 1 : NULL;
+    }
+    snprintf(line, bytes, "%.*s", at != NULL ? (int)strcspn(at, "\n") : 0, at != NULL ? at : "");
+}
+
+/* It ended with this code and a first line that matches the pattern, in which %d is the rank. */
+static void
+expect(const struct run *run, const struct job *job, int exit_code, const char *pattern, char why[KINDS_WHY_BYTES])
+{
+    char wanted[512], line[1024];
+    regex_t regex;
+    snprintf(wanted, sizeof(wanted), pattern, run->target, run->target);
+    first_line(job, line, sizeof(line));
+    if (job->exit_code != exit_code)
+        wrong(why, "exit code %d instead of %d", job->exit_code, exit_code);
+    if (regcomp(&regex, wanted, REG_EXTENDED | REG_NOSUB) != 0) {
+        wrong(why, "cannot compile /%s/", wanted);
+        return;
+    }
+    if (!run->kind->closed_output && regexec(&regex, line, 0, NULL, 0) != 0)
+        wrong(why, "no /%s/", wanted);
+    regfree(&regex);
+}
+
+/* A success is right only if every rank was done. */
+static void
+expect_done(const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    for (int r = 0; r < job->ranks; ++r) {
+        if (job->records[r].done_ns == 0)
+            wrong(why, "called a success, but rank %d came to step %u of %d only", r, job->records[r].step,
+                  KINDS_STEPS);
+    }
+}
+
+/* Nobody trains on without the rank that is gone. */
+static void
+expect_nobody_alone(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    for (int r = 0; r < job->ranks; ++r) {
+        if (job->records[r].step > job->records[run->target].step + 1)
+            wrong(why, "rank %d trained on to step %u, without rank %d, which was gone after step %u", r,
+                  job->records[r].step, run->target, job->records[run->target].step);
+    }
+}
+
+/* The rank's process was ended by a signal. A success may only be where it had been done before. */
+static bool
+judge_signal(const struct run *run, const struct job *job, int number, const char *pattern, char why[KINDS_WHY_BYTES])
+{
+    if (job->exit_code == 0) {
+        expect_done(job, why);
+        if (run->fault_ns != 0 && job->records[run->target].done_ns > run->fault_ns + 100 * MS)
+            wrong(why, "the signal had no effect");
+        return false;
+    }
+    expect(run, job, 128 + number, pattern, why);
+    expect_nobody_alone(run, job, why);
+    return true;
+}
+
+bool
+judge_kill(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    return judge_signal(run, job, SIGKILL, "^ddprun: " RANK " was ended by SIGKILL", why);
+}
+
+bool
+judge_crash(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    return judge_signal(run, job, SIGSEGV, "^ddprun: " RANK " was ended by SIGSEGV", why);
+}
+
+bool
+judge_stop(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    if (job->exit_code == 0) {
+        expect_done(job, why);
+        return false;
+    }
+    const char *named = "^ddprun: rank %d .*stopped";
+    if (job->records[run->target].step == 0) /* before it takes part, it may be missed only by the limit of time */
+        named = "^ddprun: (" RANK " .*stopped|.*(have not come within|waited) [0-9]+ s)";
+    expect(run, job, 1, named, why);
+    expect_nobody_alone(run, job, why);
+    return true;
+}
+
+/* A rank that leaves with exit code 0 after all steps may be a good end. */
+bool
+judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    bool made_all = run->point >= KINDS_POINTS - 1;
+    if (job->exit_code == 0) {
+        for (int r = 0; r < job->ranks; ++r) {
+            if (r != run->target ? job->records[r].done_ns == 0 : !made_all)
+                wrong(why, "called a success, but rank %d left after step %u", run->target,
+                      job->records[run->target].step);
+        }
+        return false;
+    }
+    expect(run, job, 1,
+           "^ddprun: .*(" RANK
+           " (ended|left|has left|waits at the end of the program|at the end of the program|before its "
+           "first step: the program used the GPU and ended without a DDP_STEP)|differs between ranks .*%d)",
+           why);
+    expect_nobody_alone(run, job, why);
+    return true;
+}
+
+bool
+judge_exit(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    expect(run, job, 3, "^ddprun: " RANK " ended with exit code 3", why);
+    expect_nobody_alone(run, job, why);
+    return true;
+}
+
+/* ddprun was asked to end. Before it has begun to take signals, the signal itself ends it. */
+static bool
+judge_asked(const struct run *run, const struct job *job, int number, const char *name, char why[KINDS_WHY_BYTES])
+{
+    char pattern[64];
+    if (job->exit_code == 0) {
+        expect_done(job, why);
+        return false;
+    }
+    if (job->place->where != ON_NODE) /* in mpirun's words, and with its exit codes */
+        return true;
+    if (job->killed) {
+        if (job->exit_code != 128 + number || job->records[0].pid != 0)
+            wrong(why, "ended by signal %d", job->exit_code - 128);
+        return true;
+    }
+    snprintf(pattern, sizeof(pattern), "^ddprun: SIG%s: ending %d ranks", name, job->ranks);
+    expect(run, job, 128 + number, pattern, why);
+    return true;
+}
+
+bool
+judge_terminate(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    return judge_asked(run, job, SIGTERM, "TERM", why);
+}
+
+bool
+judge_interrupt(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    return judge_asked(run, job, SIGINT, "INT", why);
+}
+
+bool
+judge_launcher_killed(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    (void)run;
+    if (job->exit_code == 0)
+        expect_done(job, why);
+    else if (!job->killed || job->exit_code != 128 + SIGKILL)
+        wrong(why, "exit code %d", job->exit_code);
+    return job->killed;
+}
+
+/* Whoever notices first says so: supervisor 0 that a rank's is gone, others that it is. mpirun may end all before. */
+bool
+judge_supervisor_killed(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    char line[1024];
+    if (job->exit_code == 0) {
+        expect_done(job, why);
+        return false;
+    }
+    first_line(job, line, sizeof(line));
+    expect(run, job, job->exit_code, line[0] == '\0' ? "" : "^ddprun: .*(rank|supervisor) %d|SIGTERM", why);
+    expect_nobody_alone(run, job, why);
+    return true;
+}
+
+/* Hosts lost each other: on either side ranks cannot go on, and nobody calls it a success. */
+bool
+judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    if (job->exit_code == 0) {
+        expect_done(job, why);
+        return false;
+    }
+    uint32_t least = job->records[0].step, most = least;
+    for (int r = 1; r < job->ranks; ++r) {
+        least = job->records[r].step < least ? job->records[r].step : least;
+        most = job->records[r].step > most ? job->records[r].step : most;
+    }
+    if (most > least + 1)
+        wrong(why, "a rank trained on to step %u, without one that came to step %u only", most, least);
+    if (run->kind->options != NULL && least > 0) /* the link went down, and nobody died */
+        expect(run, job, job->exit_code, "^ddprun: the ddprun of rank [23] .*lost", why);
+    return true;
+}
+
+/* What a rank without memory makes of it is its own affair, as long as it is the one that is named. */
+bool
+judge_memory(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    if (job->exit_code == 0) {
+        expect_done(job, why);
+        return false;
+    }
+    expect(run, job, job->exit_code, "^ddprun: rank %d", why);
+    expect_nobody_alone(run, job, why);
+    return true;
+}
+
+/* Whoever prints next gets SIGPIPE, as it would by itself. */
+bool
+judge_reader_left(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    if (job->exit_code == 0) {
+        expect_done(job, why);
+        return false;
+    }
+    expect(run, job, 128 + SIGPIPE, "^ddprun: rank [0-9]+ was ended by SIGPIPE", why);
+    return true;
+}
+
+bool
+judge_none(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    expect(run, job, 0, "^ddprun: [0-9]+ ranks, [0-9]+ steps", why);
+    expect_done(job, why);
+    if (job->output_lines != KINDS_STEPS)
+        wrong(why, "%zu of %d lines of rank 0 came through", job->output_lines, KINDS_STEPS);
+    return run->fault_ns != 0;
+}

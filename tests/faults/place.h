@@ -1,0 +1,31 @@
+/*
+ * place.h - where runs take place: on one node under ddprun's own server, under mpirun, or under mpirun on simulated
+ * hosts.
+ */
+#ifndef DDPRUN_TESTS_FAULTS_PLACE_H
+#define DDPRUN_TESTS_FAULTS_PLACE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* What a kind of fault is for; bits. */
+enum { ON_NODE = 1, UNDER_MPIRUN = 2, ON_HOSTS = 4, ANYWHERE = 7 };
+
+enum { PLACE_HOSTS_AT_MOST = 4 };
+
+/* A simulated host: a process that lives in it, and its TMPDIR. */
+struct place_host {
+    pid_t keeper;
+    const char *tmp;
+};
+
+struct place {
+    unsigned where;     /* one of the bits */
+    const char *prefix; /* words before ddprun, with %d for the number of ranks; NULL: it is started by itself */
+    int ranks;          /* 0: any number */
+    struct place_host hosts[PLACE_HOSTS_AT_MOST];
+    int host_count;
+    const char *cut, *mend; /* commands: nothing passes between the hosts any more, and again; or NULL */
+};
+
+#endif

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# run.sh BUILD [--place node|mpirun|hosts] [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] [--verbose] - the fault campaign
+# (campaign.c): 20 runs, or as many as are asked for, on this node; under mpirun; or under mpirun over two simulated hosts. With
+# DDPRUN_SOAK=1 also a rank that spends 90 s in host code, as for a checkpoint.
+arguments=("$@")
+place=node
+options=()
+while [ $# -gt 0 ]; do
+    if [ "$1" = --place ]; then
+        place=${2:-}
+        shift
+    else
+        options+=("$1")
+    fi
+    shift
+done
+set -- "${options[@]}" # BUILD is the first
+case $place in
+node)
+    # shellcheck source=tests/end_to_end/lib.sh
+    source "$(dirname "$0")/../end_to_end/lib.sh"
+    ;;
+mpirun)
+    # shellcheck source=tests/end_to_end/lib.sh
+    source "$(dirname "$0")/../end_to_end/lib.sh"
+    ;;
+hosts)
+    # shellcheck source=tests/cluster/hosts.sh
+    source "$(dirname "$0")/../cluster/hosts.sh"
+    hosts_enter "$0" "${arguments[@]}"
+    hosts_up
+    export TMPDIR=$hosts_work
+    # shellcheck source=tests/end_to_end/lib.sh
+    source "$(dirname "$0")/../end_to_end/lib.sh"
+    ;;
+*)
+    printf 'run.sh: --place %s: node, mpirun or hosts\n' "$place" >&2
+    exit 2
+    ;;
+esac
+shift
+
+where=()
+if [ "$place" != node ]; then
+    command -v mpirun >/dev/null || {
+        echo "skipped: there is no mpirun here (Debian: openmpi-bin)"
+        exit 77
+    }
+    unset PMIX_NAMESPACE PMIX_RANK "${!OMPI_@}" "${!SLURM_@}"
+    root=
+    [ "$(id -u)" -ne 0 ] || root=--allow-run-as-root
+    where=(--prefix "mpirun $root --oversubscribe --bind-to none -n %d")
+fi
+if [ "$place" = hosts ]; then
+    where=(--ranks 4 --prefix "$hosts_runner h1 mpirun $root --mca plm_rsh_agent $hosts_agent --host h1:2,h2:2 --bind-to none -n %d")
+    for host in h1 h2; do
+        keeper=$(cat "$hosts_work/$host/pid")
+        where+=(--host "$keeper:/proc/$keeper/root$hosts_work/tmp")
+    done
+    where+=(--cut "nsenter --target $keeper --net ip link set eth0 down" --mend "nsenter --target $keeper --net ip link set eth0 up")
+fi
+
+campaign() {
+    "${runtime[@]}" "$build/tests/faults/campaign" "${where[@]}" "$@" "$build" "$work" </dev/null
+}
+if [ $# -eq 0 ]; then
+    campaign --verbose || exit 1
+    [ "$place" != node ] || [ "${DDPRUN_SOAK:-0}" = 0 ] || campaign --pause 90 --runs 1 --verbose
+else
+    campaign "$@"
+fi

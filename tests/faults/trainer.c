@@ -1,0 +1,234 @@
+/*
+ * trainer.c - the trainer of the fault campaign: many quick steps, each of whose averages is checked on the host, and a
+ * record of how far it came that outlives it.
+ *
+ * Plain C over the runtime, no kernel; gradients are written by copies, the last one first, as backward would. Started
+ * by campaign.c, through ddprun. It never ends well with a wrong average: every rank knows what all of them put in.
+ *
+ * Usage: faults_trainer RECORDS STEPS [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK POINT]
+ *   RECORDS: the file of struct rank_record, one for each rank
+ *   chat:    so many bytes are printed in each step
+ *   pause:   rank 0 spends so long in host code in this step, as for a checkpoint
+ *   exit:    rank RANK ends with this code at the POINTth place that it comes to
+ */
+#include "tests/faults/record.h"
+
+#include <cuda_runtime_api.h>
+#include <ddprun.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GRADIENTS = 4, COUNT = 600, KEPT_BYTES = 64 * 1024, STEP_US = 300 };
+
+#define CHECK(call)                                                                         \
+    do {                                                                                    \
+        cudaError_t error_ = (call);                                                        \
+        if (error_ != cudaSuccess) {                                                        \
+            fprintf(stderr, "faults_trainer: %s: %s\n", #call, cudaGetErrorString(error_)); \
+            exit(1);                                                                        \
+        }                                                                                   \
+    } while (0)
+
+struct trainer {
+    struct rank_record *record;
+    int rank; /* by the environment: known before anything of ours is loaded */
+    int steps, chat_bytes;
+    int pause_step, pause_s;
+    int fault_code, fault_rank;
+    unsigned fault_point; /* 0: none */
+    bool fault_quick;     /* _exit instead of exit */
+    float *weights[GRADIENTS], *gradients[GRADIENTS];
+    float host[COUNT];
+};
+
+static int64_t
+now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void
+rest(int seconds, int us)
+{
+    struct timespec left = {seconds, us * 1000L};
+    while (nanosleep(&left, &left) != 0) {
+    }
+}
+
+/* A place at which this rank may have been told to leave. */
+static void
+point(struct trainer *t)
+{
+    unsigned number = atomic_fetch_add(&t->record->points, 1) + 1;
+    if (t->fault_rank != t->rank || t->fault_point != number)
+        return;
+    t->record->hit_ns = now_ns();
+    if (t->fault_quick)
+        _exit(t->fault_code);
+    exit(t->fault_code);
+}
+
+/* What rank `rank` adds in element `i`: small whole numbers, so that means of up to 8 ranks are exact. */
+static float
+share(int rank, int step, int gradient, int i)
+{
+    return (float)(8 * (1 + rank) * (1 + (step + gradient + i) % 7));
+}
+
+static void
+backward(struct trainer *t, int step)
+{
+    for (int g = GRADIENTS - 1; g >= 0; --g) {
+        for (int i = 0; i < COUNT; ++i)
+            t->host[i] = share(t->rank, step, g, i);
+        CHECK(cudaMemcpy(t->gradients[g], t->host, sizeof(t->host), cudaMemcpyHostToDevice));
+        if (g == GRADIENTS / 2)
+            point(t);
+    }
+}
+
+/* Takes the averages, looks at each element, and moves the weights. */
+static void
+update(struct trainer *t, int step)
+{
+    int ranks = DDP_WORLD_SIZE();
+    for (int g = 0; g < GRADIENTS; ++g) {
+        CHECK(cudaMemcpy(t->host, t->gradients[g], sizeof(t->host), cudaMemcpyDeviceToHost));
+        for (int i = 0; i < COUNT; ++i) {
+            float mean = share(0, step, g, i) * (float)(ranks + 1) / 2.0f;
+            if (t->host[i] != mean && t->record->wrong == 0) {
+                t->record->wrong = (uint32_t)step;
+                fprintf(stderr, "faults_trainer: step %d, gradient %d, element %d: %g instead of %g\n", step, g, i,
+                        (double)t->host[i], (double)mean);
+            }
+        }
+        CHECK(cudaMemcpy(t->weights[g], t->host, sizeof(t->host), cudaMemcpyHostToDevice));
+    }
+    t->record->step = (uint32_t)step;
+}
+
+/* What a trainer reads it keeps, and it says so when there is no memory for it. */
+static void
+load(void)
+{
+    char *kept = malloc(KEPT_BYTES);
+    if (kept == NULL) {
+        fprintf(stderr, "faults_trainer: out of memory\n");
+        exit(1);
+    }
+    memset(kept, 1, KEPT_BYTES);
+    *(char *volatile *)&kept = kept;
+}
+
+static void
+say(const struct trainer *t, int step)
+{
+    printf("step %d", step);
+    for (int i = 0; i < t->chat_bytes; ++i)
+        putchar('.');
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void
+train(struct trainer *t)
+{
+    for (int step = 1; step <= t->steps; ++step) {
+        load();
+        rest(0, STEP_US);
+        if (step == t->pause_step && t->rank == 0)
+            rest(t->pause_s, 0);
+        backward(t, step);
+        point(t);
+        DDP_STEP(0);
+        point(t);
+        update(t, step);
+        say(t, step);
+    }
+}
+
+static void
+create(struct trainer *t)
+{
+    point(t);
+    for (int g = 0; g < GRADIENTS; ++g) {
+        CHECK(cudaMalloc((void **)&t->weights[g], sizeof(t->host)));
+        CHECK(cudaMalloc((void **)&t->gradients[g], sizeof(t->host)));
+        CHECK(cudaMemset(t->weights[g], 0, sizeof(t->host)));
+    }
+    point(t);
+    for (int g = 0; g < GRADIENTS; ++g) {
+        DDP_PARAMETER(t->weights[g], COUNT, DDP_FLOAT32);
+        point(t);
+        DDP_GRADIENT(t->gradients[g], COUNT, DDP_FLOAT32);
+    }
+    point(t);
+}
+
+static bool
+take_arguments(struct trainer *t, int argc, char **argv)
+{
+    for (int i = 3; i < argc;) {
+        if (strcmp(argv[i], "chat") == 0 && i + 1 < argc) {
+            t->chat_bytes = atoi(argv[i + 1]);
+            i += 2;
+        } else if (strcmp(argv[i], "pause") == 0 && i + 2 < argc) {
+            t->pause_step = atoi(argv[i + 1]);
+            t->pause_s = atoi(argv[i + 2]);
+            i += 3;
+        } else if ((strcmp(argv[i], "exit") == 0 || strcmp(argv[i], "_exit") == 0) && i + 3 < argc) {
+            t->fault_quick = argv[i][0] == '_';
+            t->fault_code = atoi(argv[i + 1]);
+            t->fault_rank = atoi(argv[i + 2]);
+            t->fault_point = (unsigned)atoi(argv[i + 3]);
+            i += 4;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct rank_record *
+map_record(const char *path, int rank)
+{
+    size_t bytes = RECORD_RANKS_AT_MOST * sizeof(struct rank_record);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    void *records = fd >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (fd >= 0)
+        close(fd);
+    return records == MAP_FAILED ? NULL : (struct rank_record *)records + rank;
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct trainer t;
+    const char *rank = getenv("RANK");
+    t.rank = rank != NULL ? atoi(rank) : 0;
+    t.record = argc >= 3 && t.rank < RECORD_RANKS_AT_MOST ? map_record(argv[1], t.rank) : NULL;
+    if (t.record == NULL || !take_arguments(&t, argc, argv)) {
+        fprintf(stderr,
+                "faults_trainer: RECORDS STEPS [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK POINT]\n");
+        return 2;
+    }
+    t.steps = atoi(argv[2]);
+    t.record->pid = (int32_t)getpid();
+    create(&t);
+    train(&t);
+    for (int g = 0; g < GRADIENTS; ++g) {
+        CHECK(cudaFree(t.weights[g]));
+        CHECK(cudaFree(t.gradients[g]));
+    }
+    point(&t);
+    t.record->done_ns = now_ns();
+    return t.record->wrong != 0;
+}

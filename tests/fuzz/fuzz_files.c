@@ -1,0 +1,60 @@
+/*
+ * fuzz_files.c - targets: programs and scripts, as ddprun and its doctor look at them before anything is started.
+ *
+ * Required: what is said of a file is in the file.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "launcher/doctor/examine_program.h"
+#include "launcher/elf_file.h"
+#include "launcher/elf_needs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void
+fuzz_elf(const uint8_t *bytes, size_t count)
+{
+    struct elf_source source = elf_source_memory(bytes, count);
+    struct elf_facts facts;
+    struct elf_needs needs;
+    memset(&facts, 0x5a, sizeof(facts));
+    fuzz_require(elf_file_inspect_source(&source, &facts) == 0, "memory can be read");
+    fuzz_require(facts.kind <= ELF_KIND_DAMAGED, "its kind is a known one");
+    bool is_elf = count >= 4 && memcmp(bytes, "\177ELF", 4) == 0;
+    fuzz_require(is_elf || facts.kind == ELF_KIND_NOT_ELF, "what does not say that it is ELF is not");
+    if (facts.kind == ELF_KIND_DYNAMIC)
+        fuzz_require(facts.interpreter[0] != '\0' && strnlen(facts.interpreter, PATH_MAX) < PATH_MAX,
+                     "a dynamic program names its loader");
+    int failed = elf_needs_read(&source, &needs);
+    fuzz_require(failed == 0 || failed == EBADMSG, "what it needs is read, or it is damaged");
+    if (failed != 0)
+        return;
+    fuzz_require(is_elf, "only an ELF file needs anything");
+    for (size_t i = 0; i < needs.needed_count; ++i)
+        fuzz_require(strlen(needs.needed[i]) < count, "names come from the file");
+    fuzz_require(needs.rpath == NULL || strlen(needs.rpath) < count, "so do folders");
+    fuzz_require(needs.runpath == NULL || strlen(needs.runpath) < count, "of both kinds");
+    elf_needs_free(&needs);
+}
+
+/* A hazard that is found stands in the text. */
+void
+fuzz_script(const uint8_t *bytes, size_t count)
+{
+    char *text = malloc(count + 1); /* exactly as long as it says, so that a look beyond the end is noticed */
+    text = realloc(text, count > 0 ? count : 1);
+    memcpy(text, bytes, count);
+    const char *hazard = count > 0 ? script_find_hazard(text, count) : NULL;
+    fuzz_require(hazard == NULL || memmem(text, count, hazard, strlen(hazard)) != NULL, "what is found is there");
+    free(text);
+}
+
+/* The one call of script.c that is of no interest here. */
+void
+findings_say(struct findings *findings, enum finding_state state, const char *subject, const char *advice,
+             const char *format, ...)
+{
+    (void)findings, (void)state, (void)subject, (void)advice, (void)format;
+}

@@ -1,0 +1,213 @@
+/*
+ * fuzz_frames.c - targets: what comes over sockets. Frames of the ranks' control plane, and what supervisors send each
+ * other: hellos, proofs, frames, orders, views.
+ *
+ * Required: what is taken for sound is within its bounds, and written down again it is the same; without the secret
+ * nothing is a proof.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "base/protocol.h"
+#include "comm/control.h"
+#include "launcher/hello.h"
+#include "launcher/peer_link.h"
+#include "launcher/proof.h"
+#include "launcher/view_frame.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- control.c: a rank whose peers say what they like and then close ---- */
+
+enum { WORLD = 3, CONTROL_BYTES_AT_MOST = 60000 };
+
+/* A socket from which these bytes, and no more, can be read; *other_p is its other end. */
+static int
+socket_with(const uint8_t *bytes, size_t count, int *other_p)
+{
+    int ends[2];
+    fuzz_require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "there are sockets");
+    fuzz_require(send(ends[1], bytes, count, MSG_DONTWAIT) == (ssize_t)count, "they have room");
+    shutdown(ends[1], SHUT_WR);
+    *other_p = ends[1];
+    return ends[0];
+}
+
+/* The first byte chooses the rank; the rest is what its peers say, for rank 0 the halves. */
+void
+fuzz_control(const uint8_t *bytes, size_t count)
+{
+    if (count < 1 || count > CONTROL_BYTES_AT_MOST)
+        return;
+    bool is_root = bytes[0] % 2 == 0;
+    size_t half = (count - 1) / 2;
+    int peers[WORLD] = {-1, -1, -1}, others[WORLD] = {-1, -1, -1};
+    struct control control = {.rank = is_root ? 0 : 1, .world_size = WORLD, .peers = peers, .timeout_s = 20};
+    control.peer_count = is_root ? WORLD : 1;
+    if (is_root) {
+        peers[1] = socket_with(bytes + 1, half, &others[1]);
+        peers[2] = socket_with(bytes + 1 + half, count - 1 - half, &others[2]);
+    } else {
+        peers[0] = socket_with(bytes + 1, count - 1, &others[0]);
+    }
+    struct control_messages messages;
+    struct comm_error error = {""};
+    if (control_exchange(&control, "a step", "mine", 4, &messages, &error)) {
+        fuzz_require(messages.count == WORLD, "everybody said something");
+        for (int r = 0; r < WORLD; ++r)
+            fuzz_require(messages.bytes[r] <= count && ((char *)messages.messages[r])[messages.bytes[r]] == '\0',
+                         "messages have the length that came, and an end");
+        control_free_messages(&messages);
+    } else {
+        fuzz_require(error.text[0] != '\0' && strnlen(error.text, sizeof(error.text)) < sizeof(error.text),
+                     "a failure has its text");
+    }
+    control_close(&control);
+    for (int r = 0; r < WORLD; ++r) {
+        if (others[r] >= 0)
+            close(others[r]);
+    }
+}
+
+/* The ways in which control.c comes to its sockets: none is used here. */
+bool
+rendezvous_share(struct rendezvous *rendezvous, const char *key, const void *mine, void *out, size_t bytes,
+                 int timeout_s, struct comm_error *error)
+{
+    (void)rendezvous, (void)key, (void)mine, (void)out, (void)bytes, (void)timeout_s;
+    return comm_fail(error, "nobody to meet");
+}
+
+bool
+rendezvous_has_links(const struct rendezvous *rendezvous)
+{
+    (void)rendezvous;
+    return false;
+}
+
+bool
+rendezvous_links(struct rendezvous *rendezvous, int *links, int timeout_s, struct comm_error *error)
+{
+    (void)rendezvous, (void)links, (void)timeout_s;
+    return comm_fail(error, "nobody to meet");
+}
+
+/* ---- supervisors ---- */
+
+void
+fuzz_hello(const uint8_t *bytes, size_t count)
+{
+    static struct hello hellos[2], again;
+    static unsigned char encoded[HELLO_BYTES_AT_MOST], twice[HELLO_BYTES_AT_MOST];
+    struct problem problem;
+    memset(hellos, 0, sizeof(hellos));
+    if (!hello_decode(bytes, count, &hellos[0]))
+        return;
+    struct hello *hello = &hellos[0];
+    fuzz_require(memchr(hello->host, '\0', sizeof(hello->host)) && memchr(hello->terms, '\0', sizeof(hello->terms)) &&
+                     memchr(hello->problem, '\0', sizeof(hello->problem)) &&
+                     memchr(hello->host_id, '\0', sizeof(hello->host_id)),
+                 "texts have an end");
+    fuzz_require(hello->addresses.count >= 0 && hello->addresses.count <= ADDRESSES_AT_MOST,
+                 "the addresses can be counted");
+    for (int i = 0; i < hello->addresses.count; ++i) {
+        char text[ADDRESS_TEXT_BYTES];
+        struct sockaddr_storage address;
+        addresses_text(&hello->addresses.items[i], text);
+        fuzz_require(addresses_socket_address(&hello->addresses.items[i], hello->port, &address) <= sizeof(address),
+                     "an address has a size");
+    }
+    size_t length = hello_encode(hello, encoded);
+    fuzz_require(length <= sizeof(encoded) && hello_decode(encoded, length, &again), "a hello written down is one");
+    fuzz_require(hello_encode(&again, twice) == length && memcmp(encoded, twice, length) == 0, "the same one");
+    struct options options = {.bucket_bytes = 77, .timeout_s = 600};
+    hello_set_terms(&hellos[1], &options, true);
+    if (!hello_agree(hellos, 2, &problem))
+        fuzz_require(problem.text[0] != '\0' && problem.exit_code >= 0 && problem.exit_code <= 255,
+                     "a disagreement is told");
+}
+
+/* The sum of all that a verdict may look at: nothing undefined is left in it. */
+void
+fuzz_view(const uint8_t *bytes, size_t count)
+{
+    static struct rank_view views[2], again;
+    static unsigned char encoded[VIEW_BYTES_AT_MOST], twice[VIEW_BYTES_AT_MOST];
+    struct problem problem = {.text = ""};
+    memset(views, 0, sizeof(views));
+    memset(&again, 0, sizeof(again));
+    if (!view_decode(bytes, count, &views[0]))
+        return;
+    fuzz_require(views[0].stage <= RANK_STAGE_FAILED, "the stage is a known one");
+    fuzz_require(memchr(views[0].failure, '\0', sizeof(views[0].failure)) &&
+                     memchr(views[0].abort_message, '\0', sizeof(views[0].abort_message)),
+                 "texts have an end");
+    size_t length = view_encode(&views[0], encoded);
+    fuzz_require(length <= sizeof(encoded) && view_decode(encoded, length, &again), "a view written down is one");
+    fuzz_require(view_encode(&again, twice) == length && memcmp(encoded, twice, length) == 0, "the same one");
+    fuzz_require(!view_is_news(&views[0], &again), "and no news");
+    if (verdict_find(views, 2, &problem))
+        fuzz_require(problem.text[0] != '\0' && problem.exit_code > 0 && problem.exit_code <= 255,
+                     "a failure has a text and an exit code");
+}
+
+/* A stream in frames: cut anywhere, it is the same frames. */
+void
+fuzz_frames(const uint8_t *bytes, size_t count)
+{
+    struct peer_frame frame, shorter;
+    size_t at = 0;
+    for (;;) {
+        long taken = peer_frame_parse(bytes + at, count - at, &frame);
+        fuzz_require(taken >= -1 && (taken <= 0 || (size_t)taken <= count - at), "a frame lies within what came");
+        if (taken <= 0)
+            break;
+        fuzz_require(frame.kind >= FRAME_HEARTBEAT && frame.kind < FRAME_KINDS, "its kind is a known one");
+        fuzz_require(frame.bytes >= bytes + at && frame.bytes + frame.count == bytes + at + taken, "so do its bytes");
+        fuzz_require(peer_frame_parse(bytes + at, (size_t)taken - 1, &shorter) == 0, "less of it is not all of it");
+        struct peer_order order, again;
+        unsigned char encoded[sizeof(order) + 64];
+        if (peer_order_decode(frame.bytes, frame.count, &order)) {
+            fuzz_require(memchr(order.text, '\0', sizeof(order.text)) != NULL, "an order's text has an end");
+            fuzz_require(order.exit_code >= 0 && order.exit_code <= 255 && order.signal >= 0 && order.signal <= 64,
+                         "an order can be followed");
+            size_t length = peer_order_encode(&order, encoded, sizeof(encoded));
+            fuzz_require(length == frame.count && memcmp(encoded, frame.bytes, length) == 0 &&
+                             peer_order_decode(encoded, length, &again),
+                         "written down it is the same order");
+        }
+        at += (size_t)taken;
+    }
+}
+
+/* Whoever does not know the secret proves nothing, as a leaf or as the root; and lists of networks hold any text. */
+void
+fuzz_proof(const uint8_t *bytes, size_t count)
+{
+    const unsigned char secret[PROOF_BYTES] = "only supervisors of the job know";
+    struct proof_challenge challenge, theirs;
+    struct proof_answer answer, mine;
+    struct proof_welcome welcome;
+    fuzz_require(proof_challenge_make(&challenge), "a challenge can be made");
+    if (count >= sizeof(answer)) {
+        memcpy(&answer, bytes, sizeof(answer));
+        memcpy(answer.magic, challenge.magic, sizeof(answer.magic));
+        fuzz_require(!proof_welcome_make(secret, &challenge, &answer, 4, &welcome), "a guess is no answer");
+    }
+    if (count >= sizeof(theirs)) {
+        memcpy(&theirs, bytes, sizeof(theirs));
+        if (proof_answer_make(secret, &theirs, PEER_ENGINE, 1, &mine) && count >= sizeof(theirs) + sizeof(welcome)) {
+            memcpy(&welcome, bytes + sizeof(theirs), sizeof(welcome));
+            fuzz_require(!proof_welcome_holds(secret, &theirs, &mine, &welcome), "a guess is no welcome");
+        }
+    }
+    char *text = fuzz_text(bytes, count);
+    const struct host_address addresses[] = {{4, {10, 1, 2, 3}}, {6, {0xfd, [15] = 1}}};
+    for (int i = 0; i < 2; ++i) {
+        if (addresses_in_network(&addresses[i], text))
+            fuzz_require(addresses_is_network(text), "only a network holds an address");
+    }
+    free(text);
+}

@@ -1,0 +1,191 @@
+/*
+ * fuzz_options.c - targets: the command line and its settings in the environment and in a file, lists of GPUs and
+ * hosts, substitution in arguments.
+ *
+ * Required: an answer is a job that makes sense, or one problem with exit code 2. Never: to read other files than the
+ * given one.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "base/protocol.h"
+#include "launcher/gpu_list.h"
+#include "launcher/host_list.h"
+#include "launcher/options.h"
+#include "launcher/substitute.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WORDS_AT_MOST = 64 };
+
+static void
+require_sound(const struct options *options)
+{
+    fuzz_require(options->rank_count >= 0 && options->rank_count <= 4096 * 256, "a number of ranks is in its bounds");
+    fuzz_require(options->hosts != NULL || options->rank_count <= OPTIONS_MOST_RANKS, "there are not too many ranks");
+    fuzz_require(options->program != NULL && options->program[0] != NULL, "there is a program");
+    fuzz_require(options->communicator_count >= 1 && options->communicator_count <= DDPRUN_MOST_COMMUNICATORS,
+                 "the number of communicators is in its bounds");
+    fuzz_require(options->timeout_s >= 1, "ranks have time");
+    fuzz_require(options->reduction < DDPRUN_REDUCTION_COUNT && options->compression < DDPRUN_COMPRESSION_COUNT,
+                 "ways of travelling are known ones");
+    fuzz_require(options->bucket_bytes < (uint64_t)1 << 60, "buckets have a size");
+    for (char **variable = options->variables; variable != NULL && *variable != NULL; ++variable)
+        fuzz_require(strchr(*variable, '=') != NULL && (*variable)[0] != '=', "a variable has a name");
+}
+
+static void
+parse(int argc, char **argv)
+{
+    struct options options;
+    struct problem problem;
+    switch (options_parse(argc, argv, &options, &problem)) {
+    case OPTIONS_RUN:
+        require_sound(&options);
+        options_free(&options);
+        break;
+    case OPTIONS_BAD:
+        fuzz_require_problem(&problem, DDPRUN_EXIT_USAGE);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Options that read a file are somebody else's target. */
+static bool
+reads_a_file(const char *word)
+{
+    return strncmp(word, "--con", 5) == 0 || strstr(word, "CONFIG") != NULL || strstr(word, "file=") != NULL;
+}
+
+/* Each line a word; those in front that look like a variable of the environment are one. */
+void
+fuzz_options(const uint8_t *bytes, size_t count)
+{
+    char *text = fuzz_text(bytes, count), *rest = text, *words[WORDS_AT_MOST + 2] = {"ddprun"}, *set[WORDS_AT_MOST];
+    int word_count = 1, set_count = 0;
+    for (char *word;
+         (word = strsep(&rest, "\n")) != NULL && word_count <= WORDS_AT_MOST && set_count < WORDS_AT_MOST;) {
+        char *equals = strchr(word, '=');
+        if (reads_a_file(word))
+            continue;
+        if (word_count == 1 && strncmp(word, "DDPRUN_", 7) == 0 && equals != NULL) {
+            *equals = '\0';
+            setenv(word, equals + 1, 1);
+            set[set_count++] = word;
+        } else {
+            words[word_count++] = word;
+        }
+    }
+    parse(word_count, words);
+    for (int i = 0; i < set_count; ++i)
+        unsetenv(set[i]);
+    free(text);
+}
+
+void
+fuzz_settings(const uint8_t *bytes, size_t count)
+{
+    if (memmem(bytes, count, "file=", 5) != NULL) /* lists of hosts */
+        return;
+    char path[64];
+    int fd = fuzz_file(bytes, count);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    char *words[] = {"ddprun", "--config", path, "train", NULL};
+    parse(4, words);
+    close(fd);
+}
+
+/* What was understood is understood again, the same, when it is written down. */
+void
+fuzz_gpu_list(const uint8_t *bytes, size_t count)
+{
+    char *text = fuzz_text(bytes, count), *again;
+    struct gpu_list list = {0}, second = {0};
+    struct problem problem;
+    size_t used = 0;
+    if (!gpu_list_parse(text, &list, &problem)) {
+        fuzz_require_problem(&problem, DDPRUN_EXIT_USAGE);
+        free(text);
+        return;
+    }
+    fuzz_require(list.count >= 1, "a list names a GPU");
+    size_t room = 1;
+    for (int i = 0; i < list.count; ++i)
+        room += strlen(list.names[i]) + 1;
+    again = malloc(room);
+    for (int i = 0; i < list.count; ++i)
+        used += (size_t)snprintf(again + used, room - used, "%s%s", i > 0 ? "," : "", list.names[i]);
+    fuzz_require(gpu_list_parse(again, &second, &problem), "a list written down is a list");
+    fuzz_require(second.count == list.count, "it has the same length");
+    for (int i = 0; i < list.count; ++i)
+        fuzz_require(strcmp(list.names[i], second.names[i]) == 0, "it names the same GPUs");
+    gpu_list_free(&list);
+    gpu_list_free(&second);
+    free(again);
+    free(text);
+}
+
+void
+fuzz_hosts(const uint8_t *bytes, size_t count)
+{
+    struct host_list list = {0};
+    struct problem problem;
+    bool is_file = count > 0 && bytes[0] == '#';
+    if (!host_list_parse((const char *)bytes, count, is_file ? "hosts" : NULL, &list, &problem)) {
+        fuzz_require_problem(&problem, DDPRUN_EXIT_USAGE);
+        return;
+    }
+    int ranks = 0;
+    fuzz_require(list.count >= 1 && list.count <= HOST_LIST_MOST_HOSTS, "there are hosts, not too many");
+    for (int i = 0; i < list.count; ++i) {
+        const struct host *host = &list.hosts[i];
+        fuzz_require(host->ranks >= 1 && host->ranks <= HOST_LIST_MOST_RANKS, "a host has ranks, not too many");
+        fuzz_require(host->name[0] != '\0' && host->name[0] != '-', "a host has a name that is no option");
+        fuzz_require(strlen(host->name) <= HOST_LIST_LONGEST_NAME && strpbrk(host->name, " ,:;\t\n$`'\"") == NULL,
+                     "its name is one");
+        for (int j = 0; j < i && list.count < 50; ++j)
+            fuzz_require(strcmp(host->name, list.hosts[j].name) != 0, "each host is there once");
+        ranks += host->ranks;
+    }
+    fuzz_require(ranks == list.ranks, "the ranks are added up");
+    host_list_free(&list);
+}
+
+/* The plain way to do the same: the longest-known name at each place, one after the other. */
+static void
+substitute_slowly(const char *text, const struct places *places, char *to)
+{
+    const char *const names[] = {"{rank}", "{local_rank}", "{world_size}"};
+    const int numbers[] = {places->rank, places->local_rank, places->world_size};
+    while (*text != '\0') {
+        int i = 0;
+        while (i < 3 && strncmp(text, names[i], strlen(names[i])) != 0)
+            ++i;
+        if (i < 3) {
+            to += sprintf(to, "%d", numbers[i]);
+            text += strlen(names[i]);
+        } else {
+            *to++ = *text++;
+        }
+    }
+    *to = '\0';
+}
+
+void
+fuzz_substitute(const uint8_t *bytes, size_t count)
+{
+    const struct places places[] = {{0, 0, 1}, {2147483647, 2147483647, 2147483647}, {7, 3, 1024}};
+    char *text = fuzz_text(bytes, count), *expected = malloc(4 * count + 16);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); ++i) {
+        char *result = substitute_text(text, &places[i]);
+        substitute_slowly(text, &places[i], expected);
+        fuzz_require(strcmp(result, expected) == 0, "names are replaced, and nothing else");
+        free(result);
+    }
+    free(expected);
+    free(text);
+}

@@ -1,0 +1,228 @@
+/*
+ * fuzz_status.c - target: the status page and the flight recorder, into which a rank may write anything. What the
+ * launcher makes of it is a verdict in bounded text, words about a hang, closing lines, and a summary that other
+ * programs can read.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "base/flight.h"
+#include "base/protocol.h"
+#include "launcher/hang.h"
+#include "launcher/local_ranks.h"
+#include "launcher/out_of_memory.h"
+#include "launcher/preload_watch.h"
+#include "launcher/process_state.h"
+#include "launcher/summary.h"
+
+#include <json-c/json.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RANKS_AT_MOST = 3, SEEN_BYTES = 8, LINE_BYTES = 4096 };
+
+static _Alignas(4096) unsigned char page[RANKS_AT_MOST * RANK_STATUS_STRIDE];
+
+static void
+say(const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    fuzz_require(length > 0 && length < LINE_BYTES, "a closing line is a line");
+}
+
+/* The file is JSON, in UTF-8, with the members that there are always. */
+static void
+require_summary(const char *path)
+{
+    static char text[1 << 16];
+    FILE *file = fopen(path, "re");
+    fuzz_require(file != NULL, "the summary is written");
+    size_t length = fread(text, 1, sizeof(text), file);
+    fclose(file);
+    unlink(path);
+    struct json_tokener *tokener = json_tokener_new();
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    struct json_object *object = json_tokener_parse_ex(tokener, text, (int)length), *member;
+    fuzz_require(object != NULL && json_object_object_get_ex(object, "exit_code", &member) &&
+                     json_object_object_get_ex(object, "reason", &member) &&
+                     json_object_object_get_ex(object, "steps", &member),
+                 "the summary is sound JSON");
+    json_object_put(object);
+    json_tokener_free(tokener);
+}
+
+static bool
+is_printable(const char *text, size_t bytes)
+{
+    size_t length = strnlen(text, bytes);
+    for (size_t i = 0; i < length; ++i) {
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
+    }
+    return length < bytes;
+}
+
+/* Newest events come in order, in words. */
+static void
+read_flight(int ranks)
+{
+    struct flight_entry entries[FLIGHT_EVENTS];
+    char text[256];
+    for (int r = 0; r < ranks; ++r) {
+        struct rank_status *status = (struct rank_status *)(page + (size_t)r * RANK_STATUS_STRIDE);
+        size_t count = flight_read(flight_of(status), entries, FLIGHT_EVENTS);
+        fuzz_require(count <= FLIGHT_EVENTS, "there is room for all events");
+        for (size_t i = 0; i < count; ++i) {
+            fuzz_require(i == 0 || entries[i].order > entries[i - 1].order, "events come in their order");
+            fuzz_require(entries[i].kind >= FLIGHT_START && entries[i].kind < FLIGHT_KINDS,
+                         "their kind is a known one");
+            fuzz_require(is_printable(entries[i].text, sizeof(entries[i].text)), "their text can be printed");
+            flight_describe(&entries[i], text, sizeof(text));
+            fuzz_require(text[0] != '\0' && is_printable(text, sizeof(text)), "they have words");
+        }
+    }
+}
+
+/* Whatever ranks say of their waiting: a culprit is one of them, and the words have an end. */
+static void
+look_for_hangs(const struct rank_view *views, int ranks)
+{
+    const struct hang_limits limits = {2000000000, 5000000000};
+    struct hang *hang = hang_new(ranks, &limits, 0);
+    for (uint64_t now_ns = 0; now_ns <= 8000000000; now_ns += 1000000000) {
+        struct problem problem = {.text = ""};
+        if (hang_look(hang, views, now_ns, &problem) != HANG_NONE)
+            fuzz_require(problem.text[0] != '\0' && memchr(problem.text, '\0', sizeof(problem.text)) != NULL &&
+                             problem.rank >= -1 && problem.rank < ranks,
+                         "a hang is told, with its rank");
+    }
+    hang_free(hang);
+    for (int r = 0; r < ranks; ++r) {
+        char text[512];
+        hang_describe_wait(&views[r], text, sizeof(text));
+        hang_describe_doing(&views[r], text, sizeof(text));
+        fuzz_require(is_printable(text, sizeof(text)), "what a rank does can be printed");
+        hang_describe_place(&views[r], text, sizeof(text));
+    }
+}
+
+/* The first half of what a rank gets is its record, the second its flight recorder. */
+static void
+fill_page(int ranks, const uint8_t *bytes, size_t count)
+{
+    size_t half = count / (size_t)ranks / 2, room = RANK_STATUS_STRIDE - RANK_STATUS_BYTES;
+    memset(page, 0, sizeof(page));
+    for (int r = 0; r < ranks; ++r) {
+        unsigned char *own = page + (size_t)r * RANK_STATUS_STRIDE;
+        const uint8_t *from = bytes + 2 * (size_t)r * half;
+        memcpy(own, from, half < RANK_STATUS_BYTES ? half : RANK_STATUS_BYTES);
+        memcpy(own + RANK_STATUS_BYTES, from + half, half < room ? half : room);
+    }
+}
+
+/* One byte for the number of ranks, a few for what the system saw of each, then the pages. */
+void
+fuzz_status(const uint8_t *bytes, size_t count)
+{
+    static struct rank_view views[RANKS_AT_MOST];
+    const pid_t pids[RANKS_AT_MOST] = {0};
+    struct problem problem = {.text = ""};
+    if (count < 1 + SEEN_BYTES)
+        return;
+    int ranks = 1 + bytes[0] % RANKS_AT_MOST;
+    const uint8_t *seen = bytes + 1, *rest = bytes + 1 + SEEN_BYTES;
+    memset(views, 0, sizeof(views));
+    fill_page(ranks, rest, count - 1 - SEEN_BYTES);
+    struct local_ranks local = {.count = ranks, .pids = pids, .status_page = page, .views = views};
+    local_ranks_look(&local);
+    for (int r = 0; r < ranks; ++r) {
+        views[r].ended = seen[r] & 1;
+        views[r].order = views[r].ended ? 1 + (seen[r] >> 6) : 0;
+        views[r].exit_code = views[r].ended && (seen[r] & 2) ? seen[3 + r] : 0;
+        views[r].signal = views[r].ended && (seen[r] & 4) ? 1 + seen[3 + r] % 64 : 0;
+        views[r].connected = seen[r] & 8;
+        views[r].left_early = seen[r] & 16;
+        fuzz_require(memchr(views[r].failure, '\0', sizeof(views[r].failure)) != NULL, "a failure's text has an end");
+    }
+    read_flight(ranks);
+    look_for_hangs(views, ranks);
+    bool failed = seen[6] & 1 ? verdict_find_at_end(views, ranks, &problem) : verdict_find(views, ranks, &problem);
+    if (failed)
+        fuzz_require(strnlen(problem.text, sizeof(problem.text)) < sizeof(problem.text) && problem.text[0] != '\0' &&
+                         problem.exit_code > 0 && problem.exit_code <= 255,
+                     "a failure has a text and an exit code");
+    else
+        verdict_close(views, ranks, seen[6] & 2, say);
+    (void)verdict_only_follows(views, ranks);
+    if (seen[6] >> 2 != 0)
+        return; /* files take time */
+    char path[128];
+    snprintf(path, sizeof(path), "%s/summary", fuzz_folder());
+    struct summary summary = {.ranks = views,
+                              .rank_count = ranks,
+                              .exit_code = failed ? problem.exit_code : 0,
+                              .reason = failed ? problem.text : NULL,
+                              .seconds = 1.5};
+    summary_write(path, &summary, say);
+    require_summary(path);
+}
+
+/* What local_ranks.c asks besides the page: there is neither here. */
+bool
+pmix_server_is_connected(const struct pmix_server *server, int rank)
+{
+    (void)server, (void)rank;
+    return false;
+}
+
+bool
+pmix_server_next_abort(struct pmix_server *server, struct pmix_server_abort *abort)
+{
+    (void)server, (void)abort;
+    return false;
+}
+
+uint64_t
+out_of_memory_kills(const char *root)
+{
+    (void)root;
+    return 0;
+}
+
+int
+preload_watch_look(struct preload_watch *watch, const struct preload_subject *subjects, uint64_t now, pid_t *pid)
+{
+    (void)watch, (void)subjects, (void)now, (void)pid;
+    return -1;
+}
+
+bool
+preload_watch_saw(const struct preload_watch *watch, int rank)
+{
+    (void)watch, (void)rank;
+    return false;
+}
+
+bool
+process_state_descends(pid_t pid, pid_t ancestor)
+{
+    return pid % 2 == 0 && ancestor == 0;
+}
+
+bool
+process_state_is_stopped(pid_t pid)
+{
+    return pid % 3 == 0;
+}
+
+void
+engine_link_step(struct engine_link *link)
+{
+    (void)link;
+}

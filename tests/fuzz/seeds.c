@@ -1,0 +1,168 @@
+/*
+ * seeds.c - what the fuzzer begins with where the format is ddprun's own: written by the functions that write it in
+ * earnest, so that it is never of an older format. What people write has its beginnings in corpus/.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "base/flight.h"
+#include "base/protocol.h"
+#include "launcher/hello.h"
+#include "launcher/peer_link.h"
+#include "launcher/proof.h"
+#include "launcher/view_frame.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { ROOM = 32 * 1024 };
+
+static const char *seeds_folder;
+
+static void
+put(const char *target, const char *name, const void *bytes, size_t count)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", seeds_folder, target);
+    (void)mkdir(path, 0700);
+    snprintf(path, sizeof(path), "%s/%s/%s", seeds_folder, target, name);
+    FILE *file = fopen(path, "we");
+    fuzz_require(file != NULL && fwrite(bytes, 1, count, file) == count && fclose(file) == 0, "a seed can be written");
+}
+
+static void
+put_hellos(void)
+{
+    static unsigned char bytes[HELLO_BYTES_AT_MOST];
+    struct hello hello = {.pid = 4711, .host = "node7", .host_id = "boot 1", .port = 40123};
+    struct options options = {.bucket_bytes = 77, .timeout_s = 600};
+    hello_set_terms(&hello, &options, true);
+    hello.addresses.count = 2;
+    hello.addresses.items[0] = (struct host_address){.family = 4, .bytes = {10, 1, 2, 3}};
+    hello.addresses.items[1] = (struct host_address){.family = 6, .bytes = {0xfd, [15] = 9}};
+    put("hello", "two_addresses", bytes, hello_encode(&hello, bytes));
+    hello.exit_code = 3;
+    snprintf(hello.problem, sizeof(hello.problem), "there is no program");
+    put("hello", "problem", bytes, hello_encode(&hello, bytes));
+    hello.addresses.count = ADDRESSES_AT_MOST;
+    for (int i = 0; i < ADDRESSES_AT_MOST; ++i)
+        hello.addresses.items[i].family = 4;
+    put("hello", "most_addresses", bytes, hello_encode(&hello, bytes));
+}
+
+static void
+put_views(void)
+{
+    static unsigned char bytes[VIEW_BYTES_AT_MOST];
+    struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 12, .connected = true};
+    put("view", "training", bytes, view_encode(&view, bytes));
+    view.stage = RANK_STAGE_FAILED;
+    view.ended = true;
+    view.signal = 9;
+    snprintf(view.failure, sizeof(view.failure), "gradient w cannot be averaged");
+    put("view", "failed", bytes, view_encode(&view, bytes));
+}
+
+/* A frame with these bytes behind what is there; returns the new end. */
+static size_t
+add_frame(unsigned char *to, size_t at, uint32_t kind, const void *bytes, uint32_t count)
+{
+    const uint32_t header[2] = {count, kind};
+    memcpy(to + at, header, sizeof(header));
+    if (count > 0)
+        memcpy(to + at + sizeof(header), bytes, count);
+    return at + sizeof(header) + count;
+}
+
+static void
+put_frames(void)
+{
+    unsigned char bytes[4096], body[2048];
+    const struct peer_order order = {.exit_code = 137, .signal = 15, .grace_ms = 2000, .text = "rank 3 was ended"};
+    size_t end = add_frame(bytes, 0, FRAME_HEARTBEAT, NULL, 0);
+    end = add_frame(bytes, end, FRAME_END, body, (uint32_t)peer_order_encode(&order, body, sizeof(body)));
+    put("frames", "heartbeat_and_end", bytes, end);
+    const uint32_t too_long[2] = {FRAME_BYTES_AT_MOST + 1, FRAME_VIEW};
+    put("frames", "too_long", too_long, sizeof(too_long));
+}
+
+/* As somebody would begin who knows another secret. */
+static void
+put_proofs(void)
+{
+    const unsigned char secret[PROOF_BYTES] = "another secret";
+    struct {
+        struct proof_challenge challenge;
+        unsigned char welcome[PROOF_BYTES];
+    } turn = {.welcome = {3}};
+    struct proof_answer answer;
+    fuzz_require(proof_challenge_make(&turn.challenge) &&
+                     proof_answer_make(secret, &turn.challenge, PEER_ENGINE, 1, &answer),
+                 "a challenge can be answered");
+    put("proof", "answer", &answer, sizeof(answer));
+    put("proof", "challenge_and_welcome", &turn, sizeof(turn));
+    put("proof", "network", "10.1.0.0/16", 11);
+}
+
+/* ---- the status page, as fuzz_status() takes it ---- */
+
+enum { SEEN_ENDED = 1, CHOICE_AT_END = 1, CHOICE_SUMMARY_LINES = 2, CHOICE = 7, PAGES_AT = 9 };
+
+/* A rank's record and recorder, each in half of what the rank gets. */
+static size_t
+add_rank(unsigned char *to, size_t at, const struct rank_status *status)
+{
+    static _Alignas(4096) unsigned char page[RANK_STATUS_STRIDE];
+    size_t half = sizeof(*status) + 8;
+    memset(page, 0, sizeof(page));
+    struct flight_ring *ring = flight_of((struct rank_status *)page);
+    for (int i = 0; i < 5; ++i)
+        flight_write(ring, (enum flight_kind)(FLIGHT_START + i), (uint64_t)i, (uint64_t)i, 100, "bucket");
+    memcpy(to + at, status, sizeof(*status));
+    memset(to + at + sizeof(*status), 0, 8);
+    memcpy(to + at + half, ring, half);
+    return at + 2 * half;
+}
+
+static void
+put_status(void)
+{
+    static unsigned char bytes[ROOM];
+    struct rank_status done = {.stage = RANK_STAGE_ENDED,
+                               .step = 100,
+                               .gradient_count = 6,
+                               .gradient_bytes = 70000,
+                               .bucket_count = 3,
+                               .check_count = 4,
+                               .checked_step = 100,
+                               .exposed_count = 9,
+                               .exposed_ns = 1000,
+                               .exposed_bound_ns = UINT64_MAX};
+    bytes[0] = 1; /* two ranks */
+    bytes[1] = bytes[2] = SEEN_ENDED;
+    bytes[CHOICE] = CHOICE_AT_END | CHOICE_SUMMARY_LINES;
+    put("status", "good", bytes, add_rank(bytes, add_rank(bytes, PAGES_AT, &done), &done));
+
+    struct rank_status waiting = {.stage = RANK_STAGE_TRAINING, .waits = 1, .waits_ns = 5, .place = "DDP_MEAN"};
+    waiting.calls[0].thread = 7;
+    waiting.calls[0].entered_ns = 4;
+    bytes[1] = bytes[2] = 0;
+    put("status", "waiting", bytes, add_rank(bytes, add_rank(bytes, PAGES_AT, &done), &waiting));
+
+    struct rank_status failed = {.stage = RANK_STAGE_FAILED};
+    memset(failed.failure, 'f', sizeof(failed.failure)); /* without an end */
+    failed.failure[3] = (char)0xff;
+    bytes[CHOICE] = 0;
+    put("status", "failed", bytes, add_rank(bytes, add_rank(bytes, PAGES_AT, &done), &failed));
+}
+
+void
+fuzz_write_seeds(const char *folder)
+{
+    seeds_folder = folder;
+    put_hellos();
+    put_views();
+    put_frames();
+    put_proofs();
+    put_status();
+}

@@ -1,0 +1,351 @@
+/*
+ * graphs_steps.h - what the trainers of graphs.cu enqueue, capture and launch, and how a captured step is looked at.
+ * Included by graphs.cu only.
+ */
+#ifndef TESTS_TRAINERS_GRAPHS_STEPS_H
+#define TESTS_TRAINERS_GRAPHS_STEPS_H
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <ddprun.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAYERS = 6, COUNT = 1024, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS, GRAPHS = 3 };
+
+#define CHECK(call)                                                                 \
+    do {                                                                            \
+        cudaError_t error_ = (call);                                                \
+        if (error_ != cudaSuccess) {                                                \
+            fprintf(stderr, "graphs: %s: %s\n", #call, cudaGetErrorString(error_)); \
+            exit(3);                                                                \
+        }                                                                           \
+    } while (0)
+#define DRIVER(call)                                                        \
+    do {                                                                    \
+        CUresult result_ = (call);                                          \
+        if (result_ != CUDA_SUCCESS) {                                      \
+            fprintf(stderr, "graphs: %s: error %d\n", #call, (int)result_); \
+            exit(3);                                                        \
+        }                                                                   \
+    } while (0)
+
+static const char *mode;
+static int steps = 24;
+static float *weights[LAYERS], *gradients[LAYERS], *factors, *statistics, *scratch;
+static float **table; /* device: the gradients' addresses, where a mode hides them */
+static double expected[LAYERS];
+static cudaStream_t stream, side, third;
+static cudaEvent_t events[8];
+static cudaGraphExec_t execs[GRAPHS];
+static cudaGraph_t kept; /* the last graph that was captured */
+
+__global__ void
+add(float *values, const float *factor, float summand)
+{
+    values[blockIdx.x * blockDim.x + threadIdx.x] += summand * *factor;
+}
+
+__global__ void
+add_hidden(float *const *addresses, int layer, const float *factor, float summand)
+{
+    addresses[layer][blockIdx.x * blockDim.x + threadIdx.x] += summand * *factor;
+}
+
+__global__ void
+set(float *value, float to)
+{
+    *value = to;
+}
+
+__global__ void
+look(const float *values, float *out)
+{
+    *out = values[threadIdx.x];
+}
+
+__global__ void
+update(float *weight, const float *gradient, float rate, const float *more)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    weight[i] -= rate * gradient[i] + (more != NULL ? *more : 0.0f);
+}
+
+static bool
+is_mode(const char *name)
+{
+    return strcmp(mode, name) == 0;
+}
+
+static float
+factor_of(int step)
+{
+    return (float)(1 + step % 5);
+}
+
+static void
+order(cudaStream_t first, cudaStream_t second, int event)
+{
+    CHECK(cudaEventRecord(events[event], first));
+    CHECK(cudaStreamWaitEvent(second, events[event], 0));
+}
+
+/* ---- what a step enqueues ---- */
+
+static void
+backward_of(int layer, cudaStream_t on)
+{
+    float mine = 1.0f + (float)DDP_RANK();
+    if (is_mode("hidden") && layer < 2)
+        add_hidden<<<BLOCKS, THREADS, 0, on>>>(table, layer, factors, mine);
+    else
+        add<<<BLOCKS, THREADS, 0, on>>>(gradients[layer], factors, mine);
+}
+
+/* On one stream; or on two, which part and come together again. */
+static void
+backward(void)
+{
+    bool forks = is_mode("fork");
+    if (forks)
+        order(stream, side, 0);
+    for (int l = LAYERS - 1; l >= 0; --l)
+        backward_of(l, forks && l % 2 == 0 ? side : stream);
+    if (forks)
+        order(side, stream, 1);
+}
+
+static void
+average(void)
+{
+    if (is_mode("buffer")) /* on a stream that DDP_STEP does not name, before and after it */
+        set<<<1, 1, 0, stream>>>(statistics, 1.0f + 2.0f * (float)DDP_RANK());
+    if (is_mode("fork"))
+        order(stream, third, 2);
+    DDP_STEP(stream);
+}
+
+/* On the stream of DDP_STEP; or on another, which comes after backward, and after DDP_STEP by ddprun's doing. */
+static void
+optimize(float rate)
+{
+    bool forks = is_mode("fork");
+    if (is_mode("buffer"))
+        look<<<1, 1, 0, stream>>>(statistics, statistics + 1);
+    for (int l = 0; l < LAYERS; ++l) {
+        cudaStream_t on = forks && l % 3 == 0 ? third : stream;
+        update<<<BLOCKS, THREADS, 0, on>>>(weights[l], gradients[l], rate, is_mode("buffer") ? statistics + 1 : NULL);
+        CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, on));
+    }
+    if (forks)
+        order(third, stream, 3);
+}
+
+static void
+whole_step(void)
+{
+    backward();
+    average();
+    optimize(0.5f);
+}
+
+/* Two groups: the second's backward stands between. */
+static void
+step_of_groups(void)
+{
+    for (int g = 0; g < 2; ++g) {
+        for (int l = g; l < LAYERS; l += 2)
+            backward_of(l, stream);
+        DDP_STEP_GROUP(g, stream);
+        for (int l = g; l < LAYERS; l += 2) {
+            update<<<BLOCKS, THREADS, 0, stream>>>(weights[l], gradients[l], 0.5f, NULL);
+            CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
+        }
+    }
+}
+
+static void
+forward(void)
+{
+    for (int l = 0; l < LAYERS; ++l)
+        look<<<1, 1, 0, stream>>>(weights[l], scratch + l);
+}
+
+/* ---- graphs ---- */
+
+static cudaGraph_t
+capture(void (*body)(void))
+{
+    cudaGraph_t graph;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    body();
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    if (kept != NULL)
+        CHECK(cudaGraphDestroy(kept));
+    kept = graph;
+    return graph;
+}
+
+static void
+launch(int which, void (*body)(void))
+{
+    if (execs[which] == NULL)
+        CHECK(cudaGraphInstantiate(&execs[which], capture(body), 0));
+    CHECK(cudaGraphLaunch(execs[which], stream));
+}
+
+static void
+drop(int which)
+{
+    if (execs[which] != NULL)
+        CHECK(cudaGraphExecDestroy(execs[which]));
+    execs[which] = NULL;
+}
+
+static void
+three_steps(void)
+{
+    for (int i = 0; i < 3; ++i)
+        whole_step();
+}
+
+static void
+two_passes(void)
+{
+    backward();
+    backward();
+    average();
+    optimize(0.25f);
+}
+
+static void
+update_only(void)
+{
+    optimize(0.5f);
+}
+
+static void
+step_and_update(void)
+{
+    average();
+    optimize(0.5f);
+}
+
+/* The backward pass as a graph of its own, launched into the capture: a child. */
+static void
+step_with_child(void)
+{
+    CHECK(cudaGraphLaunch(execs[1], stream));
+    average();
+    optimize(0.5f);
+}
+
+/* By hand: one node for each layer. */
+static void
+build_backward(void)
+{
+    cudaGraph_t graph;
+    cudaGraphNode_t node;
+    CHECK(cudaGraphCreate(&graph, 0));
+    for (int l = 0; l < LAYERS; ++l) {
+        float mine = 1.0f + (float)DDP_RANK();
+        void *arguments[] = {&gradients[l], &factors, &mine};
+        cudaKernelNodeParams work = {0};
+        work.func = (void *)add;
+        work.gridDim = dim3(BLOCKS);
+        work.blockDim = dim3(THREADS);
+        work.kernelParams = arguments;
+        CHECK(cudaGraphAddKernelNode(&node, graph, NULL, 0, &work));
+    }
+    CHECK(cudaGraphInstantiate(&execs[0], graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+}
+
+/* ---- looking at a captured step ---- */
+
+static bool
+is_named(CUgraphNode node, const char *part)
+{
+    CUgraphNodeType type;
+    CUDA_KERNEL_NODE_PARAMS work;
+    const char *name;
+    DRIVER(cuGraphNodeGetType(node, &type));
+    if (type != CU_GRAPH_NODE_TYPE_KERNEL)
+        return false;
+    DRIVER(cuGraphKernelNodeGetParams(node, &work));
+    DRIVER(cuFuncGetName(&name, work.func));
+    return strstr(name, part) != NULL;
+}
+
+static bool
+comes_after(CUgraphNode node, CUgraphNode other)
+{
+    CUgraphNode before[64];
+    size_t count = 64;
+    if (node == other)
+        return true;
+    DRIVER(cuGraphNodeGetDependencies(node, before, NULL, &count));
+    for (size_t i = 0; i < count; ++i) {
+        if (comes_after(before[i], other))
+            return true;
+    }
+    return false;
+}
+
+/* How many collectives there are, and how many of them do not wait for the last node of backward. */
+static void
+look_at_overlap(void)
+{
+    CUgraphNode nodes[512], last = NULL;
+    size_t count = 512;
+    int all = 0, early = 0;
+    DRIVER(cuGraphGetNodes((CUgraph)kept, nodes, &count));
+    for (size_t i = 0; i < count; ++i)
+        last = is_named(nodes[i], "add") ? nodes[i] : last;
+    for (size_t i = 0; i < count; ++i) {
+        if (!is_named(nodes[i], "AllReduce"))
+            continue;
+        ++all;
+        early += !comes_after(nodes[i], last);
+    }
+    printf("%d collectives, %d of them early\n", all, early);
+}
+
+/* Another rate for one update, in the executable graph. */
+static void
+change_update(float rate, bool other_gradient)
+{
+    CUgraphNode nodes[512];
+    size_t count = 512;
+    DRIVER(cuGraphGetNodes((CUgraph)kept, nodes, &count));
+    for (size_t i = 0; i < count; ++i) {
+        if (!is_named(nodes[i], "update"))
+            continue;
+        CUDA_KERNEL_NODE_PARAMS work;
+        DRIVER(cuGraphKernelNodeGetParams(nodes[i], &work));
+        int layer = 0;
+        while (*(float **)work.kernelParams[0] != weights[layer])
+            ++layer;
+        const float *more = NULL;
+        void *arguments[] = {&weights[layer], &gradients[other_gradient ? (layer + 1) % LAYERS : layer], &rate, &more};
+        work.kernelParams = arguments;
+        DRIVER(cuGraphExecKernelNodeSetParams((CUgraphExec)execs[0], nodes[i], &work));
+    }
+}
+
+static void
+add_node(cudaGraph_t graph)
+{
+    cudaGraphNode_t node;
+    float *to = scratch, value = 1;
+    void *arguments[] = {&to, &value};
+    cudaKernelNodeParams work = {0};
+    work.func = (void *)set;
+    work.gridDim = dim3(1);
+    work.blockDim = dim3(1);
+    work.kernelParams = arguments;
+    CHECK(cudaGraphAddKernelNode(&node, graph, NULL, 0, &work));
+}
+
+#endif
