@@ -8,20 +8,20 @@
 #ifndef DDPRUN_LAUNCHER_JOB_H
 #define DDPRUN_LAUNCHER_JOB_H
 
-#include "launcher/cluster.h"
-#include "launcher/devices.h"
-#include "launcher/engine_link.h"
-#include "launcher/environment.h"
-#include "launcher/hello.h"
-#include "launcher/job_folder.h"
-#include "launcher/options.h"
-#include "launcher/peers.h"
-#include "launcher/peers_leaf.h"
-#include "launcher/placement.h"
-#include "launcher/program.h"
-#include "launcher/relay.h"
+#include "launcher/cluster/cluster.h"
+#include "launcher/cluster/engine_link.h"
+#include "launcher/cluster/hello.h"
+#include "launcher/cluster/peers.h"
+#include "launcher/cluster/peers_leaf.h"
+#include "launcher/options/options.h"
+#include "launcher/output/relay.h"
+#include "launcher/output/terminal_input.h"
 #include "launcher/signals.h"
-#include "launcher/terminal_input.h"
+#include "launcher/start/devices.h"
+#include "launcher/start/environment.h"
+#include "launcher/start/job_folder.h"
+#include "launcher/start/placement.h"
+#include "launcher/start/program.h"
 
 #include <sys/types.h>
 

@@ -6,8 +6,8 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/memory.h"
-#include "launcher/output.h"
-#include "launcher/summary.h"
+#include "launcher/output/output.h"
+#include "launcher/report/summary.h"
 
 #include <errno.h>
 #include <stdlib.h>

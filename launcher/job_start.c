@@ -7,9 +7,9 @@
 #include "base/protocol.h"
 #include "base/status_page.h"
 #include "launcher/memory.h"
-#include "launcher/output.h"
-#include "launcher/pmix_server.h"
-#include "launcher/spawn.h"
+#include "launcher/output/output.h"
+#include "launcher/start/pmix_server.h"
+#include "launcher/start/spawn.h"
 #include "launcher/supervisor.h"
 
 #include <errno.h>

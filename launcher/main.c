@@ -6,11 +6,11 @@
  */
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/cluster/hosts.h"
 #include "launcher/doctor/doctor.h"
-#include "launcher/dry_run.h"
-#include "launcher/hosts.h"
 #include "launcher/job.h"
-#include "launcher/rights.h"
+#include "launcher/start/dry_run.h"
+#include "launcher/start/rights.h"
 
 #include <errno.h>
 #include <fcntl.h>

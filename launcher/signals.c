@@ -10,6 +10,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+static const int others[] = {SIGTSTP, SIGUSR1, SIGUSR2};
+
+enum { END_COUNT = sizeof(ends) / sizeof(ends[0]), OTHER_COUNT = sizeof(others) / sizeof(others[0]) };
+
 static bool
 is_ignored(int number)
 {
@@ -20,13 +25,13 @@ is_ignored(int number)
 bool
 signals_take_over(struct signals *signals, struct problem *problem)
 {
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
     sigset_t read_here, blocked;
     sigemptyset(&read_here);
     sigaddset(&read_here, SIGCHLD);
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); ++i) {
-        if (!is_ignored(ends[i]))
-            sigaddset(&read_here, ends[i]);
+    for (int i = 0; i < END_COUNT + OTHER_COUNT; ++i) {
+        int number = i < END_COUNT ? ends[i] : others[i - END_COUNT];
+        if (!is_ignored(number))
+            sigaddset(&read_here, number);
     }
     /* Blocked as well: reading the terminal from the background is then an error instead of a stop (terminal_input.c).
      */
@@ -50,6 +55,24 @@ signals_next(const struct signals *signals)
 {
     struct signalfd_siginfo info;
     return read(signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info) ? (int)info.ssi_signo : 0;
+}
+
+bool
+signals_is_for_ranks(int number)
+{
+    return number == SIGUSR1 || number == SIGUSR2;
+}
+
+bool
+signals_end_is_pending(void)
+{
+    sigset_t pending;
+    sigpending(&pending);
+    for (int i = 0; i < END_COUNT; ++i) {
+        if (sigismember(&pending, ends[i]) == 1)
+            return true;
+    }
+    return false;
 }
 
 void

@@ -22,6 +22,12 @@ bool signals_take_over(struct signals *signals, struct problem *problem) __attri
 /* The next pending signal's number, 0 if there is none. */
 int signals_next(const struct signals *signals);
 
+/* Meant for the ranks, as whoever sends it does not know their processes: SIGUSR1, SIGUSR2. They decide what it is. */
+bool signals_is_for_ranks(int number);
+
+/* Whether a signal that asks for the end waits to be read. It is left where it is. */
+bool signals_end_is_pending(void);
+
 /* In a forked child, before execve: the mask and the dispositions that ddprun was started with. Async-signal-safe. */
 void signals_give_back(const struct signals *signals);
 

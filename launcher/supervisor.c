@@ -6,15 +6,15 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
-#include "launcher/local_ranks.h"
+#include "launcher/cluster/star.h"
+#include "launcher/cluster/view_frame.h"
 #include "launcher/memory.h"
-#include "launcher/preload_watch.h"
-#include "launcher/processes.h"
-#include "launcher/report.h"
-#include "launcher/star.h"
-#include "launcher/summary.h"
-#include "launcher/verdict.h"
-#include "launcher/view_frame.h"
+#include "launcher/report/report.h"
+#include "launcher/report/summary.h"
+#include "launcher/watch/local_ranks.h"
+#include "launcher/watch/preload_watch.h"
+#include "launcher/watch/processes.h"
+#include "launcher/watch/verdict.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -51,7 +51,7 @@ struct supervisor {
     struct hang *hang;
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
-    uint64_t *unfinished_since_ns; /* per rank; 0: not */
+    uint64_t *unfinished_since_ns; /* per rank: needed, and not there; 0: not */
     bool ending;
     bool killed;
     uint64_t kill_at_ns;
@@ -104,16 +104,18 @@ step_end(struct supervisor *s)
 
 /* ---- what is known of the ranks ---- */
 
-/* Who ended with exit code 0 while others train is given the time in which they may end in the same way. */
+/*
+ * Who ended with exit code 0 has left early only if others need it: one that is done may leave by _exit() while rank 0
+ * still writes the last checkpoint. They may end in the same way, and are given the time.
+ */
 static void
 find_early_leavers(struct supervisor *s)
 {
-    bool training = false;
-    for (int i = 0; i < s->view_count; ++i)
-        training = training || verdict_is_training(&s->ranks[i]);
     for (int i = 0; i < s->view_count; ++i) {
-        if (!training || !verdict_is_unfinished(&s->ranks[i]))
+        if (!verdict_is_unfinished(&s->ranks[i]) || !verdict_is_needed(s->ranks, s->view_count, i)) {
+            s->unfinished_since_ns[i] = 0;
             continue;
+        }
         if (s->unfinished_since_ns[i] == 0)
             s->unfinished_since_ns[i] = now_ns();
         s->ranks[i].left_early = now_ns() - s->unfinished_since_ns[i] >= LEFT_EARLY_NS;
@@ -319,6 +321,8 @@ take_signals(struct supervisor *s)
     for (int number; (number = signals_next(s->job->signals)) != 0;) {
         if (number == SIGTSTP) {
             suspend(s);
+        } else if (signals_is_for_ranks(number)) {
+            local_ranks_signal(&s->local, number);
         } else if (number != SIGCHLD) {
             interrupt(s, number);
             asked = true;

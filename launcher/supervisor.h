@@ -8,18 +8,18 @@
 #ifndef DDPRUN_LAUNCHER_SUPERVISOR_H
 #define DDPRUN_LAUNCHER_SUPERVISOR_H
 
-#include "launcher/cluster.h"
-#include "launcher/engine_link.h"
-#include "launcher/hang.h"
-#include "launcher/hello.h"
-#include "launcher/news.h"
-#include "launcher/peers.h"
-#include "launcher/peers_leaf.h"
-#include "launcher/pmix_server.h"
-#include "launcher/progress.h"
-#include "launcher/relay.h"
+#include "launcher/cluster/cluster.h"
+#include "launcher/cluster/engine_link.h"
+#include "launcher/cluster/hello.h"
+#include "launcher/cluster/peers.h"
+#include "launcher/cluster/peers_leaf.h"
+#include "launcher/output/relay.h"
+#include "launcher/output/terminal_input.h"
+#include "launcher/report/news.h"
+#include "launcher/report/progress.h"
 #include "launcher/signals.h"
-#include "launcher/terminal_input.h"
+#include "launcher/start/pmix_server.h"
+#include "launcher/watch/hang.h"
 
 #include <sys/types.h>
 

@@ -200,9 +200,9 @@ publish(void)
 /*
  * The record of a rank of this launcher that waits on the control plane and cannot send what this rank waits for; NULL
  * if there is none (under a cluster's launcher each rank has its own launcher, and supervisor 0 sees both:
- * launcher/hang.c). It cannot if it has made fewer steps than this one: before it goes on all ranks must come to its
- * place, which this one has passed. Nor if it is at its program's end, and the collective belongs to a step that it has
- * not made. Both would wait for ever.
+ * launcher/watch/hang.c). It cannot if it has made fewer steps than this one: before it goes on all ranks must come to
+ * its place, which this one has passed. Nor if it is at its program's end, and the collective belongs to a step that it
+ * has not made. Both would wait for ever.
  */
 static const struct rank_status *
 find_waiter(uint64_t awaited_step, int *rank_p)

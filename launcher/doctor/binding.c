@@ -6,7 +6,7 @@
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/examine.h"
 #include "launcher/memory.h"
-#include "launcher/placement.h"
+#include "launcher/start/placement.h"
 
 #include <sched.h>
 #include <stdio.h>

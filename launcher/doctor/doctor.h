@@ -8,7 +8,7 @@
 #ifndef DDPRUN_LAUNCHER_DOCTOR_DOCTOR_H
 #define DDPRUN_LAUNCHER_DOCTOR_DOCTOR_H
 
-#include "launcher/options.h"
+#include "launcher/options/options.h"
 
 /* Was the doctor asked for? A program of this name is started as ./doctor. */
 bool doctor_is_asked(const struct options *options);

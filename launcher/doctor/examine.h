@@ -7,11 +7,11 @@
 #define DDPRUN_LAUNCHER_DOCTOR_EXAMINE_H
 
 #include "launcher/doctor/findings.h"
-#include "launcher/elf_file.h"
-#include "launcher/elf_needs.h"
-#include "launcher/environment.h"
-#include "launcher/options.h"
-#include "launcher/program.h"
+#include "launcher/options/options.h"
+#include "launcher/start/elf_file.h"
+#include "launcher/start/elf_needs.h"
+#include "launcher/start/environment.h"
+#include "launcher/start/program.h"
 
 struct examination {
     struct findings *findings;

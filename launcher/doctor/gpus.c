@@ -6,7 +6,7 @@
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/examine.h"
 #include "launcher/memory.h"
-#include "launcher/nvml.h"
+#include "launcher/start/nvml.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

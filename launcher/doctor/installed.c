@@ -3,8 +3,8 @@
  */
 #include "launcher/doctor/examine.h"
 #include "launcher/doctor/trial.h"
-#include "launcher/elf_file.h"
 #include "launcher/memory.h"
+#include "launcher/start/elf_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * and the place of the job's folder.
  */
 #include "launcher/doctor/examine.h"
-#include "launcher/job_folder.h"
 #include "launcher/memory.h"
+#include "launcher/start/job_folder.h"
 
 #include <dirent.h>
 #include <errno.h>

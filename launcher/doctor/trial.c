@@ -4,8 +4,8 @@
 #include "launcher/doctor/trial.h"
 
 #include "launcher/doctor/child.h"
-#include "launcher/environment.h"
 #include "launcher/memory.h"
+#include "launcher/start/environment.h"
 
 #include <stdio.h>
 #include <stdlib.h>

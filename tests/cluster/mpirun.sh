@@ -51,6 +51,12 @@ for ranks in 2 4; do
     nothing_left "digits, $ranks ranks"
 done
 
+# What the supervisor has open is its own; what the trainer starts would keep it open for longer than either lives.
+# shellcheck disable=SC2016 # the ranks' shells expand it
+job 2 "$ddprun" --device softgpu sh -c 'readlink /proc/$$/fd/*; true'
+succeeded "descriptors of a rank: read"
+check "descriptors of a rank: no socket" [ "$(grep -c 'socket:' "$work/stdout")" -eq 0 ]
+
 # What one supervisor alone writes, and what all of them do.
 job 2 "$ddprun" --verify --trace "$work/trace" --summary-json "$work/summary" --output "files=$work/output" --interface lo "$digits" "${options[@]}"
 succeeded "options: ends well"
@@ -81,7 +87,7 @@ ends() {
 }
 ends "exit code" 3 'rank 1 .*exit code 3' stage 2 stage 3 @1 exit 3 @all hang
 ends "signal" 139 'rank 2 .*SIGSEGV' stage 2 stage 3 @2 kill 11 @all hang
-ends "leaves early" 1 'rank 0 .*left with exit code 0' stage 2 stage 3 @0 exit 0 @all hang
+ends "leaves early" 1 'rank 0 .*left with exit code 0' stage 2 stage 3 @0 exit 0 @all step 1 hang
 ends "says why" 1 'rank 1 .*something bad' stage 2 @1 fail 'something bad' @all hang
 job 3 "$ddprun" "$fake" stage 2 stage 3 step 7 stage 4 exit 0
 succeeded "exit code 0 when it is done"

@@ -6,8 +6,8 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "launcher/doctor/examine_program.h"
-#include "launcher/elf_file.h"
-#include "launcher/elf_needs.h"
+#include "launcher/start/elf_file.h"
+#include "launcher/start/elf_needs.h"
 
 #include <errno.h>
 #include <stdlib.h>

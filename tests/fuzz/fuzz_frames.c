@@ -9,10 +9,10 @@
 
 #include "base/protocol.h"
 #include "comm/control.h"
-#include "launcher/hello.h"
-#include "launcher/peer_link.h"
-#include "launcher/proof.h"
-#include "launcher/view_frame.h"
+#include "launcher/cluster/hello.h"
+#include "launcher/cluster/peer_link.h"
+#include "launcher/cluster/proof.h"
+#include "launcher/cluster/view_frame.h"
 
 #include <stdlib.h>
 #include <string.h>

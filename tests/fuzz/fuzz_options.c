@@ -8,10 +8,10 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "base/protocol.h"
-#include "launcher/gpu_list.h"
-#include "launcher/host_list.h"
-#include "launcher/options.h"
-#include "launcher/substitute.h"
+#include "launcher/options/gpu_list.h"
+#include "launcher/options/host_list.h"
+#include "launcher/options/options.h"
+#include "launcher/options/substitute.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,12 +7,12 @@
 
 #include "base/flight.h"
 #include "base/protocol.h"
-#include "launcher/hang.h"
-#include "launcher/local_ranks.h"
-#include "launcher/out_of_memory.h"
-#include "launcher/preload_watch.h"
-#include "launcher/process_state.h"
-#include "launcher/summary.h"
+#include "launcher/report/summary.h"
+#include "launcher/watch/hang.h"
+#include "launcher/watch/local_ranks.h"
+#include "launcher/watch/out_of_memory.h"
+#include "launcher/watch/preload_watch.h"
+#include "launcher/watch/process_state.h"
 
 #include <json-c/json.h>
 #include <stdarg.h>

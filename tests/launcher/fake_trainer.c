@@ -169,6 +169,27 @@ do_ignore(char **words)
     signal((int)number(words[0]), SIG_IGN);
 }
 
+/* catch NUMBER FILE: makes FILE once the signal can come, and waits for it. */
+static volatile sig_atomic_t caught;
+
+static void
+note_signal(int number)
+{
+    caught = number;
+}
+
+static void
+do_catch(char **words)
+{
+    int number_of_signal = (int)number(words[0]);
+    signal(number_of_signal, note_signal);
+    FILE *ready = fopen(words[1], "w");
+    if (ready != NULL)
+        fclose(ready);
+    while (caught != number_of_signal)
+        pause_ms(10);
+}
+
 static void
 write_pid(const char *folder, const char *name, pid_t pid)
 {
@@ -301,6 +322,7 @@ static const struct verb {
     {"exit", 1, do_exit},
     {"kill", 1, do_kill},
     {"ignore", 1, do_ignore},
+    {"catch", 2, do_catch},
     {"pid", 1, do_pid},
     {"await", 1, do_await},
     {"child", 1, do_child},

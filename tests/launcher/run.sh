@@ -452,6 +452,16 @@ for name in INT:130 TERM:143 HUP:129 QUIT:131; do
     finish
     report "SIG${name%:*} ends all" "$(expect "${name#*:}" "$err" "^ddprun: SIG${name%:*}: ending 2 ranks")$(all_gone "$pids" || echo "ranks are left")$(no_folders_left)"
 done
+# A scheduler warns of the end of the time in this way; who does not expect it ends as without ddprun.
+new_pids
+start -n 2 "$fake" stage 3 @0 catch 10 "$pids/0" catch 12 "$pids/2" say saved @1 catch 10 "$pids/1" catch 12 "$pids/3" @all stage 4 exit 0
+why=
+for name in USR1:0:1 USR2:2:3; do
+    within 20 test -e "$pids/$(cut -d: -f2 <<<$name)" && within 20 test -e "$pids/$(cut -d: -f3 <<<$name)" || why+="no SIG$name "
+    kill -"${name%%:*}" "$job"
+done
+finish
+report "SIGUSR1 and SIGUSR2 are the ranks'" "$(expect 0 "$out" '^saved')$why$(no_folders_left)"
 new_pids
 start -n 2 "$fake" stage 3 ignore 2 pid "$pids" hang
 within 20 files_in "$pids" 2
@@ -490,10 +500,12 @@ report "Ctrl-Z stops, fg goes on" "$(expect 143)$why"
 # ---- never alone in silence ----
 run -n 2 "$fake" @0 stage 3 step 5 hang @1 stage 1
 report "a rank that never takes part" "$(expect 1 "$err" '^ddprun: rank 1 ended without taking part')"
-run -n 2 "$fake" stage 3 step 5 @1 exit 0 @0 hang
+run -n 2 "$fake" stage 3 step 5 @1 exit 0 @0 step 6 hang
 report "a rank that leaves in the middle" "$(expect 1 "$err" '^ddprun: rank 1 left with exit code 0 after step 5')"
 run -n 2 "$fake" stage 3 step 5 exit 0
 report "but all may leave so together" "$(expect 0 "$err" '^ddprun: 2 ranks, 5 steps')"
+run -n 2 "$fake" stage 3 step 5 @1 exit 0 @0 sleep 2500 say saved exit 0
+report "and one after the others, which it did not need any more" "$(expect 0 "$err" '^ddprun: 2 ranks, 5 steps' "$out" '^saved')"
 run -n 2 "$fake" stage 3 @1 step 5 stage 4 exit 0 @0 step 6 hang
 report "a rank that makes fewer steps" "$(expect 1 "$err" '^ddprun: rank 1 ended after step 5, others went on to step 6')"
 run -n 2 "$fake" stage 3 step 5 check 1 5 0x11 @1 check 1 5 0x12 @all stage 4

@@ -2,7 +2,7 @@
  * test_contradictions.c - each option with each other: either they go together, or the pair is in the table below, with
  * what is said. An option without a sample here fails the test: its pairs are not settled.
  */
-#include "launcher/option_table.h"
+#include "launcher/options/option_table.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * test_devices.c - who sees which GPU, from what is asked for and what is there.
  */
-#include "launcher/devices.h"
+#include "launcher/start/devices.h"
 
 #include "base/protocol.h"
 

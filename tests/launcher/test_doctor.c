@@ -9,8 +9,8 @@
 #include "launcher/doctor/examine_program.h"
 #include "launcher/doctor/findings.h"
 #include "launcher/doctor/trial.h"
-#include "launcher/elf_needs.h"
-#include "launcher/program.h"
+#include "launcher/start/elf_needs.h"
+#include "launcher/start/program.h"
 
 #include <check.h>
 #include <elf.h>

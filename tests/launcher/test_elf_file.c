@@ -4,7 +4,7 @@
  * Files are made here byte by byte. Damage is random: cut anywhere, any bytes changed; under AddressSanitizer a read
  * outside of a buffer ends the test.
  */
-#include "launcher/elf_file.h"
+#include "launcher/start/elf_file.h"
 
 #include <check.h>
 #include <elf.h>

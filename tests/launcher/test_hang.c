@@ -3,7 +3,7 @@
  *
  * Scenes are played on synthetic views and a synthetic clock, one look a second.
  */
-#include "launcher/hang.h"
+#include "launcher/watch/hang.h"
 
 #include "base/protocol.h"
 

@@ -2,7 +2,7 @@
  * test_job_folder.c - a job's folder is private and goes away; those of killed launchers are cleared, those in use are
  * not.
  */
-#include "launcher/job_folder.h"
+#include "launcher/start/job_folder.h"
 
 #include <check.h>
 #include <fcntl.h>

@@ -3,9 +3,9 @@
  * option.
  */
 #include "base/protocol.h"
-#include "launcher/option_table.h"
+#include "launcher/options/option_table.h"
 
-#include "launcher/substitute.h"
+#include "launcher/options/substitute.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
  * long, changed, of another secret) is refused and changes nothing.
  */
 #include "base/protocol.h"
-#include "launcher/addresses.h"
-#include "launcher/hello.h"
-#include "launcher/peer_link.h"
-#include "launcher/view_frame.h"
+#include "launcher/cluster/addresses.h"
+#include "launcher/cluster/hello.h"
+#include "launcher/cluster/peer_link.h"
+#include "launcher/cluster/view_frame.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -2,12 +2,12 @@
  * test_peers.c - the star over real sockets: who knows the secret gets in and is heard, whoever does not is turned away
  * without harm, silence and closed connections are noticed, and the end reaches everybody, also who comes late.
  */
-#include "launcher/peers.h"
+#include "launcher/cluster/peers.h"
 
 #include "base/clock.h"
 #include "base/protocol.h"
-#include "launcher/peers_dial.h"
-#include "launcher/peers_leaf.h"
+#include "launcher/cluster/peers_dial.h"
+#include "launcher/cluster/peers_leaf.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -424,6 +424,33 @@ START_TEST(nobody_there_is_a_problem_that_names_the_addresses)
 }
 END_TEST
 
+START_TEST(only_a_signal_that_asks_for_the_end_ends_dialing)
+{
+    static struct star_test test;
+    struct problem problem;
+    open_star(&test, 0);
+    ck_assert(signals_take_over(&test.signals, &problem));
+    kill(getpid(), SIGCHLD); /* blocked now: they wait, as while a supervisor dials */
+    kill(getpid(), SIGUSR1);
+    int fd = connect_leaf(&test, &test.root, PEER_SUPERVISOR, 1);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    peers_close(test.peers);
+
+    struct listener silent;
+    ck_assert(listener_open(&silent, 1, &problem));
+    test.root.port = silent.port;
+    kill(getpid(), SIGTERM);
+    ck_assert_int_lt(peers_dial(&test.root, test.root.host_id, PEER_SUPERVISOR, 1, &test.signals, &problem), 0);
+    ck_assert_ptr_nonnull(strstr(problem.text, "asked to end"));
+    listener_close(&silent);
+    while (signals_next(&test.signals) != 0) {
+    }
+    close(test.signals.fd);
+    signals_give_back(&test.signals);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -442,6 +469,7 @@ main(void)
     tcase_add_test(tcase, hundreds_of_leaves);
     tcase_add_test(tcase, silence_is_a_loss);
     tcase_add_test(tcase, nobody_there_is_a_problem_that_names_the_addresses);
+    tcase_add_test(tcase, only_a_signal_that_asks_for_the_end_ends_dialing);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

@@ -2,7 +2,7 @@
  * test_progress.c - what the progress line says, and when: rates from the times at which steps were seen, nothing that
  * a terminal would obey, nothing before there is something to say. On a terminal: seen.sh.
  */
-#include "launcher/progress.h"
+#include "launcher/report/progress.h"
 
 #include <check.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  *
  * Random writers (lines of any length, any bytes, writes of any size) against a reader that undoes the prefixes.
  */
-#include "launcher/relay.h"
+#include "launcher/output/relay.h"
 
 #include <check.h>
 #include <fcntl.h>

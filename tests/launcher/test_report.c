@@ -2,15 +2,15 @@
  * test_report.c - what a report says is true of the process and the record that it is made of, and no bytes that a rank
  * leaves behind, and no file that it runs from, lead it astray.
  */
-#include "launcher/report.h"
+#include "launcher/report/report.h"
 
 #include "base/flight.h"
 #include "base/status_page.h"
-#include "launcher/out_of_memory.h"
-#include "launcher/process_state.h"
-#include "launcher/rank_record.h"
-#include "launcher/stacks.h"
-#include "launcher/symbols.h"
+#include "launcher/report/stacks.h"
+#include "launcher/report/symbols.h"
+#include "launcher/watch/out_of_memory.h"
+#include "launcher/watch/process_state.h"
+#include "launcher/watch/rank_record.h"
 
 #include <check.h>
 #include <errno.h>

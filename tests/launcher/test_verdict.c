@@ -1,7 +1,7 @@
 /*
  * test_verdict.c - who is said to have failed, with which exit code, and what is claimed at a good end.
  */
-#include "launcher/verdict.h"
+#include "launcher/watch/verdict.h"
 
 #include "base/protocol.h"
 
@@ -288,6 +288,30 @@ START_TEST(a_rank_that_follows_waits_for_the_one_that_it_followed)
 }
 END_TEST
 
+START_TEST(who_is_done_is_needed_only_by_ranks_that_wait_or_go_on)
+{
+    static const struct {
+        struct rank_view other;
+        bool needed;
+    } cases[] = {
+        {{TRAINING}, false}, /* writes a checkpoint, say */
+        {{TRAINING, .wait = RANK_WAIT_EXCHANGE}, true},
+        {{TRAINING, .wait = RANK_WAIT_COLLECTIVE}, true},
+        {{TRAINING, .wait = RANK_WAIT_DEVICE}, true},
+        {{.stage = RANK_STAGE_TRAINING, .step = 8}, true},
+        {{.stage = RANK_STAGE_TRAINING, .step = 6}, false},
+        {{.stage = RANK_STAGE_FAILED, .failure_follows = true}, true},
+        {{DONE}, false},
+        {{.connected = true}, true}, /* a PMIx program: what it waits for is not known */
+        {{TRAINING, .wait = RANK_WAIT_EXCHANGE, .ended = true}, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        struct rank_view views[3] = {{TRAINING}, {TRAINING, .ended = true}, cases[i].other};
+        ck_assert_msg(verdict_is_needed(views, 3, 1) == cases[i].needed, "case %zu", i);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
@@ -295,6 +319,7 @@ main(void)
     TCase *tcase = tcase_create("ends");
     tcase_add_loop_test(tcase, failures_are_told, 0, sizeof(scenes) / sizeof(scenes[0]));
     tcase_add_test(tcase, the_longest_text_fits);
+    tcase_add_test(tcase, who_is_done_is_needed_only_by_ranks_that_wait_or_go_on);
     tcase_add_test(tcase, closing_lines_claim_what_was_checked);
     tcase_add_test(tcase, waiting_is_that_of_the_rank_that_came_last);
     tcase_add_test(tcase, untrained_programs_hear_only_what_matters);

@@ -1,0 +1,49 @@
+/*
+ * addresses.h - under which addresses this host can be reached, and which host it is.
+ *
+ * Loopback counts only for a peer that finds the same host identity: boot and network namespace. Two containers of one
+ * machine have the same boot and another namespace each, two simulated hosts too.
+ */
+#ifndef DDPRUN_LAUNCHER_CLUSTER_ADDRESSES_H
+#define DDPRUN_LAUNCHER_CLUSTER_ADDRESSES_H
+
+#include "launcher/problem.h"
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum { ADDRESSES_AT_MOST = 32, HOST_ID_BYTES = 48, ADDRESS_TEXT_BYTES = INET6_ADDRSTRLEN };
+
+struct host_address {
+    unsigned char family; /* 4 or 6 */
+    unsigned char bytes[16];
+};
+
+struct host_addresses {
+    int count;
+    struct host_address items[ADDRESSES_AT_MOST];
+};
+
+/*
+ * The addresses of interfaces that are up, IPv4 first; without loopback and IPv6's link-local ones, which mean another
+ * host elsewhere. `wanted`: NULL, or the name of an interface, or a network such as 10.1.0.0/16. Problem
+ * (DDPRUN_EXIT_USAGE): there is none like that; without `wanted` a host with loopback only is none.
+ */
+bool addresses_find(const char *wanted, struct host_addresses *addresses, struct problem *problem)
+    __attribute__((warn_unused_result));
+
+/* Whether `text` has the form of a network, "ADDRESS/BITS", and then whether the address lies in it. */
+bool addresses_is_network(const char *text);
+bool addresses_in_network(const struct host_address *address, const char *network);
+
+/* "boot id network namespace", the same in all processes that share a loopback interface. */
+void addresses_host_id(char id[HOST_ID_BYTES]);
+
+/* For connect(); family 4 or 6, `port` of the host. */
+socklen_t addresses_socket_address(const struct host_address *address, uint16_t port, struct sockaddr_storage *to);
+
+const char *addresses_text(const struct host_address *address, char text[ADDRESS_TEXT_BYTES]);
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * cluster.h - under a cluster's launcher (srun --mpi=pmix, mpirun, prterun): which rank is this supervisor, and one
+ * exchange with the others. The PMIx client; the trainer is none, for two processes would then be one rank (facts).
+ *
+ * One in a process. PMIx's thread inherits the signal mask, so signals are taken over first. Its callbacks only note
+ * what happened and write to a pipe.
+ */
+#ifndef DDPRUN_LAUNCHER_CLUSTER_CLUSTER_H
+#define DDPRUN_LAUNCHER_CLUSTER_CLUSTER_H
+
+#include "launcher/problem.h"
+#include "launcher/signals.h"
+
+#include <stddef.h>
+
+struct cluster {
+    int rank, world_size, local_rank, local_size;
+    int pipe[2]; /* readable: an exchange is complete, or the launcher is gone */
+    int claim;   /* held as long as this process is the rank */
+};
+
+/*
+ * Whether another launcher started this process as one of several, by its variables. Problem (DDPRUN_EXIT_USAGE): it
+ * did, but without PMIx, and each process would train alone; or this is a rank of another ddprun.
+ */
+bool cluster_look(bool *has_pmix, struct problem *problem) __attribute__((warn_unused_result));
+
+/* Joins the launcher's job. Problem: PMIx refuses, or another ddprun is this rank already. */
+bool cluster_join(struct cluster *cluster, struct problem *problem) __attribute__((warn_unused_result));
+
+/* What one rank has published; malloc'ed. */
+struct cluster_blob {
+    void *bytes;
+    size_t count;
+};
+
+/* What is to be done while others are waited for: step(data) when `fd` is readable, and now and then. */
+struct cluster_chore {
+    int fd;
+    void (*step)(void *data);
+    void *data;
+};
+
+/*
+ * Collective, once for each `key`: gives `mine` to all; blobs[rank] is what each has given. Waits for the others at
+ * most `timeout_s`, and does the chore meanwhile, if there is one. Problem: they have not come, PMIx failed, or a
+ * signal asked for the end (then its exit code is 128 + signal).
+ */
+bool cluster_exchange(struct cluster *cluster, const struct signals *signals, const char *key, const void *mine,
+                      size_t bytes, int timeout_s, const struct cluster_chore *chore, struct cluster_blob *blobs,
+                      struct problem *problem) __attribute__((warn_unused_result));
+
+/* Collective: returns when all have come, or a few seconds are over. */
+void cluster_wait_for_all(struct cluster *cluster, const struct signals *signals);
+
+/* Whether the launcher's own daemon has gone without ending this process; pipe[0] becomes readable then. */
+bool cluster_launcher_is_gone(void);
+
+/* Leaves in order, which makes this process's end a good one for the launcher. */
+void cluster_leave(struct cluster *cluster);
+
+#endif

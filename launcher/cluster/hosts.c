@@ -1,0 +1,297 @@
+/*
+ * hosts.c - see hosts.h.
+ */
+#include "launcher/cluster/hosts.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/memory.h"
+#include "launcher/start/dry_run.h"
+#include "launcher/start/environment.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- words ---- */
+
+struct words {
+    char **list; /* NULL-terminated */
+    size_t count;
+};
+
+/* Takes `word`, which is malloc'ed. */
+static void
+add(struct words *words, char *word)
+{
+    words->list = memory_resize(words->list, (words->count + 2) * sizeof(*words->list));
+    words->list[words->count++] = word;
+    words->list[words->count] = NULL;
+}
+
+static void
+add_copies(struct words *words, const char *first, const char *second)
+{
+    add(words, memory_copy(first));
+    add(words, memory_copy(second));
+}
+
+static void
+add_all(struct words *words, char *const *more)
+{
+    for (; more != NULL && *more != NULL; ++more)
+        add(words, memory_copy(*more));
+}
+
+/* ---- the command ---- */
+
+/*
+ * Whether a variable goes along: what finds libraries and programs, and what CUDA, NCCL, UCX, OpenMP, the stand-in and
+ * ddprun read. Not the number of ranks, which is the launcher's now.
+ */
+static bool
+goes_along(const char *variable, size_t name_length)
+{
+    static const char *const names[] = {"PATH", "LD_LIBRARY_PATH", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"};
+    static const char *const prefixes[] = {"CUDA_", "NCCL_", "SOFTGPU_", "UCX_", "OMP_", "DDPRUN_"};
+    for (size_t i = 0; i < name_length; ++i) {
+        if (!isalnum((unsigned char)variable[i]) && variable[i] != '_')
+            return false;
+    }
+    if (name_length == strlen("DDPRUN_RANKS") && strncmp(variable, "DDPRUN_RANKS", name_length) == 0)
+        return false;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        if (strlen(names[i]) == name_length && strncmp(variable, names[i], name_length) == 0)
+            return true;
+    }
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); ++i) {
+        size_t length = strlen(prefixes[i]);
+        if (length < name_length && strncmp(variable, prefixes[i], length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void
+add_variables(struct words *words, char *const *variables)
+{
+    for (; *variables != NULL; ++variables) {
+        size_t length = strcspn(*variables, "=");
+        if (!goes_along(*variables, length))
+            continue;
+        add(words, memory_copy("-x"));
+        add(words, memory_format("%.*s", (int)length, *variables));
+    }
+}
+
+static char *
+host_words(const struct host_list *list)
+{
+    char *all = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&all, &bytes);
+    for (int i = 0; out != NULL && i < list->count; ++i)
+        fprintf(out, "%s%s:%d", i > 0 ? "," : "", list->hosts[i].name, list->hosts[i].ranks);
+    if (out == NULL || fclose(out) != 0)
+        return memory_copy("");
+    return all;
+}
+
+static int
+rank_count(const struct options *options, const struct host_list *list)
+{
+    return options->rank_count > 0 ? options->rank_count : list->ranks;
+}
+
+/*
+ * What is in a folder that every host looks into is called by its name: by its path, Open MPI would put that folder's
+ * neighbour in front of LD_LIBRARY_PATH. Elsewhere the path is what lets the other hosts find it.
+ */
+static const char *
+launcher_word(const struct hosts_order *order)
+{
+    static const char *const folders[] = {"/usr/bin/", "/bin/"};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); ++i) {
+        size_t length = strlen(folders[i]);
+        if (strncmp(order->launcher->program, folders[i], length) == 0 &&
+            strchr(order->launcher->program + length, '/') == NULL)
+            return order->launcher->program + length;
+    }
+    return order->launcher->program;
+}
+
+static void
+add_parameter(struct words *words, const char *option, const char *name, unsigned value)
+{
+    add_copies(words, option, name);
+    add(words, memory_format("%u", value));
+}
+
+/*
+ * The launcher itself would wait for ever for a host that has lost its network. Its own connections are probed, so that
+ * it notices a little before ddprun would end its ranks, says which host it is, and ends the job.
+ */
+static void
+add_probes(struct words *words, const struct hosts_order *order)
+{
+    unsigned limit_s = order->options->heartbeat_timeout_s, probes = limit_s > 5 ? 3 : 1;
+    if (limit_s == 0)
+        return;
+    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_time",
+                  limit_s > probes + 2 ? limit_s - probes - 2 : 1);
+    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_intvl", 1);
+    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_probes", probes);
+}
+
+char **
+hosts_command(const struct hosts_order *order)
+{
+    struct words words = {0};
+    add(&words, memory_copy(launcher_word(order)));
+    if (order->root)
+        add(&words, memory_copy("--allow-run-as-root"));
+    add(&words, memory_copy("--host"));
+    add(&words, host_words(order->list));
+    add(&words, memory_copy("-n"));
+    add(&words, memory_format("%d", rank_count(order->options, order->list)));
+    add_copies(&words, "--map-by", "slot");      /* one host after the other */
+    add_copies(&words, "--bind-to", "none");     /* ddprun binds its rank near the GPU itself */
+    add_copies(&words, "--wdir", order->folder); /* said, so that its absence is an error */
+    add_probes(&words, order);
+    add_variables(&words, order->variables);
+    add(&words, memory_copy(order->ddprun));
+    add_all(&words, order->options->given);
+    add(&words, memory_copy("--")); /* where ddprun's options end */
+    add_all(&words, order->options->program);
+    return words.list;
+}
+
+/* ---- what speaks against it ---- */
+
+/* Slurm has chosen the hosts already: the line that starts the job on them. */
+static bool
+refuse_slurm(const struct options *options, const struct host_list *list, const char *ddprun, struct problem *problem)
+{
+    const char *job = getenv("SLURM_JOB_ID");
+    if (job == NULL || job[0] == '\0')
+        return true;
+    struct words words = {0};
+    add_copies(&words, "srun", "--mpi=pmix");
+    add(&words, memory_copy("-n"));
+    add(&words, memory_format("%d", rank_count(options, list)));
+    add(&words, memory_copy(ddprun));
+    add_all(&words, options->given);
+    add_all(&words, options->program);
+    char *line = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&line, &bytes);
+    if (out != NULL) {
+        dry_run_print_words(out, words.list);
+        fclose(out);
+    }
+    problem_set(problem, DDPRUN_EXIT_USAGE,
+                "this is Slurm's job %.20s, which has its hosts; instead of --hosts write: %s", job,
+                line != NULL ? line : "srun --mpi=pmix ddprun");
+    free(line);
+    environment_free(words.list);
+    return false;
+}
+
+static bool
+refuse_inner(struct problem *problem)
+{
+    static const char *const marks[] = {"PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "PMI_RANK",
+                                        DDPRUN_ENV_JOB_DIR};
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); ++i) {
+        const char *value = getenv(marks[i]);
+        /* Slurm counts the batch script itself as a step of one task. */
+        if (value == NULL || (strncmp(marks[i], "SLURM_", 6) == 0 && atoi(value) <= 1))
+            continue;
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "--hosts starts a job, but this is a rank of one already (%s=%.100s); leave --hosts out, or "
+                           "start ddprun once, outside",
+                           marks[i], value);
+    }
+    return true;
+}
+
+static bool
+check_count(const struct options *options, const struct host_list *list, struct problem *problem)
+{
+    return options->rank_count <= list->ranks ||
+           problem_set(problem, DDPRUN_EXIT_USAGE,
+                       "-n %d is more than the %d ranks of --hosts; name more, or leave -n out", options->rank_count,
+                       list->ranks);
+}
+
+/* ---- running it ---- */
+
+/* As the user sees it, with the links that lead there: on the other hosts they may lead elsewhere. malloc'ed. */
+static char *
+current_folder(void)
+{
+    const char *shown = getenv("PWD");
+    struct stat here, there;
+    if (shown != NULL && shown[0] == '/' && stat(shown, &there) == 0 && stat(".", &here) == 0 &&
+        here.st_dev == there.st_dev && here.st_ino == there.st_ino)
+        return memory_copy(shown);
+    return getcwd(NULL, 0);
+}
+
+static bool
+prepare(struct hosts_order *order, struct host_list *list, char **ddprun, struct problem *problem)
+{
+    *ddprun = realpath("/proc/self/exe", NULL);
+    if (*ddprun == NULL)
+        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
+                           "cannot tell where ddprun is installed: /proc/self/exe: %s; mount /proc", strerror(errno));
+    return refuse_inner(problem) && host_list_take(order->options->hosts, list, problem) &&
+           check_count(order->options, list, problem) && refuse_slurm(order->options, list, *ddprun, problem);
+}
+
+static int
+become(const struct hosts_order *order, char **command)
+{
+    if (order->root)
+        message_line("started as root, so %s is told to allow it (--allow-run-as-root)", order->launcher->program);
+    unsetenv("DDPRUN_RANKS"); /* the ranks on this host inherit what we have */
+    execv(order->launcher->program, command);
+    message_line("cannot start %s: %s", order->launcher->program, strerror(errno));
+    return DDPRUN_EXIT_NOT_RUN;
+}
+
+int
+hosts_run(const struct options *options)
+{
+    struct hosts_order order = {.options = options, .variables = environ, .root = geteuid() == 0};
+    struct host_list list = {0};
+    struct problem problem;
+    struct host_launcher launcher = {0};
+    char *ddprun = NULL, *folder = current_folder();
+    int exit_code;
+    if (prepare(&order, &list, &ddprun, &problem) && host_launcher_find(getenv("PATH"), &launcher, &problem)) {
+        order.list = &list;
+        order.launcher = &launcher;
+        order.ddprun = ddprun;
+        order.folder = folder != NULL ? folder : "/";
+        char **command = hosts_command(&order);
+        if (options->dry_run) {
+            dry_run_print_words(stdout, command);
+            exit_code = putchar('\n') != EOF && fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+        } else {
+            exit_code = become(&order, command);
+        }
+        environment_free(command);
+    } else {
+        message_line("%s", problem.text);
+        exit_code = problem.exit_code;
+    }
+    host_list_free(&list);
+    free(ddprun);
+    free(launcher.program);
+    free(folder);
+    return exit_code;
+}

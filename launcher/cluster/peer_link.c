@@ -1,0 +1,174 @@
+/*
+ * peer_link.c - see peer_link.h.
+ */
+#include "launcher/cluster/peer_link.h"
+
+#include "launcher/cluster/fields.h"
+#include "launcher/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { READ_BYTES = 4096 };
+
+long
+peer_frame_parse(const unsigned char *bytes, size_t count, struct peer_frame *frame)
+{
+    uint32_t length, kind;
+    if (count < FRAME_HEADER_BYTES)
+        return 0;
+    memcpy(&length, bytes, sizeof(length));
+    memcpy(&kind, bytes + sizeof(length), sizeof(kind));
+    if (length > FRAME_BYTES_AT_MOST || kind < FRAME_HEARTBEAT || kind >= FRAME_KINDS)
+        return -1;
+    if (count - FRAME_HEADER_BYTES < length)
+        return 0;
+    *frame =
+        (struct peer_frame){.kind = (enum peer_frame_kind)kind, .bytes = bytes + FRAME_HEADER_BYTES, .count = length};
+    return FRAME_HEADER_BYTES + (long)length;
+}
+
+size_t
+peer_order_encode(const struct peer_order *order, unsigned char *bytes, size_t room)
+{
+    struct fields to = {.bytes = bytes, .size = room};
+    fields_put_number(&to, (uint32_t)order->exit_code);
+    fields_put_number(&to, (uint32_t)order->signal);
+    fields_put_number(&to, (uint32_t)order->grace_ms);
+    fields_put_text(&to, order->text);
+    return to.at;
+}
+
+bool
+peer_order_decode(const void *bytes, size_t count, struct peer_order *order_p)
+{
+    struct peer_order order;
+    struct fields from = {.bytes = (unsigned char *)(uintptr_t)bytes, .size = count};
+    order.exit_code = (int)fields_number(&from);
+    order.signal = (int)fields_number(&from);
+    order.grace_ms = (int)fields_number(&from);
+    fields_text(&from, order.text, sizeof(order.text));
+    if (!fields_end(&from) || order.exit_code < 0 || order.exit_code > 255 || order.signal < 0 || order.signal > 64 ||
+        order.grace_ms < 0 || order.grace_ms > 60000)
+        return false;
+    *order_p = order;
+    return true;
+}
+
+void
+peer_link_open(struct peer_link *link, int fd)
+{
+    *link = (struct peer_link){.fd = fd};
+}
+
+void
+peer_link_close(struct peer_link *link)
+{
+    if (link->fd >= 0)
+        close(link->fd);
+    free(link->in);
+    free(link->out);
+    *link = (struct peer_link){.fd = -1, .gone = true};
+}
+
+/* ---- sending ---- */
+
+bool
+peer_link_flush(struct peer_link *link)
+{
+    while (!link->gone && link->out_sent < link->out_count) {
+        ssize_t sent =
+            send(link->fd, link->out + link->out_sent, link->out_count - link->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno == EAGAIN)
+            return false;
+        if (sent < 0)
+            link->gone = true;
+        else
+            link->out_sent += (size_t)sent;
+    }
+    link->out_count = link->out_sent = 0;
+    return true;
+}
+
+static void
+append(struct peer_link *link, const void *bytes, size_t count)
+{
+    if (link->out_count + count > link->out_room) {
+        link->out_room = (link->out_count + count) * 2;
+        link->out = memory_resize(link->out, link->out_room);
+    }
+    if (count > 0)
+        memcpy(link->out + link->out_count, bytes, count);
+    link->out_count += count;
+}
+
+void
+peer_link_send(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count)
+{
+    uint32_t header[2] = {(uint32_t)count, (uint32_t)kind};
+    if (link->fd < 0 || link->gone || count > FRAME_BYTES_AT_MOST)
+        return;
+    if (link->out_count - link->out_sent > LINK_BACKLOG_BYTES) {
+        link->gone = true;
+        return;
+    }
+    append(link, header, sizeof(header));
+    append(link, bytes, count);
+    (void)peer_link_flush(link);
+}
+
+void
+peer_link_send_order(struct peer_link *link, enum peer_frame_kind kind, const struct peer_order *order)
+{
+    unsigned char bytes[sizeof(*order) + 64];
+    peer_link_send(link, kind, bytes, peer_order_encode(order, bytes, sizeof(bytes)));
+}
+
+/* ---- receiving ---- */
+
+/* Frames that were taken make room. */
+static void
+move_up(struct peer_link *link)
+{
+    if (link->in_taken == 0)
+        return;
+    memmove(link->in, link->in + link->in_taken, link->in_count - link->in_taken);
+    link->in_count -= link->in_taken;
+    link->in_taken = 0;
+}
+
+/* One frame at most waits unread, so what is kept stays below two frames. */
+void
+peer_link_read(struct peer_link *link)
+{
+    if (link->fd < 0 || link->gone)
+        return;
+    move_up(link);
+    if (link->in_room - link->in_count < READ_BYTES) {
+        link->in_room = link->in_count + 2 * READ_BYTES;
+        link->in = memory_resize(link->in, link->in_room);
+    }
+    ssize_t got = recv(link->fd, link->in + link->in_count, link->in_room - link->in_count, MSG_DONTWAIT);
+    if (got > 0)
+        link->in_count += (size_t)got;
+    else if (got == 0 || (errno != EAGAIN && errno != EINTR))
+        link->gone = true;
+}
+
+bool
+peer_link_next(struct peer_link *link, struct peer_frame *frame)
+{
+    long taken =
+        link->nonsense ? 0 : peer_frame_parse(link->in + link->in_taken, link->in_count - link->in_taken, frame);
+    if (taken < 0)
+        link->gone = link->nonsense = true;
+    if (taken <= 0)
+        return false;
+    link->in_taken += (size_t)taken;
+    return true;
+}

@@ -1,0 +1,77 @@
+/*
+ * peer_link.h - one connection between two supervisors, already proven: frames of a kind and bounded bytes, both ways,
+ * without ever blocking.
+ *
+ * What cannot be sent yet waits in a bounded buffer; a peer that does not read for so long is as good as gone.
+ * Supervisor's thread only.
+ */
+#ifndef DDPRUN_LAUNCHER_CLUSTER_PEER_LINK_H
+#define DDPRUN_LAUNCHER_CLUSTER_PEER_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum peer_frame_kind {
+    FRAME_HEARTBEAT = 1, /* nothing in it */
+    FRAME_VIEW,          /* leaf: view_frame.h */
+    FRAME_PROBLEM,       /* leaf: struct peer_order; it ends by itself, and why */
+    FRAME_DONE,          /* leaf: no process of its rank is left, its output has been passed on */
+    FRAME_END,           /* root: struct peer_order; the job ends */
+    FRAME_LEAVE,         /* root: struct peer_order; exit with its code */
+    FRAME_ASK,           /* root: a report on its rank is wanted; one byte: 1 with stacks */
+    FRAME_LOOK,          /* root: a view of this moment is wanted */
+    FRAME_REPORT,        /* leaf: the report, text without a NUL */
+    FRAME_KINDS,
+};
+
+enum { FRAME_HEADER_BYTES = 8, FRAME_BYTES_AT_MOST = 64 << 10, LINK_BACKLOG_BYTES = 1 << 20 };
+
+struct peer_frame {
+    enum peer_frame_kind kind;
+    const unsigned char *bytes; /* valid until the next call on the link */
+    size_t count;
+};
+
+/* What END, LEAVE and PROBLEM carry. */
+struct peer_order {
+    int exit_code;
+    int signal;   /* END: for the rank; PROBLEM: that asked for the end, or 0 */
+    int grace_ms; /* END: until SIGKILL */
+    char text[1024];
+};
+
+/*
+ * The frame at the beginning of bytes[count]. Returns how many bytes it takes; 0: there is not all of it yet; -1: this
+ * is no frame of ours. Pure.
+ */
+long peer_frame_parse(const unsigned char *bytes, size_t count, struct peer_frame *frame)
+    __attribute__((warn_unused_result));
+
+size_t peer_order_encode(const struct peer_order *order, unsigned char *bytes, size_t room);
+bool peer_order_decode(const void *bytes, size_t count, struct peer_order *order) __attribute__((warn_unused_result));
+
+struct peer_link {
+    int fd;    /* -1: none, or closed */
+    bool gone; /* the other end closed it, or spoke nonsense; nothing more can be sent */
+    bool nonsense;
+    unsigned char *in, *out;
+    size_t in_count, in_taken, in_room; /* in[in_taken, in_count) is not looked at yet */
+    size_t out_count, out_sent, out_room;
+};
+
+/* Takes over the socket. */
+void peer_link_open(struct peer_link *link, int fd);
+void peer_link_close(struct peer_link *link);
+
+void peer_link_send(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count);
+void peer_link_send_order(struct peer_link *link, enum peer_frame_kind kind, const struct peer_order *order);
+
+/* Sends what waits; then whether nothing waits any more. */
+bool peer_link_flush(struct peer_link *link);
+
+/* Reads what has come. Then peer_link_next() gives the frames, one by one, also those before the end. */
+void peer_link_read(struct peer_link *link);
+bool peer_link_next(struct peer_link *link, struct peer_frame *frame) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * peers_leaf.c - see peers_leaf.h.
+ */
+#include "launcher/cluster/peers_leaf.h"
+
+#include "base/clock.h"
+#include "launcher/cluster/peers.h"
+#include "launcher/cluster/view_frame.h"
+
+#include <string.h>
+
+void
+peers_leaf_open(struct peers_leaf *leaf, const struct hello *root, int rank, int fd, unsigned limit_s)
+{
+    *leaf = (struct peers_leaf){.rank = rank, .root = root, .limit_ms = (int)limit_s * 1000};
+    addresses_host_id(leaf->host_id);
+    peer_link_open(&leaf->link, fd);
+    leaf->looked_ms = leaf->heard_ms = clock_now_ms();
+}
+
+void
+peers_leaf_close(struct peers_leaf *leaf)
+{
+    peer_link_close(&leaf->link);
+}
+
+static void
+hear(struct peers_leaf *leaf)
+{
+    struct peer_frame frame;
+    struct peer_order order;
+    peer_link_read(&leaf->link);
+    while (peer_link_next(&leaf->link, &frame)) {
+        leaf->heard_ms = clock_now_ms();
+        leaf->asked_view = leaf->asked_view || frame.kind == FRAME_LOOK;
+        if (frame.kind == FRAME_ASK) {
+            leaf->asked = true;
+            leaf->asked_stacks = frame.count > 0 && frame.bytes[0] != 0;
+        }
+        if (frame.kind != FRAME_END && frame.kind != FRAME_LEAVE)
+            continue;
+        if (!peer_order_decode(frame.bytes, frame.count, &order)) {
+            leaf->link.gone = leaf->link.nonsense = true;
+            return;
+        }
+        if (frame.kind == FRAME_END) {
+            leaf->end = true;
+            leaf->ending = order;
+        } else {
+            leaf->leave = true;
+            leaf->exit_code = order.exit_code;
+        }
+    }
+}
+
+void
+peers_leaf_say_view(struct peers_leaf *leaf, const struct rank_view *view)
+{
+    leaf->asked_view = false;
+    unsigned char bytes[VIEW_BYTES_AT_MOST];
+    peer_link_send(&leaf->link, FRAME_VIEW, bytes, view_encode(view, bytes));
+    leaf->told = *view;
+    leaf->said_ms = clock_now_ms();
+}
+
+void
+peers_leaf_step(struct peers_leaf *leaf, const struct rank_view *view)
+{
+    int64_t now_ms = clock_now_ms();
+    /* Who did not look for a while (stopped, or starved) cannot have heard. */
+    if (now_ms - leaf->looked_ms > PEERS_STALL_MS)
+        leaf->heard_ms = now_ms;
+    leaf->looked_ms = now_ms;
+    hear(leaf);
+    if (view_is_news(&leaf->told, view) || now_ms - leaf->said_ms >= PEERS_HEARTBEAT_MS)
+        peers_leaf_say_view(leaf, view);
+    (void)peer_link_flush(&leaf->link);
+    if (leaf->lost != NULL || leaf->leave)
+        return;
+    if (leaf->link.gone)
+        leaf->lost = leaf->link.nonsense ? "it speaks another protocol" : "it closed the connection";
+    else if (leaf->limit_ms > 0 && now_ms - leaf->heard_ms > leaf->limit_ms)
+        leaf->lost = "it has been silent for the time of --heartbeat-timeout";
+}
+
+void
+peers_leaf_say_problem(struct peers_leaf *leaf, const struct peer_order *problem)
+{
+    peer_link_send_order(&leaf->link, FRAME_PROBLEM, problem);
+}
+
+void
+peers_leaf_say_done(struct peers_leaf *leaf, const struct rank_view *view)
+{
+    peers_leaf_say_view(leaf, view);
+    peer_link_send(&leaf->link, FRAME_DONE, NULL, 0);
+}
+
+void
+peers_leaf_say_report(struct peers_leaf *leaf, const char *text)
+{
+    leaf->asked = false;
+    peer_link_send(&leaf->link, FRAME_REPORT, text, strnlen(text, FRAME_BYTES_AT_MOST));
+}
+
+int
+peers_leaf_engine_socket(const struct peers_leaf *leaf, const struct signals *signals, struct problem *problem)
+{
+    return peers_dial(leaf->root, leaf->host_id, PEER_ENGINE, leaf->rank, signals, problem);
+}

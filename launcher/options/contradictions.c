@@ -1,0 +1,87 @@
+/*
+ * contradictions.c - see contradictions.h.
+ */
+#include "launcher/options/contradictions.h"
+
+#include "base/protocol.h"
+
+static bool
+quiet_and_verbose(const struct options *options)
+{
+    return options->quiet && options->verbose;
+}
+
+static void
+settle_quiet_and_verbose(struct options *options, const struct options *given)
+{
+    if (given->quiet)
+        options->verbose = false;
+    else if (given->verbose)
+        options->quiet = false;
+}
+
+static bool
+quiet_and_progress(const struct options *options)
+{
+    return options->quiet && options->progress == PROGRESS_ON;
+}
+
+static void
+settle_quiet_and_progress(struct options *options, const struct options *given)
+{
+    if (given->quiet)
+        options->progress = PROGRESS_AUTO;
+    else if (given->progress == PROGRESS_ON)
+        options->quiet = false;
+}
+
+static bool
+verify_and_never(const struct options *options)
+{
+    return options->verify && options->check_every == 0;
+}
+
+/* Checks are added without asking, but never taken away: --check-every 0 is a problem beside a setting that verifies.
+ */
+static void
+settle_verify_and_never(struct options *options, const struct options *given)
+{
+    if (given->verify)
+        options->check_every = DDPRUN_DEFAULT_CHECK_EVERY;
+}
+
+/* The warning's usual time says nothing about what the user wants: with a shorter time-out there is just none. */
+static bool
+warning_after_end(const struct options *options)
+{
+    return options->hang_warning_s != OPTIONS_DEFAULT_HANG_WARNING_S && options->hang_timeout_s != 0 &&
+           options->hang_warning_s >= options->hang_timeout_s;
+}
+
+static const struct contradiction {
+    bool (*holds)(const struct options *options);
+    void (*settle)(struct options *options, const struct options *given); /* NULL: nothing is to be given up */
+    const char *text;
+} contradictions[] = {
+    {quiet_and_verbose, settle_quiet_and_verbose, "--quiet and --verbose contradict each other; leave one out"},
+    {quiet_and_progress, settle_quiet_and_progress, "--quiet and --progress on contradict each other; leave one out"},
+    {verify_and_never, settle_verify_and_never,
+     "--verify compares in every step, --check-every 0 never; leave one out"},
+    {warning_after_end, NULL,
+     "--hang-warning is not before --hang-timeout, so nobody would be warned; give a smaller number of seconds"},
+};
+
+bool
+contradictions_settle(struct options *options, const struct options *given, struct problem *problem)
+{
+    for (size_t i = 0; i < sizeof(contradictions) / sizeof(contradictions[0]); ++i) {
+        const struct contradiction *row = &contradictions[i];
+        if (!row->holds(options))
+            continue;
+        if (row->settle != NULL && !row->holds(given))
+            row->settle(options, given);
+        if (row->holds(options))
+            return problem_set(problem, DDPRUN_EXIT_USAGE, "%s", row->text);
+    }
+    return true;
+}

@@ -1,0 +1,118 @@
+/*
+ * gpu_list.c - see gpu_list.h.
+ */
+#include "launcher/options/gpu_list.h"
+
+#include "base/protocol.h"
+#include "launcher/memory.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST_INDEX = 1023, LONGEST_ITEM = 96 };
+
+void
+gpu_list_add(struct gpu_list *list, const char *name)
+{
+    list->names = memory_resize(list->names, (size_t)(list->count + 1) * sizeof(*list->names));
+    list->names[list->count++] = memory_copy(name);
+}
+
+void
+gpu_list_free(struct gpu_list *list)
+{
+    for (int i = 0; i < list->count; ++i)
+        free(list->names[i]);
+    free(list->names);
+    *list = (struct gpu_list){0};
+}
+
+int
+gpu_list_index(const char *name)
+{
+    size_t length = strspn(name, "0123456789");
+    if (length == 0 || length > 4 || name[length] != '\0')
+        return -1;
+    int index = atoi(name);
+    return index <= LARGEST_INDEX ? index : -1;
+}
+
+static bool
+is_uuid(const char *item)
+{
+    if (strncmp(item, "GPU-", 4) != 0 && strncmp(item, "MIG-", 4) != 0)
+        return false;
+    if (item[4] == '\0')
+        return false;
+    for (const char *p = item + 4; *p != '\0'; ++p) {
+        if (!isalnum((unsigned char)*p) && *p != '-' && *p != '/')
+            return false;
+    }
+    return true;
+}
+
+static bool
+add_once(struct gpu_list *list, const char *name, struct problem *problem)
+{
+    for (int i = 0; i < list->count; ++i) {
+        if (strcmp(list->names[i], name) == 0)
+            return problem_set(problem, DDPRUN_EXIT_USAGE,
+                               "GPU %s is named twice, in --gpus; name each GPU once (--share-gpu lets ranks share it)",
+                               name);
+    }
+    gpu_list_add(list, name);
+    return true;
+}
+
+static bool
+add_range(struct gpu_list *list, int first, int last, struct problem *problem)
+{
+    for (int index = first; index <= last; ++index) {
+        char name[16];
+        snprintf(name, sizeof(name), "%d", index);
+        if (!add_once(list, name, problem))
+            return false;
+    }
+    return true;
+}
+
+static bool
+add_item(struct gpu_list *list, char *item, struct problem *problem)
+{
+    if (is_uuid(item))
+        return add_once(list, item, problem);
+
+    char *dash = strchr(item, '-');
+    if (dash != NULL)
+        *dash = '\0';
+    int first = gpu_list_index(item);
+    int last = dash == NULL ? first : gpu_list_index(dash + 1);
+    if (dash != NULL)
+        *dash = '-';
+    if (first < 0 || last < first)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "'%s' names no GPU, in --gpus; write indices, ranges or UUIDs: 0,2,5-7 or GPU-8e2d...",
+                           item);
+    return add_range(list, first, last, problem);
+}
+
+bool
+gpu_list_parse(const char *text, struct gpu_list *list_p, struct problem *problem)
+{
+    struct gpu_list list = {0};
+    const char *at = text;
+    do {
+        size_t length = strcspn(at, ",");
+        char item[LONGEST_ITEM + 1];
+        snprintf(item, sizeof(item), "%.*s", (int)(length < LONGEST_ITEM ? length : LONGEST_ITEM), at);
+        if (!add_item(&list, item, problem)) {
+            gpu_list_free(&list);
+            return false;
+        }
+        at += length;
+    } while (*at++ == ',');
+    *list_p = list;
+    return true;
+}

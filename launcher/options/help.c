@@ -1,0 +1,105 @@
+/*
+ * help.c - what `ddprun --help` (one screen) and `ddprun --help-all` print, made from the table of options.
+ *
+ * The man page is made from the second: two blanks and a dash, or six and two dashes, begin an option; what is indented
+ * deeper describes it; a line at the margin that ends in a colon is a title.
+ */
+#include "launcher/options/option_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const group_titles[GROUP_COUNT] = {
+    [GROUP_PLACES] = "Ranks and GPUs",          [GROUP_TRAINING] = "Averaging of gradients",
+    [GROUP_SAFETY] = "Checks and records",      [GROUP_PROGRAM] = "The program's surroundings",
+    [GROUP_OUTPUT] = "Output and what is said", [GROUP_OTHER] = "Other",
+};
+
+static const char what_it_is[] = "Starts N ranks of a CUDA program that was written for one GPU, each with a GPU\n"
+                                 "of its own, and averages their gradients: one model, trained N times as wide.\n";
+
+static void
+print_name(FILE *out, const struct option_row *row, int column)
+{
+    char left[80];
+    snprintf(left, sizeof(left), "  %c%c%s--%s%s%s", row->letter != 0 ? '-' : ' ', row->letter != 0 ? row->letter : ' ',
+             row->letter != 0 ? ", " : "  ", row->name, row->argument != NULL ? " " : "",
+             row->argument != NULL ? row->argument : "");
+    if ((int)strlen(left) < column - 1)
+        fprintf(out, "%-*s", column, left);
+    else
+        fprintf(out, "%s\n%*s", left, column, "");
+}
+
+static void
+print_row(FILE *out, const struct option_row *row)
+{
+    enum { COLUMN = 28 };
+    print_name(out, row, COLUMN);
+    for (const char *p = row->help; *p != '\0'; ++p) {
+        fputc(*p, out);
+        if (*p == '\n')
+            fprintf(out, "%*s", COLUMN, "");
+    }
+    fputc('\n', out);
+}
+
+void
+options_print_help(FILE *out)
+{
+    fprintf(out,
+            "Usage: ddprun [options] program [arguments...]\n\n%s\n"
+            "  ddprun -n 8 ./train --batch 256        eight ranks on eight GPUs\n"
+            "  srun --mpi=pmix -n 64 ddprun ./train   64 ranks on a cluster (or mpirun -n)\n"
+            "  ddprun doctor ./train                  what this machine and ./train lack\n\n",
+            what_it_is);
+    for (int i = 0; i < option_row_count; ++i) {
+        enum { COLUMN = 28 };
+        if (option_rows[i].brief == NULL)
+            continue;
+        print_name(out, &option_rows[i], COLUMN);
+        fprintf(out, "%s\n", option_rows[i].brief);
+    }
+    fputs("\nOptions end at the program. ddprun --help-all explains all of them.\n", out);
+}
+
+void
+options_print_help_all(FILE *out)
+{
+    fprintf(out,
+            "Usage: ddprun [options] program [arguments...]\n"
+            "       ddprun [options] doctor [--json] [program]\n\n%s"
+            "Options end at the program; everything behind it belongs to the program.\n"
+            "The second form starts nothing: it says what this machine and the program have\n"
+            "and lack for a job, and what to do. Its exit code is 1 if something is a\n"
+            "problem. A program of that name is started as ./doctor.\n",
+            what_it_is);
+    for (int group = 0; group < GROUP_COUNT; ++group) {
+        fprintf(out, "\n%s:\n", group_titles[group]);
+        for (int i = 0; i < option_row_count; ++i) {
+            if (option_rows[i].group == (enum option_group)group)
+                print_row(out, &option_rows[i]);
+        }
+    }
+    fputs("\nOf an option that is given twice the last counts, but for --env.\n"
+          "\nEach option that can stand for all runs is a setting too: --bucket-mb 10 is\n"
+          "DDPRUN_BUCKET_MB=10 in the environment and \"bucket-mb\": 10 in the file of settings,\n"
+          "$XDG_CONFIG_HOME/ddprun/config.json or what --config names. The file goes before the\n"
+          "environment, the command line before both.\n"
+          "\nThe program finds RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE in its\n"
+          "environment. Rank 0 has the terminal's input and prints as it is; lines of other\n"
+          "ranks begin with [rank] ([rank]+ where a line longer than 64 KiB goes on).\n"
+          "When one rank fails, all are stopped.\n"
+          "\nExit codes: that of the rank that failed first (128 + signal if a signal ended\n"
+          "it); 0: all ranks ended well; 1: ddprun or a rank stopped the job with a\n"
+          "message; 2: wrong options; 127: the program cannot be started.\n"
+          "\nExamples:\n"
+          "  ddprun -n 2 ./train --batch 96         two ranks on two GPUs, or on the stand-in\n"
+          "                                         if softgpu-cc built the program\n"
+          "  ddprun --gpus 1,3 ./train              two ranks, on GPUs 1 and 3\n"
+          "  ddprun -n 2 --share-gpu ./train        two ranks on one GPU\n"
+          "  ddprun -n 4 --device softgpu ./run.sh  a script that starts such a program\n"
+          "  ddprun -n 4 --subst ./train --log run-{rank}.log\n"
+          "                                         a log file for each rank\n",
+          out);
+}

@@ -1,0 +1,460 @@
+/*
+ * option_table.c - every option of ddprun, and what becomes of its value. To add one: a row at the end, a field in
+ * struct options, a take_...() function.
+ */
+#include "launcher/options/option_table.h"
+
+#include "base/protocol.h"
+#include "launcher/cluster/addresses.h"
+#include "launcher/memory.h"
+#include "launcher/options/host_list.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool
+bad_value(struct problem *problem, const char *name, const char *value, const char *wanted)
+{
+    return problem_set(problem, DDPRUN_EXIT_USAGE, "'%s' is not %s, in --%s; see ddprun --help", value, wanted, name);
+}
+
+/* Of an option without a value: given, or switched by a setting. */
+static bool
+is_on(const char *value)
+{
+    return value == NULL || strcmp(value, "0") != 0;
+}
+
+#define SWITCH(name, field, meaning)                                                             \
+    static bool take_##name(struct options *options, const char *value, struct problem *problem) \
+    {                                                                                            \
+        (void)problem;                                                                           \
+        options->field = is_on(value) == (meaning);                                              \
+        return true;                                                                             \
+    }
+SWITCH(share_gpu, share_gpu, true)
+SWITCH(no_cost_cache, cost_cache, false)
+SWITCH(no_overlap, overlap, false)
+SWITCH(verify, verify, true)
+SWITCH(subst, subst, true)
+SWITCH(dry_run, dry_run, true)
+SWITCH(quiet, quiet, true)
+SWITCH(verbose, verbose, true)
+
+const char *
+option_keep(struct options *options, const char *text)
+{
+    size_t count = 0;
+    while (options->owned != NULL && options->owned[count] != NULL)
+        ++count;
+    options->owned = memory_resize(options->owned, (count + 2) * sizeof(*options->owned));
+    options->owned[count] = memory_copy(text);
+    options->owned[count + 1] = NULL;
+    return options->owned[count];
+}
+
+/* A whole decimal number in [least, most], digits only. */
+static bool
+whole_number(const char *text, unsigned long least, unsigned long most, unsigned long *number)
+{
+    if (text[0] == '\0' || strspn(text, "0123456789") != strlen(text))
+        return false;
+    errno = 0;
+    unsigned long value = strtoul(text, NULL, 10);
+    if (errno != 0 || value < least || value > most)
+        return false;
+    *number = value;
+    return true;
+}
+
+static bool
+take_ranks(struct options *options, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    /* More than OPTIONS_MOST_RANKS only with --hosts: check_rank_count(). */
+    if (!whole_number(value, 1, HOST_LIST_MOST_HOSTS * HOST_LIST_MOST_RANKS, &number))
+        return bad_value(problem, "ranks", value, "a number of ranks from 1 to 256");
+    options->rank_count = (int)number;
+    return true;
+}
+
+static bool
+take_hosts(struct options *options, const char *value, struct problem *problem)
+{
+    if (value[0] == '\0')
+        return bad_value(problem, "hosts", value, "a list of hosts, such as h1:8,h2:8");
+    options->hosts = value; /* read by hosts_run() */
+    return true;
+}
+
+/* The place of `value` among names[count]; -1 if it is none of them. */
+static int
+one_of(const char *value, const char *const *names, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        if (names[i] != NULL && strcmp(value, names[i]) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static bool
+take_device(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[DEVICE_AUTO] = "auto", [DEVICE_GPU] = "gpu", [DEVICE_SOFTGPU] = "softgpu"};
+    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    if (place < 0)
+        return bad_value(problem, "device", value, "one of auto, gpu, softgpu");
+    options->device = (enum device_choice)place;
+    return true;
+}
+
+static bool
+take_gpus(struct options *options, const char *value, struct problem *problem)
+{
+    gpu_list_free(&options->gpus);
+    return gpu_list_parse(value, &options->gpus, problem);
+}
+
+static bool
+take_bind(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[BIND_NONE] = "none", [BIND_NUMA] = "numa", [BIND_CORE] = "core"};
+    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    if (place < 0)
+        return bad_value(problem, "bind", value, "one of none, numa, core");
+    options->bind = (enum bind_choice)place;
+    return true;
+}
+
+static bool
+take_bucket_mb(struct options *options, const char *value, struct problem *problem)
+{
+    static const char wanted[] = "a size above 0 and up to 1048576 (MiB)";
+    /* strtod also takes blanks, hexadecimal, "inf" and "nan". */
+    if (value[0] == '\0' || strspn(value, "0123456789.eE+-") != strlen(value))
+        return bad_value(problem, "bucket-mb", value, wanted);
+    char *end;
+    double bytes = strtod(value, &end) * (1 << 20);
+    if (*end != '\0' || !(bytes >= 1.0) || bytes > 1024.0 * 1024.0 * (1 << 20))
+        return bad_value(problem, "bucket-mb", value, wanted);
+    options->bucket_bytes = (uint64_t)llround(bytes);
+    return true;
+}
+
+static bool
+take_reduce(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[DDPRUN_REDUCE_MEAN] = "mean", [DDPRUN_REDUCE_SUM] = "sum"};
+    int place = one_of(value, names, DDPRUN_REDUCTION_COUNT);
+    if (place < 0)
+        return bad_value(problem, "reduce", value, "one of mean, sum");
+    options->reduction = (enum ddprun_reduction)place;
+    return true;
+}
+
+static bool
+take_compress(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {
+        [DDPRUN_COMPRESS_NONE] = "none", [DDPRUN_COMPRESS_FP16] = "fp16", [DDPRUN_COMPRESS_BF16] = "bf16"};
+    int place = one_of(value, names, DDPRUN_COMPRESSION_COUNT);
+    if (place < 0)
+        return bad_value(problem, "compress", value, "one of none, fp16, bf16");
+    options->compression = (enum ddprun_compression)place;
+    return true;
+}
+
+static bool
+take_communicators(struct options *options, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    if (!whole_number(value, 1, DDPRUN_MOST_COMMUNICATORS, &number))
+        return bad_value(problem, "communicators", value, "a number from 1 to 8");
+    options->communicator_count = (unsigned)number;
+    return true;
+}
+
+static bool
+take_nccl(struct options *options, const char *value, struct problem *problem)
+{
+    if (value[0] == '\0')
+        return bad_value(problem, "nccl", value, "a path or a library name");
+    options->nccl = value;
+    return true;
+}
+
+static bool
+take_check_every(struct options *options, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    if (!whole_number(value, 0, 1000000000, &number))
+        return bad_value(problem, "check-every", value, "a number of steps from 0 (never) to 1000000000");
+    options->check_every = (unsigned)number;
+    return true;
+}
+
+static bool
+take_timeout(struct options *options, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    if (!whole_number(value, 1, 1000000, &number))
+        return bad_value(problem, "timeout", value, "a whole number of seconds from 1 to 1000000");
+    options->timeout_s = (unsigned)number;
+    return true;
+}
+
+/* Seconds, or 0 for never. */
+static bool
+take_limit(unsigned *field, const char *name, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    if (!whole_number(value, 0, 1000000, &number))
+        return bad_value(problem, name, value, "a whole number of seconds from 0 (never) to 1000000");
+    *field = (unsigned)number;
+    return true;
+}
+
+static bool
+take_hang_warning(struct options *options, const char *value, struct problem *problem)
+{
+    return take_limit(&options->hang_warning_s, "hang-warning", value, problem);
+}
+
+static bool
+take_hang_timeout(struct options *options, const char *value, struct problem *problem)
+{
+    return take_limit(&options->hang_timeout_s, "hang-timeout", value, problem);
+}
+
+static bool
+take_heartbeat_timeout(struct options *options, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    if (!whole_number(value, 0, 1000000, &number) || number == 1 || number == 2)
+        return bad_value(problem, "heartbeat-timeout", value,
+                         "0 (never) or a whole number of seconds from 3 to 1000000");
+    options->heartbeat_timeout_s = (unsigned)number;
+    return true;
+}
+
+static bool
+take_interface(struct options *options, const char *value, struct problem *problem)
+{
+    if (value[0] == '\0' || (strchr(value, '/') != NULL && !addresses_is_network(value)))
+        return bad_value(problem, "interface", value, "the name of an interface or a network such as 10.1.0.0/16");
+    options->interface = value;
+    return true;
+}
+
+static bool
+take_trace(struct options *options, const char *value, struct problem *problem)
+{
+    if (value[0] == '\0')
+        return bad_value(problem, "trace", value, "a folder");
+    options->trace_dir = value;
+    return true;
+}
+
+/* What would be overwritten without a word. */
+static bool
+is_ranks_own(const char *name, size_t length)
+{
+    static const char *const names[] = {DDPRUN_ENV_RANK, DDPRUN_ENV_WORLD_SIZE, DDPRUN_ENV_LOCAL_RANK,
+                                        DDPRUN_ENV_LOCAL_WORLD_SIZE, "CUDA_VISIBLE_DEVICES"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        if (strlen(names[i]) == length && strncmp(names[i], name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool
+take_env(struct options *options, const char *value, struct problem *problem)
+{
+    size_t length = strcspn(value, "=");
+    bool named = length > 0 && !isdigit((unsigned char)value[0]);
+    for (size_t i = 0; i < length; ++i)
+        named = named && (isalnum((unsigned char)value[i]) || value[i] == '_');
+    if (!named || value[length] != '=')
+        return bad_value(problem, "env", value, "NAME=VALUE");
+    if (is_ranks_own(value, length))
+        return problem_set(
+            problem, DDPRUN_EXIT_USAGE,
+            "'%.*s' is what ddprun itself tells each rank, in --env; which GPUs: --gpus, how many ranks: "
+            "-n; or choose another name",
+            (int)length, value);
+    if (strncmp(value, "DDPRUN_", 7) == 0 || strncmp(value, "PMIX_", 5) == 0)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "'%.*s' is ddprun's own variable, in --env; use the option, or choose another name",
+                           (int)length, value);
+
+    size_t count = 0;
+    while (options->variables != NULL && options->variables[count] != NULL)
+        ++count;
+    options->variables = memory_resize(options->variables, (count + 2) * sizeof(*options->variables));
+    options->variables[count] = memory_copy(value);
+    options->variables[count + 1] = NULL;
+    return true;
+}
+
+static bool
+take_text(const char **field, const char *name, const char *value, const char *wanted, struct problem *problem)
+{
+    if (value[0] == '\0')
+        return bad_value(problem, name, value, wanted);
+    *field = value;
+    return true;
+}
+
+static bool
+take_cwd(struct options *options, const char *value, struct problem *problem)
+{
+    return take_text(&options->cwd, "cwd", value, "a folder", problem);
+}
+
+static bool
+take_config(struct options *options, const char *value, struct problem *problem)
+{
+    return take_text(&options->config, "config", value, "a file", problem);
+}
+
+static bool
+take_summary_json(struct options *options, const char *value, struct problem *problem)
+{
+    return take_text(&options->summary_json, "summary-json", value, "a file", problem);
+}
+
+static bool
+take_output(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[OUTPUT_TAGGED] = "tagged", [OUTPUT_RANK0] = "rank0", [OUTPUT_NONE] = "none"};
+    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    if (place >= 0) {
+        options->output = (enum output_choice)place;
+        return true;
+    }
+    if (strncmp(value, "files=", 6) != 0 || value[6] == '\0')
+        return bad_value(problem, "output", value, "one of tagged, rank0, files=DIR, none");
+    options->output = OUTPUT_FILES;
+    options->output_dir = value + 6;
+    return true;
+}
+
+static bool
+take_progress(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[PROGRESS_AUTO] = "auto", [PROGRESS_ON] = "on", [PROGRESS_OFF] = "off"};
+    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    if (place < 0)
+        return bad_value(problem, "progress", value, "one of auto, on, off");
+    options->progress = (enum progress_choice)place;
+    return true;
+}
+
+static bool
+take_max_restarts(struct options *options, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    if (!whole_number(value, 0, 1000, &number))
+        return bad_value(problem, "max-restarts", value, "a number of restarts from 0 to 1000");
+    options->max_restarts = (unsigned)number;
+    return true;
+}
+
+const struct option_row option_rows[] = {
+    {'n', "ranks", "N", GROUP_PLACES, take_ranks,
+     "how many ranks to start, 1 to 256 (default: one per GPU that is\nvisible; stand-in: $SOFTGPU_DEVICES, or 1)",
+     .brief = "how many ranks (default: one for each GPU)", .not_handed_on = true},
+    {0, "device", "auto|gpu|softgpu", GROUP_PLACES, take_device,
+     "where to run: GPUs, or the CPU stand-in for programs built with\n"
+     "softgpu-cc (default auto: what the program was built for;\nscripts and wrappers count as gpu)"},
+    {0, "gpus", "LIST", GROUP_PLACES, take_gpus,
+     "GPUs to use, one per rank, in this order: 0,2,5-7 or UUIDs;\n"
+     "numbers count within an inherited CUDA_VISIBLE_DEVICES\n(default: all visible ones)",
+     .brief = "which GPUs, such as 0,2,5-7"},
+    {0, "share-gpu", NULL, GROUP_PLACES, take_share_gpu,
+     "allow more ranks than GPUs: ranks take turns on the GPUs (for\n"
+     "trying things out; sets NCCL_HOSTID, and NCCL_SOCKET_IFNAME=lo\nunless it is set)",
+     .brief = "allow more ranks than GPUs"},
+    {0, "hosts", "LIST", GROUP_PLACES, take_hosts,
+     "start ranks on several hosts, by mpirun of Open MPI or prterun:\n"
+     "h1:8,h2:8 for eight on each, or file=PATH with one host a line\n(-n: fewer than that)",
+     .command_line_only = true, .not_handed_on = true},
+    {0, "bind", "none|numa|core", GROUP_PLACES, take_bind,
+     "processors and memory of a rank: as ddprun's own; those of its\n"
+     "GPU's NUMA node; cores of its own there (default: numa where the\n"
+     "GPUs' places are known and ddprun was not bound itself, else none)"},
+    {0, "bucket-mb", "X", GROUP_TRAINING, take_bucket_mb,
+     "buckets of at most X MiB, fractions allowed (default: as measured\n"
+     "ready times and costs of an all-reduce make best; 25 until then)"},
+    {0, "no-cost-cache", NULL, GROUP_TRAINING, take_no_cost_cache,
+     "measure what an all-reduce costs in this run, instead of keeping\nit in ~/.cache/ddprun"},
+    {0, "no-overlap", NULL, GROUP_TRAINING, take_no_overlap,
+     "average everything at the end of the step instead of during\nbackward",
+     .brief = "average at the end of each step, not during backward"},
+    {0, "reduce", "mean|sum", GROUP_TRAINING, take_reduce,
+     "what becomes of a gradient: the mean of all ranks', or their\nsum (default mean)"},
+    {0, "compress", "none|fp16|bf16", GROUP_TRAINING, take_compress,
+     "send float32 gradients in 16 bits: half the bytes, rounded\n(default none)",
+     .brief = "send float32 gradients in 16 bits"},
+    {0, "communicators", "K", GROUP_TRAINING, take_communicators,
+     "buckets take turns on K NCCL communicators, 1 to 8 (default 1)"},
+    {0, "nccl", "PATH", GROUP_TRAINING, take_nccl, "NCCL library to use (default libnccl.so.2)"},
+    {0, "check-every", "K", GROUP_SAFETY, take_check_every,
+     "compare the parameters of all ranks every K steps, besides\nthe first overlapped ones; 0: never (default 100)"},
+    {0, "verify", NULL, GROUP_SAFETY, take_verify,
+     "check every gradient of every step for writes that were not\n"
+     "seen, and compare the parameters after every step; slow",
+     .brief = "check every gradient of every step; slow"},
+    {0, "timeout", "SECONDS", GROUP_SAFETY, take_timeout,
+     "how long a rank may wait for the others before the job is\nstopped, even if they go on (default 900)",
+     .brief = "how long a rank may wait for others (default 900)"},
+    {0, "hang-warning", "SECONDS", GROUP_SAFETY, take_hang_warning,
+     "name a rank that makes no CUDA call for so long while others\nwait for it; 0: never (default 60)"},
+    {0, "hang-timeout", "SECONDS", GROUP_SAFETY, take_hang_timeout,
+     "end the job, with a report, when that lasts so long; 0: never\n(default 600)"},
+    {0, "max-restarts", "K", GROUP_SAFETY, take_max_restarts,
+     "when a rank fails, start the whole job again, up to K times\n"
+     "(default 0), for programs that go on from their checkpoints;\nDDPRUN_RESTART tells them how often it has "
+     "happened",
+     .brief = "start again after a failure, up to K times"},
+    {0, "trace", "DIR", GROUP_SAFETY, take_trace,
+     "write what each rank did to DIR/rank-N.jsonl; DIR is made if\nabsent (default: no trace)",
+     .brief = "write what each rank did, step by step"},
+    {0, "env", "NAME=VALUE", GROUP_PROGRAM, take_env, "a variable for the ranks; may be given again"},
+    {0, "cwd", "DIR", GROUP_PROGRAM, take_cwd, "folder to start the ranks in (default: this one)"},
+    {0, "subst", NULL, GROUP_PROGRAM, take_subst,
+     "replace {rank}, {local_rank} and {world_size} in the program's\narguments and in --env"},
+    {0, "config", "FILE", GROUP_PROGRAM, take_config, "read settings from FILE (JSON) instead of the user's own",
+     .command_line_only = true},
+    {0, "dry-run", NULL, GROUP_OUTPUT, take_dry_run, "print what would be started, and start nothing",
+     .brief = "print what would be started", .command_line_only = true, .not_handed_on = true},
+    {0, "output", "WHICH", GROUP_OUTPUT, take_output,
+     "what becomes of the ranks' output:\n"
+     "tagged     rank 0's as it is, others' lines with [rank] (default)\n"
+     "rank0      the same, without what others write to stdout\n"
+     "files=DIR  DIR/rank-N.out and DIR/rank-N.err, of all ranks\n"
+     "none       nowhere",
+     .brief = "tagged, rank0, files=DIR or none"},
+    {0, "progress", "auto|on|off", GROUP_OUTPUT, take_progress,
+     "the course of training in the last row of a terminal: steps,\n"
+     "exposed communication, means (default auto: if stderr is a\n"
+     "terminal; on: else a line every 10 s; off: for programs that\nmove the cursor themselves)"},
+    {0, "summary-json", "FILE", GROUP_OUTPUT, take_summary_json, "write how the job ended to FILE, as JSON"},
+    {0, "interface", "NAME|NETWORK", GROUP_PLACES, take_interface,
+     "under srun or mpirun: the network over which the ddprun of several\n"
+     "hosts find each other, such as eth0 or 10.1.0.0/16 (default: any;\nNCCL has its own, NCCL_SOCKET_IFNAME)"},
+    {0, "heartbeat-timeout", "SECONDS", GROUP_SAFETY, take_heartbeat_timeout,
+     "under srun or mpirun: how long a host may be silent before the job\nis stopped; 0: for ever (default 15)"},
+    {'v', "verbose", NULL, GROUP_OUTPUT, take_verbose, "say which process and GPU each rank is"},
+    {'q', "quiet", NULL, GROUP_OUTPUT, take_quiet, "no closing summary (errors are still reported)"},
+    {'V', "version", NULL, GROUP_OTHER, NULL, "print the version and exit"},
+    {'h', "help", NULL, GROUP_OTHER, NULL, "print a short help and exit"},
+    {0, "help-all", NULL, GROUP_OTHER, NULL, "print this help and exit"},
+};
+
+const int option_row_count = sizeof(option_rows) / sizeof(option_rows[0]);

@@ -1,0 +1,205 @@
+/*
+ * options.c - see options.h: the parser of the command line. The options themselves are in option_table.c.
+ */
+#include "launcher/options/option_table.h"
+
+#include "base/protocol.h"
+#include "launcher/memory.h"
+#include "launcher/options/contradictions.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_LONG_VALUE = 256, MOST_ROWS = 64, DEFAULT_HEARTBEAT_TIMEOUT_S = 15 };
+
+/* getopt_long's view of the table; long options answer FIRST_LONG_VALUE + row. "+": stop at the program; ":": tell a
+ * missing value apart. */
+static void
+describe_to_getopt(struct option *longs, char *letters)
+{
+    *letters++ = '+';
+    *letters++ = ':';
+    for (int i = 0; i < option_row_count; ++i) {
+        longs[i] = (struct option){.name = option_rows[i].name,
+                                   .has_arg = option_rows[i].argument != NULL ? required_argument : no_argument,
+                                   .val = FIRST_LONG_VALUE + i};
+        if (option_rows[i].letter == 0)
+            continue;
+        *letters++ = option_rows[i].letter;
+        if (option_rows[i].argument != NULL)
+            *letters++ = ':';
+    }
+    *letters = '\0';
+    longs[option_row_count] = (struct option){0};
+}
+
+static const struct option_row *
+row_of(int answer)
+{
+    for (int i = 0; i < option_row_count; ++i) {
+        if (answer == FIRST_LONG_VALUE + i || (option_rows[i].letter != 0 && answer == option_rows[i].letter))
+            return &option_rows[i];
+    }
+    return NULL;
+}
+
+static void
+bad_long_option(const char *word, struct problem *problem)
+{
+    char *name = memory_copy(word + strspn(word, "-"));
+    name[strcspn(name, "=")] = '\0';
+    const char *nearest = option_nearest_name(name);
+    if (nearest != NULL)
+        problem_set(problem, DDPRUN_EXIT_USAGE, "unknown option %s, before the program; did you mean --%s?", word,
+                    nearest);
+    else
+        problem_set(
+            problem, DDPRUN_EXIT_USAGE,
+            "unknown or ambiguous option %s, before the program; see ddprun --help-all (the program's own options "
+            "stand behind it)",
+            word);
+    free(name);
+}
+
+static enum options_result
+bad_option(int answer, char **argv, struct problem *problem)
+{
+    const struct option_row *row = row_of(optopt);
+    if (answer == ':')
+        problem_set(problem, DDPRUN_EXIT_USAGE, "option --%s wants a value (%s), which is missing; see ddprun --help",
+                    row != NULL ? row->name : "?", row != NULL ? row->argument : "?");
+    else if (row != NULL)
+        problem_set(problem, DDPRUN_EXIT_USAGE, "option --%s takes no value, in '%s'; leave the value out", row->name,
+                    argv[optind - 1]);
+    else if (optopt != 0)
+        problem_set(
+            problem, DDPRUN_EXIT_USAGE,
+            "unknown option -%c, before the program; see ddprun --help (the program's own options stand behind it)",
+            optopt);
+    else
+        bad_long_option(argv[optind - 1], problem);
+    return OPTIONS_BAD;
+}
+
+/* For the ddprun that --hosts starts in place of this one. */
+static void
+note_given(struct options *options, const struct option_row *row, const char *value)
+{
+    if (row->not_handed_on)
+        return;
+    size_t count = 0;
+    while (options->given != NULL && options->given[count] != NULL)
+        ++count;
+    options->given = memory_resize(options->given, (count + 2) * sizeof(*options->given));
+    options->given[count] =
+        value != NULL ? memory_format("--%s=%s", row->name, value) : memory_format("--%s", row->name);
+    options->given[count + 1] = NULL;
+}
+
+static enum options_result
+parse_all(int argc, char **argv, struct options *options, struct problem *problem)
+{
+    struct option longs[MOST_ROWS + 1];
+    char letters[3 + 2 * MOST_ROWS];
+    describe_to_getopt(longs, letters);
+
+    optind = 0; /* glibc: start afresh, also after an earlier call */
+    opterr = 0;
+    int answer;
+    while ((answer = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        const struct option_row *row = answer == '?' || answer == ':' ? NULL : row_of(answer);
+        if (row == NULL)
+            return bad_option(answer, argv, problem);
+        if (row->take == NULL)
+            return row->letter == 'h' ? OPTIONS_HELP : row->letter == 'V' ? OPTIONS_VERSION : OPTIONS_HELP_ALL;
+        if (!row->take(options, optarg, problem))
+            return OPTIONS_BAD;
+        note_given(options, row, optarg);
+    }
+    if (optind >= argc) {
+        problem_set(problem, DDPRUN_EXIT_USAGE,
+                    argc > 1 ? "no program given, after the options; write for example: ddprun -n 2 ./train (see "
+                               "ddprun --help)"
+                             : "trains a single-GPU CUDA program on several GPUs; which one?\n"
+                               "  ddprun -n 8 ./train    eight ranks on eight GPUs\n"
+                               "  ddprun --help          what else it can do");
+        return OPTIONS_BAD;
+    }
+    options->program = argv + optind;
+    return OPTIONS_RUN;
+}
+
+/* take_ranks() accepts as many as several hosts can have. */
+static bool
+check_rank_count(const struct options *options, struct problem *problem)
+{
+    return options->rank_count <= OPTIONS_MOST_RANKS || options->hosts != NULL ||
+           problem_set(problem, DDPRUN_EXIT_USAGE,
+                       "'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help", options->rank_count,
+                       OPTIONS_MOST_RANKS);
+}
+
+static struct options
+default_options(void)
+{
+    return (struct options){
+        .device = DEVICE_AUTO,
+        .overlap = true,
+        .cost_cache = true,
+        .communicator_count = 1,
+        .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
+        .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,
+        .heartbeat_timeout_s = DEFAULT_HEARTBEAT_TIMEOUT_S,
+        .hang_warning_s = OPTIONS_DEFAULT_HANG_WARNING_S,
+        .hang_timeout_s = OPTIONS_DEFAULT_HANG_TIMEOUT_S,
+    };
+}
+
+/* Twice: what --config says is known only after the first time, and what the file says gives way to the second. */
+enum options_result
+options_parse(int argc, char **argv, struct options *options_p, struct problem *problem)
+{
+    struct options first = default_options(), options = default_options();
+    enum options_result result = parse_all(argc, argv, &first, problem);
+    options.config = first.config;
+    if (result != OPTIONS_RUN) {
+        options_free(&first);
+        return result;
+    }
+    bool ok = settings_apply(&options, problem) && parse_all(argc, argv, &options, problem) == OPTIONS_RUN &&
+              check_rank_count(&options, problem) && contradictions_settle(&options, &first, problem);
+    options_free(&first);
+    if (!ok) {
+        options_free(&options);
+        return OPTIONS_BAD;
+    }
+    *options_p = options;
+    return OPTIONS_RUN;
+}
+
+static void
+free_list(char **list)
+{
+    for (char **item = list; item != NULL && *item != NULL; ++item)
+        free(*item);
+    free(list);
+}
+
+void
+options_free(struct options *options)
+{
+    gpu_list_free(&options->gpus);
+    free_list(options->variables);
+    free_list(options->given);
+    free_list(options->owned);
+    *options = (struct options){0};
+}
+
+unsigned
+options_rank_timeout_s(const struct options *options)
+{
+    unsigned later = options->hang_timeout_s + (DDPRUN_DEFAULT_TIMEOUT_S - OPTIONS_DEFAULT_HANG_TIMEOUT_S);
+    bool given = options->timeout_s != DDPRUN_DEFAULT_TIMEOUT_S;
+    return given || later < options->timeout_s ? options->timeout_s : later;
+}

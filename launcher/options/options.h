@@ -1,0 +1,117 @@
+/*
+ * options.h - what the user asked for: on the command line of `ddprun`, in a file of settings, in the environment.
+ *
+ * One table in options.c is the source of all three forms and of the help. The environment gives way to the file, and
+ * the file to the command line. Called by main() once, and by the unit tests.
+ */
+#ifndef DDPRUN_LAUNCHER_OPTIONS_OPTIONS_H
+#define DDPRUN_LAUNCHER_OPTIONS_OPTIONS_H
+
+#include "base/protocol.h"
+#include "launcher/options/gpu_list.h"
+#include "launcher/problem.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* Ranks on one machine; two pipes each must fit the usual limit of 1024 open files. */
+#define OPTIONS_MOST_RANKS 256
+
+/* A rank that keeps others waiting without a call is named after the one, and ends the job after the other. The limit
+ * of a rank's own waiting (DDPRUN_DEFAULT_TIMEOUT_S) comes later, for it knows less. */
+#define OPTIONS_DEFAULT_HANG_WARNING_S 60
+#define OPTIONS_DEFAULT_HANG_TIMEOUT_S 600
+
+enum device_choice {
+    DEVICE_AUTO, /* what the program was built for */
+    DEVICE_GPU,
+    DEVICE_SOFTGPU,
+};
+
+/* Which processors and which memory ranks get. */
+enum bind_choice {
+    BIND_AUTO, /* near the GPU, where that is known and nobody has bound ddprun itself */
+    BIND_NONE, /* as ddprun's own */
+    BIND_NUMA, /* the GPU's NUMA node */
+    BIND_CORE, /* cores of its own there */
+};
+
+/* What becomes of the ranks' output. */
+enum output_choice {
+    OUTPUT_TAGGED, /* rank 0 as it is, others' lines with their rank in front */
+    OUTPUT_RANK0,  /* the same without the others' stdout */
+    OUTPUT_FILES,  /* each rank's in files of its own, in a folder */
+    OUTPUT_NONE,   /* nowhere */
+};
+
+/* Whether the course of training is shown (progress.h). */
+enum progress_choice {
+    PROGRESS_AUTO, /* where stderr is a terminal */
+    PROGRESS_ON,
+    PROGRESS_OFF,
+};
+
+/* Strings point into argv or belong to `owned`. Release with options_free(). */
+struct options {
+    int rank_count;    /* 0: not given */
+    const char *hosts; /* hosts and their ranks, as in host_list.h; NULL: this machine only */
+    enum device_choice device;
+    struct gpu_list gpus; /* empty: not given */
+    bool share_gpu;
+    enum bind_choice bind;
+    uint64_t bucket_bytes; /* 0: as measured */
+    bool cost_cache;       /* what an all-reduce costs is kept from run to run */
+    bool overlap;
+    enum ddprun_reduction reduction;
+    enum ddprun_compression compression;
+    unsigned communicator_count;
+    const char *nccl; /* path or name; NULL: not given */
+    bool verify;
+    unsigned check_every;
+    unsigned timeout_s;
+    unsigned heartbeat_timeout_s;            /* between the ddprun of a job under a cluster's launcher; 0: none */
+    const char *interface;                   /* that they find each other over: a name or a network; NULL: any */
+    unsigned hang_warning_s, hang_timeout_s; /* 0: never */
+    const char *trace_dir;                   /* NULL: no trace */
+    char **variables;                        /* "NAME=value" for the ranks; NULL-terminated, or NULL */
+    const char *cwd;                         /* folder that ranks start in; NULL: this one */
+    bool subst; /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
+    bool dry_run;
+    enum output_choice output;
+    const char *output_dir; /* with OUTPUT_FILES */
+    enum progress_choice progress;
+    const char *summary_json; /* file for the summary; NULL: none */
+    const char *config;       /* file of settings; NULL: the user's own, if there is one */
+    unsigned max_restarts;
+    bool quiet, verbose;
+    char **program; /* argv of the trainer, NULL-terminated, at least one word */
+    char **given; /* the command line's options as "--name=value" for a ddprun that --hosts starts; NULL-terminated, or
+                   * NULL. Not among them: --hosts itself, -n and --dry-run, which are not for it */
+    char **owned; /* copies of values, NULL-terminated, or NULL */
+};
+
+enum options_result {
+    OPTIONS_RUN,
+    OPTIONS_HELP,     /* --help was given; nothing else was checked after it */
+    OPTIONS_HELP_ALL, /* the same for --help-all */
+    OPTIONS_VERSION,  /* the same for --version */
+    OPTIONS_BAD,      /* `problem` says why */
+};
+
+/*
+ * Options end at the first word that is none: the program. `options` is set only when the result is OPTIONS_RUN. Reads
+ * the environment and the file of settings too, once the command line was found to be right. Not thread-safe (getopt).
+ */
+enum options_result options_parse(int argc, char **argv, struct options *options, struct problem *problem)
+    __attribute__((warn_unused_result));
+
+/* How long a rank waits for the others: unless the user says, longer than it takes until a hang ends the job. */
+unsigned options_rank_timeout_s(const struct options *options);
+
+void options_free(struct options *options);
+
+/* Writes the help, made from the table: on one screen, or all of it. */
+void options_print_help(FILE *out);
+void options_print_help_all(FILE *out);
+
+#endif

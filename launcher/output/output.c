@@ -1,0 +1,129 @@
+/*
+ * output.c - see output.h.
+ */
+#include "launcher/output/output.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+bool
+output_prepare(const struct options *options, struct problem *problem)
+{
+    if (options->output != OUTPUT_FILES)
+        return true;
+    const char *dir = options->output_dir;
+    struct stat folder;
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "cannot make the folder %s, in --output: %s; name a place that exists", dir,
+                           strerror(errno));
+    if (stat(dir, &folder) != 0 || !S_ISDIR(folder.st_mode) || access(dir, W_OK | X_OK) != 0)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "%s, in --output, is not a folder that can be written; name one that is", dir);
+    return true;
+}
+
+/* stdout and stderr go to the same place, as after 2>&1. */
+static bool
+is_same_place(void)
+{
+    struct stat output, error;
+    return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &error) == 0 && output.st_dev == error.st_dev &&
+           output.st_ino == error.st_ino;
+}
+
+/* Which streams pass through a relay. A single rank has nobody whose lines could get between its own. */
+static void
+choose_pipes(int rank_count, struct spawn_order *order)
+{
+    bool several = rank_count > 1;
+    order->pipe_output = order->rank > 0 || (several && !isatty(STDOUT_FILENO));
+    order->pipe_error = order->rank > 0 || (several && !isatty(STDERR_FILENO));
+    order->one_pipe = order->rank == 0 && order->pipe_output && order->pipe_error && is_same_place();
+}
+
+static bool
+open_file(const char *dir, int rank, const char *ending, int *fd_p, struct problem *problem)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/rank-%d.%s", dir, rank, ending) >= (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        *fd_p = -1;
+    } else {
+        /* What the ranks said before --max-restarts began anew is not lost. */
+        int anew = getenv(DDPRUN_ENV_RESTART) == NULL ? O_TRUNC : 0;
+        *fd_p = open(path, O_WRONLY | O_CREAT | anew | O_APPEND | O_CLOEXEC, 0666);
+    }
+    return *fd_p >= 0 ||
+           problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot write %s/rank-%d.%s, in --output: %s; name another folder",
+                       dir, rank, ending, strerror(errno));
+}
+
+static int
+nowhere(void)
+{
+    return open("/dev/null", O_WRONLY | O_CLOEXEC);
+}
+
+bool
+output_choose(const struct options *options, int rank_count, struct spawn_order *order, struct problem *problem)
+{
+    order->output_file = order->error_file = -1;
+    switch (options->output) {
+    case OUTPUT_FILES:
+        if (open_file(options->output_dir, order->rank, "out", &order->output_file, problem) &&
+            open_file(options->output_dir, order->rank, "err", &order->error_file, problem))
+            return true;
+        output_close(order);
+        return false;
+    case OUTPUT_NONE:
+        order->output_file = nowhere();
+        order->error_file = nowhere();
+        break;
+    case OUTPUT_RANK0:
+    case OUTPUT_TAGGED:
+        choose_pipes(rank_count, order);
+        if (options->output == OUTPUT_RANK0 && order->rank > 0) {
+            order->pipe_output = false;
+            order->output_file = nowhere();
+        }
+        break;
+    }
+    return true;
+}
+
+/* Of a full place a program that does not look at what it writes would lose lines in silence. */
+static void
+warn_full(const char *dir, const char *option)
+{
+    struct statvfs place;
+    if (dir != NULL && statvfs(dir, &place) == 0 && place.f_blocks > 0 && place.f_bavail == 0)
+        message_line("no room is left in %s, in --%s: the ends of the files there may be missing", dir, option);
+}
+
+void
+output_warn_full(const struct options *options, const char *trace_dir)
+{
+    warn_full(options->output == OUTPUT_FILES ? options->output_dir : NULL, "output");
+    warn_full(trace_dir, "trace");
+}
+
+void
+output_close(struct spawn_order *order)
+{
+    if (order->output_file >= 0)
+        close(order->output_file);
+    if (order->error_file >= 0)
+        close(order->error_file);
+    order->output_file = order->error_file = -1;
+}

@@ -1,0 +1,24 @@
+/*
+ * output.h - where a rank's stdout and stderr go: the launcher's own, a pipe that a relay reads, a file, nowhere.
+ */
+#ifndef DDPRUN_LAUNCHER_OUTPUT_OUTPUT_H
+#define DDPRUN_LAUNCHER_OUTPUT_OUTPUT_H
+
+#include "launcher/options/options.h"
+#include "launcher/start/spawn.h"
+
+/* Makes the folder of --output files=DIR, if that was asked for. Problem (DDPRUN_EXIT_USAGE): it cannot be had. */
+bool output_prepare(const struct options *options, struct problem *problem) __attribute__((warn_unused_result));
+
+/*
+ * Fills in what `order` says of output, for order->rank of `rank_count`. Opens files, which the launcher closes with
+ * output_close() once the rank has been started. Problem (DDPRUN_EXIT_FAILURE): a file cannot be written.
+ */
+bool output_choose(const struct options *options, int rank_count, struct spawn_order *order, struct problem *problem)
+    __attribute__((warn_unused_result));
+void output_close(struct spawn_order *order);
+
+/* In the end: warns of a place for files (of --output, or `trace_dir`; NULL: none) that is full. */
+void output_warn_full(const struct options *options, const char *trace_dir);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * relay.h - carries what ranks print to the launcher's stdout or stderr, line by line, each with the rank in front.
+ *
+ * Two relays run beside the supervisor, one for each stream, as threads: only they wait for a slow terminal or a full
+ * pipe. A rank that prints faster than that waits itself (its pipe is full); memory stays at 64 KiB for each rank and
+ * stream.
+ *
+ *   [3] a line                     lines come out whole; the last one of a stream gets its newline if it had none
+ *   [3]+rest of a long line        what does not fit into 64 KiB comes in pieces, each on a line
+ *
+ * Rank 0 comes through unchanged. Where its output is no terminal it is relayed too, so that lines of other ranks stand
+ * between its lines and not inside of them (a program that writes to a file or pipe does so in blocks, not in lines).
+ */
+#ifndef DDPRUN_LAUNCHER_OUTPUT_RELAY_H
+#define DDPRUN_LAUNCHER_OUTPUT_RELAY_H
+
+#include "launcher/problem.h"
+
+struct relay;
+
+/* Where lines come from. The relay takes over (and closes) the descriptors. */
+struct relay_source {
+    int fd;
+    int rank;
+    bool unchanged; /* without a prefix, byte for byte */
+};
+
+/* Starts a relay to descriptor `target`, which is not closed. `colour`: prefixes are coloured by rank. */
+bool relay_start(int target, const struct relay_source *sources, int count, bool colour, struct relay **relay,
+                 struct problem *problem) __attribute__((warn_unused_result));
+
+/* Asks the relay to pass on what has been written so far, and then to leave. */
+void relay_finish(struct relay *relay);
+
+/* Readable once the relay has left. */
+int relay_fd(const struct relay *relay);
+
+/* Releases a relay that has left (relay_fd() is readable). NULL is ignored. */
+void relay_free(struct relay *relay);
+
+#endif

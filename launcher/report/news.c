@@ -1,0 +1,44 @@
+/*
+ * news.c - see news.h.
+ */
+#include "launcher/report/news.h"
+
+#include "base/message.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <unistd.h>
+
+/* The supervisor never waits for a reader. */
+static bool
+is_read(void)
+{
+    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&error, 1, 0) == 1;
+}
+
+const char *
+news_nccl_text(unsigned version, char text[32])
+{
+    snprintf(text, 32, "%u.%u.%u", version / 10000, version / 100 % 100, version % 100);
+    return text;
+}
+
+void
+news_tell(struct news *news, const struct rank_view *rank)
+{
+    char text[32];
+    if (news == NULL || (news->nccl_version == rank->nccl_version && news->bucket_count == rank->bucket_count) ||
+        !is_read())
+        return;
+    if (news->nccl_version != rank->nccl_version)
+        message_line("the ranks have opened NCCL %s", news_nccl_text(rank->nccl_version, text));
+    if (news->bucket_count != rank->bucket_count && rank->bucket_count > 0)
+        message_line("plan adopted by step %" PRIu64 ": gradients go out during backward, in %" PRIu64 " bucket%s",
+                     rank->step, rank->bucket_count, rank->bucket_count == 1 ? "" : "s");
+    else if (news->bucket_count != rank->bucket_count)
+        message_line("plan given up by step %" PRIu64 ": gradients go out at the end of the step, until the next one",
+                     rank->step);
+    news->nccl_version = rank->nccl_version;
+    news->bucket_count = rank->bucket_count;
+}

@@ -1,0 +1,180 @@
+/*
+ * progress.c - see progress.h.
+ */
+#include "launcher/report/progress.h"
+
+#include "base/message.h"
+#include "launcher/memory.h"
+#include "launcher/output/status_line.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SAMPLES = 32, TEXT_BYTES = 256 };
+
+#define DRAW_INTERVAL_NS 250000000ull
+#define REDRAW_AFTER_NS  2000000000ull  /* also if nothing is new: the program may have cleared its screen */
+#define LINE_INTERVAL_NS 10000000000ull /* where there is no terminal */
+#define FIRST_AFTER_NS   1000000000ull
+
+struct progress {
+    struct status_line line;
+    bool on_terminal;
+    uint64_t first_step_ns; /* when the first step was seen; 0: not yet */
+    uint64_t drawn_ns;
+    char drawn[TEXT_BYTES];
+
+    /* When the step was seen to have changed, for the rate: the last SAMPLES times, an interval of drawing apart. */
+    struct sample {
+        uint64_t ns, step;
+    } samples[SAMPLES];
+    size_t sample_count; /* ever taken; sample i is in samples[i % SAMPLES] */
+};
+
+struct progress *
+progress_new(enum progress_choice choice)
+{
+    struct progress *progress = memory_get(1, sizeof(*progress));
+    progress->line.fd = -1;
+    if (choice != PROGRESS_OFF)
+        progress->on_terminal = status_line_open(&progress->line, STDERR_FILENO);
+    if (choice == PROGRESS_ON || progress->on_terminal)
+        return progress;
+    free(progress);
+    return NULL;
+}
+
+static uint64_t
+least_step(const struct rank_view *ranks, int count)
+{
+    uint64_t least = ranks[0].step;
+    for (int i = 1; i < count; ++i)
+        least = ranks[i].step < least ? ranks[i].step : least;
+    return least;
+}
+
+/* Of the rank that waited least: others also waited for it. Negative: not measured on all ranks. */
+static double
+exposed_s(const struct rank_view *ranks, int count)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].exposed_count == 0)
+            return -1.0;
+        least = ranks[i].exposed_ns < least ? ranks[i].exposed_ns : least;
+    }
+    return (double)least * 1e-9;
+}
+
+static void __attribute__((format(printf, 3, 4))) append(char *text, size_t bytes, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, bytes - used, format, args);
+    va_end(args);
+}
+
+void
+progress_compose(const struct rank_view *ranks, int count, double steps_per_s, char *text, size_t bytes)
+{
+    double exposed = count > 1 ? exposed_s(ranks, count) : -1.0;
+    snprintf(text, bytes, "step %" PRIu64, least_step(ranks, count));
+    if (steps_per_s >= 1.0)
+        append(text, bytes, ", %.1f steps/s", steps_per_s);
+    else if (steps_per_s > 0.0)
+        append(text, bytes, ", %.1f s a step", 1.0 / steps_per_s);
+    if (exposed >= 0.0 && steps_per_s > 0.0)
+        append(text, bytes, ", exposed %.1f %%", exposed * steps_per_s < 1.0 ? 100.0 * exposed * steps_per_s : 100.0);
+    for (unsigned i = 0; i < ranks[0].mean_count; ++i)
+        append(text, bytes, ", %s %.4g", ranks[0].means[i].name, ranks[0].means[i].value);
+    for (char *p = text; *p != '\0'; ++p) {
+        if (!isprint((unsigned char)*p)) /* names come from the program's source; a terminal obeys such bytes */
+            *p = '?';
+    }
+}
+
+static void
+take_sample(struct progress *progress, uint64_t step, uint64_t now_ns)
+{
+    size_t count = progress->sample_count;
+    const struct sample *last = &progress->samples[(count + SAMPLES - 1) % SAMPLES];
+    if (count > 0 && (step == last->step || now_ns - last->ns < DRAW_INTERVAL_NS))
+        return;
+    progress->samples[count % SAMPLES] = (struct sample){now_ns, step};
+    ++progress->sample_count;
+}
+
+static double
+rate(const struct progress *progress)
+{
+    size_t count = progress->sample_count;
+    if (count < 2)
+        return 0.0;
+    const struct sample *newest = &progress->samples[(count - 1) % SAMPLES],
+                        *oldest = &progress->samples[count > SAMPLES ? count % SAMPLES : 0];
+    return (double)(newest->step - oldest->step) / ((double)(newest->ns - oldest->ns) * 1e-9);
+}
+
+/* Without a terminal: a line like any other, unless whoever reads stderr does not read. */
+static void
+print_line(const char *text)
+{
+    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (poll(&error, 1, 0) == 1 && (error.revents & POLLOUT) != 0)
+        message_line("%s", text);
+}
+
+void
+progress_show(struct progress *progress, const struct rank_view *ranks, int count, uint64_t now_ns)
+{
+    if (progress == NULL)
+        return;
+    uint64_t step = least_step(ranks, count);
+    if (step == 0)
+        return;
+    if (progress->first_step_ns == 0)
+        progress->first_step_ns = progress->drawn_ns = now_ns;
+    take_sample(progress, step, now_ns);
+    uint64_t interval_ns = progress->on_terminal ? DRAW_INTERVAL_NS : LINE_INTERVAL_NS;
+    if (now_ns - progress->first_step_ns < FIRST_AFTER_NS || now_ns - progress->drawn_ns < interval_ns)
+        return;
+
+    char text[TEXT_BYTES];
+    progress_compose(ranks, count, rate(progress), text, sizeof(text));
+    if (!progress->on_terminal) {
+        progress->drawn_ns = now_ns;
+        print_line(text);
+        return;
+    }
+    if (strcmp(text, progress->drawn) == 0 && now_ns - progress->drawn_ns < REDRAW_AFTER_NS)
+        return;
+    char whole[TEXT_BYTES + 16];
+    snprintf(whole, sizeof(whole), "ddprun: %s", text);
+    status_line_draw(&progress->line, whole);
+    memcpy(progress->drawn, text, sizeof(text));
+    progress->drawn_ns = now_ns;
+}
+
+void
+progress_hide(struct progress *progress)
+{
+    if (progress == NULL)
+        return;
+    status_line_clear(&progress->line);
+    progress->drawn[0] = '\0';
+}
+
+void
+progress_free(struct progress *progress)
+{
+    if (progress == NULL)
+        return;
+    status_line_close(&progress->line);
+    free(progress);
+}

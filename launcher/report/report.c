@@ -1,0 +1,235 @@
+/*
+ * report.c - see report.h.
+ */
+#include "launcher/report/report.h"
+
+#include "base/flight.h"
+#include "base/protocol.h"
+#include "base/status_page.h"
+#include "launcher/memory.h"
+#include "launcher/report/stacks.h"
+#include "launcher/watch/hang.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EVENTS_SHOWN = 8, RANKS_SHOWN = 16, LINE_BYTES = 512 };
+
+/* Appends a whole line, or nothing. */
+static void __attribute__((format(printf, 3, 4))) add_line(char *text, size_t bytes, const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    size_t used = strlen(text);
+    if (used + strlen(line) + 1 < bytes)
+        snprintf(text + used, bytes - used, "%s\n", line);
+}
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+/* "after step 7", and how it ended, if it did. */
+static void
+add_head(const struct report_subject *subject, char *text, size_t bytes)
+{
+    const struct rank_view *view = subject->view;
+    char place[160], step[48] = "before its first step", end[64] = "";
+    hang_describe_place(view, place, sizeof(place));
+    if (view->step > 0)
+        snprintf(step, sizeof(step), "after step %" PRIu64, view->step);
+    if (view->ended && view->signal != 0)
+        snprintf(end, sizeof(end), ", ended by SIG%s",
+                 sigabbrev_np(view->signal) != NULL ? sigabbrev_np(view->signal) : "?");
+    else if (view->ended)
+        snprintf(end, sizeof(end), ", ended with exit code %d", view->exit_code);
+    add_line(text, bytes, "  rank %d%s %s%s:", subject->rank, place, step, end);
+}
+
+static void
+add_activity(const struct rank_view *view, char *text, size_t bytes)
+{
+    char words[LINE_BYTES - 16];
+    if (view->ended) {
+        if (view->in_call)
+            add_line(text, bytes, "    it was in %s, on thread %d", view->call, view->call_thread);
+        else if (view->call[0] != '\0')
+            add_line(text, bytes, "    its last call was %s", view->call);
+    } else if (view->wait != RANK_WAIT_EXCHANGE) { /* there it does nothing else */
+        hang_describe_doing(view, words, sizeof(words));
+        add_line(text, bytes, "    it %s", words);
+    }
+    bool told = !view->ended && (view->in_call || view->wait == RANK_WAIT_DEVICE);
+    if (view->call[0] != '\0' && view->kernel[0] != '\0' && !told)
+        add_line(text, bytes, "    the last kernel that it launched was `%s`", view->kernel);
+    if (!view->ended && view->wait != RANK_WAIT_NONE) {
+        hang_describe_wait(view, words, sizeof(words));
+        add_line(text, bytes, "    it %s", words);
+    }
+}
+
+static void
+add_events(struct rank_status *status, char *text, size_t bytes)
+{
+    struct flight_entry events[EVENTS_SHOWN];
+    size_t count = flight_read(flight_of(status), events, EVENTS_SHOWN);
+    uint64_t now = now_ns();
+    if (count > 0)
+        add_line(text, bytes, "    what it did last, with the others:");
+    for (size_t i = 0; i < count; ++i) {
+        char words[160];
+        uint64_t age = now > events[i].time_ns ? now - events[i].time_ns : 0;
+        flight_describe(&events[i], words, sizeof(words));
+        add_line(text, bytes, "      %8.3f s ago, in step %" PRIu64 ": %s", (double)age * 1e-9, events[i].step + 1,
+                 words);
+    }
+}
+
+void
+report_rank(const struct report_subject *subject, char *text, size_t bytes)
+{
+    const struct rank_view *view = subject->view;
+    if (bytes == 0)
+        return;
+    text[0] = '\0';
+    add_head(subject, text, bytes);
+    add_activity(view, text, bytes);
+    if (subject->status != NULL)
+        add_events(subject->status, text, bytes);
+    if (!subject->stacks || view->ended || view->pid <= 0)
+        return;
+    add_line(text, bytes, "    its threads:");
+    size_t used = strlen(text);
+    stacks_describe(view->pid, 6, text + used, bytes - used);
+}
+
+void
+report_others(const struct rank_view *views, int count, int but, int nor, char *text, size_t bytes)
+{
+    int shown = 0, left = 0;
+    if (bytes == 0)
+        return;
+    text[0] = '\0';
+    for (int i = 0; i < count; ++i) {
+        char place[160], words[LINE_BYTES - 200];
+        if (i == but || i == nor)
+            continue;
+        if (shown == RANKS_SHOWN) {
+            ++left;
+            continue;
+        }
+        ++shown;
+        hang_describe_place(&views[i], place, sizeof(place));
+        if (views[i].ended)
+            snprintf(words, sizeof(words), "has ended");
+        else if (views[i].wait == RANK_WAIT_EXCHANGE || views[i].wait == RANK_WAIT_COLLECTIVE)
+            hang_describe_wait(&views[i], words, sizeof(words));
+        else
+            hang_describe_doing(&views[i], words, sizeof(words));
+        add_line(text, bytes, "  rank %d%s, after %" PRIu64 " step%s, %s", i, place, views[i].step,
+                 views[i].step == 1 ? "" : "s", words);
+    }
+    if (left > 0)
+        add_line(text, bytes, "  and %d ranks more", left);
+}
+
+/* ---- of a job ---- */
+
+/* Whoever said why it failed shows no stacks: it knows better than those would. */
+static char *
+take_rank(const struct rank_view *views, int rank, int here, void *page)
+{
+    char *text = memory_get(1, REPORT_BYTES);
+    bool is_here = rank < here;
+    struct report_subject subject = {.rank = rank,
+                                     .view = &views[rank],
+                                     .status = is_here ? status_page_rank(page, rank) : NULL,
+                                     .stacks = is_here && views[rank].stage != RANK_STAGE_FAILED};
+    report_rank(&subject, text, REPORT_BYTES);
+    return text;
+}
+
+void
+report_take(struct report *report, const struct rank_view *views, int count, int here, int rank, int suspect,
+            void *page)
+{
+    *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
+    if (!report_is_worth(views, count))
+        return;
+    suspect = suspect == rank ? -1 : suspect;
+    report->of[0].rank = rank;
+    report->of[1].rank = suspect;
+    for (int i = 0; i < 2; ++i) {
+        if (report->of[i].rank >= 0)
+            report->of[i].text = take_rank(views, report->of[i].rank, here, page);
+    }
+    report->others = memory_get(1, REPORT_BYTES);
+    report_others(views, count, rank, suspect, report->others, REPORT_BYTES);
+}
+
+void
+report_free(struct report *report)
+{
+    free(report->of[0].text);
+    free(report->of[1].text);
+    free(report->others);
+    *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
+}
+
+void
+report_put(struct report *report, int rank, const char *text)
+{
+    for (int i = 0; i < 2; ++i) {
+        if (rank < 0 || report->of[i].rank != rank || text[0] == '\0')
+            continue;
+        free(report->of[i].text);
+        report->of[i].text = memory_copy(text);
+    }
+}
+
+static void
+print(const char *text)
+{
+    size_t left = text != NULL ? strlen(text) : 0;
+    while (left > 0) {
+        ssize_t written = write(STDERR_FILENO, text, left);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return; /* it has nowhere else to go */
+        text += written;
+        left -= (size_t)written;
+    }
+}
+
+void
+report_print(const struct report *report)
+{
+    print(report->of[0].text);
+    print(report->of[1].text);
+    print(report->others);
+}
+
+bool
+report_is_worth(const struct rank_view *views, int count)
+{
+    for (int i = 0; count > 1 && i < count; ++i) {
+        if (views[i].stage >= RANK_STAGE_RANK || views[i].wait != RANK_WAIT_NONE)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,64 @@
+/*
+ * report.h - what is known of the ranks when one of them has failed or hangs, in lines for the user.
+ *
+ * Lines are indented and end with a newline; they stand below the one line that says what happened. Called by the
+ * supervisor, once or a few times in a job, before it ends anything: what a report looks at must still be there.
+ */
+#ifndef DDPRUN_LAUNCHER_REPORT_REPORT_H
+#define DDPRUN_LAUNCHER_REPORT_REPORT_H
+
+#include "launcher/watch/verdict.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct rank_status;
+
+/* One rank, where it lives. All borrowed. */
+struct report_subject {
+    int rank;
+    const struct rank_view *view;
+    struct rank_status *status; /* its record, with the flight recorder behind it */
+    bool stacks;                /* its threads' stacks too, if it lives: takes up to three seconds */
+};
+
+enum { REPORT_BYTES = 32 << 10 }; /* room enough for one rank */
+
+/*
+ * Where the rank is, what it did last, what it waits for, its last events and its threads' stacks, into text[bytes];
+ * from things of this host only. Cut after a whole line if there is no room.
+ */
+void report_rank(const struct report_subject *subject, char *text, size_t bytes);
+
+/* What all ranks but `but` and `nor` do, a line each, of many ranks the first 16: from their views, so they may be
+ * anywhere. */
+void report_others(const struct rank_view *views, int count, int but, int nor, char *text, size_t bytes);
+
+/* A report of a job: of the rank that failed or hangs, of another one that may be why, and a line for each other. */
+struct report {
+    struct {
+        int rank;   /* -1: none */
+        char *text; /* or NULL */
+    } of[2];
+    char *others; /* NULL: there is no report */
+};
+
+/*
+ * Takes it, from what is known here; report_free() releases it. `here`: the ranks of this launcher, the first of all;
+ * of others only their views are known, until report_put(). `rank`, `suspect`: -1 for none. `page`: the status records.
+ * There is none if the line above says all that is known: nobody has begun to train, or one rank trains alone.
+ */
+void report_take(struct report *report, const struct rank_view *views, int count, int here, int rank, int suspect,
+                 void *page);
+void report_free(struct report *report);
+
+/* What report_rank() said of the rank where it lives; copied. */
+void report_put(struct report *report, int rank, const char *text);
+
+/* Writes it to stderr. */
+void report_print(const struct report *report);
+
+/* Whether a report says more than the line above it: some rank has begun to train, or waits to. */
+bool report_is_worth(const struct rank_view *views, int count);
+
+#endif

@@ -1,0 +1,354 @@
+/*
+ * stacks.c - see stacks.h.
+ *
+ * All of it happens in a thread of its own, which is the tracer: when it ends, the kernel lets go of whatever it still
+ * holds, even of a thread that hangs in a driver and could not be stopped in time.
+ */
+#include "launcher/report/stacks.h"
+
+#include "base/clock.h"
+#include "launcher/memory.h"
+#include "launcher/report/symbols.h"
+#include "launcher/watch/process_state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <libunwind-ptrace.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+enum {
+    THREADS_AT_MOST = 64,
+    FRAMES_AT_MOST = 64,
+    ALL_MS = 3000, /* for the whole process */
+    STOP_MS = 200, /* for one thread to stop */
+    MAPPINGS_AT_MOST = 4096,
+};
+
+/* A piece of a file that is mapped. */
+struct mapping {
+    uint64_t begin, end, file_offset;
+    char *path;
+};
+
+struct stack {
+    pid_t thread;
+    struct process_state state;
+    const char *trouble; /* why there are no frames; NULL: there are */
+    int count;
+    uint64_t frames[FRAMES_AT_MOST]; /* addresses, the innermost first */
+    bool shown;
+};
+
+struct snapshot {
+    pid_t pid;
+    int64_t deadline_ms;
+    int thread_count, more_threads;
+    struct stack stacks[THREADS_AT_MOST];
+    struct mapping *mappings;
+    size_t mapping_count;
+    int denied; /* errno of the first attempt, if it was refused */
+};
+
+static bool
+is_late(const struct snapshot *of)
+{
+    return clock_now_ms() >= of->deadline_ms;
+}
+
+/* ---- what is mapped ---- */
+
+static const struct mapping *
+mapping_at(const struct snapshot *of, uint64_t address)
+{
+    for (size_t i = 0; i < of->mapping_count; ++i) {
+        if (address >= of->mappings[i].begin && address < of->mappings[i].end)
+            return &of->mappings[i];
+    }
+    return NULL;
+}
+
+static void
+read_mappings(struct snapshot *of)
+{
+    char path[64], line[4096];
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)of->pid);
+    FILE *file = fopen(path, "re");
+    of->mappings = memory_get(MAPPINGS_AT_MOST, sizeof(*of->mappings));
+    while (file != NULL && of->mapping_count < MAPPINGS_AT_MOST && fgets(line, sizeof(line), file) != NULL) {
+        struct mapping mapping;
+        const char *name = strchr(line, '/');
+        line[strcspn(line, "\n")] = '\0';
+        if (name == NULL)
+            name = strstr(line, "[vdso]");
+        if (name == NULL || sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &mapping.begin, &mapping.end,
+                                   &mapping.file_offset) != 3)
+            continue;
+        mapping.path = memory_copy(name);
+        of->mappings[of->mapping_count++] = mapping;
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
+/* ---- threads ---- */
+
+static void
+read_threads(struct snapshot *of)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)of->pid);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        pid_t thread = (pid_t)atoi(entry->d_name);
+        if (thread <= 0)
+            continue;
+        if (of->thread_count == THREADS_AT_MOST)
+            ++of->more_threads;
+        else
+            of->stacks[of->thread_count++] = (struct stack){.thread = thread};
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+/* Waits until a thread that was asked to has stopped; an end is left for others to notice. */
+static bool
+has_stopped(const struct snapshot *of, pid_t thread)
+{
+    int64_t until_ms = clock_now_ms() + STOP_MS;
+    until_ms = until_ms < of->deadline_ms ? until_ms : of->deadline_ms;
+    for (;;) {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)thread, &info, WSTOPPED | WNOHANG | __WALL) != 0)
+            return false;
+        if (info.si_pid == thread)
+            return true;
+        if (clock_now_ms() >= until_ms)
+            return false;
+        poll(NULL, 0, 1);
+    }
+}
+
+static void
+unwind(struct snapshot *of, struct stack *stack, unw_addr_space_t space)
+{
+    void *accessed = _UPT_create(stack->thread);
+    unw_cursor_t cursor;
+    stack->trouble = "cannot be unwound";
+    if (accessed == NULL || unw_init_remote(&cursor, space, accessed) != 0)
+        goto out;
+    do {
+        unw_word_t address;
+        if (unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 || address == 0)
+            break;
+        stack->trouble = NULL;
+        stack->frames[stack->count++] = address;
+    } while (stack->count < FRAMES_AT_MOST && !is_late(of) && unw_step(&cursor) > 0);
+out:
+    if (accessed != NULL)
+        _UPT_destroy(accessed);
+}
+
+static void
+take_stack(struct snapshot *of, struct stack *stack, unw_addr_space_t space)
+{
+    if (!process_state_read(of->pid, stack->thread, &stack->state))
+        snprintf(stack->state.name, sizeof(stack->state.name), "?");
+    stack->trouble = "not looked at: no time left";
+    if (is_late(of))
+        return;
+    if (ptrace(PTRACE_SEIZE, stack->thread, NULL, NULL) != 0) {
+        of->denied = of->denied == 0 ? errno : of->denied;
+        stack->trouble = "cannot be looked at";
+        return;
+    }
+    stack->trouble = "does not stop, so it hangs in the system (a driver, or a file server?)";
+    if (ptrace(PTRACE_INTERRUPT, stack->thread, NULL, NULL) == 0 && has_stopped(of, stack->thread))
+        unwind(of, stack, space);
+    (void)ptrace(PTRACE_DETACH, stack->thread, NULL, NULL);
+}
+
+/* The tracer. */
+static void *
+take_stacks(void *argument)
+{
+    struct snapshot *of = argument;
+    unw_addr_space_t space = unw_create_addr_space(&_UPT_accessors, 0);
+    for (int i = 0; i < of->thread_count && space != NULL; ++i)
+        take_stack(of, &of->stacks[i], space);
+    if (space != NULL)
+        unw_destroy_addr_space(space);
+    return NULL;
+}
+
+/* ---- words ---- */
+
+struct writer {
+    char *text;
+    size_t bytes, used;
+    int indent;
+};
+
+static void __attribute__((format(printf, 2, 3))) add_line(struct writer *writer, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    size_t wanted = (size_t)writer->indent + strlen(line) + 1;
+    if (writer->used + wanted >= writer->bytes)
+        return; /* whole lines only */
+    writer->used += (size_t)snprintf(writer->text + writer->used, writer->bytes - writer->used, "%*s%s\n",
+                                     writer->indent, "", line);
+}
+
+static bool
+is_same(const struct stack *a, const struct stack *b)
+{
+    return a->trouble == NULL && b->trouble == NULL && a->count == b->count &&
+           memcmp(a->frames, b->frames, (size_t)a->count * sizeof(a->frames[0])) == 0;
+}
+
+static const char *
+state_name(char state)
+{
+    switch (state) {
+    case 'R':
+        return "runs";
+    case 'S':
+        return "sleeps";
+    case 'D':
+        return "waits in the system";
+    case 'T':
+    case 't':
+        return "is stopped";
+    case 'Z':
+    case 'X':
+        return "has ended";
+    default:
+        return "?";
+    }
+}
+
+/* Return addresses are behind the call, which may be a function's last: the byte before them is in the call. */
+static void
+describe_frame(const struct snapshot *of, uint64_t address, bool innermost, struct writer *writer)
+{
+    const struct mapping *mapping = mapping_at(of, address);
+    if (mapping == NULL) {
+        add_line(writer, "? (0x%" PRIx64 ")", address);
+        return;
+    }
+    const char *slash = strrchr(mapping->path, '/');
+    const char *module = slash != NULL ? slash + 1 : mapping->path;
+    uint64_t file_offset = address - mapping->begin + mapping->file_offset;
+    uint64_t back = innermost ? 0 : 1;
+    struct symbol symbol;
+    if (is_late(of) || !symbols_find(mapping->path, file_offset - back, &symbol))
+        add_line(writer, "? (%s, at 0x%" PRIx64 " of the file)", module, file_offset);
+    else if (symbol.name[0] == '\0')
+        add_line(writer, "? (%s+0x%" PRIx64 ")", module, symbol.address + back);
+    else
+        add_line(writer, "%s+0x%" PRIx64 " (%s+0x%" PRIx64 ")", symbol.name, symbol.offset + back, module,
+                 symbol.address + back);
+}
+
+static void
+describe_frames(const struct snapshot *of, const struct stack *stack, struct writer *writer)
+{
+    writer->indent += 2;
+    for (int i = 0; i < stack->count; ++i)
+        describe_frame(of, stack->frames[i], i == 0, writer);
+    writer->indent -= 2;
+}
+
+static void
+describe_thread(struct snapshot *of, int at, struct writer *writer)
+{
+    struct stack *stack = &of->stacks[at];
+    int others = 0;
+    for (int i = at + 1; i < of->thread_count; ++i) {
+        if (!of->stacks[i].shown && is_same(stack, &of->stacks[i])) {
+            of->stacks[i].shown = true;
+            ++others;
+        }
+    }
+    char more[48] = "";
+    if (others > 0)
+        snprintf(more, sizeof(more), ", and %d other%s in the same place", others, others == 1 ? "" : "s");
+    if (stack->trouble != NULL)
+        add_line(writer, "thread %d (%s): %s", (int)stack->thread, stack->state.name, stack->trouble);
+    else
+        add_line(writer, "thread %d (%s) %s%s:", (int)stack->thread, stack->state.name, state_name(stack->state.state),
+                 more);
+    describe_frames(of, stack, writer);
+}
+
+static void
+describe_denial(const struct snapshot *of, struct writer *writer)
+{
+    char scope[8] = "";
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    if (file != NULL) {
+        if (fgets(scope, sizeof(scope), file) == NULL)
+            scope[0] = '\0';
+        fclose(file);
+    }
+    scope[strcspn(scope, "\n")] = '\0';
+    add_line(writer, "no stacks: ptrace is not permitted (%s%s%s%s)", strerror(of->denied),
+             scope[0] != '\0' ? "; kernel.yama.ptrace_scope is " : "", scope,
+             of->denied == EPERM ? "; another debugger, a container without CAP_SYS_PTRACE, or a setuid program?" : "");
+}
+
+static void
+describe_all(struct snapshot *of, struct writer *writer)
+{
+    bool any = false;
+    for (int i = 0; i < of->thread_count; ++i)
+        any = any || of->stacks[i].trouble == NULL;
+    if (of->thread_count == 0)
+        add_line(writer, "no stacks: process %d is gone", (int)of->pid);
+    else if (!any && of->denied != 0)
+        describe_denial(of, writer);
+    else
+        for (int i = 0; i < of->thread_count; ++i) {
+            if (!of->stacks[i].shown)
+                describe_thread(of, i, writer);
+        }
+    if (of->more_threads > 0)
+        add_line(writer, "and %d threads more", of->more_threads);
+}
+
+void
+stacks_describe(pid_t pid, int indent, char *text, size_t bytes)
+{
+    struct writer writer = {.text = text, .bytes = bytes, .indent = indent};
+    struct snapshot *of = memory_get(1, sizeof(*of));
+    pthread_t tracer;
+    *of = (struct snapshot){.pid = pid, .deadline_ms = clock_now_ms() + ALL_MS};
+    if (bytes > 0)
+        text[0] = '\0';
+    read_threads(of);
+    read_mappings(of);
+    if (pthread_create(&tracer, NULL, take_stacks, of) == 0) {
+        pthread_join(tracer, NULL);
+        describe_all(of, &writer);
+    } else {
+        add_line(&writer, "no stacks: out of threads");
+    }
+    for (size_t i = 0; i < of->mapping_count; ++i)
+        free(of->mappings[i].path);
+    free(of->mappings);
+    free(of);
+}

@@ -1,0 +1,243 @@
+/*
+ * summary.c - see summary.h.
+ */
+#include "launcher/report/summary.h"
+
+#include "base/protocol.h"
+#include "launcher/memory.h"
+#include "launcher/report/news.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <libgen.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool
+summary_check(const char *path, struct problem *problem)
+{
+    if (path == NULL)
+        return true;
+    struct stat file;
+    if (stat(path, &file) == 0 && S_ISDIR(file.st_mode))
+        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s, in --summary-json, is a folder; name a file", path);
+    char *copy = memory_copy(path);
+    const char *folder = dirname(copy);
+    bool ok = access(folder, W_OK | X_OK) == 0 ||
+              problem_set(problem, DDPRUN_EXIT_USAGE, "cannot write to %s, in --summary-json: %s; name another file",
+                          folder, strerror(errno));
+    free(copy);
+    return ok;
+}
+
+static void
+add_number(struct json_object *object, const char *name, uint64_t value)
+{
+    json_object_object_add(object, name, json_object_new_uint64(value));
+}
+
+/* How many bytes the sequence of UTF-8 at `text` has; 0: it is none (RFC 3629, section 4). */
+static size_t
+sequence_at(const unsigned char *text)
+{
+    unsigned char first = text[0], low = 0x80, high = 0xbf;
+    size_t more = first < 0x80 ? 0 : first >= 0xc2 && first <= 0xdf ? 1 : (first & 0xf0) == 0xe0 ? 2 : 3;
+    if ((first >= 0x80 && first < 0xc2) || first > 0xf4)
+        return 0;
+    low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : low;
+    high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : high;
+    for (size_t i = 1; i <= more; ++i, low = 0x80, high = 0xbf) {
+        if (text[i] < low || text[i] > high) /* the end of the text too */
+            return 0;
+    }
+    return 1 + more;
+}
+
+/* JSON is UTF-8; a rank's words may be anything, and cut anywhere. */
+static struct json_object *
+new_string(const char *text)
+{
+    char *copy = memory_copy(text);
+    for (char *at = copy; *at != '\0';) {
+        size_t bytes = sequence_at((const unsigned char *)at);
+        if (bytes == 0)
+            *at = '?';
+        at += bytes > 0 ? bytes : 1;
+    }
+    struct json_object *string = json_object_new_string(copy);
+    free(copy);
+    return string;
+}
+
+static void
+add_text(struct json_object *object, const char *name, const char *text)
+{
+    json_object_object_add(object, name, text != NULL && text[0] != '\0' ? new_string(text) : NULL);
+}
+
+/* JSON has no infinities and no NaN: these are null. */
+static void
+add_real(struct json_object *object, const char *name, double value)
+{
+    json_object_object_add(object, name, isfinite(value) ? json_object_new_double(value) : NULL);
+}
+
+/* One rank: where it was, how far it came, how it ended. */
+static struct json_object *
+describe_rank(const struct rank_view *rank, int number)
+{
+    struct json_object *object = json_object_new_object();
+    bool exited = rank->ended && rank->signal == 0;
+    const char *name = rank->signal != 0 ? sigabbrev_np(rank->signal) : NULL;
+    add_number(object, "rank", (uint64_t)number);
+    add_text(object, "host", rank->host);
+    json_object_object_add(object, "pid", rank->pid > 0 ? json_object_new_int(rank->pid) : NULL);
+    add_text(object, "gpu", rank->gpu);
+    add_number(object, "steps", rank->step);
+    json_object_object_add(object, "exit_code", exited ? json_object_new_int(rank->exit_code) : NULL);
+    add_text(object, "signal", name);
+    return object;
+}
+
+static struct json_object *
+describe_means(const struct rank_view *rank)
+{
+    struct json_object *means = json_object_new_array();
+    for (unsigned i = 0; i < rank->mean_count; ++i) {
+        struct json_object *mean = json_object_new_object();
+        add_text(mean, "name", rank->means[i].name);
+        add_text(mean, "place", rank->means[i].place);
+        add_number(mean, "step", rank->means[i].step);
+        add_real(mean, "value", rank->means[i].value);
+        json_object_array_add(means, mean);
+    }
+    return means;
+}
+
+/* As the closing lines say it: of the rank that waited least; null where it was not measured on all ranks. */
+static void
+add_exposed(struct json_object *object, const struct summary *summary)
+{
+    const struct rank_view *least = &summary->ranks[0];
+    bool known = summary->rank_count > 1;
+    for (int i = 0; i < summary->rank_count; ++i) {
+        known = known && summary->ranks[i].exposed_count > 0;
+        least = summary->ranks[i].exposed_ns < least->exposed_ns ? &summary->ranks[i] : least;
+    }
+    bool bounded = known && summary->ranks[0].exposed_bound_ns != UINT64_MAX;
+    add_real(object, "exposed_ms", known ? (double)least->exposed_ns * 1e-6 : NAN);
+    add_real(object, "exposed_bound_ms", bounded ? (double)summary->ranks[0].exposed_bound_ns * 1e-6 : NAN);
+}
+
+static struct json_object *
+describe(const struct summary *summary)
+{
+    const struct rank_view *first = &summary->ranks[0];
+    uint64_t steps = first->step, overlapped = first->overlapped_step;
+    for (int i = 1; i < summary->rank_count; ++i) {
+        steps = summary->ranks[i].step < steps ? summary->ranks[i].step : steps;
+        overlapped = summary->ranks[i].overlapped_step < overlapped ? summary->ranks[i].overlapped_step : overlapped;
+    }
+    char hash[24], nccl[32];
+    snprintf(hash, sizeof(hash), "%016" PRIx64, first->parameter_hash);
+    bool batch = first->shard_total > 0 && first->shard_total != UINT64_MAX;
+
+    struct json_object *object = json_object_new_object(), *each = json_object_new_array();
+    json_object_object_add(object, "ddprun_version", json_object_new_string(DDPRUN_VERSION));
+    add_text(object, "nccl_version", first->nccl_version != 0 ? news_nccl_text(first->nccl_version, nccl) : NULL);
+    json_object_object_add(object, "exit_code", json_object_new_int(summary->exit_code));
+    add_text(object, "reason", summary->reason);
+    json_object_object_add(object, "ranks", json_object_new_int(summary->rank_count));
+    add_real(object, "seconds", summary->seconds);
+    add_number(object, "steps", steps);
+    add_number(object, "overlapped_steps", overlapped);
+    add_number(object, "graph_steps", first->graph_step);
+    json_object_object_add(object, "batch_per_pass", batch ? json_object_new_uint64(first->shard_total) : NULL);
+    add_number(object, "gradients", first->gradient_count);
+    add_number(object, "gradient_bytes", first->gradient_bytes);
+    add_number(object, "buckets", first->bucket_count);
+    add_exposed(object, summary);
+    add_number(object, "comparisons", first->check_count);
+    add_text(object, "parameter_hash", first->check_count > 0 ? hash : NULL);
+    json_object_object_add(object, "means", describe_means(first));
+    for (int i = 0; i < summary->rank_count; ++i)
+        json_object_array_add(each, describe_rank(&summary->ranks[i], i));
+    json_object_object_add(object, "each_rank", each);
+    return object;
+}
+
+/* False with errno: not all of it is in the file. */
+static bool
+write_text(int fd, const char *text)
+{
+    size_t left = strlen(text);
+    while (left > 0) {
+        ssize_t written = write(fd, text, left);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        text += written;
+        left -= (size_t)written;
+    }
+    return true;
+}
+
+/* Beside the old file and then in its place: who reads it finds the old or the new one, whole. */
+static bool
+replace_file(const char *path, const char *text)
+{
+    char *real = realpath(path, NULL); /* a link stays one */
+    char *unfinished = memory_format("%s.%d.new", real != NULL ? real : path, (int)getpid());
+    int fd = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    bool written = fd >= 0 && write_text(fd, text);
+    int error = errno;
+    if (fd >= 0 && close(fd) != 0 && written) { /* some file systems tell only now that there was no room */
+        error = errno;
+        written = false;
+    }
+    if (written && rename(unfinished, real != NULL ? real : path) != 0) {
+        error = errno;
+        written = false;
+    }
+    if (fd >= 0 && !written)
+        unlink(unfinished);
+    free(unfinished);
+    free(real);
+    errno = error;
+    return written;
+}
+
+static bool
+write_into(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    bool written = fd >= 0 && write_text(fd, text);
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return written;
+}
+
+void
+summary_write(const char *path, const struct summary *summary, void (*say)(const char *format, ...))
+{
+    struct stat file;
+    struct json_object *object = describe(summary);
+    char *text =
+        memory_format("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+                                                                         JSON_C_TO_STRING_NOSLASHESCAPE));
+    bool special = stat(path, &file) == 0 && !S_ISREG(file.st_mode);
+    if (!(special ? write_into(path, text) : replace_file(path, text)))
+        say("cannot write %s, in --summary-json: %s; the summary is lost", path, strerror(errno));
+    free(text);
+    json_object_put(object);
+}

@@ -1,0 +1,29 @@
+/*
+ * summary.h - how a job ended, as a file for other programs: --summary-json. docs/man/ddprun.1.in documents its
+ * members.
+ */
+#ifndef DDPRUN_LAUNCHER_REPORT_SUMMARY_H
+#define DDPRUN_LAUNCHER_REPORT_SUMMARY_H
+
+#include "launcher/problem.h"
+#include "launcher/watch/verdict.h"
+
+/* Before anything is started: whether `path` (NULL: not asked for) can be written. Problem (DDPRUN_EXIT_USAGE): not. */
+bool summary_check(const char *path, struct problem *problem) __attribute__((warn_unused_result));
+
+/* What becomes of a job. */
+struct summary {
+    const struct rank_view *ranks;
+    int rank_count;
+    int exit_code;
+    const char *reason; /* of a failure; NULL or "": none */
+    double seconds;     /* from the first rank's start to the end */
+};
+
+/*
+ * Writes the file. A regular file is replaced, whole or not at all; into anything else (/dev/stdout, a pipe) it is
+ * written. A failure is told by `say`.
+ */
+void summary_write(const char *path, const struct summary *summary, void (*say)(const char *format, ...));
+
+#endif

@@ -1,0 +1,232 @@
+/*
+ * devices.c - see devices.h.
+ */
+#include "launcher/start/devices.h"
+
+#include "base/protocol.h"
+#include "launcher/memory.h"
+#include "launcher/start/nvml.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_DEVICE_FILES = 1024 };
+
+/* -1: no NVML here; otherwise the number of GPUs. */
+static int
+count_with_nvml(void)
+{
+    const char *why;
+    struct nvml *nvml = nvml_open(&why);
+    int count = nvml != NULL ? nvml_gpu_count(nvml) : -1;
+    nvml_close(nvml);
+    return count;
+}
+
+/* Containers may have a driver without NVML; what they may use is there as /dev/nvidia0, ... with any numbers. */
+static int
+count_device_files(void)
+{
+    int count = 0;
+    for (int i = 0; i < MOST_DEVICE_FILES; ++i) {
+        char path[32];
+        snprintf(path, sizeof(path), "/dev/nvidia%d", i);
+        count += access(path, F_OK) == 0;
+    }
+    return count;
+}
+
+bool
+devices_count_gpus(const char *program, int *gpu_count_p, struct problem *problem)
+{
+    int count = count_with_nvml();
+    const char *found = count < 0 ? "no NVIDIA driver (libnvidia-ml.so.1, /dev/nvidia*)" : "no GPU (asked NVML)";
+    if (count <= 0)
+        count = count_device_files();
+    if (count == 0)
+        return problem_set(
+            problem, DDPRUN_EXIT_USAGE,
+            "%s on this machine, and %s was not built with softgpu-cc; run it where a GPU is, or build it with "
+            "softgpu-cc; for a script or wrapper that starts such a program add --device softgpu",
+            found, program);
+    *gpu_count_p = count;
+    return true;
+}
+
+static bool
+bad_visible(struct problem *problem, const char *value, const char *why)
+{
+    return problem_set(problem, DDPRUN_EXIT_USAGE, "CUDA_VISIBLE_DEVICES='%s' leaves no GPU: %s; change or unset it",
+                       value, why);
+}
+
+/* The GPUs that a program sees: all, or those that CUDA_VISIBLE_DEVICES leaves. As CUDA does, stops at the first that
+ * is none. */
+static bool
+visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, struct problem *problem)
+{
+    const char *value = inventory->visible_devices;
+    if (value == NULL) {
+        for (int i = 0; i < inventory->gpu_count; ++i) {
+            char name[16];
+            snprintf(name, sizeof(name), "%d", i);
+            gpu_list_add(list, name);
+        }
+        return true;
+    }
+
+    char *copy = memory_copy(value);
+    char *rest = copy;
+    for (char *item; (item = strsep(&rest, ",")) != NULL;) {
+        item += strspn(item, " ");
+        item[strcspn(item, " ")] = '\0';
+        int index = gpu_list_index(item);
+        bool is_uuid = strncmp(item, "GPU-", 4) == 0 || strncmp(item, "MIG-", 4) == 0;
+        if (!is_uuid && (index < 0 || index >= inventory->gpu_count))
+            break;
+        gpu_list_add(list, item);
+    }
+    free(copy);
+    return list->count > 0 ||
+           bad_visible(problem, value, value[0] == '\0' ? "it is empty" : "its first entry is no GPU of this machine");
+}
+
+/* --gpus counts within what is visible, so that it means the same under a scheduler that handed out some GPUs. */
+static bool
+chosen_gpus(const struct options *options, const struct gpu_list *visible, struct gpu_list *list,
+            struct problem *problem)
+{
+    if (options->gpus.count == 0) {
+        for (int i = 0; i < visible->count; ++i)
+            gpu_list_add(list, visible->names[i]);
+        return true;
+    }
+    for (int i = 0; i < options->gpus.count; ++i) {
+        const char *name = options->gpus.names[i];
+        int index = gpu_list_index(name);
+        if (index >= visible->count)
+            return problem_set(problem, DDPRUN_EXIT_USAGE,
+                               "there is no GPU %d, in --gpus: %d visible here, numbered from 0; choose among those",
+                               index, visible->count);
+        gpu_list_add(list, index >= 0 ? visible->names[index] : name);
+    }
+    return true;
+}
+
+static bool
+deal_out(const struct options *options, const struct gpu_list *gpus, struct device_plan *plan, struct problem *problem)
+{
+    plan->rank_count = options->rank_count != 0 ? options->rank_count : gpus->count;
+    if (plan->rank_count > OPTIONS_MOST_RANKS)
+        plan->rank_count = OPTIONS_MOST_RANKS;
+    if (gpus->count == 0 || (plan->rank_count > gpus->count && !options->share_gpu))
+        return problem_set(
+            problem, DDPRUN_EXIT_USAGE,
+            "%d ranks want a GPU each, but there %s %d (%s); lower -n, or add --share-gpu to let ranks share",
+            plan->rank_count, gpus->count == 1 ? "is" : "are", gpus->count,
+            options->gpus.count != 0 ? "by --gpus"
+            : plan->softgpu          ? "by SOFTGPU_DEVICES"
+                                     : "visible on this machine");
+    plan->visible = memory_get((size_t)plan->rank_count, sizeof(*plan->visible));
+    for (int rank = 0; rank < plan->rank_count; ++rank)
+        plan->visible[rank] = memory_copy(gpus->names[rank % gpus->count]);
+    return true;
+}
+
+/* The stand-in makes as many devices as are asked for; each rank then has its own, and an inherited choice means
+ * nothing. */
+static bool
+plan_free_softgpu(const struct options *options, struct device_plan *plan, struct problem *problem)
+{
+    if (options->gpus.count != 0)
+        return problem_set(
+            problem, DDPRUN_EXIT_USAGE,
+            "--gpus chooses among GPUs, but the stand-in makes one for each rank; leave --gpus out, or set "
+            "SOFTGPU_DEVICES to the number of devices to choose from");
+    plan->rank_count = options->rank_count != 0 ? options->rank_count : 1;
+    plan->visible = memory_get((size_t)plan->rank_count, sizeof(*plan->visible));
+    plan->one_device_each = true;
+    return true;
+}
+
+static bool
+plan_listed(const struct options *options, const struct device_inventory *inventory, struct device_plan *plan,
+            struct problem *problem)
+{
+    struct gpu_list visible = {0}, chosen = {0};
+    bool ok = visible_gpus(inventory, &visible, problem) && chosen_gpus(options, &visible, &chosen, problem) &&
+              deal_out(options, &chosen, plan, problem);
+    gpu_list_free(&visible);
+    gpu_list_free(&chosen);
+    return ok;
+}
+
+bool
+device_plan_make(const struct options *options, const struct device_inventory *inventory, struct device_plan *plan_p,
+                 struct problem *problem)
+{
+    struct device_plan plan = {.softgpu = inventory->softgpu, .share_gpu = options->share_gpu};
+    struct device_inventory counted = *inventory;
+    bool ok;
+    if (inventory->softgpu && inventory->softgpu_devices == NULL) {
+        ok = plan_free_softgpu(options, &plan, problem);
+    } else if (inventory->softgpu) {
+        counted.visible_devices = NULL;
+        counted.gpu_count = gpu_list_index(inventory->softgpu_devices);
+        if (counted.gpu_count < 1)
+            return problem_set(problem, DDPRUN_EXIT_USAGE,
+                               "SOFTGPU_DEVICES='%s' is no number of devices; set it to 1 or more, or unset it",
+                               inventory->softgpu_devices);
+        ok = plan_listed(options, &counted, &plan, problem);
+    } else {
+        ok = plan_listed(options, &counted, &plan, problem);
+    }
+    if (ok)
+        *plan_p = plan;
+    else
+        device_plan_free(&plan);
+    return ok;
+}
+
+/* What CUDA_VISIBLE_DEVICES names, when it names one. */
+static bool
+names_one(const struct device_inventory *inventory)
+{
+    const char *value = inventory->visible_devices;
+    return !inventory->softgpu && value != NULL && value[0] != '\0' && strchr(value, ',') == NULL;
+}
+
+bool
+device_plan_make_one(const struct options *options, const struct device_inventory *inventory, int local_rank,
+                     int local_size, struct device_plan *plan_p, struct problem *problem)
+{
+    struct options all = *options; /* its lists stay the caller's */
+    struct device_plan plan = {0};
+    bool own = names_one(inventory) && options->gpus.count == 0;
+    all.rank_count = own ? 1 : local_size;
+    if (!device_plan_make(&all, inventory, &plan, problem))
+        return false;
+    char **visible = memory_get(1, sizeof(*visible));
+    for (int i = 0; plan.visible != NULL && i < plan.rank_count; ++i) {
+        if (i == (own ? 0 : local_rank))
+            visible[0] = plan.visible[i];
+        else
+            free(plan.visible[i]);
+    }
+    free(plan.visible);
+    plan.visible = visible;
+    plan.rank_count = 1;
+    *plan_p = plan;
+    return true;
+}
+
+void
+device_plan_free(struct device_plan *plan)
+{
+    for (int rank = 0; plan->visible != NULL && rank < plan->rank_count; ++rank)
+        free(plan->visible[rank]);
+    free(plan->visible);
+    *plan = (struct device_plan){0};
+}

@@ -1,0 +1,52 @@
+/*
+ * devices.h - which GPU each rank gets to see, on real GPUs and on the stand-in.
+ *
+ * devices_count_gpus() asks the machine; device_plan_make() is pure and decides, from what it is given, what the ranks
+ * find in CUDA_VISIBLE_DEVICES. Called by main() before anything is started.
+ */
+#ifndef DDPRUN_LAUNCHER_START_DEVICES_H
+#define DDPRUN_LAUNCHER_START_DEVICES_H
+
+#include "launcher/options/options.h"
+#include "launcher/problem.h"
+
+/* What is there. */
+struct device_inventory {
+    bool softgpu;
+    int gpu_count;               /* GPUs of the machine; not used on the stand-in */
+    const char *visible_devices; /* inherited CUDA_VISIBLE_DEVICES, or NULL */
+    const char *softgpu_devices; /* inherited SOFTGPU_DEVICES, or NULL */
+};
+
+/* Who gets what. Release with device_plan_free(). */
+struct device_plan {
+    bool softgpu;
+    bool share_gpu; /* several ranks may see the same GPU */
+    int rank_count;
+    char **visible;       /* visible[rank]: its CUDA_VISIBLE_DEVICES; NULL: the variable is removed */
+    bool one_device_each; /* stand-in without SOFTGPU_DEVICES: each rank is given SOFTGPU_DEVICES=1 */
+};
+
+/*
+ * Counts this machine's GPUs with NVML, or by their device files where the driver came without NVML. Problem
+ * (DDPRUN_EXIT_USAGE): there is none, saying what was looked for; `program` is named in it.
+ */
+bool devices_count_gpus(const char *program, int *gpu_count, struct problem *problem)
+    __attribute__((warn_unused_result));
+
+/* Problem (DDPRUN_EXIT_USAGE): more ranks than GPUs, a GPU that does not exist, a variable that cannot be understood.
+ */
+bool device_plan_make(const struct options *options, const struct device_inventory *inventory, struct device_plan *plan,
+                      struct problem *problem) __attribute__((warn_unused_result));
+
+/*
+ * The same for one rank of several on this host, whoever starts the others: a plan with one entry, of the GPU with the
+ * number `local_rank`. Where CUDA_VISIBLE_DEVICES leaves one GPU it is that one: the scheduler gave each task its own.
+ */
+bool device_plan_make_one(const struct options *options, const struct device_inventory *inventory, int local_rank,
+                          int local_size, struct device_plan *plan, struct problem *problem)
+    __attribute__((warn_unused_result));
+
+void device_plan_free(struct device_plan *plan);
+
+#endif

@@ -1,0 +1,107 @@
+/*
+ * dry_run.c - see dry_run.h.
+ */
+#include "launcher/start/dry_run.h"
+
+#include "base/protocol.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A word as a shell reads it back: plain where that is enough, else in single quotes. */
+static void
+print_word(FILE *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        fputs(word, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *word != '\0'; ++word) {
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*word, out);
+    }
+    fputc('\'', out);
+}
+
+void
+dry_run_print_words(FILE *out, char *const *words)
+{
+    for (char *const *word = words; *word != NULL; ++word) {
+        if (word != words)
+            fputc(' ', out);
+        print_word(out, *word);
+    }
+}
+
+/* The part of a variable's entry that is its name. */
+static bool
+same_name(const char *a, const char *b)
+{
+    size_t length = strcspn(a, "=");
+    return strncmp(a, b, length + 1) == 0;
+}
+
+static const char *
+entry_named(char *const *list, const char *entry)
+{
+    for (; *list != NULL; ++list) {
+        if (same_name(entry, *list))
+            return *list;
+    }
+    return NULL;
+}
+
+static void
+print_rank(FILE *out, const struct rank_settings *settings, const struct program *program,
+           const struct rank_place *place, int index)
+{
+    char **variables = environment_for_rank(environ, settings, index);
+    char **arguments = environment_arguments(settings, index);
+
+    char *where = placement_describe(place);
+    fprintf(out, "# rank %d, on %s\n", settings->place.first_rank + index, where);
+    free(where);
+    if (settings->options->cwd != NULL) {
+        fputs("cd ", out);
+        print_word(out, settings->options->cwd);
+        fputs(" && ", out);
+    }
+    if (place->list != NULL)
+        fprintf(out, "taskset -c %s ", place->list);
+    fputs("env", out);
+    for (char **entry = environ; *entry != NULL; ++entry) {
+        if (entry_named(variables, *entry) == NULL)
+            fprintf(out, " -u %.*s", (int)strcspn(*entry, "="), *entry);
+    }
+    for (char **entry = variables; *entry != NULL; ++entry) {
+        const char *before = entry_named(environ, *entry);
+        if (before != NULL && strcmp(before, *entry) == 0)
+            continue;
+        fputc(' ', out);
+        print_word(out, *entry);
+    }
+    fputc(' ', out);
+    print_word(out, program->path);
+    for (char **argument = arguments + 1; *argument != NULL; ++argument) {
+        fputc(' ', out);
+        print_word(out, *argument);
+    }
+    fputc('\n', out);
+    environment_free(variables);
+    environment_free(arguments);
+}
+
+int
+dry_run_print(FILE *out, const struct rank_settings *settings, const struct program *program,
+              const struct placement *placement)
+{
+    fprintf(out, "# binding of ranks: %s (%s)\n", placement->what, placement->why);
+    for (int i = 0; i < settings->place.rank_count; ++i)
+        print_rank(out, settings, program, &placement->ranks[i], i);
+    return fflush(out) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+}

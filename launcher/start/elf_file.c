@@ -1,0 +1,137 @@
+/*
+ * elf_file.c - see elf_file.h. Formats: System V ABI, chapters 4 and 5; notes: "Note Section" there.
+ */
+#include "launcher/start/elf_file.h"
+
+#include <elf.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(void *) == 8, "the shim is 64 bits wide");
+
+#if defined(__x86_64__)
+#define OUR_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define OUR_MACHINE EM_AARCH64
+#else
+#error "name this processor's e_machine"
+#endif
+
+/* The kernel refuses more program headers than fit in 64 KiB (fs/binfmt_elf.c, load_elf_phdrs); notes are far smaller
+ * than that. */
+enum { MOST_HEADER_BYTES = 65536, MOST_NOTE_BYTES = 1 << 20 };
+
+/* Looks through the notes of one segment for the stand-in's owner. */
+static bool
+has_softgpu_note(const unsigned char *notes, size_t bytes, size_t align)
+{
+    static const char owner[] = ELF_SOFTGPU_OWNER;
+    size_t at = 0;
+    while (bytes - at >= sizeof(Elf64_Nhdr)) {
+        Elf64_Nhdr note;
+        memcpy(&note, notes + at, sizeof(note));
+        at += sizeof(note);
+        uint64_t name_bytes = ((uint64_t)note.n_namesz + align - 1) / align * align;
+        uint64_t description_bytes = ((uint64_t)note.n_descsz + align - 1) / align * align;
+        if (note.n_namesz > bytes - at)
+            return false;
+        if (note.n_namesz == sizeof(owner) && memcmp(notes + at, owner, sizeof(owner)) == 0)
+            return true;
+        if (name_bytes > bytes - at || description_bytes > bytes - at - name_bytes)
+            return false;
+        at += name_bytes + description_bytes;
+    }
+    return false;
+}
+
+static bool
+inspect_note(struct elf_source *source, const Elf64_Phdr *segment, struct elf_facts *facts)
+{
+    if (segment->p_filesz > MOST_NOTE_BYTES)
+        return true; /* no note of softgpu-cc looks like this */
+    char *notes = elf_source_get(source, segment->p_filesz, segment->p_offset, MOST_NOTE_BYTES);
+    if (notes == NULL)
+        return false;
+    if (has_softgpu_note((const unsigned char *)notes, segment->p_filesz, segment->p_align == 8 ? 8 : 4))
+        facts->built_for_softgpu = true;
+    free(notes);
+    return true;
+}
+
+static bool
+inspect_interpreter(struct elf_source *source, const Elf64_Phdr *segment, struct elf_facts *facts)
+{
+    if (segment->p_filesz < 2 || segment->p_filesz > sizeof(facts->interpreter))
+        return false;
+    if (!elf_source_read(source, facts->interpreter, segment->p_filesz, segment->p_offset))
+        return false;
+    facts->kind = ELF_KIND_DYNAMIC;
+    return facts->interpreter[0] != '\0' && facts->interpreter[segment->p_filesz - 1] == '\0';
+}
+
+static bool
+inspect_segments(struct elf_source *source, const Elf64_Phdr *segments, size_t count, struct elf_facts *facts)
+{
+    for (size_t i = 0; i < count; ++i) {
+        bool ok = true;
+        if (segments[i].p_type == PT_INTERP)
+            ok = inspect_interpreter(source, &segments[i], facts);
+        else if (segments[i].p_type == PT_NOTE)
+            ok = inspect_note(source, &segments[i], facts);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+/* Everything behind the file header. */
+static void
+inspect_program(struct elf_source *source, const Elf64_Ehdr *header, struct elf_facts *facts)
+{
+    size_t bytes = (size_t)header->e_phnum * sizeof(Elf64_Phdr);
+    facts->kind = ELF_KIND_DAMAGED;
+    if (header->e_phentsize != sizeof(Elf64_Phdr) || bytes == 0)
+        return;
+    Elf64_Phdr *segments = (Elf64_Phdr *)elf_source_get(source, bytes, header->e_phoff, MOST_HEADER_BYTES);
+    if (segments == NULL)
+        return;
+    facts->kind = ELF_KIND_STATIC;
+    if (!inspect_segments(source, segments, header->e_phnum, facts))
+        facts->kind = ELF_KIND_DAMAGED;
+    free(segments);
+}
+
+int
+elf_file_inspect_source(struct elf_source *source, struct elf_facts *facts_p)
+{
+    struct elf_facts facts = {.kind = ELF_KIND_NOT_ELF};
+    Elf64_Ehdr header;
+    if (!elf_source_read(source, header.e_ident, EI_NIDENT, 0)) {
+        /* too short to be anything */
+    } else if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+        /* the kernel looks at these four bytes as well */
+    } else if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) {
+        facts.kind = ELF_KIND_OTHER_MACHINE;
+    } else if (!elf_source_read(source, &header, sizeof(header), 0)) {
+        facts.kind = ELF_KIND_DAMAGED;
+    } else if (header.e_machine != OUR_MACHINE) {
+        facts.kind = ELF_KIND_OTHER_MACHINE;
+    } else if (header.e_type != ET_EXEC && header.e_type != ET_DYN) {
+        facts.kind = ELF_KIND_NOT_LINKED;
+    } else {
+        inspect_program(source, &header, &facts);
+    }
+    if (source->error != 0)
+        return source->error;
+    *facts_p = facts;
+    return 0;
+}
+
+int
+elf_file_inspect(int fd, struct elf_facts *facts)
+{
+    struct elf_source source;
+    int error = elf_source_open(fd, &source);
+    return error != 0 ? error : elf_file_inspect_source(&source, facts);
+}

@@ -1,0 +1,38 @@
+/*
+ * elf_needs.h - what a program asks of the dynamic loader, and what its file tells of CUDA: for `ddprun doctor`.
+ *
+ * Evidence, not proof: a file can be stripped of what is looked for. Nothing of the file is believed; whatever points
+ * outside of it makes it damaged.
+ */
+#ifndef DDPRUN_LAUNCHER_START_ELF_NEEDS_H
+#define DDPRUN_LAUNCHER_START_ELF_NEEDS_H
+
+#include "launcher/start/elf_source.h"
+
+/* Release with elf_needs_free(). Strings are the file's own: any bytes but NUL. */
+struct elf_needs {
+    char **needed; /* DT_NEEDED, in order */
+    size_t needed_count;
+    char *rpath;          /* DT_RPATH: searched before LD_LIBRARY_PATH; NULL: none */
+    char *runpath;        /* DT_RUNPATH: searched after it, and switches DT_RPATH off; NULL: none */
+    unsigned glibc_minor; /* the newest GLIBC_2.x that it asks for; 0: none */
+
+    bool has_sections;   /* else the next five say nothing */
+    bool has_kernels;    /* a section .nv_fatbin: nvcc compiled some of it */
+    bool defines_cudart; /* its symbol table has cudart's functions: static cudart */
+    bool defines_dlsym;  /* exports a dlsym of its own, which goes before a preloaded one */
+    bool imports_cudart; /* functions cuda... from a library */
+    bool imports_driver; /* functions cu... from a library */
+
+    bool names_driver;       /* the text "libcuda.so.1" is in it: it opens the driver by itself */
+    bool names_driver_entry; /* "cuGetProcAddress_v2": so does cudart */
+    bool is_annotated;       /* "ddprun_interface": it was compiled with ddprun.h, and uses it */
+    bool searched_all;       /* else it was too long to look through all of it for the texts */
+};
+
+/* Returns 0, EBADMSG (no dynamically linked ELF file of 64 bits, or a damaged one), or the errno of a failed read. */
+int elf_needs_read(struct elf_source *source, struct elf_needs *needs) __attribute__((warn_unused_result));
+
+void elf_needs_free(struct elf_needs *needs);
+
+#endif

@@ -1,0 +1,348 @@
+/*
+ * environment.c - see environment.h.
+ */
+#include "launcher/start/environment.h"
+
+#include "base/protocol.h"
+#include "base/supervisor_link.h"
+#include "launcher/memory.h"
+#include "launcher/options/substitute.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static size_t
+length_of(char *const *list)
+{
+    size_t count = 0;
+    while (list[count] != NULL)
+        ++count;
+    return count;
+}
+
+char **
+environment_copy(char *const *list)
+{
+    size_t count = length_of(list);
+    char **copy = memory_get(count + 1, sizeof(*copy));
+    for (size_t i = 0; i < count; ++i)
+        copy[i] = memory_copy(list[i]);
+    return copy;
+}
+
+static bool
+is_named(const char *entry, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(entry, name, length) == 0 && entry[length] == '=';
+}
+
+const char *
+environment_get(char *const *list, const char *name)
+{
+    for (; *list != NULL; ++list) {
+        if (is_named(*list, name))
+            return *list + strlen(name) + 1;
+    }
+    return NULL;
+}
+
+void
+environment_unset(char **list, const char *name)
+{
+    char **to = list;
+    for (; *list != NULL; ++list) {
+        if (is_named(*list, name))
+            free(*list);
+        else
+            *to++ = *list;
+    }
+    *to = NULL;
+}
+
+void
+environment_set(char ***list, const char *name, const char *value)
+{
+    char *entry = memory_format("%s=%s", name, value); /* before unset: value may come from the list */
+    environment_unset(*list, name);
+    size_t count = length_of(*list);
+    *list = memory_resize(*list, (count + 2) * sizeof(**list));
+    (*list)[count] = entry;
+    (*list)[count + 1] = NULL;
+}
+
+void
+environment_free(char **list)
+{
+    for (char **entry = list; list != NULL && *entry != NULL; ++entry)
+        free(*entry);
+    free(list);
+}
+
+static void
+set_or_unset(char ***list, const char *name, const char *value)
+{
+    if (value != NULL)
+        environment_set(list, name, value);
+    else
+        environment_unset(*list, name);
+}
+
+static void
+set_number(char ***list, const char *name, unsigned long long value)
+{
+    char *text = memory_format("%llu", value);
+    environment_set(list, name, text);
+    free(text);
+}
+
+/* The shim comes last: a sanitizer's runtime that is already preloaded must stay the first library. */
+static void
+append_preload(char ***list, const char *shim)
+{
+    const char *old = environment_get(*list, "LD_PRELOAD");
+    if (old == NULL || old[0] == '\0') {
+        environment_set(list, "LD_PRELOAD", shim);
+        return;
+    }
+    if (strstr(old, shim) != NULL)
+        return;
+    char *both = memory_format("%s:%s", old, shim);
+    environment_set(list, "LD_PRELOAD", both);
+    free(both);
+}
+
+static void
+prepend_library_folder(char ***list, const char *folder)
+{
+    const char *old = environment_get(*list, "LD_LIBRARY_PATH");
+    bool alone = old == NULL || old[0] == '\0'; /* a trailing ':' would mean the current folder */
+    char *both = memory_format("%s%s%s", folder, alone ? "" : ":", alone ? "" : old);
+    environment_set(list, "LD_LIBRARY_PATH", both);
+    free(both);
+}
+
+/* NCCL refuses two ranks of one host on one GPU, and takes the host's identity from this variable (NCCL manual). */
+static void
+share_devices(char ***list, const struct rank_settings *settings, int index)
+{
+    char name[HOST_NAME_MAX + 1] = "";
+    (void)gethostname(name, sizeof(name) - 1);
+    char *host = memory_format("ddprun-%.64s-%d-%d", name, (int)getpid(), index);
+    environment_set(list, "NCCL_HOSTID", host);
+    free(host);
+    bool one_host = settings->place.local_size == settings->place.world_size;
+    if (one_host && environment_get(*list, "NCCL_SOCKET_IFNAME") == NULL)
+        environment_set(list, "NCCL_SOCKET_IFNAME", "lo");
+}
+
+static void
+set_devices(char ***list, const struct rank_settings *settings, int index)
+{
+    const struct device_plan *devices = settings->devices;
+    set_or_unset(list, "CUDA_VISIBLE_DEVICES", devices->visible[index]);
+    if (devices->one_device_each)
+        environment_set(list, "SOFTGPU_DEVICES", "1");
+    if (devices->softgpu)
+        prepend_library_folder(list, settings->installation->softgpu_lib);
+    if (devices->share_gpu)
+        share_devices(list, settings, index);
+}
+
+static void
+set_wire(char ***list, const struct rank_settings *settings)
+{
+    const struct options *options = settings->options;
+    set_number(list, DDPRUN_ENV_REDUCE, options->reduction);
+    set_number(list, DDPRUN_ENV_COMPRESS, options->compression);
+    set_number(list, DDPRUN_ENV_COMMUNICATORS, options->communicator_count);
+    set_or_unset(list, DDPRUN_ENV_KERNELS, settings->installation->kernels);
+    /* Kernels of several communicators must come to the device in one order on all ranks (NCCL manual, 2.26). */
+    if (options->communicator_count > 1 && environment_get(*list, "NCCL_LAUNCH_ORDER_IMPLICIT") == NULL)
+        environment_set(list, "NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+}
+
+static struct places
+places_of(const struct rank_settings *settings, int index)
+{
+    const struct job_place *place = &settings->place;
+    return (struct places){.rank = place->first_rank + index,
+                           .local_rank = place->first_local_rank + index,
+                           .world_size = place->world_size};
+}
+
+char **
+environment_arguments(const struct rank_settings *settings, int index)
+{
+    struct places places = places_of(settings, index);
+    char *const *arguments = settings->options->program;
+    return settings->options->subst ? substitute_list(arguments, &places) : environment_copy(arguments);
+}
+
+/* What --env gives, over everything inherited; ddprun's own variables come after it. */
+static void
+set_variables(char ***list, const struct rank_settings *settings, int index)
+{
+    struct places places = places_of(settings, index);
+    for (char **variable = settings->options->variables; variable != NULL && *variable != NULL; ++variable) {
+        char *entry = settings->options->subst ? substitute_text(*variable, &places) : memory_copy(*variable);
+        char *value = entry + strcspn(entry, "=");
+        *value++ = '\0';
+        environment_set(list, entry, value);
+        free(entry);
+    }
+}
+
+/* Of the launcher's job, in which the supervisor is the process: the trainer would be it a second time. */
+static void
+leave_identity_out(char **list)
+{
+    static const char *const prefixes[] = {"PMIX_", "PMI_", "OMPI_", "PRTE_"};
+    char **to = list;
+    for (; *list != NULL; ++list) {
+        bool left_out = false;
+        for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); ++i)
+            left_out = left_out || strncmp(*list, prefixes[i], strlen(prefixes[i])) == 0;
+        if (left_out)
+            free(*list);
+        else
+            *to++ = *list;
+    }
+    *to = NULL;
+}
+
+static void
+set_place(char ***list, const struct rank_settings *settings, int index)
+{
+    const struct job_place *place = &settings->place;
+    set_number(list, DDPRUN_ENV_RANK, (unsigned)(place->first_rank + index));
+    set_number(list, DDPRUN_ENV_WORLD_SIZE, (unsigned)place->world_size);
+    set_number(list, DDPRUN_ENV_LOCAL_RANK, (unsigned)(place->first_local_rank + index));
+    set_number(list, DDPRUN_ENV_LOCAL_WORLD_SIZE, (unsigned)place->local_size);
+    set_number(list, DDPRUN_ENV_STATUS_COUNT, (unsigned)place->rank_count);
+    set_number(list, DDPRUN_ENV_STATUS_INDEX, (unsigned)index);
+    environment_unset(*list, DDPRUN_ENV_SUPERVISOR);
+    if (!place->has_supervisor)
+        return;
+    char *path = memory_format("%s/" SUPERVISOR_SOCKET_NAME, settings->job_dir);
+    environment_set(list, DDPRUN_ENV_SUPERVISOR, path);
+    free(path);
+}
+
+char **
+environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index)
+{
+    char **list = environment_copy(inherited);
+    const struct options *options = settings->options;
+
+    if (settings->place.has_supervisor)
+        leave_identity_out(list);
+    set_variables(&list, settings, index);
+    append_preload(&list, settings->installation->shim);
+    set_devices(&list, settings, index);
+
+    set_number(&list, DDPRUN_ENV_PROTOCOL, DDPRUN_PROTOCOL_VERSION);
+    environment_set(&list, DDPRUN_ENV_JOB_DIR, settings->job_dir);
+    environment_set(&list, DDPRUN_ENV_ENGINE, settings->installation->engine);
+    set_or_unset(&list, DDPRUN_ENV_NCCL, settings->nccl);
+    set_number(&list, DDPRUN_ENV_BUCKET_BYTES, options->bucket_bytes);
+    environment_set(&list, DDPRUN_ENV_COST_CACHE, options->cost_cache ? "1" : "0");
+    environment_set(&list, DDPRUN_ENV_OVERLAP, options->overlap ? "1" : "0");
+    set_number(&list, DDPRUN_ENV_CHECK_EVERY, options->check_every);
+    environment_set(&list, DDPRUN_ENV_VERIFY, options->verify ? "1" : "0");
+    set_or_unset(&list, DDPRUN_ENV_TRACE_DIR, settings->trace_dir);
+    set_number(&list, DDPRUN_ENV_TIMEOUT_S, options_rank_timeout_s(options));
+    set_wire(&list, settings);
+    set_place(&list, settings, index);
+    return list;
+}
+
+/* ---- what lies next to the launcher ---- */
+
+/* "<prefix>/bin/ddprun" gives "<prefix>"; a new string or NULL. */
+static char *
+own_prefix(void)
+{
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    if (length <= 0)
+        return NULL;
+    path[length] = '\0';
+    for (int i = 0; i < 2; ++i) {
+        char *slash = strrchr(path, '/');
+        if (slash == NULL)
+            return NULL;
+        *slash = '\0';
+    }
+    return memory_copy(path);
+}
+
+static bool
+check_part(const char *path, const char *what, struct problem *problem)
+{
+    if (access(path, R_OK) != 0)
+        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
+                           "%s is missing: %s: %s; build or install ddprun again, keeping bin/ and lib/ side by side",
+                           what, path, strerror(errno));
+    /* LD_PRELOAD is split at blanks and ':', LD_LIBRARY_PATH at ':' and ';', and neither has a way to quote (ld.so(8)).
+     */
+    if (strpbrk(path, " \t\n:;") != NULL)
+        return problem_set(
+            problem, DDPRUN_EXIT_NOT_RUN,
+            "%s lies in a folder with a blank, ':' or ';' in its name, which the dynamic loader cannot be told: "
+            "%s; move ddprun to another folder",
+            what, path);
+    return true;
+}
+
+/* Installed in <prefix>/lib/ddprun, which no loader searches; built in <prefix>/lib. */
+static char *
+find_library(const char *prefix, const char *name)
+{
+    char *installed = memory_format("%s/lib/ddprun/%s", prefix, name);
+    if (access(installed, F_OK) == 0)
+        return installed;
+    free(installed);
+    return memory_format("%s/lib/%s", prefix, name);
+}
+
+bool
+installation_find(bool softgpu, struct installation *found_p, struct problem *problem)
+{
+    char *prefix = own_prefix();
+    if (prefix == NULL)
+        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
+                           "cannot tell where ddprun is installed: /proc/self/exe: %s; mount /proc", strerror(errno));
+    struct installation found = {
+        .shim = find_library(prefix, "libddprun.so"),
+        .engine = find_library(prefix, "libddprun-engine.so"),
+        .softgpu_lib = memory_format("%s/lib/softgpu", prefix),
+        .kernels = find_library(prefix, softgpu ? "softgpu/libddprun-kernels.so" : "ddprun-kernels.fatbin"),
+    };
+    if (access(found.kernels, R_OK) != 0) { /* buckets are then packed by copies */
+        free(found.kernels);
+        found.kernels = NULL;
+    }
+    free(prefix);
+    if (check_part(found.shim, "the library that ddprun preloads", problem) &&
+        check_part(found.engine, "the engine of ddprun", problem) &&
+        (!softgpu || check_part(found.softgpu_lib, "the stand-in (softgpu)", problem))) {
+        *found_p = found;
+        return true;
+    }
+    installation_free(&found);
+    return false;
+}
+
+void
+installation_free(struct installation *installation)
+{
+    free(installation->shim);
+    free(installation->engine);
+    free(installation->softgpu_lib);
+    free(installation->kernels);
+    *installation = (struct installation){0};
+}

@@ -1,0 +1,231 @@
+/*
+ * job_folder.c - see job_folder.h. Never follows a symbolic link: /tmp belongs to everybody.
+ */
+#include "launcher/start/job_folder.h"
+
+#include "base/protocol.h"
+#include "launcher/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RANDOM_LETTERS = 6, DEEPEST_FOLDER = 16, TRIES = 10 };
+
+/* "ddprun-<uid>-": the beginning of our folders' names. */
+static void
+name_prefix(char prefix[32])
+{
+    snprintf(prefix, 32, "ddprun-%lu-", (unsigned long)geteuid());
+}
+
+/* Opens folder `name` in `parent` and locks it; -1 if it is no folder, is not ours, or somebody holds it. */
+static int
+open_and_lock(int parent, const char *name)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    struct stat folder;
+    if (fstat(fd, &folder) != 0 || folder.st_uid != geteuid() || flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Empties the folder open at `fd`. */
+static void
+empty_folder(int fd, int depth)
+{
+    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = own < 0 ? NULL : fdopendir(own);
+    if (entries == NULL) {
+        if (own >= 0)
+            close(own);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (unlinkat(fd, entry->d_name, 0) == 0 || depth >= DEEPEST_FOLDER)
+            continue;
+        int inner = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (inner < 0)
+            continue;
+        empty_folder(inner, depth + 1);
+        close(inner);
+        unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(entries);
+}
+
+/* Removes folders of launchers that are gone: those whose lock is free. */
+static void
+sweep(const char *place)
+{
+    char prefix[32];
+    name_prefix(prefix);
+    DIR *entries = opendir(place);
+    if (entries == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 ||
+            strlen(entry->d_name) != strlen(prefix) + RANDOM_LETTERS)
+            continue;
+        int fd = open_and_lock(dirfd(entries), entry->d_name);
+        if (fd < 0)
+            continue;
+        empty_folder(fd, 0);
+        unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
+        close(fd);
+    }
+    closedir(entries);
+}
+
+/* Between mkdtemp and the lock another launcher may have swept the folder away. */
+static bool
+is_still_there(int fd, const char *path)
+{
+    struct stat ours, named;
+    return fstat(fd, &ours) == 0 && lstat(path, &named) == 0 && ours.st_ino == named.st_ino &&
+           ours.st_dev == named.st_dev;
+}
+
+/* Makes a folder in `place` and locks it. False with errno. */
+static bool
+make_in(const char *place, struct job_folder *folder_p)
+{
+    char prefix[32];
+    name_prefix(prefix);
+    for (int i = 0; i < TRIES; ++i) {
+        char *path = memory_format("%s/%sXXXXXX", place, prefix);
+        if (mkdtemp(path) == NULL) {
+            free(path);
+            return false;
+        }
+        int fd = open_and_lock(AT_FDCWD, path);
+        if (fd >= 0 && is_still_there(fd, path)) {
+            *folder_p = (struct job_folder){.path = path, .fd = fd};
+            return true;
+        }
+        int error = errno;
+        if (fd >= 0)
+            close(fd);
+        else if (error == EACCES)
+            rmdir(path); /* a umask that takes the owner's own rights: nobody could ever sweep it away */
+        free(path);
+        if (fd < 0 && error == EACCES) {
+            errno = error;
+            return false;
+        }
+    }
+    errno = EAGAIN;
+    return false;
+}
+
+/* The user's own place for such folders, as the XDG Base Directory Specification has it: absolute, ours, closed to all
+ * others. After su or sudo the variable may still name somebody else's. */
+static char *
+runtime_place(void)
+{
+    const char *wanted = getenv("XDG_RUNTIME_DIR");
+    struct stat folder;
+    if (wanted == NULL || wanted[0] != '/')
+        return NULL;
+    char *place = realpath(wanted, NULL);
+    if (place != NULL && stat(place, &folder) == 0 && S_ISDIR(folder.st_mode) && folder.st_uid == geteuid() &&
+        (folder.st_mode & 077) == 0)
+        return place;
+    free(place);
+    return NULL;
+}
+
+/*
+ * In a folder that everybody can write, others could put theirs in the place of ours, unless its sticky bit forbids
+ * that (inode(7)); the same holds for each folder on the way to it. The name of such a folder into name[PATH_MAX], or
+ * false.
+ */
+static bool
+is_open_to_all(const char *place, char name[PATH_MAX])
+{
+    struct stat folder;
+    snprintf(name, PATH_MAX, "%s", place);
+    for (;;) {
+        if (stat(name, &folder) == 0 && (folder.st_mode & S_IWOTH) != 0 && (folder.st_mode & S_ISVTX) == 0)
+            return true;
+        char *slash = strrchr(name, '/');
+        if (slash == NULL || name[1] == '\0')
+            return false;
+        slash[slash == name ? 1 : 0] = '\0';
+    }
+}
+
+static char *
+temporary_place(struct problem *problem)
+{
+    const char *wanted = getenv("TMPDIR");
+    char open_folder[PATH_MAX];
+    if (wanted == NULL || wanted[0] == '\0')
+        wanted = "/tmp";
+    char *place = realpath(wanted, NULL);
+    if (place == NULL) {
+        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot use %s for temporary files: %s; set TMPDIR to a folder",
+                    wanted, strerror(errno));
+        return NULL;
+    }
+    if (!is_open_to_all(place, open_folder))
+        return place;
+    problem_set(problem, DDPRUN_EXIT_FAILURE,
+                "cannot use %s for temporary files: in %s everybody could exchange them; set its sticky bit (chmod "
+                "+t), or TMPDIR to another folder",
+                wanted, open_folder);
+    free(place);
+    return NULL;
+}
+
+bool
+job_folder_make(struct job_folder *folder_p, struct problem *problem)
+{
+    char *place = runtime_place();
+    bool made = false;
+    if (place != NULL) {
+        sweep(place);
+        made = make_in(place, folder_p); /* if not, because it is full, there is another place */
+        free(place);
+    }
+    if (made)
+        return true;
+
+    place = temporary_place(problem);
+    if (place == NULL)
+        return false;
+    sweep(place);
+    made = make_in(place, folder_p);
+    if (!made)
+        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; make room there, or set TMPDIR",
+                    place, strerror(errno));
+    free(place);
+    return made;
+}
+
+void
+job_folder_remove(struct job_folder *folder)
+{
+    if (folder->path == NULL)
+        return;
+    empty_folder(folder->fd, 0);
+    rmdir(folder->path);
+    close(folder->fd);
+    *strrchr(folder->path, '/') = '\0';
+    sweep(folder->path); /* a launcher of the same job may have been killed */
+    free(folder->path);
+    *folder = (struct job_folder){.fd = -1};
+}

@@ -1,0 +1,29 @@
+/*
+ * job_folder.h - the folder that all processes of one job share: status page, rank locks, PMIx server's files
+ * (base/protocol.h).
+ *
+ * Made and removed by the launcher, mode 0700. The launcher holds a flock on the folder itself as long as it lives, so
+ * that a later launcher can tell a folder whose owner was killed from one in use, and clears it away.
+ */
+#ifndef DDPRUN_LAUNCHER_START_JOB_FOLDER_H
+#define DDPRUN_LAUNCHER_START_JOB_FOLDER_H
+
+#include "launcher/problem.h"
+
+struct job_folder {
+    char *path; /* absolute */
+    int fd;     /* the folder, locked */
+};
+
+/*
+ * Makes the folder in $XDG_RUNTIME_DIR if that is a place of this user's own, else in $TMPDIR, else in /tmp, and
+ * removes what killed launchers of this user left there. Problem (DDPRUN_EXIT_FAILURE): the place does not exist,
+ * cannot be written, or is one where others could exchange our files.
+ */
+bool job_folder_make(struct job_folder *folder, struct problem *problem) __attribute__((warn_unused_result));
+
+/* Removes the folder with all that is in it, and what launchers left that were killed meanwhile. Silent about what
+ * cannot be removed; the next launcher tries again. */
+void job_folder_remove(struct job_folder *folder);
+
+#endif

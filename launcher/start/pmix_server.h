@@ -1,0 +1,46 @@
+/*
+ * pmix_server.h - the launcher's own PMIx server: how the ranks find each other on one node.
+ *
+ * PMIx runs a thread of its own in the launcher. Its callbacks land in pmix_server.c, only note what happened, and wake
+ * the supervisor through a pipe; nothing here blocks without a limit of time. One server per process (PMIx is a
+ * singleton). All signals that the supervisor wants must be blocked before pmix_server_start(): its thread inherits the
+ * mask.
+ */
+#ifndef DDPRUN_LAUNCHER_START_PMIX_SERVER_H
+#define DDPRUN_LAUNCHER_START_PMIX_SERVER_H
+
+#include "launcher/problem.h"
+
+/* A rank called PMIx_Abort. */
+struct pmix_server_abort {
+    int rank;
+    int status;
+    char message[256];
+};
+
+struct pmix_server;
+
+/*
+ * Starts the server with its files in `folder` and registers a job of `rank_count` ranks. Problem
+ * (DDPRUN_EXIT_FAILURE): PMIx refused or did not answer in time.
+ */
+bool pmix_server_start(const char *folder, int rank_count, struct pmix_server **server, struct problem *problem)
+    __attribute__((warn_unused_result));
+
+/* Registers `rank` as a client to come and adds PMIx's variables to the environment `list` (environment.h). */
+bool pmix_server_add_environment(struct pmix_server *server, int rank, char ***list, struct problem *problem)
+    __attribute__((warn_unused_result));
+
+/* Readable when pmix_server_next_abort() has something. */
+int pmix_server_fd(const struct pmix_server *server);
+
+/* Takes the next abort; false if there is none. */
+bool pmix_server_next_abort(struct pmix_server *server, struct pmix_server_abort *abort);
+
+/* The rank connected, and has not finalized (yet). */
+bool pmix_server_is_connected(const struct pmix_server *server, int rank);
+
+/* Ends the server; all ranks must be gone. */
+void pmix_server_stop(struct pmix_server *server);
+
+#endif

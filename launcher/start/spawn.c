@@ -1,0 +1,154 @@
+/*
+ * spawn.c - see spawn.h.
+ *
+ * Rule of this file: between fork and execve only async-signal-safe calls. The launcher has threads (PMIx, relays)
+ * whose locks the child may have copied in a locked state.
+ */
+#include "launcher/start/spawn.h"
+
+#include "base/protocol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Pipes of one start: [0] is read by the launcher. All close on execve; all are above 2 (main() opens 0 to 2 first). */
+struct pipes {
+    int output[2];
+    int error[2];
+    int outcome[2]; /* carries a struct outcome if something failed, or just closes */
+};
+
+struct outcome {
+    enum { OUTCOME_RUNS, OUTCOME_NOT_BOUND, OUTCOME_NOT_RUN } what;
+    int error; /* errno */
+};
+
+static void
+close_all(struct pipes *pipes)
+{
+    int *ends = (int *)pipes;
+    for (size_t i = 0; i < sizeof(*pipes) / sizeof(int); ++i) {
+        if (ends[i] >= 0)
+            close(ends[i]);
+    }
+}
+
+static bool
+open_pipes(struct pipes *pipes, const struct spawn_order *order)
+{
+    *pipes = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}};
+    bool second = order->pipe_error && !order->one_pipe;
+    if (pipe2(pipes->outcome, O_CLOEXEC) == 0 && (!order->pipe_output || pipe2(pipes->output, O_CLOEXEC) == 0) &&
+        (!second || pipe2(pipes->error, O_CLOEXEC) == 0))
+        return true;
+    int error = errno;
+    close_all(pipes);
+    errno = error;
+    return false;
+}
+
+static void
+connect_descriptors(const struct spawn_order *order, const struct pipes *pipes)
+{
+    int input = order->rank == 0 ? order->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (input >= 0)
+        dup2(input, STDIN_FILENO);
+    if (order->output_file >= 0)
+        dup2(order->output_file, STDOUT_FILENO);
+    if (order->error_file >= 0)
+        dup2(order->error_file, STDERR_FILENO);
+    if (order->pipe_output)
+        dup2(pipes->output[1], STDOUT_FILENO);
+    if (order->pipe_error)
+        dup2(order->one_pipe ? pipes->output[1] : pipes->error[1], STDERR_FILENO);
+    /* Rank 0 shares the launcher's terminal from a background process group: it must not be stopped for writing there.
+     */
+    if (order->rank == 0 && (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO))) {
+        struct sigaction ignore = {.sa_handler = SIG_IGN};
+        sigaction(SIGTTOU, &ignore, NULL);
+    }
+}
+
+static _Noreturn void
+become_rank(const struct spawn_order *order, const struct pipes *pipes, pid_t launcher)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher) /* it died before the line above */
+        _exit(DDPRUN_EXIT_FAILURE);
+    connect_descriptors(order, pipes);
+    signals_give_back(order->signals);
+    struct outcome outcome = {.what = OUTCOME_NOT_BOUND};
+    outcome.error = order->place != NULL ? placement_enter(order->place) : 0;
+    if (outcome.error == 0) {
+        if (order->cwd == NULL || chdir(order->cwd) == 0)
+            execve(order->path, order->arguments, order->environment);
+        outcome = (struct outcome){OUTCOME_NOT_RUN, errno};
+    }
+    ssize_t ignored = write(pipes->outcome[1], &outcome, sizeof(outcome));
+    (void)ignored;
+    _exit(DDPRUN_EXIT_NOT_RUN);
+}
+
+/* Returns once the program runs, or with why not. */
+static struct outcome
+read_outcome(int fd)
+{
+    struct outcome outcome;
+    ssize_t got;
+    do {
+        got = read(fd, &outcome, sizeof(outcome));
+    } while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof(outcome) ? outcome : (struct outcome){OUTCOME_RUNS, 0};
+}
+
+static bool
+set_problem(const struct spawn_order *order, const struct outcome *outcome, struct problem *problem)
+{
+    if (outcome->what == OUTCOME_NOT_BOUND)
+        return problem_set(
+            problem, DDPRUN_EXIT_FAILURE,
+            "cannot bind rank %d to processors %s: %s; see whether they are still there, or use --bind none",
+            order->rank, order->place->list, strerror(outcome->error));
+    return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check that it runs by itself", order->path,
+                       strerror(outcome->error));
+}
+
+bool
+spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct problem *problem)
+{
+    struct pipes pipes;
+    if (!open_pipes(&pipes, order))
+        return problem_set(problem, DDPRUN_EXIT_FAILURE,
+                           "cannot make pipes for rank %d: %s; raise the limit of open files", order->rank,
+                           strerror(errno));
+
+    pid_t launcher = getpid();
+    pid_t pid = fork();
+    if (pid == 0)
+        become_rank(order, &pipes, launcher);
+    if (pid < 0) {
+        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a process for rank %d: %s; raise the limit of processes",
+                    order->rank, strerror(errno));
+        close_all(&pipes);
+        return false;
+    }
+    setpgid(pid, pid); /* whoever comes first; both fail harmlessly once the other did it */
+
+    close(pipes.outcome[1]);
+    pipes.outcome[1] = -1;
+    struct outcome outcome = read_outcome(pipes.outcome[0]);
+    if (outcome.what != OUTCOME_RUNS) {
+        waitpid(pid, NULL, 0);
+        close_all(&pipes);
+        return set_problem(order, &outcome, problem);
+    }
+    *spawned_p = (struct spawned){.pid = pid, .output = pipes.output[0], .error = pipes.error[0]};
+    pipes.output[0] = pipes.error[0] = -1;
+    close_all(&pipes);
+    return true;
+}

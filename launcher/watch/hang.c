@@ -1,0 +1,389 @@
+/*
+ * hang.c - see hang.h.
+ *
+ * A rank waits if it has come, on the host or on its device, to something that all ranks do together. The ranks that do
+ * not wait keep it waiting; the one of them that has made no hooked call for longest is the culprit.
+ */
+#include "launcher/watch/hang.h"
+
+#include "base/protocol.h"
+#include "launcher/memory.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 256 };
+
+#define PAUSE_NS UINT64_C(5000000000) /* without a look: the launcher was stopped, and so were its ranks */
+/* What is seen of ranks elsewhere is up to a second old; and what one says to another may be held up by the network. */
+#define AT_END_NS     UINT64_C(3000000000)
+#define ON_ITS_WAY_NS UINT64_C(10000000000)
+
+/* What the views say of one rank, and since when. */
+struct watched {
+    uint64_t progress, wait_count;
+    enum rank_wait wait;
+    bool stopped;
+    uint64_t progress_ns, wait_ns; /* when that was seen first */
+    bool warned;
+};
+
+struct hang {
+    struct hang_limits limits;
+    int count;
+    uint64_t looked_ns; /* when it was looked last */
+    bool warned_of_all;
+    struct watched *ranks;
+};
+
+struct hang *
+hang_new(int count, const struct hang_limits *limits, uint64_t now_ns)
+{
+    struct hang *hang = memory_get(1, sizeof(*hang));
+    *hang = (struct hang){.limits = *limits,
+                          .count = count,
+                          .looked_ns = now_ns,
+                          .ranks = memory_get((size_t)count, sizeof(*hang->ranks))};
+    for (int i = 0; i < count; ++i)
+        hang->ranks[i] = (struct watched){.progress_ns = now_ns, .wait_ns = now_ns};
+    return hang;
+}
+
+void
+hang_free(struct hang *hang)
+{
+    if (hang == NULL)
+        return;
+    free(hang->ranks);
+    free(hang);
+}
+
+/* ---- what the ranks do ---- */
+
+/* What a stopped rank said before it was stopped need not be true any more. */
+static bool
+is_waiting(const struct rank_view *view)
+{
+    return !view->ended && !view->stopped && (view->wait == RANK_WAIT_EXCHANGE || view->wait == RANK_WAIT_COLLECTIVE);
+}
+
+static void
+follow(struct watched *rank, const struct rank_view *view, uint64_t now_ns)
+{
+    /* Each of these only grows; waiting anew is progress too, and so is waiting no more. */
+    uint64_t progress = view->call_count + view->step + view->stage + view->wait_count;
+    if (progress != rank->progress || view->wait != rank->wait || (rank->stopped && !view->stopped)) {
+        rank->progress_ns = now_ns;
+        rank->warned = false;
+    }
+    if (view->wait != rank->wait || view->wait_count != rank->wait_count)
+        rank->wait_ns = now_ns;
+    rank->progress = progress;
+    rank->wait = view->wait;
+    rank->wait_count = view->wait_count;
+    rank->stopped = view->stopped;
+}
+
+/* The rank that has waited longest; -1: none does. */
+static int
+longest_waiter(const struct hang *hang, const struct rank_view *views)
+{
+    int longest = -1;
+    for (int i = 0; i < hang->count; ++i) {
+        if (is_waiting(&views[i]) && (longest < 0 || hang->ranks[i].wait_ns < hang->ranks[longest].wait_ns))
+            longest = i;
+    }
+    return longest;
+}
+
+/* For how long the rank has kept others waiting without a call. */
+static uint64_t
+idle_ns(const struct hang *hang, int rank, int waiter, uint64_t now_ns)
+{
+    uint64_t since = hang->ranks[rank].progress_ns, waited = hang->ranks[waiter].wait_ns;
+    since = waited > since ? waited : since;
+    return now_ns > since ? now_ns - since : 0;
+}
+
+/* The rank that has kept others waiting longest, -1 if all wait. */
+static int
+find_culprit(const struct hang *hang, const struct rank_view *views, int waiter, uint64_t now_ns)
+{
+    int culprit = -1;
+    for (int i = 0; i < hang->count; ++i) {
+        if (views[i].ended || views[i].stage == RANK_STAGE_FAILED || is_waiting(&views[i]))
+            continue;
+        if (culprit < 0 || idle_ns(hang, i, waiter, now_ns) > idle_ns(hang, culprit, waiter, now_ns))
+            culprit = i;
+    }
+    return culprit;
+}
+
+/* ---- words ---- */
+
+static double
+seconds(uint64_t ns)
+{
+    return (double)ns * 1e-9;
+}
+
+void
+hang_describe_place(const struct rank_view *view, char *text, size_t bytes)
+{
+    char process[32] = "";
+    if (view->pid > 0)
+        snprintf(process, sizeof(process), "%sprocess %d", view->host[0] != '\0' ? ", " : "", view->pid);
+    bool any = view->host[0] != '\0' || process[0] != '\0';
+    snprintf(text, bytes, "%s%s%s%s%s%s%s", any || view->gpu[0] != '\0' ? " (" : "",
+             view->host[0] != '\0' ? "host " : "", view->host, process, any && view->gpu[0] != '\0' ? ", " : "",
+             view->gpu, any || view->gpu[0] != '\0' ? ")" : "");
+}
+
+void
+hang_describe_wait(const struct rank_view *view, char *text, size_t bytes)
+{
+    switch (view->wait) {
+    case RANK_WAIT_EXCHANGE:
+        snprintf(text, bytes, "waits at %s (%.1f s)", view->wait_for, seconds(view->wait_ns));
+        break;
+    case RANK_WAIT_COLLECTIVE:
+        snprintf(text, bytes, "waits for %s (%.1f s)", view->wait_for, seconds(view->wait_ns));
+        break;
+    case RANK_WAIT_DEVICE:
+        snprintf(text, bytes, "has not come to %s on its device (%.1f s)", view->wait_for, seconds(view->wait_ns));
+        break;
+    case RANK_WAIT_NONE:
+        snprintf(text, bytes, "waits for nobody");
+        break;
+    }
+}
+
+/* A call that ends when the device has done what was enqueued. */
+static bool
+is_for_device(const struct rank_view *view)
+{
+    return view->in_call && (strstr(view->call, "Synchronize") != NULL || strncmp(view->call, "cuMemcpy", 8) == 0);
+}
+
+void
+hang_describe_doing(const struct rank_view *view, char *text, size_t bytes)
+{
+    char kernel[TEXT_BYTES] = "";
+    if (view->kernel[0] != '\0')
+        snprintf(kernel, sizeof(kernel), "; the kernel launched last is `%.128s`", view->kernel);
+    double since = seconds(view->call_ns);
+    if (view->stopped)
+        snprintf(text, bytes, "is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it go on", view->pid);
+    else if (view->stage < RANK_STAGE_RANK)
+        snprintf(text, bytes, "has not used CUDA yet");
+    else if (view->wait == RANK_WAIT_DEVICE)
+        snprintf(text, bytes,
+                 "hangs in a kernel, it seems: its device does not come to %s, which was enqueued after "
+                 "it%s%s",
+                 view->wait_for, kernel, kernel[0] != '\0' ? ", perhaps after that, too" : "");
+    else if (view->wait == RANK_WAIT_NONE && is_for_device(view))
+        snprintf(text, bytes,
+                 "hangs in a kernel, it seems: it is in %s (%.1f s), and its device does not come to an "
+                 "end%s",
+                 view->call, since, kernel);
+    else if (view->in_call)
+        snprintf(text, bytes, "is in %s (%.1f s)%s", view->call, since, kernel);
+    else if (view->call[0] != '\0')
+        snprintf(text, bytes, "computes or waits on the host, outside CUDA; its last call was %s, %.1f s ago",
+                 view->call, since);
+    else
+        snprintf(text, bytes, "computes or waits on the host, outside CUDA");
+}
+
+/* A rank that may just have much to do: a checkpoint, an evaluation. */
+static bool
+may_be_busy(const struct rank_view *view)
+{
+    return !view->stopped && !view->in_call && view->wait == RANK_WAIT_NONE;
+}
+
+static const char *
+step_of(const struct rank_view *view, char text[TEXT_BYTES])
+{
+    if (view->step > 0)
+        snprintf(text, TEXT_BYTES, " after step %" PRIu64, view->step);
+    else
+        snprintf(text, TEXT_BYTES, " before its first step");
+    return text;
+}
+
+/* "rank 0 waits for bucket 3 of step 8 (61.0 s)", and how many others do as well. */
+static void
+describe_waiters(const struct hang *hang, const struct rank_view *views, int waiter, char text[TEXT_BYTES])
+{
+    char wait[TEXT_BYTES / 2];
+    int others = -1;
+    for (int i = 0; i < hang->count; ++i)
+        others += is_waiting(&views[i]);
+    hang_describe_wait(&views[waiter], wait, sizeof(wait));
+    int used = snprintf(text, TEXT_BYTES, "rank %d %s", waiter, wait);
+    if (others > 0 && used > 0 && used < TEXT_BYTES)
+        snprintf(text + used, (size_t)(TEXT_BYTES - used), ", and %d other%s too", others, others == 1 ? "" : "s");
+}
+
+static void
+describe_culprit(const struct hang *hang, const struct rank_view *views, int culprit, int waiter, uint64_t idle,
+                 bool ends, struct problem *problem)
+{
+    char place[TEXT_BYTES], doing[2 * TEXT_BYTES], waiters[TEXT_BYTES], step[TEXT_BYTES], end[TEXT_BYTES] = "";
+    hang_describe_place(&views[culprit], place, sizeof(place));
+    hang_describe_doing(&views[culprit], doing, sizeof(doing));
+    describe_waiters(hang, views, waiter, waiters);
+    if (ends)
+        snprintf(end, sizeof(end), "; --hang-timeout allows %.0f s", seconds(hang->limits.end_ns));
+    else if (hang->limits.end_ns > 0)
+        snprintf(end, sizeof(end), "; %sthe job goes on, unless this lasts %.0f s (--hang-timeout)",
+                 may_be_busy(&views[culprit]) ? "a long checkpoint, say, is no fault: " : "",
+                 seconds(hang->limits.end_ns));
+    else
+        snprintf(end, sizeof(end), "; the job goes on (--hang-timeout 0)");
+    problem_set(problem, DDPRUN_EXIT_FAILURE, "rank %d%s%s has made no CUDA call for %.0f s%s: it %s; %s%s", culprit,
+                place, step_of(&views[culprit], step), seconds(idle), ends ? ", and the job ends" : "", doing, waiters,
+                end);
+}
+
+static void
+describe_all_waiting(const struct hang *hang, const struct rank_view *views, int waiter, bool ends,
+                     struct problem *problem)
+{
+    char waiters[TEXT_BYTES];
+    describe_waiters(hang, views, waiter, waiters);
+    bool in_graph = strncmp(views[waiter].wait_for, RANK_WAIT_GRAPH, sizeof(RANK_WAIT_GRAPH) - 1) == 0;
+    problem_set(problem, DDPRUN_EXIT_FAILURE,
+                "all ranks wait, and none is behind: %s; so the communication itself does not go on (the network, or "
+                "NCCL: NCCL_DEBUG=INFO says more)%s%s",
+                waiters, in_graph ? ", or a kernel in some rank's graph does not end" : "",
+                ends ? "; --hang-timeout ends the job" : "");
+}
+
+/* ---- judging ---- */
+
+static enum hang_outcome
+outcome_of(const struct hang *hang, uint64_t idle, bool *warned)
+{
+    if (hang->limits.end_ns > 0 && idle >= hang->limits.end_ns)
+        return HANG_END;
+    if (hang->limits.warning_ns == 0 || idle < hang->limits.warning_ns || *warned)
+        return HANG_NONE;
+    *warned = true;
+    return HANG_WARNING;
+}
+
+/* Nobody is behind: for as long as the last of them has waited. */
+static enum hang_outcome
+judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, uint64_t now_ns,
+                  struct problem *problem)
+{
+    uint64_t since = 0;
+    for (int i = 0; i < hang->count; ++i) {
+        if (views[i].ended)
+            return HANG_NONE; /* whose end is looked at elsewhere */
+        since = hang->ranks[i].wait_ns > since ? hang->ranks[i].wait_ns : since;
+    }
+    uint64_t idle = now_ns > since ? now_ns - since : 0;
+    if (hang->limits.warning_ns > 0 && idle < hang->limits.warning_ns)
+        hang->warned_of_all = false;
+    enum hang_outcome outcome = outcome_of(hang, idle, &hang->warned_of_all);
+    if (outcome != HANG_NONE)
+        describe_all_waiting(hang, views, waiter, outcome == HANG_END, problem);
+    return outcome;
+}
+
+/*
+ * Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device: for how long
+ * both must have waited to be sure of it; 0: it can. It cannot if it is at its program's end, and the collective
+ * belongs to a step that it has not made. Nor if it has made fewer steps, for before it goes on all ranks must come to
+ * its place, which the other has passed; unless what it waits to hear is still on its way.
+ */
+static uint64_t
+sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
+{
+    if (strcmp(behind->wait_for, RANK_PLACE_END) == 0 && behind->step < ahead->wait_step)
+        return AT_END_NS;
+    return behind->step < ahead->step ? ON_ITS_WAY_NS : 0;
+}
+
+static bool
+waits_in(const struct rank_view *view, enum rank_wait wait)
+{
+    return is_waiting(view) && view->wait == wait;
+}
+
+/* Two ranks that wait for each other, and would for ever: the first two that are found. */
+static bool
+find_different_places(const struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
+{
+    for (int behind = 0; behind < hang->count; ++behind) {
+        if (!waits_in(&views[behind], RANK_WAIT_EXCHANGE))
+            continue;
+        for (int ahead = 0; ahead < hang->count; ++ahead) {
+            uint64_t limit_ns = sure_after_ns(&views[behind], &views[ahead]);
+            if (!waits_in(&views[ahead], RANK_WAIT_COLLECTIVE) || limit_ns == 0 ||
+                now_ns - hang->ranks[behind].wait_ns < limit_ns || now_ns - hang->ranks[ahead].wait_ns < limit_ns)
+                continue;
+            char place[TEXT_BYTES], other[TEXT_BYTES];
+            hang_describe_place(&views[behind], place, sizeof(place));
+            hang_describe_place(&views[ahead], other, sizeof(other));
+            problem_set(problem, DDPRUN_EXIT_FAILURE,
+                        "rank %d%s waits at %s after %" PRIu64 " steps, while rank %d%s, after %" PRIu64
+                        " steps, waits for it in %s: all ranks must make the same ddprun calls and the same number of "
+                        "steps",
+                        behind, place, views[behind].wait_for, views[behind].step, ahead, other, views[ahead].step,
+                        views[ahead].wait_for);
+            problem->rank = behind;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Time in which nobody looked does not count. */
+static void
+skip_pause(struct hang *hang, uint64_t now_ns)
+{
+    uint64_t pause = now_ns - hang->looked_ns;
+    hang->looked_ns = now_ns;
+    if (pause < PAUSE_NS)
+        return;
+    for (int i = 0; i < hang->count; ++i) {
+        hang->ranks[i].progress_ns += pause;
+        hang->ranks[i].wait_ns += pause;
+    }
+}
+
+enum hang_outcome
+hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
+{
+    skip_pause(hang, now_ns);
+    for (int i = 0; i < hang->count; ++i)
+        follow(&hang->ranks[i], &views[i], now_ns);
+    int waiter = longest_waiter(hang, views);
+    if (waiter < 0 || hang->count == 1)
+        return HANG_NONE;
+    if (find_different_places(hang, views, now_ns, problem))
+        return HANG_END;
+
+    int culprit = find_culprit(hang, views, waiter, now_ns);
+    if (culprit < 0)
+        return judge_all_waiting(hang, views, waiter, now_ns, problem);
+    uint64_t idle = idle_ns(hang, culprit, waiter, now_ns);
+    enum hang_outcome outcome = outcome_of(hang, idle, &hang->ranks[culprit].warned);
+    if (outcome != HANG_NONE) {
+        describe_culprit(hang, views, culprit, waiter, idle, outcome == HANG_END, problem);
+        problem->rank = culprit;
+    }
+    return outcome;
+}
+
+int
+hang_suspect(const struct hang *hang, const struct rank_view *views, uint64_t now_ns)
+{
+    int waiter = longest_waiter(hang, views);
+    return waiter < 0 ? -1 : find_culprit(hang, views, waiter, now_ns);
+}

@@ -1,0 +1,55 @@
+/*
+ * hang.h - does a rank keep the others waiting, and which?
+ *
+ * A rank hangs only if others wait for it while it makes no hooked call: one that computes for long while nobody waits
+ * is left alone. Pure: the supervisor brings what it knows of each rank (struct rank_view) and the time; all durations
+ * are by its own clock, so ranks may be on any host. Called by the supervisor at each look.
+ */
+#ifndef DDPRUN_LAUNCHER_WATCH_HANG_H
+#define DDPRUN_LAUNCHER_WATCH_HANG_H
+
+#include "launcher/problem.h"
+#include "launcher/watch/verdict.h"
+
+#include <stdint.h>
+
+struct hang_limits {
+    uint64_t warning_ns; /* a rank that keeps others waiting so long is named; 0: never */
+    uint64_t end_ns;     /* and ends the job; 0: never */
+};
+
+struct hang;
+
+/* For `count` ranks, from `now_ns` on. hang_free() releases it. */
+struct hang *hang_new(int count, const struct hang_limits *limits, uint64_t now_ns);
+void hang_free(struct hang *hang);
+
+enum hang_outcome {
+    HANG_NONE,
+    HANG_WARNING, /* `problem` holds a line for the user; told once, until the rank goes on */
+    HANG_END,     /* `problem` is the reason why the job ends */
+};
+
+/*
+ * Judges all ranks at one moment. `problem` is set unless the outcome is HANG_NONE; its `rank` is the culprit then, or
+ * -1 where all ranks wait and none is behind.
+ */
+enum hang_outcome hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem);
+
+/*
+ * The rank that the others wait for at this moment, however briefly; -1 if none does, or if nobody is behind. One that
+ * has failed is not meant. For the report of a rank that has waited in vain.
+ */
+int hang_suspect(const struct hang *hang, const struct rank_view *views, uint64_t now_ns);
+
+/* What the rank waits for, in words that follow "rank 1 ": "waits for bucket 3 of step 8 (12.3 s)". Into text[bytes].
+ */
+void hang_describe_wait(const struct rank_view *view, char *text, size_t bytes);
+
+/* What the rank does itself, in words that follow "rank 1 ": "is in cuStreamSynchronize (73.0 s)". */
+void hang_describe_doing(const struct rank_view *view, char *text, size_t bytes);
+
+/* " (host a, process 12, GPU 3)", as far as it is known. */
+void hang_describe_place(const struct rank_view *view, char *text, size_t bytes);
+
+#endif

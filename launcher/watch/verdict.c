@@ -1,0 +1,402 @@
+/*
+ * verdict.c - see verdict.h.
+ */
+#include "launcher/watch/verdict.h"
+
+#include "base/protocol.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 64 };
+
+bool
+verdict_is_unfinished(const struct rank_view *rank)
+{
+    if (!rank->ended || rank->exit_code != 0 || rank->signal != 0 || rank->stage == RANK_STAGE_ENDED)
+        return false;
+    return rank->stage == RANK_STAGE_RANK || rank->stage == RANK_STAGE_TRAINING || rank->connected;
+}
+
+bool
+verdict_is_training(const struct rank_view *rank)
+{
+    return !rank->ended && (rank->stage == RANK_STAGE_RANK || rank->stage == RANK_STAGE_TRAINING || rank->connected);
+}
+
+bool
+verdict_is_needed(const struct rank_view *ranks, int count, int rank)
+{
+    for (int i = 0; i < count; ++i) {
+        const struct rank_view *other = &ranks[i];
+        bool follows = other->stage == RANK_STAGE_FAILED && other->failure_follows;
+        if (i == rank || (!follows && !verdict_is_training(other)))
+            continue;
+        if (follows || other->wait != RANK_WAIT_NONE || other->step > ranks[rank].step ||
+            other->stage < RANK_STAGE_RANK)
+            return true;
+    }
+    return false;
+}
+
+/* How a rank failed, from the best explanation of a job's end to the worst. */
+enum fault {
+    FAULT_SAID,      /* it stopped the job and says why */
+    FAULT_DIED,      /* signal, exit code, PMIx_Abort */
+    FAULT_LEFT,      /* exit code 0 in the middle of training */
+    FAULT_MISSED,    /* it never took part, while others did */
+    FAULT_DISAGREED, /* it ended after fewer steps than others made */
+    FAULT_FOLLOWED,  /* it says that another rank's end stopped it */
+    FAULT_NONE,
+};
+
+static uint64_t
+most_steps(const struct rank_view *ranks, int count)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < count; ++i)
+        most = ranks[i].step > most ? ranks[i].step : most;
+    return most;
+}
+
+static bool
+any_became_rank(const struct rank_view *ranks, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].stage >= RANK_STAGE_RANK)
+            return true;
+    }
+    return false;
+}
+
+/* The same, or one is about to: its engine waits for all others to meet it, those too that have ended. */
+static bool
+any_takes_part(const struct rank_view *ranks, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].stage == RANK_STAGE_GATE && ranks[i].connected)
+            return true;
+    }
+    return any_became_rank(ranks, count);
+}
+
+static enum fault
+fault_of(const struct rank_view *ranks, int count, int i)
+{
+    const struct rank_view *rank = &ranks[i];
+    if (rank->stage == RANK_STAGE_FAILED)
+        return rank->failure_follows ? FAULT_FOLLOWED : FAULT_SAID;
+    if (rank->aborted || (rank->ended && (rank->exit_code != 0 || rank->signal != 0)))
+        return FAULT_DIED;
+    if (!rank->ended || count == 1)
+        return FAULT_NONE;
+    if (rank->left_early)
+        return FAULT_LEFT;
+    if (rank->stage < RANK_STAGE_RANK && !rank->connected && (rank->missed_preload || any_takes_part(ranks, count)))
+        return FAULT_MISSED;
+    if (rank->stage == RANK_STAGE_ENDED && rank->step < most_steps(ranks, count))
+        return FAULT_DISAGREED;
+    return FAULT_NONE;
+}
+
+/* " after step 12", " before its first step", or nothing for a program that does not train. */
+static const char *
+how_far(const struct rank_view *rank, char text[TEXT_BYTES])
+{
+    text[0] = '\0';
+    if (rank->step > 0)
+        snprintf(text, TEXT_BYTES, " after step %" PRIu64, rank->step);
+    else if (rank->stage >= RANK_STAGE_RANK)
+        snprintf(text, TEXT_BYTES, " before its first step");
+    return text;
+}
+
+static int
+exit_code_of(const struct rank_view *rank, enum fault fault)
+{
+    if (fault == FAULT_DIED && rank->aborted)
+        return (rank->abort_status & 0xff) != 0 ? rank->abort_status & 0xff : DDPRUN_EXIT_FAILURE;
+    if (fault == FAULT_DIED)
+        return rank->signal != 0 ? 128 + rank->signal : rank->exit_code;
+    return DDPRUN_EXIT_FAILURE;
+}
+
+static const char *
+hint_for_signal(const struct rank_view *rank)
+{
+    switch (rank->signal) {
+    case SIGKILL:
+        if (rank->out_of_memory)
+            return ": killed by the kernel's out-of-memory handling; the host, or the job's memory limit, is too small "
+                   "for what the ranks use together";
+        return "; killed from outside, often for want of memory (see dmesg)";
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGABRT:
+    case SIGFPE:
+    case SIGILL:
+        return "; a debugger or a sanitizer on this rank may show where";
+    default:
+        return "";
+    }
+}
+
+static void
+describe_death(const struct rank_view *rank, int i, struct problem *problem, int code)
+{
+    char far[TEXT_BYTES];
+    how_far(rank, far);
+    if (rank->aborted)
+        problem_set(problem, code,
+                    "rank %d asked for the end of the job by PMIx_Abort(%d)%s%s%s; its last output may say why", i,
+                    rank->abort_status, far, rank->abort_message[0] != '\0' ? ": " : "", rank->abort_message);
+    else if (rank->signal != 0)
+        problem_set(problem, code, "rank %d was ended by SIG%s (%s)%s%s", i,
+                    sigabbrev_np(rank->signal) != NULL ? sigabbrev_np(rank->signal) : "?",
+                    sigdescr_np(rank->signal) != NULL ? sigdescr_np(rank->signal) : "unknown signal", far,
+                    hint_for_signal(rank));
+    else
+        problem_set(problem, code, "rank %d ended with exit code %d%s; its last output may say why", i, rank->exit_code,
+                    far);
+}
+
+static void
+describe(const struct rank_view *ranks, int count, int i, enum fault fault, struct problem *problem)
+{
+    const struct rank_view *rank = &ranks[i];
+    int code = exit_code_of(rank, fault);
+    char far[TEXT_BYTES];
+    how_far(rank, far);
+    switch (fault) {
+    case FAULT_SAID:
+    case FAULT_FOLLOWED:
+        if (rank->failure[0] != '\0')
+            problem_set(problem, code, "rank %d%s: %s", i, far, rank->failure);
+        else
+            problem_set(problem, code, "rank %d stopped the job%s without saying why; its last output may", i, far);
+        break;
+    case FAULT_DIED:
+        describe_death(rank, i, problem, code);
+        break;
+    case FAULT_LEFT:
+        problem_set(problem, code,
+                    "rank %d left with exit code 0%s, without the usual end (_exit or exec in it?), while others were "
+                    "training; "
+                    "all ranks must make the same number of steps",
+                    i, far);
+        break;
+    case FAULT_MISSED:
+        problem_set(
+            problem, code,
+            rank->missed_preload
+                ? "rank %d used the CUDA driver in a process that ddprun's library was not loaded into, so it trained "
+                  "alone; "
+                  "is it linked statically, or does a wrapper clear LD_PRELOAD?"
+                : "rank %d ended without taking part, while others did; does the program behave differently by rank?",
+            i);
+        break;
+    default:
+        problem_set(problem, code,
+                    "rank %d ended%s, others went on to step %" PRIu64
+                    "; all ranks must make the same number of steps (DDP_SHARD divides work evenly)",
+                    i, far, most_steps(ranks, count));
+        break;
+    }
+}
+
+/* Puts `more` into the text at `at`, if there is room. */
+static void
+insert(struct problem *problem, size_t at, const char *more)
+{
+    size_t used = strlen(problem->text), length = strlen(more);
+    if (at > used || used + length >= sizeof(problem->text))
+        return;
+    memmove(problem->text + at + length, problem->text + at, used - at + 1);
+    memcpy(problem->text + at, more, length);
+}
+
+/* "rank 3 ..." becomes "rank 3 (host h2, process 123) ..." where there are several hosts to look at. */
+static void
+name_host(const struct rank_view *ranks, int count, int i, struct problem *problem)
+{
+    char name[TEXT_BYTES], place[2 * TEXT_BYTES];
+    bool several = false;
+    for (int k = 1; k < count; ++k)
+        several = several || (ranks[k].host[0] != '\0' && strcmp(ranks[k].host, ranks[0].host) != 0);
+    int length = snprintf(name, sizeof(name), "rank %d", i);
+    if (!several || ranks[i].host[0] == '\0' || strncmp(problem->text, name, (size_t)length) != 0)
+        return;
+    snprintf(place, sizeof(place), " (host %s, process %d)", ranks[i].host, ranks[i].pid);
+    insert(problem, (size_t)length, place);
+}
+
+bool
+verdict_find(const struct rank_view *ranks, int count, struct problem *problem)
+{
+    int worst = -1, failed = 0;
+    enum fault worst_fault = FAULT_NONE;
+    for (int i = 0; i < count; ++i) {
+        enum fault fault = fault_of(ranks, count, i);
+        failed += fault != FAULT_NONE && fault != FAULT_FOLLOWED;
+        if (fault < worst_fault || (fault == worst_fault && fault != FAULT_NONE && ranks[i].order != 0 &&
+                                    ranks[worst].order != 0 && ranks[i].order < ranks[worst].order)) {
+            worst = i;
+            worst_fault = fault;
+        }
+    }
+    if (worst < 0)
+        return false;
+    describe(ranks, count, worst, worst_fault, problem);
+    name_host(ranks, count, worst, problem);
+    problem->rank = worst;
+    if (failed > 1) {
+        char more[TEXT_BYTES];
+        snprintf(more, sizeof(more), " (%d ranks failed, this one first)", failed);
+        insert(problem, strcspn(problem->text, "\n"), more); /* details stay behind it */
+    }
+    return true;
+}
+
+bool
+verdict_only_follows(const struct rank_view *ranks, int count)
+{
+    enum fault best = FAULT_NONE;
+    for (int i = 0; i < count; ++i) {
+        enum fault fault = fault_of(ranks, count, i);
+        best = fault < best ? fault : best;
+    }
+    return best == FAULT_FOLLOWED;
+}
+
+/* ---- the end ---- */
+
+/* Compares what all ranks report of the last comparison of parameters. */
+static bool
+hashes_agree(const struct rank_view *ranks, int count, struct problem *problem)
+{
+    for (int i = 1; i < count; ++i) {
+        if (ranks[i].check_count != ranks[0].check_count || ranks[i].checked_step != ranks[0].checked_step)
+            return problem_set(problem, DDPRUN_EXIT_FAILURE,
+                               "ranks 0 and %d do not agree on how often parameters were compared (%" PRIu64
+                               " and %" PRIu64 " times); the result cannot be trusted, please report this",
+                               i, ranks[0].check_count, ranks[i].check_count);
+        if (ranks[0].check_count > 0 && ranks[i].parameter_hash != ranks[0].parameter_hash)
+            return problem_set(problem, DDPRUN_EXIT_FAILURE,
+                               "parameters differ between ranks 0 and %d after step %" PRIu64 " (hashes %016" PRIx64
+                               " and %016" PRIx64 "); the result cannot be trusted, please report this",
+                               i, ranks[0].checked_step, ranks[0].parameter_hash, ranks[i].parameter_hash);
+    }
+    return true;
+}
+
+bool
+verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *problem)
+{
+    if (verdict_find(ranks, count, problem))
+        return true;
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].step != most_steps(ranks, count)) {
+            describe(ranks, count, i, FAULT_DISAGREED, problem);
+            name_host(ranks, count, i, problem);
+            problem->rank = i;
+            return true;
+        }
+    }
+    return !hashes_agree(ranks, count, problem);
+}
+
+static const char *
+bytes_text(uint64_t bytes, char text[TEXT_BYTES])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1024.0 && unit < 4; ++unit)
+        value /= 1024.0;
+    snprintf(text, TEXT_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    return text;
+}
+
+static const char *
+plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/*
+ * How long steps waited for averages: on the rank that waited least, which is the one that came last; what others wait
+ * longer is for it, not for the network.
+ */
+static void
+close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
+{
+    const struct rank_view *least = &ranks[0];
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].exposed_count == 0)
+            return;
+        least = ranks[i].exposed_ns < least->exposed_ns ? &ranks[i] : least;
+    }
+    char bound[TEXT_BYTES] = "";
+    if (ranks[0].exposed_bound_ns != UINT64_MAX)
+        snprintf(bound, sizeof(bound), ", of which %.3f ms no other buckets could save",
+                 (double)ranks[0].exposed_bound_ns / 1e6);
+    say("a step waited %.3f ms for averages%s (median of %" PRIu64 " steps)", (double)least->exposed_ns / 1e6, bound,
+        least->exposed_count);
+}
+
+static void
+close_trained(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
+{
+    const struct rank_view *rank = &ranks[0];
+    uint64_t overlapped = rank->overlapped_step;
+    for (int i = 1; i < count; ++i)
+        overlapped = ranks[i].overlapped_step < overlapped ? ranks[i].overlapped_step : overlapped;
+
+    char size[TEXT_BYTES], buckets[TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
+    bytes_text(rank->gradient_bytes, size);
+    if (rank->bucket_count > 0)
+        snprintf(buckets, sizeof(buckets), "%sin %" PRIu64 " bucket%s", rank->sums ? "summed " : "", rank->bucket_count,
+                 plural(rank->bucket_count));
+    else
+        snprintf(buckets, sizeof(buckets), "%s at the end of the step", rank->sums ? "summed" : "averaged");
+    if (rank->graph_step > 0 && count == 1)
+        snprintf(graphs, sizeof(graphs), " and %" PRIu64 " captured in CUDA graphs, whose launches are not counted",
+                 rank->graph_step);
+    else if (rank->graph_step > 0)
+        snprintf(graphs, sizeof(graphs), ", %" PRIu64 " of them in CUDA graphs", rank->graph_step);
+    say("%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %" PRIu64
+        " gradient%s, %s per step, %s",
+        count, plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, rank->gradient_count,
+        plural(rank->gradient_count), size, buckets);
+
+    if (rank->shard_total > 0 && rank->shard_total != UINT64_MAX)
+        say("effective batch: %" PRIu64 " items for each backward pass (DDP_SHARD)", rank->shard_total);
+    if (count == 1)
+        return;
+    close_exposed(ranks, count, say);
+    if (rank->check_count > 0)
+        say("parameters bitwise identical on all ranks (hash %016" PRIx64 ", compared %" PRIu64
+            " time%s, last after step %" PRIu64 " of %" PRIu64 ")",
+            rank->parameter_hash, rank->check_count, plural(rank->check_count), rank->checked_step, rank->step);
+    else
+        say("parameters were not compared across ranks; --check-every K does that every K steps");
+}
+
+void
+verdict_close(const struct rank_view *ranks, int count, bool summary, void (*say)(const char *format, ...))
+{
+    bool used_driver = false, became_rank = any_became_rank(ranks, count);
+    for (int i = 0; i < count; ++i)
+        used_driver = used_driver || ranks[i].stage >= RANK_STAGE_GATE;
+
+    if (most_steps(ranks, count) > 0) {
+        if (summary)
+            close_trained(ranks, count, say);
+    } else if (count > 1 && became_rank) {
+        say("no rank made a step (DDP_STEP): nothing was averaged, %d ranks ran side by side", count);
+    } else if (count > 1 && used_driver) {
+        say("no rank used a GPU under ddprun: nothing was averaged, %d copies ran side by side", count);
+    }
+}

@@ -1,0 +1,115 @@
+/*
+ * verdict.h - has the job failed, whose fault is it, and what is the user told?
+ *
+ * Pure: the supervisor fills in what it knows of each rank, these functions decide. Nothing is asked of the system
+ * here.
+ */
+#ifndef DDPRUN_LAUNCHER_WATCH_VERDICT_H
+#define DDPRUN_LAUNCHER_WATCH_VERDICT_H
+
+#include "base/protocol.h"
+#include "launcher/problem.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* What DDP_MEAN found last at one place of the program (struct rank_mean). */
+struct mean_view {
+    char name[32], place[48];
+    uint64_t step;
+    double value;
+};
+
+/* What a rank waits for. */
+enum rank_wait {
+    RANK_WAIT_NONE,
+    RANK_WAIT_EXCHANGE,   /* on the host, for all to come to the same place */
+    RANK_WAIT_COLLECTIVE, /* its device, in a collective that others have not come to */
+    RANK_WAIT_DEVICE,     /* for its own device, which has not come to a collective yet */
+};
+
+/* What is known of one rank at one moment. Plain data: it may travel between launchers of one job as it is. */
+struct rank_view {
+    /* from its status page */
+    unsigned stage; /* enum rank_stage */
+    uint64_t step, overlapped_step, graph_step, gradient_count, gradient_bytes, bucket_count;
+    uint64_t check_count, checked_step, parameter_hash;
+    uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
+    bool sums;                                            /* gradients became sums, not means */
+    uint64_t shard_total;  /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
+    unsigned nccl_version; /* as NCCL_VERSION_CODE; 0: not opened */
+    unsigned mean_count;
+    struct mean_view means[RANK_MEANS_AT_MOST];
+    bool failure_follows;
+    char failure[1024];
+
+    /* what it waits for and does, for hang.h; durations are as of the moment of the view, by the clock of its host */
+    enum rank_wait wait;
+    uint64_t wait_count; /* grows whenever it waits for something else */
+    uint64_t wait_step;  /* the step, from 1, that a collective belongs to which it waits for */
+    uint64_t wait_ns;    /* for so long */
+    char wait_for[128];  /* "bucket 3 of step 8", "the end of the program" */
+    uint64_t call_count; /* of the driver's functions that are hooked; grows while it makes progress */
+    char call[40];       /* the call that it is in, or was in last; empty: none so far */
+    bool in_call;
+    int call_thread;
+    uint64_t call_ns; /* in it for so long, or left it so long ago */
+    char kernel[128]; /* that was launched last; empty: not known */
+
+    /* where it is */
+    char host[64];
+    int pid;      /* of the process that is the rank, or that was started for it */
+    char gpu[64]; /* "GPU 3", "device 3 of the stand-in" */
+
+    /* from the system */
+    bool stopped;       /* by SIGSTOP, or a debugger */
+    bool out_of_memory; /* it was killed, and the kernel has killed processes for want of memory since the start */
+    bool ended;
+    int order;     /* 1, 2, ... as ends were noticed; equal if noticed together */
+    int exit_code; /* if it ended by itself */
+    int signal;    /* that ended it, or 0 */
+
+    /* from PMIx */
+    bool aborted; /* it called PMIx_Abort */
+    int abort_status;
+    char abort_message[256];
+    bool connected; /* PMIx_Init without PMIx_Finalize */
+
+    /* from the supervisor */
+    bool left_early;     /* ended with exit code 0, and the others have needed it for some time */
+    bool missed_preload; /* the CUDA driver was seen in one of its processes, and our library was not */
+    int preload_suspect; /* such a process that has gone on for too long, or 0 */
+};
+
+/* It ended with exit code 0, but not in the way in which a rank that is done ends. */
+bool verdict_is_unfinished(const struct rank_view *rank);
+
+/* It takes part in training now. */
+bool verdict_is_training(const struct rank_view *rank);
+
+/*
+ * Another rank cannot go on without this one, or has gone on without it: it waits for all, has made more steps, or says
+ * that somebody's end stopped it. Of one that speaks PMIx itself nothing of the kind is known, so it counts at once.
+ */
+bool verdict_is_needed(const struct rank_view *ranks, int count, int rank);
+
+/*
+ * Looks for a failure. False and untouched `problem` if there is none; otherwise true, and `problem` holds the message
+ * (first line; details may follow on more lines) and the job's exit code. Of several failures the one of a rank that
+ * says why counts, then the earliest; ranks that failed because of another one come last. `problem->rank` is that rank.
+ */
+bool verdict_find(const struct rank_view *ranks, int count, struct problem *problem);
+
+/* Nothing but ranks that say that another one's end stopped them: whose end may be known in a moment. */
+bool verdict_only_follows(const struct rank_view *ranks, int count);
+
+/* The same as verdict_find() once all ranks have ended, when also disagreements in what they did count. */
+bool verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *problem);
+
+/*
+ * After a good end: the closing lines, one message_line() each, to `say`. `summary`: not only warnings. Says nothing
+ * about a program that did not train, unless it used the driver with several ranks.
+ */
+void verdict_close(const struct rank_view *ranks, int count, bool summary, void (*say)(const char *format, ...));
+
+#endif
