@@ -205,7 +205,7 @@ leave_peers(struct job *job)
 void
 job_end(struct job *job, int exit_code)
 {
-    enum { LIMIT_S = 10 };
+    enum { LIMIT_S = 10, OWN_SERVER_LIMIT_S = 2 }; /* PMIx's may hang if a rank died while it connected */
     struct sigaction leave = {.sa_handler = leave_now};
     final_exit_code = exit_code;
     sigaction(SIGALRM, &leave, NULL);
@@ -215,7 +215,7 @@ job_end(struct job *job, int exit_code)
     terminal_input_close(&job->input);
     leave_peers(job);
     job_folder_remove(&job->folder); /* but for what the server still makes */
-    alarm(LIMIT_S);
+    alarm(job->server != NULL ? OWN_SERVER_LIMIT_S : LIMIT_S);
     if (job->server != NULL)
         pmix_server_stop(job->server);
     if (job->cluster.world_size > 0)

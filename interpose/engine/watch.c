@@ -223,6 +223,28 @@ find_waiter(uint64_t awaited_step, int *rank_p)
 }
 
 /*
+ * Whether that rank's process has gone on for a while in which it stayed where it waits. What a process that is stopped
+ * (a debugger) or starved says of itself is old: it may have got what it waited for. So the time is counted in looks of
+ * its own watch thread.
+ */
+static bool
+stays(const struct rank_status *waiter)
+{
+    static const struct rank_status *seen;
+    static uint64_t wait_count, watch_ns;
+    static unsigned looks;
+    uint64_t count = atomic_load(&waiter->wait_count), looked_ns = atomic_load(&waiter->watch_ns);
+    if (waiter != seen || count != wait_count)
+        looks = 0;
+    else if (looked_ns != watch_ns)
+        ++looks;
+    seen = waiter;
+    wait_count = count;
+    watch_ns = looked_ns;
+    return looks >= PATIENCE_WITH_WAITERS_MS / PERIOD_MS;
+}
+
+/*
  * Whether what is waited for is work of the trainer, as far as this launcher can see: a graph does not tell how far it
  * has got, and when all ranks have launched theirs, nobody is late.
  */
@@ -257,7 +279,7 @@ look_at_waiting(unsigned communicator)
     const struct rank_status *waiter = waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(of.step, &rank) : NULL;
     char text[sizeof(engine_state.status->collective_text)];
     describe_traveller(&of, text, sizeof(text));
-    if (waiter != NULL)
+    if (waiter != NULL && stays(waiter) && atomic_load(&waiter->waits) != 0)
         stop_job(
             "rank %d waits at %s after %llu steps, while this rank waits for it in %s: all ranks must make the same "
             "ddprun calls and the same number of steps",

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/protocol.h"
-#include "launcher/descriptors.h"
+#include "launcher/cluster/descriptors.h"
 #include "launcher/memory.h"
 
 #include <errno.h>

@@ -35,6 +35,7 @@ static const struct view_field {
     ROW(FIELD_NUMBER, nccl_version, false),
     ROW(FIELD_BOOL, failure_follows, true),
     ROW(FIELD_TEXT, failure, true),
+    ROW(FIELD_LONG, watch_ns, false),
     ROW(FIELD_NUMBER, wait, false),
     ROW(FIELD_LONG, wait_count, false),
     ROW(FIELD_LONG, wait_step, false),

@@ -19,6 +19,8 @@ enum { TEXT_BYTES = 256 };
 /* What is seen of ranks elsewhere is up to a second old; and what one says to another may be held up by the network. */
 #define AT_END_NS     UINT64_C(3000000000)
 #define ON_ITS_WAY_NS UINT64_C(10000000000)
+#define SILENCE_NS \
+    UINT64_C(2500000000) /* a process that was not seen to go on for so long was stopped, or is unheard */
 
 /* What the views say of one rank, and since when. */
 struct watched {
@@ -26,6 +28,8 @@ struct watched {
     enum rank_wait wait;
     bool stopped;
     uint64_t progress_ns, wait_ns; /* when that was seen first */
+    uint64_t watch_ns, alive_ns;   /* when its process was seen last to go on, */
+    uint64_t stayed_ns;            /* and for how long it has, waiting there */
     bool warned;
 };
 
@@ -83,6 +87,20 @@ follow(struct watched *rank, const struct rank_view *view, uint64_t now_ns)
     rank->wait = view->wait;
     rank->wait_count = view->wait_count;
     rank->stopped = view->stopped;
+}
+
+/* What a process that is stopped, starved or unheard of said last is old: it may have got what it waited for. */
+static void
+follow_life(struct watched *rank, const struct rank_view *view, uint64_t now_ns)
+{
+    if (view->wait != rank->wait || view->wait_count != rank->wait_count)
+        rank->stayed_ns = 0;
+    if (view->watch_ns == rank->watch_ns)
+        return;
+    uint64_t gap_ns = now_ns - rank->alive_ns;
+    rank->stayed_ns = gap_ns > SILENCE_NS ? 0 : rank->stayed_ns + gap_ns;
+    rank->watch_ns = view->watch_ns;
+    rank->alive_ns = now_ns;
 }
 
 /* The rank that has waited longest; -1: none does. */
@@ -317,7 +335,7 @@ waits_in(const struct rank_view *view, enum rank_wait wait)
 
 /* Two ranks that wait for each other, and would for ever: the first two that are found. */
 static bool
-find_different_places(const struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
+find_different_places(const struct hang *hang, const struct rank_view *views, struct problem *problem)
 {
     for (int behind = 0; behind < hang->count; ++behind) {
         if (!waits_in(&views[behind], RANK_WAIT_EXCHANGE))
@@ -325,7 +343,7 @@ find_different_places(const struct hang *hang, const struct rank_view *views, ui
         for (int ahead = 0; ahead < hang->count; ++ahead) {
             uint64_t limit_ns = sure_after_ns(&views[behind], &views[ahead]);
             if (!waits_in(&views[ahead], RANK_WAIT_COLLECTIVE) || limit_ns == 0 ||
-                now_ns - hang->ranks[behind].wait_ns < limit_ns || now_ns - hang->ranks[ahead].wait_ns < limit_ns)
+                hang->ranks[behind].stayed_ns < limit_ns || hang->ranks[ahead].stayed_ns < limit_ns)
                 continue;
             char place[TEXT_BYTES], other[TEXT_BYTES];
             hang_describe_place(&views[behind], place, sizeof(place));
@@ -361,12 +379,14 @@ enum hang_outcome
 hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
 {
     skip_pause(hang, now_ns);
-    for (int i = 0; i < hang->count; ++i)
+    for (int i = 0; i < hang->count; ++i) {
+        follow_life(&hang->ranks[i], &views[i], now_ns);
         follow(&hang->ranks[i], &views[i], now_ns);
+    }
     int waiter = longest_waiter(hang, views);
     if (waiter < 0 || hang->count == 1)
         return HANG_NONE;
-    if (find_different_places(hang, views, now_ns, problem))
+    if (find_different_places(hang, views, problem))
         return HANG_END;
 
     int culprit = find_culprit(hang, views, waiter, now_ns);

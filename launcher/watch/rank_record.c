@@ -33,6 +33,7 @@ read_wait(const struct rank_status *status, uint64_t now_ns, struct rank_view *v
     if (age(atomic_load(&status->watch_ns), now_ns) > WATCH_DEAD_NS) /* it hangs itself, perhaps in the driver */
         collective = RANK_COLLECTIVE_NONE;
     bool exchange = atomic_load(&status->waits) != 0;
+    view->watch_ns = atomic_load(&status->watch_ns);
     view->wait_count = atomic_load(&status->wait_count);
     view->wait = RANK_WAIT_NONE;
     view->wait_ns = 0;

@@ -44,6 +44,7 @@ struct rank_view {
     char failure[1024];
 
     /* what it waits for and does, for hang.h; durations are as of the moment of the view, by the clock of its host */
+    uint64_t watch_ns; /* changes while its process goes on: what follows is as of then */
     enum rank_wait wait;
     uint64_t wait_count; /* grows whenever it waits for something else */
     uint64_t wait_step;  /* the step, from 1, that a collective belongs to which it waits for */

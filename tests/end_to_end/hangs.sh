@@ -109,6 +109,25 @@ succeeded "a slow checkpoint is not ended"
 says "a slow checkpoint is warned of, once, and the result is right" 'parameters bitwise identical on all ranks'
 check "a slow checkpoint is warned of once" [ "$(grep -c 'no fault' "$work/stderr")" -eq 1 ]
 
+# A rank that is stopped where it waits for the others does not hear that they have come; what it said before does not accuse it.
+rm "$HANGS_GO_ON"
+"${runtime[@]}" "$ddprun" -n 2 -v --bucket-mb 0.02 --hang-warning "$warning" "$hangs" --how mean --rank 0 \
+    </dev/null >"$work/stdout" 2>"$work/stderr" &
+job=$!
+end=$((SECONDS + limit))
+until grep -q '^ddprun: rank 0 .*rank 1 waits at DDP_MEAN' "$work/stderr"; do
+    [ "$SECONDS" -lt "$end" ] && kill -0 "$job" 2>/dev/null || break
+    sleep 0.1 # between looks
+done
+stopped=$(sed -n 's/^ddprun: rank 1 is process \([0-9]*\),.*/\1/p' "$work/stderr")
+kill -STOP "$stopped"
+touch "$HANGS_GO_ON"
+sleep 3 # for what must not come: three times the patience of rank 0
+kill -CONT "$stopped"
+wait "$job"
+code=$?
+succeeded "a rank that is stopped for a while in DDP_MEAN"
+
 # Nothing is held up, and nobody waits.
 run "$ddprun" -n 2 --hang-warning 20 "$hangs"
 succeeded "a job that goes well"

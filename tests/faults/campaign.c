@@ -188,7 +188,7 @@ judge(const struct campaign *campaign, const struct run *run, const struct job *
     /* A process loses its environment before its descriptors are closed. */
     do
         leftovers_find(job->place, job->mark, job->folder, run->kind->sweeps, left, sizeof(left));
-    while (left[0] != '\0' && job_now_ns() < run->gone_ns + run_limit_s(run, job->place) * NS && usleep(5000) == 0);
+    while (left[0] != '\0' && job_now_ns() < run->gone_ns + (int64_t)(2 * slowness() * NS) && usleep(5000) == 0);
     size_t used = strlen(why);
     if (left[0] != '\0')
         snprintf(why + used, KINDS_WHY_BYTES - used, "left behind: %s", left);

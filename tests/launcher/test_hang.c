@@ -22,6 +22,7 @@ struct play {
     uint64_t now_ns;
     struct problem problem;
     int warnings;
+    unsigned frozen; /* mask of ranks of which nothing new is seen */
 };
 
 static void
@@ -59,6 +60,8 @@ play_on(struct play *play, int seconds, unsigned busy)
         play->now_ns += SECOND;
         for (int r = 0; r < RANKS; ++r)
             play->views[r].call_count += busy >> r & 1;
+        for (int r = 0; r < RANKS; ++r)
+            play->views[r].watch_ns += (play->frozen >> r & 1) == 0;
         enum hang_outcome outcome = hang_look(play->hang, play->views, play->now_ns, &play->problem);
         play->warnings += outcome == HANG_WARNING;
         worst = outcome > worst ? outcome : worst;
@@ -279,6 +282,27 @@ START_TEST(different_places_are_named)
 }
 END_TEST
 
+/*
+ * A process that is stopped in an exchange, or whose host is not heard, may have got what it waits for: what it said
+ * before counts for nothing, not even in the moment in which it goes on.
+ */
+START_TEST(an_old_word_is_no_different_place)
+{
+    struct play play;
+    begin(&play, 60, 600);
+    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN"); /* for a slow rank 0 */
+    ck_assert_int_eq(play_on(&play, 2, 1), HANG_NONE);
+    play.frozen = 1 << 1;
+    play.views[0].step = 8; /* the exchange took place */
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 9");
+    ck_assert_int_eq(play_on(&play, 20, 1 << 2), HANG_NONE);
+    play.frozen = 0;
+    ck_assert_int_eq(play_on(&play, 1, 1 << 2), HANG_NONE);
+    ck_assert_int_eq(play_on(&play, 20, 1 << 2), HANG_END); /* it did not */
+    hang_free(play.hang);
+}
+END_TEST
+
 /* Ctrl-Z stops the launcher and all ranks: that time is nobody's. */
 START_TEST(a_launcher_that_was_stopped_blames_nobody)
 {
@@ -309,6 +333,7 @@ main(void)
     tcase_add_test(tests, a_network_that_stands_still_is_named);
     tcase_add_test(tests, ranks_that_ended_do_not_hang);
     tcase_add_test(tests, different_places_are_named);
+    tcase_add_test(tests, an_old_word_is_no_different_place);
     tcase_add_test(tests, a_launcher_that_was_stopped_blames_nobody);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

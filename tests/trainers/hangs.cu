@@ -9,6 +9,7 @@
  *   bus         it raises SIGBUS
  *   early       it leaves the loop, and ends as if it were done
  *   checkpoint  it waits on the host until the file $HANGS_GO_ON exists, and goes on
+ *   mean        all average their loss after each step; it does what it does for a checkpoint before that
  */
 #include <cuda_runtime.h>
 #include <ddprun.h>
@@ -128,6 +129,11 @@ train(void)
         for (int l = 0; l < LAYERS; ++l)
             update<<<BLOCKS, THREADS>>>(weights[l], gradients[l]);
         CHECK(cudaMemcpy(&loss, weights[0], sizeof(loss), cudaMemcpyDeviceToHost));
+        if (is("mean")) {
+            if (step == at && DDP_RANK() == rank)
+                wait_for_file();
+            DDP_MEAN(&loss);
+        }
         if (DDP_RANK() == 0) {
             printf("step %d\n", step);
             fflush(stdout);

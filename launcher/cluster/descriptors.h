@@ -4,8 +4,8 @@
  * What ddprun was started with goes on to the ranks (`ddprun ./train <(list)`); what it opens itself is closed on
  * execve by the flag it is opened with. Libraries do not all set it. Called around their start, on one thread.
  */
-#ifndef DDPRUN_LAUNCHER_DESCRIPTORS_H
-#define DDPRUN_LAUNCHER_DESCRIPTORS_H
+#ifndef DDPRUN_LAUNCHER_CLUSTER_DESCRIPTORS_H
+#define DDPRUN_LAUNCHER_CLUSTER_DESCRIPTORS_H
 
 #include <stddef.h>
 

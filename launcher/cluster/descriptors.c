@@ -1,7 +1,7 @@
 /*
  * descriptors.c - see descriptors.h.
  */
-#include "launcher/descriptors.h"
+#include "launcher/cluster/descriptors.h"
 
 #include "launcher/memory.h"
 
