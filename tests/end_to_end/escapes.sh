@@ -33,6 +33,10 @@ if "$deny" true 2>"$work/stderr"; then
         succeeded "$mode, process_vm_readv forbidden"
         check "... the others overlap" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
     done
+    run "$ddprun" -n 2 --device softgpu --bucket-mb 0.005 --check-every 1 "$deny" --all "$escapes" pinned
+    succeeded "pinned, nothing can be looked into"
+    check "... says so, and nothing leaves early" bash -c "grep -q 'cannot be looked into here' '$work/stderr' &&
+        grep -q ' 0 of them overlapped' '$work/stderr'"
 else
     cat "$work/stderr"
 fi
