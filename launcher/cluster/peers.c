@@ -367,7 +367,7 @@ peers_step(struct peers *peers, struct rank_view *views)
     peers->looked_ms = now_ms;
     peers->news = false;
     take_events(peers, views);
-    if (now_ms - peers->said_ms < peers_heartbeat_ms(peers->limit_ms))
+    if (now_ms - peers->said_ms < PEERS_HEARTBEAT_MS)
         return peers->news;
     peers->said_ms = now_ms;
     (void)watch(peers, EPOLL_CTL_MOD, peers->listener.fd, EPOLLIN, tag(SUBJECT_LISTENER, 0));

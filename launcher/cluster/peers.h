@@ -14,15 +14,7 @@
 #include "launcher/problem.h"
 #include "launcher/watch/verdict.h"
 
-enum { PEERS_STALL_MS = 3000, PEERS_HEARTBEAT_MS = 2000, PEERS_HEARTBEATS_IN_LIMIT = 8 };
-
-/* Milliseconds between two heartbeats, where `limit_ms` without one mean that the other end is lost (0: never). */
-static inline int
-peers_heartbeat_ms(int limit_ms)
-{
-    int often_ms = limit_ms / PEERS_HEARTBEATS_IN_LIMIT;
-    return limit_ms == 0 || often_ms > PEERS_HEARTBEAT_MS ? PEERS_HEARTBEAT_MS : often_ms;
-}
+enum { PEERS_HEARTBEAT_MS = 1000, PEERS_STALL_MS = 3000 };
 
 struct listener {
     int fd;

@@ -72,7 +72,7 @@ peers_leaf_step(struct peers_leaf *leaf, const struct rank_view *view)
         leaf->heard_ms = now_ms;
     leaf->looked_ms = now_ms;
     hear(leaf);
-    if (view_is_news(&leaf->told, view) || now_ms - leaf->said_ms >= peers_heartbeat_ms(leaf->limit_ms))
+    if (view_is_news(&leaf->told, view) || now_ms - leaf->said_ms >= PEERS_HEARTBEAT_MS)
         peers_leaf_say_view(leaf, view);
     (void)peer_link_flush(&leaf->link);
     if (leaf->lost != NULL || leaf->leave)
