@@ -166,7 +166,7 @@ take_report(struct supervisor *s, const struct problem *problem, int suspect, st
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
     /* Of a job that was not started there is nothing to tell but why. */
     if (s->job->summary && s->job->leaf == NULL && s->job->problem == NULL)
-        report_take(report, s->ranks, s->view_count, here, problem->rank, suspect, s->job->status_page);
+        report_take(report, s->ranks, s->view_count, here, problem->rank, suspect, s->job->status_page, !s->failed);
 }
 
 /* `suspect`: a rank that may be why, besides the one of whom the reason speaks; -1: none. */

@@ -114,7 +114,7 @@ report_rank(const struct report_subject *subject, char *text, size_t bytes)
         return;
     add_line(text, bytes, "    its threads:");
     size_t used = strlen(text);
-    stacks_describe(view->pid, 6, text + used, bytes - used);
+    stacks_describe(view->pid, subject->goes_on, 6, text + used, bytes - used);
 }
 
 void
@@ -151,13 +151,14 @@ report_others(const struct rank_view *views, int count, int but, int nor, char *
 
 /* Whoever said why it failed shows no stacks: it knows better than those would. */
 static char *
-take_rank(const struct rank_view *views, int rank, int here, void *page)
+take_rank(const struct rank_view *views, int rank, int here, void *page, bool goes_on)
 {
     char *text = memory_get(1, REPORT_BYTES);
     bool is_here = rank < here;
     struct report_subject subject = {.rank = rank,
                                      .view = &views[rank],
                                      .status = is_here ? status_page_rank(page, rank) : NULL,
+                                     .goes_on = goes_on,
                                      .stacks = is_here && views[rank].stage != RANK_STAGE_FAILED};
     report_rank(&subject, text, REPORT_BYTES);
     return text;
@@ -165,7 +166,7 @@ take_rank(const struct rank_view *views, int rank, int here, void *page)
 
 void
 report_take(struct report *report, const struct rank_view *views, int count, int here, int rank, int suspect,
-            void *page)
+            void *page, bool goes_on)
 {
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
     if (!report_is_worth(views, count))
@@ -175,7 +176,7 @@ report_take(struct report *report, const struct rank_view *views, int count, int
     report->of[1].rank = suspect;
     for (int i = 0; i < 2; ++i) {
         if (report->of[i].rank >= 0)
-            report->of[i].text = take_rank(views, report->of[i].rank, here, page);
+            report->of[i].text = take_rank(views, report->of[i].rank, here, page, goes_on);
     }
     report->others = memory_get(1, REPORT_BYTES);
     report_others(views, count, rank, suspect, report->others, REPORT_BYTES);

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum {
@@ -51,6 +52,7 @@ struct stack {
 
 struct snapshot {
     pid_t pid;
+    bool goes_on;
     int64_t deadline_ms;
     int thread_count, more_threads;
     struct stack stacks[THREADS_AT_MOST];
@@ -159,6 +161,27 @@ out:
         _UPT_destroy(accessed);
 }
 
+/* In a system call that a stop ends with EINTR though no signal came (signal(7): "Interruption of system calls"). */
+static bool
+would_be_interrupted(pid_t pid, pid_t thread)
+{
+    static const long calls[] = {SYS_epoll_wait, SYS_epoll_pwait,     SYS_epoll_pwait2,  SYS_semop,
+                                 SYS_semtimedop, SYS_rt_sigtimedwait, SYS_io_getevents,  SYS_io_pgetevents,
+                                 SYS_msgrcv,     SYS_msgsnd,          SYS_io_uring_enter};
+    char path[64];
+    long call = -1;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)pid, (int)thread);
+    FILE *file = fopen(path, "re");
+    bool known = file != NULL && fscanf(file, "%ld", &call) == 1;
+    if (file != NULL)
+        fclose(file);
+    for (size_t i = 0; known && i < sizeof(calls) / sizeof(calls[0]); ++i) {
+        if (call == calls[i])
+            return true;
+    }
+    return false;
+}
+
 static void
 take_stack(struct snapshot *of, struct stack *stack, unw_addr_space_t space)
 {
@@ -167,6 +190,10 @@ take_stack(struct snapshot *of, struct stack *stack, unw_addr_space_t space)
     stack->trouble = "not looked at: no time left";
     if (is_late(of))
         return;
+    if (of->goes_on && would_be_interrupted(of->pid, stack->thread)) {
+        stack->trouble = "waits for an event, as in epoll_wait; not looked at, which would interrupt it";
+        return;
+    }
     if (ptrace(PTRACE_SEIZE, stack->thread, NULL, NULL) != 0) {
         of->denied = of->denied == 0 ? errno : of->denied;
         stack->trouble = "cannot be looked at";
@@ -331,12 +358,12 @@ describe_all(struct snapshot *of, struct writer *writer)
 }
 
 void
-stacks_describe(pid_t pid, int indent, char *text, size_t bytes)
+stacks_describe(pid_t pid, bool goes_on, int indent, char *text, size_t bytes)
 {
     struct writer writer = {.text = text, .bytes = bytes, .indent = indent};
     struct snapshot *of = memory_get(1, sizeof(*of));
     pthread_t tracer;
-    *of = (struct snapshot){.pid = pid, .deadline_ms = clock_now_ms() + ALL_MS};
+    *of = (struct snapshot){.pid = pid, .goes_on = goes_on, .deadline_ms = clock_now_ms() + ALL_MS};
     if (bytes > 0)
         text[0] = '\0';
     read_threads(of);

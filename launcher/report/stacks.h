@@ -7,6 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_STACKS_H
 #define DDPRUN_LAUNCHER_REPORT_STACKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -15,7 +16,10 @@
  * threads with one stack, its number, name and state, then a frame a line, the innermost first: "function+0x12
  * (module+0x3456)". At most 64 threads and 64 frames each; takes three seconds at most. Says why if there is nothing to
  * see. Any thread.
+ *
+ * A thread is stopped for a moment, which ends some system calls with EINTR. `goes_on`: the process is to live, and
+ * threads in such calls are left alone.
  */
-void stacks_describe(pid_t pid, int indent, char *text, size_t bytes);
+void stacks_describe(pid_t pid, bool goes_on, int indent, char *text, size_t bytes);
 
 #endif

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -107,7 +108,7 @@ START_TEST(stacks_name_functions)
 {
     pid_t pid = start_sitter(3);
     wait_for_state(pid, "S");
-    stacks_describe(pid, 4, text, sizeof(text));
+    stacks_describe(pid, false, 4, text, sizeof(text));
     if (strstr(text, "ptrace is not permitted") != NULL) {
         printf("stacks: %s", text);
     } else {
@@ -120,7 +121,7 @@ START_TEST(stacks_name_functions)
     wait_for_state(pid, "S");
     ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
     end_sitter(pid);
-    stacks_describe(pid, 4, text, sizeof(text));
+    stacks_describe(pid, false, 4, text, sizeof(text));
     ck_assert_ptr_nonnull(strstr(text, "is gone"));
 }
 END_TEST
@@ -131,7 +132,7 @@ START_TEST(a_stopped_process_stays_stopped)
     kill(pid, SIGSTOP);
     wait_for_state(pid, "T");
     ck_assert(process_state_is_stopped(pid));
-    stacks_describe(pid, 0, text, sizeof(text));
+    stacks_describe(pid, false, 0, text, sizeof(text));
     ck_assert(strstr(text, "is stopped") != NULL || strstr(text, "not permitted") != NULL);
     wait_for_state(pid, "T");
     kill(pid, SIGCONT);
@@ -141,12 +142,32 @@ START_TEST(a_stopped_process_stays_stopped)
 }
 END_TEST
 
+/* Of a process that is only warned of no system call may fail: epoll_wait would, with EINTR, when its thread is
+ * stopped. */
+START_TEST(who_goes_on_is_not_interrupted)
+{
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        struct epoll_event event;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(epoll_wait(epoll_create1(0), &event, 1, -1) < 0 ? errno : 0);
+    }
+    wait_for_state(pid, "S");
+    stacks_describe(pid, true, 4, text, sizeof(text));
+    ck_assert_msg(strstr(text, "would interrupt it") != NULL || strstr(text, "not permitted") != NULL, "%s", text);
+    wait_for_state(pid, "S");
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
+    end_sitter(pid);
+}
+END_TEST
+
 START_TEST(little_room_is_enough)
 {
     pid_t pid = start_sitter(2);
     for (size_t room = 1; room < 400; room += 7) {
         memset(text, 'x', sizeof(text));
-        stacks_describe(pid, 2, text, room);
+        stacks_describe(pid, false, 2, text, room);
         ck_assert_uint_lt(strlen(text), room);
         ck_assert(text[0] == '\0' || text[strlen(text) - 1] == '\n');
     }
@@ -392,6 +413,7 @@ main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, stacks_name_functions);
     tcase_add_test(tests, a_stopped_process_stays_stopped);
+    tcase_add_test(tests, who_goes_on_is_not_interrupted);
     tcase_add_test(tests, little_room_is_enough);
     tcase_add_test(tests, descent_is_known);
     tcase_add_test(tests, damaged_files_are_refused);
