@@ -96,14 +96,14 @@ is_declared(const struct capture *capture, size_t place)
     return at != NO_MARK;
 }
 
-/* With both locks held: kernels may have touched it unseen, on any stream. What was declared in steps before need not
- * be in this one. */
+/* With both locks held: kernels may touch it unseen, on any stream. What was declared in steps before need not be in
+ * this one. (Whether steps outside differ from each other does not matter here: what the capture touches is known.) */
 static bool
 is_hidden(const struct capture *capture, size_t place)
 {
     const struct tensor *tensor = &engine_state.tensors[place];
     bool reachable = tensor->held || (atomic_load(&engine_state.blind) && !tensor->by_library);
-    return tensor->held_by_any || (reachable && !is_declared(capture, place));
+    return reachable && !is_declared(capture, place);
 }
 
 /* What bucket `bucket` comes after. *waits_p: for the DDP_STEP, too. */

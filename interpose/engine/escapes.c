@@ -180,6 +180,25 @@ escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind
     extend_bounds(*address, end);
 }
 
+static void __attribute__((noreturn)) stop_too_late(const struct ddp_site *site)
+{
+    stop_job("the address of gradient `%s` (%s:%d) was copied to the device after the gradient had been averaged, and "
+             "kernels may write it unseen from now on; copy it before backward, or run with --no-overlap",
+             site->text, site->file, site->line);
+}
+
+void
+escape_of_all(void)
+{
+    struct ddp_site site = {"", "", 0};
+    pthread_mutex_lock(&engine_state.lock);
+    copied.overflow = true;
+    bool in_time = note_word(0, &site);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!in_time)
+        stop_too_late(&site);
+}
+
 bool
 escape_from_host(const void *memory, size_t bytes)
 {
@@ -195,10 +214,7 @@ escape_from_host(const void *memory, size_t bytes)
         bool in_time = MUTANT(ESCAPE_IGNORED) || note_word(word, &site);
         pthread_mutex_unlock(&engine_state.lock);
         if (!in_time)
-            stop_job("the address of gradient `%s` (%s:%d) was copied to the device after the gradient had been "
-                     "averaged, and kernels may write it unseen from now on; copy it before backward, or run with "
-                     "--no-overlap",
-                     site.text, site.file, site.line);
+            stop_too_late(&site);
         at += sizeof(uint32_t);
         found = true;
     }

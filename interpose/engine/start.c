@@ -278,6 +278,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine_state.pid = getpid();
     if (services->abi != ENGINE_ABI)
         return NULL;
+    watch_waits_at("the start");
     if (!rendezvous_open(&engine_state.rendezvous, &error))
         stop_job("%s", error.text);
     read_options(&engine_state.options);
@@ -285,7 +286,6 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine_state.status_count = (int)number_option(DDPRUN_ENV_STATUS_COUNT, 1, 1 << 20);
     engine_state.status_index = (int)number_option(DDPRUN_ENV_STATUS_INDEX, 0, 1 << 20);
     flight_note(FLIGHT_START, (uint64_t)engine_state.rendezvous.rank, 0, NULL);
-    watch_waits_at("the start");
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
         stop_job_following("%s", error.text);
     watch_waits_no_more();

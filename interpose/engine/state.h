@@ -368,6 +368,8 @@ void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind
 /* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. */
 bool escape_from_host(const void *source, size_t bytes);
 void escape_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows); /* see engine.h */
+/* Any address may have been: everything is held. */
+void escape_of_all(void);
 /* A source of which only the driver knows whose memory it is. */
 void escape_from_anywhere(CUdeviceptr source, size_t bytes);
 /* With lock held: whether an address in the range has escaped. */

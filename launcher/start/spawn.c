@@ -6,10 +6,13 @@
  */
 #include "launcher/start/spawn.h"
 
+#include "base/clock.h"
 #include "base/protocol.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -22,8 +25,10 @@ struct pipes {
     int outcome[2]; /* carries a struct outcome if something failed, or just closes */
 };
 
+enum { START_LIMIT_S = 60 };
+
 struct outcome {
-    enum { OUTCOME_RUNS, OUTCOME_NOT_BOUND, OUTCOME_NOT_RUN } what;
+    enum { OUTCOME_RUNS, OUTCOME_NOT_BOUND, OUTCOME_NOT_RUN, OUTCOME_LATE } what;
     int error; /* errno */
 };
 
@@ -94,11 +99,21 @@ become_rank(const struct spawn_order *order, const struct pipes *pipes, pid_t la
     _exit(DDPRUN_EXIT_NOT_RUN);
 }
 
-/* Returns once the program runs, or with why not. */
+/* Returns once the program runs, or with why not. A child that is stopped, or reads its program from a file server that
+ * does not answer, is not waited for for ever. */
 static struct outcome
 read_outcome(int fd)
 {
     struct outcome outcome;
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    int64_t deadline_ms = clock_now_ms() + START_LIMIT_S * 1000, left_ms;
+    int ready;
+    do {
+        left_ms = deadline_ms - clock_now_ms();
+        ready = poll(&polled, 1, left_ms > 0 ? (int)left_ms : 0);
+    } while (ready < 0 && errno == EINTR);
+    if (ready == 0)
+        return (struct outcome){OUTCOME_LATE, 0};
     ssize_t got;
     do {
         got = read(fd, &outcome, sizeof(outcome));
@@ -114,6 +129,11 @@ set_problem(const struct spawn_order *order, const struct outcome *outcome, stru
             problem, DDPRUN_EXIT_FAILURE,
             "cannot bind rank %d to processors %s: %s; see whether they are still there, or use --bind none",
             order->rank, order->place->list, strerror(outcome->error));
+    if (outcome->what == OUTCOME_LATE)
+        return problem_set(problem, DDPRUN_EXIT_FAILURE,
+                           "the process of rank %d has not come to start %s within %d s: it is stopped, or the file "
+                           "server does not answer",
+                           order->rank, order->path, START_LIMIT_S);
     return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check that it runs by itself", order->path,
                        strerror(outcome->error));
 }
@@ -143,6 +163,7 @@ spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct pr
     pipes.outcome[1] = -1;
     struct outcome outcome = read_outcome(pipes.outcome[0]);
     if (outcome.what != OUTCOME_RUNS) {
+        kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         close_all(&pipes);
         return set_problem(order, &outcome, problem);

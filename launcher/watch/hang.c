@@ -17,7 +17,7 @@ enum { TEXT_BYTES = 256 };
 
 #define PAUSE_NS UINT64_C(5000000000) /* without a look: the launcher was stopped, and so were its ranks */
 /* What is seen of ranks elsewhere is up to a second old; and what one says to another may be held up by the network. */
-#define AT_END_NS     UINT64_C(3000000000)
+#define AT_END_NS     UINT64_C(1000000000) /* from there a rank comes nowhere else */
 #define ON_ITS_WAY_NS UINT64_C(10000000000)
 
 /* What the views say of one rank, and since when. */

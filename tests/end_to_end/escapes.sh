@@ -25,6 +25,22 @@ for seed in 1 2 3; do
     unset SOFTGPU_CHAOS
 done
 
+# Where the process may not look at its own memory by system call.
+deny=$build/tests/end_to_end/deny_peek
+if "$deny" true 2>"$work/stderr"; then
+    for mode in pinned managed any-direction; do
+        run "$ddprun" -n 2 --device softgpu --bucket-mb 0.005 --check-every 1 "$deny" "$escapes" "$mode"
+        succeeded "$mode, process_vm_readv forbidden"
+        check "... the others overlap" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+    done
+    run "$ddprun" -n 2 --device softgpu --bucket-mb 0.005 --check-every 1 "$deny" --all "$escapes" pinned
+    succeeded "pinned, nothing can be looked into"
+    check "... says so, and nothing leaves early" bash -c "grep -q 'cannot be looked into here' '$work/stderr' &&
+        grep -q ' 0 of them overlapped' '$work/stderr'"
+else
+    cat "$work/stderr"
+fi
+
 # The program itself says when they are complete: then they leave early, too.
 run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 --trace "$work/trace" "$escapes" declared
 succeeded "declared ready"

@@ -17,6 +17,10 @@ corner undeclared
 succeeded "gradients declared complete in steps before, and not in the captured one: averages wait for their hidden work"
 check "... the steps before had overlapped" grep -Eq ' 16 of them in CUDA graphs, [12][0-9] of them overlapped' "$work/stderr"
 
+corner copied-by-hand
+succeeded "addresses copied by a node of a graph that was built by hand"
+check "... are known" grep -q '2 of 4 gradients are averaged at DDP_STEP.* copied to the device' "$work/stderr"
+
 corner forgotten
 failed_with "all gradients forgotten after the capture" 1 "is launched after gradients or buffers were annotated, freed or forgotten"
 corner other-node

@@ -250,6 +250,21 @@ undeclared(int step)
     launch(step_undeclared);
 }
 
+/* Gradients' addresses reach the device by a graph that was built node by node. */
+static void
+copy_by_hand(void)
+{
+    cudaGraph_t built;
+    cudaGraphNode_t node;
+    cudaGraphExec_t copies;
+    CHECK(cudaGraphCreate(&built, 0));
+    CHECK(cudaGraphAddMemcpyNode1D(&node, built, NULL, 0, table, gradients, HIDDEN * sizeof(*table),
+                                   cudaMemcpyHostToDevice));
+    CHECK(cudaGraphInstantiate(&copies, built, 0));
+    CHECK(cudaGraphLaunch(copies, stream));
+    CHECK(cudaStreamSynchronize(stream));
+}
+
 static void
 look_at_weights(void)
 {
@@ -345,12 +360,16 @@ one_step(int step)
     }
     if ((is_mode("open") && step == 0) || ((is_mode("ends-within") || is_mode("destroyed")) && step == 8))
         begin_another();
+    if (is_mode("copied-by-hand") && step == 0)
+        copy_by_hand();
     if (is_mode("forgotten"))
         launch(whole_step);
     else if (is_mode("drawn-in"))
         drawn_in();
     else if (is_mode("undeclared"))
         undeclared(step);
+    else if (is_mode("copied-by-hand"))
+        step_undeclared();
     else if (is_mode("other-node"))
         other_node(step);
     else if (is_mode("slow") && step == 0)
