@@ -37,7 +37,7 @@ enum {
 #define UNKILLABLE_NS   (PROCESSES_UNKILLABLE_MS * MS)
 #define OTHERS_NS       (4000 * MS) /* for other supervisors to report, and to say that nothing is left of their ranks */
 #define LEFT_EARLY_NS   (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
-#define FOLLOWS_NS      (1000 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
+#define FOLLOWS_NS      (1500 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
 
 struct supervisor {
     const struct running_job *job;
