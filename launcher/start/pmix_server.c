@@ -341,6 +341,23 @@ server_new(int rank_count)
     return server;
 }
 
+/* All before any is started: a rank that is stopped while it connects holds up the server's thread. */
+static bool
+register_ranks(struct pmix_server *server, int rank_count, struct problem *problem)
+{
+    for (int rank = 0; rank < rank_count; ++rank) {
+        pmix_proc_t proc;
+        PMIX_LOAD_PROCID(&proc, server->job, (pmix_rank_t)rank);
+        struct answer *answer = answer_new();
+        pmix_status_t status =
+            answer_wait(answer, PMIx_server_register_client(&proc, geteuid(), getegid(), &server->clients[rank],
+                                                            answer_arrives, answer));
+        if (status != PMIX_SUCCESS)
+            return refused(problem, "registering a rank", status);
+    }
+    return true;
+}
+
 bool
 pmix_server_start(const char *folder, int rank_count, struct pmix_server **server_p, struct problem *problem)
 {
@@ -357,7 +374,7 @@ pmix_server_start(const char *folder, int rank_count, struct pmix_server **serve
         release(server);
         return refused(problem, "starting the server", status);
     }
-    if (!register_job(server, problem)) {
+    if (!register_job(server, problem) || !register_ranks(server, rank_count, problem)) {
         pmix_server_stop(server);
         return false;
     }
@@ -370,13 +387,7 @@ pmix_server_add_environment(struct pmix_server *server, int rank, char ***list, 
 {
     pmix_proc_t proc;
     PMIX_LOAD_PROCID(&proc, server->job, (pmix_rank_t)rank);
-    struct answer *answer = answer_new();
-    pmix_status_t status =
-        answer_wait(answer, PMIx_server_register_client(&proc, geteuid(), getegid(), &server->clients[rank],
-                                                        answer_arrives, answer));
-    if (status != PMIX_SUCCESS)
-        return refused(problem, "registering a rank", status);
-    status = PMIx_server_setup_fork(&proc, list);
+    pmix_status_t status = PMIx_server_setup_fork(&proc, list);
     return status == PMIX_SUCCESS || refused(problem, "making a rank's environment", status);
 }
 

@@ -27,7 +27,7 @@ struct pmix_server;
 bool pmix_server_start(const char *folder, int rank_count, struct pmix_server **server, struct problem *problem)
     __attribute__((warn_unused_result));
 
-/* Registers `rank` as a client to come and adds PMIx's variables to the environment `list` (environment.h). */
+/* Adds PMIx's variables of `rank` to the environment `list` (environment.h). */
 bool pmix_server_add_environment(struct pmix_server *server, int rank, char ***list, struct problem *problem)
     __attribute__((warn_unused_result));
 
