@@ -180,7 +180,7 @@ watch_preload(struct local_ranks *local, uint64_t now)
         local->views[rank].preload_suspect = (int)pid;
 }
 
-/* Ends first: what a rank wrote before it ended is then seen with its end. */
+/* Ends and aborts first: what a rank wrote before is then seen with them. */
 void
 local_ranks_look(struct local_ranks *local)
 {
@@ -196,14 +196,14 @@ local_ranks_look(struct local_ranks *local)
         if (local->views[i].ended && local->views[i].signal == SIGKILL && local->views[i].order == local->order)
             local->views[i].out_of_memory = out_of_memory_kills("") > local->kills_before;
     }
-    for (int i = 0; i < local->count; ++i) {
-        read_status(&local->views[i], status_page_rank(local->status_page, i));
-        rank_record_read_activity(status_page_rank(local->status_page, i), now, &local->views[i]);
-    }
     if (local->link != NULL)
         ask_link(local);
     else
         ask_server(local);
+    for (int i = 0; i < local->count; ++i) {
+        read_status(&local->views[i], status_page_rank(local->status_page, i));
+        rank_record_read_activity(status_page_rank(local->status_page, i), now, &local->views[i]);
+    }
     watch_preload(local, now);
 }
 
