@@ -60,6 +60,9 @@ run_scene(const char *name, const char *const settings[], char *output)
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipes[1], STDERR_FILENO);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP); /* what the scene forks ends with it */
     size_t count = 0, extra = 0;
     while (environ[count] != NULL)
         ++count;
@@ -68,14 +71,15 @@ run_scene(const char *name, const char *const settings[], char *output)
         variables[extra] = (char *)settings[extra];
     memcpy(variables + extra, environ, count * sizeof *variables);
     char *arguments[] = {"scene", (char *)name, NULL};
-    ck_assert_int_eq(posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, variables), 0);
+    ck_assert_int_eq(posix_spawn(&child, "/proc/self/exe", &actions, &attributes, arguments, variables), 0);
     close(pipes[1]);
     bool ended = read_all(pipes[0], output);
     close(pipes[0]);
     if (!ended)
-        kill(child, SIGKILL);
+        kill(-child, SIGKILL);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
     free(variables);
     ck_assert_msg(ended, "%s did not end within %d s", name, DEADLINE_S);
     return status;

@@ -313,7 +313,8 @@ END_TEST
 
 START_TEST(forked_children_get_errors_and_end)
 {
-    expect_fine("fork", NULL);
+    /* AddressSanitizer's search for leaks waits for ever for locks that other threads held at the fork. */
+    expect_fine("fork", (const char *const[]){"ASAN_OPTIONS=detect_leaks=0", NULL});
     expect_fine("fork_first", NULL);
 }
 END_TEST
