@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 3
+#define DDPRUN_PROTOCOL_VERSION 4
 
 /* ---- environment: launcher to shim and engine ---- */
 #define DDPRUN_ENV_PROTOCOL "DDPRUN_PROTOCOL" /* decimal DDPRUN_PROTOCOL_VERSION; absent: the shim stays passive */
@@ -123,6 +123,13 @@ enum rank_collective {
     RANK_COLLECTIVE_BEHIND, /* its device has not done yet what was enqueued before the collective */
 };
 
+/* Whose doing a rank's failure is. */
+enum rank_follows {
+    RANK_FOLLOWS_NOBODY = 0, /* its own */
+    RANK_FOLLOWS = 1,        /* what another rank's end did to it */
+    RANK_MAY_FOLLOW = 2,     /* one or the other: a call that needs other ranks failed, in words that name none */
+};
+
 /* One rank's record. Written by that rank only, read by the launcher; fields beyond `stage` are for messages and
  * reports. Texts may be seen half written. */
 struct rank_status {
@@ -145,7 +152,7 @@ struct rank_status {
     _Atomic uint64_t check_count;      /* comparisons of parameter hashes across ranks that found all equal */
     _Atomic uint64_t checked_step;     /* step after which the last of them looked at the parameters */
     _Atomic uint64_t parameter_hash;   /* what it found, the same on all ranks */
-    _Atomic uint32_t failure_follows;  /* 1: `failure` is what another rank's end did to this one (set before stage) */
+    _Atomic uint32_t failure_follows;  /* enum rank_follows: what `failure` is (set before stage) */
 
     /* What this rank waits for: on the host at `place`, and on the device for a collective. Times: CLOCK_MONOTONIC. */
     _Atomic uint32_t waits;           /* 1: this rank waits for the others at `place` (written before) */

@@ -135,7 +135,7 @@ fence(int timeout_s, struct comm_error *error)
     PMIX_INFO_DESTRUCT(&info[0]);
     PMIX_INFO_DESTRUCT(&info[1]);
     if (status == PMIX_ERR_TIMEOUT)
-        return comm_fail(error, "other ranks have not come within %d s", timeout_s);
+        return comm_fail_by(error, COMM_OTHERS, "other ranks have not come within %d s", timeout_s);
     if (status != PMIX_SUCCESS)
         return comm_fail(error, "PMIx_Fence: %s", PMIx_Error_string(status));
     return true;

@@ -37,7 +37,8 @@ send(size_t index, CUstream stream)
                  "DDP_FORGET",
                  buffer.site.text, buffer.site.file, buffer.site.line);
     if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, stream, &error))
-        stop_job_following("buffer `%s` (%s:%d): %s", buffer.site.text, buffer.site.file, buffer.site.line, error.text);
+        stop_job_by(error.cause, "buffer `%s` (%s:%d): %s", buffer.site.text, buffer.site.file, buffer.site.line,
+                    error.text);
 }
 
 void

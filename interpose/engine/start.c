@@ -287,7 +287,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine_state.status_index = (int)number_option(DDPRUN_ENV_STATUS_INDEX, 0, 1 << 20);
     flight_note(FLIGHT_START, (uint64_t)engine_state.rendezvous.rank, 0, NULL);
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
-        stop_job_following("%s", error.text);
+        stop_job_by(error.cause, "%s", error.text);
     watch_waits_no_more();
     trace_open();
     start_end_before_driver(); /* again when the driver is up: what is registered last is called first */

@@ -190,8 +190,9 @@ extern struct engine_state engine_state;
  */
 void stop_job(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* The same for what another rank's end did to this one: the launcher prefers the other's words. */
-void stop_job_following(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* The same for a failure of comm/: where that is, or may be, what another rank's end did to this one, the launcher
+ * prefers the other's words. */
+void stop_job_by(enum comm_cause cause, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
 /* The same from a place that must not block or call CUDA (a host function): the watch thread ends the job soon. */
 void stop_job_soon(const char *format, ...) __attribute__((format(printf, 1, 2)));

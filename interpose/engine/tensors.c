@@ -336,7 +336,7 @@ share_parameter(const struct tensor *tensor)
     struct comm_error error;
     issue_take_role();
     if (!collectives_broadcast(&engine_state.collectives, tensor->address, tensor->bytes, &error))
-        stop_job_following("DDP_PARAMETER " AT_FORMAT ": %s", AT(&tensor->site), error.text);
+        stop_job_by(error.cause, "DDP_PARAMETER " AT_FORMAT ": %s", AT(&tensor->site), error.text);
     issue_give_role();
 }
 

@@ -34,6 +34,7 @@ static const struct view_field {
     ROW(FIELD_LONG, shard_total, false),
     ROW(FIELD_NUMBER, nccl_version, false),
     ROW(FIELD_BOOL, failure_follows, true),
+    ROW(FIELD_BOOL, failure_unclear, true),
     ROW(FIELD_TEXT, failure, true),
     ROW(FIELD_LONG, watch_ns, false),
     ROW(FIELD_NUMBER, wait, false),

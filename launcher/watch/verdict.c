@@ -48,6 +48,7 @@ enum fault {
     FAULT_LEFT,      /* exit code 0 in the middle of training */
     FAULT_MISSED,    /* it never took part, while others did */
     FAULT_DISAGREED, /* it ended after fewer steps than others made */
+    FAULT_UNCLEAR,   /* something failed that needs other ranks, and it cannot tell whose fault that is */
     FAULT_FOLLOWED,  /* it says that another rank's end stopped it */
     FAULT_NONE,
 };
@@ -86,8 +87,10 @@ static enum fault
 fault_of(const struct rank_view *ranks, int count, int i)
 {
     const struct rank_view *rank = &ranks[i];
+    if (rank->stage == RANK_STAGE_FAILED && rank->failure_follows)
+        return rank->failure_unclear ? FAULT_UNCLEAR : FAULT_FOLLOWED;
     if (rank->stage == RANK_STAGE_FAILED)
-        return rank->failure_follows ? FAULT_FOLLOWED : FAULT_SAID;
+        return FAULT_SAID;
     if (rank->aborted || (rank->ended && (rank->exit_code != 0 || rank->signal != 0)))
         return FAULT_DIED;
     if (!rank->ended || count == 1)
@@ -171,6 +174,7 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
     how_far(rank, far);
     switch (fault) {
     case FAULT_SAID:
+    case FAULT_UNCLEAR:
     case FAULT_FOLLOWED:
         if (rank->failure[0] != '\0')
             problem_set(problem, code, "rank %d%s: %s", i, far, rank->failure);
@@ -267,7 +271,7 @@ verdict_only_follows(const struct rank_view *ranks, int count)
         enum fault fault = fault_of(ranks, count, i);
         best = fault < best ? fault : best;
     }
-    return best == FAULT_FOLLOWED;
+    return best == FAULT_UNCLEAR || best == FAULT_FOLLOWED;
 }
 
 /* ---- the end ---- */
