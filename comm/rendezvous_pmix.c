@@ -2,6 +2,7 @@
  * rendezvous_pmix.c - the rendezvous on one node: a client of the launcher's PMIx server. PMIx 4 (pmix_common.h for the
  * keys).
  */
+#include "comm/rendezvous_folder.h"
 #include "comm/rendezvous_way.h"
 
 #include <pmix.h>
@@ -145,7 +146,8 @@ static bool
 share(struct rendezvous *rendezvous, const char *key, const void *mine, void *out, size_t bytes, int timeout_s,
       struct comm_error *error)
 {
-    (void)rendezvous;
+    if (rendezvous->generation > 0)
+        return rendezvous_folder_share(rendezvous, key, mine, out, bytes, timeout_s, error);
     if (mine != NULL && !publish(key, mine, bytes, error))
         return false;
     if (!fence(timeout_s, error))
