@@ -96,7 +96,7 @@ enum rank_stage {
     RANK_STAGE_GATE,     /* the shim answered a look-up of the CUDA driver in this rank's process tree */
     RANK_STAGE_RANK,     /* a process became the rank; its engine runs */
     RANK_STAGE_TRAINING, /* the first boundary was passed */
-    RANK_STAGE_ENDED,    /* left in order */
+    RANK_STAGE_ENDED,    /* left in order; another program may follow it */
     RANK_STAGE_FAILED,   /* `failure` says why; written by the rank before it asks for the end of the job */
 };
 
@@ -134,7 +134,8 @@ enum rank_follows {
  * reports. Texts may be seen half written. */
 struct rank_status {
     _Atomic uint32_t protocol;        /* DDPRUN_PROTOCOL_VERSION once the rank has written anything */
-    _Atomic uint32_t stage;           /* enum rank_stage; never decreases */
+    _Atomic uint32_t generation;      /* how many programs were this rank before, one after the other */
+    _Atomic uint32_t stage;           /* enum rank_stage; never decreases, but for the next generation */
     _Atomic int32_t pid;              /* the process that is the rank */
     _Atomic uint64_t step;            /* boundaries passed so far */
     _Atomic uint64_t overlapped_step; /* boundaries for which buckets went out before the boundary */

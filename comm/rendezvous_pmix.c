@@ -3,6 +3,7 @@
  * (base/pmix/member.h).
  */
 #include "base/pmix/member.h"
+#include "comm/rendezvous_folder.h"
 #include "comm/rendezvous_way.h"
 
 #include <string.h>
@@ -33,7 +34,8 @@ static bool
 share(struct rendezvous *rendezvous, const char *key, const void *mine, void *out, size_t bytes, int timeout_s,
       struct comm_error *error)
 {
-    (void)rendezvous;
+    if (rendezvous->generation > 0)
+        return rendezvous_folder_share(rendezvous, key, mine, out, bytes, timeout_s, error);
     struct member_failure failure;
     if (mine != NULL && !member_publish(key, mine, bytes, &failure))
         return comm_fail(error, "PMIx does not take \"%s\": %s", key, failure.words);

@@ -282,6 +282,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     watch_waits_at("the start");
     if (!rendezvous_open(&engine_state.rendezvous, &error))
         stop_job("%s", error.text);
+    engine_state.rendezvous.generation = atomic_load(&status->generation);
     read_options(&engine_state.options);
     atomic_store(&status->reduction, engine_state.options.reduction);
     engine_state.status_count = (int)number_option(DDPRUN_ENV_STATUS_COUNT, 1, 1 << 20);

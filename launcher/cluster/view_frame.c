@@ -17,6 +17,7 @@ static const struct view_field {
     {                                                                                       \
         kind, offsetof(struct rank_view, name), sizeof(((struct rank_view *)0)->name), news \
     }
+    ROW(FIELD_NUMBER, generation, true),
     ROW(FIELD_NUMBER, stage, true),
     ROW(FIELD_LONG, step, false),
     ROW(FIELD_LONG, overlapped_step, false),

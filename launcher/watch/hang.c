@@ -315,6 +315,8 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
 static uint64_t
 sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
 {
+    if (behind->generation != ahead->generation) /* one is in the next training already, or heard of late */
+        return 0;
     if (strcmp(behind->wait_for, RANK_PLACE_END) == 0 && behind->step < ahead->wait_step)
         return AT_END_NS;
     return behind->step < ahead->step ? ON_ITS_WAY_NS : 0;

@@ -37,6 +37,7 @@ read_means(struct rank_view *view, const struct rank_status *status)
 static void
 read_status(struct rank_view *view, const struct rank_status *status)
 {
+    view->generation = atomic_load(&status->generation);
     view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
     view->step = atomic_load(&status->step);
     view->overlapped_step = atomic_load(&status->overlapped_step);

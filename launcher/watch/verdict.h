@@ -31,7 +31,8 @@ enum rank_wait {
 /* What is known of one rank at one moment. Plain data: it may travel between launchers of one job as it is. */
 struct rank_view {
     /* from its status page */
-    unsigned stage; /* enum rank_stage */
+    unsigned generation; /* how many programs were this rank before; what follows is of the last */
+    unsigned stage;      /* enum rank_stage */
     uint64_t step, overlapped_step, graph_step, gradient_count, gradient_bytes, bucket_count;
     uint64_t check_count, checked_step, parameter_hash;
     uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
