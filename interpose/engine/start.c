@@ -180,7 +180,7 @@ end_in_order(void)
         return;
     if (engine_state.rendezvous.world_size > 1 && engine_state.boundary_count == 0 && driver_was_seen())
         stop_job("the program used the GPU and ended without a DDP_STEP: nothing was averaged; annotate it "
-                 "(see ddprun.h), or run it without ddprun");
+                 "(see ddprun.h), or run it without ddprun, in a script as LD_PRELOAD= program");
     if (engine_state.rendezvous.world_size > 1) {
         CUcontext before = atomic_load(&engine_state.context_ended) ? NULL : context_enter();
         if (atomic_load(&engine_state.captures_open) > 0 && engine_state.rendezvous.rank == 0)
