@@ -115,12 +115,12 @@ ask_version(const char *file, char *text, size_t bytes)
     close(pipe_fds[0]);
 }
 
-/* The first line that says something, cut for a message. */
+/* The first line that says something, cut for a message. What has gone wrong stands between lines of dashes. */
 static void
 keep_first_line(char *text)
 {
     enum { LONGEST = 80 };
-    size_t blank = strspn(text, " \t\r\n");
+    size_t blank = strspn(text, " \t\r\n-");
     memmove(text, text + blank, strlen(text + blank) + 1);
     text[strcspn(text, "\r\n")] = '\0';
     if (strlen(text) > LONGEST)
