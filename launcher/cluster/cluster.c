@@ -92,10 +92,14 @@ refused(struct problem *problem, const char *what, const struct member_failure *
 static bool
 claim_rank(struct cluster *cluster, struct problem *problem)
 {
+    enum { KEPT = 60 }; /* of the job's name: its end, with the numbers (slurm.pmix.7.0, prterun-HOST-PROCESS@1) */
     struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const char *job = getenv("PMIX_NAMESPACE");
+    if (strlen(job) > KEPT)
+        job += strlen(job) - KEPT;
     cluster->claim = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "ddprun-%u-%.60s-%s", (unsigned)geteuid(),
-                          getenv("PMIX_NAMESPACE"), getenv("PMIX_RANK"));
+    int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "ddprun-%u-%s-%s", (unsigned)geteuid(), job,
+                          getenv("PMIX_RANK"));
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
     if (cluster->claim >= 0 && length > 0 && (size_t)length < sizeof(name.sun_path) - 1 &&
         bind(cluster->claim, (struct sockaddr *)&name, size) == 0)
