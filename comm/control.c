@@ -45,9 +45,9 @@ static bool
 transfer_failed(enum transfer transfer, int rank, const char *about, int timeout_s, struct comm_error *error)
 {
     if (transfer == TRANSFER_LATE)
-        comm_fail(error, "waited %d s for rank %d at %s", timeout_s, rank, about);
+        comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d at %s", timeout_s, rank, about);
     else
-        comm_fail(error, "rank %d has left, while this rank waits at %s", rank, about);
+        comm_fail_by(error, COMM_OTHERS, "rank %d has left, while this rank waits at %s", rank, about);
     return false;
 }
 
@@ -101,8 +101,8 @@ accept_peers(struct control *control, int listener, int64_t deadline_ms, struct 
 {
     for (int missing = control->world_size - 1; missing > 0;) {
         if (!transfer_wait(listener, POLLIN, deadline_ms))
-            return comm_fail(error, "waited %d s for %d more rank%s to connect", control->timeout_s, missing,
-                             missing == 1 ? "" : "s");
+            return comm_fail_by(error, COMM_OTHERS, "waited %d s for %d more rank%s to connect", control->timeout_s,
+                                missing, missing == 1 ? "" : "s");
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             continue;
@@ -166,7 +166,7 @@ control_open(struct control *control, struct rendezvous *rendezvous, int timeout
                                 .timeout_s = timeout_s};
     control->peers = malloc((size_t)control->peer_count * sizeof(int));
     if (control->peers == NULL)
-        return comm_fail(error, "out of memory");
+        return comm_fail_by(error, COMM_OWN, "out of memory");
     for (int i = 0; i < control->peer_count; ++i)
         control->peers[i] = -1;
 
@@ -217,7 +217,7 @@ receive_frame(struct control *control, int fd, int rank, const char *about, int6
 
     char *data = malloc(header->bytes + 1);
     if (data == NULL)
-        return comm_fail(error, "out of memory");
+        return comm_fail_by(error, COMM_OWN, "out of memory");
     got = transfer_receive(fd, data, header->bytes, deadline_ms);
     if (got != TRANSFER_DONE) {
         free(data);
@@ -328,7 +328,7 @@ exchange_as_root(struct control *control, const char *about, struct control_mess
     size_t bytes;
     char *packed = pack_messages(messages, &bytes);
     if (packed == NULL)
-        return comm_fail(error, "out of memory");
+        return comm_fail_by(error, COMM_OWN, "out of memory");
     struct header header = header_of(FRAME_ALL, 0, about, bytes);
     enum transfer sent = TRANSFER_DONE;
     for (int to = 1; sent == TRANSFER_DONE && to < control->world_size; ++to) {
@@ -355,7 +355,7 @@ exchange_as_leaf(struct control *control, const char *about, struct control_mess
     bool arrived = data != NULL && header.kind == FRAME_ALL && unpack_messages(data, header.bytes, messages);
     const char *why = header.kind == FRAME_FAILURE && data != NULL ? data : "rank 0 mixed up its messages";
     if (!arrived)
-        comm_fail(error, "%.500s", why[0] != '\0' ? why : "rank 0 failed without saying why");
+        comm_fail_by(error, COMM_OTHERS, "%.500s", why[0] != '\0' ? why : "rank 0 failed without saying why");
     free(data);
     return arrived;
 }
@@ -369,7 +369,7 @@ control_exchange(struct control *control, const char *about, const void *mine, s
         make_messages(&messages, control->world_size) && (messages.messages[control->rank] = malloc(bytes + 1)) != NULL;
     if (!done) {
         control_free_messages(&messages);
-        return comm_fail(error, "out of memory");
+        return comm_fail_by(error, COMM_OWN, "out of memory");
     }
     memcpy(messages.messages[control->rank], mine, bytes);
     ((char *)messages.messages[control->rank])[bytes] = '\0';

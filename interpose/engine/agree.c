@@ -85,7 +85,7 @@ agree_ensure_collectives(void)
     watch_waits_at("the start of NCCL");
     if (!collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl, &engine_state.rendezvous,
                           &wanted, &error))
-        stop_job_following("%s", error.text);
+        stop_job_by(error.cause, "%s", error.text);
     watch_waits_no_more();
     require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     watch_prepare();
@@ -172,7 +172,7 @@ agree_exchange_at(const char *place, const char *about, const void *mine, size_t
     flight_note(FLIGHT_EXCHANGE_BEGIN, 0, bytes, about);
     watch_waits_at(place);
     if (!control_exchange(&engine_state.control, about, mine, bytes, all, &error))
-        stop_job_following("%s", error.text);
+        stop_job_by(error.cause, "%s", error.text);
     watch_waits_no_more();
     flight_note(FLIGHT_EXCHANGE_END, 0, 0, about);
     atomic_flag_clear(&busy);

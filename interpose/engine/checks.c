@@ -360,7 +360,7 @@ checks_after_release(void)
                  "copying parameter hashes");
     watch_sending("the comparison of parameters", check->after_step, 0);
     if (!collectives_gather_words(&engine_state.collectives, check->send, check->receive, check->count, &error))
-        stop_job_following("comparing parameters: %s", error.text);
+        stop_job_by(error.cause, "comparing parameters: %s", error.text);
     require_cuda(driver->cuMemcpyDtoHAsync_p(check->receive_words, check->receive, all, comm_stream()),
                  "copying parameter hashes");
     require_cuda(driver->cuLaunchHostFunc_p(comm_stream(), compare_parameters, comparison), "cuLaunchHostFunc");
