@@ -75,6 +75,10 @@ check "a launcher that is killed: nobody is left" within 20 nobody
 
 # What only looks like a fault.
 timeout=60
+for rank in 0 1; do
+    run "$ddprun" -n 3 "$ladder" --steps 12 --fault leave --fault-rank "$rank"
+    failed_with "rank $rank leaves by _exit when it is done, another has more to do" 0 "3 ranks, 12 steps"
+done
 fault "a forked child" 0 "parameters bitwise identical" fork --fault-step 7
 fault "a device reset at the end" 0 "parameters bitwise identical.*last after step 12 of 12" reset
 
