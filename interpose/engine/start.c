@@ -124,6 +124,24 @@ before_stream_destroy(CUstream stream)
 
 /* ---- the end ---- */
 
+/*
+ * The last steps' averages need the other ranks: they have come, or this rank has not come to its end. Where parameters
+ * are hashed that would show, and where communicators are closed; neither is sure.
+ */
+static void
+wait_for_averages(void)
+{
+    if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended))
+        return;
+    if (atomic_load(&engine_state.captures_open) == 0) { /* waiting for the whole device would break them */
+        context_synchronize("at the end");
+        return;
+    }
+    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+        require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.communicators[i].stream),
+                     "waiting for the last averages");
+}
+
 /* The end on the device: last hashes, trace, communicator. Once. */
 static void
 close_device(void)
@@ -131,7 +149,8 @@ close_device(void)
     if (!atomic_load(&engine_state.collectives_ready) || atomic_exchange(&engine_state.device_closed, true))
         return;
     CUcontext before = context_enter();
-    checks_final_hash(); /* waits for everything in flight */
+    wait_for_averages();
+    checks_final_hash();
     trace_close();
     watch_stop();
     /* NCCL waits in ncclCommFinalize until all graphs with its operations are destroyed, and few programs destroy
@@ -186,6 +205,7 @@ end_in_order(void)
         if (atomic_load(&engine_state.captures_open) > 0 && engine_state.rendezvous.rank == 0)
             message_line("the program ends within a capture: what its last steps made of the parameters is not "
                          "compared");
+        wait_for_averages();
         checks_final_hash();
         checks_at_end();
         close_device();

@@ -55,6 +55,10 @@ ended "a rank that leaves one step early" 1
 says "a rank that leaves one step early: both numbers of steps" \
     '^ddprun: rank .* waits at the end of the program after 7 steps, while .* step 8'
 
+train undone
+ended "a rank that leaves by _exit before its last step is averaged" 1
+says "a rank that leaves by _exit before its last step is averaged: it is named" '^ddprun: rank 1 .*left with exit code 0 after step 12'
+
 if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and takes long
     train kernel
     ended "a kernel that does not end" 1

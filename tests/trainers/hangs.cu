@@ -9,7 +9,9 @@
  *   bus         it raises SIGBUS
  *   early       it leaves the loop, and ends as if it were done
  *   checkpoint  it waits on the host until the file $HANGS_GO_ON exists, and goes on
- *   mean        all average their loss after each step; it does what it does for a checkpoint before that
+ *   undone      it leaves by _exit(0) after its last step, which its device never ends; the others do not read what
+ * came of that step, and annotate no parameter that would be compared mean        all average their loss after each
+ * step; it does what it does for a checkpoint before that
  */
 #include <cuda_runtime.h>
 #include <ddprun.h>
@@ -97,7 +99,7 @@ go_wrong(void)
 {
     if (is("host"))
         wait_for_thread();
-    if (is("kernel") || is("queue"))
+    if (is("kernel") || is("queue") || is("undone"))
         never_ends<<<1, 1>>>(flag);
     if (is("kernel"))
         CHECK(cudaDeviceSynchronize());
@@ -126,6 +128,11 @@ train(void)
             backward<<<BLOCKS, THREADS>>>(weights[l], gradients[l], 1.0f + (float)DDP_RANK());
         }
         DDP_STEP(0);
+        if (step == steps && is("undone")) {
+            if (DDP_RANK() == rank)
+                _exit(0);
+            return;
+        }
         for (int l = 0; l < LAYERS; ++l)
             update<<<BLOCKS, THREADS>>>(weights[l], gradients[l]);
         CHECK(cudaMemcpy(&loss, weights[0], sizeof(loss), cudaMemcpyDeviceToHost));
@@ -154,16 +161,20 @@ main(int argc, char **argv)
         else
             return 2;
     }
+    if (is("undone"))
+        at = steps;
     CHECK(cudaMalloc((void **)&flag, sizeof(int)));
     CHECK(cudaMemset(flag, 0, sizeof(int)));
     for (int l = 0; l < LAYERS; ++l) {
         CHECK(cudaMalloc((void **)&weights[l], BYTES));
         CHECK(cudaMalloc((void **)&gradients[l], BYTES));
         CHECK(cudaMemset(weights[l], 0, BYTES));
-        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
+        if (!is("undone"))
+            DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
         DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
     }
     train();
-    CHECK(cudaDeviceSynchronize());
+    if (!is("undone"))
+        CHECK(cudaDeviceSynchronize());
     return 0;
 }
