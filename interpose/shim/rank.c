@@ -181,6 +181,8 @@ follow_program(struct rank_status *status)
     uint32_t stage = atomic_load(&status->stage);
     if (stage < RANK_STAGE_RANK)
         return;
+    if (stage == RANK_STAGE_FAILED) /* the launcher is about to say why, and to end the job */
+        _exit(DDPRUN_EXIT_FAILURE);
     if (stage != RANK_STAGE_ENDED && number_from(DDPRUN_ENV_WORLD_SIZE) != 1)
         stop_process("process %d follows process %d in this rank, which did not come to its end in order (exec, _exit "
                      "or a failure), so the ranks cannot train once more; start each training by a ddprun of its own",

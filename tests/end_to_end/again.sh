@@ -69,6 +69,13 @@ failed_with "a crash in the second" 139 "rank 1 was ended by SIGSEGV .* after st
 run "$ddprun" -n 2 --device softgpu sh -c '"$ladder" --steps 9 --fault quick-exit --fault-step 5; "$ladder" $first_options'
 failed_with "after _exit" 1 "rank [01] after step 4: process [0-9]+ follows process [0-9]+ in this rank, which did not come to its end in order"
 
+# Nor does what follows hide why the first one stopped, in any number of ranks.
+for ranks in 1 2; do
+    # shellcheck disable=SC2016
+    run "$ddprun" -n "$ranks" --device softgpu sh -c 'DDPRUN_ENGINE=/nonexistent "$ladder" $first_options; exec "$ladder" $first_options'
+    failed_with "after a failure, -n $ranks" 1 "rank [01] .*cannot load its engine"
+done
+
 # A program beside the training, by one rank only, is kept out by hand.
 # shellcheck disable=SC2016
 run "$ddprun" -n 2 --device softgpu sh -c 'LD_PRELOAD= "$ladder" $first_options && "$ladder" $second_options --save "$work/d-%d" && if [ "$RANK" = 0 ]; then LD_PRELOAD= "$ladder" $first_options; fi'
