@@ -94,7 +94,7 @@ claim_rank(struct cluster *cluster, struct problem *problem)
 {
     enum { KEPT = 60 }; /* of the job's name: its end, with the numbers (slurm.pmix.7.0, prterun-HOST-PROCESS@1) */
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    const char *job = getenv("PMIX_NAMESPACE");
+    const char *given = getenv("PMIX_NAMESPACE"), *job = given != NULL ? given : "";
     if (strlen(job) > KEPT)
         job += strlen(job) - KEPT;
     cluster->claim = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
