@@ -12,7 +12,8 @@
 enum comm_cause {
     COMM_UNCLEAR, /* this rank's or another's */
     COMM_OWN,     /* it would have failed without other ranks too */
-    COMM_OTHERS,  /* another rank has ended, or does not come */
+    COMM_OTHERS,  /* another rank has failed, or does not come */
+    COMM_LEFT,    /* another rank's process has ended, or has become another program */
 };
 
 struct comm_error {

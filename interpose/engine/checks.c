@@ -407,8 +407,16 @@ checks_at_end(void)
     if (count > 0)
         memcpy(mine + 2, checks.final_words, count * sizeof(*mine));
 
+    const char *text;
     struct control_messages all;
-    agree_exchange(RANK_PLACE_END, mine, (2 + count) * sizeof(*mine), &all);
+    if (!agree_exchange_last(mine, (2 + count) * sizeof(*mine), &all)) {
+        /* By _exit(), after as many steps as this rank, or the launcher names it: it knows all ranks' steps. */
+        engine_state.alone_at_end = true;
+        free(mine);
+        if (stop_asked(&text))
+            stop_job("%s", text);
+        return;
+    }
 
     uint64_t *words = calloc((size_t)all.count * count + 1, sizeof(*words));
     if (words == NULL)
@@ -424,7 +432,6 @@ checks_at_end(void)
     }
 
     uint64_t hash;
-    const char *text;
     if (known && compare_words(words, count, mine[0], &hash))
         note_equal(mine[0], hash);
     if (stop_asked(&text))

@@ -135,8 +135,8 @@ close_device(void)
     trace_close();
     watch_stop();
     /* NCCL waits in ncclCommFinalize until all graphs with its operations are destroyed, and few programs destroy
-     * theirs: communicators that were captured end with the process. */
-    if (atomic_load(&engine_state.graph_count) == 0)
+     * theirs: communicators that were captured end with the process. So do those that a rank has left. */
+    if (atomic_load(&engine_state.graph_count) == 0 && !engine_state.alone_at_end)
         collectives_close(&engine_state.collectives);
     context_leave(before);
 }

@@ -171,6 +171,7 @@ struct engine_state {
     struct sequence kinds;   /* of boundaries, once there are graphs with DDP_STEP: launches.c */
 
     _Atomic bool device_closed; /* our end has been made, on the device */
+    bool alone_at_end;          /* a rank had left when this one came to the end: no collective any more */
     _Atomic bool context_ended; /* the trainer has reset the device: no call into CUDA any more */
     pthread_t watcher;
     _Atomic bool watching; /* there is a watch thread */
@@ -309,6 +310,8 @@ void boundary_step(int group, void *stream, const struct ddp_site *site);
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
 void agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
 /* The same for those who come to one kind of place in different ways: `place` is what this rank is said to wait at. */
+/* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
+bool agree_exchange_last(const void *mine, size_t bytes, struct control_messages *all);
 void agree_exchange_at(const char *place, const char *about, const void *mine, size_t bytes,
                        struct control_messages *all);
 void agree_ensure_driver(const struct ddp_site *site);

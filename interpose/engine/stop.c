@@ -61,8 +61,10 @@ stop_job(const char *format, ...)
 void
 stop_job_by(enum comm_cause cause, const char *format, ...)
 {
-    static const enum rank_follows follows[] = {
-        [COMM_UNCLEAR] = RANK_MAY_FOLLOW, [COMM_OWN] = RANK_FOLLOWS_NOBODY, [COMM_OTHERS] = RANK_FOLLOWS};
+    static const enum rank_follows follows[] = {[COMM_UNCLEAR] = RANK_MAY_FOLLOW,
+                                                [COMM_OWN] = RANK_FOLLOWS_NOBODY,
+                                                [COMM_OTHERS] = RANK_FOLLOWS,
+                                                [COMM_LEFT] = RANK_FOLLOWS};
     va_list args;
     va_start(args, format);
     stop(follows[cause], format, args);

@@ -26,6 +26,13 @@ verdict_is_training(const struct rank_view *rank)
     return !rank->ended && (rank->stage == RANK_STAGE_RANK || rank->stage == RANK_STAGE_TRAINING || rank->connected);
 }
 
+/* There the ranks wait for those that come; who has left before is not missed. */
+static bool
+is_at_end(const struct rank_view *rank)
+{
+    return rank->wait == RANK_WAIT_EXCHANGE && strcmp(rank->wait_for, RANK_PLACE_END) == 0;
+}
+
 bool
 verdict_is_needed(const struct rank_view *ranks, int count, int rank)
 {
@@ -36,7 +43,7 @@ verdict_is_needed(const struct rank_view *ranks, int count, int rank)
             continue;
         bool ahead = other->generation == ranks[rank].generation ? other->step > ranks[rank].step
                                                                  : other->generation > ranks[rank].generation;
-        if (follows || other->wait != RANK_WAIT_NONE || ahead || other->stage < RANK_STAGE_RANK)
+        if (follows || (other->wait != RANK_WAIT_NONE && !is_at_end(other)) || ahead || other->stage < RANK_STAGE_RANK)
             return true;
     }
     return false;
@@ -297,11 +304,14 @@ verdict_only_follows(const struct rank_view *ranks, int count)
 
 /* ---- the end ---- */
 
-/* Compares what all ranks report of the last comparison of parameters. */
+/* Compares what all ranks report of the last comparison of parameters. One that left by _exit() may have missed it. */
 static bool
 hashes_agree(const struct rank_view *ranks, int count, struct problem *problem)
 {
     for (int i = 1; i < count; ++i) {
+        if ((verdict_is_unfinished(&ranks[i]) || verdict_is_unfinished(&ranks[0])) &&
+            (ranks[i].check_count != ranks[0].check_count || ranks[i].checked_step != ranks[0].checked_step))
+            continue;
         if (ranks[i].check_count != ranks[0].check_count || ranks[i].checked_step != ranks[0].checked_step)
             return problem_set(problem, DDPRUN_EXIT_FAILURE,
                                "ranks 0 and %d do not agree on how often parameters were compared (%" PRIu64

@@ -21,6 +21,12 @@ for ranks in 2 4; do
     equals_serial "digits, $ranks ranks" "$ranks"
 done
 
+for rank in 0 1; do
+    job 3 "$ddprun" --device softgpu "$build/tests/trainers/ladder" --steps 12 --fault leave --fault-rank "$rank"
+    succeeded "rank $rank leaves by _exit when it is done, another has more to do"
+    nothing_left "rank $rank leaves by _exit when it is done"
+done
+
 # What the supervisor has open is its own; what the trainer starts would keep it open for longer than either lives.
 # shellcheck disable=SC2016 # the ranks' shells expand it
 job 2 "$ddprun" --device softgpu sh -c 'readlink /proc/$$/fd/*; true'
