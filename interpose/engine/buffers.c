@@ -4,7 +4,7 @@
  * Sent by the issuer after the buckets, in the order of annotation; the boundary's event releases the trainer's stream
  * after them. A buffer belongs to no group: every boundary sends all.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/tensors.h"
 
 void
 buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site)

@@ -5,6 +5,7 @@
  * of memory.
  */
 #include "interpose/engine/graphs.h"
+#include "interpose/engine/tensors.h"
 
 #include "base/message.h"
 
@@ -148,7 +149,7 @@ before_context_destroy(CUcontext context)
     if (!atomic_load(&engine_state.driver_ready) || context != engine_state.context)
         return;
     close_device();
-    tensor_before_release(1, SIZE_MAX - 1); /* all memory goes */
+    releases_before_free(1, SIZE_MAX - 1); /* all memory goes */
     if (engine_state.rendezvous.world_size > 1)
         atomic_store(&engine_state.context_ended, true);
     else
@@ -179,7 +180,7 @@ end_in_order(void)
         return;
     if (engine_state.rendezvous.world_size > 1 && engine_state.boundary_count == 0 && driver_was_seen())
         stop_job("the program used the GPU and ended without a DDP_STEP: nothing was averaged; annotate it "
-                 "(see ddprun.h), or run it without ddprun");
+                 "(see ddprun.h), or run it without ddprun, in a script as LD_PRELOAD= program");
     if (engine_state.rendezvous.world_size > 1) {
         CUcontext before = atomic_load(&engine_state.context_ended) ? NULL : context_enter();
         if (atomic_load(&engine_state.captures_open) > 0 && engine_state.rendezvous.rank == 0)
@@ -244,7 +245,7 @@ static struct engine engine = {
     .end = touches_end,
     .allocated = escape_allocated,
     .copied_from_host = escape_copied_from_host,
-    .before_release = tensor_before_release,
+    .before_release = releases_before_free,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,

@@ -225,29 +225,14 @@ void context_synchronize(const char *when);
 /* Asks to be called at the end before the driver is: now that the driver has asked. */
 void start_end_before_driver(void);
 
-/* ---- tensors.c ---- */
-void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
-void tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site);
-/* Anything that needs no more than to be known: gradients and buffers. */
-void tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site);
-void tensor_forget(void *ptr, const struct ddp_site *site);
-void tensor_before_release(CUdeviceptr address, size_t bytes);
-/* Takes the memory of tensors away that the driver no longer knows. */
-void tensor_drop_vanished(void);
-size_t type_bytes(int type);
+/* ---- tensors.c: the table of what is annotated; tensors.h has the rest ---- */
+size_t type_bytes(int type); /* 0: no type of ours */
 const char *type_name(int type);
 ncclDataType_t type_nccl(int type);
-/* Gradients annotated from here on belong to group `id`. */
-void tensor_choose_group(int id, const struct ddp_site *site);
 /* With lock held: gradient number `member` of the group, as of the last tensor_index_gradients(). */
 struct tensor *tensor_gradient(const struct group *group, size_t member);
 /* With lock held: makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
-
-/* ---- releases.c: what holds gradients goes, other than by being freed ---- */
-void releases_before_unload(void);
-void releases_after_unload(void);
-void releases_before_primary_release(CUdevice device);
 
 /* ---- functions.c: what is known of a kernel ---- */
 struct function_layout {

@@ -132,18 +132,23 @@ add_parameter(struct words *words, const char *option, const char *name, unsigne
 
 /*
  * The launcher itself would wait for ever for a host that has lost its network. Its own connections are probed, so that
- * it notices a little before ddprun would end its ranks, says which host it is, and ends the job.
+ * it notices a little before ddprun would end its ranks, says which host it is, and ends the job; unless it would call
+ * that a success. Then it must not probe at all: ddprun is to be the first to notice, and its exit code stands.
  */
 static void
 add_probes(struct words *words, const struct hosts_order *order)
 {
+    const struct launcher_manners *manners = &order->launcher->manners;
     unsigned limit_s = order->options->heartbeat_timeout_s, probes = limit_s > 5 ? 3 : 1;
+    if (manners->hides_lost_hosts) {
+        add_parameter(words, manners->mca, "oob_tcp_keepalive_time", 0);
+        return;
+    }
     if (limit_s == 0)
         return;
-    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_time",
-                  limit_s > probes + 2 ? limit_s - probes - 2 : 1);
-    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_intvl", 1);
-    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_probes", probes);
+    add_parameter(words, manners->mca, "oob_tcp_keepalive_time", limit_s > probes + 2 ? limit_s - probes - 2 : 1);
+    add_parameter(words, manners->mca, "oob_tcp_keepalive_intvl", 1);
+    add_parameter(words, manners->mca, "oob_tcp_keepalive_probes", probes);
 }
 
 char **

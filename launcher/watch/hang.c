@@ -194,15 +194,10 @@ hang_describe_doing(const struct rank_view *view, char *text, size_t bytes)
     else if (view->stage < RANK_STAGE_RANK)
         snprintf(text, bytes, "has not used CUDA yet");
     else if (view->wait == RANK_WAIT_DEVICE)
-        snprintf(text, bytes,
-                 "hangs in a kernel, it seems: its device does not come to %s, which was enqueued after "
-                 "it%s%s",
-                 view->wait_for, kernel, kernel[0] != '\0' ? ", perhaps after that, too" : "");
+        snprintf(text, bytes, "has not come to %s on its device (%.1f s), which still has work from before that%s%s",
+                 view->wait_for, seconds(view->wait_ns), kernel, kernel[0] != '\0' ? ", perhaps after that, too" : "");
     else if (view->wait == RANK_WAIT_NONE && is_for_device(view))
-        snprintf(text, bytes,
-                 "hangs in a kernel, it seems: it is in %s (%.1f s), and its device does not come to an "
-                 "end%s",
-                 view->call, since, kernel);
+        snprintf(text, bytes, "is in %s (%.1f s), waiting for its device%s", view->call, since, kernel);
     else if (view->in_call)
         snprintf(text, bytes, "is in %s (%.1f s)%s", view->call, since, kernel);
     else if (view->call[0] != '\0')

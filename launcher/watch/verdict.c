@@ -226,7 +226,7 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
     case FAULT_FEWER:
         problem_set(problem, code,
                     "rank %d ended after %u program%s that trained, others have begun one more; all ranks must train "
-                    "the same number of times",
+                    "the same number of times (and what else uses a GPU be started as LD_PRELOAD= program)",
                     i, rank->generation + 1, rank->generation == 0 ? "" : "s");
         break;
     default:

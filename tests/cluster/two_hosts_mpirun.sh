@@ -28,7 +28,10 @@ unset NCCL_TEST_WORDS
 
 run "${chargpt}_plain" "${chargpt_options[@]}" --save "$work/serial"
 succeeded "chargpt alone"
-equal "chargpt" "$work/serial" "${four[@]}" "$ddprun" --bucket-mb 0.1 "$chargpt" "${chargpt_options[@]}" --save "$work/rank-%d"
+equal "chargpt" "$work/serial" "${four[@]}" "$ddprun" -v --bucket-mb 0.1 "$chargpt" "${chargpt_options[@]}" --save "$work/rank-%d"
+for host in h1 h2; do
+    check "-v: how ranks on $host are bound is said once" [ "$(grep -c "binding of ranks on $host: " "$work/stderr")" -eq 1 ]
+done
 
 killed "a rank that is killed" 3 "${four[@]}"
 cut_off "a host that loses its network" "${by_hosts[@]}" --heartbeat-timeout 4

@@ -69,6 +69,12 @@ failed_with "a crash in the second" 139 "rank 1 was ended by SIGSEGV .* after st
 run "$ddprun" -n 2 --device softgpu sh -c '"$ladder" --steps 9 --fault quick-exit --fault-step 5; "$ladder" $first_options'
 failed_with "after _exit" 1 "rank [01] after step 4: process [0-9]+ follows process [0-9]+ in this rank, which did not come to its end in order"
 
+# A program beside the training, by one rank only, is kept out by hand.
+# shellcheck disable=SC2016
+run "$ddprun" -n 2 --device softgpu sh -c 'LD_PRELOAD= "$ladder" $first_options && "$ladder" $second_options --save "$work/d-%d" && if [ "$RANK" = 0 ]; then LD_PRELOAD= "$ladder" $first_options; fi'
+succeeded "programs beside the training"
+check "programs beside the training change nothing" cmp "$work/second" "$work/d-1"
+
 # One rank alone may train as it likes.
 # shellcheck disable=SC2016
 run "$ddprun" -n 1 --device softgpu sh -c '"$ladder" --steps 9 --fault quick-exit --fault-step 5; "$ladder" $first_options'

@@ -152,7 +152,7 @@ static const struct {
     bool may_be_busy; /* it is said that this is no fault yet */
 } doings[] = {
     {{.stage = RANK_STAGE_TRAINING, .call = "cuStreamSynchronize", .in_call = true, .call_ns = 73 * SECOND},
-     "it hangs in a kernel, it seems: it is in cuStreamSynchronize (73.0 s), and its device does not come to an end",
+     "it is in cuStreamSynchronize (73.0 s), waiting for its device;",
      false},
     {{.stage = RANK_STAGE_TRAINING, .call = "cuMemAlloc_v2", .in_call = true, .call_ns = 73 * SECOND},
      "it is in cuMemAlloc_v2 (73.0 s)",
@@ -165,9 +165,10 @@ static const struct {
       .in_call = true,
       .wait = RANK_WAIT_DEVICE,
       .wait_for = "bucket 2 of step 8",
+      .wait_ns = 73 * SECOND,
       .kernel = "update"},
-     "it hangs in a kernel, it seems: its device does not come to bucket 2 of step 8, which was enqueued after it; the "
-     "kernel launched last is `update`",
+     "it has not come to bucket 2 of step 8 on its device (73.0 s), which still has work from before that; the kernel "
+     "launched last is `update`, perhaps after that, too;",
      false},
     {{.stage = RANK_STAGE_TRAINING, .stopped = true, .pid = 7},
      "it is stopped (SIGSTOP, or a debugger); `kill -CONT 7`",
