@@ -23,20 +23,33 @@ transfer_wait(int fd, short events, int64_t deadline_ms)
     }
 }
 
+/*
+ * What a call that moved nothing means: true to try it again. It is tried before anything is waited for: what it wants
+ * is most often there, and a poll in front of each would double the calls.
+ */
+static bool
+try_again(int fd, short events, ssize_t moved, int64_t deadline_ms, enum transfer *why_p)
+{
+    *why_p = TRANSFER_GONE;
+    if (moved == 0 || (errno != EINTR && errno != EAGAIN))
+        return false;
+    *why_p = TRANSFER_LATE;
+    return errno == EINTR || transfer_wait(fd, events, deadline_ms);
+}
+
 enum transfer
 transfer_send(int fd, const void *data, size_t bytes, int64_t deadline_ms)
 {
     const char *at = data;
+    enum transfer why;
     while (bytes > 0) {
-        if (!transfer_wait(fd, POLLOUT, deadline_ms))
-            return TRANSFER_LATE;
         ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (sent <= 0)
-            return TRANSFER_GONE;
-        at += sent;
-        bytes -= (size_t)sent;
+        if (sent > 0) {
+            at += sent;
+            bytes -= (size_t)sent;
+        } else if (!try_again(fd, POLLOUT, sent, deadline_ms, &why)) {
+            return why;
+        }
     }
     return TRANSFER_DONE;
 }
@@ -45,16 +58,15 @@ enum transfer
 transfer_receive(int fd, void *data, size_t bytes, int64_t deadline_ms)
 {
     char *at = data;
+    enum transfer why;
     while (bytes > 0) {
-        if (!transfer_wait(fd, POLLIN, deadline_ms))
-            return TRANSFER_LATE;
         ssize_t got = recv(fd, at, bytes, MSG_DONTWAIT);
-        if (got < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (got <= 0)
-            return TRANSFER_GONE;
-        at += got;
-        bytes -= (size_t)got;
+        if (got > 0) {
+            at += got;
+            bytes -= (size_t)got;
+        } else if (!try_again(fd, POLLIN, got, deadline_ms, &why)) {
+            return why;
+        }
     }
     return TRANSFER_DONE;
 }

@@ -5,11 +5,19 @@
  */
 #include "base/pmix/member.h"
 
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <pmix.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 
 static pmix_proc_t self;
 static void (*wake_caller)(void); /* set before PMIx has a thread */
@@ -60,6 +68,53 @@ member_server_is_gone(void)
     return atomic_load(&server_gone);
 }
 
+static bool
+leads_to(int fd, const struct sockaddr_in *server)
+{
+    struct sockaddr_in peer = {0};
+    socklen_t length = sizeof(peer);
+    return getpeername(fd, (struct sockaddr *)&peer, &length) == 0 && length == sizeof(peer) &&
+           peer.sin_family == AF_INET && peer.sin_port == server->sin_port &&
+           peer.sin_addr.s_addr == server->sin_addr.s_addr;
+}
+
+/* Where the server is, as it says in the environment: "NAME.0;tcp4://127.0.0.1:59507". */
+static bool
+find_server(struct sockaddr_in *server_p)
+{
+    const char *text = getenv("PMIX_SERVER_URI41");
+    const char *at = text != NULL ? strstr(text, ";tcp4://") : NULL;
+    char host[INET_ADDRSTRLEN];
+    unsigned short port;
+    struct sockaddr_in server = {.sin_family = AF_INET};
+    if (at == NULL || sscanf(at, ";tcp4://%15[0-9.]:%hu", host, &port) != 2 ||
+        inet_pton(AF_INET, host, &server.sin_addr) != 1)
+        return false;
+    server.sin_port = htons(port);
+    *server_p = server;
+    return true;
+}
+
+/*
+ * PMIx 4 leaves its socket open for every program that this process starts, which would keep the connection alive when
+ * this process is gone. By its other end it cannot be mistaken for a descriptor that another thread makes at the same
+ * time.
+ */
+static void
+keep_from_programs(void)
+{
+    struct sockaddr_in server;
+    DIR *open_files = find_server(&server) ? opendir("/proc/self/fd") : NULL;
+    if (open_files == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(open_files)) != NULL;) {
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] != '.' && leads_to(fd, &server))
+            (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+    closedir(open_files);
+}
+
 bool
 member_join(void (*wake_p)(void), struct member_failure *failure)
 {
@@ -71,6 +126,7 @@ member_join(void (*wake_p)(void), struct member_failure *failure)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (status != PMIX_SUCCESS)
         return fail(failure, MEMBER_REFUSED, status);
+    keep_from_programs();
 
     /* Explicit codes: a handler for everything is never called in PMIx 4. Without it only the server's own means of
      * ending this process are left, so what registering it returns changes nothing. */

@@ -94,8 +94,8 @@ claim_rank(struct cluster *cluster, struct problem *problem)
 {
     enum { KEPT = 60 }; /* of the job's name: its end, with the numbers (slurm.pmix.7.0, prterun-HOST-PROCESS@1) */
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    const char *job = getenv("PMIX_NAMESPACE");
-    if (strlen(job) > KEPT)
+    const char *job = getenv("PMIX_NAMESPACE"); /* cluster_look() has seen that it is there */
+    if (job != NULL && strlen(job) > KEPT)
         job += strlen(job) - KEPT;
     cluster->claim = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "ddprun-%u-%s-%s", (unsigned)geteuid(), job,

@@ -61,7 +61,9 @@ peer_order_decode(const void *bytes, size_t count, struct peer_order *order_p)
 void
 peer_link_open(struct peer_link *link, int fd)
 {
+    int low = LINK_WAKE_BYTES;
     *link = (struct peer_link){.fd = fd};
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
 }
 
 void
@@ -107,19 +109,40 @@ append(struct peer_link *link, const void *bytes, size_t count)
     link->out_count += count;
 }
 
-void
-peer_link_send(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count)
+static void
+append_frame(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count)
 {
     uint32_t header[2] = {(uint32_t)count, (uint32_t)kind};
+    append(link, header, sizeof(header));
+    append(link, bytes, count);
+}
+
+static void
+send_frame(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count, bool wakes)
+{
+    static const unsigned char nothing[LINK_WAKE_BYTES - FRAME_HEADER_BYTES];
     if (link->fd < 0 || link->gone || count > FRAME_BYTES_AT_MOST)
         return;
     if (link->out_count - link->out_sent > LINK_BACKLOG_BYTES) {
         link->gone = true;
         return;
     }
-    append(link, header, sizeof(header));
-    append(link, bytes, count);
+    append_frame(link, kind, bytes, count);
+    if (wakes)
+        append_frame(link, FRAME_WAKE, nothing, sizeof(nothing));
     (void)peer_link_flush(link);
+}
+
+void
+peer_link_send(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count)
+{
+    send_frame(link, kind, bytes, count, true);
+}
+
+void
+peer_link_send_quietly(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count)
+{
+    send_frame(link, kind, bytes, count, false);
 }
 
 void
@@ -160,8 +183,8 @@ peer_link_read(struct peer_link *link)
         link->gone = true;
 }
 
-bool
-peer_link_next(struct peer_link *link, struct peer_frame *frame)
+static bool
+next_frame(struct peer_link *link, struct peer_frame *frame)
 {
     long taken =
         link->nonsense ? 0 : peer_frame_parse(link->in + link->in_taken, link->in_count - link->in_taken, frame);
@@ -171,4 +194,14 @@ peer_link_next(struct peer_link *link, struct peer_frame *frame)
         return false;
     link->in_taken += (size_t)taken;
     return true;
+}
+
+bool
+peer_link_next(struct peer_link *link, struct peer_frame *frame)
+{
+    while (next_frame(link, frame)) {
+        if (frame->kind != FRAME_WAKE)
+            return true;
+    }
+    return false;
 }

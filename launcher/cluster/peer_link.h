@@ -3,7 +3,11 @@
  * without ever blocking.
  *
  * What cannot be sent yet waits in a bounded buffer; a peer that does not read for so long is as good as gone.
- * Supervisor's thread only.
+ *
+ * A socket is readable from LINK_WAKE_BYTES on (SO_RCVLOWAT, tcp(7)), or once the other end has closed it. So
+ * heartbeats wake nobody: they are read when their reader looks anyway, and hundreds of them in a second cost no more
+ * than one. What must be heard at once is sent with so many bytes behind it. Where a system makes sockets readable
+ * earlier, all is heard, and costs more. Supervisor's thread only.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_PEER_LINK_H
 #define DDPRUN_LAUNCHER_CLUSTER_PEER_LINK_H
@@ -22,10 +26,12 @@ enum peer_frame_kind {
     FRAME_ASK,           /* root: a report on its rank is wanted; one byte: 1 with stacks */
     FRAME_LOOK,          /* root: a view of this moment is wanted */
     FRAME_REPORT,        /* leaf: the report, text without a NUL */
+    FRAME_WAKE,          /* nothing, in many bytes; peer_link_next() keeps it to itself */
     FRAME_KINDS,
 };
 
-enum { FRAME_HEADER_BYTES = 8, FRAME_BYTES_AT_MOST = 64 << 10, LINK_BACKLOG_BYTES = 1 << 20 };
+/* LINK_WAKE_BYTES: more than two views have. */
+enum { FRAME_HEADER_BYTES = 8, FRAME_BYTES_AT_MOST = 64 << 10, LINK_WAKE_BYTES = 4096, LINK_BACKLOG_BYTES = 1 << 20 };
 
 struct peer_frame {
     enum peer_frame_kind kind;
@@ -65,6 +71,8 @@ void peer_link_open(struct peer_link *link, int fd);
 void peer_link_close(struct peer_link *link);
 
 void peer_link_send(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count);
+/* The same without waking the other end, which hears it when it looks. */
+void peer_link_send_quietly(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count);
 void peer_link_send_order(struct peer_link *link, enum peer_frame_kind kind, const struct peer_order *order);
 
 /* Sends what waits; then whether nothing waits any more. */

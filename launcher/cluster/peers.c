@@ -20,7 +20,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { GUEST_LIMIT_MS = 10000, EVENTS = 64, GUESTS_MORE = 32 };
+/* ROUND_MS: at the least between two rounds of all leaves. */
+enum { GUEST_LIMIT_MS = 10000, ROUND_MS = 100, EVENTS = 64, GUESTS_MORE = 32 };
 
 struct guest {
     int fd; /* -1: free */
@@ -35,8 +36,8 @@ struct peers {
     struct listener listener;
     int world_size;
     unsigned char secret[PROOF_BYTES];
-    int limit_ms;
-    int64_t looked_ms, said_ms;
+    int limit_ms, beat_ms;
+    int64_t looked_ms, round_ms, door_ms, said_ms;
     struct peer *items; /* [world_size]; [0] is not used */
     struct guest *guests;
     size_t guest_count;
@@ -103,12 +104,23 @@ listener_close(struct listener *listener)
     listener->fd = -1;
 }
 
+/* How often supervisor 0 says that it is there. */
+static int
+beat_of(int limit_ms)
+{
+    int beat_ms = limit_ms / PEERS_BEATS_IN_LIMIT;
+    if (limit_ms == 0 || beat_ms > PEERS_SILENT_MS)
+        return PEERS_SILENT_MS;
+    return beat_ms > PEERS_HEARTBEAT_MS ? beat_ms : PEERS_HEARTBEAT_MS;
+}
+
 struct peers *
 peers_open(struct listener *listener, int world_size, const unsigned char secret[PROOF_BYTES], unsigned limit_s,
            struct problem *problem)
 {
     struct peers *peers = memory_get(1, sizeof(*peers));
     *peers = (struct peers){.world_size = world_size, .limit_ms = (int)limit_s * 1000, .listener = *listener};
+    peers->beat_ms = beat_of(peers->limit_ms);
     memcpy(peers->secret, secret, PROOF_BYTES);
     peers->items = memory_get((size_t)world_size, sizeof(*peers->items));
     peers->guest_count = (size_t)world_size * 2 + GUESTS_MORE;
@@ -359,6 +371,36 @@ take_events(struct peers *peers, struct rank_view *views)
     }
 }
 
+/* Once in a heartbeat. */
+static void
+look_at_door(struct peers *peers, int64_t now_ms)
+{
+    (void)watch(peers, EPOLL_CTL_MOD, peers->listener.fd, EPOLLIN, tag(SUBJECT_LISTENER, 0));
+    for (size_t i = 0; i < peers->guest_count; ++i) {
+        if (peers->guests[i].fd >= 0 && now_ms - peers->guests[i].since_ms > GUEST_LIMIT_MS)
+            turn_away(&peers->guests[i]);
+    }
+}
+
+/* Hears heartbeats, which wake nobody, of those for whom it is time; and sends them. */
+static void
+go_round(struct peers *peers, struct rank_view *views, int64_t now_ms, bool stalled)
+{
+    bool says = now_ms - peers->said_ms >= peers->beat_ms;
+    if (says)
+        peers->said_ms = now_ms;
+    for (int i = 1; i < peers->world_size; ++i) {
+        struct peer *peer = &peers->items[i];
+        if (stalled)
+            peer->heard_ms = now_ms;
+        if (now_ms - peer->heard_ms >= PEERS_HEARTBEAT_MS * 3 / 4)
+            hear_peer(peers, peer, &views[i]);
+        if (says)
+            peer_link_send_quietly(&peer->link, FRAME_HEARTBEAT, NULL, 0);
+        settle(peers, i, now_ms);
+    }
+}
+
 bool
 peers_step(struct peers *peers, struct rank_view *views)
 {
@@ -367,20 +409,13 @@ peers_step(struct peers *peers, struct rank_view *views)
     peers->looked_ms = now_ms;
     peers->news = false;
     take_events(peers, views);
-    if (now_ms - peers->said_ms < PEERS_HEARTBEAT_MS)
-        return peers->news;
-    peers->said_ms = now_ms;
-    (void)watch(peers, EPOLL_CTL_MOD, peers->listener.fd, EPOLLIN, tag(SUBJECT_LISTENER, 0));
-    for (size_t i = 0; i < peers->guest_count; ++i) {
-        if (peers->guests[i].fd >= 0 && now_ms - peers->guests[i].since_ms > GUEST_LIMIT_MS)
-            turn_away(&peers->guests[i]);
+    if (now_ms - peers->round_ms >= ROUND_MS) {
+        peers->round_ms = now_ms;
+        go_round(peers, views, now_ms, stalled);
     }
-    for (int i = 1; i < peers->world_size; ++i) {
-        struct peer *peer = &peers->items[i];
-        if (stalled)
-            peer->heard_ms = now_ms;
-        peer_link_send(&peer->link, FRAME_HEARTBEAT, NULL, 0);
-        settle(peers, i, now_ms);
+    if (now_ms - peers->door_ms >= PEERS_HEARTBEAT_MS) {
+        peers->door_ms = now_ms;
+        look_at_door(peers, now_ms);
     }
     return peers->news;
 }

@@ -3,8 +3,8 @@
  * them how the job ends.
  *
  * Listens on TCP; who connects must know the job's secret (proof.h) within a few seconds. One epoll descriptor for
- * all, no thread, nothing blocks: hundreds of leaves cost what they say. Supervisor's thread only. The other ends are
- * peers_leaf.h.
+ * all, no thread, nothing blocks: hundreds of leaves cost what they say, and heartbeats are heard together
+ * (peer_link.h). Supervisor's thread only. The other ends are peers_leaf.h.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_PEERS_H
 #define DDPRUN_LAUNCHER_CLUSTER_PEERS_H
@@ -14,7 +14,11 @@
 #include "launcher/problem.h"
 #include "launcher/watch/verdict.h"
 
-enum { PEERS_HEARTBEAT_MS = 1000, PEERS_STALL_MS = 3000 };
+/*
+ * What a leaf sees goes into what is judged, and so comes every PEERS_HEARTBEAT_MS. What supervisor 0 sends is there
+ * only to show that it is: a few times in the limit, PEERS_SILENT_MS at most. A send is what it pays most for.
+ */
+enum { PEERS_HEARTBEAT_MS = 1000, PEERS_SILENT_MS = 10000, PEERS_BEATS_IN_LIMIT = 5, PEERS_STALL_MS = 3000 };
 
 struct listener {
     int fd;
@@ -54,11 +58,11 @@ struct peers *peers_open(struct listener *listener, int world_size, const unsign
                          unsigned limit_s, struct problem *problem);
 void peers_close(struct peers *peers);
 
-/* Readable when there is something to do. */
+/* Readable when there is something to do at once. */
 int peers_fd(const struct peers *peers);
 
-/* Does what is due; views[rank] follow what the leaves say. Whenever peers_fd() is readable, and once a second. Returns
- * whether there is something new that may decide how the job ends. */
+/* Does what is due; views[rank] follow what the leaves say. Whenever peers_fd() is readable, and twice a second, for
+ * what does not make it so. Returns whether there is something new that may decide how the job ends. */
 bool peers_step(struct peers *peers, struct rank_view *views);
 
 const struct peer *peers_look_at(const struct peers *peers, int rank);

@@ -53,14 +53,24 @@ hear(struct peers_leaf *leaf)
     }
 }
 
+static void
+tell(struct peers_leaf *leaf, const struct rank_view *view, bool wakes)
+{
+    unsigned char bytes[VIEW_BYTES_AT_MOST];
+    size_t count = view_encode(view, bytes);
+    if (wakes)
+        peer_link_send(&leaf->link, FRAME_VIEW, bytes, count);
+    else
+        peer_link_send_quietly(&leaf->link, FRAME_VIEW, bytes, count);
+    leaf->told = *view;
+    leaf->said_ms = clock_now_ms();
+}
+
 void
 peers_leaf_say_view(struct peers_leaf *leaf, const struct rank_view *view)
 {
     leaf->asked_view = false;
-    unsigned char bytes[VIEW_BYTES_AT_MOST];
-    peer_link_send(&leaf->link, FRAME_VIEW, bytes, view_encode(view, bytes));
-    leaf->told = *view;
-    leaf->said_ms = clock_now_ms();
+    tell(leaf, view, true);
 }
 
 void
@@ -72,8 +82,9 @@ peers_leaf_step(struct peers_leaf *leaf, const struct rank_view *view)
         leaf->heard_ms = now_ms;
     leaf->looked_ms = now_ms;
     hear(leaf);
-    if (view_is_news(&leaf->told, view) || now_ms - leaf->said_ms >= PEERS_HEARTBEAT_MS)
-        peers_leaf_say_view(leaf, view);
+    bool news = view_is_news(&leaf->told, view);
+    if (news || now_ms - leaf->said_ms >= PEERS_HEARTBEAT_MS)
+        tell(leaf, view, news);
     (void)peer_link_flush(&leaf->link);
     if (leaf->lost != NULL || leaf->leave)
         return;
@@ -92,7 +103,7 @@ peers_leaf_say_problem(struct peers_leaf *leaf, const struct peer_order *problem
 void
 peers_leaf_say_done(struct peers_leaf *leaf, const struct rank_view *view)
 {
-    peers_leaf_say_view(leaf, view);
+    tell(leaf, view, false);
     peer_link_send(&leaf->link, FRAME_DONE, NULL, 0);
 }
 

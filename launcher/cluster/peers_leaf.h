@@ -32,7 +32,7 @@ struct peers_leaf {
 void peers_leaf_open(struct peers_leaf *leaf, const struct hello *root, int rank, int fd, unsigned limit_s);
 void peers_leaf_close(struct peers_leaf *leaf);
 
-/* Hears and says what is due. To be called whenever the socket is readable, and once a second. */
+/* Hears and says what is due. To be called whenever the socket is readable, and twice a second. */
 void peers_leaf_step(struct peers_leaf *leaf, const struct rank_view *view);
 
 void peers_leaf_say_problem(struct peers_leaf *leaf, const struct peer_order *problem);

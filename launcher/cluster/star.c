@@ -22,7 +22,7 @@ enum {
 };
 
 _Static_assert(2 * UINT64_C(1000000) * PEERS_HEARTBEAT_MS < HANG_SILENCE_NS,
-               "a leaf is heard of before it is unheard of");
+               "a leaf is heard of before it is unheard of, also if both ends look at it half a second late");
 
 void
 star_open(struct star *star, const struct running_job *job, struct rank_view *views)

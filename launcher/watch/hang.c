@@ -113,13 +113,24 @@ longest_waiter(const struct hang *hang, const struct rank_view *views)
     return longest;
 }
 
+/*
+ * Until when it is known what the rank did: until it was seen last to go on, if that was a moment ago. A process that
+ * is stopped does nothing; of one that is not heard of any more, nothing else is to be expected.
+ */
+static uint64_t
+known_until_ns(const struct watched *rank, uint64_t now_ns)
+{
+    return rank->stopped || now_ns - rank->alive_ns > HANG_SILENCE_NS ? now_ns : rank->alive_ns;
+}
+
 /* For how long the rank has kept others waiting without a call. */
 static uint64_t
 idle_ns(const struct hang *hang, int rank, int waiter, uint64_t now_ns)
 {
     uint64_t since = hang->ranks[rank].progress_ns, waited = hang->ranks[waiter].wait_ns;
+    uint64_t until = known_until_ns(&hang->ranks[rank], now_ns);
     since = waited > since ? waited : since;
-    return now_ns > since ? now_ns - since : 0;
+    return until > since ? until - since : 0;
 }
 
 /* The rank that has kept others waiting longest, -1 if all wait. */

@@ -1,6 +1,6 @@
 /*
  * launch.c - what starting and holding a job costs. bench/launch [--json] [--runs N] [--ranks N,N,...] [--idle
- * SECONDS].
+ * SECONDS] [--under mpirun].
  *
  * Start-up: ranks that join by their first annotation and leave (launch_rank), from the start of ddprun to its end,
  * with ddprun's own server. In turn with it, where there is an mpirun, the same number of processes that join and leave
@@ -8,6 +8,8 @@
  * times with their spread, CPU times of all processes of the job, and ratios of runs that followed each other.
  *
  * Holding: CPU time of ddprun itself, of all its threads, beside ranks that wait, from 2 s after the last one joined.
+ * Under mpirun there is one ddprun for each rank, and that of rank 0 hears all others: its CPU time, beside 100 ranks
+ * unless other numbers are given. `--under mpirun` measures nothing else.
  *
  * Run it on a machine that does nothing else; CPU times bear a busy one better.
  */
@@ -25,9 +27,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RUNS_AT_MOST = 100, COUNTS_AT_MOST = 8, LIMIT_S = 120 };
+enum { RUNS_AT_MOST = 100, COUNTS_AT_MOST = 8, LIMIT_S = 120, HELD_AT_MOST = 64, UNDER_MPIRUN = 100 };
 
-static char folder[PATH_MAX]; /* of this program */
+static char folder[PATH_MAX];      /* of this program */
+static unsigned limit_s = LIMIT_S; /* of one run */
 static char ddprun[PATH_MAX + 16], rank_program[PATH_MAX + 16], pmix_program[PATH_MAX + 16],
     device_program[PATH_MAX + 16];
 
@@ -67,7 +70,7 @@ start(char *const *words, int output)
         _exit(126);
     if (output >= 0)
         dup2(output, STDOUT_FILENO);
-    alarm(LIMIT_S);
+    alarm(limit_s);
     execvp(words[0], words);
     _exit(127);
 }
@@ -186,23 +189,27 @@ measure_device(struct report *report, int runs)
     report_value(report, "first use of a device of the stand-in, by itself", report_median(times, (size_t)runs), "ms");
 }
 
+/* Under mpirun, `ddprun` is that of rank 0. */
 static void
-measure_holding(struct report *report, int ranks, double seconds)
+measure_holding(struct report *report, int ranks, bool mpirun, double seconds)
 {
-    char count[16], line[64], name[64];
+    char count[16], line[64], name[80];
     int pipes[2];
     snprintf(count, sizeof(count), "%d", ranks);
-    char *words[] = {ddprun, "-q", "--device", "softgpu", "-n", count, rank_program, "idle", NULL};
+    char *ours[] = {ddprun, "-q", "--device", "softgpu", "-n", count, rank_program, "idle", NULL};
+    char *theirs[] = {"mpirun",   "--oversubscribe", "-n",         count,  ddprun, "-q",
+                      "--device", "softgpu",         rank_program, "idle", NULL};
+    char *const *words = mpirun ? theirs : ours;
     if (pipe(pipes) != 0)
         fail("pipe", strerror(errno));
     pid_t pid = start(words, pipes[1]);
     close(pipes[1]);
     FILE *output = fdopen(pipes[0], "r");
     if (output == NULL || fgets(line, sizeof(line), output) == NULL)
-        fail("the ranks do not join", ddprun);
+        fail("the ranks do not join", words[0]);
 
     clockid_t clock;
-    if (clock_getcpuclockid(pid, &clock) != 0)
+    if (clock_getcpuclockid((pid_t)atoi(line), &clock) != 0)
         fail("no clock of another process", "clock_getcpuclockid");
     struct timespec settle = {.tv_sec = 2},
                     time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -210,7 +217,7 @@ measure_holding(struct report *report, int ranks, double seconds)
     double cpu = seconds_of(clock), wall = seconds_of(CLOCK_MONOTONIC);
     nanosleep(&time, NULL);
     double share = (seconds_of(clock) - cpu) / (seconds_of(CLOCK_MONOTONIC) - wall);
-    snprintf(name, sizeof(name), "ddprun beside %d ranks that wait", ranks);
+    snprintf(name, sizeof(name), "ddprun%s beside %d ranks that wait", mpirun ? " of rank 0 under mpirun" : "", ranks);
     report_figure(report, name, 100.0 * share, "% of a core", BAR_AT_MOST, 0.1);
 
     fclose(output);
@@ -232,25 +239,53 @@ take_counts(char *text, int *counts)
     return count;
 }
 
-int
-main(int argc, char **argv)
+struct wish {
+    int counts[COUNTS_AT_MOST], count, runs;
+    bool counted, only_mpirun, json;
+    double idle_s;
+};
+
+static struct wish
+take_options(int argc, char **argv)
 {
-    struct report report = {0};
-    int counts[COUNTS_AT_MOST] = {2, 64, 256}, count = 3, runs = 11;
-    double idle_s = 20.0;
+    struct wish wish = {.counts = {2, 64, 256}, .count = 3, .runs = 11, .idle_s = 20.0};
     for (int i = 1; i < argc; ++i) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--json") == 0)
-            report.json = true;
+            wish.json = true;
         else if (strcmp(argv[i], "--runs") == 0 && atoi(value) > 0 && atoi(value) <= RUNS_AT_MOST && ++i)
-            runs = atoi(value);
-        else if (strcmp(argv[i], "--ranks") == 0 && value[0] != '\0')
-            count = take_counts(argv[++i], counts);
-        else if (strcmp(argv[i], "--idle") == 0 && value[0] != '\0')
-            idle_s = atof(argv[++i]);
+            wish.runs = atoi(value);
+        else if (strcmp(argv[i], "--idle") == 0 && value[0] != '\0' && ++i)
+            wish.idle_s = atof(value);
+        else if (strcmp(argv[i], "--under") == 0 && strcmp(value, "mpirun") == 0 && ++i)
+            wish.only_mpirun = true;
+        else if (strcmp(argv[i], "--ranks") == 0 && value[0] != '\0' && (wish.counted = true))
+            wish.count = take_counts(argv[++i], wish.counts);
         else
-            fail("usage", "launch [--json] [--runs N] [--ranks N,N,...] [--idle SECONDS]");
+            fail("usage", "launch [--json] [--runs N] [--ranks N,N,...] [--idle SECONDS] [--under mpirun]");
     }
+    return wish;
+}
+
+static void
+measure_all_holding(struct report *report, const struct wish *wish, bool mpirun)
+{
+    limit_s = LIMIT_S + (unsigned)wish->idle_s;
+    for (int i = 0; i < wish->count && !wish->only_mpirun; ++i) {
+        if (wish->counts[i] <= HELD_AT_MOST)
+            measure_holding(report, wish->counts[i], false, wish->idle_s);
+    }
+    if (mpirun && !wish->counted)
+        measure_holding(report, UNDER_MPIRUN, true, wish->idle_s);
+    for (int i = 0; mpirun && wish->counted && i < wish->count; ++i)
+        measure_holding(report, wish->counts[i], true, wish->idle_s);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct wish wish = take_options(argc, argv);
+    struct report report = {.json = wish.json};
     if (realpath("/proc/self/exe", folder) == NULL)
         fail("/proc/self/exe", strerror(errno));
     dirname(folder);
@@ -261,15 +296,16 @@ main(int argc, char **argv)
 
     bool mpirun = has_mpirun();
     double load[1] = {0};
+    if (wish.only_mpirun && !mpirun)
+        fail("there is no mpirun", "install openmpi-bin");
     if (!report.json && getloadavg(load, 1) == 1)
-        printf("%ld cores, load %.1f before, %d runs each%s\n", sysconf(_SC_NPROCESSORS_ONLN), load[0], runs,
+        printf("%ld cores, load %.1f before, %d runs each%s\n", sysconf(_SC_NPROCESSORS_ONLN), load[0], wish.runs,
                mpirun ? "" : "; no mpirun to compare with");
-    for (int i = 0; i < count; ++i)
-        measure_start(&report, counts[i], runs, mpirun);
-    measure_device(&report, runs);
-    for (int i = 0; i < count && idle_s > 0.0; ++i) {
-        if (counts[i] <= 64)
-            measure_holding(&report, counts[i], idle_s);
-    }
+    for (int i = 0; i < wish.count && !wish.only_mpirun; ++i)
+        measure_start(&report, wish.counts[i], wish.runs, mpirun);
+    if (!wish.only_mpirun)
+        measure_device(&report, wish.runs);
+    if (wish.idle_s > 0.0)
+        measure_all_holding(&report, &wish, mpirun);
     return 0;
 }

@@ -1,8 +1,8 @@
 /*
  * launch_rank.c - the trainer of bench/launch: becomes a rank by its first annotation, and leaves. It uses no GPU.
  *
- * `launch_rank`: asks how many ranks there are, and ends. `launch_rank idle`: rank 0 says "ready" once all have joined,
- * and everybody waits for the end of its process.
+ * `launch_rank`: asks how many ranks there are, and ends. `launch_rank idle`: rank 0 says which process is its ddprun
+ * once all have joined, and everybody waits for the end of its process.
  */
 #include "interpose/include/ddprun.h"
 
@@ -19,7 +19,7 @@ main(int argc, char **argv)
     float value = 1;
     DDP_MEAN(&value);
     if (DDP_RANK() == 0) {
-        puts("ready");
+        printf("%d\n", (int)getppid());
         fflush(stdout);
     }
     for (;;)

@@ -23,15 +23,16 @@ compared_once "prterun"
 equal "--hosts" "$work/serial" "${by_hosts[@]}" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
 compared_once "--hosts"
 
-# Variables reach all hosts whatever is in them.
+# Variables and the folder reach all hosts, whatever is in them.
 export NCCL_TEST_WORDS='a;b,c "d" $e'
 # shellcheck disable=SC2016 # the ranks' shells expand it
 run env "PATH=$work/path" TERM=xterm "$hosts_runner" h1 "$ddprun" --hosts "h1:1,h2:1" --device softgpu --env "TEST_WORDS=x y,z;'q" \
-    sh -c 'echo "$NCCL_TEST_WORDS" "$TEST_WORDS"; exec "$0" --steps 3 >/dev/null' "$ladder"
+    sh -c 'echo "$NCCL_TEST_WORDS" "$TEST_WORDS" "$(pwd)" "$PWD"; exec "$0" --steps 3 >/dev/null' "$ladder"
 succeeded "variables"
-check "variables: on both hosts" [ "$(tr -d '\r' <"$work/stdout" | LC_ALL=C sort)" = "[1] $NCCL_TEST_WORDS x y,z;'q
-$NCCL_TEST_WORDS x y,z;'q" ]
+check "variables: on both hosts" [ "$(tr -d '\r' <"$work/stdout" | LC_ALL=C sort)" = "[1] $NCCL_TEST_WORDS x y,z;'q $PWD $PWD
+$NCCL_TEST_WORDS x y,z;'q $PWD $PWD" ]
 unset NCCL_TEST_WORDS
+elsewhere "a folder that h2 has not" "${by_hosts[@]}"
 
 killed "mpirun 5, a rank that is killed" 3 "${mpirun[@]}"
 killed "prterun, a rank that is killed" 2 "${prterun[@]}"

@@ -198,7 +198,8 @@ START_TEST(the_command_has_all_that_ranks_need)
     char *all = command_for("/usr/bin/mpirun", false, (int)(sizeof(argv) / sizeof(argv[0])) - 1, argv, variables);
     ck_assert_str_eq(
         all,
-        "mpirun|--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/data/run|-x|PATH|-x|"
+        "mpirun|--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/|-x|DDPRUN_HOSTS_FOLDER=/data/"
+        "run|-x|PATH|-x|"
         "LD_LIBRARY_PATH|-x|NCCL_DEBUG|-x|DDPRUN_NCCL|-x|SOFTGPU_DEVICES|-x|UCX_TLS|-x|"
         "CUDA_CACHE_PATH|/opt/bin/ddprun|--verbose|--heartbeat-timeout=0|--env=A=x y|--bucket-mb=5|--env=B=|--|./train|"
         "--hosts|-n");
@@ -252,7 +253,7 @@ START_TEST(root_and_a_launcher_elsewhere_are_said)
     char *argv[] = {"ddprun", "--heartbeat-timeout=0", "--hosts=h1:1,h2:2", "t", NULL}, *variables[] = {NULL};
     char *all = command_for("/opt/openmpi/bin/mpirun", true, 4, argv, variables);
     ck_assert_str_eq(all, "/opt/openmpi/bin/mpirun|--allow-run-as-root|--host|h1:1,h2:2|-n|3|--map-by|slot|--bind-to|"
-                          "none|--wdir|/data/run|/opt/bin/ddprun|--heartbeat-timeout=0|--|t");
+                          "none|--wdir|/|-x|DDPRUN_HOSTS_FOLDER=/data/run|/opt/bin/ddprun|--heartbeat-timeout=0|--|t");
     free(all);
 }
 END_TEST

@@ -1,6 +1,7 @@
 /*
  * test_peers.c - the star over real sockets: who knows the secret gets in and is heard, whoever does not is turned away
  * without harm, silence and closed connections are noticed, and the end reaches everybody, also who comes late.
+ * Heartbeats are heard and wake nobody; all else wakes who is to hear it, whatever lies before it unread.
  */
 #include "launcher/cluster/peers.h"
 
@@ -18,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -145,6 +147,98 @@ START_TEST(leaves_are_heard_and_hear_the_end)
     }
     STEP_UNTIL(&test, peers_all_left(test.peers));
     ck_assert_int_eq(state_of(&test, 1), PEER_DONE); /* and not lost */
+    peers_close(test.peers);
+}
+END_TEST
+
+/* ---- what wakes ---- */
+
+static bool
+is_readable(int fd, int wait_ms)
+{
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    return poll(&polled, 1, wait_ms) == 1;
+}
+
+/* Waits until so many bytes have come, which nobody has read. */
+static void
+await_bytes(int fd, size_t count)
+{
+    int64_t deadline_ms = clock_now_ms() + LIMIT_MS;
+    for (int come = 0; ioctl(fd, FIONREAD, &come) == 0 && (size_t)come < count; poll(NULL, 0, 1))
+        ck_assert_msg(clock_now_ms() < deadline_ms, "%d bytes of %zu have come", come, count);
+}
+
+static void
+open_pair(struct peer_link *from, struct peer_link *to)
+{
+    struct listener listener;
+    struct problem problem;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    ck_assert(listener_open(&listener, 1, &problem));
+    address.sin_port = htons(listener.port);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    peer_link_open(from, fd);
+    ck_assert(is_readable(listener.fd, LIMIT_MS));
+    peer_link_open(to, accept(listener.fd, NULL, NULL));
+    listener_close(&listener);
+}
+
+START_TEST(what_must_be_heard_at_once_wakes_and_heartbeats_do_not)
+{
+    struct peer_link from, to;
+    struct peer_frame frame;
+    unsigned char bytes[FRAME_BYTES_AT_MOST] = {0};
+    open_pair(&from, &to);
+    srand(7);
+    for (int turn = 0; turn < 200; ++turn) {
+        int quiet = rand() % 20, heartbeats = 0;
+        size_t count = turn % 10 == 0 ? sizeof(bytes) : (size_t)(rand() % 3000);
+        for (int i = 0; i < quiet; ++i)
+            peer_link_send_quietly(&from, FRAME_HEARTBEAT, NULL, 0);
+        await_bytes(to.fd, (size_t)quiet * FRAME_HEADER_BYTES);
+        /* What is left of what woke last time is less than what wakes, and heartbeats come on top of it. */
+        ck_assert(turn > 0 || !is_readable(to.fd, 0));
+        peer_link_send(&from, FRAME_REPORT, bytes, count);
+        for (bool heard = false; !heard;) {
+            if (is_readable(to.fd, 0))
+                peer_link_read(&to);
+            while (peer_link_next(&to, &frame)) {
+                heartbeats += frame.kind == FRAME_HEARTBEAT;
+                heard = heard || (frame.kind == FRAME_REPORT && frame.count == count);
+            }
+            ck_assert(heard || !peer_link_flush(&from) || is_readable(to.fd, LIMIT_MS));
+        }
+        ck_assert_int_eq(heartbeats, quiet);
+    }
+    peer_link_close(&from);
+    ck_assert(is_readable(to.fd, LIMIT_MS));
+    while (!to.gone)
+        peer_link_read(&to);
+    ck_assert(!peer_link_next(&to, &frame));
+    peer_link_close(&to);
+}
+END_TEST
+
+START_TEST(a_heartbeat_is_heard_and_wakes_nobody)
+{
+    static struct star_test test;
+    struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 1};
+    open_star(&test, 0);
+    open_leaf(&test, 2, 0);
+    peers_leaf_step(&test.leaves[2], &view); /* news */
+    ck_assert(is_readable(peers_fd(test.peers), LIMIT_MS));
+    STEP_UNTIL(&test, test.views[2].step == 1);
+    while (is_readable(peers_fd(test.peers), 0))
+        (void)peers_step(test.peers, test.views);
+    view.step = 2;
+    test.leaves[2].said_ms = 0;
+    peers_leaf_step(&test.leaves[2], &view);
+    await_bytes(peers_look_at(test.peers, 2)->link.fd, FRAME_HEADER_BYTES);
+    ck_assert(!is_readable(peers_fd(test.peers), 0));
+    STEP_UNTIL(&test, test.views[2].step == 2);
+    peers_leaf_close(&test.leaves[2]);
     peers_close(test.peers);
 }
 END_TEST
@@ -458,6 +552,8 @@ main(void)
     TCase *tcase = tcase_create("star");
     tcase_set_timeout(tcase, 100);
     tcase_add_test(tcase, leaves_are_heard_and_hear_the_end);
+    tcase_add_test(tcase, what_must_be_heard_at_once_wakes_and_heartbeats_do_not);
+    tcase_add_test(tcase, a_heartbeat_is_heard_and_wakes_nobody);
     tcase_add_test(tcase, a_report_is_asked_for_and_comes);
     tcase_add_test(tcase, views_of_this_moment_are_asked_for);
     tcase_add_test(tcase, who_comes_late_hears_of_the_end);

@@ -1,0 +1,134 @@
+/*
+ * test_transfer.c - messages over sockets: all bytes come in order however the two ends take turns, a deadline is kept
+ * where nothing moves and does not matter where it does, and a closed end is told from a late one.
+ */
+#include "comm/transfer.h"
+
+#include "base/clock.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { LIMIT_MS = 60000, MESSAGES = 100, LARGEST = 30000 };
+
+static void
+open_pair(int fds[2])
+{
+    int bytes = 4096; /* messages are larger, so that both ends wait */
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+}
+
+static size_t
+size_of(int message)
+{
+    return message % 3 == 0 ? (size_t)(message % 40) : (size_t)message * 7919 % LARGEST;
+}
+
+static unsigned char
+byte_of(int message, size_t i)
+{
+    return (unsigned char)(i * 31 + (size_t)message * 7 + i / 251);
+}
+
+static void *
+send_all(void *data)
+{
+    const int *fd = data;
+    unsigned char *bytes = malloc(LARGEST);
+    for (int m = 0; bytes != NULL && m < MESSAGES; ++m) {
+        for (size_t i = 0; i < size_of(m); ++i)
+            bytes[i] = byte_of(m, i);
+        if (transfer_send(*fd, bytes, size_of(m), clock_now_ms() + LIMIT_MS) != TRANSFER_DONE)
+            break;
+    }
+    free(bytes);
+    close(*fd);
+    return NULL;
+}
+
+START_TEST(all_bytes_come_in_order)
+{
+    int fds[2];
+    pthread_t thread;
+    unsigned char *bytes = malloc(LARGEST);
+    ck_assert_ptr_nonnull(bytes);
+    open_pair(fds);
+    ck_assert_int_eq(pthread_create(&thread, NULL, send_all, &fds[0]), 0);
+    for (int m = 0; m < MESSAGES; ++m) {
+        ck_assert_int_eq(transfer_receive(fds[1], bytes, size_of(m), clock_now_ms() + LIMIT_MS), TRANSFER_DONE);
+        for (size_t i = 0; i < size_of(m); ++i)
+            ck_assert_msg(bytes[i] == byte_of(m, i), "byte %zu of message %d", i, m);
+    }
+    ck_assert_int_eq(transfer_receive(fds[1], bytes, 1, clock_now_ms() + LIMIT_MS), TRANSFER_GONE);
+    pthread_join(thread, NULL);
+    close(fds[1]);
+    free(bytes);
+}
+END_TEST
+
+START_TEST(a_deadline_is_kept_where_nothing_moves)
+{
+    int fds[2];
+    static char bytes[LARGEST];
+    open_pair(fds);
+    int64_t begin_ms = clock_now_ms();
+    ck_assert_int_eq(transfer_receive(fds[1], bytes, 8, begin_ms + 50), TRANSFER_LATE);
+    ck_assert_int_ge(clock_now_ms() - begin_ms, 50);
+    begin_ms = clock_now_ms();
+    ck_assert_int_eq(transfer_send(fds[0], bytes, sizeof(bytes), begin_ms + 50), TRANSFER_LATE);
+    ck_assert_int_ge(clock_now_ms() - begin_ms, 50);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
+/* As after a pause of the whole process: what has come by then counts. */
+START_TEST(what_is_there_counts_after_the_deadline)
+{
+    int fds[2];
+    char bytes[3] = "";
+    open_pair(fds);
+    ck_assert_int_eq(transfer_send(fds[0], "ab", 2, clock_now_ms() - 1000), TRANSFER_DONE);
+    ck_assert_int_eq(transfer_receive(fds[1], bytes, 2, clock_now_ms() - 1000), TRANSFER_DONE);
+    ck_assert_str_eq(bytes, "ab");
+    ck_assert_int_eq(transfer_receive(fds[1], bytes, 1, clock_now_ms() - 1000), TRANSFER_LATE);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
+START_TEST(a_closed_end_is_gone)
+{
+    int fds[2];
+    char bytes[8] = "";
+    open_pair(fds);
+    ck_assert_int_eq(transfer_send(fds[0], bytes, 3, clock_now_ms() + LIMIT_MS), TRANSFER_DONE);
+    close(fds[0]);
+    ck_assert_int_eq(transfer_receive(fds[1], bytes, 8, clock_now_ms() + LIMIT_MS), TRANSFER_GONE);
+    ck_assert_int_eq(transfer_send(fds[1], bytes, 8, clock_now_ms() + LIMIT_MS), TRANSFER_GONE);
+    close(fds[1]);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("transfer");
+    TCase *tcase = tcase_create("transfer");
+    tcase_set_timeout(tcase, 2 * LIMIT_MS / 1000);
+    tcase_add_test(tcase, all_bytes_come_in_order);
+    tcase_add_test(tcase, a_deadline_is_kept_where_nothing_moves);
+    tcase_add_test(tcase, what_is_there_counts_after_the_deadline);
+    tcase_add_test(tcase, a_closed_end_is_gone);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# bare_debian.sh BUILD - on a Debian 12 that has nothing but its minimum, the packages install with no more than what they declare,
+# and what they install works: ddprun says its version, its doctor says what is there, and a trainer that the installed
+# softgpu-cc compiled trains on two ranks, as an ordinary user, to the same parameters. Removing them leaves nothing.
+#
+# Needs root, debootstrap and a mirror; takes minutes and some hundred MB of download, so it is a soak. The mirror is the one in
+# the machine's own apt sources. All happens in a mount and process namespace of its own: whatever ends the script, no mount and
+# no process is left, and its folder holds nothing of the machine's when it is removed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=$(realpath "${1:?usage: bare_debian.sh BUILD}")
+suite=bookworm
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+
+if [ "${2:-}" != inside ]; then
+    [ "$(id -u)" -eq 0 ] || skip "only root can make a root folder of its own"
+    for tool in debootstrap dpkg-shlibdeps unshare python3; do
+        command -v "$tool" >/dev/null || skip "no $tool (packages debootstrap, dpkg-dev, util-linux, python3)"
+    done
+    unshare --mount --pid --fork true 2>/dev/null || skip "no namespaces here"
+    work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-bare.XXXXXX")
+    trap 'rm -rf --one-file-system "$work"' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    # "SUITE URI" of each of the machine's own sources
+    apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sort -u | grep "^$suite" >"$work/sources" ||
+        skip "apt has no source of Debian 12 ($suite)"
+    mirror=$(sed -n "s,^$suite \(.*[^/]\)/*\$,\1,p" "$work/sources" | head -n 1)
+    timeout 60 /usr/lib/apt/apt-helper download-file "$mirror/dists/$suite/InRelease" "$work/release" </dev/null >"$work/out" 2>&1 ||
+        skip "no mirror of Debian 12 answers"
+    code=0
+    # In the background, so that a signal is not left waiting for it; with --kill-child it leaves nobody.
+    unshare --mount --propagation private --pid --fork --kill-child=KILL --mount-proc \
+        bash "$PWD/tests/install/bare_debian.sh" "$build" inside "$work" "$mirror" </dev/null &
+    child=$!
+    trap 'kill "$child" 2>/dev/null || true; wait "$child" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
+    wait "$child" || code=$?
+    exit "$code"
+fi
+
+# ---- inside ----
+work=$3
+mirror=$4
+root=$work/root
+bad=0
+
+complain() {
+    printf 'bare_debian: %s\n' "$*"
+    bad=1
+}
+
+# must WHAT COMMAND...: what everything after it needs
+must() {
+    local what=$1
+    shift
+    "$@" </dev/null >"$work/out" 2>&1 && return
+    complain "$what failed ($?): $(tail -n 12 "$work/out")"
+    exit 1
+}
+
+# in_root [OPTION] ROOT COMMAND...: with nothing of the environment but what apt needs to reach the mirror
+in_root() {
+    timeout -k 1 900 env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+        ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} chroot "$@"
+}
+
+as_root() {
+    in_root "$root" "$@"
+}
+
+as_user() {
+    in_root --userspec=1234:1234 "$root" "$@"
+}
+
+install_packages() {
+    must "installing $*" as_root apt-get install -y --no-install-recommends "$@"
+}
+
+# all_there PACKAGE: its pages are, and the loader finds what its programs and libraries need
+all_there() {
+    local file
+    while read -r file; do
+        case $file in
+        */man/*) [ -s "$root$file" ] || complain "no page $file" ;;
+        esac
+        [ -f "$root$file" ] && [ ! -L "$root$file" ] || continue
+        [ "$(head -c 4 "$root$file" | tr -d '\0')" = $'\x7fELF' ] || continue
+        as_root ldd "$file" >"$work/out" 2>&1 </dev/null || true
+        ! grep 'not found' "$work/out" || complain "$1: $file lacks a library"
+    done < <(as_root dpkg -L "$1")
+}
+
+must "building the packages" timeout -k 1 300 cpack --config "$build/CPackConfig.cmake" -B "$work/packages"
+mkdir "$root"
+must "debootstrap" timeout -k 1 1200 debootstrap --variant=minbase "$suite" "$root" "$mirror"
+sed -E 's/^([^ ]+) (.*)$/deb \2 \1 main/' "$work/sources" >"$root/etc/apt/sources.list"
+apt-config dump | grep -E '^Acquire::https?::' >"$root/etc/apt/apt.conf.d/99mirror" || true
+printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" # nothing is started in there
+chmod +x "$root/usr/sbin/policy-rc.d"
+mount -t proc proc "$root/proc"
+mount --bind -o ro /sys "$root/sys"
+mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+must "apt-get update" as_root apt-get update
+
+# ---- the product ----
+mkdir "$root/packages"
+cp "$work"/packages/*.deb "$root/packages/"
+product=$(cd "$root" && echo packages/ddprun_*.deb)
+standin=$(cd "$root" && echo packages/ddprun-softgpu_*.deb)
+install_packages "/$product"
+all_there ddprun
+as_user ddprun --version </dev/null >"$work/out" 2>&1 || complain "ddprun --version: $(cat "$work/out")"
+grep -q '^ddprun [0-9]' "$work/out" || complain "ddprun --version says: $(cat "$work/out")"
+
+# No GPU, no driver and no stand-in: the doctor says so, in JSON, and its exit code says the same.
+code=0
+as_user timeout -k 1 100 ddprun doctor --json </dev/null >"$work/doctor" 2>"$work/out" || code=$?
+python3 - "$work/doctor" "$code" <<'PYTHON' || complain "ddprun doctor --json, exit code $code: $(tail -n 20 "$work/doctor" "$work/out")"
+import json, sys
+told = json.load(open(sys.argv[1]))
+counted = sum(finding["state"] == "problem" for finding in told["findings"])
+assert counted == told["counts"]["problem"], "it counts its problems"
+assert int(sys.argv[2]) == (1 if counted else 0), "its exit code says whether there is a problem"
+engine = [finding for finding in told["findings"] if finding["subject"] == "engine"]
+assert engine and engine[0]["state"] == "ok", f"the engine finds its libraries: {engine}"
+PYTHON
+
+# ---- the stand-in, and a trainer compiled in there ----
+install_packages "/$standin"
+all_there ddprun-softgpu
+mkdir -p "$root/usr/local/cuda" "$root/trainer/out"
+cp -rL "$build/lib/softgpu/toolkit/include" "$root/usr/local/cuda/" # of the toolkit, which Debian does not have
+cp -r samples "$root/trainer/"
+chown -R 1234:1234 "$root/trainer"
+cat >"$root/trainer/train.sh" <<'SHELL'
+set -eu
+cd /trainer/samples
+softgpu-cc -O2 -D_GNU_SOURCE -I. digits/main.c digits/options.c digits/data.c digits/model.c digits/kernels.cu \
+    common/parameter_file.c -lcublas -o /trainer/digits
+cd ..
+ddprun doctor ./digits
+ddprun -n 2 ./digits --steps 40 --batch 32 --save out/rank%d
+cmp out/rank0 out/rank1
+SHELL
+if as_user timeout -k 1 300 sh /trainer/train.sh </dev/null >"$work/out" 2>&1; then
+    grep -q '2 ranks, 40 steps' "$work/out" || complain "it did not train on two ranks: $(tail -n 5 "$work/out")"
+    [ -s "$root/trainer/out/rank0" ] || complain "it saved no parameters"
+else
+    complain "training failed ($?): $(tail -n 30 "$work/out")"
+fi
+left=$(find "$root/tmp" "$root/dev/shm" -mindepth 1)
+[ -z "$left" ] || complain "the job has left: $left"
+
+# ---- and away again: purged, as dpkg itself keeps notes of packages that are only removed ----
+as_root dpkg -L ddprun ddprun-softgpu | sed '/^$/d' | sort -u >"$work/files"
+grep -q /bin/ddprun "$work/files" || complain "dpkg does not list what was installed"
+must "removing them" as_root apt-get purge -y ddprun ddprun-softgpu
+while read -r file; do
+    [ ! -d "$root$file" ] || [ -L "$root$file" ] || as_root dpkg -S "$file" >/dev/null 2>&1 || complain "left behind: $file/"
+    [ -d "$root$file" ] || { [ ! -e "$root$file" ] && [ ! -L "$root$file" ]; } || complain "left behind: $file"
+done < <(grep -v '^/\.$' "$work/files")
+left=$(cd "$root" && find . -xdev \( -path ./trainer -o -path ./packages -o -path ./proc -o -path ./sys -o -path ./var/log \) -prune -o \
+    \( -name '*ddprun*' -o -name '*softgpu*' \) -print)
+[ -z "$left" ] || complain "left behind: $left"
+
+[ "$bad" -eq 0 ] && printf 'installed, used and removed on a bare Debian 12\n'
+exit "$bad"
