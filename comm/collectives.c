@@ -15,7 +15,7 @@
 static bool
 cuda_ok(const struct driver *driver, CUresult result, const char *what, struct comm_error *error)
 {
-    return result == CUDA_SUCCESS || comm_fail(error, "%s: %s", what, driver_result_name(driver, result));
+    return result == CUDA_SUCCESS || driver_fail(driver, result, what, error);
 }
 
 static bool
@@ -23,8 +23,9 @@ nccl_failed(const struct collectives *c, ncclComm_t comm, ncclResult_t result, c
             struct comm_error *error)
 {
     const char *detail = c->nccl->ncclGetLastError_p(comm);
-    return comm_fail(error, "%s: %s%s%.300s", what, c->nccl->ncclGetErrorString_p(result),
-                     detail != NULL && detail[0] != '\0' ? ": " : "", detail != NULL ? detail : "");
+    return comm_fail_by(error, result == ncclRemoteError ? COMM_OTHERS : COMM_UNCLEAR, "%s: %s%s%.300s", what,
+                        c->nccl->ncclGetErrorString_p(result), detail != NULL && detail[0] != '\0' ? ": " : "",
+                        detail != NULL ? detail : "");
 }
 
 enum { SPIN_US = 300 };
@@ -39,7 +40,8 @@ settle(struct collectives *c, ncclComm_t comm, ncclResult_t result, const char *
         if (asked != ncclSuccess)
             return nccl_failed(c, comm, asked, what, error);
         if (result == ncclInProgress && clock_now_us() > deadline_us)
-            return comm_fail(error, "%s: the other ranks have not come within %d s", what, c->timeout_s);
+            return comm_fail_by(error, COMM_OTHERS, "%s: the other ranks have not come within %d s", what,
+                                c->timeout_s);
         if (result == ncclInProgress && clock_now_us() - begin_us < SPIN_US)
             sched_yield();
         else if (result == ncclInProgress)

@@ -4,7 +4,7 @@
  * Wire format, same machine on both ends: struct header, then `bytes` bytes. Towards rank 0: one frame. From rank 0 one
  * frame, too (with one for each rank, ranks together would make as many system calls as the square of their number):
  * of kind FRAME_ALL, a uint64_t for each rank with the size of its message, and then the messages, in order of ranks;
- * or of kind FRAME_FAILURE, a line of text.
+ * or of kind FRAME_FAILURE, or FRAME_LEFT for COMM_LEFT, a line of text.
  */
 #include "comm/control.h"
 
@@ -23,7 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FRAME_MAGIC = 0x64647072, FRAME_MESSAGE = 1, FRAME_FAILURE = 2, FRAME_ALL = 3, ABOUT_BYTES = 128 };
+enum {
+    FRAME_MAGIC = 0x64647072,
+    FRAME_MESSAGE = 1,
+    FRAME_FAILURE = 2,
+    FRAME_ALL = 3,
+    FRAME_LEFT = 4,
+    ABOUT_BYTES = 128
+};
 enum { MESSAGE_BYTES_AT_MOST = 64 << 20 };
 
 struct header {
@@ -45,9 +52,9 @@ static bool
 transfer_failed(enum transfer transfer, int rank, const char *about, int timeout_s, struct comm_error *error)
 {
     if (transfer == TRANSFER_LATE)
-        comm_fail(error, "waited %d s for rank %d at %s", timeout_s, rank, about);
+        comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d at %s", timeout_s, rank, about);
     else
-        comm_fail(error, "rank %d has left, while this rank waits at %s", rank, about);
+        comm_fail_by(error, COMM_LEFT, "rank %d has left, while this rank waits at %s", rank, about);
     return false;
 }
 
@@ -101,8 +108,8 @@ accept_peers(struct control *control, int listener, int64_t deadline_ms, struct 
 {
     for (int missing = control->world_size - 1; missing > 0;) {
         if (!transfer_wait(listener, POLLIN, deadline_ms))
-            return comm_fail(error, "waited %d s for %d more rank%s to connect", control->timeout_s, missing,
-                             missing == 1 ? "" : "s");
+            return comm_fail_by(error, COMM_OTHERS, "waited %d s for %d more rank%s to connect", control->timeout_s,
+                                missing, missing == 1 ? "" : "s");
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             continue;
@@ -166,7 +173,7 @@ control_open(struct control *control, struct rendezvous *rendezvous, int timeout
                                 .timeout_s = timeout_s};
     control->peers = malloc((size_t)control->peer_count * sizeof(int));
     if (control->peers == NULL)
-        return comm_fail(error, "out of memory");
+        return comm_fail_by(error, COMM_OWN, "out of memory");
     for (int i = 0; i < control->peer_count; ++i)
         control->peers[i] = -1;
 
@@ -217,7 +224,7 @@ receive_frame(struct control *control, int fd, int rank, const char *about, int6
 
     char *data = malloc(header->bytes + 1);
     if (data == NULL)
-        return comm_fail(error, "out of memory");
+        return comm_fail_by(error, COMM_OWN, "out of memory");
     got = transfer_receive(fd, data, header->bytes, deadline_ms);
     if (got != TRANSFER_DONE) {
         free(data);
@@ -251,20 +258,27 @@ control_free_messages(struct control_messages *messages)
 static bool
 fail_everyone(struct control *control, struct comm_error *error, int64_t deadline_ms)
 {
-    struct header header = header_of(FRAME_FAILURE, 0, "failure", strlen(error->text));
+    struct header header =
+        header_of(error->cause == COMM_LEFT ? FRAME_LEFT : FRAME_FAILURE, 0, "failure", strlen(error->text));
     for (int r = 1; r < control->world_size; ++r)
         (void)send_frame(control->peers[r], &header, error->text, deadline_ms);
     return false;
 }
 
+/* At the end of the program the rest is waited for even if one has left. */
 static bool
 gather(struct control *control, const char *about, struct control_messages *messages, int64_t deadline_ms,
        struct comm_error *error)
 {
+    bool left = false;
     for (int r = 1; r < control->world_size; ++r) {
         struct header header;
-        if (!receive_frame(control, control->peers[r], r, about, deadline_ms, &header, &messages->messages[r], error))
-            return false;
+        if (!receive_frame(control, control->peers[r], r, about, deadline_ms, &header, &messages->messages[r], error)) {
+            if (!control->last || error->cause != COMM_LEFT)
+                return false;
+            left = true;
+            continue;
+        }
         messages->bytes[r] = header.bytes;
         if (strcmp(header.about, about) != 0)
             return comm_fail(error,
@@ -272,7 +286,7 @@ gather(struct control *control, const char *about, struct control_messages *mess
                              "all ranks must make the same ddprun calls",
                              about, r, header.about);
     }
-    return true;
+    return !left;
 }
 
 /* What a FRAME_ALL holds, malloc'ed; NULL: out of memory. */
@@ -328,7 +342,7 @@ exchange_as_root(struct control *control, const char *about, struct control_mess
     size_t bytes;
     char *packed = pack_messages(messages, &bytes);
     if (packed == NULL)
-        return comm_fail(error, "out of memory");
+        return comm_fail_by(error, COMM_OWN, "out of memory");
     struct header header = header_of(FRAME_ALL, 0, about, bytes);
     enum transfer sent = TRANSFER_DONE;
     for (int to = 1; sent == TRANSFER_DONE && to < control->world_size; ++to) {
@@ -353,9 +367,11 @@ exchange_as_leaf(struct control *control, const char *about, struct control_mess
     if (!receive_frame(control, control->peers[0], 0, about, deadline_ms, &header, &data, error))
         return false;
     bool arrived = data != NULL && header.kind == FRAME_ALL && unpack_messages(data, header.bytes, messages);
-    const char *why = header.kind == FRAME_FAILURE && data != NULL ? data : "rank 0 mixed up its messages";
+    bool told = header.kind == FRAME_FAILURE || header.kind == FRAME_LEFT;
+    const char *why = told && data != NULL ? data : "rank 0 mixed up its messages";
     if (!arrived)
-        comm_fail(error, "%.500s", why[0] != '\0' ? why : "rank 0 failed without saying why");
+        comm_fail_by(error, header.kind == FRAME_LEFT ? COMM_LEFT : COMM_OTHERS, "%.500s",
+                     why[0] != '\0' ? why : "rank 0 failed without saying why");
     free(data);
     return arrived;
 }
@@ -369,7 +385,7 @@ control_exchange(struct control *control, const char *about, const void *mine, s
         make_messages(&messages, control->world_size) && (messages.messages[control->rank] = malloc(bytes + 1)) != NULL;
     if (!done) {
         control_free_messages(&messages);
-        return comm_fail(error, "out of memory");
+        return comm_fail_by(error, COMM_OWN, "out of memory");
     }
     memcpy(messages.messages[control->rank], mine, bytes);
     ((char *)messages.messages[control->rank])[bytes] = '\0';
@@ -385,4 +401,12 @@ control_exchange(struct control *control, const char *about, const void *mine, s
     }
     *messages_p = messages;
     return true;
+}
+
+bool
+control_exchange_last(struct control *control, const char *about, const void *mine, size_t bytes,
+                      struct control_messages *messages_p, struct comm_error *error)
+{
+    control->last = true;
+    return control_exchange(control, about, mine, bytes, messages_p, error);
 }

@@ -23,6 +23,7 @@ struct control {
     int *peers; /* rank 0: sockets by rank (own: -1); others: peers[0] leads to rank 0 */
     int peer_count;
     int timeout_s;
+    bool last; /* nothing comes after this exchange */
 };
 
 /* What everyone said: messages[r] of bytes[r], in one allocation. control_free_messages() releases it. */
@@ -42,6 +43,14 @@ bool control_open(struct control *control, struct rendezvous *rendezvous, int ti
  */
 bool control_exchange(struct control *control, const char *about, const void *mine, size_t bytes,
                       struct control_messages *messages_p, struct comm_error *error)
+    __attribute__((warn_unused_result));
+
+/*
+ * The same, for the last time, at the end of the program. A rank that has left already is not missed: when all others
+ * have come, they are told, and the call fails on all of them with COMM_LEFT.
+ */
+bool control_exchange_last(struct control *control, const char *about, const void *mine, size_t bytes,
+                           struct control_messages *messages_p, struct comm_error *error)
     __attribute__((warn_unused_result));
 
 void control_free_messages(struct control_messages *messages);

@@ -33,6 +33,13 @@ driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_error *e
     return true;
 }
 
+bool
+driver_fail(const struct driver *driver, CUresult result, const char *what, struct comm_error *error)
+{
+    return comm_fail_by(error, result == CUDA_ERROR_OUT_OF_MEMORY ? COMM_OWN : COMM_UNCLEAR, "%s: %s", what,
+                        driver_result_name(driver, result));
+}
+
 const char *
 driver_result_name(const struct driver *driver, CUresult result)
 {

@@ -65,6 +65,12 @@ typedef void *(*driver_lookup_fn)(const char *name, int version);
 bool driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_error *error)
     __attribute__((warn_unused_result));
 
+/*
+ * Says "WHAT: the driver's name for the result", which is a failure. Always false. Want of memory is this rank's own;
+ * what else the device reports may be what another's end has done to it.
+ */
+bool driver_fail(const struct driver *driver, CUresult result, const char *what, struct comm_error *error);
+
 /* The driver's name for a result, such as CUDA_ERROR_OUT_OF_MEMORY; static storage. */
 const char *driver_result_name(const struct driver *driver, CUresult result);
 

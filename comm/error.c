@@ -13,5 +13,17 @@ comm_fail(struct comm_error *error, const char *format, ...)
     va_start(args, format);
     vsnprintf(error->text, sizeof(error->text), format, args);
     va_end(args);
+    error->cause = COMM_UNCLEAR;
+    return false;
+}
+
+bool
+comm_fail_by(struct comm_error *error, enum comm_cause cause, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error->text, sizeof(error->text), format, args);
+    va_end(args);
+    error->cause = cause;
     return false;
 }

@@ -20,6 +20,7 @@ struct rendezvous {
     int rank;
     int world_size;
     int local_rank;
+    unsigned generation; /* set by the caller once open: how many programs were this rank before */
     bool open;
     const struct rendezvous_way *way;
 };
@@ -38,9 +39,9 @@ bool rendezvous_links(struct rendezvous *rendezvous, int *links, int timeout_s, 
     __attribute__((warn_unused_result));
 
 /*
- * Collective, once for each `key`: every rank may publish bytes under it (NULL: nothing), and after the call rank 0's
- * are in out[bytes]. Waits at most timeout_s seconds for the others. With links: after rendezvous_links(), and not
- * beside an exchange over them.
+ * Collective, once for each `key` in a generation: every rank may publish bytes under it (NULL: nothing), and after the
+ * call rank 0's are in out[bytes]. Waits at most timeout_s seconds for the others. With links: after
+ * rendezvous_links(), and not beside an exchange over them.
  */
 bool rendezvous_share(struct rendezvous *rendezvous, const char *key, const void *mine, void *out, size_t bytes,
                       int timeout_s, struct comm_error *error) __attribute__((warn_unused_result));

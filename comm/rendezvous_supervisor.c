@@ -184,7 +184,7 @@ take_links(struct rendezvous *rendezvous, int *links, int timeout_s, struct comm
         return true;
     links_known = malloc((size_t)count * sizeof(int));
     if (links_known == NULL)
-        return comm_fail(error, "out of memory");
+        return comm_fail_by(error, COMM_OWN, "out of memory");
     for (int i = 0; i < count; ++i)
         links_known[i] = -1;
 
@@ -194,9 +194,10 @@ take_links(struct rendezvous *rendezvous, int *links, int timeout_s, struct comm
         size_t fd_count;
         struct supervisor_message message = {0};
         if (!hear(&message, fds, &fd_count, deadline_ms, error))
-            return clock_now_ms() < deadline_ms ? false
-                                                : comm_fail(error, "waited %d s for %d more rank%s to begin", timeout_s,
-                                                            missing, missing == 1 ? "" : "s");
+            return clock_now_ms() < deadline_ms
+                       ? false
+                       : comm_fail_by(error, COMM_OTHERS, "waited %d s for %d more rank%s to begin", timeout_s, missing,
+                                      missing == 1 ? "" : "s");
         if (!keep_links(rendezvous, &message, fds, fd_count, links, error))
             return false;
         missing -= (int)fd_count;
@@ -208,8 +209,9 @@ static bool
 share_failed(enum transfer transfer, int rank, const char *key, int timeout_s, struct comm_error *error)
 {
     return transfer == TRANSFER_LATE
-               ? comm_fail(error, "waited %d s for rank %d, at the exchange of \"%s\"", timeout_s, rank, key)
-               : comm_fail(error, "rank %d has left, at the exchange of \"%s\"", rank, key);
+               ? comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d, at the exchange of \"%s\"", timeout_s, rank,
+                              key)
+               : comm_fail_by(error, COMM_OTHERS, "rank %d has left, at the exchange of \"%s\"", rank, key);
 }
 
 static bool

@@ -102,14 +102,14 @@ place_chunks(struct bucket_wire *wire, const struct wire_setting *setting, CUstr
     }
     struct chunk *table = malloc(bytes + sizeof(*table));
     if (table == NULL)
-        return comm_fail(error, "out of memory");
+        return comm_fail_by(error, COMM_OWN, "out of memory");
     (void)wire_chunks(wire->members, wire->member_count, table);
     /* From pageable memory: the driver has taken it when the call returns (CUDA: API synchronization behavior). */
     if (result == CUDA_SUCCESS)
         result = driver->cuMemcpyHtoDAsync_p(wire->chunks, table, bytes, stream);
     free(table);
     wire->chunk_count = (unsigned)count;
-    return result == CUDA_SUCCESS || comm_fail(error, "preparing a bucket: %s", driver_result_name(driver, result));
+    return result == CUDA_SUCCESS || driver_fail(driver, result, "preparing a bucket", error);
 }
 
 /* ---- placing ---- */
@@ -119,7 +119,7 @@ keep_members(struct bucket_wire *wire, const struct bucket_member *members, size
 {
     struct bucket_member *kept = malloc((count + 1) * sizeof(*kept));
     if (kept == NULL)
-        return comm_fail(error, "out of memory");
+        return comm_fail_by(error, COMM_OWN, "out of memory");
     memcpy(kept, members, count * sizeof(*kept));
     free(wire->members);
     wire->members = kept;
@@ -137,8 +137,9 @@ place_buffer(struct bucket_wire *wire, const struct driver *driver, size_t bytes
     wire->buffer_bytes = 0;
     CUresult result = driver->cuMemAlloc_p(&wire->buffer, bytes);
     if (result != CUDA_SUCCESS)
-        return comm_fail(error, "no device memory for a bucket of %zu bytes: %s; try a smaller --bucket-mb", bytes,
-                         driver_result_name(driver, result));
+        return comm_fail_by(error, COMM_OWN,
+                            "no device memory for a bucket of %zu bytes: %s; try a smaller --bucket-mb", bytes,
+                            driver_result_name(driver, result));
     wire->buffer_bytes = bytes;
     return true;
 }
@@ -205,6 +206,8 @@ wire_has(const struct bucket_wire *wire, const struct bucket_member *members, si
 
 enum direction { PACK, UNPACK };
 
+static const char *const names[] = {[PACK] = "packing a bucket", [UNPACK] = "unpacking a bucket"};
+
 static bool
 copy_members(const struct bucket_wire *wire, const struct driver *driver, enum direction direction, CUstream stream,
              struct comm_error *error)
@@ -218,8 +221,7 @@ copy_members(const struct bucket_wire *wire, const struct driver *driver, enum d
             continue;
         CUresult result = driver->cuMemcpyDtoDAsync_p(to, from, member->bytes, stream);
         if (result != CUDA_SUCCESS)
-            return comm_fail(error, "%s a bucket: %s", direction == PACK ? "packing" : "unpacking",
-                             driver_result_name(driver, result));
+            return driver_fail(driver, result, names[direction], error);
     }
     return true;
 }
@@ -249,8 +251,7 @@ launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum 
     void *arguments[] = {&chunks, &count, &bucket, &scale}; /* kernels that only copy take no scale */
     CUresult result = setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, setting->kernels.threads, 1, 1, 0,
                                                         stream, arguments, NULL);
-    return result == CUDA_SUCCESS || comm_fail(error, "%s a bucket: %s", direction == PACK ? "packing" : "unpacking",
-                                               driver_result_name(setting->driver, result));
+    return result == CUDA_SUCCESS || driver_fail(setting->driver, result, names[direction], error);
 }
 
 static bool

@@ -10,6 +10,7 @@
 #include "launcher/report/summary.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -134,6 +135,19 @@ find_place(struct job *job)
                                         .has_supervisor = true};
 }
 
+/* Of several supervisors on a host the first speaks; hosts may differ, so each is named. */
+static void
+tell_placement(const struct job *job)
+{
+    bool is_first_here = job->place.first_local_rank == 0;
+    if (!(job->options.verbose && is_first_here) && !(job->placement.is_refused && job->place.first_rank == 0))
+        return;
+    char host[HOST_NAME_MAX + 1] = "";
+    bool alone = job->place.local_size == job->place.world_size || gethostname(host, HOST_NAME_MAX) != 0;
+    message_line("binding of ranks%s%s: %s (%s)", alone ? "" : " on ", alone ? "" : host, job->placement.what,
+                 job->placement.why);
+}
+
 static bool
 place_ranks(struct job *job, struct problem *problem)
 {
@@ -145,8 +159,7 @@ place_ranks(struct job *job, struct problem *problem)
     };
     if (!placement_make(&job->options, &job->devices, &subject, &job->placement, problem))
         return false;
-    if (job->options.verbose || (job->placement.is_refused && job->place.first_rank == 0))
-        message_line("binding of ranks: %s (%s)", job->placement.what, job->placement.why);
+    tell_placement(job);
     return true;
 }
 

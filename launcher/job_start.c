@@ -19,6 +19,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+/* In which a rank's program has been started: a file server may be slow. Less if the others are not to wait so long. */
+enum { START_LIMIT_S = 60 };
+
 static bool
 make_shared_things(struct job *job, struct problem *problem)
 {
@@ -65,6 +68,7 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
         .arguments = arguments,
         .signals = &job->signals,
         .input = job->input.read_end,
+        .limit_s = job->options.timeout_s < START_LIMIT_S ? job->options.timeout_s : START_LIMIT_S,
         .cwd = job->options.cwd,
         .place = &job->placement.ranks[index],
     };

@@ -92,7 +92,8 @@ main(int argc, char **argv)
         return problem.exit_code;
     }
     struct options options;
-    enum options_result result = options_parse(argc, argv, &options, &problem);
+    enum options_result result =
+        hosts_enter_folder(&problem) ? options_parse(argc, argv, &options, &problem) : OPTIONS_BAD;
     switch (result) {
     case OPTIONS_HELP:
         options_print_help(stdout);

@@ -11,6 +11,7 @@
 #include "launcher/memory.h"
 #include "launcher/report/report.h"
 #include "launcher/report/summary.h"
+#include "launcher/watch/judge.h"
 #include "launcher/watch/local_ranks.h"
 #include "launcher/watch/preload_watch.h"
 #include "launcher/watch/processes.h"
@@ -36,8 +37,6 @@ enum {
 #define POLITE_GRACE_NS (5000 * MS) /* the same after Ctrl-C or SIGTERM: a trainer may want to save its work */
 #define UNKILLABLE_NS   (PROCESSES_UNKILLABLE_MS * MS)
 #define OTHERS_NS       (4000 * MS) /* for other supervisors to report, and to say that nothing is left of their ranks */
-#define LEFT_EARLY_NS   (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
-#define FOLLOWS_NS      (1500 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
 
 struct supervisor {
     const struct running_job *job;
@@ -48,19 +47,16 @@ struct supervisor {
     struct rank_view *before; /* scratch of look() */
     int interval_ms;
     uint64_t looked_ns;
-    struct hang *hang;
+    struct judge *judge;
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
-    uint64_t *unfinished_since_ns; /* per rank: needed, and not there; 0: not */
     bool ending;
-    bool killed;
     uint64_t kill_at_ns;
     uint64_t begin_ns;
-    uint64_t follows_since_ns; /* 0: not */
-    bool failed;               /* `reason` holds why */
-    bool told;                 /* the user knows it already */
-    struct report details;     /* below the reason, if it is anything */
-    struct problem reason;     /* .exit_code is the job's in any case */
+    bool failed;           /* `reason` holds why */
+    bool told;             /* the user knows it already */
+    struct report details; /* below the reason, if it is anything */
+    struct problem reason; /* .exit_code is the job's in any case */
 };
 
 static uint64_t
@@ -103,34 +99,6 @@ step_end(struct supervisor *s)
 }
 
 /* ---- what is known of the ranks ---- */
-
-/*
- * Who ended with exit code 0 has left early only if others need it: one that is done may leave by _exit() while rank 0
- * still writes the last checkpoint. They may end in the same way, and are given the time.
- */
-static void
-find_early_leavers(struct supervisor *s)
-{
-    for (int i = 0; i < s->view_count; ++i) {
-        if (!verdict_is_unfinished(&s->ranks[i]) || !verdict_is_needed(s->ranks, s->view_count, i)) {
-            s->unfinished_since_ns[i] = 0;
-            continue;
-        }
-        if (s->unfinished_since_ns[i] == 0)
-            s->unfinished_since_ns[i] = now_ns();
-        s->ranks[i].left_early = now_ns() - s->unfinished_since_ns[i] >= LEFT_EARLY_NS;
-    }
-}
-
-static bool
-all_ended(const struct supervisor *s)
-{
-    for (int i = 0; i < s->view_count; ++i) {
-        if (!s->ranks[i].ended)
-            return false;
-    }
-    return true;
-}
 
 /* Ends of ranks elsewhere come in the order in which they are heard of. */
 static void
@@ -181,71 +149,39 @@ fail(struct supervisor *s, int suspect)
     begin_end(s, SIGTERM, GRACE_NS);
 }
 
-/* What one rank's end does to others may be known before it is itself. */
-static bool
-is_settled(struct supervisor *s)
+/* For a while, that a rank keeps the others waiting is only said. */
+static void
+warn(struct supervisor *s, const struct problem *problem)
 {
-    if (!verdict_only_follows(s->ranks, s->view_count))
-        return true;
-    if (s->follows_since_ns == 0)
-        s->follows_since_ns = now_ns();
-    bool may_have_left = false; /* which takes LEFT_EARLY_NS to be known */
-    for (int i = 0; i < s->view_count; ++i)
-        may_have_left = may_have_left || verdict_is_unfinished(&s->ranks[i]);
-    return now_ns() - s->follows_since_ns >= (may_have_left ? 2 * FOLLOWS_NS : FOLLOWS_NS);
-}
-
-static bool
-find_suspect(const struct supervisor *s, struct problem *problem)
-{
-    for (int i = 0; i < s->view_count; ++i) {
-        if (s->ranks[i].preload_suspect != 0)
-            return !problem_set(problem, DDPRUN_EXIT_FAILURE,
-                                "rank %d uses the CUDA driver in process %d, which ddprun's library was not loaded "
-                                "into, so it would train alone; "
-                                "the usual causes: a static or setuid executable, or a wrapper that clears LD_PRELOAD",
-                                i, s->ranks[i].preload_suspect);
-    }
-    return false;
-}
-
-/* Whether a rank has kept the others waiting for too long; for a while, that is only said. */
-static bool
-find_hang(struct supervisor *s)
-{
-    struct problem problem;
-    enum hang_outcome outcome = hang_look(s->hang, s->ranks, now_ns(), &problem);
-    if (outcome == HANG_WARNING) {
-        struct report details;
-        take_report(s, &problem, -1, &details);
-        message_line("%s", problem.text);
-        report_print(&details);
-        report_free(&details);
-    }
-    if (outcome == HANG_END)
-        s->reason = problem;
-    return outcome == HANG_END;
+    struct report details;
+    take_report(s, problem, -1, &details);
+    message_line("%s", problem->text);
+    report_print(&details);
+    report_free(&details);
 }
 
 static void
 judge(struct supervisor *s)
 {
-    find_early_leavers(s);
-    progress_show(s->job->progress, s->ranks, s->view_count, now_ns());
+    struct problem problem;
+    uint64_t now = now_ns();
+    enum judgement judgement = judge_ends(s->judge, s->ranks, now, &problem);
+    progress_show(s->job->progress, s->ranks, s->view_count, now);
     news_tell(s->job->news, &s->ranks[0]);
-    bool over = all_ended(s);
-    bool failed = over ? verdict_find_at_end(s->ranks, s->view_count, &s->reason)
-                       : verdict_find(s->ranks, s->view_count, &s->reason);
-    if (failed && (over || is_settled(s)))
-        fail(s, hang_suspect(s->hang, s->ranks, now_ns()));
-    else if (star_find_problem(&s->star, &s->reason))
+    if (judgement != JUDGED_FAILED && star_find_problem(&s->star, &s->reason)) {
         fail(s, -1); /* no rank's doing */
-    else if (failed)
         return;
-    else if (over)
+    }
+    if (judgement == JUDGED_GOES_ON)
+        judgement = judge_doings(s->judge, s->ranks, now, &problem);
+    if (judgement == JUDGED_WARNING) {
+        warn(s, &problem);
+    } else if (judgement == JUDGED_OVER) {
         begin_end(s, SIGTERM, GRACE_NS); /* for what the ranks may have left behind */
-    else if (find_suspect(s, &s->reason) || find_hang(s))
-        fail(s, hang_suspect(s->hang, s->ranks, now_ns()));
+    } else if (judgement == JUDGED_FAILED) {
+        s->reason = problem;
+        fail(s, judge_suspect(s->judge, s->ranks, now));
+    }
 }
 
 /* Tells supervisor 0 what is known of the rank here. */
@@ -434,11 +370,10 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
         .view_count = count,
         .ranks = memory_get((size_t)count, sizeof(*s->ranks)),
         .before = memory_get((size_t)count, sizeof(*s->before)),
-        .unfinished_since_ns = memory_get((size_t)count, sizeof(*s->unfinished_since_ns)),
         .watch = preload_watch_new(job->rank_count, now_ns()),
         .begin_ns = now_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
-        .hang = hang_new(count, &job->hang_limits, now_ns()),
+        .judge = judge_new(count, &job->hang_limits, now_ns()),
         .details = {.of = {{.rank = -1}, {.rank = -1}}},
     };
     s->local = (struct local_ranks){.count = job->rank_count,
@@ -465,9 +400,8 @@ close_supervisor(struct supervisor *s)
     star_close(&s->star);
     preload_watch_free(s->watch);
     process_list_free(&s->processes);
-    free(s->unfinished_since_ns);
     free(s->before);
-    hang_free(s->hang);
+    judge_free(s->judge);
     report_free(&s->details);
     free(s->ranks);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh - all tests: installs what is missing, builds the release, runs its tests and the checks of tests/lint, then does the
-# same with the sanitizers' builds. The last line counts test cases and checks; exit code 0 only if none failed.
+# run.sh - all tests: installs what is missing, builds the release and runs its tests, then does the same with the sanitizers'
+# builds, and runs the checks of tests/lint. The last line counts test cases and checks; exit code 0 only if none failed.
 #
 # A test that cannot run on this machine ends with exit code 77 after a line "skipped: REASON"; it is named here with its
 # reason and counted as skipped. The labels no-asan, no-tsan and soak keep a test out of the builds that they name.
@@ -56,14 +56,48 @@ record() {
     printf '%s\n' "$*" >>"$cases"
 }
 
-# run_tests PRESET FOLDER LABELS: builds a preset and runs its tests but those with one of the labels.
+# Tests wait for each other and for clocks much of their time; what the machine has left then goes to the builds and checks
+# that come later, which run below everything else.
+work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-run-XXXXXX")
+spare=() # their processes, each the head of a group
+end() {
+    local pid
+    for pid in "${spare[@]}"; do
+        kill -TERM -- "-$pid" 2>/dev/null || true
+    done
+    rm -rf "$work"
+}
+trap end EXIT
+
+# in_spare_time NAME COMMAND...: starts a command once the one before has ended. Its output waits for it in $work/NAME.log.
+in_spare_time() {
+    local name=$1 before=
+    shift
+    [ ${#spare[@]} -eq 0 ] || before=${spare[-1]}
+    set -m # a group of its own
+    (
+        trap - EXIT
+        set +m
+        chrt --idle --pid 0 "$BASHPID" 2>/dev/null || true
+        [ -z "$before" ] || tail --pid="$before" -f /dev/null
+        "$@"
+    ) >"$work/$name.log" 2>&1 </dev/null &
+    spare+=($!)
+    set +m
+}
+
+# await NAME: shows the output of what in_spare_time has started first, to its end. Returns its exit code.
+await() {
+    local code=0
+    tail -n +1 -f --pid="${spare[0]}" "$work/$1.log"
+    wait "${spare[0]}" || code=$?
+    spare=("${spare[@]:1}")
+    return "$code"
+}
+
+# run_tests PRESET FOLDER LABELS: runs the tests of a build but those with one of the labels.
 run_tests() {
     local preset=$1 folder=$2 labels=$3 wrapper=()
-    printf '\n==== %s\n' "$preset"
-    if ! bash cmake/build.sh "$preset"; then
-        record "failed $preset/build"
-        return
-    fi
     local -x TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}"
     # ThreadSanitizer wants the old memory layout; newer kernels randomise more of it than its runtime copes with.
     if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then
@@ -103,19 +137,37 @@ run_check() {
     esac
 }
 
+run_checks() {
+    local check
+    for check in tests/lint/*.sh; do
+        run_check "lint/$(basename "$check" .sh)" bash "$check" build
+    done
+}
+
 bash cmake/setup.sh --tests
 
 left_out=soak
 [ "$soak" -eq 0 ] || left_out=never
-run_tests release build "^($left_out)\$"
-printf '\n==== checks\n'
-for check in tests/lint/*.sh; do
-    run_check "lint/$(basename "$check" .sh)" bash "$check" build
-done
-run_check main_job timeout -k 5 300 bash samples/run.sh
-if [ "$quick" -eq 0 ]; then
-    run_tests asan build/asan "^(no-asan|$left_out)\$"
-    run_tests tsan build/tsan "^(no-tsan|$left_out)\$"
+printf '\n==== release\n'
+if bash cmake/build.sh release; then
+    [ "$quick" -ne 0 ] || in_spare_time asan bash cmake/build.sh asan
+    [ "$quick" -ne 0 ] || in_spare_time tsan bash cmake/build.sh tsan
+    in_spare_time checks run_checks
+    run_tests release build "^($left_out)\$"
+    run_check main_job timeout -k 5 300 bash samples/run.sh
+    for preset in asan tsan; do
+        [ "$quick" -eq 0 ] || break
+        printf '\n==== %s\n' "$preset"
+        if await "$preset"; then
+            run_tests "$preset" "build/$preset" "^(no-$preset|$left_out)\$"
+        else
+            record "failed $preset/build"
+        fi
+    done
+    printf '\n==== checks\n'
+    await checks || record "failed checks"
+else
+    record "failed release/build"
 fi
 
 count() {

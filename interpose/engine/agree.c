@@ -85,7 +85,7 @@ agree_ensure_collectives(void)
     watch_waits_at("the start of NCCL");
     if (!collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl, &engine_state.rendezvous,
                           &wanted, &error))
-        stop_job_following("%s", error.text);
+        stop_job_by(error.cause, "%s", error.text);
     watch_waits_no_more();
     require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     watch_prepare();
@@ -160,22 +160,40 @@ agree_exchange(const char *about, const void *mine, size_t bytes, struct control
     agree_exchange_at(about, about, mine, bytes, all);
 }
 
+static atomic_flag exchanging = ATOMIC_FLAG_INIT;
+
 void
 agree_exchange_at(const char *place, const char *about, const void *mine, size_t bytes, struct control_messages *all)
 {
-    static atomic_flag busy = ATOMIC_FLAG_INIT;
     struct comm_error error;
-    if (atomic_flag_test_and_set(&busy))
+    if (atomic_flag_test_and_set(&exchanging))
         stop_job("two threads make ddprun calls at the same time that involve the other ranks (%s is one of them): "
                  "DDP_PARAMETER, DDP_STEP and DDP_MEAN must come from one thread at a time",
                  about);
     flight_note(FLIGHT_EXCHANGE_BEGIN, 0, bytes, about);
     watch_waits_at(place);
     if (!control_exchange(&engine_state.control, about, mine, bytes, all, &error))
-        stop_job_following("%s", error.text);
+        stop_job_by(error.cause, "%s", error.text);
     watch_waits_no_more();
     flight_note(FLIGHT_EXCHANGE_END, 0, 0, about);
-    atomic_flag_clear(&busy);
+    atomic_flag_clear(&exchanging);
+}
+
+bool
+agree_exchange_last(const void *mine, size_t bytes, struct control_messages *all)
+{
+    struct comm_error error;
+    if (atomic_flag_test_and_set(&exchanging))
+        stop_job("the program ends while another thread makes a ddprun call that involves the other ranks");
+    flight_note(FLIGHT_EXCHANGE_BEGIN, 0, bytes, RANK_PLACE_END);
+    watch_waits_at(RANK_PLACE_END);
+    bool all_came = control_exchange_last(&engine_state.control, RANK_PLACE_END, mine, bytes, all, &error);
+    if (!all_came && error.cause != COMM_LEFT)
+        stop_job_by(error.cause, "%s", error.text);
+    watch_waits_no_more();
+    flight_note(FLIGHT_EXCHANGE_END, 0, 0, RANK_PLACE_END);
+    atomic_flag_clear(&exchanging);
+    return all_came;
 }
 
 void

@@ -4,7 +4,7 @@
  * Sent by the issuer after the buckets, in the order of annotation; the boundary's event releases the trainer's stream
  * after them. A buffer belongs to no group: every boundary sends all.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/tensors.h"
 
 void
 buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site)
@@ -37,7 +37,8 @@ send(size_t index, CUstream stream)
                  "DDP_FORGET",
                  buffer.site.text, buffer.site.file, buffer.site.line);
     if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, stream, &error))
-        stop_job_following("buffer `%s` (%s:%d): %s", buffer.site.text, buffer.site.file, buffer.site.line, error.text);
+        stop_job_by(error.cause, "buffer `%s` (%s:%d): %s", buffer.site.text, buffer.site.file, buffer.site.line,
+                    error.text);
 }
 
 void

@@ -166,7 +166,7 @@ send_bucket(const struct capture *capture, const struct group *view, size_t buck
     order_lane(capture, &nodes, first);
     free(nodes.items);
     if (!collectives_reduce_on(&engine_state.collectives, &view->wires[bucket], bucket, capture->lane->stream, &error))
-        stop_job_following("bucket %zu of a DDP_STEP in a capture: %s", bucket, error.text);
+        stop_job_by(error.cause, "bucket %zu of a DDP_STEP in a capture: %s", bucket, error.text);
 }
 
 /* Buffers travel after the last work on them. */

@@ -360,7 +360,7 @@ checks_after_release(void)
                  "copying parameter hashes");
     watch_sending("the comparison of parameters", check->after_step, 0);
     if (!collectives_gather_words(&engine_state.collectives, check->send, check->receive, check->count, &error))
-        stop_job_following("comparing parameters: %s", error.text);
+        stop_job_by(error.cause, "comparing parameters: %s", error.text);
     require_cuda(driver->cuMemcpyDtoHAsync_p(check->receive_words, check->receive, all, comm_stream()),
                  "copying parameter hashes");
     require_cuda(driver->cuLaunchHostFunc_p(comm_stream(), compare_parameters, comparison), "cuLaunchHostFunc");
@@ -407,8 +407,16 @@ checks_at_end(void)
     if (count > 0)
         memcpy(mine + 2, checks.final_words, count * sizeof(*mine));
 
+    const char *text;
     struct control_messages all;
-    agree_exchange(RANK_PLACE_END, mine, (2 + count) * sizeof(*mine), &all);
+    if (!agree_exchange_last(mine, (2 + count) * sizeof(*mine), &all)) {
+        /* By _exit(), after as many steps as this rank, or the launcher names it: it knows all ranks' steps. */
+        engine_state.alone_at_end = true;
+        free(mine);
+        if (stop_asked(&text))
+            stop_job("%s", text);
+        return;
+    }
 
     uint64_t *words = calloc((size_t)all.count * count + 1, sizeof(*words));
     if (words == NULL)
@@ -424,7 +432,6 @@ checks_at_end(void)
     }
 
     uint64_t hash;
-    const char *text;
     if (known && compare_words(words, count, mine[0], &hash))
         note_equal(mine[0], hash);
     if (stop_asked(&text))

@@ -263,8 +263,8 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     trace_bucket_begin(group, bucket, early);
     watch_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     if (!collectives_reduce(&engine_state.collectives, &group->wires[bucket], bucket, &error))
-        stop_job_following("bucket %zu of step %llu: %s", bucket, (unsigned long long)engine_state.boundary_count + 1,
-                           error.text);
+        stop_job_by(error.cause, "bucket %zu of step %llu: %s", bucket,
+                    (unsigned long long)engine_state.boundary_count + 1, error.text);
     trace_bucket_end(group, bucket);
     require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], stream),
                  "cuEventRecord after a bucket");

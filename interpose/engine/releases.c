@@ -1,10 +1,56 @@
 /*
- * releases.c - what holds gradients goes, other than by being freed: modules with their variables, and the primary
- * context. (Frees are in tensors.c, resets in start.c.)
+ * releases.c - what holds gradients goes: memory that is freed, modules with their variables, the primary context.
+ * (Resets are in start.c.)
  *
  * Called by the hooks around the driver's call. Never lets memory go while a bucket of it is on its way.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/tensors.h"
+
+/* ---- memory ---- */
+
+void
+releases_wait_for_collectives(void)
+{
+    if (!atomic_load(&engine_state.collectives_ready))
+        return;
+    issue_take_role();
+    issue_wait_for_buckets();
+    issue_give_role();
+}
+
+void
+releases_before_free(CUdeviceptr address, size_t bytes)
+{
+    visible_remove(address);
+    if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) || address == 0)
+        return;
+    if (bytes == 0) {
+        struct memory_facts facts = tensor_ask_driver(address);
+        bytes = facts.begin == address ? facts.bytes : 0;
+    }
+    size_t count = 0;
+    bool holds_parameter = false;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *held = bytes > 0 ? ranges_find(&engine_state.ranges, address, bytes, &count) : NULL;
+    for (size_t i = 0; i < count; ++i)
+        holds_parameter = holds_parameter || engine_state.tensors[held[i].id].role == TENSOR_PARAMETER;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (count == 0)
+        return;
+
+    CUcontext before = context_enter();
+    releases_wait_for_collectives();
+    if (holds_parameter)
+        checks_final_hash(); /* it will be gone at the end */
+    context_leave(before);
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *range;
+    while ((range = ranges_find(&engine_state.ranges, address, bytes, &count)) != NULL)
+        tensor_unplace(&engine_state.tensors[range->id]);
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* ---- modules ---- */
 
 /* Whether this thread holds the issuer's role while the driver unloads. */
 static __thread bool unloading;
@@ -31,16 +77,49 @@ releases_before_unload(void)
     context_leave(before);
 }
 
+/* Where a placed tensor is, from tensors[*at_p] on; false if there are no more. */
+static bool
+next_placed(size_t *at_p, CUdeviceptr *address_p)
+{
+    bool found = false;
+    pthread_mutex_lock(&engine_state.lock);
+    for (; *at_p < engine_state.tensor_count && !found; ++*at_p) {
+        found = engine_state.tensors[*at_p].placed;
+        *address_p = engine_state.tensors[*at_p].address;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    return found;
+}
+
+/* Takes the memory of tensors away that the driver no longer knows. */
+static void
+drop_vanished(void)
+{
+    CUdeviceptr address = 0;
+    size_t at = 0, count;
+    while (next_placed(&at, &address)) {
+        if (tensor_ask_driver(address).type != 0)
+            continue;
+        pthread_mutex_lock(&engine_state.lock);
+        const struct range *range = ranges_find(&engine_state.ranges, address, 1, &count);
+        if (range != NULL)
+            tensor_unplace(&engine_state.tensors[range->id]);
+        pthread_mutex_unlock(&engine_state.lock);
+    }
+}
+
 void
 releases_after_unload(void)
 {
     functions_after_unload();
     if (!unloading)
         return;
-    tensor_drop_vanished();
+    drop_vanished();
     unloading = false;
     issue_give_role();
 }
+
+/* ---- the context ---- */
 
 /*
  * The trainer's last release of the primary context would destroy it, with the gradients and our streams in it: a hold

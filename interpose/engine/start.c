@@ -5,6 +5,7 @@
  * of memory.
  */
 #include "interpose/engine/graphs.h"
+#include "interpose/engine/tensors.h"
 
 #include "base/message.h"
 
@@ -134,8 +135,8 @@ close_device(void)
     trace_close();
     watch_stop();
     /* NCCL waits in ncclCommFinalize until all graphs with its operations are destroyed, and few programs destroy
-     * theirs: communicators that were captured end with the process. */
-    if (atomic_load(&engine_state.graph_count) == 0)
+     * theirs: communicators that were captured end with the process. So do those that a rank has left. */
+    if (atomic_load(&engine_state.graph_count) == 0 && !engine_state.alone_at_end)
         collectives_close(&engine_state.collectives);
     context_leave(before);
 }
@@ -148,7 +149,7 @@ before_context_destroy(CUcontext context)
     if (!atomic_load(&engine_state.driver_ready) || context != engine_state.context)
         return;
     close_device();
-    tensor_before_release(1, SIZE_MAX - 1); /* all memory goes */
+    releases_before_free(1, SIZE_MAX - 1); /* all memory goes */
     if (engine_state.rendezvous.world_size > 1)
         atomic_store(&engine_state.context_ended, true);
     else
@@ -179,7 +180,7 @@ end_in_order(void)
         return;
     if (engine_state.rendezvous.world_size > 1 && engine_state.boundary_count == 0 && driver_was_seen())
         stop_job("the program used the GPU and ended without a DDP_STEP: nothing was averaged; annotate it "
-                 "(see ddprun.h), or run it without ddprun");
+                 "(see ddprun.h), or run it without ddprun, in a script as LD_PRELOAD= program");
     if (engine_state.rendezvous.world_size > 1) {
         CUcontext before = atomic_load(&engine_state.context_ended) ? NULL : context_enter();
         if (atomic_load(&engine_state.captures_open) > 0 && engine_state.rendezvous.rank == 0)
@@ -244,7 +245,7 @@ static struct engine engine = {
     .end = touches_end,
     .allocated = escape_allocated,
     .copied_from_host = escape_copied_from_host,
-    .before_release = tensor_before_release,
+    .before_release = releases_before_free,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
@@ -281,13 +282,14 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     watch_waits_at("the start");
     if (!rendezvous_open(&engine_state.rendezvous, &error))
         stop_job("%s", error.text);
+    engine_state.rendezvous.generation = atomic_load(&status->generation);
     read_options(&engine_state.options);
     atomic_store(&status->reduction, engine_state.options.reduction);
     engine_state.status_count = (int)number_option(DDPRUN_ENV_STATUS_COUNT, 1, 1 << 20);
     engine_state.status_index = (int)number_option(DDPRUN_ENV_STATUS_INDEX, 0, 1 << 20);
     flight_note(FLIGHT_START, (uint64_t)engine_state.rendezvous.rank, 0, NULL);
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
-        stop_job_following("%s", error.text);
+        stop_job_by(error.cause, "%s", error.text);
     watch_waits_no_more();
     trace_open();
     start_end_before_driver(); /* again when the driver is up: what is registered last is called first */

@@ -171,6 +171,7 @@ struct engine_state {
     struct sequence kinds;   /* of boundaries, once there are graphs with DDP_STEP: launches.c */
 
     _Atomic bool device_closed; /* our end has been made, on the device */
+    bool alone_at_end;          /* a rank had left when this one came to the end: no collective any more */
     _Atomic bool context_ended; /* the trainer has reset the device: no call into CUDA any more */
     pthread_t watcher;
     _Atomic bool watching; /* there is a watch thread */
@@ -190,8 +191,9 @@ extern struct engine_state engine_state;
  */
 void stop_job(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* The same for what another rank's end did to this one: the launcher prefers the other's words. */
-void stop_job_following(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* The same for a failure of comm/: where that is, or may be, what another rank's end did to this one, the launcher
+ * prefers the other's words. */
+void stop_job_by(enum comm_cause cause, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
 /* The same from a place that must not block or call CUDA (a host function): the watch thread ends the job soon. */
 void stop_job_soon(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -223,29 +225,14 @@ void context_synchronize(const char *when);
 /* Asks to be called at the end before the driver is: now that the driver has asked. */
 void start_end_before_driver(void);
 
-/* ---- tensors.c ---- */
-void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
-void tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site);
-/* Anything that needs no more than to be known: gradients and buffers. */
-void tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site);
-void tensor_forget(void *ptr, const struct ddp_site *site);
-void tensor_before_release(CUdeviceptr address, size_t bytes);
-/* Takes the memory of tensors away that the driver no longer knows. */
-void tensor_drop_vanished(void);
-size_t type_bytes(int type);
+/* ---- tensors.c: the table of what is annotated; tensors.h has the rest ---- */
+size_t type_bytes(int type); /* 0: no type of ours */
 const char *type_name(int type);
 ncclDataType_t type_nccl(int type);
-/* Gradients annotated from here on belong to group `id`. */
-void tensor_choose_group(int id, const struct ddp_site *site);
 /* With lock held: gradient number `member` of the group, as of the last tensor_index_gradients(). */
 struct tensor *tensor_gradient(const struct group *group, size_t member);
 /* With lock held: makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
-
-/* ---- releases.c: what holds gradients goes, other than by being freed ---- */
-void releases_before_unload(void);
-void releases_after_unload(void);
-void releases_before_primary_release(CUdevice device);
 
 /* ---- functions.c: what is known of a kernel ---- */
 struct function_layout {
@@ -323,6 +310,8 @@ void boundary_step(int group, void *stream, const struct ddp_site *site);
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
 void agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
 /* The same for those who come to one kind of place in different ways: `place` is what this rank is said to wait at. */
+/* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
+bool agree_exchange_last(const void *mine, size_t bytes, struct control_messages *all);
 void agree_exchange_at(const char *place, const char *about, const void *mine, size_t bytes,
                        struct control_messages *all);
 void agree_ensure_driver(const struct ddp_site *site);

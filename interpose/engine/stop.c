@@ -34,7 +34,7 @@ static void __attribute__((noreturn)) wait_for_the_end(const char *text)
     _exit(DDPRUN_EXIT_FAILURE);
 }
 
-static void __attribute__((noreturn)) stop(bool follows, const char *format, va_list args)
+static void __attribute__((noreturn)) stop(enum rank_follows follows, const char *format, va_list args)
 {
     char text[sizeof(engine_state.status->failure)];
     vsnprintf(text, sizeof(text), format, args);
@@ -55,15 +55,19 @@ stop_job(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    stop(false, format, args);
+    stop(RANK_FOLLOWS_NOBODY, format, args);
 }
 
 void
-stop_job_following(const char *format, ...)
+stop_job_by(enum comm_cause cause, const char *format, ...)
 {
+    static const enum rank_follows follows[] = {[COMM_UNCLEAR] = RANK_MAY_FOLLOW,
+                                                [COMM_OWN] = RANK_FOLLOWS_NOBODY,
+                                                [COMM_OTHERS] = RANK_FOLLOWS,
+                                                [COMM_LEFT] = RANK_FOLLOWS};
     va_list args;
     va_start(args, format);
-    stop(true, format, args);
+    stop(follows[cause], format, args);
 }
 
 void

@@ -330,7 +330,7 @@ look_at_device(void)
         enter_context();
     entered = true;
     if (!collectives_sound(&engine_state.collectives, &error))
-        stop_job_following("%s", error.text);
+        stop_job_by(error.cause, "%s", error.text);
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
         look_at_waiting(i);
     publish();

@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,8 @@ static void __attribute__((noreturn, format(printf, 1, 2))) stop_process(const c
 
     /* The launcher prints what stands in the status page; only a rank that is alive already needs its record. */
     struct rank_status *status = atomic_load(&shim.status);
-    if (status != NULL && atomic_load(&status->stage) < RANK_STAGE_RANK) {
+    bool mine = shim.lock_fd >= 0 && shim.engine == NULL;
+    if (status != NULL && (mine || atomic_load(&status->stage) < RANK_STAGE_RANK)) {
         snprintf(status->failure, sizeof(status->failure), "%s", line);
         atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
         atomic_store(&status->stage, RANK_STAGE_FAILED);
@@ -168,6 +170,27 @@ start_engine(struct rank_status *status)
     return start(&services, status);
 }
 
+/*
+ * The lock has been another process's before: a script that trains several times. The record begins anew, or the next
+ * training would be counted on top of the last. What ranks say to each other is told apart by the generation, which is
+ * the same on all of them as long as each program came to its end in order, for that is where all ranks meet.
+ */
+static void
+follow_program(struct rank_status *status)
+{
+    uint32_t stage = atomic_load(&status->stage);
+    if (stage < RANK_STAGE_RANK)
+        return;
+    if (stage != RANK_STAGE_ENDED && number_from(DDPRUN_ENV_WORLD_SIZE) != 1)
+        stop_process("process %d follows process %d in this rank, which did not come to its end in order (exec, _exit "
+                     "or a failure), so the ranks cannot train once more; start each training by a ddprun of its own",
+                     (int)getpid(), (int)atomic_load(&status->pid));
+    atomic_store(&status->stage, RANK_STAGE_GATE);
+    memset((char *)status + offsetof(struct rank_status, step), 0,
+           sizeof(*status) - offsetof(struct rank_status, step));
+    atomic_fetch_add(&status->generation, 1);
+}
+
 /* As the decider: what this process is. */
 static enum shim_mode
 decide(const struct ddp_site *site)
@@ -194,6 +217,7 @@ decide(const struct ddp_site *site)
     }
 
     shim.lock_fd = fd;
+    follow_program(status);
     atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
     atomic_store(&status->pid, (int)getpid());
     if (pthread_atfork(NULL, NULL, after_fork_in_child) != 0)

@@ -1,9 +1,9 @@
 /*
  * cluster.h - under a cluster's launcher (srun --mpi=pmix, mpirun, prterun): which rank is this supervisor, and one
- * exchange with the others. The PMIx client; the trainer is none, for two processes would then be one rank (facts).
+ * exchange with the others. The supervisor is the PMIx client (base/pmix/member.h); the trainer is none, for two
+ * processes would then be one rank (facts).
  *
- * One in a process. PMIx's thread inherits the signal mask, so signals are taken over first. Its callbacks only note
- * what happened and write to a pipe.
+ * One in a process, used by one thread.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_CLUSTER_H
 #define DDPRUN_LAUNCHER_CLUSTER_CLUSTER_H

@@ -2,7 +2,8 @@
  * host_launcher.c - see host_launcher.h. What differs between the launchers is this one table: hosts.c uses only
  * options that all of them spell alike.
  *
- * Sources: mpirun(1) of Open MPI 4.1; prterun --help of PRRTE 3, which Open MPI 5 calls under the name of mpirun.
+ * Sources: mpirun(1) of Open MPI 4.1; prterun --help of PRRTE 3, which Open MPI 5 calls under the name of mpirun. What
+ * becomes of a lost host was tried (tests/cluster/two_hosts_mpirun.sh, two_hosts_prrte.sh).
  */
 #include "launcher/cluster/host_launcher.h"
 
@@ -28,15 +29,15 @@ static const struct known_launcher {
     const char *program; /* as it is looked for in PATH; other launchers have the name too */
     const char *maker;   /* in the first line of --version: "mpirun (Open MPI) 4.1.4" */
     int least, most;     /* major version that follows */
-    const char *mca;     /* see struct host_launcher */
+    struct launcher_manners manners;
 } known_launchers[] = {
-    {"mpirun", "(Open MPI)", 4, 4, "--mca"},
-    {"mpirun", "(Open MPI)", 5, INT_MAX, "--prtemca"},
-    {"prterun", "(PRRTE)", 2, INT_MAX, "--prtemca"},
+    {"mpirun", "(Open MPI)", 4, 4, {"--mca", false}},
+    {"mpirun", "(Open MPI)", 5, INT_MAX, {"--prtemca", true}},
+    {"prterun", "(PRRTE)", 2, INT_MAX, {"--prtemca", true}},
 };
 enum { KNOWN_COUNT = sizeof(known_launchers) / sizeof(known_launchers[0]) };
 
-const char *
+const struct launcher_manners *
 host_launcher_recognise(const char *program, const char *version)
 {
     for (int i = 0; i < KNOWN_COUNT; ++i) {
@@ -44,7 +45,7 @@ host_launcher_recognise(const char *program, const char *version)
         const char *maker = strcmp(known->program, program) == 0 ? strstr(version, known->maker) : NULL;
         int major = maker != NULL ? atoi(maker + strlen(known->maker)) : 0;
         if (major >= known->least && major <= known->most)
-            return known->mca;
+            return &known->manners;
     }
     return NULL;
 }
@@ -114,12 +115,12 @@ ask_version(const char *file, char *text, size_t bytes)
     close(pipe_fds[0]);
 }
 
-/* The first line that says something, cut for a message. */
+/* The first line that says something, cut for a message. What has gone wrong stands between lines of dashes. */
 static void
 keep_first_line(char *text)
 {
     enum { LONGEST = 80 };
-    size_t blank = strspn(text, " \t\r\n");
+    size_t blank = strspn(text, " \t\r\n-");
     memmove(text, text + blank, strlen(text + blank) + 1);
     text[strcspn(text, "\r\n")] = '\0';
     if (strlen(text) > LONGEST)
@@ -141,10 +142,10 @@ host_launcher_find(const char *path, struct host_launcher *launcher, struct prob
         if (file == NULL)
             continue;
         ask_version(file, version, sizeof(version));
-        const char *mca = host_launcher_recognise(name, version);
-        if (mca != NULL) {
+        const struct launcher_manners *manners = host_launcher_recognise(name, version);
+        if (manners != NULL) {
             free(other);
-            *launcher = (struct host_launcher){file, mca};
+            *launcher = (struct host_launcher){file, *manners};
             return true;
         }
         keep_first_line(version);

@@ -8,10 +8,17 @@
 
 #include "launcher/problem.h"
 
+/* How a launcher is spoken to. */
+struct launcher_manners {
+    const char *mca; /* its option for a parameter of its daemons, which takes a name and a value */
+    /* It ends well, with exit code 0, if it is the first to notice that a host is lost: it must not be then. */
+    bool hides_lost_hosts;
+};
+
 /* A launcher that we can speak to. */
 struct host_launcher {
-    char *program;   /* path, as it was found in PATH; malloc'ed */
-    const char *mca; /* its option for a parameter of its daemons, which takes a name and a value */
+    char *program; /* path, as it was found in PATH; malloc'ed */
+    struct launcher_manners manners;
 };
 
 /*
@@ -21,7 +28,7 @@ struct host_launcher {
 bool host_launcher_find(const char *path, struct host_launcher *launcher, struct problem *problem)
     __attribute__((warn_unused_result));
 
-/* That option of `program`, going by what `program --version` printed; NULL: we cannot speak to it. */
-const char *host_launcher_recognise(const char *program, const char *version);
+/* The manners of `program`, going by what `program --version` printed; NULL: we cannot speak to it. */
+const struct launcher_manners *host_launcher_recognise(const char *program, const char *version);
 
 #endif

@@ -16,6 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Tells the ddprun on all hosts where they are to be; not a setting. */
+#define FOLDER_VARIABLE "DDPRUN_HOSTS_FOLDER"
+
 /* ---- words ---- */
 
 struct words {
@@ -50,7 +53,7 @@ add_all(struct words *words, char *const *more)
 
 /*
  * Whether a variable goes along: what finds libraries and programs, and what CUDA, NCCL, UCX, OpenMP, the stand-in and
- * ddprun read. Not the number of ranks, which is the launcher's now.
+ * ddprun read. Not the number of ranks, which is the launcher's now, nor what is given a value here.
  */
 static bool
 goes_along(const char *variable, size_t name_length)
@@ -61,8 +64,11 @@ goes_along(const char *variable, size_t name_length)
         if (!isalnum((unsigned char)variable[i]) && variable[i] != '_')
             return false;
     }
-    if (name_length == strlen("DDPRUN_RANKS") && strncmp(variable, "DDPRUN_RANKS", name_length) == 0)
-        return false;
+    static const char *const left_out[] = {"DDPRUN_RANKS", FOLDER_VARIABLE};
+    for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); ++i) {
+        if (strlen(left_out[i]) == name_length && strncmp(variable, left_out[i], name_length) == 0)
+            return false;
+    }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
         if (strlen(names[i]) == name_length && strncmp(variable, names[i], name_length) == 0)
             return true;
@@ -132,18 +138,23 @@ add_parameter(struct words *words, const char *option, const char *name, unsigne
 
 /*
  * The launcher itself would wait for ever for a host that has lost its network. Its own connections are probed, so that
- * it notices a little before ddprun would end its ranks, says which host it is, and ends the job.
+ * it notices a little before ddprun would end its ranks, says which host it is, and ends the job; unless it would call
+ * that a success. Then it must not probe at all: ddprun is to be the first to notice, and its exit code stands.
  */
 static void
 add_probes(struct words *words, const struct hosts_order *order)
 {
+    const struct launcher_manners *manners = &order->launcher->manners;
     unsigned limit_s = order->options->heartbeat_timeout_s, probes = limit_s > 5 ? 3 : 1;
+    if (manners->hides_lost_hosts) {
+        add_parameter(words, manners->mca, "oob_tcp_keepalive_time", 0);
+        return;
+    }
     if (limit_s == 0)
         return;
-    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_time",
-                  limit_s > probes + 2 ? limit_s - probes - 2 : 1);
-    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_intvl", 1);
-    add_parameter(words, order->launcher->mca, "oob_tcp_keepalive_probes", probes);
+    add_parameter(words, manners->mca, "oob_tcp_keepalive_time", limit_s > probes + 2 ? limit_s - probes - 2 : 1);
+    add_parameter(words, manners->mca, "oob_tcp_keepalive_intvl", 1);
+    add_parameter(words, manners->mca, "oob_tcp_keepalive_probes", probes);
 }
 
 char **
@@ -157,9 +168,11 @@ hosts_command(const struct hosts_order *order)
     add(&words, host_words(order->list));
     add(&words, memory_copy("-n"));
     add(&words, memory_format("%d", rank_count(order->options, order->list)));
-    add_copies(&words, "--map-by", "slot");      /* one host after the other */
-    add_copies(&words, "--bind-to", "none");     /* ddprun binds its rank near the GPU itself */
-    add_copies(&words, "--wdir", order->folder); /* said, so that its absence is an error */
+    add_copies(&words, "--map-by", "slot");  /* one host after the other */
+    add_copies(&words, "--bind-to", "none"); /* ddprun binds its rank near the GPU itself */
+    add_copies(&words, "--wdir", "/");       /* which is there: see hosts_enter_folder() */
+    add(&words, memory_copy("-x"));
+    add(&words, memory_format(FOLDER_VARIABLE "=%s", order->folder));
     add_probes(&words, order);
     add_variables(&words, order->variables);
     add(&words, memory_copy(order->ddprun));
@@ -239,6 +252,26 @@ current_folder(void)
         here.st_dev == there.st_dev && here.st_ino == there.st_ino)
         return memory_copy(shown);
     return getcwd(NULL, 0);
+}
+
+bool
+hosts_enter_folder(struct problem *problem)
+{
+    const char *given = getenv(FOLDER_VARIABLE);
+    if (given == NULL || getenv("PMIX_NAMESPACE") == NULL)
+        return true;
+    char *folder = memory_copy(given);
+    unsetenv(FOLDER_VARIABLE); /* the trainer is no ddprun */
+    bool entered = chdir(folder) == 0;
+    if (entered)
+        setenv("PWD", folder, 1);
+    else
+        problem_set(problem, DDPRUN_EXIT_USAGE,
+                    "cannot enter the folder %.500s, in which ddprun --hosts was started: %s; make it on all hosts, or "
+                    "start in one that they have",
+                    folder, strerror(errno));
+    free(folder);
+    return entered;
 }
 
 static bool

@@ -17,6 +17,7 @@ static const struct view_field {
     {                                                                                       \
         kind, offsetof(struct rank_view, name), sizeof(((struct rank_view *)0)->name), news \
     }
+    ROW(FIELD_NUMBER, generation, true),
     ROW(FIELD_NUMBER, stage, true),
     ROW(FIELD_LONG, step, false),
     ROW(FIELD_LONG, overlapped_step, false),
@@ -34,6 +35,7 @@ static const struct view_field {
     ROW(FIELD_LONG, shard_total, false),
     ROW(FIELD_NUMBER, nccl_version, false),
     ROW(FIELD_BOOL, failure_follows, true),
+    ROW(FIELD_BOOL, failure_unclear, true),
     ROW(FIELD_TEXT, failure, true),
     ROW(FIELD_LONG, watch_ns, false),
     ROW(FIELD_NUMBER, wait, false),

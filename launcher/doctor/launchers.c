@@ -5,13 +5,27 @@
 #include "launcher/doctor/examine.h"
 #include "launcher/memory.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { LIMIT_S = 20 };
 
-/* Runs `path argument`; the first line of what it says is left in result->text unless `whole`. */
+/* Leaves the first line with a letter in it: launchers put what they have to say between lines of dashes. */
+static void
+keep_first_words(char *text)
+{
+    char *line = text;
+    for (char *at = line; *at != '\0' && !isalpha((unsigned char)*at); ++at) {
+        if (*at == '\n')
+            line = at + 1;
+    }
+    memmove(text, line, strlen(line) + 1);
+    text[strcspn(text, "\n")] = '\0';
+}
+
+/* Runs `path argument`; the first words of what it says are left in result->text unless `whole`. */
 static bool
 ask(const char *path, char *argument, bool whole, struct child_result *result)
 {
@@ -19,7 +33,7 @@ ask(const char *path, char *argument, bool whole, struct child_result *result)
     child_run(words, environ, LIMIT_S, result);
     free(words[0]);
     if (!whole)
-        result->text[strcspn(result->text, "\n")] = '\0';
+        keep_first_words(result->text);
     return result->end == CHILD_EXITED && result->code == 0;
 }
 
@@ -62,8 +76,13 @@ examine_launcher(struct examination *examination, const char *name)
     struct child_result *result = memory_get(1, sizeof(*result));
     char end[64];
     bool works = ask(found.path, "--version", false, result);
-    if (works)
+    if (works && strpbrk(result->text, "0123456789") != NULL)
         findings_ok(examination->findings, name, "%s (%s)", found.path, result->text);
+    else if (works)
+        findings_say(examination->findings, FINDING_NOTE, name,
+                     "nothing, if it is not used; Open MPI 5 and PRRTE, moved to another folder than they were built "
+                     "for, want PRTE_PREFIX and PMIX_PREFIX to name it",
+                     "%s --version does not say which: %s", found.path, result->text);
     else
         findings_say(examination->findings, FINDING_NOTE, name,
                      "nothing, if it is not used; otherwise run it by hand, and mend what it says",

@@ -178,9 +178,9 @@ apply_member(struct options *options, const char *file, const char *member, stru
 static bool
 apply_file(struct options *options, const char *file, struct problem *problem)
 {
-    struct json_object *settings = json_object_from_file(file);
+    struct json_object *settings = access(file, R_OK) == 0 ? json_object_from_file(file) : NULL;
     if (settings == NULL) {
-        const char *why = json_util_get_last_err();
+        const char *why = access(file, R_OK) == 0 ? json_util_get_last_err() : strerror(errno);
         return problem_set(problem, DDPRUN_EXIT_USAGE,
                            "cannot read the settings in %s%s%.*s; mend it, or name another by --config", file,
                            why != NULL ? ": " : "", why != NULL ? (int)strcspn(why, "\n") : 0, why != NULL ? why : "");

@@ -3,6 +3,7 @@
  */
 #include "launcher/output/relay.h"
 
+#include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/memory.h"
 
@@ -37,9 +38,10 @@ struct source {
 };
 
 struct relay {
-    int target; /* -1: nobody reads it any more */
-    int finish; /* eventfd: set by relay_finish() */
-    int done;   /* eventfd: set by the thread at its end */
+    int target;    /* -1: nobody reads it any more */
+    bool has_lost; /* something, and has said so */
+    int finish;    /* eventfd: set by relay_finish() */
+    int done;      /* eventfd: set by the thread at its end */
     pthread_t thread;
     int count;
     struct source *sources;
@@ -59,8 +61,15 @@ write_all(struct relay *relay, const char *bytes, size_t count)
         } else if (errno == EAGAIN) { /* somebody made the shared descriptor non-blocking */
             struct pollfd ready = {.fd = relay->target, .events = POLLOUT};
             poll(&ready, 1, -1);
-        } else if (errno != EINTR) {
+        } else if (errno == EPIPE) {
             relay->target = -1;
+        } else if (errno !=
+                   EINTR) { /* a full disk, perhaps for a while: the ranks go on, as they would by themselves */
+            if (!relay->has_lost)
+                message_line("cannot write what ranks print to %s: %s; it is lost until there is room again",
+                             relay->target == STDOUT_FILENO ? "stdout" : "stderr", strerror(errno));
+            relay->has_lost = true;
+            return;
         }
     }
 }

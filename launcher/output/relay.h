@@ -10,6 +10,9 @@
  *
  * Rank 0 comes through unchanged. Where its output is no terminal it is relayed too, so that lines of other ranks stand
  * between its lines and not inside of them (a program that writes to a file or pipe does so in blocks, not in lines).
+ *
+ * A target that nobody reads any more ends the ranks that write on by SIGPIPE. One that cannot be written for another
+ * reason, such as a full disk, loses what was to be written, and a line on stderr says so once.
  */
 #ifndef DDPRUN_LAUNCHER_OUTPUT_RELAY_H
 #define DDPRUN_LAUNCHER_OUTPUT_RELAY_H

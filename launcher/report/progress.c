@@ -103,6 +103,8 @@ static void
 take_sample(struct progress *progress, uint64_t step, uint64_t now_ns)
 {
     size_t count = progress->sample_count;
+    if (count > 0 && step < progress->samples[(count - 1) % SAMPLES].step) /* the next training of a script */
+        count = progress->sample_count = 0;
     const struct sample *last = &progress->samples[(count + SAMPLES - 1) % SAMPLES];
     if (count > 0 && (step == last->step || now_ns - last->ns < DRAW_INTERVAL_NS))
         return;

@@ -76,7 +76,7 @@ add_activity(const struct rank_view *view, char *text, size_t bytes)
     bool told = !view->ended && (view->in_call || view->wait == RANK_WAIT_DEVICE);
     if (view->call[0] != '\0' && view->kernel[0] != '\0' && !told)
         add_line(text, bytes, "    the last kernel that it launched was `%s`", view->kernel);
-    if (!view->ended && view->wait != RANK_WAIT_NONE) {
+    if (!view->ended && (view->wait == RANK_WAIT_EXCHANGE || view->wait == RANK_WAIT_COLLECTIVE)) {
         hang_describe_wait(view, words, sizeof(words));
         add_line(text, bytes, "    it %s", words);
     }

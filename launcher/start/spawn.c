@@ -25,8 +25,6 @@ struct pipes {
     int outcome[2]; /* carries a struct outcome if something failed, or just closes */
 };
 
-enum { START_LIMIT_S = 60 };
-
 struct outcome {
     enum { OUTCOME_RUNS, OUTCOME_NOT_BOUND, OUTCOME_NOT_RUN, OUTCOME_LATE } what;
     int error; /* errno */
@@ -102,11 +100,11 @@ become_rank(const struct spawn_order *order, const struct pipes *pipes, pid_t la
 /* Returns once the program runs, or with why not. A child that is stopped, or reads its program from a file server that
  * does not answer, is not waited for for ever. */
 static struct outcome
-read_outcome(int fd)
+read_outcome(int fd, unsigned limit_s)
 {
     struct outcome outcome;
     struct pollfd polled = {.fd = fd, .events = POLLIN};
-    int64_t deadline_ms = clock_now_ms() + START_LIMIT_S * 1000, left_ms;
+    int64_t deadline_ms = clock_now_ms() + (int64_t)limit_s * 1000, left_ms;
     int ready;
     do {
         left_ms = deadline_ms - clock_now_ms();
@@ -131,9 +129,9 @@ set_problem(const struct spawn_order *order, const struct outcome *outcome, stru
             order->rank, order->place->list, strerror(outcome->error));
     if (outcome->what == OUTCOME_LATE)
         return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                           "the process of rank %d has not come to start %s within %d s: it is stopped, or the file "
+                           "the process of rank %d has not come to start %s within %u s: it is stopped, or the file "
                            "server does not answer",
-                           order->rank, order->path, START_LIMIT_S);
+                           order->rank, order->path, order->limit_s);
     return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check that it runs by itself", order->path,
                        strerror(outcome->error));
 }
@@ -161,7 +159,7 @@ spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct pr
 
     close(pipes.outcome[1]);
     pipes.outcome[1] = -1;
-    struct outcome outcome = read_outcome(pipes.outcome[0]);
+    struct outcome outcome = read_outcome(pipes.outcome[0], order->limit_s);
     if (outcome.what != OUTCOME_RUNS) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);

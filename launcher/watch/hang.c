@@ -113,13 +113,24 @@ longest_waiter(const struct hang *hang, const struct rank_view *views)
     return longest;
 }
 
+/*
+ * Until when it is known what the rank did: until it was seen last to go on, if that was a moment ago. A process that
+ * is stopped does nothing; of one that is not heard of any more, nothing else is to be expected.
+ */
+static uint64_t
+known_until_ns(const struct watched *rank, uint64_t now_ns)
+{
+    return rank->stopped || now_ns - rank->alive_ns > HANG_SILENCE_NS ? now_ns : rank->alive_ns;
+}
+
 /* For how long the rank has kept others waiting without a call. */
 static uint64_t
 idle_ns(const struct hang *hang, int rank, int waiter, uint64_t now_ns)
 {
     uint64_t since = hang->ranks[rank].progress_ns, waited = hang->ranks[waiter].wait_ns;
+    uint64_t until = known_until_ns(&hang->ranks[rank], now_ns);
     since = waited > since ? waited : since;
-    return now_ns > since ? now_ns - since : 0;
+    return until > since ? until - since : 0;
 }
 
 /* The rank that has kept others waiting longest, -1 if all wait. */
@@ -194,15 +205,10 @@ hang_describe_doing(const struct rank_view *view, char *text, size_t bytes)
     else if (view->stage < RANK_STAGE_RANK)
         snprintf(text, bytes, "has not used CUDA yet");
     else if (view->wait == RANK_WAIT_DEVICE)
-        snprintf(text, bytes,
-                 "hangs in a kernel, it seems: its device does not come to %s, which was enqueued after "
-                 "it%s%s",
-                 view->wait_for, kernel, kernel[0] != '\0' ? ", perhaps after that, too" : "");
+        snprintf(text, bytes, "has not come to %s on its device (%.1f s), which still has work from before that%s%s",
+                 view->wait_for, seconds(view->wait_ns), kernel, kernel[0] != '\0' ? ", perhaps after that, too" : "");
     else if (view->wait == RANK_WAIT_NONE && is_for_device(view))
-        snprintf(text, bytes,
-                 "hangs in a kernel, it seems: it is in %s (%.1f s), and its device does not come to an "
-                 "end%s",
-                 view->call, since, kernel);
+        snprintf(text, bytes, "is in %s (%.1f s), waiting for its device%s", view->call, since, kernel);
     else if (view->in_call)
         snprintf(text, bytes, "is in %s (%.1f s)%s", view->call, since, kernel);
     else if (view->call[0] != '\0')
@@ -320,6 +326,8 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
 static uint64_t
 sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
 {
+    if (behind->generation != ahead->generation) /* one is in the next training already, or heard of late */
+        return 0;
     if (strcmp(behind->wait_for, RANK_PLACE_END) == 0 && behind->step < ahead->wait_step)
         return AT_END_NS;
     return behind->step < ahead->step ? ON_ITS_WAY_NS : 0;

@@ -37,6 +37,7 @@ read_means(struct rank_view *view, const struct rank_status *status)
 static void
 read_status(struct rank_view *view, const struct rank_status *status)
 {
+    view->generation = atomic_load(&status->generation);
     view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
     view->step = atomic_load(&status->step);
     view->overlapped_step = atomic_load(&status->overlapped_step);
@@ -56,7 +57,9 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->parameter_hash = atomic_load(&status->parameter_hash);
     if (view->stage != RANK_STAGE_FAILED)
         return;
-    view->failure_follows = atomic_load(&status->failure_follows) != 0;
+    uint32_t follows = atomic_load(&status->failure_follows);
+    view->failure_follows = follows != RANK_FOLLOWS_NOBODY;
+    view->failure_unclear = follows == RANK_MAY_FOLLOW;
     memcpy(view->failure, status->failure, sizeof(view->failure));
     view->failure[sizeof(view->failure) - 1] = '\0';
 }

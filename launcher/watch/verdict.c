@@ -26,6 +26,13 @@ verdict_is_training(const struct rank_view *rank)
     return !rank->ended && (rank->stage == RANK_STAGE_RANK || rank->stage == RANK_STAGE_TRAINING || rank->connected);
 }
 
+/* There the ranks wait for those that come; who has left before is not missed. */
+static bool
+is_at_end(const struct rank_view *rank)
+{
+    return rank->wait == RANK_WAIT_EXCHANGE && strcmp(rank->wait_for, RANK_PLACE_END) == 0;
+}
+
 bool
 verdict_is_needed(const struct rank_view *ranks, int count, int rank)
 {
@@ -34,8 +41,9 @@ verdict_is_needed(const struct rank_view *ranks, int count, int rank)
         bool follows = other->stage == RANK_STAGE_FAILED && other->failure_follows;
         if (i == rank || (!follows && !verdict_is_training(other)))
             continue;
-        if (follows || other->wait != RANK_WAIT_NONE || other->step > ranks[rank].step ||
-            other->stage < RANK_STAGE_RANK)
+        bool ahead = other->generation == ranks[rank].generation ? other->step > ranks[rank].step
+                                                                 : other->generation > ranks[rank].generation;
+        if (follows || (other->wait != RANK_WAIT_NONE && !is_at_end(other)) || ahead || other->stage < RANK_STAGE_RANK)
             return true;
     }
     return false;
@@ -47,17 +55,30 @@ enum fault {
     FAULT_DIED,      /* signal, exit code, PMIx_Abort */
     FAULT_LEFT,      /* exit code 0 in the middle of training */
     FAULT_MISSED,    /* it never took part, while others did */
+    FAULT_FEWER,     /* it ended after fewer programs than others have begun */
     FAULT_DISAGREED, /* it ended after fewer steps than others made */
+    FAULT_UNCLEAR,   /* something failed that needs other ranks, and it cannot tell whose fault that is */
     FAULT_FOLLOWED,  /* it says that another rank's end stopped it */
     FAULT_NONE,
 };
 
+static unsigned
+last_generation(const struct rank_view *ranks, int count)
+{
+    unsigned last = 0;
+    for (int i = 0; i < count; ++i)
+        last = ranks[i].generation > last ? ranks[i].generation : last;
+    return last;
+}
+
+/* That any rank made in the last training. What is known of a rank elsewhere may still be of the one before. */
 static uint64_t
 most_steps(const struct rank_view *ranks, int count)
 {
     uint64_t most = 0;
+    unsigned last = last_generation(ranks, count);
     for (int i = 0; i < count; ++i)
-        most = ranks[i].step > most ? ranks[i].step : most;
+        most = ranks[i].generation == last && ranks[i].step > most ? ranks[i].step : most;
     return most;
 }
 
@@ -86,8 +107,10 @@ static enum fault
 fault_of(const struct rank_view *ranks, int count, int i)
 {
     const struct rank_view *rank = &ranks[i];
+    if (rank->stage == RANK_STAGE_FAILED && rank->failure_follows)
+        return rank->failure_unclear ? FAULT_UNCLEAR : FAULT_FOLLOWED;
     if (rank->stage == RANK_STAGE_FAILED)
-        return rank->failure_follows ? FAULT_FOLLOWED : FAULT_SAID;
+        return FAULT_SAID;
     if (rank->aborted || (rank->ended && (rank->exit_code != 0 || rank->signal != 0)))
         return FAULT_DIED;
     if (!rank->ended || count == 1)
@@ -96,6 +119,8 @@ fault_of(const struct rank_view *ranks, int count, int i)
         return FAULT_LEFT;
     if (rank->stage < RANK_STAGE_RANK && !rank->connected && (rank->missed_preload || any_takes_part(ranks, count)))
         return FAULT_MISSED;
+    if (rank->generation < last_generation(ranks, count))
+        return FAULT_FEWER;
     if (rank->stage == RANK_STAGE_ENDED && rank->step < most_steps(ranks, count))
         return FAULT_DISAGREED;
     return FAULT_NONE;
@@ -171,6 +196,7 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
     how_far(rank, far);
     switch (fault) {
     case FAULT_SAID:
+    case FAULT_UNCLEAR:
     case FAULT_FOLLOWED:
         if (rank->failure[0] != '\0')
             problem_set(problem, code, "rank %d%s: %s", i, far, rank->failure);
@@ -196,6 +222,12 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
                   "is it linked statically, or does a wrapper clear LD_PRELOAD?"
                 : "rank %d ended without taking part, while others did; does the program behave differently by rank?",
             i);
+        break;
+    case FAULT_FEWER:
+        problem_set(problem, code,
+                    "rank %d ended after %u program%s that trained, others have begun one more; all ranks must train "
+                    "the same number of times (and what else uses a GPU be started as LD_PRELOAD= program)",
+                    i, rank->generation + 1, rank->generation == 0 ? "" : "s");
         break;
     default:
         problem_set(problem, code,
@@ -267,16 +299,19 @@ verdict_only_follows(const struct rank_view *ranks, int count)
         enum fault fault = fault_of(ranks, count, i);
         best = fault < best ? fault : best;
     }
-    return best == FAULT_FOLLOWED;
+    return best == FAULT_UNCLEAR || best == FAULT_FOLLOWED;
 }
 
 /* ---- the end ---- */
 
-/* Compares what all ranks report of the last comparison of parameters. */
+/* Compares what all ranks report of the last comparison of parameters. One that left by _exit() may have missed it. */
 static bool
 hashes_agree(const struct rank_view *ranks, int count, struct problem *problem)
 {
     for (int i = 1; i < count; ++i) {
+        if ((verdict_is_unfinished(&ranks[i]) || verdict_is_unfinished(&ranks[0])) &&
+            (ranks[i].check_count != ranks[0].check_count || ranks[i].checked_step != ranks[0].checked_step))
+            continue;
         if (ranks[i].check_count != ranks[0].check_count || ranks[i].checked_step != ranks[0].checked_step)
             return problem_set(problem, DDPRUN_EXIT_FAILURE,
                                "ranks 0 and %d do not agree on how often parameters were compared (%" PRIu64
@@ -354,6 +389,8 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     for (int i = 1; i < count; ++i)
         overlapped = ranks[i].overlapped_step < overlapped ? ranks[i].overlapped_step : overlapped;
 
+    if (rank->generation > 0)
+        say("%u programs trained, one after the other; of the last:", rank->generation + 1);
     char size[TEXT_BYTES], buckets[TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
     bytes_text(rank->gradient_bytes, size);
     if (rank->bucket_count > 0)

@@ -31,7 +31,8 @@ enum rank_wait {
 /* What is known of one rank at one moment. Plain data: it may travel between launchers of one job as it is. */
 struct rank_view {
     /* from its status page */
-    unsigned stage; /* enum rank_stage */
+    unsigned generation; /* how many programs were this rank before; what follows is of the last */
+    unsigned stage;      /* enum rank_stage */
     uint64_t step, overlapped_step, graph_step, gradient_count, gradient_bytes, bucket_count;
     uint64_t check_count, checked_step, parameter_hash;
     uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
@@ -40,7 +41,8 @@ struct rank_view {
     unsigned nccl_version; /* as NCCL_VERSION_CODE; 0: not opened */
     unsigned mean_count;
     struct mean_view means[RANK_MEANS_AT_MOST];
-    bool failure_follows;
+    bool failure_follows; /* it says that another rank's end stopped it, */
+    bool failure_unclear; /* or cannot tell whether one did */
     char failure[1024];
 
     /* what it waits for and does, for hang.h; durations are as of the moment of the view, by the clock of its host */
@@ -97,11 +99,12 @@ bool verdict_is_needed(const struct rank_view *ranks, int count, int rank);
 /*
  * Looks for a failure. False and untouched `problem` if there is none; otherwise true, and `problem` holds the message
  * (first line; details may follow on more lines) and the job's exit code. Of several failures the one of a rank that
- * says why counts, then the earliest; ranks that failed because of another one come last. `problem->rank` is that rank.
+ * says why counts, then the earliest; ranks that failed because of another one come last, behind those that cannot
+ * tell. `problem->rank` is that rank.
  */
 bool verdict_find(const struct rank_view *ranks, int count, struct problem *problem);
 
-/* Nothing but ranks that say that another one's end stopped them: whose end may be known in a moment. */
+/* Nothing but ranks that say that another one's end stopped them, or may have: its end may be known in a moment. */
 bool verdict_only_follows(const struct rank_view *ranks, int count);
 
 /* The same as verdict_find() once all ranks have ended, when also disagreements in what they did count. */

@@ -136,6 +136,22 @@ killed() {
     clean "$name"
 }
 
+# elsewhere NAME COMMAND...: ddprun --hosts is started in a folder that h2 does not have: it says so, once, and nothing is started.
+elsewhere() {
+    local name=$1 back=$PWD
+    shift
+    mkdir -p "$hosts_work/one"
+    hosts_on h2 mount -t tmpfs tmpfs "$hosts_work/one"
+    mkdir -p "$hosts_work/one/run"
+    cd "$hosts_work/one/run" || exit 1
+    run "$@" "$ladder" --steps 3
+    cd "$back" || exit 1
+    check "$name: exit code $code is 2" [ "$code" -eq 2 ]
+    check "$name: said once" [ "$(grep -c '^ddprun: .*host h2): cannot enter the folder .*/one/run,' "$work/stderr")" -eq 1 ]
+    check "$name: nothing is started" [ ! -s "$work/stdout" ]
+    clean "$name"
+}
+
 # How many processes on a host run the trainer.
 trainers_on() {
     local process count=0

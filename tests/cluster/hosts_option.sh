@@ -40,18 +40,20 @@ hosts() {
 
 root=
 [ "$(id -u)" -ne 0 ] || root='--allow-run-as-root|'
-begin="${root}--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|$work/a folder|"
+begin="${root}--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/|-x|DDPRUN_HOSTS_FOLDER=$work/a folder|"
 variables="-x|PATH|-x|XDG_CONFIG_HOME|-x|NCCL_DEBUG|"
-# probes OPTION: the parameters with which a lost host is noticed.
+# probes LAUNCHER: the parameters with which a lost host is noticed; not by PRRTE, which would end well.
 probes() {
-    echo "$1|oob_tcp_keepalive_time|10|$1|oob_tcp_keepalive_intvl|1|$1|oob_tcp_keepalive_probes|3|"
+    if [ "$1" = openmpi4 ]; then
+        echo "--mca|oob_tcp_keepalive_time|10|--mca|oob_tcp_keepalive_intvl|1|--mca|oob_tcp_keepalive_probes|3|"
+    else
+        echo "--prtemca|oob_tcp_keepalive_time|0|"
+    fi
 }
 end="$variables$(realpath "$ddprun")|--env=A=x 'y'|--|./train|a b||"
 
 for launcher in openmpi4 openmpi5 prrte; do
-    parameter=--prtemca
-    [ "$launcher" != openmpi4 ] || parameter=--mca
-    wanted=$begin$(probes "$parameter")$end
+    wanted=$begin$(probes "$launcher")$end
     for list in h1:2,h2:2 file=hosts; do
         hosts "$launcher" --hosts "$list" --env "A=x 'y'" ./train 'a b' ''
         check "$launcher, $list: its exit code" [ "$code" -eq 5 ]

@@ -1,54 +1,30 @@
 #!/usr/bin/env bash
 # mpirun.sh BUILD - a real mpirun on this host: ranks train as one process does, whatever ends a job is explained once and by name, by
 # one line of ours, and nothing is left of it: processes, folders.
-# shellcheck source=tests/end_to_end/lib.sh
-source "$(dirname "$0")/../end_to_end/lib.sh"
+# shellcheck source=tests/cluster/launched.sh
+source "$(dirname "$0")/launched.sh"
+# shellcheck source=tests/cluster/open_mpi_5.sh
+source "$(dirname "$0")/open_mpi_5.sh"
 command -v mpirun >/dev/null || {
     echo "skipped: there is no mpirun here (Debian: openmpi-bin)"
     exit 77
 }
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
-fake=$build/tests/launcher/launcher_fake_softgpu
-root=()
-[ "$(id -u)" -ne 0 ] || root=(--allow-run-as-root)
-export DDPRUN_TEST_MARK=$work # in the environment of everything that is started
-limit=60
-
-# Names of mpirun's own; what it is started in decides whether it works at all.
-unset PMIX_NAMESPACE PMIX_RANK "${!OMPI_@}" "${!SLURM_@}"
-
-job() { # RANKS ARGUMENTS...
-    local ranks=$1
-    shift
-    run mpirun "${root[@]}" --oversubscribe -n "$ranks" "$@"
-}
-
-marked() { # processes of this test, but the one that looks
-    env -u DDPRUN_TEST_MARK grep -lszx "DDPRUN_TEST_MARK=$work" /proc/[0-9]*/environ
-}
-
-nothing_left() { # NAME
-    local deadline=$((SECONDS + 20))
-    while [ -n "$(marked)" ] && [ $SECONDS -lt $deadline ]; do sleep 0.1; done
-    check "$1: no process is left" [ -z "$(marked)" ]
-    check "$1: no folder is left" [ -z "$(find "$TMPDIR" -name 'ddprun-*')" ]
-}
+launcher=(mpirun "${root[@]}" --oversubscribe)
+asked=any # what is seen of a mpirun that is asked to end: see hit
+! open_mpi_5_is mpirun || asked=mute
 
 steps=$((sanitized ? 12 : 60))
 options=(--data "$data" --batch 96 --steps "$steps" --seed 5)
 run "$digits_plain" "${options[@]}" --save "$work/serial"
 succeeded "digits alone"
 for ranks in 2 4; do
-    job "$ranks" "$ddprun" --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/rank-%d"
-    succeeded "digits, $ranks ranks: ends well"
-    for ((rank = 1; rank < ranks; rank++)); do
-        check "digits, $ranks ranks: 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
-    done
-    check "digits, $ranks ranks: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
-    check "digits, $ranks ranks: closing lines once" [ "$(grep -c "ddprun: $ranks ranks, $steps steps" "$work/stderr")" -eq 1 ]
-    check "digits, $ranks ranks: compared after every step" grep -q "compared $steps times" "$work/stderr"
-    nothing_left "digits, $ranks ranks"
+    equals_serial "digits, $ranks ranks" "$ranks"
+done
+
+for rank in 0 1; do
+    job 3 "$ddprun" --device softgpu "$build/tests/trainers/ladder" --steps 12 --fault leave --fault-rank "$rank"
+    succeeded "rank $rank leaves by _exit when it is done, another has more to do"
+    nothing_left "rank $rank leaves by _exit when it is done"
 done
 
 # What the supervisor has open is its own; what the trainer starts would keep it open for longer than either lives.
@@ -77,14 +53,6 @@ rm -f "$TMPDIR"/env-*
 job 2 "$ddprun" --interface no-such-interface "$digits" "${options[@]}"
 failed_with "--interface that is none" 2 "rank 0 .*no interface .*no-such-interface"
 
-# ends NAME CODE PATTERN ARGUMENTS...: three ranks of the fake trainer; one line of ours, which matches.
-ends() {
-    local name=$1 code_wanted=$2 pattern=$3
-    shift 3
-    job 3 "$ddprun" "$fake" "$@"
-    failed_with "$name" "$code_wanted" "$pattern"
-    nothing_left "$name"
-}
 ends "exit code" 3 'rank 1 .*exit code 3' stage 2 stage 3 @1 exit 3 @all hang
 ends "signal" 139 'rank 2 .*SIGSEGV' stage 2 stage 3 @2 kill 11 @all hang
 ends "leaves early" 1 'rank 0 .*left with exit code 0' stage 2 stage 3 @0 exit 0 @all step 1 hang
@@ -103,52 +71,13 @@ if [ "$sanitized" -eq 0 ]; then
     nothing_left "a rank that hangs"
 fi
 
-# ---- what happens to the launchers themselves ----
-within() { # SECONDS COMMAND...
-    local deadline=$((SECONDS + $1 + 1))
-    shift
-    until "$@"; do
-        [ $SECONDS -lt $deadline ] || return 1
-        sleep 0.05
-    done
-}
-all_run() { [ "$(find "$pids" -type f ! -name '*.new' | wc -l)" -eq 3 ]; }
-parent_of() { sed 's/.*) . //; s/ .*//' "/proc/$1/stat"; }
-
-# hit NAME CODE PATTERN VICTIM SIGNAL OPTIONS...: three ranks that run; VICTIM (a rank's ddprun, or mpirun) gets SIGNAL; exactly one line
-# of ours for each word in PATTERN... CODE: "any" but 0, where mpirun's version decides.
-hit() {
-    local name=$1 code_wanted=$2 pattern=$3 victim=$4 signal=$5 launcher
-    shift 5
-    pids=$(mktemp -d "$work/pids-XXXXXX")
-    timeout -k 2 "$limit" "${runtime[@]}" mpirun "${root[@]}" --oversubscribe -n 3 "$ddprun" "$@" "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang \
-        </dev/null >"$work/stdout" 2>"$work/stderr" &
-    launcher=$!
-    check "$name: three ranks run" within 30 all_run
-    if [ "$victim" = mpirun ]; then
-        kill "-$signal" "$(cat "/proc/$launcher/task/$launcher/children")"
-    else
-        kill "-$signal" "$(parent_of "$(cat "$pids/rank.$victim" 2>/dev/null || cat "$pids"/*"$victim")")"
-    fi
-    wait "$launcher" 2>/dev/null
-    code=$?
-    if [ "$code_wanted" = any ]; then
-        check "$name: an exit code that is none of success" [ "$code" -ne 0 ]
-        check "$name: one line of ours says it" [ "$(grep -c -E "^ddprun: .*($pattern)" "$work/stderr")" -eq 1 ]
-    elif [ "$code_wanted" != killed ]; then
-        failed_with "$name" "$code_wanted" "$pattern"
-    fi
-    # What a ddprun left that was killed last of all, the next one on the host removes.
-    [ "$signal" != STOP ] || "${runtime[@]}" "$ddprun" -n 1 --device softgpu true
-    nothing_left "$name"
-}
 hit "a supervisor is killed" any 'the ddprun of rank 2 .* is lost' 2 KILL
 # On a machine that is very busy it may be stopped before it has said anything, and is given longer then.
 limit=150 hit "a supervisor is silent" any 'the ddprun of rank 1 .*(is lost: it has been silent|has not started its rank)' 1 STOP \
     --heartbeat-timeout 3
 hit "a supervisor is asked to end" 143 'SIGTERM: ending 3 ranks' 1 TERM
-hit "Ctrl-C" any 'SIG(TERM|INT): ending 3 ranks' mpirun INT
-hit "mpirun is killed" killed '' mpirun KILL
+hit "Ctrl-C" "$asked" 'SIG(TERM|INT): ending 3 ranks' launcher INT
+hit "mpirun is killed" killed '' launcher KILL
 hit "supervisor 0 is killed" any 'rank 1 .* has lost the ddprun of rank 0' 0 KILL
 
 job 2 "$ddprun" -n 2 "$fake"

@@ -16,19 +16,23 @@ compared_once "digits"
 equal "digits by --hosts" "$work/serial" "${by_hosts[@]}" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
 compared_once "digits by --hosts"
 
-# Variables reach all hosts whatever is in them, and lines of other ranks have their rank in front and nothing else.
+# Variables and the folder reach all hosts whatever is in them, and lines of other ranks have their rank in front and nothing else.
 export NCCL_TEST_WORDS='a;b,c "d" $e'
 # shellcheck disable=SC2016 # the ranks' shells expand it
 run env TERM=xterm "$hosts_runner" h1 "$ddprun" --hosts "h1:1,h2:1" --device softgpu --env "TEST_WORDS=x y,z;'q" \
-    sh -c 'echo "$NCCL_TEST_WORDS" "$TEST_WORDS"; exec "$0" --steps 3 >/dev/null' "$ladder"
+    sh -c 'echo "$NCCL_TEST_WORDS" "$TEST_WORDS" "$(pwd)" "$PWD"; exec "$0" --steps 3 >/dev/null' "$ladder"
 succeeded "variables"
-check "variables: on both hosts" [ "$(tr -d '\r' <"$work/stdout" | LC_ALL=C sort)" = "[1] $NCCL_TEST_WORDS x y,z;'q
-$NCCL_TEST_WORDS x y,z;'q" ]
+check "variables: on both hosts" [ "$(tr -d '\r' <"$work/stdout" | LC_ALL=C sort)" = "[1] $NCCL_TEST_WORDS x y,z;'q $PWD $PWD
+$NCCL_TEST_WORDS x y,z;'q $PWD $PWD" ]
 unset NCCL_TEST_WORDS
+elsewhere "a folder that h2 has not" "${by_hosts[@]}"
 
 run "${chargpt}_plain" "${chargpt_options[@]}" --save "$work/serial"
 succeeded "chargpt alone"
-equal "chargpt" "$work/serial" "${four[@]}" "$ddprun" --bucket-mb 0.1 "$chargpt" "${chargpt_options[@]}" --save "$work/rank-%d"
+equal "chargpt" "$work/serial" "${four[@]}" "$ddprun" -v --bucket-mb 0.1 "$chargpt" "${chargpt_options[@]}" --save "$work/rank-%d"
+for host in h1 h2; do
+    check "-v: how ranks on $host are bound is said once" [ "$(grep -c "binding of ranks on $host: " "$work/stderr")" -eq 1 ]
+done
 
 killed "a rank that is killed" 3 "${four[@]}"
 cut_off "a host that loses its network" "${by_hosts[@]}" --heartbeat-timeout 4

@@ -84,6 +84,21 @@ leaves(struct control *control)
     return strstr(error.text, "has left") != NULL ? 0 : fail(error.text);
 }
 
+/* At the end of the program those that are there hear of it, all of them alike. */
+static int
+last(struct control *control)
+{
+    struct control_messages all;
+    struct comm_error error = {""};
+    if (control->rank == control->world_size - 1) {
+        control_close(control);
+        return 0;
+    }
+    if (control_exchange_last(control, "the end", "x", 1, &all, &error))
+        return fail("the rank that left was not missed");
+    return error.cause == COMM_LEFT && strstr(error.text, "has left") != NULL ? 0 : fail(error.text);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -91,7 +106,7 @@ main(int argc, char **argv)
     struct control control;
     struct comm_error error;
     if (argc != 2)
-        return fail("usage: control_client exchange|places|leaves");
+        return fail("usage: control_client exchange|places|leaves|last");
     if (!rendezvous_open(&rendezvous, &error) || !control_open(&control, &rendezvous, TIMEOUT_S, &error))
         return fail(error.text);
 
@@ -102,6 +117,8 @@ main(int argc, char **argv)
         status = places(&control);
     else if (strcmp(argv[1], "leaves") == 0)
         status = leaves(&control);
+    else if (strcmp(argv[1], "last") == 0)
+        status = last(&control);
     control_close(&control);
     rendezvous_close(&rendezvous);
     if (status == 0 && rendezvous.rank == 0)

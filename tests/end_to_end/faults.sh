@@ -75,6 +75,10 @@ check "a launcher that is killed: nobody is left" within 20 nobody
 
 # What only looks like a fault.
 timeout=60
+for rank in 0 1; do
+    run "$ddprun" -n 3 "$ladder" --steps 12 --fault leave --fault-rank "$rank"
+    failed_with "rank $rank leaves by _exit when it is done, another has more to do" 0 "3 ranks, 12 steps"
+done
 fault "a forked child" 0 "parameters bitwise identical" fork --fault-step 7
 fault "a device reset at the end" 0 "parameters bitwise identical.*last after step 12 of 12" reset
 
@@ -87,6 +91,13 @@ run "$ddprun" -n 2 "$ladder" --steps 12 --fault program --fault-step 7
 succeeded "a second annotated program: the first goes on"
 check "a second annotated program: it stops" grep -qx 'the program ended with 256' "$work/stdout"
 check "a second annotated program: says why" grep -Eq '^ddprun: process [0-9]+ annotates at .*, but process [0-9]+ already is rank 0' "$work/stderr"
+# What the test itself has inherited, a program of the trainer's may have; a socket of ours it may not.
+export LADDER_PROGRAM='readlink /proc/self/fd/*'
+run "$ddprun" -n 2 --device softgpu "$ladder" --steps 12 --fault program --fault-step 7 --fault-rank 0
+succeeded "descriptors of a trainer's program: read"
+check "descriptors of a trainer's program: its output is there" grep -q '^/dev/null$' "$work/stdout"
+readlink /proc/$$/fd/* | sort >"$work/inherited"
+check "descriptors of a trainer's program: no socket" [ -z "$(grep '^socket:' "$work/stdout" | sort | comm -23 - "$work/inherited")" ]
 unset LADDER_PROGRAM
 
 # NCCL.

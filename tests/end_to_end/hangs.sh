@@ -59,12 +59,12 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     train kernel
     ended "a kernel that does not end" 1
     says "a kernel that does not end: told apart from host code" \
-        "^ddprun: $place after step 7 .* and the job ends: it hangs in a kernel, it seems: it is in cuCtxSynchronize \([0-9.]+ s\).*the kernel launched last is .*never_ends"
+        "^ddprun: $place after step 7 .* and the job ends: it is in cuCtxSynchronize \([0-9.]+ s\), waiting for its device; the kernel launched last is .*never_ends"
 
     train queue --quiet
     ended "a kernel that does not end, and the host goes on" 1
     says "a kernel that does not end, and the host goes on" \
-        "^ddprun: $place after step 8 .* and the job ends: it hangs in a kernel, it seems: its device does not come to bucket [0-9] of step 8"
+        "^ddprun: $place after step 8 .* and the job ends: it has not come to bucket [0-9] of step 8 on its device \([0-9.]+ s\), which still has work from before that"
 
     check "a kernel that does not end, --quiet: lines of ddprun's only" [ "$(grep -c '^  ' "$work/stderr")" -eq 0 ]
     check "a kernel that does not end, --quiet: warned and ended" [ "$(grep -c '^ddprun: rank 1 ' "$work/stderr")" -eq 2 ]

@@ -95,7 +95,12 @@ inject_kill_supervisor(struct run *run, struct job *job)
 void
 inject_kill_daemon(struct run *run, struct job *job)
 {
-    pid_t pid = await_moment(run, job) ? leftovers_find_process(job->mark, "orted") : 0;
+    static const char *const names[] = {"orted", "prted"}; /* of Open MPI 4, of 5 */
+    if (!await_moment(run, job))
+        return;
+    pid_t pid = 0;
+    for (size_t i = 0; pid == 0 && i < sizeof(names) / sizeof(names[0]); ++i)
+        pid = leftovers_find_process(job->mark, names[i]);
     if (pid != 0 && kill(pid, SIGKILL) == 0)
         run->fault_ns = job_now_ns();
 }

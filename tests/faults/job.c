@@ -65,8 +65,11 @@ make_records(const char *folder)
 /* Folders of its own, and the variables that lead there. */
 static const struct {
     const char *name, *variable;
-} own_folders[] = {
-    {"tmp", "TMPDIR"}, {"runtime", "XDG_RUNTIME_DIR"}, {"cache", "XDG_CACHE_HOME"}, {"config", "XDG_CONFIG_HOME"}};
+} own_folders[] = {{"tmp", "TMPDIR"},
+                   {"runtime", "XDG_RUNTIME_DIR"},
+                   {"cache", "XDG_CACHE_HOME"},
+                   {"config", "XDG_CONFIG_HOME"},
+                   {"home", "HOME"}};
 
 enum { OWN_FOLDERS = sizeof(own_folders) / sizeof(own_folders[0]) };
 
@@ -87,8 +90,8 @@ make_folders(const char *folder)
 static void
 set_environment(const struct job *job)
 {
-    static const char *const cleared[] = {
-        "CUDA_VISIBLE_DEVICES", "SOFTGPU_DEVICES", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "RANK", "HOME"};
+    static const char *const cleared[] = {"CUDA_VISIBLE_DEVICES", "SOFTGPU_DEVICES", "NCCL_HOSTID",
+                                          "NCCL_SOCKET_IFNAME", "RANK"};
     for (size_t i = 0; i < sizeof(cleared) / sizeof(cleared[0]); ++i)
         unsetenv(cleared[i]);
     setenv(JOB_MARK, job->mark, 1);

@@ -231,8 +231,7 @@ judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
     return true;
 }
 
-/* What a rank without memory makes of it is its own affair, as long as it is the one that is named; by those who miss
- * it where it cannot even end. */
+/* What a rank without memory makes of it is its own affair, as long as it is the one that is named. */
 bool
 judge_memory(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
@@ -240,7 +239,7 @@ judge_memory(const struct run *run, const struct job *job, char why[KINDS_WHY_BY
         expect_done(job, why);
         return false;
     }
-    expect(run, job, job->exit_code, "^ddprun: (rank %d|rank .* the process of rank %d ended)", why);
+    expect(run, job, job->exit_code, "^ddprun: rank %d", why);
     expect_nobody_alone(run, job, why);
     return true;
 }

@@ -148,7 +148,7 @@ add(char *text, size_t bytes, const char *format, ...)
 static bool
 is_of_mpirun(const char *name)
 {
-    static const char *const beginnings[] = {"ompi.", "openmpi-", "pmix", "vader_segment", "sm_segment"};
+    static const char *const beginnings[] = {"ompi.", "openmpi-", "prte", "pmix", "vader_segment", "sm_segment"};
     for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); ++i) {
         if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
             return true;
@@ -245,6 +245,7 @@ leftovers_find(const struct place *place, const char *mark, const char *folder, 
     find_in_folder(folder, "tmp", swept_later, text, bytes);
     find_in_folder(folder, "runtime", swept_later, text, bytes);
     find_in_folder(folder, "config", 0, text, bytes);
+    find_in_folder(folder, "home", 0, text, bytes);
     find_in_cache(folder, text, bytes);
     for (int i = 0; i < place->host_count; ++i)
         find_on_host(&place->hosts[i], swept_later, text, bytes);

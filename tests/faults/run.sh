@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh BUILD [--place node|mpirun|hosts] [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] [--verbose] - the fault campaign
-# (campaign.c): 20 runs, or as many as are asked for, on this node; under mpirun; or under mpirun over two simulated hosts. With
-# DDPRUN_SOAK=1 also a rank that spends 90 s in host code, as for a checkpoint.
+# (campaign.c): 20 runs, or as many as are asked for, on this node; under mpirun; or under mpirun over two simulated hosts. The mpirun is
+# that of PATH, of Open MPI 4 or 5. With DDPRUN_SOAK=1 also a rank that spends 90 s in host code, as for a checkpoint.
 arguments=("$@")
 place=node
 options=()
@@ -52,7 +52,16 @@ if [ "$place" != node ]; then
     where=(--prefix "mpirun $root --oversubscribe --bind-to none -n %d")
 fi
 if [ "$place" = hosts ]; then
-    where=(--ranks 4 --prefix "$hosts_runner h1 mpirun $root --mca plm_rsh_agent $hosts_agent --host h1:2,h2:2 --bind-to none -n %d")
+    agent="--mca plm_rsh_agent $hosts_agent"
+    # shellcheck source=tests/cluster/open_mpi_5.sh
+    source "$(dirname "$0")/../cluster/open_mpi_5.sh"
+    if open_mpi_5_is mpirun; then
+        agent="--prtemca plm_ssh_agent $hosts_agent"
+        for host in h1 h2; do # it waits for a lost host as long as the system does, 15 minutes by default
+            hosts_on "$host" sh -c 'echo 4 >/proc/sys/net/ipv4/tcp_retries2'
+        done
+    fi
+    where=(--ranks 4 --prefix "$hosts_runner h1 mpirun $root $agent --host h1:2,h2:2 --bind-to none -n %d")
     for host in h1 h2; do
         keeper=$(cat "$hosts_work/$host/pid")
         where+=(--host "$keeper:/proc/$keeper/root$hosts_work/tmp")

@@ -123,6 +123,7 @@ if command -v mpirun >/dev/null; then
     {
         each $mpirun env HWLOC_SYNTHETIC="$two_cores" $soft --bind core -v
         report "under mpirun, which does not bind" "$(expect "$first $second" 'binding of ranks: core')"
+        report "and it is said once" "$([ "$(grep -c 'binding of ranks' "$top/err")" = 1 ] || echo "$said")"
         each $mpirun taskset -c "$second" $soft --bind core
         report "under mpirun, a binding in force stays, and ddprun says so" "$(
             expect "$second $second" "binding of ranks: none \\(the cluster's launcher has bound")"

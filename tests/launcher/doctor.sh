@@ -252,6 +252,12 @@ report "an srun that lacks PMIx, an mpirun that fails" "$(expect "$(well)" '^mac
 printf '#!/bin/sh\ncase $1 in --version) echo slurm 22.05.8 ;; *) printf "\\tpmix\\n\\tpmix_v4\\n" ;; esac\n' >"$top/path/srun"
 with "searched=$top/path" --
 report "an srun that has it" "$(expect "$(well)" '^machine\|ok\|srun\|has PMIx')"
+printf '#!/bin/sh\nprintf -- "----\\nSorry, no help\\n----\\n"\n' >"$top/path/prterun"
+printf '#!/bin/sh\nprintf "\\nmpirun (Open MPI) 5.0.11\\n\\nReport bugs\\n"\n' >"$top/path/mpirun"
+chmod 755 "$top"/path/*
+with "searched=$top/path" --
+report "an mpirun, a prterun that was moved" "$(expect "$(well)" '^machine\|ok\|mpirun\|.*/mpirun \(mpirun \(Open MPI\) 5.0.11\)' \
+    '^machine\|note\|prterun\|.*does not say which: Sorry, no help\|.*PRTE_PREFIX')"
 mv "$top/lib/libddprun-engine.so" "$top/lib/gone"
 examine
 report "no engine" "$(expect 1 '^machine\|problem\|ddprun\|the engine of ddprun is missing')"

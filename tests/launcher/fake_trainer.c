@@ -120,7 +120,7 @@ do_fail(char **words)
 static void
 do_follow(char **words)
 {
-    atomic_store(&status->failure_follows, 1);
+    atomic_store(&status->failure_follows, RANK_FOLLOWS);
     do_fail(words);
 }
 

@@ -260,6 +260,11 @@ report "environment of a rank" "$(expect 0 "$out" '^\[1\] RANK=1' "$out" '^\[1\]
     "$out" '^LOCAL_WORLD_SIZE=2' "$out" "^LD_PRELOAD=$asan:$helpers/liblauncher_stub_library.so:$top/lib/libddprun.so\$" \
     "$out" '^DDPRUN_BUCKET_BYTES=524288$' "$out" '^DDPRUN_OVERLAP=0' "$out" '^DDPRUN_CHECK_EVERY=7' "$out" '^DDPRUN_TIMEOUT_S=9' \
     "$out" '^DDPRUN_NCCL=nccl.so' "$out" "^DDPRUN_TRACE_DIR=$top/trace\$" "$out" "^DDPRUN_ENGINE=$top/lib/libddprun-engine.so")"
+# A process that stays before its program is not waited for for ever, nor left behind.
+new_pids
+run_in_front timeout -k 1 60 env LD_PRELOAD="$asan:$helpers/liblauncher_stop_before_exec.so" "$ddprun" -n 3 --timeout 3 "$fake" pid "$pids" hang
+report "a process that is stopped before its program" \
+    "$(expect 1 "$err" "^ddprun: the process of rank 1 has not come to start $fake within 3 s: it is stopped")$(no_folders_left)$(files_in "$pids" 1 || echo "rank 0 has not run ")$(within 10 all_gone "$pids" || echo "ranks are left ")"
 DDPRUN_TRACE_DIR=/old DDPRUN_BUCKET_BYTES=7 run "$fake" env DDPRUN_TRACE_DIR env DDPRUN_BUCKET_BYTES
 report "old variables do not reach a rank" "$(expect 0 "$out" 'DDPRUN_TRACE_DIR unset' "$out" 'DDPRUN_BUCKET_BYTES=0$')"
 grep -E 'Sig(Blk|Ign)' /proc/self/status >"$top/wanted"

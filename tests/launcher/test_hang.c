@@ -152,7 +152,7 @@ static const struct {
     bool may_be_busy; /* it is said that this is no fault yet */
 } doings[] = {
     {{.stage = RANK_STAGE_TRAINING, .call = "cuStreamSynchronize", .in_call = true, .call_ns = 73 * SECOND},
-     "it hangs in a kernel, it seems: it is in cuStreamSynchronize (73.0 s), and its device does not come to an end",
+     "it is in cuStreamSynchronize (73.0 s), waiting for its device;",
      false},
     {{.stage = RANK_STAGE_TRAINING, .call = "cuMemAlloc_v2", .in_call = true, .call_ns = 73 * SECOND},
      "it is in cuMemAlloc_v2 (73.0 s)",
@@ -165,9 +165,10 @@ static const struct {
       .in_call = true,
       .wait = RANK_WAIT_DEVICE,
       .wait_for = "bucket 2 of step 8",
+      .wait_ns = 73 * SECOND,
       .kernel = "update"},
-     "it hangs in a kernel, it seems: its device does not come to bucket 2 of step 8, which was enqueued after it; the "
-     "kernel launched last is `update`",
+     "it has not come to bucket 2 of step 8 on its device (73.0 s), which still has work from before that; the kernel "
+     "launched last is `update`, perhaps after that, too;",
      false},
     {{.stage = RANK_STAGE_TRAINING, .stopped = true, .pid = 7},
      "it is stopped (SIGSTOP, or a debugger); `kill -CONT 7`",
@@ -304,6 +305,42 @@ START_TEST(an_old_word_is_no_different_place)
 END_TEST
 
 /* Ctrl-Z stops the launcher and all ranks: that time is nobody's. */
+/* Rank 1 was heard of last before the others came to wait for rank 2, which is stopped: it may well wait, too. */
+START_TEST(what_is_not_known_yet_blames_nobody)
+{
+    struct play play;
+    begin(&play, 1, 3);
+    play_on(&play, 1, 7);
+    play.frozen = 1 << 1;
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    play.views[2].stopped = true;
+    ck_assert_int_eq(play_on(&play, 1, 1 << 2), HANG_NONE); /* what it did before */
+    ck_assert_int_eq(play_on(&play, 1, 0), HANG_WARNING);
+    ck_assert_int_eq(play.problem.rank, 2);
+    play.frozen = 0;
+    wait_for(&play, 1, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(&play, 3, 0), HANG_END);
+    ck_assert_int_eq(play.problem.rank, 2);
+    ck_assert_int_eq(play.warnings, 1);
+    hang_free(play.hang);
+}
+END_TEST
+
+/* But one that is never heard of again is behind. */
+START_TEST(who_falls_silent_is_blamed)
+{
+    struct play play;
+    begin(&play, 60, 600);
+    play_on(&play, 1, 7);
+    play.frozen = 1 << 1;
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    ck_assert_int_eq(play_on(&play, 62, 0), HANG_WARNING);
+    ck_assert_int_eq(play.problem.rank, 1);
+    hang_free(play.hang);
+}
+END_TEST
+
 START_TEST(a_launcher_that_was_stopped_blames_nobody)
 {
     struct play play;
@@ -334,6 +371,8 @@ main(void)
     tcase_add_test(tests, ranks_that_ended_do_not_hang);
     tcase_add_test(tests, different_places_are_named);
     tcase_add_test(tests, an_old_word_is_no_different_place);
+    tcase_add_test(tests, what_is_not_known_yet_blames_nobody);
+    tcase_add_test(tests, who_falls_silent_is_blamed);
     tcase_add_test(tests, a_launcher_that_was_stopped_blames_nobody);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

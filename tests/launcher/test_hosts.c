@@ -141,9 +141,18 @@ END_TEST
 
 START_TEST(launchers_are_told_apart)
 {
-    ck_assert_str_eq(host_launcher_recognise("mpirun", "mpirun (Open MPI) 4.1.4\n\nReport bugs to ..."), "--mca");
-    ck_assert_str_eq(host_launcher_recognise("mpirun", "mpirun (Open MPI) 5.0.7"), "--prtemca");
-    ck_assert_str_eq(host_launcher_recognise("prterun", "\nprterun (PRRTE) 3.0.2\n"), "--prtemca");
+    static const struct {
+        const char *program, *version, *mca;
+        bool hides;
+    } known[] = {{"mpirun", "mpirun (Open MPI) 4.1.4\n\nReport bugs to ...", "--mca", false},
+                 {"mpirun", "mpirun (Open MPI) 5.0.7", "--prtemca", true},
+                 {"prterun", "\nprterun (PRRTE) 3.0.2\n", "--prtemca", true}};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
+        const struct launcher_manners *manners = host_launcher_recognise(known[i].program, known[i].version);
+        ck_assert_ptr_nonnull(manners);
+        ck_assert_str_eq(manners->mca, known[i].mca);
+        ck_assert_int_eq(manners->hides_lost_hosts, known[i].hides);
+    }
     ck_assert_ptr_null(host_launcher_recognise("mpirun", "mpirun (Open MPI) 3.1.6"));
     ck_assert_ptr_null(host_launcher_recognise("mpirun", "HYDRA build details:\n    Version: 4.0.2"));
     ck_assert_ptr_null(host_launcher_recognise("mpirun", "Intel(R) MPI Library for Linux* OS, Version 2021.11"));
@@ -151,6 +160,8 @@ START_TEST(launchers_are_told_apart)
     ck_assert_ptr_null(host_launcher_recognise("mpirun", ""));
 }
 END_TEST
+
+static struct launcher_manners manners = {"--mca", false};
 
 /* The command for a command line, its words joined by '|'. */
 static char *
@@ -161,7 +172,7 @@ command_for(char *program, bool root, int argc, char **argv, char *const *variab
     struct host_list list;
     ck_assert_msg(options_parse(argc, argv, &options, &problem) == OPTIONS_RUN, "%s", problem.text);
     ck_assert(host_list_take(options.hosts, &list, &problem));
-    struct host_launcher launcher = {program, "--mca"};
+    struct host_launcher launcher = {program, manners};
     struct hosts_order order = {&options, &list, &launcher, "/opt/bin/ddprun", "/data/run", variables, root};
     char **command = hosts_command(&order), *all = NULL;
     size_t bytes;
@@ -187,7 +198,8 @@ START_TEST(the_command_has_all_that_ranks_need)
     char *all = command_for("/usr/bin/mpirun", false, (int)(sizeof(argv) / sizeof(argv[0])) - 1, argv, variables);
     ck_assert_str_eq(
         all,
-        "mpirun|--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/data/run|-x|PATH|-x|"
+        "mpirun|--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/|-x|DDPRUN_HOSTS_FOLDER=/data/"
+        "run|-x|PATH|-x|"
         "LD_LIBRARY_PATH|-x|NCCL_DEBUG|-x|DDPRUN_NCCL|-x|SOFTGPU_DEVICES|-x|UCX_TLS|-x|"
         "CUDA_CACHE_PATH|/opt/bin/ddprun|--verbose|--heartbeat-timeout=0|--env=A=x y|--bucket-mb=5|--env=B=|--|./train|"
         "--hosts|-n");
@@ -219,12 +231,29 @@ START_TEST(the_launcher_notices_a_lost_host_first)
 }
 END_TEST
 
+/* One that would end well then is never told to look; nor left to, for it does so by itself after a while. */
+START_TEST(a_launcher_that_hides_lost_hosts_never_looks)
+{
+    static const char *const limits[] = {"0", "3", "15", "600"};
+    manners = (struct launcher_manners){"--prtemca", true};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); ++i) {
+        char *argv[] = {"ddprun", "--heartbeat-timeout", (char *)limits[i], "--hosts=h1:1", "t", NULL},
+             *none[] = {NULL};
+        char *all = command_for("/usr/bin/mpirun", false, 5, argv, none);
+        char *found = strstr(all, "|--prtemca|oob_tcp_keepalive_time|0|");
+        ck_assert_msg(found != NULL && strstr(strchr(found + 1, '0'), "keepalive") == NULL, "%s", all);
+        free(all);
+    }
+    manners = (struct launcher_manners){"--mca", false};
+}
+END_TEST
+
 START_TEST(root_and_a_launcher_elsewhere_are_said)
 {
     char *argv[] = {"ddprun", "--heartbeat-timeout=0", "--hosts=h1:1,h2:2", "t", NULL}, *variables[] = {NULL};
     char *all = command_for("/opt/openmpi/bin/mpirun", true, 4, argv, variables);
     ck_assert_str_eq(all, "/opt/openmpi/bin/mpirun|--allow-run-as-root|--host|h1:1,h2:2|-n|3|--map-by|slot|--bind-to|"
-                          "none|--wdir|/data/run|/opt/bin/ddprun|--heartbeat-timeout=0|--|t");
+                          "none|--wdir|/|-x|DDPRUN_HOSTS_FOLDER=/data/run|/opt/bin/ddprun|--heartbeat-timeout=0|--|t");
     free(all);
 }
 END_TEST
@@ -245,6 +274,7 @@ main(void)
     tcase_add_test(tests, launchers_are_told_apart);
     tcase_add_test(tests, the_command_has_all_that_ranks_need);
     tcase_add_test(tests, the_launcher_notices_a_lost_host_first);
+    tcase_add_test(tests, a_launcher_that_hides_lost_hosts_never_looks);
     tcase_add_test(tests, root_and_a_launcher_elsewhere_are_said);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

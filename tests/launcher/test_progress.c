@@ -104,6 +104,18 @@ START_TEST(the_rate_forgets_what_is_long_ago)
 }
 END_TEST
 
+START_TEST(the_rate_is_that_of_the_training_that_goes_on)
+{
+    char written[1024];
+    /* 15 steps, five in each second, and another program that makes two. */
+    uint64_t steps[24] = {5, 10, 15};
+    for (size_t i = 4; i < 24; ++i)
+        steps[i] = 2 * (i - 3);
+    look(PROGRESS_ON, steps, 24, written, sizeof(written));
+    ck_assert_str_eq(written, "ddprun: step 14, 2.0 steps/s\nddprun: step 34, 2.0 steps/s\n");
+}
+END_TEST
+
 START_TEST(a_reader_that_does_not_read_is_not_waited_for)
 {
     int ends[2], old = dup(STDERR_FILENO);
@@ -137,6 +149,7 @@ main(void)
     tcase_add_test(tests, means_by_name_and_nothing_that_a_terminal_obeys);
     tcase_add_test(tests, without_a_terminal_a_line_every_ten_seconds_if_asked_for);
     tcase_add_test(tests, the_rate_forgets_what_is_long_ago);
+    tcase_add_test(tests, the_rate_is_that_of_the_training_that_goes_on);
     tcase_add_test(tests, a_reader_that_does_not_read_is_not_waited_for);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -207,6 +207,34 @@ START_TEST(a_gone_reader_is_passed_on)
 }
 END_TEST
 
+/* A full disk ends no rank: it loses what is printed, and is named once. */
+START_TEST(a_full_target_stops_nobody)
+{
+    enum { WRITES = 40, BYTES = 10000 };
+    int ends[2], full = open("/dev/full", O_WRONLY | O_CLOEXEC), said = memfd_create("stderr", MFD_CLOEXEC);
+    ck_assert_int_ge(full, 0);
+    ck_assert_int_ge(dup2(said, STDERR_FILENO), 0);
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    struct relay_source source = {.fd = ends[0], .rank = 1};
+    struct relay *relay;
+    struct problem problem;
+    ck_assert(relay_start(full, &source, 1, false, &relay, &problem));
+    char line[BYTES];
+    memset(line, 'x', sizeof(line));
+    line[BYTES - 1] = '\n';
+    for (int i = 0; i < WRITES; ++i) /* more than a pipe holds, so the relay takes it */
+        ck_assert_int_eq(write(ends[1], line, BYTES), BYTES);
+    close(ends[1]);
+    relay_finish(relay);
+    relay_free(relay);
+    close(full);
+    char text[512] = "";
+    ck_assert_int_gt(pread(said, text, sizeof(text) - 1, 0), 0);
+    ck_assert_ptr_nonnull(strstr(text, "No space left on device"));
+    ck_assert_ptr_eq(strchr(text, '\n') + 1, text + strlen(text)); /* one line */
+}
+END_TEST
+
 int
 main(void)
 {
@@ -219,6 +247,7 @@ main(void)
     tcase_add_test(tcase, a_prompt_is_shown);
     tcase_add_test(tcase, finish_waits_for_nobody);
     tcase_add_test(tcase, a_gone_reader_is_passed_on);
+    tcase_add_test(tcase, a_full_target_stops_nobody);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

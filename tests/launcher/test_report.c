@@ -318,6 +318,22 @@ START_TEST(a_report_tells_all_of_it)
 }
 END_TEST
 
+/* In the middle of backward every device is behind: what is known is said, once, and no cause is guessed. */
+START_TEST(a_device_at_work_is_not_accused)
+{
+    struct rank_view view = {
+        .stage = RANK_STAGE_TRAINING, .step = 7, .wait = RANK_WAIT_DEVICE, .wait_ns = SECOND / 250};
+    struct report_subject subject = {.rank = 3, .view = &view};
+    snprintf(view.wait_for, sizeof(view.wait_for), "bucket 0 of step 8");
+    snprintf(view.call, sizeof(view.call), "cuLaunchKernel");
+    snprintf(view.kernel, sizeof(view.kernel), "backward");
+    report_rank(&subject, text, sizeof(text));
+    ck_assert_str_eq(text, "  rank 3 after step 7:\n"
+                           "    it has not come to bucket 0 of step 8 on its device (0.0 s), which still has work from "
+                           "before that; the kernel launched last is `backward`, perhaps after that, too\n");
+}
+END_TEST
+
 START_TEST(any_record_makes_a_report)
 {
     struct rank_status *status = new_record();
@@ -420,6 +436,7 @@ main(void)
     tcase_add_test(tests, a_record_says_what_the_rank_does);
     tcase_add_test(tests, a_report_tells_all_of_it);
     tcase_add_loop_test(tests, any_record_makes_a_report, 0, 3);
+    tcase_add_test(tests, a_device_at_work_is_not_accused);
     tcase_add_test(tests, many_others_are_counted);
     tcase_add_test(tests, kills_are_counted_where_they_are_to_be_seen);
     suite_add_tcase(suite, tests);

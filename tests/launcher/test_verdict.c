@@ -84,6 +84,47 @@ static const struct scene {
      false,
      1,
      "rank 0 before its first step: waited 600 s"},
+    {"who cannot tell whose fault it is counts more than who follows",
+     2,
+     {{.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
+      {.stage = RANK_STAGE_FAILED, .failure = "no memory", .failure_follows = true, .failure_unclear = true}},
+     false,
+     1,
+     "rank 1 before its first step: no memory"},
+    {"and less than who died",
+     2,
+     {{.stage = RANK_STAGE_FAILED, .failure = "a system call", .failure_follows = true, .failure_unclear = true},
+      {TRAINING, .ended = true, .order = 2, .signal = SIGKILL}},
+     false,
+     137,
+     "rank 1 was ended by SIGKILL (Killed) after step 7;"},
+    {"who has ended is missed in the next training",
+     2,
+     {{.stage = RANK_STAGE_RANK, .generation = 2}, {DONE, .generation = 1}},
+     false,
+     1,
+     "rank 1 ended after 2 programs that trained, others have begun one more; all ranks must train the same number of "
+     "times"},
+    {"steps of the training before do not count",
+     2,
+     {{DONE, .generation = 1}, {.stage = RANK_STAGE_ENDED, .step = 9}},
+     false,
+     0,
+     ""},
+    {"who left by _exit may have missed a comparison",
+     2,
+     {{DONE, .check_count = 4, .checked_step = 7, .parameter_hash = 5},
+      {TRAINING, .ended = true, .order = 1, .check_count = 3, .checked_step = 6, .parameter_hash = 8}},
+     true,
+     0,
+     ""},
+    {"who came to its end has missed none",
+     2,
+     {{DONE, .check_count = 4, .checked_step = 7, .parameter_hash = 5},
+      {DONE, .check_count = 3, .checked_step = 6, .parameter_hash = 8}},
+     true,
+     1,
+     "ranks 0 and 1 do not agree on how often"},
     {"details stay behind the first line",
      2,
      {{.stage = RANK_STAGE_FAILED, .failure = "why\n  stack"}, {TRAINING, .ended = true, .order = 1, .exit_code = 1}},
@@ -280,6 +321,8 @@ START_TEST(a_rank_that_follows_waits_for_the_one_that_it_followed)
     struct rank_view ranks[2] = {{.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
                                  {TRAINING}};
     ck_assert(verdict_only_follows(ranks, 2));
+    ranks[0].failure_unclear = true;
+    ck_assert(verdict_only_follows(ranks, 2));
     ranks[1].ended = true;
     ranks[1].signal = SIGSEGV;
     ck_assert(!verdict_only_follows(ranks, 2));
@@ -296,6 +339,8 @@ START_TEST(who_is_done_is_needed_only_by_ranks_that_wait_or_go_on)
     } cases[] = {
         {{TRAINING}, false}, /* writes a checkpoint, say */
         {{TRAINING, .wait = RANK_WAIT_EXCHANGE}, true},
+        {{TRAINING, .wait = RANK_WAIT_EXCHANGE, .wait_for = RANK_PLACE_END}, false},
+        {{.stage = RANK_STAGE_TRAINING, .step = 8, .wait = RANK_WAIT_EXCHANGE, .wait_for = RANK_PLACE_END}, true},
         {{TRAINING, .wait = RANK_WAIT_COLLECTIVE}, true},
         {{TRAINING, .wait = RANK_WAIT_DEVICE}, true},
         {{.stage = RANK_STAGE_TRAINING, .step = 8}, true},

@@ -420,6 +420,20 @@ destroy(struct trainer *t)
     CHECK(cudaEventDestroy(t->event));
 }
 
+/* A rank that is done does not return from main; another has more to do, as for a checkpoint: longer than a rank that
+ * left in the middle of training would be missed. */
+static void
+leave_at_end(const struct trainer *t)
+{
+    if (t->options.fault == NULL || strcmp(t->options.fault, "leave") != 0)
+        return;
+    fflush(stdout);
+    if (t->options.fault_rank == DDP_RANK())
+        _exit(0);
+    if (DDP_RANK() == (t->options.fault_rank == 0))
+        usleep(1500000);
+}
+
 static const char USAGE[] =
     "Usage: ladder [--layers N] [--width N] [--batch N] [--steps N] [--seed N] [--accumulate N] [--fewer-from STEP]\n"
     "              [--streams 1|2] [--time 1] [--rate X] [--save FILE] [--fault NAME] [--fault-step N] [--fault-rank "
@@ -487,5 +501,6 @@ main(int argc, char **argv)
         CHECK(cudaDeviceReset());
     else
         destroy(&t);
+    leave_at_end(&t);
     return 0;
 }

@@ -1,0 +1,212 @@
+/*
+ * annotate.c - what an annotation says is looked at, entered into the table (tensors.c), and for a parameter shared:
+ * DDP_PARAMETER, DDP_GRADIENT, DDP_BUFFER, DDP_GRADIENT_GROUP, DDP_FORGET.
+ *
+ * Called by the shim in whichever thread annotates. What cannot be right ends the job, naming the macro and its place:
+ * nothing that was annotated is ever left out.
+ */
+#include "interpose/engine/tensors.h"
+
+static const char *const macros[TENSOR_ROLES] = {
+    [TENSOR_PARAMETER] = "DDP_PARAMETER", [TENSOR_GRADIENT] = "DDP_GRADIENT", [TENSOR_BUFFER] = "DDP_BUFFER"};
+
+/* What an annotation at `site` says, for messages. */
+#define AT_FORMAT      "`%s` (%s:%d)"
+#define AT(site)       (site)->text, (site)->file, (site)->line
+#define MACRO_OF(role) (macros[role])
+
+/* ---- is it device memory? ---- */
+
+/* The driver decides, not a map of our own. */
+struct memory_facts
+tensor_ask_driver(CUdeviceptr address)
+{
+    struct memory_facts facts = {.type = 0};
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_CONTEXT,
+                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {&facts.type, &facts.is_managed, &facts.device, &facts.context, &facts.begin, &facts.bytes};
+    unsigned count = sizeof(attributes) / sizeof(attributes[0]);
+    if (engine_state.driver.cuPointerGetAttributes_p(count, attributes, values, address) != CUDA_SUCCESS)
+        facts.type = 0;
+    return facts;
+}
+
+/* Ends the job if the range is not within one allocation of device memory of the one device that this rank uses. */
+static void
+require_device_memory(const struct tensor *tensor)
+{
+    agree_refuse_after_reset(MACRO_OF(tensor->role), &tensor->site);
+    struct memory_facts facts = tensor_ask_driver(tensor->address);
+    if (facts.type != CU_MEMORYTYPE_DEVICE)
+        stop_job("%s " AT_FORMAT ": %p is not device memory; annotate what cudaMalloc returned", MACRO_OF(tensor->role),
+                 AT(&tensor->site), (void *)(uintptr_t)tensor->address);
+    if (facts.is_managed)
+        stop_job("%s " AT_FORMAT ": managed memory, which the host may write unseen; allocate it with cudaMalloc",
+                 MACRO_OF(tensor->role), AT(&tensor->site));
+    if (facts.begin != 0 && tensor->address + tensor->bytes > facts.begin + facts.bytes)
+        stop_job("%s " AT_FORMAT ": %zu %s are %zu bytes, but the allocation ends after %zu; check the count",
+                 MACRO_OF(tensor->role), AT(&tensor->site), tensor->count, type_name(tensor->type), tensor->bytes,
+                 (size_t)(facts.begin + facts.bytes - tensor->address));
+
+    pthread_mutex_lock(&engine_state.lock);
+    bool is_first = engine_state.context == NULL;
+    if (is_first) {
+        engine_state.context = facts.context; /* NULL for pooled memory: then the annotating thread's */
+        engine_state.device = facts.device;
+    }
+    int device = engine_state.device;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (is_first && engine_state.context == NULL)
+        require_cuda(engine_state.driver.cuCtxGetCurrent_p(&engine_state.context), "cuCtxGetCurrent");
+    if (facts.device != device)
+        stop_job("%s " AT_FORMAT ": on device %d, other annotations are on device %d; a rank uses one device",
+                 MACRO_OF(tensor->role), AT(&tensor->site), facts.device, device);
+}
+
+static struct tensor
+describe(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    if (type_bytes(type) == 0)
+        stop_job("%s " AT_FORMAT ": %d is no element type; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or DDP_BFLOAT16",
+                 MACRO_OF(role), AT(site), type);
+    if (ptr == NULL || count == 0 || count > SIZE_MAX / type_bytes(type))
+        stop_job("%s " AT_FORMAT ": %s", MACRO_OF(role), AT(site),
+                 ptr == NULL ? "a null pointer; annotate after the allocation"
+                             : "the count of elements is not possible");
+    return (struct tensor){.role = role,
+                           .placed = true,
+                           .address = (CUdeviceptr)(uintptr_t)ptr,
+                           .count = count,
+                           .bytes = count * type_bytes(type),
+                           .type = type,
+                           .site = *site};
+}
+
+/* ---- entering it ---- */
+
+/* What is annotated may not change while buckets of the old annotations are on their way. */
+static void __attribute__((noreturn)) stop_too_late(const char *macro, const struct ddp_site *site)
+{
+    stop_job("%s " AT_FORMAT ": gradients of this step have been averaged already; call it right after DDP_STEP", macro,
+             AT(site));
+}
+
+/* With lock held: whether buckets of any group have left and their boundary has not come. */
+static bool
+buckets_have_left(void)
+{
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (engine_state.groups[g].early_buckets > 0)
+            return true;
+    }
+    return false;
+}
+
+/* Enters it or ends the job. Returns whether anything changed. */
+static bool
+place_or_stop(struct tensor *tensor)
+{
+    struct tensor other;
+    pthread_mutex_lock(&engine_state.lock);
+    bool too_late = tensor->role != TENSOR_PARAMETER && buckets_have_left();
+    if (tensor->role == TENSOR_GRADIENT)
+        tensor->group = engine_state.annotated_group;
+    enum tensor_placing placing = tensor_place(tensor, &other);
+    pthread_mutex_unlock(&engine_state.lock);
+
+    if ((placing == PLACED_NEW && too_late) || placing == PLACED_TOO_LATE)
+        stop_too_late(MACRO_OF(tensor->role), &tensor->site);
+    if (placing == PLACED_NO_MEMORY)
+        stop_job("out of memory");
+    if (placing == PLACED_OVERLAP)
+        stop_job("%s " AT_FORMAT " overlaps %s " AT_FORMAT ": bytes %p to %p and %p to %p", MACRO_OF(tensor->role),
+                 AT(&tensor->site), MACRO_OF(other.role), AT(&other.site), (void *)(uintptr_t)tensor->address,
+                 (void *)(uintptr_t)(tensor->address + tensor->bytes), (void *)(uintptr_t)other.address,
+                 (void *)(uintptr_t)(other.address + other.bytes));
+    return placing != PLACED_BEFORE;
+}
+
+/* ---- annotations ---- */
+
+/* All ranks take rank 0's values, now. */
+static void
+share_parameter(const struct tensor *tensor)
+{
+    /* Whatever initialises the parameter may be on any stream. */
+    context_synchronize("at a DDP_PARAMETER");
+    agree_on_parameter(tensor);
+    agree_ensure_collectives();
+
+    struct comm_error error;
+    issue_take_role();
+    if (!collectives_broadcast(&engine_state.collectives, tensor->address, tensor->bytes, &error))
+        stop_job_by(error.cause, "DDP_PARAMETER " AT_FORMAT ": %s", AT(&tensor->site), error.text);
+    issue_give_role();
+}
+
+void
+tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    agree_ensure_driver(site);
+    struct tensor tensor = describe(TENSOR_PARAMETER, ptr, count, type, site);
+    flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
+    require_device_memory(&tensor);
+    bool changed = place_or_stop(&tensor);
+    if (engine_state.rendezvous.world_size == 1 || !changed)
+        return;
+    CUcontext before = context_enter();
+    share_parameter(&tensor);
+    context_leave(before);
+}
+
+void
+tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    tensor_annotate(TENSOR_GRADIENT, ptr, count, type, site);
+}
+
+void
+tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    agree_ensure_driver(site);
+    struct tensor tensor = describe(role, ptr, count, type, site);
+    flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
+    require_device_memory(&tensor);
+    agree_ensure_events();
+    (void)place_or_stop(&tensor);
+}
+
+void
+tensor_forget(void *ptr, const struct ddp_site *site)
+{
+    CUcontext before = context_enter();
+    releases_wait_for_collectives();
+    context_leave(before);
+    size_t count;
+    bool too_late = false;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *range = ranges_find(&engine_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
+    if (range != NULL && range->begin == (uint64_t)(uintptr_t)ptr) {
+        struct tensor *tensor = &engine_state.tensors[range->id];
+        too_late = tensor->role != TENSOR_PARAMETER && buckets_have_left();
+        if (tensor->role != TENSOR_PARAMETER)
+            agree_annotations_changed();
+        tensor_unplace(tensor);
+        tensor_drop(tensor);
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    if (too_late)
+        stop_too_late("DDP_FORGET", site);
+}
+
+void
+tensor_choose_group(int id, const struct ddp_site *site)
+{
+    if (id < 0 || id >= GROUPS_AT_MOST)
+        stop_job("DDP_GRADIENT_GROUP(%d) (%s:%d): groups are numbered 0 to %d", id, site->file, site->line,
+                 GROUPS_AT_MOST - 1);
+    pthread_mutex_lock(&engine_state.lock);
+    engine_state.annotated_group = id;
+    pthread_mutex_unlock(&engine_state.lock);
+}

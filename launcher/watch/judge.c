@@ -1,0 +1,131 @@
+/*
+ * judge.c - see judge.h.
+ */
+#include "launcher/watch/judge.h"
+
+#include "launcher/memory.h"
+
+#include <stdlib.h>
+
+#define MS            UINT64_C(1000000)
+#define LEFT_EARLY_NS (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
+#define FOLLOWS_NS    (1500 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
+
+struct judge {
+    int count;
+    struct hang *hang;
+    uint64_t *unfinished_since_ns; /* per rank: needed, and not there; 0: not */
+    uint64_t follows_since_ns;     /* nothing is known but failures that follow from another; 0: not so */
+};
+
+struct judge *
+judge_new(int count, const struct hang_limits *limits, uint64_t now_ns)
+{
+    struct judge *judge = memory_get(1, sizeof(*judge));
+    judge->count = count;
+    judge->hang = hang_new(count, limits, now_ns);
+    judge->unfinished_since_ns = memory_get((size_t)count, sizeof(*judge->unfinished_since_ns));
+    return judge;
+}
+
+void
+judge_free(struct judge *judge)
+{
+    hang_free(judge->hang);
+    free(judge->unfinished_since_ns);
+    free(judge);
+}
+
+/* ---- ends ---- */
+
+/*
+ * Who ended with exit code 0 has left early only if others need it: one that is done may leave by _exit() while rank 0
+ * still writes the last checkpoint. They may end in the same way, and are given the time.
+ */
+static void
+find_early_leavers(struct judge *judge, struct rank_view *views, uint64_t now_ns)
+{
+    for (int i = 0; i < judge->count; ++i) {
+        uint64_t *since_ns = &judge->unfinished_since_ns[i];
+        if (!verdict_is_unfinished(&views[i]) || !verdict_is_needed(views, judge->count, i)) {
+            *since_ns = 0;
+            continue;
+        }
+        if (*since_ns == 0)
+            *since_ns = now_ns;
+        views[i].left_early = now_ns - *since_ns >= LEFT_EARLY_NS;
+    }
+}
+
+static bool
+all_ended(const struct judge *judge, const struct rank_view *views)
+{
+    for (int i = 0; i < judge->count; ++i) {
+        if (!views[i].ended)
+            return false;
+    }
+    return true;
+}
+
+/* What one rank's end does to others may be known before it is itself. */
+static bool
+is_settled(struct judge *judge, const struct rank_view *views, uint64_t now_ns)
+{
+    if (!verdict_only_follows(views, judge->count))
+        return true;
+    if (judge->follows_since_ns == 0)
+        judge->follows_since_ns = now_ns;
+    bool may_have_left = false; /* which takes LEFT_EARLY_NS to be known */
+    for (int i = 0; i < judge->count; ++i)
+        may_have_left = may_have_left || verdict_is_unfinished(&views[i]);
+    return now_ns - judge->follows_since_ns >= (may_have_left ? 2 * FOLLOWS_NS : FOLLOWS_NS);
+}
+
+enum judgement
+judge_ends(struct judge *judge, struct rank_view *views, uint64_t now_ns, struct problem *problem)
+{
+    find_early_leavers(judge, views, now_ns);
+    bool over = all_ended(judge, views);
+    bool failed = over ? verdict_find_at_end(views, judge->count, problem) : verdict_find(views, judge->count, problem);
+    if (failed)
+        return over || is_settled(judge, views, now_ns) ? JUDGED_FAILED : JUDGED_IN_DOUBT;
+    return over ? JUDGED_OVER : JUDGED_GOES_ON;
+}
+
+/* ---- doings ---- */
+
+static bool
+find_unseen(const struct judge *judge, const struct rank_view *views, struct problem *problem)
+{
+    for (int i = 0; i < judge->count; ++i) {
+        if (views[i].preload_suspect != 0)
+            return !problem_set(problem, DDPRUN_EXIT_FAILURE,
+                                "rank %d uses the CUDA driver in process %d, which ddprun's library was not loaded "
+                                "into, so it would train alone; "
+                                "the usual causes: a static or setuid executable, or a wrapper that clears LD_PRELOAD",
+                                i, views[i].preload_suspect);
+    }
+    return false;
+}
+
+enum judgement
+judge_doings(struct judge *judge, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
+{
+    if (find_unseen(judge, views, problem))
+        return JUDGED_FAILED;
+    switch (hang_look(judge->hang, views, now_ns, problem)) {
+    case HANG_WARNING:
+        return JUDGED_WARNING;
+    case HANG_END:
+        return JUDGED_FAILED;
+    case HANG_NONE:
+        break;
+    }
+    return JUDGED_GOES_ON;
+}
+
+int
+judge_suspect(const struct judge *judge, const struct rank_view *views, uint64_t now_ns)
+{
+    return hang_suspect(judge->hang, views, now_ns);
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# two_hosts_prrte.sh BUILD - two_hosts_mpirun.sh under PRRTE, whose PMIx is a release newer than ours: mpirun of Open MPI 5, prterun, and
+# prterun by --hosts.
+# shellcheck source=tests/cluster/cluster.sh
+source "$(dirname "$0")/cluster.sh"
+# shellcheck source=tests/cluster/open_mpi_5.sh
+source "$(dirname "$0")/open_mpi_5.sh"
+open_mpi_5_take
+note_quiet
+export PRTE_MCA_plm_ssh_agent=$hosts_agent
+options=(--allow-run-as-root --host "h1:2,h2:2" -n 4 --bind-to none)
+mpirun=("$hosts_runner" h1 mpirun "${options[@]}")
+prterun=("$hosts_runner" h1 prterun "${options[@]}")
+open_mpi_5_hide "$work/path"
+by_hosts=(env "PATH=$work/path" "$hosts_runner" h1 "$ddprun" --hosts "h1:2,h2:2")
+
+run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
+succeeded "digits alone"
+equal "mpirun 5" "$work/serial" "${mpirun[@]}" "$ddprun" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
+compared_once "mpirun 5"
+equal "prterun" "$work/serial" "${prterun[@]}" "$ddprun" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
+compared_once "prterun"
+equal "--hosts" "$work/serial" "${by_hosts[@]}" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
+compared_once "--hosts"
+
+# Variables and the folder reach all hosts, whatever is in them.
+export NCCL_TEST_WORDS='a;b,c "d" $e'
+# shellcheck disable=SC2016 # the ranks' shells expand it
+run env "PATH=$work/path" TERM=xterm "$hosts_runner" h1 "$ddprun" --hosts "h1:1,h2:1" --device softgpu --env "TEST_WORDS=x y,z;'q" \
+    sh -c 'echo "$NCCL_TEST_WORDS" "$TEST_WORDS" "$(pwd)" "$PWD"; exec "$0" --steps 3 >/dev/null' "$ladder"
+succeeded "variables"
+check "variables: on both hosts" [ "$(tr -d '\r' <"$work/stdout" | LC_ALL=C sort)" = "[1] $NCCL_TEST_WORDS x y,z;'q $PWD $PWD
+$NCCL_TEST_WORDS x y,z;'q $PWD $PWD" ]
+unset NCCL_TEST_WORDS
+elsewhere "a folder that h2 has not" "${by_hosts[@]}"
+
+killed "mpirun 5, a rank that is killed" 3 "${mpirun[@]}"
+killed "prterun, a rank that is killed" 2 "${prterun[@]}"
+# It would be a success to PRRTE if it noticed first; it ends once the system gives up its connection, after 15 minutes by default.
+for host in h1 h2; do
+    hosts_on "$host" sh -c 'echo 3 >/proc/sys/net/ipv4/tcp_retries2'
+done
+cut_off "a host that loses its network" "${by_hosts[@]}" --heartbeat-timeout 3
+check "a host that loses its network: ddprun says so" grep -Eq '^ddprun: the ddprun of rank [23] \(.*host h2\) is lost' "$work/stderr"
+finish

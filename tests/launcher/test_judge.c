@@ -1,0 +1,181 @@
+/*
+ * test_judge.c - a rank that ended well has left early only when others have needed it for a second without a break; a
+ * failure that follows from another is not the reason before that one had its time to be known; and a job whose ranks
+ * have all ended well is over.
+ *
+ * Scenes are played on synthetic views and a synthetic clock.
+ */
+#include "launcher/watch/judge.h"
+
+#include "base/protocol.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+
+enum { RANKS = 3 };
+
+static struct judge *judge;
+static struct rank_view views[RANKS];
+static uint64_t now_ns;
+static struct problem problem;
+
+static void
+begin(void)
+{
+    static const struct hang_limits limits = {60000 * MS, 120000 * MS};
+    now_ns = 5000 * MS;
+    judge = judge_new(RANKS, &limits, now_ns);
+    for (int i = 0; i < RANKS; ++i)
+        views[i] = (struct rank_view){.stage = RANK_STAGE_TRAINING, .step = 5, .pid = 4000 + i};
+}
+
+/* What the ends of ranks say `ms` later. */
+static enum judgement
+ends_after(uint64_t ms)
+{
+    now_ns += ms * MS;
+    return judge_ends(judge, views, now_ns, &problem);
+}
+
+static void
+end_rank(int rank, int exit_code, int signal)
+{
+    views[rank].ended = true;
+    views[rank].order = 1;
+    views[rank].exit_code = exit_code;
+    views[rank].signal = signal;
+}
+
+static void
+wait_for_all(int rank, bool waits)
+{
+    views[rank].wait = waits ? RANK_WAIT_EXCHANGE : RANK_WAIT_NONE;
+    ++views[rank].wait_count;
+}
+
+START_TEST(who_is_needed_for_a_second_has_left_early)
+{
+    begin();
+    end_rank(1, 0, 0);
+    ck_assert_int_eq(ends_after(0), JUDGED_GOES_ON);
+    wait_for_all(0, true);
+    ck_assert_int_eq(ends_after(100), JUDGED_GOES_ON);
+    ck_assert_int_eq(ends_after(999), JUDGED_GOES_ON);
+    ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
+    ck_assert_int_eq(problem.rank, 1);
+    judge_free(judge);
+}
+END_TEST
+
+START_TEST(a_break_begins_the_second_anew)
+{
+    begin();
+    end_rank(1, 0, 0);
+    for (int i = 0; i < 10; ++i) {
+        wait_for_all(0, true);
+        ck_assert_int_eq(ends_after(1), JUDGED_GOES_ON);
+        ck_assert_int_eq(ends_after(999), JUDGED_GOES_ON);
+        wait_for_all(0, false);
+        ck_assert_int_eq(ends_after(1), JUDGED_GOES_ON);
+    }
+    judge_free(judge);
+}
+END_TEST
+
+START_TEST(all_that_ended_well_is_over)
+{
+    begin();
+    for (int i = 0; i < RANKS; ++i) {
+        ck_assert_int_eq(ends_after(100000), JUDGED_GOES_ON);
+        views[i].stage = RANK_STAGE_ENDED;
+        end_rank(i, 0, 0);
+    }
+    ck_assert_int_eq(ends_after(0), JUDGED_OVER);
+    judge_free(judge);
+}
+END_TEST
+
+static void
+fail_because_of_another(int rank)
+{
+    views[rank].stage = RANK_STAGE_FAILED;
+    views[rank].failure_follows = true;
+    snprintf(views[rank].failure, sizeof(views[rank].failure), "a connection was closed");
+}
+
+START_TEST(the_cause_has_its_time_to_be_known)
+{
+    begin();
+    fail_because_of_another(2);
+    ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
+    ck_assert_int_eq(ends_after(1000), JUDGED_IN_DOUBT);
+    end_rank(1, 0, 9);
+    ck_assert_int_eq(ends_after(0), JUDGED_FAILED);
+    ck_assert_int_eq(problem.rank, 1);
+    ck_assert_int_eq(problem.exit_code, 128 + 9);
+    judge_free(judge);
+}
+END_TEST
+
+START_TEST(without_a_cause_what_follows_is_the_reason)
+{
+    begin();
+    fail_because_of_another(2);
+    ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
+    ck_assert_int_eq(ends_after(1499), JUDGED_IN_DOUBT);
+    ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
+    ck_assert_int_eq(problem.rank, 2);
+    judge_free(judge);
+}
+END_TEST
+
+START_TEST(who_trains_unseen_fails_the_job)
+{
+    begin();
+    ck_assert_int_eq(judge_doings(judge, views, now_ns, &problem), JUDGED_GOES_ON);
+    views[1].preload_suspect = 4711;
+    ck_assert_int_eq(judge_doings(judge, views, now_ns, &problem), JUDGED_FAILED);
+    ck_assert_ptr_nonnull(strstr(problem.text, "rank 1 uses the CUDA driver in process 4711"));
+    judge_free(judge);
+}
+END_TEST
+
+/* A second at a time, as a supervisor looks: a longer time in which nobody looked does not count. */
+START_TEST(who_keeps_others_waiting_is_named_then_ended)
+{
+    begin();
+    wait_for_all(0, true);
+    wait_for_all(2, true);
+    for (int second = 0; second <= 121; ++second, now_ns += 1000 * MS) {
+        enum judgement judgement = judge_doings(judge, views, now_ns, &problem);
+        ck_assert_int_eq(judgement, second == 60 ? JUDGED_WARNING : (second < 120 ? JUDGED_GOES_ON : JUDGED_FAILED));
+        if (judgement != JUDGED_GOES_ON)
+            ck_assert_int_eq(problem.rank, 1);
+    }
+    ck_assert_int_eq(judge_suspect(judge, views, now_ns), 1);
+    judge_free(judge);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("judge");
+    TCase *tests = tcase_create("scenes");
+    tcase_add_test(tests, who_is_needed_for_a_second_has_left_early);
+    tcase_add_test(tests, a_break_begins_the_second_anew);
+    tcase_add_test(tests, all_that_ended_well_is_over);
+    tcase_add_test(tests, the_cause_has_its_time_to_be_known);
+    tcase_add_test(tests, without_a_cause_what_follows_is_the_reason);
+    tcase_add_test(tests, who_trains_unseen_fails_the_job);
+    tcase_add_test(tests, who_keeps_others_waiting_is_named_then_ended);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# links.sh [BUILD] - what the documents name is there: files and headings that they link to, paths of the repository and of the build
+# folder, and tests. Called by tests/run.sh with the build folder.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=${1:-build}
+tops='base|bucketing|cmake|comm|docs|interpose|launcher|samples|softgpu|tests|unit|end_to_end'
+mapfile -t pages < <(find README.md CONTRIBUTING.md docs samples -name '*.md' | sort)
+folders=$(find . -path ./build -prune -o -type d -not -path '*/.*' -printf '%p/\n')
+sources=$(find base bucketing comm interpose launcher samples softgpu tests -name '*.[ch]')$'\n'
+bad=0
+count=0
+
+complain() {
+    printf '%s\n' "$*"
+    bad=1
+}
+
+# there PATH: whether something has this path, which may be a pattern.
+there() {
+    if [[ $1 == *'*'* ]]; then compgen -G "$1" >/dev/null; else [ -e "$1" ]; fi
+}
+
+# headings PAGE: what can stand behind its name and a #, one a line.
+headings() {
+    awk '/^```/ { code = !code } !code && /^#+ /' "$1" | sed -E 's/^#+ //' | tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+
+check_link() { # PAGE TARGET
+    local page=$1 file=${2%%#*} heading=${2#*#} target
+    target=$page
+    [ -z "$file" ] || target=$(dirname "$page")/$file
+    if [ ! -e "$target" ]; then
+        complain "$page links to $2, which is not there"
+    elif [[ $2 == *#* ]] && ! headings "$target" | grep -qxF -- "$heading"; then
+        complain "$page links to $2, but nothing there has that heading"
+    fi
+}
+
+# Made by the build, so it may not be there yet; then the build knows of it.
+check_built() { # PAGE PATH, from the build folder on
+    local path=${2#build/}
+    path=${path%/}
+    there "$build/$path" || grep -qsF -- "$path" "$build/build.ninja" || grep -qF -- "/build/$path" CMakePresets.json ||
+        complain "$1 names $2, which the build does not make"
+}
+
+tests=
+# A test, or the begin of tests' names, as ctest -R and --filter want it.
+is_test() {
+    [ -n "$tests" ] || tests=$(ctest --test-dir "$build" -N 2>/dev/null | sed -nE 's/^ *Test +#[0-9]+: //p')
+    grep -qE -- "^$1(_|\$)" <<<"$tests"
+}
+
+check_path() { # PAGE PATH
+    there "$2" || is_test "$2" || complain "$1 names $2, which is neither a file nor a test"
+}
+
+for page in "${pages[@]}"; do
+    while IFS= read -r target; do
+        check_link "$page" "$target"
+        count=$((count + 1))
+    done < <(grep -oE '\]\([^)]+\)' "$page" | sed -E 's/^\]\(|\)$//g' | grep -vE '^https?:' | sort -u)
+    while IFS= read -r path; do
+        case $path in
+        build/*) check_built "$page" "$path" ;;
+        *) check_path "$page" "$path" ;;
+        esac
+        count=$((count + 1))
+    done < <(grep -oE "(^|[^A-Za-z0-9_./-])($tops|build)/[A-Za-z0-9_./*-]*" "$page" | sed -E 's/^[^a-z]//; s/[.]$//' | grep -vxE 'unit/|end_to_end/' | sort -u)
+    # A folder inside of one: `cluster/`.
+    while IFS= read -r folder; do
+        [[ $folders == *"/$folder"* ]] || complain "$page names $folder, and there is no such folder"
+        count=$((count + 1))
+    done < <(grep -oE '`[a-z_]+/`' "$page" | tr -d '`' | grep -vxE '(build|unit)/' | sort -u)
+    # A source by its name alone.
+    while IFS= read -r name; do
+        [[ $sources == *"/$name"$'\n'* ]] || complain "$page names $name, and there is no such file"
+        count=$((count + 1))
+    done < <(grep -oE '`[a-z_0-9]+\.[ch]`' "$page" | tr -d '`' | sort -u)
+done
+[ "$count" -gt 150 ] || complain "only $count names were found: the check looked in the wrong place"
+[ "$bad" -eq 0 ] && printf '%d names in %d pages are there\n' "$count" "${#pages[@]}"
+exit "$bad"
