@@ -71,7 +71,7 @@ member_server_is_gone(void)
 static bool
 leads_to(int fd, const struct sockaddr_in *server)
 {
-    struct sockaddr_in peer;
+    struct sockaddr_in peer = {.sin_family = AF_UNSPEC};
     socklen_t length = sizeof(peer);
     return getpeername(fd, (struct sockaddr *)&peer, &length) == 0 && length == sizeof(peer) &&
            peer.sin_family == AF_INET && peer.sin_port == server->sin_port &&

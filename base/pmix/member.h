@@ -6,9 +6,9 @@
  * (comm/rendezvous_pmix.c), the supervisor under a cluster's launcher (launcher/cluster/cluster.c). A target of its
  * own, pmix_member, because whatever links it needs libpmix.
  *
- * One in a process, and one process for each rank: PMIx takes two for one, and mixes their fences up. One thread calls,
- * except where another rule is given. Not in a forked child, where PMIx hangs. Every member is alive when it comes to a
- * fence, and a fence that succeeds says no more than that: after a death PMIx lets the others' fences succeed.
+ * One in a process, and one process at a time for each rank: PMIx takes two for one, and mixes their fences up. One
+ * thread calls, except where another rule is given. Not in a forked child, where PMIx hangs. A fence that succeeds does
+ * not say that all have come: after a death PMIx lets the others' fences succeed.
  */
 #ifndef DDPRUN_BASE_PMIX_MEMBER_H
 #define DDPRUN_BASE_PMIX_MEMBER_H

@@ -310,10 +310,10 @@ void boundary_step(int group, void *stream, const struct ddp_site *site);
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
 void agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
 /* The same for those who come to one kind of place in different ways: `place` is what this rank is said to wait at. */
-/* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
-bool agree_exchange_last(const void *mine, size_t bytes, struct control_messages *all);
 void agree_exchange_at(const char *place, const char *about, const void *mine, size_t bytes,
                        struct control_messages *all);
+/* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
+bool agree_exchange_last(const void *mine, size_t bytes, struct control_messages *all);
 void agree_ensure_driver(const struct ddp_site *site);
 void agree_refuse_after_reset(const char *macro, const struct ddp_site *site);
 void agree_ensure_events(void); /* of the stream table */

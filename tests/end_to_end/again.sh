@@ -77,8 +77,10 @@ for ranks in 1 2; do
 done
 
 # A program beside the training, by one rank only, is kept out by hand.
+export beside= # what is preloaded without ddprun
+[ "$sanitized" -eq 0 ] || beside=${runtime[2]#LD_PRELOAD=}
 # shellcheck disable=SC2016
-run "$ddprun" -n 2 --device softgpu sh -c 'LD_PRELOAD= "$ladder" $first_options && "$ladder" $second_options --save "$work/d-%d" && if [ "$RANK" = 0 ]; then LD_PRELOAD= "$ladder" $first_options; fi'
+run "$ddprun" -n 2 --device softgpu sh -c 'LD_PRELOAD=$beside "$ladder" $first_options && "$ladder" $second_options --save "$work/d-%d" && if [ "$RANK" = 0 ]; then LD_PRELOAD=$beside "$ladder" $first_options; fi'
 succeeded "programs beside the training"
 check "programs beside the training change nothing" cmp "$work/second" "$work/d-1"
 

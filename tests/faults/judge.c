@@ -27,26 +27,27 @@ wrong(char why[KINDS_WHY_BYTES], const char *format, ...)
     snprintf(why + used, KINDS_WHY_BYTES - used, "; ");
 }
 
-/* The first line of ddprun's, "" if it said nothing. */
+/* The first line that begins so, "" if there is none. */
 static void
-first_line(const struct job *job, char *line, size_t bytes)
+first_line(const struct job *job, const char *beginning, char *line, size_t bytes)
 {
     const char *at = job->text;
-    while (at != NULL && strncmp(at, "ddprun: ", 8) != 0) {
+    while (at != NULL && strncmp(at, beginning, strlen(beginning)) != 0) {
         at = strchr(at, '\n');
         at = at != NULL ? at + 1 : NULL;
     }
     snprintf(line, bytes, "%.*s", at != NULL ? (int)strcspn(at, "\n") : 0, at != NULL ? at : "");
 }
 
-/* It ended with this code and a first line that matches the pattern, in which %d is the rank. */
+/* It ended with this code, and the first line that begins so matches the pattern, in which %d is the rank. */
 static void
-expect(const struct run *run, const struct job *job, int exit_code, const char *pattern, char why[KINDS_WHY_BYTES])
+expect_line(const struct run *run, const struct job *job, int exit_code, const char *beginning, const char *pattern,
+            char why[KINDS_WHY_BYTES])
 {
     char wanted[512], line[1024];
     regex_t regex;
     snprintf(wanted, sizeof(wanted), pattern, run->target, run->target);
-    first_line(job, line, sizeof(line));
+    first_line(job, beginning, line, sizeof(line));
     if (job->exit_code != exit_code)
         wrong(why, "exit code %d instead of %d", job->exit_code, exit_code);
     if (regcomp(&regex, wanted, REG_EXTENDED | REG_NOSUB) != 0) {
@@ -56,6 +57,12 @@ expect(const struct run *run, const struct job *job, int exit_code, const char *
     if (!run->kind->closed_output && regexec(&regex, line, 0, NULL, 0) != 0)
         wrong(why, "no /%s/", wanted);
     regfree(&regex);
+}
+
+static void
+expect(const struct run *run, const struct job *job, int exit_code, const char *pattern, char why[KINDS_WHY_BYTES])
+{
+    expect_line(run, job, exit_code, "ddprun: ", pattern, why);
 }
 
 /* A success is right only if every rank was done. */
@@ -205,7 +212,7 @@ judge_supervisor_killed(const struct run *run, const struct job *job, char why[K
         expect_done(job, why);
         return false;
     }
-    first_line(job, line, sizeof(line));
+    first_line(job, "ddprun: ", line, sizeof(line));
     expect(run, job, job->exit_code, line[0] == '\0' ? "" : "^ddprun: .*(rank|supervisor) %d|SIGTERM", why);
     expect_nobody_alone(run, job, why);
     return true;
@@ -231,7 +238,8 @@ judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
     return true;
 }
 
-/* What a rank without memory makes of it is its own affair, as long as it is the one that is named. */
+/* What a rank without memory makes of it is its own affair (it may do without ddprun's kernels, and say so), as long as
+ * it is the one that is named. */
 bool
 judge_memory(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
@@ -239,7 +247,7 @@ judge_memory(const struct run *run, const struct job *job, char why[KINDS_WHY_BY
         expect_done(job, why);
         return false;
     }
-    expect(run, job, job->exit_code, "^ddprun: rank %d", why);
+    expect_line(run, job, job->exit_code, "ddprun: rank ", "^ddprun: rank %d", why);
     expect_nobody_alone(run, job, why);
     return true;
 }

@@ -14,6 +14,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -177,8 +178,9 @@ open_pair(struct peer_link *from, struct peer_link *to)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     ck_assert(listener_open(&listener, 1, &problem));
     address.sin_port = htons(listener.port);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    ck_assert_int_eq(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0); /* as on all of them */
     peer_link_open(from, fd);
     ck_assert(is_readable(listener.fd, LIMIT_MS));
     peer_link_open(to, accept(listener.fd, NULL, NULL));
