@@ -40,8 +40,9 @@ signals_take_over(struct signals *signals, struct problem *problem)
     sigaddset(&blocked, SIGTTOU);
 
     struct sigaction plain = {.sa_handler = SIG_DFL}, ignore = {.sa_handler = SIG_IGN};
-    sigaction(SIGCHLD, &plain, NULL); /* inherited as ignored, it would make exit codes vanish */
-    sigaction(SIGPIPE, &ignore, &signals->old_pipe);
+    sigaction(SIGCHLD, &plain, NULL);                /* inherited as ignored, it would make exit codes vanish */
+    sigaction(SIGPIPE, &ignore, &signals->old_pipe); /* writing says why it failed */
+    sigaction(SIGXFSZ, &ignore, &signals->old_file_size);
     sigprocmask(SIG_BLOCK, &blocked, &signals->old_mask);
     signals->fd = signalfd(-1, &read_here, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals->fd < 0)
@@ -79,5 +80,6 @@ void
 signals_give_back(const struct signals *signals)
 {
     sigaction(SIGPIPE, &signals->old_pipe, NULL);
+    sigaction(SIGXFSZ, &signals->old_file_size, NULL);
     sigprocmask(SIG_SETMASK, &signals->old_mask, NULL);
 }

@@ -12,9 +12,9 @@
 #include <signal.h>
 
 struct signals {
-    int fd;                    /* signalfd; non-blocking */
-    sigset_t old_mask;         /* for the ranks */
-    struct sigaction old_pipe; /* likewise, for SIGPIPE, which the launcher ignores */
+    int fd;                                   /* signalfd; non-blocking */
+    sigset_t old_mask;                        /* for the ranks */
+    struct sigaction old_pipe, old_file_size; /* likewise, for SIGPIPE and SIGXFSZ, which the launcher ignores */
 };
 
 bool signals_take_over(struct signals *signals, struct problem *problem) __attribute__((warn_unused_result));
