@@ -58,6 +58,26 @@ signals_next(const struct signals *signals)
     return read(signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info) ? (int)info.ssi_signo : 0;
 }
 
+static bool
+is_end(int number)
+{
+    for (int i = 0; i < END_COUNT; ++i) {
+        if (number == ends[i])
+            return true;
+    }
+    return false;
+}
+
+int
+signals_next_end(const struct signals *signals)
+{
+    int number;
+    do {
+        number = signals_next(signals);
+    } while (number != 0 && !is_end(number));
+    return number;
+}
+
 bool
 signals_is_for_ranks(int number)
 {

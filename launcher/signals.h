@@ -22,6 +22,9 @@ bool signals_take_over(struct signals *signals, struct problem *problem) __attri
 /* The next pending signal's number, 0 if there is none. */
 int signals_next(const struct signals *signals);
 
+/* The next pending signal that asks for the end, 0 if there is none. Those before it are lost. */
+int signals_next_end(const struct signals *signals);
+
 /* Meant for the ranks, as whoever sends it does not know their processes: SIGUSR1, SIGUSR2. They decide what it is. */
 bool signals_is_for_ranks(int number);
 

@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { SIGNAL_STEP_MS = 100 }; /* within which a second signal is seen */
+
 /* Pipes of one start: [0] is read by the launcher. All close on execve; all are above 2 (main() opens 0 to 2 first). */
 struct pipes {
     int output[2];
@@ -26,8 +28,8 @@ struct pipes {
 };
 
 struct outcome {
-    enum { OUTCOME_RUNS, OUTCOME_NOT_BOUND, OUTCOME_NOT_RUN, OUTCOME_LATE } what;
-    int error; /* errno */
+    enum { OUTCOME_RUNS, OUTCOME_NOT_BOUND, OUTCOME_NOT_RUN, OUTCOME_LATE, OUTCOME_ASKED } what;
+    int error; /* errno; OUTCOME_ASKED: the signal */
 };
 
 static void
@@ -97,21 +99,33 @@ become_rank(const struct spawn_order *order, const struct pipes *pipes, pid_t la
     _exit(DDPRUN_EXIT_NOT_RUN);
 }
 
+/* Whether something came within the time, or else a signal that asks for the end. */
+static bool
+wait_for_outcome(int fd, const struct signals *signals, int64_t deadline_ms)
+{
+    for (;;) {
+        struct pollfd polled[2] = {{.fd = fd, .events = POLLIN}, {.fd = signals->fd, .events = POLLIN}};
+        int64_t left_ms = deadline_ms - clock_now_ms();
+        int ready = poll(polled, 2, left_ms > 0 ? (int)left_ms : 0);
+        if (ready > 0 && polled[0].revents != 0)
+            return true;
+        if (left_ms <= 0 || (ready > 0 && signals_end_is_pending()))
+            return false;
+        if (ready > 0) /* another signal, which is the supervisor's to read */
+            poll(polled, 1, SIGNAL_STEP_MS);
+    }
+}
+
 /* Returns once the program runs, or with why not. A child that is stopped, or reads its program from a file server that
  * does not answer, is not waited for for ever. */
 static struct outcome
-read_outcome(int fd, unsigned limit_s)
+read_outcome(int fd, const struct signals *signals, unsigned limit_s)
 {
     struct outcome outcome;
-    struct pollfd polled = {.fd = fd, .events = POLLIN};
-    int64_t deadline_ms = clock_now_ms() + (int64_t)limit_s * 1000, left_ms;
-    int ready;
-    do {
-        left_ms = deadline_ms - clock_now_ms();
-        ready = poll(&polled, 1, left_ms > 0 ? (int)left_ms : 0);
-    } while (ready < 0 && errno == EINTR);
-    if (ready == 0)
-        return (struct outcome){OUTCOME_LATE, 0};
+    if (!wait_for_outcome(fd, signals, clock_now_ms() + (int64_t)limit_s * 1000)) {
+        int asked = signals_next_end(signals);
+        return (struct outcome){asked != 0 ? OUTCOME_ASKED : OUTCOME_LATE, asked};
+    }
     ssize_t got;
     do {
         got = read(fd, &outcome, sizeof(outcome));
@@ -132,6 +146,9 @@ set_problem(const struct spawn_order *order, const struct outcome *outcome, stru
                            "the process of rank %d has not come to start %s within %u s: it is stopped, or the file "
                            "server does not answer",
                            order->rank, order->path, order->limit_s);
+    if (outcome->what == OUTCOME_ASKED)
+        return problem_set(problem, 128 + outcome->error, "SIG%s while the process of rank %d had not come to start %s",
+                           sigabbrev_np(outcome->error), order->rank, order->path);
     return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check that it runs by itself", order->path,
                        strerror(outcome->error));
 }
@@ -159,7 +176,7 @@ spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct pr
 
     close(pipes.outcome[1]);
     pipes.outcome[1] = -1;
-    struct outcome outcome = read_outcome(pipes.outcome[0], order->limit_s);
+    struct outcome outcome = read_outcome(pipes.outcome[0], order->signals, order->limit_s);
     if (outcome.what != OUTCOME_RUNS) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);

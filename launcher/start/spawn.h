@@ -37,7 +37,8 @@ struct spawned {
 /*
  * Starts a rank, and returns when the program runs in it. It is killed when the launcher's main thread dies, so call
  * this there. Problem (DDPRUN_EXIT_NOT_RUN): the system refused to run the program; (DDPRUN_EXIT_FAILURE): no process
- * or pipe to be had, its processors are gone, or the process does not come to the program within limit_s seconds.
+ * or pipe to be had, its processors are gone, or the process does not come to the program within limit_s seconds; (128
+ * + signal): a signal asked for the end before it came there.
  */
 bool spawn_rank(const struct spawn_order *order, struct spawned *spawned, struct problem *problem)
     __attribute__((warn_unused_result));

@@ -163,7 +163,7 @@ judge_exit(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
 static bool
 judge_asked(const struct run *run, const struct job *job, int number, const char *name, char why[KINDS_WHY_BYTES])
 {
-    char pattern[64];
+    char pattern[128];
     if (job->exit_code == 0) {
         expect_done(job, why);
         return false;
@@ -175,7 +175,9 @@ judge_asked(const struct run *run, const struct job *job, int number, const char
             wrong(why, "ended by signal %d", job->exit_code - 128);
         return true;
     }
-    snprintf(pattern, sizeof(pattern), "^ddprun: SIG%s: ending %d ranks", name, job->ranks);
+    snprintf(pattern, sizeof(pattern),
+             "^ddprun: SIG%s(: ending %d ranks| while the process of rank [0-9]+ had not come to start)", name,
+             job->ranks);
     expect(run, job, 128 + number, pattern, why);
     return true;
 }

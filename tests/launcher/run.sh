@@ -265,6 +265,19 @@ new_pids
 run_in_front timeout -k 1 60 env LD_PRELOAD="$asan:$helpers/liblauncher_stop_before_exec.so" "$ddprun" -n 3 --timeout 3 "$fake" pid "$pids" hang
 report "a process that is stopped before its program" \
     "$(expect 1 "$err" "^ddprun: the process of rank 1 has not come to start $fake within 3 s: it is stopped")$(no_folders_left)$(files_in "$pids" 1 || echo "rank 0 has not run ")$(within 10 all_gone "$pids" || echo "ranks are left ")"
+# Nor does it keep the job from being ended.
+has_stopped_child() {
+    local child
+    for child in $(cat "/proc/$1/task/$1/children"); do grep -q '^State:.T' "/proc/$child/status" && return 0; done
+    return 1
+}
+new_pids
+LD_PRELOAD="$asan:$helpers/liblauncher_stop_before_exec.so" start -n 3 "$fake" pid "$pids" hang
+within 20 has_stopped_child "$job"
+kill -TERM "$job"
+finish
+report "a start that is held up can be ended" \
+    "$(expect 143 "$err" "^ddprun: SIGTERM while the process of rank 1 had not come to start $fake")$(no_folders_left)$(within 10 all_gone "$pids" || echo "ranks are left ")"
 DDPRUN_TRACE_DIR=/old DDPRUN_BUCKET_BYTES=7 run "$fake" env DDPRUN_TRACE_DIR env DDPRUN_BUCKET_BYTES
 report "old variables do not reach a rank" "$(expect 0 "$out" 'DDPRUN_TRACE_DIR unset' "$out" 'DDPRUN_BUCKET_BYTES=0$')"
 grep -E 'Sig(Blk|Ign)' /proc/self/status >"$top/wanted"
