@@ -156,6 +156,7 @@ describe(const struct summary *summary)
     add_text(object, "reason", summary->reason);
     json_object_object_add(object, "ranks", json_object_new_int(summary->rank_count));
     add_real(object, "seconds", summary->seconds);
+    add_number(object, "trainings", first->generation + (first->stage >= RANK_STAGE_RANK ? 1U : 0U));
     add_number(object, "steps", steps);
     add_number(object, "overlapped_steps", overlapped);
     add_number(object, "graph_steps", first->graph_step);

@@ -34,8 +34,9 @@ as_by_themselves() {
 
 # shellcheck disable=SC2016 # the ranks' shells expand it
 three='"$ladder" $first_options --save "$work/a-%d" && "$ladder" $second_options --save "$work/b-%d" && exec "$ladder" $first_options --save "$work/c-%d"'
-run "$ddprun" -n 2 --device softgpu --check-every 1 sh -c "$three"
+run "$ddprun" -n 2 --device softgpu --check-every 1 --summary-json "$work/summary.json" sh -c "$three"
 as_by_themselves "three trainings"
+check "three trainings: the summary has them" grep -Eq '"trainings": ?3' "$work/summary.json"
 if command -v mpirun >/dev/null; then
     root=()
     [ "$(id -u)" -ne 0 ] || root=(--allow-run-as-root)

@@ -88,7 +88,7 @@ cat >"$top/schema.py" <<'END'
 import json, re, sys
 number, text, maybe = (int, float), str, type(None)
 top = {"ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, "reason": (text, maybe), "ranks": int,
-       "seconds": number, "steps": int, "overlapped_steps": int, "graph_steps": int, "batch_per_pass": (int, maybe), "gradients": int,
+       "seconds": number, "trainings": int, "steps": int, "overlapped_steps": int, "graph_steps": int, "batch_per_pass": (int, maybe), "gradients": int,
        "gradient_bytes": int, "buckets": int, "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe),
        "comparisons": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
 mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
@@ -126,7 +126,7 @@ if command -v python3 >/dev/null; then
     run "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" nccl 22703 shard 96 mean loss 0.25 mean score nan stage 3 \
         step 12 overlapped 9 gradients 6 70000 2 check 3 12 0xabc @0 exposed 8 3000000 500000 @1 exposed 8 2000000 500000 @all stage 4
     report "--summary-json of a good end" "$(expect 0)$(summary "$top/end.json" 'exit_code == 0 and reason is None and ranks == 2' \
-        'steps == 12 and overlapped_steps == 9 and batch_per_pass == 96 and exposed_ms == 2.0 and exposed_bound_ms == 0.5' \
+        'trainings == 1 and steps == 12 and overlapped_steps == 9 and batch_per_pass == 96 and exposed_ms == 2.0 and exposed_bound_ms == 0.5' \
         'nccl_version == "2.27.3" and parameter_hash == "0000000000000abc"' \
         'means[0]["name"] == "loss" and means[0]["value"] == 0.25 and means[1]["value"] is None' \
         'len(each_rank) == 2 and each_rank[1]["rank"] == 1 and each_rank[1]["exit_code"] == 0 and each_rank[1]["pid"] > 0')"
