@@ -131,7 +131,8 @@ print_assumptions(const struct model *models)
                models[m].name);
     printf(
         "\nMeasured by others, on other machines and models, and with other software:\n"
-        "- Horovod (benchmarks.rst in its documentation): 128 servers of 4 Pascal GPUs, 25 Gb/s RoCE, 512 GPUs: efficiency 0.90\n"
+        "- Horovod (benchmarks.rst in its documentation): 128 servers of 4 Pascal GPUs, 25 Gb/s RoCE, 512 GPUs: "
+        "efficiency 0.90\n"
         "  for Inception V3 and ResNet-101, 0.68 for VGG-16.\n"
         "- BytePS (its docs): BERT-large on 256 GPUs: about 0.90; Horovod with NCCL there about 0.70.\n"
         "- NVIDIA sentiment-discovery (analysis/scale.md): an mLSTM on 128 V100, gradients in float16: 0.73 without\n"
