@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 /* In which a rank's program has been started: a file server may be slow. Less if the others are not to wait so long. */
@@ -193,6 +194,14 @@ leave_now(int number)
     _exit(final_exit_code);
 }
 
+/* SIGALRM after so long; 0: none any more. */
+static void
+alarm_in(int ms)
+{
+    struct itimerval timer = {.it_value = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}};
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
 static void
 leave_peers(struct job *job)
 {
@@ -209,7 +218,7 @@ leave_peers(struct job *job)
 void
 job_end(struct job *job, int exit_code)
 {
-    enum { LIMIT_S = 10, OWN_SERVER_LIMIT_S = 2 }; /* PMIx's may hang if a rank died while it connected */
+    enum { LIMIT_MS = 10000, OWN_SERVER_LIMIT_MS = 1500 }; /* PMIx's may hang if a rank died while it connected */
     struct sigaction leave = {.sa_handler = leave_now};
     final_exit_code = exit_code;
     sigaction(SIGALRM, &leave, NULL);
@@ -219,12 +228,12 @@ job_end(struct job *job, int exit_code)
     terminal_input_close(&job->input);
     leave_peers(job);
     job_folder_remove(&job->folder); /* but for what the server still makes */
-    alarm(job->server != NULL ? OWN_SERVER_LIMIT_S : LIMIT_S);
+    alarm_in(job->server != NULL ? OWN_SERVER_LIMIT_MS : LIMIT_MS);
     if (job->server != NULL)
         pmix_server_stop(job->server);
     if (job->cluster.world_size > 0)
         cluster_leave(&job->cluster);
-    alarm(0);
+    alarm_in(0);
     job_folder_remove(&job->folder);
     free(job->pids);
     free(job->outputs);
