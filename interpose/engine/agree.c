@@ -197,13 +197,11 @@ agree_exchange_last(const void *mine, size_t bytes, struct control_messages *all
 }
 
 void
-agree_on_parameter(const struct tensor *tensor)
+agree_on_parameter(const struct tensor *tensor, const char *place)
 {
-    char about[100];
     struct control_messages all;
     struct described mine = describe(tensor);
-    snprintf(about, sizeof(about), "DDP_PARAMETER number %zu", tensor->index + 1);
-    agree_exchange(about, &mine, sizeof(mine), &all);
+    agree_exchange(place, &mine, sizeof(mine), &all);
     compare_described(&all, "parameter");
     control_free_messages(&all);
 }

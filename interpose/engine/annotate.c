@@ -7,6 +7,8 @@
  */
 #include "interpose/engine/tensors.h"
 
+#include <stdio.h>
+
 static const char *const macros[TENSOR_ROLES] = {
     [TENSOR_PARAMETER] = "DDP_PARAMETER", [TENSOR_GRADIENT] = "DDP_GRADIENT", [TENSOR_BUFFER] = "DDP_BUFFER"};
 
@@ -135,13 +137,17 @@ share_parameter(const struct tensor *tensor)
 {
     /* Whatever initialises the parameter may be on any stream. */
     context_synchronize("at a DDP_PARAMETER");
-    agree_on_parameter(tensor);
+    char place[64];
+    snprintf(place, sizeof(place), "DDP_PARAMETER number %zu", tensor->index + 1);
+    agree_on_parameter(tensor, place);
     agree_ensure_collectives();
 
     struct comm_error error;
     issue_take_role();
+    watch_waits_at(place); /* on the host, for all others: a rank may have stopped since they agreed */
     if (!collectives_broadcast(&engine_state.collectives, tensor->address, tensor->bytes, &error))
         stop_job_by(error.cause, "DDP_PARAMETER " AT_FORMAT ": %s", AT(&tensor->site), error.text);
+    watch_waits_no_more();
     issue_give_role();
 }
 

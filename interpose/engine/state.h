@@ -321,7 +321,7 @@ void agree_ensure_collectives(void);
 void agree_on_annotations(const struct ddp_site *site, bool captured);
 /* With lock held: a gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
 void agree_annotations_changed(void);
-void agree_on_parameter(const struct tensor *tensor);
+void agree_on_parameter(const struct tensor *tensor, const char *place);
 /* With lock held: the group whose boundary comes next, as far as it can be known. */
 int agree_expected_group(void);
 /* The issuer, at a boundary of `group` before anything of it is sent: do all ranks come to the same one? */

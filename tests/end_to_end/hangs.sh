@@ -77,6 +77,11 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     ended "a rank that is stopped" 1
     says "a rank that is stopped" "^ddprun: $place after step 7 .* it is stopped \(SIGSTOP, or a debugger\); .kill -CONT [0-9]+. lets it go on"
 
+    SOFTGPU_LINK=latency_us=20000000 train parameter # which they are for 20 s
+    ended "a rank that is stopped while parameters are shared" 1
+    says "a rank that is stopped while parameters are shared" \
+        "^ddprun: $place before its first step .* and the job ends: it is stopped .*; rank [02] waits at DDP_PARAMETER number 1"
+
     # Before it is the rank, and before there is anything of ours in it.
     run "$ddprun" -n 3 --device softgpu --hang-warning "$warning" --hang-timeout "$ending" \
         sh -c '[ "$RANK" != 1 ] || kill -STOP $$; exec "$0"' "$hangs"

@@ -9,9 +9,11 @@
  *   bus         it raises SIGBUS
  *   early       it leaves the loop, and ends as if it were done
  *   checkpoint  it waits on the host until the file $HANGS_GO_ON exists, and goes on
+ *   parameter   it stops itself by SIGSTOP while rank 0's values of the first parameter are on their way, which takes
+ *               much longer than a second
  *   undone      it leaves by _exit(0) after its last step, which its device never ends; the others do not read what
- * came of that step, and annotate no parameter that would be compared mean        all average their loss after each
- * step; it does what it does for a checkpoint before that
+ *               came of that step, and annotate no parameter that would be compared
+ *   mean        all average their loss after each step; it does what it does for a checkpoint before that
  */
 #include <cuda_runtime.h>
 #include <ddprun.h>
@@ -76,6 +78,23 @@ wait_for_thread(void)
     pthread_t thread;
     if (pthread_create(&thread, NULL, sit, NULL) == 0)
         pthread_join(thread, NULL);
+}
+
+static void *
+stop_in_a_second(void *unused)
+{
+    (void)unused;
+    sleep(1);
+    raise(SIGSTOP);
+    return NULL;
+}
+
+static void
+stop_soon(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, stop_in_a_second, NULL) == 0)
+        pthread_detach(thread);
 }
 
 static void
@@ -169,6 +188,8 @@ main(int argc, char **argv)
         CHECK(cudaMalloc((void **)&weights[l], BYTES));
         CHECK(cudaMalloc((void **)&gradients[l], BYTES));
         CHECK(cudaMemset(weights[l], 0, BYTES));
+        if (l == 0 && is("parameter") && DDP_RANK() == rank)
+            stop_soon();
         if (!is("undone"))
             DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
         DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
