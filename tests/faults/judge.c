@@ -144,7 +144,7 @@ judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYT
     }
     expect(run, job, 1,
            "^ddprun: .*(" RANK
-           " (ended|left|has left|waits at the end of the program|at the end of the program|before its "
+           " (ended|left|has left|waits at the end of the program|(is )?at the end of the program|before its "
            "first step: the program used the GPU and ended without a DDP_STEP)|differs between ranks .*%d)",
            why);
     expect_nobody_alone(run, job, why);
