@@ -5,13 +5,14 @@
 
 #include "base/protocol.h"
 #include "launcher/memory.h"
+#include "launcher/options/input_file.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FILE_BYTES = 1 << 20, LONGEST_PLACE = 600 };
+enum { LONGEST_PLACE = 600 };
 
 /* What is still to be read, and where that is, for messages. */
 struct reader {
@@ -202,25 +203,14 @@ host_list_parse(const char *bytes, size_t length, const char *file, struct host_
 }
 
 static bool
-read_file(const char *path, struct host_list *list, struct problem *problem)
+take_file(const char *path, struct host_list *list, struct problem *problem)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "cannot read %.512s, in --hosts: %s; name a file of hosts", path,
-                           strerror(errno));
-    char *bytes = memory_get(MOST_FILE_BYTES + 1, 1);
-    size_t length = fread(bytes, 1, MOST_FILE_BYTES + 1, file);
-    bool ok;
-    if (ferror(file) != 0)
-        ok = problem_set(problem, DDPRUN_EXIT_USAGE, "cannot read %.512s, in --hosts: %s; name a file of hosts", path,
-                         strerror(errno));
-    else if (length > MOST_FILE_BYTES)
-        ok = problem_set(problem, DDPRUN_EXIT_USAGE, "%.512s, in --hosts, is larger than 1 MiB; name a file of hosts",
-                         path);
-    else
-        ok = host_list_parse(bytes, length, path, list, problem);
+    char *bytes;
+    size_t length;
+    if (!input_file_read(path, "in --hosts", "name a file of hosts", &bytes, &length, problem))
+        return false;
+    bool ok = host_list_parse(bytes, length, path, list, problem);
     free(bytes);
-    fclose(file);
     return ok;
 }
 
@@ -228,7 +218,7 @@ bool
 host_list_take(const char *value, struct host_list *list, struct problem *problem)
 {
     if (strncmp(value, "file=", 5) == 0)
-        return read_file(value + 5, list, problem);
+        return take_file(value + 5, list, problem);
     return host_list_parse(value, strlen(value), NULL, list, problem);
 }
 

@@ -10,16 +10,18 @@
  * not set). The current folder is never searched: it may be somebody else's.
  */
 #include "launcher/memory.h"
+#include "launcher/options/input_file.h"
 #include "launcher/options/option_table.h"
 
 #include "base/protocol.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static const char advice[] = "mend it, or name another by --config";
 
 void
 settings_variable_name(const char *option, char *name, size_t bytes)
@@ -175,18 +177,52 @@ apply_member(struct options *options, const char *file, const char *member, stru
     return ok;
 }
 
+static int
+line_of(const char *text, size_t offset)
+{
+    int line = 1;
+    for (size_t i = 0; i < offset; ++i)
+        line += text[i] == '\n';
+    return line;
+}
+
+/*
+ * JSON by the letter: what follows the settings, or a comma too many, may hide one that somebody counts on. A NUL
+ * follows the text. NULL is JSON's null; release with json_object_put().
+ */
+static bool
+parse(const char *text, size_t length, const char *file, struct json_object **settings_p, struct problem *problem)
+{
+    struct json_tokener *tokener = json_tokener_new();
+    if (tokener == NULL)
+        return problem_set(problem, DDPRUN_EXIT_FAILURE, "out of memory, for the settings in %.512s; free some", file);
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+    *settings_p = json_tokener_parse_ex(tokener, text, (int)length + 1); /* with the NUL, which is their end */
+    enum json_tokener_error error = json_tokener_get_error(tokener);
+    size_t end = json_tokener_get_parse_end(tokener);
+    json_tokener_free(tokener);
+    if (error == json_tokener_success && end == length)
+        return true;
+    json_object_put(*settings_p);
+    const char *why = error == json_tokener_success ? "more follows" : json_tokener_error_desc(error);
+    return problem_set(problem, DDPRUN_EXIT_USAGE, "cannot read the settings in %.512s, line %d: %s; %s", file,
+                       line_of(text, end), why, advice);
+}
+
 static bool
 apply_file(struct options *options, const char *file, struct problem *problem)
 {
-    struct json_object *settings = access(file, R_OK) == 0 ? json_object_from_file(file) : NULL;
-    if (settings == NULL) {
-        const char *why = access(file, R_OK) == 0 ? json_util_get_last_err() : strerror(errno);
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "cannot read the settings in %s%s%.*s; mend it, or name another by --config", file,
-                           why != NULL ? ": " : "", why != NULL ? (int)strcspn(why, "\n") : 0, why != NULL ? why : "");
-    }
-    bool ok = json_object_is_type(settings, json_type_object) ||
-              problem_set(problem, DDPRUN_EXIT_USAGE, "%s holds no settings: {\"name\": value, ...} is expected", file);
+    char *text;
+    size_t length;
+    if (!input_file_read(file, "a file of settings", advice, &text, &length, problem))
+        return false;
+    struct json_object *settings = NULL;
+    bool ok = parse(text, length, file, &settings, problem);
+    free(text);
+    if (!ok)
+        return false;
+    ok = json_object_is_type(settings, json_type_object) ||
+         problem_set(problem, DDPRUN_EXIT_USAGE, "%s holds no settings: {\"name\": value, ...} is expected", file);
     if (ok) {
         json_object_object_foreach(settings, member, value)
         {

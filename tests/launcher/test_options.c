@@ -327,8 +327,12 @@ static const struct bad_settings {
     {NULL, NULL, "{ \"bucket-mb\": [3] }", "neither"},
     {NULL, NULL, "{ \"dry-run\": true }", "command line only"},
     {NULL, NULL, "{ \"help\": true }", "command line only"},
-    {NULL, NULL, "{ \"verify\": ", "cannot read"},
-    {NULL, NULL, "", "cannot read"},
+    {NULL, NULL, "{ \"verify\": ", "config.json, line 1: unexpected end of data"},
+    {NULL, NULL, "", "line 1: unexpected end of data"},
+    {NULL, NULL, "{\n  \"verify\": true,\n  timeout: 3\n}\n", "line 3: quoted object property name expected"},
+    {NULL, NULL, "{ \"verify\": true,\n}", "line 2: "},
+    {NULL, NULL, "{ \"verify\": true }\n\n{ \"timeout\": 3 }", "line 3: "},
+    {NULL, NULL, "null", "holds no settings"},
     {NULL, NULL, "[1, 2]", "holds no settings"},
 };
 
