@@ -85,10 +85,30 @@ text=${data%/*}/shakespeare.txt
 chargpt=$build/samples/chargpt
 chargpt_options=(--data "$text" --layers 2 --width 64 --heads 4 --context 32 --batch 12 --eval-every 5 --eval-batches 2 --steps 10)
 
-# Options with which every step is compared and several buckets travel, and what is said then.
-compared_always=(--check-every 1 --bucket-mb 0.02)
-compared_once() {
-    check "$1: compared after every step, and said once" [ "$(grep -c 'compared 60 times, last after step 60' "$work/stderr")" -eq 1 ]
+# digits_alone: one process trains. digits_equal NAME DDPRUN...: four ranks train what it trained, several buckets travel, and every step
+# is compared, which is said once.
+digits_alone() {
+    run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
+    succeeded "digits alone"
+}
+digits_equal() {
+    local name=$1
+    shift
+    equal "$name" "$work/serial" "$@" --check-every 1 --bucket-mb 0.02 "$digits" "${digits_options[@]}" --save "$work/rank-%d"
+    check "$name: compared after every step, and said once" [ "$(grep -c 'compared 60 times, last after step 60' "$work/stderr")" -eq 1 ]
+}
+
+# variables_reach DDPRUN --hosts h1:1,h2:1: variables and the folder reach all hosts whatever is in them, and lines of other ranks have
+# their rank in front and nothing else.
+variables_reach() {
+    export NCCL_TEST_WORDS='a;b,c "d" $e'
+    # shellcheck disable=SC2016 # the ranks' shells expand it
+    run env TERM=xterm "$@" --device softgpu --env "TEST_WORDS=x y,z;'q" \
+        sh -c 'echo "$NCCL_TEST_WORDS" "$TEST_WORDS" "$(pwd)" "$PWD"; exec "$0" --steps 3 >/dev/null' "$ladder"
+    succeeded "variables"
+    check "variables: on both hosts" [ "$(tr -d '\r' <"$work/stdout" | LC_ALL=C sort)" = "[1] $NCCL_TEST_WORDS x y,z;'q $PWD $PWD
+$NCCL_TEST_WORDS x y,z;'q $PWD $PWD" ]
+    unset NCCL_TEST_WORDS
 }
 
 # The process of a rank on a host: it runs the trainer and has the rank's number.

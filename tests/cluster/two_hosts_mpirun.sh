@@ -9,22 +9,11 @@ export OMPI_MCA_plm_rsh_agent=$hosts_agent
 four=("$hosts_runner" h1 mpirun --allow-run-as-root --host "h1:2,h2:2" -n 4 --bind-to none)
 by_hosts=("$hosts_runner" h1 "$ddprun" --hosts "h1:2,h2:2")
 
-run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
-succeeded "digits alone"
-equal "digits" "$work/serial" "${four[@]}" "$ddprun" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
-compared_once "digits"
-equal "digits by --hosts" "$work/serial" "${by_hosts[@]}" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
-compared_once "digits by --hosts"
+digits_alone
+digits_equal "digits" "${four[@]}" "$ddprun"
+digits_equal "digits by --hosts" "${by_hosts[@]}"
 
-# Variables and the folder reach all hosts whatever is in them, and lines of other ranks have their rank in front and nothing else.
-export NCCL_TEST_WORDS='a;b,c "d" $e'
-# shellcheck disable=SC2016 # the ranks' shells expand it
-run env TERM=xterm "$hosts_runner" h1 "$ddprun" --hosts "h1:1,h2:1" --device softgpu --env "TEST_WORDS=x y,z;'q" \
-    sh -c 'echo "$NCCL_TEST_WORDS" "$TEST_WORDS" "$(pwd)" "$PWD"; exec "$0" --steps 3 >/dev/null' "$ladder"
-succeeded "variables"
-check "variables: on both hosts" [ "$(tr -d '\r' <"$work/stdout" | LC_ALL=C sort)" = "[1] $NCCL_TEST_WORDS x y,z;'q $PWD $PWD
-$NCCL_TEST_WORDS x y,z;'q $PWD $PWD" ]
-unset NCCL_TEST_WORDS
+variables_reach "$hosts_runner" h1 "$ddprun" --hosts "h1:1,h2:1"
 elsewhere "a folder that h2 has not" "${by_hosts[@]}"
 
 run "${chargpt}_plain" "${chargpt_options[@]}" --save "$work/serial"

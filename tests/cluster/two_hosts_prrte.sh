@@ -14,24 +14,12 @@ prterun=("$hosts_runner" h1 prterun "${options[@]}")
 open_mpi_5_hide "$work/path"
 by_hosts=(env "PATH=$work/path" "$hosts_runner" h1 "$ddprun" --hosts "h1:2,h2:2")
 
-run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
-succeeded "digits alone"
-equal "mpirun 5" "$work/serial" "${mpirun[@]}" "$ddprun" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
-compared_once "mpirun 5"
-equal "prterun" "$work/serial" "${prterun[@]}" "$ddprun" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
-compared_once "prterun"
-equal "--hosts" "$work/serial" "${by_hosts[@]}" "${compared_always[@]}" "$digits" "${digits_options[@]}" --save "$work/rank-%d"
-compared_once "--hosts"
+digits_alone
+digits_equal "mpirun 5" "${mpirun[@]}" "$ddprun"
+digits_equal "prterun" "${prterun[@]}" "$ddprun"
+digits_equal "--hosts" "${by_hosts[@]}"
 
-# Variables and the folder reach all hosts, whatever is in them.
-export NCCL_TEST_WORDS='a;b,c "d" $e'
-# shellcheck disable=SC2016 # the ranks' shells expand it
-run env "PATH=$work/path" TERM=xterm "$hosts_runner" h1 "$ddprun" --hosts "h1:1,h2:1" --device softgpu --env "TEST_WORDS=x y,z;'q" \
-    sh -c 'echo "$NCCL_TEST_WORDS" "$TEST_WORDS" "$(pwd)" "$PWD"; exec "$0" --steps 3 >/dev/null' "$ladder"
-succeeded "variables"
-check "variables: on both hosts" [ "$(tr -d '\r' <"$work/stdout" | LC_ALL=C sort)" = "[1] $NCCL_TEST_WORDS x y,z;'q $PWD $PWD
-$NCCL_TEST_WORDS x y,z;'q $PWD $PWD" ]
-unset NCCL_TEST_WORDS
+variables_reach env "PATH=$work/path" "$hosts_runner" h1 "$ddprun" --hosts "h1:1,h2:1"
 elsewhere "a folder that h2 has not" "${by_hosts[@]}"
 
 killed "mpirun 5, a rank that is killed" 3 "${mpirun[@]}"
