@@ -306,10 +306,12 @@ run_all(struct campaign *campaign)
 static void
 print_usage(FILE *out)
 {
-    fprintf(out,
-            "Usage: bash tests/faults/run.sh BUILD [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] "
-            "[--verbose]\n"
-            "--pause: no fault, but rank 0 spends so long in host code. Kinds:\n");
+    fprintf(
+        out,
+        "Usage: bash tests/faults/run.sh BUILD [--place node|mpirun|hosts] [--runs N] [--seed S] [--first N]\n"
+        "       [--only KIND] [--pause SECONDS] [--verbose]\n"
+        "--place: on this node, under mpirun, or under mpirun over two simulated hosts. --pause: no fault, but rank 0\n"
+        "spends so long in host code. Kinds:\n");
     for (int k = 0; k < kind_count; ++k)
         fprintf(out, "  %-10s %s\n", kinds[k].name, kinds[k].about);
 }
