@@ -8,6 +8,8 @@
 #include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
+#include "base/message.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,9 +122,17 @@ describe(const struct tensor *tensor)
 }
 
 static bool
-is_same(const struct described *a, const struct described *b)
+is_same_shape(const struct described *a, const struct described *b)
 {
     return a->count == b->count && a->type == b->type;
+}
+
+/* Whether it is the same annotation in the program: two of one shape in another order would be averaged with each
+ * other. */
+static bool
+is_same_place(const struct described *a, const struct described *b)
+{
+    return a->line == b->line && strcmp(a->text, b->text) == 0 && strcmp(a->file, b->file) == 0;
 }
 
 /* Compares what everyone described with rank 0; ends the job, naming both ranks and sizes, at the first difference. */
@@ -136,15 +146,20 @@ compare_described(const struct control_messages *all, const char *what)
         size_t other_count = all->bytes[r] / sizeof(*other);
         size_t common = other_count < zero_count ? other_count : zero_count;
         for (size_t i = 0; i < common; ++i) {
-            if (is_same(&zero[i], &other[i]) && zero[i].group != other[i].group)
-                stop_job("ranks 0 and %d annotate `%s` (%s:%d) in different groups: %d on rank 0, %d on rank %d", r,
-                         zero[i].text, zero[i].file, zero[i].line, (int)zero[i].group, (int)other[i].group, r);
-            if (!is_same(&zero[i], &other[i]))
+            if (!is_same_shape(&zero[i], &other[i]))
                 stop_job("ranks 0 and %d annotate different %ss: `%s` (%s:%d) is %llu %s on rank 0, "
                          "`%s` (%s:%d) is %llu %s on rank %d",
                          r, what, zero[i].text, zero[i].file, zero[i].line, (unsigned long long)zero[i].count,
                          type_name(zero[i].type), other[i].text, other[i].file, other[i].line,
                          (unsigned long long)other[i].count, type_name(other[i].type), r);
+            if (!is_same_place(&zero[i], &other[i]))
+                stop_job("ranks 0 and %d annotate %ss in another order: number %zu is `%s` (%s:%d) on rank 0, "
+                         "`%s` (%s:%d) on rank %d; all ranks must make the same annotations in the same order",
+                         r, what, i + 1, zero[i].text, zero[i].file, zero[i].line, other[i].text, other[i].file,
+                         other[i].line, r);
+            if (zero[i].group != other[i].group)
+                stop_job("ranks 0 and %d annotate `%s` (%s:%d) in different groups: %d on rank 0, %d on rank %d", r,
+                         zero[i].text, zero[i].file, zero[i].line, (int)zero[i].group, (int)other[i].group, r);
         }
         if (other_count != zero_count)
             stop_job("rank 0 annotates %zu %ss, rank %d annotates %zu; the first that only one has is `%s` (%s:%d)",
@@ -276,6 +291,10 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
     if (count == 0)
         stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step",
                  site->file, site->line);
+    if (engine_state.parameter_count == 0 && engine_state.rendezvous.rank == 0 && engine_state.agreements == 0)
+        message_line(
+            "no parameter is annotated: each rank keeps the initial values that it has made itself, and nothing "
+            "compares them; annotate them with DDP_PARAMETER");
     exchange_described(TENSOR_GRADIENT, count, "the first DDP_STEP after annotations changed", "gradient");
     exchange_described(TENSOR_BUFFER, buffer_count, "the buffers at the first DDP_STEP after annotations changed",
                        "buffer");

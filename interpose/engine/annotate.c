@@ -115,7 +115,9 @@ place_or_stop(struct tensor *tensor)
     if (tensor->role == TENSOR_GRADIENT)
         tensor->group = engine_state.annotated_group;
     enum tensor_placing placing = tensor_place(tensor, &other);
+    size_t gradients = engine_state.gradient_count;
     pthread_mutex_unlock(&engine_state.lock);
+    atomic_store(&engine_state.status->gradient_count, gradients); /* the launcher asks what became of them */
 
     if ((placing == PLACED_NEW && too_late) || placing == PLACED_TOO_LATE)
         stop_too_late(MACRO_OF(tensor->role), &tensor->site);

@@ -30,12 +30,10 @@ send(size_t index, CUstream stream)
     struct comm_error error;
     pthread_mutex_lock(&engine_state.lock);
     const struct tensor *found = find_buffer(index);
-    struct tensor buffer = found != NULL ? *found : (struct tensor){.placed = false, .site = {"?", "?", 0}};
+    struct tensor buffer =
+        found != NULL ? *found : (struct tensor){.role = TENSOR_BUFFER, .placed = false, .site = {"?", "?", 0}};
     pthread_mutex_unlock(&engine_state.lock);
-    if (!buffer.placed)
-        stop_job("buffer `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, or say "
-                 "DDP_FORGET",
-                 buffer.site.text, buffer.site.file, buffer.site.line);
+    tensor_refuse_freed(&buffer);
     if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, stream, &error))
         stop_job_by(error.cause, "buffer `%s` (%s:%d): %s", buffer.site.text, buffer.site.file, buffer.site.line,
                     error.text);

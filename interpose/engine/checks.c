@@ -233,6 +233,7 @@ compare_gradients(const struct group *group)
         pthread_mutex_lock(&engine_state.lock);
         struct tensor tensor = *tensor_gradient(group, gradient);
         pthread_mutex_unlock(&engine_state.lock);
+        tensor_refuse_freed(&tensor);
         hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, compare_gradient,
                        checked->pending[gradient]);
         checked->pending[gradient] = NULL;
@@ -407,14 +408,12 @@ checks_at_end(void)
     if (count > 0)
         memcpy(mine + 2, checks.final_words, count * sizeof(*mine));
 
-    const char *text;
     struct control_messages all;
     if (!agree_exchange_last(mine, (2 + count) * sizeof(*mine), &all)) {
         /* By _exit(), after as many steps as this rank, or the launcher names it: it knows all ranks' steps. */
         engine_state.alone_at_end = true;
         free(mine);
-        if (stop_asked(&text))
-            stop_job("%s", text);
+        stop_if_asked();
         return;
     }
 
@@ -434,8 +433,7 @@ checks_at_end(void)
     uint64_t hash;
     if (known && compare_words(words, count, mine[0], &hash))
         note_equal(mine[0], hash);
-    if (stop_asked(&text))
-        stop_job("%s", text);
+    stop_if_asked();
     control_free_messages(&all);
     free(words);
     free(mine);

@@ -118,10 +118,7 @@ members_of(const struct group *group, size_t bucket)
             missing = *tensor;
     }
     pthread_mutex_unlock(&engine_state.lock);
-    if (!missing.placed)
-        stop_job("gradient `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, "
-                 "or say DDP_FORGET",
-                 missing.site.text, missing.site.file, missing.site.line);
+    tensor_refuse_freed(&missing);
     return members;
 }
 

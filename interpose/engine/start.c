@@ -213,6 +213,7 @@ end_in_order(void)
             context_leave(before);
     }
     watch_stop();
+    stop_if_asked(); /* the last comparisons may have failed */
     flight_note(FLIGHT_END, 0, 0, NULL);
     atomic_store(&engine_state.status->stage, RANK_STAGE_ENDED);
     control_close(&engine_state.control);
@@ -223,13 +224,11 @@ end_in_order(void)
 static void
 at_exit(int exit_status, void *unused)
 {
-    const char *text;
     (void)unused;
     if (getpid() != engine_state.pid)
         return;
-    if (stop_asked(&text)) /* a check has failed: that explains more than the exit status */
-        stop_job("%s", text);
-    if (exit_status == 0) /* else the launcher sees it, and ends the others */
+    stop_if_asked();               /* that a check has failed explains more than the exit status */
+    if ((exit_status & 0xff) == 0) /* as others see it; else the launcher does, and ends the others */
         end_in_order();
 }
 

@@ -195,14 +195,17 @@ void stop_job(const char *format, ...) __attribute__((noreturn, format(printf, 1
  * prefers the other's words. */
 void stop_job_by(enum comm_cause cause, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
-/* The same from a place that must not block or call CUDA (a host function): the watch thread ends the job soon. */
+/*
+ * The same from a place that must not block or call CUDA (a host function): the launcher can read why at once, and the
+ * watch thread ends the job soon.
+ */
 void stop_job_soon(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Ends this process: there is no launcher any more that could end the job. */
 void stop_orphan(void) __attribute__((noreturn));
 
-/* Whether somebody asked for the end; and the words. */
-bool stop_asked(const char **text_p);
+/* Does not return if somebody has asked for the end that way. Any thread that may block. */
+void stop_if_asked(void);
 
 /* Checks a result of the driver; ends the job, naming `what`, when it is a failure. */
 void require_cuda(CUresult result, const char *what);
@@ -231,6 +234,9 @@ const char *type_name(int type);
 ncclDataType_t type_nccl(int type);
 /* With lock held: gradient number `member` of the group, as of the last tensor_index_gradients(). */
 struct tensor *tensor_gradient(const struct group *group, size_t member);
+
+/* Ends the job, naming the annotation, if what is to travel or to be looked at has no memory any more. */
+void tensor_refuse_freed(const struct tensor *tensor);
 /* With lock held: makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
 

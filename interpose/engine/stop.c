@@ -18,12 +18,26 @@
 /* The launcher kills within two seconds; beyond this it is not there. */
 enum { WAIT_FOR_LAUNCHER_S = 10 };
 
-static _Atomic int stopping; /* 1 once a thread ends the job */
+static _Atomic bool told;     /* the status record says why */
+static _Atomic bool stopping; /* a thread ends the job */
 
 /* Guards soon_text until soon_asked is set. */
 static pthread_mutex_t soon_lock = PTHREAD_MUTEX_INITIALIZER;
-static char soon_text[1024];
+static char soon_text[sizeof(engine_state.status->failure)];
 static _Atomic bool soon_asked;
+
+/* What the launcher finds in the status record, whatever becomes of this process: the first reason stays. */
+static void
+tell(enum rank_follows follows, const char *text)
+{
+    if (atomic_exchange(&told, true))
+        return;
+    flight_note(FLIGHT_STOP, 0, 0, text);
+    struct rank_status *status = engine_state.status;
+    snprintf(status->failure, sizeof(status->failure), "%s", text);
+    atomic_store(&status->failure_follows, follows);
+    atomic_store(&status->stage, RANK_STAGE_FAILED);
+}
 
 static void __attribute__((noreturn)) wait_for_the_end(const char *text)
 {
@@ -39,14 +53,9 @@ static void __attribute__((noreturn)) stop(enum rank_follows follows, const char
     char text[sizeof(engine_state.status->failure)];
     vsnprintf(text, sizeof(text), format, args);
 
-    if (atomic_exchange(&stopping, 1) == 0) {
-        flight_note(FLIGHT_STOP, 0, 0, text);
-        struct rank_status *status = engine_state.status;
-        memcpy(status->failure, text, sizeof(text));
-        atomic_store(&status->failure_follows, follows);
-        atomic_store(&status->stage, RANK_STAGE_FAILED);
+    tell(follows, text);
+    if (!atomic_exchange(&stopping, true))
         rendezvous_abort(&engine_state.rendezvous, DDPRUN_EXIT_FAILURE, text);
-    }
     wait_for_the_end(text);
 }
 
@@ -87,18 +96,17 @@ stop_job_soon(const char *format, ...)
         va_start(args, format);
         vsnprintf(soon_text, sizeof(soon_text), format, args);
         va_end(args);
+        tell(RANK_FOLLOWS_NOBODY, soon_text); /* now: the program may leave by _exit() before anybody looks */
         atomic_store(&soon_asked, true);
     }
     pthread_mutex_unlock(&soon_lock);
 }
 
-bool
-stop_asked(const char **text_p)
+void
+stop_if_asked(void)
 {
-    if (!atomic_load(&soon_asked))
-        return false;
-    *text_p = soon_text;
-    return true;
+    if (atomic_load(&soon_asked))
+        stop_job("%s", soon_text);
 }
 
 void

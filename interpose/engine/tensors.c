@@ -88,6 +88,16 @@ tensor_index_gradients(void)
     return true;
 }
 
+void
+tensor_refuse_freed(const struct tensor *tensor)
+{
+    if (!tensor->placed)
+        stop_job("%s `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, or say "
+                 "DDP_FORGET",
+                 tensor->role == TENSOR_BUFFER ? "buffer" : "gradient", tensor->site.text, tensor->site.file,
+                 tensor->site.line);
+}
+
 /* ---- the table; all with lock held ---- */
 
 /* How many there are. */

@@ -63,9 +63,11 @@ trace_open(void)
         return;
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/rank-%d.jsonl", engine_state.options.trace_dir, engine_state.rendezvous.rank);
-    file = fopen(path, "we");
+    bool again = engine_state.rendezvous.generation > 0 || getenv(DDPRUN_ENV_RESTART) != NULL;
+    file = fopen(path, again ? "ae" : "we"); /* what this job has written before stays */
     if (file == NULL)
         stop_job("cannot write the trace %s: %s", path, strerror(errno));
+    (void)setvbuf(file, NULL, _IOLBF, BUFSIZ); /* whole steps, as they end: who is killed has left them */
 }
 
 static double

@@ -355,9 +355,7 @@ watch(void *unused)
 {
     (void)unused;
     for (;;) {
-        const char *text;
-        if (stop_asked(&text))
-            stop_job("%s", text);
+        stop_if_asked();
         if (atomic_load(&engine_state.closing))
             return NULL;
         if (rendezvous_launcher_is_gone())

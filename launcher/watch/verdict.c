@@ -57,6 +57,7 @@ enum fault {
     FAULT_MISSED,    /* it never took part, while others did */
     FAULT_FEWER,     /* it ended after fewer programs than others have begun */
     FAULT_DISAGREED, /* it ended after fewer steps than others made */
+    FAULT_STEPLESS,  /* it annotated gradients, and ended without a step */
     FAULT_UNCLEAR,   /* something failed that needs other ranks, and it cannot tell whose fault that is */
     FAULT_FOLLOWED,  /* it says that another rank's end stopped it */
     FAULT_NONE,
@@ -123,7 +124,15 @@ fault_of(const struct rank_view *ranks, int count, int i)
         return FAULT_FEWER;
     if (rank->stage == RANK_STAGE_ENDED && rank->step < most_steps(ranks, count))
         return FAULT_DISAGREED;
+    if (rank->stage == RANK_STAGE_RANK && rank->gradient_count > 0 && most_steps(ranks, count) == 0)
+        return FAULT_STEPLESS;
     return FAULT_NONE;
+}
+
+static const char *
+plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
 }
 
 /* " after step 12", " before its first step", or nothing for a program that does not train. */
@@ -222,6 +231,12 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
                   "is it linked statically, or does a wrapper clear LD_PRELOAD?"
                 : "rank %d ended without taking part, while others did; does the program behave differently by rank?",
             i);
+        break;
+    case FAULT_STEPLESS:
+        problem_set(problem, code,
+                    "rank %d annotated %" PRIu64 " gradient%s and ended without a DDP_STEP: nothing was averaged; call "
+                    "it after each backward pass (see ddprun.h)",
+                    i, rank->gradient_count, plural(rank->gradient_count));
         break;
     case FAULT_FEWER:
         problem_set(problem, code,
@@ -354,12 +369,6 @@ bytes_text(uint64_t bytes, char text[TEXT_BYTES])
     return text;
 }
 
-static const char *
-plural(uint64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 /*
  * How long steps waited for averages: on the rank that waited least, which is the one that came last; what others wait
  * longer is for it, not for the network.
@@ -418,7 +427,8 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
             " time%s, last after step %" PRIu64 " of %" PRIu64 ")",
             rank->parameter_hash, rank->check_count, plural(rank->check_count), rank->checked_step, rank->step);
     else
-        say("parameters were not compared across ranks; --check-every K does that every K steps");
+        say("parameters were not compared across ranks; --check-every K does that every K steps with those that "
+            "DDP_PARAMETER annotates");
 }
 
 void

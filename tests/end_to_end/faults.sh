@@ -20,18 +20,28 @@ fault "a count beyond the allocation" 1 "the allocation ends after" beyond
 fault "no such type" 1 "77 is no element type" type
 fault "other sizes on other ranks" 1 "ranks 0 and 1 annotate different gradients: .*2304 float32 on rank 0.*1152 float32 on rank 1" other-size
 fault "other parameters on other ranks" 1 "ranks 0 and 1 annotate different parameters: .*2304 float32 on rank 0.*1152 float32 on rank 1" other-parameter
+fault "another order on other ranks" 1 "ranks 0 and 1 annotate gradients in another order: number 9 is .t->layers\[0\].momentum. \(ladder.cu:[0-9]+\) on rank 0, .t->layers\[1\].momentum. \(ladder.cu:[0-9]+\) on rank 1" other-order
 fault "one gradient more on one rank" 1 "rank 0 annotates 8 gradients, rank 1 annotates 9" one-more --fault-rank 1
 fault "DDP_STEP without gradients" 1 "DDP_STEP .* without gradients" no-gradients
 fault "a program without annotations" 1 "ended without a DDP_STEP" none
+fault "a program without annotations, whose exit status others see as 0" 1 "ended without a DDP_STEP" none --exit 256
+fault "a program that leaves by _exit before its first step" 1 "rank [01] annotated 8 gradients and ended without a DDP_STEP" quick-exit --fault-step 1
 
 differs='[ "$RANK" = 1 ] && export DDPRUN_BUCKET_BYTES=8192; exec "$0" "$@"'
 run "$ddprun" -n 2 --device softgpu sh -c "$differs" "$ladder" --steps 12
 failed_with "other options on other ranks: both plans are shown, before anything is sent" 1 \
     "ranks 0 and 1 have come to different plans of buckets, and nothing was sent by them: as its piece number [0-9]+, rank 0 would send .t->layers\[l\].gradient. \(ladder.cu:[0-9]+\), bytes 0 to [0-9]+, in bucket [0-9]+; rank 1 .t->layers\[l\].gradient. .*in bucket [0-9]+"
 
+fault "no parameter is annotated: said, for nothing else would" 0 "no parameter is annotated: each rank keeps" no-parameters
+check "no parameter is annotated: said once" [ "$(grep -c 'no parameter is annotated' "$work/stderr")" -eq 1 ]
+
 # Deviations.
 fault "a late read is allowed" 0 "parameters bitwise identical" late-read --fault-step 9
 fault "a late write" 1 "scale_in_place.* wrote gradient .*t->layers\[l\].gradient.* after bucket 0 .*Called from: " late-write --fault-step 9
+fault "a late write, and all ranks leave by _exit" 1 "scale_in_place.* wrote gradient .*after bucket 0 .*Called from: " late-leave --fault-step 12
+for step in 2 4; do # in step 4 what has been averaged is looked at again
+    fault "a gradient freed before DDP_STEP number $step" 1 "gradient .t->layers\[l\].gradient. .* was freed and not annotated again" free --fault-step $step
+done
 fault "a write nobody sees" 1 "gradient .* was changed after it had been averaged" hidden-write --fault-step 6
 run "$ddprun" -n 2 --bucket-mb 0.02 --verify "$ladder" --steps 24 --fault hidden-write --fault-step 20
 failed_with "a write nobody sees, long after the first steps, with --verify" 1 "gradient .* was changed after it had been averaged"

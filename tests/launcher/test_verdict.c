@@ -111,6 +111,13 @@ static const struct scene {
      false,
      0,
      ""},
+    {"who annotated gradients makes steps",
+     2,
+     {{.stage = RANK_STAGE_RANK, .gradient_count = 2, .ended = true, .order = 1},
+      {.stage = RANK_STAGE_RANK, .gradient_count = 2, .ended = true, .order = 2}},
+     true,
+     1,
+     "rank 0 annotated 2 gradients and ended without a DDP_STEP"},
     {"who left by _exit may have missed a comparison",
      2,
      {{DONE, .check_count = 4, .checked_step = 7, .parameter_hash = 5},
@@ -259,7 +266,8 @@ START_TEST(closing_lines_claim_what_was_checked)
     verdict_close(ranks, 2, true, say);
     ck_assert_str_eq(
         said, "2 ranks, 7 steps, 4 of them overlapped with backward; 1 gradient, 512 bytes per step, in 1 bucket\n"
-              "parameters were not compared across ranks; --check-every K does that every K steps\n");
+              "parameters were not compared across ranks; --check-every K does that every K steps with those that "
+              "DDP_PARAMETER annotates\n");
     ranks[0].check_count = ranks[1].check_count = 1;
     ranks[0].checked_step = ranks[1].checked_step = 3;
     said[0] = '\0';

@@ -37,6 +37,7 @@ struct options {
     int fewer_from;    /* from this step on, one pass fewer; 0: never */
     int streams;       /* 2: weight gradients on a stream of their own */
     int time;          /* 1: print how long training took */
+    int exit;          /* what main() returns */
     const char *save;  /* or NULL */
     const char *fault; /* or NULL: what goes wrong */
     int fault_step, fault_rank;
@@ -216,8 +217,10 @@ faults_before_step(struct trainer *t, int step)
     float *last = t->layers[t->options.layers - 1].gradient;
     if (fault_is(t, "late-read", step))
         norm_log<<<1, 1>>>(last, count, t->target);
-    if (fault_is(t, "late-write", step))
+    if (fault_is(t, "late-write", step) || fault_is(t, "late-leave", step))
         scale_in_place<<<blocks(count), THREADS>>>(last, count, 2.0f);
+    if (fault_is(t, "free", step))
+        CHECK(cudaFree(last));
     if (fault_is(t, "hidden-write", step)) {
         CHECK(cudaDeviceSynchronize()); /* the bucket has been averaged by now */
         scale_hidden<<<blocks(count), THREADS>>>(t->hidden_pointers, t->options.layers - 1, count, 2.0f);
@@ -256,6 +259,12 @@ faults_of_annotation(struct trainer *t)
         DDP_GRADIENT(t->layers[0].momentum, count / (size_t)(1 + DDP_RANK()), DDP_FLOAT32);
     if (fault_is(t, "other-parameter", 0))
         DDP_PARAMETER(t->layers[0].momentum, count / (size_t)(1 + DDP_RANK()), DDP_FLOAT32);
+    for (int i = 0; i < 2 && fault_is(t, "other-order", 0); ++i) {
+        if (i == DDP_RANK() % 2)
+            DDP_GRADIENT(t->layers[0].momentum, count, DDP_FLOAT32);
+        else
+            DDP_GRADIENT(t->layers[1].momentum, count, DDP_FLOAT32);
+    }
     if (fault_is(t, "one-more", 0))
         DDP_GRADIENT(t->layers[0].momentum, count, DDP_FLOAT32);
 }
@@ -299,7 +308,7 @@ annotate(struct trainer *t)
     int count = t->options.width * t->options.width;
     if (fault_is(t, "none", 0))
         return;
-    for (int l = 0; l < t->options.layers; ++l)
+    for (int l = 0; l < t->options.layers && !fault_is(t, "no-parameters", 0); ++l)
         DDP_PARAMETER(t->layers[l].weight, count, DDP_FLOAT32);
     for (int l = 0; l < t->options.layers && !fault_is(t, "no-gradients", 0); ++l)
         DDP_GRADIENT(t->layers[l].gradient, count, DDP_FLOAT32);
@@ -377,6 +386,8 @@ train(struct trainer *t)
             sgd<<<blocks(square), THREADS>>>(t->layers[l].weight, t->layers[l].gradient, t->layers[l].momentum, square,
                                              t->options.rate);
         float loss = read_loss(t, count);
+        if (fault_is(t, "late-leave", step)) /* before anybody can have looked at what came of the late write */
+            _exit(0);
         if (!fault_is(t, "none", 0) && !fault_is(t, "mean-on-one", step))
             DDP_MEAN(&loss);
         if (DDP_RANK() == 0) {
@@ -436,15 +447,15 @@ leave_at_end(const struct trainer *t)
 
 static const char USAGE[] =
     "Usage: ladder [--layers N] [--width N] [--batch N] [--steps N] [--seed N] [--accumulate N] [--fewer-from STEP]\n"
-    "              [--streams 1|2] [--time 1] [--rate X] [--save FILE] [--fault NAME] [--fault-step N] [--fault-rank "
-    "N]\n";
+    "              [--streams 1|2] [--time 1] [--exit N] [--rate X] [--save FILE] [--fault NAME] [--fault-step N]\n"
+    "              [--fault-rank N]\n";
 
 int
 main(int argc, char **argv)
 {
     static struct trainer t;
     struct options *o = &t.options;
-    *o = (struct options){8, 48, 12, 1, 24, 1, 0, 1, 0, NULL, NULL, 0, -1, 0.05f};
+    *o = (struct options){8, 48, 12, 1, 24, 1, 0, 1, 0, 0, NULL, NULL, 0, -1, 0.05f};
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         int number = value != NULL ? atoi(value) : 0;
@@ -470,6 +481,8 @@ main(int argc, char **argv)
             o->streams = number;
         else if (strcmp(name, "--time") == 0)
             o->time = number;
+        else if (strcmp(name, "--exit") == 0)
+            o->exit = number;
         else if (strcmp(name, "--rate") == 0)
             o->rate = (float)atof(value);
         else if (strcmp(name, "--save") == 0)
@@ -502,5 +515,5 @@ main(int argc, char **argv)
     else
         destroy(&t);
     leave_at_end(&t);
-    return 0;
+    return o->exit;
 }
