@@ -8,6 +8,7 @@
 #include "base/status_page.h"
 #include "launcher/memory.h"
 #include "launcher/output/output.h"
+#include "launcher/start/guardian.h"
 #include "launcher/start/pmix_server.h"
 #include "launcher/start/spawn.h"
 #include "launcher/supervisor.h"
@@ -44,6 +45,7 @@ note_started(struct job *job, int index, const struct spawned *spawned)
 {
     int rank = job->place.first_rank + index;
     job->pids[index] = spawned->pid;
+    guardian_add(spawned->pid);
     if (spawned->output >= 0)
         job->outputs[job->output_count++] = (struct relay_source){spawned->output, rank, rank == 0};
     if (spawned->error >= 0)
@@ -137,6 +139,7 @@ job_start(struct job *job, struct problem *problem)
 
     if (job->options.verbose)
         tell_start(job);
+    guardian_start();
     struct rank_settings settings = job_settings(job, job->folder.path);
     bool ok = job->in_cluster || pmix_server_start(job->folder.path, count, &job->server, problem);
     for (int i = 0; ok && i < count; ++i)

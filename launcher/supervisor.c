@@ -11,6 +11,7 @@
 #include "launcher/memory.h"
 #include "launcher/report/report.h"
 #include "launcher/report/summary.h"
+#include "launcher/start/guardian.h"
 #include "launcher/watch/judge.h"
 #include "launcher/watch/local_ranks.h"
 #include "launcher/watch/preload_watch.h"
@@ -425,6 +426,7 @@ supervisor_run(const struct running_job *job)
             judge(&s);
         over = s.ending && step_end(&s);
     }
+    guardian_dismiss();
     finish(&s);
     processes_reap();
     int exit_code = star_leave(&s.star, s.failed ? s.reason.exit_code : 0);

@@ -4,6 +4,7 @@
 #include "launcher/watch/processes.h"
 
 #include "base/clock.h"
+#include "launcher/start/guardian.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -22,8 +23,8 @@ processes_signal_descendants(struct process_list *processes, pid_t first, int nu
     const struct process *oldest = process_list_find(processes, first);
     for (size_t i = 0; oldest != NULL && i < processes->count; ++i) {
         const struct process *process = &processes->items[i];
-        if (process->is_zombie || process->pid == self || process->start < oldest->start ||
-            !process_list_is_in_tree(processes, process->pid, self))
+        if (process->is_zombie || process->pid == self || process->pid == guardian_process() ||
+            process->start < oldest->start || !process_list_is_in_tree(processes, process->pid, self))
             continue;
         ++alive;
         if (number != 0)

@@ -272,7 +272,7 @@ job_process(const struct job *job, int rank, enum job_process which)
 {
     pid_t own = job->records[rank].pid;
     if (job->place->where == ON_NODE && (own == 0 || which == JOB_PARENT))
-        return child_of(job->pid, rank);
+        return child_of(job->pid, 1 + rank); /* behind ddprun's guardian */
     return own == 0 || which == JOB_TRAINER ? own : parent_of(own);
 }
 

@@ -2,8 +2,9 @@
  * trainer.c - the trainer of the fault campaign: many quick steps, each of whose averages is checked on the host, and a
  * record of how far it came that outlives it.
  *
- * Plain C over the runtime, no kernel; gradients are written by copies, the last one first, as backward would. Started
- * by campaign.c, through ddprun. It never ends well with a wrong average: every rank knows what all of them put in.
+ * Plain C over the runtime, no kernel; gradients are written by copies, the last one first, as backward would. A
+ * process that it starts, as loaders of data are, never ends by itself. Started by campaign.c, through ddprun. It never
+ * ends well with a wrong average: every rank knows what all of them put in.
  *
  * Usage: faults_trainer RECORDS STEPS [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK POINT]
  *   RECORDS: the file of struct rank_record, one for each rank
@@ -173,6 +174,16 @@ create(struct trainer *t)
     point(t);
 }
 
+/* Nothing that a trainer has started may live longer than the job. */
+static void
+start_loader(void)
+{
+    if (fork() != 0)
+        return;
+    for (;;)
+        pause();
+}
+
 static bool
 take_arguments(struct trainer *t, int argc, char **argv)
 {
@@ -222,6 +233,7 @@ main(int argc, char **argv)
     }
     t.steps = atoi(argv[2]);
     t.record->pid = (int32_t)getpid();
+    start_loader();
     create(&t);
     train(&t);
     for (int g = 0; g < GRADIENTS; ++g) {

@@ -491,12 +491,13 @@ why=$(all_gone "$pids" || echo "ranks that ignore SIGINT are left ")
 finish
 report "a second Ctrl-C kills" "$(expect 130)$why"
 new_pids
-start -n 2 "$fake" stage 3 pid "$pids" hang
-within 20 files_in "$pids" 2
+# shellcheck disable=SC2016
+start -n 2 --device softgpu sh -c 'sleep 700 & echo $! >"$1/loader$RANK"; exec "$0" stage 3 pid "$1" hang' "$fake" "$pids"
+within 20 files_in "$pids" 4
 kill -KILL "$job"
-why=$(within 10 all_gone "$pids" || echo "ranks are left ")
+why=$(within 10 all_gone "$pids" || echo "processes are left ")
 finish
-report "SIGKILL of the launcher ends the ranks" "$why"
+report "SIGKILL of the launcher ends the ranks and what they have started" "$why"
 why=$([ "$(find "$TMPDIR" -mindepth 1 -maxdepth 1 | wc -l)" -le 1 ] || echo "more than one folder")
 run "$fake" exit 0
 report "the next launcher clears its folder away" "$(expect 0)$why$(no_folders_left)"

@@ -1,0 +1,99 @@
+/*
+ * guardian.c - see guardian.h.
+ *
+ * Rule of this file, as in spawn.c: behind fork only async-signal-safe calls. The launcher may have threads (PMIx),
+ * whose locks the child has copied in a locked state.
+ */
+#include "launcher/start/guardian.h"
+
+#include "base/protocol.h"
+#include "launcher/options/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { DISMISSED = 0 };
+
+static pid_t guardian;
+static int fd = -1; /* to the guardian; messages are pid_t */
+
+static void
+close_all_but(int kept)
+{
+    if (kept > 0)
+        close_range(0, (unsigned)kept - 1, 0);
+    close_range((unsigned)kept + 1, ~0u, 0);
+}
+
+static void __attribute__((noreturn)) guard(int from)
+{
+    static pid_t groups[OPTIONS_MOST_RANKS];
+    size_t count = 0;
+    sigset_t all;
+    pid_t group;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    setsid();
+    prctl(PR_SET_NAME, "ddprun-guardian");
+    close_all_but(from);
+    ssize_t got;
+    while ((got = recv(from, &group, sizeof(group), 0)) == (ssize_t)sizeof(group) || (got < 0 && errno == EINTR)) {
+        if (group == DISMISSED)
+            _exit(0);
+        if (count < OPTIONS_MOST_RANKS)
+            groups[count++] = group;
+    }
+    for (size_t i = 0; i < count; ++i)
+        kill(-groups[i], SIGKILL);
+    _exit(0);
+}
+
+void
+guardian_start(void)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return;
+    guardian = fork();
+    if (guardian == 0)
+        guard(ends[1]);
+    close(ends[1]);
+    fd = ends[0];
+    if (guardian > 0)
+        return;
+    close(fd);
+    fd = -1;
+    guardian = 0;
+}
+
+void
+guardian_add(pid_t group)
+{
+    if (guardian != 0)
+        (void)send(fd, &group, sizeof(group), MSG_NOSIGNAL);
+}
+
+void
+guardian_dismiss(void)
+{
+    pid_t dismissed = DISMISSED;
+    if (guardian == 0)
+        return;
+    (void)send(fd, &dismissed, sizeof(dismissed), MSG_NOSIGNAL);
+    close(fd);
+    while (waitpid(guardian, NULL, 0) < 0 && errno == EINTR) {
+    }
+    guardian = 0;
+    fd = -1;
+}
+
+pid_t
+guardian_process(void)
+{
+    return guardian;
+}

@@ -1,0 +1,26 @@
+/*
+ * guardian.h - ends what ranks have started when ddprun itself is killed.
+ *
+ * A rank's first process then ends by PR_SET_PDEATHSIG, and a trainer behind a script notices (the engine's watch
+ * thread). What else they have started, such as loaders of data, would live on: the guardian, a process of its own that
+ * only waits for the end of a socket, kills the process groups of all ranks. It is in a session of its own, so that
+ * what is sent to ddprun's group does not reach it. One in a process; main thread.
+ */
+#ifndef DDPRUN_LAUNCHER_START_GUARDIAN_H
+#define DDPRUN_LAUNCHER_START_GUARDIAN_H
+
+#include <sys/types.h>
+
+/* Before the first rank. Without one, for want of processes, ranks are only less well looked after. */
+void guardian_start(void);
+
+/* The process group of a rank, once that runs. Its number must not be free before guardian_dismiss(). */
+void guardian_add(pid_t group);
+
+/* When no rank is left: it kills nobody, and has ended when this returns. Nothing if there is none. */
+void guardian_dismiss(void);
+
+/* Its process, 0 if there is none: it is no rank's. */
+pid_t guardian_process(void);
+
+#endif
