@@ -116,9 +116,9 @@ ddp_stream(uintptr_t stream)
  * DDP_PARAMETER(ptr, count, type): device memory ptr[0..count) holds weights. Stands after their initialisation, once
  * per tensor and before the first DDP_STEP. Takes effect at once: all ranks take the values of rank 0, ordered after
  * all work that this process has enqueued so far (the context is synchronised once). Same tensors, in the same order,
- * on all ranks: what several threads annotate has no order. Ends the job: memory that the driver does not know as device
- * memory, a range that overlaps another annotated one, another count, type, expression or line than rank 0's. Annotating
- * the same range again with the same count and type changes nothing.
+ * on all ranks: what several threads annotate has no order. Ends the job: memory that the driver does not know as
+ * device memory, a range that overlaps another annotated one, another count, type, expression or line than rank 0's.
+ * Annotating the same range again with the same count and type changes nothing.
  */
 #define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
