@@ -460,6 +460,25 @@ new_pids
 # shellcheck disable=SC2086
 run $soft -n 2 sh -c "'$fake' pid '$pids' @1 kill 9 @0 hang; exit 9"
 report "shells in between, their children end too" "$(expect 9)$(all_gone "$pids" || echo "processes are left")"
+# left_behind ARGS...: a script that leaves its trainer in the background once that trains, and ends well.
+# shellcheck disable=SC2016
+left_behind() {
+    new_pids
+    run --device softgpu -n 2 sh -c 'dir=$1; shift; "$0" stage 3 step 5 pid "$dir" "$@" &
+        until [ -e "$dir/rank$RANK" ]; do sleep 0.01; done' "$fake" "$pids" "$@"
+}
+left_behind sleep 700 step 9 say $'saved\n' stage 4
+report "a trainer that its script leaves behind trains to its end" \
+    "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps' "$out" '^saved' "$out" '^\[1\] saved')"
+left_behind @1 sleep 300 exit 3 @0 hang
+report "and is judged by its own end" \
+    "$(expect 3 "$err" '^ddprun: rank 1 ended with exit code 3 after step 5')$(all_gone "$pids" || echo "trainers are left")"
+new_pids
+# shellcheck disable=SC2016
+run --device softgpu -n 2 sh -c '("$0" stage 3 step 5 pid "$1" @1 kill 9 @0 hang &)
+    until [ -e "$1/rank$RANK" ] && ! grep -q "State:.[RSD]" "/proc/$(cat "$1/rank$RANK")/status"; do sleep 0.01; done' "$fake" "$pids"
+report "also if it ends before the script" \
+    "$(expect 137 "$err" '^ddprun: rank 1 was ended by SIGKILL .*after step 5')$(all_gone "$pids" || echo "trainers are left")"
 
 # ---- ends from outside ----
 for name in INT:130 TERM:143 HUP:129 QUIT:131; do
