@@ -166,12 +166,47 @@ local_ranks_free(struct local_ranks *local)
     free(local->processes);
 }
 
-/* One call for all of them, in the long time in which nobody has ended. */
-static bool
-has_anybody_ended(void)
+/* A child of ours that has ended, 0 if there is none: one call, in the long time in which nobody has. */
+static pid_t
+find_ended(void)
 {
     siginfo_t info = {0};
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
+}
+
+/* Whose end is a rank's, or may become it; and whose number is that of a group of processes (processes.h). */
+static bool
+is_kept(const struct local_ranks *local, pid_t pid)
+{
+    for (int i = 0; i < local->count; ++i) {
+        const struct rank_process *process = &local->processes[i];
+        if (pid == local->pids[i] || pid == process->root || pid == process->trainer)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Takes away what has fallen to us and ended: in a job of days, helpers of the ranks would use up the numbers. The
+ * system tells of one ended child only, and may always tell of one that is kept; behind it, all children are asked.
+ */
+static void
+reap_orphans(const struct local_ranks *local)
+{
+    pid_t ended;
+    while ((ended = find_ended()) != 0 && !is_kept(local, ended))
+        waitpid(ended, NULL, WNOHANG);
+    if (ended == 0)
+        return;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid()); /* orphans fall to the first thread */
+    FILE *children = fopen(path, "re");
+    for (int pid; children != NULL && fscanf(children, "%d", &pid) == 1;) {
+        if (!is_kept(local, pid))
+            waitpid(pid, NULL, WNOHANG);
+    }
+    if (children != NULL)
+        fclose(children);
 }
 
 /* What the engines said to our PMIx server. */
@@ -241,13 +276,15 @@ void
 local_ranks_look(struct local_ranks *local)
 {
     uint64_t now = now_ns();
-    bool ended = has_anybody_ended();
+    bool ended = find_ended() != 0;
     ++local->order;
     if (local->count == 0)
         return;
     look_at_process(local);
     for (int i = 0; i < local->count; ++i)
         look_at_end(local, i, ended);
+    if (ended)
+        reap_orphans(local);
     if (local->link != NULL)
         ask_link(local);
     else

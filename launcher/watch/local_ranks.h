@@ -5,7 +5,8 @@
  *
  * A rank ends as the process that was started for it does. If that one ends well while the trainer, which is what the
  * status page names, still trains (`./train &` as a script's last line), the rank goes on: the process by which the
- * trainer has fallen to us takes the first one's place, and ends the rank by its own end.
+ * trainer has fallen to us takes the first one's place, and ends the rank by its own end. What else falls to us is
+ * taken away when it has ended.
  */
 #ifndef DDPRUN_LAUNCHER_WATCH_LOCAL_RANKS_H
 #define DDPRUN_LAUNCHER_WATCH_LOCAL_RANKS_H

@@ -479,6 +479,31 @@ run --device softgpu -n 2 sh -c '("$0" stage 3 step 5 pid "$1" @1 kill 9 @0 hang
     until [ -e "$1/rank$RANK" ] && ! grep -q "State:.[RSD]" "/proc/$(cat "$1/rank$RANK")/status"; do sleep 0.01; done' "$fake" "$pids"
 report "also if it ends before the script" \
     "$(expect 137 "$err" '^ddprun: rank 1 was ended by SIGKILL .*after step 5')$(all_gone "$pids" || echo "trainers are left")"
+# What is left behind and ends is not kept until the job does: neither before a rank has ended nor after.
+mkdir "$top/orphans"
+cat >"$top/orphans.sh" <<'END'
+if [ "$RANK" = 1 ]; then
+    echo $$ >"$1/rank1"
+    until [ -e "$1/before" ]; do sleep 0.01; done
+    exit 0
+fi
+leave_orphans() {
+    for i in 1 2 3 4 5 6 7 8; do (sh -c 'echo $$ >"$0"' "$1/$2$i" &); done
+    looks=0
+    for i in 1 2 3 4 5 6 7 8; do
+        until [ -s "$1/$2$i" ] && ! grep -q "^PPid:.$PPID\$" "/proc/$(cat "$1/$2$i")/status" 2>/dev/null; do
+            [ $((looks += 1)) -lt 2000 ] || exit 9
+            sleep 0.01
+        done
+    done
+}
+leave_orphans "$1" first
+touch "$1/before"
+until [ -s "$1/rank1" ] && grep -q "State:.Z" "/proc/$(cat "$1/rank1")/status"; do sleep 0.01; done
+leave_orphans "$1" second
+END
+run --device softgpu -n 2 sh "$top/orphans.sh" "$top/orphans"
+report "orphans of ranks are taken away when they end" "$(expect 0)"
 
 # ---- ends from outside ----
 for name in INT:130 TERM:143 HUP:129 QUIT:131; do
