@@ -246,7 +246,9 @@ watch_preload(struct local_ranks *local, uint64_t now)
     struct preload_subject *subjects = memory_get((size_t)local->count, sizeof(*subjects));
     for (int i = 0; i < local->count; ++i) {
         subjects[i].pid = local->processes[i].root;
-        subjects[i].has_reported = local->views[i].ended || local->views[i].stage != RANK_STAGE_NONE;
+        const struct rank_view *view = &local->views[i];
+        subjects[i].is_rank = view->ended || view->stage >= RANK_STAGE_RANK || view->generation > 0;
+        subjects[i].asked = view->stage != RANK_STAGE_NONE;
     }
     pid_t pid;
     int rank = preload_watch_look(local->watch, subjects, now, &pid);

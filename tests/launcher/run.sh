@@ -572,11 +572,13 @@ run -n 2 "$fake" stage 3 @1 step 5 stage 4 exit 0 @0 step 6 hang
 report "a rank that makes fewer steps" "$(expect 1 "$err" '^ddprun: rank 1 ended after step 5, others went on to step 6')"
 run -n 2 "$fake" stage 3 step 5 check 1 5 0x11 @1 check 1 5 0x12 @all stage 4
 report "hashes that differ" "$(expect 1 "$err" '^ddprun: parameters differ between ranks 0 and 1 after step 5')"
+# Nor does it take effect where it did in another process of the rank, such as a probe.
 new_pids
-start --device softgpu -n 2 sh -c "unset LD_PRELOAD; exec '$plain' load libcuda.so.1 pid '$pids' hang"
-within 20 files_in "$pids" 2
+# shellcheck disable=SC2016
+start --device softgpu -n 2 sh -c 'LD_PRELOAD= "$0" load libcuda.so.1 pid "$2" hang &
+    until [ -e "$2/rank$RANK" ]; do sleep 0.01; done; "$1" stage 1; wait' "$plain" "$fake" "$pids"
 finish
-report "a preload that did not take effect" "$(expect 1 "$err" '^ddprun: rank [01] uses the CUDA driver in process [0-9]+, which')"
+report "a preload that did not take effect" "$(expect 1 "$err" '^ddprun: rank [01] uses the CUDA driver in process [0-9]+, which')$(all_gone "$pids" || echo "trainers are left")"
 start -n 2 "$fake" load libcuda.so.1 sleep 6500 exit 0
 finish
 report "a driver that waits beside our library is left alone" "$(expect 0)"
