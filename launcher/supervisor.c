@@ -399,6 +399,7 @@ static void
 close_supervisor(struct supervisor *s)
 {
     star_close(&s->star);
+    local_ranks_free(&s->local);
     preload_watch_free(s->watch);
     process_list_free(&s->processes);
     free(s->before);

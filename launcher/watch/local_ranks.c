@@ -74,10 +74,10 @@ now_ns(void)
 
 /* The process that is the rank, if what its record says is a process that was started for it; else that one. */
 static pid_t
-process_of(const struct rank_status *status, pid_t started)
+process_of(const struct rank_status *status, pid_t root)
 {
     pid_t pid = atomic_load(&status->pid);
-    return pid > 0 && pid != started && process_state_descends(pid, started) ? pid : started;
+    return pid > 0 && pid != root && process_state_descends(pid, root) ? pid : root;
 }
 
 /* Asks the system about one rank. The ranks take turns, so that many cost no more than one. */
@@ -91,16 +91,48 @@ look_at_process(struct local_ranks *local)
     struct rank_view *view = &local->views[i];
     if (view->ended)
         return;
-    view->pid = process_of(status_page_rank(local->status_page, i), local->pids[i]);
+    view->pid = process_of(status_page_rank(local->status_page, i), local->processes[i].root);
     view->stopped = process_state_is_stopped(view->pid);
 }
 
+/* While it lives: a number that somebody else got later is then not taken for the trainer. */
 static void
-note_end(struct rank_view *view, pid_t pid, int order)
+note_trainer(struct rank_process *process, const struct rank_status *status)
+{
+    pid_t pid = atomic_load(&status->pid);
+    unsigned generation = atomic_load(&status->generation);
+    if (pid <= 0 || (pid == process->trainer && generation == process->generation))
+        return;
+    struct process_state state;
+    bool ours = process_state_descends(pid, getpid()) && process_state_read(pid, 0, &state);
+    *process = (struct rank_process){process->root, pid, generation, ours ? state.start : 0};
+}
+
+/* Whether the trainer is in its training still, or ended in it and fell to us: then its end has still to be judged. */
+static bool
+trainer_goes_on(const struct rank_process *process, const struct rank_status *status)
+{
+    unsigned stage = atomic_load(&status->stage);
+    struct process_state state;
+    if ((stage != RANK_STAGE_RANK && stage != RANK_STAGE_TRAINING) || process->trainer == process->root ||
+        process->trainer_start == 0 || !process_state_read(process->trainer, 0, &state) ||
+        state.start != process->trainer_start)
+        return false;
+    return (state.state != 'Z' && state.state != 'X') || state.parent == getpid();
+}
+
+static void
+note_end(struct rank_view *view, struct rank_process *process, const struct rank_status *status, int order)
 {
     siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid)
+    if (waitid(P_PID, (id_t)process->root, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != process->root)
         return;
+    if (info.si_code == CLD_EXITED && info.si_status == 0 && trainer_goes_on(process, status)) {
+        pid_t heir = process_state_branch(process->trainer, getpid());
+        if (heir > 0) /* else somebody in between ends just now: at the next look */
+            process->root = heir;
+        return;
+    }
     view->ended = true;
     view->order = order;
     if (info.si_code == CLD_EXITED)
@@ -114,12 +146,13 @@ local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softg
 {
     char host[sizeof(local->views[0].host)] = "";
     local->kills_before = out_of_memory_kills("");
+    local->processes = memory_get((size_t)local->count, sizeof(*local->processes));
     (void)gethostname(host, sizeof(host) - 1);
     for (int i = 0; i < local->count; ++i) {
         struct rank_view *view = &local->views[i];
         const char *gpu = gpus != NULL ? gpus[i] : NULL;
         memcpy(view->host, host, sizeof(host));
-        view->pid = local->pids[i];
+        view->pid = local->processes[i].root = local->pids[i];
         if (gpu == NULL && softgpu)
             snprintf(view->gpu, sizeof(view->gpu), "a device of the stand-in");
         else if (gpu != NULL)
@@ -127,12 +160,53 @@ local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softg
     }
 }
 
-/* One call for all of them, in the long time in which nobody has ended. */
-static bool
-has_anybody_ended(void)
+void
+local_ranks_free(struct local_ranks *local)
+{
+    free(local->processes);
+}
+
+/* A child of ours that has ended, 0 if there is none: one call, in the long time in which nobody has. */
+static pid_t
+find_ended(void)
 {
     siginfo_t info = {0};
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
+}
+
+/* Whose end is a rank's, or may become it; and whose number is that of a group of processes (processes.h). */
+static bool
+is_kept(const struct local_ranks *local, pid_t pid)
+{
+    for (int i = 0; i < local->count; ++i) {
+        const struct rank_process *process = &local->processes[i];
+        if (pid == local->pids[i] || pid == process->root || pid == process->trainer)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Takes away what has fallen to us and ended: in a job of days, helpers of the ranks would use up the numbers. The
+ * system tells of one ended child only, and may always tell of one that is kept; behind it, all children are asked.
+ */
+static void
+reap_orphans(const struct local_ranks *local)
+{
+    pid_t ended;
+    while ((ended = find_ended()) != 0 && !is_kept(local, ended))
+        waitpid(ended, NULL, WNOHANG);
+    if (ended == 0)
+        return;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid()); /* orphans fall to the first thread */
+    FILE *children = fopen(path, "re");
+    for (int pid; children != NULL && fscanf(children, "%d", &pid) == 1;) {
+        if (!is_kept(local, pid))
+            waitpid(pid, NULL, WNOHANG);
+    }
+    if (children != NULL)
+        fclose(children);
 }
 
 /* What the engines said to our PMIx server. */
@@ -171,8 +245,10 @@ watch_preload(struct local_ranks *local, uint64_t now)
 {
     struct preload_subject *subjects = memory_get((size_t)local->count, sizeof(*subjects));
     for (int i = 0; i < local->count; ++i) {
-        subjects[i].pid = local->pids[i];
-        subjects[i].has_reported = local->views[i].ended || local->views[i].stage != RANK_STAGE_NONE;
+        subjects[i].pid = local->processes[i].root;
+        const struct rank_view *view = &local->views[i];
+        subjects[i].is_rank = view->ended || view->stage >= RANK_STAGE_RANK || view->generation > 0;
+        subjects[i].asked = view->stage != RANK_STAGE_NONE;
     }
     pid_t pid;
     int rank = preload_watch_look(local->watch, subjects, now, &pid);
@@ -183,22 +259,34 @@ watch_preload(struct local_ranks *local, uint64_t now)
         local->views[rank].preload_suspect = (int)pid;
 }
 
+static void
+look_at_end(struct local_ranks *local, int i, bool ended)
+{
+    struct rank_view *view = &local->views[i];
+    const struct rank_status *status = status_page_rank(local->status_page, i);
+    if (view->ended)
+        return;
+    note_trainer(&local->processes[i], status);
+    if (ended)
+        note_end(view, &local->processes[i], status, local->order);
+    if (view->ended && view->signal == SIGKILL)
+        view->out_of_memory = out_of_memory_kills("") > local->kills_before;
+}
+
 /* Ends and aborts first: what a rank wrote before is then seen with them. */
 void
 local_ranks_look(struct local_ranks *local)
 {
     uint64_t now = now_ns();
-    bool ended = has_anybody_ended();
+    bool ended = find_ended() != 0;
     ++local->order;
     if (local->count == 0)
         return;
     look_at_process(local);
-    for (int i = 0; ended && i < local->count; ++i) {
-        if (!local->views[i].ended)
-            note_end(&local->views[i], local->pids[i], local->order);
-        if (local->views[i].ended && local->views[i].signal == SIGKILL && local->views[i].order == local->order)
-            local->views[i].out_of_memory = out_of_memory_kills("") > local->kills_before;
-    }
+    for (int i = 0; i < local->count; ++i)
+        look_at_end(local, i, ended);
+    if (ended)
+        reap_orphans(local);
     if (local->link != NULL)
         ask_link(local);
     else
@@ -215,6 +303,6 @@ local_ranks_signal(const struct local_ranks *local, int number)
 {
     for (int i = 0; i < local->count; ++i) {
         if (!local->views[i].ended)
-            kill(process_of(status_page_rank(local->status_page, i), local->pids[i]), number);
+            kill(process_of(status_page_rank(local->status_page, i), local->processes[i].root), number);
     }
 }

@@ -2,6 +2,11 @@
  * local_ranks.h - what can be seen of the ranks that this launcher started: status page, ends, PMIx.
  *
  * Only looks; verdict.h judges what was seen. Supervisor's thread only.
+ *
+ * A rank ends as the process that was started for it does. If that one ends well while the trainer, which is what the
+ * status page names, still trains (`./train &` as a script's last line), the rank goes on: the process by which the
+ * trainer has fallen to us takes the first one's place, and ends the rank by its own end. What else falls to us is
+ * taken away when it has ended.
  */
 #ifndef DDPRUN_LAUNCHER_WATCH_LOCAL_RANKS_H
 #define DDPRUN_LAUNCHER_WATCH_LOCAL_RANKS_H
@@ -13,10 +18,16 @@
 
 #include <sys/types.h>
 
-/* All borrowed. */
+/* All borrowed, but for `processes`. */
 struct local_ranks {
     int count;
     const pid_t *pids; /* [count]; not reaped before the end */
+    struct rank_process {
+        pid_t root;                       /* our child whose end is the rank's; not reaped before the end */
+        pid_t trainer;                    /* that the status page named last; 0: none yet, or none that is ours */
+        unsigned generation;              /* in which it did */
+        unsigned long long trainer_start; /* of that process, as in process_state.h */
+    } * processes;                        /* [count] */
     void *status_page;
     struct pmix_server *server; /* NULL under a cluster's launcher; then: */
     struct engine_link *link;
@@ -27,8 +38,9 @@ struct local_ranks {
     int look_at;             /* the rank whose process is looked at next: one at each look */
 };
 
-/* Once, at first: where each rank is. `gpus[i]`: its CUDA_VISIBLE_DEVICES, or NULL. */
+/* Once, at first: where each rank is. `gpus[i]`: its CUDA_VISIBLE_DEVICES, or NULL. local_ranks_free() releases it. */
 void local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softgpu);
+void local_ranks_free(struct local_ranks *local);
 
 /* Brings `views` up to date. An end is noticed once, and stays noticed. */
 void local_ranks_look(struct local_ranks *local);

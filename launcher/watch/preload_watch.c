@@ -20,11 +20,11 @@
 
 struct preload_watch {
     int rank_count;
-    uint64_t start_ns, next_ns, interval_ns;
+    uint64_t start_ns, interval_ns;
     struct process_list processes;
     struct watched {
         pid_t suspect; /* has the driver and not our library; 0: none */
-        uint64_t since_ns;
+        uint64_t since_ns, next_ns;
         bool saw;
     } * ranks;
 };
@@ -72,37 +72,57 @@ preload_watch_new(int rank_count, uint64_t now_ns)
     struct preload_watch *watch = memory_get(1, sizeof(*watch));
     watch->rank_count = rank_count;
     watch->start_ns = now_ns;
-    watch->next_ns = now_ns + FIRST_INTERVAL_NS;
     watch->interval_ns = FIRST_INTERVAL_NS;
     watch->ranks = memory_get((size_t)rank_count, sizeof(*watch->ranks));
+    for (int rank = 0; rank < rank_count; ++rank)
+        watch->ranks[rank].next_ns = now_ns + FIRST_INTERVAL_NS;
     return watch;
 }
 
-static void
-set_next_look(struct preload_watch *watch, uint64_t now_ns)
+static bool
+is_due(const struct preload_watch *watch, const struct preload_subject *subjects, int rank, uint64_t now_ns)
 {
-    watch->interval_ns = watch->interval_ns * 2 < USUAL_INTERVAL_NS ? watch->interval_ns * 2 : USUAL_INTERVAL_NS;
-    watch->next_ns = now_ns + (now_ns - watch->start_ns > BUSY_PERIOD_NS ? LATER_INTERVAL_NS : watch->interval_ns);
+    return !subjects[rank].is_rank && now_ns >= watch->ranks[rank].next_ns;
+}
+
+static bool
+any_is_due(const struct preload_watch *watch, const struct preload_subject *subjects, uint64_t now_ns)
+{
+    for (int rank = 0; rank < watch->rank_count; ++rank) {
+        if (is_due(watch, subjects, rank, now_ns))
+            return true;
+    }
+    return false;
+}
+
+/* A suspect is looked at again within its patience, however rarely the others are. */
+static uint64_t
+interval_of(const struct preload_watch *watch, const struct preload_subject *subject, pid_t suspect, uint64_t now_ns)
+{
+    bool rarely = subject->asked || now_ns - watch->start_ns > BUSY_PERIOD_NS;
+    if (!rarely)
+        return watch->interval_ns;
+    return suspect != 0 ? USUAL_INTERVAL_NS : LATER_INTERVAL_NS;
 }
 
 int
 preload_watch_look(struct preload_watch *watch, const struct preload_subject *subjects, uint64_t now_ns, pid_t *pid)
 {
-    bool all_reported = true;
-    for (int rank = 0; rank < watch->rank_count; ++rank)
-        all_reported = all_reported && subjects[rank].has_reported;
-    if (all_reported || now_ns < watch->next_ns)
+    if (!any_is_due(watch, subjects, now_ns))
         return -1;
 
-    set_next_look(watch, now_ns);
+    watch->interval_ns = watch->interval_ns * 2 < USUAL_INTERVAL_NS ? watch->interval_ns * 2 : USUAL_INTERVAL_NS;
     process_list_read(&watch->processes);
     for (int rank = 0; rank < watch->rank_count; ++rank) {
         struct watched *watched = &watch->ranks[rank];
-        pid_t suspect = subjects[rank].has_reported ? 0 : find_suspect(watch, subjects[rank].pid);
+        if (!is_due(watch, subjects, rank, now_ns))
+            continue;
+        pid_t suspect = find_suspect(watch, subjects[rank].pid);
         if (suspect != watched->suspect)
             watched->since_ns = now_ns;
         watched->suspect = suspect;
         watched->saw = watched->saw || suspect != 0;
+        watched->next_ns = now_ns + interval_of(watch, &subjects[rank], suspect, now_ns);
         if (suspect != 0 && now_ns - watched->since_ns >= PATIENCE_NS) {
             *pid = suspect;
             return rank;

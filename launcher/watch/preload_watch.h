@@ -3,8 +3,9 @@
  *
  * LD_PRELOAD is dropped by static programs, by setuid ones, and by wrappers that clean the environment. Such a rank
  * would train alone, in silence. So the supervisor looks from time to time whether some process of a rank has the CUDA
- * driver mapped and our library not. Looks often at first, then rarely, and never again once every rank has reported
- * itself. Supervisor's thread.
+ * driver mapped and our library not. That our library answered in some process of the rank is not enough to stop
+ * looking: a probe before the trainer may be that one. Looks at a rank often at first, rarely after some process has
+ * asked for the driver through us, and never again once one has become the rank. Supervisor's thread.
  */
 #ifndef DDPRUN_LAUNCHER_WATCH_PRELOAD_WATCH_H
 #define DDPRUN_LAUNCHER_WATCH_PRELOAD_WATCH_H
@@ -17,8 +18,9 @@ struct preload_watch;
 
 /* What the watch is told of each rank. */
 struct preload_subject {
-    pid_t pid;         /* of the process that was started as the rank */
-    bool has_reported; /* its status page has a stage: the preload works */
+    pid_t pid;    /* of the process that was started as the rank */
+    bool is_rank; /* a process became the rank, now or in an earlier program; or it has ended: nothing to look for */
+    bool asked;   /* some process of it has asked for the driver through our library */
 };
 
 struct preload_watch *preload_watch_new(int rank_count, uint64_t now_ns);

@@ -132,6 +132,7 @@ fuzz_status(const uint8_t *bytes, size_t count)
 {
     static struct rank_view views[RANKS_AT_MOST];
     const pid_t pids[RANKS_AT_MOST] = {0};
+    struct rank_process processes[RANKS_AT_MOST] = {0};
     struct problem problem = {.text = ""};
     if (count < 1 + SEEN_BYTES)
         return;
@@ -139,7 +140,8 @@ fuzz_status(const uint8_t *bytes, size_t count)
     const uint8_t *seen = bytes + 1, *rest = bytes + 1 + SEEN_BYTES;
     memset(views, 0, sizeof(views));
     fill_page(ranks, rest, count - 1 - SEEN_BYTES);
-    struct local_ranks local = {.count = ranks, .pids = pids, .status_page = page, .views = views};
+    struct local_ranks local = {
+        .count = ranks, .pids = pids, .processes = processes, .status_page = page, .views = views};
     local_ranks_look(&local);
     for (int r = 0; r < ranks; ++r) {
         views[r].ended = seen[r] & 1;
@@ -212,7 +214,21 @@ preload_watch_saw(const struct preload_watch *watch, int rank)
 bool
 process_state_descends(pid_t pid, pid_t ancestor)
 {
-    return pid % 2 == 0 && ancestor == 0;
+    return pid % 2 == 0 && (ancestor == 0 || pid % 4 == 0);
+}
+
+bool
+process_state_read(pid_t pid, pid_t thread, struct process_state *state)
+{
+    *state = (struct process_state){.name = "trainer", .state = 'S', .parent = thread, .start = 7};
+    return pid % 8 == 0;
+}
+
+pid_t
+process_state_branch(pid_t pid, pid_t ancestor)
+{
+    (void)ancestor;
+    return pid;
 }
 
 bool

@@ -460,6 +460,50 @@ new_pids
 # shellcheck disable=SC2086
 run $soft -n 2 sh -c "'$fake' pid '$pids' @1 kill 9 @0 hang; exit 9"
 report "shells in between, their children end too" "$(expect 9)$(all_gone "$pids" || echo "processes are left")"
+# left_behind ARGS...: a script that leaves its trainer in the background once that trains, and ends well.
+# shellcheck disable=SC2016
+left_behind() {
+    new_pids
+    run --device softgpu -n 2 sh -c 'dir=$1; shift; "$0" stage 3 step 5 pid "$dir" "$@" &
+        until [ -e "$dir/rank$RANK" ]; do sleep 0.01; done' "$fake" "$pids" "$@"
+}
+left_behind sleep 700 step 9 say $'saved\n' stage 4
+report "a trainer that its script leaves behind trains to its end" \
+    "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps' "$out" '^saved' "$out" '^\[1\] saved')"
+left_behind @1 sleep 300 exit 3 @0 hang
+report "and is judged by its own end" \
+    "$(expect 3 "$err" '^ddprun: rank 1 ended with exit code 3 after step 5')$(all_gone "$pids" || echo "trainers are left")"
+new_pids
+# shellcheck disable=SC2016
+run --device softgpu -n 2 sh -c '("$0" stage 3 step 5 pid "$1" @1 kill 9 @0 hang &)
+    until [ -e "$1/rank$RANK" ] && ! grep -q "State:.[RSD]" "/proc/$(cat "$1/rank$RANK")/status"; do sleep 0.01; done' "$fake" "$pids"
+report "also if it ends before the script" \
+    "$(expect 137 "$err" '^ddprun: rank 1 was ended by SIGKILL .*after step 5')$(all_gone "$pids" || echo "trainers are left")"
+# What is left behind and ends is not kept until the job does: neither before a rank has ended nor after.
+mkdir "$top/orphans"
+cat >"$top/orphans.sh" <<'END'
+if [ "$RANK" = 1 ]; then
+    echo $$ >"$1/rank1"
+    until [ -e "$1/before" ]; do sleep 0.01; done
+    exit 0
+fi
+leave_orphans() {
+    for i in 1 2 3 4 5 6 7 8; do (sh -c 'echo $$ >"$0"' "$1/$2$i" &); done
+    looks=0
+    for i in 1 2 3 4 5 6 7 8; do
+        until [ -s "$1/$2$i" ] && ! grep -q "^PPid:.$PPID\$" "/proc/$(cat "$1/$2$i")/status" 2>/dev/null; do
+            [ $((looks += 1)) -lt 2000 ] || exit 9
+            sleep 0.01
+        done
+    done
+}
+leave_orphans "$1" first
+touch "$1/before"
+until [ -s "$1/rank1" ] && grep -q "State:.Z" "/proc/$(cat "$1/rank1")/status"; do sleep 0.01; done
+leave_orphans "$1" second
+END
+run --device softgpu -n 2 sh "$top/orphans.sh" "$top/orphans"
+report "orphans of ranks are taken away when they end" "$(expect 0)"
 
 # ---- ends from outside ----
 for name in INT:130 TERM:143 HUP:129 QUIT:131; do
@@ -529,11 +573,13 @@ run -n 2 "$fake" stage 3 @1 step 5 stage 4 exit 0 @0 step 6 hang
 report "a rank that makes fewer steps" "$(expect 1 "$err" '^ddprun: rank 1 ended after step 5, others went on to step 6')"
 run -n 2 "$fake" stage 3 step 5 check 1 5 0x11 @1 check 1 5 0x12 @all stage 4
 report "hashes that differ" "$(expect 1 "$err" '^ddprun: parameters differ between ranks 0 and 1 after step 5')"
+# Nor does it take effect where it did in another process of the rank, such as a probe.
 new_pids
-start --device softgpu -n 2 sh -c "unset LD_PRELOAD; exec '$plain' load libcuda.so.1 pid '$pids' hang"
-within 20 files_in "$pids" 2
+# shellcheck disable=SC2016
+start --device softgpu -n 2 sh -c 'LD_PRELOAD= "$0" load libcuda.so.1 pid "$2" hang &
+    until [ -e "$2/rank$RANK" ]; do sleep 0.01; done; "$1" stage 1; wait' "$plain" "$fake" "$pids"
 finish
-report "a preload that did not take effect" "$(expect 1 "$err" '^ddprun: rank [01] uses the CUDA driver in process [0-9]+, which')"
+report "a preload that did not take effect" "$(expect 1 "$err" '^ddprun: rank [01] uses the CUDA driver in process [0-9]+, which')$(all_gone "$pids" || echo "trainers are left")"
 start -n 2 "$fake" load libcuda.so.1 sleep 6500 exit 0
 finish
 report "a driver that waits beside our library is left alone" "$(expect 0)"

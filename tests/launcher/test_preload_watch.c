@@ -1,0 +1,173 @@
+/*
+ * test_preload_watch.c - a process of a rank that has the driver mapped and not our library is found within the first
+ * looks, and named once it has stayed for five seconds; also behind one that asked for the driver through our library;
+ * never once a process has become the rank.
+ *
+ * Real processes with files of those names mapped, and a synthetic clock.
+ */
+#include "launcher/watch/preload_watch.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MS UINT64_C(1000000)
+
+static char folder[] = "/tmp/preload_watch_XXXXXX";
+static pid_t child;
+static uint64_t now_ns;
+static struct preload_watch *watch;
+static struct preload_subject subject;
+
+static void
+map_file(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+        _exit(1);
+    close(fd);
+    unlink(path);
+}
+
+/* A process that has the files mapped when this returns. */
+static pid_t
+start_process(const char *first, const char *second)
+{
+    int ready[2];
+    char byte;
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        map_file(first);
+        if (second != NULL)
+            map_file(second);
+        (void)!write(ready[1], "", 1);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+static void
+end_process(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void
+begin(const char *first, const char *second)
+{
+    child = start_process(first, second);
+    now_ns = 5000 * MS;
+    watch = preload_watch_new(1, now_ns);
+    subject = (struct preload_subject){.pid = child};
+}
+
+static void
+finish(void)
+{
+    end_process(child);
+    preload_watch_free(watch);
+}
+
+/* Looks as often as a supervisor does. Returns after how many ms the process was named, 0 if it was not. */
+static int
+named_after(int ms)
+{
+    for (int passed = 100; passed <= ms; passed += 100) {
+        pid_t pid;
+        now_ns += 100 * MS;
+        int rank = preload_watch_look(watch, &subject, now_ns, &pid);
+        if (rank < 0)
+            continue;
+        ck_assert_int_eq(rank, 0);
+        ck_assert_int_eq(pid, child);
+        return passed;
+    }
+    return 0;
+}
+
+START_TEST(who_stays_is_named)
+{
+    begin("libcuda.so.1", NULL);
+    ck_assert_int_eq(named_after(5000), 0);
+    ck_assert(preload_watch_saw(watch, 0));
+    ck_assert_int_ne(named_after(2000), 0);
+    finish();
+}
+END_TEST
+
+START_TEST(a_probe_before_it_hides_nobody)
+{
+    begin("libcuda.so.1", NULL);
+    subject.asked = true;
+    ck_assert_int_eq(named_after(5000), 0);
+    ck_assert_int_ne(named_after(11000), 0);
+    finish();
+}
+END_TEST
+
+START_TEST(a_probe_that_is_seen_hides_nobody)
+{
+    begin("no_driver.so", NULL);
+    subject.asked = true;
+    ck_assert_int_eq(named_after(3000), 0);
+    end_process(child);
+    subject.pid = child = start_process("libcuda.so.1", NULL);
+    ck_assert_int_ne(named_after(16000), 0);
+    finish();
+}
+END_TEST
+
+START_TEST(with_our_library_nobody_is_named)
+{
+    begin("libcuda.so.1", "libddprun.so");
+    ck_assert_int_eq(named_after(30000), 0);
+    ck_assert(!preload_watch_saw(watch, 0));
+    finish();
+}
+END_TEST
+
+START_TEST(beside_the_rank_nobody_is_looked_for)
+{
+    begin("libcuda.so.1", NULL);
+    subject.asked = subject.is_rank = true;
+    ck_assert_int_eq(named_after(30000), 0);
+    ck_assert(!preload_watch_saw(watch, 0));
+    finish();
+}
+END_TEST
+
+int
+main(void)
+{
+    if (mkdtemp(folder) == NULL)
+        return 1;
+    Suite *suite = suite_create("preload_watch");
+    TCase *tests = tcase_create("looks");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, who_stays_is_named);
+    tcase_add_test(tests, a_probe_before_it_hides_nobody);
+    tcase_add_test(tests, a_probe_that_is_seen_hides_nobody);
+    tcase_add_test(tests, with_our_library_nobody_is_named);
+    tcase_add_test(tests, beside_the_rank_nobody_is_looked_for);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    rmdir(folder);
+    return failed == 0 ? 0 : 1;
+}
