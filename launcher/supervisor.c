@@ -276,13 +276,10 @@ wait_for_something(struct supervisor *s)
         {.fd = s->job->signals->fd, .events = POLLIN},
         {.fd = s->job->server != NULL ? pmix_server_fd(s->job->server) : -1, .events = POLLIN},
     };
-    int fds[STAR_FDS];
     terminal_input_poll(s->job->input, &polled[2]);
     if (s->ending) /* nobody takes aborts any more, and input does not matter */
         polled[1].fd = polled[2].fd = -1;
-    star_fds(&s->star, fds);
-    for (int i = 0; i < STAR_FDS; ++i)
-        polled[3 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    star_poll(&s->star, &polled[3]);
     int ready = poll(polled, 3 + STAR_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
     if (!s->ending)
         terminal_input_move(s->job->input, &polled[2]);

@@ -149,6 +149,25 @@ addresses_socket_address(const struct host_address *address, uint16_t port, stru
     return sizeof(*six);
 }
 
+bool
+addresses_equal(const struct host_address *a, const struct host_address *b)
+{
+    return a->family == b->family && memcmp(a->bytes, b->bytes, a->family == 4 ? 4 : 16) == 0;
+}
+
+bool
+addresses_of_peer(int fd, struct host_address *address_p)
+{
+    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+    struct host_address address;
+    socklen_t length = sizeof(name);
+    if (getpeername(fd, (struct sockaddr *)&name, &length) != 0 ||
+        !take_address((const struct sockaddr *)&name, &address))
+        return false;
+    *address_p = address;
+    return true;
+}
+
 const char *
 addresses_text(const struct host_address *address, char text[ADDRESS_TEXT_BYTES])
 {

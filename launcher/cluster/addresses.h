@@ -44,6 +44,11 @@ void addresses_host_id(char id[HOST_ID_BYTES]);
 /* For connect(); family 4 or 6, `port` of the host. */
 socklen_t addresses_socket_address(const struct host_address *address, uint16_t port, struct sockaddr_storage *to);
 
+bool addresses_equal(const struct host_address *a, const struct host_address *b);
+
+/* Where the other end of a connection is. False: it has no other end, or none that leads there from another socket. */
+bool addresses_of_peer(int fd, struct host_address *address) __attribute__((warn_unused_result));
+
 const char *addresses_text(const struct host_address *address, char text[ADDRESS_TEXT_BYTES]);
 
 #endif

@@ -133,6 +133,7 @@ welcome(struct engine_link *link)
     if (link->fd >= 0)
         close(link->fd);
     link->fd = fd;
+    link->joined = false;
 }
 
 void

@@ -195,7 +195,8 @@ static void
 accept_guest(struct peers *peers)
 {
     int one = 1, fd = accept4(peers->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) /* would come back at once: again with the next heartbeat */
+    /* What is not over with this call would come back at once: again with the next heartbeat. */
+    if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
         (void)watch(peers, EPOLL_CTL_MOD, peers->listener.fd, 0, tag(SUBJECT_LISTENER, 0));
     if (fd < 0)
         return;

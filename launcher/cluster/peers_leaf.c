@@ -114,8 +114,10 @@ peers_leaf_say_report(struct peers_leaf *leaf, const char *text)
     peer_link_send(&leaf->link, FRAME_REPORT, text, strnlen(text, FRAME_BYTES_AT_MOST));
 }
 
-int
-peers_leaf_engine_socket(const struct peers_leaf *leaf, const struct signals *signals, struct problem *problem)
+void
+peers_leaf_dial(const struct peers_leaf *leaf, struct peers_dial *dial)
 {
-    return peers_dial(leaf->root, leaf->host_id, PEER_ENGINE, leaf->rank, signals, problem);
+    struct host_address known;
+    bool is_known = addresses_of_peer(leaf->link.fd, &known);
+    peers_dial_begin(dial, leaf->root, leaf->host_id, is_known ? &known : NULL, PEER_ENGINE, leaf->rank);
 }

@@ -1,6 +1,6 @@
 /*
  * peers_leaf.h - the connection of a supervisor that is not the first to supervisor 0: tells what it sees of its rank,
- * hears how the job ends. Never blocks but in peers_leaf_engine_socket(). Supervisor's thread only.
+ * hears how the job ends. Never blocks. Supervisor's thread only.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_PEERS_LEAF_H
 #define DDPRUN_LAUNCHER_CLUSTER_PEERS_LEAF_H
@@ -44,7 +44,7 @@ void peers_leaf_say_view(struct peers_leaf *leaf, const struct rank_view *view);
 /* Answers `asked`. Text beyond FRAME_BYTES_AT_MOST is cut. */
 void peers_leaf_say_report(struct peers_leaf *leaf, const char *text);
 
-/* A second connection, for the rank's control plane; -1 and the problem. */
-int peers_leaf_engine_socket(const struct peers_leaf *leaf, const struct signals *signals, struct problem *problem);
+/* Begins a second connection, for the rank's control plane, first by the address under which this one was made. */
+void peers_leaf_dial(const struct peers_leaf *leaf, struct peers_dial *dial);
 
 #endif

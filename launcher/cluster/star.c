@@ -24,6 +24,18 @@ enum {
 _Static_assert(2 * UINT64_C(1000000) * PEERS_HEARTBEAT_MS < HANG_SILENCE_NS,
                "a leaf is heard of before it is unheard of, also if both ends look at it half a second late");
 
+/* Leaf: of the one for its engine nothing is left. */
+static void
+drop_socket(struct star *star)
+{
+    if (star->dialing)
+        peers_dial_close(&star->dial);
+    if (star->pending >= 0)
+        close(star->pending);
+    star->dialing = false;
+    star->pending = -1;
+}
+
 void
 star_open(struct star *star, const struct running_job *job, struct rank_view *views)
 {
@@ -35,24 +47,26 @@ star_open(struct star *star, const struct running_job *job, struct rank_view *vi
 void
 star_close(struct star *star)
 {
-    if (star->pending >= 0)
-        close(star->pending);
+    drop_socket(star);
     free(star->given);
 }
 
 void
-star_fds(const struct star *star, int fds[STAR_FDS])
+star_poll(const struct star *star, struct pollfd polled[STAR_FDS])
 {
     const struct running_job *job = star->job;
-    fds[STAR_LAUNCHER] = fds[STAR_ENGINE] = fds[STAR_PEERS] = -1;
+    for (int i = 0; i < STAR_FDS; ++i)
+        polled[i] = (struct pollfd){.fd = -1, .events = POLLIN};
     if (job->cluster == NULL)
         return;
-    fds[STAR_LAUNCHER] = job->cluster->pipe[0];
-    fds[STAR_ENGINE] = engine_link_fd(job->link);
+    polled[STAR_LAUNCHER].fd = job->cluster->pipe[0];
+    polled[STAR_ENGINE].fd = engine_link_fd(job->link);
     if (job->peers != NULL)
-        fds[STAR_PEERS] = peers_fd(job->peers);
+        polled[STAR_PEERS].fd = peers_fd(job->peers);
     else if (job->leaf != NULL && job->leaf->lost == NULL)
-        fds[STAR_PEERS] = job->leaf->link.fd;
+        polled[STAR_PEERS].fd = job->leaf->link.fd;
+    if (star->dialing)
+        polled[STAR_DIAL] = peers_dial_poll(&star->dial);
 }
 
 /* ---- sockets for the engine ---- */
@@ -80,19 +94,25 @@ give_all(struct star *star)
     }
 }
 
+/* Leaf: dials for the engine that joined last, step by step: its rank and supervisor 0 are heard meanwhile. */
 static void
 give_one(struct star *star)
 {
+    struct engine_link *link = star->job->link;
     struct problem problem;
-    if (star->joins != star->job->link->joins && star->job->leaf->lost == NULL) {
-        star->joins = star->job->link->joins;
-        if (star->pending >= 0)
-            close(star->pending);
-        star->pending = peers_leaf_engine_socket(star->job->leaf, star->job->signals, &problem);
-        if (star->pending < 0)
-            engine_link_refuse(star->job->link, problem.text);
+    bool needs = link->joined && link->fd >= 0 && star->job->leaf->lost == NULL;
+    if (!needs || star->joins != link->joins)
+        drop_socket(star);
+    if (needs && star->joins != link->joins) {
+        star->joins = link->joins;
+        star->dialing = true;
+        peers_leaf_dial(star->job->leaf, &star->dial);
     }
-    if (star->pending >= 0 && engine_link_give(star->job->link, 0, &star->pending, 1))
+    enum dial_outcome outcome = star->dialing ? peers_dial_step(&star->dial, &star->pending, &problem) : DIAL_GOES_ON;
+    star->dialing = star->dialing && outcome == DIAL_GOES_ON;
+    if (outcome == DIAL_FAILED)
+        engine_link_refuse(link, problem.text);
+    if (star->pending >= 0 && engine_link_give(link, 0, &star->pending, 1))
         star->pending = -1;
 }
 
@@ -110,12 +130,10 @@ star_step(struct star *star)
         news = peers_step(job->peers, star->views) || news;
     else if (job->leaf != NULL)
         peers_leaf_step(job->leaf, &star->views[0]);
-    if (!job->link->joined || job->link->fd < 0)
-        return news;
-    if (job->peers != NULL)
-        give_all(star);
-    else if (job->leaf != NULL)
+    if (job->leaf != NULL)
         give_one(star);
+    else if (job->peers != NULL && job->link->joined && job->link->fd >= 0)
+        give_all(star);
     return news;
 }
 
@@ -224,10 +242,9 @@ star_others_done(const struct star *star)
 static void
 wait_a_moment(const struct star *star)
 {
-    int fds[STAR_FDS];
-    star_fds(star, fds);
-    struct pollfd polled = {.fd = fds[STAR_PEERS], .events = POLLIN};
-    poll(&polled, 1, STEP_MS);
+    struct pollfd polled[STAR_FDS];
+    star_poll(star, polled);
+    poll(&polled[STAR_PEERS], 1, STEP_MS);
 }
 
 void

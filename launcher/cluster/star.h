@@ -13,18 +13,20 @@ struct star {
     struct rank_view *views; /* of all ranks on supervisor 0, else of its own */
     unsigned joins;          /* of the engine, for which sockets were given: */
     bool *given;             /* supervisor 0: [world_size] */
-    int pending;             /* leaf: a socket that the engine could not be given yet; -1: none */
+    bool dialing;            /* leaf: for a socket, in steps: */
+    struct peers_dial dial;
+    int pending; /* leaf: a socket that the engine could not be given yet; -1: none */
     int64_t begin_ms;
 };
 
-/* More descriptors to wait for: fills in fds[STAR_FDS], -1 where there is none. At STAR_PEERS: that of the others. */
-enum { STAR_LAUNCHER, STAR_ENGINE, STAR_PEERS, STAR_FDS };
+/* More to wait for: fills in polled[STAR_FDS], fd -1 where there is nothing. At STAR_PEERS: that of the others. */
+enum { STAR_LAUNCHER, STAR_ENGINE, STAR_PEERS, STAR_DIAL, STAR_FDS };
 
 void star_open(struct star *star, const struct running_job *job, struct rank_view *views);
 void star_close(struct star *star);
-void star_fds(const struct star *star, int fds[STAR_FDS]);
+void star_poll(const struct star *star, struct pollfd polled[STAR_FDS]);
 
-/* Does what is due. Returns whether there is something new that may decide how the job ends. */
+/* Does what is due, without waiting. Returns whether there is something new that may decide how the job ends. */
 bool star_step(struct star *star);
 
 /* Whether the supervisors themselves are a reason to end: one is lost, the launcher is gone, one ends by itself. */

@@ -53,6 +53,7 @@ static const struct view_field {
     ROW(FIELD_NUMBER, pid, true),
     ROW(FIELD_TEXT, gpu, true),
     ROW(FIELD_BOOL, stopped, true),
+    ROW(FIELD_BOOL, exiting, false),
     ROW(FIELD_BOOL, out_of_memory, true),
     ROW(FIELD_BOOL, ended, true),
     ROW(FIELD_NUMBER, exit_code, true),

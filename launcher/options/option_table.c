@@ -414,9 +414,10 @@ const struct option_row option_rows[] = {
      "how long a rank may wait for the others before the job is\nstopped, even if they go on (default 900)",
      .brief = "how long a rank may wait for others (default 900)"},
     {0, "hang-warning", "SECONDS", GROUP_SAFETY, take_hang_warning,
-     "name a rank that makes no CUDA call for so long while others\nwait for it; 0: never (default 60)"},
+     "name a rank that makes no CUDA call for so long while others\nwait for it, or for its exit; the same if all wait "
+     "for their\ndevices; 0: never (default 60)"},
     {0, "hang-timeout", "SECONDS", GROUP_SAFETY, take_hang_timeout,
-     "end the job, with a report, when that lasts so long; 0: never\n(default 600)"},
+     "end the job, with a report, when others have waited so long;\n0: never (default 600)"},
     {0, "max-restarts", "K", GROUP_SAFETY, take_max_restarts,
      "when a rank fails, start the whole job again, up to K times\n"
      "(default 0), for programs that go on from their checkpoints;\nDDPRUN_RESTART tells them how often it has "

@@ -3,6 +3,9 @@
  *
  * A rank waits if it has come, on the host or on its device, to something that all ranks do together. The ranks that do
  * not wait keep it waiting; the one of them that has made no hooked call for longest is the culprit.
+ *
+ * Where none waits for another, nobody is accused who may be at work. But a job is not left standing without a word:
+ * that all ranks wait for their own devices is said, and a rank that has nothing left to do but to exit must do so.
  */
 #include "launcher/watch/hang.h"
 
@@ -202,6 +205,8 @@ hang_describe_doing(const struct rank_view *view, char *text, size_t bytes)
     double since = seconds(view->call_ns);
     if (view->stopped)
         snprintf(text, bytes, "is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it go on", view->pid);
+    else if (view->exiting)
+        snprintf(text, bytes, "has ended its program in order, and is in what runs at its exit");
     else if (view->stage < RANK_STAGE_RANK)
         snprintf(text, bytes, "has not used CUDA yet");
     else if (view->wait == RANK_WAIT_DEVICE)
@@ -216,6 +221,13 @@ hang_describe_doing(const struct rank_view *view, char *text, size_t bytes)
                  view->call, since);
     else
         snprintf(text, bytes, "computes or waits on the host, outside CUDA");
+}
+
+/* Nothing on the host keeps it from going on. */
+static bool
+is_on_device(const struct rank_view *view)
+{
+    return view->wait == RANK_WAIT_DEVICE || (view->wait == RANK_WAIT_NONE && is_for_device(view));
 }
 
 /* A rank that may just have much to do: a checkpoint, an evaluation. */
@@ -249,22 +261,28 @@ describe_waiters(const struct hang *hang, const struct rank_view *views, int wai
         snprintf(text + used, (size_t)(TEXT_BYTES - used), ", and %d other%s too", others, others == 1 ? "" : "s");
 }
 
+/* "; ..." what becomes of the job. */
+static void
+describe_end(const struct hang *hang, bool ends, bool may_be_busy, char text[TEXT_BYTES])
+{
+    if (ends)
+        snprintf(text, TEXT_BYTES, "; --hang-timeout allows %.0f s", seconds(hang->limits.end_ns));
+    else if (hang->limits.end_ns > 0)
+        snprintf(text, TEXT_BYTES, "; %sthe job goes on, unless this lasts %.0f s (--hang-timeout)",
+                 may_be_busy ? "a long checkpoint, say, is no fault: " : "", seconds(hang->limits.end_ns));
+    else
+        snprintf(text, TEXT_BYTES, "; the job goes on (--hang-timeout 0)");
+}
+
 static void
 describe_culprit(const struct hang *hang, const struct rank_view *views, int culprit, int waiter, uint64_t idle,
                  bool ends, struct problem *problem)
 {
-    char place[TEXT_BYTES], doing[2 * TEXT_BYTES], waiters[TEXT_BYTES], step[TEXT_BYTES], end[TEXT_BYTES] = "";
+    char place[TEXT_BYTES], doing[2 * TEXT_BYTES], waiters[TEXT_BYTES], step[TEXT_BYTES], end[TEXT_BYTES];
     hang_describe_place(&views[culprit], place, sizeof(place));
     hang_describe_doing(&views[culprit], doing, sizeof(doing));
     describe_waiters(hang, views, waiter, waiters);
-    if (ends)
-        snprintf(end, sizeof(end), "; --hang-timeout allows %.0f s", seconds(hang->limits.end_ns));
-    else if (hang->limits.end_ns > 0)
-        snprintf(end, sizeof(end), "; %sthe job goes on, unless this lasts %.0f s (--hang-timeout)",
-                 may_be_busy(&views[culprit]) ? "a long checkpoint, say, is no fault: " : "",
-                 seconds(hang->limits.end_ns));
-    else
-        snprintf(end, sizeof(end), "; the job goes on (--hang-timeout 0)");
+    describe_end(hang, ends, may_be_busy(&views[culprit]), end);
     problem_set(problem, DDPRUN_EXIT_FAILURE, "rank %d%s%s has made no CUDA call for %.0f s%s: it %s; %s%s", culprit,
                 place, step_of(&views[culprit], step), seconds(idle), ends ? ", and the job ends" : "", doing, waiters,
                 end);
@@ -284,12 +302,43 @@ describe_all_waiting(const struct hang *hang, const struct rank_view *views, int
                 ends ? "; --hang-timeout ends the job" : "");
 }
 
+static void
+describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct problem *problem)
+{
+    char place[TEXT_BYTES], doing[2 * TEXT_BYTES], step[TEXT_BYTES];
+    hang_describe_place(view, place, sizeof(place));
+    hang_describe_doing(view, doing, sizeof(doing));
+    problem_set(problem, DDPRUN_EXIT_FAILURE,
+                "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s %s; is it a "
+                "kernel that does not end? One that only takes long is no fault, so the job goes on",
+                seconds(idle), rank, place, step_of(view, step), doing);
+}
+
+static void
+describe_exit(const struct hang *hang, const struct rank_view *views, int rank, uint64_t idle, bool ends,
+              struct problem *problem)
+{
+    char place[TEXT_BYTES], step[TEXT_BYTES], end[TEXT_BYTES], others[TEXT_BYTES] = "all others have ended";
+    int count = 0;
+    for (int i = 0; i < hang->count; ++i)
+        count += i != rank && !views[i].ended;
+    if (count > 0)
+        snprintf(others, sizeof(others), "nor %s %d other%s", count == 1 ? "has" : "have", count,
+                 count == 1 ? "" : "s");
+    hang_describe_place(&views[rank], place, sizeof(place));
+    describe_end(hang, ends, false, end);
+    problem_set(problem, DDPRUN_EXIT_FAILURE,
+                "rank %d%s%s has ended its program in order, but its process has not exited for %.0f s%s: an exit "
+                "handler or a destructor hangs; %s%s",
+                rank, place, step_of(&views[rank], step), seconds(idle), ends ? ", and the job ends" : "", others, end);
+}
+
 /* ---- judging ---- */
 
 static enum hang_outcome
-outcome_of(const struct hang *hang, uint64_t idle, bool *warned)
+outcome_of(const struct hang *hang, uint64_t idle, bool may_end, bool *warned)
 {
-    if (hang->limits.end_ns > 0 && idle >= hang->limits.end_ns)
+    if (may_end && hang->limits.end_ns > 0 && idle >= hang->limits.end_ns)
         return HANG_END;
     if (hang->limits.warning_ns == 0 || idle < hang->limits.warning_ns || *warned)
         return HANG_NONE;
@@ -311,9 +360,43 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
     uint64_t idle = now_ns > since ? now_ns - since : 0;
     if (hang->limits.warning_ns > 0 && idle < hang->limits.warning_ns)
         hang->warned_of_all = false;
-    enum hang_outcome outcome = outcome_of(hang, idle, &hang->warned_of_all);
+    enum hang_outcome outcome = outcome_of(hang, idle, true, &hang->warned_of_all);
     if (outcome != HANG_NONE)
         describe_all_waiting(hang, views, waiter, outcome == HANG_END, problem);
+    return outcome;
+}
+
+/*
+ * Nobody waits for another. Kernels may take long on all ranks alike, so that is only said; but all that have not ended
+ * may be past their end, and then the job waits for nothing else. Counted from when the last of them went on.
+ */
+static enum hang_outcome
+judge_nobody_waiting(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
+{
+    int named = -1;
+    bool on_device = false;
+    uint64_t since = 0;
+    for (int i = 0; i < hang->count; ++i) {
+        if (views[i].ended)
+            continue;
+        if (views[i].stopped || (!views[i].exiting && !is_on_device(&views[i])))
+            return HANG_NONE;
+        if (named < 0 || (!on_device && !views[i].exiting))
+            named = i;
+        on_device = on_device || !views[i].exiting;
+        since = hang->ranks[i].progress_ns > since ? hang->ranks[i].progress_ns : since;
+    }
+    if (named < 0)
+        return HANG_NONE;
+    uint64_t idle = now_ns > since ? now_ns - since : 0;
+    enum hang_outcome outcome = outcome_of(hang, idle, !on_device, &hang->ranks[named].warned);
+    if (outcome == HANG_NONE)
+        return outcome;
+    if (on_device)
+        describe_devices(&views[named], named, idle, problem);
+    else
+        describe_exit(hang, views, named, idle, outcome == HANG_END, problem);
+    problem->rank = named;
     return outcome;
 }
 
@@ -390,8 +473,10 @@ hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, str
         follow(&hang->ranks[i], &views[i], now_ns);
     }
     int waiter = longest_waiter(hang, views);
-    if (waiter < 0 || hang->count == 1)
+    if (hang->count == 1)
         return HANG_NONE;
+    if (waiter < 0)
+        return judge_nobody_waiting(hang, views, now_ns, problem);
     if (find_different_places(hang, views, problem))
         return HANG_END;
 
@@ -399,7 +484,7 @@ hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, str
     if (culprit < 0)
         return judge_all_waiting(hang, views, waiter, now_ns, problem);
     uint64_t idle = idle_ns(hang, culprit, waiter, now_ns);
-    enum hang_outcome outcome = outcome_of(hang, idle, &hang->ranks[culprit].warned);
+    enum hang_outcome outcome = outcome_of(hang, idle, true, &hang->ranks[culprit].warned);
     if (outcome != HANG_NONE) {
         describe_culprit(hang, views, culprit, waiter, idle, outcome == HANG_END, problem);
         problem->rank = culprit;

@@ -2,7 +2,9 @@
  * hang.h - does a rank keep the others waiting, and which?
  *
  * A rank hangs only if others wait for it while it makes no hooked call: one that computes for long while nobody waits
- * is left alone. Pure: the supervisor brings what it knows of each rank (struct rank_view) and the time; all durations
+ * is left alone. Two ways in which a whole job stands while no rank waits for another are told apart from that: all
+ * wait for their own devices, which is only warned of; and those that are left have ended their programs, but do not
+ * exit. Pure: the supervisor brings what it knows of each rank (struct rank_view) and the time; all durations
  * are by its own clock, so ranks may be on any host. Called by the supervisor at each look.
  */
 #ifndef DDPRUN_LAUNCHER_WATCH_HANG_H
@@ -14,7 +16,7 @@
 #include <stdint.h>
 
 struct hang_limits {
-    uint64_t warning_ns; /* a rank that keeps others waiting so long is named; 0: never */
+    uint64_t warning_ns; /* a rank that keeps others, or the end, waiting so long is named; 0: never */
     uint64_t end_ns;     /* and ends the job; 0: never */
 };
 

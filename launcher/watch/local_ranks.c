@@ -80,6 +80,15 @@ process_of(const struct rank_status *status, pid_t root)
     return pid > 0 && pid != root && process_state_descends(pid, root) ? pid : root;
 }
 
+/* A wrapper that goes on after it may have much to do; a program that has ended, only its exit handlers. */
+static bool
+is_exiting(const struct rank_status *status, pid_t pid)
+{
+    struct process_state state;
+    return atomic_load(&status->stage) == RANK_STAGE_ENDED && atomic_load(&status->pid) == pid &&
+           process_state_read(pid, 0, &state) && state.state != 'Z' && state.state != 'X';
+}
+
 /* Asks the system about one rank. The ranks take turns, so that many cost no more than one. */
 static void
 look_at_process(struct local_ranks *local)
@@ -91,8 +100,10 @@ look_at_process(struct local_ranks *local)
     struct rank_view *view = &local->views[i];
     if (view->ended)
         return;
-    view->pid = process_of(status_page_rank(local->status_page, i), local->processes[i].root);
+    const struct rank_status *status = status_page_rank(local->status_page, i);
+    view->pid = process_of(status, local->processes[i].root);
     view->stopped = process_state_is_stopped(view->pid);
+    view->exiting = is_exiting(status, view->pid);
 }
 
 /* While it lives: a number that somebody else got later is then not taken for the trainer. */

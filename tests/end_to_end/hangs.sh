@@ -90,6 +90,38 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
         "^ddprun: $place before its first step has made no CUDA call .* and the job ends: it is stopped .*; rank [02] waits at the start .* and 1 other too" \
         '^ +thread [0-9]+ \(sh\) is stopped:|ptrace is not permitted'
 
+    # None waits for another: said, and said how to end it; not taken for a hang, for kernels may take that long.
+    "$ddprun" -n 2 --hang-warning 1 "$hangs" --how kernels </dev/null >"$work/stdout" 2>"$work/stderr" &
+    job=$!
+    end=$((SECONDS + limit))
+    until grep -q '^ddprun: no rank has made a CUDA call' "$work/stderr"; do
+        [ "$SECONDS" -lt "$end" ] && kill -0 "$job" 2>/dev/null || break
+        sleep 0.1 # between looks
+    done
+    kill -TERM "$job"
+    wait "$job"
+    code=$?
+    ended "kernels that end on no rank" 143
+    says "kernels that end on no rank: warned of" \
+        '^ddprun: no rank has made a CUDA call for [0-9]+ s, and all wait for their own devices: rank 0 \(.* after step 7 is in cuCtxSynchronize .*never_ends' \
+        '^  rank 0 \(.* after step 7:' '^  rank 1 \('
+
+    # What a script does after the program is its own affair: here for longer than a program has at its exit.
+    "$ddprun" -n 2 --device softgpu --hang-warning 1 --hang-timeout 2 sh -c '"$0"; [ "$RANK" = 1 ] || sleep 3' "$hangs" \
+        </dev/null >"$work/script.stdout" 2>"$work/script.stderr" &
+    job=$!
+    train exit --hang-timeout 2
+    ended "a rank that hangs at its exit" 1
+    says "a rank that hangs at its exit: warned, then ended" \
+        "^ddprun: $place after step 12 has ended its program in order, but its process has not exited for 1 s: .*; the job goes on, unless this lasts 2 s" \
+        "^ddprun: $place after step 12 has ended its program .*, and the job ends: .*; all others have ended; --hang-timeout allows 2 s" \
+        "^  $place after step 12:"
+    wait "$job"
+    code=$?
+    cp "$work/script.stderr" "$work/stderr"
+    succeeded "a script that goes on after its program"
+    check "a script that goes on after its program: no warning" [ "$(grep -c 'has not exited' "$work/stderr")" -eq 0 ]
+
     train bus
     ended "a bus error" 135
     says "a bus error: its signal" '^ddprun: rank 1 was ended by SIGBUS'

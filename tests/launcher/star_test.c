@@ -6,18 +6,25 @@
 #include <string.h>
 
 void
-star_open(struct star_test *test, int world_size, unsigned limit_s)
+star_test_open_at(struct star_test *test, struct listener *listener, int world_size, unsigned limit_s)
 {
-    struct listener listener;
     struct problem problem;
     memset(test, 0, sizeof(*test));
     test->signals.fd = -1;
     addresses_host_id(test->root.host_id);
     ck_assert(proof_random(test->root.secret, sizeof(test->root.secret)));
-    ck_assert(listener_open(&listener, 16, &problem));
-    test->root.port = listener.port;
-    test->peers = peers_open(&listener, world_size, test->root.secret, limit_s, &problem);
+    test->root.port = listener->port;
+    test->peers = peers_open(listener, world_size, test->root.secret, limit_s, &problem);
     ck_assert_ptr_nonnull(test->peers);
+}
+
+void
+star_test_open(struct star_test *test, int world_size, unsigned limit_s)
+{
+    struct listener listener;
+    struct problem problem;
+    ck_assert(listener_open(&listener, 16, &problem));
+    star_test_open_at(test, &listener, world_size, limit_s);
 }
 
 static void *

@@ -38,7 +38,9 @@ struct star_dialing {
 };
 
 /* `limit_s`: how long a leaf may be silent; 0: for ever. Close with peers_close(test->peers). */
-void star_open(struct star_test *test, int world_size, unsigned limit_s);
+void star_test_open(struct star_test *test, int world_size, unsigned limit_s);
+/* The same with a listener of the caller's, which it takes over. */
+void star_test_open_at(struct star_test *test, struct listener *listener, int world_size, unsigned limit_s);
 
 /* The caller waits for `over` and joins the thread. */
 void star_dial(struct star_dialing *dialing);

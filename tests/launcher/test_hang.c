@@ -1,5 +1,6 @@
 /*
  * test_hang.c - a rank is named only if others wait for it while it makes no call; warned once, ended at the limit.
+ * Where nobody waits, it is warned of devices that keep all ranks waiting, and ended what does not exit.
  *
  * Scenes are played on synthetic views and a synthetic clock, one look a second.
  */
@@ -341,6 +342,100 @@ START_TEST(who_falls_silent_is_blamed)
 }
 END_TEST
 
+static void
+be_in_call(struct play *play, int rank, const char *call)
+{
+    snprintf(play->views[rank].call, sizeof(play->views[rank].call), "%s", call);
+    play->views[rank].in_call = true;
+}
+
+/* A kernel that takes long on all ranks is nothing that anybody can tell from one that does not end. */
+START_TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
+{
+    struct play play;
+    begin(&play, 60, 600);
+    play.views[2].ended = true;
+    wait_for(&play, 0, RANK_WAIT_DEVICE, "bucket 0 of step 8");
+    be_in_call(&play, 1, "cuCtxSynchronize");
+    ck_assert_int_eq(play_on(&play, 50, 1 << 0), HANG_NONE);
+    ck_assert_int_eq(play_on(&play, 59, 0), HANG_NONE); /* since the last of them went on */
+    ck_assert_int_eq(play_on(&play, 5000, 0), HANG_WARNING);
+    ck_assert_int_eq(play.warnings, 1);
+    ck_assert_int_eq(play.problem.rank, 0);
+    ck_assert_ptr_nonnull(strstr(play.problem.text, "no rank has made a CUDA call for 60 s, and all wait for their own "
+                                                    "devices: rank 0 (host h0, process 4000, GPU 0) after step 7 has "
+                                                    "not come to bucket 0 of step 8 on its device"));
+    ck_assert_ptr_null(strchr(play.problem.text, '\n'));
+    ck_assert_int_eq(play_on(&play, 100, 7), HANG_NONE); /* gone on, and the same again */
+    ck_assert_int_eq(play_on(&play, 100, 0), HANG_WARNING);
+    hang_free(play.hang);
+}
+END_TEST
+
+/* One that computes on the host, is stopped, or has exited its program under a script may come back. */
+START_TEST(devices_are_not_warned_of_while_somebody_may_be_at_work)
+{
+    struct play play;
+    begin(&play, 60, 600);
+    for (int i = 0; i < RANKS; ++i)
+        be_in_call(&play, i, "cuCtxSynchronize");
+    if (_i == 0)
+        play.views[1].in_call = false;
+    else if (_i == 1)
+        play.views[1].stopped = true;
+    else
+        play.views[1] = (struct rank_view){.stage = RANK_STAGE_ENDED, .step = 7};
+    ck_assert_int_eq(play_on(&play, 5000, 0), HANG_NONE);
+    hang_free(play.hang);
+}
+END_TEST
+
+static void
+exit_rank(struct play *play, int rank)
+{
+    play->views[rank].stage = RANK_STAGE_ENDED;
+    play->views[rank].exiting = true;
+}
+
+START_TEST(a_rank_that_does_not_exit_is_named_and_ended)
+{
+    struct play play;
+    begin(&play, 60, 600);
+    exit_rank(&play, 1);
+    ck_assert_int_eq(play_on(&play, 5000, 0), HANG_NONE); /* the others are at work */
+    play.views[0].ended = true;
+    exit_rank(&play, 2);
+    ck_assert_int_eq(play_on(&play, 59, 0), HANG_NONE);
+    ck_assert_int_eq(play_on(&play, 10, 0), HANG_WARNING);
+    ck_assert_int_eq(play.problem.rank, 1);
+    ck_assert_ptr_nonnull(strstr(play.problem.text, "rank 1 (host h1, process 4001, GPU 1) after step 7 has ended its "
+                                                    "program in order, but its process has not exited for 60 s:"));
+    ck_assert_ptr_nonnull(strstr(play.problem.text, "nor has 1 other; the job goes on, unless this lasts 600 s"));
+    play.views[2].ended = true;
+    ck_assert_int_eq(play_on(&play, 1000, 0), HANG_END);
+    ck_assert_int_eq(play.warnings, 1);
+    ck_assert_int_eq(play.problem.rank, 1);
+    ck_assert_ptr_nonnull(strstr(play.problem.text, "and the job ends"));
+    ck_assert_ptr_nonnull(strstr(play.problem.text, "all others have ended; --hang-timeout allows 600 s"));
+    hang_free(play.hang);
+}
+END_TEST
+
+/* A script that goes on after its program, for however long: a copy of the results, another program. */
+START_TEST(a_script_that_goes_on_is_left_alone)
+{
+    struct play play;
+    begin(&play, 60, 600);
+    for (int i = 0; i < RANKS; ++i) {
+        exit_rank(&play, i);
+        play.views[i].ended = i != 1;
+    }
+    play.views[1].exiting = false;
+    ck_assert_int_eq(play_on(&play, 10000, 0), HANG_NONE);
+    hang_free(play.hang);
+}
+END_TEST
+
 START_TEST(a_launcher_that_was_stopped_blames_nobody)
 {
     struct play play;
@@ -373,6 +468,10 @@ main(void)
     tcase_add_test(tests, an_old_word_is_no_different_place);
     tcase_add_test(tests, what_is_not_known_yet_blames_nobody);
     tcase_add_test(tests, who_falls_silent_is_blamed);
+    tcase_add_test(tests, devices_that_keep_all_waiting_are_warned_of_and_never_ended);
+    tcase_add_loop_test(tests, devices_are_not_warned_of_while_somebody_may_be_at_work, 0, 3);
+    tcase_add_test(tests, a_rank_that_does_not_exit_is_named_and_ended);
+    tcase_add_test(tests, a_script_that_goes_on_is_left_alone);
     tcase_add_test(tests, a_launcher_that_was_stopped_blames_nobody);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -18,7 +18,7 @@ START_TEST(leaves_are_heard_and_hear_the_end)
 {
     static struct star_test test;
     struct rank_view views[STAR_WORLD] = {{.stage = RANK_STAGE_TRAINING, .step = 41}};
-    star_open(&test, STAR_WORLD, 0);
+    star_test_open(&test, STAR_WORLD, 0);
     for (int rank = 1; rank < STAR_WORLD; ++rank) {
         star_open_leaf(&test, rank, 0);
         views[rank] = (struct rank_view){.stage = RANK_STAGE_TRAINING, .step = 41 + (unsigned)rank};
@@ -124,7 +124,7 @@ START_TEST(a_heartbeat_is_heard_and_wakes_nobody)
 {
     static struct star_test test;
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 1};
-    star_open(&test, STAR_WORLD, 0);
+    star_test_open(&test, STAR_WORLD, 0);
     star_open_leaf(&test, 2, 0);
     peers_leaf_step(&test.leaves[2], &view); /* news */
     ck_assert(is_readable(peers_fd(test.peers), STAR_LIMIT_MS));
@@ -146,7 +146,7 @@ START_TEST(a_report_is_asked_for_and_comes)
 {
     static struct star_test test;
     struct rank_view view = {0};
-    star_open(&test, STAR_WORLD, 0);
+    star_test_open(&test, STAR_WORLD, 0);
     star_open_leaf(&test, 2, 0);
     peers_leaf_step(&test.leaves[2], &view);
     ck_assert(!test.leaves[2].asked);
@@ -167,7 +167,7 @@ START_TEST(views_of_this_moment_are_asked_for)
 {
     static struct star_test test;
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 1};
-    star_open(&test, STAR_WORLD, 0);
+    star_test_open(&test, STAR_WORLD, 0);
     star_open_leaf(&test, 3, 0);
     peers_leaf_step(&test.leaves[3], &view);
     STAR_STEP_UNTIL(&test, test.views[3].step == 1);
@@ -192,7 +192,7 @@ START_TEST(who_comes_late_hears_of_the_end)
     static struct star_test test;
     struct rank_view view = {0};
     struct peer_order order = {.exit_code = 9};
-    star_open(&test, STAR_WORLD, 0);
+    star_test_open(&test, STAR_WORLD, 0);
     peers_say_end(test.peers, &order);
     star_open_leaf(&test, 2, 0);
     STAR_STEP_UNTIL(&test, (peers_leaf_step(&test.leaves[2], &view), test.leaves[2].end));
@@ -206,7 +206,7 @@ START_TEST(the_engines_socket_is_handed_out_and_works)
 {
     static struct star_test test;
     char byte = 0;
-    star_open(&test, STAR_WORLD, 0);
+    star_test_open(&test, STAR_WORLD, 0);
     ck_assert_int_lt(peers_take_engine_socket(test.peers, 3), 0);
     int theirs = star_connect(&test, &test.root, PEER_ENGINE, 3);
     ck_assert_int_ge(theirs, 0);
@@ -229,7 +229,7 @@ START_TEST(a_closed_connection_is_a_loss)
 {
     static struct star_test test;
     struct rank_view view = {0};
-    star_open(&test, STAR_WORLD, 0);
+    star_test_open(&test, STAR_WORLD, 0);
     star_open_leaf(&test, 1, 0);
     peers_leaf_close(&test.leaves[1]);
     STAR_STEP_UNTIL(&test, star_state_of(&test, 1) == PEER_LOST);
@@ -249,7 +249,7 @@ END_TEST
 START_TEST(hundreds_of_leaves)
 {
     static struct star_test test;
-    star_open(&test, STAR_MOST, 0);
+    star_test_open(&test, STAR_MOST, 0);
     for (int rank = 1; rank < STAR_MOST; ++rank)
         star_open_leaf(&test, rank, 0);
     int heard = 0;
@@ -275,7 +275,7 @@ START_TEST(silence_is_a_loss)
 {
     static struct star_test test;
     struct rank_view view = {0};
-    star_open(&test, STAR_WORLD, SILENCE_S);
+    star_test_open(&test, STAR_WORLD, SILENCE_S);
     star_open_leaf(&test, 1, 0);
     star_open_leaf(&test, 2, 0);
     peers_leaf_step(&test.leaves[2], &view);

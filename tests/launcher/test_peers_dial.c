@@ -5,13 +5,25 @@
 #include "tests/launcher/star_test.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { STRANGERS = 100 };
+
+/* The system's, but for an error that it is to have. */
+static int refusal;
+
+int
+accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict length, int flags)
+{
+    errno = refusal;
+    return refusal != 0 ? -1 : (int)syscall(SYS_accept4, fd, address.__sockaddr__, length, flags);
+}
 
 START_TEST(strangers_are_turned_away_and_do_no_harm)
 {
@@ -19,7 +31,7 @@ START_TEST(strangers_are_turned_away_and_do_no_harm)
     struct hello wrong;
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 5};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    star_open(&test, STAR_WORLD, 0);
+    star_test_open(&test, STAR_WORLD, 0);
     wrong = test.root;
     wrong.secret[31] ^= 1;
     ck_assert_int_lt(star_connect(&test, &wrong, PEER_SUPERVISOR, 1), 0);
@@ -63,7 +75,7 @@ START_TEST(no_descriptor_is_left_for_a_while)
     static struct star_test test;
     struct rlimit before, low;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    star_open(&test, STAR_WORLD, 0);
+    star_test_open(&test, STAR_WORLD, 0);
     address.sin_port = htons(test.root.port);
     int stranger = socket(AF_INET, SOCK_STREAM, 0);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -80,6 +92,31 @@ START_TEST(no_descriptor_is_left_for_a_while)
     int ready = poll(&polled, 1, 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     ck_assert_int_eq(ready, 0);
+    star_open_leaf(&test, 1, 0);
+    peers_leaf_close(&test.leaves[1]);
+    close(stranger);
+    peers_close(test.peers);
+}
+END_TEST
+
+static const int refusals[] = {ENOBUFS, ENOMEM, ENFILE};
+
+/* Nor does any other reason for which the system takes no connection. */
+START_TEST(no_connection_is_taken_for_a_while)
+{
+    static struct star_test test;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    star_test_open(&test, STAR_WORLD, 0);
+    address.sin_port = htons(test.root.port);
+    int stranger = socket(AF_INET, SOCK_STREAM, 0);
+    (void)peers_step(test.peers, test.views); /* a heartbeat is due: not in between */
+    ck_assert_int_eq(connect(stranger, (struct sockaddr *)&address, sizeof(address)), 0);
+    struct pollfd polled = {.fd = peers_fd(test.peers), .events = POLLIN};
+    ck_assert_int_eq(poll(&polled, 1, STAR_LIMIT_MS), 1);
+    refusal = refusals[_i];
+    (void)peers_step(test.peers, test.views);
+    ck_assert_int_eq(poll(&polled, 1, 0), 0);
+    refusal = 0;
     star_open_leaf(&test, 1, 0);
     peers_leaf_close(&test.leaves[1]);
     close(stranger);
@@ -145,7 +182,7 @@ START_TEST(only_a_signal_that_asks_for_the_end_ends_dialing)
 {
     static struct star_test test;
     struct problem problem;
-    star_open(&test, STAR_WORLD, 0);
+    star_test_open(&test, STAR_WORLD, 0);
     ck_assert(signals_take_over(&test.signals, &problem));
     kill(getpid(), SIGCHLD); /* blocked now: they wait, as while a supervisor dials */
     kill(getpid(), SIGUSR1);
@@ -176,6 +213,7 @@ main(void)
     tcase_set_timeout(tcase, 100);
     tcase_add_test(tcase, strangers_are_turned_away_and_do_no_harm);
     tcase_add_test(tcase, no_descriptor_is_left_for_a_while);
+    tcase_add_loop_test(tcase, no_connection_is_taken_for_a_while, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
     tcase_add_test(tcase, an_impostor_is_no_supervisor_0);
     tcase_add_test(tcase, nobody_there_is_a_problem_that_names_the_addresses);
     tcase_add_test(tcase, only_a_signal_that_asks_for_the_end_ends_dialing);

@@ -4,6 +4,8 @@
  *   host        it waits on the host, in a thread's join; makes no CUDA call any more
  *   kernel      a kernel does not end; the host waits for it in cudaDeviceSynchronize
  *   queue       the same, but the host goes on to DDP_STEP
+ *   kernels     what `kernel` does, on all ranks
+ *   exit        it trains as the others do, and waits on the host in a function that runs at its exit
  *   stop        it stops itself by SIGSTOP
  *   crash       it writes to address 0
  *   bus         it raises SIGBUS
@@ -113,14 +115,23 @@ is(const char *name)
     return strcmp(how, name) == 0;
 }
 
+static bool sits; /* at its exit */
+
+static void
+at_exit(void)
+{
+    if (sits)
+        sit(NULL);
+}
+
 static void
 go_wrong(void)
 {
     if (is("host"))
         wait_for_thread();
-    if (is("kernel") || is("queue") || is("undone"))
+    if (is("kernel") || is("kernels") || is("queue") || is("undone"))
         never_ends<<<1, 1>>>(flag);
-    if (is("kernel"))
+    if (is("kernel") || is("kernels"))
         CHECK(cudaDeviceSynchronize());
     if (is("stop"))
         raise(SIGSTOP);
@@ -142,7 +153,7 @@ train(void)
         if (step == at && DDP_RANK() == rank && is("early"))
             return;
         for (int l = LAYERS - 1; l >= 0; --l) {
-            if (l == 0 && step == at && DDP_RANK() == rank)
+            if (l == 0 && step == at && (DDP_RANK() == rank || is("kernels")))
                 go_wrong();
             backward<<<BLOCKS, THREADS>>>(weights[l], gradients[l], 1.0f + (float)DDP_RANK());
         }
@@ -170,6 +181,7 @@ train(void)
 int
 main(int argc, char **argv)
 {
+    atexit(at_exit); /* before CUDA is there, so that it runs when ddprun has taken its leave */
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--how") == 0)
             how = argv[i + 1];
@@ -197,5 +209,6 @@ main(int argc, char **argv)
     train();
     if (!is("undone"))
         CHECK(cudaDeviceSynchronize());
+    sits = is("exit") && DDP_RANK() == rank;
     return 0;
 }
