@@ -64,7 +64,7 @@ run_job(struct job *job, const struct problem *bad_options)
  * with any number that ddprun itself uses.
  */
 static void
-restart(const struct job *job, char **argv, int exit_code)
+restart(struct job *job, char **argv, int exit_code)
 {
     const struct options *options = &job->options;
     const char *before = getenv(DDPRUN_ENV_RESTART);
@@ -79,9 +79,9 @@ restart(const struct job *job, char **argv, int exit_code)
     char number[16];
     snprintf(number, sizeof(number), "%u", made + 1);
     message_line("restart %u of %u", made + 1, options->max_restarts);
+    environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
     signals_give_back(&job->signals); /* one that has come meanwhile ends this process here */
-    if (setenv(DDPRUN_ENV_RESTART, number, 1) == 0)
-        execv("/proc/self/exe", argv);
+    execve("/proc/self/exe", argv, job->inherited);
     message_line("cannot start again: %s", strerror(errno));
 }
 
@@ -125,8 +125,10 @@ main(int argc, char **argv)
     if (result == OPTIONS_RUN)
         job.options = options;
     int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
-    job_end(&job, exit_code);
+    bool ended = job_end(&job);
     restart(&job, argv, exit_code);
-    options_free(&job.options);
+    if (!ended)
+        _exit(exit_code); /* what exit() calls might wait for PMIx */
+    job_free(&job);
     return exit_code;
 }

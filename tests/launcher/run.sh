@@ -7,7 +7,7 @@ set -u
 
 build=$(cd "${1:?usage: run.sh BUILD}" && pwd)
 helpers=$build/tests/launcher
-for part in bin/ddprun tests/launcher/{launcher_fake,launcher_fake_softgpu,launcher_pmix_client,liblauncher_stub_nvml.so}; do
+for part in bin/ddprun tests/launcher/{launcher_fake,launcher_fake_softgpu,launcher_pmix_client,liblauncher_{stub_nvml,stop_before_exec,pmix_hangs}.so}; do
     if [ ! -e "$build/$part" ]; then
         echo "not ok - launcher (no $build/$part: build it first)"
         exit 1
@@ -384,6 +384,10 @@ kill -TERM "$job"
 finish
 exec 8<&-
 report "no restart after a signal while the job ended" "$(expect 3 "$err" '^ddprun: no restart: a signal')$(no_folders_left)"
+LD_PRELOAD="$asan:$helpers/liblauncher_pmix_hangs.so" run -n 1 --max-restarts 1 "$fake" env HWLOC_COMPONENTS env DDPRUN_RESTART exit 7
+why=$(expect 7 "$err" '^PMIx.s server does not end' "$err" '^ddprun: restart 1 of 1' "$out" '^DDPRUN_RESTART=1')$(grep 'no job folder' "$err")
+[ "$(grep -c '^HWLOC_COMPONENTS unset' "$out")" = 2 ] || why+="the second run has another environment "
+report "a restart where PMIx's server does not end, and nothing is left of it" "$why$(no_folders_left)"
 
 # ---- input and output ----
 run_in_front sh -c 'printf "some\ninput" | timeout -k 1 60 "$0" -n 2 "$1" cat' "$ddprun" "$fake"
