@@ -80,7 +80,8 @@ restart(struct job *job, char **argv, int exit_code)
     snprintf(number, sizeof(number), "%u", made + 1);
     message_line("restart %u of %u", made + 1, options->max_restarts);
     environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
-    signals_give_back(&job->signals); /* one that has come meanwhile ends this process here */
+    environment_unset(job->inherited, "PMIX_NAMESPACE"); /* the job of one process that this one was, and has left */
+    signals_give_back(&job->signals);                    /* one that has come meanwhile ends this process here */
     execve("/proc/self/exe", argv, job->inherited);
     message_line("cannot start again: %s", strerror(errno));
 }
