@@ -3,7 +3,7 @@
  *
  * job_look() and job_join() find out whose job it is, job_prepare() refuses what can be refused, job_meet() brings the
  * supervisors of several hosts together, job_start() starts what is to run here, job_run() stays with it, job_end()
- * puts everything away. One in a process; main thread.
+ * puts everything away, job_free() what is left in memory. One in a process; main thread.
  */
 #ifndef DDPRUN_LAUNCHER_JOB_H
 #define DDPRUN_LAUNCHER_JOB_H
@@ -80,6 +80,10 @@ bool job_start(struct job *job, struct problem *problem) __attribute__((warn_unu
 /* Returns the exit code. `problem`: why the job could not be started, or NULL. */
 int job_run(struct job *job, const struct problem *problem);
 
-void job_end(struct job *job, int exit_code);
+/* False: PMIx does not end, and its threads are left to the end of the process. All else has been put away. */
+bool job_end(struct job *job) __attribute__((warn_unused_result));
+
+/* The memory. Not after job_end() has returned false: PMIx's threads may still use it. */
+void job_free(struct job *job);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "launcher/job.h"
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
@@ -15,10 +16,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 /* In which a rank's program has been started: a file server may be slow. Less if the others are not to wait so long. */
@@ -187,22 +189,67 @@ job_run(struct job *job, const struct problem *problem)
 
 /* ---- the end ---- */
 
-/* PMIx has a thread of its own; should it not end, we still do, with the right exit code. */
-static volatile sig_atomic_t final_exit_code;
+/* Of PMIx, made by a thread of its own: it may hang, if a rank died while it connected. */
+struct pmix_end {
+    struct job *job;
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t ended;
+    bool is_over;
+};
 
-static void
-leave_now(int number)
+static void *
+end_pmix(void *data)
 {
-    (void)number;
-    _exit(final_exit_code);
+    struct pmix_end *end = data;
+    if (end->job->server != NULL)
+        pmix_server_stop(end->job->server);
+    if (end->job->cluster.world_size > 0)
+        cluster_leave(&end->job->cluster);
+    pthread_mutex_lock(&end->lock);
+    end->is_over = true;
+    pthread_cond_signal(&end->ended);
+    pthread_mutex_unlock(&end->lock);
+    return NULL;
 }
 
-/* SIGALRM after so long; 0: none any more. */
-static void
-alarm_in(int ms)
+static bool
+wait_for_pmix(struct pmix_end *end, int limit_ms)
 {
-    struct itimerval timer = {.it_value = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}};
-    setitimer(ITIMER_REAL, &timer, NULL);
+    int64_t until_ms = clock_now_ms() + limit_ms;
+    struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
+    pthread_mutex_lock(&end->lock);
+    int late = 0;
+    while (!end->is_over && late == 0)
+        late = pthread_cond_timedwait(&end->ended, &end->lock, &until);
+    bool is_over = end->is_over;
+    pthread_mutex_unlock(&end->lock);
+    return is_over;
+}
+
+/* False: it hangs, and keeps what it works with; or there is no thread to be had, and to begin would risk that. */
+static bool
+leave_pmix(struct job *job)
+{
+    enum { LIMIT_MS = 10000, OWN_SERVER_LIMIT_MS = 1500 };
+    if (job->server == NULL && job->cluster.world_size == 0)
+        return true;
+    struct pmix_end *end = memory_get(1, sizeof(*end));
+    end->job = job;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&end->lock, NULL);
+    pthread_cond_init(&end->ended, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, end_pmix, end) != 0 ||
+        !wait_for_pmix(end, job->server != NULL ? OWN_SERVER_LIMIT_MS : LIMIT_MS))
+        return false;
+    pthread_join(thread, NULL);
+    pthread_cond_destroy(&end->ended);
+    pthread_mutex_destroy(&end->lock);
+    free(end);
+    return true;
 }
 
 static void
@@ -218,26 +265,24 @@ leave_peers(struct job *job)
     free(job->hellos);
 }
 
-void
-job_end(struct job *job, int exit_code)
+bool
+job_end(struct job *job)
 {
-    enum { LIMIT_MS = 10000, OWN_SERVER_LIMIT_MS = 1500 }; /* PMIx's may hang if a rank died while it connected */
-    struct sigaction leave = {.sa_handler = leave_now};
-    final_exit_code = exit_code;
-    sigaction(SIGALRM, &leave, NULL);
-
     if (job->status_page != NULL)
         status_page_unmap(job->status_page, job->place.rank_count);
     terminal_input_close(&job->input);
     leave_peers(job);
-    job_folder_remove(&job->folder); /* but for what the server still makes */
-    alarm_in(job->server != NULL ? OWN_SERVER_LIMIT_MS : LIMIT_MS);
-    if (job->server != NULL)
-        pmix_server_stop(job->server);
-    if (job->cluster.world_size > 0)
-        cluster_leave(&job->cluster);
-    alarm_in(0);
+    /* A cluster's launcher may kill who has left its job. Our own server has files in the folder, until it ends. */
+    if (job->server == NULL)
+        job_folder_remove(&job->folder);
+    bool ended = leave_pmix(job);
     job_folder_remove(&job->folder);
+    return ended;
+}
+
+void
+job_free(struct job *job)
+{
     free(job->pids);
     free(job->outputs);
     free(job->errors);
@@ -248,4 +293,5 @@ job_end(struct job *job, int exit_code)
     placement_free(&job->placement);
     device_plan_free(&job->devices);
     program_free(&job->program);
+    options_free(&job->options);
 }

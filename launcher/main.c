@@ -60,25 +60,29 @@ run_job(struct job *job, const struct problem *bad_options)
 
 /*
  * --max-restarts: begins anew as a new ddprun in this process, so that nothing of the job that failed is left in it.
- * Returns if there is no reason to, or no way.
+ * Returns if there is no reason to, or no way. The exit code tells success from failure and no more: a rank may end
+ * with any number that ddprun itself uses.
  */
 static void
-restart(const struct job *job, char **argv, int exit_code)
+restart(struct job *job, char **argv, int exit_code)
 {
     const struct options *options = &job->options;
     const char *before = getenv(DDPRUN_ENV_RESTART);
     unsigned made = before != NULL ? (unsigned)strtoul(before, NULL, 10) : 0;
-    bool asked_to_end = exit_code == 128 + SIGINT || exit_code == 128 + SIGTERM || exit_code == 128 + SIGHUP;
-    if (exit_code == 0 || exit_code == DDPRUN_EXIT_USAGE || exit_code == DDPRUN_EXIT_NOT_RUN || asked_to_end ||
-        made >= options->max_restarts)
+    bool has_run = job->started > 0; /* else it would be refused again */
+    if (exit_code == 0 || !has_run || made >= options->max_restarts)
         return;
+    if (signals_end_was_asked(&job->signals)) {
+        message_line("no restart: a signal asked for the end");
+        return;
+    }
     char number[16];
     snprintf(number, sizeof(number), "%u", made + 1);
     message_line("restart %u of %u", made + 1, options->max_restarts);
-    if (job->signals.fd >= 0)
-        signals_give_back(&job->signals);
-    if (setenv(DDPRUN_ENV_RESTART, number, 1) == 0)
-        execv("/proc/self/exe", argv);
+    environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
+    environment_unset(job->inherited, "PMIX_NAMESPACE"); /* the job of one process that this one was, and has left */
+    signals_give_back(&job->signals);                    /* one that has come meanwhile ends this process here */
+    execve("/proc/self/exe", argv, job->inherited);
     message_line("cannot start again: %s", strerror(errno));
 }
 
@@ -122,8 +126,10 @@ main(int argc, char **argv)
     if (result == OPTIONS_RUN)
         job.options = options;
     int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
-    job_end(&job, exit_code);
+    bool ended = job_end(&job);
     restart(&job, argv, exit_code);
-    options_free(&job.options);
+    if (!ended)
+        _exit(exit_code); /* what exit() calls might wait for PMIx */
+    job_free(&job);
     return exit_code;
 }

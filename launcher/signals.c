@@ -13,6 +13,8 @@
 static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 static const int others[] = {SIGTSTP, SIGUSR1, SIGUSR2};
 
+static bool end_was_read; /* of the process, as its pending signals are */
+
 enum { END_COUNT = sizeof(ends) / sizeof(ends[0]), OTHER_COUNT = sizeof(others) / sizeof(others[0]) };
 
 static bool
@@ -51,13 +53,6 @@ signals_take_over(struct signals *signals, struct problem *problem)
     return true;
 }
 
-int
-signals_next(const struct signals *signals)
-{
-    struct signalfd_siginfo info;
-    return read(signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info) ? (int)info.ssi_signo : 0;
-}
-
 static bool
 is_end(int number)
 {
@@ -69,6 +64,15 @@ is_end(int number)
 }
 
 int
+signals_next(const struct signals *signals)
+{
+    struct signalfd_siginfo info;
+    int number = read(signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info) ? (int)info.ssi_signo : 0;
+    end_was_read = end_was_read || is_end(number);
+    return number;
+}
+
+int
 signals_next_end(const struct signals *signals)
 {
     int number;
@@ -76,6 +80,14 @@ signals_next_end(const struct signals *signals)
         number = signals_next(signals);
     } while (number != 0 && !is_end(number));
     return number;
+}
+
+bool
+signals_end_was_asked(const struct signals *signals)
+{
+    while (signals_next(signals) != 0) {
+    }
+    return end_was_read;
 }
 
 bool

@@ -25,13 +25,16 @@ int signals_next(const struct signals *signals);
 /* The next pending signal that asks for the end, 0 if there is none. Those before it are lost. */
 int signals_next_end(const struct signals *signals);
 
+/* Whether a signal has asked for the end since signals_take_over(), whoever read it. Those that wait are read. */
+bool signals_end_was_asked(const struct signals *signals);
+
 /* Meant for the ranks, as whoever sends it does not know their processes: SIGUSR1, SIGUSR2. They decide what it is. */
 bool signals_is_for_ranks(int number);
 
 /* Whether a signal that asks for the end waits to be read. It is left where it is. */
 bool signals_end_is_pending(void);
 
-/* In a forked child, before execve: the mask and the dispositions that ddprun was started with. Async-signal-safe. */
+/* Before execve: the mask and the dispositions that ddprun was started with. Async-signal-safe. */
 void signals_give_back(const struct signals *signals);
 
 #endif

@@ -22,14 +22,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ANSWER_LIMIT_S = 20, JOB_INFO_COUNT = 11, RANK_INFO_COUNT = 7, OWN_VARIABLES = 3 };
+enum { ANSWER_LIMIT_S = 20, JOB_INFO_COUNT = 11, RANK_INFO_COUNT = 7 };
 
 struct pmix_server {
     int rank_count;
     int pipe[2]; /* struct pmix_server_abort, each in one write */
     pmix_nspace_t job;
     char host[HOST_NAME_MAX + 1];
-    char *old_variables[OWN_VARIABLES]; /* what this process had in own_variables[] */
     struct pmix_client {
         struct pmix_server *server;
         _Atomic int connected;
@@ -275,8 +274,8 @@ init_library(const char *folder, const char *own_name)
     return status;
 }
 
-/* What PMIx and the libraries beneath it are told, while the server lives. */
-static const char *const own_variables[OWN_VARIABLES][2] = {
+/* What PMIx and the libraries beneath it are told. */
+static const char *const own_variables[][2] = {
     /* The shared-memory store of PMIx 4 leaves a mutex locked when a client's request fails, and hangs for ever. */
     {"PMIX_MCA_gds", "hash"},
     /*
@@ -289,33 +288,17 @@ static const char *const own_variables[OWN_VARIABLES][2] = {
     {"HWLOC_COMPONENTS", "-x86,-pci,-linux:pci,-linux:io,-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero"},
 };
 
-/* No rank inherits them (theirs is copied before), but a ddprun that starts anew in this process would. */
+/* Neither a rank inherits them nor a ddprun that starts anew in this process: their environments are copied before. */
 static void
-set_environment(struct pmix_server *server)
+set_environment(void)
 {
-    for (int i = 0; i < OWN_VARIABLES; ++i) {
-        const char *old = getenv(own_variables[i][0]);
-        server->old_variables[i] = old != NULL ? memory_copy(old) : NULL;
+    for (size_t i = 0; i < sizeof(own_variables) / sizeof(own_variables[0]); ++i)
         setenv(own_variables[i][0], own_variables[i][1], 1);
-    }
-}
-
-static void
-restore_environment(struct pmix_server *server)
-{
-    for (int i = 0; i < OWN_VARIABLES; ++i) {
-        if (server->old_variables[i] != NULL)
-            setenv(own_variables[i][0], server->old_variables[i], 1);
-        else
-            unsetenv(own_variables[i][0]);
-        free(server->old_variables[i]);
-    }
 }
 
 static void
 release(struct pmix_server *server)
 {
-    restore_environment(server);
     close(server->pipe[0]);
     close(server->pipe[1]);
     free(server->clients);
@@ -366,7 +349,7 @@ pmix_server_start(const char *folder, int rank_count, struct pmix_server **serve
         return problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
                            strerror(errno));
 
-    set_environment(server);
+    set_environment();
     char own_name[64];
     snprintf(own_name, sizeof(own_name), "ddprun-server-%d", (int)getpid());
     pmix_status_t status = init_library(folder, own_name);

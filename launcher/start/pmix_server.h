@@ -2,9 +2,9 @@
  * pmix_server.h - the launcher's own PMIx server: how the ranks find each other on one node.
  *
  * PMIx runs a thread of its own in the launcher. Its callbacks land in pmix_server.c, only note what happened, and wake
- * the supervisor through a pipe; nothing here blocks without a limit of time. One server per process (PMIx is a
- * singleton). All signals that the supervisor wants must be blocked before pmix_server_start(): its thread inherits the
- * mask.
+ * the supervisor through a pipe; nothing here but pmix_server_stop() blocks without a limit of time. One server per
+ * process (PMIx is a singleton). All signals that the supervisor wants must be blocked before pmix_server_start(): its
+ * thread inherits the mask.
  */
 #ifndef DDPRUN_LAUNCHER_START_PMIX_SERVER_H
 #define DDPRUN_LAUNCHER_START_PMIX_SERVER_H
@@ -40,7 +40,8 @@ bool pmix_server_next_abort(struct pmix_server *server, struct pmix_server_abort
 /* The rank connected, and has not finalized (yet). */
 bool pmix_server_is_connected(const struct pmix_server *server, int rank);
 
-/* Ends the server; all ranks must be gone. */
+/* Ends the server; all ranks must be gone. PMIx may hang in it, if one of them died while it connected: to be called by
+ * a thread that can be left behind. */
 void pmix_server_stop(struct pmix_server *server);
 
 #endif

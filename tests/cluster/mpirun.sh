@@ -93,4 +93,8 @@ failed_with "options differ" 2 'ranks 0 .* and 1 .*--bucket-mb'
 job 1 "$ddprun" -n 2 --device softgpu sh -c 'echo "I am $RANK of $WORLD_SIZE"'
 succeeded "a job of one: our own server"
 check "a job of one: two ranks" grep -q 'I am 1 of 2' "$work/stdout"
+# shellcheck disable=SC2016
+job 1 "$ddprun" -n 2 --max-restarts 1 --device softgpu sh -c 'exit $((5 + ${DDPRUN_RESTART:-0}))'
+check "a job of one is begun anew" [ "$code" -eq 6 ]
+check "a job of one is begun anew: and told so" grep -q '^ddprun: restart 1 of 1' "$work/stderr"
 finish

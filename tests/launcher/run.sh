@@ -7,7 +7,7 @@ set -u
 
 build=$(cd "${1:?usage: run.sh BUILD}" && pwd)
 helpers=$build/tests/launcher
-for part in bin/ddprun tests/launcher/{launcher_fake,launcher_fake_softgpu,launcher_pmix_client,liblauncher_stub_nvml.so}; do
+for part in bin/ddprun tests/launcher/{launcher_fake,launcher_fake_softgpu,launcher_pmix_client,liblauncher_{stub_nvml,stop_before_exec,pmix_hangs}.so}; do
     if [ ! -e "$build/$part" ]; then
         echo "not ok - launcher (no $build/$part: build it first)"
         exit 1
@@ -272,12 +272,12 @@ has_stopped_child() {
     return 1
 }
 new_pids
-LD_PRELOAD="$asan:$helpers/liblauncher_stop_before_exec.so" start -n 3 "$fake" pid "$pids" hang
+LD_PRELOAD="$asan:$helpers/liblauncher_stop_before_exec.so" start -n 3 --max-restarts 1 "$fake" pid "$pids" hang
 within 20 has_stopped_child "$job"
 kill -TERM "$job"
 finish
 report "a start that is held up can be ended" \
-    "$(expect 143 "$err" "^ddprun: SIGTERM while the process of rank 1 had not come to start $fake")$(no_folders_left)$(within 10 all_gone "$pids" || echo "ranks are left ")"
+    "$(expect 143 "$err" "^ddprun: SIGTERM while the process of rank 1 had not come to start $fake" "$err" '^ddprun: no restart')$(no_folders_left)$(within 10 all_gone "$pids" || echo "ranks are left ")"
 DDPRUN_TRACE_DIR=/old DDPRUN_BUCKET_BYTES=7 run "$fake" env DDPRUN_TRACE_DIR env DDPRUN_BUCKET_BYTES
 report "old variables do not reach a rank" "$(expect 0 "$out" 'DDPRUN_TRACE_DIR unset' "$out" 'DDPRUN_BUCKET_BYTES=0$')"
 grep -E 'Sig(Blk|Ign)' /proc/self/status >"$top/wanted"
@@ -364,6 +364,30 @@ run -n 2 --max-restarts 2 "$fake" exit 0
 report "no restart of what went well" "$(expect 0)$(cat "$err")"
 run --max-restarts 2 --bucket-mb 0 "$fake"
 report "no restart of what cannot be started" "$(expect 2)$(grep restart "$err")"
+TMPDIR=$top/absent run --max-restarts 2 "$fake"
+report "nor of what cannot be prepared" "$(expect 1 "$err" 'cannot use')$(grep restart "$err")"
+# Whatever a rank ends with, also where ddprun itself uses that number, or a signal at ddprun would have given it.
+for end in exit:2:2 exit:127:127 kill:2:130 kill:15:143; do
+    IFS=: read -r verb number code <<<"$end"
+    run -n 1 --max-restarts 1 "$fake" env DDPRUN_RESTART "$verb" "$number"
+    report "a restart after a rank's $verb $number" "$(expect "$code" "$err" '^ddprun: restart 1 of 1' "$out" '^DDPRUN_RESTART=1')"
+done
+# A signal that comes while the job ends already: here it cannot leave before its output is read.
+mkfifo "$top/unread"
+exec 8<>"$top/unread"
+env "$ddprun" -n 2 --max-restarts 1 "$fake" @1 flood 100000 @0 exit 3 >&8 2>"$top/err" </dev/null &
+job=$!
+started+=("$job")
+err=$top/err
+within 20 grep -q 'rank 0 ended with exit code 3' "$err" || not_ok "the job ends" "no reason on stderr"
+kill -TERM "$job"
+finish
+exec 8<&-
+report "no restart after a signal while the job ended" "$(expect 3 "$err" '^ddprun: no restart: a signal')$(no_folders_left)"
+LD_PRELOAD="$asan:$helpers/liblauncher_pmix_hangs.so" run -n 1 --max-restarts 1 "$fake" env HWLOC_COMPONENTS env DDPRUN_RESTART exit 7
+why=$(expect 7 "$err" '^PMIx.s server does not end' "$err" '^ddprun: restart 1 of 1' "$out" '^DDPRUN_RESTART=1')$(grep 'no job folder' "$err")
+[ "$(grep -c '^HWLOC_COMPONENTS unset' "$out")" = 2 ] || why+="the second run has another environment "
+report "a restart where PMIx's server does not end, and nothing is left of it" "$why$(no_folders_left)"
 
 # ---- input and output ----
 run_in_front sh -c 'printf "some\ninput" | timeout -k 1 60 "$0" -n 2 "$1" cat' "$ddprun" "$fake"
@@ -508,11 +532,11 @@ report "orphans of ranks are taken away when they end" "$(expect 0)"
 # ---- ends from outside ----
 for name in INT:130 TERM:143 HUP:129 QUIT:131; do
     new_pids
-    start -n 2 "$fake" stage 3 pid "$pids" hang
+    start -n 2 --max-restarts 1 "$fake" stage 3 pid "$pids" hang
     within 20 files_in "$pids" 2
     kill -"${name%:*}" "$job"
     finish
-    report "SIG${name%:*} ends all" "$(expect "${name#*:}" "$err" "^ddprun: SIG${name%:*}: ending 2 ranks")$(all_gone "$pids" || echo "ranks are left")$(no_folders_left)"
+    report "SIG${name%:*} ends all, for good" "$(expect "${name#*:}" "$err" "^ddprun: SIG${name%:*}: ending 2 ranks" "$err" '^ddprun: no restart')$(all_gone "$pids" || echo "ranks are left")$(no_folders_left)"
 done
 # A scheduler warns of the end of the time in this way; who does not expect it ends as without ddprun.
 new_pids
