@@ -353,6 +353,17 @@ run -n 2 --summary-json "$top/end.json" "$fake" @1 exit 7
 why+=$(expect 7)
 grep -q '"exit_code":7.*"reason":"rank1endedwithexitcode7' <(tr -d ' \n' <"$top/end.json") || why+="$(cat "$top/end.json") "
 report "--summary-json" "$why$(find "$top" -name 'end.json.*')"
+# What an earlier job left is not taken for the end of one that was never started.
+run --summary-json "$top/end.json" "$fake" exit 0
+run --dry-run --summary-json "$top/end.json" "$top/nowhere"
+why=$(cmp <(echo 0) <(tr -d ' ,' <"$top/end.json" | sed -n 's/^"exit_code"://p' | head -1))
+for refused in "127:cannot start:$top/nowhere" "2:in --cwd:--cwd $top/nowhere $fake" "2:3 ranks want:-n 3 $fake"; do
+    IFS=: read -r code text arguments <<<"$refused"
+    # shellcheck disable=SC2086
+    SOFTGPU_DEVICES=2 run --summary-json "$top/end.json" $arguments
+    why+=$(expect "$code" "$top/end.json" "^ *\"exit_code\": *$code,$" "$top/end.json" "\"reason\": *\".*$text" "$top/end.json" '"ranks": *0,')
+done
+report "--summary-json of a job that is refused" "$why$(find "$top" -name 'end.json.*')"
 bad "--summary-json to nowhere" 2 "cannot write to" --summary-json "$top/nowhere/end.json" "$fake"
 
 # ---- restarts ----
@@ -439,7 +450,7 @@ unread_job=$!
 started+=("$unread_job")
 full unread-both
 new_pids
-env "$ddprun" -n 2 --hang-warning 1 "$fake" pid "$pids" complain "last words" @0 exit 3 @1 hang >"$top/unread-both" 2>&1 </dev/null &
+env "$ddprun" -n 2 --hang-warning 1 "$fake" pid "$pids" complain "last words" @0 await "$pids/rank1" exit 3 @1 hang >"$top/unread-both" 2>&1 </dev/null &
 job=$!
 started+=("$job")
 why=$(within 20 files_in "$pids" 2 && within 20 all_gone "$pids" || echo "ranks are left ")
