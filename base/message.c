@@ -3,11 +3,42 @@
  */
 #include "base/message.h"
 
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { LONGEST_LINE = 4096 };
+
+static _Atomic int target = STDERR_FILENO;
+
+void
+message_to(int fd)
+{
+    target = fd;
+}
+
+/* A message that cannot be written has nowhere else to go. */
+static void
+put(const char *text, size_t count)
+{
+    while (count > 0) {
+        ssize_t written = write(target, text, count);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return;
+        text += written;
+        count -= (size_t)written;
+    }
+}
+
+void
+message_text(const char *text)
+{
+    put(text, strlen(text));
+}
 
 void
 message_line_v(const char *format, va_list args)
@@ -22,10 +53,7 @@ message_line_v(const char *format, va_list args)
         return;
     used += (size_t)wanted < sizeof(line) - used - 1 ? (size_t)wanted : sizeof(line) - used - 2;
     line[used++] = '\n';
-
-    /* A message that cannot be written has nowhere else to go. */
-    ssize_t ignored = write(STDERR_FILENO, line, used);
-    (void)ignored;
+    put(line, used);
 }
 
 void

@@ -12,6 +12,12 @@
 /* Writes "ddprun: " and the formatted text and a newline. */
 void message_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Writes a text of several lines as it is. */
+void message_text(const char *text);
+
+/* From now on all goes to this descriptor; what one that is non-blocking does not take is lost. At first: stderr. */
+void message_to(int fd);
+
 void message_line_v(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
 #endif

@@ -14,6 +14,7 @@
 #include "launcher/cluster/peers.h"
 #include "launcher/cluster/peers_leaf.h"
 #include "launcher/options/options.h"
+#include "launcher/output/messages.h"
 #include "launcher/output/relay.h"
 #include "launcher/output/terminal_input.h"
 #include "launcher/signals.h"
@@ -55,6 +56,7 @@ struct job {
     struct relay_source *outputs, *errors; /* what the relays of stdout and stderr read */
     int output_count, error_count;
     struct relay *relays[2];
+    struct messages messages; /* from job_start() to the end of job_run() */
 };
 
 /* Before PMIx adds to the environment. */

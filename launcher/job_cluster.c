@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/memory.h"
+#include "launcher/report/summary.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -185,6 +186,8 @@ job_meet(struct job *job, const struct problem *bad, int *exit_code_p)
     /* What all know is said by one; the others wait, for a launcher ends all at the first bad exit code. */
     if (!common || job->cluster.rank == 0)
         message_line("%s", problem.text);
+    if (job->cluster.rank == 0 && !job->options.dry_run)
+        summary_write_refused(job->options.summary_json, &problem, message_line);
     if (common)
         cluster_wait_for_all(&job->cluster, &job->signals);
     *exit_code_p = problem.exit_code;

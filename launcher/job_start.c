@@ -30,7 +30,8 @@ static bool
 make_shared_things(struct job *job, struct problem *problem)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what ranks leave behind comes to us, to be ended */
-    if ((job->signals.fd < 0 && !signals_take_over(&job->signals, problem)) || !job_folder_make(&job->folder, problem))
+    if ((job->signals.fd < 0 && !signals_take_over(&job->signals, problem)) ||
+        !messages_open(&job->messages, problem) || !job_folder_make(&job->folder, problem))
         return false;
     job->status_page = status_page_map(job->folder.path, job->place.rank_count, true);
     if (job->status_page == NULL)
@@ -165,6 +166,9 @@ job_run(struct job *job, const struct problem *problem)
         .link = job->in_cluster ? &job->link : NULL,
         .hellos = job->hellos,
         .signals = &job->signals,
+        .messages = &job->messages,
+        .options = &job->options,
+        .trace_dir = job->trace_dir,
         .input = &job->input,
         .relays = {job->relays[0], job->relays[1]},
         .gpus = (const char *const *)job->devices.visible,
@@ -183,7 +187,6 @@ job_run(struct job *job, const struct problem *problem)
     }
     int exit_code = supervisor_run(&running);
     progress_free(running.progress);
-    output_warn_full(&job->options, job->trace_dir);
     return exit_code;
 }
 

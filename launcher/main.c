@@ -9,6 +9,7 @@
 #include "launcher/cluster/hosts.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/job.h"
+#include "launcher/report/summary.h"
 #include "launcher/start/dry_run.h"
 #include "launcher/start/rights.h"
 
@@ -31,15 +32,23 @@ open_standard_descriptors(void)
         close(fd);
 }
 
+/* Says why nothing is started, also to who waits for --summary-json; returns the exit code. */
+static int
+refuse(const struct options *options, const struct problem *problem)
+{
+    message_line("%s", problem->text);
+    if (!options->dry_run)
+        summary_write_refused(options->summary_json, problem, message_line);
+    return problem->exit_code;
+}
+
 static int
 run_job(struct job *job, const struct problem *bad_options)
 {
     struct problem problem;
     bool ok = job_join(job, &problem);
-    if (!ok) {
-        message_line("%s", problem.text);
-        return problem.exit_code;
-    }
+    if (!ok)
+        return refuse(&job->options, &problem);
     if (bad_options != NULL)
         problem = *bad_options;
     ok = bad_options == NULL && job_prepare(job, &problem);
@@ -54,8 +63,7 @@ run_job(struct job *job, const struct problem *bad_options)
         ok = job_start(job, &problem);
         return job_run(job, ok ? NULL : &problem);
     }
-    message_line("%s", problem.text);
-    return problem.exit_code;
+    return refuse(&job->options, &problem);
 }
 
 /*

@@ -16,6 +16,7 @@ static void *
 or_leave(void *memory)
 {
     if (memory == NULL) {
+        message_to(STDERR_FILENO); /* no thread lives to carry it there */
         message_line("out of memory, in the launcher; free some memory and start again");
         _exit(DDPRUN_EXIT_FAILURE);
     }

@@ -9,6 +9,8 @@
 #include "launcher/cluster/star.h"
 #include "launcher/cluster/view_frame.h"
 #include "launcher/memory.h"
+#include "launcher/output/held.h"
+#include "launcher/output/output.h"
 #include "launcher/report/report.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/guardian.h"
@@ -30,7 +32,8 @@ enum {
     LOOK_INTERVAL_MS = 100,  /* at the status pages, while ranks run and things happen */
     QUIET_INTERVAL_MS = 500, /* the same while nothing but steps does */
     END_INTERVAL_MS = 20,
-    MESSAGE_DELAY_MS = 1000, /* for which the reason of a failure waits for the ranks' last output */
+    MESSAGE_DELAY_MS = 1000, /* for which the reason of a failure waits for the ranks' last output, */
+    LAST_WORDS_MS = 1000,    /* and for which it is waited for itself once the user wants the end */
 };
 
 #define MS              1000000ull
@@ -51,7 +54,8 @@ struct supervisor {
     struct judge *judge;
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
-    bool ending;
+    struct held held;
+    bool ending, hurried; /* hurried: somebody asked for the end, so no reader is waited for long */
     uint64_t kill_at_ns;
     uint64_t begin_ns;
     bool failed;           /* `reason` holds why */
@@ -173,7 +177,8 @@ judge(struct supervisor *s)
         fail(s, -1); /* no rank's doing */
         return;
     }
-    if (judgement == JUDGED_GOES_ON)
+    /* Nobody hangs who waits for a reader; the watch takes a long time without a look as a pause (hang.c). */
+    if (judgement == JUDGED_GOES_ON && !held_look(&s->held, now, s->job->hang_limits.warning_ns))
         judgement = judge_doings(s->judge, s->ranks, now, &problem);
     if (judgement == JUDGED_WARNING) {
         warn(s, &problem);
@@ -226,6 +231,7 @@ obey(struct supervisor *s)
 static void
 interrupt(struct supervisor *s, int number)
 {
+    s->hurried = true;
     if (s->ending) {
         s->kill_at_ns = now_ns();
         star_say_end(&s->star, s->reason.exit_code, SIGKILL, 0);
@@ -237,7 +243,7 @@ interrupt(struct supervisor *s, int number)
     star_say_problem(&s->star, &s->reason, number);
     begin_end(s, number == SIGQUIT ? SIGTERM : number, POLITE_GRACE_NS);
     if (s->job->leaf == NULL)
-        message_line("%s", s->reason.text); /* last: stderr may be held up */
+        message_line("%s", s->reason.text);
     s->told = true;
 }
 
@@ -343,7 +349,10 @@ report(struct supervisor *s)
     }
 }
 
-/* The reason stands below the ranks' last words, unless somebody holds these up. */
+/*
+ * The reason stands below the ranks' last words, unless somebody holds these up. Their reader is waited for, however
+ * slow, unless the end was asked for: then as long as ranks were given to end, less the time for our own last words.
+ */
 static void
 finish(struct supervisor *s)
 {
@@ -353,10 +362,16 @@ finish(struct supervisor *s)
     }
     bool left = relays_left(s, now_ns() + MESSAGE_DELAY_MS * MS);
     report(s);
-    if (!left)
+    if (!left && !s->hurried)
         left = relays_left(s, UINT64_MAX);
+    if (!left)
+        left = relays_left(s, s->kill_at_ns - LAST_WORDS_MS * MS);
+    if (!left)
+        message_line("the last of what ranks printed has not been read, and is lost");
     for (int i = 0; left && i < 2; ++i)
         relay_free(s->job->relays[i]);
+    output_warn_full(s->job->options, s->job->trace_dir);
+    messages_close(s->job->messages, s->job->signals, s->hurried, LAST_WORDS_MS);
 }
 
 static void

@@ -13,6 +13,7 @@
 #include "launcher/cluster/hello.h"
 #include "launcher/cluster/peers.h"
 #include "launcher/cluster/peers_leaf.h"
+#include "launcher/output/messages.h"
 #include "launcher/output/relay.h"
 #include "launcher/output/terminal_input.h"
 #include "launcher/report/news.h"
@@ -39,7 +40,10 @@ struct running_job {
 
     const struct signals *signals;
     struct terminal_input *input;
-    struct relay *relays[2]; /* of stdout and stderr; NULL where there is one rank */
+    struct messages *messages;     /* closed at the end */
+    struct relay *relays[2];       /* of stdout and stderr; NULL where there is one rank */
+    const struct options *options; /* what output_warn_full() wants to know */
+    const char *trace_dir;
     const char *const *gpus; /* [rank_count] CUDA_VISIBLE_DEVICES of each, entries or all of it NULL: not set */
     bool softgpu;            /* they are devices of the stand-in */
     struct hang_limits hang_limits;

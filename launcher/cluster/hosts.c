@@ -6,6 +6,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/memory.h"
+#include "launcher/report/summary.h"
 #include "launcher/start/dry_run.h"
 #include "launcher/start/environment.h"
 
@@ -292,8 +293,11 @@ become(const struct hosts_order *order, char **command)
         message_line("started as root, so %s is told to allow it (--allow-run-as-root)", order->launcher->program);
     unsetenv("DDPRUN_RANKS"); /* the ranks on this host inherit what we have */
     execv(order->launcher->program, command);
-    message_line("cannot start %s: %s", order->launcher->program, strerror(errno));
-    return DDPRUN_EXIT_NOT_RUN;
+    struct problem problem;
+    problem_set(&problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s", order->launcher->program, strerror(errno));
+    message_line("%s", problem.text);
+    summary_write_refused(order->options->summary_json, &problem, message_line);
+    return problem.exit_code;
 }
 
 int
@@ -320,6 +324,8 @@ hosts_run(const struct options *options)
         environment_free(command);
     } else {
         message_line("%s", problem.text);
+        if (!options->dry_run)
+            summary_write_refused(options->summary_json, &problem, message_line);
         exit_code = problem.exit_code;
     }
     host_list_free(&list);

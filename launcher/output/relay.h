@@ -1,9 +1,9 @@
 /*
  * relay.h - carries what ranks print to the launcher's stdout or stderr, line by line, each with the rank in front.
  *
- * Two relays run beside the supervisor, one for each stream, as threads: only they wait for a slow terminal or a full
- * pipe. A rank that prints faster than that waits itself (its pipe is full); memory stays at 64 KiB for each rank and
- * stream.
+ * Relays run beside the supervisor as threads, one for each stream and one for our own messages (messages.h): only they
+ * wait for a slow terminal or a full pipe. A rank that prints faster than that waits itself (its pipe is full); memory
+ * stays at 64 KiB for each rank and stream.
  *
  *   [3] a line                     lines come out whole; the last one of a stream gets its newline if it had none
  *   [3]+rest of a long line        what does not fit into 64 KiB comes in pieces, each on a line

@@ -4,13 +4,13 @@
 #include "launcher/report/report.h"
 
 #include "base/flight.h"
+#include "base/message.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
 #include "launcher/memory.h"
 #include "launcher/report/stacks.h"
 #include "launcher/watch/hang.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { EVENTS_SHOWN = 8, RANKS_SHOWN = 16, LINE_BYTES = 512 };
 
@@ -205,16 +204,8 @@ report_put(struct report *report, int rank, const char *text)
 static void
 print(const char *text)
 {
-    size_t left = text != NULL ? strlen(text) : 0;
-    while (left > 0) {
-        ssize_t written = write(STDERR_FILENO, text, left);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return; /* it has nowhere else to go */
-        text += written;
-        left -= (size_t)written;
-    }
+    if (text != NULL)
+        message_text(text);
 }
 
 void

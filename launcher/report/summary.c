@@ -242,3 +242,15 @@ summary_write(const char *path, const struct summary *summary, void (*say)(const
     free(text);
     json_object_put(object);
 }
+
+void
+summary_write_refused(const char *path, const struct problem *problem, void (*say)(const char *format, ...))
+{
+    struct problem ignored; /* that the file cannot be written may be the very problem */
+    if (path == NULL || !summary_check(path, &ignored))
+        return;
+    struct rank_view *nobody = memory_get(1, sizeof(*nobody));
+    struct summary summary = {.ranks = nobody, .exit_code = problem->exit_code, .reason = problem->text};
+    summary_write(path, &summary, say);
+    free(nobody);
+}

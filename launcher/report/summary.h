@@ -13,7 +13,7 @@ bool summary_check(const char *path, struct problem *problem) __attribute__((war
 
 /* What becomes of a job. */
 struct summary {
-    const struct rank_view *ranks;
+    const struct rank_view *ranks; /* [rank_count], and one if that is 0 */
     int rank_count;
     int exit_code;
     const char *reason; /* of a failure; NULL or "": none */
@@ -25,5 +25,11 @@ struct summary {
  * written. A failure is told by `say`.
  */
 void summary_write(const char *path, const struct summary *summary, void (*say)(const char *format, ...));
+
+/*
+ * The same for a job that is refused before anything of it was started: no ranks, `problem` and its exit code. Who
+ * reads the file must not take it for that of an earlier job. Nothing if `path` is NULL or not one that can be written.
+ */
+void summary_write_refused(const char *path, const struct problem *problem, void (*say)(const char *format, ...));
 
 #endif

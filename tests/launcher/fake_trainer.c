@@ -104,6 +104,18 @@ do_shard(char **words)
     atomic_store(&status->told.shard_total, number(words[0]));
 }
 
+/* wait PLACE: as if for the other ranks there. */
+static void
+do_wait(char **words)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    snprintf(status->place, sizeof(status->place), "%s", words[0]);
+    atomic_store(&status->waits_ns, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+    atomic_store(&status->waits, 1);
+    atomic_fetch_add(&status->wait_count, 1);
+}
+
 static void
 do_nccl(char **words)
 {
@@ -313,6 +325,7 @@ static const struct verb {
     {"mean", 2, do_mean},
     {"shard", 1, do_shard},
     {"nccl", 1, do_nccl},
+    {"wait", 1, do_wait},
     {"fail", 1, do_fail},
     {"follow", 1, do_follow},
     {"say", 1, do_say},

@@ -353,6 +353,17 @@ run -n 2 --summary-json "$top/end.json" "$fake" @1 exit 7
 why+=$(expect 7)
 grep -q '"exit_code":7.*"reason":"rank1endedwithexitcode7' <(tr -d ' \n' <"$top/end.json") || why+="$(cat "$top/end.json") "
 report "--summary-json" "$why$(find "$top" -name 'end.json.*')"
+# What an earlier job left is not taken for the end of one that was never started.
+run --summary-json "$top/end.json" "$fake" exit 0
+run --dry-run --summary-json "$top/end.json" "$top/nowhere"
+why=$(cmp <(echo 0) <(tr -d ' ,' <"$top/end.json" | sed -n 's/^"exit_code"://p' | head -1))
+for refused in "127:cannot start:$top/nowhere" "2:in --cwd:--cwd $top/nowhere $fake" "2:3 ranks want:-n 3 $fake"; do
+    IFS=: read -r code text arguments <<<"$refused"
+    # shellcheck disable=SC2086
+    SOFTGPU_DEVICES=2 run --summary-json "$top/end.json" $arguments
+    why+=$(expect "$code" "$top/end.json" "^ *\"exit_code\": *$code,$" "$top/end.json" "\"reason\": *\".*$text" "$top/end.json" '"ranks": *0,')
+done
+report "--summary-json of a job that is refused" "$why$(find "$top" -name 'end.json.*')"
 bad "--summary-json to nowhere" 2 "cannot write to" --summary-json "$top/nowhere/end.json" "$fake"
 
 # ---- restarts ----
@@ -444,6 +455,33 @@ finish
 kill "${started[-1]}"
 exec 7<&-
 err=$top/err report "and its job ends with the failure's code" "$(expect 3)"
+
+# ---- output that nobody reads ----
+# full NAME: a pipe that takes nothing more, in $top; its reader is this script, which does not read.
+full() {
+    mkfifo "$top/$1"
+    # shellcheck disable=SC2034 # kept open to the end
+    exec {unread}<>"$top/$1"
+    dd if=/dev/zero of="$top/$1" bs=4096 oflag=nonblock 2>/dev/null
+}
+# The first of these jobs goes on while others are tried, for longer than its --hang-timeout.
+full unread
+begin=$SECONDS
+mkdir "$top/unread-tmp"
+env TMPDIR="$top/unread-tmp" "$ddprun" -n 2 --hang-warning 1 --hang-timeout 2 "$fake" stage 3 @0 wait "the end of step 1" hang @1 flood 100000000 \
+    >"$top/unread" 2>"$top/unread-err" </dev/null &
+unread_job=$!
+started+=("$unread_job")
+full unread-both
+new_pids
+env "$ddprun" -n 2 --hang-warning 1 "$fake" pid "$pids" complain "last words" @0 await "$pids/rank1" exit 3 @1 hang >"$top/unread-both" 2>&1 </dev/null &
+job=$!
+started+=("$job")
+why=$(within 20 files_in "$pids" 2 && within 20 all_gone "$pids" || echo "ranks are left ")
+is_alive "$job" || why+="its reader was not waited for "
+kill -TERM "$job"
+finish
+report "nobody reads stderr: a failure ends the ranks, and one signal ddprun" "$(expect 3)$why"
 
 # ---- exit codes ----
 run -n 2 "$fake" @1 exit 3 @0 hang
@@ -538,6 +576,12 @@ for name in INT:130 TERM:143 HUP:129 QUIT:131; do
     finish
     report "SIG${name%:*} ends all, for good" "$(expect "${name#*:}" "$err" "^ddprun: SIG${name%:*}: ending 2 ranks" "$err" '^ddprun: no restart')$(all_gone "$pids" || echo "ranks are left")$(no_folders_left)"
 done
+err=$top/unread-err
+why=$(within 20 grep -q '^ddprun: nobody has read stdout for' "$err" || echo "nothing is said ")
+while [ $((SECONDS - begin)) -lt 5 ]; do sleep 0.1; done # nothing is to happen
+is_alive "$unread_job" || why+="the job has ended "
+report "nobody reads stdout: who prints does not hang" "$why$(grep 'no CUDA call' "$err")"
+kill -TERM "$unread_job"
 # A scheduler warns of the end of the time in this way; who does not expect it ends as without ddprun.
 new_pids
 start -n 2 "$fake" stage 3 @0 catch 10 "$pids/0" catch 12 "$pids/2" say saved @1 catch 10 "$pids/1" catch 12 "$pids/3" @all stage 4 exit 0
@@ -583,6 +627,11 @@ why+=$(within 10 is_running "$(cat "$pids/rank1")" || echo "does not go on ")
 kill -TERM "$job"
 finish
 report "Ctrl-Z stops, fg goes on" "$(expect 143)$why"
+
+job=$unread_job err=$top/unread-err
+finish
+report "nobody reads stdout: a signal ends the job all the same" \
+    "$(expect 143 "$err" '^ddprun: the last of what ranks printed has not been read, and is lost')$(ls -A "$top/unread-tmp")"
 
 # ---- never alone in silence ----
 run -n 2 "$fake" @0 stage 3 step 5 hang @1 stage 1

@@ -1,9 +1,14 @@
 /*
  * test_relay.c - what goes into a relay comes out of it: every byte, in order, each line with its rank in front.
  *
+ * So does what ddprun itself says, and neither keeps it from its end.
+ *
  * Random writers (lines of any length, any bytes, writes of any size) against a reader that undoes the prefixes.
  */
 #include "launcher/output/relay.h"
+
+#include "base/message.h"
+#include "launcher/output/messages.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -83,6 +88,37 @@ check_output(const char *out, size_t count, int rank, const struct writer *write
     ck_assert_uint_eq(used, writer->count);
     ck_assert_mem_eq(joined, writer->bytes, used);
     free(joined);
+}
+
+struct reading {
+    int fd;
+    const char *last;
+    int lines;
+};
+
+/* Counts our lines until the last one has come. */
+static void *
+read_to_last(void *data)
+{
+    struct reading *reading = data;
+    char text[1 << 16];
+    size_t used = 0;
+    for (bool found = false; !found;) {
+        struct pollfd ready = {.fd = reading->fd, .events = POLLIN};
+        char bytes[4096];
+        if (poll(&ready, 1, 20000) != 1)
+            return NULL;
+        ssize_t got = read(reading->fd, bytes, sizeof(bytes));
+        for (ssize_t i = 0; i < got && used + 1 < sizeof(text); ++i) {
+            if (bytes[i] != '\0' && bytes[i] != 'x') /* what it was full of */
+                text[used++] = bytes[i];
+        }
+        text[used] = '\0';
+        found = strstr(text, reading->last) != NULL;
+    }
+    for (const char *line = text; (line = strstr(line, "ddprun: line ")) != NULL; ++line)
+        ++reading->lines;
+    return NULL;
 }
 
 START_TEST(everything_comes_out)
@@ -235,6 +271,56 @@ START_TEST(a_full_target_stops_nobody)
 }
 END_TEST
 
+/* Of our own messages: nobody who says something waits for the reader of stderr, who finds all of it. */
+START_TEST(messages_wait_for_nobody)
+{
+    enum { LINES = 1000 };
+    int out[2];
+    ck_assert_int_eq(pipe2(out, O_CLOEXEC | O_NONBLOCK), 0);
+    for (char page[4096] = "x"; write(out[1], page, sizeof(page)) > 0;) /* until it is full */
+        ;
+    fcntl(out[1], F_SETFL, 0);
+    ck_assert_int_ge(dup2(out[1], STDERR_FILENO), 0);
+    struct messages messages;
+    struct signals signals;
+    struct problem problem;
+    ck_assert(signals_take_over(&signals, &problem));
+    ck_assert(messages_open(&messages, &problem));
+    for (int i = 0; i < LINES; ++i)
+        message_line("line %d", i);
+    pthread_t reader;
+    struct reading reading = {.fd = out[0], .last = "ddprun: line 999\n"};
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_to_last, &reading), 0);
+    messages_close(&messages, &signals, false, 0);
+    pthread_join(reader, NULL);
+    ck_assert_int_eq(reading.lines, LINES);
+}
+END_TEST
+
+/* But who wants the end, and has asked for it, does not get it from a reader either. */
+START_TEST(a_hurried_end_gives_messages_up)
+{
+    int out[2];
+    ck_assert_int_eq(pipe2(out, O_CLOEXEC | O_NONBLOCK), 0);
+    for (char page[4096] = "x"; write(out[1], page, sizeof(page)) > 0;)
+        ;
+    fcntl(out[1], F_SETFL, 0);
+    ck_assert_int_ge(dup2(out[1], STDERR_FILENO), 0);
+    struct messages messages;
+    struct signals signals;
+    struct problem problem;
+    ck_assert(signals_take_over(&signals, &problem));
+    ck_assert(messages_open(&messages, &problem));
+    message_line("nobody reads this");
+    if (_i == 0) {
+        messages_close(&messages, &signals, true, 1);
+    } else {
+        raise(SIGTERM); /* waits to be read from the descriptor */
+        messages_close(&messages, &signals, false, 0);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
@@ -248,6 +334,8 @@ main(void)
     tcase_add_test(tcase, finish_waits_for_nobody);
     tcase_add_test(tcase, a_gone_reader_is_passed_on);
     tcase_add_test(tcase, a_full_target_stops_nobody);
+    tcase_add_test(tcase, messages_wait_for_nobody);
+    tcase_add_loop_test(tcase, a_hurried_end_gives_messages_up, 0, 2);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

@@ -1,0 +1,69 @@
+/*
+ * messages.c - see messages.h.
+ */
+#include "launcher/output/messages.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+bool
+messages_open(struct messages *messages, struct problem *problem)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
+                           strerror(errno));
+    struct relay_source source = {.fd = ends[0], .unchanged = true};
+    if (!relay_start(STDERR_FILENO, &source, 1, false, &messages->relay, problem)) {
+        close(ends[1]); /* the other end has been the relay's to close */
+        return false;
+    }
+    (void)fcntl(ends[1], F_SETPIPE_SZ, MESSAGES_BYTES);
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    messages->fd = ends[1];
+    message_to(ends[1]);
+    return true;
+}
+
+static int64_t
+now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Returns whether the relay has left. */
+static bool
+wait_for_relay(const struct relay *relay, const struct signals *signals, bool hurried, int limit_ms)
+{
+    int64_t until_ms = now_ms() + limit_ms;
+    for (;;) {
+        struct pollfd polled[2] = {{.fd = relay_fd(relay), .events = POLLIN}, {.fd = signals->fd, .events = POLLIN}};
+        int64_t left_ms = until_ms - now_ms();
+        poll(polled, 2, !hurried ? -1 : left_ms > 0 ? (int)left_ms : 0);
+        if (polled[0].revents != 0)
+            return true;
+        if (signals_next_end(signals) != 0 || (hurried && now_ms() >= until_ms))
+            return false;
+    }
+}
+
+void
+messages_close(struct messages *messages, const struct signals *signals, bool hurried, int limit_ms)
+{
+    if (messages->relay == NULL)
+        return;
+    message_to(STDERR_FILENO);
+    close(messages->fd); /* at the end of the pipe the relay leaves */
+    if (wait_for_relay(messages->relay, signals, hurried, limit_ms))
+        relay_free(messages->relay); /* else it is still writing, and ends with the process */
+    messages->relay = NULL;
+}
