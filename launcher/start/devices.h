@@ -14,7 +14,7 @@
 struct device_inventory {
     bool softgpu;
     int gpu_count;               /* GPUs of the machine; not used on the stand-in */
-    const char *visible_devices; /* inherited CUDA_VISIBLE_DEVICES, or NULL */
+    const char *visible_devices; /* inherited CUDA_VISIBLE_DEVICES, or NULL; the stand-in's with SOFTGPU_DEVICES only */
     const char *softgpu_devices; /* inherited SOFTGPU_DEVICES, or NULL */
 };
 

@@ -127,6 +127,8 @@ head -c 100 "$fake" >"$top/cut" && chmod 755 "$top/cut"
 cp "$fake" "$top/arm" && printf '\267' | dd of="$top/arm" bs=1 seek=18 conv=notrunc 2>/dev/null
 cp "$fake" "$top/object" && printf '\001' | dd of="$top/object" bs=1 seek=16 conv=notrunc 2>/dev/null
 soft="--device softgpu"
+# ddprun cannot ask the stand-in how many devices it makes at most.
+most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH_SOURCE[0]}")/../../softgpu/cuda/driver.h")
 # shellcheck disable=SC2086
 {
     bad "no program" 2 "no program" $soft -n 2
@@ -168,6 +170,11 @@ soft="--device softgpu"
     bad "--gpus without devices to choose from" 2 "--gpus chooses among GPUs" --gpus 0,1 "$fake"
     SOFTGPU_DEVICES=2 bad "more ranks than the stand-in's devices" 2 "3 ranks want a GPU each, but there are 2" -n 3 "$fake"
     SOFTGPU_DEVICES=x bad "SOFTGPU_DEVICES=x" 2 "SOFTGPU_DEVICES='x'" "$fake"
+    SOFTGPU_DEVICES=$((most_devices + 1)) bad "more devices than the stand-in makes" 2 "SOFTGPU_DEVICES='$((most_devices + 1))' is no number of devices that the stand-in can make; set it to 1 to $most_devices" "$fake"
+    SOFTGPU_DEVICES=4 bad "--gpus of the stand-in, mistyped" 2 "there is no GPU GPU-1234, in --gpus: the stand-in makes 4" --gpus 0,GPU-1234 "$fake"
+    SOFTGPU_DEVICES=4 bad "--gpus of the stand-in, one in two ways" 2 "GPU 1 is named twice" --gpus 1,GPU-1 "$fake"
+    SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=2,3 bad "--gpus beyond what is visible" 2 "there is no GPU 3, in --gpus: 2 visible" --gpus 3 "$fake"
+    SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=7 bad "none of the stand-in's devices visible" 2 "leaves no GPU: its first entry is none of the stand-in's" "$fake"
     TMPDIR=$top/absent bad "TMPDIR absent" 1 "cannot use $top/absent" "$fake" exit 0
     OMPI_COMM_WORLD_SIZE=2 bad "started by mpirun -n 2" 2 "another launcher" -n 2 "$fake"
 }
@@ -249,6 +256,11 @@ report "a program's note chooses the stand-in" \
 SOFTGPU_DEVICES=3 run "$fake" env CUDA_VISIBLE_DEVICES env SOFTGPU_DEVICES
 report "SOFTGPU_DEVICES gives each rank one of them" \
     "$(expect 0 "$out" '^\[2\] CUDA_VISIBLE_DEVICES=2' "$out" '^\[1\] SOFTGPU_DEVICES=3')"
+SOFTGPU_DEVICES=$most_devices run -n 1 --gpus "$((most_devices - 1))" "$fake" env CUDA_VISIBLE_DEVICES
+report "as many devices as the stand-in makes" "$(expect 0 "$out" "^CUDA_VISIBLE_DEVICES=$((most_devices - 1))")"
+SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=2,GPU-3 run --gpus 1,0 "$fake" env CUDA_VISIBLE_DEVICES
+report "--gpus counts within CUDA_VISIBLE_DEVICES on the stand-in too" \
+    "$(expect 0 "$out" '^CUDA_VISIBLE_DEVICES=3' "$out" '^\[1\] CUDA_VISIBLE_DEVICES=2')"
 
 # ---- what a rank finds ----
 # A launcher that is itself built with AddressSanitizer wants its runtime first among what is preloaded.
