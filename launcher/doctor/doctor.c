@@ -126,10 +126,8 @@ doctor_run(const struct options *options, const char *version)
         .findings = findings_new(),
         .options = options,
         .version = version,
-        .softgpu =
-            options->device == DEVICE_SOFTGPU || (options->device == DEVICE_AUTO && patient.program.built_for_softgpu),
-        .needs_gpu = options->device == DEVICE_GPU ||
-                     (patient.has_needs && !patient.program.built_for_softgpu && trainer_shows_cuda(&patient.needs)),
+        .softgpu = options->device == DEVICE_SOFTGPU || patient.program.built_for_softgpu,
+        .needs_gpu = options->device == DEVICE_GPU || patient.is_known,
         .program = patient.is_known ? &patient.program : NULL,
         .facts = patient.has_facts ? &patient.facts : NULL,
         .needs = patient.has_needs ? &patient.needs : NULL,

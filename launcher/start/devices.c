@@ -56,6 +56,17 @@ devices_count_gpus(const char *program, int *gpu_count_p, struct problem *proble
     return true;
 }
 
+bool
+devices_check_program(const struct options *options, const struct program *program, struct problem *problem)
+{
+    return options->device != DEVICE_GPU || !program->built_for_softgpu ||
+           problem_set(
+               problem, DDPRUN_EXIT_USAGE,
+               "%s was built by softgpu-cc and cannot use a GPU, as --device gpu wants; build it with nvcc, or leave "
+               "--device out",
+               program->path);
+}
+
 static bool
 bad_visible(struct problem *problem, const char *value, const char *why)
 {
