@@ -159,6 +159,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "script with a static interpreter" 127 "static executable" "$top/script_static"
     bad "static executable" 127 "static executable" $soft "$helpers/launcher_fake_static"
     bad "static position independent executable" 127 "static executable" $soft "$helpers/launcher_fake_static_pie"
+    bad "shared library" 127 "is a shared library, which cannot be started; name the program" "$helpers/liblauncher_stub_library.so"
     bad "cut executable" 127 "damaged" "$top/cut"
     bad "another processor" 127 "another processor" "$top/arm"
     bad "object file" 127 "object file" "$top/object"
