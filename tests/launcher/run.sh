@@ -143,6 +143,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "-n without value" 2 "wants a value" -n
     bad "--bucket-mb 0" 2 "'0' is not a size" --bucket-mb 0 "$fake"
     bad "--bucket-mb nan" 2 "'nan' is not a size" --bucket-mb nan "$fake"
+    bad "an argument that speaks to the terminal" 2 "'\?\[31mé\?\?' names no GPU" --gpus $'\033[31mé\302\233\377' "$fake"
     bad "--device tpu" 2 "'tpu' is not one of" --device tpu "$fake"
     bad "--timeout 0" 2 "'0' is not" --timeout 0 "$fake"
     bad "--gpus x" 2 "'x' names no GPU" --gpus x "$fake"
