@@ -9,6 +9,7 @@
 #include "launcher/cluster/hosts.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/job.h"
+#include "launcher/printed.h"
 #include "launcher/start/dry_run.h"
 #include "launcher/start/rights.h"
 
@@ -97,13 +98,13 @@ main(int argc, char **argv)
     switch (result) {
     case OPTIONS_HELP:
         options_print_help(stdout);
-        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+        return printed_end(stdout);
     case OPTIONS_HELP_ALL:
         options_print_help_all(stdout);
-        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+        return printed_end(stdout);
     case OPTIONS_VERSION:
         printf("ddprun %s (protocol %d)\n", DDPRUN_VERSION, DDPRUN_PROTOCOL_VERSION);
-        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+        return printed_end(stdout);
     case OPTIONS_BAD:
     case OPTIONS_RUN:
         break;

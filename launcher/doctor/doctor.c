@@ -7,6 +7,7 @@
 #include "base/protocol.h"
 #include "launcher/doctor/examine_program.h"
 #include "launcher/memory.h"
+#include "launcher/printed.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -146,5 +147,6 @@ doctor_run(const struct options *options, const char *version)
     installation_free(&examination.found);
     elf_needs_free(&patient.needs);
     program_free(&patient.program);
-    return fflush(stdout) == 0 && is_well ? 0 : DDPRUN_EXIT_FAILURE;
+    int printed = printed_end(stdout);
+    return is_well ? printed : DDPRUN_EXIT_FAILURE;
 }

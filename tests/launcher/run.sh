@@ -435,6 +435,15 @@ kill "${started[-1]}"
 exec 7<&-
 err=$top/err report "and its job ends with the failure's code" "$(expect 3)"
 
+# A full disk. What is printed is longer than what stdio keeps, and shorter.
+for words in --help --help-all --version "-n 1 --dry-run $fake" doctor; do
+    # shellcheck disable=SC2086
+    run_in_front sh -c 'exec timeout -k 1 60 "$@" >/dev/full' sh "$ddprun" $words
+    why=$(expect 1 "$err" '^ddprun: cannot write to stdout: No space left on device; make room')
+    [ "$(wc -l <"$err")" = 1 ] || why+="$(wc -l <"$err") lines on stderr "
+    report "a full disk, ${words/ */...}" "$why"
+done
+
 # ---- exit codes ----
 run -n 2 "$fake" @1 exit 3 @0 hang
 report "exit code of a rank" "$(expect 3 "$err" '^ddprun: rank 1 ended with exit code 3')"
