@@ -3,6 +3,8 @@
  */
 #include "base/message.h"
 
+#include "base/printable.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -51,7 +53,8 @@ message_line_v(const char *format, va_list args)
     int wanted = vsnprintf(line + used, sizeof(line) - used - 1, format, args);
     if (wanted < 0)
         return;
-    used += (size_t)wanted < sizeof(line) - used - 1 ? (size_t)wanted : sizeof(line) - used - 2;
+    printable_make(line + used, "\n\t");
+    used += strlen(line + used);
     line[used++] = '\n';
     put(line, used);
 }

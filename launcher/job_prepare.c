@@ -57,12 +57,8 @@ static bool
 choose_devices(struct job *job, struct problem *problem)
 {
     const struct options *options = &job->options;
-    if (options->device == DEVICE_GPU && job->program.built_for_softgpu)
-        return problem_set(
-            problem, DDPRUN_EXIT_USAGE,
-            "%s was built by softgpu-cc and cannot use a GPU, as --device gpu wants; build it with nvcc, or leave "
-            "--device out",
-            job->program.path);
+    if (!devices_check_program(options, &job->program, problem))
+        return false;
     struct device_inventory inventory = {
         .softgpu = options->device == DEVICE_SOFTGPU || job->program.built_for_softgpu,
         .visible_devices = getenv("CUDA_VISIBLE_DEVICES"),

@@ -9,6 +9,7 @@
 #include "launcher/cluster/hosts.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/job.h"
+#include "launcher/printed.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/dry_run.h"
 #include "launcher/start/rights.h"
@@ -84,12 +85,12 @@ restart(struct job *job, char **argv, int exit_code)
         message_line("no restart: a signal asked for the end");
         return;
     }
+    signals_give_back(&job->signals); /* one that has come meanwhile, or comes now, ends this process here */
     char number[16];
     snprintf(number, sizeof(number), "%u", made + 1);
     message_line("restart %u of %u", made + 1, options->max_restarts);
     environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
     environment_unset(job->inherited, "PMIX_NAMESPACE"); /* the job of one process that this one was, and has left */
-    signals_give_back(&job->signals);                    /* one that has come meanwhile ends this process here */
     execve("/proc/self/exe", argv, job->inherited);
     message_line("cannot start again: %s", strerror(errno));
 }
@@ -109,13 +110,13 @@ main(int argc, char **argv)
     switch (result) {
     case OPTIONS_HELP:
         options_print_help(stdout);
-        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+        return printed_end(stdout);
     case OPTIONS_HELP_ALL:
         options_print_help_all(stdout);
-        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+        return printed_end(stdout);
     case OPTIONS_VERSION:
         printf("ddprun %s (protocol %d)\n", DDPRUN_VERSION, DDPRUN_PROTOCOL_VERSION);
-        return fflush(stdout) == 0 ? 0 : DDPRUN_EXIT_FAILURE;
+        return printed_end(stdout);
     case OPTIONS_BAD:
     case OPTIONS_RUN:
         break;

@@ -7,6 +7,7 @@
 #include "base/protocol.h"
 #include "launcher/doctor/examine_program.h"
 #include "launcher/memory.h"
+#include "launcher/printed.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -126,10 +127,8 @@ doctor_run(const struct options *options, const char *version)
         .findings = findings_new(),
         .options = options,
         .version = version,
-        .softgpu =
-            options->device == DEVICE_SOFTGPU || (options->device == DEVICE_AUTO && patient.program.built_for_softgpu),
-        .needs_gpu = options->device == DEVICE_GPU ||
-                     (patient.has_needs && !patient.program.built_for_softgpu && trainer_shows_cuda(&patient.needs)),
+        .softgpu = options->device == DEVICE_SOFTGPU || patient.program.built_for_softgpu,
+        .needs_gpu = options->device == DEVICE_GPU || patient.is_known,
         .program = patient.is_known ? &patient.program : NULL,
         .facts = patient.has_facts ? &patient.facts : NULL,
         .needs = patient.has_needs ? &patient.needs : NULL,
@@ -148,5 +147,6 @@ doctor_run(const struct options *options, const char *version)
     installation_free(&examination.found);
     elf_needs_free(&patient.needs);
     program_free(&patient.program);
-    return fflush(stdout) == 0 && is_well ? 0 : DDPRUN_EXIT_FAILURE;
+    int printed = printed_end(stdout);
+    return is_well ? printed : DDPRUN_EXIT_FAILURE;
 }

@@ -18,7 +18,7 @@ struct examination {
     const struct options *options;
     const char *version;        /* ddprun's own */
     bool softgpu;               /* jobs of interest run on the stand-in: by --device, or by the program's note */
-    bool needs_gpu;             /* a program for GPUs was named: without a GPU it cannot run */
+    bool needs_gpu;             /* else: of this program, or with --device gpu, no rank is started without a GPU */
     int gpu_count, driver_cuda; /* once examine_gpus() has looked: GPUs, and the driver's CUDA, 13000; 0: not known */
     bool is_installed;          /* then the next is filled in */
     struct installation found;  /* what lies next to the launcher */

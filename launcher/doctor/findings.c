@@ -3,6 +3,7 @@
  */
 #include "launcher/doctor/findings.h"
 
+#include "base/printable.h"
 #include "launcher/memory.h"
 
 #include <json-c/json.h>
@@ -57,56 +58,13 @@ findings_free(struct findings *findings)
     free(findings);
 }
 
-/* Bytes of the well-formed UTF-8 sequence at `text` (Unicode, table 3-7), 0 if there is none. */
-static size_t
-sequence_bytes(const unsigned char *text)
-{
-    size_t bytes = text[0] < 0x80                       ? 1
-                   : text[0] >= 0xc2 && text[0] <= 0xdf ? 2
-                   : (text[0] & 0xf0) == 0xe0           ? 3
-                   : text[0] >= 0xf0 && text[0] <= 0xf4 ? 4
-                                                        : 0;
-    for (size_t i = 1; i < bytes; ++i) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    bool is_long = (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90);
-    bool is_surrogate = text[0] == 0xed && text[1] > 0x9f;
-    bool is_beyond = text[0] == 0xf4 && text[1] > 0x8f;
-    return is_long || is_surrogate || is_beyond ? 0 : bytes;
-}
-
-/* C0, DEL, and C1 in its two bytes: all that a terminal obeys. */
-static bool
-is_control(const unsigned char *text, size_t bytes)
-{
-    return (bytes == 1 && (text[0] < 0x20 || text[0] == 0x7f)) || (bytes == 2 && text[0] == 0xc2 && text[1] < 0xa0);
-}
-
-static void
-make_printable(char *line)
-{
-    unsigned char *from = (unsigned char *)line, *to = from;
-    while (*from != '\0') {
-        size_t bytes = sequence_bytes(from);
-        if (bytes == 0 || is_control(from, bytes)) {
-            *to++ = '?';
-            from += bytes == 0 ? 1 : bytes;
-            continue;
-        }
-        while (bytes-- > 0)
-            *to++ = *from++;
-    }
-    *to = '\0';
-}
-
 void
 findings_section(struct findings *findings, const char *key, const char *title)
 {
     free(findings->title);
     findings->section = key;
     findings->title = memory_copy(title);
-    make_printable(findings->title);
+    printable_make(findings->title, "");
 }
 
 static void
@@ -116,10 +74,10 @@ add(struct findings *findings, enum finding_state state, const char *subject, co
     char *text = NULL;
     if (vasprintf(&text, format, args) < 0)
         text = memory_copy("(no memory to say it)");
-    make_printable(text);
+    printable_make(text, "");
     char *todo = advice != NULL ? memory_copy(advice) : NULL;
     if (todo != NULL)
-        make_printable(todo);
+        printable_make(todo, "");
     findings->items = memory_resize(findings->items, (findings->count + 1) * sizeof(*findings->items));
     findings->items[findings->count++] = (struct finding){.state = state,
                                                           .section = findings->section,
@@ -213,7 +171,7 @@ findings_print_json(const struct findings *findings, const char *program, FILE *
                                json_object_new_int(findings_count(findings, (enum finding_state)state)));
     char *printable = program != NULL ? memory_copy(program) : NULL;
     if (printable != NULL)
-        make_printable(printable);
+        printable_make(printable, "");
     json_object_object_add(whole, "version", json_object_new_int(JSON_VERSION));
     json_object_object_add(whole, "program", printable != NULL ? json_object_new_string(printable) : NULL);
     json_object_object_add(whole, "counts", counts);

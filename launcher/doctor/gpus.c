@@ -5,6 +5,7 @@
  */
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/examine.h"
+#include "launcher/doctor/examine_program.h"
 #include "launcher/memory.h"
 #include "launcher/start/nvml.h"
 
@@ -220,11 +221,24 @@ examine_mps(struct examination *examination)
                  pipes != NULL ? pipes : "/tmp/nvidia-mps");
 }
 
+/* What shows nothing of CUDA may start a program of softgpu-cc's, and a job has to be told. */
+static bool
+may_be_wrapper(const struct examination *examination)
+{
+    return examination->options->device == DEVICE_AUTO && examination->program != NULL &&
+           (examination->needs == NULL || !trainer_shows_cuda(examination->needs));
+}
+
 static void
 say_no_gpu(struct examination *examination, const char *why)
 {
     struct findings *findings = examination->findings;
-    if (examination->needs_gpu)
+    if (examination->needs_gpu && may_be_wrapper(examination))
+        findings_say(findings, FINDING_PROBLEM, "GPUs",
+                     "add --device softgpu if it starts a program that softgpu-cc has built; otherwise install "
+                     "NVIDIA's driver",
+                     "none: %s; without --device softgpu ranks need one", why);
+    else if (examination->needs_gpu)
         findings_say(findings, FINDING_PROBLEM, "GPUs", install_driver, "none: %s; the program needs one", why);
     else if (examination->softgpu)
         findings_ok(findings, "GPUs", "none, and the stand-in needs none (%s)", why);

@@ -43,8 +43,15 @@ examine_device(struct examination *examination)
 {
     struct findings *findings = examination->findings;
     const struct elf_needs *needs = examination->needs;
-    if (examination->facts->built_for_softgpu)
+    struct problem problem;
+    if (!devices_check_program(examination->options, examination->program, &problem))
+        examine_add_problem(findings, FINDING_PROBLEM, "device", problem.text);
+    else if (examination->facts->built_for_softgpu)
         findings_ok(findings, "device", "built by softgpu-cc, for the stand-in");
+    else if (examination->softgpu && (needs->has_kernels || needs->defines_cudart))
+        findings_say(findings, FINDING_PROBLEM, "device", "build it with softgpu-cc, or leave --device softgpu out",
+                     "built for GPUs, with %s, which the stand-in cannot run",
+                     needs->has_kernels ? "kernels of its own" : "NVIDIA's cudart inside");
     else if (trainer_shows_cuda(needs))
         findings_ok(findings, "device", "built for GPUs%s", needs->has_kernels ? ", with kernels of its own" : "");
     else

@@ -54,7 +54,7 @@ settle_verify_and_never(struct options *options, const struct options *given)
 static bool
 warning_after_end(const struct options *options)
 {
-    return options->hang_warning_s != OPTIONS_DEFAULT_HANG_WARNING_S && options->hang_timeout_s != 0 &&
+    return options->hang_warning_given && options->hang_timeout_s != 0 &&
            options->hang_warning_s >= options->hang_timeout_s;
 }
 

@@ -20,6 +20,19 @@ gpu_list_add(struct gpu_list *list, const char *name)
     list->names[list->count++] = memory_copy(name);
 }
 
+bool
+gpu_list_add_once(struct gpu_list *list, const char *name, struct problem *problem)
+{
+    for (int i = 0; i < list->count; ++i) {
+        if (strcmp(list->names[i], name) == 0)
+            return problem_set(problem, DDPRUN_EXIT_USAGE,
+                               "GPU %s is named twice, in --gpus; name each GPU once (--share-gpu lets ranks share it)",
+                               name);
+    }
+    gpu_list_add(list, name);
+    return true;
+}
+
 void
 gpu_list_free(struct gpu_list *list)
 {
@@ -54,25 +67,12 @@ is_uuid(const char *item)
 }
 
 static bool
-add_once(struct gpu_list *list, const char *name, struct problem *problem)
-{
-    for (int i = 0; i < list->count; ++i) {
-        if (strcmp(list->names[i], name) == 0)
-            return problem_set(problem, DDPRUN_EXIT_USAGE,
-                               "GPU %s is named twice, in --gpus; name each GPU once (--share-gpu lets ranks share it)",
-                               name);
-    }
-    gpu_list_add(list, name);
-    return true;
-}
-
-static bool
 add_range(struct gpu_list *list, int first, int last, struct problem *problem)
 {
     for (int index = first; index <= last; ++index) {
         char name[16];
         snprintf(name, sizeof(name), "%d", index);
-        if (!add_once(list, name, problem))
+        if (!gpu_list_add_once(list, name, problem))
             return false;
     }
     return true;
@@ -82,7 +82,7 @@ static bool
 add_item(struct gpu_list *list, char *item, struct problem *problem)
 {
     if (is_uuid(item))
-        return add_once(list, item, problem);
+        return gpu_list_add_once(list, item, problem);
 
     char *dash = strchr(item, '-');
     if (dash != NULL)

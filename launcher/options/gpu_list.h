@@ -22,6 +22,10 @@ bool gpu_list_parse(const char *text, struct gpu_list *list, struct problem *pro
 /* Appends a copy of `name`. */
 void gpu_list_add(struct gpu_list *list, const char *name);
 
+/* The same for a GPU that --gpus names. Problem (DDPRUN_EXIT_USAGE): it is in the list already. */
+bool gpu_list_add_once(struct gpu_list *list, const char *name, struct problem *problem)
+    __attribute__((warn_unused_result));
+
 void gpu_list_free(struct gpu_list *list);
 
 /* The number that `name` is as an index, -1 if it is none (a UUID, -1, anything else). */

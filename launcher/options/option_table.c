@@ -221,6 +221,7 @@ take_limit(unsigned *field, const char *name, const char *value, struct problem 
 static bool
 take_hang_warning(struct options *options, const char *value, struct problem *problem)
 {
+    options->hang_warning_given = true;
     return take_limit(&options->hang_warning_s, "hang-warning", value, problem);
 }
 

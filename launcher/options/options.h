@@ -72,6 +72,7 @@ struct options {
     unsigned heartbeat_timeout_s;            /* between the ddprun of a job under a cluster's launcher; 0: none */
     const char *interface;                   /* that they find each other over: a name or a network; NULL: any */
     unsigned hang_warning_s, hang_timeout_s; /* 0: never */
+    bool hang_warning_given;                 /* somebody wants it, be it the usual time */
     const char *trace_dir;                   /* NULL: no trace */
     char **variables;                        /* "NAME=value" for the ranks; NULL-terminated, or NULL */
     const char *cwd;                         /* folder that ranks start in; NULL: this one */

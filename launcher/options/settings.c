@@ -63,6 +63,18 @@ option_name_of(const char *entry, char *name, size_t bytes)
     return true;
 }
 
+/* How a suggestion names the option: `setting`, the form of it that was looked for, or, where it has none, as on the
+ * command line. */
+static const char *
+place_of(const char *option, const char *setting, char *text, size_t bytes)
+{
+    const struct option_row *row = option_row_named(option);
+    if (row->take != NULL && !row->command_line_only)
+        return setting;
+    snprintf(text, bytes, "--%s, on the command line", option);
+    return text;
+}
+
 /*
  * A variable that is one or two letters away from a setting, or names an option that is none, would be ignored without
  * a word. Others beginning with DDPRUN_ may be anybody's: the version of an image, what tests are told.
@@ -85,10 +97,10 @@ refuse_mistyped(struct problem *problem)
         const char *near = row == NULL && strlen(name) > 4 ? option_nearest_name_within(name, 2) : NULL;
         if (near == NULL)
             continue;
-        char meant[64];
+        char meant[64], where[64];
         settings_variable_name(near, meant, sizeof(meant));
         return problem_set(problem, DDPRUN_EXIT_USAGE, "%.*s, in the environment, is no setting; did you mean %s?",
-                           length, *entry, meant);
+                           length, *entry, place_of(near, meant, where, sizeof(where)));
     }
     return true;
 }
@@ -124,12 +136,16 @@ own_file(void)
 }
 
 static bool
-bad_member(const char *file, const char *member, const char *why, struct problem *problem)
+unknown_member(const char *file, const char *member, struct problem *problem)
 {
     const char *nearest = option_nearest_name(member);
-    return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: \"%s\" %s%s%s%s; ddprun --help-all lists the settings", file,
-                       member, why, nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
-                       nearest != NULL ? "\"?" : "");
+    if (nearest == NULL)
+        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no setting; ddprun --help-all lists the settings",
+                           file, member);
+    char quoted[64], where[64];
+    snprintf(quoted, sizeof(quoted), "\"%s\"", nearest);
+    return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no setting; did you mean %s?", file, member,
+                       place_of(nearest, quoted, where, sizeof(where)));
 }
 
 /* { "NAME": "value", ... } is as several times NAME=value. */
@@ -152,8 +168,12 @@ apply_member(struct options *options, const char *file, const char *member, stru
              struct problem *problem)
 {
     const struct option_row *row = option_row_named(member);
-    if (row == NULL || row->take == NULL || row->command_line_only)
-        return bad_member(file, member, row == NULL ? "is no setting" : "is for the command line only", problem);
+    if (row == NULL)
+        return unknown_member(file, member, problem);
+    if (row->take == NULL || row->command_line_only)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "%s: \"%s\" is for the command line only; write --%s there, and leave it out here", file,
+                           member, member);
 
     char *where = memory_format("%s: \"%s\"", file, member);
     bool ok = true;

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_DEVICE_FILES = 1024 };
+/* As many devices as the stand-in makes at most: DEVICE_LIMIT of softgpu/cuda/driver.h. */
+enum { MOST_DEVICE_FILES = 1024, MOST_SOFTGPU_DEVICES = 64 };
 
 /* -1: no NVML here; otherwise the number of GPUs. */
 static int
@@ -55,11 +56,52 @@ devices_count_gpus(const char *program, int *gpu_count_p, struct problem *proble
     return true;
 }
 
+bool
+devices_check_program(const struct options *options, const struct program *program, struct problem *problem)
+{
+    return options->device != DEVICE_GPU || !program->built_for_softgpu ||
+           problem_set(
+               problem, DDPRUN_EXIT_USAGE,
+               "%s was built by softgpu-cc and cannot use a GPU, as --device gpu wants; build it with nvcc, or leave "
+               "--device out",
+               program->path);
+}
+
 static bool
 bad_visible(struct problem *problem, const char *value, const char *why)
 {
     return problem_set(problem, DDPRUN_EXIT_USAGE, "CUDA_VISIBLE_DEVICES='%s' leaves no GPU: %s; change or unset it",
                        value, why);
+}
+
+/* The number of the stand-in's device with this identifier, -1 if there is none: it ends in the number, in hexadecimal
+ * digits (softgpu/cuda/state.c). */
+static int
+softgpu_device(const char *name, int count)
+{
+    const char *digits = strrchr(name, '-') + 1;
+    if (strncmp(name, "GPU-", 4) != 0 || digits[0] == '\0' || digits[strspn(digits, "0123456789abcdefABCDEF")] != '\0')
+        return -1;
+    unsigned long long number = strtoull(digits, NULL, 16); /* the largest there is if it is too large */
+    return number < (unsigned long long)count ? (int)number : -1;
+}
+
+/* Adds what an entry of CUDA_VISIBLE_DEVICES names; false: no GPU. Which UUIDs there are is left to CUDA. */
+static bool
+add_visible(const struct device_inventory *inventory, const char *item, struct gpu_list *list)
+{
+    bool is_uuid = strncmp(item, "GPU-", 4) == 0 || strncmp(item, "MIG-", 4) == 0;
+    if (is_uuid && !inventory->softgpu) {
+        gpu_list_add(list, item);
+        return true;
+    }
+    int index = is_uuid ? softgpu_device(item, inventory->gpu_count) : gpu_list_index(item);
+    if (index < 0 || index >= inventory->gpu_count)
+        return false;
+    char number[16];
+    snprintf(number, sizeof(number), "%d", index);
+    gpu_list_add(list, number);
+    return true;
 }
 
 /* The GPUs that a program sees: all, or those that CUDA_VISIBLE_DEVICES leaves. As CUDA does, stops at the first that
@@ -82,21 +124,47 @@ visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, st
     for (char *item; (item = strsep(&rest, ",")) != NULL;) {
         item += strspn(item, " ");
         item[strcspn(item, " ")] = '\0';
-        int index = gpu_list_index(item);
-        bool is_uuid = strncmp(item, "GPU-", 4) == 0 || strncmp(item, "MIG-", 4) == 0;
-        if (!is_uuid && (index < 0 || index >= inventory->gpu_count))
+        if (!add_visible(inventory, item, list))
             break;
-        gpu_list_add(list, item);
     }
     free(copy);
     return list->count > 0 ||
-           bad_visible(problem, value, value[0] == '\0' ? "it is empty" : "its first entry is no GPU of this machine");
+           bad_visible(problem, value,
+                       value[0] == '\0'     ? "it is empty"
+                       : inventory->softgpu ? "its first entry is none of the stand-in's devices (SOFTGPU_DEVICES)"
+                                            : "its first entry is no GPU of this machine");
 }
 
-/* --gpus counts within what is visible, so that it means the same under a scheduler that handed out some GPUs. */
+/* Adds what --gpus names. A number counts within what is visible, so that it means the same under a scheduler that
+ * handed out some GPUs. The stand-in's identifiers become numbers: a device that is named in both ways is named twice.
+ */
 static bool
-chosen_gpus(const struct options *options, const struct gpu_list *visible, struct gpu_list *list,
-            struct problem *problem)
+add_chosen(const struct device_inventory *inventory, const struct gpu_list *visible, const char *name,
+           struct gpu_list *list, struct problem *problem)
+{
+    int index = gpu_list_index(name);
+    if (index >= visible->count)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "there is no GPU %d, in --gpus: %d visible here, numbered from 0; choose among those", index,
+                           visible->count);
+    if (index >= 0)
+        return gpu_list_add_once(list, visible->names[index], problem);
+    if (!inventory->softgpu)
+        return gpu_list_add_once(list, name, problem);
+    int device = softgpu_device(name, inventory->gpu_count);
+    if (device < 0)
+        return problem_set(problem, DDPRUN_EXIT_USAGE,
+                           "there is no GPU %s, in --gpus: the stand-in makes %d (SOFTGPU_DEVICES), numbered from 0; "
+                           "choose among those",
+                           name, inventory->gpu_count);
+    char number[16];
+    snprintf(number, sizeof(number), "%d", device);
+    return gpu_list_add_once(list, number, problem);
+}
+
+static bool
+chosen_gpus(const struct options *options, const struct device_inventory *inventory, const struct gpu_list *visible,
+            struct gpu_list *list, struct problem *problem)
 {
     if (options->gpus.count == 0) {
         for (int i = 0; i < visible->count; ++i)
@@ -104,19 +172,15 @@ chosen_gpus(const struct options *options, const struct gpu_list *visible, struc
         return true;
     }
     for (int i = 0; i < options->gpus.count; ++i) {
-        const char *name = options->gpus.names[i];
-        int index = gpu_list_index(name);
-        if (index >= visible->count)
-            return problem_set(problem, DDPRUN_EXIT_USAGE,
-                               "there is no GPU %d, in --gpus: %d visible here, numbered from 0; choose among those",
-                               index, visible->count);
-        gpu_list_add(list, index >= 0 ? visible->names[index] : name);
+        if (!add_chosen(inventory, visible, options->gpus.names[i], list, problem))
+            return false;
     }
     return true;
 }
 
 static bool
-deal_out(const struct options *options, const struct gpu_list *gpus, struct device_plan *plan, struct problem *problem)
+deal_out(const struct options *options, const struct device_inventory *inventory, const struct gpu_list *gpus,
+         struct device_plan *plan, struct problem *problem)
 {
     plan->rank_count = options->rank_count != 0 ? options->rank_count : gpus->count;
     if (plan->rank_count > OPTIONS_MOST_RANKS)
@@ -126,9 +190,10 @@ deal_out(const struct options *options, const struct gpu_list *gpus, struct devi
             problem, DDPRUN_EXIT_USAGE,
             "%d ranks want a GPU each, but there %s %d (%s); lower -n, or add --share-gpu to let ranks share",
             plan->rank_count, gpus->count == 1 ? "is" : "are", gpus->count,
-            options->gpus.count != 0 ? "by --gpus"
-            : plan->softgpu          ? "by SOFTGPU_DEVICES"
-                                     : "visible on this machine");
+            options->gpus.count != 0                              ? "by --gpus"
+            : plan->softgpu && inventory->visible_devices != NULL ? "by SOFTGPU_DEVICES and CUDA_VISIBLE_DEVICES"
+            : plan->softgpu                                       ? "by SOFTGPU_DEVICES"
+                                                                  : "visible on this machine");
     plan->visible = memory_get((size_t)plan->rank_count, sizeof(*plan->visible));
     for (int rank = 0; rank < plan->rank_count; ++rank)
         plan->visible[rank] = memory_copy(gpus->names[rank % gpus->count]);
@@ -156,8 +221,9 @@ plan_listed(const struct options *options, const struct device_inventory *invent
             struct problem *problem)
 {
     struct gpu_list visible = {0}, chosen = {0};
-    bool ok = visible_gpus(inventory, &visible, problem) && chosen_gpus(options, &visible, &chosen, problem) &&
-              deal_out(options, &chosen, plan, problem);
+    bool ok = visible_gpus(inventory, &visible, problem) &&
+              chosen_gpus(options, inventory, &visible, &chosen, problem) &&
+              deal_out(options, inventory, &chosen, plan, problem);
     gpu_list_free(&visible);
     gpu_list_free(&chosen);
     return ok;
@@ -173,12 +239,12 @@ device_plan_make(const struct options *options, const struct device_inventory *i
     if (inventory->softgpu && inventory->softgpu_devices == NULL) {
         ok = plan_free_softgpu(options, &plan, problem);
     } else if (inventory->softgpu) {
-        counted.visible_devices = NULL;
         counted.gpu_count = gpu_list_index(inventory->softgpu_devices);
-        if (counted.gpu_count < 1)
+        if (counted.gpu_count < 1 || counted.gpu_count > MOST_SOFTGPU_DEVICES)
             return problem_set(problem, DDPRUN_EXIT_USAGE,
-                               "SOFTGPU_DEVICES='%s' is no number of devices; set it to 1 or more, or unset it",
-                               inventory->softgpu_devices);
+                               "SOFTGPU_DEVICES='%s' is no number of devices that the stand-in can make; set it to 1 "
+                               "to %d, or unset it",
+                               inventory->softgpu_devices, MOST_SOFTGPU_DEVICES);
         ok = plan_listed(options, &counted, &plan, problem);
     } else {
         ok = plan_listed(options, &counted, &plan, problem);
@@ -190,12 +256,13 @@ device_plan_make(const struct options *options, const struct device_inventory *i
     return ok;
 }
 
-/* What CUDA_VISIBLE_DEVICES names, when it names one. */
+/* Does CUDA_VISIBLE_DEVICES name one GPU? Where the stand-in makes a device for each rank it means nothing. */
 static bool
 names_one(const struct device_inventory *inventory)
 {
     const char *value = inventory->visible_devices;
-    return !inventory->softgpu && value != NULL && value[0] != '\0' && strchr(value, ',') == NULL;
+    bool counts = !inventory->softgpu || inventory->softgpu_devices != NULL;
+    return counts && value != NULL && value[0] != '\0' && strchr(value, ',') == NULL;
 }
 
 bool

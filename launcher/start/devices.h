@@ -9,12 +9,13 @@
 
 #include "launcher/options/options.h"
 #include "launcher/problem.h"
+#include "launcher/start/program.h"
 
 /* What is there. */
 struct device_inventory {
     bool softgpu;
     int gpu_count;               /* GPUs of the machine; not used on the stand-in */
-    const char *visible_devices; /* inherited CUDA_VISIBLE_DEVICES, or NULL */
+    const char *visible_devices; /* inherited CUDA_VISIBLE_DEVICES, or NULL; the stand-in's with SOFTGPU_DEVICES only */
     const char *softgpu_devices; /* inherited SOFTGPU_DEVICES, or NULL */
 };
 
@@ -32,6 +33,11 @@ struct device_plan {
  * (DDPRUN_EXIT_USAGE): there is none, saying what was looked for; `program` is named in it.
  */
 bool devices_count_gpus(const char *program, int *gpu_count, struct problem *problem)
+    __attribute__((warn_unused_result));
+
+/* Problem (DDPRUN_EXIT_USAGE): --device gpu, and a program that was built for the stand-in. Otherwise such a program
+ * runs on the stand-in, and any with --device softgpu. */
+bool devices_check_program(const struct options *options, const struct program *program, struct problem *problem)
     __attribute__((warn_unused_result));
 
 /* Problem (DDPRUN_EXIT_USAGE): more ranks than GPUs, a GPU that does not exist, a variable that cannot be understood.

@@ -18,9 +18,9 @@ _Static_assert(sizeof(void *) == 8, "the shim is 64 bits wide");
 #error "name this processor's e_machine"
 #endif
 
-/* The kernel refuses more program headers than fit in 64 KiB (fs/binfmt_elf.c, load_elf_phdrs); notes are far smaller
- * than that. */
-enum { MOST_HEADER_BYTES = 65536, MOST_NOTE_BYTES = 1 << 20 };
+/* The kernel refuses more program headers than fit in 64 KiB (fs/binfmt_elf.c, load_elf_phdrs); notes and what a
+ * program tells its loader are far smaller than that. */
+enum { MOST_HEADER_BYTES = 65536, MOST_NOTE_BYTES = 1 << 20, MOST_DYNAMIC_BYTES = 1 << 20 };
 
 /* Looks through the notes of one segment for the stand-in's owner. */
 static bool
@@ -85,6 +85,26 @@ inspect_segments(struct elf_source *source, const Elf64_Phdr *segments, size_t c
     return true;
 }
 
+/* Linkers mark a position independent program by DF_1_PIE, also a static one; without it, and without a loader's name,
+ * such a file is a library. */
+static bool
+is_library(struct elf_source *source, const Elf64_Phdr *segments, size_t count)
+{
+    const Elf64_Phdr *segment = segments, *end = segments + count;
+    while (segment < end && segment->p_type != PT_DYNAMIC)
+        ++segment;
+    if (segment == end)
+        return false;
+    Elf64_Dyn *entries = (Elf64_Dyn *)elf_source_get(source, segment->p_filesz, segment->p_offset, MOST_DYNAMIC_BYTES);
+    if (entries == NULL)
+        return false;
+    bool is_program = false;
+    for (size_t i = 0; i < segment->p_filesz / sizeof(*entries) && entries[i].d_tag != DT_NULL; ++i)
+        is_program = is_program || (entries[i].d_tag == DT_FLAGS_1 && (entries[i].d_un.d_val & DF_1_PIE) != 0);
+    free(entries);
+    return !is_program;
+}
+
 /* Everything behind the file header. */
 static void
 inspect_program(struct elf_source *source, const Elf64_Ehdr *header, struct elf_facts *facts)
@@ -99,6 +119,9 @@ inspect_program(struct elf_source *source, const Elf64_Ehdr *header, struct elf_
     facts->kind = ELF_KIND_STATIC;
     if (!inspect_segments(source, segments, header->e_phnum, facts))
         facts->kind = ELF_KIND_DAMAGED;
+    else if (facts->kind == ELF_KIND_STATIC && header->e_type == ET_DYN &&
+             is_library(source, segments, header->e_phnum))
+        facts->kind = ELF_KIND_LIBRARY;
     free(segments);
 }
 

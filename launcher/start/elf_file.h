@@ -21,12 +21,13 @@ enum elf_kind {
     ELF_KIND_NOT_ELF,       /* a script, or something else */
     ELF_KIND_OTHER_MACHINE, /* built for another processor or word size */
     ELF_KIND_NOT_LINKED,    /* an object file or a core dump */
+    ELF_KIND_LIBRARY,       /* a shared library that is no program too */
     ELF_KIND_DAMAGED,       /* says that it is ELF, but its headers point outside of the file */
 };
 
 struct elf_facts {
     enum elf_kind kind;
-    bool built_for_softgpu;     /* carries the stand-in's note; for DYNAMIC and STATIC */
+    bool built_for_softgpu;     /* carries the stand-in's note; for DYNAMIC, STATIC and LIBRARY */
     char interpreter[PATH_MAX]; /* the dynamic loader that it asks for; for DYNAMIC */
 };
 

@@ -89,6 +89,9 @@ refuse_elf(const char *path, enum elf_kind kind, struct problem *problem)
         return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
                            "%s was built for another processor or word size; build it for this machine, 64 bits wide",
                            path);
+    case ELF_KIND_LIBRARY:
+        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
+                           "%s is a shared library, which cannot be started; name the program that uses it", path);
     case ELF_KIND_NOT_LINKED:
         return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
                            "%s is no program but an object file or a core dump; link it first", path);

@@ -23,8 +23,8 @@ struct program {
 
 /*
  * Finds `name` as a shell does (in the folders of `search_path`, $PATH, if it has no '/') and checks it, and for a
- * script its interpreter too. Problem (DDPRUN_EXIT_NOT_RUN): not there, not a file, not executable, static, another
- * machine's, damaged, would run with other rights than ours (the loader ignores LD_PRELOAD then).
+ * script its interpreter too. Problem (DDPRUN_EXIT_NOT_RUN): not there, not a file, not executable, static, a
+ * library, another machine's, damaged, would run with other rights than ours (the loader ignores LD_PRELOAD then).
  */
 bool program_find(const char *name, const char *search_path, struct program *program, struct problem *problem)
     __attribute__((warn_unused_result));

@@ -168,6 +168,11 @@ report "a GPU's name cannot speak to the terminal" "$(expect "$rc" '0 \?\]0;x\?'
 if [ ! -e /dev/nvidia0 ]; then
     examine ./plain
     report "a program for GPUs, and none" "$(expect 1 '^machine\|problem\|GPUs\|none: .*the program needs one')"
+    printf '#!/bin/sh\nexec ./plain\n' >"$top/p/starts_it" && chmod 755 "$top/p/starts_it"
+    examine ./starts_it
+    report "a script, and no GPU" "$(expect 1 '^machine\|problem\|GPUs\|none: .*without --device softgpu ranks need one\|add --device softgpu')"
+    with DDPRUN_DEVICE=softgpu -- ./starts_it
+    report "a script for the stand-in, and no GPU" "$(expect "$rc" '^machine\|ok\|GPUs\|none, and' '!program\|problem')"
 fi
 link -o "$top/p/bare" "$top/main.c"
 examine ./bare
@@ -185,9 +190,20 @@ report "an RPATH that goes before the stand-in" "$(expect 1 '^program\|note\|RPA
 link -o "$top/p/right_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--enable-new-dtags -Wl,-rpath,"$top/p/lib"
 examine ./right_library
 report "a RUNPATH that does not" "$(expect 1 '^program\|ok\|RUNPATH' "^program\|ok\|CUDA library\|libcudart.so.13 is $top/lib/softgpu/" '!^program\|problem')"
+with DDPRUN_DEVICE=gpu -- ./right_library
+report "--device gpu and a program for the stand-in" "$(expect 1 '^program\|problem\|device\|./right_library was built by softgpu-cc and cannot use a GPU.*\|build it with nvcc' \
+    '!program\|(problem|warning)\|CUDA library' '!problem\|GPUs')"
 link -o "$top/p/for_gpu" "$top/calls.c" "$top/p/lib/libcudart.so.13"
 with "LD_LIBRARY_PATH=$top/lib/softgpu" -- ./for_gpu
 report "the stand-in's folder in the way" "$(expect 1 '^program\|problem\|CUDA library\|.*found in the stand-in')"
+printf '%s\n' '__attribute__((section(".nv_fatbin"), used)) static const char kernels[8] = "x";' >"$top/kernels.c"
+link -o "$top/p/has_kernels" "$top/main.c" "$top/kernels.c"
+with DDPRUN_DEVICE=softgpu -- ./has_kernels
+report "--device softgpu and kernels for GPUs" "$(expect 1 '^program\|problem\|device\|built for GPUs, with kernels of its own, which the stand-in cannot run\|build it with softgpu-cc')"
+with DDPRUN_DEVICE=softgpu -- ./plain
+report "--device softgpu and no kernels" "$(expect "$rc" '^program\|ok\|device\|built for GPUs\|$')"
+with DDPRUN_COMPRESS=fp16 -- "$fake"
+report "--compress without kernels for it" "$(expect 1 '^machine\|problem\|kernels\|.*--compress does not work')"
 link -shared -fPIC -Wl,-soname,libcudnn.so.77 -o "$top/p/libcudnn.so.77" "$top/library.c"
 link -o "$top/p/lacks" "$top/calls.c" "$top/p/libcudnn.so.77"
 examine ./lacks

@@ -127,6 +127,8 @@ head -c 100 "$fake" >"$top/cut" && chmod 755 "$top/cut"
 cp "$fake" "$top/arm" && printf '\267' | dd of="$top/arm" bs=1 seek=18 conv=notrunc 2>/dev/null
 cp "$fake" "$top/object" && printf '\001' | dd of="$top/object" bs=1 seek=16 conv=notrunc 2>/dev/null
 soft="--device softgpu"
+# ddprun cannot ask the stand-in how many devices it makes at most.
+most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH_SOURCE[0]}")/../../softgpu/cuda/driver.h")
 # shellcheck disable=SC2086
 {
     bad "no program" 2 "no program" $soft -n 2
@@ -141,6 +143,7 @@ soft="--device softgpu"
     bad "-n without value" 2 "wants a value" -n
     bad "--bucket-mb 0" 2 "'0' is not a size" --bucket-mb 0 "$fake"
     bad "--bucket-mb nan" 2 "'nan' is not a size" --bucket-mb nan "$fake"
+    bad "an argument that speaks to the terminal" 2 "'\?\[31mé\?\?' names no GPU" --gpus $'\033[31mé\302\233\377' "$fake"
     bad "--device tpu" 2 "'tpu' is not one of" --device tpu "$fake"
     bad "--timeout 0" 2 "'0' is not" --timeout 0 "$fake"
     bad "--gpus x" 2 "'x' names no GPU" --gpus x "$fake"
@@ -157,6 +160,7 @@ soft="--device softgpu"
     bad "script with a static interpreter" 127 "static executable" "$top/script_static"
     bad "static executable" 127 "static executable" $soft "$helpers/launcher_fake_static"
     bad "static position independent executable" 127 "static executable" $soft "$helpers/launcher_fake_static_pie"
+    bad "shared library" 127 "is a shared library, which cannot be started; name the program" "$helpers/liblauncher_stub_library.so"
     bad "cut executable" 127 "damaged" "$top/cut"
     bad "another processor" 127 "another processor" "$top/arm"
     bad "object file" 127 "object file" "$top/object"
@@ -168,6 +172,11 @@ soft="--device softgpu"
     bad "--gpus without devices to choose from" 2 "--gpus chooses among GPUs" --gpus 0,1 "$fake"
     SOFTGPU_DEVICES=2 bad "more ranks than the stand-in's devices" 2 "3 ranks want a GPU each, but there are 2" -n 3 "$fake"
     SOFTGPU_DEVICES=x bad "SOFTGPU_DEVICES=x" 2 "SOFTGPU_DEVICES='x'" "$fake"
+    SOFTGPU_DEVICES=$((most_devices + 1)) bad "more devices than the stand-in makes" 2 "SOFTGPU_DEVICES='$((most_devices + 1))' is no number of devices that the stand-in can make; set it to 1 to $most_devices" "$fake"
+    SOFTGPU_DEVICES=4 bad "--gpus of the stand-in, mistyped" 2 "there is no GPU GPU-1234, in --gpus: the stand-in makes 4" --gpus 0,GPU-1234 "$fake"
+    SOFTGPU_DEVICES=4 bad "--gpus of the stand-in, one in two ways" 2 "GPU 1 is named twice" --gpus 1,GPU-1 "$fake"
+    SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=2,3 bad "--gpus beyond what is visible" 2 "there is no GPU 3, in --gpus: 2 visible" --gpus 3 "$fake"
+    SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=7 bad "none of the stand-in's devices visible" 2 "leaves no GPU: its first entry is none of the stand-in's" "$fake"
     TMPDIR=$top/absent bad "TMPDIR absent" 1 "cannot use $top/absent" "$fake" exit 0
     OMPI_COMM_WORLD_SIZE=2 bad "started by mpirun -n 2" 2 "another launcher" -n 2 "$fake"
 }
@@ -249,6 +258,11 @@ report "a program's note chooses the stand-in" \
 SOFTGPU_DEVICES=3 run "$fake" env CUDA_VISIBLE_DEVICES env SOFTGPU_DEVICES
 report "SOFTGPU_DEVICES gives each rank one of them" \
     "$(expect 0 "$out" '^\[2\] CUDA_VISIBLE_DEVICES=2' "$out" '^\[1\] SOFTGPU_DEVICES=3')"
+SOFTGPU_DEVICES=$most_devices run -n 1 --gpus "$((most_devices - 1))" "$fake" env CUDA_VISIBLE_DEVICES
+report "as many devices as the stand-in makes" "$(expect 0 "$out" "^CUDA_VISIBLE_DEVICES=$((most_devices - 1))")"
+SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=2,GPU-3 run --gpus 1,0 "$fake" env CUDA_VISIBLE_DEVICES
+report "--gpus counts within CUDA_VISIBLE_DEVICES on the stand-in too" \
+    "$(expect 0 "$out" '^CUDA_VISIBLE_DEVICES=3' "$out" '^\[1\] CUDA_VISIBLE_DEVICES=2')"
 
 # ---- what a rank finds ----
 # A launcher that is itself built with AddressSanitizer wants its runtime first among what is preloaded.
@@ -312,7 +326,7 @@ mkdir "$top/here" && printf '{ "ranks": 9 }\n' >"$top/here/config.json"
 run_in_front sh -c 'cd "$1" && timeout -k 1 60 "$0" "$2" env WORLD_SIZE' "$ddprun" "$top/here" "$fake"
 report "the current folder is not searched" "$(expect 0 "$out" '^WORLD_SIZE=1')"
 run -n 2 --env 'WHO=I am {rank} of {world_size}' --subst "$fake" env WHO env RANK say 'at {local_rank} {other}'
-report "--env and --subst" "$(expect 0 "$out" '\[1\] WHO=I am 1 of 2$' "$out" '^\[1\] RANK=1' "$out" 'at 1 \{other\}')"
+report "--env and --subst" "$(expect 0 "$out" '\[1\] WHO=I am 1 of 2$' "$out" '\[1\] RANK=1' "$out" 'at 1 \{other\}')"
 # shellcheck disable=SC2086
 run $soft -n 2 --cwd "$top/elsewhere" pwd
 report "--cwd" "$(expect 0 "$out" "^$top/elsewhere\$" "$out" "^\[1\] $top/elsewhere\$")"
@@ -482,6 +496,14 @@ is_alive "$job" || why+="its reader was not waited for "
 kill -TERM "$job"
 finish
 report "nobody reads stderr: a failure ends the ranks, and one signal ddprun" "$(expect 3)$why"
+# A full disk. What is printed is longer than what stdio keeps, and shorter.
+for words in --help --help-all --version "-n 1 --dry-run $fake" doctor; do
+    # shellcheck disable=SC2086
+    run_in_front sh -c 'exec timeout -k 1 60 "$@" >/dev/full' sh "$ddprun" $words
+    why=$(expect 1 "$err" '^ddprun: cannot write to stdout: No space left on device; make room')
+    [ "$(wc -l <"$err")" = 1 ] || why+="$(wc -l <"$err") lines on stderr "
+    report "a full disk, ${words/ */...}" "$why"
+done
 
 # ---- exit codes ----
 run -n 2 "$fake" @1 exit 3 @0 hang

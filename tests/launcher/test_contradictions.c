@@ -37,6 +37,7 @@ static const struct sample {
     {"output", "files=logs"}, {"progress", "on"},
     {"progress", "off"},      {"summary-json", "end.json"},
     {"verbose", NULL},        {"quiet", NULL},
+    {"hang-warning", "60"},
 };
 
 enum { SAMPLES = sizeof(samples) / sizeof(samples[0]) };
@@ -50,6 +51,7 @@ static const struct excluded {
     {{"progress", "on"}, {"quiet", NULL}, "contradict each other"},
     {{"check-every", "0"}, {"verify", NULL}, "leave one out"},
     {{"hang-warning", "900"}, {"hang-timeout", "20"}, "nobody would be warned"},
+    {{"hang-warning", "60"}, {"hang-timeout", "20"}, "nobody would be warned"}, /* the usual time, but asked for */
 };
 
 /* These are so by themselves, beside another option's usual value. */
@@ -165,6 +167,31 @@ parse_beside(const char *text, const char *word, const char *value, struct optio
     return result;
 }
 
+START_TEST(a_name_that_is_no_setting_is_told_the_right_one)
+{
+    static const struct {
+        const char *member, *told;
+        bool suggests;
+    } cases[] = {
+        {"bukcet-mb", "did you mean \"bucket-mb\"?", true},
+        {"confg", "did you mean --config, on the command line?", true},
+        {"config", "is for the command line only", false},
+        {"dry-run", "is for the command line only", false},
+        {"help", "is for the command line only", false},
+        {"frobnicate", "is no setting", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        struct options options;
+        struct problem problem = {0};
+        char text[64];
+        snprintf(text, sizeof(text), "{\"%s\": \"x\"}", cases[i].member);
+        ck_assert_int_eq(parse_beside(text, NULL, NULL, &options, &problem), OPTIONS_BAD);
+        ck_assert_msg(strstr(problem.text, cases[i].told) != NULL, "%s", problem.text);
+        ck_assert_msg((strstr(problem.text, "did you mean") != NULL) == cases[i].suggests, "%s", problem.text);
+    }
+}
+END_TEST
+
 START_TEST(the_command_line_counts_against_a_setting)
 {
     struct options options;
@@ -194,6 +221,7 @@ START_TEST(a_mistyped_variable_is_not_ignored)
     } cases[] = {{"DDPRUN_BUKET_MB", "did you mean DDPRUN_BUCKET_MB?"},
                  {"DDPRUN_CHECKEVERY", "did you mean DDPRUN_CHECK_EVERY?"},
                  {"DDPRUN_DRY_RUN", "command line only"},
+                 {"DDPRUN_DRYRUN", "did you mean --dry-run, on the command line?"},
                  {"DDPRUN_VERSION", NULL},
                  {"DDPRUN_SOAK", NULL},
                  {"DDPRUN_MY_OWN_NOTE", NULL}};
@@ -221,6 +249,7 @@ main(void)
     TCase *tests = tcase_create("pairs");
     tcase_add_test(tests, every_option_has_a_sample);
     tcase_add_loop_test(tests, each_pair_is_settled, 0, SAMPLES);
+    tcase_add_test(tests, a_name_that_is_no_setting_is_told_the_right_one);
     tcase_add_test(tests, the_command_line_counts_against_a_setting);
     tcase_add_test(tests, a_mistyped_variable_is_not_ignored);
     suite_add_tcase(suite, tests);

@@ -106,6 +106,33 @@ START_TEST(programs_are_told_apart)
 }
 END_TEST
 
+/* The image with what a loader would be told in place of its notes. */
+static struct elf_facts
+inspect_told(bool with_loader, int type, const Elf64_Dyn *entries, size_t bytes)
+{
+    struct image image;
+    make_image(&image, with_loader, "other");
+    ck_assert_uint_le(bytes, sizeof(image.notes));
+    memcpy(&image.notes, entries, bytes);
+    image.header.e_type = (Elf64_Half)type;
+    image.segments[2].p_type = PT_DYNAMIC;
+    image.segments[2].p_filesz = bytes;
+    return inspect(&image);
+}
+
+START_TEST(a_library_is_no_static_program)
+{
+    const Elf64_Dyn library[] = {{DT_SONAME, {1}}, {DT_FLAGS_1, {DF_1_NOW}}};
+    const Elf64_Dyn static_pie[] = {{DT_FLAGS_1, {DF_1_NOW | DF_1_PIE}}, {DT_NULL, {0}}};
+    const Elf64_Dyn behind_the_end[] = {{DT_NULL, {0}}, {DT_FLAGS_1, {DF_1_PIE}}};
+    ck_assert_int_eq(inspect_told(false, ET_DYN, library, sizeof(library)).kind, ELF_KIND_LIBRARY);
+    ck_assert_int_eq(inspect_told(false, ET_DYN, behind_the_end, sizeof(behind_the_end)).kind, ELF_KIND_LIBRARY);
+    ck_assert_int_eq(inspect_told(false, ET_DYN, static_pie, sizeof(static_pie)).kind, ELF_KIND_STATIC);
+    ck_assert_int_eq(inspect_told(false, ET_EXEC, library, sizeof(library)).kind, ELF_KIND_STATIC);
+    ck_assert_int_eq(inspect_told(true, ET_DYN, library, sizeof(library)).kind, ELF_KIND_DYNAMIC); /* as glibc's is */
+}
+END_TEST
+
 START_TEST(the_note_is_found_behind_others)
 {
     struct image image;
@@ -210,6 +237,7 @@ main(void)
     Suite *suite = suite_create("elf_file");
     TCase *tcase = tcase_create("files");
     tcase_add_test(tcase, programs_are_told_apart);
+    tcase_add_test(tcase, a_library_is_no_static_program);
     tcase_add_test(tcase, the_note_is_found_behind_others);
     tcase_add_test(tcase, notes_aligned_to_eight_bytes);
     tcase_add_test(tcase, other_files_are_no_elf);

@@ -1,0 +1,15 @@
+/*
+ * printed.h - the end of what ddprun itself prints to stdout: --help, --version, --dry-run, doctor.
+ *
+ * Not for a job's output, which relay.c passes on. Main thread.
+ */
+#ifndef DDPRUN_LAUNCHER_PRINTED_H
+#define DDPRUN_LAUNCHER_PRINTED_H
+
+#include <stdio.h>
+
+/* Writes what is left in `out`. Returns ddprun's exit code: 0, or DDPRUN_EXIT_FAILURE after a message if not all of it
+ * could be written. */
+int printed_end(FILE *out) __attribute__((warn_unused_result));
+
+#endif
