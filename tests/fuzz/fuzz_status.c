@@ -217,13 +217,6 @@ process_state_descends(pid_t pid, pid_t ancestor)
     return pid % 2 == 0 && (ancestor == 0 || pid % 4 == 0);
 }
 
-bool
-process_state_read(pid_t pid, pid_t thread, struct process_state *state)
-{
-    *state = (struct process_state){.name = "trainer", .state = 'S', .parent = thread, .start = 7};
-    return pid % 8 == 0;
-}
-
 pid_t
 process_state_branch(pid_t pid, pid_t ancestor)
 {
@@ -234,7 +227,8 @@ process_state_branch(pid_t pid, pid_t ancestor)
 bool
 process_state_read(pid_t pid, pid_t thread, struct process_state *state)
 {
-    *state = (struct process_state){.state = "RSZX"[(unsigned)(pid + thread) % 4]};
+    *state = (struct process_state){
+        .name = "trainer", .state = "RSZX"[(unsigned)(pid + thread) % 4], .parent = thread, .start = 7};
     return pid % 5 != 0;
 }
 
