@@ -64,6 +64,8 @@ messages_close(struct messages *messages, const struct signals *signals, bool hu
     message_to(STDERR_FILENO);
     close(messages->fd); /* at the end of the pipe the relay leaves */
     if (wait_for_relay(messages->relay, signals, hurried, limit_ms))
-        relay_free(messages->relay); /* else it is still writing, and ends with the process */
+        relay_free(messages->relay);
+    else
+        relay_abandon(messages->relay);
     messages->relay = NULL;
 }

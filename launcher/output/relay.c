@@ -46,6 +46,7 @@ struct relay {
     int count;
     struct source *sources;
     struct pollfd *polled; /* [count + 1]; the last is `finish` */
+    struct relay *next;    /* of those that were abandoned */
     size_t out_used;
     char out[OUT_BYTES];
 };
@@ -318,4 +319,14 @@ relay_free(struct relay *relay)
         return;
     pthread_join(relay->thread, NULL);
     release(relay);
+}
+
+void
+relay_abandon(struct relay *relay)
+{
+    static struct relay *abandoned; /* what their threads work with is not lost */
+    if (relay == NULL)
+        return;
+    relay->next = abandoned;
+    abandoned = relay;
 }

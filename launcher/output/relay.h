@@ -41,4 +41,7 @@ int relay_fd(const struct relay *relay);
 /* Releases a relay that has left (relay_fd() is readable). NULL is ignored. */
 void relay_free(struct relay *relay);
 
+/* For one that may not have left, as somebody does not read: it ends with the process. NULL is ignored. */
+void relay_abandon(struct relay *relay);
+
 #endif

@@ -397,17 +397,22 @@ for end in exit:2:2 exit:127:127 kill:2:130 kill:15:143; do
     run -n 1 --max-restarts 1 "$fake" env DDPRUN_RESTART "$verb" "$number"
     report "a restart after a rank's $verb $number" "$(expect "$code" "$err" '^ddprun: restart 1 of 1' "$out" '^DDPRUN_RESTART=1')"
 done
+# full NAME: a pipe that takes nothing more, in $top; its reader is this script, which does not read.
+full() {
+    mkfifo "$top/$1"
+    # shellcheck disable=SC2034 # kept open to the end
+    exec {unread}<>"$top/$1"
+    dd if=/dev/zero of="$top/$1" bs=4096 oflag=nonblock 2>/dev/null
+}
 # A signal that comes while the job ends already: here it cannot leave before its output is read.
-mkfifo "$top/unread"
-exec 8<>"$top/unread"
-env "$ddprun" -n 2 --max-restarts 1 "$fake" @1 flood 100000 @0 exit 3 >&8 2>"$top/err" </dev/null &
+full restarted
+env "$ddprun" -n 2 --max-restarts 1 "$fake" @1 hang @0 say "words" exit 3 >"$top/restarted" 2>"$top/err" </dev/null &
 job=$!
 started+=("$job")
 err=$top/err
 within 20 grep -q 'rank 0 ended with exit code 3' "$err" || not_ok "the job ends" "no reason on stderr"
 kill -TERM "$job"
 finish
-exec 8<&-
 report "no restart after a signal while the job ended" "$(expect 3 "$err" '^ddprun: no restart: a signal')$(no_folders_left)"
 LD_PRELOAD="$asan:$helpers/liblauncher_pmix_hangs.so" run -n 1 --max-restarts 1 "$fake" env HWLOC_COMPONENTS env DDPRUN_RESTART exit 7
 why=$(expect 7 "$err" '^PMIx.s server does not end' "$err" '^ddprun: restart 1 of 1' "$out" '^DDPRUN_RESTART=1')$(grep 'no job folder' "$err")
@@ -471,13 +476,6 @@ exec 7<&-
 err=$top/err report "and its job ends with the failure's code" "$(expect 3)"
 
 # ---- output that nobody reads ----
-# full NAME: a pipe that takes nothing more, in $top; its reader is this script, which does not read.
-full() {
-    mkfifo "$top/$1"
-    # shellcheck disable=SC2034 # kept open to the end
-    exec {unread}<>"$top/$1"
-    dd if=/dev/zero of="$top/$1" bs=4096 oflag=nonblock 2>/dev/null
-}
 # The first of these jobs goes on while others are tried, for longer than its --hang-timeout.
 full unread
 begin=$SECONDS
