@@ -48,7 +48,6 @@ note_started(struct job *job, int index, const struct spawned *spawned)
 {
     int rank = job->place.first_rank + index;
     job->pids[index] = spawned->pid;
-    guardian_add(spawned->pid);
     if (spawned->output >= 0)
         job->outputs[job->output_count++] = (struct relay_source){spawned->output, rank, rank == 0};
     if (spawned->error >= 0)

@@ -14,7 +14,10 @@
 /* Before the first rank. Without one, for want of processes, ranks are only less well looked after. */
 void guardian_start(void);
 
-/* The process group of a rank, once that runs. Its number must not be free before guardian_dismiss(). */
+/*
+ * The process group of a rank. Async-signal-safe: the rank's process itself says it before its program runs. The number
+ * must not be free before guardian_dismiss().
+ */
 void guardian_add(pid_t group);
 
 /* When no rank is left: it kills nobody, and has ended when this returns. Nothing if there is none. */

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/protocol.h"
+#include "launcher/start/guardian.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,6 +86,7 @@ become_rank(const struct spawn_order *order, const struct pipes *pipes, pid_t la
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) /* it died before the line above */
         _exit(DDPRUN_EXIT_FAILURE);
+    guardian_add(getpid()); /* before it can start anything */
     connect_descriptors(order, pipes);
     signals_give_back(order->signals);
     struct outcome outcome = {.what = OUTCOME_NOT_BOUND};

@@ -143,8 +143,8 @@ judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYT
         return false;
     }
     expect(run, job, 1,
-           "^ddprun: .*(" RANK
-           " (ended|left|has left|waits at the end of the program|(is )?at the end of the program|before its "
+           "^ddprun: .*(" RANK " (ended|annotated [0-9]+ gradients? and ended|left|has left|waits at the end of the "
+           "program|(is )?at the end of the program|before its "
            "first step: the program used the GPU and ended without a DDP_STEP)|differs between ranks .*%d)",
            why);
     expect_nobody_alone(run, job, why);
