@@ -193,6 +193,17 @@ follow_program(struct rank_status *status)
     atomic_fetch_add(&status->generation, 1);
 }
 
+/* Beside a process that is the rank, or becomes it just now: the record is that one's. */
+static void __attribute__((noreturn)) stop_second(const struct ddp_site *site, const struct rank_status *status)
+{
+    char place[512] = "asks for its rank or its share";
+    if (site->line > 0)
+        snprintf(place, sizeof(place), "annotates at %.450s:%d", site->file, site->line);
+    message_line("process %d %s, but process %d already is rank %d; start one trainer for each rank", (int)getpid(),
+                 place, (int)atomic_load(&status->pid), number_from(DDPRUN_ENV_RANK));
+    _exit(DDPRUN_EXIT_FAILURE);
+}
+
 /* As the decider: what this process is. */
 static enum shim_mode
 decide(const struct ddp_site *site)
@@ -211,10 +222,7 @@ decide(const struct ddp_site *site)
     int fd = claim_rank();
     if (fd < 0) {
         if (site != NULL)
-            stop_process("process %d annotates at %s:%d, but process %d already is rank %d; "
-                         "start one trainer for each rank",
-                         (int)getpid(), site->file, site->line, (int)atomic_load(&status->pid),
-                         number_from(DDPRUN_ENV_RANK));
+            stop_second(site, status);
         return SHIM_PASSIVE;
     }
 

@@ -101,6 +101,12 @@ run "$ddprun" -n 2 "$ladder" --steps 12 --fault program --fault-step 7
 succeeded "a second annotated program: the first goes on"
 check "a second annotated program: it stops" grep -qx 'the program ended with 256' "$work/stdout"
 check "a second annotated program: says why" grep -Eq '^ddprun: process [0-9]+ annotates at .*, but process [0-9]+ already is rank 0' "$work/stderr"
+# The first has only the lock so far: the second's words are not left in the record, which the first is about to fill.
+# shellcheck disable=SC2016
+run "$ddprun" -n 2 --device softgpu sh -c '(exec 9>>"$DDPRUN_JOB_DIR/rank-$DDPRUN_STATUS_INDEX.lock"; flock -n 9 || exit; "$0" --steps 2; echo "it ended with $?"); exec "$0" --steps 12' "$ladder"
+succeeded "a second annotated program while the first starts: the first goes on"
+check "a second annotated program while the first starts: it stops" [ "$(grep -c 'it ended with 1$' "$work/stdout")" -eq 2 ]
+check "a second annotated program while the first starts: says why" [ "$(grep -Ec '^(\[1\] )?ddprun: process [0-9]+ (annotates at|asks for its rank).*, but process [0-9]+ already is rank [01]; start one' "$work/stderr")" -eq 2 ]
 # What the test itself has inherited, a program of the trainer's may have; a socket of ours it may not.
 export LADDER_PROGRAM='readlink /proc/self/fd/*'
 run "$ddprun" -n 2 --device softgpu "$ladder" --steps 12 --fault program --fault-step 7 --fault-rank 0
