@@ -3,6 +3,7 @@
  */
 #include "launcher/output/messages.h"
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
 
@@ -10,7 +11,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 bool
@@ -32,26 +32,18 @@ messages_open(struct messages *messages, struct problem *problem)
     return true;
 }
 
-static int64_t
-now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Returns whether the relay has left. */
 static bool
 wait_for_relay(const struct relay *relay, const struct signals *signals, bool hurried, int limit_ms)
 {
-    int64_t until_ms = now_ms() + limit_ms;
+    int64_t until_ms = clock_now_ms() + limit_ms;
     for (;;) {
         struct pollfd polled[2] = {{.fd = relay_fd(relay), .events = POLLIN}, {.fd = signals->fd, .events = POLLIN}};
-        int64_t left_ms = until_ms - now_ms();
+        int64_t left_ms = until_ms - clock_now_ms();
         poll(polled, 2, !hurried ? -1 : left_ms > 0 ? (int)left_ms : 0);
         if (polled[0].revents != 0)
             return true;
-        if (signals_next_end(signals) != 0 || (hurried && now_ms() >= until_ms))
+        if (signals_next_end(signals) != 0 || (hurried && clock_now_ms() >= until_ms))
             return false;
     }
 }

@@ -6,11 +6,9 @@
  */
 #include "launcher/start/guardian.h"
 
-#include "base/protocol.h"
 #include "launcher/options/options.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -41,8 +39,12 @@ static void __attribute__((noreturn)) guard(int from)
     setsid();
     prctl(PR_SET_NAME, "ddprun-guardian");
     close_all_but(from);
-    ssize_t got;
-    while ((got = recv(from, &group, sizeof(group), 0)) == (ssize_t)sizeof(group) || (got < 0 && errno == EINTR)) {
+    for (;;) {
+        ssize_t got = recv(from, &group, sizeof(group), 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got != (ssize_t)sizeof(group)) /* ddprun is gone */
+            break;
         if (group == DISMISSED)
             _exit(0);
         if (count < OPTIONS_MOST_RANKS)
