@@ -82,10 +82,11 @@ bool job_start(struct job *job, struct problem *problem) __attribute__((warn_unu
 /* Returns the exit code. `problem`: why the job could not be started, or NULL. */
 int job_run(struct job *job, const struct problem *problem);
 
-/* False: PMIx does not end, and its threads are left to the end of the process. All else has been put away. */
+/* False: PMIx's threads still run, as they do with a server of our own or where it hangs, and are left to the end of
+ * the process, by _exit() or execve(). All else has been put away. */
 bool job_end(struct job *job) __attribute__((warn_unused_result));
 
-/* The memory. Not after job_end() has returned false: PMIx's threads may still use it. */
+/* The memory, but for what PMIx's threads may still use. */
 void job_free(struct job *job);
 
 #endif

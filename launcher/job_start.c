@@ -191,22 +191,19 @@ job_run(struct job *job, const struct problem *problem)
 
 /* ---- the end ---- */
 
-/* Of PMIx, made by a thread of its own: it may hang, if a rank died while it connected. */
-struct pmix_end {
-    struct job *job;
+/* Of the membership in a cluster's job, made by a thread of its own: PMIx may hang in it. */
+struct cluster_end {
+    struct cluster *cluster;
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t ended;
     bool is_over;
 };
 
 static void *
-end_pmix(void *data)
+end_membership(void *data)
 {
-    struct pmix_end *end = data;
-    if (end->job->server != NULL)
-        pmix_server_stop(end->job->server);
-    if (end->job->cluster.world_size > 0)
-        cluster_leave(&end->job->cluster);
+    struct cluster_end *end = data;
+    cluster_leave(end->cluster);
     pthread_mutex_lock(&end->lock);
     end->is_over = true;
     pthread_cond_signal(&end->ended);
@@ -215,7 +212,7 @@ end_pmix(void *data)
 }
 
 static bool
-wait_for_pmix(struct pmix_end *end, int limit_ms)
+wait_for_end(struct cluster_end *end, int limit_ms)
 {
     int64_t until_ms = clock_now_ms() + limit_ms;
     struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
@@ -230,13 +227,11 @@ wait_for_pmix(struct pmix_end *end, int limit_ms)
 
 /* False: it hangs, and keeps what it works with; or there is no thread to be had, and to begin would risk that. */
 static bool
-leave_pmix(struct job *job)
+leave_cluster(struct cluster *cluster)
 {
-    enum { LIMIT_MS = 10000, OWN_SERVER_LIMIT_MS = 1500 };
-    if (job->server == NULL && job->cluster.world_size == 0)
-        return true;
-    struct pmix_end *end = memory_get(1, sizeof(*end));
-    end->job = job;
+    enum { LIMIT_MS = 10000 };
+    struct cluster_end *end = memory_get(1, sizeof(*end));
+    end->cluster = cluster;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -244,8 +239,7 @@ leave_pmix(struct job *job)
     pthread_cond_init(&end->ended, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_t thread;
-    if (pthread_create(&thread, NULL, end_pmix, end) != 0 ||
-        !wait_for_pmix(end, job->server != NULL ? OWN_SERVER_LIMIT_MS : LIMIT_MS))
+    if (pthread_create(&thread, NULL, end_membership, end) != 0 || !wait_for_end(end, LIMIT_MS))
         return false;
     pthread_join(thread, NULL);
     pthread_cond_destroy(&end->ended);
@@ -274,12 +268,10 @@ job_end(struct job *job)
         status_page_unmap(job->status_page, job->place.rank_count);
     terminal_input_close(&job->input);
     leave_peers(job);
-    /* A cluster's launcher may kill who has left its job. Our own server has files in the folder, until it ends. */
-    if (job->server == NULL)
-        job_folder_remove(&job->folder);
-    bool ended = leave_pmix(job);
-    job_folder_remove(&job->folder);
-    return ended;
+    job_folder_remove(&job->folder); /* now: a cluster's launcher may kill who has left its job */
+    if (job->cluster.world_size > 0 && !leave_cluster(&job->cluster))
+        return false;
+    return job->server == NULL;
 }
 
 void

@@ -20,6 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 /* A descriptor below 3 that is closed would be taken by the next open, and ranks would write into it. */
 static void
@@ -95,6 +98,16 @@ restart(struct job *job, char **argv, int exit_code)
     message_line("cannot start again: %s", strerror(errno));
 }
 
+/* The process ends here: what exit() calls might wait for PMIx's threads, or take away what they use. */
+static void
+leave(int exit_code)
+{
+#ifdef __SANITIZE_ADDRESS__
+    __lsan_do_leak_check(); /* exit() would */
+#endif
+    _exit(exit_code);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -137,8 +150,8 @@ main(int argc, char **argv)
     int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
     bool ended = job_end(&job);
     restart(&job, argv, exit_code);
-    if (!ended)
-        _exit(exit_code); /* what exit() calls might wait for PMIx */
     job_free(&job);
+    if (!ended)
+        leave(exit_code);
     return exit_code;
 }

@@ -296,15 +296,6 @@ set_environment(void)
         setenv(own_variables[i][0], own_variables[i][1], 1);
 }
 
-static void
-release(struct pmix_server *server)
-{
-    close(server->pipe[0]);
-    close(server->pipe[1]);
-    free(server->clients);
-    free(server);
-}
-
 static struct pmix_server *
 server_new(int rank_count)
 {
@@ -353,16 +344,10 @@ pmix_server_start(const char *folder, int rank_count, struct pmix_server **serve
     char own_name[64];
     snprintf(own_name, sizeof(own_name), "ddprun-server-%d", (int)getpid());
     pmix_status_t status = init_library(folder, own_name);
-    if (status != PMIX_SUCCESS) {
-        release(server);
+    *server_p = server; /* PMIx may have begun, and refer to it */
+    if (status != PMIX_SUCCESS)
         return refused(problem, "starting the server", status);
-    }
-    if (!register_job(server, problem) || !register_ranks(server, rank_count, problem)) {
-        pmix_server_stop(server);
-        return false;
-    }
-    *server_p = server;
-    return true;
+    return register_job(server, problem) && register_ranks(server, rank_count, problem);
 }
 
 bool
@@ -391,14 +376,4 @@ pmix_server_is_connected(const struct pmix_server *server, int rank)
 {
     const struct pmix_client *client = &server->clients[rank];
     return atomic_load(&client->connected) > atomic_load(&client->finalized);
-}
-
-void
-pmix_server_stop(struct pmix_server *server)
-{
-    struct answer *answer = answer_new();
-    PMIx_server_deregister_nspace(server->job, answer_arrives, answer);
-    answer_wait(answer, PMIX_SUCCESS);
-    PMIx_server_finalize();
-    release(server);
 }
