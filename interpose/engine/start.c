@@ -90,9 +90,20 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
             site->file, site->line, total, world);
 }
 
+/* The host reads and writes it: a device's address would be a crash without words. */
+static void
+require_host_memory(const float *value, const struct ddp_site *site)
+{
+    struct memory_facts facts = tensor_ask_driver((CUdeviceptr)(uintptr_t)value);
+    if (value == NULL || (facts.type == CU_MEMORYTYPE_DEVICE && !facts.is_managed))
+        stop_job("DDP_MEAN `%s` (%s:%d): %s; hand it a float of the host, after cudaMemcpy", site->text, site->file,
+                 site->line, value == NULL ? "a null pointer" : "device memory");
+}
+
 static void
 mean(float *value, const struct ddp_site *site)
 {
+    require_host_memory(value, site);
     if (engine_state.rendezvous.world_size == 1) {
         told_mean(*value, site);
         return;

@@ -189,7 +189,7 @@ ddp_stream(uintptr_t stream)
 /*
  * DDP_MEAN(&value): replaces a float in host memory by its mean over all ranks: a loss to print, a validation score.
  * Blocks the host until all ranks have called it; the same number of calls on all ranks, or the job ends after the time
- * limit.
+ * limit. Ends the job for a null pointer and for device memory.
  */
 #define DDP_MEAN(pointer_to_host_float) DDP_CALL_(mean, pointer_to_host_float, (float *)(pointer_to_host_float))
 

@@ -35,6 +35,10 @@ failed_with "other options on other ranks: both plans are shown, before anything
 fault "no parameter is annotated: said, for nothing else would" 0 "no parameter is annotated: each rank keeps" no-parameters
 check "no parameter is annotated: said once" [ "$(grep -c 'no parameter is annotated' "$work/stderr")" -eq 1 ]
 
+# DDP_MEAN: the host reads and writes what it is handed.
+fault "DDP_MEAN of a null pointer" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): a null pointer; hand it a float of the host" mean-of-null --fault-step 3
+fault "DDP_MEAN of device memory" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): device memory; hand it a float of the host" mean-on-device --fault-step 3
+
 # Deviations.
 fault "a late read is allowed" 0 "parameters bitwise identical" late-read --fault-step 9
 fault "a late write" 1 "scale_in_place.* wrote gradient .*t->layers\[l\].gradient.* after bucket 0 .*Called from: " late-write --fault-step 9

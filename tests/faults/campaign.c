@@ -309,7 +309,7 @@ print_usage(FILE *out)
     fprintf(
         out,
         "Usage: bash tests/faults/run.sh BUILD [--place node|mpirun|hosts] [--runs N] [--seed S] [--first N]\n"
-        "       [--only KIND] [--pause SECONDS] [--verbose]\n"
+        "       [--only KIND] [--pause SECONDS] [--verbose] [--help]\n"
         "--place: on this node, under mpirun, or under mpirun over two simulated hosts. --pause: no fault, but rank 0\n"
         "spends so long in host code. Kinds:\n");
     for (int k = 0; k < kind_count; ++k)
@@ -349,13 +349,19 @@ take_place(struct place *place, int option, char *value)
 static void
 parse(struct campaign *campaign, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"runs", required_argument, NULL, 'r'},   {"seed", required_argument, NULL, 's'},
-        {"first", required_argument, NULL, 'f'},  {"only", required_argument, NULL, 'o'},
-        {"pause", required_argument, NULL, 'p'},  {"verbose", no_argument, NULL, 'v'},
-        {"prefix", required_argument, NULL, 'x'}, {"ranks", required_argument, NULL, 'n'},
-        {"host", required_argument, NULL, 'h'},   {"cut", required_argument, NULL, 'c'},
-        {"mend", required_argument, NULL, 'm'},   {NULL}};
+    static const struct option options[] = {{"runs", required_argument, NULL, 'r'},
+                                            {"seed", required_argument, NULL, 's'},
+                                            {"first", required_argument, NULL, 'f'},
+                                            {"only", required_argument, NULL, 'o'},
+                                            {"pause", required_argument, NULL, 'p'},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {"prefix", required_argument, NULL, 'x'},
+                                            {"ranks", required_argument, NULL, 'n'},
+                                            {"host", required_argument, NULL, 'h'},
+                                            {"cut", required_argument, NULL, 'c'},
+                                            {"mend", required_argument, NULL, 'm'},
+                                            {"help", no_argument, NULL, 'u'},
+                                            {NULL}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'r')
             campaign->runs = (unsigned)strtoul(optarg, NULL, 10);
@@ -367,14 +373,17 @@ parse(struct campaign *campaign, int argc, char **argv)
             campaign->pause_s = atoi(optarg);
         else if (option == 'v')
             campaign->verbose = true;
-        else if (!take_place(&campaign->place, option, optarg) && option != 'o')
+        else if (option == 'u') {
+            print_usage(stdout);
+            exit(0);
+        } else if (!take_place(&campaign->place, option, optarg) && option != 'o')
             option = '?';
         if (option == '?' || (option == 'o' && (campaign->only = kind_named(optarg)) == NULL)) {
             print_usage(stderr);
             exit(2);
         }
     }
-    if (argc - optind != 2 || campaign->runs > RUNS_AT_MOST) {
+    if (argc - optind != 2 || campaign->runs == 0 || campaign->runs > RUNS_AT_MOST) {
         print_usage(stderr);
         exit(2);
     }

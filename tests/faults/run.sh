@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# run.sh BUILD [--place node|mpirun|hosts] [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] [--verbose] - the fault campaign
-# (campaign.c): 20 runs, or as many as are asked for, on this node; under mpirun; or under mpirun over two simulated hosts. The mpirun is
-# that of PATH, of Open MPI 4 or 5. With DDPRUN_SOAK=1 also a rank that spends 90 s in host code, as for a checkpoint.
+# run.sh BUILD [--place node|mpirun|hosts] [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] [--verbose] [--help]
+# The fault campaign (campaign.c): 20 runs, or as many as are asked for, on this node; under mpirun; or under mpirun over two
+# simulated hosts. The mpirun is that of PATH, of Open MPI 4 or 5. With DDPRUN_SOAK=1 also a rank that spends 90 s in host code,
+# as for a checkpoint. Exit code 1: something was not as promised; 2: not understood; 77: not possible here.
 arguments=("$@")
 place=node
 options=()
@@ -14,7 +15,11 @@ while [ $# -gt 0 ]; do
     fi
     shift
 done
-set -- "${options[@]}" # BUILD is the first
+set -- "${options[@]}"
+if [ ! -d "${1:-}" ]; then # where programs were built: the first
+    sed -n 's/^# run.sh BUILD/Usage: bash tests\/faults\/run.sh BUILD/p' "$0" >&2
+    exit 2
+fi
 case $place in
 node)
     # shellcheck source=tests/end_to_end/lib.sh

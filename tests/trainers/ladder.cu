@@ -388,8 +388,13 @@ train(struct trainer *t)
         float loss = read_loss(t, count);
         if (fault_is(t, "late-leave", step)) /* before anybody can have looked at what came of the late write */
             _exit(0);
+        float *mean_of = &loss;
+        if (fault_is(t, "mean-of-null", step))
+            mean_of = NULL;
+        if (fault_is(t, "mean-on-device", step))
+            mean_of = t->layers[0].output;
         if (!fault_is(t, "none", 0) && !fault_is(t, "mean-on-one", step))
-            DDP_MEAN(&loss);
+            DDP_MEAN(mean_of);
         if (DDP_RANK() == 0) {
             printf("step %d loss %.5f\n", step, (double)loss);
             fflush(stdout);
