@@ -22,8 +22,8 @@ hello_set_terms(struct hello *hello, const struct options *options, bool softgpu
              "--device %s\n"
              "--bucket-mb (bytes) %llu\n"
              "--no-overlap %d\n"
-             "--reduce %d\n"
-             "--compress %d\n"
+             "--reduce %s\n"
+             "--compress %s\n"
              "--communicators %u\n"
              "--check-every %u\n"
              "--verify %d\n"
@@ -32,9 +32,9 @@ hello_set_terms(struct hello *hello, const struct options *options, bool softgpu
              "--hang-timeout %u\n"
              "--heartbeat-timeout %u\n",
              softgpu ? "softgpu" : "gpu", (unsigned long long)options->bucket_bytes, !options->overlap,
-             (int)options->reduction, (int)options->compression, options->communicator_count, options->check_every,
-             options->verify, options->timeout_s, options->hang_warning_s, options->hang_timeout_s,
-             options->heartbeat_timeout_s);
+             reduction_names[options->reduction], compression_names[options->compression], options->communicator_count,
+             options->check_every, options->verify, options->timeout_s, options->hang_warning_s,
+             options->hang_timeout_s, options->heartbeat_timeout_s);
 }
 
 size_t

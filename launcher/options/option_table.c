@@ -145,23 +145,26 @@ take_bucket_mb(struct options *options, const char *value, struct problem *probl
     return true;
 }
 
+const char *const reduction_names[DDPRUN_REDUCTION_COUNT] = {
+    [DDPRUN_REDUCE_MEAN] = "mean", [DDPRUN_REDUCE_SUM] = "sum"};
+
 static bool
 take_reduce(struct options *options, const char *value, struct problem *problem)
 {
-    static const char *const names[] = {[DDPRUN_REDUCE_MEAN] = "mean", [DDPRUN_REDUCE_SUM] = "sum"};
-    int place = one_of(value, names, DDPRUN_REDUCTION_COUNT);
+    int place = one_of(value, reduction_names, DDPRUN_REDUCTION_COUNT);
     if (place < 0)
         return bad_value(problem, "reduce", value, "one of mean, sum");
     options->reduction = (enum ddprun_reduction)place;
     return true;
 }
 
+const char *const compression_names[DDPRUN_COMPRESSION_COUNT] = {
+    [DDPRUN_COMPRESS_NONE] = "none", [DDPRUN_COMPRESS_FP16] = "fp16", [DDPRUN_COMPRESS_BF16] = "bf16"};
+
 static bool
 take_compress(struct options *options, const char *value, struct problem *problem)
 {
-    static const char *const names[] = {
-        [DDPRUN_COMPRESS_NONE] = "none", [DDPRUN_COMPRESS_FP16] = "fp16", [DDPRUN_COMPRESS_BF16] = "bf16"};
-    int place = one_of(value, names, DDPRUN_COMPRESSION_COUNT);
+    int place = one_of(value, compression_names, DDPRUN_COMPRESSION_COUNT);
     if (place < 0)
         return bad_value(problem, "compress", value, "one of none, fp16, bf16");
     options->compression = (enum ddprun_compression)place;

@@ -51,6 +51,10 @@ enum progress_choice {
     PROGRESS_OFF,
 };
 
+/* Values of --reduce and --compress as they are written. */
+extern const char *const reduction_names[DDPRUN_REDUCTION_COUNT];
+extern const char *const compression_names[DDPRUN_COMPRESSION_COUNT];
+
 /* Strings point into argv or belong to `owned`. Release with options_free(). */
 struct options {
     int rank_count;    /* 0: not given */

@@ -100,6 +100,11 @@ START_TEST(different_terms_are_named_with_both_ranks)
     ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
     ck_assert_ptr_nonnull(strstr(problem.text, "ranks 0 (host node7) and 2 (host node9)"));
     ck_assert_ptr_nonnull(strstr(problem.text, "--bucket-mb (bytes) 77 and --bucket-mb (bytes) 78"));
+    other.bucket_bytes = 77;
+    other.reduction = DDPRUN_REDUCE_SUM;
+    hello_set_terms(&hellos[2], &other, true);
+    ck_assert(!hello_agree(hellos, 3, &problem));
+    ck_assert_ptr_nonnull(strstr(problem.text, "--reduce mean and --reduce sum"));
 }
 END_TEST
 
