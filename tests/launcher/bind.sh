@@ -4,30 +4,14 @@
 #
 # Each case prints `ok - name`, `not ok - name (why)` or `skip - name (why)`; exits 1 if one is not ok. Needs no GPU: a stub plays NVML,
 # and hwloc is shown a machine with two GPUs and two nodes, whose processors are two of this one's.
-set -u
-
-build=$(cd "${1:?usage: bind.sh BUILD}" && pwd)
-helpers=$build/tests/launcher
 mapfile -t processors < <(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
 if [ ${#processors[@]} -lt 2 ]; then
     echo "skipped: one processor only, or no python3 to count them"
     exit 77
 fi
 first=${processors[0]} second=${processors[1]}
-top=$(mktemp -d)
-trap 'rm -rf "$top"' EXIT
-failures=0
-export TMPDIR=$top/tmp XDG_CONFIG_HOME=$top/config
-mkdir -p "$top/tmp" "$top/bin" "$top/lib/softgpu" "$top/gpu" "$top/config/ddprun"
-unset CUDA_VISIBLE_DEVICES SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH CUDA_DEVICE_ORDER DDPRUN_BIND HWLOC_XMLFILE HWLOC_SYNTHETIC
-export LSAN_OPTIONS=suppressions=$top/lsan:print_suppressions=0
-printf 'leak:libpmix\nleak:libhwloc\nleak:libevent\n' >"$top/lsan"
-cp "$build/bin/ddprun" "$top/bin/ddprun"
-for part in libddprun.so libddprun-engine.so softgpu/libcuda.so.1; do
-    cp "$helpers/liblauncher_stub_library.so" "$top/lib/$part"
-done
-cp "$helpers/liblauncher_stub_nvml.so" "$top/gpu/libnvidia-ml.so.1"
-ddprun=$top/bin/ddprun
+# shellcheck source=tests/launcher/lib.sh
+source "$(dirname "$0")/lib.sh"
 
 # Two nodes with a processor each; the GPU 0000:10:00.0, which NVML counts first, hangs on the second.
 python3 - "$first" "$second" >"$top/machine.xml" <<'END'
@@ -58,14 +42,6 @@ print('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "hwloc2
       f'{package(0, a, 0x11)}{package(1, b, 0x10)}</object></topology>')
 END
 
-report() {
-    if [ -z "$2" ]; then
-        echo "ok - $1"
-    else
-        echo "not ok - $1 ($2)"
-        failures=$((failures + 1))
-    fi
-}
 # ranks COMMAND...: runs it for two ranks that tell their processors; sets rc, found ("LIST LIST" of ranks 0 and 1) and said.
 ranks() {
     timeout -k 1 60 "$@" -v -n 2 sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status >"$top/out" 2>"$top/err" </dev/null
@@ -82,31 +58,30 @@ expect() {
 # Two cores, whatever the kernel says of the two processors (they may be threads of one).
 two_cores="core:2 pu:1(indexes=$first,$second)"
 all=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
-soft="$ddprun --device softgpu"
 
 # shellcheck disable=SC2086
 {
-    ranks $soft
+    ranks "$ddprun" $soft
     report "the stand-in: left alone" "$(expect "$all $all" 'binding of ranks: none \(the stand-in')"
-    ranks $soft --bind none
+    ranks "$ddprun" $soft --bind none
     report "--bind none" "$(expect "$all $all" 'binding of ranks: none \(by --bind\)')"
-    ranks env HWLOC_SYNTHETIC="$two_cores" $soft --bind core
+    ranks env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core
     report "--bind core" "$(expect "$first $second" 'binding of ranks: core')"
-    ranks taskset -c "$second" $soft --bind numa
+    ranks taskset -c "$second" "$ddprun" $soft --bind numa
     report "--bind numa does not leave what ddprun was given" "$(expect "$second $second" 'binding of ranks: numa')"
-    ranks taskset -c "$second" $soft --bind core
+    ranks taskset -c "$second" "$ddprun" $soft --bind core
     report "--bind core refuses too few" "$([ $rc = 2 ] && grep -q '2 ranks would share 1' <<<"$said" || echo "$rc: $said")"
-    ranks env HWLOC_SYNTHETIC="numa:2 core:1 pu:1(indexes=$first,$second)" $soft --bind numa
+    ranks env HWLOC_SYNTHETIC="numa:2 core:1 pu:1(indexes=$first,$second)" "$ddprun" $soft --bind numa
     report "--bind numa spreads ranks over nodes" "$(expect "$first $second" 'binding of ranks: numa')"
-    ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" $soft
+    ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft
     report "DDPRUN_BIND" "$(expect "$first $second" 'core \(by --bind\)')"
     printf '{ "bind": "none" }\n' >"$top/config/ddprun/config.json"
-    ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" $soft
+    ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft
     report "\"bind\" in the file of settings goes before it" "$(expect "$found" 'none \(by --bind\)')"
-    ranks env HWLOC_SYNTHETIC="$two_cores" $soft --bind core
+    ranks env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core
     report "and --bind before that" "$(expect "$first $second" 'core \(by --bind\)')"
     rm "$top/config/ddprun/config.json"
-    ranks $soft --bind somewhere
+    ranks "$ddprun" $soft --bind somewhere
     report "--bind somewhere" "$([ $rc = 2 ] && grep -q "'somewhere' is not one of none, numa, core" <<<"$said" || echo "$rc: $said")"
 }
 
@@ -121,10 +96,10 @@ if command -v mpirun >/dev/null; then
     }
     # shellcheck disable=SC2086
     {
-        each $mpirun env HWLOC_SYNTHETIC="$two_cores" $soft --bind core -v
+        each $mpirun env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core -v
         report "under mpirun, which does not bind" "$(expect "$first $second" 'binding of ranks: core')"
         report "and it is said once" "$([ "$(grep -c 'binding of ranks' "$top/err")" = 1 ] || echo "$said")"
-        each $mpirun taskset -c "$second" $soft --bind core
+        each $mpirun taskset -c "$second" "$ddprun" $soft --bind core
         report "under mpirun, a binding in force stays, and ddprun says so" "$(
             expect "$second $second" "binding of ranks: none \\(the cluster's launcher has bound")"
     }

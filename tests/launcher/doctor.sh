@@ -3,45 +3,16 @@
 #
 # Each case prints `ok - name`, `not ok - name (why)` or `skip - name (why)`; exits 1 if one is not ok. Needs no GPU: a stub plays
 # NVML and the driver. Programs are linked here, as users would link them wrong. All files are in one temporary folder.
-set -u
-
-build=$(cd "${1:?usage: doctor.sh BUILD}" && pwd)
 sources=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-helpers=$build/tests/launcher
 cc=${CC:-cc}
 if ! command -v "$cc" >/dev/null || ! command -v python3 >/dev/null; then
     echo "skipped: no C compiler, or no python3, which reads JSON here"
     exit 77
 fi
-top=$(mktemp -d)
-trap 'rm -rf "$top"' EXIT
-failures=0
-export TMPDIR=$top/tmp
-mkdir -p "$top/tmp" "$top/bin" "$top/lib/softgpu" "$top/gpu" "$top/p"
-unset CUDA_VISIBLE_DEVICES SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH NO_COLOR SLURM_STEP_NUM_TASKS PMIX_NAMESPACE CUDA_HOME
-export XDG_CONFIG_HOME=$top/config # not the settings of whoever runs the tests
-export LSAN_OPTIONS=suppressions=$top/lsan:print_suppressions=0
-printf 'leak:libpmix\nleak:libhwloc\nleak:libevent\nleak:libnccl\n' >"$top/lsan"
-
-# A private installation with stubs; an engine that lacks a library can be made there.
-cp "$build/bin/ddprun" "$top/bin/ddprun"
-for part in libddprun.so libddprun-engine.so softgpu/libcuda.so.1; do
-    cp "$helpers/liblauncher_stub_library.so" "$top/lib/$part"
-done
-cp "$helpers/liblauncher_stub_nvml.so" "$top/gpu/libnvidia-ml.so.1"
+# shellcheck source=tests/launcher/lib.sh
+source "$sources/lib.sh"
+mkdir "$top/p"
 cp "$helpers/liblauncher_stub_nvml.so" "$top/gpu/libcuda.so.1"
-ddprun=$top/bin/ddprun
-# A launcher that is itself built with AddressSanitizer wants its runtime first among what is preloaded.
-asan=$(ldd "$ddprun" | sed -n 's/.*=> \(.*libasan[^ ]*\) .*/\1/p')
-
-report() {
-    if [ -z "$2" ]; then
-        echo "ok - $1"
-    else
-        echo "not ok - $1 ($2)"
-        failures=$((failures + 1))
-    fi
-}
 
 # examine ARGS...: ddprun doctor --json ARGS, in the folder of the programs, with cluster launchers in $searched only, and
 # $preload preloaded into ddprun; the JSON becomes lines "section|state|subject|text|advice".

@@ -1,50 +1,12 @@
 #!/bin/bash
 # seen.sh BUILD - what a user sees of a job: the progress line on a terminal and off it, -v, the summary as a file.
 #
-# The real ddprun with tests/launcher/fake_trainer, which writes the ranks' records itself. Each case prints `ok - name` or
-# `not ok - name (why)`; exits 1 if one is not ok. A case waits for conditions with a deadline, never for a time.
-set -u
-
-build=$(cd "${1:?usage: seen.sh BUILD}" && pwd)
-helpers=$build/tests/launcher
-top=$(mktemp -d)
-trap 'rm -rf "$top"' EXIT
-export TMPDIR=$top/tmp XDG_CONFIG_HOME=$top/config
-mkdir -p "$top/tmp" "$top/bin" "$top/lib/softgpu"
-cp "$build/bin/ddprun" "$top/bin/ddprun"
-cp "$helpers/liblauncher_stub_library.so" "$top/lib/libddprun.so"
-cp "$helpers/liblauncher_stub_library.so" "$top/lib/libddprun-engine.so"
-ddprun=$top/bin/ddprun
-fake=$helpers/launcher_fake_softgpu
-unset CUDA_VISIBLE_DEVICES SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH NO_COLOR XDG_RUNTIME_DIR
-export LSAN_OPTIONS=suppressions=$top/lsan:print_suppressions=0
-printf 'leak:libpmix\nleak:libhwloc\nleak:libevent\n' >"$top/lsan"
+# The real ddprun with tests/launcher/fake_trainer, which writes the ranks' records itself. Exits 1 if a case is not ok.
+# shellcheck source=tests/launcher/lib.sh
+source "$(dirname "$0")/lib.sh"
 out=$top/out err=$top/err
-failures=0
-
-# report NAME WHY: ok if WHY is empty.
-report() {
-    if [ -z "$2" ]; then
-        echo "ok - $1"
-    else
-        echo "not ok - $1 ($2)"
-        failures=$((failures + 1))
-    fi
-}
 # run COMMAND...: sets rc; what it prints is in $out and $err.
-run() {
-    timeout -k 1 60 "$@" >"$out" 2>"$err" </dev/null
-    rc=$?
-}
-# expect RC [FILE REGEX]...: prints what does not hold.
-expect() {
-    [ "$rc" = "$1" ] || echo -n "exit code $rc, not $1: $(head -c 300 "$err" | tr '\n' '|') "
-    shift
-    while [ $# -gt 1 ]; do
-        grep -aqE -- "$2" "$1" || echo -n "no /$2/ in: $(head -c 600 "$1" | tr '\n' '|') "
-        shift 2
-    done
-}
+run() { run_in_front timeout -k 1 60 "$@"; }
 
 # ---- the progress line on a terminal ----
 # Rank 0 writes to the terminal itself: before, while and after the line is there, whole lines and parts of lines.

@@ -1,0 +1,232 @@
+#!/bin/bash
+# ends.sh BUILD - how a job ends: exit codes, restarts, signals, who trained alone, and the words for it.
+#
+# The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs
+# no GPU.
+# shellcheck source=tests/launcher/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+# ---- exit codes ----
+run -n 2 "$fake" @1 exit 3 @0 hang
+report "exit code of a rank" "$(expect 3 "$err" '^ddprun: rank 1 ended with exit code 3')"
+run -n 2 "$fake" stage 3 step 12 @1 kill 11 @0 hang
+report "a signal" "$(expect 139 "$err" '^ddprun: rank 1 was ended by SIGSEGV .*after step 12')"
+run -n 1 "$fake" exit 7
+report "one rank's exit code" "$(expect 7)"
+run -n 2 "$fake" stage 2 @1 fail "gradient w2 cannot be averaged
+  details" hang @0 hang
+report "a rank that says why" "$(expect 1 "$err" '^ddprun: rank 1 before its first step: gradient w2 cannot be averaged$' "$err" '^  details')"
+run -n 3 "$fake" stage 3 step 4 @1 follow "rank 0 is gone" hang @2 hang @0 sleep 50 kill 9
+report "a rank that only follows is not the cause" "$(expect 137 "$err" 'rank 0 was ended by SIGKILL')"
+run -n 2 "$fake" stage 3 step 4 @1 follow "rank 0 does not answer" hang @0 hang
+report "a rank that follows, and nobody else fails" "$(expect 1 "$err" 'rank 1 after step 4: rank 0 does not answer')"
+new_pids
+start -n 3 "$fake" stage 3 step 4 pid "$pids" @0 hang @1 await "$pids/rank0.dead" follow "rank 0 is gone" exit 1 @2 hang
+within 20 files_in "$pids" 3
+kill -KILL "$(cat "$pids/rank0")"
+finish
+report "SIGKILL of a rank" "$(expect 137 "$err" '^ddprun: rank 0 was ended by SIGKILL')$(all_gone "$pids" || echo "ranks are left")"
+new_pids
+start -n 4 "$fake" stage 3 ignore 15 child "$pids" daemon "$pids" pid "$pids" hang
+within 20 files_in "$pids" 12
+kill -KILL "$(cat "$pids/rank2")"
+# The promise is 2 s; the rest is for a machine that is busy with other tests.
+within 4 all_gone "$pids"
+why=$(all_gone "$pids" || echo "processes are left ")
+finish
+report "SIGKILL of a rank ends all, also children and who ignores SIGTERM" "$(expect 137)$why"
+new_pids
+run -n 2 "$fake" child "$pids" daemon "$pids"
+report "a good end leaves nobody behind" "$(expect 0)$(all_gone "$pids" || echo "processes are left")"
+# shellcheck disable=SC2016
+run --device softgpu -n 2 sh -c 'sh -c "$0 @1 exit 5 @0 hang"; exit $?' "$fake"
+report "shells in between" "$(expect 5)"
+new_pids
+# shellcheck disable=SC2086
+run $soft -n 2 sh -c "'$fake' pid '$pids' @1 kill 9 @0 hang; exit 9"
+report "shells in between, their children end too" "$(expect 9)$(all_gone "$pids" || echo "processes are left")"
+# left_behind ARGS...: a script that leaves its trainer in the background once that trains, and ends well.
+# shellcheck disable=SC2016
+left_behind() {
+    new_pids
+    run --device softgpu -n 2 sh -c 'dir=$1; shift; "$0" stage 3 step 5 pid "$dir" "$@" &
+        until [ -e "$dir/rank$RANK" ]; do sleep 0.01; done' "$fake" "$pids" "$@"
+}
+left_behind sleep 700 step 9 say $'saved\n' stage 4
+report "a trainer that its script leaves behind trains to its end" \
+    "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps' "$out" '^saved' "$out" '^\[1\] saved')"
+left_behind @1 sleep 300 exit 3 @0 hang
+report "and is judged by its own end" \
+    "$(expect 3 "$err" '^ddprun: rank 1 ended with exit code 3 after step 5')$(all_gone "$pids" || echo "trainers are left")"
+new_pids
+# shellcheck disable=SC2016
+run --device softgpu -n 2 sh -c '("$0" stage 3 step 5 pid "$1" @1 kill 9 @0 hang &)
+    until [ -e "$1/rank$RANK" ] && ! grep -q "State:.[RSD]" "/proc/$(cat "$1/rank$RANK")/status"; do sleep 0.01; done' "$fake" "$pids"
+report "also if it ends before the script" \
+    "$(expect 137 "$err" '^ddprun: rank 1 was ended by SIGKILL .*after step 5')$(all_gone "$pids" || echo "trainers are left")"
+# What is left behind and ends is not kept until the job does: neither before a rank has ended nor after.
+mkdir "$top/orphans"
+cat >"$top/orphans.sh" <<'END'
+if [ "$RANK" = 1 ]; then
+    echo $$ >"$1/rank1"
+    until [ -e "$1/before" ]; do sleep 0.01; done
+    exit 0
+fi
+leave_orphans() {
+    for i in 1 2 3 4 5 6 7 8; do (sh -c 'echo $$ >"$0"' "$1/$2$i" &); done
+    looks=0
+    for i in 1 2 3 4 5 6 7 8; do
+        until [ -s "$1/$2$i" ] && ! grep -q "^PPid:.$PPID\$" "/proc/$(cat "$1/$2$i")/status" 2>/dev/null; do
+            [ $((looks += 1)) -lt 2000 ] || exit 9
+            sleep 0.01
+        done
+    done
+}
+leave_orphans "$1" first
+touch "$1/before"
+until [ -s "$1/rank1" ] && grep -q "State:.Z" "/proc/$(cat "$1/rank1")/status"; do sleep 0.01; done
+leave_orphans "$1" second
+END
+run --device softgpu -n 2 sh "$top/orphans.sh" "$top/orphans"
+report "orphans of ranks are taken away when they end" "$(expect 0)"
+
+# ---- restarts ----
+run -n 1 --max-restarts 2 "$fake" env DDPRUN_RESTART exit 7
+why=$(expect 7 "$err" '^ddprun: restart 2 of 2' "$out" '^DDPRUN_RESTART=2')
+[ "$(grep -c '^DDPRUN_RESTART' "$out")" = 3 ] || why+="$(grep -c '^DDPRUN_RESTART' "$out") runs "
+report "--max-restarts" "$why$(no_folders_left)"
+run -n 2 --max-restarts 2 "$fake" exit 0
+report "no restart of what went well" "$(expect 0)$(cat "$err")"
+run --max-restarts 2 --bucket-mb 0 "$fake"
+report "no restart of what cannot be started" "$(expect 2)$(grep restart "$err")"
+TMPDIR=$top/absent run --max-restarts 2 "$fake"
+report "nor of what cannot be prepared" "$(expect 1 "$err" 'cannot use')$(grep restart "$err")"
+# Whatever a rank ends with, also where ddprun itself uses that number, or a signal at ddprun would have given it.
+for end in exit:2:2 exit:127:127 kill:2:130 kill:15:143; do
+    IFS=: read -r verb number code <<<"$end"
+    run -n 1 --max-restarts 1 "$fake" env DDPRUN_RESTART "$verb" "$number"
+    report "a restart after a rank's $verb $number" "$(expect "$code" "$err" '^ddprun: restart 1 of 1' "$out" '^DDPRUN_RESTART=1')"
+done
+# A signal that comes while the job ends already: here it cannot leave before its output is read.
+full restarted
+env "$ddprun" -n 2 --max-restarts 1 "$fake" @1 hang @0 say "words" exit 3 >"$top/restarted" 2>"$top/err" </dev/null &
+job=$!
+started+=("$job")
+err=$top/err
+within 20 grep -q 'rank 0 ended with exit code 3' "$err" || not_ok "the job ends" "no reason on stderr"
+kill -TERM "$job"
+finish
+report "no restart after a signal while the job ended" "$(expect 3 "$err" '^ddprun: no restart: a signal')$(no_folders_left)"
+# PMIx's server, which ends with the process alone, had variables, files and sockets.
+# shellcheck disable=SC2016 # the rank's shell
+run --device softgpu -n 1 --max-restarts 2 sh -c 'set -- /proc/$PPID/fd/*; echo "HWLOC ${HWLOC_COMPONENTS-unset}, $# open"; exit 7'
+why=$(expect 7 "$err" '^ddprun: restart 2 of 2' "$out" '^HWLOC unset')
+[ "$(sort "$out" | uniq -c | grep -c ' 3 ')" = 1 ] || why+="not alike: $(cat "$out") "
+report "a restart begins anew" "$why$(no_folders_left)"
+
+# ---- ends from outside ----
+for name in INT:130 TERM:143 HUP:129 QUIT:131; do
+    new_pids
+    start -n 2 --max-restarts 1 "$fake" stage 3 pid "$pids" hang
+    within 20 files_in "$pids" 2
+    kill -"${name%:*}" "$job"
+    finish
+    report "SIG${name%:*} ends all, for good" "$(expect "${name#*:}" "$err" "^ddprun: SIG${name%:*}: ending 2 ranks" "$err" '^ddprun: no restart')$(all_gone "$pids" || echo "ranks are left")$(no_folders_left)"
+done
+# A scheduler warns of the end of the time in this way; who does not expect it ends as without ddprun.
+new_pids
+start -n 2 "$fake" stage 3 @0 catch 10 "$pids/0" catch 12 "$pids/2" say saved @1 catch 10 "$pids/1" catch 12 "$pids/3" @all stage 4 exit 0
+why=
+for name in USR1:0:1 USR2:2:3; do
+    within 20 test -e "$pids/$(cut -d: -f2 <<<$name)" && within 20 test -e "$pids/$(cut -d: -f3 <<<$name)" || why+="no SIG$name "
+    kill -"${name%%:*}" "$job"
+done
+finish
+report "SIGUSR1 and SIGUSR2 are the ranks'" "$(expect 0 "$out" '^saved')$why$(no_folders_left)"
+new_pids
+start -n 2 "$fake" stage 3 ignore 2 pid "$pids" hang
+within 20 files_in "$pids" 2
+kill -INT "$job"
+within 20 grep -q SIGINT "$err"
+kill -INT "$job"
+within 3 all_gone "$pids"
+why=$(all_gone "$pids" || echo "ranks that ignore SIGINT are left ")
+finish
+report "a second Ctrl-C kills" "$(expect 130)$why"
+new_pids
+# shellcheck disable=SC2016
+start -n 2 --device softgpu sh -c 'sleep 700 & echo $! >"$1/loader$RANK"; exec "$0" stage 3 pid "$1" hang' "$fake" "$pids"
+within 20 files_in "$pids" 4
+kill -KILL "$job"
+why=$(within 10 all_gone "$pids" || echo "processes are left ")
+finish
+report "SIGKILL of the launcher ends the ranks and what they have started" "$why"
+why=$([ "$(find "$TMPDIR" -mindepth 1 -maxdepth 1 | wc -l)" -le 1 ] || echo "more than one folder")
+run "$fake" exit 0
+report "the next launcher clears its folder away" "$(expect 0)$why$(no_folders_left)"
+new_pids
+start -n 2 "$fake" pid "$pids" hang
+within 20 files_in "$pids" 2
+run "$fake" exit 0
+report "but not that of a running one" "$([ "$(find "$TMPDIR" -mindepth 1 -maxdepth 1 | wc -l)" = 1 ] || echo "folder is gone")"
+kill -TSTP "$job"
+is_stopped() { grep -q 'State:.T' "/proc/$1/status"; }
+why=$(within 10 is_stopped "$(cat "$pids/rank1")" && within 10 is_stopped "$job" || echo "not stopped ")
+kill -CONT "$job"
+is_running() { ! is_stopped "$1"; }
+why+=$(within 10 is_running "$(cat "$pids/rank1")" || echo "does not go on ")
+kill -TERM "$job"
+finish
+report "Ctrl-Z stops, fg goes on" "$(expect 143)$why"
+
+# ---- never alone in silence ----
+run -n 2 "$fake" @0 stage 3 step 5 hang @1 stage 1
+report "a rank that never takes part" "$(expect 1 "$err" '^ddprun: rank 1 ended without taking part')"
+run -n 2 "$fake" stage 3 step 5 @1 exit 0 @0 step 6 hang
+report "a rank that leaves in the middle" "$(expect 1 "$err" '^ddprun: rank 1 left with exit code 0 after step 5')"
+run -n 2 "$fake" stage 3 step 5 exit 0
+report "but all may leave so together" "$(expect 0 "$err" '^ddprun: 2 ranks, 5 steps')"
+run -n 2 "$fake" stage 3 step 5 @1 exit 0 @0 sleep 2500 say saved exit 0
+report "and one after the others, which it did not need any more" "$(expect 0 "$err" '^ddprun: 2 ranks, 5 steps' "$out" '^saved')"
+run -n 2 "$fake" stage 3 @1 step 5 stage 4 exit 0 @0 step 6 hang
+report "a rank that makes fewer steps" "$(expect 1 "$err" '^ddprun: rank 1 ended after step 5, others went on to step 6')"
+run -n 2 "$fake" stage 3 step 5 check 1 5 0x11 @1 check 1 5 0x12 @all stage 4
+report "hashes that differ" "$(expect 1 "$err" '^ddprun: parameters differ between ranks 0 and 1 after step 5')"
+# Nor does it take effect where it did in another process of the rank, such as a probe.
+new_pids
+# shellcheck disable=SC2016
+start --device softgpu -n 2 sh -c 'LD_PRELOAD= "$0" load libcuda.so.1 pid "$2" hang &
+    until [ -e "$2/rank$RANK" ]; do sleep 0.01; done; "$1" stage 1; wait' "$plain" "$fake" "$pids"
+finish
+report "a preload that did not take effect" "$(expect 1 "$err" '^ddprun: rank [01] uses the CUDA driver in process [0-9]+, which')$(all_gone "$pids" || echo "trainers are left")"
+start -n 2 "$fake" load libcuda.so.1 sleep 6500 exit 0
+finish
+report "a driver that waits beside our library is left alone" "$(expect 0)"
+run --device softgpu -n 2 sh -c "unset LD_PRELOAD; exec '$plain' load libcuda.so.1 sleep 3000"
+report "a short program without the preload" "$(expect 1 "$err" '^ddprun: rank [01] used the CUDA driver in a process')"
+run -n 2 "$fake" stage 1
+report "nobody trained" "$(expect 0 "$err" '^ddprun: no rank used a GPU under ddprun: nothing was averaged')"
+
+# ---- the closing lines ----
+train="stage 3 step 100 overlapped 97 gradients 6 70000 3 check 4 100 0xabc stage 4"
+# shellcheck disable=SC2086
+{
+    run -n 2 "$fake" $train
+    report "closing lines" "$(expect 0 "$err" '^ddprun: 2 ranks, 100 steps, 97 of them overlapped with backward; 6 gradients, 68.4 KiB per step, in 3 buckets$' \
+        "$err" '^ddprun: parameters bitwise identical on all ranks \(hash 0000000000000abc, compared 4 times, last after step 100 of 100\)$')$([ "$(wc -l <"$err")" = 2 ] || echo "not 2 lines")"
+    run -q -n 2 "$fake" $train
+    report "-q" "$(expect 0)$(cat "$err")"
+}
+run -n 2 "$fake" stage 3 step 100 stage 4
+report "what was not compared is not claimed" "$(expect 0 "$err" 'parameters were not compared')$(grep identical "$err")"
+
+# ---- PMIx ----
+run --device softgpu -n 4 "$helpers/launcher_pmix_client" exchange
+report "PMIx: put, commit, fence, get" "$(expect 0 "$out" '^\[3\] exchanged among 4')"
+run --device softgpu -n 3 "$helpers/launcher_pmix_client" abort 1 42
+report "PMIx: abort" "$(expect 42 "$err" '^ddprun: rank 1 asked for the end of the job by PMIx_Abort\(42\): had enough')"
+run --device softgpu -n 3 "$helpers/launcher_pmix_client" leave 2
+report "PMIx: a rank that leaves without a word" "$(expect 1 "$err" '^ddprun: rank 2 left with exit code 0')"
+
+report "no folder is left" "$(no_folders_left)"
+[ "$failures" = 0 ]

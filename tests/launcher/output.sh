@@ -1,0 +1,140 @@
+#!/bin/bash
+# output.sh BUILD - where output, input and summaries go, also when nobody reads or a disk is full.
+#
+# The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs
+# no GPU.
+# shellcheck source=tests/launcher/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+# ---- where output goes, and the summary ----
+run -n 3 --output "files=$top/files" "$fake" say out complain err
+why=$(expect 0)
+[ ! -s "$out" ] && [ ! -s "$err" ] || why+="something came through "
+for rank in 0 1 2; do
+    [ "$(cat "$top/files/rank-$rank.out")" = out ] && [ "$(cat "$top/files/rank-$rank.err")" = err ] || why+="rank $rank's files are wrong "
+done
+report "--output files" "$why"
+run -n 3 --output rank0 "$fake" say out complain err
+why=$(expect 0 "$err" '\[2\] err$')
+[ "$(cat "$out")" = out ] || why+="stdout: $(cat "$out") "
+report "--output rank0" "$why"
+run -n 3 --output none "$fake" say out complain err
+report "--output none" "$(expect 0)$(cat "$out" "$err")"
+touch "$top/text"
+bad "--output into a file" 2 "is not a folder" --output "files=$top/text" "$fake"
+run -n 2 --summary-json "$top/end.json" "$fake" exit 0
+why=$(expect 0)
+grep -q '"exit_code":0' <(tr -d ' \n' <"$top/end.json") || why+="$(cat "$top/end.json") "
+run -n 2 --summary-json "$top/end.json" "$fake" @1 exit 7
+why+=$(expect 7)
+grep -q '"exit_code":7.*"reason":"rank1endedwithexitcode7' <(tr -d ' \n' <"$top/end.json") || why+="$(cat "$top/end.json") "
+report "--summary-json" "$why$(find "$top" -name 'end.json.*')"
+# What an earlier job left is not taken for the end of one that was never started.
+run --summary-json "$top/end.json" "$fake" exit 0
+run --dry-run --summary-json "$top/end.json" "$top/nowhere"
+why=$(cmp <(echo 0) <(tr -d ' ,' <"$top/end.json" | sed -n 's/^"exit_code"://p' | head -1))
+for refused in "127:cannot start:$top/nowhere" "2:in --cwd:--cwd $top/nowhere $fake" "2:3 ranks want:-n 3 $fake"; do
+    IFS=: read -r code text arguments <<<"$refused"
+    # shellcheck disable=SC2086
+    SOFTGPU_DEVICES=2 run --summary-json "$top/end.json" $arguments
+    why+=$(expect "$code" "$top/end.json" "^ *\"exit_code\": *$code,$" "$top/end.json" "\"reason\": *\".*$text" "$top/end.json" '"ranks": *0,')
+done
+report "--summary-json of a job that is refused" "$why$(find "$top" -name 'end.json.*')"
+bad "--summary-json to nowhere" 2 "cannot write to" --summary-json "$top/nowhere/end.json" "$fake"
+
+# ---- input and output ----
+run_in_front sh -c 'printf "some\ninput" | timeout -k 1 60 "$0" -n 2 "$1" cat' "$ddprun" "$fake"
+report "stdin goes to rank 0 alone" "$(expect 0 "$out" '^<some' "$out" '^input>' "$out" '^\[1\] <>')"
+run -n 2 "$fake" @1 say "no newline" complain "oops"
+report "an unfinished line is passed on" "$(expect 0 "$out" '^\[1\] no newline$' "$err" '^\[1\] oops$')"
+run -n 3 "$fake" flood 200000
+why=$(expect 0)
+for rank in '' '\[1\] ' '\[2\] '; do
+    [ "$(grep -acE "^${rank}line [0-9]{10} of a rank that has a great deal to say\$" "$out")" = 200000 ] || why+="lines of '$rank' are missing "
+done
+report "a flood of lines comes through whole" "$why"
+run_in_front sh -c 'timeout -k 1 60 "$0" -n 2 "$1" flood 2000 complain "middle
+" flood 2000 complain "end
+" 2>&1' "$ddprun" "$fake"
+for word in middle end; do
+    seq -f 'line %010.0f of a rank that has a great deal to say' 0 1999
+    echo $word
+done >"$top/wanted"
+report "with 2>&1 rank 0 keeps the order of its two streams" "$(expect 0)$(grep -av '^\[1\] ' "$out" | cmp "$top/wanted" - 2>&1)"
+run -n 2 "$fake" @1 longline 300000
+sed -n 's/^\[1\] \(.*\)/\1/p; s/^\[1\]+\(.*\)/\1/p' "$out" | tr -d '\n' >"$top/joined"
+python3 -c "import sys; sys.stdout.buffer.write(bytes(0 if i % 251 == 10 else i % 251 for i in range(300000)))" >"$top/wanted"
+report "a long line of any bytes comes in pieces" "$(expect 0)$(cmp "$top/joined" "$top/wanted" 2>&1)"
+run_in_front sh -c 'timeout -k 1 60 "$0" -n 2 "$1" say "hello
+" <&- >&- 2>&-' "$ddprun" "$fake"
+report "closed descriptors" "$(expect 0)"
+if command -v script >/dev/null; then
+    run_in_front env TERM=xterm timeout -k 1 60 script -qec "'$ddprun' --device softgpu -n 2 sh -c 'test -t 1 && echo yes; echo line'" /dev/null
+    report "a terminal stays one for rank 0, prefixes get colour" \
+        "$(expect 0 "$out" '^yes' "$out" $'^\033\\[33m\\[1\\]\033\\[0m line')$(grep -c yes "$out" | grep -vx 1)"
+    run_in_front env NO_COLOR=1 TERM=xterm timeout -k 1 60 script -qec "'$ddprun' --device softgpu -n 2 sh -c 'echo line'" /dev/null
+    report "NO_COLOR" "$(expect 0 "$out" '^\[1\] line')"
+    run_in_front sh -c 'printf "typed\n" | timeout -k 1 60 script -qec "\"$0\" -n 2 --device softgpu sh -c \"read word; echo got-\\\$word\"" /dev/null' "$ddprun"
+    report "what is typed goes to rank 0" "$(expect 0 "$out" '^got-typed')"
+else
+    echo "skip - a terminal stays one for rank 0 (no script(1))"
+fi
+new_pids
+mkfifo "$pids/../fifo"
+exec 7<>"$top/fifo"
+env "$ddprun" -n 3 "$fake" pid "$pids" @1 flood 100000000 @0 await "$pids/go" exit 3 @2 hang >"$top/fifo" 2>"$top/err" </dev/null &
+job=$!
+started+=("$job")
+within 20 files_in "$pids" 3 || not_ok "ranks started" "no pids"
+touch "$pids/go.tmp" && mv "$pids/go.tmp" "$pids/go"
+rm "$pids/go.tmp" 2>/dev/null
+within 10 sh -c '! kill -0 "$(cat "$0/rank2")" 2>/dev/null || grep -q "State:.Z" "/proc/$(cat "$0/rank2")/status"' "$pids" || why=late
+report "a reader that does not read holds up nobody's end" \
+    "$(within 10 grep -q 'rank 0 ended with exit code 3' "$top/err" || cat "$top/err")"
+cat <&7 >/dev/null 2>&1 &
+started+=($!)
+finish
+kill "${started[-1]}"
+exec 7<&-
+err=$top/err report "and its job ends with the failure's code" "$(expect 3)"
+
+# ---- output that nobody reads ----
+# The first of these jobs goes on while others are tried, for longer than its --hang-timeout.
+full unread
+begin=$SECONDS
+mkdir "$top/unread-tmp"
+env TMPDIR="$top/unread-tmp" "$ddprun" -n 2 --hang-warning 1 --hang-timeout 2 "$fake" stage 3 @0 wait "the end of step 1" hang @1 flood 100000000 \
+    >"$top/unread" 2>"$top/unread-err" </dev/null &
+unread_job=$!
+started+=("$unread_job")
+full unread-both
+new_pids
+env "$ddprun" -n 2 --hang-warning 1 "$fake" pid "$pids" complain "last words" @0 await "$pids/rank1" exit 3 @1 hang >"$top/unread-both" 2>&1 </dev/null &
+job=$!
+started+=("$job")
+why=$(within 20 files_in "$pids" 2 && within 20 all_gone "$pids" || echo "ranks are left ")
+is_alive "$job" || why+="its reader was not waited for "
+kill -TERM "$job"
+finish
+report "nobody reads stderr: a failure ends the ranks, and one signal ddprun" "$(expect 3)$why"
+# A full disk. What is printed is longer than what stdio keeps, and shorter.
+for words in --help --help-all --version "-n 1 --dry-run $fake" doctor; do
+    # shellcheck disable=SC2086
+    run_in_front sh -c 'exec timeout -k 1 60 "$@" >/dev/full' sh "$ddprun" $words
+    why=$(expect 1 "$err" '^ddprun: cannot write to stdout: No space left on device; make room')
+    [ "$(wc -l <"$err")" = 1 ] || why+="$(wc -l <"$err") lines on stderr "
+    report "a full disk, ${words/ */...}" "$why"
+done
+err=$top/unread-err
+why=$(within 20 grep -q '^ddprun: nobody has read stdout for' "$err" || echo "nothing is said ")
+while [ $((SECONDS - begin)) -lt 5 ]; do sleep 0.1; done # nothing is to happen
+is_alive "$unread_job" || why+="the job has ended "
+report "nobody reads stdout: who prints does not hang" "$why$(grep 'no CUDA call' "$err")"
+kill -TERM "$unread_job"
+job=$unread_job err=$top/unread-err
+finish
+report "nobody reads stdout: a signal ends the job all the same" \
+    "$(expect 143 "$err" '^ddprun: the last of what ranks printed has not been read, and is lost')$(ls -A "$top/unread-tmp")"
+
+report "no folder is left" "$(no_folders_left)"
+[ "$failures" = 0 ]
