@@ -9,6 +9,7 @@
 #ifndef DDPRUN_LAUNCHER_CLUSTER_PEERS_H
 #define DDPRUN_LAUNCHER_CLUSTER_PEERS_H
 
+#include "launcher/cluster/listener.h"
 #include "launcher/cluster/peer_link.h"
 #include "launcher/cluster/proof.h"
 #include "launcher/problem.h"
@@ -19,15 +20,6 @@
  * only to show that it is: a few times in the limit, PEERS_SILENT_MS at most. A send is what it pays most for.
  */
 enum { PEERS_HEARTBEAT_MS = 1000, PEERS_SILENT_MS = 10000, PEERS_BEATS_IN_LIMIT = 5, PEERS_STALL_MS = 3000 };
-
-struct listener {
-    int fd;
-    uint16_t port;
-};
-
-/* A port that the system chooses, on all interfaces, IPv6 too where there is one. */
-bool listener_open(struct listener *listener, int backlog, struct problem *problem) __attribute__((warn_unused_result));
-void listener_close(struct listener *listener);
 
 enum peer_state {
     PEER_AWAITED, /* has not connected yet */

@@ -1,0 +1,26 @@
+/*
+ * listener.h - the door of supervisor 0: a port to which the supervisors of the other ranks, and their engines,
+ * connect.
+ *
+ * Opened before the hello, which names the port to all; peers.c takes it over. Any thread, one at a time.
+ */
+#ifndef DDPRUN_LAUNCHER_CLUSTER_LISTENER_H
+#define DDPRUN_LAUNCHER_CLUSTER_LISTENER_H
+
+#include "launcher/problem.h"
+
+#include <stdint.h>
+
+struct listener {
+    int fd; /* -1: closed */
+    uint16_t port;
+};
+
+/*
+ * A port that the system chooses, on all interfaces, IPv6 too where there is one. Problem (DDPRUN_EXIT_FAILURE): the
+ * system has none.
+ */
+bool listener_open(struct listener *listener, int backlog, struct problem *problem) __attribute__((warn_unused_result));
+void listener_close(struct listener *listener);
+
+#endif
