@@ -144,6 +144,11 @@ member_leave(void)
 void
 member_abort(int status, const char *message)
 {
+    enum { MEMORY_OF_AN_ABORT = 1 << 16 }; /* a few messages and lists; without it PMIx 4 uses a null pointer */
+    void *memory = malloc(MEMORY_OF_AN_ABORT);
+    free(memory);
+    if (memory == NULL)
+        return;
     (void)PMIx_Abort(status, message, NULL, 0);
 }
 

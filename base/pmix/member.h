@@ -72,7 +72,8 @@ bool member_fetch(int rank, const char *key, struct member_bytes *bytes, struct 
     __attribute__((warn_unused_result));
 void member_release(struct member_bytes *bytes);
 
-/* Asks the server to end the whole job, with `status` as its exit code. Returns when it has been told. */
+/* Asks the server to end the whole job, with `status` as its exit code. Returns when it has been told, or where this
+ * process has no memory left to tell it. */
 void member_abort(int status, const char *message);
 
 /* Leaves in order, which makes this process's end a good one for the server. May wait for a server that does not
