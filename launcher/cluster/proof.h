@@ -9,7 +9,7 @@
  * make a recorded connection useless, and the labels keep one end's proof from being the other's. What follows on the
  * connection is neither encrypted nor signed: the job's network is trusted as NCCL trusts it.
  *
- * Pure functions over bytes; called by peers_root.c and peers_dial.c.
+ * Pure functions over bytes; called by peers.c and peers_dial.c.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_PROOF_H
 #define DDPRUN_LAUNCHER_CLUSTER_PROOF_H
