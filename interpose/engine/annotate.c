@@ -29,6 +29,8 @@ tensor_ask_driver(CUdeviceptr address)
                                         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     void *values[] = {&facts.type, &facts.is_managed, &facts.device, &facts.context, &facts.begin, &facts.bytes};
     unsigned count = sizeof(attributes) / sizeof(attributes[0]);
+    if (engine_state.driver.cuPointerGetAttributes_p == NULL) /* DDP_MEAN before any use of CUDA */
+        return facts;
     if (engine_state.driver.cuPointerGetAttributes_p(count, attributes, values, address) != CUDA_SUCCESS)
         facts.type = 0;
     return facts;

@@ -108,6 +108,8 @@ gemm_compute(const struct gemm_problem *p, double alpha, const void *a, const vo
     int m = (int)p->m, n = (int)p->n, k = (int)p->k, lda = (int)p->lda, ldb = (int)p->ldb, ldc = (int)p->ldc;
     if (m == 0 || n == 0)
         return;
+    if (alpha == 0.0)
+        k = 0; /* OpenBLAS's kernels for small matrices, on processors with AVX-512, multiply by an alpha of 0 too */
     if (p->input_type == CUDA_R_64F)
         cblas_dgemm(CblasColMajor, op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else if (p->input_type == CUDA_R_32F)

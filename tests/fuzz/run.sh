@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run.sh BUILD [--seconds N] [--only TARGET] - feeds each parser of what others wrote (main.c) with its corpus and what the fuzzer makes of
-# it, for N seconds each; a finding fails, and its bytes stay in BUILD/tests/fuzz. Without --seconds it is one, or less.
+# it, for N seconds each; a finding fails, and its bytes stay in BUILD/tests/fuzz. Without --seconds it is 20 seconds for all together, in
+# whole seconds each.
 set -uo pipefail
 usage() {
     printf 'Usage: bash tests/fuzz/run.sh BUILD [--seconds N] [--only TARGET]\n' >&2
@@ -11,15 +12,11 @@ build=$(cd "$1" && pwd) || exit 2
 shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 fuzz=$build/tests/fuzz/fuzz
-seconds=1
-runs=5000 # at most
+seconds=
 only=
 while [ $# -ge 2 ]; do
     case $1 in
-    --seconds)
-        seconds=$2
-        runs=-1
-        ;;
+    --seconds) seconds=$2 ;;
     --only) only=$2 ;;
     *) usage ;;
     esac
@@ -34,14 +31,16 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-fuzzer-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 failures=0
 "$fuzz" "--seeds=$work" >/dev/null 2>&1 || exit 1
-for target in ${only:-$("$fuzz" --list)}; do
+mapfile -t targets < <(if [ -n "$only" ]; then echo "$only"; else "$fuzz" --list; fi)
+: "${seconds:=$(((20 + ${#targets[@]} - 1) / ${#targets[@]}))}"
+for target in "${targets[@]}"; do
     dictionary=()
     [ ! -e "$here/$target.dict" ] || dictionary=("-dict=$here/$target.dict")
     corpus=()
     [ ! -e "$here/corpus/$target" ] || corpus=("$here/corpus/$target")
     mkdir -p "$work/$target"
     code=0
-    TMPDIR=$work timeout -k 5 $((seconds + 240)) "$fuzz" "--target=$target" "-max_total_time=$seconds" "-runs=$runs" -max_len=8192 -timeout=60 \
+    TMPDIR=$work timeout -k 5 $((seconds + 240)) "$fuzz" "--target=$target" "-max_total_time=$seconds" -max_len=8192 -timeout=60 \
         -rss_limit_mb=4096 -use_value_profile=1 "-artifact_prefix=$build/tests/fuzz/$target-" "${dictionary[@]}" \
         "$work/$target" "${corpus[@]}" </dev/null >"$work/log" 2>&1 || code=$?
     found=$(sed -n 's/.*Test unit written to //p' "$work/log" | head -n 1)
