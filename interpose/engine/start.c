@@ -90,10 +90,24 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
             site->file, site->line, total, world);
 }
 
+/* Whether the program has used CUDA: libcuda may be there because the program is linked with it, but answers only
+ * after cuInit. */
+static bool
+driver_was_used(void)
+{
+    CUresult (*get_count)(int *) = NULL;
+    void *found = engine_state.services->driver_function("cuDeviceGetCount", 2000);
+    memcpy(&get_count, &found, sizeof(found));
+    int count;
+    return get_count != NULL && get_count(&count) != CUDA_ERROR_NOT_INITIALIZED;
+}
+
 /* The host reads and writes it: a device's address would be a crash without words. */
 static void
 require_host_memory(const float *value, const struct ddp_site *site)
 {
+    if (!atomic_load(&engine_state.driver_ready) && driver_was_used())
+        agree_ensure_driver(site);
     struct memory_facts facts = tensor_ask_driver((CUdeviceptr)(uintptr_t)value);
     if (value == NULL || (facts.type == CU_MEMORYTYPE_DEVICE && !facts.is_managed))
         stop_job("DDP_MEAN `%s` (%s:%d): %s; hand it a float of the host, after cudaMemcpy", site->text, site->file,
@@ -193,22 +207,15 @@ before_device_reset(CUdevice device)
         before_context_destroy(engine_state.context);
 }
 
-/* A program that asks for its rank, prints its --help and ends has used no GPU, and nothing of it was left unaveraged.
- */
-static bool
-driver_was_seen(void)
-{
-    return engine_state.services->driver_function("cuDriverGetVersion", 2020) != NULL;
-}
-
-/* The last words of a rank whose program ends well. */
+/* The last words of a rank whose program ends well. One that asks for its rank, prints its --help and ends has used no
+ * GPU, and nothing of it was left unaveraged. */
 static void
 end_in_order(void)
 {
     static _Atomic bool ended;
     if (atomic_exchange(&ended, true))
         return;
-    if (engine_state.rendezvous.world_size > 1 && engine_state.boundary_count == 0 && driver_was_seen())
+    if (engine_state.rendezvous.world_size > 1 && engine_state.boundary_count == 0 && driver_was_used())
         stop_job("the program used the GPU and ended without a DDP_STEP: nothing was averaged; annotate it "
                  "(see ddprun.h), or run it without ddprun, in a script as LD_PRELOAD= program");
     if (engine_state.rendezvous.world_size > 1) {

@@ -191,7 +191,10 @@ ddp_stream(uintptr_t stream)
  * Blocks the host until all ranks have called it; the same number of calls on all ranks, or the job ends after the time
  * limit. Ends the job for a null pointer and for device memory.
  */
-#define DDP_MEAN(pointer_to_host_float) DDP_CALL_(mean, pointer_to_host_float, (float *)(pointer_to_host_float))
+#define DDP_MEAN(pointer_to_host_float) DDP_CALL_(mean, pointer_to_host_float, DDP_FLOAT_AT_(pointer_to_host_float))
+
+/* The pointer, if what it leads to has a float's size; else it does not compile. Not a cast: an int is no float. */
+#define DDP_FLOAT_AT_(pointer) ((void)sizeof(char[sizeof(*(pointer)) == sizeof(float) ? 1 : -1]), (pointer))
 
 /*
  * DDP_SHARD(total, &first, &count): this rank's share [first, first + count) of `total` items; shares differ by at most

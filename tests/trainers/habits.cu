@@ -376,6 +376,15 @@ main(int argc, char **argv)
     mode = argc > 1 ? argv[1] : "plain";
     if (argc > 2)
         steps = atoi(argv[2]);
+    if (is_mode("usage")) { /* libcuda is there, and nobody uses it */
+        printf("rank %d: usage: habits HABIT\n", DDP_RANK());
+        return 0;
+    }
+    if (is_mode("mean-first")) {
+        float *on_device;
+        CHECK(cudaMalloc(&on_device, BYTES));
+        DDP_MEAN(on_device);
+    }
     if (is_mode("worker"))
         in_a_thread(train_in_worker);
     else
