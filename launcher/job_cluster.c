@@ -11,11 +11,11 @@
 #include "base/protocol.h"
 #include "launcher/memory.h"
 #include "launcher/report/summary.h"
+#include "launcher/start/file_limit.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 struct job
@@ -49,17 +49,7 @@ job_join(struct job *job, struct problem *problem)
 
 /* ---- hello ---- */
 
-/* Each leaf is a connection here, and its rank's one in rank 0, which is handed over by us. */
-static void
-raise_file_limit(int world_size)
-{
-    struct rlimit limit;
-    rlim_t wanted = (rlim_t)world_size * 3 + 256;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
-        return;
-    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
+enum { MORE_FILES = 256 }; /* that supervisor 0 may want besides */
 
 static void
 make_hello(struct job *job, const struct problem *bad, struct hello *hello)
@@ -74,8 +64,10 @@ make_hello(struct job *job, const struct problem *bad, struct hello *hello)
     else
         hello_set_terms(hello, &job->options, job->devices.softgpu);
     if (bad == NULL && job->cluster.rank == 0) {
-        raise_file_limit(job->cluster.world_size);
-        if (addresses_find(job->options.interface, &hello->addresses, &problem) &&
+        unsigned connections =
+            (unsigned)job->cluster.world_size * 2; /* a leaf's, and its rank's, which is handed over */
+        if (file_limit_raise(connections + MORE_FILES, connections, &problem) &&
+            addresses_find(job->options.interface, &hello->addresses, &problem) &&
             listener_open(&job->listener, job->cluster.world_size * 2 + 16, &problem) &&
             !proof_random(hello->secret, sizeof(hello->secret)))
             problem_set(&problem, DDPRUN_EXIT_FAILURE, "the system gives no random numbers (getrandom)");

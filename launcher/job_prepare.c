@@ -8,6 +8,7 @@
 #include "launcher/memory.h"
 #include "launcher/output/output.h"
 #include "launcher/report/summary.h"
+#include "launcher/start/file_limit.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -41,15 +42,13 @@ make_trace_dir(struct job *job, struct problem *problem)
     const char *dir = job->options.trace_dir;
     if (dir == NULL)
         return true;
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "cannot make the folder %s, in --trace: %s; name a place that exists", dir, strerror(errno));
+    if (!output_prepare_folder(dir, "--trace", job->options.dry_run, problem))
+        return false;
     job->trace_dir = realpath(dir, NULL);
-    struct stat folder;
-    if (job->trace_dir == NULL || stat(job->trace_dir, &folder) != 0 || !S_ISDIR(folder.st_mode) ||
-        access(job->trace_dir, W_OK | X_OK) != 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "%s, in --trace, is not a folder that can be written; name one that is", dir);
+    char *here = getcwd(NULL, 0);
+    if (job->trace_dir == NULL) /* a dry run has not made it */
+        job->trace_dir = dir[0] != '/' && here != NULL ? memory_format("%s/%s", here, dir) : memory_copy(dir);
+    free(here);
     return true;
 }
 
@@ -159,6 +158,15 @@ place_ranks(struct job *job, struct problem *problem)
     return true;
 }
 
+/* In a cluster the ranks' connections are supervisor 0's (job_cluster.c). */
+static bool
+may_open_files(const struct job *job, struct problem *problem)
+{
+    enum { FILES_OF_A_RANK = 3, OWN_FILES = 40, MORE_FILES = 64 }; /* stdout, stderr, PMIx; signals, PMIx, reports */
+    unsigned of_ranks = (unsigned)job->place.rank_count * FILES_OF_A_RANK;
+    return job->in_cluster || file_limit_raise(of_ranks + OWN_FILES + MORE_FILES, of_ranks + OWN_FILES, problem);
+}
+
 bool
 job_prepare(struct job *job, struct problem *problem)
 {
@@ -171,8 +179,8 @@ job_prepare(struct job *job, struct problem *problem)
     find_place(job);
     if (!place_ranks(job, problem))
         return false;
-    return job->options.dry_run || (make_trace_dir(job, problem) && output_prepare(&job->options, problem) &&
-                                    (!reports || summary_check(job->options.summary_json, problem)));
+    return may_open_files(job, problem) && make_trace_dir(job, problem) && output_prepare(&job->options, problem) &&
+           (!reports || summary_check(job->options.summary_json, problem));
 }
 
 struct rank_settings

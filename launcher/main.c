@@ -12,10 +12,12 @@
 #include "launcher/printed.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/dry_run.h"
+#include "launcher/start/file_limit.h"
 #include "launcher/start/rights.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +48,24 @@ refuse(const struct options *options, const struct problem *problem)
     return problem->exit_code;
 }
 
+/* --dry-run prints what a rank would be started with, and needs nobody else for it. */
+static int
+print_dry_run(struct job *job)
+{
+    struct rank_settings settings = job_settings(job, "JOB_FOLDER");
+    return dry_run_print(stdout, &settings, &job->program, &job->placement);
+}
+
+static int
+refuse_alone(const struct job *job, struct problem *problem)
+{
+    struct problem named = *problem;
+    char host[HOST_NAME_MAX + 1] = "";
+    if (job->in_cluster && gethostname(host, sizeof(host) - 1) == 0)
+        problem_set(&named, problem->exit_code, "rank %d (host %s): %s", job->cluster.rank, host, problem->text);
+    return refuse(&job->options, &named);
+}
+
 static int
 run_job(struct job *job, const struct problem *bad_options)
 {
@@ -56,10 +76,8 @@ run_job(struct job *job, const struct problem *bad_options)
     if (bad_options != NULL)
         problem = *bad_options;
     ok = bad_options == NULL && job_prepare(job, &problem);
-    if (ok && job->options.dry_run) {
-        struct rank_settings settings = job_settings(job, "JOB_FOLDER");
-        return dry_run_print(stdout, &settings, &job->program, &job->placement);
-    }
+    if (job->options.dry_run)
+        return ok ? print_dry_run(job) : refuse_alone(job, &problem);
     int exit_code;
     if (job->in_cluster && !job_meet(job, ok ? NULL : &problem, &exit_code))
         return exit_code;
@@ -94,6 +112,7 @@ restart(struct job *job, char **argv, int exit_code)
     message_line("restart %u of %u", made + 1, options->max_restarts);
     environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
     environment_unset(job->inherited, "PMIX_NAMESPACE"); /* the job of one process that this one was, and has left */
+    file_limit_give_back();
     execve("/proc/self/exe", argv, job->inherited);
     message_line("cannot start again: %s", strerror(errno));
 }
@@ -117,7 +136,7 @@ main(int argc, char **argv)
         message_line("%s", problem.text);
         return problem.exit_code;
     }
-    struct options options;
+    struct options options = {0};
     enum options_result result =
         hosts_enter_folder(&problem) ? options_parse(argc, argv, &options, &problem) : OPTIONS_BAD;
     switch (result) {
@@ -145,8 +164,7 @@ main(int argc, char **argv)
         return code;
     }
     struct job job = job_new();
-    if (result == OPTIONS_RUN)
-        job.options = options;
+    job.options = options;
     int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
     bool ended = job_end(&job);
     restart(&job, argv, exit_code);

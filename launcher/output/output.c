@@ -5,9 +5,11 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,20 +19,36 @@
 #include <unistd.h>
 
 bool
-output_prepare(const struct options *options, struct problem *problem)
+output_prepare_folder(const char *dir, const char *option, bool only_looks, struct problem *problem)
 {
-    if (options->output != OUTPUT_FILES)
-        return true;
-    const char *dir = options->output_dir;
     struct stat folder;
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "cannot make the folder %s, in --output: %s; name a place that exists", dir,
-                           strerror(errno));
+    int error = 0;
+    if (stat(dir, &folder) != 0 && errno == ENOENT) {
+        if (only_looks) {
+            char *copy = memory_copy(dir);
+            error = access(dirname(copy), W_OK | X_OK) != 0 ? errno : 0;
+            free(copy);
+        } else if (mkdir(dir, 0777) != 0 && errno != EEXIST) { /* another rank's ddprun may have made it meanwhile */
+            error = errno;
+        }
+        if (error != 0)
+            return problem_set(problem, DDPRUN_EXIT_USAGE,
+                               "cannot make the folder %s, in %s: %s; name a place that exists", dir, option,
+                               strerror(error));
+        if (only_looks)
+            return true;
+    }
     if (stat(dir, &folder) != 0 || !S_ISDIR(folder.st_mode) || access(dir, W_OK | X_OK) != 0)
         return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "%s, in --output, is not a folder that can be written; name one that is", dir);
+                           "%s, in %s, is not a folder that can be written; name one that is", dir, option);
     return true;
+}
+
+bool
+output_prepare(const struct options *options, struct problem *problem)
+{
+    return options->output != OUTPUT_FILES ||
+           output_prepare_folder(options->output_dir, "--output", options->dry_run, problem);
 }
 
 /* stdout and stderr go to the same place, as after 2>&1. */

@@ -7,7 +7,14 @@
 #include "launcher/options/options.h"
 #include "launcher/start/spawn.h"
 
-/* Makes the folder of --output files=DIR, if that was asked for. Problem (DDPRUN_EXIT_USAGE): it cannot be had. */
+/*
+ * Makes the folder `dir`, which `option` asks for, or finds it; `only_looks`: only whether that would do. Problem
+ * (DDPRUN_EXIT_USAGE): it cannot be had.
+ */
+bool output_prepare_folder(const char *dir, const char *option, bool only_looks, struct problem *problem)
+    __attribute__((warn_unused_result));
+
+/* The same for --output files=DIR, if that was asked for. Problem (DDPRUN_EXIT_USAGE): it cannot be had. */
 bool output_prepare(const struct options *options, struct problem *problem) __attribute__((warn_unused_result));
 
 /*

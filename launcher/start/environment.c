@@ -240,6 +240,8 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
 
     if (settings->place.has_supervisor)
         leave_identity_out(list);
+    else
+        environment_unset(list, "PMIX_MCA_gds"); /* it is for another launcher: ours stores by "hash" alone */
     set_variables(&list, settings, index);
     append_preload(&list, settings->installation->shim);
     set_devices(&list, settings, index);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/protocol.h"
+#include "launcher/start/file_limit.h"
 #include "launcher/start/guardian.h"
 
 #include <errno.h>
@@ -89,6 +90,7 @@ become_rank(const struct spawn_order *order, const struct pipes *pipes, pid_t la
     guardian_add(getpid()); /* before it can start anything */
     connect_descriptors(order, pipes);
     signals_give_back(order->signals);
+    file_limit_give_back();
     struct outcome outcome = {.what = OUTCOME_NOT_BOUND};
     outcome.error = order->place != NULL ? placement_enter(order->place) : 0;
     if (outcome.error == 0) {

@@ -230,5 +230,21 @@ sh "$out" >"$top/by-hand" 2>&1 || why+="what it prints does not run: $(tail -1 "
 [ "$(cat "$top/by-hand")" = "$(printf "0 it's a  b0\n1 it's a  b1")" ] || why+="by hand: $(cat "$top/by-hand") "
 report "--dry-run prints commands that a shell runs" "$why"
 
+bad "--dry-run: a file instead of the --trace folder" 2 "in --trace, is not a folder" --dry-run --trace "$top/text" "$fake"
+bad "--dry-run: no place for the --output folder" 2 "in --output: No such file" --dry-run --output "files=$top/nowhere/out" "$fake"
+bad "--dry-run: no place for --summary-json" 2 "cannot write to" --dry-run --summary-json "$top/nowhere/end.json" "$fake"
+
+# ---- limits ----
+# A soft limit is raised for the job, and is the rank's again; a hard one is refused before PMIx gets to it.
+# shellcheck disable=SC2016 # the shells' own
+run_in_front timeout -k 1 60 sh -c 'ulimit -Sn 40; exec "$@"' sh "$ddprun" --device softgpu -n 8 sh -c 'ulimit -Sn'
+report "a soft limit of open files" "$(expect 0)$([ "$(sed 's/^\[.\] //' "$out" | sort -u)" = 40 ] || cat "$out")"
+for files in 12 14 20 27 45; do
+    run_in_front timeout -k 1 60 sh -c 'ulimit -n "$0"; exec "$@"' "$files" "$ddprun" -n 8 "$fake" exit 0
+    report "at most $files open files" "$(expect 1 "$err" '^ddprun: ddprun needs to open 64 files .*raise the limit')$(grep -v '^ddprun' "$err")$(no_folders_left)"
+done
+PMIX_MCA_gds=ds21 run --device softgpu -n 2 "$helpers/launcher_pmix_client" exchange
+report "another launcher's store of PMIx" "$(expect 0 "$out" '^\[1\] exchanged among 2')"
+
 report "no folder is left" "$(no_folders_left)"
 [ "$failures" = 0 ]

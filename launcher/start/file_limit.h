@@ -1,0 +1,22 @@
+/*
+ * file_limit.h - how many files ddprun may have open: raised for a job, given back to what it starts.
+ *
+ * Each rank takes two pipes and PMIx's connection, in a cluster supervisor 0 two sockets; PMIx and libevent end the
+ * process, or leave ranks waiting for ever, where there is no descriptor left. Main thread, before others.
+ */
+#ifndef DDPRUN_LAUNCHER_START_FILE_LIMIT_H
+#define DDPRUN_LAUNCHER_START_FILE_LIMIT_H
+
+#include "launcher/problem.h"
+
+/*
+ * Raises the soft limit to `wanted` more files than are open now, as far as the hard one goes. Problem
+ * (DDPRUN_EXIT_FAILURE): fewer than `needed` more may be opened then.
+ */
+bool file_limit_raise(unsigned wanted, unsigned needed, struct problem *problem) __attribute__((warn_unused_result));
+
+/* In a process that is about to become another program: the soft limit that ddprun was started with. Async-signal-safe.
+ */
+void file_limit_give_back(void);
+
+#endif
