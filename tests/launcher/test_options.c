@@ -325,6 +325,10 @@ static const struct bad_settings {
     {NULL, NULL, "{ \"buket-mb\": 3 }", "did you mean \"bucket-mb\""},
     {NULL, NULL, "{ \"bucket-mb\": -3 }", "\"bucket-mb\""},
     {NULL, NULL, "{ \"bucket-mb\": [3] }", "neither"},
+    {"DDPRUN_RANKS", "0", NULL, "DDPRUN_RANKS: '0' is not a number of ranks from 1 to 256"},
+    {"DDPRUN_RANKS", "300", NULL, "DDPRUN_RANKS: '300' is not a number of ranks from 1 to 256"},
+    {NULL, NULL, "{ \"ranks\": 300 }", "config.json: \"ranks\": '300' is not a number of ranks from 1 to 256"},
+    {"DDPRUN_RANKS", "2", "{ \"ranks\": 300 }", "config.json: \"ranks\": '300' is not"},
     {NULL, NULL, "{ \"dry-run\": true }", "command line only"},
     {NULL, NULL, "{ \"help\": true }", "command line only"},
     {NULL, NULL, "{ \"verify\": ", "config.json, line 1: unexpected end of data"},
@@ -349,6 +353,22 @@ START_TEST(bad_settings_are_named_with_their_place)
     ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
     ck_assert_msg(strstr(problem.text, bad->told) != NULL, "not told: %s in: %s", bad->told, problem.text);
     ck_assert_ptr_null(strchr(problem.text, '\n'));
+}
+END_TEST
+
+START_TEST(too_many_ranks_are_named_with_their_place)
+{
+    struct options options;
+    struct problem problem = {0};
+    setenv("DDPRUN_RANKS", "300", 1); /* for --hosts */
+    ck_assert_int_eq(parse("-n 301 ./train", &options, &problem), OPTIONS_BAD);
+    ck_assert_msg(strncmp(problem.text, "'301' is not", 12) == 0, "%s", problem.text);
+    ck_assert_int_eq(parse("-n 3 ./train", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(options.rank_count, 3);
+    options_free(&options);
+    ck_assert_int_eq(parse("--hosts h1:200,h2:200 ./train", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(options.rank_count, 300);
+    options_free(&options);
 }
 END_TEST
 
@@ -420,6 +440,7 @@ main(void)
     TCase *settings = tcase_create("settings");
     tcase_add_checked_fixture(settings, make_config_home, remove_config_home);
     tcase_add_test(settings, the_file_goes_before_the_environment_and_the_command_line_before_both);
+    tcase_add_test(settings, too_many_ranks_are_named_with_their_place);
     tcase_add_loop_test(settings, bad_settings_are_named_with_their_place, 0,
                         sizeof(bad_settings) / sizeof(bad_settings[0]));
     suite_add_tcase(suite, settings);
