@@ -70,6 +70,17 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     TMPDIR=$top/absent bad "TMPDIR absent" 1 "cannot use $top/absent" "$fake" exit 0
     OMPI_COMM_WORLD_SIZE=2 bad "started by mpirun -n 2" 2 "another launcher" -n 2 "$fake"
 }
+TMPDIR=/dev/null run "$fake" exit 0
+report "TMPDIR is no folder" "$(expect 1 "$err" '^ddprun: cannot use /dev/null for temporary files: it is not a folder')"
+# Which of these limits leaves no descriptor for the job's folder depends on what is open already.
+why="no limit was told"
+for limit in {4..12}; do
+    run_in_front bash -c 'ulimit -n "$0" && exec "$@"' "$limit" "$ddprun" -n 2 "$fake" exit 0
+    grep -q 'cannot make a folder in' "$err" || continue
+    why=$(expect 1 "$err" 'Too many open files; raise the limit of open files$')$(no_folders_left)
+    break
+done
+report "a job's folder that too few descriptors forbid" "$why"
 if [ "$(id -u)" = 0 ]; then
     cp "$fake" "$top/setuid" && chown 65534 "$top/setuid" && chmod 4755 "$top/setuid"
     bad "setuid program" 127 "other rights" "$top/setuid"
