@@ -218,6 +218,10 @@ report "settings: environment, file, command line" "$(expect 0 "$out" '^\[1\] DD
     "$out" '^DDPRUN_TIMEOUT_S=50')"
 run --config "$top/other.json" "$fake" env RANK
 report "--config instead of the user's own" "$(expect 0 "$out" '^\[2\] RANK=2')"
+printf '{ "trace": true }\n' >"$top/config/ddprun/config.json"
+bad "a setting of the wrong kind" 2 '/ddprun/config.json: "trace" wants a number or a string .DIR., and gets true' "$fake" exit 0
+printf '{ "env": { "C": null } }\n' >"$top/config/ddprun/config.json"
+bad "a variable of the wrong kind" 2 '"env": "C" wants a string or a number, and gets null' "$fake" exit 0
 rm "$top/config/ddprun/config.json"
 mkdir "$top/here" && printf '{ "ranks": 9 }\n' >"$top/here/config.json"
 run_in_front sh -c 'cd "$1" && timeout -k 1 60 "$0" "$2" env WORLD_SIZE' "$ddprun" "$top/here" "$fake"
