@@ -130,14 +130,16 @@ parse_all(int argc, char **argv, struct options *options, struct problem *proble
     return OPTIONS_RUN;
 }
 
-/* take_ranks() accepts as many as several hosts can have. */
+/* take_ranks() accepts as many as several hosts can have. `given`: by the command line alone. */
 static bool
-check_rank_count(const struct options *options, struct problem *problem)
+check_rank_count(const struct options *options, const struct options *given, struct problem *problem)
 {
-    return options->rank_count <= OPTIONS_MOST_RANKS || options->hosts != NULL ||
-           problem_set(problem, DDPRUN_EXIT_USAGE,
-                       "'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help", options->rank_count,
-                       OPTIONS_MOST_RANKS);
+    if (options->rank_count <= OPTIONS_MOST_RANKS || options->hosts != NULL)
+        return true;
+    bool set = given->rank_count == 0 && options->ranks_setting != NULL;
+    return problem_set(problem, DDPRUN_EXIT_USAGE,
+                       "%.1500s%s'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help",
+                       set ? options->ranks_setting : "", set ? ": " : "", options->rank_count, OPTIONS_MOST_RANKS);
 }
 
 static struct options
@@ -169,7 +171,7 @@ options_parse(int argc, char **argv, struct options *options_p, struct problem *
         return result;
     }
     bool ok = settings_apply(&options, problem) && parse_all(argc, argv, &options, problem) == OPTIONS_RUN &&
-              check_rank_count(&options, problem) && contradictions_settle(&options, &first, problem);
+              check_rank_count(&options, &first, problem) && contradictions_settle(&options, &first, problem);
     options_free(&first);
     if (!ok) {
         options_free(&options);

@@ -57,8 +57,9 @@ extern const char *const compression_names[DDPRUN_COMPRESSION_COUNT];
 
 /* Strings point into argv or belong to `owned`. Release with options_free(). */
 struct options {
-    int rank_count;    /* 0: not given */
-    const char *hosts; /* hosts and their ranks, as in host_list.h; NULL: this machine only */
+    int rank_count;            /* 0: not given */
+    const char *ranks_setting; /* the setting that said rank_count, for messages; NULL: none did */
+    const char *hosts;         /* hosts and their ranks, as in host_list.h; NULL: this machine only */
     enum device_choice device;
     struct gpu_list gpus; /* empty: not given */
     bool share_gpu;

@@ -3,7 +3,7 @@
  * file.
  *
  *     DDPRUN_BUCKET_MB=10                           for --bucket-mb 10; "1" and "0" for options without a value
- *     { "bucket-mb": 10, "verify": true }           numbers, strings, booleans
+ *     { "bucket-mb": 10, "verify": true }           numbers and strings; true and false for options without a value
  *     { "env": { "NCCL_DEBUG": "WARN" } }           variables for the ranks
  *
  * The file is the one that --config names, or else $XDG_CONFIG_HOME/ddprun/config.json (~/.config where the variable is
@@ -45,9 +45,11 @@ apply(struct options *options, const struct option_row *row, const char *value, 
     if (row->argument == NULL && !is_switch_value(value))
         return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: '%s' is neither on nor off; write 1 or 0", where, value);
     struct problem inner;
-    if (row->take(options, option_keep(options, value), &inner))
-        return true;
-    return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: %.1500s", where, inner.text);
+    if (!row->take(options, option_keep(options, value), &inner))
+        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: %.1500s", where, inner.text);
+    if (strcmp(row->name, "ranks") == 0)
+        options->ranks_setting = option_keep(options, where);
+    return true;
 }
 
 /* "DDPRUN_BUCKET_MB=10" gives "bucket-mb"; false: no variable of ours. */
@@ -148,6 +150,81 @@ unknown_member(const char *file, const char *member, struct problem *problem)
                        place_of(nearest, quoted, where, sizeof(where)));
 }
 
+/* Of the options only --env may be given again, and has a name in each of its values. */
+static bool
+takes_members(const struct option_row *row)
+{
+    return strcmp(row->name, "env") == 0;
+}
+
+static const char *
+kind_of(struct json_object *value)
+{
+    switch (json_object_get_type(value)) {
+    case json_type_null:
+        return "null";
+    case json_type_boolean:
+        return json_object_get_boolean(value) ? "true" : "false";
+    case json_type_object:
+        return "an object";
+    case json_type_array:
+        return "an array";
+    default:
+        return "something else";
+    }
+}
+
+/* What a setting can be: "wants ...". */
+static const char *
+wanted_of(const struct option_row *row, char *text, size_t bytes)
+{
+    if (row->argument == NULL)
+        return "wants true or false";
+    if (takes_members(row))
+        return "wants an object, {\"NAME\": \"value\", ...}";
+    snprintf(text, bytes, "wants a number or a string (%s)", row->argument);
+    return text;
+}
+
+/* The text of a number or a string; NULL with a problem: `value` is neither, or no string of C's. `wanted`: what
+ * messages say that `where` can be. */
+static const char *
+text_of(struct json_object *value, const char *where, const char *wanted, struct problem *problem)
+{
+    switch (json_object_get_type(value)) {
+    case json_type_int:
+    case json_type_double:
+        return json_object_get_string(value);
+    case json_type_string:
+        if (strlen(json_object_get_string(value)) == (size_t)json_object_get_string_len(value))
+            return json_object_get_string(value);
+        problem_set(problem, DDPRUN_EXIT_USAGE, "%s holds a \\u0000, which would end it; leave that out", where);
+        return NULL;
+    default:
+        problem_set(problem, DDPRUN_EXIT_USAGE, "%s %s, and gets %s", where, wanted, kind_of(value));
+        return NULL;
+    }
+}
+
+/* A member of "env". */
+static bool
+apply_variable(struct options *options, const struct option_row *row, const char *name, struct json_object *value,
+               const char *where, struct problem *problem)
+{
+    if (name[0] == '\0' || strchr(name, '=') != NULL)
+        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no name of a variable; write \"NAME\": \"value\"",
+                           where, name);
+    char *place = memory_format("%s: \"%s\"", where, name);
+    const char *text = text_of(value, place, "wants a string or a number", problem);
+    free(place);
+    if (text == NULL)
+        return false;
+    char *both = memory_format("%s=%s", name, text);
+    bool ok = apply(options, row, both, where, problem);
+    free(both);
+    return ok;
+}
+
 /* { "NAME": "value", ... } is as several times NAME=value. */
 static bool
 apply_each(struct options *options, const struct option_row *row, struct json_object *members, const char *where,
@@ -156,11 +233,23 @@ apply_each(struct options *options, const struct option_row *row, struct json_ob
     bool ok = true;
     json_object_object_foreach(members, name, value)
     {
-        char *both = memory_format("%s=%s", name, json_object_get_string(value));
-        ok = ok && apply(options, row, both, where, problem);
-        free(both);
+        ok = ok && apply_variable(options, row, name, value, where, problem);
     }
     return ok;
+}
+
+static bool
+apply_value(struct options *options, const struct option_row *row, struct json_object *value, const char *where,
+            struct problem *problem)
+{
+    if (takes_members(row) && json_object_is_type(value, json_type_object))
+        return apply_each(options, row, value, where, problem);
+    if (row->argument == NULL && json_object_is_type(value, json_type_boolean))
+        return apply(options, row, json_object_get_boolean(value) ? "1" : "0", where, problem);
+
+    char wanted[64];
+    const char *text = text_of(value, where, wanted_of(row, wanted, sizeof(wanted)), problem);
+    return text != NULL && apply(options, row, text, where, problem);
 }
 
 static bool
@@ -176,23 +265,7 @@ apply_member(struct options *options, const char *file, const char *member, stru
                            member, member);
 
     char *where = memory_format("%s: \"%s\"", file, member);
-    bool ok = true;
-    switch (json_object_get_type(value)) {
-    case json_type_boolean:
-        ok = apply(options, row, json_object_get_boolean(value) ? "1" : "0", where, problem);
-        break;
-    case json_type_int:
-    case json_type_double:
-    case json_type_string:
-        ok = apply(options, row, json_object_get_string(value), where, problem);
-        break;
-    case json_type_object:
-        ok = apply_each(options, row, value, where, problem);
-        break;
-    default:
-        ok = problem_set(problem, DDPRUN_EXIT_USAGE, "%s is neither a number, a string, true nor false", where);
-        break;
-    }
+    bool ok = apply_value(options, row, value, where, problem);
     free(where);
     return ok;
 }
@@ -229,6 +302,20 @@ parse(const char *text, size_t length, const char *file, struct json_object **se
                        line_of(text, end), why, advice);
 }
 
+/* json-c cuts names of members at a NUL, so that one could pass for another: none may hold one. `text` has been parsed:
+ * backslashes are in strings, and what follows each is whole. */
+static bool
+holds_no_nul(const char *text, const char *file, struct problem *problem)
+{
+    for (const char *p = strchr(text, '\\'); p != NULL; p = strchr(p + 2, '\\')) {
+        if (strncmp(p, "\\u0000", 6) == 0)
+            return problem_set(problem, DDPRUN_EXIT_USAGE,
+                               "cannot read the settings in %.512s, line %d: a string holds a \\u0000; %s", file,
+                               line_of(text, (size_t)(p - text)), advice);
+    }
+    return true;
+}
+
 static bool
 apply_file(struct options *options, const char *file, struct problem *problem)
 {
@@ -237,18 +324,20 @@ apply_file(struct options *options, const char *file, struct problem *problem)
     if (!input_file_read(file, "a file of settings", advice, &text, &length, problem))
         return false;
     struct json_object *settings = NULL;
-    bool ok = parse(text, length, file, &settings, problem);
-    free(text);
-    if (!ok)
+    if (!parse(text, length, file, &settings, problem)) {
+        free(text);
         return false;
-    ok = json_object_is_type(settings, json_type_object) ||
-         problem_set(problem, DDPRUN_EXIT_USAGE, "%s holds no settings: {\"name\": value, ...} is expected", file);
+    }
+    bool ok = json_object_is_type(settings, json_type_object) ||
+              problem_set(problem, DDPRUN_EXIT_USAGE, "%s holds no settings: {\"name\": value, ...} is expected", file);
     if (ok) {
         json_object_object_foreach(settings, member, value)
         {
             ok = ok && apply_member(options, file, member, value, problem);
         }
     }
+    ok = ok && holds_no_nul(text, file, problem); /* values have been looked at, by name */
+    free(text);
     json_object_put(settings);
     return ok;
 }

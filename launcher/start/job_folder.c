@@ -26,7 +26,8 @@ name_prefix(char prefix[32])
     snprintf(prefix, 32, "ddprun-%lu-", (unsigned long)geteuid());
 }
 
-/* Opens folder `name` in `parent` and locks it; -1 if it is no folder, is not ours, or somebody holds it. */
+/* Opens folder `name` in `parent` and locks it; -1 with errno: EPERM if it is not ours, EWOULDBLOCK if somebody holds
+ * it. */
 static int
 open_and_lock(int parent, const char *name)
 {
@@ -34,11 +35,18 @@ open_and_lock(int parent, const char *name)
     if (fd < 0)
         return -1;
     struct stat folder;
-    if (fstat(fd, &folder) != 0 || folder.st_uid != geteuid() || flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
+    int error = 0;
+    if (fstat(fd, &folder) != 0)
+        error = errno;
+    else if (folder.st_uid != geteuid())
+        error = EPERM;
+    else if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        error = errno;
+    if (error == 0)
+        return fd;
+    close(fd);
+    errno = error;
+    return -1;
 }
 
 /* Empties the folder open at `fd`. */
@@ -117,12 +125,14 @@ make_in(const char *place, struct job_folder *folder_p)
             return true;
         }
         int error = errno;
+        bool swept = fd >= 0 || error == ENOENT || error == EWOULDBLOCK;
         if (fd >= 0)
             close(fd);
-        else if (error == EACCES)
-            rmdir(path); /* a umask that takes the owner's own rights: nobody could ever sweep it away */
+        if (!swept)
+            rmdir(
+                path); /* nor would the next one do: no descriptor is left, or the umask takes the owner's own rights */
         free(path);
-        if (fd < 0 && error == EACCES) {
+        if (!swept) {
             errno = error;
             return false;
         }
@@ -176,9 +186,12 @@ temporary_place(struct problem *problem)
     if (wanted == NULL || wanted[0] == '\0')
         wanted = "/tmp";
     char *place = realpath(wanted, NULL);
-    if (place == NULL) {
+    struct stat folder;
+    bool found = place != NULL && stat(place, &folder) == 0;
+    if (!found || !S_ISDIR(folder.st_mode)) {
         problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot use %s for temporary files: %s; set TMPDIR to a folder",
-                    wanted, strerror(errno));
+                    wanted, found ? "it is not a folder" : strerror(errno));
+        free(place);
         return NULL;
     }
     if (!is_open_to_all(place, open_folder))
@@ -209,9 +222,11 @@ job_folder_make(struct job_folder *folder_p, struct problem *problem)
         return false;
     sweep(place);
     made = make_in(place, folder_p);
-    if (!made)
-        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; make room there, or set TMPDIR",
-                    place, strerror(errno));
+    if (!made) {
+        bool no_descriptor = errno == EMFILE || errno == ENFILE;
+        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; %s", place, strerror(errno),
+                    no_descriptor ? "raise the limit of open files" : "make room there, or set TMPDIR");
+    }
     free(place);
     return made;
 }

@@ -66,9 +66,21 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     SOFTGPU_DEVICES=4 bad "--gpus of the stand-in, one in two ways" 2 "GPU 1 is named twice" --gpus 1,GPU-1 "$fake"
     SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=2,3 bad "--gpus beyond what is visible" 2 "there is no GPU 3, in --gpus: 2 visible" --gpus 3 "$fake"
     SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=7 bad "none of the stand-in's devices visible" 2 "leaves no GPU: its first entry is none of the stand-in's" "$fake"
+    DDPRUN_RANKS=300 bad "DDPRUN_RANKS=300" 2 "DDPRUN_RANKS: '300' is not a number of ranks from 1 to 256" "$fake"
     TMPDIR=$top/absent bad "TMPDIR absent" 1 "cannot use $top/absent" "$fake" exit 0
     OMPI_COMM_WORLD_SIZE=2 bad "started by mpirun -n 2" 2 "another launcher" -n 2 "$fake"
 }
+TMPDIR=/dev/null run "$fake" exit 0
+report "TMPDIR is no folder" "$(expect 1 "$err" '^ddprun: cannot use /dev/null for temporary files: it is not a folder')"
+# Which of these limits leaves no descriptor for the job's folder depends on what is open already.
+why="no limit was told"
+for limit in {4..12}; do
+    run_in_front bash -c 'ulimit -n "$0" && exec "$@"' "$limit" "$ddprun" -n 2 "$fake" exit 0
+    grep -q 'cannot make a folder in' "$err" || continue
+    why=$(expect 1 "$err" 'Too many open files; raise the limit of open files$')$(no_folders_left)
+    break
+done
+report "a job's folder that too few descriptors forbid" "$why"
 if [ "$(id -u)" = 0 ]; then
     cp "$fake" "$top/setuid" && chown 65534 "$top/setuid" && chmod 4755 "$top/setuid"
     bad "setuid program" 127 "other rights" "$top/setuid"
@@ -206,6 +218,10 @@ report "settings: environment, file, command line" "$(expect 0 "$out" '^\[1\] DD
     "$out" '^DDPRUN_TIMEOUT_S=50')"
 run --config "$top/other.json" "$fake" env RANK
 report "--config instead of the user's own" "$(expect 0 "$out" '^\[2\] RANK=2')"
+printf '{ "trace": true }\n' >"$top/config/ddprun/config.json"
+bad "a setting of the wrong kind" 2 '/ddprun/config.json: "trace" wants a number or a string .DIR., and gets true' "$fake" exit 0
+printf '{ "env": { "C": null } }\n' >"$top/config/ddprun/config.json"
+bad "a variable of the wrong kind" 2 '"env": "C" wants a string or a number, and gets null' "$fake" exit 0
 rm "$top/config/ddprun/config.json"
 mkdir "$top/here" && printf '{ "ranks": 9 }\n' >"$top/here/config.json"
 run_in_front sh -c 'cd "$1" && timeout -k 1 60 "$0" "$2" env WORLD_SIZE' "$ddprun" "$top/here" "$fake"

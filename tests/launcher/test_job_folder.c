@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -187,6 +188,45 @@ START_TEST(no_place_is_a_problem)
 }
 END_TEST
 
+START_TEST(a_place_that_is_no_folder_is_told_so)
+{
+    struct job_folder folder;
+    struct problem problem = {0};
+    char file[64];
+    snprintf(file, sizeof(file), "%s/file", place);
+    close(open(file, O_CREAT | O_WRONLY, 0600));
+    ck_assert_int_eq(chmod(file, 0666), 0); /* that everybody can write it says nothing about folders */
+    setenv("TMPDIR", file, 1);
+    ck_assert(!job_folder_make(&folder, &problem));
+    setenv("TMPDIR", place, 1);
+    unlink(file);
+    ck_assert_msg(strstr(problem.text, file) != NULL && strstr(problem.text, "is not a folder") != NULL, "%s",
+                  problem.text);
+    ck_assert_ptr_null(strstr(problem.text, "sticky"));
+}
+END_TEST
+
+START_TEST(without_descriptors_nothing_is_left_behind)
+{
+    struct job_folder folder;
+    struct problem problem = {0};
+    struct rlimit usual, none;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ck_assert_int_ge(next, 0);
+    close(next);
+    none = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = usual.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    bool made = job_folder_make(&folder, &problem);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    ck_assert(!made);
+    ck_assert_msg(strstr(problem.text, "Too many open files; raise the limit of open files") != NULL, "%s",
+                  problem.text);
+    ck_assert_msg(rmdir(place) == 0, "%s is not empty", place);
+    ck_assert_int_eq(mkdir(place, 0700), 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -202,6 +242,8 @@ main(void)
     tcase_add_test(tcase, where_others_could_exchange_it_no_folder_is_made);
     tcase_add_test(tcase, prepared_names_are_not_followed);
     tcase_add_test(tcase, no_place_is_a_problem);
+    tcase_add_test(tcase, a_place_that_is_no_folder_is_told_so);
+    tcase_add_test(tcase, without_descriptors_nothing_is_left_behind);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

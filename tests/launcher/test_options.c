@@ -324,7 +324,33 @@ static const struct bad_settings {
     {"DDPRUN_VERIFY", "yes", NULL, "write 1 or 0"},
     {NULL, NULL, "{ \"buket-mb\": 3 }", "did you mean \"bucket-mb\""},
     {NULL, NULL, "{ \"bucket-mb\": -3 }", "\"bucket-mb\""},
-    {NULL, NULL, "{ \"bucket-mb\": [3] }", "neither"},
+    {NULL, NULL, "{ \"bucket-mb\": [3] }",
+     "config.json: \"bucket-mb\" wants a number or a string (X), and gets an array"},
+    {NULL, NULL, "{ \"trace\": true }", "\"trace\" wants a number or a string (DIR), and gets true"},
+    {NULL, NULL, "{ \"nccl\": false }", "\"nccl\" wants a number or a string (PATH), and gets false"},
+    {NULL, NULL, "{ \"ranks\": true }", "\"ranks\" wants a number or a string (N), and gets true"},
+    {NULL, NULL, "{ \"ranks\": { \"a\": 1 } }", "\"ranks\" wants a number or a string (N), and gets an object"},
+    {NULL, NULL, "{ \"output\": null }", "\"output\" wants a number or a string (WHICH), and gets null"},
+    {NULL, NULL, "{ \"verify\": null }", "\"verify\" wants true or false, and gets null"},
+    {NULL, NULL, "{ \"verify\": [true] }", "\"verify\" wants true or false, and gets an array"},
+    {NULL, NULL, "{ \"verify\": {} }", "\"verify\" wants true or false, and gets an object"},
+    {NULL, NULL, "{ \"verify\": \"yes\" }", "\"verify\": 'yes' is neither on nor off"},
+    {NULL, NULL, "{ \"env\": [\"A=1\"] }", "\"env\" wants an object, {\"NAME\": \"value\", ...}, and gets an array"},
+    {NULL, NULL, "{ \"env\": null }", "\"env\" wants an object"},
+    {NULL, NULL, "{ \"env\": { \"C\": null } }", "\"env\": \"C\" wants a string or a number, and gets null"},
+    {NULL, NULL, "{ \"env\": { \"C\": true } }", "\"env\": \"C\" wants a string or a number, and gets true"},
+    {NULL, NULL, "{ \"env\": { \"D\": [1] } }", "\"env\": \"D\" wants a string or a number, and gets an array"},
+    {NULL, NULL, "{ \"env\": { \"D\": {} } }", "\"env\": \"D\" wants a string or a number, and gets an object"},
+    {NULL, NULL, "{ \"env\": { \"a=b\": \"1\" } }", "\"env\": \"a=b\" is no name of a variable"},
+    {NULL, NULL, "{ \"env\": { \"\": \"1\" } }", "\"env\": \"\" is no name of a variable"},
+    {NULL, NULL, "{ \"trace\": \"a\\u0000b\" }", "\"trace\" holds a \\u0000"},
+    {NULL, NULL, "{ \"env\": { \"A\": \"\\u0000\" } }", "\"env\": \"A\" holds a \\u0000"},
+    {NULL, NULL, "{ \"quiet\": true,\n \"ranks\\u0000x\": 1 }", "config.json, line 2: a string holds a \\u0000"},
+    {NULL, NULL, "{ \"env\": { \"A\\u0000B\": \"\\\\\" } }", "line 1: a string holds a \\u0000"},
+    {"DDPRUN_RANKS", "0", NULL, "DDPRUN_RANKS: '0' is not a number of ranks from 1 to 256"},
+    {"DDPRUN_RANKS", "300", NULL, "DDPRUN_RANKS: '300' is not a number of ranks from 1 to 256"},
+    {NULL, NULL, "{ \"ranks\": 300 }", "config.json: \"ranks\": '300' is not a number of ranks from 1 to 256"},
+    {"DDPRUN_RANKS", "2", "{ \"ranks\": 300 }", "config.json: \"ranks\": '300' is not"},
     {NULL, NULL, "{ \"dry-run\": true }", "command line only"},
     {NULL, NULL, "{ \"help\": true }", "command line only"},
     {NULL, NULL, "{ \"verify\": ", "config.json, line 1: unexpected end of data"},
@@ -349,6 +375,47 @@ START_TEST(bad_settings_are_named_with_their_place)
     ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
     ck_assert_msg(strstr(problem.text, bad->told) != NULL, "not told: %s in: %s", bad->told, problem.text);
     ck_assert_ptr_null(strchr(problem.text, '\n'));
+}
+END_TEST
+
+/* Numbers as they are written, an option taken back, a backslash that stands before "u0000". */
+START_TEST(a_file_of_settings_gives_what_it_says)
+{
+    struct options options;
+    struct problem problem = {0};
+    setenv("DDPRUN_VERIFY", "1", 1);
+    write_config("{ \"verify\": false, \"quiet\": true, \"no-overlap\": 1, \"ranks\": \"2\", \"trace\": \"a\\u0020b\", "
+                 "\"env\": { \"A\": \"\\\\u0000\", \"B\": 1.50, \"C\": \"\", \"D\": \"a=b\" } }");
+    ck_assert_msg(parse("./train", &options, &problem) == OPTIONS_RUN, "%s", problem.text);
+    ck_assert(!options.verify && options.quiet && !options.overlap);
+    ck_assert_int_eq(options.rank_count, 2);
+    ck_assert_str_eq(options.trace_dir, "a b");
+    static const char *const variables[] = {"A=\\u0000", "B=1.50", "C=", "D=a=b"};
+    for (int i = 0; i < 4; ++i)
+        ck_assert_str_eq(options.variables[i], variables[i]);
+    ck_assert_ptr_null(options.variables[4]);
+    options_free(&options);
+
+    write_config("{ \"env\": \"A=b\" }");
+    ck_assert_msg(parse("./train", &options, &problem) == OPTIONS_RUN, "%s", problem.text);
+    ck_assert_str_eq(options.variables[0], "A=b");
+    options_free(&options);
+}
+END_TEST
+
+START_TEST(too_many_ranks_are_named_with_their_place)
+{
+    struct options options;
+    struct problem problem = {0};
+    setenv("DDPRUN_RANKS", "300", 1); /* for --hosts */
+    ck_assert_int_eq(parse("-n 301 ./train", &options, &problem), OPTIONS_BAD);
+    ck_assert_msg(strncmp(problem.text, "'301' is not", 12) == 0, "%s", problem.text);
+    ck_assert_int_eq(parse("-n 3 ./train", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(options.rank_count, 3);
+    options_free(&options);
+    ck_assert_int_eq(parse("--hosts h1:200,h2:200 ./train", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(options.rank_count, 300);
+    options_free(&options);
 }
 END_TEST
 
@@ -420,6 +487,8 @@ main(void)
     TCase *settings = tcase_create("settings");
     tcase_add_checked_fixture(settings, make_config_home, remove_config_home);
     tcase_add_test(settings, the_file_goes_before_the_environment_and_the_command_line_before_both);
+    tcase_add_test(settings, a_file_of_settings_gives_what_it_says);
+    tcase_add_test(settings, too_many_ranks_are_named_with_their_place);
     tcase_add_loop_test(settings, bad_settings_are_named_with_their_place, 0,
                         sizeof(bad_settings) / sizeof(bad_settings[0]));
     suite_add_tcase(suite, settings);
