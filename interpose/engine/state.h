@@ -140,6 +140,7 @@ struct engine_state {
     struct tensor *tensors;
     size_t tensor_count, tensor_capacity;
     size_t gradient_count, parameter_count, buffer_count;
+    size_t freed_parameter_count;     /* of them: without memory now */
     _Atomic uint64_t lowest, highest; /* bounds of all gradients' memory: read without lock, for a quick miss */
     bool annotations_changed;         /* the ranks must compare again at the next boundary */
     uint64_t agreements;              /* on annotations, so far: numbers of gradients in groups hold until the next */
@@ -237,6 +238,8 @@ struct tensor *tensor_gradient(const struct group *group, size_t member);
 
 /* Ends the job, naming the annotation, if what is to travel or to be looked at has no memory any more. */
 void tensor_refuse_freed(const struct tensor *tensor);
+/* At a step: the same for all parameters. */
+void tensor_refuse_freed_parameters(void);
 /* With lock held: makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
 
