@@ -6,7 +6,7 @@
  * when a bucket that left early is reduced and hashed: else such a write could fall into the reduction itself, between
  * packing and unpacking, and be overwritten without a trace. Parameters: their hashes are compared across all ranks
  * after the first overlapped steps and then every K. Both run in the order of the communication stream; a difference
- * ends the job. A touch after its bucket has left is measured once for each call: did it change the gradient?
+ * ends the job. Touches after their bucket has left are in late.c.
  */
 #include "interpose/engine/state.h"
 
@@ -458,53 +458,4 @@ checks_at_end(void)
     control_free_messages(&all);
     free(words);
     free(mine);
-}
-
-/* ---- late touches ---- */
-
-struct late_touch {
-    struct hasher *hasher;
-    CUdeviceptr address;
-    size_t bytes;
-    size_t bucket;
-    struct ddp_site site;
-    char call_text[CALL_TEXT_BYTES];
-    uint64_t before;
-    char stack[512];
-};
-
-struct late_touch *
-checks_late_begin(const struct operation *operation, const char *call_text, const struct tensor *gradient,
-                  size_t bucket)
-{
-    struct late_touch *late = malloc(sizeof(*late));
-    if (late == NULL)
-        stop_job("out of memory");
-    *late = (struct late_touch){.hasher = hasher_get(),
-                                .address = gradient->address,
-                                .bytes = gradient->bytes,
-                                .bucket = bucket,
-                                .site = gradient->site};
-    snprintf(late->call_text, sizeof(late->call_text), "%s", call_text);
-    stack_describe(late->stack, sizeof(late->stack));
-    hasher_enqueue(late->hasher, operation->stream, late->address, late->bytes, store_hash, &late->before);
-    return late;
-}
-
-static void
-judge_late(void *arg, uint64_t after)
-{
-    struct late_touch *late = arg;
-    if (after != late->before && !MUTANT(LATE_LET_THROUGH))
-        stop_job_soon("%s wrote gradient `%s` (%s:%d) after bucket %zu with it had been averaged; the steps before did "
-                      "not. Run with --no-overlap. Called from: %s",
-                      late->call_text, late->site.text, late->site.file, late->site.line, late->bucket, late->stack);
-    hasher_put(late->hasher);
-    free(late);
-}
-
-void
-checks_late_end(struct late_touch *late, CUstream stream)
-{
-    hasher_enqueue(late->hasher, stream, late->address, late->bytes, judge_late, late);
 }

@@ -236,9 +236,8 @@ ncclDataType_t type_nccl(int type);
 /* With lock held: gradient number `member` of the group, as of the last tensor_index_gradients(). */
 struct tensor *tensor_gradient(const struct group *group, size_t member);
 
-/* Ends the job, naming the annotation, if what is to travel or to be looked at has no memory any more. */
+/* Ends the job, naming the annotation, if what is to travel or to be looked at has no memory any more; at a step. */
 void tensor_refuse_freed(const struct tensor *tensor);
-/* At a step: the same for all parameters. */
 void tensor_refuse_freed_parameters(void);
 /* With lock held: makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
@@ -443,12 +442,13 @@ void checks_next_interval(const struct group *group);
 void checks_final_hash(void);
 /* At the end, collective: compares steps and final hashes. */
 void checks_at_end(void);
-/* A late touch: was it a write? Called before (starts) and after (ends) the operation. */
-struct late_touch;
+
+/* ---- late.c: a touch after its bucket has left: was it a write? Around the operation. ---- */
 enum { CALL_TEXT_BYTES = 256 };
-struct late_touch *checks_late_begin(const struct operation *operation, const char *call_text,
-                                     const struct tensor *gradient, size_t bucket);
-void checks_late_end(struct late_touch *late, CUstream stream);
+struct late_touch;
+struct late_touch *late_begin(const struct operation *operation, const char *call_text, const struct tensor *gradient,
+                              size_t bucket);
+void late_end(struct late_touch *late, CUstream stream);
 
 /* ---- batches.c: do ranks train on the same data? ---- */
 void batches_copied(const void *host, size_t bytes);
@@ -486,7 +486,7 @@ void trace_step_end(const struct group *group);
 void trace_close(void);
 
 /* ---- stack.c ---- */
-/* The caller's stack in one line, "function+offset < function+offset < ...", into text[bytes]. */
+/* The trainer's stack in one line, "function+offset < function+offset < ...", into text[bytes]. */
 void stack_describe(char *text, size_t bytes);
 
 /* ---- told.c: what the program says of itself, for the launcher's reports ---- */

@@ -43,7 +43,8 @@ fault "DDP_MEAN of device memory" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): 
 
 # Deviations.
 fault "a late read is allowed" 0 "parameters bitwise identical" late-read --fault-step 9
-fault "a late write" 1 "scale_in_place.* wrote gradient .*t->layers\[l\].gradient.* after bucket 0 .*Called from: " late-write --fault-step 9
+fault "a late write" 1 "in step 9 scale_in_place.* wrote gradient .*t->layers\[l\].gradient.* after bucket 0 .*Called from: " late-write --fault-step 9
+check "a late write: called from the program, not from within ddprun" bash -c "! grep -E 'Called from: .*(touches_begin|_told)' '$work/stderr'"
 fault "a late write, and all ranks leave by _exit" 1 "scale_in_place.* wrote gradient .*after bucket 0 .*Called from: " late-leave --fault-step 12
 for step in 2 4; do # in step 4 what has been averaged is looked at again
     fault "a gradient freed before DDP_STEP number $step" 1 "gradient .t->layers\[l\].gradient. .* was freed and not annotated again" free --fault-step $step
