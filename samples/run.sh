@@ -118,7 +118,7 @@ speed=$(sed -n 's/^.* \([0-9.]*\) steps\/s,.*/\1/p' "$out/ranks.err")
 effective_batch=$(sed -n 's/^.* effective batch \([0-9]*\)$/\1/p' "$out/ranks.err")
 # What ddprun itself says at the end: how much it averaged, and what its own comparisons of the parameters found.
 averaged=$(sed -n 's/^ddprun: \(.* gradients\{0,1\}, .*\)$/\1/p' "$out/ranks.err" | tail -n 1)
-compared=$(sed -n 's/^ddprun: parameters \(bitwise identical .*\)$/\1/p' "$out/ranks.err" | tail -n 1)
+compared=$(sed -n 's/^ddprun: annotated parameters \(bitwise identical .*\)$/\1/p' "$out/ranks.err" | tail -n 1)
 
 files=()
 for ((rank = 0; rank < ranks; ++rank)); do

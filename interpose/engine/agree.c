@@ -279,25 +279,43 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
     free(mine);
 }
 
+/* Rank 0, once: what is not annotated nobody can compare. Frozen parameters have no gradients, so more of them than
+ * gradients are nothing to speak of. */
+static void
+warn_of_missing_parameters(const uint64_t elements[TENSOR_ROLES])
+{
+    if (engine_state.rendezvous.rank != 0 || engine_state.agreements > 0)
+        return;
+    if (elements[TENSOR_PARAMETER] == 0)
+        message_line(
+            "no parameter is annotated: each rank keeps the initial values that it has made itself, and nothing "
+            "compares them; annotate them with DDP_PARAMETER");
+    else if (elements[TENSOR_GRADIENT] > elements[TENSOR_PARAMETER])
+        message_line("gradients of %llu elements are annotated, but parameters of %llu: is a parameter missing among "
+                     "the annotations, or its count too small? What is not annotated is neither sent from rank 0 nor "
+                     "compared",
+                     (unsigned long long)elements[TENSOR_GRADIENT], (unsigned long long)elements[TENSOR_PARAMETER]);
+}
+
 void
 agree_on_annotations(const struct ddp_site *site, bool captured)
 {
     pthread_mutex_lock(&engine_state.lock);
     size_t count = engine_state.gradient_count, buffer_count = engine_state.buffer_count;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i)
-        bytes += engine_state.tensors[i].role == TENSOR_GRADIENT ? engine_state.tensors[i].bytes : 0;
+    uint64_t bytes = 0, elements[TENSOR_ROLES] = {0};
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
+        elements[tensor->role] += tensor->count;
+    }
     pthread_mutex_unlock(&engine_state.lock);
     if (count == 0)
         stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step",
                  site->file, site->line);
-    if (engine_state.parameter_count == 0 && engine_state.rendezvous.rank == 0 && engine_state.agreements == 0)
-        message_line(
-            "no parameter is annotated: each rank keeps the initial values that it has made itself, and nothing "
-            "compares them; annotate them with DDP_PARAMETER");
     exchange_described(TENSOR_GRADIENT, count, "the first DDP_STEP after annotations changed", "gradient");
     exchange_described(TENSOR_BUFFER, buffer_count, "the buffers at the first DDP_STEP after annotations changed",
                        "buffer");
+    warn_of_missing_parameters(elements); /* not beside the line that ends the job where ranks differ */
     agree_ensure_collectives();
     all_reduce_cost_find(bytes);
 

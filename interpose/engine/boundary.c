@@ -205,6 +205,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
 {
     ensure_agreement(group, false, site);
     refuse_blindness(group, site);
+    tensor_refuse_freed_parameters();
     capture_refuse_step(group, site);
 
     issue_take_role();

@@ -6,7 +6,7 @@
  * when a bucket that left early is reduced and hashed: else such a write could fall into the reduction itself, between
  * packing and unpacking, and be overwritten without a trace. Parameters: their hashes are compared across all ranks
  * after the first overlapped steps and then every K. Both run in the order of the communication stream; a difference
- * ends the job. A touch after its bucket has left is measured once for each call: did it change the gradient?
+ * ends the job. Touches after their bucket has left are in late.c.
  */
 #include "interpose/engine/state.h"
 
@@ -254,20 +254,33 @@ find_parameter(size_t index)
     return NULL;
 }
 
-/* The issuer: hashes every parameter into words[]; false if one of them has no memory. */
+/* In the place of the hash of a parameter that has no memory: it is not compared. */
+enum { NO_HASH = 0 };
+
+static void CUDA_CB
+store_no_hash(void *word)
+{
+    *(uint64_t *)word = NO_HASH;
+}
+
+/* The issuer: hashes every parameter that has memory into words[]; false if none has. */
 static bool
 hash_parameters(uint64_t *words, size_t count)
 {
+    bool any = false;
     for (size_t i = 0; i < count; ++i) {
         pthread_mutex_lock(&engine_state.lock);
         const struct tensor *found = find_parameter(i);
         struct tensor tensor = found != NULL ? *found : (struct tensor){.placed = false};
         pthread_mutex_unlock(&engine_state.lock);
-        if (!tensor.placed)
-            return false;
-        hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, store_hash, &words[i]);
+        if (tensor.placed)
+            hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, store_hash, &words[i]);
+        else /* in the stream's order, as hashes are: the word may still be on its way from the last comparison */
+            require_cuda(engine_state.driver.cuLaunchHostFunc_p(comm_stream(), store_no_hash, &words[i]),
+                         "cuLaunchHostFunc");
+        any = any || tensor.placed;
     }
-    return true;
+    return any;
 }
 
 /* They are then as the boundaries before have left them. */
@@ -291,7 +304,8 @@ checks_before_release(const struct group *group)
     prepare_parameters(engine_state.parameter_count);
     struct parameter_check *check = &checks.parameters;
     check->after_step = checks.compared_step = engine_state.boundary_count;
-    check->under_way = hash_parameters(check->send_words, check->count);
+    (void)hash_parameters(check->send_words, check->count);
+    check->under_way = true; /* whatever is freed here: all ranks take part */
 }
 
 /* What everybody's hashes say; `after_step` belongs to this comparison, the words to the whole run. */
@@ -299,13 +313,19 @@ struct comparison {
     uint64_t after_step;
 };
 
-/* Ends the job soon if words[rank][parameter] differ between ranks; the hash of all of them otherwise. */
+/* Ends the job soon if words[rank][parameter] differ between ranks; the hash of all of them otherwise. False also if
+ * there was nothing to compare. */
 static bool
 compare_words(const uint64_t *words, size_t count, uint64_t after_step, uint64_t *hash_p)
 {
+    bool compared = false;
     for (int r = 1; r < engine_state.rendezvous.world_size; ++r) {
         for (size_t i = 0; i < count; ++i) {
-            if (words[i] == words[(size_t)r * count + i] || MUTANT(PARAMETERS_UNCHECKED))
+            uint64_t mine = words[i], theirs = words[(size_t)r * count + i];
+            if (mine == NO_HASH || theirs == NO_HASH)
+                continue;
+            compared = true;
+            if (mine == theirs || MUTANT(PARAMETERS_UNCHECKED))
                 continue;
             pthread_mutex_lock(&engine_state.lock);
             const struct tensor *tensor = find_parameter(i);
@@ -313,13 +333,14 @@ compare_words(const uint64_t *words, size_t count, uint64_t after_step, uint64_t
             pthread_mutex_unlock(&engine_state.lock);
             stop_job_soon(
                 "parameter `%s` (%s:%d) differs between ranks 0 and %d after step %llu: a gradient is missing among "
-                "the annotations, or the update depends on something that is not the same on all ranks",
+                "the annotations, a DDP_STEP does not stand between backward and the optimizer (behind it, one too "
+                "many or one too few), or the update depends on something that is not the same on all ranks",
                 site.text, site.file, site.line, r, (unsigned long long)after_step);
             return false;
         }
     }
     *hash_p = XXH3_64bits(words, count * sizeof(words[0]));
-    return true;
+    return compared;
 }
 
 static void
@@ -437,53 +458,4 @@ checks_at_end(void)
     control_free_messages(&all);
     free(words);
     free(mine);
-}
-
-/* ---- late touches ---- */
-
-struct late_touch {
-    struct hasher *hasher;
-    CUdeviceptr address;
-    size_t bytes;
-    size_t bucket;
-    struct ddp_site site;
-    char call_text[CALL_TEXT_BYTES];
-    uint64_t before;
-    char stack[512];
-};
-
-struct late_touch *
-checks_late_begin(const struct operation *operation, const char *call_text, const struct tensor *gradient,
-                  size_t bucket)
-{
-    struct late_touch *late = malloc(sizeof(*late));
-    if (late == NULL)
-        stop_job("out of memory");
-    *late = (struct late_touch){.hasher = hasher_get(),
-                                .address = gradient->address,
-                                .bytes = gradient->bytes,
-                                .bucket = bucket,
-                                .site = gradient->site};
-    snprintf(late->call_text, sizeof(late->call_text), "%s", call_text);
-    stack_describe(late->stack, sizeof(late->stack));
-    hasher_enqueue(late->hasher, operation->stream, late->address, late->bytes, store_hash, &late->before);
-    return late;
-}
-
-static void
-judge_late(void *arg, uint64_t after)
-{
-    struct late_touch *late = arg;
-    if (after != late->before && !MUTANT(LATE_LET_THROUGH))
-        stop_job_soon("%s wrote gradient `%s` (%s:%d) after bucket %zu with it had been averaged; the steps before did "
-                      "not. Run with --no-overlap. Called from: %s",
-                      late->call_text, late->site.text, late->site.file, late->site.line, late->bucket, late->stack);
-    hasher_put(late->hasher);
-    free(late);
-}
-
-void
-checks_late_end(struct late_touch *late, CUstream stream)
-{
-    hasher_enqueue(late->hasher, stream, late->address, late->bytes, judge_late, late);
 }

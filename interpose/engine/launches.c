@@ -119,6 +119,7 @@ launch_begin(struct recording *recording, CUstream stream)
     agree_refuse_after_reset("DDP_STEP", site);
     interval_refuse_step(site);
     refuse_stale(recording);
+    tensor_refuse_freed_parameters();
     boundary_refuse_unseen(site);
 
     CUcontext before = context_enter();

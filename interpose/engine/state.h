@@ -140,6 +140,7 @@ struct engine_state {
     struct tensor *tensors;
     size_t tensor_count, tensor_capacity;
     size_t gradient_count, parameter_count, buffer_count;
+    size_t freed_parameter_count;     /* of them: without memory now */
     _Atomic uint64_t lowest, highest; /* bounds of all gradients' memory: read without lock, for a quick miss */
     bool annotations_changed;         /* the ranks must compare again at the next boundary */
     uint64_t agreements;              /* on annotations, so far: numbers of gradients in groups hold until the next */
@@ -235,8 +236,9 @@ ncclDataType_t type_nccl(int type);
 /* With lock held: gradient number `member` of the group, as of the last tensor_index_gradients(). */
 struct tensor *tensor_gradient(const struct group *group, size_t member);
 
-/* Ends the job, naming the annotation, if what is to travel or to be looked at has no memory any more. */
+/* Ends the job, naming the annotation, if what is to travel or to be looked at has no memory any more; at a step. */
 void tensor_refuse_freed(const struct tensor *tensor);
+void tensor_refuse_freed_parameters(void);
 /* With lock held: makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
 
@@ -440,12 +442,13 @@ void checks_next_interval(const struct group *group);
 void checks_final_hash(void);
 /* At the end, collective: compares steps and final hashes. */
 void checks_at_end(void);
-/* A late touch: was it a write? Called before (starts) and after (ends) the operation. */
-struct late_touch;
+
+/* ---- late.c: a touch after its bucket has left: was it a write? Around the operation. ---- */
 enum { CALL_TEXT_BYTES = 256 };
-struct late_touch *checks_late_begin(const struct operation *operation, const char *call_text,
-                                     const struct tensor *gradient, size_t bucket);
-void checks_late_end(struct late_touch *late, CUstream stream);
+struct late_touch;
+struct late_touch *late_begin(const struct operation *operation, const char *call_text, const struct tensor *gradient,
+                              size_t bucket);
+void late_end(struct late_touch *late, CUstream stream);
 
 /* ---- batches.c: do ranks train on the same data? ---- */
 void batches_copied(const void *host, size_t bytes);
@@ -483,7 +486,7 @@ void trace_step_end(const struct group *group);
 void trace_close(void);
 
 /* ---- stack.c ---- */
-/* The caller's stack in one line, "function+offset < function+offset < ...", into text[bytes]. */
+/* The trainer's stack in one line, "function+offset < function+offset < ...", into text[bytes]. */
 void stack_describe(char *text, size_t bytes);
 
 /* ---- told.c: what the program says of itself, for the launcher's reports ---- */

@@ -91,11 +91,34 @@ tensor_index_gradients(void)
 void
 tensor_refuse_freed(const struct tensor *tensor)
 {
+    static const char *const names[TENSOR_ROLES] = {
+        [TENSOR_PARAMETER] = "parameter", [TENSOR_GRADIENT] = "gradient", [TENSOR_BUFFER] = "buffer"};
     if (!tensor->placed)
         stop_job("%s `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, or say "
-                 "DDP_FORGET",
-                 tensor->role == TENSOR_BUFFER ? "buffer" : "gradient", tensor->site.text, tensor->site.file,
-                 tensor->site.line);
+                 "DDP_FORGET before it is freed",
+                 names[tensor->role], tensor->site.text, tensor->site.file, tensor->site.line);
+}
+
+/*
+ * What is in its place now would be neither sent from rank 0 nor compared. No group says which parameters are its own:
+ * those of one that steps no more went with its gradients, of as many elements.
+ */
+void
+tensor_refuse_freed_parameters(void)
+{
+    struct tensor freed = {.placed = true};
+    uint64_t parameters = 0, gradients = 0;
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < engine_state.tensor_count && engine_state.freed_parameter_count > 0; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        parameters += !tensor->placed && tensor->role == TENSOR_PARAMETER ? tensor->count : 0;
+        gradients += !tensor->placed && tensor->role == TENSOR_GRADIENT ? tensor->count : 0;
+        if (!tensor->placed && tensor->role == TENSOR_PARAMETER && freed.placed)
+            freed = *tensor;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    if (parameters > gradients)
+        tensor_refuse_freed(&freed);
 }
 
 /* ---- the table; all with lock held ---- */
@@ -179,6 +202,7 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     wanted->by_library = again && tensor->by_library;
     wanted->held_by_any = again && tensor->held_by_any;
     *tensor = *wanted;
+    engine_state.freed_parameter_count -= again && wanted->role == TENSOR_PARAMETER;
     if (!again) {
         ++*count;
         ++engine_state.tensor_count;
@@ -197,6 +221,7 @@ tensor_unplace(struct tensor *tensor)
 {
     (void)ranges_remove(&engine_state.ranges, tensor->address);
     tensor->placed = false;
+    engine_state.freed_parameter_count += tensor->role == TENSOR_PARAMETER;
     engine_state.placements += tensor->role != TENSOR_PARAMETER;
     update_bounds();
 }
@@ -206,6 +231,7 @@ tensor_drop(struct tensor *tensor)
 {
     enum tensor_role role = tensor->role;
     size_t index = tensor->index, at = (size_t)(tensor - engine_state.tensors);
+    engine_state.freed_parameter_count -= role == TENSOR_PARAMETER && !tensor->placed;
     memmove(tensor, tensor + 1, (engine_state.tensor_count - at - 1) * sizeof(*tensor));
     --engine_state.tensor_count;
     ++engine_state.placements; /* others have moved in the table */

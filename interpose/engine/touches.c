@@ -87,7 +87,7 @@ begin_late(const struct operation *operation, struct hits *hits)
         wait_for_buckets(operation->stream, hit, &bucket);
         issue_give_role();
         char call[CALL_TEXT_BYTES];
-        hit->measured = checks_late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket);
+        hit->measured = late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket);
         flight_note(FLIGHT_LATE_TOUCH, bucket, 0, call);
     }
 }
@@ -285,7 +285,7 @@ end_at_once(const struct operation *operation, struct hits *hits, bool enqueued)
         return;
     for (size_t i = 0; i < hits->count; ++i) {
         if (hits->items[i].measured != NULL)
-            checks_late_end(hits->items[i].measured, operation->stream);
+            late_end(hits->items[i].measured, operation->stream);
     }
     stream_note_work(operation->stream); /* before the touch counts */
     count_touches(operation, hits, enqueued);

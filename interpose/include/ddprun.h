@@ -118,7 +118,8 @@ ddp_stream(uintptr_t stream)
  * all work that this process has enqueued so far (the context is synchronised once). Same tensors, in the same order,
  * on all ranks: what several threads annotate has no order. Ends the job: memory that the driver does not know as
  * device memory, a range that overlaps another annotated one, another count, type, expression or line than rank 0's.
- * Annotating the same range again with the same count and type changes nothing.
+ * Annotating the same range again with the same count and type changes nothing. A re-allocated parameter is annotated
+ * again before the next DDP_STEP: freed and left so, it ends the job there, unless DDP_FORGET came first.
  */
 #define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 

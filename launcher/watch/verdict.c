@@ -422,8 +422,12 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     if (count == 1)
         return;
     close_exposed(ranks, count, say);
-    if (rank->check_count > 0)
-        say("parameters bitwise identical on all ranks (hash %016" PRIx64 ", compared %" PRIu64
+    if (rank->check_count > 0 && rank->checked_step < rank->step)
+        say("annotated parameters bitwise identical on all ranks when last compared, after step %" PRIu64 " of %" PRIu64
+            " (hash %016" PRIx64 ", compared %" PRIu64 " time%s)",
+            rank->checked_step, rank->step, rank->parameter_hash, rank->check_count, plural(rank->check_count));
+    else if (rank->check_count > 0)
+        say("annotated parameters bitwise identical on all ranks (hash %016" PRIx64 ", compared %" PRIu64
             " time%s, last after step %" PRIu64 " of %" PRIu64 ")",
             rank->parameter_hash, rank->check_count, plural(rank->check_count), rank->checked_step, rank->step);
     else

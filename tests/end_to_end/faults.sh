@@ -34,6 +34,8 @@ failed_with "other options on other ranks: both plans are shown, before anything
 
 fault "no parameter is annotated: said, for nothing else would" 0 "no parameter is annotated: each rank keeps" no-parameters
 check "no parameter is annotated: said once" [ "$(grep -c 'no parameter is annotated' "$work/stderr")" -eq 1 ]
+fault "one parameter of eight is not annotated: said once" 0 "gradients of 18432 elements are annotated, but parameters of 16128: is a parameter missing" few-parameters
+fault "half the count of each parameter: said once" 0 "gradients of 18432 elements are annotated, but parameters of 9216: is a parameter missing" half-parameters
 
 # DDP_MEAN: the host reads and writes what it is handed.
 fault "DDP_MEAN of a null pointer" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): a null pointer; hand it a float of the host" mean-of-null --fault-step 3
@@ -41,11 +43,18 @@ fault "DDP_MEAN of device memory" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): 
 
 # Deviations.
 fault "a late read is allowed" 0 "parameters bitwise identical" late-read --fault-step 9
-fault "a late write" 1 "scale_in_place.* wrote gradient .*t->layers\[l\].gradient.* after bucket 0 .*Called from: " late-write --fault-step 9
+fault "a late write" 1 "in step 9 scale_in_place.* wrote gradient .*t->layers\[l\].gradient.* after bucket 0 .*Called from: " late-write --fault-step 9
+check "a late write: called from the program, not from within ddprun" bash -c "! grep -E 'Called from: .*(touches_begin|_told)' '$work/stderr'"
 fault "a late write, and all ranks leave by _exit" 1 "scale_in_place.* wrote gradient .*after bucket 0 .*Called from: " late-leave --fault-step 12
 for step in 2 4; do # in step 4 what has been averaged is looked at again
     fault "a gradient freed before DDP_STEP number $step" 1 "gradient .t->layers\[l\].gradient. .* was freed and not annotated again" free --fault-step $step
 done
+for step in 2 11; do # in step 11 nothing is compared
+    fault "a parameter freed before DDP_STEP number $step" 1 "parameter .t->layers\[l\].weight. .* was freed and not annotated again" move-parameter --fault-step $step
+done
+fault "a parameter freed on one rank" 1 "rank 1 after step 10: parameter .* was freed and not annotated again" move-parameter --fault-step 11 --fault-rank 1
+fault "a parameter freed after the last step" 0 "parameters bitwise identical.*last after step 12 of 12" move-parameter-late --fault-step 12
+fault "a parameter freed and annotated again" 0 "parameters bitwise identical.*last after step 12 of 12" move-and-annotate --fault-step 11
 fault "a write nobody sees" 1 "gradient .* was changed after it had been averaged" hidden-write --fault-step 6
 run "$ddprun" -n 2 --bucket-mb 0.02 --verify "$ladder" --steps 24 --fault hidden-write --fault-step 20
 failed_with "a write nobody sees, long after the first steps, with --verify" 1 "gradient .* was changed after it had been averaged"

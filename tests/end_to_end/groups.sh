@@ -61,6 +61,12 @@ for shape in "--rhythm any --steps 40" "--change-at 12 --steps 40" "--rhythm joi
 done
 overlaps "--rhythm joint --swap-at 12"
 
+# What a group had that steps no more may go, its parameters too: the other group's are compared to the end.
+run "$gan" --retire-at 9 --save "$work/serial"
+equal "a generator that is done" 2 --retire-at 9
+check "a generator that is done: the discriminator is compared to the end" \
+    grep -q 'bitwise identical on all ranks (hash .*, compared 33 times, last after step 33 of 33)' "$work/stderr"
+
 run "$ddprun" -n 2 --bucket-mb 0.005 --timeout 60 "$gan" --rhythm joint --swap-at 12 --swap-rank 1
 failed_with "another order on one rank" 1 "waits at a DDP_STEP of another group than expected after"
 finish

@@ -213,10 +213,12 @@ train="stage 3 step 100 overlapped 97 gradients 6 70000 3 check 4 100 0xabc stag
 {
     run -n 2 "$fake" $train
     report "closing lines" "$(expect 0 "$err" '^ddprun: 2 ranks, 100 steps, 97 of them overlapped with backward; 6 gradients, 68.4 KiB per step, in 3 buckets$' \
-        "$err" '^ddprun: parameters bitwise identical on all ranks \(hash 0000000000000abc, compared 4 times, last after step 100 of 100\)$')$([ "$(wc -l <"$err")" = 2 ] || echo "not 2 lines")"
+        "$err" '^ddprun: annotated parameters bitwise identical on all ranks \(hash 0000000000000abc, compared 4 times, last after step 100 of 100\)$')$([ "$(wc -l <"$err")" = 2 ] || echo "not 2 lines")"
     run -q -n 2 "$fake" $train
     report "-q" "$(expect 0)$(cat "$err")"
 }
+run -n 2 "$fake" stage 3 step 100 check 3 6 0xabc stage 4
+report "a last comparison long before the end" "$(expect 0 "$err" '^ddprun: annotated parameters bitwise identical on all ranks when last compared, after step 6 of 100 \(hash 0000000000000abc, compared 3 times\)$')"
 run -n 2 "$fake" stage 3 step 100 stage 4
 report "what was not compared is not claimed" "$(expect 0 "$err" 'parameters were not compared')$(grep identical "$err")"
 

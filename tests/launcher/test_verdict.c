@@ -272,8 +272,14 @@ START_TEST(closing_lines_claim_what_was_checked)
     ranks[0].checked_step = ranks[1].checked_step = 3;
     said[0] = '\0';
     verdict_close(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(
-        strstr(said, "identical on all ranks (hash 0000000000000000, compared 1 time, last after step 3 of 7)"));
+    ck_assert_ptr_nonnull(strstr(said,
+                                 "\nannotated parameters bitwise identical on all ranks when last compared, after "
+                                 "step 3 of 7 (hash 0000000000000000, compared 1 time)\n"));
+    ranks[0].checked_step = ranks[1].checked_step = 7;
+    said[0] = '\0';
+    verdict_close(ranks, 2, true, say);
+    ck_assert_ptr_nonnull(strstr(said, "\nannotated parameters bitwise identical on all ranks (hash 0000000000000000, "
+                                       "compared 1 time, last after step 7 of 7)\n"));
     said[0] = '\0';
     verdict_close(ranks, 1, true, say);
     ck_assert_ptr_null(strstr(said, "parameters"));

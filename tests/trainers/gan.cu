@@ -34,6 +34,7 @@ struct options {
     int change_at;      /* from this step on "turns" becomes "critic"; 0: never */
     int swap_at;        /* "joint": in this step the optimizers' order is the other one; 0: never */
     int swap_rank;      /* on this rank only; -1: on all */
+    int retire_at;      /* in this step the generator is trained for the last time; 0: never */
     const char *save;   /* or NULL */
 };
 
@@ -41,7 +42,7 @@ struct layer {
     float *weight, *gradient, *output, *delta;
 };
 
-static struct options options = {24, 1, 24, "turns", 0, 0, -1, NULL};
+static struct options options = {24, 1, 24, "turns", 0, 0, -1, 0, NULL};
 static struct layer nets[NETS][LAYERS];
 static float *input, *input_delta;
 static cudaStream_t streams[NETS]; /* each net's optimizer has one; the same if --streams 1 */
@@ -274,6 +275,20 @@ train_jointly(int step, int count)
     optimize(swap ? DISCRIMINATOR : GENERATOR);
 }
 
+/* It only infers from now on: gradients are freed, and weights lie where nothing is annotated. */
+static void
+retire_generator(void)
+{
+    for (struct layer &layer : nets[GENERATOR]) {
+        float *kept;
+        CHECK(cudaMalloc(&kept, SQUARE * sizeof(float)));
+        CHECK(cudaMemcpy(kept, layer.weight, SQUARE * sizeof(float), cudaMemcpyDeviceToDevice));
+        CHECK(cudaFree(layer.weight));
+        CHECK(cudaFree(layer.gradient));
+        layer.weight = kept;
+    }
+}
+
 static void
 train(void)
 {
@@ -290,12 +305,14 @@ train(void)
                 backward_of_discriminator((int)count);
                 optimize(DISCRIMINATOR);
             }
-            if (both || generator) {
+            if ((both || generator) && (options.retire_at == 0 || step <= options.retire_at)) {
                 backward_of_generator((int)count, true);
                 optimize(GENERATOR);
             }
         }
         CHECK(cudaDeviceSynchronize()); /* the next batch goes into the same memory */
+        if (step == options.retire_at)
+            retire_generator();
     }
 }
 
@@ -332,6 +349,8 @@ main(int argc, char **argv)
             options.swap_at = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--swap-rank") == 0)
             options.swap_rank = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--retire-at") == 0)
+            options.retire_at = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--save") == 0)
             options.save = argv[i + 1];
         else

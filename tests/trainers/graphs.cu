@@ -180,6 +180,18 @@ free_and_annotate(void)
 }
 
 static void
+free_weight(void)
+{
+    float *other;
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaMalloc(&other, BYTES));
+    CHECK(cudaMemcpy(other, weights[2], BYTES, cudaMemcpyDeviceToDevice));
+    CHECK(cudaFree(weights[2]));
+    weights[2] = other;
+    drop(0); /* what is captured now updates the new one */
+}
+
+static void
 nest(void)
 {
     cudaGraph_t outer;
@@ -216,6 +228,8 @@ misuse(int step)
     }
     if (step == 10 && is_mode("freed"))
         free_and_annotate();
+    if (step == 10 && is_mode("freed-weight"))
+        free_weight();
     if (step == 10 && is_mode("address-later"))
         CHECK(cudaMemcpy(table, gradients, sizeof(gradients), cudaMemcpyHostToDevice));
     if (step == 10 && is_mode("nested"))

@@ -209,6 +209,20 @@ fork_child(void)
     }
 }
 
+/* A parameter gets other memory, as where layers grow or are loaded. */
+static void
+move_parameter(struct trainer *t, bool annotate)
+{
+    size_t count = (size_t)t->options.width * (size_t)t->options.width, bytes = count * sizeof(float);
+    float *moved;
+    CHECK(cudaMalloc(&moved, bytes));
+    CHECK(cudaMemcpy(moved, t->layers[0].weight, bytes, cudaMemcpyDeviceToDevice));
+    CHECK(cudaFree(t->layers[0].weight));
+    t->layers[0].weight = moved;
+    if (annotate)
+        DDP_PARAMETER(moved, count, DDP_FLOAT32);
+}
+
 /* Between backward and DDP_STEP, when the first buckets have left. */
 static void
 faults_before_step(struct trainer *t, int step)
@@ -221,6 +235,8 @@ faults_before_step(struct trainer *t, int step)
         scale_in_place<<<blocks(count), THREADS>>>(last, count, 2.0f);
     if (fault_is(t, "free", step))
         CHECK(cudaFree(last));
+    if (fault_is(t, "move-parameter", step) || fault_is(t, "move-and-annotate", step))
+        move_parameter(t, fault_is(t, "move-and-annotate", step));
     if (fault_is(t, "hidden-write", step)) {
         CHECK(cudaDeviceSynchronize()); /* the bucket has been averaged by now */
         scale_hidden<<<blocks(count), THREADS>>>(t->hidden_pointers, t->options.layers - 1, count, 2.0f);
@@ -308,8 +324,10 @@ annotate(struct trainer *t)
     int count = t->options.width * t->options.width;
     if (fault_is(t, "none", 0))
         return;
-    for (int l = 0; l < t->options.layers && !fault_is(t, "no-parameters", 0); ++l)
-        DDP_PARAMETER(t->layers[l].weight, count, DDP_FLOAT32);
+    int parameters = fault_is(t, "no-parameters", 0) ? 0 : t->options.layers - fault_is(t, "few-parameters", 0);
+    int part = fault_is(t, "half-parameters", 0) ? 2 : 1;
+    for (int l = 0; l < parameters; ++l)
+        DDP_PARAMETER(t->layers[l].weight, count / part, DDP_FLOAT32);
     for (int l = 0; l < t->options.layers && !fault_is(t, "no-gradients", 0); ++l)
         DDP_GRADIENT(t->layers[l].gradient, count, DDP_FLOAT32);
     faults_of_annotation(t);
@@ -385,6 +403,8 @@ train(struct trainer *t)
         for (int l = 0; l < t->options.layers; ++l)
             sgd<<<blocks(square), THREADS>>>(t->layers[l].weight, t->layers[l].gradient, t->layers[l].momentum, square,
                                              t->options.rate);
+        if (fault_is(t, "move-parameter-late", step))
+            move_parameter(t, false);
         float loss = read_loss(t, count);
         if (fault_is(t, "late-leave", step)) /* before anybody can have looked at what came of the late write */
             _exit(0);
