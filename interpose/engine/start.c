@@ -83,7 +83,13 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     told_shard(total);
 
     static _Atomic bool said;
-    if (more != 0 && rank == 0 && !atomic_exchange(&said, true))
+    if (more == 0 || rank != 0 || atomic_exchange(&said, true))
+        return;
+    if (base == 0)
+        message_line("%s:%d: %zu items for %zu ranks: ranks from %zu on get none, and what their gradients hold then "
+                     "counts in the mean as much as that of the others; share out at least one item a rank",
+                     site->file, site->line, total, world, more);
+    else
         message_line(
             "%s:%d: %zu items do not divide evenly among %zu ranks; shares differ by one item, so the mean over "
             "ranks is not exactly the mean over items",

@@ -165,7 +165,8 @@ options_parse(int argc, char **argv, struct options *options_p, struct problem *
     struct options first = default_options(), options = default_options();
     enum options_result result = parse_all(argc, argv, &first, problem);
     options.config = first.config;
-    *options_p = (struct options){.dry_run = first.dry_run};
+    if (first.dry_run)
+        options_p->dry_run = true;
     if (result != OPTIONS_RUN) {
         options_free(&first);
         return result;

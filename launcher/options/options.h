@@ -106,8 +106,8 @@ enum options_result {
 
 /*
  * Options end at the first word that is none: the program. `options` is set only when the result is OPTIONS_RUN; else
- * only its dry_run, if that came before what is wrong, and there is nothing to be freed. Reads
- * the environment and the file of settings too, once the command line was found to be right. Not thread-safe (getopt).
+ * no more than its dry_run, to true, if that was asked for before what is wrong. Reads the environment and the file of
+ * settings too, once the command line was found to be right. Not thread-safe (getopt).
  */
 enum options_result options_parse(int argc, char **argv, struct options *options, struct problem *problem)
     __attribute__((warn_unused_result));
