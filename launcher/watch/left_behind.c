@@ -20,6 +20,17 @@ left_behind_is(const struct process_list *list, const struct process *child, pid
            child->start >= oldest->start;
 }
 
+bool
+left_behind_runs_program(const struct process_list *list, const struct process *child)
+{
+    for (size_t i = 0; i < list->count; ++i) {
+        const struct process *process = &list->items[i];
+        if (!process->is_zombie && !process->is_copy && process_list_is_in_tree(list, process->pid, child->pid))
+            return true;
+    }
+    return false;
+}
+
 /* Who has cleared its environment, or is in exec just now, may be anybody's. */
 bool
 left_behind_may_be_of(pid_t child, int index)

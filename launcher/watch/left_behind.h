@@ -15,6 +15,10 @@
  * started first; what is older is not ours (processes.h). */
 bool left_behind_is(const struct process_list *list, const struct process *child, pid_t first);
 
+/* Whether it, or what descends from it, has been started as a program, as a trainer is. Else it is but copies of what
+ * left it: loaders of data, mostly. */
+bool left_behind_runs_program(const struct process_list *list, const struct process *child);
+
 /* Whether it may be of the rank with that record in the status page: its environment says so, or nothing at all. */
 bool left_behind_may_be_of(pid_t child, int index);
 

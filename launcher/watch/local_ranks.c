@@ -22,6 +22,8 @@
 /* For which a trainer is waited for that may have been left behind: it has its program to load, perhaps data to read,
  * before it uses CUDA. What stays for ever, and never does, is not to hold up the word that nobody trains. */
 #define LEFT_NS UINT64_C(10000000000)
+/* The same as long as there are only copies of the program that has ended: it takes them no time to start another. */
+#define COPY_NS UINT64_C(1000000000)
 
 static void
 read_means(struct rank_view *view, const struct rank_status *status)
@@ -170,13 +172,19 @@ find_left(struct local_ranks *local, int i)
     if (local->pictured != local->order || local->processes[i].left == 0)
         process_list_read(picture);
     local->pictured = local->order;
+    pid_t copy = 0;
     for (size_t k = 0; k < picture->count; ++k) {
         const struct process *process = &picture->items[k];
-        if (left_behind_is(picture, process, local->pids[0]) && !is_root(local, process->pid) &&
-            left_behind_may_be_of(process->pid, i))
+        if (!left_behind_is(picture, process, local->pids[0]) || is_root(local, process->pid) ||
+            !left_behind_may_be_of(process->pid, i))
+            continue;
+        if (left_behind_runs_program(picture, process)) {
+            local->processes[i].left_program = true;
             return process->pid;
+        }
+        copy = process->pid;
     }
-    return 0;
+    return copy;
 }
 
 /*
@@ -210,7 +218,7 @@ is_waited_for(struct local_ranks *local, int i, uint64_t now)
     if (process->left == 0)
         process->left_ns = now;
     process->left = left;
-    if (left == 0 || now - process->left_ns < LEFT_NS)
+    if (left == 0 || now - process->left_ns < (process->left_program ? LEFT_NS : COPY_NS))
         return left != 0;
     struct process_state state;
     bool named = process_state_read(left, 0, &state);

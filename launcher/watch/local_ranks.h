@@ -31,6 +31,7 @@ struct local_ranks {
         unsigned long long trainer_start; /* of that process, as in process_state.h */
         pid_t left;                       /* the root has ended, and this one of its processes is waited for; or 0 */
         uint64_t left_ns;                 /* since then */
+        bool left_program;                /* among what is left has been a program of its own (left_behind.h) */
     } * processes;                        /* [count] */
     void *status_page;
     struct pmix_server *server; /* NULL under a cluster's launcher; then: */

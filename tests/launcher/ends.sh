@@ -85,6 +85,10 @@ new_pids
 run --device softgpu -n 2 sh -c 'sleep 700 & echo $! >"$0/$RANK"' "$pids"
 report "what is left behind and trains nowhere is ended, and named" \
     "$(expect 1 "$err" '^ddprun: rank [01] ended with exit code 0 before anything of it had trained, and left process [0-9]+ \(sleep\) running')$(all_gone "$pids" || echo "processes are left")"
+new_pids
+run -n 2 "$fake" @1 daemon "$pids" exit 0 @0 stage 3 hang
+report "loaders of a program that has ended are no trainers" \
+    "$(expect 1 "$err" '^ddprun: rank 1 ended with exit code 0 before anything of it had trained, and left process [0-9]+')$(all_gone "$pids" || echo "processes are left")"
 # shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c '[ "$RANK" = 1 ] || exec sleep 1; sleep 2 &'
 report "what is left behind and ends soon is waited for" "$(expect 0)$(grep left "$err")"
