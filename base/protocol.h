@@ -41,6 +41,8 @@
 #define DDPRUN_ENV_COMMUNICATORS "DDPRUN_COMMUNICATORS" /* decimal, 1 to DDPRUN_MOST_COMMUNICATORS */
 #define DDPRUN_ENV_KERNELS       "DDPRUN_KERNELS"       /* absolute path (comm/kernels.h); absent: there are none */
 #define DDPRUN_ENV_RESTART       "DDPRUN_RESTART" /* decimal: how often --max-restarts has begun anew; absent: not yet */
+/* The same from a ddprun to itself, across exec: "PID:COUNT"; of another process, it is of a ddprun around this one. */
+#define DDPRUN_ENV_RESTARTED "DDPRUN_RESTARTED_PROCESS"
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"

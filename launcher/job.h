@@ -32,7 +32,8 @@ struct job {
     struct signals signals; /* fd -1: not taken over yet */
 
     /* under a cluster's launcher */
-    bool in_cluster; /* one of several processes of its job */
+    bool has_launcher; /* there is one, though this may be the only process of its job */
+    bool in_cluster;   /* one of several processes of its job */
     struct cluster cluster;
     struct hello *hellos; /* [world_size] on supervisor 0, [1] elsewhere: supervisor 0's first */
     struct listener listener;

@@ -32,7 +32,8 @@ bool
 job_join(struct job *job, struct problem *problem)
 {
     bool has_pmix;
-    job->inherited = environment_copy(environ); /* before PMIx adds to it */
+    job->inherited = environment_copy(environ);      /* before PMIx adds to it */
+    job->has_launcher = getenv("PMIX_RANK") != NULL; /* which stays, unlike the membership, when a job begins anew */
     if (!cluster_look(&has_pmix, problem))
         return false;
     if (!has_pmix)

@@ -98,7 +98,7 @@ static bool
 wants_colour(const struct job *job, int fd)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    return !job->in_cluster && isatty(fd) && (no_color == NULL || no_color[0] == '\0') && term != NULL &&
+    return !job->has_launcher && isatty(fd) && (no_color == NULL || no_color[0] == '\0') && term != NULL &&
            strcmp(term, "dumb") != 0;
 }
 

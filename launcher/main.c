@@ -89,16 +89,32 @@ run_job(struct job *job, const struct problem *bad_options)
 }
 
 /*
+ * How often this process has begun anew. Ranks know it as DDPRUN_RESTART, which may also come from a ddprun around this
+ * one, whose rank this is: then it is not of this job, and its ranks do not see it.
+ */
+static unsigned
+take_restart_count(void)
+{
+    const char *own = getenv(DDPRUN_ENV_RESTARTED);
+    int pid = 0;
+    unsigned made = 0;
+    if (own == NULL || sscanf(own, "%d:%u", &pid, &made) != 2 || pid != (int)getpid()) {
+        unsetenv(DDPRUN_ENV_RESTART);
+        made = 0;
+    }
+    unsetenv(DDPRUN_ENV_RESTARTED);
+    return made;
+}
+
+/*
  * --max-restarts: begins anew as a new ddprun in this process, so that nothing of the job that failed is left in it.
  * Returns if there is no reason to, or no way. The exit code tells success from failure and no more: a rank may end
  * with any number that ddprun itself uses.
  */
 static void
-restart(struct job *job, char **argv, int exit_code)
+restart(struct job *job, char **argv, unsigned made, int exit_code)
 {
     const struct options *options = &job->options;
-    const char *before = getenv(DDPRUN_ENV_RESTART);
-    unsigned made = before != NULL ? (unsigned)strtoul(before, NULL, 10) : 0;
     bool has_run = job->started > 0; /* else it would be refused again */
     if (exit_code == 0 || !has_run || made >= options->max_restarts)
         return;
@@ -107,10 +123,12 @@ restart(struct job *job, char **argv, int exit_code)
         return;
     }
     signals_give_back(&job->signals); /* one that has come meanwhile, or comes now, ends this process here */
-    char number[16];
+    char number[16], own[32];
     snprintf(number, sizeof(number), "%u", made + 1);
+    snprintf(own, sizeof(own), "%d:%u", (int)getpid(), made + 1);
     message_line("restart %u of %u", made + 1, options->max_restarts);
     environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
+    environment_set(&job->inherited, DDPRUN_ENV_RESTARTED, own);
     environment_unset(job->inherited, "PMIX_NAMESPACE"); /* the job of one process that this one was, and has left */
     file_limit_give_back();
     execve("/proc/self/exe", argv, job->inherited);
@@ -163,11 +181,12 @@ main(int argc, char **argv)
         options_free(&options);
         return code;
     }
+    unsigned restarts = take_restart_count(); /* before the job copies the environment */
     struct job job = job_new();
     job.options = options;
     int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
     bool ended = job_end(&job);
-    restart(&job, argv, exit_code);
+    restart(&job, argv, restarts, exit_code);
     job_free(&job);
     if (!ended)
         leave(exit_code);

@@ -64,6 +64,8 @@ static const struct view_field {
     ROW(FIELD_BOOL, connected, true),
     ROW(FIELD_BOOL, missed_preload, true),
     ROW(FIELD_NUMBER, preload_suspect, true),
+    ROW(FIELD_NUMBER, left_pid, true),
+    ROW(FIELD_TEXT, left_name, true),
 #undef ROW
 };
 

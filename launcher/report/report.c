@@ -9,7 +9,7 @@
 #include "base/status_page.h"
 #include "launcher/memory.h"
 #include "launcher/report/stacks.h"
-#include "launcher/watch/hang.h"
+#include "launcher/watch/rank_words.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -48,7 +48,7 @@ add_head(const struct report_subject *subject, char *text, size_t bytes)
 {
     const struct rank_view *view = subject->view;
     char place[160], step[48] = "before its first step", end[64] = "";
-    hang_describe_place(view, place, sizeof(place));
+    rank_words_place(view, place, sizeof(place));
     if (view->step > 0)
         snprintf(step, sizeof(step), "after step %" PRIu64, view->step);
     if (view->ended && view->signal != 0)
@@ -69,14 +69,14 @@ add_activity(const struct rank_view *view, char *text, size_t bytes)
         else if (view->call[0] != '\0')
             add_line(text, bytes, "    its last call was %s", view->call);
     } else if (view->wait != RANK_WAIT_EXCHANGE) { /* there it does nothing else */
-        hang_describe_doing(view, words, sizeof(words));
+        rank_words_doing(view, words, sizeof(words));
         add_line(text, bytes, "    it %s", words);
     }
     bool told = !view->ended && (view->in_call || view->wait == RANK_WAIT_DEVICE);
     if (view->call[0] != '\0' && view->kernel[0] != '\0' && !told)
         add_line(text, bytes, "    the last kernel that it launched was `%s`", view->kernel);
     if (!view->ended && (view->wait == RANK_WAIT_EXCHANGE || view->wait == RANK_WAIT_COLLECTIVE)) {
-        hang_describe_wait(view, words, sizeof(words));
+        rank_words_wait(view, words, sizeof(words));
         add_line(text, bytes, "    it %s", words);
     }
 }
@@ -132,13 +132,13 @@ report_others(const struct rank_view *views, int count, int but, int nor, char *
             continue;
         }
         ++shown;
-        hang_describe_place(&views[i], place, sizeof(place));
+        rank_words_place(&views[i], place, sizeof(place));
         if (views[i].ended)
             snprintf(words, sizeof(words), "has ended");
         else if (views[i].wait == RANK_WAIT_EXCHANGE || views[i].wait == RANK_WAIT_COLLECTIVE)
-            hang_describe_wait(&views[i], words, sizeof(words));
+            rank_words_wait(&views[i], words, sizeof(words));
         else
-            hang_describe_doing(&views[i], words, sizeof(words));
+            rank_words_doing(&views[i], words, sizeof(words));
         add_line(text, bytes, "  rank %d%s, after %" PRIu64 " step%s, %s", i, place, views[i].step,
                  views[i].step == 1 ? "" : "s", words);
     }

@@ -11,6 +11,7 @@
 
 #include "base/protocol.h"
 #include "launcher/memory.h"
+#include "launcher/watch/rank_words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -71,6 +72,23 @@ static bool
 is_waiting(const struct rank_view *view)
 {
     return !view->ended && !view->stopped && (view->wait == RANK_WAIT_EXCHANGE || view->wait == RANK_WAIT_COLLECTIVE);
+}
+
+static bool
+waits_in(const struct rank_view *view, enum rank_wait wait)
+{
+    return is_waiting(view) && view->wait == wait;
+}
+
+/* The first rank that waits so; -1: none does. */
+static int
+first_in(const struct hang *hang, const struct rank_view *views, enum rank_wait wait)
+{
+    for (int i = 0; i < hang->count; ++i) {
+        if (waits_in(&views[i], wait))
+            return i;
+    }
+    return -1;
 }
 
 static void
@@ -158,78 +176,6 @@ seconds(uint64_t ns)
     return (double)ns * 1e-9;
 }
 
-void
-hang_describe_place(const struct rank_view *view, char *text, size_t bytes)
-{
-    char process[32] = "";
-    if (view->pid > 0)
-        snprintf(process, sizeof(process), "%sprocess %d", view->host[0] != '\0' ? ", " : "", view->pid);
-    bool any = view->host[0] != '\0' || process[0] != '\0';
-    snprintf(text, bytes, "%s%s%s%s%s%s%s", any || view->gpu[0] != '\0' ? " (" : "",
-             view->host[0] != '\0' ? "host " : "", view->host, process, any && view->gpu[0] != '\0' ? ", " : "",
-             view->gpu, any || view->gpu[0] != '\0' ? ")" : "");
-}
-
-void
-hang_describe_wait(const struct rank_view *view, char *text, size_t bytes)
-{
-    switch (view->wait) {
-    case RANK_WAIT_EXCHANGE:
-        snprintf(text, bytes, "waits at %s (%.1f s)", view->wait_for, seconds(view->wait_ns));
-        break;
-    case RANK_WAIT_COLLECTIVE:
-        snprintf(text, bytes, "waits for %s (%.1f s)", view->wait_for, seconds(view->wait_ns));
-        break;
-    case RANK_WAIT_DEVICE:
-        snprintf(text, bytes, "has not come to %s on its device (%.1f s)", view->wait_for, seconds(view->wait_ns));
-        break;
-    case RANK_WAIT_NONE:
-        snprintf(text, bytes, "waits for nobody");
-        break;
-    }
-}
-
-/* A call that ends when the device has done what was enqueued. */
-static bool
-is_for_device(const struct rank_view *view)
-{
-    return view->in_call && (strstr(view->call, "Synchronize") != NULL || strncmp(view->call, "cuMemcpy", 8) == 0);
-}
-
-void
-hang_describe_doing(const struct rank_view *view, char *text, size_t bytes)
-{
-    char kernel[TEXT_BYTES] = "";
-    if (view->kernel[0] != '\0')
-        snprintf(kernel, sizeof(kernel), "; the kernel launched last is `%.128s`", view->kernel);
-    double since = seconds(view->call_ns);
-    if (view->stopped)
-        snprintf(text, bytes, "is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it go on", view->pid);
-    else if (view->exiting)
-        snprintf(text, bytes, "has ended its program in order, and is in what runs at its exit");
-    else if (view->stage < RANK_STAGE_RANK)
-        snprintf(text, bytes, "has not used CUDA yet");
-    else if (view->wait == RANK_WAIT_DEVICE)
-        snprintf(text, bytes, "has not come to %s on its device (%.1f s), which still has work from before that%s%s",
-                 view->wait_for, seconds(view->wait_ns), kernel, kernel[0] != '\0' ? ", perhaps after that, too" : "");
-    else if (view->wait == RANK_WAIT_NONE && is_for_device(view))
-        snprintf(text, bytes, "is in %s (%.1f s), waiting for its device%s", view->call, since, kernel);
-    else if (view->in_call)
-        snprintf(text, bytes, "is in %s (%.1f s)%s", view->call, since, kernel);
-    else if (view->call[0] != '\0')
-        snprintf(text, bytes, "computes or waits on the host, outside CUDA; its last call was %s, %.1f s ago",
-                 view->call, since);
-    else
-        snprintf(text, bytes, "computes or waits on the host, outside CUDA");
-}
-
-/* Nothing on the host keeps it from going on. */
-static bool
-is_on_device(const struct rank_view *view)
-{
-    return view->wait == RANK_WAIT_DEVICE || (view->wait == RANK_WAIT_NONE && is_for_device(view));
-}
-
 /* A rank that may just have much to do: a checkpoint, an evaluation. */
 static bool
 may_be_busy(const struct rank_view *view)
@@ -255,7 +201,7 @@ describe_waiters(const struct hang *hang, const struct rank_view *views, int wai
     int others = -1;
     for (int i = 0; i < hang->count; ++i)
         others += is_waiting(&views[i]);
-    hang_describe_wait(&views[waiter], wait, sizeof(wait));
+    rank_words_wait(&views[waiter], wait, sizeof(wait));
     int used = snprintf(text, TEXT_BYTES, "rank %d %s", waiter, wait);
     if (others > 0 && used > 0 && used < TEXT_BYTES)
         snprintf(text + used, (size_t)(TEXT_BYTES - used), ", and %d other%s too", others, others == 1 ? "" : "s");
@@ -279,8 +225,8 @@ describe_culprit(const struct hang *hang, const struct rank_view *views, int cul
                  bool ends, struct problem *problem)
 {
     char place[TEXT_BYTES], doing[2 * TEXT_BYTES], waiters[TEXT_BYTES], step[TEXT_BYTES], end[TEXT_BYTES];
-    hang_describe_place(&views[culprit], place, sizeof(place));
-    hang_describe_doing(&views[culprit], doing, sizeof(doing));
+    rank_words_place(&views[culprit], place, sizeof(place));
+    rank_words_doing(&views[culprit], doing, sizeof(doing));
     describe_waiters(hang, views, waiter, waiters);
     describe_end(hang, ends, may_be_busy(&views[culprit]), end);
     problem_set(problem, DDPRUN_EXIT_FAILURE, "rank %d%s%s has made no CUDA call for %.0f s%s: it %s; %s%s", culprit,
@@ -292,22 +238,33 @@ static void
 describe_all_waiting(const struct hang *hang, const struct rank_view *views, int waiter, bool ends,
                      struct problem *problem)
 {
-    char waiters[TEXT_BYTES];
+    char waiters[TEXT_BYTES], wait[TEXT_BYTES], other[TEXT_BYTES];
+    int on_host = first_in(hang, views, RANK_WAIT_EXCHANGE), on_device = first_in(hang, views, RANK_WAIT_COLLECTIVE);
+    const char *end = ends ? "; --hang-timeout ends the job" : "";
+    if (on_host >= 0 && on_device >= 0) { /* it may be both: hosts run ahead of their devices */
+        rank_words_wait(&views[on_host], wait, sizeof(wait));
+        rank_words_wait(&views[on_device], other, sizeof(other));
+        problem_set(problem, DDPRUN_EXIT_FAILURE,
+                    "all ranks wait, and at different places: rank %d %s, rank %d %s; do all ranks make the same "
+                    "ddprun calls? If they do, the communication itself does not go on (the network, or NCCL: "
+                    "NCCL_DEBUG=INFO says more)%s",
+                    on_host, wait, on_device, other, end);
+        return;
+    }
     describe_waiters(hang, views, waiter, waiters);
     bool in_graph = strncmp(views[waiter].wait_for, RANK_WAIT_GRAPH, sizeof(RANK_WAIT_GRAPH) - 1) == 0;
     problem_set(problem, DDPRUN_EXIT_FAILURE,
                 "all ranks wait, and none is behind: %s; so the communication itself does not go on (the network, or "
                 "NCCL: NCCL_DEBUG=INFO says more)%s%s",
-                waiters, in_graph ? ", or a kernel in some rank's graph does not end" : "",
-                ends ? "; --hang-timeout ends the job" : "");
+                waiters, in_graph ? ", or a kernel in some rank's graph does not end" : "", end);
 }
 
 static void
 describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct problem *problem)
 {
     char place[TEXT_BYTES], doing[2 * TEXT_BYTES], step[TEXT_BYTES];
-    hang_describe_place(view, place, sizeof(place));
-    hang_describe_doing(view, doing, sizeof(doing));
+    rank_words_place(view, place, sizeof(place));
+    rank_words_doing(view, doing, sizeof(doing));
     problem_set(problem, DDPRUN_EXIT_FAILURE,
                 "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s %s; is it a "
                 "kernel that does not end? One that only takes long is no fault, so the job goes on",
@@ -325,7 +282,7 @@ describe_exit(const struct hang *hang, const struct rank_view *views, int rank, 
     if (count > 0)
         snprintf(others, sizeof(others), "nor %s %d other%s", count == 1 ? "has" : "have", count,
                  count == 1 ? "" : "s");
-    hang_describe_place(&views[rank], place, sizeof(place));
+    rank_words_place(&views[rank], place, sizeof(place));
     describe_end(hang, ends, false, end);
     problem_set(problem, DDPRUN_EXIT_FAILURE,
                 "rank %d%s%s has ended its program in order, but its process has not exited for %.0f s%s: an exit "
@@ -346,6 +303,54 @@ outcome_of(const struct hang *hang, uint64_t idle, bool may_end, bool *warned)
     return HANG_WARNING;
 }
 
+/*
+ * Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device: for how long
+ * both must have waited to be sure of it; 0: it can. It cannot if it is at its program's end, and the collective
+ * belongs to a step that it has not made. Nor if it has made fewer steps, for before it goes on all ranks must come to
+ * its place, which the other has passed; unless what it waits to hear is still on its way.
+ */
+static uint64_t
+sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
+{
+    if (behind->generation != ahead->generation) /* one is in the next training already, or heard of late */
+        return 0;
+    if (strcmp(behind->wait_for, RANK_PLACE_END) == 0 && behind->step < ahead->wait_step)
+        return AT_END_NS;
+    return behind->step < ahead->step ? ON_ITS_WAY_NS : 0;
+}
+
+/* Two ranks that wait for each other, and would for ever: the first two that are found, and that have waited for as
+ * long as it takes to be sure, or for `enough_ns`. */
+static bool
+find_different_places(const struct hang *hang, const struct rank_view *views, uint64_t enough_ns,
+                      struct problem *problem)
+{
+    for (int behind = 0; behind < hang->count; ++behind) {
+        if (!waits_in(&views[behind], RANK_WAIT_EXCHANGE))
+            continue;
+        for (int ahead = 0; ahead < hang->count; ++ahead) {
+            uint64_t limit_ns = sure_after_ns(&views[behind], &views[ahead]);
+            if (!waits_in(&views[ahead], RANK_WAIT_COLLECTIVE) || limit_ns == 0)
+                continue;
+            limit_ns = limit_ns < enough_ns ? limit_ns : enough_ns;
+            if (hang->ranks[behind].stayed_ns < limit_ns || hang->ranks[ahead].stayed_ns < limit_ns)
+                continue;
+            char place[TEXT_BYTES], other[TEXT_BYTES];
+            rank_words_place(&views[behind], place, sizeof(place));
+            rank_words_place(&views[ahead], other, sizeof(other));
+            problem_set(problem, DDPRUN_EXIT_FAILURE,
+                        "rank %d%s waits at %s after %" PRIu64 " steps, while rank %d%s, after %" PRIu64
+                        " steps, waits for it in %s: all ranks must make the same ddprun calls and the same number of "
+                        "steps",
+                        behind, place, views[behind].wait_for, views[behind].step, ahead, other, views[ahead].step,
+                        views[ahead].wait_for);
+            problem->rank = behind;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Nobody is behind: for as long as the last of them has waited. */
 static enum hang_outcome
 judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, uint64_t now_ns,
@@ -361,6 +366,8 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
     if (hang->limits.warning_ns > 0 && idle < hang->limits.warning_ns)
         hang->warned_of_all = false;
     enum hang_outcome outcome = outcome_of(hang, idle, true, &hang->warned_of_all);
+    if (outcome == HANG_END && find_different_places(hang, views, 0, problem))
+        return outcome; /* it ends in any case, and this explains it better */
     if (outcome != HANG_NONE)
         describe_all_waiting(hang, views, waiter, outcome == HANG_END, problem);
     return outcome;
@@ -379,7 +386,7 @@ judge_nobody_waiting(struct hang *hang, const struct rank_view *views, uint64_t 
     for (int i = 0; i < hang->count; ++i) {
         if (views[i].ended)
             continue;
-        if (views[i].stopped || (!views[i].exiting && !is_on_device(&views[i])))
+        if (views[i].stopped || (!views[i].exiting && !rank_words_is_on_device(&views[i])))
             return HANG_NONE;
         if (named < 0 || (!on_device && !views[i].exiting))
             named = i;
@@ -398,56 +405,6 @@ judge_nobody_waiting(struct hang *hang, const struct rank_view *views, uint64_t 
         describe_exit(hang, views, named, idle, outcome == HANG_END, problem);
     problem->rank = named;
     return outcome;
-}
-
-/*
- * Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device: for how long
- * both must have waited to be sure of it; 0: it can. It cannot if it is at its program's end, and the collective
- * belongs to a step that it has not made. Nor if it has made fewer steps, for before it goes on all ranks must come to
- * its place, which the other has passed; unless what it waits to hear is still on its way.
- */
-static uint64_t
-sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
-{
-    if (behind->generation != ahead->generation) /* one is in the next training already, or heard of late */
-        return 0;
-    if (strcmp(behind->wait_for, RANK_PLACE_END) == 0 && behind->step < ahead->wait_step)
-        return AT_END_NS;
-    return behind->step < ahead->step ? ON_ITS_WAY_NS : 0;
-}
-
-static bool
-waits_in(const struct rank_view *view, enum rank_wait wait)
-{
-    return is_waiting(view) && view->wait == wait;
-}
-
-/* Two ranks that wait for each other, and would for ever: the first two that are found. */
-static bool
-find_different_places(const struct hang *hang, const struct rank_view *views, struct problem *problem)
-{
-    for (int behind = 0; behind < hang->count; ++behind) {
-        if (!waits_in(&views[behind], RANK_WAIT_EXCHANGE))
-            continue;
-        for (int ahead = 0; ahead < hang->count; ++ahead) {
-            uint64_t limit_ns = sure_after_ns(&views[behind], &views[ahead]);
-            if (!waits_in(&views[ahead], RANK_WAIT_COLLECTIVE) || limit_ns == 0 ||
-                hang->ranks[behind].stayed_ns < limit_ns || hang->ranks[ahead].stayed_ns < limit_ns)
-                continue;
-            char place[TEXT_BYTES], other[TEXT_BYTES];
-            hang_describe_place(&views[behind], place, sizeof(place));
-            hang_describe_place(&views[ahead], other, sizeof(other));
-            problem_set(problem, DDPRUN_EXIT_FAILURE,
-                        "rank %d%s waits at %s after %" PRIu64 " steps, while rank %d%s, after %" PRIu64
-                        " steps, waits for it in %s: all ranks must make the same ddprun calls and the same number of "
-                        "steps",
-                        behind, place, views[behind].wait_for, views[behind].step, ahead, other, views[ahead].step,
-                        views[ahead].wait_for);
-            problem->rank = behind;
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Time in which nobody looked does not count. */
@@ -477,7 +434,7 @@ hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, str
         return HANG_NONE;
     if (waiter < 0)
         return judge_nobody_waiting(hang, views, now_ns, problem);
-    if (find_different_places(hang, views, problem))
+    if (find_different_places(hang, views, UINT64_MAX, problem))
         return HANG_END;
 
     int culprit = find_culprit(hang, views, waiter, now_ns);

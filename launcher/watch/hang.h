@@ -48,14 +48,4 @@ enum hang_outcome hang_look(struct hang *hang, const struct rank_view *views, ui
  */
 int hang_suspect(const struct hang *hang, const struct rank_view *views, uint64_t now_ns);
 
-/* What the rank waits for, in words that follow "rank 1 ": "waits for bucket 3 of step 8 (12.3 s)". Into text[bytes].
- */
-void hang_describe_wait(const struct rank_view *view, char *text, size_t bytes);
-
-/* What the rank does itself, in words that follow "rank 1 ": "is in cuStreamSynchronize (73.0 s)". */
-void hang_describe_doing(const struct rank_view *view, char *text, size_t bytes);
-
-/* " (host a, process 12, GPU 3)", as far as it is known. */
-void hang_describe_place(const struct rank_view *view, char *text, size_t bytes);
-
 #endif

@@ -6,6 +6,7 @@
 #include "base/protocol.h"
 #include "base/status_page.h"
 #include "launcher/memory.h"
+#include "launcher/watch/left_behind.h"
 #include "launcher/watch/out_of_memory.h"
 #include "launcher/watch/process_state.h"
 #include "launcher/watch/rank_record.h"
@@ -17,6 +18,12 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+/* For which a trainer is waited for that may have been left behind: it has its program to load, perhaps data to read,
+ * before it uses CUDA. What stays for ever, and never does, is not to hold up the word that nobody trains. */
+#define LEFT_NS UINT64_C(10000000000)
+/* The same as long as there are only copies of the program that has ended: it takes them no time to start another. */
+#define COPY_NS UINT64_C(1000000000)
 
 static void
 read_means(struct rank_view *view, const struct rank_status *status)
@@ -89,6 +96,13 @@ is_exiting(const struct rank_status *status, pid_t pid)
            process_state_read(pid, 0, &state) && state.state != 'Z' && state.state != 'X';
 }
 
+/* The process that stands for the rank while there is no trainer. */
+static pid_t
+stand_in(const struct rank_process *process)
+{
+    return process->left != 0 ? process->left : process->root;
+}
+
 /* Asks the system about one rank. The ranks take turns, so that many cost no more than one. */
 static void
 look_at_process(struct local_ranks *local)
@@ -101,7 +115,7 @@ look_at_process(struct local_ranks *local)
     if (view->ended)
         return;
     const struct rank_status *status = status_page_rank(local->status_page, i);
-    view->pid = process_of(status, local->processes[i].root);
+    view->pid = process_of(status, stand_in(&local->processes[i]));
     view->stopped = process_state_is_stopped(view->pid);
     view->exiting = is_exiting(status, view->pid);
 }
@@ -116,36 +130,124 @@ note_trainer(struct rank_process *process, const struct rank_status *status)
         return;
     struct process_state state;
     bool ours = process_state_descends(pid, getpid()) && process_state_read(pid, 0, &state);
-    *process = (struct rank_process){process->root, pid, generation, ours ? state.start : 0};
+    process->trainer = pid;
+    process->generation = generation;
+    process->trainer_start = ours ? state.start : 0;
 }
 
-/* Whether the trainer is in its training still, or ended in it and fell to us: then its end has still to be judged. */
+/*
+ * Whether the trainer is about to train or in its training still, or ended in it and fell to us: then its end has still
+ * to be judged. One that was waited for may have done all its training since the last look.
+ */
 static bool
 trainer_goes_on(const struct rank_process *process, const struct rank_status *status)
 {
     unsigned stage = atomic_load(&status->stage);
     struct process_state state;
-    if ((stage != RANK_STAGE_RANK && stage != RANK_STAGE_TRAINING) || process->trainer == process->root ||
+    if ((stage >= RANK_STAGE_ENDED && process->left == 0) || process->trainer == process->root ||
         process->trainer_start == 0 || !process_state_read(process->trainer, 0, &state) ||
         state.start != process->trainer_start)
         return false;
     return (state.state != 'Z' && state.state != 'X') || state.parent == getpid();
 }
 
-static void
-note_end(struct rank_view *view, struct rank_process *process, const struct rank_status *status, int order)
+static bool
+is_root(const struct local_ranks *local, pid_t pid)
 {
+    for (int i = 0; i < local->count; ++i) {
+        if (pid == local->processes[i].root)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * A process that rank i has left running, 0 if there is none. A picture from before its root's end would show it as a
+ * child of that.
+ */
+static pid_t
+find_left(struct local_ranks *local, int i)
+{
+    struct process_list *picture = &local->picture;
+    if (local->pictured != local->order || local->processes[i].left == 0)
+        process_list_read(picture);
+    local->pictured = local->order;
+    pid_t copy = 0;
+    for (size_t k = 0; k < picture->count; ++k) {
+        const struct process *process = &picture->items[k];
+        if (!left_behind_is(picture, process, local->pids[0]) || is_root(local, process->pid) ||
+            !left_behind_may_be_of(process->pid, i))
+            continue;
+        if (left_behind_runs_program(picture, process)) {
+            local->processes[i].left_program = true;
+            return process->pid;
+        }
+        copy = process->pid;
+    }
+    return copy;
+}
+
+/*
+ * A trainer that was waited for has come and gone since the last look, with a shell between it and us, which alone
+ * knows how it ended: that one's end is the rank's. If it has other things to do, it may have them after an end in
+ * order only.
+ */
+static bool
+take_shell(struct rank_process *process, unsigned stage, uint64_t now)
+{
+    struct process_state state;
+    if (process->left == 0 || !process_state_read(process->left, 0, &state) || state.parent != getpid())
+        return false;
+    if (state.state != 'Z' && state.state != 'X')
+        return stage < RANK_STAGE_ENDED && now - process->left_ns < LEFT_NS;
+    process->root = process->left;
+    process->left = 0;
+    return true;
+}
+
+/* Whether the rank goes on for now although its root has ended well: nothing has trained yet, and something is left. */
+static bool
+is_waited_for(struct local_ranks *local, int i, uint64_t now)
+{
+    struct rank_process *process = &local->processes[i];
+    struct rank_view *view = &local->views[i];
+    unsigned stage = atomic_load(&status_page_rank(local->status_page, i)->stage);
+    if (stage >= RANK_STAGE_RANK)
+        return take_shell(process, stage, now);
+    pid_t left = find_left(local, i);
+    if (process->left == 0)
+        process->left_ns = now;
+    process->left = left;
+    if (left == 0 || now - process->left_ns < (process->left_program ? LEFT_NS : COPY_NS))
+        return left != 0;
+    struct process_state state;
+    bool named = process_state_read(left, 0, &state);
+    view->left_pid = left;
+    snprintf(view->left_name, sizeof(view->left_name), "%s", named ? state.name : "?");
+    return false;
+}
+
+static void
+note_end(struct local_ranks *local, int i, uint64_t now)
+{
+    struct rank_view *view = &local->views[i];
+    struct rank_process *process = &local->processes[i];
+    const struct rank_status *status = status_page_rank(local->status_page, i);
     siginfo_t info = {0};
     if (waitid(P_PID, (id_t)process->root, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != process->root)
         return;
     if (info.si_code == CLD_EXITED && info.si_status == 0 && trainer_goes_on(process, status)) {
         pid_t heir = process_state_branch(process->trainer, getpid());
-        if (heir > 0) /* else somebody in between ends just now: at the next look */
+        if (heir > 0) { /* else somebody in between ends just now: at the next look */
             process->root = heir;
+            process->left = 0;
+        }
         return;
     }
+    if (info.si_code == CLD_EXITED && info.si_status == 0 && is_waited_for(local, i, now))
+        return;
     view->ended = true;
-    view->order = order;
+    view->order = local->order;
     if (info.si_code == CLD_EXITED)
         view->exit_code = info.si_status;
     else
@@ -174,6 +276,7 @@ local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softg
 void
 local_ranks_free(struct local_ranks *local)
 {
+    process_list_free(&local->picture);
     free(local->processes);
 }
 
@@ -191,7 +294,7 @@ is_kept(const struct local_ranks *local, pid_t pid)
 {
     for (int i = 0; i < local->count; ++i) {
         const struct rank_process *process = &local->processes[i];
-        if (pid == local->pids[i] || pid == process->root || pid == process->trainer)
+        if (pid == local->pids[i] || pid == process->root || pid == process->trainer || pid == process->left)
             return true;
     }
     return false;
@@ -256,7 +359,7 @@ watch_preload(struct local_ranks *local, uint64_t now)
 {
     struct preload_subject *subjects = memory_get((size_t)local->count, sizeof(*subjects));
     for (int i = 0; i < local->count; ++i) {
-        subjects[i].pid = local->processes[i].root;
+        subjects[i].pid = stand_in(&local->processes[i]);
         const struct rank_view *view = &local->views[i];
         subjects[i].is_rank = view->ended || view->stage >= RANK_STAGE_RANK || view->generation > 0;
         subjects[i].asked = view->stage != RANK_STAGE_NONE;
@@ -271,7 +374,7 @@ watch_preload(struct local_ranks *local, uint64_t now)
 }
 
 static void
-look_at_end(struct local_ranks *local, int i, bool ended)
+look_at_end(struct local_ranks *local, int i, bool ended, uint64_t now)
 {
     struct rank_view *view = &local->views[i];
     const struct rank_status *status = status_page_rank(local->status_page, i);
@@ -279,7 +382,7 @@ look_at_end(struct local_ranks *local, int i, bool ended)
         return;
     note_trainer(&local->processes[i], status);
     if (ended)
-        note_end(view, &local->processes[i], status, local->order);
+        note_end(local, i, now);
     if (view->ended && view->signal == SIGKILL)
         view->out_of_memory = out_of_memory_kills("") > local->kills_before;
 }
@@ -295,7 +398,7 @@ local_ranks_look(struct local_ranks *local)
         return;
     look_at_process(local);
     for (int i = 0; i < local->count; ++i)
-        look_at_end(local, i, ended);
+        look_at_end(local, i, ended, now);
     if (ended)
         reap_orphans(local);
     if (local->link != NULL)

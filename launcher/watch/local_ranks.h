@@ -5,8 +5,9 @@
  *
  * A rank ends as the process that was started for it does. If that one ends well while the trainer, which is what the
  * status page names, still trains (`./train &` as a script's last line), the rank goes on: the process by which the
- * trainer has fallen to us takes the first one's place, and ends the rank by its own end. What else falls to us is
- * taken away when it has ended.
+ * trainer has fallen to us takes the first one's place, and ends the rank by its own end. Where nothing has trained yet
+ * and processes are left, the trainer may be among them: for a while they are waited for, until one becomes the rank or
+ * none is left. What falls to us is taken away when it has ended.
  */
 #ifndef DDPRUN_LAUNCHER_WATCH_LOCAL_RANKS_H
 #define DDPRUN_LAUNCHER_WATCH_LOCAL_RANKS_H
@@ -14,11 +15,12 @@
 #include "launcher/cluster/engine_link.h"
 #include "launcher/start/pmix_server.h"
 #include "launcher/watch/preload_watch.h"
+#include "launcher/watch/process_list.h"
 #include "launcher/watch/verdict.h"
 
 #include <sys/types.h>
 
-/* All borrowed, but for `processes`. */
+/* All borrowed, but for `processes` and `picture`. */
 struct local_ranks {
     int count;
     const pid_t *pids; /* [count]; not reaped before the end */
@@ -27,15 +29,20 @@ struct local_ranks {
         pid_t trainer;                    /* that the status page named last; 0: none yet, or none that is ours */
         unsigned generation;              /* in which it did */
         unsigned long long trainer_start; /* of that process, as in process_state.h */
+        pid_t left;                       /* the root has ended, and this one of its processes is waited for; or 0 */
+        uint64_t left_ns;                 /* since then */
+        bool left_program;                /* among what is left has been a program of its own (left_behind.h) */
     } * processes;                        /* [count] */
     void *status_page;
     struct pmix_server *server; /* NULL under a cluster's launcher; then: */
     struct engine_link *link;
     struct preload_watch *watch;
-    struct rank_view *views; /* [count], zero at first */
-    int order;               /* of the look that noticed an end last */
-    uint64_t kills_before;   /* of the kernel, for want of memory, at the start */
-    int look_at;             /* the rank whose process is looked at next: one at each look */
+    struct rank_view *views;     /* [count], zero at first */
+    int order;                   /* of the look that noticed an end last */
+    uint64_t kills_before;       /* of the kernel, for want of memory, at the start */
+    int look_at;                 /* the rank whose process is looked at next: one at each look */
+    struct process_list picture; /* of the processes, */
+    int pictured;                /* taken in that look, as in `order` */
 };
 
 /* Once, at first: where each rank is. `gpus[i]`: its CUDA_VISIBLE_DEVICES, or NULL. local_ranks_free() releases it. */

@@ -54,6 +54,7 @@ enum fault {
     FAULT_SAID,      /* it stopped the job and says why */
     FAULT_DIED,      /* signal, exit code, PMIx_Abort */
     FAULT_LEFT,      /* exit code 0 in the middle of training */
+    FAULT_ASIDE,     /* it ended well without having trained, and left behind what may be the trainer */
     FAULT_MISSED,    /* it never took part, while others did */
     FAULT_FEWER,     /* it ended after fewer programs than others have begun */
     FAULT_DISAGREED, /* it ended after fewer steps than others made */
@@ -114,6 +115,8 @@ fault_of(const struct rank_view *ranks, int count, int i)
         return FAULT_SAID;
     if (rank->aborted || (rank->ended && (rank->exit_code != 0 || rank->signal != 0)))
         return FAULT_DIED;
+    if (rank->ended && rank->left_pid != 0)
+        return FAULT_ASIDE;
     if (!rank->ended || count == 1)
         return FAULT_NONE;
     if (rank->left_early)
@@ -221,6 +224,12 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
                     "training; "
                     "all ranks must make the same number of steps",
                     i, far);
+        break;
+    case FAULT_ASIDE:
+        problem_set(problem, code,
+                    "rank %d ended with exit code 0 before anything of it had trained, and left process %d (%s) "
+                    "running, which ddprun ends; if that is the trainer, let the script wait for it (`wait`)",
+                    i, rank->left_pid, rank->left_name);
         break;
     case FAULT_MISSED:
         problem_set(
@@ -449,5 +458,9 @@ verdict_close(const struct rank_view *ranks, int count, bool summary, void (*say
         say("no rank made a step (DDP_STEP): nothing was averaged, %d ranks ran side by side", count);
     } else if (count > 1 && used_driver) {
         say("no rank used a GPU under ddprun: nothing was averaged, %d copies ran side by side", count);
+    } else if (count > 1 && summary) {
+        say("no rank used CUDA under ddprun: nothing was averaged, %d copies ran side by side (of a program that a "
+            "wrapper starts without LD_PRELOAD, ddprun sees nothing)",
+            count);
     }
 }

@@ -72,6 +72,8 @@ struct rank_view {
     int order;     /* 1, 2, ... as ends were noticed; equal if noticed together */
     int exit_code; /* if it ended by itself */
     int signal;    /* that ended it, or 0 */
+    int left_pid;  /* it ended before anything of it had trained, and left this process running; or 0 */
+    char left_name[64];
 
     /* from PMIx */
     bool aborted; /* it called PMIx_Abort */
@@ -112,8 +114,8 @@ bool verdict_only_follows(const struct rank_view *ranks, int count);
 bool verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *problem);
 
 /*
- * After a good end: the closing lines, one message_line() each, to `say`. `summary`: not only warnings. Says nothing
- * about a program that did not train, unless it used the driver with several ranks.
+ * After a good end: the closing lines, one message_line() each, to `say`. `summary`: not only warnings. Of a program
+ * that did not train: that copies of it ran side by side, which is a warning if any of them used the driver.
  */
 void verdict_close(const struct rank_view *ranks, int count, bool summary, void (*say)(const char *format, ...));
 

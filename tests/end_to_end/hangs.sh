@@ -127,6 +127,11 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     says "a bus error: its signal" '^ddprun: rank 1 was ended by SIGBUS'
 fi
 
+# Before it is sure that no rank is on its way, and the job ends all the same: both places are named.
+run "$ddprun" -n 2 --bucket-mb 0.02 --hang-warning 0 --hang-timeout "$ending" "$build/tests/trainers/ladder" --fault mean-on-one --fault-step 5 --fault-rank 1
+ended "a call that one rank leaves out, and little time" 1
+says "a call that one rank leaves out, and little time: both places" '^ddprun: .*rank 0 .*waits at DDP_MEAN .*waits for (it in )?bucket [0-9] of step 6'
+
 # A rank's own limit comes first where the user has set it so; the report then names who kept it waiting.
 run "$ddprun" -n 3 --bucket-mb 0.02 --hang-warning 0 --timeout "$patience" "$hangs" --how host
 ended "a rank's own limit" 1

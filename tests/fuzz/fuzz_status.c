@@ -13,6 +13,7 @@
 #include "launcher/watch/out_of_memory.h"
 #include "launcher/watch/preload_watch.h"
 #include "launcher/watch/process_state.h"
+#include "launcher/watch/rank_words.h"
 
 #include <json-c/json.h>
 #include <stdarg.h>
@@ -105,10 +106,10 @@ look_for_hangs(const struct rank_view *views, int ranks)
     hang_free(hang);
     for (int r = 0; r < ranks; ++r) {
         char text[512];
-        hang_describe_wait(&views[r], text, sizeof(text));
-        hang_describe_doing(&views[r], text, sizeof(text));
+        rank_words_wait(&views[r], text, sizeof(text));
+        rank_words_doing(&views[r], text, sizeof(text));
         fuzz_require(is_printable(text, sizeof(text)), "what a rank does can be printed");
-        hang_describe_place(&views[r], text, sizeof(text));
+        rank_words_place(&views[r], text, sizeof(text));
     }
 }
 

@@ -36,8 +36,8 @@ why=$(all_gone "$pids" || echo "processes are left ")
 finish
 report "SIGKILL of a rank ends all, also children and who ignores SIGTERM" "$(expect 137)$why"
 new_pids
-run -n 2 "$fake" child "$pids" daemon "$pids"
-report "a good end leaves nobody behind" "$(expect 0)$(all_gone "$pids" || echo "processes are left")"
+run -n 2 "$fake" stage 3 step 1 child "$pids" daemon "$pids" stage 4
+report "a good end leaves nobody behind" "$(expect 0)$(grep left "$err")$(all_gone "$pids" || echo "processes are left")"
 # shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c 'sh -c "$0 @1 exit 5 @0 hang"; exit $?' "$fake"
 report "shells in between" "$(expect 5)"
@@ -64,6 +64,44 @@ run --device softgpu -n 2 sh -c '("$0" stage 3 step 5 pid "$1" @1 kill 9 @0 hang
     until [ -e "$1/rank$RANK" ] && ! grep -q "State:.[RSD]" "/proc/$(cat "$1/rank$RANK")/status"; do sleep 0.01; done' "$fake" "$pids"
 report "also if it ends before the script" \
     "$(expect 137 "$err" '^ddprun: rank 1 was ended by SIGKILL .*after step 5')$(all_gone "$pids" || echo "trainers are left")"
+# A script that ends before its trainer has used CUDA; each line leaves it in another way.
+# shellcheck disable=SC2016
+for way in '"$@" &' 'nohup "$@" >"$dir/log$RANK" 2>&1 &' 'setsid -f "$@"' '("$@"; exit $?) &'; do
+    new_pids
+    run --device softgpu -n 2 sh -c "dir=\$1; shift; $way" sh "$pids" "$fake" sleep 300 stage 3 step 5 pid "$pids" sleep 300 step 9 stage 4
+    report "a trainer that is to come when its script has ended: $way" \
+        "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps')$(grep left "$err")$(all_gone "$pids" || echo "trainers are left")"
+    new_pids
+    run --device softgpu -n 2 sh -c "dir=\$1; shift; $way" sh "$pids" "$fake" sleep 300 pid "$pids" stage 3 step 5 @1 exit 3 @0 hang
+    report "and is judged by its own end: $way" \
+        "$(expect 3 "$err" '^ddprun: rank 1 ended with exit code 3')$(all_gone "$pids" || echo "trainers are left")"
+done
+new_pids
+# shellcheck disable=SC2016
+run --device softgpu -n 2 sh -c '"$0" sleep 500 stage 3 step 9 stage 4 pid "$1" &' "$fake" "$pids"
+report "a trainer that has come and gone between two looks" "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps')$(files_in "$pids" 2 || echo "not both")"
+new_pids
+# shellcheck disable=SC2016
+run --device softgpu -n 2 sh -c 'sleep 700 & echo $! >"$0/$RANK"' "$pids"
+report "what is left behind and trains nowhere is ended, and named" \
+    "$(expect 1 "$err" '^ddprun: rank [01] ended with exit code 0 before anything of it had trained, and left process [0-9]+ \(sleep\) running')$(all_gone "$pids" || echo "processes are left")"
+new_pids
+run -n 2 "$fake" @1 daemon "$pids" exit 0 @0 stage 3 hang
+report "loaders of a program that has ended are no trainers" \
+    "$(expect 1 "$err" '^ddprun: rank 1 ended with exit code 0 before anything of it had trained, and left process [0-9]+')$(all_gone "$pids" || echo "processes are left")"
+# shellcheck disable=SC2016
+run --device softgpu -n 2 sh -c '[ "$RANK" = 1 ] || exec sleep 1; sleep 2 &'
+report "what is left behind and ends soon is waited for" "$(expect 0)$(grep left "$err")"
+# shellcheck disable=SC2016
+run --device softgpu -n 2 sh -c '[ "$RANK" = 0 ] || exit 4; sleep 700 & echo $! >"$0/0"' "$pids"
+report "and does not hold up a failure" "$(expect 4 "$err" '^ddprun: rank 1 ended with exit code 4')$(all_gone "$pids" || echo "processes are left")"
+new_pids
+# shellcheck disable=SC2016
+start --device softgpu -n 2 sh -c 'sleep 700 & echo $! >"$0/$RANK"' "$pids"
+within 20 files_in "$pids" 2
+kill -TERM "$job"
+finish
+report "nor a signal" "$(expect 143)$(all_gone "$pids" || echo "processes are left")"
 # What is left behind and ends is not kept until the job does: neither before a rank has ended nor after.
 mkdir "$top/orphans"
 cat >"$top/orphans.sh" <<'END'
@@ -95,8 +133,11 @@ run -n 1 --max-restarts 2 "$fake" env DDPRUN_RESTART exit 7
 why=$(expect 7 "$err" '^ddprun: restart 2 of 2' "$out" '^DDPRUN_RESTART=2')
 [ "$(grep -c '^DDPRUN_RESTART' "$out")" = 3 ] || why+="$(grep -c '^DDPRUN_RESTART' "$out") runs "
 report "--max-restarts" "$why$(no_folders_left)"
+DDPRUN_RESTART=2 DDPRUN_RESTARTED_PROCESS=1:2 run -n 1 --max-restarts 1 "$fake" env DDPRUN_RESTART env DDPRUN_RESTARTED_PROCESS exit 7
+why=$(expect 7 "$err" '^ddprun: restart 1 of 1' "$out" '^DDPRUN_RESTART unset' "$out" '^DDPRUN_RESTART=1')
+report "restarts of a ddprun around this one are not its own" "$why$(grep PROCESS= "$out")$(no_folders_left)"
 run -n 2 --max-restarts 2 "$fake" exit 0
-report "no restart of what went well" "$(expect 0)$(cat "$err")"
+report "no restart of what went well" "$(expect 0)$(grep restart "$err")"
 run --max-restarts 2 --bucket-mb 0 "$fake"
 report "no restart of what cannot be started" "$(expect 2)$(grep restart "$err")"
 TMPDIR=$top/absent run --max-restarts 2 "$fake"

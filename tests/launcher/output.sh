@@ -7,7 +7,7 @@
 source "$(dirname "$0")/lib.sh"
 
 # ---- where output goes, and the summary ----
-run -n 3 --output "files=$top/files" "$fake" say out complain err
+run -q -n 3 --output "files=$top/files" "$fake" say out complain err
 why=$(expect 0)
 [ ! -s "$out" ] && [ ! -s "$err" ] || why+="something came through "
 for rank in 0 1 2; do
@@ -18,7 +18,7 @@ run -n 3 --output rank0 "$fake" say out complain err
 why=$(expect 0 "$err" '\[2\] err$')
 [ "$(cat "$out")" = out ] || why+="stdout: $(cat "$out") "
 report "--output rank0" "$why"
-run -n 3 --output none "$fake" say out complain err
+run -q -n 3 --output none "$fake" say out complain err
 report "--output none" "$(expect 0)$(cat "$out" "$err")"
 touch "$top/text"
 bad "--output into a file" 2 "is not a folder" --output "files=$top/text" "$fake"
@@ -53,7 +53,7 @@ for rank in '' '\[1\] ' '\[2\] '; do
     [ "$(grep -acE "^${rank}line [0-9]{10} of a rank that has a great deal to say\$" "$out")" = 200000 ] || why+="lines of '$rank' are missing "
 done
 report "a flood of lines comes through whole" "$why"
-run_in_front sh -c 'timeout -k 1 60 "$0" -n 2 "$1" flood 2000 complain "middle
+run_in_front sh -c 'timeout -k 1 60 "$0" -q -n 2 "$1" flood 2000 complain "middle
 " flood 2000 complain "end
 " 2>&1' "$ddprun" "$fake"
 for word in middle end; do

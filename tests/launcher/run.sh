@@ -190,7 +190,12 @@ report "a rank's signals are those of a bare program" \
     "$(expect 0)$(diff <(sed 's/.*\] //' "$out" | sort) <(sort "$top/wanted" "$top/wanted") | head -3)"
 # shellcheck disable=SC2086
 run $soft -n 2 hostname
-report "a program that has nothing to do with GPUs" "$(expect 0 "$out" "^$(hostname)\$" "$out" "^\[1\] $(hostname)\$")$([ -s "$err" ] && cat "$err")"
+report "a program that has nothing to do with GPUs" "$(expect 0 "$out" "^$(hostname)\$" "$out" "^\[1\] $(hostname)\$" \
+    "$err" '^ddprun: no rank used CUDA under ddprun: nothing was averaged, 2 copies ran side by side')$([ "$(wc -l <"$err")" = 1 ] || cat "$err")"
+run $soft -q -n 2 hostname
+report "the same with --quiet" "$(expect 0)$(cat "$err")"
+run $soft -n 1 hostname
+report "and with one rank: no word" "$(expect 0)$(cat "$err")"
 run -n 16 "$helpers/launcher_fake_softgpu" env RANK
 report "16 ranks" "$(expect 0 "$out" '^\[15\] RANK=15')$([ "$(wc -l <"$out")" = 16 ] || echo "not 16 lines")"
 run --version

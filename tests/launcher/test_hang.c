@@ -281,6 +281,26 @@ START_TEST(different_places_are_named)
     wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
     ck_assert_int_eq(play_on(&play, 10, 1 << 2), HANG_NONE);
     hang_free(play.hang);
+
+    begin(&play, 1, 3); /* before it is sure: where the job ends in any case, it is the reason all the same */
+    play.views[0].step = play.views[2].step = 8;
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
+    ck_assert_int_eq(play_on(&play, 2, 0), HANG_WARNING);
+    ck_assert_int_eq(play_on(&play, 2, 0), HANG_END);
+    ck_assert_int_eq(play.problem.rank, 1);
+    ck_assert_ptr_nonnull(strstr(play.problem.text, " waits at DDP_MEAN after 7 steps, while rank 0 "));
+    hang_free(play.hang);
+
+    begin(&play, 0, 3); /* in the same step it may also be the network: both are said */
+    wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
+    ck_assert_int_eq(play_on(&play, 5, 0), HANG_END);
+    ck_assert_ptr_nonnull(strstr(play.problem.text, "at different places: rank 1 waits at DDP_MEAN "));
+    ck_assert_ptr_nonnull(strstr(play.problem.text, ", rank 0 waits for bucket 0 of step 8 "));
+    hang_free(play.hang);
 }
 END_TEST
 

@@ -38,6 +38,18 @@ static const struct scene {
      false,
      139,
      "rank 1 was ended by SIGSEGV"},
+    {"who left behind what may be the trainer",
+     2,
+     {{0}, {.ended = true, .order = 1, .left_pid = 12, .left_name = "t"}},
+     false,
+     1,
+     "rank 1 ended with exit code 0 before anything of it had trained, and left process 12 (t) running"},
+    {"the same of the only rank",
+     1,
+     {{.ended = true, .order = 1, .left_pid = 12, .left_name = "t"}},
+     true,
+     1,
+     "rank 0 ended with exit code 0 before anything of it had trained, and left process 12 (t) running"},
     {"want of memory",
      2,
      {{TRAINING}, {TRAINING, .ended = true, .order = 1, .signal = SIGKILL, .out_of_memory = true}},
@@ -319,8 +331,14 @@ START_TEST(untrained_programs_hear_only_what_matters)
 {
     struct rank_view ranks[2] = {{.ended = true}, {.ended = true}};
     said[0] = '\0';
-    verdict_close(ranks, 2, true, say);
+    verdict_close(ranks, 2, false, say);
     ck_assert_str_eq(said, "");
+    verdict_close(ranks, 1, true, say);
+    ck_assert_str_eq(said, "");
+    verdict_close(ranks, 2, true, say);
+    ck_assert_ptr_nonnull(
+        strstr(said, "no rank used CUDA under ddprun: nothing was averaged, 2 copies ran side by side"));
+    said[0] = '\0';
     ranks[1].stage = RANK_STAGE_GATE;
     verdict_close(ranks, 2, false, say);
     ck_assert_ptr_nonnull(strstr(said, "nothing was averaged"));

@@ -1,0 +1,27 @@
+/*
+ * rank_words.h - what one rank waits for, what it does and where it is, in words.
+ *
+ * For the lines about ranks that hang (hang.h) and for reports. Pure; the words follow from the view alone.
+ */
+#ifndef DDPRUN_LAUNCHER_WATCH_RANK_WORDS_H
+#define DDPRUN_LAUNCHER_WATCH_RANK_WORDS_H
+
+#include "launcher/watch/verdict.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What the rank waits for, in words that follow "rank 1 ": "waits for bucket 3 of step 8 (12.3 s)". Into text[bytes].
+ */
+void rank_words_wait(const struct rank_view *view, char *text, size_t bytes);
+
+/* What the rank does itself, in words that follow "rank 1 ": "is in cuStreamSynchronize (73.0 s)". */
+void rank_words_doing(const struct rank_view *view, char *text, size_t bytes);
+
+/* " (host a, process 12, GPU 3)", as far as it is known. */
+void rank_words_place(const struct rank_view *view, char *text, size_t bytes);
+
+/* Nothing on the host keeps it from going on: its device has to end its work. */
+bool rank_words_is_on_device(const struct rank_view *view);
+
+#endif
