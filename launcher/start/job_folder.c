@@ -128,9 +128,8 @@ make_in(const char *place, struct job_folder *folder_p)
         bool swept = fd >= 0 || error == ENOENT || error == EWOULDBLOCK;
         if (fd >= 0)
             close(fd);
-        if (!swept)
-            rmdir(
-                path); /* nor would the next one do: no descriptor is left, or the umask takes the owner's own rights */
+        if (!swept) /* nor would the next do: no descriptor is left, or the umask takes the owner's own rights */
+            rmdir(path);
         free(path);
         if (!swept) {
             errno = error;

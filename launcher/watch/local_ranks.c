@@ -205,7 +205,7 @@ take_shell(struct rank_process *process, unsigned stage, uint64_t now)
     return true;
 }
 
-/* Whether the rank goes on for now although its root has ended well: nothing has trained yet, and something is left. */
+/* Whether the rank goes on although its root has ended well: nothing has trained yet, and something is left. */
 static bool
 is_waited_for(struct local_ranks *local, int i, uint64_t now)
 {
