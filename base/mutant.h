@@ -64,6 +64,10 @@ enum mutant {
     /* checked */
     MUTANT_CONTENT_UNCHECKED,    /* gradients are not compared between their reduction and the boundary */
     MUTANT_PARAMETERS_UNCHECKED, /* parameters are not compared across ranks */
+
+    /* ddprun check */
+    MUTANT_CHECK_LAST_LEFT_OUT,  /* the last tensor of each role is not compared with the reference */
+    MUTANT_CHECK_GRADIENTS_LATE, /* gradients are read when the next step begins, and not at DDP_STEP */
 };
 
 #ifdef DDPRUN_MUTANTS

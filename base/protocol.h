@@ -35,6 +35,12 @@
 #define DDPRUN_ENV_TRACE_DIR "DDPRUN_TRACE_DIR" /* folder for rank-N.jsonl; absent: no trace */
 #define DDPRUN_ENV_TIMEOUT_S "DDPRUN_TIMEOUT_S" /* decimal seconds a rank may wait for the others */
 
+/* A run of `ddprun check`: absolute path of its settings (base/check/run.h); absent: an ordinary run. */
+#define DDPRUN_ENV_CHECK_RUN "DDPRUN_CHECK_RUN"
+/* Folder that what such ranks write is kept in, with --keep-files: one in it for each rank; absent: in the job folder.
+ */
+#define DDPRUN_ENV_CHECK_FILES "DDPRUN_CHECK_FILES"
+
 /* How buckets travel; the same on all ranks. */
 #define DDPRUN_ENV_REDUCE        "DDPRUN_REDUCE"        /* decimal enum ddprun_reduction */
 #define DDPRUN_ENV_COMPRESS      "DDPRUN_COMPRESS"      /* decimal enum ddprun_compression */

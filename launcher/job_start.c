@@ -9,6 +9,7 @@
 #include "base/status_page.h"
 #include "launcher/memory.h"
 #include "launcher/output/output.h"
+#include "launcher/start/check_files.h"
 #include "launcher/start/guardian.h"
 #include "launcher/start/pmix_server.h"
 #include "launcher/start/spawn.h"
@@ -78,7 +79,8 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
         .place = &job->placement.ranks[index],
     };
     struct spawned spawned;
-    bool ok = job->server == NULL || pmix_server_add_environment(job->server, index, &environment, problem);
+    bool ok = check_files_add(settings, index, &environment, problem) &&
+              (job->server == NULL || pmix_server_add_environment(job->server, index, &environment, problem));
     order.environment = environment;
     ok = ok && output_choose(&job->options, job->place.rank_count, &order, problem);
     if (ok) {

@@ -6,6 +6,7 @@
  */
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/check/check.h"
 #include "launcher/cluster/hosts.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/job.h"
@@ -164,12 +165,20 @@ main(int argc, char **argv)
     case OPTIONS_HELP_ALL:
         options_print_help_all(stdout);
         return printed_end(stdout);
+    case OPTIONS_HELP_CHECK:
+        options_print_help_check(stdout);
+        return printed_end(stdout);
     case OPTIONS_VERSION:
         printf("ddprun %s (protocol %d)\n", DDPRUN_VERSION, DDPRUN_PROTOCOL_VERSION);
         return printed_end(stdout);
     case OPTIONS_BAD:
     case OPTIONS_RUN:
         break;
+    }
+    if (result == OPTIONS_RUN && options.check.asked) {
+        int verdict = check_command(&options);
+        options_free(&options);
+        return verdict;
     }
     if (result == OPTIONS_RUN && doctor_is_asked(&options)) {
         int findings = doctor_run(&options, DDPRUN_VERSION);

@@ -5,6 +5,7 @@
  * Called by the shim in whichever thread annotates. What cannot be right ends the job, naming the macro and its place:
  * nothing that was annotated is ever left out.
  */
+#include "interpose/engine/check/check.h"
 #include "interpose/engine/tensors.h"
 
 #include <stdio.h>
@@ -163,6 +164,8 @@ tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_si
     flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
     require_device_memory(&tensor);
     bool changed = place_or_stop(&tensor);
+    if (changed)
+        check_annotated(&tensor);
     if (engine_state.rendezvous.world_size == 1 || !changed)
         return;
     CUcontext before = context_enter();

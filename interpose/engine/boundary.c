@@ -5,6 +5,7 @@
  * interval. Order on the communication stream: buckets, then what is checked, then the event that releases the
  * trainer's stream.
  */
+#include "interpose/engine/check/check.h"
 #include "interpose/engine/graphs.h"
 #include "interpose/engine/measure.h"
 
@@ -24,7 +25,10 @@ static void __attribute__((noreturn)) stop_without_gradients(int group, const st
 static void
 step_alone(int group, CUstream stream, const struct ddp_site *site)
 {
+    CUcontext before = context_enter(); /* of a thread that has none, the driver does not say what is captured */
     bool captured = stream_is_captured(stream);
+    context_leave(before);
+    check_boundary_begins(group, captured, site);
     pthread_mutex_lock(&engine_state.lock);
     size_t gradients = engine_state.gradient_count, in_group = 0;
     uint64_t bytes = 0;
@@ -242,6 +246,7 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
     flight_note_site(FLIGHT_BOUNDARY_BEGIN, (uint64_t)group, site);
     if (engine_state.rendezvous.world_size == 1) {
         step_alone(group, stream, site);
+        check_boundary_ends(group);
     } else {
         agree_refuse_after_reset("DDP_STEP", site);
         agree_ensure_driver(site);
@@ -254,10 +259,13 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
                      "follows CUDA graphs with a driver for CUDA 12.3 or newer",
                      site->file, site->line);
         if (state == CAPTURE_ACTIVE) {
+            check_boundary_begins(group, true, site);
             ensure_agreement(&engine_state.groups[group], true, site);
             capture_step(capture, &engine_state.groups[group], stream, site);
         } else {
+            check_boundary_begins(group, false, site);
             step_together(&engine_state.groups[group], stream, site);
+            check_boundary_ends(group);
         }
         (void)context_exchange_capture_mode(mode);
         context_leave(before);

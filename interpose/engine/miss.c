@@ -9,6 +9,7 @@
  * Memory in which the host may have put addresses (visible.c, tables.c) counts as gradients do. Once gradients are
  * reached unseen (escapes.c), no kernel is known to miss any more, whatever its arguments.
  */
+#include "interpose/engine/check/check.h"
 #include "interpose/engine/filter_writer.h"
 #include "interpose/engine/state.h"
 
@@ -108,7 +109,7 @@ void
 miss_add_kernel(CUfunction function, const struct function_layout *layout)
 {
     size_t count = 0;
-    if (atomic_load(&engine_state.holds))
+    if (atomic_load(&engine_state.holds) || check_is_on()) /* which looks at every launch */
         return;
     for (unsigned i = 0; i < layout->param_count; ++i)
         count += layout->params[i].bytes / sizeof(uint64_t);

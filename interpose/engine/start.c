@@ -4,6 +4,7 @@
  * Loaded by the shim into the process that is the rank. Everything that depends on CUDA waits for the first annotation
  * of memory.
  */
+#include "interpose/engine/check/check.h"
 #include "interpose/engine/graphs.h"
 #include "interpose/engine/tensors.h"
 
@@ -80,6 +81,7 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     size_t base = total / world, more = total % world; /* the first `more` ranks have one item more */
     *first = rank * base + (rank < more ? rank : more);
     *count = base + (rank < more);
+    check_shard(total, first, count);
     told_shard(total);
 
     static _Atomic bool said;
@@ -125,6 +127,7 @@ mean(float *value, const struct ddp_site *site)
 {
     require_host_memory(value, site);
     if (engine_state.rendezvous.world_size == 1) {
+        check_mean(*value, site);
         told_mean(*value, site);
         return;
     }
@@ -142,6 +145,7 @@ mean(float *value, const struct ddp_site *site)
         sum += theirs;
     }
     *value = (float)(sum / all.count);
+    check_mean(*value, site);
     told_mean(*value, site);
     control_free_messages(&all);
 }
@@ -198,6 +202,7 @@ before_context_destroy(CUcontext context)
     functions_after_unload();
     if (!atomic_load(&engine_state.driver_ready) || context != engine_state.context)
         return;
+    check_program_ends();
     close_device();
     releases_before_free(1, SIZE_MAX - 1); /* all memory goes */
     if (engine_state.rendezvous.world_size > 1)
@@ -213,6 +218,28 @@ before_device_reset(CUdevice device)
         before_context_destroy(engine_state.context);
 }
 
+static void
+take_leave(void)
+{
+    flight_note(FLIGHT_END, 0, 0, NULL);
+    atomic_store(&engine_state.status->stage, RANK_STAGE_ENDED);
+    control_close(&engine_state.control);
+    rendezvous_close(&engine_state.rendezvous);
+}
+
+void
+start_leave(void)
+{
+    struct control_messages all;
+    if (engine_state.rendezvous.world_size > 1 &&
+        agree_exchange_last(&engine_state.boundary_count, sizeof(engine_state.boundary_count), &all))
+        control_free_messages(&all);
+    watch_stop();
+    stop_if_asked();
+    take_leave();
+    _exit(0);
+}
+
 /* The last words of a rank whose program ends well. One that asks for its rank, prints its --help and ends has used no
  * GPU, and nothing of it was left unaveraged. */
 static void
@@ -221,6 +248,7 @@ end_in_order(void)
     static _Atomic bool ended;
     if (atomic_exchange(&ended, true))
         return;
+    check_program_ends();
     if (engine_state.rendezvous.world_size > 1 && engine_state.boundary_count == 0 && driver_was_used())
         stop_job("the program used the GPU and ended without a DDP_STEP: nothing was averaged; annotate it "
                  "(see ddprun.h), or run it without ddprun, in a script as LD_PRELOAD= program");
@@ -238,10 +266,7 @@ end_in_order(void)
     }
     watch_stop();
     stop_if_asked(); /* the last comparisons may have failed */
-    flight_note(FLIGHT_END, 0, 0, NULL);
-    atomic_store(&engine_state.status->stage, RANK_STAGE_ENDED);
-    control_close(&engine_state.control);
-    rendezvous_close(&engine_state.rendezvous);
+    take_leave();
 }
 
 /* Called by exit(), in the process that is the rank; a forked child has inherited it, and has nothing to end. */
@@ -270,6 +295,22 @@ after_fork_in_child(void)
     rendezvous_forget(&engine_state.rendezvous);
 }
 
+/* ---- operations ---- */
+
+static void
+begin_operation(struct operation *operation)
+{
+    check_operation_begins(operation);
+    touches_begin(operation);
+}
+
+static void
+end_operation(struct operation *operation, bool enqueued)
+{
+    touches_end(operation, enqueued);
+    check_operation_ends(operation, enqueued);
+}
+
 /* ---- the start ---- */
 
 static struct engine engine = {
@@ -284,8 +325,8 @@ static struct engine engine = {
     .no_sync = interval_no_sync,
     .buffer = buffer_annotate,
     .gradient_ready = interval_gradient_ready,
-    .begin = touches_begin,
-    .end = touches_end,
+    .begin = begin_operation,
+    .end = end_operation,
     .allocated = escape_allocated,
     .copied_from_host = escape_copied_from_host,
     .before_release = releases_before_free,
@@ -334,6 +375,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
         stop_job_by(error.cause, "%s", error.text);
     watch_waits_no_more();
+    check_open();
     trace_open();
     start_end_before_driver(); /* again when the driver is up: what is registered last is called first */
 
@@ -343,6 +385,8 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine.watching = engine.world_size > 1;
     if (engine.watching)
         watch_start();
+    else if (check_is_on())
+        alone_install(&engine);
     atomic_store(&status->stage, RANK_STAGE_RANK);
     return &engine;
 }

@@ -228,6 +228,8 @@ void context_synchronize(const char *when);
 /* ---- start.c ---- */
 /* Asks to be called at the end before the driver is: now that the driver has asked. */
 void start_end_before_driver(void);
+/* Ends the process with code 0, when all ranks have come here, without what exit() calls. */
+void start_leave(void) __attribute__((noreturn));
 
 /* ---- tensors.c: the table of what is annotated; tensors.h has the rest ---- */
 size_t type_bytes(int type); /* 0: no type of ours */

@@ -4,6 +4,7 @@
  * A rank that cannot go on writes why into its status record, asks the launcher through PMIx to end everything, and
  * waits to be killed. It never exits by itself while the launcher lives: the others would hear of it late.
  */
+#include "interpose/engine/check/check.h"
 #include "interpose/engine/state.h"
 
 #include "base/message.h"
@@ -33,6 +34,8 @@ tell(enum rank_follows follows, const char *text)
     if (atomic_exchange(&told, true))
         return;
     flight_note(FLIGHT_STOP, 0, 0, text);
+    if (follows == RANK_FOLLOWS_NOBODY)
+        check_notes_stop(text);
     struct rank_status *status = engine_state.status;
     snprintf(status->failure, sizeof(status->failure), "%s", text);
     atomic_store(&status->failure_follows, follows);
@@ -90,12 +93,16 @@ stop_orphan(void)
 void
 stop_job_soon(const char *format, ...)
 {
+    char text[sizeof(soon_text)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (check_takes_alarm("%s", text))
+        return;
     pthread_mutex_lock(&soon_lock);
     if (!atomic_load(&soon_asked)) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(soon_text, sizeof(soon_text), format, args);
-        va_end(args);
+        memcpy(soon_text, text, sizeof(soon_text));
         tell(RANK_FOLLOWS_NOBODY, soon_text); /* now: the program may leave by _exit() before anybody looks */
         atomic_store(&soon_asked, true);
     }

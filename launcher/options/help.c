@@ -13,6 +13,7 @@ static const char *const group_titles[GROUP_COUNT] = {
     [GROUP_PLACES] = "Ranks and GPUs",          [GROUP_TRAINING] = "Averaging of gradients",
     [GROUP_SAFETY] = "Checks and records",      [GROUP_PROGRAM] = "The program's surroundings",
     [GROUP_OUTPUT] = "Output and what is said", [GROUP_OTHER] = "Other",
+    [GROUP_CHECK] = "Options of ddprun check",
 };
 
 static const char what_it_is[] = "Starts N ranks of a CUDA program that was written for one GPU, each with a GPU\n"
@@ -51,6 +52,7 @@ options_print_help(FILE *out)
             "Usage: ddprun [options] program [arguments...]\n\n%s\n"
             "  ddprun -n 8 ./train --batch 256        eight ranks on eight GPUs\n"
             "  srun --mpi=pmix -n 64 ddprun ./train   64 ranks on a cluster (or mpirun -n)\n"
+            "  ddprun check ./train                   whether two ranks compute what one does\n"
             "  ddprun doctor ./train                  what this machine and ./train lack\n\n",
             what_it_is);
     for (int i = 0; i < option_row_count; ++i) {
@@ -68,9 +70,13 @@ options_print_help_all(FILE *out)
 {
     fprintf(out,
             "Usage: ddprun [options] program [arguments...]\n"
+            "       ddprun [options] check [options] program [arguments...]\n"
             "       ddprun [options] doctor [--json] [program]\n\n%s"
             "Options end at the program; everything behind it belongs to the program.\n"
-            "The second form starts nothing: it says what this machine and the program have\n"
+            "The second form runs a few steps on one rank and on several, and compares them\n"
+            "tensor by tensor (ddprun check --help). A program of that name is started as\n"
+            "./check.\n"
+            "The third form starts nothing: it says what this machine and the program have\n"
             "and lack for a job, and what to do. Its exit code is 1 if something is a\n"
             "problem. A program of that name is started as ./doctor.\n",
             what_it_is);
@@ -101,5 +107,34 @@ options_print_help_all(FILE *out)
           "  ddprun -n 4 --device softgpu ./run.sh  a script that starts such a program\n"
           "  ddprun -n 4 --subst ./train --log run-{rank}.log\n"
           "                                         a log file for each rank\n",
+          out);
+}
+
+void
+options_print_help_check(FILE *out)
+{
+    fputs("Usage: ddprun check [options] program [arguments...]\n\n"
+          "Runs a few steps of the program on one rank, and again on several with the same\n"
+          "batch; compares gradients, parameters and other state of every rank with those\n"
+          "of one, tensor by tensor; says whether the ranks compute what one rank does, and\n"
+          "if not, where they begin to differ and which mistake makes such differences.\n"
+          "What the program writes goes to private folders; its own files stay as they are.\n\n"
+          "  ddprun check ./train                     two ranks, three steps\n"
+          "  ddprun check -n 4 --steps 8 ./train      four ranks; eight steps show overlap, too\n"
+          "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"
+          "                                           a program that takes the batch of a rank\n"
+          "  ddprun check -n 1 --reference ref.ddp ./train\n"
+          "  srun --mpi=pmix -n 8 ddprun check --reference ref.ddp ./train\n"
+          "                                           in two commands, on a cluster\n\n",
+          out);
+    for (int i = 0; i < option_row_count; ++i) {
+        if (option_rows[i].group == GROUP_CHECK)
+            print_row(out, &option_rows[i]);
+    }
+    fputs("\n-n N (default 2) and all other options of ddprun (ddprun --help-all) are for the runs.\n"
+          "--timeout SECONDS also limits how long a run may take to its first DDP_STEP.\n"
+          "\nExit codes: 0: equal; 1: different; 3: the two cannot be compared, and what would\n"
+          "make it so is said; 2: wrong options, no annotations, no DDP_STEP, too few steps. A\n"
+          "run that fails by itself: its own exit code, 4 in place of its 1 or 3.\n",
           out);
 }

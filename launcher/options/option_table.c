@@ -369,6 +369,97 @@ take_max_restarts(struct options *options, const char *value, struct problem *pr
     return true;
 }
 
+/* ---- of `ddprun check` ---- */
+
+static void
+note_check(struct options *options, const char *name)
+{
+    if (options->check.given == NULL)
+        options->check.given = name;
+}
+
+static bool
+take_steps(struct options *options, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    note_check(options, "steps");
+    if (!whole_number(value, 1, 10000, &number))
+        return bad_value(problem, "steps", value, "a number of steps from 1 to 10000");
+    options->check.steps = (unsigned)number;
+    return true;
+}
+
+static bool
+take_sample(struct options *options, const char *value, struct problem *problem)
+{
+    unsigned long number;
+    note_check(options, "sample");
+    if (!whole_number(value, 1, 1000000000, &number))
+        return bad_value(problem, "sample", value, "a number of elements from 1 to 1000000000");
+    options->check.sample = (unsigned)number;
+    return true;
+}
+
+static bool
+take_alone(struct options *options, const char *value, struct problem *problem)
+{
+    (void)problem;
+    note_check(options, "alone");
+    options->check.alone = value;
+    return true;
+}
+
+static bool
+take_reference(struct options *options, const char *value, struct problem *problem)
+{
+    note_check(options, "reference");
+    return take_text(&options->check.reference, "reference", value, "a file", problem);
+}
+
+static bool
+take_json(struct options *options, const char *value, struct problem *problem)
+{
+    note_check(options, "json");
+    return take_text(&options->check.json, "json", value, "a file", problem);
+}
+
+static bool
+take_keep_files(struct options *options, const char *value, struct problem *problem)
+{
+    note_check(options, "keep-files");
+    return take_text(&options->check.keep_files, "keep-files", value, "a folder", problem);
+}
+
+/* A number in [least, most], written as decimal fractions are. */
+static bool
+real_number(const char *text, double least, double most, double *number)
+{
+    if (text[0] == '\0' || strspn(text, "0123456789.eE+-") != strlen(text))
+        return false;
+    char *end;
+    double value = strtod(text, &end);
+    if (*end != '\0' || !(value >= least) || !(value <= most))
+        return false;
+    *number = value;
+    return true;
+}
+
+static bool
+take_tolerance(struct options *options, const char *value, struct problem *problem)
+{
+    note_check(options, "tolerance");
+    return real_number(value, 0, 1, &options->check.tolerance) ||
+           bad_value(problem, "tolerance", value, "a relative difference from 0 to 1");
+}
+
+static bool
+take_floor_factor(struct options *options, const char *value, struct problem *problem)
+{
+    note_check(options, "floor-factor");
+    return real_number(value, 1, 1e6, &options->check.floor_factor) ||
+           bad_value(problem, "floor-factor", value, "a number from 1 to 1000000");
+}
+
 const struct option_row option_rows[] = {
     {'n', "ranks", "N", GROUP_PLACES, take_ranks,
      "how many ranks to start, 1 to 256 (default: one per GPU that is\nvisible; stand-in: $SOFTGPU_DEVICES, or 1)",
@@ -455,6 +546,31 @@ const struct option_row option_rows[] = {
      "hosts find each other, such as eth0 or 10.1.0.0/16 (default: any;\nNCCL has its own, NCCL_SOCKET_IFNAME)"},
     {0, "heartbeat-timeout", "SECONDS", GROUP_SAFETY, take_heartbeat_timeout,
      "under srun or mpirun: how long a host may be silent before the job\nis stopped; 0: for ever (default 15)"},
+    {0, "steps", "K", GROUP_CHECK, take_steps, "compare K steps, 1 to 10000 (default 3)", .command_line_only = true,
+     .not_handed_on = true},
+    {0, "alone", "ARGS", GROUP_CHECK, take_alone,
+     "the program's arguments in the runs of one rank, in place of all\n"
+     "others: for programs whose own options set the batch of a rank\n"
+     "(split at blanks; quotes as in a shell, nothing is expanded)",
+     .command_line_only = true, .not_handed_on = true},
+    {0, "reference", "FILE", GROUP_CHECK, take_reference,
+     "check in two commands: with -n 1 write what one rank computes to\n"
+     "FILE, with more ranks, also under srun or mpirun, compare with FILE",
+     .command_line_only = true, .not_handed_on = true},
+    {0, "sample", "COUNT", GROUP_CHECK, take_sample,
+     "keep COUNT elements of each larger tensor, and a hash of all of it,\n"
+     "for models whose states do not fit the disk",
+     .command_line_only = true, .not_handed_on = true},
+    {0, "tolerance", "X", GROUP_CHECK, take_tolerance, "relative difference that counts as equal (default 1e-4)",
+     .command_line_only = true, .not_handed_on = true},
+    {0, "floor-factor", "X", GROUP_CHECK, take_floor_factor,
+     "so does X times what repeating and rounding alone make (default 20)", .command_line_only = true,
+     .not_handed_on = true},
+    {0, "json", "FILE", GROUP_CHECK, take_json, "write the verdict and all tensors to FILE, as JSON",
+     .command_line_only = true, .not_handed_on = true},
+    {0, "keep-files", "DIR", GROUP_CHECK, take_keep_files,
+     "keep the files that the program writes, by run and rank, in DIR\n(default: they are removed)",
+     .command_line_only = true, .not_handed_on = true},
     {'v', "verbose", NULL, GROUP_OUTPUT, take_verbose, "say which process and GPU each rank is"},
     {'q', "quiet", NULL, GROUP_OUTPUT, take_quiet, "no closing summary (errors are still reported)"},
     {'V', "version", NULL, GROUP_OTHER, NULL, "print the version and exit"},

@@ -7,7 +7,16 @@
 
 #include "launcher/options/options.h"
 
-enum option_group { GROUP_PLACES, GROUP_TRAINING, GROUP_SAFETY, GROUP_PROGRAM, GROUP_OUTPUT, GROUP_OTHER, GROUP_COUNT };
+enum option_group {
+    GROUP_PLACES,
+    GROUP_TRAINING,
+    GROUP_SAFETY,
+    GROUP_PROGRAM,
+    GROUP_OUTPUT,
+    GROUP_CHECK, /* of `ddprun check` alone */
+    GROUP_OTHER,
+    GROUP_COUNT
+};
 
 /*
  * Takes the value of an option. `value` is NULL for an option without one that was given; from a setting it may also be

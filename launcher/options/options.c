@@ -97,8 +97,9 @@ note_given(struct options *options, const struct option_row *row, const char *va
     options->given[count + 1] = NULL;
 }
 
+/* One row of options, up to the first word that is none, whose place is then in optind. */
 static enum options_result
-parse_all(int argc, char **argv, struct options *options, struct problem *problem)
+parse_row(int argc, char **argv, struct options *options, struct problem *problem)
 {
     struct option longs[MOST_ROWS + 1];
     char letters[3 + 2 * MOST_ROWS];
@@ -112,18 +113,38 @@ parse_all(int argc, char **argv, struct options *options, struct problem *proble
         if (row == NULL)
             return bad_option(answer, argv, problem);
         if (row->take == NULL)
-            return row->letter == 'h' ? OPTIONS_HELP : row->letter == 'V' ? OPTIONS_VERSION : OPTIONS_HELP_ALL;
+            return row->letter == 'V'     ? OPTIONS_VERSION
+                   : options->check.asked ? OPTIONS_HELP_CHECK
+                   : row->letter == 'h'   ? OPTIONS_HELP
+                                          : OPTIONS_HELP_ALL;
         if (!row->take(options, optarg, problem))
             return OPTIONS_BAD;
         note_given(options, row, optarg);
     }
+    return OPTIONS_RUN;
+}
+
+static enum options_result
+parse_all(int argc, char **argv, struct options *options, struct problem *problem)
+{
+    enum options_result result = parse_row(argc, argv, options, problem);
+    if (result == OPTIONS_RUN && optind < argc && strcmp(argv[optind], "check") == 0) { /* more options are behind it */
+        options->check.asked = true;
+        argc -= optind;
+        argv += optind;
+        result = parse_row(argc, argv, options, problem);
+    }
+    if (result != OPTIONS_RUN)
+        return result;
     if (optind >= argc) {
         problem_set(problem, DDPRUN_EXIT_USAGE,
-                    argc > 1 ? "no program given, after the options; write for example: ddprun -n 2 ./train (see "
-                               "ddprun --help)"
-                             : "trains a single-GPU CUDA program on several GPUs; which one?\n"
-                               "  ddprun -n 8 ./train    eight ranks on eight GPUs\n"
-                               "  ddprun --help          what else it can do");
+                    options->check.asked ? "no program given, after check; write for example: ddprun check -n 2 "
+                                           "./train (see ddprun check --help)"
+                    : argc > 1           ? "no program given, after the options; write for example: ddprun -n 2 "
+                                           "./train (see ddprun --help)"
+                                         : "trains a single-GPU CUDA program on several GPUs; which one?\n"
+                                           "  ddprun -n 8 ./train    eight ranks on eight GPUs\n"
+                                           "  ddprun --help          what else it can do");
         return OPTIONS_BAD;
     }
     options->program = argv + optind;
@@ -155,7 +176,17 @@ default_options(void)
         .heartbeat_timeout_s = DEFAULT_HEARTBEAT_TIMEOUT_S,
         .hang_warning_s = OPTIONS_DEFAULT_HANG_WARNING_S,
         .hang_timeout_s = OPTIONS_DEFAULT_HANG_TIMEOUT_S,
+        .check = {.tolerance = 1e-4, .floor_factor = 20},
     };
+}
+
+static bool
+check_belongs(const struct options *options, struct problem *problem)
+{
+    return options->check.asked || options->check.given == NULL ||
+           problem_set(problem, DDPRUN_EXIT_USAGE,
+                       "--%s is an option of ddprun check; write ddprun check --%s ... (see ddprun check --help)",
+                       options->check.given, options->check.given);
 }
 
 /* Twice: what --config says is known only after the first time, and what the file says gives way to the second. */
@@ -172,7 +203,8 @@ options_parse(int argc, char **argv, struct options *options_p, struct problem *
         return result;
     }
     bool ok = settings_apply(&options, problem) && parse_all(argc, argv, &options, problem) == OPTIONS_RUN &&
-              check_rank_count(&options, &first, problem) && contradictions_settle(&options, &first, problem);
+              check_rank_count(&options, &first, problem) && check_belongs(&options, problem) &&
+              contradictions_settle(&options, &first, problem);
     options_free(&first);
     if (!ok) {
         options_free(&options);

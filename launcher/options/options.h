@@ -51,6 +51,20 @@ enum progress_choice {
     PROGRESS_OFF,
 };
 
+/* What `ddprun check` was asked for (launcher/check/). */
+struct check_options {
+    bool asked;
+    const char *given;      /* name of the first of its options that was given; NULL: none was */
+    unsigned steps;         /* 0: not given */
+    unsigned sample;        /* elements of a tensor that are kept at most; 0: all */
+    double tolerance;       /* relative difference that always counts as equal */
+    double floor_factor;    /* times the program's own differences from run to run, which too */
+    const char *alone;      /* arguments of the program in runs of one rank; NULL: as in all */
+    const char *reference;  /* file; NULL: one of its own */
+    const char *json;       /* file for what was found; NULL: none */
+    const char *keep_files; /* folder for what the program writes; NULL: removed */
+};
+
 /* Values of --reduce and --compress as they are written. */
 extern const char *const reduction_names[DDPRUN_REDUCTION_COUNT];
 extern const char *const compression_names[DDPRUN_COMPRESSION_COUNT];
@@ -90,6 +104,7 @@ struct options {
     const char *config;       /* file of settings; NULL: the user's own, if there is one */
     unsigned max_restarts;
     bool quiet, verbose;
+    struct check_options check;
     char **program; /* argv of the trainer, NULL-terminated, at least one word */
     char **given; /* the command line's options as "--name=value" for a ddprun that --hosts starts; NULL-terminated, or
                    * NULL. Not among them: --hosts itself, -n and --dry-run, which are not for it */
@@ -98,10 +113,11 @@ struct options {
 
 enum options_result {
     OPTIONS_RUN,
-    OPTIONS_HELP,     /* --help was given; nothing else was checked after it */
-    OPTIONS_HELP_ALL, /* the same for --help-all */
-    OPTIONS_VERSION,  /* the same for --version */
-    OPTIONS_BAD,      /* `problem` says why */
+    OPTIONS_HELP,       /* --help was given; nothing else was checked after it */
+    OPTIONS_HELP_ALL,   /* the same for --help-all */
+    OPTIONS_HELP_CHECK, /* the same for check --help */
+    OPTIONS_VERSION,    /* the same for --version */
+    OPTIONS_BAD,        /* `problem` says why */
 };
 
 /*
@@ -120,5 +136,6 @@ void options_free(struct options *options);
 /* Writes the help, made from the table: on one screen, or all of it. */
 void options_print_help(FILE *out);
 void options_print_help_all(FILE *out);
+void options_print_help_check(FILE *out);
 
 #endif

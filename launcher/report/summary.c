@@ -5,6 +5,7 @@
 
 #include "base/protocol.h"
 #include "launcher/memory.h"
+#include "launcher/output/whole_file.h"
 #include "launcher/report/news.h"
 
 #include <errno.h>
@@ -174,70 +175,14 @@ describe(const struct summary *summary)
     return object;
 }
 
-/* False with errno: not all of it is in the file. */
-static bool
-write_text(int fd, const char *text)
-{
-    size_t left = strlen(text);
-    while (left > 0) {
-        ssize_t written = write(fd, text, left);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        text += written;
-        left -= (size_t)written;
-    }
-    return true;
-}
-
-/* Beside the old file and then in its place: who reads it finds the old or the new one, whole. */
-static bool
-replace_file(const char *path, const char *text)
-{
-    char *real = realpath(path, NULL); /* a link stays one */
-    char *unfinished = memory_format("%s.%d.new", real != NULL ? real : path, (int)getpid());
-    int fd = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    bool written = fd >= 0 && write_text(fd, text);
-    int error = errno;
-    if (fd >= 0 && close(fd) != 0 && written) { /* some file systems tell only now that there was no room */
-        error = errno;
-        written = false;
-    }
-    if (written && rename(unfinished, real != NULL ? real : path) != 0) {
-        error = errno;
-        written = false;
-    }
-    if (fd >= 0 && !written)
-        unlink(unfinished);
-    free(unfinished);
-    free(real);
-    errno = error;
-    return written;
-}
-
-static bool
-write_into(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    bool written = fd >= 0 && write_text(fd, text);
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
-    errno = error;
-    return written;
-}
-
 void
 summary_write(const char *path, const struct summary *summary, void (*say)(const char *format, ...))
 {
-    struct stat file;
     struct json_object *object = describe(summary);
     char *text =
         memory_format("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
                                                                          JSON_C_TO_STRING_NOSLASHESCAPE));
-    bool special = stat(path, &file) == 0 && !S_ISREG(file.st_mode);
-    if (!(special ? write_into(path, text) : replace_file(path, text)))
+    if (!whole_file_write(path, text))
         say("cannot write %s, in --summary-json: %s; the summary is lost", path, strerror(errno));
     free(text);
     json_object_put(object);

@@ -99,18 +99,18 @@ set_number(char ***list, const char *name, unsigned long long value)
     free(text);
 }
 
-/* The shim comes last: a sanitizer's runtime that is already preloaded must stay the first library. */
-static void
-append_preload(char ***list, const char *shim)
+/* Ours come last: a sanitizer's runtime that is already preloaded must stay the first library. */
+void
+environment_add_preload(char ***list, const char *library)
 {
     const char *old = environment_get(*list, "LD_PRELOAD");
     if (old == NULL || old[0] == '\0') {
-        environment_set(list, "LD_PRELOAD", shim);
+        environment_set(list, "LD_PRELOAD", library);
         return;
     }
-    if (strstr(old, shim) != NULL)
+    if (strstr(old, library) != NULL)
         return;
-    char *both = memory_format("%s:%s", old, shim);
+    char *both = memory_format("%s:%s", old, library);
     environment_set(list, "LD_PRELOAD", both);
     free(both);
 }
@@ -243,7 +243,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     else
         environment_unset(list, "PMIX_MCA_gds"); /* it is for another launcher: ours stores by "hash" alone */
     set_variables(&list, settings, index);
-    append_preload(&list, settings->installation->shim);
+    environment_add_preload(&list, settings->installation->shim);
     set_devices(&list, settings, index);
 
     set_number(&list, DDPRUN_ENV_PROTOCOL, DDPRUN_PROTOCOL_VERSION);
@@ -321,6 +321,7 @@ installation_find(bool softgpu, struct installation *found_p, struct problem *pr
     struct installation found = {
         .shim = find_library(prefix, "libddprun.so"),
         .engine = find_library(prefix, "libddprun-engine.so"),
+        .files = find_library(prefix, "libddprun-files.so"),
         .softgpu_lib = memory_format("%s/lib/softgpu", prefix),
         .kernels = find_library(prefix, softgpu ? "softgpu/libddprun-kernels.so" : "ddprun-kernels.fatbin"),
     };
@@ -344,6 +345,7 @@ installation_free(struct installation *installation)
 {
     free(installation->shim);
     free(installation->engine);
+    free(installation->files);
     free(installation->softgpu_lib);
     free(installation->kernels);
     *installation = (struct installation){0};

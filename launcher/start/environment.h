@@ -13,6 +13,7 @@
 struct installation {
     char *shim;
     char *engine;
+    char *files;       /* for runs of `ddprun check`: keeps what a program writes from the user's files */
     char *softgpu_lib; /* folder */
     char *kernels;     /* for the device of this job; NULL: not built */
 };
@@ -48,6 +49,8 @@ void environment_set(char ***list, const char *name, const char *value);
 void environment_unset(char **list, const char *name);
 const char *environment_get(char *const *list, const char *name);
 void environment_free(char **list);
+/* Adds a library to those that are preloaded, behind those that are there. */
+void environment_add_preload(char ***list, const char *library);
 
 /* The program's arguments for a rank, with --subst if that was asked for; release with environment_free().
  */

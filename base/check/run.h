@@ -1,0 +1,106 @@
+/*
+ * run.h - one run of `ddprun check`: what the launcher asks of the engine, and what the engine answers.
+ *
+ * Down: DDPRUN_CHECK_RUN (base/protocol.h) names a file of settings, struct check_run. Up: each rank appends struct
+ * check_row to a file of its own, "<results>-<rank>", as it goes; what was written before the rank ended is there,
+ * whatever became of it.
+ */
+#ifndef DDPRUN_BASE_CHECK_RUN_H
+#define DDPRUN_BASE_CHECK_RUN_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum check_mode {
+    CHECK_WRITES,   /* the reference */
+    CHECK_COMPARES, /* with it */
+};
+
+struct check_run {
+    uint32_t mode;             /* enum check_mode */
+    uint32_t steps;            /* after the update of this one the program is ended */
+    uint32_t sample;           /* elements that are kept of a tensor at most; 0: all */
+    bool perturbed;            /* every parameter begins one unit in the last place away */
+    uint32_t turn, turn_count; /* turn_count > 0: this process gets the share of rank `turn` of so many, and only its
+                                  gradients are written */
+    bool probes;               /* in the last step what `probed` names is changed, to see what becomes of it */
+    char reference[PATH_MAX];
+    char results[PATH_MAX];
+    uint32_t probed_count; /* numbers of unannotated memory */
+    uint32_t probed[64];
+};
+
+/* False with errno. */
+bool check_run_save(const char *path, const struct check_run *run) __attribute__((warn_unused_result));
+bool check_run_load(const char *path, struct check_run *run) __attribute__((warn_unused_result));
+
+enum check_role {
+    CHECK_PARAMETER,
+    CHECK_GRADIENT,
+    CHECK_BUFFER,
+    CHECK_MEAN,   /* a value of DDP_MEAN */
+    CHECK_MEMORY, /* annotated as nothing, and written by what updates parameters */
+    CHECK_ROLES,
+};
+
+/* What a tensor is: an annotation as the program made it, or for CHECK_MEMORY the call that writes it. */
+struct check_tensor {
+    uint32_t role, number; /* among those of its role, from 0 */
+    uint32_t group;        /* of gradients; of CHECK_MEMORY 1: where the same call gets annotated parameters, else 0 */
+    uint32_t type;         /* as in element.h */
+    uint64_t count;        /* elements */
+    char text[96];         /* the annotated expression; the kernel or library function */
+    char file[128];
+    int32_t line;
+    uint32_t argument; /* of CHECK_MEMORY: place among the call's arguments, from 0 */
+};
+
+/* Unannotated memory, found again in other runs: the n-th call of a function after a step, and one of its arguments. */
+struct check_memory {
+    struct check_tensor tensor;
+    uint64_t call;     /* hash of its name */
+    uint32_t ordinal;  /* of the call, from 0 */
+    uint32_t argument; /* with the word of a struct, as the engine numbers them */
+    int64_t offset;    /* bytes from where the argument points */
+    uint64_t bytes;
+};
+
+enum check_row_kind {
+    CHECK_ROW_TENSOR,   /* `norms` of a tensor at a step */
+    CHECK_ROW_OWN,      /* `value`: hash of this rank's own gradients before they were averaged */
+    CHECK_ROW_SHARD,    /* `value`: items of a DDP_SHARD; `uneven`: not the same for each rank */
+    CHECK_ROW_COPIED,   /* `value`: bytes that the host copied to the device in the second step */
+    CHECK_ROW_STEP,     /* a boundary was reached; `value`: the number of ranks */
+    CHECK_ROW_GRAPHS,   /* DDP_STEP is captured: only launches are compared */
+    CHECK_ROW_ALARM,    /* text: what would have ended the job */
+    CHECK_ROW_STOPPED,  /* text: why ddprun ended the job; exit code in `value` */
+    CHECK_ROW_RETAINED, /* `norms.product`: how much of a change is left */
+    CHECK_ROW_END,      /* `step` steps were made; `value` 1: the program was ended, 0: it ended by itself */
+};
+
+struct check_norms {
+    double difference, reference, own, product;
+    double block_difference, block_scale;
+    uint64_t block_first, block_count, unbounded;
+};
+
+struct check_row {
+    uint32_t kind; /* enum check_row_kind */
+    uint32_t step;
+    struct check_tensor tensor;
+    struct check_norms norms;
+    uint64_t value;
+    bool uneven, sampled, same_bits;
+    char text[512];
+};
+
+/* Opens "<results>-<rank>" for appending; -1 with errno. */
+int check_rows_open(const char *results, int rank) __attribute__((warn_unused_result));
+bool check_rows_add(int fd, const struct check_row *row) __attribute__((warn_unused_result));
+
+/* All whole rows of a rank so far, malloc'ed, NULL with *count_p 0 if there are none. */
+struct check_row *check_rows_load(const char *results, int rank, size_t *count_p);
+
+#endif

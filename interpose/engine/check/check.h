@@ -1,0 +1,89 @@
+/*
+ * check.h - a run of `ddprun check` (base/check/run.h): what the engine shows of itself in it, and when.
+ *
+ * Data flow: boundaries, annotations, operations and the end of the program come to course.c, which knows the step;
+ * values.c reads tensors and writes them to the reference or compares them with it; memory.c finds the unannotated
+ * memory that updates write; alone.c makes a world of one report its operations. Outside of a check each of these
+ * functions does nothing but look at one flag.
+ *
+ * What is compared, with steps numbered from 1: the parameters when the program comes to boundary k (as step k - 1 has
+ * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Boundaries of the group that
+ * came first count as steps; another group's gradients are compared at its own. Where DDP_STEP is captured, the launch
+ * of a graph is the boundary, and only parameters are compared.
+ *
+ * The host waits for the device at each boundary. Nothing here changes what the trainer computes, but for a perturbed
+ * start and for probes, which the launcher asks for in runs of their own.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_CHECK_CHECK_H
+#define DDPRUN_INTERPOSE_ENGINE_CHECK_CHECK_H
+
+#include "base/check/run.h"
+#include "interpose/engine/state.h"
+
+/* ---- course.c ---- */
+bool check_is_on(void);
+/* At the engine's start, when rank and world are known: reads DDPRUN_CHECK_RUN. */
+void check_open(void);
+/* A parameter was annotated, for the first time, and holds what all ranks begin with. */
+void check_annotated(const struct tensor *parameter);
+/* DDP_STEP, before anything of it is done; `captured`: into a graph. May not return: the program is ended. */
+void check_boundary_begins(int group, bool captured, const struct ddp_site *site);
+/* Gradients and buffers are averaged, or will be on the device. */
+void check_boundary_ends(int group);
+void check_mean(float value, const struct ddp_site *site);
+/* DDP_SHARD: may change which share this process gets. */
+void check_shard(size_t total, size_t *first, size_t *count);
+/* Around each operation of the trainer. */
+void check_operation_begins(const struct operation *operation);
+void check_operation_ends(const struct operation *operation, bool enqueued);
+/* The program ends with code 0, or the device of what is annotated is reset: there will be no further step. */
+void check_program_ends(void);
+/* What would end the job: true if it was written down instead, and the run goes on. Any thread. */
+bool check_takes_alarm(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The job is ended for this reason. */
+void check_notes_stop(const char *text);
+
+/* ---- values.c ---- */
+struct check_values;
+extern struct check_run check_run;
+
+void values_open(void);
+/* Writes the tensor's elements at `step`, or compares them. Device memory that nothing works on. */
+void values_tensor(const struct tensor *tensor, uint32_t step);
+void values_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site);
+/* Hash of the gradients of a group as this rank has them. */
+uint64_t values_hash_gradients(int group);
+/* Moves all elements by a unit in the last place. */
+void values_perturb(const struct tensor *tensor);
+/* Asks for room for the whole reference before the first byte of it. */
+void values_ask_for_room(void);
+/* The run has made so many steps. `by_us`: and the program is ended now. */
+void values_close(uint32_t steps, bool by_us);
+void values_row(const struct check_row *row);
+/* A row that is no more than a kind, a step and a value. */
+void values_note(enum check_row_kind kind, uint32_t step, uint64_t value);
+
+/* Reads device memory in pieces, in order, and hands each to `take`; the context is current. */
+void values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, const void *piece, size_t bytes),
+                 void *arg);
+void values_copy_out(void *host, CUdeviceptr address, size_t bytes);
+void values_copy_in(CUdeviceptr address, const void *host, size_t bytes);
+
+/* Shared with memory.c: the reference, being written or read; NULL where it is the other. */
+struct reference_writer *values_writer(void);
+struct reference_reader *values_reader(void);
+void __attribute__((noreturn)) values_stop_writing(void);
+void __attribute__((noreturn)) values_stop_damaged(void);
+
+/* ---- memory.c ---- */
+void memory_open(void);
+/* A boundary of the first group; `step` as in values_tensor(). */
+void memory_boundary(uint32_t step);
+void memory_operation_begins(const struct operation *operation);
+void memory_operation_ends(const struct operation *operation);
+
+/* ---- alone.c ---- */
+/* The functions by which a world of one reports what it does. */
+void alone_install(struct engine *engine);
+
+#endif

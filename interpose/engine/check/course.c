@@ -1,0 +1,279 @@
+/*
+ * course.c - the course of a run of `ddprun check`: which step it is, what is looked at there, and when it ends
+ * (check.h).
+ */
+#include "interpose/engine/check/check.h"
+
+#include "base/mutant.h"
+#include "interpose/engine/tensors.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct check_run check_run;
+
+static struct {
+    bool on;
+    bool over;         /* all that was asked for has been written */
+    bool any_boundary; /* a boundary was reached: */
+    int first_group;   /* of this group, whose boundaries count the steps */
+    bool graphs;       /* DDP_STEP was captured: launches of graphs count too */
+    uint32_t steps;    /* boundaries of the first group that were reached, or launches */
+    uint32_t group_steps[GROUPS_AT_MOST];
+    uint32_t means;
+    uint32_t shards;
+    _Atomic uint64_t copied_bytes; /* in the second step */
+} course;
+
+bool
+check_is_on(void)
+{
+    return course.on;
+}
+
+void
+check_open(void)
+{
+    const char *path = getenv(DDPRUN_ENV_CHECK_RUN);
+    if (path == NULL || path[0] == '\0')
+        return;
+    if (!check_run_load(path, &check_run))
+        stop_job(
+            "cannot read %s, which says what ddprun check wants of this rank: %m; on several hosts use --reference "
+            "with a file in a folder that all of them have",
+            path);
+    course.on = true;
+    /* The parameters of all ranks are compared with the reference, which says more. */
+    engine_state.options.check_every = 0;
+    values_open();
+    memory_open();
+}
+
+/* ---- what the program says ---- */
+
+void
+check_annotated(const struct tensor *parameter)
+{
+    if (course.on && check_run.perturbed && !course.any_boundary) {
+        CUcontext before = context_enter();
+        context_synchronize("at a DDP_PARAMETER");
+        values_perturb(parameter);
+        context_leave(before);
+    }
+}
+
+void
+check_mean(float value, const struct ddp_site *site)
+{
+    if (course.on && !course.over && check_run.turn_count == 0)
+        values_mean((double)value, course.means++, course.steps, site);
+}
+
+void
+check_shard(size_t total, size_t *first, size_t *count)
+{
+    if (!course.on)
+        return;
+    size_t world = (size_t)engine_state.rendezvous.world_size;
+    if (check_run.turn_count > 0) {
+        size_t base = total / check_run.turn_count, more = total % check_run.turn_count, turn = check_run.turn;
+        *first = turn * base + (turn < more ? turn : more);
+        *count = base + (turn < more);
+    }
+    struct check_row row = {
+        .kind = CHECK_ROW_SHARD, .step = course.steps, .value = total, .uneven = total % world != 0};
+    if (course.shards++ == 0 || row.uneven)
+        values_row(&row);
+}
+
+/* ---- the steps ---- */
+
+/* Copies of the tensors of a role (and group; -1: of any), in the order of annotation; the caller frees them. */
+static struct tensor *
+list_tensors(enum tensor_role role, int group, size_t *count_p)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&engine_state.lock);
+    struct tensor *list = malloc((engine_state.tensor_count + 1) * sizeof(*list));
+    for (size_t i = 0; list != NULL && i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role == role && tensor->placed && (group < 0 || tensor->group == group))
+            list[count++] = *tensor;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    if (list == NULL)
+        stop_job("out of memory");
+    if (MUTANT(CHECK_LAST_LEFT_OUT) && count > 0)
+        --count;
+    *count_p = count;
+    return list;
+}
+
+static void
+look_at(enum tensor_role role, int group, uint32_t step)
+{
+    size_t count;
+    struct tensor *list = list_tensors(role, group, &count);
+    for (size_t i = 0; i < count; ++i)
+        values_tensor(&list[i], step);
+    free(list);
+}
+
+static void
+end_run(uint32_t steps, bool by_us)
+{
+    course.over = true;
+    values_close(steps, by_us);
+    if (by_us)
+        start_leave();
+}
+
+/* The first group's boundary or the launch of a graph: parameters as the last step has left them. */
+static void
+count_step(void)
+{
+    uint32_t step = ++course.steps;
+    values_note(CHECK_ROW_STEP, step, (uint64_t)engine_state.rendezvous.world_size);
+    if (step == 3)
+        values_note(CHECK_ROW_COPIED, 2, atomic_load(&course.copied_bytes));
+    if (check_run.turn_count == 0) {
+        look_at(TENSOR_PARAMETER, -1, step);
+        memory_boundary(step);
+    }
+    if (step > check_run.steps)
+        end_run(step - 1, true);
+}
+
+static void
+begin_steps(void)
+{
+    course.any_boundary = true;
+    values_ask_for_room();
+    start_end_before_driver(); /* the parameters are looked at once more if the program ends by itself */
+}
+
+/* Own gradients, if none of them was averaged already. */
+static void
+note_own_gradients(int group, uint32_t step)
+{
+    if (engine_state.rendezvous.world_size == 1 || step > 2 || engine_state.groups[group].early_buckets > 0)
+        return;
+    values_note(CHECK_ROW_OWN, step, values_hash_gradients(group));
+}
+
+void
+check_boundary_begins(int group, bool captured, const struct ddp_site *site)
+{
+    if (!course.on || course.over)
+        return;
+    if (captured && !course.graphs) {
+        if (check_run.turn_count > 0)
+            stop_job("DDP_STEP (%s:%d) is captured: its gradients are not seen outside of the graph", site->file,
+                     site->line);
+        course.graphs = true;
+        values_note(CHECK_ROW_GRAPHS, course.steps, 0);
+    }
+    if (captured) /* nothing runs yet, and nothing may be waited for */
+        return;
+    CUcontext before = context_enter();
+    context_synchronize("at DDP_STEP");
+    if (!course.any_boundary) {
+        course.first_group = group;
+        begin_steps();
+    }
+    if (MUTANT(CHECK_GRADIENTS_LATE) && course.group_steps[group] > 0)
+        look_at(TENSOR_GRADIENT, group, course.group_steps[group]);
+    uint32_t step = ++course.group_steps[group];
+    if (step <= check_run.steps)
+        note_own_gradients(group, step);
+    if (group == course.first_group)
+        count_step();
+    context_leave(before);
+}
+
+void
+check_boundary_ends(int group)
+{
+    uint32_t step = course.group_steps[group];
+    if (!course.on || course.over || course.graphs || step == 0 || step > check_run.steps)
+        return;
+    CUcontext before = context_enter();
+    context_synchronize("after DDP_STEP");
+    if (!MUTANT(CHECK_GRADIENTS_LATE))
+        look_at(TENSOR_GRADIENT, group, step);
+    if (group == course.first_group && check_run.turn_count == 0)
+        look_at(TENSOR_BUFFER, -1, step);
+    if (check_run.turn_count > 0 && step == check_run.steps)
+        end_run(step, true);
+    context_leave(before);
+}
+
+void
+check_operation_begins(const struct operation *operation)
+{
+    if (!course.on || course.over)
+        return;
+    if (course.steps == 2 && operation->host_source != NULL)
+        atomic_fetch_add(&course.copied_bytes, operation->host_bytes);
+    if (operation->graph != NULL && course.graphs && atomic_load(&engine_state.captures_open) == 0) {
+        CUcontext before = context_enter();
+        context_synchronize("at the launch of a graph");
+        if (!course.any_boundary)
+            begin_steps();
+        count_step();
+        context_leave(before);
+    }
+    if (course.steps > 0 && check_run.turn_count == 0)
+        memory_operation_begins(operation);
+}
+
+void
+check_operation_ends(const struct operation *operation, bool enqueued)
+{
+    if (course.on && !course.over && enqueued && course.steps > 0 && check_run.turn_count == 0)
+        memory_operation_ends(operation);
+}
+
+void
+check_program_ends(void)
+{
+    if (!course.on || course.over)
+        return;
+    if (course.any_boundary && !atomic_load(&engine_state.context_ended)) {
+        CUcontext before = context_enter();
+        context_synchronize("at the end");
+        ++course.steps;
+        look_at(TENSOR_PARAMETER, -1, course.steps);
+        memory_boundary(course.steps);
+        context_leave(before);
+    }
+    end_run(course.steps > 0 ? course.steps - 1 : 0, false);
+}
+
+/* ---- alarms ---- */
+
+bool
+check_takes_alarm(const char *format, ...)
+{
+    if (!course.on)
+        return false;
+    struct check_row row = {.kind = CHECK_ROW_ALARM, .step = course.steps};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(row.text, sizeof(row.text), format, args);
+    va_end(args);
+    values_row(&row);
+    return true;
+}
+
+void
+check_notes_stop(const char *text)
+{
+    if (!course.on)
+        return;
+    struct check_row row = {.kind = CHECK_ROW_STOPPED, .step = course.steps, .value = DDPRUN_EXIT_FAILURE};
+    snprintf(row.text, sizeof(row.text), "%s", text);
+    values_row(&row);
+}

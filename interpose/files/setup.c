@@ -1,0 +1,226 @@
+/*
+ * setup.c - what the environment asks for, read once, and the functions behind the hooks.
+ *
+ * Both may be wanted before the constructor has run, by another preloaded library's: then the first hook does it. The
+ * constructor only sees to it that no look-up is left for later, when another thread may have the loader's lock.
+ */
+#include "interpose/files/hooks.h"
+#include "interpose/files/overlay.h"
+#include "interpose/files/raw.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXCEPT_MAX = 128, EXCEPT_BYTES = 40960 };
+enum { UNDECIDED, DECIDING, OFF, ON };
+
+static struct files_config config;
+static _Atomic int state = UNDECIDED;
+
+/* Prefixes of paths; written while state is DECIDING. */
+static struct {
+    unsigned count;
+    size_t used;
+    const char *prefix[EXCEPT_MAX];
+    bool is_pattern[EXCEPT_MAX]; /* the end is not the end of a name */
+    char text[EXCEPT_BYTES];
+} except;
+
+/* ---- prefixes ---- */
+
+const char *
+files_below(const char *text, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    if (strncmp(text, prefix, length) != 0 || (text[length] != '/' && text[length] != '\0'))
+        return NULL;
+    return text + length;
+}
+
+bool
+files_is_magic(const char *path)
+{
+    return files_below(path, "/proc") != NULL || files_below(path, "/sys") != NULL || files_below(path, "/dev") != NULL;
+}
+
+bool
+files_is_excepted(const char *path)
+{
+    if (files_is_magic(path) || files_below(path, config.dir) != NULL)
+        return true;
+    for (unsigned i = 0; i < except.count; ++i) {
+        const char *prefix = except.prefix[i];
+        if (except.is_pattern[i] ? strncmp(path, prefix, strlen(prefix)) == 0 : files_below(path, prefix) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* `length` bytes of path, relative to the current folder if it is so, are a prefix from now on. */
+static void
+except_add(const char *path, size_t length, bool is_pattern)
+{
+    char absolute[PATH_MAX], canonical[PATH_MAX];
+    size_t at = 0;
+    if (length == 0 || except.count == EXCEPT_MAX)
+        return;
+    if (path[0] != '/') {
+        long size = syscall(SYS_getcwd, absolute, sizeof(absolute) - 1);
+        if (size <= 0)
+            return;
+        at = (size_t)size; /* with its end, which becomes the separator */
+        absolute[at - 1] = '/';
+    }
+    if (at + length >= sizeof(absolute))
+        return;
+    memcpy(absolute + at, path, length);
+    absolute[at + length] = '\0';
+    if (!place_canonical(absolute, canonical))
+        return;
+    size_t size = strlen(canonical) + 1;
+    if (size == 2 || size > sizeof(except.text) - except.used)
+        return; /* all files: that would be no check */
+    memcpy(except.text + except.used, canonical, size);
+    except.is_pattern[except.count] = is_pattern;
+    except.prefix[except.count++] = except.text + except.used;
+    except.used += size;
+}
+
+static void
+except_add_list(const char *list)
+{
+    while (list != NULL && *list != '\0') {
+        size_t length = strcspn(list, ":");
+        if (*list == '/')
+            except_add(list, length, false);
+        list += length + (list[length] == ':');
+    }
+}
+
+/* The cache of CUDA's compiler. */
+static void
+except_add_cuda(void)
+{
+    const char *cache = getenv("CUDA_CACHE_PATH"), *home = getenv("HOME");
+    if (cache != NULL && *cache != '\0') {
+        except_add(cache, strlen(cache), false);
+    } else if (home != NULL && home[0] == '/' && strlen(home) < PATH_MAX - sizeof("/.nv")) {
+        char path[PATH_MAX];
+        size_t length = strlen(home);
+        memcpy(path, home, length);
+        memcpy(path + length, "/.nv", sizeof("/.nv"));
+        except_add(path, strlen(path), false);
+    }
+}
+
+/* A file of NCCL's; what follows a % differs from process to process. */
+static void
+except_add_nccl(const char *variable)
+{
+    const char *path = getenv(variable);
+    if (path == NULL)
+        return;
+    size_t length = strcspn(path, "%");
+    except_add(path, length, path[length] == '%');
+}
+
+/* ---- the environment ---- */
+
+static bool
+join(char target[FILES_DIR_MAX], const char *dir, const char *name)
+{
+    size_t length = strlen(dir), size = strlen(name) + 1;
+    if (length + 1 + size > FILES_DIR_MAX)
+        return false;
+    memcpy(target, dir, length);
+    target[length] = '/';
+    memcpy(target + length + 1, name, size);
+    return true;
+}
+
+static bool
+read_environment(void)
+{
+    const char *dir = getenv(FILES_ENV_DIR);
+    char canonical[PATH_MAX];
+    if (dir == NULL || *dir == '\0')
+        return false;
+    /* A folder that cannot be one must not mean that the user's files are written: then every write fails. */
+    if (*dir != '/' || !place_canonical(dir, canonical) || !join(config.written, canonical, FILES_WRITTEN)) {
+        memcpy(canonical, "/proc/self/none", sizeof("/proc/self/none"));
+        (void)join(config.written, canonical, FILES_WRITTEN);
+    }
+    (void)join(config.removed, canonical, FILES_REMOVED);
+    (void)join(config.copies, canonical, FILES_COPIES);
+    memcpy(config.dir, canonical, strlen(canonical) + 1);
+    config.written_length = strlen(config.written);
+    except_add_list(getenv(FILES_ENV_EXCEPT));
+    except_add_cuda();
+    except_add_nccl("NCCL_DEBUG_FILE");
+    except_add_nccl("NCCL_GRAPH_DUMP_FILE");
+    except_add_nccl("NCCL_TOPO_DUMP_FILE");
+    return true;
+}
+
+const struct files_config *
+files_config(void)
+{
+    int now = atomic_load_explicit(&state, memory_order_acquire);
+    if (now == ON)
+        return &config;
+    if (now == OFF || environ == NULL) /* without an environment it is too early to decide */
+        return NULL;
+    int saved = errno;
+    if (now == UNDECIDED && atomic_compare_exchange_strong(&state, &now, DECIDING)) {
+        now = read_environment() ? ON : OFF;
+        atomic_store_explicit(&state, now, memory_order_release);
+    }
+    while ((now = atomic_load_explicit(&state, memory_order_acquire)) == DECIDING)
+        sched_yield(); /* a few system calls of another thread, which waits for nothing */
+    errno = saved;
+    return now == ON ? &config : NULL;
+}
+
+/* ---- the functions behind the hooks ---- */
+
+static const char *const names[REAL_COUNT] = {
+#define HOOK(name) #name,
+#include "interpose/files/hooks.def"
+#undef HOOK
+};
+
+static _Atomic(void *) found[REAL_COUNT];
+
+static long
+is_not_there(void)
+{
+    errno = ENOSYS;
+    return -1;
+}
+
+void *
+real_function(enum real_name name)
+{
+    void *function = atomic_load_explicit(&found[name], memory_order_relaxed);
+    if (function == NULL) {
+        function = dlsym(RTLD_NEXT, names[name]);
+        if (function == NULL)
+            function = (void *)is_not_there;
+        atomic_store_explicit(&found[name], function, memory_order_relaxed);
+    }
+    return function;
+}
+
+static void __attribute__((constructor)) find_all(void)
+{
+    int saved = errno;
+    (void)files_config();
+    for (int name = 0; name < REAL_COUNT; ++name)
+        (void)real_function((enum real_name)name);
+    (void)dlerror(); /* of a function that this libc does not have */
+    errno = saved;
+}

@@ -1,0 +1,29 @@
+/*
+ * evidence.c - see evidence.h.
+ */
+#include "launcher/check/evidence.h"
+
+#include "launcher/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void
+check_rows_append(struct check_rows *rows, const char *results, int rank)
+{
+    size_t count;
+    struct check_row *more = check_rows_load(results, rank, &count);
+    if (more == NULL)
+        return;
+    rows->rows = memory_resize(rows->rows, (rows->count + count) * sizeof(*rows->rows));
+    memcpy(rows->rows + rows->count, more, count * sizeof(*more));
+    rows->count += count;
+    free(more);
+}
+
+void
+check_rows_free(struct check_rows *rows)
+{
+    free(rows->rows);
+    *rows = (struct check_rows){0};
+}

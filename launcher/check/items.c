@@ -1,0 +1,284 @@
+/*
+ * items.c - see items.h.
+ */
+#include "launcher/check/items.h"
+
+#include "launcher/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the norm of all tensors of a role, what counts as noise in one of them. */
+static const double role_noise = 1e-4;
+
+unsigned
+items_moment(uint32_t role, uint32_t step)
+{
+    bool at_beginning = role == CHECK_PARAMETER || role == CHECK_MEMORY;
+    return step == 0 ? 0 : 2 * step + (at_beginning ? 0 : 1);
+}
+
+/* ---- one row ---- */
+
+struct role_norm {
+    double square; /* of the reference */
+    double count;
+};
+
+/* For each role and step, [role * (last_step + 1) + step]; malloc'ed. */
+static struct role_norm *
+role_norms(const struct check_rows *rows, uint32_t *last_step_p)
+{
+    uint32_t last = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        if (rows->rows[i].kind == CHECK_ROW_TENSOR && rows->rows[i].step > last)
+            last = rows->rows[i].step;
+    }
+    struct role_norm *norms = memory_get((size_t)CHECK_ROLES * (last + 1), sizeof(*norms));
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind != CHECK_ROW_TENSOR || row->tensor.role >= CHECK_ROLES)
+            continue;
+        struct role_norm *all = &norms[(size_t)row->tensor.role * (last + 1) + row->step];
+        all->square += row->norms.reference * row->norms.reference;
+        all->count += (double)row->tensor.count;
+    }
+    *last_step_p = last;
+    return norms;
+}
+
+static double
+ratio(double difference, double scale)
+{
+    return difference <= 0 ? 0 : scale > 0 ? difference / scale : INFINITY;
+}
+
+struct distance {
+    double whole, block;
+};
+
+static struct distance
+distance_of(const struct check_row *row, const struct role_norm *all)
+{
+    const struct check_norms *norms = &row->norms;
+    bool has_role = row->tensor.role == CHECK_PARAMETER || row->tensor.role == CHECK_GRADIENT;
+    double each = has_role && all->count > 0 ? role_noise * sqrt(all->square / all->count) : 0; /* of an element */
+    struct distance distance = {
+        .whole = ratio(norms->difference, fmax(norms->reference, each * sqrt((double)row->tensor.count))),
+        .block = ratio(norms->block_difference, fmax(norms->block_scale, each * sqrt((double)norms->block_count)))};
+    if (norms->unbounded > 0)
+        distance.whole = INFINITY;
+    return distance;
+}
+
+/* ---- all rows of a run, in order of tensor and step ---- */
+
+static int
+compare_rows(const void *a, const void *b)
+{
+    const struct check_row *left = *(const struct check_row *const *)a, *right = *(const struct check_row *const *)b;
+    const uint32_t l[] = {left->tensor.role, left->tensor.number, left->step};
+    const uint32_t r[] = {right->tensor.role, right->tensor.number, right->step};
+    for (size_t i = 0; i < sizeof(l) / sizeof(l[0]); ++i) {
+        if (l[i] != r[i])
+            return l[i] < r[i] ? -1 : 1;
+    }
+    return 0;
+}
+
+struct sorted {
+    const struct check_row **rows; /* of tensors */
+    struct distance *distances;    /* [count] */
+    size_t count;
+};
+
+static struct sorted
+sort_rows(const struct check_rows *rows)
+{
+    struct sorted sorted = {.rows = memory_get(rows->count + 1, sizeof(*sorted.rows)),
+                            .distances = memory_get(rows->count + 1, sizeof(*sorted.distances))};
+    for (size_t i = 0; i < rows->count; ++i) {
+        if (rows->rows[i].kind == CHECK_ROW_TENSOR && rows->rows[i].tensor.role < CHECK_ROLES)
+            sorted.rows[sorted.count++] = &rows->rows[i];
+    }
+    qsort(sorted.rows, sorted.count, sizeof(*sorted.rows), compare_rows);
+    uint32_t last;
+    struct role_norm *norms = role_norms(rows, &last);
+    for (size_t i = 0; i < sorted.count; ++i)
+        sorted.distances[i] = distance_of(
+            sorted.rows[i], &norms[(size_t)sorted.rows[i]->tensor.role * (last + 1) + sorted.rows[i]->step]);
+    free(norms);
+    return sorted;
+}
+
+static void
+free_sorted(struct sorted *sorted)
+{
+    free(sorted->rows);
+    free(sorted->distances);
+}
+
+/* The place of the row of the same tensor and step, or count. */
+static size_t
+find_row(const struct sorted *sorted, const struct check_row *like)
+{
+    size_t low = 0, high = sorted->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare_rows(&sorted->rows[middle], &like) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < sorted->count && compare_rows(&sorted->rows[low], &like) == 0 ? low : sorted->count;
+}
+
+/* ---- items ---- */
+
+/* What repeating and rounding make of this tensor up to this step: the largest so far, for it grows. */
+static struct distance
+floor_of(const struct sorted *runs, size_t run_count, const struct check_row *like)
+{
+    struct distance floor = {0};
+    for (size_t r = 0; r < run_count; ++r) {
+        struct check_row earlier = *like;
+        for (earlier.step = 1; earlier.step <= like->step; ++earlier.step) {
+            size_t place = find_row(&runs[r], &earlier);
+            if (place == runs[r].count)
+                continue;
+            floor.whole = fmax(floor.whole, runs[r].distances[place].whole);
+            floor.block = fmax(floor.block, runs[r].distances[place].block);
+        }
+    }
+    return floor;
+}
+
+static void
+note_difference(struct check_item *item, const struct check_row *row, int rank, bool whole)
+{
+    unsigned moment = items_moment(row->tensor.role, row->step),
+             first = items_moment(row->tensor.role, item->first_step);
+    item->differs = true;
+    item->unbounded = item->unbounded || row->norms.unbounded > 0;
+    if (first != 0 && first <= moment)
+        return;
+    item->first_step = row->step;
+    item->first_rank = rank;
+    /* A part is named where the rest is as it should be. */
+    bool part = row->norms.block_count > 0 && row->norms.block_count < row->tensor.count &&
+                (!whole || row->norms.block_difference > 0.7 * row->norms.difference);
+    item->block_first = part ? row->norms.block_first : 0;
+    item->block_count = part ? row->norms.block_count : 0;
+}
+
+/* Adds what a rank says of the item. Returns whether the rank differs. */
+static void
+add_row(struct check_item *item, const struct check_evidence *evidence, const struct check_row *row,
+        const struct distance *distance, const struct distance *floor, int rank, bool *differs)
+{
+    double whole_limit = fmax(evidence->floor_factor * floor->whole, evidence->tolerance);
+    double block_limit = fmax(evidence->floor_factor * floor->block, evidence->tolerance);
+    double relative = fmax(distance->whole, distance->block);
+    if (item->worst_step == 0 || relative > item->difference) {
+        item->difference = relative;
+        item->floor = fmax(floor->whole, floor->block);
+        item->worst_step = row->step;
+        item->worst_rank = rank;
+    }
+    item->sampled = item->sampled || row->sampled;
+    bool whole = distance->whole > whole_limit, block = distance->block > block_limit;
+    if (row->same_bits || !(whole || block))
+        return;
+    note_difference(item, row, rank, whole);
+    *differs = true;
+}
+
+/* A mean that is not the same when one rank runs again is a time or a random number. */
+static bool
+does_not_repeat(const struct sorted *again, const struct check_row *like)
+{
+    size_t place = find_row(again, like);
+    return like->tensor.role == CHECK_MEAN && place < again->count && !again->rows[place]->same_bits;
+}
+
+/* Of the probe: nothing of a change was left. */
+static bool
+is_scratch(const struct check_rows *probe, const struct check_tensor *tensor)
+{
+    for (size_t i = 0; i < probe->count; ++i) {
+        const struct check_row *row = &probe->rows[i];
+        if (row->kind == CHECK_ROW_RETAINED && row->tensor.number == tensor->number)
+            return row->norms.product == row->norms.product && row->norms.product < 0.1 && row->norms.product > -0.1;
+    }
+    return false;
+}
+
+static size_t
+add_rank(struct check_item *items, size_t count, const struct check_evidence *evidence, const struct sorted floors[2],
+         const struct sorted *mine, int rank)
+{
+    size_t item = 0;
+    bool differs = false;
+    for (size_t i = 0; i < mine->count; ++i) {
+        const struct check_row *row = mine->rows[i];
+        bool new = i == 0 || row->tensor.role != mine->rows[i - 1]->tensor.role ||
+                   row->tensor.number != mine->rows[i - 1]->tensor.number;
+        if (new) {
+            differs = false;
+            for (item = 0; item < count && (items[item].tensor.role != row->tensor.role ||
+                                            items[item].tensor.number != row->tensor.number);)
+                ++item;
+            if (item == count)
+                items[count++] = (struct check_item){.tensor = row->tensor};
+        }
+        bool differed = differs;
+        struct distance floor = floor_of(floors, 2, row);
+        items[item].ignored = items[item].ignored || does_not_repeat(&floors[0], row);
+        add_row(&items[item], evidence, row, &mine->distances[i], &floor, rank, &differs);
+        items[item].rank_count += differs && !differed;
+    }
+    return count;
+}
+
+struct check_item *
+items_make(const struct check_evidence *evidence, const struct check_rows *ranked, size_t *count_p)
+{
+    size_t most = 0, count = 0;
+    for (int r = 0; r < evidence->ranks; ++r)
+        most += ranked[r].count;
+    struct check_item *items = memory_get(most + 1, sizeof(*items));
+    struct sorted floors[2] = {sort_rows(&evidence->again), sort_rows(&evidence->perturbed)};
+    for (int r = 0; r < evidence->ranks; ++r) {
+        struct sorted mine = sort_rows(&ranked[r]);
+        count = add_rank(items, count, evidence, floors, &mine, r);
+        free_sorted(&mine);
+    }
+    free_sorted(&floors[0]);
+    free_sorted(&floors[1]);
+    for (size_t i = 0; i < count; ++i) {
+        items[i].is_scratch = items[i].tensor.role == CHECK_MEMORY && is_scratch(&evidence->probe, &items[i].tensor);
+        if (items[i].is_scratch || items[i].ignored)
+            items[i].differs = false;
+    }
+    *count_p = count;
+    return items;
+}
+
+static int
+compare_items(const void *a, const void *b)
+{
+    const struct check_item *left = a, *right = b;
+    if (left->differs != right->differs)
+        return left->differs ? -1 : 1;
+    if (left->difference != right->difference)
+        return left->difference > right->difference ? -1 : 1;
+    const uint32_t l[] = {left->tensor.role, left->tensor.number}, r[] = {right->tensor.role, right->tensor.number};
+    return l[0] != r[0] ? (l[0] < r[0] ? -1 : 1) : l[1] < r[1] ? -1 : 1;
+}
+
+void
+items_sort(struct check_item *items, size_t count)
+{
+    qsort(items, count, sizeof(*items), compare_items);
+}

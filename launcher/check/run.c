@@ -1,0 +1,310 @@
+/*
+ * run.c - see run.h.
+ */
+#include "launcher/check/run.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/protocol.h"
+#include "launcher/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATIENCE_S = 20 }; /* with a ddprun that was asked to end */
+
+/* ---- its command ---- */
+
+struct words {
+    char **list;
+    size_t count;
+};
+
+static void
+add(struct words *words, char *word)
+{
+    words->list = memory_resize(words->list, (words->count + 2) * sizeof(*words->list));
+    words->list[words->count++] = word;
+    words->list[words->count] = NULL;
+}
+
+static void
+free_words(struct words *words)
+{
+    for (size_t i = 0; i < words->count; ++i)
+        free(words->list[i]);
+    free(words->list);
+}
+
+/* What the check decides itself. */
+static bool
+is_ours(const char *given)
+{
+    static const char *const names[] = {"--verbose",      "--quiet", "--progress",     "--output",
+                                        "--summary-json", "--hosts", "--max-restarts", "--trace"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        size_t length = strlen(names[i]);
+        if (strncmp(given, names[i], length) == 0 && (given[length] == '\0' || given[length] == '='))
+            return true;
+    }
+    return false;
+}
+
+static struct words
+command_of(const struct check_place *place, const struct check_order *order)
+{
+    struct words words = {0};
+    add(&words, memory_copy("ddprun"));
+    for (char **given = place->options->given; given != NULL && *given != NULL; ++given) {
+        if (!is_ours(*given))
+            add(&words, memory_copy(*given));
+    }
+    if (order->ranks > 0)
+        add(&words, memory_format("--ranks=%d", order->ranks));
+    if (order->hosts)
+        add(&words, memory_format("--hosts=%s", place->options->hosts));
+    if (order->plain)
+        add(&words, memory_copy("--no-overlap"));
+    add(&words, memory_copy("--progress=off"));
+    add(&words, memory_copy("--quiet"));
+    add(&words, memory_copy("--no-cost-cache"));
+    if (!place->options->verbose)
+        add(&words, memory_format("--output=files=%s/%s.output", place->folder, order->name));
+    add(&words, memory_format("--summary-json=%s/%s.json", place->folder, order->name));
+    add(&words, memory_copy("--"));
+    for (char *const *argument = order->arguments; *argument != NULL; ++argument)
+        add(&words, memory_copy(*argument));
+    return words;
+}
+
+/* ---- its process ---- */
+
+static void __attribute__((noreturn)) become(const struct check_place *place, const struct check_order *order,
+                                             char **command, const char *settings, const char *log, pid_t parent)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(DDPRUN_EXIT_FAILURE);
+    setenv(DDPRUN_ENV_CHECK_RUN, settings, 1);
+    if (place->options->check.keep_files != NULL) {
+        char *files = memory_format("%s/%s", place->options->check.keep_files, order->name);
+        setenv(DDPRUN_ENV_CHECK_FILES, files, 1);
+    }
+    unsetenv("DDPRUN_RANKS");
+    int null = open("/dev/null", O_RDWR);
+    int out = place->options->verbose ? -1 : open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (null >= 0)
+        dup2(null, STDIN_FILENO);
+    if (out >= 0) {
+        dup2(out, STDOUT_FILENO);
+        dup2(out, STDERR_FILENO);
+    }
+    sigprocmask(SIG_SETMASK, &place->old_mask, NULL);
+    execv("/proc/self/exe", command);
+    _exit(DDPRUN_EXIT_NOT_RUN);
+}
+
+/* The next signal, or 0 after a quarter of a second. */
+static int
+next_signal(void)
+{
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i)
+        sigaddset(&wanted, signals[i]);
+    int number = sigtimedwait(&wanted, NULL, &(struct timespec){.tv_nsec = 250000000});
+    return number > 0 ? number : 0;
+}
+
+static bool
+has_ended(pid_t pid, int *status_p)
+{
+    pid_t ended;
+    do
+        ended = waitpid(pid, status_p, WNOHANG);
+    while (ended < 0 && errno == EINTR);
+    return ended == pid;
+}
+
+/* Rows so far of the first rank that is here; they grow with each step. */
+static off_t
+rows_bytes(const char *results)
+{
+    char path[PATH_MAX];
+    struct stat file;
+    snprintf(path, sizeof(path), "%s-0", results);
+    return stat(path, &file) == 0 ? file.st_size : 0;
+}
+
+/* Stays with the run until it has ended: asks it to end when a signal asks us, or when no step comes. */
+static int
+attend(const struct check_place *place, pid_t pid, struct check_outcome *outcome)
+{
+    int status;
+    int64_t since_ms = clock_now_ms(), asked_ms = 0;
+    off_t seen = 0;
+    while (!has_ended(pid, &status)) {
+        int number = next_signal();
+        int64_t now_ms = clock_now_ms();
+        off_t bytes = rows_bytes(outcome->results);
+        if (bytes != seen) {
+            seen = bytes;
+            since_ms = now_ms;
+        }
+        if (number != 0 && number != SIGCHLD) {
+            outcome->signal = number;
+            kill(pid, number);
+            asked_ms = asked_ms != 0 ? asked_ms : now_ms;
+        } else if (asked_ms == 0 && now_ms - since_ms > (int64_t)place->step_limit_s * 1000) {
+            outcome->late = true;
+            kill(pid, SIGTERM);
+            asked_ms = now_ms;
+        } else if (asked_ms != 0 && now_ms - asked_ms > PATIENCE_S * 1000) {
+            kill(pid, SIGKILL);
+        }
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ---- what it says of itself ---- */
+
+/* Whether a rank ended by itself, and not well. ddprun ends ranks by SIGTERM and SIGKILL. */
+static bool
+has_failed_rank(struct json_object *ranks)
+{
+    for (size_t i = 0; i < json_object_array_length(ranks); ++i) {
+        struct json_object *rank = json_object_array_get_idx(ranks, i), *code, *signal;
+        json_object_object_get_ex(rank, "exit_code", &code);
+        json_object_object_get_ex(rank, "signal", &signal);
+        const char *name = signal != NULL ? json_object_get_string(signal) : NULL;
+        if ((code != NULL && json_object_get_int(code) != 0) ||
+            (name != NULL && strcmp(name, "KILL") != 0 && strcmp(name, "TERM") != 0))
+            return true;
+    }
+    return false;
+}
+
+static void
+read_summary(const char *path, struct check_outcome *outcome)
+{
+    struct json_object *summary = json_object_from_file(path), *member;
+    if (summary == NULL)
+        return;
+    if (json_object_object_get_ex(summary, "reason", &member) && json_object_get_string(member) != NULL)
+        snprintf(outcome->reason, sizeof(outcome->reason), "%s", json_object_get_string(member));
+    if (json_object_object_get_ex(summary, "each_rank", &member))
+        outcome->program_failed = has_failed_rank(member);
+    if (json_object_object_get_ex(summary, "overlapped_steps", &member))
+        outcome->overlapped_steps = (uint64_t)json_object_get_int64(member);
+    json_object_put(summary);
+}
+
+/* The first line of its own words, where there is no summary: options that it refused. */
+static void
+read_log(const char *path, struct check_outcome *outcome)
+{
+    static const char begin[] = "ddprun: ";
+    FILE *log = fopen(path, "re");
+    char line[sizeof(outcome->reason)];
+    while (log != NULL && outcome->reason[0] == '\0' && fgets(line, sizeof(line), log) != NULL) {
+        if (strncmp(line, begin, strlen(begin)) != 0)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(outcome->reason, sizeof(outcome->reason), "%s", line + strlen(begin));
+    }
+    if (log != NULL)
+        fclose(log);
+}
+
+bool
+check_run_make(const struct check_place *place, const struct check_order *order, struct check_outcome *outcome,
+               struct problem *problem)
+{
+    *outcome = (struct check_outcome){.results = place->results != NULL
+                                                     ? memory_format("%s.%s", place->results, order->name)
+                                                     : memory_format("%s/%s.rows", place->folder, order->name)};
+    char *settings = memory_format("%s/%s.run", place->folder, order->name);
+    char *log = memory_format("%s/%s.log", place->folder, order->name);
+    struct check_run run = order->run;
+    snprintf(run.results, sizeof(run.results), "%s", outcome->results);
+    struct words command = command_of(place, order);
+    int64_t begin_us = clock_now_us();
+    pid_t parent = getpid(), pid = -1;
+    bool ok = check_run_save(settings, &run);
+    if (ok)
+        pid = fork();
+    if (pid == 0)
+        become(place, order, command.list, settings, log, parent);
+    if (ok && pid > 0) {
+        outcome->exit_code = attend(place, pid, outcome);
+        outcome->seconds = (double)(clock_now_us() - begin_us) * 1e-6;
+        char *summary = memory_format("%s/%s.json", place->folder, order->name);
+        read_summary(summary, outcome);
+        if (outcome->exit_code != 0)
+            read_log(log, outcome);
+        free(summary);
+    } else {
+        ok = problem_set(problem, DDPRUN_EXIT_FAILURE,
+                         "cannot start a run of the check in %s: %s; make room there, or set "
+                         "TMPDIR",
+                         place->folder, strerror(errno));
+    }
+    free_words(&command);
+    free(settings);
+    free(log);
+    return ok;
+}
+
+/* ---- after a failure ---- */
+
+enum { LAST_LINES = 10, LAST_BYTES = 8192 };
+
+/* Shows the end of a file; false if there is nothing in it. */
+static bool
+show_end(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    char text[LAST_BYTES + 1];
+    off_t bytes = lseek(fd, 0, SEEK_END);
+    ssize_t got = pread(fd, text, LAST_BYTES, bytes > LAST_BYTES ? bytes - LAST_BYTES : 0);
+    close(fd);
+    if (got <= 0)
+        return false;
+    text[got] = '\0';
+    const char *from = text + got;
+    for (int lines = 0; from > text; --from) {
+        if (from[-1] == '\n' && from < text + got && ++lines == LAST_LINES)
+            break;
+    }
+    fprintf(stderr, "%s%s", from, text[got - 1] == '\n' ? "" : "\n");
+    return true;
+}
+
+void
+check_run_show(const struct check_place *place, const struct check_order *order)
+{
+    if (place->options->verbose)
+        return;
+    for (int rank = 0; rank < (order->ranks > 0 ? order->ranks : 1); ++rank) {
+        char *errors = memory_format("%s/%s.output/rank-%d.err", place->folder, order->name, rank);
+        bool shown = show_end(errors);
+        free(errors);
+        if (shown)
+            return;
+    }
+}

@@ -1,0 +1,19 @@
+/*
+ * show.h - the verdict of a check, for people (a table on stdout) and for programs (--json).
+ */
+#ifndef DDPRUN_LAUNCHER_CHECK_SHOW_H
+#define DDPRUN_LAUNCHER_CHECK_SHOW_H
+
+#include "launcher/check/verdict.h"
+
+#include <stdio.h>
+
+/* At most 20 tensors, worst first, and the verdict. `colour`: the verdict's first word has one. */
+void check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict,
+                       bool colour);
+
+/* All tensors. False with errno; the file is then as it was before. */
+bool check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
+                      int exit_code) __attribute__((warn_unused_result));
+
+#endif

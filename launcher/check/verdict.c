@@ -1,0 +1,680 @@
+/*
+ * verdict.c - see verdict.h. The order of the questions is the order of what can be known: a program that does not
+ * repeat itself tells nothing, an early difference explains the later ones, and a difference in all tensors has another
+ * cause than one in a few.
+ */
+#include "launcher/check/verdict.h"
+
+#include "launcher/check/items.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double unrepeatable = 1e-3;    /* a relative difference of a program from itself that hides too much */
+static const double chaotic = 1e-2;         /* the same, of its parameters, where rounding alone explains it */
+static const double same_direction = 0.999; /* cosine */
+
+const char *
+check_cause_name(enum check_cause cause)
+{
+    static const char *const names[CAUSE_COUNT] = {
+        [CAUSE_SCALE] = "scale",
+        [CAUSE_DIRECTION] = "direction",
+        [CAUSE_UPDATE] = "update",
+        [CAUSE_TENSOR] = "tensor",
+        [CAUSE_START] = "start",
+        [CAUSE_UNANNOTATED] = "unannotated",
+        [CAUSE_SAME_BATCH] = "same_batch",
+        [CAUSE_OVERFLOW] = "overflow",
+        [CAUSE_OVERLAP] = "overlap",
+        [CAUSE_STOPPED] = "stopped",
+        [CAUSE_NOT_REPEATABLE] = "not_repeatable",
+        [CAUSE_CHAOTIC] = "chaotic",
+        [CAUSE_BATCH_DEPENDENT] = "batch_dependent",
+        [CAUSE_INDIVISIBLE] = "indivisible",
+        [CAUSE_DATA_SET] = "data_set",
+    };
+    return names[cause];
+}
+
+const char *
+check_role_name(uint32_t role)
+{
+    static const char *const names[CHECK_ROLES] = {[CHECK_PARAMETER] = "parameter",
+                                                   [CHECK_GRADIENT] = "gradient",
+                                                   [CHECK_BUFFER] = "buffer",
+                                                   [CHECK_MEAN] = "mean",
+                                                   [CHECK_MEMORY] = "memory"};
+    return role < CHECK_ROLES ? names[role] : "?";
+}
+
+/* ---- words ---- */
+
+static void __attribute__((format(printf, 2, 3))) say(char text[1024], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, 1024, format, args);
+    va_end(args);
+}
+
+static void
+decide(struct check_verdict *verdict, enum check_result result, enum check_cause cause, const struct check_item *first)
+{
+    verdict->result = result;
+    verdict->cause = cause;
+    verdict->first = first;
+}
+
+/* "parameter 2 of 6 `w1` (train.cu:12)", "memory that `adam` writes (argument 3, 400 elements)". */
+static const char *
+name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400])
+{
+    const struct check_tensor *tensor = &item->tensor;
+    unsigned of = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i)
+        of += verdict->items[i].tensor.role == tensor->role;
+    if (tensor->role == CHECK_MEMORY)
+        snprintf(text, 400, "unannotated memory that `%s` writes (argument %u, %llu elements)", tensor->text,
+                 tensor->argument + 1, (unsigned long long)tensor->count);
+    else if (tensor->role == CHECK_MEAN)
+        snprintf(text, 400, "DDP_MEAN `%s` (%s:%d)", tensor->text, tensor->file, tensor->line);
+    else
+        snprintf(text, 400, "%s %u of %u, `%s` (%s:%d)", check_role_name(tensor->role), tensor->number + 1, of,
+                 tensor->text, tensor->file, tensor->line);
+    size_t length = strlen(text);
+    if (item->block_count > 0)
+        snprintf(text + length, 400 - length, ", elements %llu to %llu", (unsigned long long)item->block_first,
+                 (unsigned long long)(item->block_first + item->block_count - 1));
+    return text;
+}
+
+/* "on all ranks", "on rank 1", "on 3 of 4 ranks" */
+static const char *
+name_ranks(const struct check_evidence *evidence, const struct check_item *item, char text[48])
+{
+    if (item->rank_count == evidence->ranks)
+        snprintf(text, 48, "on all ranks");
+    else if (item->rank_count == 1)
+        snprintf(text, 48, "on rank %d", item->first_rank);
+    else
+        snprintf(text, 48, "on %d of %d ranks, rank %d first", item->rank_count, evidence->ranks, item->first_rank);
+    return text;
+}
+
+/* ---- rows ---- */
+
+const struct check_row *
+check_rows_find(const struct check_rows *rows, enum check_row_kind kind)
+{
+    for (size_t i = 0; i < rows->count; ++i) {
+        if (rows->rows[i].kind == (uint32_t)kind)
+            return &rows->rows[i];
+    }
+    return NULL;
+}
+
+static const struct check_row *
+find_tensor_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step)
+{
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_TENSOR && row->step == step && row->tensor.role == tensor->role &&
+            row->tensor.number == tensor->number)
+            return row;
+    }
+    return NULL;
+}
+
+/* Whether all ranks had the same bits in their own gradients, in each step in which that was looked at. */
+static bool
+has_one_batch(const struct check_evidence *evidence)
+{
+    bool any = false;
+    const struct check_rows *first = &evidence->ranked[0];
+    for (size_t i = 0; i < first->count; ++i) {
+        if (first->rows[i].kind != CHECK_ROW_OWN)
+            continue;
+        for (int r = 1; r < evidence->ranks; ++r) {
+            bool same = false;
+            for (size_t k = 0; k < evidence->ranked[r].count; ++k) {
+                const struct check_row *row = &evidence->ranked[r].rows[k];
+                same = same || (row->kind == CHECK_ROW_OWN && row->step == first->rows[i].step &&
+                                row->value == first->rows[i].value);
+            }
+            if (!same)
+                return false;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* ---- what differs ---- */
+
+struct pattern {
+    unsigned moment;                /* of the first difference; 0: there is none */
+    const struct check_item *first; /* that differs then; of several, the worst */
+    size_t differing[CHECK_ROLES];  /* first differ at that moment */
+    size_t all[CHECK_ROLES];
+    size_t ever[CHECK_ROLES];        /* differ at some time */
+    const struct check_item *memory; /* in a parameter's place among an updater's arguments, and differs; or NULL */
+};
+
+static struct pattern
+find_pattern(const struct check_verdict *verdict)
+{
+    struct pattern pattern = {0};
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        unsigned moment = items_moment(item->tensor.role, item->first_step);
+        ++pattern.all[item->tensor.role];
+        if (!item->differs)
+            continue;
+        ++pattern.ever[item->tensor.role];
+        bool in_place = item->tensor.role == CHECK_MEMORY && item->tensor.group == 1;
+        if (in_place && pattern.memory == NULL)
+            pattern.memory = item;
+        if (pattern.moment == 0 || moment < pattern.moment) {
+            pattern.moment = moment;
+            pattern.first = item;
+        }
+    }
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        bool then = item->differs && items_moment(item->tensor.role, item->first_step) == pattern.moment;
+        pattern.differing[item->tensor.role] += then;
+    }
+    return pattern;
+}
+
+static bool
+is_few(size_t differing, size_t all)
+{
+    return differing > 0 && all > 1 && (differing == 1 || 4 * differing <= all) && differing < all;
+}
+
+/* Whether every gradient of the first step is the reference's times one factor. */
+static bool
+is_scaled(const struct check_evidence *evidence, double *factor_p)
+{
+    const struct check_rows *rows = &evidence->ranked[0];
+    double product = 0, square = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_GRADIENT || row->step != 1)
+            continue;
+        product += row->norms.product;
+        square += row->norms.reference * row->norms.reference;
+    }
+    if (!(square > 0))
+        return false;
+    double factor = product / square;
+    size_t count = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        const struct check_norms *norms = &row->norms;
+        if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_GRADIENT || row->step != 1 ||
+            norms->reference * norms->reference < 1e-8 * square)
+            continue;
+        double own = norms->product / (norms->reference * norms->reference);
+        if (!(norms->product > same_direction * norms->own * norms->reference) ||
+            fabs(own - factor) > 0.01 * fabs(factor))
+            return false;
+        ++count;
+    }
+    *factor_p = factor;
+    return count > 0 && fabs(factor - 1) > 0.01;
+}
+
+/* The norm of all of one rank's gradients in a step, squared. */
+static double
+gradient_square(const struct check_rows *rows, uint32_t step)
+{
+    double square = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_GRADIENT && row->step == step)
+            square += row->norms.reference * row->norms.reference;
+    }
+    return square;
+}
+
+/* Gradients whose norm is the same in every step on one rank were clipped to it; *norm_p. */
+static bool
+is_clipped(const struct check_evidence *evidence, double *norm_p)
+{
+    double first = gradient_square(&evidence->ranked[0], 1);
+    for (uint32_t step = 2; step <= evidence->steps; ++step) {
+        if (!(fabs(gradient_square(&evidence->ranked[0], step) - first) <= 1e-4 * first))
+            return false;
+    }
+    *norm_p = sqrt(first);
+    return evidence->steps >= 2 && first > 0;
+}
+
+/* Whether some gradients of the first step, and not of zeros, are one rank's. */
+static bool
+some_are_equal(const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->tensor.role != CHECK_GRADIENT || (item->differs && item->first_step == 1))
+            continue;
+        const struct check_row *row = find_tensor_row(&evidence->ranked[0], &item->tensor, 1);
+        double square = row != NULL ? row->norms.reference * row->norms.reference : 0;
+        if (square > 1e-6 * gradient_square(&evidence->ranked[0], 1)) /* not rounding noise */
+            return true;
+    }
+    return false;
+}
+
+/* Whether each rank's own share, on one rank, has gradients whose mean is not that of the whole batch. */
+static bool
+depends_on_batch(const struct check_evidence *evidence)
+{
+    for (size_t i = 0; i < evidence->turns.count; ++i) {
+        const struct check_row *row = &evidence->turns.rows[i];
+        double limit = 10 * evidence->tolerance;
+        if (row->kind == CHECK_ROW_TENSOR && row->norms.difference > limit * row->norms.reference &&
+            row->norms.reference > 0)
+            return true;
+    }
+    return false;
+}
+
+/* Each rank has as many items as one rank: N times as many are shared out, or as many bytes come to each device. */
+static bool
+takes_whole_batches(const struct check_evidence *evidence)
+{
+    const struct check_row *alone = check_rows_find(&evidence->alone, CHECK_ROW_COPIED);
+    const struct check_row *shared = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
+    const struct check_row *whole = check_rows_find(&evidence->alone, CHECK_ROW_SHARD);
+    if (shared != NULL && whole != NULL && evidence->ranks > 1)
+        return shared->value == whole->value * (uint64_t)evidence->ranks;
+    if (alone == NULL || alone->value < 1024 || shared != NULL || evidence->ranks < 2)
+        return false;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        const struct check_row *row = check_rows_find(&evidence->ranked[r], CHECK_ROW_COPIED);
+        if (row == NULL || (double)row->value < 0.95 * (double)alone->value)
+            return false;
+    }
+    return true;
+}
+
+static bool
+has_uneven_shares(const struct check_evidence *evidence, uint64_t *total_p)
+{
+    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
+        const struct check_row *row = &evidence->ranked[0].rows[i];
+        if (row->kind == CHECK_ROW_SHARD && row->uneven) {
+            *total_p = row->value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of the runs on one rank: the worst difference of a parameter or gradient from the reference. */
+static double
+worst_of(const struct check_evidence *evidence, const struct check_rows *run)
+{
+    struct check_evidence one = *evidence;
+    struct check_rows none = {0}, copy = *run;
+    one.ranks = 1;
+    one.again = one.perturbed = one.probe = none;
+    size_t count;
+    double worst = 0;
+    struct check_item *items = items_make(&one, &copy, &count);
+    for (size_t i = 0; i < count; ++i) {
+        bool counts = items[i].tensor.role == CHECK_PARAMETER || items[i].tensor.role == CHECK_GRADIENT;
+        worst = counts ? fmax(worst, items[i].difference) : worst;
+    }
+    free(items);
+    return worst;
+}
+
+/* ---- verdicts ---- */
+
+static void
+judge_first_gradients(const struct check_evidence *evidence, struct check_verdict *verdict,
+                      const struct pattern *pattern, struct check_wishes *wishes)
+{
+    char name[400], ranks[48];
+    uint64_t total;
+    const struct check_item *first = pattern->first;
+    if (has_uneven_shares(evidence, &total)) {
+        decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
+        say(verdict->text,
+            "%llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the mean "
+            "of all items",
+            (unsigned long long)total, evidence->ranks);
+        say(verdict->advice, "check with a batch that %d divides, or with another -n", evidence->ranks);
+        return;
+    }
+    if (is_scaled(evidence, &verdict->factor)) {
+        decide(verdict, CHECK_DIFFERENT, CAUSE_SCALE, first);
+        double n = evidence->ranks;
+        bool too_small = fabs(verdict->factor * n - 1) < 0.02, too_large = fabs(verdict->factor / n - 1) < 0.02;
+        say(verdict->text, "every gradient is %.4g times one rank's%s", verdict->factor,
+            too_small   ? ", the reciprocal of the number of ranks"
+            : too_large ? ", the number of ranks"
+                        : "");
+        if (too_small)
+            say(verdict->advice,
+                "the loss is divided by the whole batch on each rank, and then averaged: divide by the rank's share "
+                "(the count of DDP_SHARD), or run with --reduce sum");
+        else if (too_large)
+            say(verdict->advice, "gradients are sums where one rank's are means, or the other way round: %s",
+                evidence->sums ? "leave --reduce sum out"
+                               : "divide by the whole batch in both, and run with --reduce sum");
+        else
+            say(verdict->advice,
+                "look for a factor that depends on the share or on the number of ranks: the divisor of "
+                "the loss, a learning rate in the gradient, a loss scale");
+        return;
+    }
+    if (is_few(pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT])) {
+        decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
+        say(verdict->text, "%s differs from one rank's in step 1 %s, by %.2g; %zu of %zu gradients are equal",
+            name_item(verdict, first, name), name_ranks(evidence, first, ranks), first->difference,
+            pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
+        say(verdict->advice, "compare its annotation with its allocation: count, type, and that it is written before "
+                             "DDP_STEP");
+        return;
+    }
+    if (is_clipped(evidence, &verdict->factor)) {
+        decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+        say(verdict->text,
+            "the norm of all gradients at DDP_STEP is %.4g in every step on one rank, and not the ranks': they "
+            "are clipped before they are averaged",
+            verdict->factor);
+        say(verdict->advice, "put DDP_STEP between backward and the clipping");
+        return;
+    }
+    bool shared = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL;
+    wishes->turns = shared;
+    if (shared && depends_on_batch(evidence)) {
+        decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, first);
+        say(verdict->text,
+            "on one rank, too, the mean of the gradients of %d shares is not the gradient of the whole batch: "
+            "the program's results depend on how a batch is divided",
+            evidence->ranks);
+        say(verdict->advice,
+            "averaging is not the reason: batch-norm and dropout do this. Check with dropout off and with "
+            "batch-norm's statistics fixed");
+        return;
+    }
+    if (some_are_equal(evidence, verdict)) {
+        decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, first);
+        say(verdict->text,
+            "%s differs from one rank's in step 1 %s, by %.2g, and %zu of %zu gradients are equal: the ranks "
+            "have the right batch",
+            name_item(verdict, first, name), name_ranks(evidence, first, ranks), first->difference,
+            pattern->all[CHECK_GRADIENT] - pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT]);
+        say(verdict->advice,
+            "backward reads memory in front of it that is not the same on all ranks and is not annotated: "
+            "a second copy of a weight, a weight without DDP_PARAMETER");
+        return;
+    }
+    if (takes_whole_batches(evidence) && !has_one_batch(evidence)) {
+        decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_DATA_SET, first);
+        say(verdict->text,
+            "each of %d ranks computes a batch as large as that of one rank alone: together they compute one that "
+            "is %d times as large",
+            evidence->ranks, evidence->ranks);
+        say(verdict->advice, "give one rank the batch of all ranks: --alone \"ARGUMENTS\"");
+        return;
+    }
+    decide(verdict, CHECK_DIFFERENT, CAUSE_DIRECTION, first);
+    say(verdict->text, "already the first gradients are not those of one rank: %s differs by %.2g %s",
+        name_item(verdict, first, name), first->difference, name_ranks(evidence, first, ranks));
+    say(verdict->advice,
+        has_one_batch(evidence)
+            ? "all ranks compute the same batch, and another one than one rank: share the batch out with "
+              "DDP_SHARD"
+            : "the ranks' shares together are not the batch of one rank: look for a shuffle that is "
+              "seeded by rank, shares that overlap or are not equal, weights that are not annotated");
+}
+
+static void
+judge_parameters(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    char name[400], ranks[48];
+    const struct check_item *first = pattern->first;
+    uint32_t role = first->tensor.role, step = first->first_step;
+    bool few = is_few(pattern->differing[role], pattern->all[role]);
+    name_item(verdict, first, name);
+    name_ranks(evidence, first, ranks);
+    uint32_t after = step > 0 ? step - 1 : 0;
+    if (role == CHECK_GRADIENT || role == CHECK_BUFFER || role == CHECK_MEAN) {
+        decide(verdict, CHECK_DIFFERENT, few || role != CHECK_GRADIENT ? CAUSE_TENSOR : CAUSE_UPDATE, first);
+        say(verdict->text, "%s differs from one rank's in step %u %s, by %.2g; what came before is equal", name, step,
+            ranks, first->difference);
+        say(verdict->advice,
+            role == CHECK_GRADIENT
+                ? "something that is not annotated changes the gradients after the first step: a tensor "
+                  "that was forgotten, data that ranks read in another order, a decision on the host"
+            : role == CHECK_BUFFER
+                ? "all ranks take rank 0's bytes at each DDP_STEP: a buffer that depends on the batch "
+                  "holds what rank 0's share gives"
+                : "the mean over ranks of this value is not one rank's: is it a mean over the share?");
+        return;
+    }
+    if (few) {
+        decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
+        say(verdict->text,
+            "%s differs from one rank's after step %u %s, by %.2g; the other %zu parameters are equal then", name,
+            after, ranks, first->difference, pattern->all[role] - pattern->differing[role]);
+        say(verdict->advice,
+            "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full "
+            "count, and write it before DDP_STEP");
+        return;
+    }
+    decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+    if (step == 1)
+        say(verdict->text,
+            "the parameters have changed before the first DDP_STEP, and not as on one rank: %s differs by "
+            "%.2g %s",
+            name, first->difference, ranks);
+    else
+        say(verdict->text,
+            "the gradients of step %u are equal, and the parameters after it are not: %s differs by %.2g %s", after,
+            name, first->difference, ranks);
+    say(verdict->advice, step == 1 ? "DDP_STEP must stand between backward and the optimizer, and stands behind it"
+                         : step > 2
+                             ? "the update of this step used something that is not the same on all ranks: a DDP_STEP "
+                               "that is left out in some steps, or a decision on the host"
+                             : "the update uses what is not averaged: DDP_STEP stands in front of backward, within "
+                               "it or behind the optimizer; gradients are clipped or their norm is taken before "
+                               "DDP_STEP; optimizer state, learning rate or a decision on the host is not the same "
+                               "on all ranks");
+}
+
+static void
+judge_start(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    char name[400], ranks[48];
+    const struct check_row *of_rank_0 = find_tensor_row(&evidence->ranked[0], &pattern->first->tensor, 1);
+    if (of_rank_0 == NULL || !(of_rank_0->norms.difference <= evidence->tolerance * of_rank_0->norms.reference)) {
+        judge_parameters(evidence, verdict, pattern);
+        return;
+    }
+    decide(verdict, CHECK_DIFFERENT, CAUSE_START, pattern->first);
+    say(verdict->text, "before the first step %s is not what rank 0 has %s, by %.2g",
+        name_item(verdict, pattern->first, name), name_ranks(evidence, pattern->first, ranks),
+        pattern->first->difference);
+    say(verdict->advice,
+        "DDP_PARAMETER gives all ranks rank 0's values at once: it must stand behind the initialisation "
+        "(and behind loading a checkpoint)");
+}
+
+static void
+judge_unannotated(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *item)
+{
+    char name[400], ranks[48];
+    decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, item);
+    say(verdict->text, "%s differs from one rank's after step %u %s, by %.2g", name_item(verdict, item, name),
+        item->first_step - 1, name_ranks(evidence, item, ranks), item->difference);
+    say(verdict->advice,
+        item->tensor.group == 1
+            ? "`%s` updates it as it updates annotated parameters: annotate it with DDP_PARAMETER, and its "
+              "gradient with DDP_GRADIENT, in full"
+            : "`%s` updates it beside annotated parameters: it is optimizer state that the ranks do not "
+              "have in common, loaded or initialised on some of them only",
+        item->tensor.text);
+}
+
+static void
+judge_difference(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern,
+                 struct check_wishes *wishes)
+{
+    const struct check_item *first = pattern->first;
+    char name[400], ranks[48];
+    if (first->unbounded) {
+        decide(verdict, CHECK_DIFFERENT, CAUSE_OVERFLOW, first);
+        say(verdict->text, "%s is infinite or NaN in step %u %s, and finite on one rank",
+            name_item(verdict, first, name), first->first_step, name_ranks(evidence, first, ranks));
+        say(verdict->advice, evidence->compressed
+                                 ? "16 bits do not hold these gradients: use --compress bf16, or none"
+                                 : "look for a sum over ranks that does not fit its type, or for a share "
+                                   "without items");
+    } else if (pattern->memory != NULL) {
+        judge_unannotated(evidence, verdict, pattern->memory);
+    } else if (pattern->moment == items_moment(CHECK_PARAMETER, 1)) {
+        judge_start(evidence, verdict, pattern);
+    } else if (pattern->moment == items_moment(CHECK_GRADIENT, 1) && pattern->differing[CHECK_GRADIENT] > 0) {
+        judge_first_gradients(evidence, verdict, pattern, wishes);
+    } else if (pattern->ever[CHECK_PARAMETER] + pattern->ever[CHECK_GRADIENT] == 0 &&
+               first->tensor.role == CHECK_MEMORY) {
+        judge_unannotated(evidence, verdict, first);
+    } else {
+        judge_parameters(evidence, verdict, pattern);
+    }
+}
+
+static void
+judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    double parameters = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->tensor.role == CHECK_PARAMETER)
+            parameters = fmax(parameters, item->difference);
+    }
+    if (has_one_batch(evidence)) {
+        decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
+        say(verdict->text,
+            "the ranks computed the same batch: the own gradients of all %d ranks have the same bits, and "
+            "nothing is gained",
+            evidence->ranks);
+        say(verdict->advice, "share the batch out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and "
+                             "DDP_WORLD_SIZE()");
+    } else if (parameters > chaotic) {
+        decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, NULL);
+        say(verdict->text, "rounding alone carries the parameters as far as %.2g in %u steps, which hides mistakes",
+            parameters, evidence->steps);
+        say(verdict->advice, "check fewer steps (--steps 1), a smaller learning rate, or after a warm-up");
+    } else {
+        decide(verdict, CHECK_EQUAL, CAUSE_NONE, NULL);
+    }
+}
+
+/* Over all that counts; the roles whose differences are shown. */
+static void
+find_largest(struct check_verdict *verdict)
+{
+    verdict->largest = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        bool counts = item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_GRADIENT;
+        if (counts && item->difference >= verdict->largest) {
+            verdict->largest = item->difference;
+            verdict->largest_floor = item->floor;
+        }
+    }
+}
+
+static void
+wish_for_probes(const struct check_evidence *evidence, const struct check_verdict *verdict, struct check_wishes *wishes)
+{
+    bool first = true;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_item *item = &verdict->items[i];
+        if (item->tensor.role != CHECK_MEMORY || !item->differs || evidence->probe.count > 0 || evidence->steps < 2)
+            continue;
+        if (first)
+            wishes->probed_count = 0;
+        first = false;
+        if (wishes->probed_count < sizeof(wishes->probed) / sizeof(wishes->probed[0]))
+            wishes->probed[wishes->probed_count++] = item->tensor.number;
+    }
+}
+
+static bool
+is_right_without_overlap(const struct check_evidence *evidence)
+{
+    size_t count;
+    bool right = true;
+    struct check_item *items = items_make(evidence, evidence->plain, &count);
+    for (size_t i = 0; i < count; ++i)
+        right = right && !items[i].differs;
+    free(items);
+    return right && count > 0;
+}
+
+void
+check_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes)
+{
+    *verdict = (struct check_verdict){.result = CHECK_EQUAL};
+    *wishes = (struct check_wishes){.turns = false};
+    double repeated = worst_of(evidence, &evidence->again);
+    verdict->items = items_make(evidence, evidence->ranked, &verdict->item_count);
+    items_sort(verdict->items, verdict->item_count);
+    find_largest(verdict);
+    if (repeated > unrepeatable) {
+        decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
+        say(verdict->text, "the program does not repeat itself on one rank: two runs differ by %.2g in %u steps",
+            repeated, evidence->steps);
+        say(verdict->advice, "give it a fixed seed (not the clock, not std::random_device), for the check at least");
+        return;
+    }
+    struct pattern pattern = find_pattern(verdict);
+    wish_for_probes(evidence, verdict, wishes);
+    wishes->plain = pattern.moment != 0 && evidence->overlapped_steps > 0 && evidence->plain == NULL;
+    const struct check_row *alarm = NULL;
+    for (int r = 0; r < evidence->ranks && alarm == NULL; ++r)
+        alarm = check_rows_find(&evidence->ranked[r], CHECK_ROW_ALARM);
+    if (evidence->stopped[0] != '\0') {
+        decide(verdict, CHECK_DIFFERENT, CAUSE_STOPPED, pattern.first);
+        say(verdict->text, "ddprun ended the run of %d ranks: %.900s", evidence->ranks, evidence->stopped);
+    } else if (pattern.moment == 0 && alarm != NULL) {
+        decide(verdict, CHECK_DIFFERENT, CAUSE_STOPPED, NULL);
+        say(verdict->text, "%.1000s", alarm->text);
+    } else if (pattern.moment == 0) {
+        judge_equal(evidence, verdict);
+    } else if (evidence->plain != NULL && is_right_without_overlap(evidence)) {
+        char name[400];
+        decide(verdict, CHECK_DIFFERENT, CAUSE_OVERLAP, pattern.first);
+        say(verdict->text, "%s differs from one rank's in step %u, and does not with --no-overlap",
+            name_item(verdict, pattern.first, name), pattern.first->first_step);
+        say(verdict->advice, "%s",
+            alarm != NULL ? alarm->text
+                          : "a gradient is written or read where ddprun cannot see it while it is "
+                            "averaged: run with --no-overlap");
+    } else {
+        judge_difference(evidence, verdict, &pattern, wishes);
+    }
+    if (verdict->result != CHECK_DIFFERENT)
+        wishes->plain = false;
+}
+
+void
+check_verdict_free(struct check_verdict *verdict)
+{
+    free(verdict->items);
+    *verdict = (struct check_verdict){.result = CHECK_EQUAL};
+}

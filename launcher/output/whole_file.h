@@ -1,0 +1,15 @@
+/*
+ * whole_file.h - writes a file that is there whole or not at all: the summary, the verdict of a check.
+ */
+#ifndef DDPRUN_LAUNCHER_OUTPUT_WHOLE_FILE_H
+#define DDPRUN_LAUNCHER_OUTPUT_WHOLE_FILE_H
+
+#include <stdbool.h>
+
+/*
+ * Puts `text` in the place of what the file holds: a reader finds the old or the new text, whole. A link stays one;
+ * what is no regular file (a pipe, /dev/stdout) is written into. False with errno; a regular file is then as it was.
+ */
+bool whole_file_write(const char *path, const char *text) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * check_files.c - see check_files.h.
+ */
+#include "launcher/start/check_files.h"
+
+#include "base/check/run.h"
+#include "base/protocol.h"
+#include "interpose/files/files.h"
+#include "launcher/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool
+make_folder(const char *path)
+{
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+/* What the engine itself writes: rows, and the reference. */
+static char *
+exceptions(const struct rank_settings *settings, int rank, const char *run_file)
+{
+    static struct check_run run; /* large */
+    if (!check_run_load(run_file, &run))
+        return memory_copy(settings->job_dir);
+    return memory_format("%s:%s-%d:%s", settings->job_dir, run.results, rank, run.reference);
+}
+
+bool
+check_files_add(const struct rank_settings *settings, int index, char ***environment, struct problem *problem)
+{
+    const char *run_file = environment_get(*environment, DDPRUN_ENV_CHECK_RUN);
+    const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
+    if (run_file == NULL || run_file[0] == '\0')
+        return true;
+    char *all = kept != NULL ? memory_copy(kept) : memory_format("%s/files", settings->job_dir);
+    int rank = settings->place.first_rank + index;
+    char *folder = memory_format("%s/rank-%d", all, rank);
+    char *except = exceptions(settings, rank, run_file);
+    bool ok = (make_folder(all) && make_folder(folder)) ||
+              problem_set(problem, DDPRUN_EXIT_FAILURE,
+                          "cannot make %s, for what the program writes: %s; make room there, "
+                          "or set TMPDIR",
+                          folder, strerror(errno));
+    if (ok) {
+        environment_add_preload(environment, settings->installation->files);
+        environment_set(environment, FILES_ENV_DIR, folder);
+        environment_set(environment, FILES_ENV_EXCEPT, except);
+    }
+    free(except);
+    free(folder);
+    free(all);
+    return ok;
+}

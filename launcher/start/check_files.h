@@ -1,0 +1,17 @@
+/*
+ * check_files.h - a rank of `ddprun check`: the folder that what it writes goes to, and what makes it go there.
+ */
+#ifndef DDPRUN_LAUNCHER_START_CHECK_FILES_H
+#define DDPRUN_LAUNCHER_START_CHECK_FILES_H
+
+#include "launcher/problem.h"
+#include "launcher/start/environment.h"
+
+/*
+ * Makes the folder and adds to the environment of rank `index` what loads interpose/files/, if this job is a run of a
+ * check; else nothing. Problem (DDPRUN_EXIT_FAILURE): the folder cannot be made.
+ */
+bool check_files_add(const struct rank_settings *settings, int index, char ***environment, struct problem *problem)
+    __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# mistakes.sh BUILD [NAME...] - `ddprun check` finds the mistakes that users make: each of 25 mistakes in conv.cu, and each of those that
+# can be made in samples/chargpt without changing it, has the exit code and the cause that this table fixes, and none passes as equal. The
+# right programs, with the options that surround these mistakes, are equal with 2, 3 and 4 ranks.
+#
+# At most two of the 25 may have another exit code, cause or tensor than here; they are named.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+# shellcheck source=tests/check/lib.sh
+source "$(dirname "$0")/lib.sh"
+wanted=("${@:2}")
+
+# NAME | options of check | arguments of the program | exit code | causes | tensor: "ROLE NUMBER TEXT" matches
+conv_mistakes=(
+    'forgotten_gradient    |           |                                | 1 | tensor             | fc_weight'
+    'forgotten_parameter   |           | --seed-by-rank                 | 1 | unannotated        | -'
+    'forgotten_both        |           |                                | 1 | unannotated        | -'
+    'half_gradient         |           |                                | 1 | tensor             | fc_weight'
+    'half_both             |           |                                | 1 | tensor unannotated | -'
+    'embedding_rows        |           |                                | 1 | tensor unannotated | -'
+    'step_missing          |           |                                | 2 | -                  | -'
+    'step_behind_optimizer |           |                                | 1 | update             | -'
+    'step_before_forward   |           |                                | 1 | update             | -'
+    'step_mid_backward     |           |                                | 1 | update tensor      | embedding|conv_'
+    'step_skipped          | --steps 8 |                                | 1 | update stopped     | -'
+    'clip_before_step      |           | --clip 0.3                     | 1 | update direction   | -'
+    'norm_before_step      |           | --norm 0.3                     | 1 | update             | -'
+    'divisor_whole_batch   |           |                                | 1 | scale              | -'
+    'sum_with_mean         |           |                                | 1 | scale              | -'
+    'shuffle_seed_by_rank  |           |                                | 1 | direction          | -'
+    'no_share              |           |                                | 1 | same_batch         | -'
+    'unequal_shares        |           |                                | 1 | direction          | -'
+    'overlapping_shares    |           |                                | 1 | direction          | -'
+    'rate_by_rank          |           |                                | 1 | update             | -'
+    'momentum_rank0        |           | --resume CHECKPOINT            | 1 | update unannotated | -'
+    'annotated_before_init |           | --seed-by-rank                 | 1 | start              | -'
+    'copy_of_weight        |           | --seed-by-rank --copy          | 1 | unannotated        | -'
+    'loss_scale_host       |           | --dynamic --loss-scale 262144  | 1 | update             | -'
+    # No mistake in the program: its gradients are beyond the range of what is sent.
+    'compress_overflow     | --compress fp16 | --loss-scale 1e7          | 1 | overflow           | -'
+)
+
+# The tensors lie in one buffer, and have one text: numbers tell them apart.
+chargpt_mistakes=(
+    'forgotten_gradient    |           || 1 | tensor             | -'
+    'forgotten_both        |           || 1 | unannotated tensor | -'
+    'forgotten_parameter   |           || 1 | unannotated        | -'
+    'half_gradient         |           || 1 | tensor             | -'
+    'half_both             |           || 1 | tensor unannotated | -'
+    'step_missing          |           || 2 | -                  | -'
+    'step_skipped          | --steps 8 || 1 | update stopped     | -'
+    'step_behind_optimizer |           || 1 | update             | -'
+    'no_share              |           || 1 | same_batch         | -'
+    'unequal_shares        |           || 1 | direction          | -'
+    'overlapping_shares    |           || 1 | direction          | -'
+    'shuffle_seed_by_rank  |           || 1 | direction          | -'
+    'divisor_whole_batch   |           || 1 | scale              | -'
+    'rate_by_rank          |           || 1 | update             | -'
+)
+
+# options of check | arguments of conv: nothing is wrong.
+right=(
+    '         |'
+    '         | --seed-by-rank'
+    '         | --clip 0.3'
+    '         | --norm 0.3'
+    '         | --loss-scale 1000'
+    '         | --dynamic --loss-scale 1048576' # gradients overflow in some steps, on all ranks
+    '         | --resume CHECKPOINT'
+    '         | --copy --seed-by-rank'
+    '--reduce sum | --mistake sum_with_mean' # where it is none
+    '--steps 8 |'
+)
+
+# How many rows of conv's may be other than expected; half as many of chargpt's.
+exceptions=$((${#wanted[@]} == 0 ? 2 : 0))
+
+trim() { # the word without the blanks around it
+    local word=${1#"${1%%[![:blank:]]*}"}
+    printf '%s' "${word%"${word##*[![:blank:]]}"}"
+}
+
+is_wanted() {
+    [ "${#wanted[@]}" -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]
+}
+
+# rows PROGRAM ROW...: runs them; counts in rows_run, rows_expected and rows_equal.
+rows() {
+    local program=$1 row name options arguments expected causes found why words command
+    shift
+    rows_run=0 rows_expected=0 rows_equal=0
+    for row in "$@"; do
+        IFS='|' read -r name options arguments expected causes found <<<"$row"
+        name=$(trim "$name")
+        is_wanted "$name" || continue
+        read -ra words <<<"${arguments//CHECKPOINT/$work/checkpoint}"
+        if [ "$program" = conv ]; then
+            command=("$conv" "${conv_options[@]}" "${words[@]}")
+            [ "$name" = compress_overflow ] || command+=(--mistake "$name")
+        else
+            command=("$chargpt" "${chargpt_options[@]}")
+        fi
+        CHARGPT_MISTAKE=$name checked 2 "$options" "${command[@]}"
+        why=$(why_not "$(trim "$expected")" "$(trim "$causes")" "$(trim "$found")")
+        rows_run=$((rows_run + 1))
+        [ "$code" -ne 0 ] || rows_equal=$((rows_equal + 1))
+        if [ -z "$why" ]; then
+            rows_expected=$((rows_expected + 1))
+            printf 'ok - %s, %s: %s %s\n' "$program" "$name" "$code" "$cause"
+        else
+            printf 'not as expected - %s, %s: %s; again: bash tests/check/mistakes.sh BUILD %s\n' "$program" "$name" "$why" "$name"
+            tail -n 4 "$work/stderr" | cut -c 1-300 | sed 's/^/    /'
+        fi
+    done
+}
+
+# right_program RANKS ROW: equal.
+right_program() {
+    local options arguments words why name
+    IFS='|' read -r options arguments <<<"$2"
+    name="right, $1 ranks: $(trim "$options$arguments")"
+    read -ra words <<<"${arguments//CHECKPOINT/$work/checkpoint}"
+    checked "$1" "$options" "$conv" "${conv_options[@]}" "${words[@]}"
+    why=$(why_not 0 null -)
+    if [ -z "$why" ]; then ok "$name"; else not_ok "$name" "$why"; fi
+}
+
+run "$conv" --quiet --steps 6 --checkpoint "$work/checkpoint"
+succeeded "conv alone writes a checkpoint"
+
+for ((i = 0; i < ${#right[@]} && ${#wanted[@]} == 0; i++)); do
+    for ranks in 2 3 4; do
+        [ "$i" -ne 0 ] && [ "${DDPRUN_SOAK:-0}" -ne 1 ] && [ "$ranks" -ne $((2 + i % 3)) ] || right_program "$ranks" "${right[i]}"
+    done
+done
+
+rows conv "${conv_mistakes[@]}"
+[ "${#wanted[@]}" -gt 0 ] || check "conv: 25 mistakes" [ "$rows_run" -eq 25 ]
+check "conv: at most $exceptions of $rows_run mistakes are not as expected" [ "$rows_expected" -ge $((rows_run - exceptions)) ]
+check "conv: no mistake passes as equal" [ "$rows_equal" -eq 0 ]
+
+rows chargpt "${chargpt_mistakes[@]}"
+check "chargpt: at most $((exceptions / 2)) of $rows_run mistakes is not as expected" [ "$rows_expected" -ge $((rows_run - exceptions / 2)) ]
+check "chargpt: no mistake passes as equal" [ "$rows_equal" -eq 0 ]
+finish
