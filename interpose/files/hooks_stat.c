@@ -110,11 +110,13 @@ resolve(const char *path, char *resolved, size_t room, char **result)
     if (place.kind != PLACE_COPY && !place.steered)
         return 0;
     size_t size = strlen(place.path) + 1;
+    if (size > room) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
     if (resolved == NULL)
         resolved = malloc(size);
-    else if (size > room)
-        errno = ENAMETOOLONG;
-    if (resolved == NULL || size > room)
+    if (resolved == NULL)
         return -1;
     *result = memcpy(resolved, place.path, size);
     return 1;

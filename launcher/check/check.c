@@ -7,6 +7,7 @@
  */
 #include "launcher/check/check.h"
 
+#include "base/check/element.h"
 #include "base/check/reference.h"
 #include "base/message.h"
 #include "base/protocol.h"
@@ -195,7 +196,10 @@ prepare(struct check *check, struct problem *problem)
     check->evidence.tolerance = options->check.tolerance;
     check->evidence.floor_factor = options->check.floor_factor;
     check->evidence.sums = options->reduction == DDPRUN_REDUCE_SUM;
-    check->evidence.compressed = options->compression != DDPRUN_COMPRESS_NONE;
+    static const int wire_types[] = {[DDPRUN_COMPRESS_NONE] = 0,
+                                     [DDPRUN_COMPRESS_FP16] = ELEMENT_FLOAT16,
+                                     [DDPRUN_COMPRESS_BF16] = ELEMENT_BFLOAT16};
+    check->evidence.wire_type = wire_types[options->compression];
     return true;
 }
 
@@ -280,7 +284,9 @@ run_alone(struct check *check, const struct check_order *order, struct check_row
     const struct check_rows mine = {rows->rows + before, rows->count - before};
     const struct check_row *end = find_end(&mine);
     bool any_step = check_rows_find(&mine, CHECK_ROW_STEP) != NULL;
-    bool ok = outcome.exit_code == 0 && outcome.signal == 0;
+    /* What comes after the last step, a script's next command for instance, does not count. */
+    bool complete = end != NULL && end->step >= order->run.steps;
+    bool ok = (outcome.exit_code == 0 || complete) && outcome.signal == 0;
     if (!ok) {
         (void)explain_failure(check, order, &outcome, find_stop(&mine), any_step, problem);
         if (outcome.program_failed)
@@ -289,7 +295,7 @@ run_alone(struct check *check, const struct check_order *order, struct check_row
         ok = fail(problem, DDPRUN_EXIT_USAGE,
                   "the program ended without a DDP_STEP: there is nothing to compare; annotate it (see "
                   "docs/annotations.md), or look for a problem with ddprun doctor");
-    } else if (end == NULL || end->step < order->run.steps) {
+    } else if (!complete) {
         ok = problem_set(
             problem, DDPRUN_EXIT_USAGE,
             "the program made %u step%s in the run of %s, and %u are to be compared; give it more to do, or "
@@ -435,8 +441,8 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
     *ranked_p = ranked;
     *count_p = count;
     check->evidence.overlapped_steps = order->plain ? check->evidence.overlapped_steps : outcome.overlapped_steps;
-    bool stopped_by_ddprun = outcome.signal == 0 && !outcome.program_failed && (stop == NULL || stop->value == 1) &&
-                             any_step && (outcome.exit_code != 0 || outcome.late || !ended);
+    bool stopped_by_ddprun =
+        outcome.signal == 0 && !outcome.program_failed && (stop == NULL || stop->value == 1) && any_step && !ended;
     bool ok = true;
     if (stopped_by_ddprun || (stop != NULL && stop->value == 1 && outcome.signal == 0)) {
         snprintf(check->evidence.stopped, sizeof(check->evidence.stopped), "%s",
@@ -444,7 +450,7 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
                  : outcome.late              ? "no step came for as long as --timeout says"
                  : outcome.reason[0] != '\0' ? outcome.reason
                                              : "a rank ended before the last step");
-    } else if (outcome.exit_code != 0 || outcome.signal != 0 || !any_step) {
+    } else if ((outcome.exit_code != 0 && !ended) || outcome.signal != 0 || !any_step) {
         ok = explain_failure(check, order, &outcome, stop, any_step, problem);
         if (outcome.program_failed)
             check_run_show(&check->place, order);

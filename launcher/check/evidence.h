@@ -17,11 +17,12 @@ struct check_rows {
 };
 
 struct check_evidence {
-    unsigned steps; /* that were compared */
-    int ranks;      /* N */
-    double tolerance, floor_factor;
+    unsigned steps;   /* that were compared */
+    int ranks;        /* N */
+    double tolerance; /* relative difference that counts as equal; below 0: as check_judge() finds best */
+    double floor_factor;
     bool sums;               /* --reduce sum */
-    bool compressed;         /* --compress */
+    int wire_type;           /* of element.h, that --compress sends gradients as; 0: their own */
     struct check_rows alone; /* of the run that wrote the reference: notes only */
     struct check_rows again; /* one rank, compared with itself; count 0: not known */
     struct check_rows perturbed;

@@ -107,8 +107,9 @@ print_verdict(FILE *out, const struct check_evidence *evidence, const struct che
     if (verdict->result == CHECK_EQUAL)
         fprintf(out,
                 "%d ranks compute what one rank computes: in %u steps gradients and parameters differ by at most %.1e "
-                "(floor %.1e)\n",
-                evidence->ranks, evidence->steps, verdict->largest, verdict->largest_floor);
+                "(up to %.1e counts as equal)\n",
+                evidence->ranks, evidence->steps, verdict->largest,
+                fmax(verdict->tolerance, evidence->floor_factor * verdict->largest_floor));
     else
         fprintf(out, "%s\n", verdict->text);
     if (verdict->advice[0] != '\0')
@@ -196,7 +197,7 @@ describe(const struct check_evidence *evidence, const struct check_verdict *verd
     json_object_object_add(object, "ranks", json_object_new_int(evidence->ranks));
     add_number(object, "steps", evidence->steps);
     add_number(object, "overlapped_steps", evidence->overlapped_steps);
-    add_real(object, "tolerance", evidence->tolerance);
+    add_real(object, "tolerance", verdict->tolerance);
     add_real(object, "floor_factor", evidence->floor_factor);
     add_real(object, "largest_difference", verdict->largest);
     json_object_object_add(object, "factor",

@@ -5,6 +5,7 @@
  */
 #include "launcher/check/verdict.h"
 
+#include "base/check/element.h"
 #include "launcher/check/items.h"
 
 #include <math.h>
@@ -538,7 +539,7 @@ judge_difference(const struct check_evidence *evidence, struct check_verdict *ve
         decide(verdict, CHECK_DIFFERENT, CAUSE_OVERFLOW, first);
         say(verdict->text, "%s is infinite or NaN in step %u %s, and finite on one rank",
             name_item(verdict, first, name), first->first_step, name_ranks(evidence, first, ranks));
-        say(verdict->advice, evidence->compressed
+        say(verdict->advice, evidence->wire_type != 0
                                  ? "16 bits do not hold these gradients: use --compress bf16, or none"
                                  : "look for a sum over ranks that does not fit its type, or for a share "
                                    "without items");
@@ -573,7 +574,7 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
             evidence->ranks);
         say(verdict->advice, "share the batch out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and "
                              "DDP_WORLD_SIZE()");
-    } else if (parameters > chaotic) {
+    } else if (parameters > fmax(chaotic, evidence->tolerance)) {
         decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, NULL);
         say(verdict->text, "rounding alone carries the parameters as far as %.2g in %u steps, which hides mistakes",
             parameters, evidence->steps);
@@ -626,16 +627,34 @@ is_right_without_overlap(const struct check_evidence *evidence)
     return right && count > 0;
 }
 
-void
-check_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes)
+/* Eight units in the last place of the coarsest type that gradients have, or travel in, or the usual. */
+static double
+choose_tolerance(const struct check_evidence *evidence)
 {
-    *verdict = (struct check_verdict){.result = CHECK_EQUAL};
+    int type = evidence->wire_type;
+    for (size_t i = 0; i < evidence->ranked[0].count && type != ELEMENT_BFLOAT16; ++i) {
+        const struct check_row *row = &evidence->ranked[0].rows[i];
+        bool narrow = row->tensor.type == ELEMENT_FLOAT16 || row->tensor.type == ELEMENT_BFLOAT16;
+        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_GRADIENT && narrow)
+            type = (int)row->tensor.type;
+    }
+    return type == ELEMENT_BFLOAT16 ? 0x1p-5 : type == ELEMENT_FLOAT16 ? 0x1p-8 : 1e-4;
+}
+
+void
+check_judge(const struct check_evidence *given, struct check_verdict *verdict, struct check_wishes *wishes)
+{
+    struct check_evidence settled = *given;
+    const struct check_evidence *evidence = &settled;
+    if (settled.tolerance < 0)
+        settled.tolerance = choose_tolerance(given);
+    *verdict = (struct check_verdict){.result = CHECK_EQUAL, .tolerance = evidence->tolerance};
     *wishes = (struct check_wishes){.turns = false};
     double repeated = worst_of(evidence, &evidence->again);
     verdict->items = items_make(evidence, evidence->ranked, &verdict->item_count);
     items_sort(verdict->items, verdict->item_count);
     find_largest(verdict);
-    if (repeated > unrepeatable) {
+    if (repeated > fmax(unrepeatable, evidence->tolerance)) {
         decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
         say(verdict->text, "the program does not repeat itself on one rank: two runs differ by %.2g in %u steps",
             repeated, evidence->steps);

@@ -61,6 +61,7 @@ struct check_verdict {
     size_t item_count;
     const struct check_item *first; /* that the sentence is about; NULL: none */
     double factor;                  /* of CAUSE_SCALE: ranks' gradients relative to one rank's */
+    double tolerance;               /* that was used */
     double largest, largest_floor;  /* over all items that count */
     char text[1024], advice[1024];  /* the verdict in a sentence, and what to do next; advice may be empty */
 };

@@ -176,7 +176,7 @@ default_options(void)
         .heartbeat_timeout_s = DEFAULT_HEARTBEAT_TIMEOUT_S,
         .hang_warning_s = OPTIONS_DEFAULT_HANG_WARNING_S,
         .hang_timeout_s = OPTIONS_DEFAULT_HANG_TIMEOUT_S,
-        .check = {.tolerance = 1e-4, .floor_factor = 20},
+        .check = {.tolerance = -1, .floor_factor = 20},
     };
 }
 

@@ -57,7 +57,7 @@ struct check_options {
     const char *given;      /* name of the first of its options that was given; NULL: none was */
     unsigned steps;         /* 0: not given */
     unsigned sample;        /* elements of a tensor that are kept at most; 0: all */
-    double tolerance;       /* relative difference that always counts as equal */
+    double tolerance;       /* relative difference that always counts as equal; below 0: not given */
     double floor_factor;    /* times the program's own differences from run to run, which too */
     const char *alone;      /* arguments of the program in runs of one rank; NULL: as in all */
     const char *reference;  /* file; NULL: one of its own */

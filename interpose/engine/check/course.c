@@ -44,6 +44,9 @@ check_open(void)
             "cannot read %s, which says what ddprun check wants of this rank: %m; on several hosts use --reference "
             "with a file in a folder that all of them have",
             path);
+    /* A script that trains several times: the first training is compared, and the others need not run. */
+    if (engine_state.rendezvous.generation > 0)
+        start_leave();
     course.on = true;
     /* The parameters of all ranks are compared with the reference, which says more. */
     engine_state.options.check_every = 0;
@@ -175,7 +178,7 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
         course.graphs = true;
         values_note(CHECK_ROW_GRAPHS, course.steps, 0);
     }
-    if (captured) /* nothing runs yet, and nothing may be waited for */
+    if (captured || atomic_load(&engine_state.captures_open) > 0) /* nothing may be waited for */
         return;
     CUcontext before = context_enter();
     context_synchronize("at DDP_STEP");
@@ -197,7 +200,8 @@ void
 check_boundary_ends(int group)
 {
     uint32_t step = course.group_steps[group];
-    if (!course.on || course.over || course.graphs || step == 0 || step > check_run.steps)
+    if (!course.on || course.over || course.graphs || step == 0 || step > check_run.steps ||
+        atomic_load(&engine_state.captures_open) > 0)
         return;
     CUcontext before = context_enter();
     context_synchronize("after DDP_STEP");

@@ -130,7 +130,8 @@ static bool
 may_update(const struct operation *operation, const struct function_layout **layout_p)
 {
     *layout_p = NULL;
-    if (operation->graph != NULL || stream_is_captured(operation->stream))
+    if (operation->graph != NULL || atomic_load(&engine_state.captures_open) > 0 ||
+        stream_is_captured(operation->stream))
         return false;
     if (operation->function == NULL)
         return strncmp(operation->name, "cuMem", 5) != 0;
