@@ -1,4 +1,5 @@
-# Completion of ddprun in bash: its options, as --help-all lists them, then the program and what that takes.
+# Completion of ddprun in bash: its options, as --help-all lists them, perhaps the word check and more of them, then the
+# program and what that takes.
 
 # One line for each option of the help on standard input: letter or "-", name, value's name or "-". The value stands one
 # blank behind the name, the description at least two.
@@ -19,6 +20,7 @@ _ddprun() {
             continue
         fi
         if [[ $word != -* || $word == -- ]]; then
+            [[ $word != check ]] || continue # options go on behind it
             [[ $word != -- ]] || ((++i))
             if [[ $word == doctor ]]; then # its own option, then the program
                 if ((i == COMP_CWORD - 1)) && [[ $current == -* ]]; then
@@ -45,14 +47,14 @@ _ddprun() {
     case $wanted in
     *'|'*) mapfile -t COMPREPLY < <(compgen -W "${wanted//|/ }" -- "$current") ;;
     DIR) mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
-    PATH) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    PATH | FILE) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     ?*) COMPREPLY=() ;;
     '')
         if [[ $current == -* ]]; then
             mapfile -t COMPREPLY < <(compgen -W "$(awk '{ print "--" $2 } $1 != "-" { print "-" $1 }' <<<"$options")" -- "$current")
         else
             mapfile -t COMPREPLY < <(
-                compgen -W doctor -- "$current"
+                compgen -W 'check doctor' -- "$current"
                 compgen -c -- "$current"
                 compgen -f -- "$current"
             )

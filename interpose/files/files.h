@@ -17,6 +17,7 @@
  *
  * Not covered:
  *  - System calls that do not pass libc: static programs, programs in Go, syscall(2), io_uring.
+ *  - Paths through /proc/self/fd/N/, /proc/self/cwd/ and /proc/self/root/: they lead to real directories.
  *  - Programs that drop LD_PRELOAD or the two variables from the environment, and setuid programs.
  *  - Descriptors that were open for writing when the program started, such as its redirected output, and those that
  *    another process passes over a socket: they lead to the real file.
@@ -32,8 +33,10 @@
  *    made.
  *  - A process whose current folder is a real directory that the run renames or removes stays in the real one.
  *  - Paths of more than 4095 bytes together with the private folder's path: ENAMETOOLONG.
- *  - Quotas, the free space and the time of the user's file system; a real file that is open for writing twice, as a
- *    data file opened with "r+", is copied whole, which takes its space.
+ *  - Quotas and the free space of the user's file system. A real file that is opened for writing without being emptied,
+ *    such as a data file opened with "r+", is copied whole, which takes time and space.
+ *  - Renaming between an excepted path and another: EXDEV, as between file systems; programs then copy.
+ *  - ftw(), and nftw() without FTW_PHYS, fail with ELOOP where links lead in a circle.
  */
 #ifndef DDPRUN_INTERPOSE_FILES_FILES_H
 #define DDPRUN_INTERPOSE_FILES_FILES_H
@@ -56,7 +59,8 @@
  * FILES_WRITTEN/PATH is the file, directory or link that the run sees at the absolute path PATH, symbolic links
  * resolved. A directory of the user's that something was written below is there too, and holds what was written.
  * FILES_REMOVED/PATH is an empty regular file where the run has removed or replaced what is really at PATH; it hides
- * all that is really below PATH, too. FILES_COPIES holds copies that are being made.
+ * all that is really below PATH, too. FILES_COPIES holds copies that are being made,
+ * and marks that one mark has replaced.
  */
 #define FILES_WRITTEN "written"
 #define FILES_REMOVED "removed"

@@ -261,7 +261,7 @@ walk(struct tree *tree, const char *path)
                : result;
 }
 
-/* Links that lead upwards are followed for ever by a walk that follows links and knows no loops: that is libc's. */
+/* Where links are followed in a circle, the walk ends with ELOOP; libc's sees the circle. */
 #define HOOK_FTW(name, type)                                                  \
     int name(const char *path, type function, int descriptors)                \
     {                                                                         \

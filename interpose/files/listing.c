@@ -30,14 +30,11 @@ is_dots(const char *name)
 static bool
 child_path(char child[PATH_MAX], const char *path, const char *name)
 {
-    size_t length = strlen(path), size = strlen(name) + 1;
-    if (length == 1)
-        length = 0; /* the root */
-    if (length + 1 + size > PATH_MAX)
+    if (strlen(path) + 1 + strlen(name) >= PATH_MAX)
         return false;
-    memcpy(child, path, length);
-    child[length] = '/';
-    memcpy(child + length + 1, name, size);
+    char *end = path[1] == '\0' ? child : stpcpy(child, path); /* the root ends in a slash itself */
+    *end = '/';
+    (void)stpcpy(end + 1, name);
     return true;
 }
 

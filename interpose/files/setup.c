@@ -77,8 +77,7 @@ except_add(const char *path, size_t length, bool is_pattern)
     }
     if (at + length >= sizeof(absolute))
         return;
-    memcpy(absolute + at, path, length);
-    absolute[at + length] = '\0';
+    *(char *)mempcpy(absolute + at, path, length) = '\0';
     if (!place_canonical(absolute, canonical))
         return;
     size_t size = strlen(canonical) + 1;
@@ -110,9 +109,7 @@ except_add_cuda(void)
         except_add(cache, strlen(cache), false);
     } else if (home != NULL && home[0] == '/' && strlen(home) < PATH_MAX - sizeof("/.nv")) {
         char path[PATH_MAX];
-        size_t length = strlen(home);
-        memcpy(path, home, length);
-        memcpy(path + length, "/.nv", sizeof("/.nv"));
+        (void)stpcpy(stpcpy(path, home), "/.nv");
         except_add(path, strlen(path), false);
     }
 }
@@ -133,12 +130,11 @@ except_add_nccl(const char *variable)
 static bool
 join(char target[FILES_DIR_MAX], const char *dir, const char *name)
 {
-    size_t length = strlen(dir), size = strlen(name) + 1;
-    if (length + 1 + size > FILES_DIR_MAX)
+    if (strlen(dir) + 1 + strlen(name) >= FILES_DIR_MAX)
         return false;
-    memcpy(target, dir, length);
-    target[length] = '/';
-    memcpy(target + length + 1, name, size);
+    char *end = stpcpy(target, dir);
+    *end = '/';
+    (void)stpcpy(end + 1, name);
     return true;
 }
 

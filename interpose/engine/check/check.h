@@ -2,9 +2,9 @@
  * check.h - a run of `ddprun check` (base/check/run.h): what the engine shows of itself in it, and when.
  *
  * Data flow: boundaries, annotations, operations and the end of the program come to course.c, which knows the step;
- * values.c reads tensors and writes them to the reference or compares them with it; memory.c finds the unannotated
- * memory that updates write; alone.c makes a world of one report its operations. Outside of a check each of these
- * functions does nothing but look at one flag.
+ * values.c reads tensors and writes them to the reference or compares them with it; updaters.c finds the unannotated
+ * memory that updates write, memory.c compares it; alone.c makes a world of one report its operations. Outside of a
+ * check each of these functions does nothing but look at one flag.
  *
  * What is compared, with steps numbered from 1: the parameters when the program comes to boundary k (as step k - 1 has
  * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Boundaries of the group that
@@ -79,8 +79,10 @@ void __attribute__((noreturn)) values_stop_damaged(void);
 void memory_open(void);
 /* A boundary of the first group; `step` as in values_tensor(). */
 void memory_boundary(uint32_t step);
-void memory_operation_begins(const struct operation *operation);
-void memory_operation_ends(const struct operation *operation);
+
+/* ---- updaters.c ---- */
+void updaters_operation_begins(const struct operation *operation);
+void updaters_operation_ends(const struct operation *operation);
 
 /* ---- alone.c ---- */
 /* The functions by which a world of one reports what it does. */

@@ -230,14 +230,14 @@ check_operation_begins(const struct operation *operation)
         context_leave(before);
     }
     if (course.steps > 0 && check_run.turn_count == 0)
-        memory_operation_begins(operation);
+        updaters_operation_begins(operation);
 }
 
 void
 check_operation_ends(const struct operation *operation, bool enqueued)
 {
     if (course.on && !course.over && enqueued && course.steps > 0 && check_run.turn_count == 0)
-        memory_operation_ends(operation);
+        updaters_operation_ends(operation);
 }
 
 void

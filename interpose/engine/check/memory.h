@@ -1,0 +1,23 @@
+/*
+ * memory.h - between updaters.c, which finds unannotated memory that updates write, and memory.c, which keeps it. All
+ * with memory_lock held; it is held across calls of the driver, and nothing that they wait for takes it.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_CHECK_MEMORY_H
+#define DDPRUN_INTERPOSE_ENGINE_CHECK_MEMORY_H
+
+#include "interpose/engine/check/check.h"
+
+extern pthread_mutex_t memory_lock;
+
+/* ---- memory.c ---- */
+/* An updater writes this, which is now at `address`; its number is given here. Goes into the reference. */
+void memory_found(const struct check_memory *found, CUdeviceptr address);
+/* The updater was called with this pointer: where its ranges are in this step. */
+void memory_resolve(uint64_t call, uint32_t ordinal, uint32_t argument, CUdeviceptr pointer);
+
+/* ---- updaters.c ---- */
+/* The reference says that the function is one. */
+void updaters_add(uint64_t call);
+void updaters_boundary(uint32_t step);
+
+#endif

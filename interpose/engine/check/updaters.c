@@ -1,0 +1,443 @@
+/*
+ * updaters.c - which functions update parameters, and what else do they write? (memory.h)
+ *
+ * The run that writes the reference looks. In the second step every operation that gets a pointer into a parameter is
+ * looked at: does it change the parameter? Functions that do are updaters. In the third step, each operation of an
+ * updater is looked at: which bytes of unannotated memory, behind its pointers, does it change? In other runs, and in
+ * later steps, the operations of updaters only say where that memory is.
+ *
+ * What is captured is not looked at. Operations of several threads are looked at one after the other.
+ */
+#include "interpose/engine/check/memory.h"
+
+#include "base/check/element.h"
+#include "interpose/engine/tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    UPDATERS_AT_MOST = 64,
+    PLACES_AT_MOST = 4,
+    WATCHED_AT_MOST = 8, /* segments of one operation */
+    PROBE_BYTES = 4096,  /* of a parameter, at most PROBES times, to see whether it changes */
+    PROBES = 16,
+    WORD_SHIFT = 16, /* of a word's place in a struct, beside its argument's */
+};
+
+/* A pointer that an operation of this thread was given. */
+struct pointed {
+    uint32_t argument;
+    CUdeviceptr address;
+    size_t bytes; /* 0: not known */
+};
+
+/* Memory that is looked at around an operation. */
+struct watched {
+    uint32_t argument;
+    CUdeviceptr pointer, begin;
+    size_t bytes;
+    char *before;
+    int type;
+};
+
+/* A pointer that a function was given in the second step. */
+struct given {
+    uint64_t call;
+    CUdeviceptr address;
+};
+
+/* Guarded by memory_lock. */
+static struct {
+    uint32_t step; /* boundaries so far */
+    struct {
+        uint64_t call;
+        int type;                        /* of the parameters that it updates */
+        uint32_t places[PLACES_AT_MOST]; /* [place_count]: arguments in which it gets them */
+        size_t place_count;
+        uint32_t ordinal; /* calls in this step */
+    } list[UPDATERS_AT_MOST];
+    size_t count;
+    struct given *pointers; /* [pointer_count]: those of updaters say where memory behind others ends */
+    size_t pointer_count, pointer_capacity;
+} updaters;
+
+/* What the current operation of this thread was given, from before it to after it. */
+static __thread struct {
+    bool active;
+    struct watched watched[WATCHED_AT_MOST];
+    size_t count;
+    uint64_t call;
+    const char *name;
+    uint32_t ordinal;
+} around;
+
+static bool
+finds(void)
+{
+    return values_writer() != NULL;
+}
+
+/* ---- what an operation points to ---- */
+
+typedef void (*pointed_fn)(void *arg, const struct pointed *pointed);
+
+static void
+visit_words(uint32_t argument, const void *value, size_t bytes, pointed_fn visit, void *arg)
+{
+    for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, (const char *)value + at, sizeof(word));
+        if (word >= 4096)
+            visit(arg, &(struct pointed){argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT, word, 0});
+    }
+}
+
+/* Hands over every pointer that the operation names. */
+static void
+visit_pointers(const struct operation *operation, const struct function_layout *layout, pointed_fn visit, void *arg)
+{
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if (operand->access != ACCESS_READ && operand->pointer_count == 0)
+            visit(arg, &(struct pointed){operand->argument, operand->address, operand->bytes});
+    }
+    for (unsigned i = 0; layout != NULL && operation->params != NULL && i < layout->param_count; ++i)
+        visit_words(i, operation->params[i], layout->params[i].bytes, visit, arg);
+}
+
+/* A launch, or a call of a library: copies and memsets bring data, they update nothing. */
+static bool
+may_update(const struct operation *operation, const struct function_layout **layout_p)
+{
+    *layout_p = NULL;
+    if (operation->graph != NULL || atomic_load(&engine_state.captures_open) > 0 ||
+        stream_is_captured(operation->stream))
+        return false;
+    if (operation->function == NULL)
+        return strncmp(operation->name, "cuMem", 5) != 0;
+    *layout_p = function_layout(operation->function);
+    return (*layout_p)->known;
+}
+
+static size_t
+updater_of(uint64_t call)
+{
+    size_t i = 0;
+    while (i < updaters.count && updaters.list[i].call != call)
+        ++i;
+    return i;
+}
+
+/* ---- the second step: which functions change parameters? ---- */
+
+/* The annotated range that holds the address, or the next one behind it in *next_p. */
+static bool
+annotated_at(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *next_p)
+{
+    bool found = false;
+    *next_p = UINT64_MAX;
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < engine_state.ranges.count; ++i) {
+        const struct range *range = &engine_state.ranges.sorted[i];
+        if (range->begin > address) {
+            *next_p = range->begin;
+            break;
+        }
+        if (address < range->end) {
+            *tensor_p = engine_state.tensors[range->id];
+            found = true;
+        }
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    return found;
+}
+
+/* Reads some of the parameter into bytes[PROBES * PROBE_BYTES]; returns how much. */
+static size_t
+probe(const struct watched *watched, char *bytes)
+{
+    if (watched->bytes <= (size_t)PROBES * PROBE_BYTES) {
+        values_copy_out(bytes, watched->begin, watched->bytes);
+        return watched->bytes;
+    }
+    for (size_t i = 0; i < PROBES; ++i)
+        values_copy_out(bytes + i * PROBE_BYTES, watched->begin + watched->bytes / PROBES * i, PROBE_BYTES);
+    return (size_t)PROBES * PROBE_BYTES;
+}
+
+static void
+add_pointer(CUdeviceptr address)
+{
+    if (updaters.pointer_count == updaters.pointer_capacity) {
+        size_t capacity = updaters.pointer_capacity == 0 ? 1024 : 2 * updaters.pointer_capacity;
+        struct given *grown = realloc(updaters.pointers, capacity * sizeof(*grown));
+        if (grown == NULL)
+            stop_job("out of memory");
+        updaters.pointers = grown;
+        updaters.pointer_capacity = capacity;
+    }
+    updaters.pointers[updaters.pointer_count++] = (struct given){around.call, address};
+}
+
+static void
+watch_parameter(void *arg, const struct pointed *pointed)
+{
+    struct tensor tensor;
+    CUdeviceptr next;
+    (void)arg;
+    if (tensor_ask_driver(pointed->address).type != CU_MEMORYTYPE_DEVICE)
+        return;
+    add_pointer(pointed->address);
+    if (around.count == WATCHED_AT_MOST || !annotated_at(pointed->address, &tensor, &next) ||
+        tensor.role != TENSOR_PARAMETER)
+        return;
+    struct watched *watched = &around.watched[around.count];
+    *watched = (struct watched){.argument = pointed->argument,
+                                .begin = tensor.address,
+                                .bytes = tensor.bytes,
+                                .type = tensor.type,
+                                .before = malloc((size_t)PROBES * PROBE_BYTES)};
+    if (watched->before == NULL)
+        stop_job("out of memory");
+    (void)probe(watched, watched->before);
+    ++around.count;
+}
+
+static bool
+parameter_changed(const struct watched *watched)
+{
+    char *after = malloc((size_t)PROBES * PROBE_BYTES);
+    if (after == NULL)
+        stop_job("out of memory");
+    size_t bytes = probe(watched, after);
+    bool changed = memcmp(watched->before, after, bytes) != 0;
+    free(after);
+    return changed;
+}
+
+/* Whether the updater was seen to change a parameter that it got in this place. */
+static bool
+is_parameters_place(size_t updater, uint32_t argument)
+{
+    for (size_t i = 0; i < updaters.list[updater].place_count; ++i) {
+        if (updaters.list[updater].places[i] == argument)
+            return true;
+    }
+    return false;
+}
+
+static void
+note_updater(const struct watched *watched)
+{
+    size_t updater = updater_of(around.call);
+    if (updater == UPDATERS_AT_MOST)
+        return;
+    if (updater == updaters.count) {
+        updaters.list[updaters.count].call = around.call;
+        updaters.list[updaters.count++].type = watched->type;
+    }
+    size_t *count = &updaters.list[updater].place_count;
+    if (*count < PLACES_AT_MOST && !is_parameters_place(updater, watched->argument))
+        updaters.list[updater].places[(*count)++] = watched->argument;
+}
+
+/* ---- the third step: what else do they change? ---- */
+
+/* How far behind `begin` an updater may write that was given this pointer; `known` 0: not known. */
+static size_t
+bytes_behind(CUdeviceptr begin, size_t known)
+{
+    struct memory_facts facts = tensor_ask_driver(begin);
+    if (facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed || facts.begin == 0)
+        return 0;
+    CUdeviceptr end = facts.begin + facts.bytes;
+    for (size_t i = 0; known == 0 && i < updaters.pointer_count; ++i) {
+        const struct given *given = &updaters.pointers[i];
+        if (given->address > begin && given->address < end && updater_of(given->call) < updaters.count)
+            end = given->address;
+    }
+    if (known > 0 && begin + known < end)
+        end = begin + known;
+    size_t all = 4096; /* no more than twice what is annotated: a pool may hold anything behind it */
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < engine_state.tensor_count; ++i)
+        all += engine_state.tensors[i].role == TENSOR_PARAMETER ? 2 * engine_state.tensors[i].bytes : 0;
+    pthread_mutex_unlock(&engine_state.lock);
+    return end - begin < all ? end - begin : all;
+}
+
+static void
+watch_unannotated(void *arg, const struct pointed *pointed)
+{
+    const int *type = arg;
+    struct tensor tensor;
+    CUdeviceptr begin = pointed->address, next;
+    if (around.count == WATCHED_AT_MOST)
+        return;
+    bool annotated = annotated_at(begin, &tensor, &next);
+    size_t bytes = bytes_behind(begin, pointed->bytes);
+    if (annotated && begin + bytes <= tensor.address + tensor.bytes) /* else it may say too little */
+        return;
+    int of_type = annotated && tensor.role == TENSOR_PARAMETER ? tensor.type : *type;
+    if (bytes < element_bytes(of_type) || begin % element_bytes(of_type) != 0)
+        return;
+    struct watched *watched = &around.watched[around.count];
+    *watched = (struct watched){.argument = pointed->argument,
+                                .pointer = pointed->address,
+                                .begin = begin,
+                                .bytes = bytes,
+                                .type = of_type,
+                                .before = malloc(bytes)};
+    if (watched->before == NULL)
+        stop_job("out of memory");
+    values_copy_out(watched->before, begin, bytes);
+    ++around.count;
+}
+
+/* Bytes [first, end) of what is watched were changed. */
+static void
+note_change(const struct watched *watched, size_t first, size_t end)
+{
+    size_t each = element_bytes(watched->type);
+    first -= first % each;
+    end += (each - end % each) % each;
+    end = end > watched->bytes ? watched->bytes - watched->bytes % each : end;
+    if (end <= first)
+        return;
+    CUdeviceptr begin = watched->begin + first;
+    struct check_memory found = {.tensor = {.role = CHECK_MEMORY,
+                                            .group = is_parameters_place(updater_of(around.call), watched->argument),
+                                            .type = (uint32_t)watched->type,
+                                            .count = (end - first) / each,
+                                            .argument = watched->argument & ((1u << WORD_SHIFT) - 1)},
+                                 .call = around.call,
+                                 .ordinal = around.ordinal,
+                                 .argument = watched->argument,
+                                 .offset = (int64_t)(begin - watched->pointer),
+                                 .bytes = end - first};
+    snprintf(found.tensor.text, sizeof(found.tensor.text), "%s", around.name);
+    memory_found(&found, begin);
+}
+
+/* Bytes [first, end) of what is watched are not annotated. */
+static void
+compare_gap(const struct watched *watched, const char *after, size_t first, size_t end)
+{
+    while (first < end && after[first] == watched->before[first])
+        ++first;
+    while (end > first && after[end - 1] == watched->before[end - 1])
+        --end;
+    if (first < end)
+        note_change(watched, first, end);
+}
+
+static void
+compare_around(const struct watched *watched)
+{
+    char *after = malloc(watched->bytes);
+    if (after == NULL)
+        stop_job("out of memory");
+    values_copy_out(after, watched->begin, watched->bytes);
+    for (size_t at = 0; at < watched->bytes;) {
+        struct tensor tensor;
+        CUdeviceptr next;
+        if (annotated_at(watched->begin + at, &tensor, &next)) {
+            at = tensor.address + tensor.bytes - watched->begin;
+            continue;
+        }
+        size_t gap = next - watched->begin < watched->bytes ? next - watched->begin : watched->bytes;
+        compare_gap(watched, after, at, gap);
+        at = gap;
+    }
+    free(after);
+}
+
+/* ---- around an operation ---- */
+
+/* In other runs, and in later steps: where is it now? */
+static void
+resolve(void *arg, const struct pointed *pointed)
+{
+    (void)arg;
+    memory_resolve(around.call, around.ordinal, pointed->argument, pointed->address);
+}
+
+static void
+begin_operation(const struct operation *operation, const struct function_layout *layout)
+{
+    around.name = layout != NULL ? layout->name : operation->name;
+    around.call = layout != NULL ? layout->call : call_identity(operation->name);
+    around.count = 0;
+    if (finds() && updaters.step == 1) {
+        context_synchronize("before an operation that may update parameters");
+        visit_pointers(operation, layout, watch_parameter, NULL);
+        around.active = around.count > 0;
+        return;
+    }
+    size_t updater = updater_of(around.call);
+    if (updater == updaters.count)
+        return;
+    around.ordinal = updaters.list[updater].ordinal++;
+    if (finds() && updaters.step == 2) {
+        context_synchronize("before an operation that updates parameters");
+        visit_pointers(operation, layout, watch_unannotated, &updaters.list[updater].type);
+        around.active = around.count > 0;
+    } else {
+        visit_pointers(operation, layout, resolve, NULL);
+    }
+}
+
+void
+updaters_operation_begins(const struct operation *operation)
+{
+    const struct function_layout *layout;
+    around.active = false;
+    if (!may_update(operation, &layout))
+        return;
+    pthread_mutex_lock(&memory_lock);
+    CUcontext before = context_enter();
+    begin_operation(operation, layout);
+    context_leave(before);
+    pthread_mutex_unlock(&memory_lock);
+}
+
+void
+updaters_operation_ends(const struct operation *operation)
+{
+    (void)operation;
+    if (!around.active)
+        return;
+    around.active = false;
+    pthread_mutex_lock(&memory_lock);
+    CUcontext before = context_enter();
+    context_synchronize("after an operation that may update parameters");
+    for (size_t i = 0; i < around.count; ++i) {
+        const struct watched *watched = &around.watched[i];
+        if (updaters.step == 1 && parameter_changed(watched))
+            note_updater(watched);
+        else if (updaters.step == 2)
+            compare_around(watched);
+        free(watched->before);
+    }
+    context_leave(before);
+    pthread_mutex_unlock(&memory_lock);
+}
+
+/* ---- for memory.c ---- */
+
+void
+updaters_add(uint64_t call)
+{
+    if (updaters.count < UPDATERS_AT_MOST && updater_of(call) == updaters.count)
+        updaters.list[updaters.count++].call = call;
+}
+
+void
+updaters_boundary(uint32_t step)
+{
+    updaters.step = step;
+    for (size_t i = 0; i < updaters.count; ++i)
+        updaters.list[i].ordinal = 0;
+}
