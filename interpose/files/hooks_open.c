@@ -4,6 +4,7 @@
  * A file that may be written afterwards is copied first, unless the call empties it; what the program may not do to the
  * real file, or in its folder, fails as it would there. The call itself is then the program's own, on the copy.
  */
+#include "base/mutant.h"
 #include "interpose/files/hooks.h"
 #include "interpose/files/overlay.h"
 #include "interpose/files/raw.h"
@@ -81,7 +82,7 @@ open_prepare(int *dirfd, const char **path, int flags, struct place *place)
     int saved = errno;
     if (files_config() == NULL)
         return 0;
-    if ((flags & O_PATH) != 0 || !writes)
+    if ((flags & O_PATH) != 0 || !writes || MUTANT(FILES_WRITTEN_THROUGH))
         return place_read(dirfd, path, follow, place);
     if ((flags & O_TMPFILE) == O_TMPFILE)
         return prepare_unnamed(dirfd, path, place);

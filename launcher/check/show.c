@@ -93,6 +93,8 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
               out);
     if (evidence->steps < 2)
         fputs("unannotated memory was not looked for, which takes two steps at least\n", out);
+    if (verdict->result == CHECK_EQUAL && evidence->overlapped_steps == 0)
+        fputs("no step was overlapped with backward, which takes a few steps to learn: --steps 8 checks that, too\n", out);
     if (evidence->again.count == 0)
         fputs("the floor is not known: the reference has none\n", out);
 }

@@ -5,7 +5,7 @@
 set -euo pipefail
 build=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
-library=$build/lib/libddprun-files.so
+library=${FILES_LIBRARY:-$build/lib/libddprun-files.so}
 shim=$build/lib/libddprun.so
 helpers=$build/tests/files
 work=$(realpath "$(mktemp -d)")

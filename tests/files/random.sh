@@ -3,7 +3,7 @@
 # libddprun-files.so, and there the folder stays as it is. See random_operations.c.
 set -euo pipefail
 build=$(realpath "$1")
-first=${2:-1} seeds=${3:-40} operations=${4:-500}
+first=${2:-1} seeds=${3:-25} operations=${4:-500}
 library=$build/lib/libddprun-files.so
 program=$build/tests/files/files_random
 work=$(mktemp -d)
