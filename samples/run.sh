@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# run.sh - the main job, from a fresh checkout to a trained network: sets up, builds, trains `digits` with several ranks, trains
-# it again as a single process on the same batches, and compares. Uses the NVIDIA GPUs of the machine, or else the stand-in.
+# run.sh - the main job, from a fresh checkout to a trained network: sets up, builds, checks a few steps of `digits` (`ddprun check`),
+# trains it with several ranks, trains it again as a single process on the same batches, and compares. Uses the NVIDIA GPUs of the
+# machine, or else the stand-in.
 #
-# Exit code 0 only if the test accuracy is at least 0.95, the parameters are bitwise identical on all ranks and the two
-# trainings agree.
+# Exit code 0 only if the check finds no difference, the test accuracy is at least 0.95, the parameters are bitwise identical on all
+# ranks and the two trainings agree.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -12,6 +13,7 @@ batch=96             # images a step, of all ranks together
 least_accuracy=0.95  # on the test images
 exact_steps=300      # up to here, and with equal shares, the two trainings agree to ...
 most_difference=1e-5 # ... this, max|a - b| / max|b| of each tensor: rounding in another order
+checked_steps=8      # by ddprun check; the last of them overlap with backward
 
 usage() {
     cat <<'END'
@@ -104,6 +106,22 @@ logged() {
     { { "$@" </dev/null | tee "$out/$name.out"; } 2>&1 >&3 | tee "$out/$name.err" >&2; } 3>&1
 }
 
+checked="not made: one rank"
+check_code=0
+if [ "$ranks" -gt 1 ]; then
+    [ "$steps" -ge "$checked_steps" ] || checked_steps=$steps
+    check=("${launch[@]}" check --steps "$checked_steps" --json "$out/check.json" "$programs/digits" "${train[@]}" --quiet)
+    say "checking $checked_steps steps: do $ranks ranks compute what one computes?"
+    printf '%s\n' "${check[*]}"
+    logged check "${check[@]}" || check_code=$?
+    [ -s "$out/check.json" ] || fail "ddprun check came to no verdict"
+    # Of the object itself: its members stand before those of the tensors.
+    member() { sed -nE "s/^  \"$1\": \"?([^\",]*)\"?,?\$/\1/p" "$out/check.json" | head -n 1; }
+    largest=$(member largest_difference)
+    [ "$largest" = null ] || largest=$(LC_ALL=C printf '%.1e' "$largest")
+    checked="$(member verdict): $checked_steps steps, $(member overlapped_steps) of them overlapped, differ from one rank's by at most $largest"
+fi
+
 say "training with $ranks ranks on: $device_text"
 printf '%s\n' "${launch[*]} $programs/digits ${train[*]} --save $out/rank%d"
 logged ranks "${launch[@]}" "$programs/digits" "${train[@]}" --save "$out/rank%d" || fail "the training with $ranks ranks failed"
@@ -131,6 +149,8 @@ build/samples/compare "$out/rank0" "$out/serial" | tee "$out/compare.out"
 difference=$(sed -n 's/^largest difference //p' "$out/compare.out")
 
 failures=()
+# 3: no mistake, but shares of unequal size, which cannot be compared.
+[ "$check_code" -eq 0 ] || { [ "$check_code" -eq 3 ] && [ $((batch % ranks)) -ne 0 ]; } || failures+=("ddprun check: $checked")
 if [ ${#hashes[@]} -eq 1 ]; then
     identical="bitwise identical on all $ranks ranks, sha256 ${hashes[0]:0:16}"
 else
@@ -159,6 +179,7 @@ printf '%-28s %s\n' \
     "ranks" "$ranks" \
     "steps per second" "$speed" \
     "effective batch" "$effective_batch" \
+    "check" "$checked" \
     "test accuracy" "$accuracy" \
     "averaging" "${averaged:-none}" \
     "parameters" "$identical" \

@@ -436,7 +436,7 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
         any_step = any_step || check_rows_find(&ranked[r], CHECK_ROW_STEP) != NULL;
         stop = stop == NULL ? find_stop(&ranked[r]) : stop;
     }
-    if (check->in_cluster && check->cluster_rank == 0)
+    if (check->in_cluster)
         remove_rows(outcome.results, count > 0 ? count : 1);
     *ranked_p = ranked;
     *count_p = count;
@@ -606,12 +606,19 @@ run_all(struct check *check, int *exit_code, struct problem *problem)
     }
     char *title = check->ranks > 0 ? memory_format("%d ranks", check->ranks) : memory_copy("all ranks");
     struct check_order order = order_ranks(check, "ranks", title);
-    bool ok = run_ranks(check, &order, &check->evidence.ranked, &check->evidence.ranks, problem);
-    free(title);
     struct check_verdict verdict = {.result = CHECK_EQUAL};
-    ok = ok && (check->cluster_rank > 0 || judge(check, &verdict, problem));
-    if (ok)
-        *exit_code = check->cluster_rank > 0 ? 0 : show(check, &verdict);
+    bool ok;
+    if (check->cluster_rank > 0) { /* rank 0 judges, and its exit code is to be the job's */
+        struct check_outcome outcome;
+        ok = start_run(check, &order, &outcome, problem);
+        free_outcome(&outcome);
+    } else {
+        ok = run_ranks(check, &order, &check->evidence.ranked, &check->evidence.ranks, problem) &&
+             judge(check, &verdict, problem);
+        if (ok)
+            *exit_code = show(check, &verdict);
+    }
+    free(title);
     check_verdict_free(&verdict);
     return ok;
 }

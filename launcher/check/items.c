@@ -3,6 +3,7 @@
  */
 #include "launcher/check/items.h"
 
+#include "base/mutant.h"
 #include "launcher/memory.h"
 
 #include <math.h>
@@ -141,6 +142,8 @@ static struct distance
 floor_of(const struct sorted *runs, size_t run_count, const struct check_row *like)
 {
     struct distance floor = {0};
+    if (MUTANT(CHECK_FLOOR_INFINITE))
+        floor.whole = floor.block = INFINITY;
     for (size_t r = 0; r < run_count; ++r) {
         struct check_row earlier = *like;
         for (earlier.step = 1; earlier.step <= like->step; ++earlier.step) {

@@ -4,6 +4,7 @@
 #include "launcher/doctor/doctor.h"
 
 #include "base/message.h"
+#include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/doctor/examine_program.h"
 #include "launcher/memory.h"
@@ -113,6 +114,19 @@ wants_colour(void)
            strcmp(term, "dumb") != 0;
 }
 
+/* What comes after the doctor, for a program of which nothing is known that would stop it. */
+static void
+print_next(const struct findings *findings, const char *name)
+{
+    if (name == NULL || findings_count(findings, FINDING_PROBLEM) > 0 || findings_warn_of(findings, "annotations"))
+        return;
+    char *printable = memory_copy(name);
+    printable_make(printable, "");
+    printf("next: ddprun check %s ..., which compares a few steps on two ranks with the same steps on one\n",
+           printable);
+    free(printable);
+}
+
 int
 doctor_run(const struct options *options, const char *version)
 {
@@ -138,10 +152,12 @@ doctor_run(const struct options *options, const char *version)
     if (request.name != NULL)
         examine_patient(&examination, request.name, &patient);
 
-    if (request.json)
+    if (request.json) {
         findings_print_json(examination.findings, request.name, stdout);
-    else
+    } else {
         findings_print(examination.findings, wants_colour(), stdout);
+        print_next(examination.findings, request.name);
+    }
     bool is_well = findings_count(examination.findings, FINDING_PROBLEM) == 0;
     findings_free(examination.findings);
     installation_free(&examination.found);

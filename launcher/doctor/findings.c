@@ -116,6 +116,17 @@ findings_count(const struct findings *findings, enum finding_state state)
     return count;
 }
 
+bool
+findings_warn_of(const struct findings *findings, const char *subject)
+{
+    for (size_t i = 0; i < findings->count; ++i) {
+        const struct finding *finding = &findings->items[i];
+        if (finding->state >= FINDING_WARNING && strcmp(finding->subject, subject) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void
 print_one(const struct finding *finding, bool colour, FILE *out)
 {

@@ -198,3 +198,21 @@ cut_off() {
     # Folders may stay: mpirun kills what has not ended one second after it was asked to.
     check "$name: no process is left" within 60 no_process_left
 }
+
+# check_in_two NAME LAUNCHER...: `ddprun check` in two commands, one rank first on host h1 and then four ranks on both, tells a right
+# program from one whose learning rate depends on the rank. Rank 0 shows the verdict, and its exit code is the job's.
+check_in_two() {
+    local name=$1 reference=$work/in-two/reference conv=$build/tests/check/conv
+    shift
+    mkdir -p "$work/in-two"
+    run "$hosts_runner" h1 "$ddprun" check -q -n 1 --reference "$reference" "$conv"
+    succeeded "$name, check: one rank writes the reference"
+    run "$@" check -q --reference "$reference" "$conv"
+    succeeded "$name, check of a right program"
+    check "$name, check of a right program: one verdict" [ "$(grep -c '^equal: 4 ranks' "$work/stdout")" -eq 1 ]
+    run "$@" check -q --reference "$reference" "$conv" --mistake rate_by_rank
+    check "$name, check of a mistake: exit code" [ "$code" -eq 1 ]
+    check "$name, check of a mistake: one verdict" [ "$(grep -c '^different: .*on 3 of 4 ranks, rank 1 first' "$work/stdout")" -eq 1 ]
+    check "$name, check: no other file is left" [ "$(ls "$work/in-two")" = reference ]
+    clean "$name, check"
+}

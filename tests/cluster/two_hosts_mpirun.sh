@@ -12,6 +12,8 @@ by_hosts=("$hosts_runner" h1 "$ddprun" --hosts "h1:2,h2:2")
 digits_alone
 digits_equal "digits" "${four[@]}" "$ddprun"
 digits_equal "digits by --hosts" "${by_hosts[@]}"
+check_in_two "mpirun" "${four[@]}" "$ddprun"
+check_in_two "--hosts" "${by_hosts[@]}"
 
 variables_reach "$hosts_runner" h1 "$ddprun" --hosts "h1:1,h2:1"
 elsewhere "a folder that h2 has not" "${by_hosts[@]}"

@@ -15,6 +15,8 @@ note_quiet
 digits_alone
 digits_equal "digits" "${four[@]}" "$ddprun"
 
+check_in_two "srun" "${four[@]}" "$ddprun"
+
 if [ "$hosts_ipv6" = yes ]; then
     digits_equal "digits over IPv6" env NCCL_SOCKET_FAMILY=AF_INET6 "${four[@]}" "$ddprun" --interface fd00:77::/64
 fi

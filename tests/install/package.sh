@@ -78,6 +78,9 @@ complete_words() {
         bash "$prefix/share/bash-completion/completions/ddprun" "$@" </dev/null | tr '\n' ' '
 }
 [ "$(complete_words ddprun doctor --)" = '--json ' ] || complain "completion of doctor --: $(complete_words ddprun doctor --)"
+[ "$(complete_words ddprun check -n 4 --ste)" = '--steps ' ] || complain "completion of check --ste: $(complete_words ddprun check -n 4 --ste)"
+[ "$(complete_words ddprun check --sample 9 ./train --l)" = 'program:4 ' ] ||
+    complain "completion behind the program of check: $(complete_words ddprun check --sample 9 ./train --l)"
 [ "$(complete_words ddprun --no-o)" = '--no-overlap ' ] || complain "completion of --no-o: $(complete_words ddprun --no-o)"
 [ "$(complete_words ddprun --device s)" = 'softgpu ' ] || complain "completion of --device s: $(complete_words ddprun --device s)"
 [ "$(complete_words ddprun -n 2 --quiet ./train --l)" = 'program:4 ' ] ||

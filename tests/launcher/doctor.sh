@@ -43,6 +43,11 @@ expect() {
         fi
     done
 }
+# last_words NAME PROGRAM REGEX: the last line for people.
+last_words() {
+    timeout -k 1 60 "$ddprun" doctor "$2" >"$top/out" 2>&1 </dev/null
+    report "$1" "$(tail -1 "$top/out" | grep -qE -- "$3" || echo "the last line is: $(tail -1 "$top/out")")"
+}
 # with NAME=VALUE... -- ARGS...: examine with these variables.
 with() {
     local variables=()
@@ -275,6 +280,12 @@ if [ -e "$build/lib/softgpu/libnccl.so.2" ] && [ -e "$build/lib/libddprun-engine
     ddprun=$build/bin/ddprun
     examine "$fake"
     report "the build, and a program for the stand-in" "$(expect 0 '^machine\|ok\|engine\|.*libunwind' '^machine\|ok\|NCCL\|2\.[0-9]+\.[0-9]+' '!problem')"
+    last_words "a program that is not annotated: no word of check" "$fake" '^[0-9]+ ok, .*0 problems$'
+    if [ -e "$build/samples/digits" ]; then
+        last_words "a program without a problem: check is next" "$build/samples/digits" '^next: ddprun check .*/samples/digits \.\.\., which compares'
+    else
+        echo "skip - a program without a problem: check is next (not built)"
+    fi
 else
     echo "skip - the build, and a program for the stand-in (not built)"
 fi
