@@ -66,10 +66,10 @@ enum mutant {
     MUTANT_PARAMETERS_UNCHECKED, /* parameters are not compared across ranks */
 
     /* ddprun check */
-    MUTANT_CHECK_LAST_LEFT_OUT,  /* the last tensor of each role is not compared with the reference */
+    MUTANT_CHECK_LAST_LEFT_OUT,   /* the last tensor of each role is not compared with the reference */
     MUTANT_FILES_WRITTEN_THROUGH, /* what a run of a check opens for writing is the user's file */
-    MUTANT_CHECK_GRADIENTS_LATE, /* gradients are read when the next step begins, and not at DDP_STEP */
-    MUTANT_CHECK_FLOOR_INFINITE, /* whatever differs is taken for rounding (in the launcher's items.c) */
+    MUTANT_CHECK_GRADIENTS_LATE,  /* gradients are read when the next step begins, and not at DDP_STEP */
+    MUTANT_CHECK_FLOOR_INFINITE,  /* whatever differs is taken for rounding (in the launcher's items.c) */
 };
 
 #ifdef DDPRUN_MUTANTS

@@ -7,7 +7,7 @@
 #include "base/protocol.h"
 #include "launcher/memory.h"
 #include "launcher/output/output.h"
-#include "launcher/report/summary.h"
+#include "launcher/output/whole_file.h"
 #include "launcher/start/file_limit.h"
 
 #include <errno.h>
@@ -180,7 +180,7 @@ job_prepare(struct job *job, struct problem *problem)
     if (!place_ranks(job, problem))
         return false;
     return may_open_files(job, problem) && make_trace_dir(job, problem) && output_prepare(&job->options, problem) &&
-           (!reports || summary_check(job->options.summary_json, problem));
+           (!reports || whole_file_check(job->options.summary_json, "--summary-json", problem));
 }
 
 struct rank_settings

@@ -28,7 +28,7 @@ struct check_run {
     bool probes;               /* in the last step what `probed` names is changed, to see what becomes of it */
     char reference[PATH_MAX];
     char results[PATH_MAX];
-    uint32_t probed_count; /* numbers of unannotated memory */
+    uint32_t probed_count; /* numbers of unannotated memory; 0: all of it */
     uint32_t probed[64];
 };
 

@@ -20,6 +20,13 @@ items_moment(uint32_t role, uint32_t step)
     return step == 0 ? 0 : 2 * step + (at_beginning ? 0 : 1);
 }
 
+uint32_t
+items_step(const struct check_item *item)
+{
+    bool at_beginning = item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_MEMORY;
+    return item->first_step - (at_beginning && item->first_step > 0 ? 1 : 0);
+}
+
 /* ---- one row ---- */
 
 struct role_norm {
@@ -164,8 +171,11 @@ note_difference(struct check_item *item, const struct check_row *row, int rank, 
              first = items_moment(row->tensor.role, item->first_step);
     item->differs = true;
     item->unbounded = item->unbounded || row->norms.unbounded > 0;
+    if (first == moment)
+        ++item->rank_count;
     if (first != 0 && first <= moment)
         return;
+    item->rank_count = 1;
     item->first_step = row->step;
     item->first_rank = rank;
     /* A part is named where the rest is as it should be. */
@@ -175,10 +185,10 @@ note_difference(struct check_item *item, const struct check_row *row, int rank, 
     item->block_count = part ? row->norms.block_count : 0;
 }
 
-/* Adds what a rank says of the item. Returns whether the rank differs. */
+/* Adds what a rank says of the item. */
 static void
 add_row(struct check_item *item, const struct check_evidence *evidence, const struct check_row *row,
-        const struct distance *distance, const struct distance *floor, int rank, bool *differs)
+        const struct distance *distance, const struct distance *floor, int rank)
 {
     double whole_limit = fmax(evidence->floor_factor * floor->whole, evidence->tolerance);
     double block_limit = fmax(evidence->floor_factor * floor->block, evidence->tolerance);
@@ -194,7 +204,6 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
     if (row->same_bits || !(whole || block))
         return;
     note_difference(item, row, rank, whole);
-    *differs = true;
 }
 
 /* A mean that is not the same when one rank runs again is a time or a random number. */
@@ -222,24 +231,20 @@ add_rank(struct check_item *items, size_t count, const struct check_evidence *ev
          const struct sorted *mine, int rank)
 {
     size_t item = 0;
-    bool differs = false;
     for (size_t i = 0; i < mine->count; ++i) {
         const struct check_row *row = mine->rows[i];
         bool new = i == 0 || row->tensor.role != mine->rows[i - 1]->tensor.role ||
                    row->tensor.number != mine->rows[i - 1]->tensor.number;
         if (new) {
-            differs = false;
             for (item = 0; item < count && (items[item].tensor.role != row->tensor.role ||
                                             items[item].tensor.number != row->tensor.number);)
                 ++item;
             if (item == count)
                 items[count++] = (struct check_item){.tensor = row->tensor};
         }
-        bool differed = differs;
         struct distance floor = floor_of(floors, 2, row);
         items[item].ignored = items[item].ignored || does_not_repeat(&floors[0], row);
-        add_row(&items[item], evidence, row, &mine->distances[i], &floor, rank, &differs);
-        items[item].rank_count += differs && !differed;
+        add_row(&items[item], evidence, row, &mine->distances[i], &floor, rank);
     }
     return count;
 }

@@ -17,6 +17,9 @@ struct check_item *items_make(const struct check_evidence *evidence, const struc
  */
 unsigned items_moment(uint32_t role, uint32_t step);
 
+/* The step that made the first difference: of a parameter or memory the one whose update left it so, 0: none had. */
+uint32_t items_step(const struct check_item *item);
+
 /* Puts those that differ first, and the worst of them before others. */
 void items_sort(struct check_item *items, size_t count);
 

@@ -61,8 +61,40 @@ is_ours(const char *given)
     return false;
 }
 
+/* --hosts: this process starts ranks on hosts that do not have its folder. */
+static bool
+has_other_hosts(const struct check_place *place)
+{
+    return place->shared != NULL && !place->is_leaf;
+}
+
+/* Files that the run's ddprun, or its ranks, write or read. */
+struct run_files {
+    char *settings, *summary, *log;
+};
+
+static struct run_files
+name_files(const struct check_place *place, const char *name)
+{
+    bool apart = has_other_hosts(place);
+    const char *begin = apart ? place->shared : place->folder, *dot = apart ? "." : "/";
+    return (struct run_files){.settings = memory_format("%s%s%s.run", begin, dot, name),
+                              .summary = memory_format("%s%s%s.json", begin, dot, name),
+                              .log = memory_format("%s/%s.log", place->folder, name)};
+}
+
+static void
+free_files(struct run_files *files)
+{
+    unlink(files->settings);
+    unlink(files->summary);
+    free(files->settings);
+    free(files->summary);
+    free(files->log);
+}
+
 static struct words
-command_of(const struct check_place *place, const struct check_order *order)
+command_of(const struct check_place *place, const struct check_order *order, const struct run_files *files)
 {
     struct words words = {0};
     add(&words, memory_copy("ddprun"));
@@ -79,9 +111,11 @@ command_of(const struct check_place *place, const struct check_order *order)
     add(&words, memory_copy("--progress=off"));
     add(&words, memory_copy("--quiet"));
     add(&words, memory_copy("--no-cost-cache"));
-    if (!place->options->verbose)
+    if (!place->options->verbose && has_other_hosts(place))
+        add(&words, memory_copy("--output=none"));
+    else if (!place->options->verbose)
         add(&words, memory_format("--output=files=%s/%s.output", place->folder, order->name));
-    add(&words, memory_format("--summary-json=%s/%s.json", place->folder, order->name));
+    add(&words, memory_format("--summary-json=%s", files->summary));
     add(&words, memory_copy("--"));
     for (char *const *argument = order->arguments; *argument != NULL; ++argument)
         add(&words, memory_copy(*argument));
@@ -91,20 +125,20 @@ command_of(const struct check_place *place, const struct check_order *order)
 /* ---- its process ---- */
 
 static void __attribute__((noreturn)) become(const struct check_place *place, const struct check_order *order,
-                                             char **command, const char *settings, const char *log, pid_t parent)
+                                             char **command, const struct run_files *files, pid_t parent)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(DDPRUN_EXIT_FAILURE);
-    setenv(DDPRUN_ENV_CHECK_RUN, settings, 1);
+    setenv(DDPRUN_ENV_CHECK_RUN, files->settings, 1);
     if (place->options->check.keep_files != NULL) {
-        char *files = memory_format("%s/%s", place->options->check.keep_files, order->name);
-        setenv(DDPRUN_ENV_CHECK_FILES, files, 1);
+        char *kept = memory_format("%s/%s", place->options->check.keep_files, order->name);
+        setenv(DDPRUN_ENV_CHECK_FILES, kept, 1);
     }
     unsetenv("DDPRUN_RANKS");
     int null = open("/dev/null", O_RDWR);
-    int out = place->options->verbose ? -1 : open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int out = place->options->verbose ? -1 : open(files->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (null >= 0)
         dup2(null, STDIN_FILENO);
     if (out >= 0) {
@@ -233,38 +267,33 @@ bool
 check_run_make(const struct check_place *place, const struct check_order *order, struct check_outcome *outcome,
                struct problem *problem)
 {
-    *outcome = (struct check_outcome){.results = place->results != NULL
-                                                     ? memory_format("%s.%s", place->results, order->name)
-                                                     : memory_format("%s/%s.rows", place->folder, order->name)};
-    char *settings = memory_format("%s/%s.run", place->folder, order->name);
-    char *log = memory_format("%s/%s.log", place->folder, order->name);
+    *outcome = (struct check_outcome){.exit_code = 0};
+    outcome->results = place->shared != NULL ? memory_format("%s.%s", place->shared, order->name)
+                                             : memory_format("%s/%s.rows", place->folder, order->name);
+    struct run_files files = name_files(place, order->name);
+    struct words command = command_of(place, order, &files);
     struct check_run run = order->run;
     snprintf(run.results, sizeof(run.results), "%s", outcome->results);
-    struct words command = command_of(place, order);
     int64_t begin_us = clock_now_us();
     pid_t parent = getpid(), pid = -1;
-    bool ok = check_run_save(settings, &run);
+    bool ok = check_run_save(files.settings, &run);
     if (ok)
         pid = fork();
     if (pid == 0)
-        become(place, order, command.list, settings, log, parent);
+        become(place, order, command.list, &files, parent);
     if (ok && pid > 0) {
         outcome->exit_code = attend(place, pid, outcome);
         outcome->seconds = (double)(clock_now_us() - begin_us) * 1e-6;
-        char *summary = memory_format("%s/%s.json", place->folder, order->name);
-        read_summary(summary, outcome);
+        read_summary(files.summary, outcome);
         if (outcome->exit_code != 0)
-            read_log(log, outcome);
-        free(summary);
+            read_log(files.log, outcome);
     } else {
         ok = problem_set(problem, DDPRUN_EXIT_FAILURE,
-                         "cannot start a run of the check in %s: %s; make room there, or set "
-                         "TMPDIR",
-                         place->folder, strerror(errno));
+                         "cannot start a run of the check, in %s: %s; make room there, or set TMPDIR", place->folder,
+                         strerror(errno));
     }
     free_words(&command);
-    free(settings);
-    free(log);
+    free_files(&files);
     return ok;
 }
 

@@ -17,7 +17,8 @@
 struct check_place {
     const struct options *options;
     const char *folder;    /* of the check */
-    const char *results;   /* where ranks write rows, if that is not in `folder`; else NULL */
+    const char *shared;    /* beginning of names of files that other hosts have, too; NULL: all is in `folder` */
+    bool is_leaf;          /* other processes like this one start the other ranks */
     sigset_t old_mask;     /* for the children */
     unsigned step_limit_s; /* in which the first step, and each one after it, must come */
 };
@@ -25,6 +26,7 @@ struct check_place {
 struct check_order {
     const char *name;       /* of its files */
     const char *title;      /* "one rank" */
+    bool untold;            /* it goes on with what the run before it was announced as */
     int ranks;              /* 0: as another launcher says, which has started this process */
     char *const *arguments; /* of the program, with its name */
     bool hosts;             /* on the hosts of --hosts */

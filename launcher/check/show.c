@@ -3,6 +3,7 @@
  */
 #include "launcher/check/show.h"
 
+#include "launcher/check/items.h"
 #include "launcher/memory.h"
 #include "launcher/output/whole_file.h"
 
@@ -45,37 +46,43 @@ static void
 place_tensor(const struct check_tensor *tensor, char text[80])
 {
     if (tensor->role == CHECK_MEMORY)
-        snprintf(text, 80, "none: argument %u of %.19s", tensor->argument + 1, tensor->text);
+        snprintf(text, 80, "none; argument %u of %.26s", tensor->argument + 1, tensor->text);
     else
-        snprintf(text, 80, "%.14s:%d %.19s", tensor->file, tensor->line, tensor->text);
+        snprintf(text, 80, "%.16s:%d %.26s", tensor->file, tensor->line, tensor->text);
 }
 
 static void
 print_number(FILE *out, double value)
 {
     if (isfinite(value))
-        fprintf(out, "  %10.1e", value);
+        fprintf(out, " %9.1e", value);
     else
-        fprintf(out, "  %10s", "infinite");
+        fprintf(out, " %9s", "infinite");
+}
+
+static const char *
+state_of(const struct check_item *item, double tolerance)
+{
+    return item->is_scratch               ? "scratch"
+           : item->ignored                ? "not repeated"
+           : item->differs                ? "DIFFERS"
+           : item->difference > tolerance ? "as its floor"
+                                          : "equal";
 }
 
 static void
-print_item(FILE *out, const struct check_item *item)
+print_item(FILE *out, const struct check_item *item, double tolerance)
 {
     char name[40], place[80], step[16] = "-";
     name_tensor(&item->tensor, name);
     place_tensor(&item->tensor, place);
     if (item->differs)
-        snprintf(step, sizeof(step), "%u", item->first_step);
-    fprintf(out, "%-13s %9llu%s %-8s %-38s %5s", name, (unsigned long long)item->tensor.count,
+        snprintf(step, sizeof(step), "%u", items_step(item));
+    fprintf(out, "%-13s %9llu%s %-8s %-45s %5s", name, (unsigned long long)item->tensor.count,
             item->sampled ? "*" : " ", type_name(item->tensor.type), place, step);
     print_number(out, item->difference);
     print_number(out, item->floor);
-    fprintf(out, "  %s\n",
-            item->is_scratch ? "scratch"
-            : item->ignored  ? "does not repeat"
-            : item->differs  ? "DIFFERS"
-                             : "equal");
+    fprintf(out, "  %s\n", state_of(item, tolerance));
 }
 
 static void
@@ -94,13 +101,14 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
     if (evidence->steps < 2)
         fputs("unannotated memory was not looked for, which takes two steps at least\n", out);
     if (verdict->result == CHECK_EQUAL && evidence->overlapped_steps == 0)
-        fputs("no step was overlapped with backward, which takes a few steps to learn: --steps 8 checks that, too\n", out);
+        fputs("no step was overlapped with backward, which takes a few steps to learn: --steps 8 checks that, too\n",
+              out);
     if (evidence->again.count == 0)
         fputs("the floor is not known: the reference has none\n", out);
 }
 
-static void
-print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool colour)
+void
+check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool colour)
 {
     static const char *const colours[] = {
         [CHECK_EQUAL] = "\033[32m", [CHECK_DIFFERENT] = "\033[31m", [CHECK_NOT_COMPARABLE] = "\033[33m"};
@@ -108,9 +116,9 @@ print_verdict(FILE *out, const struct check_evidence *evidence, const struct che
             colour ? "\033[0m" : "");
     if (verdict->result == CHECK_EQUAL)
         fprintf(out,
-                "%d ranks compute what one rank computes: in %u steps gradients and parameters differ by at most %.1e "
+                "%d ranks compute what one rank computes: in %u step%s gradients and parameters differ by at most %.1e "
                 "(up to %.1e counts as equal)\n",
-                evidence->ranks, evidence->steps, verdict->largest,
+                evidence->ranks, evidence->steps, evidence->steps == 1 ? "" : "s", verdict->largest,
                 fmax(verdict->tolerance, evidence->floor_factor * verdict->largest_floor));
     else
         fprintf(out, "%s\n", verdict->text);
@@ -119,13 +127,13 @@ print_verdict(FILE *out, const struct check_evidence *evidence, const struct che
 }
 
 void
-check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool colour)
+check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     if (verdict->item_count > 0)
-        fprintf(out, "%-13s %9s  %-8s %-38s %5s  %10s  %10s\n", "tensor", "elements", "type", "annotation", "step",
+        fprintf(out, "%-13s %9s  %-8s %-45s %5s %9s %9s\n", "tensor", "elements", "type", "annotation", "step",
                 "difference", "floor");
     for (size_t i = 0; i < verdict->item_count && i < TABLE_ROWS; ++i)
-        print_item(out, &verdict->items[i]);
+        print_item(out, &verdict->items[i], verdict->tolerance);
     if (verdict->item_count > TABLE_ROWS) {
         size_t differing = 0;
         for (size_t i = TABLE_ROWS; i < verdict->item_count; ++i)
@@ -134,7 +142,6 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
                 differing);
     }
     print_notes(out, evidence, verdict);
-    print_verdict(out, evidence, verdict, colour);
 }
 
 /* ---- JSON ---- */
@@ -173,8 +180,9 @@ describe_item(const struct check_item *item)
     add_text(object, "type", type_name(tensor->type));
     json_object_object_add(object, "differs", json_object_new_boolean(item->differs));
     json_object_object_add(object, "scratch", json_object_new_boolean(item->is_scratch));
+    json_object_object_add(object, "repeats", json_object_new_boolean(!item->ignored));
     json_object_object_add(object, "sampled", json_object_new_boolean(item->sampled));
-    json_object_object_add(object, "first_step", item->differs ? json_object_new_int((int)item->first_step) : NULL);
+    json_object_object_add(object, "first_step", item->differs ? json_object_new_int((int)items_step(item)) : NULL);
     json_object_object_add(object, "first_rank", item->differs ? json_object_new_int(item->first_rank) : NULL);
     add_number(object, "ranks_that_differ", (uint64_t)item->rank_count);
     add_real(object, "difference", item->difference);
@@ -202,10 +210,11 @@ describe(const struct check_evidence *evidence, const struct check_verdict *verd
     add_real(object, "tolerance", verdict->tolerance);
     add_real(object, "floor_factor", evidence->floor_factor);
     add_real(object, "largest_difference", verdict->largest);
+    add_real(object, "largest_floor", verdict->largest_floor);
     json_object_object_add(object, "factor",
                            verdict->cause == CAUSE_SCALE ? json_object_new_double(verdict->factor) : NULL);
     json_object_object_add(object, "first_step",
-                           verdict->first != NULL ? json_object_new_int((int)verdict->first->first_step) : NULL);
+                           verdict->first != NULL ? json_object_new_int((int)items_step(verdict->first)) : NULL);
     json_object_object_add(object, "tensor", verdict->first != NULL ? describe_item(verdict->first) : NULL);
     for (size_t i = 0; i < verdict->item_count; ++i)
         json_object_array_add(all, describe_item(&verdict->items[i]));
@@ -213,11 +222,9 @@ describe(const struct check_evidence *evidence, const struct check_verdict *verd
     return object;
 }
 
-bool
-check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
-                 int exit_code)
+static bool
+write_object(const char *path, struct json_object *object)
 {
-    struct json_object *object = describe(evidence, verdict, exit_code);
     char *text =
         memory_format("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
                                                                          JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -227,4 +234,23 @@ check_write_json(const char *path, const struct check_evidence *evidence, const 
     json_object_put(object);
     errno = error;
     return ok;
+}
+
+bool
+check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
+                 int exit_code)
+{
+    return write_object(path, describe(evidence, verdict, exit_code));
+}
+
+bool
+check_write_json_problem(const char *path, const struct problem *problem)
+{
+    struct json_object *object = json_object_new_object();
+    add_text(object, "ddprun_version", DDPRUN_VERSION);
+    add_text(object, "verdict", NULL);
+    add_text(object, "cause", NULL);
+    json_object_object_add(object, "exit_code", json_object_new_int(problem->exit_code));
+    add_text(object, "text", problem->text);
+    return write_object(path, object);
 }

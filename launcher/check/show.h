@@ -5,15 +5,22 @@
 #define DDPRUN_LAUNCHER_CHECK_SHOW_H
 
 #include "launcher/check/verdict.h"
+#include "launcher/problem.h"
 
 #include <stdio.h>
 
-/* At most 20 tensors, worst first, and the verdict. `colour`: the verdict's first word has one. */
-void check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict,
-                       bool colour);
+/* At most 20 tensors, worst first, and what limits the comparison. */
+void check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict);
+
+/* The verdict and what to do. `colour`: its first word has one. */
+void check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict,
+                         bool colour);
 
 /* All tensors. False with errno; the file is then as it was before. */
 bool check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
                       int exit_code) __attribute__((warn_unused_result));
+
+/* The same without a verdict: why there is none. */
+bool check_write_json_problem(const char *path, const struct problem *problem) __attribute__((warn_unused_result));
 
 #endif

@@ -79,15 +79,17 @@ name_item(const struct check_verdict *verdict, const struct check_item *item, ch
     for (size_t i = 0; i < verdict->item_count; ++i)
         of += verdict->items[i].tensor.role == tensor->role;
     if (tensor->role == CHECK_MEMORY)
-        snprintf(text, 400, "unannotated memory that `%s` writes (argument %u, %llu elements)", tensor->text,
-                 tensor->argument + 1, (unsigned long long)tensor->count);
+        snprintf(text, 400, "unannotated memory %u, which `%s` writes (argument %u, %llu elements),",
+                 tensor->number + 1, tensor->text, tensor->argument + 1, (unsigned long long)tensor->count);
     else if (tensor->role == CHECK_MEAN)
         snprintf(text, 400, "DDP_MEAN `%s` (%s:%d)", tensor->text, tensor->file, tensor->line);
     else
         snprintf(text, 400, "%s %u of %u, `%s` (%s:%d)", check_role_name(tensor->role), tensor->number + 1, of,
                  tensor->text, tensor->file, tensor->line);
     size_t length = strlen(text);
-    if (item->block_count > 0)
+    if (item->block_count == 1)
+        snprintf(text + length, 400 - length, ", element %llu", (unsigned long long)item->block_first);
+    else if (item->block_count > 0)
         snprintf(text + length, 400 - length, ", elements %llu to %llu", (unsigned long long)item->block_first,
                  (unsigned long long)(item->block_first + item->block_count - 1));
     return text;
@@ -431,7 +433,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
         return;
     }
     decide(verdict, CHECK_DIFFERENT, CAUSE_DIRECTION, first);
-    say(verdict->text, "already the first gradients are not those of one rank: %s differs by %.2g %s",
+    say(verdict->text, "the gradients differ from one rank's from step 1 on: %s by %.2g %s",
         name_item(verdict, first, name), first->difference, name_ranks(evidence, first, ranks));
     say(verdict->advice,
         has_one_batch(evidence)

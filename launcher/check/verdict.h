@@ -46,12 +46,12 @@ struct check_item {
     bool differs;
     uint32_t first_step; /* in which it differs, by `first_rank`; 0: none */
     int first_rank;
-    int rank_count;                    /* ranks on which it differs */
+    int rank_count;                    /* ranks on which it differs then */
     uint64_t block_first, block_count; /* elements, if a part of it is meant; block_count 0: all of it */
     bool unbounded;                    /* it has infinities or NaNs that one rank does not have */
     bool is_scratch;                   /* unannotated memory that holds nothing from step to step: it does not count */
     bool sampled;
-    bool ignored; /* a mean that does not repeat on one rank */
+    bool ignored; /* a mean that does not repeat on one rank: it does not count */
 };
 
 struct check_verdict {

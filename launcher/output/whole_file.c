@@ -3,15 +3,34 @@
  */
 #include "launcher/output/whole_file.h"
 
+#include "base/protocol.h"
 #include "launcher/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+bool
+whole_file_check(const char *path, const char *option, struct problem *problem)
+{
+    if (path == NULL)
+        return true;
+    struct stat file;
+    if (stat(path, &file) == 0 && S_ISDIR(file.st_mode))
+        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s, in %s, is a folder; name a file", path, option);
+    char *copy = memory_copy(path);
+    const char *folder = dirname(copy);
+    bool ok = access(folder, W_OK | X_OK) == 0 ||
+              problem_set(problem, DDPRUN_EXIT_USAGE, "cannot write to %s, in %s: %s; name another file", folder,
+                          option, strerror(errno));
+    free(copy);
+    return ok;
+}
 
 /* False with errno: not all of it is in the file. */
 static bool

@@ -9,34 +9,13 @@
 #include "launcher/report/news.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
-#include <libgen.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-bool
-summary_check(const char *path, struct problem *problem)
-{
-    if (path == NULL)
-        return true;
-    struct stat file;
-    if (stat(path, &file) == 0 && S_ISDIR(file.st_mode))
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s, in --summary-json, is a folder; name a file", path);
-    char *copy = memory_copy(path);
-    const char *folder = dirname(copy);
-    bool ok = access(folder, W_OK | X_OK) == 0 ||
-              problem_set(problem, DDPRUN_EXIT_USAGE, "cannot write to %s, in --summary-json: %s; name another file",
-                          folder, strerror(errno));
-    free(copy);
-    return ok;
-}
 
 static void
 add_number(struct json_object *object, const char *name, uint64_t value)
@@ -192,7 +171,7 @@ void
 summary_write_refused(const char *path, const struct problem *problem, void (*say)(const char *format, ...))
 {
     struct problem ignored; /* that the file cannot be written may be the very problem */
-    if (path == NULL || !summary_check(path, &ignored))
+    if (path == NULL || !whole_file_check(path, "--summary-json", &ignored))
         return;
     struct rank_view *nobody = memory_get(1, sizeof(*nobody));
     struct summary summary = {.ranks = nobody, .exit_code = problem->exit_code, .reason = problem->text};

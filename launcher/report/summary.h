@@ -8,9 +8,6 @@
 #include "launcher/problem.h"
 #include "launcher/watch/verdict.h"
 
-/* Before anything is started: whether `path` (NULL: not asked for) can be written. Problem (DDPRUN_EXIT_USAGE): not. */
-bool summary_check(const char *path, struct problem *problem) __attribute__((warn_unused_result));
-
 /* What becomes of a job. */
 struct summary {
     const struct rank_view *ranks; /* [rank_count], and one if that is 0 */

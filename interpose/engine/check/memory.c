@@ -27,7 +27,8 @@ enum {
 
 struct range_found {
     struct check_memory memory;
-    CUdeviceptr address; /* in this step; 0: its operation has not come */
+    CUdeviceptr address;   /* in this step; 0: its operation has not come */
+    struct sketch *change; /* what was added to it before the last step; NULL: nothing was */
 };
 
 pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -36,7 +37,6 @@ pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     struct range_found *ranges;
     size_t range_count;
-    struct sketch *changes; /* [probed_count]: what was added to ranges that are probed */
 } memory;
 
 /* ---- for updaters.c ---- */
@@ -108,26 +108,27 @@ sketch_range(const struct range_found *range, struct sketch *sketch)
     return true;
 }
 
-/* The place of a range among those that are probed, or probed_count. */
-static uint32_t
-probed_place(uint32_t number)
+/* Whether a range is to be changed before the last step; all are if none is named. */
+static bool
+is_probed(const struct range_found *range)
 {
-    uint32_t i = 0;
-    while (check_run.probes && i < check_run.probed_count && check_run.probed[i] != number)
-        ++i;
-    return check_run.probes ? i : check_run.probed_count;
+    bool named = check_run.probed_count == 0;
+    for (uint32_t i = 0; i < check_run.probed_count; ++i)
+        named = named || check_run.probed[i] == range->memory.tensor.number;
+    return check_run.probes && named;
 }
 
 /* Adds a hundredth of each element, up or down, to it; keeps a sketch of that. */
 static void
-change_range(const struct range_found *range, struct sketch *change)
+change_range(struct range_found *range)
 {
     int type = (int)range->memory.tensor.type;
     size_t count = range->memory.tensor.count;
     unsigned fraction_bits = type == ELEMENT_FLOAT64 ? 52 : type == ELEMENT_FLOAT32 ? 23 : 10;
     char *old = malloc(range->memory.bytes), *new = malloc(range->memory.bytes);
     double *moved = malloc(count * sizeof(*moved));
-    if (old == NULL || new == NULL || moved == NULL)
+    range->change = malloc(sizeof(*range->change));
+    if (old == NULL || new == NULL || moved == NULL || range->change == NULL)
         stop_job("out of memory");
     values_copy_out(old, range->address, range->memory.bytes);
     memcpy(new, old, range->memory.bytes);
@@ -135,8 +136,8 @@ change_range(const struct range_found *range, struct sketch *change)
     element_perturb(type, new, count, 0, type == ELEMENT_BFLOAT16 ? 2 : units);
     for (size_t i = 0; i < count; ++i)
         moved[i] = element_get(type, new, i) - element_get(type, old, i);
-    sketch_begin(change, count);
-    sketch_add(change, ELEMENT_FLOAT64, moved, count);
+    sketch_begin(range->change, count);
+    sketch_add(range->change, ELEMENT_FLOAT64, moved, count);
     values_copy_in(range->address, new, range->memory.bytes);
     free(old);
     free(new);
@@ -165,10 +166,9 @@ compare_range(const struct range_found *range, uint32_t step)
                                 .sampled = own->count > SKETCH_COUNTERS,
                                 .same_bits = memcmp(own, theirs, sizeof(*own)) == 0};
         values_row(&row);
-        uint32_t place = probed_place(range->memory.tensor.number);
-        if (place < check_run.probed_count && step == check_run.steps + 1) {
+        if (range->change != NULL && step == check_run.steps + 1) {
             row.kind = CHECK_ROW_RETAINED;
-            row.norms.product = sketch_retained(own, theirs, &memory.changes[place]);
+            row.norms.product = sketch_retained(own, theirs, range->change);
             values_row(&row);
         }
     }
@@ -193,14 +193,13 @@ memory_boundary(uint32_t step)
 {
     pthread_mutex_lock(&memory_lock);
     for (size_t i = 0; i < memory.range_count; ++i) {
-        const struct range_found *range = &memory.ranges[i];
-        uint32_t place = probed_place(range->memory.tensor.number);
+        struct range_found *range = &memory.ranges[i];
         if (step >= FIRST_STEP && values_writer() != NULL)
             write_range(range, step);
         else if (step >= FIRST_STEP && values_reader() != NULL)
             compare_range(range, step);
-        if (step == check_run.steps && place < check_run.probed_count && range->address != 0)
-            change_range(range, &memory.changes[place]);
+        if (step == check_run.steps && range->address != 0 && is_probed(range))
+            change_range(range);
     }
     for (size_t i = 0; i < memory.range_count && values_writer() == NULL; ++i)
         memory.ranges[i].address = 0; /* until its operation comes again */
@@ -229,7 +228,4 @@ memory_open(void)
 {
     if (values_reader() != NULL)
         load_ranges(values_reader());
-    memory.changes = calloc(check_run.probed_count + 1, sizeof(*memory.changes));
-    if (memory.changes == NULL)
-        stop_job("out of memory");
 }
