@@ -27,3 +27,13 @@ check_rows_free(struct check_rows *rows)
     free(rows->rows);
     *rows = (struct check_rows){0};
 }
+
+const struct check_row *
+check_rows_find(const struct check_rows *rows, enum check_row_kind kind)
+{
+    for (size_t i = 0; i < rows->count; ++i) {
+        if (rows->rows[i].kind == (uint32_t)kind)
+            return &rows->rows[i];
+    }
+    return NULL;
+}

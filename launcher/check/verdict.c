@@ -7,6 +7,7 @@
 
 #include "base/check/element.h"
 #include "launcher/check/items.h"
+#include "launcher/check/pattern.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -14,9 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double unrepeatable = 1e-3;    /* a relative difference of a program from itself that hides too much */
-static const double chaotic = 1e-2;         /* the same, of its parameters, where rounding alone explains it */
-static const double same_direction = 0.999; /* cosine */
+static const double unrepeatable = 1e-3; /* a relative difference of a program from itself that hides too much */
+static const double chaotic = 1e-2;      /* the same, of its parameters, where rounding alone explains it */
 
 const char *
 check_cause_name(enum check_cause cause)
@@ -108,238 +108,6 @@ name_ranks(const struct check_evidence *evidence, const struct check_item *item,
     return text;
 }
 
-/* ---- rows ---- */
-
-const struct check_row *
-check_rows_find(const struct check_rows *rows, enum check_row_kind kind)
-{
-    for (size_t i = 0; i < rows->count; ++i) {
-        if (rows->rows[i].kind == (uint32_t)kind)
-            return &rows->rows[i];
-    }
-    return NULL;
-}
-
-static const struct check_row *
-find_tensor_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step)
-{
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_TENSOR && row->step == step && row->tensor.role == tensor->role &&
-            row->tensor.number == tensor->number)
-            return row;
-    }
-    return NULL;
-}
-
-/* Whether all ranks had the same bits in their own gradients, in each step in which that was looked at. */
-static bool
-has_one_batch(const struct check_evidence *evidence)
-{
-    bool any = false;
-    const struct check_rows *first = &evidence->ranked[0];
-    for (size_t i = 0; i < first->count; ++i) {
-        if (first->rows[i].kind != CHECK_ROW_OWN)
-            continue;
-        for (int r = 1; r < evidence->ranks; ++r) {
-            bool same = false;
-            for (size_t k = 0; k < evidence->ranked[r].count; ++k) {
-                const struct check_row *row = &evidence->ranked[r].rows[k];
-                same = same || (row->kind == CHECK_ROW_OWN && row->step == first->rows[i].step &&
-                                row->value == first->rows[i].value);
-            }
-            if (!same)
-                return false;
-            any = true;
-        }
-    }
-    return any;
-}
-
-/* ---- what differs ---- */
-
-struct pattern {
-    unsigned moment;                /* of the first difference; 0: there is none */
-    const struct check_item *first; /* that differs then; of several, the worst */
-    size_t differing[CHECK_ROLES];  /* first differ at that moment */
-    size_t all[CHECK_ROLES];
-    size_t ever[CHECK_ROLES];        /* differ at some time */
-    const struct check_item *memory; /* in a parameter's place among an updater's arguments, and differs; or NULL */
-};
-
-static struct pattern
-find_pattern(const struct check_verdict *verdict)
-{
-    struct pattern pattern = {0};
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
-        unsigned moment = items_moment(item->tensor.role, item->first_step);
-        ++pattern.all[item->tensor.role];
-        if (!item->differs)
-            continue;
-        ++pattern.ever[item->tensor.role];
-        bool in_place = item->tensor.role == CHECK_MEMORY && item->tensor.group == 1;
-        if (in_place && pattern.memory == NULL)
-            pattern.memory = item;
-        if (pattern.moment == 0 || moment < pattern.moment) {
-            pattern.moment = moment;
-            pattern.first = item;
-        }
-    }
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
-        bool then = item->differs && items_moment(item->tensor.role, item->first_step) == pattern.moment;
-        pattern.differing[item->tensor.role] += then;
-    }
-    return pattern;
-}
-
-static bool
-is_few(size_t differing, size_t all)
-{
-    return differing > 0 && all > 1 && (differing == 1 || 4 * differing <= all) && differing < all;
-}
-
-/* Whether every gradient of the first step is the reference's times one factor. */
-static bool
-is_scaled(const struct check_evidence *evidence, double *factor_p)
-{
-    const struct check_rows *rows = &evidence->ranked[0];
-    double product = 0, square = 0;
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_GRADIENT || row->step != 1)
-            continue;
-        product += row->norms.product;
-        square += row->norms.reference * row->norms.reference;
-    }
-    if (!(square > 0))
-        return false;
-    double factor = product / square;
-    size_t count = 0;
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        const struct check_norms *norms = &row->norms;
-        if (row->kind != CHECK_ROW_TENSOR || row->tensor.role != CHECK_GRADIENT || row->step != 1 ||
-            norms->reference * norms->reference < 1e-8 * square)
-            continue;
-        double own = norms->product / (norms->reference * norms->reference);
-        if (!(norms->product > same_direction * norms->own * norms->reference) ||
-            fabs(own - factor) > 0.01 * fabs(factor))
-            return false;
-        ++count;
-    }
-    *factor_p = factor;
-    return count > 0 && fabs(factor - 1) > 0.01;
-}
-
-/* The norm of all of one rank's gradients in a step, squared. */
-static double
-gradient_square(const struct check_rows *rows, uint32_t step)
-{
-    double square = 0;
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
-        if (row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_GRADIENT && row->step == step)
-            square += row->norms.reference * row->norms.reference;
-    }
-    return square;
-}
-
-/* Gradients whose norm is the same in every step on one rank were clipped to it; *norm_p. */
-static bool
-is_clipped(const struct check_evidence *evidence, double *norm_p)
-{
-    double first = gradient_square(&evidence->ranked[0], 1);
-    for (uint32_t step = 2; step <= evidence->steps; ++step) {
-        if (!(fabs(gradient_square(&evidence->ranked[0], step) - first) <= 1e-4 * first))
-            return false;
-    }
-    *norm_p = sqrt(first);
-    return evidence->steps >= 2 && first > 0;
-}
-
-/* Whether some gradients of the first step, and not of zeros, are one rank's. */
-static bool
-some_are_equal(const struct check_evidence *evidence, const struct check_verdict *verdict)
-{
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
-        if (item->tensor.role != CHECK_GRADIENT || (item->differs && item->first_step == 1))
-            continue;
-        const struct check_row *row = find_tensor_row(&evidence->ranked[0], &item->tensor, 1);
-        double square = row != NULL ? row->norms.reference * row->norms.reference : 0;
-        if (square > 1e-6 * gradient_square(&evidence->ranked[0], 1)) /* not rounding noise */
-            return true;
-    }
-    return false;
-}
-
-/* Whether each rank's own share, on one rank, has gradients whose mean is not that of the whole batch. */
-static bool
-depends_on_batch(const struct check_evidence *evidence)
-{
-    for (size_t i = 0; i < evidence->turns.count; ++i) {
-        const struct check_row *row = &evidence->turns.rows[i];
-        double limit = 10 * evidence->tolerance;
-        if (row->kind == CHECK_ROW_TENSOR && row->norms.difference > limit * row->norms.reference &&
-            row->norms.reference > 0)
-            return true;
-    }
-    return false;
-}
-
-/* Each rank has as many items as one rank: N times as many are shared out, or as many bytes come to each device. */
-static bool
-takes_whole_batches(const struct check_evidence *evidence)
-{
-    const struct check_row *alone = check_rows_find(&evidence->alone, CHECK_ROW_COPIED);
-    const struct check_row *shared = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
-    const struct check_row *whole = check_rows_find(&evidence->alone, CHECK_ROW_SHARD);
-    if (shared != NULL && whole != NULL && evidence->ranks > 1)
-        return shared->value == whole->value * (uint64_t)evidence->ranks;
-    if (alone == NULL || alone->value < 1024 || shared != NULL || evidence->ranks < 2)
-        return false;
-    for (int r = 0; r < evidence->ranks; ++r) {
-        const struct check_row *row = check_rows_find(&evidence->ranked[r], CHECK_ROW_COPIED);
-        if (row == NULL || (double)row->value < 0.95 * (double)alone->value)
-            return false;
-    }
-    return true;
-}
-
-static bool
-has_uneven_shares(const struct check_evidence *evidence, uint64_t *total_p)
-{
-    for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
-        const struct check_row *row = &evidence->ranked[0].rows[i];
-        if (row->kind == CHECK_ROW_SHARD && row->uneven) {
-            *total_p = row->value;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Of the runs on one rank: the worst difference of a parameter or gradient from the reference. */
-static double
-worst_of(const struct check_evidence *evidence, const struct check_rows *run)
-{
-    struct check_evidence one = *evidence;
-    struct check_rows none = {0}, copy = *run;
-    one.ranks = 1;
-    one.again = one.perturbed = one.probe = none;
-    size_t count;
-    double worst = 0;
-    struct check_item *items = items_make(&one, &copy, &count);
-    for (size_t i = 0; i < count; ++i) {
-        bool counts = items[i].tensor.role == CHECK_PARAMETER || items[i].tensor.role == CHECK_GRADIENT;
-        worst = counts ? fmax(worst, items[i].difference) : worst;
-    }
-    free(items);
-    return worst;
-}
-
 /* ---- verdicts ---- */
 
 static void
@@ -349,7 +117,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
     char name[400], ranks[48];
     uint64_t total;
     const struct check_item *first = pattern->first;
-    if (has_uneven_shares(evidence, &total)) {
+    if (pattern_has_uneven_shares(evidence, &total)) {
         decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
         say(verdict->text,
             "%llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the mean "
@@ -358,7 +126,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
         say(verdict->advice, "check with a batch that %d divides, or with another -n", evidence->ranks);
         return;
     }
-    if (is_scaled(evidence, &verdict->factor)) {
+    if (pattern_is_scaled(evidence, &verdict->factor)) {
         decide(verdict, CHECK_DIFFERENT, CAUSE_SCALE, first);
         double n = evidence->ranks;
         bool too_small = fabs(verdict->factor * n - 1) < 0.02, too_large = fabs(verdict->factor / n - 1) < 0.02;
@@ -380,7 +148,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
                 "the loss, a learning rate in the gradient, a loss scale");
         return;
     }
-    if (is_few(pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT])) {
+    if (pattern_is_few(pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT])) {
         decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
         say(verdict->text, "%s differs from one rank's in step 1 %s, by %.2g; %zu of %zu gradients are equal",
             name_item(verdict, first, name), name_ranks(evidence, first, ranks), first->difference,
@@ -389,7 +157,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
                              "DDP_STEP");
         return;
     }
-    if (is_clipped(evidence, &verdict->factor)) {
+    if (pattern_is_clipped(evidence, &verdict->factor)) {
         decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
         say(verdict->text,
             "the norm of all gradients at DDP_STEP is %.4g in every step on one rank, and not the ranks': they "
@@ -400,7 +168,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
     }
     bool shared = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL;
     wishes->turns = shared;
-    if (shared && depends_on_batch(evidence)) {
+    if (shared && pattern_depends_on_batch(evidence)) {
         decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, first);
         say(verdict->text,
             "on one rank, too, the mean of the gradients of %d shares is not the gradient of the whole batch: "
@@ -411,7 +179,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
             "batch-norm's statistics fixed");
         return;
     }
-    if (some_are_equal(evidence, verdict)) {
+    if (pattern_some_are_equal(evidence, verdict)) {
         decide(verdict, CHECK_DIFFERENT, CAUSE_UNANNOTATED, first);
         say(verdict->text,
             "%s differs from one rank's in step 1 %s, by %.2g, and %zu of %zu gradients are equal: the ranks "
@@ -423,7 +191,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
             "a second copy of a weight, a weight without DDP_PARAMETER");
         return;
     }
-    if (takes_whole_batches(evidence) && !has_one_batch(evidence)) {
+    if (pattern_takes_whole_batches(evidence) && !pattern_has_one_batch(evidence)) {
         decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_DATA_SET, first);
         say(verdict->text,
             "each of %d ranks computes a batch as large as that of one rank alone: together they compute one that "
@@ -436,7 +204,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
     say(verdict->text, "the gradients differ from one rank's from step 1 on: %s by %.2g %s",
         name_item(verdict, first, name), first->difference, name_ranks(evidence, first, ranks));
     say(verdict->advice,
-        has_one_batch(evidence)
+        pattern_has_one_batch(evidence)
             ? "all ranks compute the same batch, and another one than one rank: share the batch out with "
               "DDP_SHARD"
             : "the ranks' shares together are not the batch of one rank: look for a shuffle that is "
@@ -449,7 +217,7 @@ judge_parameters(const struct check_evidence *evidence, struct check_verdict *ve
     char name[400], ranks[48];
     const struct check_item *first = pattern->first;
     uint32_t role = first->tensor.role, step = first->first_step;
-    bool few = is_few(pattern->differing[role], pattern->all[role]);
+    bool few = pattern_is_few(pattern->differing[role], pattern->all[role]);
     name_item(verdict, first, name);
     name_ranks(evidence, first, ranks);
     uint32_t after = step > 0 ? step - 1 : 0;
@@ -501,7 +269,7 @@ static void
 judge_start(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
 {
     char name[400], ranks[48];
-    const struct check_row *of_rank_0 = find_tensor_row(&evidence->ranked[0], &pattern->first->tensor, 1);
+    const struct check_row *of_rank_0 = pattern_row(&evidence->ranked[0], &pattern->first->tensor, 1);
     if (of_rank_0 == NULL || !(of_rank_0->norms.difference <= evidence->tolerance * of_rank_0->norms.reference)) {
         judge_parameters(evidence, verdict, pattern);
         return;
@@ -568,7 +336,7 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
         if (item->tensor.role == CHECK_PARAMETER)
             parameters = fmax(parameters, item->difference);
     }
-    if (has_one_batch(evidence)) {
+    if (pattern_has_one_batch(evidence)) {
         decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
         say(verdict->text,
             "the ranks computed the same batch: the own gradients of all %d ranks have the same bits, and "
@@ -652,7 +420,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
         settled.tolerance = choose_tolerance(given);
     *verdict = (struct check_verdict){.result = CHECK_EQUAL, .tolerance = evidence->tolerance};
     *wishes = (struct check_wishes){.turns = false};
-    double repeated = worst_of(evidence, &evidence->again);
+    double repeated = pattern_worst(evidence, &evidence->again);
     verdict->items = items_make(evidence, evidence->ranked, &verdict->item_count);
     items_sort(verdict->items, verdict->item_count);
     find_largest(verdict);
@@ -663,7 +431,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
         say(verdict->advice, "give it a fixed seed (not the clock, not std::random_device), for the check at least");
         return;
     }
-    struct pattern pattern = find_pattern(verdict);
+    struct pattern pattern = pattern_find(verdict);
     wish_for_probes(evidence, verdict, wishes);
     wishes->plain = pattern.moment != 0 && evidence->overlapped_steps > 0 && evidence->plain == NULL;
     const struct check_row *alarm = NULL;

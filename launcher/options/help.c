@@ -115,10 +115,10 @@ options_print_help_check(FILE *out)
 {
     fputs("Usage: ddprun check [options] program [arguments...]\n\n"
           "Runs a few steps of the program on one rank, and again on several with the same\n"
-          "batch; compares gradients, parameters and other state of every rank with those\n"
-          "of one, tensor by tensor; says whether the ranks compute what one rank does, and\n"
-          "if not, where they begin to differ and which mistake makes such differences.\n"
-          "What the program writes goes to private folders; its own files stay as they are.\n\n"
+          "batch. Compares gradients, parameters and other state of every rank with those of\n"
+          "one rank, tensor by tensor. Prints whether they are equal; if not, where they begin\n"
+          "to differ and which mistake makes such differences. Files that the program writes\n"
+          "go to private folders; the user's files stay as they are.\n\n"
           "  ddprun check ./train                     two ranks, three steps\n"
           "  ddprun check -n 4 --steps 8 ./train      four ranks; eight steps show overlap, too\n"
           "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"
@@ -132,9 +132,10 @@ options_print_help_check(FILE *out)
             print_row(out, &option_rows[i]);
     }
     fputs("\n-n N (default 2) and all other options of ddprun (ddprun --help-all) are for the runs.\n"
+          "Two ranks need two GPUs, or --share-gpu.\n"
           "--timeout SECONDS also limits how long a run may take to its first DDP_STEP.\n"
-          "\nExit codes: 0: equal; 1: different; 3: the two cannot be compared, and what would\n"
-          "make it so is said; 2: wrong options, no annotations, no DDP_STEP, too few steps. A\n"
+          "\nExit codes: 0: equal; 1: different; 3: not comparable, with what would make the two\n"
+          "comparable; 2: wrong options, no annotations, no DDP_STEP, too few steps. A\n"
           "run that fails by itself: its own exit code, 4 in place of its 1 or 3.\n",
           out);
 }

@@ -18,7 +18,9 @@
 static bool
 bad_value(struct problem *problem, const char *name, const char *value, const char *wanted)
 {
-    return problem_set(problem, DDPRUN_EXIT_USAGE, "'%s' is not %s, in --%s; see ddprun --help", value, wanted, name);
+    const struct option_row *row = option_row_named(name);
+    return problem_set(problem, DDPRUN_EXIT_USAGE, "'%s' is not %s, in --%s; see ddprun %s--help", value, wanted, name,
+                       row != NULL && row->group == GROUP_CHECK ? "check " : "");
 }
 
 /* Of an option without a value: given, or switched by a setting. */
