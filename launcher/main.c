@@ -146,6 +146,14 @@ leave(int exit_code)
     _exit(exit_code);
 }
 
+/* In one write: if it fails, the reason is known at the end. */
+static void
+print_at_once(FILE *out)
+{
+    static char whole[1 << 14];
+    (void)setvbuf(out, whole, _IOFBF, sizeof(whole));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -163,6 +171,7 @@ main(int argc, char **argv)
         options_print_help(stdout);
         return printed_end(stdout);
     case OPTIONS_HELP_ALL:
+        print_at_once(stdout);
         options_print_help_all(stdout);
         return printed_end(stdout);
     case OPTIONS_HELP_CHECK:
