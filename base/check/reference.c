@@ -175,7 +175,7 @@ static const char *
 open_file(const char *path, struct reference_reader *reader)
 {
     struct stat file;
-    reader->fd = open(path, O_RDONLY | O_CLOEXEC);
+    reader->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO would wait for its writer */
     if (reader->fd < 0 || fstat(reader->fd, &file) != 0)
         return strerror(errno);
     if (!S_ISREG(file.st_mode) || !read_at(reader->fd, &reader->header, sizeof(reader->header), 0) ||
@@ -202,6 +202,19 @@ reference_open(const char *path, struct reference_reader *reader, const char **w
     }
     qsort(reader->entries, reader->count, sizeof(*reader->entries), compare_keys);
     return true;
+}
+
+bool
+reference_is_one(const char *path)
+{
+    char begin[sizeof(magic)];
+    struct stat file;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    bool is_one = fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && read_at(fd, begin, sizeof(begin), 0) &&
+                  memcmp(begin, magic, sizeof(magic)) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_one;
 }
 
 const struct reference_entry *

@@ -63,7 +63,7 @@ struct reference_writer {
     void *state; /* of its hash */
 };
 
-/* Makes the file, which must not exist, or replaces an empty one. False with errno, as all that follow. */
+/* Makes the file, or replaces what it holds. False with errno, as all that follow. */
 bool reference_create(const char *path, const struct reference_header *header, struct reference_writer *writer)
     __attribute__((warn_unused_result));
 bool reference_begin(struct reference_writer *writer, const struct reference_key *key)
@@ -101,6 +101,9 @@ struct reference_reader {
 bool reference_open(const char *path, struct reference_reader *reader, const char **why)
     __attribute__((warn_unused_result));
 const struct reference_entry *reference_find(const struct reference_reader *reader, const struct reference_key *key);
+
+/* Whether the file is one, or the beginning of one, whatever has become of the rest. */
+bool reference_is_one(const char *path);
 
 /* The next bytes of a record, from its beginning on; false: the file is damaged or cannot be read. With the last bytes
  * the hash is compared. */

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { CHECK_PROBED_AT_MOST = 4096 }; /* as many as there may be ranges (interpose/engine/check/memory.c) */
+
 enum check_mode {
     CHECK_WRITES,   /* the reference */
     CHECK_COMPARES, /* with it */
@@ -29,7 +31,7 @@ struct check_run {
     char reference[PATH_MAX];
     char results[PATH_MAX];
     uint32_t probed_count; /* numbers of unannotated memory; 0: all of it */
-    uint32_t probed[64];
+    uint32_t probed[CHECK_PROBED_AT_MOST];
 };
 
 /* False with errno. */

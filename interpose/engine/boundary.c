@@ -25,10 +25,6 @@ static void __attribute__((noreturn)) stop_without_gradients(int group, const st
 static void
 step_alone(int group, CUstream stream, const struct ddp_site *site)
 {
-    CUcontext before = context_enter(); /* of a thread that has none, the driver does not say what is captured */
-    bool captured = stream_is_captured(stream);
-    context_leave(before);
-    check_boundary_begins(group, captured, site);
     pthread_mutex_lock(&engine_state.lock);
     size_t gradients = engine_state.gradient_count, in_group = 0;
     uint64_t bytes = 0;
@@ -37,11 +33,18 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
         bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
         in_group += tensor->role == TENSOR_GRADIENT && tensor->group == group;
     }
-    engine_state.boundary_count += !captured;
     pthread_mutex_unlock(&engine_state.lock);
-    atomic_fetch_add(&engine_state.status->graph_step, captured); /* nobody sees the launches */
     if (in_group == 0)
         stop_without_gradients(group, site);
+
+    CUcontext before = context_enter(); /* of a thread that has none, the driver does not say what is captured */
+    bool captured = stream_is_captured(stream);
+    context_leave(before);
+    check_boundary_begins(group, captured, site);
+    pthread_mutex_lock(&engine_state.lock);
+    engine_state.boundary_count += !captured;
+    pthread_mutex_unlock(&engine_state.lock);
+    atomic_fetch_add(&engine_state.status->graph_step, captured); /* launches are not reported */
     atomic_store(&engine_state.status->gradient_count, gradients);
     atomic_store(&engine_state.status->gradient_bytes, bytes);
     atomic_store(&engine_state.status->step, engine_state.boundary_count);

@@ -84,10 +84,19 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
     *ranked_p = ranked;
     *count_p = count;
     check->evidence.overlapped_steps = order->plain ? check->evidence.overlapped_steps : outcome.overlapped_steps;
-    bool stopped_by_ddprun =
-        outcome.signal == 0 && !outcome.program_failed && (stop == NULL || stop->value == 1) && any_step && !ended;
+    /* Rows, or the summary that would say so, had no room: that is no difference. */
+    bool lost = !ended && stop == NULL && outcome.exit_code != 0 && !outcome.late &&
+                (outcome.reason[0] == '\0' || strstr(outcome.reason, "cannot write what ddprun check") != NULL);
+    if (lost && outcome.reason[0] == '\0')
+        snprintf(outcome.reason, sizeof(outcome.reason),
+                 "the run of %s has left no report in %.300s; make room there, or set TMPDIR", order->title,
+                 check->folder.path);
+    bool stopped_by_ddprun = !lost && outcome.signal == 0 && !outcome.program_failed &&
+                             (stop == NULL || stop->value == 1) && any_step && !ended;
     bool ok = true;
-    if (stopped_by_ddprun || (stop != NULL && stop->value == 1 && outcome.signal == 0)) {
+    if (order->plain && (stopped_by_ddprun || stop != NULL)) {
+        ok = problem_set(problem, DDPRUN_EXIT_USAGE, "ddprun ended the run of %s", order->title);
+    } else if (stopped_by_ddprun || (stop != NULL && stop->value == 1 && outcome.signal == 0)) {
         snprintf(check->evidence.stopped, sizeof(check->evidence.stopped), "%s",
                  stop != NULL                ? stop->text
                  : outcome.late              ? "no step came for as long as --timeout says"
@@ -169,10 +178,10 @@ show(const struct check *check, const struct check_verdict *verdict)
     if (verdict->result == CHECK_EQUAL && !check->options->quiet)
         printf("what to do: run it: ddprun -n N %s ...\n", check->options->program[0]);
     if (printed_end(stdout) != 0)
-        return DDPRUN_EXIT_FAILURE;
+        return code != 0 ? code : DDPRUN_EXIT_USAGE;
     if (json != NULL && !check_write_json(json, &check->evidence, verdict, code)) {
         message_line("cannot write %s, in --json: %s; the verdict stands above", json, strerror(errno));
-        return code != 0 ? code : DDPRUN_EXIT_FAILURE;
+        return code != 0 ? code : DDPRUN_EXIT_USAGE;
     }
     return code;
 }
@@ -184,8 +193,12 @@ judge(struct check *check, struct check_verdict *verdict, struct problem *proble
     bool ok = true;
     check_judge(&check->evidence, verdict, &wishes);
     for (int i = 0; i < MOST_EXTRA_RUNS && run_more(check, &wishes, &ok, problem); ++i) {
-        if (!ok)
+        if (!ok && problem->exit_code > 128) /* a signal asked for the end */
             return false;
+        if (!ok) { /* what is known without it stands */
+            message_line("%s; the verdict does without this run", problem->text);
+            return true;
+        }
         check_verdict_free(verdict);
         check_judge(&check->evidence, verdict, &wishes);
     }
@@ -276,6 +289,8 @@ check_command(const struct options *options)
     unsetenv("XDG_RUNTIME_DIR");
     bool ok = session_prepare(&check, &problem) && run_all(&check, &exit_code, &problem);
     if (!ok) {
+        if (problem.exit_code == DDPRUN_EXIT_FAILURE) /* which is a difference here */
+            problem.exit_code = DDPRUN_EXIT_USAGE;
         if (check.cluster_rank == 0)
             report_problem(options->check.json, &problem);
         exit_code = problem.exit_code;

@@ -34,19 +34,27 @@ struct role_norm {
     double count;
 };
 
+/* What a damaged file says of others is not looked at. */
+static bool
+is_of_tensor(const struct check_row *row)
+{
+    enum { STEPS_AT_MOST = 20000 }; /* --steps, and more */
+    return row->kind == CHECK_ROW_TENSOR && row->tensor.role < CHECK_ROLES && row->step <= STEPS_AT_MOST;
+}
+
 /* For each role and step, [role * (last_step + 1) + step]; malloc'ed. */
 static struct role_norm *
 role_norms(const struct check_rows *rows, uint32_t *last_step_p)
 {
     uint32_t last = 0;
     for (size_t i = 0; i < rows->count; ++i) {
-        if (rows->rows[i].kind == CHECK_ROW_TENSOR && rows->rows[i].step > last)
+        if (is_of_tensor(&rows->rows[i]) && rows->rows[i].step > last)
             last = rows->rows[i].step;
     }
     struct role_norm *norms = memory_get((size_t)CHECK_ROLES * (last + 1), sizeof(*norms));
     for (size_t i = 0; i < rows->count; ++i) {
         const struct check_row *row = &rows->rows[i];
-        if (row->kind != CHECK_ROW_TENSOR || row->tensor.role >= CHECK_ROLES)
+        if (!is_of_tensor(row))
             continue;
         struct role_norm *all = &norms[(size_t)row->tensor.role * (last + 1) + row->step];
         all->square += row->norms.reference * row->norms.reference;
@@ -56,10 +64,12 @@ role_norms(const struct check_rows *rows, uint32_t *last_step_p)
     return norms;
 }
 
+/* Infinite where it cannot be told: of norms that a double does not hold, too. */
 static double
 ratio(double difference, double scale)
 {
-    return difference <= 0 ? 0 : scale > 0 ? difference / scale : INFINITY;
+    double relative = difference <= 0 ? 0 : scale > 0 ? difference / scale : INFINITY;
+    return isnan(relative) ? INFINITY : relative;
 }
 
 struct distance {
@@ -107,7 +117,7 @@ sort_rows(const struct check_rows *rows)
     struct sorted sorted = {.rows = memory_get(rows->count + 1, sizeof(*sorted.rows)),
                             .distances = memory_get(rows->count + 1, sizeof(*sorted.distances))};
     for (size_t i = 0; i < rows->count; ++i) {
-        if (rows->rows[i].kind == CHECK_ROW_TENSOR && rows->rows[i].tensor.role < CHECK_ROLES)
+        if (is_of_tensor(&rows->rows[i]))
             sorted.rows[sorted.count++] = &rows->rows[i];
     }
     qsort(sorted.rows, sorted.count, sizeof(*sorted.rows), compare_rows);
@@ -127,9 +137,23 @@ free_sorted(struct sorted *sorted)
     free(sorted->distances);
 }
 
-/* The place of the row of the same tensor and step, or count. */
+/* Makes each distance the largest of its tensor so far. */
+static void
+accumulate(struct sorted *sorted)
+{
+    for (size_t i = 1; i < sorted->count; ++i) {
+        const struct check_tensor *tensor = &sorted->rows[i]->tensor, *before = &sorted->rows[i - 1]->tensor;
+        struct distance *distance = &sorted->distances[i];
+        if (tensor->role != before->role || tensor->number != before->number)
+            continue;
+        distance->whole = fmax(distance->whole, distance[-1].whole);
+        distance->block = fmax(distance->block, distance[-1].block);
+    }
+}
+
+/* Where the row of this tensor and step is, or would be. */
 static size_t
-find_row(const struct sorted *sorted, const struct check_row *like)
+find_place(const struct sorted *sorted, const struct check_row *like)
 {
     size_t low = 0, high = sorted->count;
     while (low < high) {
@@ -139,12 +163,21 @@ find_row(const struct sorted *sorted, const struct check_row *like)
         else
             high = middle;
     }
-    return low < sorted->count && compare_rows(&sorted->rows[low], &like) == 0 ? low : sorted->count;
+    return low;
+}
+
+/* The place of the row of the same tensor and step, or count. */
+static size_t
+find_row(const struct sorted *sorted, const struct check_row *like)
+{
+    size_t place = find_place(sorted, like);
+    return place < sorted->count && compare_rows(&sorted->rows[place], &like) == 0 ? place : sorted->count;
 }
 
 /* ---- items ---- */
 
-/* What repeating and rounding make of this tensor up to this step: the largest so far, for it grows. */
+/* What repeating and rounding make of this tensor up to this step: the largest so far, for it grows. `runs`: with
+ * accumulate(). */
 static struct distance
 floor_of(const struct sorted *runs, size_t run_count, const struct check_row *like)
 {
@@ -152,14 +185,16 @@ floor_of(const struct sorted *runs, size_t run_count, const struct check_row *li
     if (MUTANT(CHECK_FLOOR_INFINITE))
         floor.whole = floor.block = INFINITY;
     for (size_t r = 0; r < run_count; ++r) {
-        struct check_row earlier = *like;
-        for (earlier.step = 1; earlier.step <= like->step; ++earlier.step) {
-            size_t place = find_row(&runs[r], &earlier);
-            if (place == runs[r].count)
+        size_t place = find_row(&runs[r], like);
+        if (place == runs[r].count) { /* the last one before it */
+            place = find_place(&runs[r], like);
+            const struct check_tensor *before = place > 0 ? &runs[r].rows[place - 1]->tensor : NULL;
+            if (before == NULL || before->role != like->tensor.role || before->number != like->tensor.number)
                 continue;
-            floor.whole = fmax(floor.whole, runs[r].distances[place].whole);
-            floor.block = fmax(floor.block, runs[r].distances[place].block);
+            --place;
         }
+        floor.whole = fmax(floor.whole, runs[r].distances[place].whole);
+        floor.block = fmax(floor.block, runs[r].distances[place].block);
     }
     return floor;
 }
@@ -170,12 +205,14 @@ note_difference(struct check_item *item, const struct check_row *row, int rank, 
     unsigned moment = items_moment(row->tensor.role, row->step),
              first = items_moment(row->tensor.role, item->first_step);
     item->differs = true;
-    item->unbounded = item->unbounded || row->norms.unbounded > 0;
-    if (first == moment)
+    if (first == moment) {
         ++item->rank_count;
+        item->unbounded = item->unbounded || row->norms.unbounded > 0;
+    }
     if (first != 0 && first <= moment)
         return;
     item->rank_count = 1;
+    item->unbounded = row->norms.unbounded > 0;
     item->first_step = row->step;
     item->first_rank = rank;
     /* A part is named where the rest is as it should be. */
@@ -257,6 +294,8 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
         most += ranked[r].count;
     struct check_item *items = memory_get(most + 1, sizeof(*items));
     struct sorted floors[2] = {sort_rows(&evidence->again), sort_rows(&evidence->perturbed)};
+    accumulate(&floors[0]);
+    accumulate(&floors[1]);
     for (int r = 0; r < evidence->ranks; ++r) {
         struct sorted mine = sort_rows(&ranked[r]);
         count = add_rank(items, count, evidence, floors, &mine, r);

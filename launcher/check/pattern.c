@@ -45,6 +45,12 @@ pattern_has_one_batch(const struct check_evidence *evidence)
     return any;
 }
 
+static bool
+is_trained(const struct check_item *item)
+{
+    return item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_GRADIENT;
+}
+
 struct pattern
 pattern_find(const struct check_verdict *verdict)
 {
@@ -59,7 +65,9 @@ pattern_find(const struct check_verdict *verdict)
         bool in_place = item->tensor.role == CHECK_MEMORY && item->tensor.group == 1;
         if (in_place && pattern.memory == NULL)
             pattern.memory = item;
-        if (pattern.moment == 0 || moment < pattern.moment) {
+        bool sooner = pattern.moment == 0 || moment < pattern.moment;
+        /* What is trained explains what then differs in means, buffers and other memory. */
+        if (sooner || (moment == pattern.moment && is_trained(item) && !is_trained(pattern.first))) {
             pattern.moment = moment;
             pattern.first = item;
         }
@@ -153,14 +161,7 @@ pattern_some_are_equal(const struct check_evidence *evidence, const struct check
 bool
 pattern_depends_on_batch(const struct check_evidence *evidence)
 {
-    for (size_t i = 0; i < evidence->turns.count; ++i) {
-        const struct check_row *row = &evidence->turns.rows[i];
-        double limit = 10 * evidence->tolerance;
-        if (row->kind == CHECK_ROW_TENSOR && row->norms.difference > limit * row->norms.reference &&
-            row->norms.reference > 0)
-            return true;
-    }
-    return false;
+    return evidence->turns.count > 0 && pattern_worst(evidence, &evidence->turns) > 10 * evidence->tolerance;
 }
 
 bool
@@ -186,7 +187,7 @@ pattern_has_uneven_shares(const struct check_evidence *evidence, uint64_t *total
 {
     for (size_t i = 0; i < evidence->ranked[0].count; ++i) {
         const struct check_row *row = &evidence->ranked[0].rows[i];
-        if (row->kind == CHECK_ROW_SHARD && row->uneven) {
+        if (row->kind == CHECK_ROW_SHARD && row->uneven && row->step == 0) { /* for the first gradients */
             *total_p = row->value;
             return true;
         }

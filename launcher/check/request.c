@@ -59,18 +59,32 @@ find_ranks(struct check *check, struct problem *problem)
     return true;
 }
 
+/* On the command line; what is a setting for all jobs is left out of the runs. */
+static bool
+is_given(const struct options *options, const char *option)
+{
+    size_t length = strlen(option);
+    for (char **given = options->given; given != NULL && *given != NULL; ++given) {
+        if (strncmp(*given, option, length) == 0 && ((*given)[length] == '=' || (*given)[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
 static bool
 refuse_others(const struct check *check, struct problem *problem)
 {
     const struct options *options = check->options;
-    if (options->max_restarts != 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "--max-restarts and check contradict each other; leave one out");
-    if (options->check.json != NULL && !whole_file_check(options->check.json, "--json", problem))
-        return false;
+    static const char *const others[] = {"--max-restarts", "--trace", "--summary-json", "--output"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); ++i) {
+        if (is_given(options, others[i]))
+            return problem_set(problem, DDPRUN_EXIT_USAGE, "%s and check contradict each other; leave one out",
+                               others[i]);
+    }
     if (options->dry_run)
         return problem_set(problem, DDPRUN_EXIT_USAGE, "--dry-run and check contradict each other; leave one out");
-    if (options->trace_dir != NULL)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "--trace and check contradict each other; leave one out");
+    if (options->check.json != NULL && !whole_file_check(options->check.json, "--json", problem))
+        return false;
     if (strcmp(options->program[0], "check") == 0 || strcmp(options->program[0], "doctor") == 0)
         return problem_set(problem, DDPRUN_EXIT_USAGE,
                            "check wants a program, and %s is a word of ddprun; a program of that "
@@ -79,10 +93,13 @@ refuse_others(const struct check *check, struct problem *problem)
     return true;
 }
 
-/* An absolute path for a file that need not exist. */
+/* An absolute path for a file that need not exist; where a link is, that of what it names. */
 static char *
 absolute(const char *path)
 {
+    char *real = realpath(path, NULL);
+    if (real != NULL)
+        return real;
     char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
     char *whole = here != NULL ? memory_format("%s/%s", here, path) : memory_copy(path);
     free(here);
@@ -99,8 +116,16 @@ look_at_reference(struct check *check, struct problem *problem)
     if (file == NULL)
         return true;
     check->reference = absolute(file);
-    if (access(check->reference, F_OK) != 0 && !check->in_cluster)
-        return true;
+    bool there = access(check->reference, F_OK) == 0;
+    if (!there && !check->in_cluster)
+        return whole_file_check(check->reference, "--reference", problem);
+    if (check->only_writes)
+        return reference_is_one(check->reference) ||
+               problem_set(
+                   problem, DDPRUN_EXIT_USAGE,
+                   "%s, in --reference, is there already and is not a reference that ddprun check has written; name "
+                   "another file",
+                   file);
     if (!reference_open(check->reference, &reader, &why))
         return problem_set(problem, DDPRUN_EXIT_USAGE,
                            "cannot use %s, in --reference: %s; write it with ddprun check -n 1 "
@@ -108,14 +133,13 @@ look_at_reference(struct check *check, struct problem *problem)
                            file, why);
     unsigned steps = reader.header.steps;
     reference_free(&reader);
-    check->has_reference = !check->only_writes;
-    if (check->has_reference && check->options->check.steps != 0 && check->options->check.steps != steps)
+    check->has_reference = true;
+    if (check->options->check.steps != 0 && check->options->check.steps != steps)
         return problem_set(problem, DDPRUN_EXIT_USAGE,
                            "%s, in --reference, has %u steps, and --steps asks for %u; leave "
                            "--steps out, or write it again",
                            file, steps, check->options->check.steps);
-    if (check->has_reference)
-        check->steps = steps;
+    check->steps = steps;
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include "base/protocol.h"
 #include "launcher/memory.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
@@ -61,6 +62,19 @@ is_ours(const char *given)
     return false;
 }
 
+/* "--gpus=2,5" is "--gpus=2" for one rank; other options stay as they are. malloc'ed. */
+static char *
+first_gpu(const char *given)
+{
+    static const char begin[] = "--gpus=";
+    char *word = memory_copy(given);
+    if (strncmp(word, begin, strlen(begin)) != 0)
+        return word;
+    char *first = word + strlen(begin);
+    first[strcspn(first, isdigit((unsigned char)*first) ? ",-" : ",")] = '\0'; /* a UUID has dashes */
+    return word;
+}
+
 /* --hosts: this process starts ranks on hosts that do not have its folder. */
 static bool
 has_other_hosts(const struct check_place *place)
@@ -100,7 +114,7 @@ command_of(const struct check_place *place, const struct check_order *order, con
     add(&words, memory_copy("ddprun"));
     for (char **given = place->options->given; given != NULL && *given != NULL; ++given) {
         if (!is_ours(*given))
-            add(&words, memory_copy(*given));
+            add(&words, order->ranks == 1 ? first_gpu(*given) : memory_copy(*given));
     }
     if (order->ranks > 0)
         add(&words, memory_format("--ranks=%d", order->ranks));
@@ -110,6 +124,7 @@ command_of(const struct check_place *place, const struct check_order *order, con
         add(&words, memory_copy("--no-overlap"));
     add(&words, memory_copy("--progress=off"));
     add(&words, memory_copy("--quiet"));
+    add(&words, memory_copy("--max-restarts=0"));
     add(&words, memory_copy("--no-cost-cache"));
     if (!place->options->verbose && has_other_hosts(place))
         add(&words, memory_copy("--output=none"));
@@ -133,10 +148,13 @@ static void __attribute__((noreturn)) become(const struct check_place *place, co
         _exit(DDPRUN_EXIT_FAILURE);
     setenv(DDPRUN_ENV_CHECK_RUN, files->settings, 1);
     if (place->options->check.keep_files != NULL) {
-        char *kept = memory_format("%s/%s", place->options->check.keep_files, order->name);
+        char *folder = realpath(place->options->check.keep_files, NULL); /* ranks may be elsewhere */
+        char *kept = memory_format("%s/%s", folder != NULL ? folder : place->options->check.keep_files, order->name);
         setenv(DDPRUN_ENV_CHECK_FILES, kept, 1);
     }
-    unsetenv("DDPRUN_RANKS");
+    static const char *const settings[] = {"DDPRUN_RANKS", "DDPRUN_TRACE", "DDPRUN_MAX_RESTARTS", "DDPRUN_VERBOSE"};
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i)
+        unsetenv(settings[i]);
     int null = open("/dev/null", O_RDWR);
     int out = place->options->verbose ? -1 : open(files->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (null >= 0)

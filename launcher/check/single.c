@@ -147,17 +147,17 @@ keep_reference(struct check *check, const char *unfinished, struct problem *prob
                              check->options->check.reference, strerror(errno));
 }
 
-static void
+/* False: it is damaged. */
+static bool
 load_floor(struct reference_reader *reader, uint32_t number, struct check_rows *rows)
 {
     struct reference_key key = {.kind = REFERENCE_FLOOR, .number = number};
     const struct reference_entry *entry = reference_find(reader, &key);
     if (entry == NULL || entry->record.bytes % sizeof(*rows->rows) != 0)
-        return;
+        return entry == NULL;
     rows->rows = memory_get(entry->record.bytes / sizeof(*rows->rows) + 1, sizeof(*rows->rows));
     rows->count = entry->record.bytes / sizeof(*rows->rows);
-    if (!reference_get(reader, entry, rows->rows, entry->record.bytes))
-        check_rows_free(rows);
+    return reference_get(reader, entry, rows->rows, entry->record.bytes);
 }
 
 bool
@@ -167,12 +167,11 @@ session_load_reference(struct check *check, struct problem *problem)
     const char *why;
     if (!reference_open(check->reference, &reader, &why))
         return problem_set(problem, DDPRUN_EXIT_USAGE, "cannot use %s, in --reference: %s", check->reference, why);
-    load_floor(&reader, 0, &check->evidence.again);
-    load_floor(&reader, 1, &check->evidence.perturbed);
-    load_floor(&reader, 2, &check->evidence.alone);
-    load_floor(&reader, 3, &check->evidence.probe);
+    bool ok = load_floor(&reader, 0, &check->evidence.again) && load_floor(&reader, 1, &check->evidence.perturbed) &&
+              load_floor(&reader, 2, &check->evidence.alone) && load_floor(&reader, 3, &check->evidence.probe);
     reference_free(&reader);
-    return true;
+    return ok || problem_set(problem, DDPRUN_EXIT_USAGE, "cannot use %s, in --reference: it is damaged; write it again",
+                             check->reference);
 }
 
 /* The three runs of one rank. */

@@ -37,6 +37,7 @@ check_cause_name(enum check_cause cause)
         [CAUSE_BATCH_DEPENDENT] = "batch_dependent",
         [CAUSE_INDIVISIBLE] = "indivisible",
         [CAUSE_DATA_SET] = "data_set",
+        [CAUSE_NOTHING] = "nothing_compared",
     };
     return names[cause];
 }
@@ -235,7 +236,7 @@ judge_parameters(const struct check_evidence *evidence, struct check_verdict *ve
                 : "the mean over ranks of this value is not one rank's: is it a mean over the share?");
         return;
     }
-    if (few) {
+    if (few && step > 1) {
         decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
         say(verdict->text,
             "%s differs from one rank's after step %u %s, by %.2g; the other %zu parameters are equal then", name,
@@ -304,6 +305,8 @@ judge_difference(const struct check_evidence *evidence, struct check_verdict *ve
                  struct check_wishes *wishes)
 {
     const struct check_item *first = pattern->first;
+    bool of_first_gradients =
+        pattern->moment == items_moment(CHECK_GRADIENT, 1) && pattern->differing[CHECK_GRADIENT] > 0;
     char name[400], ranks[48];
     if (first->unbounded) {
         decide(verdict, CHECK_DIFFERENT, CAUSE_OVERFLOW, first);
@@ -313,11 +316,11 @@ judge_difference(const struct check_evidence *evidence, struct check_verdict *ve
                                  ? "16 bits do not hold these gradients: use --compress bf16, or none"
                                  : "look for a sum over ranks that does not fit its type, or for a share "
                                    "without items");
-    } else if (pattern->memory != NULL) {
+    } else if (pattern->memory != NULL && !(of_first_gradients && pattern_is_scaled(evidence, &verdict->factor))) {
         judge_unannotated(evidence, verdict, pattern->memory);
     } else if (pattern->moment == items_moment(CHECK_PARAMETER, 1)) {
         judge_start(evidence, verdict, pattern);
-    } else if (pattern->moment == items_moment(CHECK_GRADIENT, 1) && pattern->differing[CHECK_GRADIENT] > 0) {
+    } else if (of_first_gradients) {
         judge_first_gradients(evidence, verdict, pattern, wishes);
     } else if (pattern->ever[CHECK_PARAMETER] + pattern->ever[CHECK_GRADIENT] == 0 &&
                first->tensor.role == CHECK_MEMORY) {
@@ -411,6 +414,23 @@ choose_tolerance(const struct check_evidence *evidence)
     return type == ELEMENT_BFLOAT16 ? 0x1p-5 : type == ELEMENT_FLOAT16 ? 0x1p-8 : 1e-4;
 }
 
+/* Whether of each rank something that is trained was compared. */
+static bool
+is_compared(const struct check_evidence *evidence)
+{
+    int ranks = 0;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        bool any = false;
+        for (size_t i = 0; i < evidence->ranked[r].count && !any; ++i) {
+            const struct check_row *row = &evidence->ranked[r].rows[i];
+            any = row->kind == CHECK_ROW_TENSOR &&
+                  (row->tensor.role == CHECK_PARAMETER || row->tensor.role == CHECK_GRADIENT);
+        }
+        ranks += any;
+    }
+    return ranks > 0 && ranks == evidence->ranks;
+}
+
 void
 check_judge(const struct check_evidence *given, struct check_verdict *verdict, struct check_wishes *wishes)
 {
@@ -429,6 +449,12 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
         say(verdict->text, "the program does not repeat itself on one rank: two runs differ by %.2g in %u steps",
             repeated, evidence->steps);
         say(verdict->advice, "give it a fixed seed (not the clock, not std::random_device), for the check at least");
+        return;
+    }
+    if (!is_compared(evidence) && evidence->stopped[0] == '\0') {
+        decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
+        say(verdict->text, "no parameter and no gradient of a rank was compared with one rank's");
+        say(verdict->advice, "annotate parameters and gradients (docs/annotations.md)");
         return;
     }
     struct pattern pattern = pattern_find(verdict);

@@ -32,6 +32,7 @@ enum check_cause {
     CAUSE_BATCH_DEPENDENT, /* the mean over shares is not the gradient of the whole batch */
     CAUSE_INDIVISIBLE,
     CAUSE_DATA_SET, /* each rank takes a whole batch */
+    CAUSE_NOTHING,  /* nothing was compared */
     CAUSE_COUNT,
 };
 
@@ -69,7 +70,7 @@ struct check_verdict {
 /* Which further runs would tell causes apart. */
 struct check_wishes {
     bool turns, plain;
-    uint32_t probed[64];
+    uint32_t probed[CHECK_PROBED_AT_MOST];
     uint32_t probed_count;
 };
 

@@ -23,10 +23,21 @@ static const struct target {
     const char *name;
     fuzz_function run;
 } targets[] = {
-    {"options", fuzz_options},       {"settings", fuzz_settings}, {"gpu_list", fuzz_gpu_list}, {"hosts", fuzz_hosts},
-    {"substitute", fuzz_substitute}, {"elf", fuzz_elf},           {"control", fuzz_control},   {"status", fuzz_status},
-    {"cost_cache", fuzz_cost_cache}, {"hello", fuzz_hello},       {"view", fuzz_view},         {"frames", fuzz_frames},
-    {"proof", fuzz_proof},           {"script", fuzz_script},
+    {"options", fuzz_options},
+    {"settings", fuzz_settings},
+    {"gpu_list", fuzz_gpu_list},
+    {"hosts", fuzz_hosts},
+    {"substitute", fuzz_substitute},
+    {"elf", fuzz_elf},
+    {"control", fuzz_control},
+    {"status", fuzz_status},
+    {"cost_cache", fuzz_cost_cache},
+    {"hello", fuzz_hello},
+    {"view", fuzz_view},
+    {"frames", fuzz_frames},
+    {"proof", fuzz_proof},
+    {"script", fuzz_script},
+    {"reference", fuzz_reference},
 };
 
 static const struct target *chosen;

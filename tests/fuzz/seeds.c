@@ -4,6 +4,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include "base/check/reference.h"
 #include "base/flight.h"
 #include "base/protocol.h"
 #include "launcher/cluster/hello.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { ROOM = 32 * 1024 };
 
@@ -104,6 +106,34 @@ put_proofs(void)
     put("proof", "network", "10.1.0.0/16", 11);
 }
 
+/* A reference behind the byte that fuzz_reference() takes first: 0: as it is; others: its hashes are put right. */
+static void
+put_references(void)
+{
+    static unsigned char bytes[ROOM];
+    char path[512];
+    const struct reference_header header = {.steps = 3, .sample = 100, .program = 7};
+    const float values[] = {1, -2, 0.5f};
+    struct reference_writer writer;
+    snprintf(path, sizeof(path), "%s/a-reference", seeds_folder);
+    bool ok = reference_create(path, &header, &writer);
+    for (uint32_t kind = REFERENCE_TENSOR; kind <= REFERENCE_END && ok; ++kind) {
+        const struct reference_key key = {.kind = kind, .role = kind % 2, .step = 3, .number = 8 - kind};
+        ok = reference_put(&writer, &key, values, kind == REFERENCE_END ? 0 : sizeof(values));
+    }
+    FILE *file = fopen(path, "re");
+    fuzz_require(reference_close(&writer) && ok && file != NULL, "a reference can be written");
+    size_t count = fread(bytes + 1, 1, sizeof(bytes) - 1, file);
+    fclose(file);
+    unlink(path);
+    put("reference", "whole", bytes, 1 + count);
+    put("reference", "cut", bytes, count / 2);
+    bytes[0] = 1;
+    put("reference", "hashes_of_headers", bytes, 1 + count);
+    bytes[0] = 7;
+    put("reference", "all_hashes", bytes, 1 + count);
+}
+
 /* ---- the status page, as fuzz_status() takes it ---- */
 
 enum { SEEN_ENDED = 1, CHOICE_AT_END = 1, CHOICE_SUMMARY_LINES = 2, CHOICE = 7, PAGES_AT = 9 };
@@ -164,5 +194,6 @@ fuzz_write_seeds(const char *folder)
     put_views();
     put_frames();
     put_proofs();
+    put_references();
     put_status();
 }

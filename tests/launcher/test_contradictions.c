@@ -1,6 +1,9 @@
 /*
  * test_contradictions.c - each option with each other: either they go together, or the pair is in the table below, with
  * what is said. An option without a sample here fails the test: its pairs are not settled.
+ *
+ * Pairs with an option of `ddprun check` are tried behind "check"; without it each of these options is refused,
+ * whatever is beside it. What goes together only in training is refused by check_command() (tests/check/input.sh).
  */
 #include "launcher/options/option_table.h"
 
@@ -37,7 +40,11 @@ static const struct sample {
     {"output", "files=logs"}, {"progress", "on"},
     {"progress", "off"},      {"summary-json", "end.json"},
     {"verbose", NULL},        {"quiet", NULL},
-    {"hang-warning", "60"},
+    {"hang-warning", "60"},   {"steps", "5"},
+    {"alone", "--batch 8"},   {"reference", "ref.ddp"},
+    {"sample", "100"},        {"tolerance", "0.001"},
+    {"floor-factor", "10"},   {"json", "check.json"},
+    {"keep-files", "kept"},
 };
 
 enum { SAMPLES = sizeof(samples) / sizeof(samples[0]) };
@@ -74,19 +81,51 @@ add_words(char **words, size_t count, const struct sample *sample, char name[40]
     return count;
 }
 
+/* Whether it is an option of `ddprun check` alone. */
+static bool
+is_of_check(const struct sample *sample)
+{
+    for (int i = 0; i < option_row_count; ++i) {
+        if (strcmp(option_rows[i].name, sample->name) == 0)
+            return option_rows[i].group == GROUP_CHECK;
+    }
+    return false;
+}
+
+/* Where "check" stands: nowhere, before the options, between them or behind them. */
+enum place { NO_CHECK, CHECK_FIRST, CHECK_BETWEEN, CHECK_LAST };
+
 static enum options_result
-parse(const struct sample *one, const struct sample *other, struct problem *problem)
+parse_at(enum place place, const struct sample *one, const struct sample *other, struct problem *problem)
 {
     char *words[MOST_WORDS] = {"ddprun"}, names[2][40];
-    size_t count = add_words(words, 1, one, names[0]);
+    size_t count = 1;
+    if (place == CHECK_FIRST)
+        words[count++] = "check";
+    count = add_words(words, count, one, names[0]);
+    if (place == CHECK_BETWEEN)
+        words[count++] = "check";
     if (other != NULL)
         count = add_words(words, count, other, names[1]);
+    if (place == CHECK_LAST)
+        words[count++] = "check";
     words[count++] = "./train";
     struct options options;
     enum options_result result = options_parse((int)count, words, &options, problem);
-    if (result == OPTIONS_RUN)
+    if (result == OPTIONS_RUN) {
+        ck_assert_int_eq(options.check.asked, place != NO_CHECK);
+        ck_assert_str_eq(options.program[0], "./train");
         options_free(&options);
+    }
     return result;
+}
+
+/* As a user writes these options. */
+static enum options_result
+parse(const struct sample *one, const struct sample *other, struct problem *problem)
+{
+    bool checks = is_of_check(one) || (other != NULL && is_of_check(other));
+    return parse_at(checks ? CHECK_FIRST : NO_CHECK, one, other, problem);
 }
 
 /* What is said of a pair; NULL: it goes together. */
@@ -145,6 +184,30 @@ START_TEST(each_pair_is_settled)
 }
 END_TEST
 
+START_TEST(options_of_check_belong_to_check)
+{
+    const struct sample *one = &samples[_i];
+    struct problem problem = {0};
+    char wanted[64];
+    if (!is_of_check(one))
+        return;
+    snprintf(wanted, sizeof(wanted), "--%s is an option of ddprun check", one->name);
+    ck_assert_int_eq(parse_at(NO_CHECK, one, NULL, &problem), OPTIONS_BAD);
+    ck_assert_int_eq(problem.exit_code, 2);
+    ck_assert_msg(strstr(problem.text, wanted) != NULL && strchr(problem.text, '\n') == NULL, "%s", problem.text);
+    for (size_t k = 0; k < SAMPLES; ++k) {
+        const struct sample *other = &samples[k];
+        ck_assert_int_eq(parse_at(NO_CHECK, one, other, &problem), OPTIONS_BAD);
+        if (is_bad_alone(other))
+            continue;
+        /* Options stand on either side of the word. */
+        for (enum place place = CHECK_FIRST; place <= CHECK_LAST; ++place)
+            ck_assert_msg(parse_at(place, other, one, &problem) == OPTIONS_RUN, "--%s with --%s, check at %d: %s",
+                          one->name, other->name, (int)place, problem.text);
+    }
+}
+END_TEST
+
 /* Parses `words` beside the settings in `text`. */
 static enum options_result
 parse_beside(const char *text, const char *word, const char *value, struct options *options, struct problem *problem)
@@ -178,6 +241,8 @@ START_TEST(a_name_that_is_no_setting_is_told_the_right_one)
         {"config", "is for the command line only", false},
         {"dry-run", "is for the command line only", false},
         {"help", "is for the command line only", false},
+        {"steps", "is for the command line only", false},
+        {"keep-files", "is for the command line only", false},
         {"frobnicate", "is no setting", false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
@@ -222,6 +287,7 @@ START_TEST(a_mistyped_variable_is_not_ignored)
                  {"DDPRUN_CHECKEVERY", "did you mean DDPRUN_CHECK_EVERY?"},
                  {"DDPRUN_DRY_RUN", "command line only"},
                  {"DDPRUN_DRYRUN", "did you mean --dry-run, on the command line?"},
+                 {"DDPRUN_TOLERANCE", "command line only"},
                  {"DDPRUN_VERSION", NULL},
                  {"DDPRUN_SOAK", NULL},
                  {"DDPRUN_MY_OWN_NOTE", NULL}};
@@ -249,6 +315,7 @@ main(void)
     TCase *tests = tcase_create("pairs");
     tcase_add_test(tests, every_option_has_a_sample);
     tcase_add_loop_test(tests, each_pair_is_settled, 0, SAMPLES);
+    tcase_add_loop_test(tests, options_of_check_belong_to_check, 0, SAMPLES);
     tcase_add_test(tests, a_name_that_is_no_setting_is_told_the_right_one);
     tcase_add_test(tests, the_command_line_counts_against_a_setting);
     tcase_add_test(tests, a_mistyped_variable_is_not_ignored);

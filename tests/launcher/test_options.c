@@ -49,6 +49,50 @@ START_TEST(defaults_are_those_of_the_protocol)
     ck_assert_int_eq(options.reduction, DDPRUN_REDUCE_MEAN);
     ck_assert_int_eq(options.compression, DDPRUN_COMPRESS_NONE);
     ck_assert_uint_eq(options.communicator_count, 1);
+    ck_assert(!options.check.asked && options.check.given == NULL);
+    options_free(&options);
+    ck_assert_int_eq(parse("check ./train", &options, &problem), OPTIONS_RUN);
+    ck_assert(options.check.asked && options.check.given == NULL);
+    ck_assert(options.check.steps == 0 && options.check.sample == 0 && options.check.floor_factor == 20);
+    ck_assert(options.check.alone == NULL && options.check.reference == NULL && options.check.json == NULL &&
+              options.check.keep_files == NULL);
+    options_free(&options);
+}
+END_TEST
+
+START_TEST(every_option_of_check_reaches_its_field)
+{
+    struct options options;
+    struct problem problem;
+    ck_assert_int_eq(parse("-n 8 check --steps 10000 --alone --quiet --reference ref --sample 100 --tolerance 2.5e-3 "
+                           "--floor-factor 1e6 --json out.json --keep-files kept --no-overlap ./train --steps 3 -n 5",
+                           &options, &problem),
+                     OPTIONS_RUN);
+    ck_assert(options.check.asked);
+    ck_assert_str_eq(options.check.given, "steps");
+    ck_assert_uint_eq(options.check.steps, 10000);
+    ck_assert_str_eq(options.check.alone, "--quiet"); /* its value, and no option */
+    ck_assert(!options.quiet);
+    ck_assert_str_eq(options.check.reference, "ref");
+    ck_assert_uint_eq(options.check.sample, 100);
+    ck_assert(options.check.tolerance == 2.5e-3 && options.check.floor_factor == 1e6);
+    ck_assert_str_eq(options.check.json, "out.json");
+    ck_assert_str_eq(options.check.keep_files, "kept");
+    ck_assert_int_eq(options.rank_count, 8);
+    ck_assert(!options.overlap);
+    ck_assert_str_eq(options.program[0], "./train");
+    ck_assert_str_eq(options.program[4], "5");
+    options_free(&options);
+
+    /* The program is the first word behind check, and a program of that name has a folder in front. */
+    ck_assert_int_eq(parse("check -- -train", &options, &problem), OPTIONS_RUN);
+    ck_assert_str_eq(options.program[0], "-train");
+    options_free(&options);
+    ck_assert_int_eq(parse("-n 2 ./check --steps", &options, &problem), OPTIONS_RUN);
+    ck_assert(!options.check.asked);
+    options_free(&options);
+    ck_assert_int_eq(parse("./train check", &options, &problem), OPTIONS_RUN);
+    ck_assert(!options.check.asked);
     options_free(&options);
 }
 END_TEST
@@ -193,6 +237,32 @@ static const char *const bad_lines[] = {
     "--no-o ./train --",
     "-x ./train",
     "-nq",
+    "check",
+    "check -n 2",
+    "check --frob ./train",
+    "check -n 0 ./train",
+    "check --steps 0 ./train",
+    "check --steps x ./train",
+    "check --steps -1 ./train",
+    "check --steps 10001 ./train",
+    "check --steps ./train",
+    "check --sample 0 ./train",
+    "check --sample 1.5 ./train",
+    "check --tolerance 2 ./train",
+    "check --tolerance -1e-4 ./train",
+    "check --tolerance nan ./train",
+    "check --tolerance 0x1 ./train",
+    "check --tolerance '' ./train",
+    "check --tolerance 1e-4x ./train",
+    "check --floor-factor 0 ./train",
+    "check --floor-factor inf ./train",
+    "check --floor-factor 1e7 ./train",
+    "check --reference '' ./train",
+    "check --json '' ./train",
+    "check --keep-files '' ./train",
+    "--steps 3 ./train",
+    "--json x ./train",
+    "--keep-files x ./train check",
 };
 
 START_TEST(bad_lines_get_one_problem_each)
@@ -225,6 +295,11 @@ START_TEST(help_and_version_win_over_what_follows)
     ck_assert_int_eq(parse("--help-all", &options, &problem), OPTIONS_HELP_ALL);
     ck_assert_int_eq(parse("--version", &options, &problem), OPTIONS_VERSION);
     ck_assert_int_eq(parse("-n 2 -V", &options, &problem), OPTIONS_VERSION);
+    ck_assert_int_eq(parse("check --help", &options, &problem), OPTIONS_HELP_CHECK);
+    ck_assert_int_eq(parse("-n 2 check --steps 2 -h --steps 0", &options, &problem), OPTIONS_HELP_CHECK);
+    ck_assert_int_eq(parse("check --help-all", &options, &problem), OPTIONS_HELP_CHECK);
+    ck_assert_int_eq(parse("check -V", &options, &problem), OPTIONS_VERSION);
+    ck_assert_int_eq(parse("--help check", &options, &problem), OPTIONS_HELP);
 }
 END_TEST
 
@@ -241,6 +316,25 @@ START_TEST(help_shows_every_option_and_fits_a_terminal)
     fclose(out);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i)
         ck_assert_msg(strstr(text, names[i]) != NULL, "no %s in the help", names[i]);
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
+        ck_assert_msg(strcspn(line, "\n") <= 100, "too long: %.110s", line);
+    free(text);
+}
+END_TEST
+
+START_TEST(the_help_of_check_shows_its_options)
+{
+    char *text = NULL, name[64];
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    options_print_help_check(out);
+    fclose(out);
+    for (int i = 0; i < option_row_count; ++i) {
+        snprintf(name, sizeof(name), "--%s", option_rows[i].name);
+        if (option_rows[i].group == GROUP_CHECK)
+            ck_assert_msg(strstr(text, name) != NULL, "no %s in the help", name);
+    }
+    ck_assert(strstr(text, "Exit codes") != NULL && strstr(text, "srun") != NULL);
     for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
         ck_assert_msg(strcspn(line, "\n") <= 100, "too long: %.110s", line);
     free(text);
@@ -475,11 +569,13 @@ main(void)
     TCase *tcase = tcase_create("command lines");
     tcase_add_test(tcase, defaults_are_those_of_the_protocol);
     tcase_add_test(tcase, every_option_reaches_its_field);
+    tcase_add_test(tcase, every_option_of_check_reaches_its_field);
     tcase_add_test(tcase, options_end_at_the_program);
     tcase_add_loop_test(tcase, sizes_may_be_fractions, 0, sizeof(good_sizes) / sizeof(good_sizes[0]));
     tcase_add_loop_test(tcase, bad_lines_get_one_problem_each, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
     tcase_add_test(tcase, help_and_version_win_over_what_follows);
     tcase_add_test(tcase, help_shows_every_option_and_fits_a_terminal);
+    tcase_add_test(tcase, the_help_of_check_shows_its_options);
     tcase_add_test(tcase, the_short_help_fits_a_screen);
     tcase_add_test(tcase, a_mistyped_name_gets_the_nearest);
     tcase_add_test(tcase, names_in_braces_are_replaced);

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# mutants.sh BUILD - an engine that is broken on purpose where it compares (base/mutant.h) has other verdicts than the real one: each
+# scene passes with the real engine and fails with the defect.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+# shellcheck source=tests/check/lib.sh
+source "$(dirname "$0")/lib.sh"
+copy=$work/copy # what a user has, but for the engine: the launcher finds its libraries beside itself
+mkdir -p "$copy/bin" "$copy/lib"
+cp "$ddprun" "$copy/bin/"
+ln -s "$build/lib/libddprun.so" "$build/lib/libddprun-files.so" "$build/lib/softgpu" "$copy/lib/"
+ln -s "$build/tests/mutants/libddprun-engine.so" "$copy/lib/libddprun-engine.so"
+ddprun=$copy/bin/ddprun
+
+# ---- scenes ----
+conv_tensors=('parameter '{1..5} 'gradient '{1..5} 'mean '{1..3})
+every_tensor() { # equal, and whatever is annotated was compared
+    local tensor
+    checked 2 "" "$conv" "${conv_options[@]}"
+    [ -z "$(why_not 0 null -)" ] || return 1
+    for tensor in "${conv_tensors[@]}"; do
+        grep -Eq "^$tensor +[0-9]+ .* equal$" "$work/stdout" || return 1
+    done
+}
+right() { # in two commands, which make no further runs
+    rm -f "$work/reference"
+    run "$ddprun" -q check -n 1 --reference "$work/reference" "$conv" "${conv_options[@]}"
+    checked 2 "--reference $work/reference" "$conv" "${conv_options[@]}"
+    [ -z "$(why_not 0 null -)" ]
+}
+
+# mutant NAME SCENE: the scene passes with the real engine and fails with the defect.
+mutant() {
+    check "scene $2: the real engine passes" "$2"
+    if DDPRUN_MUTANT=$1 "$2" >/dev/null 2>&1; then
+        not_ok "$1 is caught by $2" "it passes as the real engine does"
+    else
+        ok "$1 is caught by $2: exit code $code, verdict ${verdict:-none}, cause ${cause:-none}"
+    fi
+}
+mutant CHECK_LAST_LEFT_OUT every_tensor
+mutant CHECK_GRADIENTS_LATE right
+finish

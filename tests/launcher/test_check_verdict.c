@@ -1,0 +1,831 @@
+/*
+ * test_check_verdict.c - what `ddprun check` says of evidence that is made here: each cause once, and beside it what
+ * nearly has it; and of any evidence: nothing that differs passes as equal.
+ *
+ * Compiled with mutants (base/mutant.h): with a floor that is taken as infinite, the table is not what it says.
+ */
+#include "launcher/check/items.h"
+#include "launcher/check/verdict.h"
+
+#include "base/check/element.h"
+#include "base/mutant.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { TENSORS = 6, STEPS = 3, MOST_RANKS = 4, ELEMENTS = 1024, MOST_EDITS = 8, ANY = -1, ALL = -1 };
+
+/* ---- evidence of a right program ---- */
+
+/* Everything that a scene may change; evidence points into it. */
+struct world {
+    struct check_evidence evidence;
+    struct check_rows ranked[MOST_RANKS], plain[MOST_RANKS];
+    unsigned steps;
+};
+
+static void
+add_row(struct check_rows *rows, const struct check_row *row)
+{
+    if ((rows->count & (rows->count - 1)) == 0) /* there is room up to a power of two */
+        rows->rows = realloc(rows->rows, (rows->count == 0 ? 1 : 2 * rows->count) * sizeof(*rows->rows));
+    rows->rows[rows->count++] = *row;
+}
+
+/* Relative to the tensor, as a whole and in each block. */
+static void
+set_difference(struct check_norms *norms, double relative)
+{
+    norms->difference = relative * norms->reference;
+    norms->block_difference = relative * norms->block_scale;
+    norms->own = norms->reference;
+    norms->product = norms->reference * norms->reference * (1 - relative * relative / 2);
+}
+
+static void
+set_reference(struct check_norms *norms, double reference, double relative)
+{
+    norms->reference = reference;
+    norms->block_scale = reference / 16; /* of 4 elements in 1024 */
+    set_difference(norms, relative);
+}
+
+static void
+add_tensor(struct check_rows *rows, uint32_t role, uint32_t number, uint32_t step, double relative)
+{
+    struct check_row row = {.kind = CHECK_ROW_TENSOR,
+                            .step = step,
+                            .tensor = {.role = role, .number = number, .type = 1, .count = ELEMENTS, .line = 10},
+                            .norms = {.block_count = 4, .block_first = 8}};
+    snprintf(row.tensor.text, sizeof(row.tensor.text), "%s_%u", check_role_name(role), number);
+    snprintf(row.tensor.file, sizeof(row.tensor.file), "train.cu");
+    /* No norm of gradients that is the same in each step. */
+    set_reference(&row.norms, role == CHECK_GRADIENT ? 10 + step : 10, relative);
+    row.same_bits = relative == 0;
+    add_row(rows, &row);
+}
+
+/* All that a run of one rank or of several compares, each by `relative` from the reference. */
+static void
+add_tensors(struct check_rows *rows, unsigned steps, double relative)
+{
+    for (uint32_t step = 1; step <= steps + 1; ++step) {
+        for (uint32_t i = 0; i < TENSORS; ++i)
+            add_tensor(rows, CHECK_PARAMETER, i, step, step == 1 ? 0 : relative);
+        for (uint32_t i = 0; i < TENSORS && step > 2; ++i)
+            add_tensor(rows, CHECK_MEMORY, i, step, relative);
+        for (uint32_t i = 0; i < TENSORS && step <= steps; ++i)
+            add_tensor(rows, CHECK_GRADIENT, i, step, relative);
+        if (step <= steps) {
+            add_tensor(rows, CHECK_BUFFER, 0, step, relative);
+            add_tensor(rows, CHECK_MEAN, step - 1, step, relative);
+        }
+    }
+}
+
+static void
+add_note(struct check_rows *rows, enum check_row_kind kind, uint32_t step, uint64_t value)
+{
+    add_row(rows, &(struct check_row){.kind = kind, .step = step, .value = value});
+}
+
+static void
+add_rank(struct check_rows *rows, int rank, unsigned steps)
+{
+    add_tensors(rows, steps, 3e-7);
+    add_note(rows, CHECK_ROW_SHARD, 0, 24);
+    add_note(rows, CHECK_ROW_COPIED, 2, 2400);
+    for (uint32_t step = 1; step <= 2; ++step)
+        add_note(rows, CHECK_ROW_OWN, step, 100 * step + (uint64_t)rank);
+    add_note(rows, CHECK_ROW_END, steps, 1);
+}
+
+static void
+make_world(struct world *world, int ranks, unsigned steps)
+{
+    *world = (struct world){
+        .steps = steps,
+        .evidence = {.steps = steps, .ranks = ranks, .tolerance = 1e-4, .floor_factor = 20, .ranked = world->ranked}};
+    add_tensors(&world->evidence.again, steps, 0);
+    add_tensors(&world->evidence.perturbed, steps, 1e-6);
+    add_note(&world->evidence.alone, CHECK_ROW_SHARD, 0, 24);
+    add_note(&world->evidence.alone, CHECK_ROW_COPIED, 2, 4800);
+    for (int rank = 0; rank < ranks; ++rank)
+        add_rank(&world->ranked[rank], rank, steps);
+}
+
+static void
+free_world(struct world *world)
+{
+    check_rows_free(&world->evidence.again);
+    check_rows_free(&world->evidence.perturbed);
+    check_rows_free(&world->evidence.alone);
+    check_rows_free(&world->evidence.turns);
+    check_rows_free(&world->evidence.probe);
+    for (int rank = 0; rank < MOST_RANKS; ++rank) {
+        check_rows_free(&world->ranked[rank]);
+        check_rows_free(&world->plain[rank]);
+    }
+}
+
+/* ---- what a scene changes ---- */
+
+enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN };
+
+enum what {
+    NOTHING,
+    DIFFERENCE, /* `value`: relative */
+    BLOCK,      /* the same of one block alone */
+    FACTOR,     /* `value` times the reference */
+    NORM,       /* `value`: of the reference; the relative difference stays */
+    UNBOUNDED,  /* `value` elements */
+    INFINITE,   /* norms that a double does not hold */
+    IN_PLACE,   /* of memory: where the same call gets annotated parameters */
+    MISSING,    /* rows are not there */
+    ADDED,      /* a tensor row is added, with this difference */
+    /* Notes: `from` is the step */
+    SHARD,
+    UNEVEN,
+    COPIED,
+    OWN,
+    ALARM,
+    RETAINED, /* of memory number `first`: `value` is left */
+    OVERLAPPED,
+    STOPPED,
+    COMPRESSED,
+    SUMS
+};
+
+struct edit {
+    enum what what;
+    enum run run;
+    double value;
+    int role, first, last; /* tensors; ANY for role: all; `last` 0 with `first` > 0: that one alone */
+    uint32_t from;         /* step; 0: every one */
+    int rank;              /* from 1; 0: all */
+};
+
+#define ROLE(name)     .role = CHECK_##name
+#define EVERY(name)    .role = CHECK_##name, .first = 0, .last = TENSORS - 1
+#define ONE(name, nth) .role = CHECK_##name, .first = (nth), .last = (nth)
+
+static void
+change_norms(struct check_row *row, const struct edit *edit)
+{
+    struct check_norms *norms = &row->norms;
+    row->same_bits = false;
+    switch (edit->what) {
+    case DIFFERENCE:
+        set_difference(norms, edit->value);
+        break;
+    case BLOCK:
+        norms->block_difference = edit->value * norms->block_scale;
+        norms->difference = norms->block_difference;
+        break;
+    case FACTOR:
+        set_difference(norms, fabs(edit->value - 1));
+        norms->own = edit->value * norms->reference;
+        norms->product = edit->value * norms->reference * norms->reference;
+        break;
+    case NORM:
+        set_reference(norms, edit->value, norms->reference > 0 ? norms->difference / norms->reference : 0);
+        break;
+    case UNBOUNDED:
+        norms->unbounded = (uint64_t)edit->value;
+        break;
+    case INFINITE:
+        norms->difference = norms->reference = norms->own = norms->block_difference = norms->block_scale = INFINITY;
+        break;
+    case IN_PLACE:
+        row->tensor.group = 1;
+        break;
+    default:
+        break;
+    }
+}
+
+static void
+change_tensors(struct check_rows *rows, const struct edit *edit)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        struct check_row *row = &rows->rows[i];
+        int number = (int)row->tensor.number;
+        bool meant = row->kind == CHECK_ROW_TENSOR && (edit->role == ANY || (int)row->tensor.role == edit->role) &&
+                     (edit->role == ANY || (number >= edit->first && number <= edit->last)) && row->step >= edit->from;
+        if (meant)
+            change_norms(row, edit);
+        if (!meant || edit->what != MISSING)
+            rows->rows[kept++] = *row;
+    }
+    rows->count = kept;
+}
+
+/* A note of this kind and step, in the place of one that is there. */
+static void
+set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind kind)
+{
+    struct check_row row = {.kind = kind,
+                            .step = edit->from,
+                            .value = (uint64_t)edit->value,
+                            .uneven = edit->what == UNEVEN,
+                            .tensor.number = (uint32_t)edit->first,
+                            .norms.product = edit->value};
+    snprintf(row.text, sizeof(row.text), "%s", kind == CHECK_ROW_ALARM ? "what would have ended the job" : "");
+    for (size_t i = 0; i < rows->count; ++i) {
+        if (rows->rows[i].kind == (uint32_t)kind && rows->rows[i].step == edit->from && kind != CHECK_ROW_RETAINED) {
+            rows->rows[i] = row;
+            return;
+        }
+    }
+    add_row(rows, &row);
+}
+
+static void
+drop_notes(struct check_rows *rows, enum check_row_kind kind)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        if (rows->rows[i].kind != (uint32_t)kind)
+            rows->rows[kept++] = rows->rows[i];
+    }
+    rows->count = kept;
+}
+
+static void
+change_rows(struct check_rows *rows, const struct edit *edit)
+{
+    static const enum check_row_kind kinds[] = {
+        [SHARD] = CHECK_ROW_SHARD, [UNEVEN] = CHECK_ROW_SHARD, [COPIED] = CHECK_ROW_COPIED,
+        [OWN] = CHECK_ROW_OWN,     [ALARM] = CHECK_ROW_ALARM,  [RETAINED] = CHECK_ROW_RETAINED};
+    if (edit->what == ADDED)
+        add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
+    else if (edit->what < SHARD)
+        change_tensors(rows, edit);
+    else if (edit->value < 0) /* none */
+        drop_notes(rows, kinds[edit->what]);
+    else
+        set_note(rows, edit, kinds[edit->what]);
+}
+
+static void
+apply(struct world *world, const struct edit *edit)
+{
+    struct check_evidence *evidence = &world->evidence;
+    struct check_rows *single[] = {[AGAIN] = &evidence->again,
+                                   [PERTURBED] = &evidence->perturbed,
+                                   [ALONE] = &evidence->alone,
+                                   [TURNS] = &evidence->turns,
+                                   [PROBE] = &evidence->probe};
+    switch (edit->what) {
+    case NOTHING:
+        return;
+    case OVERLAPPED:
+        evidence->overlapped_steps = (uint64_t)edit->value;
+        return;
+    case STOPPED:
+        snprintf(evidence->stopped, sizeof(evidence->stopped), "rank 1 waited");
+        return;
+    case COMPRESSED:
+        evidence->wire_type = ELEMENT_FLOAT16;
+        return;
+    case SUMS:
+        evidence->sums = true;
+        return;
+    default:
+        break;
+    }
+    if (edit->run != RANKS && edit->run != PLAIN) {
+        change_rows(single[edit->run], edit);
+        return;
+    }
+    if (edit->run == PLAIN && evidence->plain == NULL) {
+        evidence->plain = world->plain;
+        for (int rank = 0; rank < evidence->ranks; ++rank)
+            add_rank(&world->plain[rank], rank, world->steps);
+    }
+    struct check_rows *ranked = edit->run == PLAIN ? world->plain : world->ranked;
+    for (int rank = 0; rank < evidence->ranks; ++rank) {
+        if (edit->rank == 0 || edit->rank == rank + 1)
+            change_rows(&ranked[rank], edit);
+    }
+}
+
+/* ---- scenes ---- */
+
+static const struct scene {
+    const char *what;
+    int ranks; /* 0: 2 */
+    struct edit edits[MOST_EDITS];
+    enum check_result result;
+    enum check_cause cause;
+    const char *first;  /* text of the tensor that the sentence is about; NULL: none, or any */
+    const char *says;   /* a part of sentence and advice; NULL: any */
+    const char *wishes; /* "turns", "plain", "probe"; NULL: none of them */
+} scenes[] = {
+    /* ---- equal, or just not ---- */
+    {"a right program", .result = CHECK_EQUAL},
+    {"on four ranks", .ranks = 4, .result = CHECK_EQUAL},
+    {"ten times the floor, below the tolerance", .edits = {{DIFFERENCE, .value = 1e-5, .role = ANY}}},
+    {"just below the tolerance", .edits = {{DIFFERENCE, .value = 0.99e-4, ONE(GRADIENT, 2)}}},
+    {"just above the tolerance", .edits = {{DIFFERENCE, .value = 1.01e-4, ONE(GRADIENT, 2)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"just below 20 floors",
+     .edits = {{DIFFERENCE, PERTURBED, 1e-4, ONE(GRADIENT, 2)}, {DIFFERENCE, .value = 1.99e-3, ONE(GRADIENT, 2)}}},
+    {"just above 20 floors",
+     .edits = {{DIFFERENCE, PERTURBED, 1e-4, ONE(GRADIENT, 2)}, {DIFFERENCE, .value = 2.01e-3, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"the floor of one tensor is not another's",
+     .edits = {{DIFFERENCE, PERTURBED, 1e-4, ONE(GRADIENT, 1)}, {DIFFERENCE, .value = 1.99e-3, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"the floor of a later step is not an earlier one's",
+     .edits = {{DIFFERENCE, PERTURBED, 1e-4, ONE(GRADIENT, 2), .from = 2},
+               {DIFFERENCE, .value = 1.99e-3, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"the floor is the larger one of two runs",
+     .edits = {{DIFFERENCE, AGAIN, 1e-4, ONE(GRADIENT, 2)}, {DIFFERENCE, .value = 1.99e-3, ONE(GRADIENT, 2)}}},
+    {"of a whole tensor the floor is no block's",
+     .edits = {{DIFFERENCE, PERTURBED, 1e-4, ONE(GRADIENT, 2)}, {BLOCK, .value = 0.5, ONE(GRADIENT, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2", .says = "elements 8 to 11"},
+    {"a block alone", .edits = {{BLOCK, .value = 1.01e-4, ONE(PARAMETER, 4), .from = 2}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "parameter_4", .says = "elements 8 to 11"},
+    {"a block of noise", .edits = {{BLOCK, .value = 0.99e-4, ONE(PARAMETER, 4), .from = 2}}},
+    {"a gradient that is zero in theory: only noise differs",
+     .edits = {{NORM, .value = 1e-8, ONE(GRADIENT, 3)}, {DIFFERENCE, .value = 1.5, ONE(GRADIENT, 3)}}},
+    {"a small gradient that is not noise",
+     .edits = {{NORM, .value = 1e-2, ONE(GRADIENT, 3)}, {DIFFERENCE, .value = 1.5, ONE(GRADIENT, 3)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3"},
+    {"same bits are equal, whatever the norms are", .edits = {{MISSING, .role = CHECK_BUFFER, .last = 9}}},
+    {"the floor is not known", .edits = {{MISSING, AGAIN, .role = ANY}, {MISSING, PERTURBED, .role = ANY}}},
+
+    /* ---- the program itself ---- */
+    {"does not repeat itself", .edits = {{DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_NOT_REPEATABLE, .says = "two runs differ by 0.0011"},
+    {"nearly repeats itself", .edits = {{DIFFERENCE, AGAIN, 0.9e-3, ONE(GRADIENT, 1), .from = 3}}},
+    {"does not repeat itself, and differs by far",
+     .edits = {{DIFFERENCE, AGAIN, 1, EVERY(PARAMETER)}, {DIFFERENCE, .value = 1, .role = ANY}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_NOT_REPEATABLE},
+    {"memory that does not repeat is not the program's result",
+     .edits = {{DIFFERENCE, AGAIN, 1, EVERY(MEMORY)}, {DIFFERENCE, AGAIN, 1, ROLE(MEAN), .last = 9}}},
+    {"chaos",
+     .edits = {{DIFFERENCE, PERTURBED, 1e-2, EVERY(PARAMETER), .from = 3},
+               {DIFFERENCE, .value = 5e-2, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_CHAOTIC},
+    {"nearly chaos", .edits = {{DIFFERENCE, PERTURBED, 1e-2, EVERY(PARAMETER), .from = 3},
+                               {DIFFERENCE, .value = 0.9e-2, EVERY(PARAMETER), .from = 3}}},
+    {"more than chaos explains",
+     .edits = {{DIFFERENCE, PERTURBED, 1e-2, EVERY(PARAMETER), .from = 3},
+               {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE},
+
+    /* ---- the first gradients ---- */
+    {"one gradient of many, and what comes of it",
+     .edits = {{DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3)},
+               {DIFFERENCE, .value = 0.2, ONE(PARAMETER, 3), .from = 2},
+               {DIFFERENCE, .value = 0.7, EVERY(GRADIENT), .from = 2},
+               {DIFFERENCE, .value = 0.7, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3",
+     .says =
+         "gradient 4 of 6, `gradient_3` (train.cu:10) differs from one rank's in step 1 on all ranks, by 0.7; 5 of 6 "
+         "gradients are equal"},
+    {"on rank 1 alone", .ranks = 3, .edits = {{DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3), .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3", .says = "in step 1 on rank 1, by 0.5"},
+    {"on two ranks of three", .ranks = 3,
+     .edits = {{DIFFERENCE, .value = 0.5, ONE(GRADIENT, 3), .rank = 2},
+               {DIFFERENCE, .value = 0.4, ONE(GRADIENT, 3), .rank = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3", .says = "on 2 of 3 ranks, rank 1 first"},
+    {"a gradient beside a mean that differs more",
+     .edits = {{DIFFERENCE, .value = 0.1, ONE(GRADIENT, 3)}, {DIFFERENCE, .value = 0.5, ONE(MEAN, 0)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_3", .says = "5 of 6 gradients are equal"},
+    {"all gradients",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {DIFFERENCE, .value = 0.3, EVERY(PARAMETER), .from = 2},
+               {DIFFERENCE, .value = 0.3, EVERY(MEMORY)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .says = "shuffle", .wishes = "turns probe"},
+    {"all gradients, and each share's are those of the whole",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {ADDED, TURNS, 1e-6, ONE(GRADIENT, 0), .from = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"the batch is not its shares",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {ADDED, TURNS, 0.1, ONE(GRADIENT, 0), .from = 1}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_BATCH_DEPENDENT, .wishes = "turns"},
+    {"nearly",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {ADDED, TURNS, 0.9e-3, ONE(GRADIENT, 0), .from = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"of the shares only a gradient differs that is zero in theory",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {NORM, .value = 1e-8, ONE(GRADIENT, 5)},
+               {ADDED, TURNS, 1e-6, ONE(GRADIENT, 0), .from = 1},
+               {ADDED, TURNS, 1, ONE(GRADIENT, 5), .from = 1},
+               {NORM, TURNS, 1e-8, ONE(GRADIENT, 5)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"without DDP_SHARD shares are not known",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {SHARD, RANKS, -1}, {SHARD, ALONE, -1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION},
+    {"half of the gradients: backward read something else",
+     .edits = {{DIFFERENCE, .value = 0.3, .role = CHECK_GRADIENT, .first = 0, .last = 2}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UNANNOTATED, .says = "3 of 6 gradients are equal", .wishes = "turns"},
+    {"what is equal is noise",
+     .edits = {{DIFFERENCE, .value = 0.3, .role = CHECK_GRADIENT, .first = 0, .last = 4},
+               {NORM, .value = 1e-8, ONE(GRADIENT, 5)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"clipped before they are averaged",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {NORM, .value = 2, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "is 4.899 in every step"},
+    {"norms that are nearly the same",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {NORM, .value = 2, EVERY(GRADIENT)},
+               {NORM, .value = 2.001, EVERY(GRADIENT), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+
+    /* ---- a factor ---- */
+    {"a half", .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)}}, .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE,
+     .says = "0.5 times one rank's, the reciprocal of the number of ranks"},
+    {"a quarter on four ranks", .ranks = 4, .edits = {{FACTOR, .value = 0.25, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE, .says = "the reciprocal of the number of ranks"},
+    {"three times on three ranks", .ranks = 3, .edits = {{FACTOR, .value = 3, EVERY(GRADIENT)}, {SUMS}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE, .says = "3 times one rank's, the number of ranks"},
+    {"another factor", .edits = {{FACTOR, .value = 1.3, EVERY(GRADIENT)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_SCALE, .says = "1.3 times one rank's"},
+    {"a factor, but for a gradient that is noise",
+     .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)}, {NORM, .value = 1e-8, ONE(GRADIENT, 3)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE, .says = "0.5"},
+    {"two factors", .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)}, {FACTOR, .value = 0.6, ONE(GRADIENT, 3)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"a factor of one gradient", .edits = {{FACTOR, .value = 0.5, ONE(GRADIENT, 3)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "gradient_3"},
+    {"gradients that are zero on the ranks", .edits = {{FACTOR, .value = 0, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .wishes = "turns"},
+    {"a factor, and memory that the same function updates as parameters",
+     .edits = {{FACTOR, .value = 0.5, EVERY(GRADIENT)},
+               {IN_PLACE, .role = CHECK_MEMORY, .last = 5},
+               {DIFFERENCE, .value = 0.5, EVERY(MEMORY)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE, .wishes = "probe"},
+
+    /* ---- shares ---- */
+    {"the same batch on all ranks", .edits = {{OWN, RANKS, 7, .from = 1}, {OWN, RANKS, 8, .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_SAME_BATCH, .says = "all 2 ranks"},
+    {"the same own gradients in one step", .edits = {{OWN, RANKS, 7, .from = 1}}},
+    {"the same own gradients on two ranks of three", .ranks = 3,
+     .edits = {{OWN, RANKS, 7, .from = 1}, {OWN, RANKS, 8, .from = 2}, {OWN, RANKS, 9, .from = 2, .rank = 3}}},
+    {"own gradients are not known", .edits = {{OWN, RANKS, -1}}},
+    {"one batch on all ranks, and not one rank's",
+     .edits = {{OWN, RANKS, 7, .from = 1}, {OWN, RANKS, 8, .from = 2}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION, .says = "all ranks compute the same batch",
+     .wishes = "turns"},
+    {"items that do not divide evenly", .edits = {{UNEVEN, RANKS, 25}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_INDIVISIBLE, .says = "25 items"},
+    {"items that do not divide evenly, and gradients that are right all the same", .edits = {{UNEVEN, RANKS, 25}}},
+    {"a batch of its own on each rank",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {SHARD, RANKS, -1},
+               {SHARD, ALONE, -1},
+               {COPIED, RANKS, 4700, .from = 2}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_DATA_SET},
+    {"half a batch on each rank",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {SHARD, RANKS, -1},
+               {SHARD, ALONE, -1},
+               {COPIED, RANKS, 2400, .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION},
+    {"a whole batch on one rank alone",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {SHARD, RANKS, -1},
+               {SHARD, ALONE, -1},
+               {COPIED, RANKS, 4800, .from = 2, .rank = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION},
+    {"copies too small to tell",
+     .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)},
+               {SHARD, RANKS, -1},
+               {SHARD, ALONE, -1},
+               {COPIED, RANKS, 900, .from = 2},
+               {COPIED, ALONE, 900, .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION},
+    {"twice as many items are shared out", .edits = {{DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}, {SHARD, RANKS, 48}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_DATA_SET, .wishes = "turns"},
+
+    /* ---- before the first step, and after it ---- */
+    {"another start on rank 1",
+     .edits = {{DIFFERENCE, .value = 1, EVERY(PARAMETER), .rank = 2}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_START, .says = "before the first step"},
+    {"another start of one parameter on rank 1", .edits = {{DIFFERENCE, .value = 1, ONE(PARAMETER, 2), .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_START, .first = "parameter_2", .says = "on rank 1"},
+    {"parameters have moved before the first boundary, on rank 0 too",
+     .edits = {{DIFFERENCE, .value = 0.1, EVERY(PARAMETER)}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "before the first DDP_STEP"},
+    {"one parameter has, as others have not moved by more than the tolerance",
+     .edits = {{DIFFERENCE, .value = 0.1, ONE(PARAMETER, 2)}}, .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE,
+     .first = "parameter_2", .says = "before the first DDP_STEP"},
+    {"gradients are equal, parameters are not",
+     .edits = {{DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2},
+               {DIFFERENCE, .value = 0.9, EVERY(GRADIENT), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "the gradients of step 1 are equal"},
+    {"in a later step", .edits = {{DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UPDATE, .says = "left out in some steps"},
+    {"one parameter", .edits = {{DIFFERENCE, .value = 0.1, ONE(PARAMETER, 2), .from = 2}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "parameter_2",
+     .says = "after step 1 on all ranks, by 0.1; the other 5 parameters are equal"},
+    {"one parameter, and more of its momentum",
+     .edits = {{DIFFERENCE, .value = 0.1, ONE(PARAMETER, 2), .from = 3},
+               {DIFFERENCE, .value = 0.5, ONE(MEMORY, 2), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "parameter_2",
+     .says = "the other 5 parameters are equal", .wishes = "probe"},
+    {"gradients of the second step", .edits = {{DIFFERENCE, .value = 0.1, EVERY(GRADIENT), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "in step 2"},
+    {"one gradient of the second step", .edits = {{DIFFERENCE, .value = 0.1, ONE(GRADIENT, 2), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+    {"a buffer", .edits = {{DIFFERENCE, .value = 0.1, ONE(BUFFER, 0)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "buffer_0", .says = "rank 0's bytes"},
+    {"a mean", .edits = {{DIFFERENCE, .value = 0.1, ONE(MEAN, 1)}}, .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR,
+     .first = "mean_1", .says = "DDP_MEAN"},
+    {"a mean that does not repeat on one rank: a time",
+     .edits = {{DIFFERENCE, .value = 0.1, ONE(MEAN, 1)}, {DIFFERENCE, AGAIN, 0.2, ONE(MEAN, 1)}}},
+    {"a mean, where another does not repeat",
+     .edits = {{DIFFERENCE, .value = 0.1, ONE(MEAN, 1)}, {DIFFERENCE, AGAIN, 0.2, ONE(MEAN, 2)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "mean_1"},
+
+    /* ---- unannotated memory ---- */
+    {"memory in a parameter's place",
+     .edits = {{IN_PLACE, ONE(MEMORY, 1)},
+               {DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)},
+               {DIFFERENCE, .value = 0.1, EVERY(GRADIENT), .from = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .first = "memory_1",
+     .says = "annotate it with DDP_PARAMETER", .wishes = "probe"},
+    {"memory beside parameters", .edits = {{DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UNANNOTATED, .first = "memory_1", .says = "optimizer state", .wishes = "probe"},
+    {"scratch memory: of a change nothing is left",
+     .edits = {{DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}, {RETAINED, PROBE, 0.05, .first = 1}}},
+    {"memory of which a change is still there",
+     .edits = {{DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}, {RETAINED, PROBE, 0.9, .first = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .first = "memory_1"},
+    {"memory of zeros, of which the probe says nothing",
+     .edits = {{DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}, {RETAINED, PROBE, NAN, .first = 1}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .first = "memory_1"},
+    {"the probe has found another one to be scratch",
+     .edits = {{DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}, {RETAINED, PROBE, 0.05, .first = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .first = "memory_1"},
+
+    /* ---- overflow ---- */
+    {"infinite on the ranks alone", .edits = {{UNBOUNDED, .value = 3, ONE(GRADIENT, 2)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_OVERFLOW, .first = "gradient_2"},
+    {"infinite with --compress", .edits = {{UNBOUNDED, .value = 3, EVERY(GRADIENT)}, {COMPRESSED}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_OVERFLOW, .says = "--compress bf16"},
+    {"infinite when one rank starts nearby, too", .edits = {{UNBOUNDED, .value = 3, ONE(GRADIENT, 2), .from = 3},
+                                                            {UNBOUNDED, PERTURBED, 3, ONE(GRADIENT, 2), .from = 3}}},
+    {"infinite only after other differences",
+     .edits = {{DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}, {UNBOUNDED, .value = 3, ONE(GRADIENT, 2), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
+
+    /* ---- overlap, and ends ---- */
+    {"differs with overlap",
+     .edits = {{OVERLAPPED, .value = 2}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .wishes = "plain"},
+    {"is right without",
+     .edits = {{OVERLAPPED, .value = 2},
+               {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3},
+               {NOTHING, PLAIN},
+               {DIFFERENCE, PLAIN, 1e-6, ONE(GRADIENT, 0)}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_OVERLAP, .says = "--no-overlap"},
+    {"is wrong without, too",
+     .edits = {{OVERLAPPED, .value = 2},
+               {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3},
+               {DIFFERENCE, PLAIN, 0.1, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE},
+    {"ddprun ended the run", .edits = {{STOPPED}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 3}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_STOPPED, .says = "rank 1 waited"},
+    {"ddprun ended the run, in which nothing differs", .edits = {{STOPPED}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_STOPPED},
+    {"ddprun would have ended it", .edits = {{ALARM, .rank = 2}}, .result = CHECK_DIFFERENT, .cause = CAUSE_STOPPED,
+     .says = "what would have ended the job"},
+
+    /* ---- evidence that is not all there ---- */
+    {"a rank that was compared with nothing", .edits = {{MISSING, .role = ANY, .rank = 2}},
+     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_NOTHING},
+    {"norms that are beyond a double", .edits = {{INFINITE, ONE(GRADIENT, 2)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR, .first = "gradient_2"},
+};
+
+enum { SCENES = sizeof(scenes) / sizeof(scenes[0]) };
+
+/* What the verdict is that a scene should have, in a line; empty: as it should be. */
+static void
+judge_scene(const struct scene *scene, char why[2400])
+{
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, scene->ranks != 0 ? scene->ranks : 2, STEPS);
+    for (int i = 0; i < MOST_EDITS; ++i)
+        apply(&world, &scene->edits[i]);
+    check_judge(&world.evidence, &verdict, &wishes);
+    const char *cause = check_cause_name(verdict.cause),
+               *first = verdict.first != NULL ? verdict.first->tensor.text : "none";
+    char all[40];
+    snprintf(all, sizeof(all), "%s%s%s", wishes.turns ? "turns " : "", wishes.plain ? "plain " : "",
+             wishes.probed_count > 0 ? "probe " : "");
+    all[strlen(all) - (all[0] != '\0')] = '\0';
+    const char *wanted = scene->wishes != NULL ? scene->wishes : all;
+    why[0] = '\0';
+    if (verdict.result != scene->result || verdict.cause != scene->cause)
+        snprintf(why, 2400, "result %d, cause %s: %s", verdict.result, cause != NULL ? cause : "none", verdict.text);
+    else if (scene->first != NULL && strcmp(first, scene->first) != 0)
+        snprintf(why, 2400, "it is about %s: %s", first, verdict.text);
+    else if (scene->says != NULL && strstr(verdict.text, scene->says) == NULL &&
+             strstr(verdict.advice, scene->says) == NULL)
+        snprintf(why, 2400, "it says: %s; %s", verdict.text, verdict.advice);
+    else if (strcmp(all, wanted) != 0)
+        snprintf(why, 2400, "it wishes for: %s", all);
+    check_verdict_free(&verdict);
+    free_world(&world);
+}
+
+START_TEST(each_scene_has_its_verdict)
+{
+    char why[2400];
+    judge_scene(&scenes[_i], why);
+    ck_assert_msg(why[0] == '\0', "%s: %s", scenes[_i].what, why);
+}
+END_TEST
+
+START_TEST(each_cause_is_in_the_table)
+{
+    for (int cause = 0; cause < CAUSE_COUNT; ++cause) {
+        bool found = false;
+        for (size_t i = 0; i < SCENES; ++i)
+            found = found || scenes[i].cause == (enum check_cause)cause;
+        const char *name = check_cause_name((enum check_cause)cause);
+        ck_assert_int_eq(name == NULL, cause == CAUSE_NONE);
+        ck_assert_msg(found, "%s", name);
+        for (int other = cause + 1; other < CAUSE_COUNT && name != NULL; ++other)
+            ck_assert_str_ne(name, check_cause_name((enum check_cause)other));
+    }
+}
+END_TEST
+
+START_TEST(what_was_not_compared_is_not_equal)
+{
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, 3, STEPS);
+    change_tensors(&world.ranked[_i], &(struct edit){MISSING, .role = ANY}); /* of one rank, then of more */
+    change_tensors(&world.ranked[2], &(struct edit){MISSING, .role = ANY});
+    if (_i == 0)
+        change_tensors(&world.ranked[1], &(struct edit){MISSING, .role = ANY});
+    check_judge(&world.evidence, &verdict, &wishes);
+    ck_assert_int_ne(verdict.result, CHECK_EQUAL);
+    ck_assert(verdict.text[0] != '\0');
+    check_verdict_free(&verdict);
+    free_world(&world);
+}
+END_TEST
+
+START_TEST(scratch_of_many_tensors_is_no_difference)
+{
+    enum { RANGES = 150 };
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, 2, STEPS);
+    for (uint32_t i = TENSORS; i < RANGES; ++i)
+        add_tensor(&world.ranked[1], CHECK_MEMORY, i, STEPS, 0.5);
+    bool equal = false;
+    for (int round = 0; round < 4 && !equal; ++round) { /* as check.c makes runs for what is wished */
+        check_judge(&world.evidence, &verdict, &wishes);
+        equal = verdict.result == CHECK_EQUAL;
+        for (uint32_t i = 0; i < wishes.probed_count; ++i)
+            set_note(&world.evidence.probe, &(struct edit){RETAINED, .first = (int)wishes.probed[i], .value = 0.01},
+                     CHECK_ROW_RETAINED);
+        check_verdict_free(&verdict);
+    }
+    ck_assert_msg(equal, "%d ranges of scratch memory pass as a difference", RANGES);
+    free_world(&world);
+}
+END_TEST
+
+/* ---- any evidence ---- */
+
+static struct edit
+random_edit(unsigned *seed)
+{
+    static const enum what all[] = {DIFFERENCE, BLOCK,    FACTOR,     NORM,    UNBOUNDED,  IN_PLACE,
+                                    MISSING,    ADDED,    SHARD,      UNEVEN,  COPIED,     OWN,
+                                    ALARM,      RETAINED, OVERLAPPED, STOPPED, COMPRESSED, SUMS};
+    static const double values[] = {0, 1e-7, 0.9e-4, 1.1e-4, 1e-3, 0.05, 0.5, 1, 2, 1e3, 1e-300, 1e300, NAN, -1};
+    struct edit edit = {.what = all[(size_t)rand_r(seed) % (sizeof(all) / sizeof(all[0]))],
+                        .run = (enum run)(rand_r(seed) % 7),
+                        .role = rand_r(seed) % CHECK_ROLES,
+                        .first = rand_r(seed) % TENSORS,
+                        .from = (uint32_t)rand_r(seed) % (STEPS + 2),
+                        .rank = rand_r(seed) % 3};
+    bool tensors = edit.what < SHARD;
+    do
+        edit.value = values[(size_t)rand_r(seed) % (sizeof(values) / sizeof(values[0]))];
+    while (tensors && !(edit.value >= 0 && (edit.what != UNBOUNDED || edit.value < 1e10)));
+    if (!tensors && edit.what != RETAINED && !(edit.value < 1e10))
+        edit.value = 24;
+    edit.last = rand_r(seed) % 2 == 0 ? edit.first : TENSORS - 1;
+    edit.run = rand_r(seed) % 2 == 0 ? RANKS : edit.run;
+    edit.from = edit.what == ADDED && edit.from == 0 ? 1 : edit.from;
+    return edit;
+}
+
+START_TEST(what_differs_is_never_equal)
+{
+    unsigned seed = (unsigned)_i;
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, 1 + rand_r(&seed) % MOST_RANKS, STEPS);
+    for (int i = rand_r(&seed) % 6; i >= 0; --i) {
+        struct edit edit = random_edit(&seed);
+        apply(&world, &edit);
+    }
+    check_judge(&world.evidence, &verdict, &wishes);
+    size_t differing = 0;
+    for (size_t i = 0; i < verdict.item_count; ++i) {
+        const struct check_item *item = &verdict.items[i];
+        differing += item->differs;
+        if (i > 0)
+            ck_assert(!item->differs || verdict.items[i - 1].differs);
+        if (item->differs)
+            ck_assert(item->first_step > 0 && item->rank_count > 0 && !item->is_scratch && !item->ignored);
+    }
+    ck_assert_int_eq(verdict.result == CHECK_EQUAL, verdict.cause == CAUSE_NONE);
+    ck_assert(verdict.result != CHECK_EQUAL || differing == 0);
+    ck_assert(verdict.result == CHECK_EQUAL || (verdict.text[0] != '\0' && strchr(verdict.text, '\n') == NULL));
+    ck_assert(strchr(verdict.advice, '\n') == NULL);
+    bool inside = verdict.first == NULL;
+    for (size_t i = 0; i < verdict.item_count; ++i)
+        inside = inside || verdict.first == &verdict.items[i];
+    ck_assert(inside);
+    check_verdict_free(&verdict);
+    free_world(&world);
+}
+END_TEST
+
+START_TEST(many_steps_are_judged_at_once)
+{
+    enum { MANY = 2000 };
+    struct world world;
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    make_world(&world, 2, MANY);
+    struct timespec begin, end;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    check_judge(&world.evidence, &verdict, &wishes);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    double seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    ck_assert_int_eq(verdict.result, CHECK_EQUAL);
+    ck_assert_msg(seconds < 5, "%g s for %d steps", seconds, MANY);
+    check_verdict_free(&verdict);
+    free_world(&world);
+}
+END_TEST
+
+/* ---- the table would notice ---- */
+
+START_TEST(an_infinite_floor_is_noticed)
+{
+    char why[2400];
+    int expected = 0, missed = 0;
+    setenv("DDPRUN_MUTANT", "CHECK_FLOOR_INFINITE", 1);
+    for (size_t i = 0; i < SCENES; ++i) {
+        const struct scene *scene = &scenes[i];
+        if (scene->result != CHECK_DIFFERENT || scene->cause == CAUSE_STOPPED || scene->cause == CAUSE_SAME_BATCH)
+            continue;
+        ++expected;
+        judge_scene(scene, why);
+        missed += why[0] != '\0';
+    }
+    unsetenv("DDPRUN_MUTANT");
+    ck_assert_int_gt(expected, 30);
+    ck_assert_int_eq(missed, expected);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("check verdict");
+    TCase *tcase = tcase_create("scenes");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, each_scene_has_its_verdict, 0, SCENES);
+    tcase_add_test(tcase, each_cause_is_in_the_table);
+    tcase_add_loop_test(tcase, what_was_not_compared_is_not_equal, 0, 3);
+    tcase_add_test(tcase, scratch_of_many_tensors_is_no_difference);
+    tcase_add_loop_test(tcase, what_differs_is_never_equal, 0, 500);
+    tcase_add_test(tcase, many_steps_are_judged_at_once);
+    tcase_add_test(tcase, an_infinite_floor_is_noticed);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,130 @@
+/*
+ * test_check_words.c - --alone is split into the words that a shell makes of it: a table, and for random lines the
+ * shell's own.
+ */
+#include "launcher/check/words.h"
+
+#include "base/protocol.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CASES = 150, MOST = 8 };
+
+static void
+free_words(char **words)
+{
+    for (size_t i = 0; words != NULL && words[i] != NULL; ++i)
+        free(words[i]);
+    free(words);
+}
+
+static const struct line {
+    const char *text;
+    const char *words[MOST];
+} lines[] = {
+    {"", {NULL}},
+    {" \t\n ", {NULL}},
+    {"a", {"a"}},
+    {"  --batch  64\t--quiet ", {"--batch", "64", "--quiet"}},
+    {"'a b' c", {"a b", "c"}},
+    {"\"a b\" c", {"a b", "c"}},
+    {"a'b c'd", {"ab cd"}},
+    {"'' \"\"", {"", ""}},
+    {"''a", {"a"}},
+    {"'a\"b' \"c'd\"", {"a\"b", "c'd"}},
+    {"a\\ b \\'c\\' \\\"", {"a b", "'c'", "\""}},
+    {"\"a\\\"b\" \"\\$x \\`y\\` \\\\\"", {"a\"b", "$x `y` \\"}},
+    {"\"\\n\" '\\n' \\n", {"\\n", "\\n", "n"}}, /* as they are; and an escape outside of quotes */
+    {"$HOME *.c ~ `x` a;b|c>d #e", {"$HOME", "*.c", "~", "`x`", "a;b|c>d", "#e"}},
+    {"a\\", {"a\\"}},
+};
+
+START_TEST(lines_become_words)
+{
+    const struct line *line = &lines[_i];
+    struct problem problem;
+    char **words = words_split("./train", line->text, &problem);
+    ck_assert_ptr_nonnull(words);
+    ck_assert_str_eq(words[0], "./train");
+    size_t i = 0;
+    for (; line->words[i] != NULL; ++i) {
+        ck_assert_msg(words[i + 1] != NULL, "<%s>: %zu words", line->text, i);
+        ck_assert_str_eq(words[i + 1], line->words[i]);
+    }
+    ck_assert_ptr_null(words[i + 1]);
+    free_words(words);
+}
+END_TEST
+
+START_TEST(a_quote_that_is_not_closed_is_refused)
+{
+    static const char *const open[] = {"'", "\"", "a 'b", "a 'b\"c\" d", "\"a\\\"", "'a' 'b", "a \"b 'c' d", "\"\\"};
+    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); ++i) {
+        struct problem problem = {0};
+        ck_assert_msg(words_split("./train", open[i], &problem) == NULL, "<%s>", open[i]);
+        ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
+        ck_assert(strstr(problem.text, "--alone") != NULL && strchr(problem.text, '\n') == NULL);
+    }
+}
+END_TEST
+
+/* Prints what sh makes of the line, each word and a newline; NULL: it refuses the line. */
+static FILE *
+ask_shell(const char *line)
+{
+    char *command;
+    size_t bytes;
+    FILE *text = open_memstream(&command, &bytes);
+    fprintf(text, "set -f; printf '<%%s>\\n' ./train %s", line);
+    fclose(text);
+    FILE *answer = popen(command, "re");
+    free(command);
+    return answer;
+}
+
+START_TEST(words_are_the_shell_s)
+{
+    static const char letters[] = "aab \t'\"\\-=."; /* nothing that a shell expands or that ends a command */
+    char line[24] = "", found[400] = "", expected[400] = "";
+    unsigned seed = (unsigned)_i;
+    size_t length = (size_t)rand_r(&seed) % (sizeof(line) - 1);
+    for (size_t i = 0; i < length; ++i)
+        line[i] = letters[(size_t)rand_r(&seed) % (sizeof(letters) - 1)];
+    if (length > 0 && line[length - 1] == '\\') /* which is an escape of what follows the line */
+        line[length - 1] = 'z';
+    struct problem problem;
+    char **words = words_split("./train", line, &problem);
+    if (words == NULL) /* shells wait for the rest, or print what they like */
+        return;
+    for (size_t i = 0; words[i] != NULL; ++i) {
+        strcat(strcat(strcat(found, "<"), words[i]), ">\n");
+    }
+    free_words(words);
+    FILE *answer = ask_shell(line);
+    ck_assert_ptr_nonnull(answer);
+    size_t got = fread(expected, 1, sizeof(expected) - 1, answer);
+    expected[got] = '\0';
+    ck_assert_int_eq(pclose(answer), 0);
+    ck_assert_msg(strcmp(found, expected) == 0, "of %s the shell makes\n%sand --alone\n%s", line, expected, found);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("check words");
+    TCase *tcase = tcase_create("lines");
+    tcase_add_loop_test(tcase, lines_become_words, 0, sizeof(lines) / sizeof(lines[0]));
+    tcase_add_test(tcase, a_quote_that_is_not_closed_is_refused);
+    tcase_add_loop_test(tcase, words_are_the_shell_s, 0, CASES);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
