@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-/* As fopen() opens a file; a mode that is none, as for reading: libc refuses it. */
+/* As fopen() opens a file. An invalid mode counts as reading: libc refuses it. */
 static int
 flags_of(const char *mode)
 {

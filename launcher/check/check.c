@@ -38,7 +38,8 @@ order_ranks(const struct check *check, const char *name, const char *title)
     return order;
 }
 
-/* As many as another launcher has started: rank 0 says so in its first row of a step. 0: it came to none. */
+/* As many as another launcher has started: rank 0 wrote the number into its first row of a step. 0: rank 0 made no
+ * step. */
 static int
 count_ranks(const char *results)
 {

@@ -7,6 +7,8 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/memory.h"
+#include "launcher/start/environment.h"
+#include "launcher/word_list.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -27,28 +29,7 @@ enum { PATIENCE_S = 20 }; /* with a ddprun that was asked to end */
 
 /* ---- its command ---- */
 
-struct words {
-    char **list;
-    size_t count;
-};
-
-static void
-add(struct words *words, char *word)
-{
-    words->list = memory_resize(words->list, (words->count + 2) * sizeof(*words->list));
-    words->list[words->count++] = word;
-    words->list[words->count] = NULL;
-}
-
-static void
-free_words(struct words *words)
-{
-    for (size_t i = 0; i < words->count; ++i)
-        free(words->list[i]);
-    free(words->list);
-}
-
-/* What the check decides itself. */
+/* What the check itself decides. */
 static bool
 is_ours(const char *given)
 {
@@ -107,33 +88,33 @@ free_files(struct run_files *files)
     free(files->log);
 }
 
-static struct words
+static struct word_list
 command_of(const struct check_place *place, const struct check_order *order, const struct run_files *files)
 {
-    struct words words = {0};
-    add(&words, memory_copy("ddprun"));
+    struct word_list words = {0};
+    word_list_add(&words, memory_copy("ddprun"));
     for (char **given = place->options->given; given != NULL && *given != NULL; ++given) {
         if (!is_ours(*given))
-            add(&words, order->ranks == 1 ? first_gpu(*given) : memory_copy(*given));
+            word_list_add(&words, order->ranks == 1 ? first_gpu(*given) : memory_copy(*given));
     }
     if (order->ranks > 0)
-        add(&words, memory_format("--ranks=%d", order->ranks));
+        word_list_add(&words, memory_format("--ranks=%d", order->ranks));
     if (order->hosts)
-        add(&words, memory_format("--hosts=%s", place->options->hosts));
+        word_list_add(&words, memory_format("--hosts=%s", place->options->hosts));
     if (order->plain)
-        add(&words, memory_copy("--no-overlap"));
-    add(&words, memory_copy("--progress=off"));
-    add(&words, memory_copy("--quiet"));
-    add(&words, memory_copy("--max-restarts=0"));
-    add(&words, memory_copy("--no-cost-cache"));
+        word_list_add(&words, memory_copy("--no-overlap"));
+    word_list_add(&words, memory_copy("--progress=off"));
+    word_list_add(&words, memory_copy("--quiet"));
+    word_list_add(&words, memory_copy("--max-restarts=0"));
+    word_list_add(&words, memory_copy("--no-cost-cache"));
     if (!place->options->verbose && has_other_hosts(place))
-        add(&words, memory_copy("--output=none"));
+        word_list_add(&words, memory_copy("--output=none"));
     else if (!place->options->verbose)
-        add(&words, memory_format("--output=files=%s/%s.output", place->folder, order->name));
-    add(&words, memory_format("--summary-json=%s", files->summary));
-    add(&words, memory_copy("--"));
+        word_list_add(&words, memory_format("--output=files=%s/%s.output", place->folder, order->name));
+    word_list_add(&words, memory_format("--summary-json=%s", files->summary));
+    word_list_add(&words, memory_copy("--"));
     for (char *const *argument = order->arguments; *argument != NULL; ++argument)
-        add(&words, memory_copy(*argument));
+        word_list_add(&words, memory_copy(*argument));
     return words;
 }
 
@@ -289,7 +270,7 @@ check_run_make(const struct check_place *place, const struct check_order *order,
     outcome->results = place->shared != NULL ? memory_format("%s.%s", place->shared, order->name)
                                              : memory_format("%s/%s.rows", place->folder, order->name);
     struct run_files files = name_files(place, order->name);
-    struct words command = command_of(place, order, &files);
+    struct word_list command = command_of(place, order, &files);
     struct check_run run = order->run;
     snprintf(run.results, sizeof(run.results), "%s", outcome->results);
     int64_t begin_us = clock_now_us();
@@ -310,7 +291,7 @@ check_run_make(const struct check_place *place, const struct check_order *order,
                          "cannot start a run of the check, in %s: %s; make room there, or set TMPDIR", place->folder,
                          strerror(errno));
     }
-    free_words(&command);
+    environment_free(command.list);
     free_files(&files);
     return ok;
 }

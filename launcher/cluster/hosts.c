@@ -9,6 +9,7 @@
 #include "launcher/report/summary.h"
 #include "launcher/start/dry_run.h"
 #include "launcher/start/environment.h"
+#include "launcher/word_list.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -22,32 +23,18 @@
 
 /* ---- words ---- */
 
-struct words {
-    char **list; /* NULL-terminated */
-    size_t count;
-};
-
-/* Takes `word`, which is malloc'ed. */
 static void
-add(struct words *words, char *word)
+add_copies(struct word_list *words, const char *first, const char *second)
 {
-    words->list = memory_resize(words->list, (words->count + 2) * sizeof(*words->list));
-    words->list[words->count++] = word;
-    words->list[words->count] = NULL;
+    word_list_add(words, memory_copy(first));
+    word_list_add(words, memory_copy(second));
 }
 
 static void
-add_copies(struct words *words, const char *first, const char *second)
-{
-    add(words, memory_copy(first));
-    add(words, memory_copy(second));
-}
-
-static void
-add_all(struct words *words, char *const *more)
+add_all(struct word_list *words, char *const *more)
 {
     for (; more != NULL && *more != NULL; ++more)
-        add(words, memory_copy(*more));
+        word_list_add(words, memory_copy(*more));
 }
 
 /* ---- the command ---- */
@@ -83,14 +70,14 @@ goes_along(const char *variable, size_t name_length)
 }
 
 static void
-add_variables(struct words *words, char *const *variables)
+add_variables(struct word_list *words, char *const *variables)
 {
     for (; *variables != NULL; ++variables) {
         size_t length = strcspn(*variables, "=");
         if (!goes_along(*variables, length))
             continue;
-        add(words, memory_copy("-x"));
-        add(words, memory_format("%.*s", (int)length, *variables));
+        word_list_add(words, memory_copy("-x"));
+        word_list_add(words, memory_format("%.*s", (int)length, *variables));
     }
 }
 
@@ -131,10 +118,10 @@ launcher_word(const struct hosts_order *order)
 }
 
 static void
-add_parameter(struct words *words, const char *option, const char *name, unsigned value)
+add_parameter(struct word_list *words, const char *option, const char *name, unsigned value)
 {
     add_copies(words, option, name);
-    add(words, memory_format("%u", value));
+    word_list_add(words, memory_format("%u", value));
 }
 
 /*
@@ -143,7 +130,7 @@ add_parameter(struct words *words, const char *option, const char *name, unsigne
  * that a success. Then it must not probe at all: ddprun is to be the first to notice, and its exit code stands.
  */
 static void
-add_probes(struct words *words, const struct hosts_order *order)
+add_probes(struct word_list *words, const struct hosts_order *order)
 {
     const struct launcher_manners *manners = &order->launcher->manners;
     unsigned limit_s = order->options->heartbeat_timeout_s, probes = limit_s > 5 ? 3 : 1;
@@ -161,24 +148,24 @@ add_probes(struct words *words, const struct hosts_order *order)
 char **
 hosts_command(const struct hosts_order *order)
 {
-    struct words words = {0};
-    add(&words, memory_copy(launcher_word(order)));
+    struct word_list words = {0};
+    word_list_add(&words, memory_copy(launcher_word(order)));
     if (order->root)
-        add(&words, memory_copy("--allow-run-as-root"));
-    add(&words, memory_copy("--host"));
-    add(&words, host_words(order->list));
-    add(&words, memory_copy("-n"));
-    add(&words, memory_format("%d", rank_count(order->options, order->list)));
+        word_list_add(&words, memory_copy("--allow-run-as-root"));
+    word_list_add(&words, memory_copy("--host"));
+    word_list_add(&words, host_words(order->list));
+    word_list_add(&words, memory_copy("-n"));
+    word_list_add(&words, memory_format("%d", rank_count(order->options, order->list)));
     add_copies(&words, "--map-by", "slot");  /* one host after the other */
     add_copies(&words, "--bind-to", "none"); /* ddprun binds its rank near the GPU itself */
     add_copies(&words, "--wdir", "/");       /* which is there: see hosts_enter_folder() */
-    add(&words, memory_copy("-x"));
-    add(&words, memory_format(FOLDER_VARIABLE "=%s", order->folder));
+    word_list_add(&words, memory_copy("-x"));
+    word_list_add(&words, memory_format(FOLDER_VARIABLE "=%s", order->folder));
     add_probes(&words, order);
     add_variables(&words, order->variables);
-    add(&words, memory_copy(order->ddprun));
+    word_list_add(&words, memory_copy(order->ddprun));
     add_all(&words, order->options->given);
-    add(&words, memory_copy("--")); /* where ddprun's options end */
+    word_list_add(&words, memory_copy("--")); /* where ddprun's options end */
     add_all(&words, order->options->program);
     return words.list;
 }
@@ -192,11 +179,11 @@ refuse_slurm(const struct options *options, const struct host_list *list, const 
     const char *job = getenv("SLURM_JOB_ID");
     if (job == NULL || job[0] == '\0')
         return true;
-    struct words words = {0};
+    struct word_list words = {0};
     add_copies(&words, "srun", "--mpi=pmix");
-    add(&words, memory_copy("-n"));
-    add(&words, memory_format("%d", rank_count(options, list)));
-    add(&words, memory_copy(ddprun));
+    word_list_add(&words, memory_copy("-n"));
+    word_list_add(&words, memory_format("%d", rank_count(options, list)));
+    word_list_add(&words, memory_copy(ddprun));
     add_all(&words, options->given);
     add_all(&words, options->program);
     char *line = NULL;

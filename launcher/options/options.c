@@ -97,7 +97,7 @@ note_given(struct options *options, const struct option_row *row, const char *va
     options->given[count + 1] = NULL;
 }
 
-/* One row of options, up to the first word that is none, whose place is then in optind. */
+/* One row of options, up to the first non-option word, whose place is then in optind. */
 static enum options_result
 parse_row(int argc, char **argv, struct options *options, struct problem *problem)
 {

@@ -110,9 +110,9 @@ rm fails
 
 # ---- --reference ----
 before=$(sha256sum mine)
-refused "-n 1 --reference of a file that is none" 2 "mine, in --reference, is there already and is not a reference" \
+refused "-n 1 --reference of a file of another kind" 2 "mine, in --reference, is there already and is not a reference" \
     check -n 1 --reference mine "${right[@]}"
-refused "-n 2 --reference of a file that is none" 2 "cannot use mine, in --reference: it is not a reference" \
+refused "-n 2 --reference of a file of another kind" 2 "cannot use mine, in --reference: it is not a reference" \
     check -n 2 --reference mine "${right[@]}"
 check "the file is as before" [ "$(sha256sum mine)" = "$before" ]
 refused "--reference of a folder" 2 "is there already and is not a reference" check -n 1 --reference . "${right[@]}"

@@ -169,7 +169,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
         ! (echo x >"$0/kept") 2>/dev/null && ! (echo x >"$0/new_one") 2>/dev/null && ! rm -f "$0/kept" 2>/dev/null &&
         ! mkdir "$0/d" 2>/dev/null && ! mv "$0/kept" "$0/k" 2>/dev/null && [ "$(cat "$0/kept")" = kept ]' "$work/it"
 fi
-check "a private folder that is none" env LD_PRELOAD="$library" DDPRUN_FILES_DIR="$work/none/at/all" sh -c \
+check "a private folder that does not exist" env LD_PRELOAD="$library" DDPRUN_FILES_DIR="$work/none/at/all" sh -c \
     '! (echo x >"$0/it/kept") 2>/dev/null' "$work"
 check "and nothing was written for it" test "$(cat "$work/it/kept")" = kept
 

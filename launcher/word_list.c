@@ -1,0 +1,14 @@
+/*
+ * word_list.c - see word_list.h.
+ */
+#include "launcher/word_list.h"
+
+#include "launcher/memory.h"
+
+void
+word_list_add(struct word_list *words, char *word)
+{
+    words->list = memory_resize(words->list, (words->count + 2) * sizeof(*words->list));
+    words->list[words->count++] = word;
+    words->list[words->count] = NULL;
+}
