@@ -295,7 +295,7 @@ after_fork_in_child(void)
     rendezvous_forget(&engine_state.rendezvous);
 }
 
-/* ---- operations ---- */
+/* ---- operations, in a run of `ddprun check` ---- */
 
 static void
 begin_operation(struct operation *operation)
@@ -325,8 +325,8 @@ static struct engine engine = {
     .no_sync = interval_no_sync,
     .buffer = buffer_annotate,
     .gradient_ready = interval_gradient_ready,
-    .begin = begin_operation,
-    .end = end_operation,
+    .begin = touches_begin,
+    .end = touches_end,
     .allocated = escape_allocated,
     .copied_from_host = escape_copied_from_host,
     .before_release = releases_before_free,
@@ -385,8 +385,12 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine.watching = engine.world_size > 1;
     if (engine.watching)
         watch_start();
-    else if (check_is_on())
+    if (check_is_on() && engine.watching) {
+        engine.begin = begin_operation;
+        engine.end = end_operation;
+    } else if (check_is_on()) {
         alone_install(&engine);
+    }
     atomic_store(&status->stage, RANK_STAGE_RANK);
     return &engine;
 }
