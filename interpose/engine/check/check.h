@@ -82,7 +82,7 @@ void memory_boundary(uint32_t step);
 
 /* ---- updaters.c ---- */
 void updaters_operation_begins(const struct operation *operation);
-void updaters_operation_ends(const struct operation *operation);
+void updaters_operation_ends(const struct operation *operation, bool enqueued);
 
 /* ---- alone.c ---- */
 /* The functions by which a world of one reports what it does. */

@@ -236,8 +236,8 @@ check_operation_begins(const struct operation *operation)
 void
 check_operation_ends(const struct operation *operation, bool enqueued)
 {
-    if (course.on && !course.over && enqueued && course.steps > 0 && check_run.turn_count == 0)
-        updaters_operation_ends(operation);
+    if (course.on && !course.over && course.steps > 0 && check_run.turn_count == 0)
+        updaters_operation_ends(operation, enqueued);
 }
 
 void

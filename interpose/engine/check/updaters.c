@@ -404,7 +404,7 @@ updaters_operation_begins(const struct operation *operation)
 }
 
 void
-updaters_operation_ends(const struct operation *operation)
+updaters_operation_ends(const struct operation *operation, bool enqueued)
 {
     (void)operation;
     if (!around.active)
@@ -412,12 +412,13 @@ updaters_operation_ends(const struct operation *operation)
     around.active = false;
     pthread_mutex_lock(&memory_lock);
     CUcontext before = context_enter();
-    context_synchronize("after an operation that may update parameters");
+    if (enqueued)
+        context_synchronize("after an operation that may update parameters");
     for (size_t i = 0; i < around.count; ++i) {
         const struct watched *watched = &around.watched[i];
-        if (updaters.step == 1 && parameter_changed(watched))
+        if (enqueued && updaters.step == 1 && parameter_changed(watched))
             note_updater(watched);
-        else if (updaters.step == 2)
+        else if (enqueued && updaters.step == 2)
             compare_around(watched);
         free(watched->before);
     }
