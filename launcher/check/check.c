@@ -110,6 +110,23 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
     return ok;
 }
 
+/* Whether all ranks can be started, as far as their ddprun can say: before one rank has run in vain. */
+static bool
+rehearse(struct check *check, struct problem *problem)
+{
+    struct check_order order = order_ranks(check, "rehearsal", "all ranks");
+    struct check_outcome outcome;
+    order.dry = true;
+    if (check->in_cluster || check->only_writes)
+        return true;
+    if (!check_run_make(&check->place, &order, &outcome, problem))
+        return false;
+    bool ok = (outcome.exit_code == 0 && outcome.signal == 0) ||
+              session_explain(check, &order, &outcome, NULL, false, problem);
+    session_free_outcome(&outcome);
+    return ok;
+}
+
 static void
 free_ranked(struct check_rows **ranked, int count)
 {
@@ -211,6 +228,8 @@ judge(struct check *check, struct check_verdict *verdict, struct problem *proble
 static bool
 run_all(struct check *check, int *exit_code, struct problem *problem)
 {
+    if (!rehearse(check, problem))
+        return false;
     if (check->has_reference ? !session_load_reference(check, problem) : !session_make_reference(check, problem))
         return false;
     if (check->only_writes) {

@@ -103,6 +103,8 @@ command_of(const struct check_place *place, const struct check_order *order, con
         word_list_add(&words, memory_format("--hosts=%s", place->options->hosts));
     if (order->plain)
         word_list_add(&words, memory_copy("--no-overlap"));
+    if (order->dry)
+        word_list_add(&words, memory_copy("--dry-run"));
     word_list_add(&words, memory_copy("--progress=off"));
     word_list_add(&words, memory_copy("--quiet"));
     word_list_add(&words, memory_copy("--max-restarts=0"));
@@ -137,7 +139,7 @@ static void __attribute__((noreturn)) become(const struct check_place *place, co
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i)
         unsetenv(settings[i]);
     int null = open("/dev/null", O_RDWR);
-    int out = place->options->verbose ? -1 : open(files->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int out = place->options->verbose && !order->dry ? -1 : open(files->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (null >= 0)
         dup2(null, STDIN_FILENO);
     if (out >= 0) {

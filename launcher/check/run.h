@@ -31,6 +31,7 @@ struct check_order {
     char *const *arguments; /* of the program, with its name */
     bool hosts;             /* on the hosts of --hosts */
     bool plain;             /* --no-overlap */
+    bool dry;               /* --dry-run: only whether it can be started */
     struct check_run run;   /* but for `results`, which is filled in */
 };
 
