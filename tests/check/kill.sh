@@ -18,7 +18,7 @@ export TMPDIR=$work/tmp
 user=$work/user # what the user has
 mkdir "$TMPDIR" "$user"
 
-"$conv" --quiet --steps 6 --checkpoint "$user/old" --save "$user/model-%d"
+run "$conv" --quiet --steps 6 --checkpoint "$user/old" --save "$user/model-%d"
 cp "$user/old" "$user/checkpoint"
 printf 'to be kept\n' >"$user/notes"
 before=$(cd "$user" && sha256sum -- *)
