@@ -22,6 +22,13 @@ element_bytes(int type)
                                                                  : 0;
 }
 
+/* Of a type that is known to be one of them. */
+static inline size_t
+element_size(int type)
+{
+    return type == ELEMENT_FLOAT64 ? 8 : type == ELEMENT_FLOAT32 ? 4 : 2;
+}
+
 static inline float
 element_from_bits(uint32_t bits)
 {

@@ -76,7 +76,7 @@ memory_resolve(uint64_t call, uint32_t ordinal, uint32_t argument, CUdeviceptr p
     for (size_t i = 0; i < memory.range_count; ++i) {
         struct range_found *range = &memory.ranges[i];
         if (range->memory.call == call && range->memory.ordinal == ordinal && range->memory.argument == argument)
-            range->address = (CUdeviceptr)((int64_t)pointer + range->memory.offset);
+            range->address = pointer + (CUdeviceptr)range->memory.offset;
     }
 }
 
@@ -89,7 +89,7 @@ take_sketch(void *arg, const void *piece, size_t bytes)
         struct sketch *sketch;
         int type;
     } *take = arg;
-    sketch_add(take->sketch, take->type, piece, bytes / element_bytes(take->type));
+    sketch_add(take->sketch, take->type, piece, bytes / element_size(take->type));
 }
 
 /* False: it is not where it was, or nothing of the kind. */
@@ -164,7 +164,7 @@ compare_range(const struct range_found *range, uint32_t step)
                                           .reference = distance.reference,
                                           .unbounded = own->unbounded != theirs->unbounded},
                                 .sampled = own->count > SKETCH_COUNTERS,
-                                .same_bits = memcmp(own, theirs, sizeof(*own)) == 0};
+                                .same_bits = distance.difference == 0 && own->unbounded == theirs->unbounded};
         values_row(&row);
         if (range->change != NULL && step == check_run.steps + 1) {
             row.kind = CHECK_ROW_RETAINED;
@@ -216,7 +216,7 @@ load_ranges(struct reference_reader *reader)
     for (; (entry = reference_find(reader, &key)) != NULL && key.number < RANGES_AT_MOST; ++key.number) {
         struct check_memory found;
         if (!reference_get(reader, entry, &found, sizeof(found)) || element_bytes((int)found.tensor.type) == 0 ||
-            found.bytes != found.tensor.count * element_bytes((int)found.tensor.type))
+            found.bytes != found.tensor.count * element_size((int)found.tensor.type))
             values_stop_damaged();
         new_range(&found, 0);
         updaters_add(found.call);

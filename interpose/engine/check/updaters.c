@@ -281,7 +281,7 @@ watch_unannotated(void *arg, const struct pointed *pointed)
     if (annotated && begin + bytes <= tensor.address + tensor.bytes) /* else it may say too little */
         return;
     int of_type = annotated && tensor.role == TENSOR_PARAMETER ? tensor.type : *type;
-    if (bytes < element_bytes(of_type) || begin % element_bytes(of_type) != 0)
+    if (bytes < element_size(of_type) || begin % element_size(of_type) != 0)
         return;
     struct watched *watched = &around.watched[around.count];
     *watched = (struct watched){.argument = pointed->argument,
@@ -300,7 +300,7 @@ watch_unannotated(void *arg, const struct pointed *pointed)
 static void
 note_change(const struct watched *watched, size_t first, size_t end)
 {
-    size_t each = element_bytes(watched->type);
+    size_t each = element_size(watched->type);
     first -= first % each;
     end += (each - end % each) % each;
     end = end > watched->bytes ? watched->bytes - watched->bytes % each : end;

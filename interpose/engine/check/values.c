@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,7 +300,7 @@ struct passing {
 static size_t
 keep_sample(const struct passing *passing, char *piece, size_t count)
 {
-    size_t bytes = element_bytes(passing->type), kept = 0;
+    size_t bytes = element_size(passing->type), kept = 0;
     size_t first = (passing->stride - passing->at % passing->stride) % passing->stride;
     for (size_t i = first; i < count; i += passing->stride)
         memmove(piece + bytes * kept++, piece + bytes * i, bytes);
@@ -310,7 +311,7 @@ static void
 pass_piece(void *arg, const void *piece, size_t bytes)
 {
     struct passing *passing = arg;
-    size_t each = element_bytes(passing->type), count = bytes / each, kept = count;
+    size_t each = element_size(passing->type), count = bytes / each, kept = count;
     if (passing->stride > 1) {
         (void)XXH3_64bits_update(passing->whole, piece, bytes);
         kept = keep_sample(passing, values.piece, count);
@@ -433,7 +434,7 @@ values_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *s
                             .step = step > 0 ? step : 1,
                             .tensor = mine.tensor,
                             .norms = norms_of(&norms, 1),
-                            .same_bits = memcmp(&mine.value, &theirs.value, sizeof(double)) == 0};
+                            .same_bits = mine.value == theirs.value || (isnan(mine.value) && isnan(theirs.value))};
     values_row(&row);
 }
 
