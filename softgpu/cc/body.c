@@ -111,9 +111,10 @@ declare_dynamic(struct source *source, uint32_t name, uint32_t end, unsigned num
                      number, spelled, spelled, number, spelled);
     else
         source_after(source, end,
-                     " }; extern __thread ::softgpu::element<decltype(softgpu_shared_%u::%s)> *const %s"
-                     " __asm__(\"softgpu_dynamic_shared\") __attribute__((tls_model(\"initial-exec\")));",
-                     number, spelled, spelled);
+                     " }; static __thread ::softgpu::element<decltype(softgpu_shared_%u::%s)> *%s"
+                     " __attribute__((unused, tls_model(\"initial-exec\")));"
+                     " static ::softgpu::dynamic_variable softgpu_dynamic_%u(&%s);",
+                     number, spelled, spelled, number, spelled);
     free(spelled);
 }
 
@@ -155,18 +156,10 @@ rewrite_shared(struct source *source, uint32_t keyword, uint32_t limit, struct s
 /* ---- lambdas ---- */
 
 static bool
-same_word(const struct source *source, uint32_t a, uint32_t b)
-{
-    const struct token *x = &source->lexed.tokens[a], *y = &source->lexed.tokens[b];
-    return x->kind == TOKEN_WORD && y->kind == TOKEN_WORD && x->length == y->length &&
-           memcmp(source->lexed.text + x->begin, source->lexed.text + y->begin, x->length) == 0;
-}
-
-static bool
 mentions(const struct source *source, uint32_t from, uint32_t to, uint32_t word)
 {
     for (uint32_t i = from; i < to; ++i) {
-        if (same_word(source, i, word))
+        if (source_same_word(source, i, word))
             return true;
     }
     return false;

@@ -5,6 +5,7 @@
  *   .cpp, .c   the host compiler with CUDA's header folders
  */
 #include "process.h"
+#include "removed.h"
 #include "rewrite.h"
 #include "steps.h"
 
@@ -23,6 +24,24 @@ with_ending(const char *path, const char *ending)
     const char *base = slash != NULL ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
     return text_format("%.*s%s", (int)(dot != NULL && dot != base ? dot - base : (long)strlen(base)), base, ending);
+}
+
+char *
+step_output(const struct options *options, const char *name)
+{
+    if (options->output != NULL)
+        return text_format("%s", options->output);
+    return options->output_dir != NULL ? text_format("%s/%s", options->output_dir, name) : text_format("%s", name);
+}
+
+/* "dir/train.cu" -> "train.o", or what -o and -odir say. */
+static char *
+object_of(const struct options *options, const char *input)
+{
+    char *name = with_ending(input, ".o");
+    char *object = step_output(options, name);
+    free(name);
+    return object;
 }
 
 /* Where an intermediate file goes: the private folder, or with --keep the folder that the user names. */
@@ -147,8 +166,15 @@ add_defines(const struct driver *driver, enum language language, struct list *co
     list_add(command, "-D__NVCC__");
     if (options->per_thread_stream)
         list_add(command, "-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1");
+    if (options->allows_removed && language != LANGUAGE_CUDA) { /* nothing is rewritten there */
+        for (const struct removed_call *call = removed_calls; call->name != NULL; ++call)
+            list_add_format(command, "-D%s=%s", call->name, call->replacement);
+    }
     if (language != LANGUAGE_CUDA)
         return;
+    if (options->allows_removed)
+        list_add(command, "-DSOFTGPU_ALLOW_REMOVED");
+    list_add_format(command, "-D__SOFTGPU_FOLDER__=\"%s\"", driver->toolchain->library_dir);
     if (options->is_relocatable)
         list_add(command, "-D__CUDACC_RDC__");
     if (options->extended_lambda)
@@ -231,7 +257,8 @@ rewrite_file(const struct driver *driver, const char *from, const char *to)
     if (driver->options->dry_run)
         return 0;
 
-    struct rewrite_options how = {.is_relocatable = driver->options->is_relocatable};
+    struct rewrite_options how = {.is_relocatable = driver->options->is_relocatable,
+                                  .allows_removed = driver->options->allows_removed};
     const struct toolchain *toolchain = driver->toolchain;
     list_add_format(&how.paths.system, "%s/", toolchain->header_dir);
     for (size_t i = 0; i < toolchain->cuda_dirs.count; ++i)
@@ -322,7 +349,7 @@ step_compile(struct driver *driver, const struct item *item, size_t number)
         object = options->dry_run ? text_format("/tmp/softgpu-cc/%zu.o", number)
                                   : intermediate(driver, item->text, number, ".o");
     else
-        object = options->output != NULL ? text_format("%s", options->output) : with_ending(item->text, ".o");
+        object = object_of(options, item->text);
     if (object == NULL)
         return EXIT_FAILURE;
     const int status = item->language == LANGUAGE_CUDA ? compile_cuda(driver, item->text, number, object)
@@ -350,7 +377,11 @@ step_preprocess(const struct driver *driver, const struct item *item)
         add_cuda_dirs(driver, &command);
         list_add_all(&command, &options->host);
     }
-    char *object = with_ending(item->text, ".o");
+    /* -o is the output of this step, and not what the rule is for. */
+    char *name = with_ending(item->text, ".o");
+    char *object =
+        options->output_dir != NULL ? text_format("%s/%s", options->output_dir, name) : text_format("%s", name);
+    free(name);
     if (options->phase == PHASE_DEPENDENCIES) {
         list_add(&command, options->no_system_dependencies ? "-MM" : "-M");
         if (options->dependency_file != NULL) {

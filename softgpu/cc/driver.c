@@ -26,6 +26,19 @@ step_run(const struct driver *driver, struct list *command)
     return status;
 }
 
+/* With -c, nvcc takes no notice of what only a linker needs. */
+static bool
+is_for_linker(const char *path)
+{
+    static const char *const endings[] = {".o", ".a", ".so", ".obj", ".lib"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof(endings) / sizeof(endings[0]); ++i) {
+        if (strcmp(dot, endings[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool
 check(const struct options *options)
 {
@@ -38,7 +51,8 @@ check(const struct options *options)
             complain("%s: %s", item->text, strerror(errno));
             return false;
         }
-        if (item->is_input && item->language == LANGUAGE_OBJECT && options->phase == PHASE_COMPILE) {
+        if (item->is_input && item->language == LANGUAGE_OBJECT && options->phase == PHASE_COMPILE &&
+            !is_for_linker(item->text)) {
             complain("%s: with -c, inputs end in .cu, .cpp, .cc, .cxx or .c, or -x says what they are", item->text);
             return false;
         }

@@ -6,8 +6,8 @@
  *
  * In device functions, in lambdas with __device__, in what stands outside of functions (a member's initialiser), and in
  * those parts of a kernel that do not see its variables: lambdas without a capture default, local classes, ::threadIdx.
- * In host functions the words are left alone: `dim3 blockDim(256)` is an ordinary variable there, and so is one that a
- * device function declares.
+ * In host functions the words are left alone: `dim3 blockDim(256)` is an ordinary variable there. So is a parameter, a
+ * template parameter or a variable of that name in device code, as far as its scope reaches.
  */
 #include "source.h"
 
@@ -26,13 +26,14 @@ static const struct {
 };
 enum { INDICES = sizeof(index_table) / sizeof(index_table[0]) };
 
-/* Whose the words are at a token. */
+/* Whose the words are at a token, with a bit for each of them that is declared there and so is the user's. */
 enum owner {
-    OWNER_NOBODY,   /* outside of functions: CUDA's where one of its parts is named */
-    OWNER_DEVICE,   /* CUDA's */
-    OWNER_KERNEL,   /* parameters of the kernel's code */
-    OWNER_HOST,     /* the user's */
-    OWNER_DECLARED, /* the first of INDICES: one of the words is declared there, and is the user's */
+    OWNER_NOBODY, /* outside of functions: CUDA's where one of its parts is named */
+    OWNER_DEVICE, /* CUDA's */
+    OWNER_KERNEL, /* parameters of the kernel's code */
+    OWNER_HOST,   /* the user's */
+    OWNER_MASK = 3,
+    OWNER_DECLARED = 4, /* the bit of the first of INDICES */
 };
 
 static int
@@ -45,15 +46,16 @@ index_at(const struct source *source, uint32_t i)
     return -1;
 }
 
-/* Whether the word at i is being declared: `uint3 threadIdx`, `const dim3 &blockDim`. */
+/* Whether the word at i is being declared: `uint3 threadIdx`, `const dim3 &blockDim`, `template <int blockDim>`. */
 static bool
 is_declared_here(const struct source *source, uint32_t i)
 {
     static const char *const not_types[] = {"return", "else", "case",   "throw", "co_return", "co_yield",
                                             "and",    "or",   "sizeof", "not",   NULL};
-    static const char *const behind[] = {",", ")", ";", "=", "{", "[", "("};
+    static const char *const behind[] = {",", ")", ";", "=", "{", "[", "(", ":", ">"};
     uint32_t type = i - 1;
-    while (type > 0 && (source_is(source, type, "&") || source_is(source, type, "*") || source_is(source, type, "&&")))
+    while (type > 0 && (source_is(source, type, "&") || source_is(source, type, "*") || source_is(source, type, "&&") ||
+                        source_is(source, type, "...")))
         --type;
     if ((!source_is_word(source, type) && !source_is(source, type, ">")) || source_is_one_of(source, type, not_types))
         return false;
@@ -65,29 +67,100 @@ is_declared_here(const struct source *source, uint32_t i)
 }
 
 static void
-own(unsigned char *owners, uint32_t from, uint32_t to, unsigned owner)
+own(unsigned char *owners, uint32_t from, uint32_t to, enum owner owner)
 {
-    memset(owners + from, (int)owner, to - from);
+    for (uint32_t i = from; i < to; ++i)
+        owners[i] = (unsigned char)((owners[i] & ~OWNER_MASK) | (unsigned)owner);
+}
+
+static enum owner
+owner_at(const unsigned char *owners, uint32_t i)
+{
+    return (enum owner)(owners[i] & OWNER_MASK);
+}
+
+/* ---- where a declared word is known ---- */
+
+static void
+declare(unsigned char *owners, uint32_t from, uint32_t to, int index)
+{
+    for (uint32_t i = from; i < to; ++i)
+        owners[i] |= (unsigned char)(OWNER_DECLARED << index);
+}
+
+/* The end of what follows: a block, or a statement. */
+static uint32_t
+end_of_scope(const struct source *source, uint32_t i)
+{
+    for (; i < source->lexed.count && !source_is(source, i, ";"); i = source_next(source, i)) {
+        if (source_is(source, i, "{"))
+            return source->lexed.tokens[i].match;
+    }
+    return i;
+}
+
+/* A variable or parameter in a function: known from here to the end of its block, or of what its `for`, its function or
+ * its lambda runs. */
+static void
+declare_local(const struct source *source, uint32_t i, int index, unsigned char *owners)
+{
+    const uint32_t open = source_enclosing(source, i);
+    if (open == source->lexed.count)
+        return;
+    const uint32_t close = source->lexed.tokens[open].match;
+    declare(owners, i, source_is(source, open, "{") ? close : end_of_scope(source, close + 1), index);
+}
+
+/* `T a, blockDim;`: a later one of several. */
+static bool
+is_declared_later(const struct source *source, uint32_t i)
+{
+    static const char *const not_types[] = {"return", "else", "case", "throw", "delete", NULL};
+    uint32_t begin = i - 1;
+    if (!source_is(source, begin, ","))
+        return false;
+    while (begin > 0 && !source_is(source, begin - 1, ";") && !source_is(source, begin - 1, "{") &&
+           !source_is(source, begin - 1, "}")) {
+        if (source_is(source, begin - 1, "("))
+            return false;
+        --begin;
+        if (source_is(source, begin, ")") || source_is(source, begin, "]"))
+            begin = source->lexed.tokens[begin].match;
+    }
+    return source_is_word(source, begin) && source_is_word(source, begin + 1) &&
+           !source_is_one_of(source, begin, not_types);
+}
+
+/* Parameters of the template at i: known to the end of what it declares. */
+static void
+declare_template(const struct source *source, uint32_t i, unsigned char *owners)
+{
+    const uint32_t behind = source_skip_angles(source, i + 1, source->lexed.count);
+    for (uint32_t k = i + 2; k < behind; ++k) {
+        const int index = index_at(source, k);
+        if (index >= 0 && is_declared_here(source, k))
+            declare(owners, k, end_of_scope(source, behind), index);
+    }
 }
 
 static void
 own_function(const struct source *source, const struct function *function, unsigned char *owners)
 {
     const uint32_t end = source->lexed.tokens[function->body].match;
-    unsigned owner = OWNER_DEVICE;
+    enum owner owner = OWNER_DEVICE;
     if ((function->flags & FUNCTION_KERNEL) != 0)
         owner = OWNER_KERNEL;
     else if ((function->flags & FUNCTION_DEVICE) == 0)
         owner = OWNER_HOST;
-    for (uint32_t i = function->params; owner == OWNER_DEVICE && i < end; ++i) {
-        const int index = index_at(source, i);
-        if (index >= 0 && is_declared_here(source, i)) {
-            own(owners, function->head, end, OWNER_DECLARED + (unsigned)index);
-            return;
-        }
-    }
     own(owners, function->head, end, owner);
+    for (uint32_t i = function->params; i < function->body; ++i) {
+        const int index = index_at(source, i);
+        if (index >= 0 && is_declared_here(source, i))
+            declare(owners, function->head, end, index);
+    }
 }
+
+/* ---- classes and lambdas ---- */
 
 /* `[&]`, `[=]`, `[&, x]`: sees the variables around it. */
 static bool
@@ -126,21 +199,6 @@ class_body(const struct source *source, uint32_t i)
     return i;
 }
 
-/* The '{' around i, or 0 if there is none or a '(' is nearer: the parameters of a prototype. */
-static uint32_t
-enclosing_brace(const struct source *source, uint32_t i)
-{
-    while (i-- > 0) {
-        if (source_is(source, i, "(") || source_is(source, i, "["))
-            return 0;
-        if (source_is(source, i, "{"))
-            return i;
-        if (source_is(source, i, ")") || source_is(source, i, "]") || source_is(source, i, "}"))
-            i = source->lexed.tokens[i].match;
-    }
-    return 0;
-}
-
 /* A class with a member of that name: its functions mean the member. Those that are defined outside of it are given to
  * the host too, and the compiler finds the member, or nothing and says so. */
 static void
@@ -148,15 +206,16 @@ own_members(const struct source *source, uint32_t i, int index, unsigned char *o
 {
     const bool is_later =
         source_is(source, i - 1, ",") && (source_is(source, i + 1, ";") || source_is(source, i + 1, ","));
-    const uint32_t open = is_later || is_declared_here(source, i) ? enclosing_brace(source, i) : 0;
-    if (open == 0)
-        return;
+    const uint32_t open = is_later || is_declared_here(source, i) ? source_enclosing(source, i) : source->lexed.count;
+    if (!source_is(source, open, "{"))
+        return; /* also the parameters of a prototype */
     const uint32_t close = source->lexed.tokens[open].match;
     for (size_t f = 0; f < source->function_count; ++f) {
         const struct function *function = &source->functions[f];
         const bool is_inside = function->head > open && function->head < close;
-        if (owners[function->body] == OWNER_DEVICE && (is_inside || source_is(source, function->name - 1, "::")))
-            own(owners, function->head, source->lexed.tokens[function->body].match, OWNER_DECLARED + (unsigned)index);
+        if (owner_at(owners, function->body) == OWNER_DEVICE &&
+            (is_inside || source_is(source, function->name - 1, "::")))
+            declare(owners, function->head, source->lexed.tokens[function->body].match, index);
     }
 }
 
@@ -164,15 +223,16 @@ own_members(const struct source *source, uint32_t i, int index, unsigned char *o
 static void
 own_inner(const struct source *source, uint32_t i, unsigned char *owners)
 {
-    if (owners[i] != OWNER_KERNEL && owners[i] != OWNER_HOST)
+    const enum owner owner = owner_at(owners, i);
+    if (owner != OWNER_KERNEL && owner != OWNER_HOST)
         return;
     uint32_t body = i;
     if (source_is_lambda(source, i)) {
         const uint32_t found = source_lambda_body(source, i);
         if (found != i &&
-            (owners[i] == OWNER_KERNEL ? !has_capture_default(source, i) : is_device_lambda(source, i, found)))
+            (owner == OWNER_KERNEL ? !has_capture_default(source, i) : is_device_lambda(source, i, found)))
             body = found;
-    } else if (owners[i] == OWNER_KERNEL) {
+    } else if (owner == OWNER_KERNEL) {
         body = class_body(source, i);
     }
     if (body != i)
@@ -180,8 +240,9 @@ own_inner(const struct source *source, uint32_t i, unsigned char *owners)
 }
 
 static void
-rewrite_word(struct source *source, uint32_t i, int index, unsigned owner)
+rewrite_word(struct source *source, uint32_t i, int index, const unsigned char *owners)
 {
+    const enum owner owner = owner_at(owners, i);
     if (source_is(source, i - 1, ".") || source_is(source, i - 1, "->"))
         return;
     if (source_is(source, i - 1, "::")) {
@@ -190,12 +251,47 @@ rewrite_word(struct source *source, uint32_t i, int index, unsigned owner)
             return; /* C::threadIdx */
         source_drop(source, i - 1);
     } else if (owner == OWNER_KERNEL || owner == OWNER_HOST ||
-               (owner == OWNER_NOBODY && !source_is(source, i + 1, ".")) || owner == OWNER_DECLARED + (unsigned)index ||
-               is_declared_here(source, i)) {
+               (owner == OWNER_NOBODY && !source_is(source, i + 1, ".")) ||
+               (owners[i] & OWNER_DECLARED << index) != 0 || is_declared_here(source, i)) {
         return;
     }
     source_before(source, i, " ::softgpu_here->%s", index_table[index].member);
     source_drop(source, i);
+}
+
+/* Finds out whose the words are at each token. */
+static void
+find_owners(const struct source *source, unsigned char *owners)
+{
+    const uint32_t count = source->lexed.count;
+    memset(owners, OWNER_NOBODY, (size_t)count + 1);
+    for (size_t f = 0; f < source->function_count; ++f)
+        own_function(source, &source->functions[f], owners);
+    for (uint32_t i = 0; i < count; ++i) {
+        if (source->lexed.tokens[i].is_system)
+            continue;
+        own_inner(source, i, owners);
+        if (source_is(source, i, "template") && source_is(source, i + 1, "<"))
+            declare_template(source, i, owners);
+        const int index = i > 0 && source_is_word(source, i) ? index_at(source, i) : -1;
+        if (index < 0)
+            continue;
+        if (owner_at(owners, i) == OWNER_NOBODY)
+            own_members(source, i, index, owners);
+        else if (is_declared_here(source, i) || is_declared_later(source, i))
+            declare_local(source, i, index, owners);
+    }
+}
+
+/* Which of the words a kernel's code must not have as parameters, because the user has them as such (bits), and whether
+ * it declares others. */
+static void
+describe_kernel(const struct source *source, struct function *function, const unsigned char *owners)
+{
+    const uint32_t end = source->lexed.tokens[function->body].match;
+    function->hidden_indices = owners[function->body] / OWNER_DECLARED;
+    for (uint32_t i = function->body; i < end; ++i)
+        function->declares_indices |= owners[i] / OWNER_DECLARED != 0;
 }
 
 void
@@ -203,20 +299,15 @@ indices_rewrite(struct source *source)
 {
     const uint32_t count = source->lexed.count;
     unsigned char *owners = memory_grow(NULL, (size_t)count + 1);
-    own(owners, 0, count + 1, OWNER_NOBODY);
-    for (size_t f = 0; f < source->function_count; ++f)
-        own_function(source, &source->functions[f], owners);
-    for (uint32_t i = 0; i < count; ++i) {
-        if (source->lexed.tokens[i].is_system)
-            continue;
-        own_inner(source, i, owners);
-        if (owners[i] == OWNER_NOBODY && i > 0 && source_is_word(source, i) && index_at(source, i) >= 0)
-            own_members(source, i, index_at(source, i), owners);
-    }
+    find_owners(source, owners);
     for (uint32_t i = 1; i < count; ++i) {
         const int index = source_is_word(source, i) && !source->lexed.tokens[i].is_system ? index_at(source, i) : -1;
         if (index >= 0)
-            rewrite_word(source, i, index, owners[i]);
+            rewrite_word(source, i, index, owners);
+    }
+    for (size_t f = 0; f < source->function_count; ++f) {
+        if ((source->functions[f].flags & FUNCTION_KERNEL) != 0)
+            describe_kernel(source, &source->functions[f], owners);
     }
     free(owners);
 }

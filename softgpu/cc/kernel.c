@@ -148,27 +148,42 @@ guess_counter(const struct source *source, const struct function *function)
     return counter < 0 ? 0 : counter;
 }
 
+/* The first parameters of a kernel's code, without the names in `hidden`. */
+static char *
+index_parameters(unsigned hidden)
+{
+    static const char *const parameters[][2] = {
+        {"::uint3", "threadIdx"}, {"::uint3", "blockIdx"}, {"::dim3", "blockDim"}, {"::dim3", "gridDim"}};
+    struct text text = {0};
+    for (size_t k = 0; k < sizeof(parameters) / sizeof(parameters[0]); ++k)
+        text_append_format(&text, "%sconst %s %s __attribute__((unused))", k > 0 ? ", " : "", parameters[k][0],
+                           (hidden >> k & 1) != 0 ? "" : parameters[k][1]);
+    return text.data;
+}
+
 void
 kernel_rewrite(struct source *source, const struct function *function)
 {
     struct parameters parameters = {0};
     read_parameters(source, function->params, &parameters);
     char *bounds = read_bounds(source, function);
-    const bool is_strided = stride_rewrite(source, function);
+    const bool is_strided = !function->declares_indices && stride_rewrite(source, function);
     const int mode = function->findings.may_wait ? 3
                                                  : (function->findings.asks_indices ? 2 : 0) |
                                                        guess_counter(source, function) | (is_strided ? 16 : 0);
 
-    source_after(
-        source, function->body,
-        " struct softgpu_kernel { char tag; }; auto softgpu_body = [](const ::uint3 threadIdx __attribute__((unused)),"
-        " const ::uint3 blockIdx __attribute__((unused)), const ::dim3 blockDim __attribute__((unused)),"
-        " const ::dim3 gridDim __attribute__((unused))%s%s) __attribute__((always_inline)) -> void {",
-        is_strided ? ", ::softgpu::turn &softgpu_turn" : "", parameters.of_body.data);
-    source_before(
-        source, source->lexed.tokens[function->body].match,
-        "}; ::softgpu::stub<%d, softgpu_kernel, decltype(softgpu_body)%s>(softgpu_body, __PRETTY_FUNCTION__, (%s)%s); ",
-        mode, parameters.types.data, bounds, parameters.addresses.data);
+    char *indices = index_parameters(function->hidden_indices);
+    /* A parameter's name can be declared again in a block of its own. */
+    const char *inner = function->declares_indices ? "{" : "", *inner_end = function->declares_indices ? "}" : "";
+    source_after(source, function->body,
+                 " struct softgpu_kernel { char tag; }; auto softgpu_body = [](%s%s%s) __attribute__((always_inline)) "
+                 "-> void {%s",
+                 indices, is_strided ? ", ::softgpu::turn &softgpu_turn" : "", parameters.of_body.data, inner);
+    free(indices);
+    source_before(source, source->lexed.tokens[function->body].match,
+                  "%s}; ::softgpu::stub<%d, softgpu_kernel, decltype(softgpu_body)%s>(softgpu_body, "
+                  "__PRETTY_FUNCTION__, (%s)%s); ",
+                  inner_end, mode, parameters.types.data, bounds, parameters.addresses.data);
     text_free(&parameters.of_body);
     text_free(&parameters.types);
     text_free(&parameters.addresses);

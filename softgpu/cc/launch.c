@@ -10,11 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* "<<<" or ">>>", also as formatters of other languages leave it and nvcc takes it: "<< <", ">> >". */
+static bool
+is_arrow(const struct source *source, uint32_t i, char sign)
+{
+    return token_run(&source->lexed, i, sign, 2) && token_run(&source->lexed, i + 2, sign, 1);
+}
+
 /* "<<<" in a place where it can open a configuration; `operator<<<int>(...)` is an ordinary template call. */
 static bool
 is_opener(const struct source *source, uint32_t i)
 {
-    return i > 0 && !source->lexed.tokens[i].is_system && token_run(&source->lexed, i, '<', 3) &&
+    return i > 0 && !source->lexed.tokens[i].is_system && is_arrow(source, i, '<') &&
            !source_is(source, i - 1, "operator") && (i < 2 || !source_is(source, i - 1, "<"));
 }
 
@@ -43,57 +50,13 @@ find_closer(const struct source *source, uint32_t open)
         if (source_is(source, i, ";") || source_is(source, i, ")") || source_is(source, i, "}") ||
             source_is(source, i, "]") || is_opener(source, i))
             break;
-        if (!token_run(&source->lexed, i, '>', 3) || !source_is(source, i + 3, "("))
+        if (!is_arrow(source, i, '>') || !source_is(source, i + 3, "("))
             continue;
         if (angle_balance(source, open + 3, i) == 0)
             return i;
         last = i;
     }
     return last;
-}
-
-/* The first token of the postfix expression that ends before `end`: ns::k<T>, table[i], this->f, (*p), get(). */
-static uint32_t
-find_expression(const struct source *source, uint32_t end)
-{
-    uint32_t i = end; /* first token of what is certain to belong to it */
-    for (;;) {
-        uint32_t k = i - 1;
-        if (source_is(source, k, ">"))
-            k = source_open_angle(source, k, 0) - 1;
-        while (source_is(source, k, ")") || source_is(source, k, "]")) {
-            const uint32_t open = source->lexed.tokens[k].match;
-            const bool callee_before =
-                open > 0 && (source_is_word(source, open - 1) || source_is(source, open - 1, ")") ||
-                             source_is(source, open - 1, "]"));
-            static const char *const not_callees[] = {"return", "else", "do",     "case", "if",
-                                                      "while",  "for",  "switch", NULL};
-            if (!callee_before || source_is_one_of(source, open - 1, not_callees) ||
-                (source_is(source, open - 1, ")") && source_is(source, k, ")"))) {
-                k = open;
-                break;
-            }
-            k = open - 1;
-        }
-        i = k;
-        if (i == 0)
-            return i;
-        if (source_is(source, i - 1, "::")) {
-            --i;
-            const bool has_scope = i > 0 && ((source_is_word(source, i - 1) && !source_is(source, i - 1, "return")) ||
-                                             source_is(source, i - 1, ">"));
-            if (!has_scope)
-                return i;
-        } else if (source_is(source, i - 1, ".") || source_is(source, i - 1, "->") ||
-                   source_is(source, i - 1, "template")) {
-            --i;
-            if (source_is(source, i, "template") && i > 0 &&
-                (source_is(source, i - 1, ".") || source_is(source, i - 1, "->") || source_is(source, i - 1, "::")))
-                --i;
-        } else {
-            return i;
-        }
-    }
 }
 
 static bool
@@ -123,7 +86,7 @@ rewrite_launch(struct source *source, uint32_t open)
                      "the host");
         return;
     }
-    const uint32_t begin = find_expression(source, open);
+    const uint32_t begin = source_postfix_begin(source, open);
     const uint32_t arguments = close + 3;
     char *configuration = source_spell(source, open + 3, close);
     source_before_all(source, begin, "(::softgpu::push_config(%s) ? (void)0 : ", configuration);

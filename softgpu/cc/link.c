@@ -2,7 +2,8 @@
  * link.c - objects to a program, a shared library, an archive. See steps.h.
  *
  * The host compiler links, with the stand-in's libraries in front of all others, and the note that says what the
- * program is for.
+ * program is for. Order is nvcc's: objects and archives first, in one group with all libraries, so that libraries may
+ * stand before what needs them; as softgpu-link, which takes a host compiler's place, it is that of the command line.
  */
 #include "process.h"
 #include "steps.h"
@@ -11,36 +12,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Libraries of the CUDA toolkit. One that the stand-in does not have must not be found in the toolkit instead. */
-static const char *const toolkit_libraries[] = {
-    "cudart", "cuda",       "cublas",    "cublasLt", "curand",    "nccl",   "cudnn", "cufft",  "cusparse", "cusolver",
-    "nvrtc",  "nvToolsExt", "nvidia-ml", "cupti",    "nvJitLink", "cufile", "npp",   "nvjpeg", NULL,
+#define RUNTIME_FILE "libcudart.so.13"
+
+/*
+ * Libraries of the CUDA toolkit, and the file of each in the stand-in, which is linked itself: `-lcudart` would find
+ * the forwarders of softgpu/forward. One that the stand-in does not have must not be found in the toolkit instead.
+ */
+static const struct {
+    const char *name, *file;
+} toolkit_libraries[] = {
+    {"cudart", RUNTIME_FILE},
+    {"cuda", "libcuda.so.1"},
+    {"cublas", "libcublas.so.13"},
+    {"cublasLt", "libcublasLt.so.13"},
+    {"curand", "libcurand.so.10"},
+    {"nccl", "libnccl.so.2"},
+    {"cudnn", NULL},
+    {"cufft", NULL},
+    {"cusparse", NULL},
+    {"cusolver", NULL},
+    {"nvrtc", NULL},
+    {"nvToolsExt", NULL},
+    {"cupti", NULL},
+    {"nvJitLink", NULL},
+    {"cufile", NULL},
+    {"npp", NULL},
+    {"nvjpeg", NULL},
 };
 
 static bool
-add_library(const struct driver *driver, const char *argument, struct list *command, bool *static_asked)
+add_library(const struct options *options, const char *argument, struct list *command, bool *static_asked)
 {
     const char *name = argument + 2;
     if (strcmp(name, "cudart_static") == 0) {
-        *static_asked = !driver->options->is_linker; /* build systems name it without being asked */
-        return true;                                 /* -lcudart is always there */
+        *static_asked = !options->is_linker; /* build systems name it without being asked */
+        return true;                         /* -lcudart is always there */
     }
     if (strcmp(name, "cudadevrt") == 0 || strcmp(name, "culibos") == 0)
         return true;
-    for (size_t i = 0; toolkit_libraries[i] != NULL; ++i) {
-        const size_t length = strlen(toolkit_libraries[i]);
-        const bool is_static =
-            strncmp(name, toolkit_libraries[i], length) == 0 && strcmp(name + length, "_static") == 0;
-        if (strcmp(name, toolkit_libraries[i]) != 0 && !is_static)
+    for (size_t i = 0; i < sizeof(toolkit_libraries) / sizeof(toolkit_libraries[0]); ++i) {
+        const char *library = toolkit_libraries[i].name;
+        const size_t length = strlen(library);
+        const bool is_static = strncmp(name, library, length) == 0 && strcmp(name + length, "_static") == 0;
+        if (strcmp(name, library) != 0 && !is_static)
             continue;
-        char *file = text_format("lib%s.so", toolkit_libraries[i]);
-        const bool exists = toolchain_file_exists(driver->toolchain->library_dir, file);
-        free(file);
-        if (!exists) {
+        if (toolkit_libraries[i].file == NULL) {
             complain("%s: the stand-in has no such library", argument);
             return false;
         }
-        list_add_format(command, "-l%s", toolkit_libraries[i]);
+        list_add_format(command, "-l:%s", toolkit_libraries[i].file);
         return true;
     }
     list_add(command, argument);
@@ -53,13 +73,19 @@ add_items(const struct driver *driver, struct list *command)
     const struct options *options = driver->options;
     bool static_asked = options->static_runtime_asked && !options->is_linker;
     size_t object = 0;
+    if (!options->is_linker) {
+        list_add(command, "-Wl,--start-group");
+        list_add_all(command, &driver->objects);
+    }
     for (size_t i = 0; i < options->item_count; ++i) {
         const struct item *item = &options->items[i];
+        if (item->is_input && !options->is_linker)
+            continue;
         if (item->is_input)
             list_add(command, driver->objects.items[object++]);
         else if (strncmp(item->text, "-l", 2) != 0)
             list_add(command, item->text);
-        else if (!add_library(driver, item->text, command, &static_asked))
+        else if (!add_library(options, item->text, command, &static_asked))
             return false;
     }
     if (static_asked)
@@ -94,10 +120,20 @@ show_linker(const struct driver *driver)
     list_free(&command);
 }
 
+/* -run */
+static int
+run_program(const struct driver *driver, const char *program)
+{
+    struct list command = {0};
+    list_add_format(&command, "%s%s", strchr(program, '/') != NULL ? "" : "./", program);
+    list_add_all(&command, &driver->options->run_arguments);
+    return step_run(driver, &command);
+}
+
 int
 step_link(const struct driver *driver)
 {
-    static const char *const libraries[] = {"-lcudart", "-lsoftgpu", "-lstdc++", "-lm", "-lpthread", "-ldl"};
+    static const char *const libraries[] = {"-lsoftgpu", "-lstdc++", "-lm", "-lpthread", "-ldl"};
     const struct options *options = driver->options;
     const char *dir = driver->toolchain->library_dir;
     struct list command = {0};
@@ -113,8 +149,9 @@ step_link(const struct driver *driver)
     if (options->profile)
         list_add(&command, "-pg");
     list_add_all(&command, &options->host);
+    char *output = step_output(options, options->is_shared ? "a.so" : "a.out");
     list_add(&command, "-o");
-    list_add(&command, options->output != NULL ? options->output : options->is_shared ? "a.so" : "a.out");
+    list_add(&command, output);
     list_add_format(&command, "%s/softgpu_note.o", dir);
     list_add_format(&command, "-L%s", dir);
     list_add_format(&command, "-Wl,-rpath,%s", dir);
@@ -123,13 +160,21 @@ step_link(const struct driver *driver)
         list_add(&command, "-Wl,--disable-new-dtags");
     if (!add_items(driver, &command)) {
         list_free(&command);
+        free(output);
         return EXIT_USAGE;
     }
+    list_add(&command, "-l:" RUNTIME_FILE);
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); ++i)
         list_add(&command, libraries[i]);
+    if (!options->is_linker)
+        list_add(&command, "-Wl,--end-group");
     if (options->verbose && !options->is_linker)
         show_linker(driver);
-    return step_run(driver, &command);
+    int status = step_run(driver, &command);
+    if (status == 0 && options->run)
+        status = run_program(driver, output);
+    free(output);
+    return status;
 }
 
 int
@@ -137,10 +182,12 @@ step_archive(const struct driver *driver)
 {
     const struct options *options = driver->options;
     struct list command = {0};
-    list_add(&command, "ar");
+    char *output = step_output(options, "a.a");
+    list_add(&command, options->archiver != NULL ? options->archiver : "ar");
     list_add(&command, options->archive_options != NULL ? options->archive_options : "rcs");
-    list_add(&command, options->output != NULL ? options->output : "a.a");
+    list_add(&command, output);
     list_add_all(&command, &driver->objects);
+    free(output);
     return step_run(driver, &command);
 }
 
@@ -156,7 +203,9 @@ step_device_link(const struct driver *driver)
     list_add(&command, "c++");
     list_add(&command, "-c");
     list_add(&command, "/dev/null");
+    char *output = step_output(options, "a_dlink.o");
     list_add(&command, "-o");
-    list_add(&command, options->output != NULL ? options->output : "a_dlink.o");
+    list_add(&command, output);
+    free(output);
     return step_run(driver, &command);
 }

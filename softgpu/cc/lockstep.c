@@ -27,18 +27,10 @@ struct volatiles {
 };
 
 static bool
-same_word(const struct source *source, uint32_t a, uint32_t b)
-{
-    const struct token *x = &source->lexed.tokens[a], *y = &source->lexed.tokens[b];
-    return x->kind == TOKEN_WORD && y->kind == TOKEN_WORD && x->length == y->length &&
-           memcmp(source->lexed.text + x->begin, source->lexed.text + y->begin, x->length) == 0;
-}
-
-static bool
 is_volatile(const struct source *source, const struct volatiles *volatiles, uint32_t i)
 {
     for (unsigned k = 0; k < volatiles->count; ++k) {
-        if (same_word(source, volatiles->names[k], i))
+        if (source_same_word(source, volatiles->names[k], i))
             return true;
     }
     return false;
@@ -97,7 +89,7 @@ rewrite_assignment(struct source *source, uint32_t name, uint32_t limit)
         semicolon = source_next(source, semicolon);
     const uint32_t end = source_piece_end(source, sign + 1, semicolon);
     for (uint32_t i = sign + 1; i < end; ++i) {
-        if (same_word(source, name, i)) {
+        if (source_same_word(source, name, i)) {
             source_before(source, sign + 1, " ::softgpu::together((" MEET "(), ");
             source_before(source, end, "), " MEET ")");
             return;

@@ -23,6 +23,16 @@ show_version(void)
     return EXIT_SUCCESS;
 }
 
+/* Those of nvcc 13.0, one in a line. */
+static int
+show_architectures(const char *prefix)
+{
+    static const int numbers[] = {75, 80, 86, 87, 88, 89, 90, 100, 110, 103, 120, 121};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i)
+        printf("%s_%d\n", prefix, numbers[i]);
+    return EXIT_SUCCESS;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -42,6 +52,8 @@ main(int argc, char **argv)
         return 2;
     if (options.phase == PHASE_VERSION)
         return show_version();
+    if (options.phase == PHASE_ARCHITECTURES)
+        return show_architectures(options.architecture_prefix);
     if (options.phase == PHASE_HELP) {
         options_help();
         return EXIT_SUCCESS;

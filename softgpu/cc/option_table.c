@@ -36,6 +36,7 @@ set_phase(struct options *options, enum phase phase)
         (void)value;                                             \
         return set_phase(options, phase);                        \
     }
+PHASE_HANDLER(on_link, PHASE_LINK)
 PHASE_HANDLER(on_compile, PHASE_COMPILE)
 PHASE_HANDLER(on_preprocess, PHASE_PREPROCESS)
 PHASE_HANDLER(on_dependencies, PHASE_DEPENDENCIES)
@@ -59,12 +60,15 @@ SWITCH_HANDLER(on_fast_math, fast_math)
 SWITCH_HANDLER(on_extended_lambda, extended_lambda)
 SWITCH_HANDLER(on_relaxed_constexpr, relaxed_constexpr)
 SWITCH_HANDLER(on_no_warnings, no_warnings)
+SWITCH_HANDLER(on_allow_removed, allows_removed)
 SWITCH_HANDLER(on_keep, keep)
 SWITCH_HANDLER(on_dry_run, dry_run)
 SWITCH_HANDLER(on_verbose, verbose)
 SWITCH_HANDLER(on_with_dependencies, with_dependencies)
 SWITCH_HANDLER(on_phony, phony_dependencies)
 SWITCH_HANDLER(on_forward_unknown, forward_unknown)
+SWITCH_HANDLER(on_forward_to_linker, forward_to_linker)
+SWITCH_HANDLER(on_run, run)
 
 #define STRING_HANDLER(name, member)                             \
     static bool name(struct options *options, const char *value) \
@@ -77,6 +81,8 @@ STRING_HANDLER(on_compiler, compiler)
 STRING_HANDLER(on_keep_dir, keep_dir)
 STRING_HANDLER(on_dependency_file, dependency_file)
 STRING_HANDLER(on_archive_options, archive_options)
+STRING_HANDLER(on_archiver, archiver)
+STRING_HANDLER(on_output_dir, output_dir)
 
 /* -MM, -MMD: as -M, -MD, without system headers. */
 static bool
@@ -124,15 +130,13 @@ on_multiply_add(struct options *options, const char *value)
 static bool
 on_optimisation(struct options *options, const char *value)
 {
-    static const char *const levels[] = {"0", "1", "2", "3"};
-    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); ++i) {
-        if (strcmp(levels[i], value) == 0) {
-            options->optimisation = text_format("%s", value);
-            return true;
-        }
+    if (value[0] == '\0' || value[strspn(value, "0123456789")] != '\0') {
+        complain("-O%s: the optimisation level is a number, 0 to 3", value);
+        return false;
     }
-    complain("-O%s: the optimisation level is 0, 1, 2 or 3", value);
-    return false;
+    const bool is_known = value[0] <= '3' && value[1] == '\0';
+    options->optimisation = text_format("%s", is_known ? value : "3"); /* as host compilers have it */
+    return true;
 }
 
 static bool
@@ -160,8 +164,7 @@ on_language(struct options *options, const char *value)
     return true;
 }
 
-/* -I, -D and -U may hold several values between commas in nvcc's grammar; a comma in a macro's value needs a backslash
- * there too. */
+/* -I, -D and -U may hold several values between commas in nvcc's grammar. */
 static bool
 add_preprocess(struct options *options, const char *option, const char *value)
 {
@@ -179,11 +182,30 @@ on_include_dir(struct options *options, const char *value)
     return add_preprocess(options, "-I", value);
 }
 
+/* "NAME", "NAME=value", "NAME(a" */
+static bool
+is_definition(const char *piece)
+{
+    static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    const char *end = piece + strspn(piece, word);
+    return end > piece && strchr("0123456789", *piece) == NULL && (*end == '\0' || *end == '=' || *end == '(');
+}
+
+/* Split at commas as by nvcc, but not where that leaves what cannot be a macro: -DVERSION(a,b)=a, -DLIST=1,2. */
 static bool
 on_define(struct options *options, const char *value)
 {
-    /* Not split: -DVERSION(a,b)=a and -DLIST=1,2 are what people write, and nvcc passes them on. */
-    list_add_format(&options->preprocess, "-D%s", value);
+    struct list pieces = {0};
+    list_add_commas(&pieces, value);
+    for (size_t i = 0; i < pieces.count;) {
+        struct text macro = {0};
+        text_append_string(&macro, pieces.items[i++]);
+        while (i < pieces.count && !is_definition(pieces.items[i]))
+            text_append_format(&macro, ",%s", pieces.items[i++]);
+        list_add_format(&options->preprocess, "-D%s", macro.data);
+        text_free(&macro);
+    }
+    list_free(&pieces);
     return true;
 }
 
@@ -274,9 +296,9 @@ on_runtime(struct options *options, const char *value)
         options->static_runtime_asked = true;
         return true;
     }
-    if (strcmp(value, "shared") == 0)
+    if (strcmp(value, "shared") == 0 || strcmp(value, "none") == 0)
         return true;
-    complain("-cudart %s: shared and static are possible", value);
+    complain("-cudart %s: shared, static and none are possible", value);
     return false;
 }
 
@@ -308,12 +330,71 @@ on_errors(struct options *options, const char *value)
     return true;
 }
 
+/* For the host compiler, by its own name. */
+static bool
+on_template_depth(struct options *options, const char *value)
+{
+    list_add_format(&options->host, "-ftemplate-depth=%s", value);
+    return true;
+}
+
+static bool
+on_template_backtrace(struct options *options, const char *value)
+{
+    list_add_format(&options->host, "-ftemplate-backtrace-limit=%s", value);
+    return true;
+}
+
+static bool
+on_random_seed(struct options *options, const char *value)
+{
+    list_add_format(&options->host, "-frandom-seed=%s", value);
+    return true;
+}
+
+static bool
+on_no_exceptions(struct options *options, const char *value)
+{
+    (void)value;
+    list_add(&options->host, "-fno-exceptions");
+    return true;
+}
+
+static bool
+on_forward_all(struct options *options, const char *value)
+{
+    return on_forward_unknown(options, value) && on_forward_to_linker(options, value);
+}
+
+static bool
+on_run_arguments(struct options *options, const char *value)
+{
+    list_add_commas(&options->run_arguments, value);
+    return true;
+}
+
+static bool
+on_list_virtual(struct options *options, const char *value)
+{
+    (void)value;
+    options->architecture_prefix = text_format("compute");
+    return set_phase(options, PHASE_ARCHITECTURES);
+}
+
+static bool
+on_list_real(struct options *options, const char *value)
+{
+    (void)value;
+    options->architecture_prefix = text_format("sm");
+    return set_phase(options, PHASE_ARCHITECTURES);
+}
+
 static bool
 on_device_image(struct options *options, const char *value)
 {
     (void)options;
     (void)value;
-    complain("-ptx, -cubin and -fatbin make code for GPUs; softgpu-cc makes code for CPUs: use -c");
+    complain("-ptx, -cubin, -fatbin, -cuda and the like make code for GPUs; softgpu-cc makes code for CPUs: use -c");
     return false;
 }
 
@@ -360,7 +441,10 @@ const struct option option_table[] = {
     {"device-w", "dw", VALUE_NONE, on_not_relocatable_compile, "-c with -rdc=false"},
     {"device-link", "dlink", VALUE_NONE, on_device_link,
      "make an empty object: device code needs no link step of its own"},
+    {"link", "link", VALUE_NONE, on_link, "compile and link: the default"},
     {"lib", "lib", VALUE_NONE, on_archive, "put all objects into a static library"},
+    {"run", "run", VALUE_NONE, on_run, "compile, link and run the program"},
+    {"run-args", "run-args", VALUE_NEEDED, on_run_arguments, "its arguments, between commas"},
     {"preprocess", "E", VALUE_NONE, on_preprocess, "preprocess only, to standard output or -o"},
     {"generate-dependencies", "M", VALUE_NONE, on_dependencies, "write a make rule instead of compiling"},
     {"generate-nonsystem-dependencies", "MM", VALUE_NONE, on_short_dependencies, "-M without system headers"},
@@ -371,6 +455,7 @@ const struct option option_table[] = {
     {"dependency-target-name", "MT", VALUE_NEEDED, on_dependency_target, "the make rule's target"},
     {"generate-dependency-targets", "MP", VALUE_NONE, on_phony, "an empty rule for each header"},
     {"output-file", "o", VALUE_GLUED, on_output, "the output file"},
+    {"output-directory", "odir", VALUE_NEEDED, on_output_dir, "where outputs go that -o does not name"},
     {"x", "x", VALUE_NEEDED, on_language, "take all inputs as cu, c or c++"},
     {"std", "std", VALUE_NEEDED, on_standard, "c++11, c++14, c++17, c++20 or c++23"},
     {"optimize", "O", VALUE_GLUED, on_optimisation, "0 to 3; CUDA source: 3 also for 1 and 2"},
@@ -386,11 +471,12 @@ const struct option option_table[] = {
     {"library", "l", VALUE_GLUED, on_library, "link this library"},
     {"library-path", "L", VALUE_GLUED, on_library_dir, "search libraries here"},
     {"shared", "shared", VALUE_NONE, on_shared, "link a shared library"},
-    {"cudart", "cudart", VALUE_NEEDED, on_runtime, "shared or static; the stand-in's runtime is always shared"},
+    {"cudart", "cudart", VALUE_NEEDED, on_runtime, "shared, static or none; the stand-in's runtime is always shared"},
     {"cudadevrt", "cudadevrt", VALUE_NEEDED, NULL, NULL},
     {"compiler-options", "Xcompiler", VALUE_NEEDED, on_host, "for the host compiler"},
     {"linker-options", "Xlinker", VALUE_NEEDED, on_linker, "for the linker"},
     {"archive-options", "Xarchive", VALUE_NEEDED, on_archive_options, "for ar"},
+    {"archiver-binary", "arbin", VALUE_NEEDED, on_archiver, "the program in the place of ar"},
     {"compiler-bindir", "ccbin", VALUE_NEEDED, on_compiler,
      "the host C++ compiler, or its folder; default $NVCC_CCBIN, then g++"},
     {"allow-unsupported-compiler", "allow-unsupported-compiler", VALUE_NONE, NULL, NULL},
@@ -404,6 +490,8 @@ const struct option option_table[] = {
     {"expt-extended-lambda", "expt-extended-lambda", VALUE_NONE, on_extended_lambda, NULL},
     {"expt-relaxed-constexpr", "expt-relaxed-constexpr", VALUE_NONE, on_relaxed_constexpr,
      "constexpr functions in device code (always possible)"},
+    {"allow-removed", "allow-removed", VALUE_NONE, on_allow_removed,
+     "supply what CUDA 13 no longer has: cudaThreadSynchronize, __shfl, cudaDeviceProp's clockRate, ..."},
     {"options-file", "optf", VALUE_NEEDED, on_options_file, "read more options from a file"},
     {"keep", "keep", VALUE_NONE, on_keep, "keep intermediate files"},
     {"save-temps", "save-temps", VALUE_NONE, on_keep, NULL},
@@ -415,10 +503,21 @@ const struct option option_table[] = {
     {"help", "h", VALUE_NONE, on_help, "show this"},
     {"disable-warnings", "w", VALUE_NONE, on_no_warnings, "no warnings"},
     {"Werror", "Werror", VALUE_NEEDED, on_errors, "all-warnings: warnings are errors"},
-    {"machine", "m", VALUE_GLUED, on_machine, NULL},
+    {"machine", "m", VALUE_GLUED_NUMBER, on_machine, NULL},
     {"forward-unknown-to-host-compiler", "forward-unknown-to-host-compiler", VALUE_NONE, on_forward_unknown,
      "pass unknown options to the host compiler instead of refusing them"},
-    {"forward-unknown-opts", "forward-unknown-opts", VALUE_NONE, on_forward_unknown, NULL},
+    {"forward-unknown-to-host-linker", "forward-unknown-to-host-linker", VALUE_NONE, on_forward_to_linker,
+     "the same for the linker"},
+    {"forward-unknown-opts", "forward-unknown-opts", VALUE_NONE, on_forward_all, NULL},
+    {"ftemplate-depth", "ftemplate-depth", VALUE_NEEDED, on_template_depth, NULL},
+    {"ftemplate-backtrace-limit", "ftemplate-backtrace-limit", VALUE_NEEDED, on_template_backtrace, NULL},
+    {"frandom-seed", "frandom-seed", VALUE_NEEDED, on_random_seed, NULL},
+    {"no-exceptions", "noeh", VALUE_NONE, on_no_exceptions, NULL},
+    {"list-gpu-arch", "arch-ls", VALUE_NONE, on_list_virtual, NULL},
+    {"list-gpu-code", "code-ls", VALUE_NONE, on_list_real, NULL},
+    {"cuda", "cuda", VALUE_NONE, on_device_image, NULL},
+    {"optix-ir", "optix-ir", VALUE_NONE, on_device_image, NULL},
+    {"ltoir", "ltoir", VALUE_NONE, on_device_image, NULL},
     {"ptx", "ptx", VALUE_NONE, on_device_image, NULL},
     {"cubin", "cubin", VALUE_NONE, on_device_image, NULL},
     {"fatbin", "fatbin", VALUE_NONE, on_device_image, NULL},
@@ -436,7 +535,7 @@ const struct option option_table[] = {
     {"prec-div", "prec-div", VALUE_NEEDED, NULL, NULL},
     {"prec-sqrt", "prec-sqrt", VALUE_NEEDED, NULL, NULL},
     {"dopt", "dopt", VALUE_NEEDED, NULL, NULL},
-    {"threads", "t", VALUE_GLUED, NULL, NULL},
+    {"threads", "t", VALUE_GLUED_NUMBER, NULL, NULL},
     {"split-compile", "split-compile", VALUE_NEEDED, NULL, NULL},
     {"resource-usage", "res-usage", VALUE_NONE, NULL, NULL},
     {"restrict", "restrict", VALUE_NONE, NULL, NULL},
@@ -455,6 +554,32 @@ const struct option option_table[] = {
     {"Wext-lambda-captures-this", "Wext-lambda-captures-this", VALUE_NONE, NULL, NULL},
     {"static-global-template-stub", "static-global-template-stub", VALUE_NEEDED, NULL, NULL},
     {"dlink-time-opt", "dlto", VALUE_NONE, NULL, NULL},
+    {"lto", "lto", VALUE_NONE, NULL, NULL},
+    {"gen-opt-lto", "gen-opt-lto", VALUE_NONE, NULL, NULL},
+    {"Ofast-compile", "Ofc", VALUE_NEEDED, NULL, NULL},
+    {"optimization-info", "opt-info", VALUE_NEEDED, NULL, NULL},
+    {"objdir-as-tempdir", "objtemp", VALUE_NONE, NULL, NULL},
+    {"libdevice-directory", "ldir", VALUE_NEEDED, NULL, NULL},
+    {"target-directory", "target-dir", VALUE_NEEDED, NULL, NULL},
+    {"dont-use-profile", "noprof", VALUE_NONE, NULL, NULL},
+    {"no-host-device-initializer-list", "nohdinitlist", VALUE_NONE, NULL, NULL},
+    {"no-host-device-move-forward", "nohdmoveforward", VALUE_NONE, NULL, NULL},
+    {"no-align-double", NULL, VALUE_NONE, NULL, NULL},
+    {"no-device-link", "nodlink", VALUE_NONE, NULL, NULL},
+    {"entries", "e", VALUE_NEEDED, NULL, NULL},
+    {"device-entity-has-hidden-visibility", "device-entity-has-hidden-visibility", VALUE_NEEDED, NULL, NULL},
+    {"split-compile-extended", "split-compile-extended", VALUE_NEEDED, NULL, NULL},
+    {"fdevice-time-trace", "fdevice-time-trace", VALUE_NEEDED, NULL, NULL},
+    {"time", "time", VALUE_NEEDED, NULL, NULL},
+    {"keep-device-functions", "keep-device-functions", VALUE_NONE, NULL, NULL},
+    {"extensible-whole-program", "ewp", VALUE_NONE, NULL, NULL},
+    {"no-compress", "no-compress", VALUE_NONE, NULL, NULL},
+    {"compress-mode", "compress-mode", VALUE_NEEDED, NULL, NULL},
+    {"brief-diagnostics", "brief-diag", VALUE_NEEDED, NULL, NULL},
+    {"jump-table-density", "jtd", VALUE_NEEDED, NULL, NULL},
+    {"relocatable-ptx", "reloc-ptx", VALUE_NONE, NULL, NULL},
+    {"device-stack-protector", "device-stack-protector", VALUE_NEEDED, NULL, NULL},
+    {"jobserver", "jobserver", VALUE_NONE, NULL, NULL},
 };
 
 const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);

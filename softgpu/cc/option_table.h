@@ -10,8 +10,9 @@
 enum value_kind {
     VALUE_NONE,
     VALUE_NEEDED, /* separate or behind '=' */
-    VALUE_GLUED,  /* that, or glued to the short name */
     VALUE_SWITCH, /* true or false, behind '=' or as the next word; alone it means true */
+    VALUE_GLUED,  /* as VALUE_NEEDED, or glued to the short name */
+    VALUE_GLUED_NUMBER,
 };
 
 struct option {

@@ -36,7 +36,10 @@ find_option(const char *argument, const char **value_p)
     for (size_t i = 0; i < option_count; ++i) {
         const struct option *option = &option_table[i];
         const size_t length = option->short_name != NULL ? strlen(option->short_name) : 0;
-        if (option->kind == VALUE_GLUED && length == 1 && argument[1] == option->short_name[0]) {
+        const bool is_number = strchr("0123456789", argument[2]) != NULL;
+        if (option->kind == VALUE_GLUED_NUMBER && !is_number)
+            continue; /* -march=native is for the host compiler */
+        if (option->kind >= VALUE_GLUED && length == 1 && argument[1] == option->short_name[0]) {
             *value_p = argument + 2;
             return option;
         }
@@ -106,12 +109,17 @@ is_host_warning(const char *argument)
 static bool
 read_unknown(struct options *options, const char *argument)
 {
-    if (!options->forward_unknown && !is_host_warning(argument))
+    if (!options->forward_unknown && !options->forward_to_linker && !is_host_warning(argument))
         return refuse(argument);
-    if (strncmp(argument, "-Wl,", 4) == 0)
-        options_add_item(options, false, LANGUAGE_OBJECT, argument); /* its place matters */
-    else
+    bool is_for_linker = !options->forward_unknown && options->forward_to_linker;
+    if (!is_for_linker && strncmp(argument, "-Wl,", 4) != 0) {
         list_add(&options->host, argument);
+        return true;
+    }
+    /* Items, for their place matters. The linker itself gets it, as from nvcc. */
+    if (is_for_linker && strncmp(argument, "-W", 2) != 0)
+        options_add_item(options, false, LANGUAGE_OBJECT, "-Xlinker");
+    options_add_item(options, false, LANGUAGE_OBJECT, argument);
     return true;
 }
 
@@ -158,7 +166,7 @@ options_read_arguments(struct options *options, const struct list *arguments)
     return true;
 }
 
-/* -forward-unknown-to-host-compiler holds for what stands before it too. */
+/* -forward-unknown-to-host-compiler and its relatives hold for what stands before them too. */
 static void
 look_ahead(struct options *options, const struct list *arguments)
 {
@@ -166,7 +174,7 @@ look_ahead(struct options *options, const struct list *arguments)
         const char *value;
         const struct option *option = arguments->items[i][0] == '-' ? find_option(arguments->items[i], &value) : NULL;
         if (option != NULL && strncmp(option->long_name, "forward-unknown-", strlen("forward-unknown-")) == 0)
-            options->forward_unknown = true;
+            (void)option->apply(options, "true");
     }
 }
 

@@ -7,12 +7,13 @@
 #include "text.h"
 
 enum phase {
-    PHASE_LINK,         /* compile and link; the default */
-    PHASE_COMPILE,      /* -c, -dc */
-    PHASE_PREPROCESS,   /* -E */
-    PHASE_DEPENDENCIES, /* -M, -MM */
-    PHASE_DEVICE_LINK,  /* -dlink: there is nothing to do, but an object is expected */
-    PHASE_ARCHIVE,      /* -lib */
+    PHASE_LINK,          /* compile and link; the default */
+    PHASE_COMPILE,       /* -c, -dc */
+    PHASE_PREPROCESS,    /* -E */
+    PHASE_DEPENDENCIES,  /* -M, -MM */
+    PHASE_DEVICE_LINK,   /* -dlink: there is nothing to do, but an object is expected */
+    PHASE_ARCHIVE,       /* -lib */
+    PHASE_ARCHITECTURES, /* --list-gpu-arch, --list-gpu-code */
     PHASE_VERSION,
     PHASE_HELP,
 };
@@ -31,6 +32,7 @@ struct options {
     struct item *items;
     size_t item_count, item_capacity;
     char *output;                   /* -o, or NULL */
+    char *output_dir;               /* -odir, for what -o does not name, or NULL */
     char *standard;                 /* "c++17", or NULL: the host compiler's own */
     char *optimisation;             /* "3" of -O3, or NULL */
     char *compiler;                 /* -ccbin, or NULL */
@@ -38,6 +40,9 @@ struct options {
     char *keep_dir;                 /* --keep-dir, or NULL: the current folder */
     char *dependency_file;          /* -MF, or NULL */
     char *archive_options;          /* -Xarchive, or NULL */
+    char *archiver;                 /* -arbin, or NULL */
+    char *architecture_prefix;      /* "compute" or "sm", with PHASE_ARCHITECTURES */
+    struct list run_arguments;      /* -run-args */
     struct list preprocess;         /* -I -isystem -D -U -include, ready for the host compiler */
     struct list system_dirs;        /* the folders of -isystem */
     struct list host;               /* -Xcompiler */
@@ -51,9 +56,12 @@ struct options {
     bool fast_math;
     bool per_thread_stream;
     bool extended_lambda, relaxed_constexpr;
+    bool allows_removed; /* --allow-removed */
     bool no_warnings, warnings_are_errors;
     bool no_fused_multiply_add; /* -fmad=false */
     bool forward_unknown;       /* -forward-unknown-to-host-compiler */
+    bool forward_to_linker;     /* -forward-unknown-to-host-linker: what is not for the compiler, too */
+    bool run;                   /* -run */
     bool static_runtime_asked;  /* -cudart static, -lcudart_static */
     bool keep, dry_run, verbose;
     bool is_linker; /* set by the caller: called as softgpu-link */

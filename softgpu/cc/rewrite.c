@@ -25,6 +25,7 @@ run_passes(struct source *source)
 {
     declare_all(source);
     indices_rewrite(source);
+    removed_rewrite(source);
     blocking_find(source);
     for (size_t f = 0; f < source->function_count; ++f)
         body_rewrite(source, &source->functions[f]);
@@ -92,7 +93,7 @@ free_source(struct source *source)
 bool
 rewrite(const char *text, size_t length, const struct rewrite_options *options, struct text *out)
 {
-    struct source source = {.is_relocatable = options->is_relocatable};
+    struct source source = {.is_relocatable = options->is_relocatable, .allows_removed = options->allows_removed};
     if (!lex(text, length, &options->paths, &source.lexed))
         return false;
     const size_t edit_bytes = ((size_t)source.lexed.count + 1) * sizeof(*source.edits);

@@ -8,6 +8,7 @@
 
 struct rewrite_options {
     bool is_relocatable;    /* -rdc=true */
+    bool allows_removed;    /* --allow-removed */
     struct lex_paths paths; /* which headers are passed through */
 };
 

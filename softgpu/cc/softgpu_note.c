@@ -14,9 +14,8 @@ struct note {
     char description[(sizeof(SOFTGPU_VERSION) + 3) / 4 * 4];
 };
 
-extern const struct note softgpu_note;
-
-const struct note softgpu_note __attribute__((section(".note.softgpu"), aligned(4), used, visibility("hidden"))) = {
+/* Static: linkers may be given this object several times. */
+static const struct note softgpu_note __attribute__((section(".note.softgpu"), aligned(4), used)) = {
     .owner_bytes = sizeof(OWNER),
     .description_bytes = sizeof(SOFTGPU_VERSION),
     .type = 1,

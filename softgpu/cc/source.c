@@ -91,6 +91,14 @@ source_error(struct source *source, uint32_t i, const char *format, ...)
 /* ---- reading tokens ---- */
 
 bool
+source_same_word(const struct source *source, uint32_t a, uint32_t b)
+{
+    const struct token *x = &source->lexed.tokens[a], *y = &source->lexed.tokens[b];
+    return x->kind == TOKEN_WORD && y->kind == TOKEN_WORD && x->length == y->length &&
+           memcmp(source->lexed.text + x->begin, source->lexed.text + y->begin, x->length) == 0;
+}
+
+bool
 source_is_one_of(const struct source *source, uint32_t i, const char *const *table)
 {
     if (!source_is_word(source, i))
@@ -325,6 +333,61 @@ source_piece_end(const struct source *source, uint32_t from, uint32_t to)
         i = source_next(source, i);
     }
     return to;
+}
+
+uint32_t
+source_enclosing(const struct source *source, uint32_t i)
+{
+    while (i-- > 0) {
+        if (source_is(source, i, "(") || source_is(source, i, "[") || source_is(source, i, "{"))
+            return i;
+        if (source_is(source, i, ")") || source_is(source, i, "]") || source_is(source, i, "}"))
+            i = source->lexed.tokens[i].match;
+    }
+    return source->lexed.count;
+}
+
+uint32_t
+source_postfix_begin(const struct source *source, uint32_t end)
+{
+    uint32_t i = end; /* first token of what is certain to belong to it */
+    for (;;) {
+        uint32_t k = i - 1;
+        if (source_is(source, k, ">"))
+            k = source_open_angle(source, k, 0) - 1;
+        while (source_is(source, k, ")") || source_is(source, k, "]")) {
+            const uint32_t open = source->lexed.tokens[k].match;
+            const bool callee_before =
+                open > 0 && (source_is_word(source, open - 1) || source_is(source, open - 1, ")") ||
+                             source_is(source, open - 1, "]"));
+            static const char *const not_callees[] = {"return", "else", "do",     "case", "if",
+                                                      "while",  "for",  "switch", NULL};
+            if (!callee_before || source_is_one_of(source, open - 1, not_callees) ||
+                (source_is(source, open - 1, ")") && source_is(source, k, ")"))) {
+                k = open;
+                break;
+            }
+            k = open - 1;
+        }
+        i = k;
+        if (i == 0)
+            return i;
+        if (source_is(source, i - 1, "::")) {
+            --i;
+            const bool has_scope = i > 0 && ((source_is_word(source, i - 1) && !source_is(source, i - 1, "return")) ||
+                                             source_is(source, i - 1, ">"));
+            if (!has_scope)
+                return i;
+        } else if (source_is(source, i - 1, ".") || source_is(source, i - 1, "->") ||
+                   source_is(source, i - 1, "template")) {
+            --i;
+            if (source_is(source, i, "template") && i > 0 &&
+                (source_is(source, i - 1, ".") || source_is(source, i - 1, "->") || source_is(source, i - 1, "::")))
+                --i;
+        } else {
+            return i;
+        }
+    }
 }
 
 bool

@@ -5,6 +5,7 @@
  * The passes run in this order, each over what those before found out:
  *   declare.c   scopes and declarations: which functions and variables there are, and what linkage the device ones get
  *   indices.c   threadIdx and its relatives in functions that kernels call
+ *   removed.c   what CUDA 13 no longer has
  *   blocking.c  which kernels may wait at a barrier, which need threadIdx in functions
  *   body.c      inside functions: __shared__, lambdas, names that device code spells differently, refused features
  *   lockstep.c  warps that are taken to run alike
@@ -44,6 +45,8 @@ struct function {
     uint32_t body;            /* the '{' */
     unsigned flags;           /* enum function_flags */
     struct findings findings; /* of a kernel */
+    unsigned hidden_indices;  /* of a kernel: 1, 2, 4, 8: its parameters are called threadIdx, blockIdx, ... */
+    bool declares_indices;    /* of a kernel: something in it is called so */
 };
 
 struct edit {
@@ -57,6 +60,7 @@ struct source {
     struct function *functions;
     size_t function_count, function_capacity;
     bool is_relocatable;                   /* -rdc=true: device functions and variables are visible to other files */
+    bool allows_removed;                   /* --allow-removed */
     bool failed;                           /* an error was reported */
     unsigned variable_count, shared_count; /* numbers for generated names */
 };
@@ -82,6 +86,9 @@ source_is(const struct source *source, uint32_t i, const char *spelling)
 {
     return token_is(&source->lexed, i, spelling);
 }
+
+/* Tokens a and b are the same identifier or keyword. */
+bool source_same_word(const struct source *source, uint32_t a, uint32_t b);
 
 /* Whether token i is a word of this NULL-terminated table. */
 bool source_is_one_of(const struct source *source, uint32_t i, const char *const *table);
@@ -114,6 +121,12 @@ uint32_t source_skip_attribute(const struct source *source, uint32_t i);
  */
 uint32_t source_declared_name(const struct source *source, uint32_t from, uint32_t to, uint32_t *insert_p);
 
+/* The bracket that is open at i, or the place of TOKEN_END. */
+uint32_t source_enclosing(const struct source *source, uint32_t i);
+
+/* The first token of the postfix expression that ends before `end`: ns::k<T>, table[i], this->f, (*p), get(). */
+uint32_t source_postfix_begin(const struct source *source, uint32_t end);
+
 /* Whether a lambda begins with the '[' at i; and the '{' of its body, or i if it has none. */
 bool source_is_lambda(const struct source *source, uint32_t i);
 uint32_t source_lambda_body(const struct source *source, uint32_t i);
@@ -126,6 +139,7 @@ uint32_t source_piece_end(const struct source *source, uint32_t from, uint32_t t
 
 void declare_all(struct source *source);
 void indices_rewrite(struct source *source);
+void removed_rewrite(struct source *source);
 void blocking_find(struct source *source);
 void body_rewrite(struct source *source, const struct function *function);
 void body_rewrite_outside(struct source *source); /* after all functions: what stands outside of them */

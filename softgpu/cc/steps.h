@@ -23,6 +23,9 @@ int step_run(const struct driver *driver, struct list *command) __attribute__((w
 
 /* ---- compile.c ---- */
 
+/* What -o says, or `name`, in the folder of -odir; the caller frees it. */
+char *step_output(const struct options *options, const char *name);
+
 /* Compiles an input, or takes it as it is if it is for the linker; adds its object to driver->objects. `number` tells
  * inputs of the same name apart. */
 int step_compile(struct driver *driver, const struct item *item, size_t number) __attribute__((warn_unused_result));

@@ -123,18 +123,10 @@ is_grid_index(const struct source *source, struct tokens tokens)
 /* ---- what may stand before and in it ---- */
 
 static bool
-same_word(const struct source *source, uint32_t a, uint32_t b)
-{
-    const struct token *x = &source->lexed.tokens[a], *y = &source->lexed.tokens[b];
-    return x->kind == TOKEN_WORD && y->kind == TOKEN_WORD && x->length == y->length &&
-           memcmp(source->lexed.text + x->begin, source->lexed.text + y->begin, x->length) == 0;
-}
-
-static bool
 is_name(const struct loop *loop, uint32_t i)
 {
     for (unsigned k = 0; k < loop->name_count; ++k) {
-        if (same_word(loop->source, loop->names[k], i))
+        if (source_same_word(loop->source, loop->names[k], i))
             return true;
     }
     return false;
@@ -158,7 +150,7 @@ may_differ(const struct loop *loop, struct tokens tokens)
         if (source_is(loop->source, i, "threadIdx"))
             return true;
         for (unsigned k = 0; k < loop->name_count; ++k) {
-            if (loop->differs[k] && same_word(loop->source, loop->names[k], i))
+            if (loop->differs[k] && source_same_word(loop->source, loop->names[k], i))
                 return true;
         }
     }
@@ -279,7 +271,7 @@ may_change_arguments(const struct loop *loop, uint32_t callee)
         return true;
     for (size_t f = 0; f < source->function_count; ++f) {
         const struct function *function = &source->functions[f];
-        if (same_word(source, function->name, callee) &&
+        if (source_same_word(source, function->name, callee) &&
             (mentions(source, (struct tokens){function->params, function->body}, "&") ||
              mentions(source, (struct tokens){function->params, function->body}, "&&")))
             return true;
@@ -339,7 +331,7 @@ is_condition(const struct loop *loop, struct tokens tokens)
 {
     const struct source *source = loop->source;
     const struct tokens limit = {tokens.from + 2, tokens.to};
-    if (tokens.to < tokens.from + 3 || !same_word(source, tokens.from, loop->index) ||
+    if (tokens.to < tokens.from + 3 || !source_same_word(source, tokens.from, loop->index) ||
         (!source_is(source, tokens.from + 1, "<") && !source_is(source, tokens.from + 1, "<=")) ||
         !is_pure(source, limit) || may_differ(loop, limit))
         return false;
@@ -358,16 +350,16 @@ static bool
 is_step(const struct loop *loop, struct tokens tokens)
 {
     const struct source *source = loop->source;
-    if (tokens.to < tokens.from + 3 || !same_word(source, tokens.from, loop->index))
+    if (tokens.to < tokens.from + 3 || !source_same_word(source, tokens.from, loop->index))
         return false;
     struct tokens by = {tokens.from + 2, tokens.to};
-    if (source_is(source, tokens.from + 1, "=") && same_word(source, tokens.from + 2, loop->index) &&
+    if (source_is(source, tokens.from + 1, "=") && source_same_word(source, tokens.from + 2, loop->index) &&
         source_is(source, tokens.from + 3, "+"))
         by.from += 2;
     else if (!source_is(source, tokens.from + 1, "+="))
         return false;
     return is_product(source, by, "blockDim", "gridDim") ||
-           (loop->stride != 0 && by.to == by.from + 1 && same_word(source, by.from, loop->stride));
+           (loop->stride != 0 && by.to == by.from + 1 && source_same_word(source, by.from, loop->stride));
 }
 
 static uint32_t

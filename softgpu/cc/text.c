@@ -149,8 +149,10 @@ list_add_commas(struct list *list, const char *pieces)
 {
     struct text piece = {0};
     text_append(&piece, "", 0);
+    bool in_quotes = false;
     for (const char *c = pieces;; ++c) {
-        if (*c == ',' || *c == '\0') {
+        in_quotes ^= *c == '"';
+        if ((*c == ',' && !in_quotes) || *c == '\0') {
             if (piece.length > 0)
                 list_add(list, piece.data);
             piece.length = 0;

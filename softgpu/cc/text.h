@@ -44,7 +44,8 @@ bool list_has(const struct list *list, const char *string);
 
 void list_free(struct list *list);
 
-/* Adds the pieces between commas; a backslash keeps the character after it. */
+/* Adds the pieces between commas that are not in double quotes, which stay; a backslash keeps the character after it.
+ */
 void list_add_commas(struct list *list, const char *pieces);
 
 /* Adds the words between white space; quotes and backslashes work as in a shell. */

@@ -33,6 +33,7 @@ allocate(CUdeviceptr *pointer_out, size_t bytes, enum memory_kind kind, unsigned
 CUresult
 cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
+    SELF_LOOK_UP(cuMemAlloc_v2, (pointer, bytes));
     return allocate(pointer, bytes, MEMORY_DEVICE, 0);
 }
 

@@ -44,6 +44,7 @@ run_copy(struct command *command, struct stream *stream)
 {
     struct copy_command *copy = (struct copy_command *)command;
     if (atomic_load(&stream->context->failure) == CUDA_SUCCESS) {
+        stream_spend(driver.copy_ns);
         strict_begin(false);
         copy_rows(&copy->box);
         strict_end(false, stream->context, "a copy");

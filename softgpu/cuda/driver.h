@@ -7,7 +7,8 @@
  *   object.c   memory of streams, events and contexts, kept type-stable so that a stale handle can be recognised
  *   queue.c    streams as threads: commands, their order, waits between streams, legacy default stream rules
  *   context.c  contexts, the current one of a thread, its default streams, sticky errors
- *   memory.c   which address belongs to which allocation; mapping.c: guard pages, and freed memory that stays closed
+ *   memory.c   which address belongs to which allocation; mapping.c: guard pages, and freed memory that stays closed;
+ *   address.c: where it lies
  *   fault.c    faults of kernels, with the allocation's name; strict.c: device memory closed between operations
  *   lookup.c   cuGetProcAddress, from the one table of functions (functions.def)
  *
@@ -92,7 +93,10 @@ struct driver {
     bool poison;                    /* SOFTGPU_POISON: fresh device memory is filled with NaNs */
     bool chaos;                     /* SOFTGPU_CHAOS: streams pause at random */
     uint64_t chaos_seed;
-    bool strict; /* SOFTGPU_STRICT: device memory can be reached only while an operation runs */
+    bool strict;                        /* SOFTGPU_STRICT: device memory can be reached only while an operation runs */
+    bool real_addresses;                /* SOFTGPU_ADDRESSES=real: device memory lies where NVIDIA's driver puts it */
+    uint64_t host_function_ns, copy_ns; /* SOFTGPU_HOST_FUNCTION_US, SOFTGPU_COPY_US: what each costs its stream */
+    bool scrambles_maps;                /* SOFTGPU_TENSOR_MAPS: the address does not stand in a tensor map as it is */
 };
 
 extern struct driver driver; /* constant once driver_enter() has succeeded */
@@ -118,6 +122,23 @@ bool driver_is_thread(void);
 bool driver_exiting(void);
 
 bool device_valid(CUdevice device);
+
+/* ---- lookup.c ---- */
+
+/* What dlsym answers to this library itself, asked for the exported name `abi`; NULL without SOFTGPU_SELF_LOOKUP. */
+void *self_look_up(const char *abi);
+
+/* Begins an exported function: with SOFTGPU_SELF_LOOKUP its code is what dlsym answers, which ought to be itself. */
+#define SELF_LOOK_UP(name, arguments)                                     \
+    do {                                                                  \
+        union {                                                           \
+            void *object;                                                 \
+            __typeof__(&(name)) function;                                 \
+        } looked_up = {.object = self_look_up(#name)};                    \
+        if (looked_up.function != NULL && looked_up.function != (name)) { \
+            return looked_up.function arguments;                          \
+        }                                                                 \
+    } while (0)
 
 /* ---- object.c ---- */
 
@@ -232,6 +253,9 @@ CUresult stream_submit(struct stream *stream, struct command *command, uint64_t 
 /* True once the command is through, with everything that it wrote visible to the caller. */
 bool stream_reached(struct stream *stream, uint64_t number);
 void stream_wait(struct stream *stream, uint64_t number);
+
+/* In a stream's thread: lets that much time pass, without using the CPU. */
+void stream_spend(uint64_t ns);
 
 /* The stream whose thread the caller is; NULL in all other threads. */
 struct stream *stream_of_thread(void);
@@ -468,8 +492,9 @@ struct kernel {
 /* The kernel behind a CUfunction, or behind a CUkernel passed in its place. */
 CUresult kernel_from_function(CUfunction function, struct kernel **kernel_p) __attribute__((warn_unused_result));
 
-/* Threads per block that this kernel may be launched with. */
+/* Threads per block, and bytes of dynamic shared memory, that this kernel may be launched with. */
 unsigned kernel_thread_limit(const struct kernel *kernel);
+int kernel_shared_limit(const struct kernel *kernel);
 
 /* ---- workers.c ---- */
 

@@ -37,6 +37,9 @@ enum { FAULT_COUNT = sizeof faults / sizeof faults[0] };
 
 static struct sigaction previous[FAULT_COUNT]; /* written once, before the handler can run */
 
+/* What libsoftgpu.so knows of shared memory. NULL: no kernel has come from softgpu-cc. */
+static bool (*_Atomic more_description)(uintptr_t address, char *text, size_t room);
+
 /* ---- stacks ---- */
 
 /* So that a fault can be told when it is the stack that has run out. NULL: there is one already, or no memory. */
@@ -65,6 +68,12 @@ fault_stack_end(void *memory)
         (void)sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
         munmap(memory, HANDLER_STACK_BYTES);
     }
+}
+
+void
+softgpuFaultDescription(bool (*describe)(uintptr_t address, char *text, size_t room))
+{
+    atomic_store(&more_description, describe);
 }
 
 /* ---- the handler ---- */
@@ -130,12 +139,15 @@ describe(size_t fault, const siginfo_t *info, const ucontext_t *context, char *t
 {
     uintptr_t address = (uintptr_t)info->si_addr;
     char where[256];
+    bool (*more)(uintptr_t, char *, size_t) = atomic_load(&more_description);
     if (faults[fault].what != NULL) {
         snprintf(text, room, "%s", faults[fault].what);
     } else if (info->si_code == SI_KERNEL) {
         snprintf(text, room, "it uses an address that no pointer can have: an uninitialised or overwritten pointer");
     } else if (address < NULL_REACH) {
         snprintf(text, room, "it %s address %#lx: a null pointer", access_of(context), (unsigned long)address);
+    } else if (more != NULL && more(address, where, sizeof where)) {
+        snprintf(text, room, "it %s %s", access_of(context), where);
     } else if (!memory_is_ours(address) && near_stack(context, address)) {
         snprintf(text, room, "the stack of one of its threads is full; SOFTGPU_STACK_KB makes stacks larger");
     } else if (memory_describe(address, where, sizeof where)) {

@@ -5,10 +5,22 @@
 #ifndef SOFTGPU_CUDA_GUARD_H
 #define SOFTGPU_CUDA_GUARD_H
 
+/* ---- address.c: SOFTGPU_ADDRESSES ---- */
+
+enum address_place {
+    ADDRESS_ANY,   /* the host's own */
+    ADDRESS_PLAIN, /* of cuMemAlloc */
+    ADDRESS_POOL,  /* of pools and address ranges */
+};
+
+/* Closed pages for so many bytes; MAP_FAILED if there are none. The caller unmaps them. */
+void *address_reserve(enum address_place place, size_t bytes);
+
 /* ---- mapping.c ---- */
 
 /* `at_end`: the allocation ends as near before the closed pages as alignment allows, which shows what goes past it. */
-bool mapping_make(size_t bytes, bool at_end, struct mapping *mapping) __attribute__((warn_unused_result));
+bool mapping_make(size_t bytes, enum address_place place, bool at_end, struct mapping *mapping)
+    __attribute__((warn_unused_result));
 
 /* The bytes between the end of an allocation and the closed pages are as mapping_make() left them. */
 bool mapping_intact(const struct allocation *allocation);

@@ -1,34 +1,57 @@
 /*
- * kernel.c - kernels and functions: two kinds of handle for the same thing, and its attributes.
+ * kernel.c - kernels (CUkernel, of a library) and functions (CUfunction, of a module or a context): two kinds of handle
+ * for the same thing, and its attributes.
  *
- * Made by library.c, launched by launch.c.
+ * Launches, graph nodes and questions about occupancy take both kinds, as CUDA documents. All else takes its own kind,
+ * and answers CUDA_ERROR_INVALID_HANDLE to the other. Made by library.c, launched by launch.c.
  */
 #include "driver.h"
 
 /* ---- handles ---- */
 
+/* The first word behind a handle of either kind; 0: there is no handle. */
+static uint32_t
+magic_of(const void *handle)
+{
+    return handle != NULL ? *(const uint32_t *)handle : 0;
+}
+
 CUresult
 kernel_from_function(CUfunction handle, struct kernel **kernel_p)
 {
-    if (handle == NULL) {
+    switch (magic_of(handle)) {
+    case MAGIC_KERNEL:
+        *kernel_p = (struct kernel *)handle;
+        return CUDA_SUCCESS;
+    case MAGIC_FUNCTION:
+        *kernel_p = (struct kernel *)((char *)handle - offsetof(struct kernel, function));
+        return CUDA_SUCCESS;
+    default:
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    struct kernel *kernel = (struct kernel *)handle;
-    if (kernel->magic == MAGIC_FUNCTION) { /* the first word of struct kernel.function */
-        kernel = (struct kernel *)((char *)handle - offsetof(struct kernel, function));
+}
+
+/* For calls that take one kind only: `magic` says which. */
+static CUresult
+enter(const void *handle, uint32_t magic, struct kernel **kernel_p)
+{
+    CUresult result = driver_enter();
+    if (result == CUDA_SUCCESS && magic_of(handle) != magic) {
+        result = CUDA_ERROR_INVALID_HANDLE;
     }
-    if (kernel->magic != MAGIC_KERNEL) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    *kernel_p = kernel;
-    return CUDA_SUCCESS;
+    return result == CUDA_SUCCESS ? kernel_from_function((CUfunction)handle, kernel_p) : result;
 }
 
 static CUresult
-enter_kernel(const void *handle, struct kernel **kernel_p)
+enter_kernel(CUkernel handle, struct kernel **kernel_p)
 {
-    CUresult result = driver_enter();
-    return result == CUDA_SUCCESS ? kernel_from_function((CUfunction)handle, kernel_p) : result;
+    return enter(handle, MAGIC_KERNEL, kernel_p);
+}
+
+static CUresult
+enter_function(CUfunction handle, struct kernel **kernel_p)
+{
+    return enter(handle, MAGIC_FUNCTION, kernel_p);
 }
 
 unsigned
@@ -69,36 +92,52 @@ cuKernelGetLibrary(CUlibrary *library, CUkernel handle)
 CUresult
 cuFuncGetModule(CUmodule *module, CUfunction handle)
 {
-    return cuKernelGetLibrary((CUlibrary *)module, (CUkernel)handle);
+    struct kernel *kernel;
+    CUresult result = enter_function(handle, &kernel);
+    if (result == CUDA_SUCCESS && module == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (result == CUDA_SUCCESS) {
+        *module = (CUmodule)kernel->library;
+    }
+    return result;
+}
+
+/* ---- names and parameters: `entered` is what entering with the handle has found ---- */
+
+static CUresult
+get_name(CUresult entered, const struct kernel *kernel, const char **name)
+{
+    if (entered == CUDA_SUCCESS && name == NULL) {
+        entered = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (entered == CUDA_SUCCESS) {
+        *name = kernel->image->name;
+    }
+    return entered;
 }
 
 CUresult
 cuFuncGetName(const char **name, CUfunction handle)
 {
-    struct kernel *kernel;
-    CUresult result = enter_kernel(handle, &kernel);
-    if (result == CUDA_SUCCESS && name == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *name = kernel->image->name;
-    }
-    return result;
+    struct kernel *kernel = NULL;
+    CUresult entered = enter_function(handle, &kernel);
+    return get_name(entered, kernel, name);
 }
 
 CUresult
-cuKernelGetName(const char **name, CUkernel kernel)
+cuKernelGetName(const char **name, CUkernel handle)
 {
-    return cuFuncGetName(name, (CUfunction)kernel);
+    struct kernel *kernel = NULL;
+    CUresult entered = enter_kernel(handle, &kernel);
+    return get_name(entered, kernel, name);
 }
 
-CUresult
-cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *bytes)
+static CUresult
+get_param_info(CUresult entered, const struct kernel *kernel, size_t index, size_t *offset, size_t *bytes)
 {
-    struct kernel *kernel;
-    CUresult result = enter_kernel(handle, &kernel);
-    if (result != CUDA_SUCCESS) {
-        return result;
+    if (entered != CUDA_SUCCESS) {
+        return entered;
     }
     if (offset == NULL || index >= kernel->image->param_count) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -111,23 +150,33 @@ cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *byte
 }
 
 CUresult
-cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *bytes)
+cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *bytes)
 {
-    return cuFuncGetParamInfo((CUfunction)kernel, index, offset, bytes);
+    struct kernel *kernel = NULL;
+    CUresult entered = enter_function(handle, &kernel);
+    return get_param_info(entered, kernel, index, offset, bytes);
+}
+
+CUresult
+cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, size_t *bytes)
+{
+    struct kernel *kernel = NULL;
+    CUresult entered = enter_kernel(handle, &kernel);
+    return get_param_info(entered, kernel, index, offset, bytes);
 }
 
 CUresult
 cuFuncLoad(CUfunction handle)
 {
     struct kernel *kernel;
-    return enter_kernel(handle, &kernel);
+    return enter_function(handle, &kernel);
 }
 
 CUresult
 cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
 {
     struct kernel *kernel;
-    CUresult result = enter_kernel(handle, &kernel);
+    CUresult result = enter_function(handle, &kernel);
     if (result == CUDA_SUCCESS && state == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
@@ -139,21 +188,19 @@ cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
 
 /* ---- attributes ---- */
 
-static int
-shared_limit(const struct kernel *kernel)
+int
+kernel_shared_limit(const struct kernel *kernel)
 {
     int set = atomic_load(&kernel->max_dynamic_shared_bytes);
     int fixed = (int)kernel->image->static_shared_bytes;
     return set >= 0 ? set : fixed < SHARED_BYTES_PER_BLOCK ? SHARED_BYTES_PER_BLOCK - fixed : 0;
 }
 
-CUresult
-cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
+static CUresult
+get_attribute(CUresult entered, const struct kernel *kernel, int *value, CUfunction_attribute attribute)
 {
-    struct kernel *kernel;
-    CUresult result = enter_kernel(handle, &kernel);
-    if (result != CUDA_SUCCESS) {
-        return result;
+    if (entered != CUDA_SUCCESS) {
+        return entered;
     }
     if (value == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -173,7 +220,7 @@ cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle
         *value = driver.profile->major * 10 + driver.profile->minor;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = shared_limit(kernel);
+        *value = kernel_shared_limit(kernel);
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
         *value = atomic_load(&kernel->carveout);
@@ -188,12 +235,26 @@ cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle
 }
 
 CUresult
-cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
+cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
 {
-    struct kernel *kernel;
-    CUresult result = enter_kernel(handle, &kernel);
-    if (result != CUDA_SUCCESS) {
-        return result;
+    struct kernel *kernel = NULL;
+    CUresult entered = enter_function(handle, &kernel);
+    return get_attribute(entered, kernel, value, attribute);
+}
+
+CUresult
+cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel handle, CUdevice device)
+{
+    struct kernel *kernel = NULL;
+    CUresult entered = device_valid(device) ? enter_kernel(handle, &kernel) : CUDA_ERROR_INVALID_DEVICE;
+    return get_attribute(entered, kernel, value, attribute);
+}
+
+static CUresult
+set_attribute(CUresult entered, struct kernel *kernel, CUfunction_attribute attribute, int value)
+{
+    if (entered != CUDA_SUCCESS) {
+        return entered;
     }
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
@@ -218,15 +279,19 @@ cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
 }
 
 CUresult
-cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device)
+cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
 {
-    return device_valid(device) ? cuFuncGetAttribute(value, attribute, (CUfunction)kernel) : CUDA_ERROR_INVALID_DEVICE;
+    struct kernel *kernel = NULL;
+    CUresult entered = enter_function(handle, &kernel);
+    return set_attribute(entered, kernel, attribute, value);
 }
 
 CUresult
-cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
+cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle, CUdevice device)
 {
-    return device_valid(device) ? cuFuncSetAttribute((CUfunction)kernel, attribute, value) : CUDA_ERROR_INVALID_DEVICE;
+    struct kernel *kernel = NULL;
+    CUresult entered = device_valid(device) ? enter_kernel(handle, &kernel) : CUDA_ERROR_INVALID_DEVICE;
+    return set_attribute(entered, kernel, attribute, value);
 }
 
 CUresult
@@ -234,13 +299,15 @@ cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
 {
     (void)config; /* a hint */
     struct kernel *kernel;
-    return enter_kernel(handle, &kernel);
+    return enter_function(handle, &kernel);
 }
 
 CUresult
 cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice device)
 {
-    return device_valid(device) ? cuFuncSetCacheConfig((CUfunction)handle, config) : CUDA_ERROR_INVALID_DEVICE;
+    (void)config; /* a hint */
+    struct kernel *kernel;
+    return device_valid(device) ? enter_kernel(handle, &kernel) : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult
@@ -248,5 +315,5 @@ cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
 {
     (void)config; /* a hint */
     struct kernel *kernel;
-    return enter_kernel(handle, &kernel);
+    return enter_function(handle, &kernel);
 }

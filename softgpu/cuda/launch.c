@@ -62,13 +62,7 @@ check_size(const struct kernel *kernel, const CUlaunchConfig *config)
     if (threads > kernel_thread_limit(kernel)) {
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES; /* __launch_bounds__ */
     }
-    int shared_limit;
-    CUresult result =
-        cuFuncGetAttribute(&shared_limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (CUfunction)kernel);
-    if (result == CUDA_SUCCESS && config->sharedMemBytes > (unsigned)shared_limit) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    return result;
+    return config->sharedMemBytes > (unsigned)kernel_shared_limit(kernel) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 /* Attributes that only advise are passed over; those that would change what the program observes are refused by name.

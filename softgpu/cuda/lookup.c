@@ -8,6 +8,7 @@
 
 #include "softgpu/private_calls.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ struct entry {
     int since;        /* the CUDA version from which on this is the function */
     enum flavour flavour;
     any_function function;
+    const char *abi; /* its exported name */
 };
 
 /* A generated function of stubs.c, under its ABI name. */
@@ -29,11 +31,13 @@ extern const struct stub driver_stubs[];
 extern const size_t driver_stub_count;
 
 static const struct entry entries[] = {
-#define ONE(name, since, abi) {#name, since, LEGACY, (any_function)abi},
-#define STREAM(name, since, since_ptsz, abi) \
-    {#name, since, LEGACY, (any_function)abi}, {#name, since_ptsz, PER_THREAD, (any_function)abi##_ptsz},
-#define MEMORY(name, since, since_ptds, abi) \
-    {#name, since, LEGACY, (any_function)abi}, {#name, since_ptds, PER_THREAD, (any_function)abi##_ptds},
+#define ONE(name, since, abi) {#name, since, LEGACY, (any_function)abi, #abi},
+#define STREAM(name, since, since_ptsz, abi)         \
+    {#name, since, LEGACY, (any_function)abi, #abi}, \
+        {#name, since_ptsz, PER_THREAD, (any_function)abi##_ptsz, #abi "_ptsz"},
+#define MEMORY(name, since, since_ptds, abi)         \
+    {#name, since, LEGACY, (any_function)abi, #abi}, \
+        {#name, since_ptds, PER_THREAD, (any_function)abi##_ptds, #abi "_ptds"},
 #include "functions.def"
 };
 
@@ -72,6 +76,27 @@ sort_names(void)
     }
 }
 
+/* ---- SOFTGPU_SELF_LOOKUP=1: a libcuda that looks its own functions up through dlsym, as that of WSL2 does ---- */
+
+static void *self; /* this library, for dlsym; NULL: no look-ups */
+static pthread_once_t self_opened = PTHREAD_ONCE_INIT;
+
+static void
+open_self(void)
+{
+    const char *wanted = getenv("SOFTGPU_SELF_LOOKUP");
+    if (wanted != NULL && strcmp(wanted, "1") == 0) {
+        self = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    }
+}
+
+void *
+self_look_up(const char *abi)
+{
+    pthread_once(&self_opened, open_self);
+    return self != NULL ? dlsym(self, abi) : NULL;
+}
+
 static any_function
 find_stub(const char *name)
 {
@@ -103,7 +128,14 @@ find_entry(const char *name, int version, enum flavour flavour, bool *known_p)
             best = *found;
         }
     }
-    return best != NULL ? best->function : NULL;
+    if (best == NULL) {
+        return NULL;
+    }
+    union {
+        void *object;
+        any_function function;
+    } looked_up = {.object = self_look_up(best->abi)};
+    return looked_up.object != NULL ? looked_up.function : best->function;
 }
 
 CUresult

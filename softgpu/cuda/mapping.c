@@ -38,7 +38,7 @@ slack_bytes(const struct allocation *allocation)
 }
 
 bool
-mapping_make(size_t bytes, bool at_end, struct mapping *mapping)
+mapping_make(size_t bytes, enum address_place place, bool at_end, struct mapping *mapping)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (bytes > SIZE_MAX / 2) {
@@ -46,7 +46,7 @@ mapping_make(size_t bytes, bool at_end, struct mapping *mapping)
     }
     struct mapping made = {.pages_bytes = round_up(bytes, page)};
     made.region_bytes = made.pages_bytes + 2 * GUARD_BYTES;
-    void *region = mmap(NULL, made.region_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *region = address_reserve(place, made.region_bytes);
     if (region == MAP_FAILED) {
         return false;
     }

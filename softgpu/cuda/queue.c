@@ -17,6 +17,7 @@
 #include "driver.h"
 
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -124,6 +125,16 @@ chaos_pause(uint64_t *random)
     if (bits % 4 == 0) {
         nanosleep(&(struct timespec){.tv_nsec = (long)(bits / 4 % 2000000)}, NULL);
     }
+}
+
+void
+stream_spend(uint64_t ns)
+{
+    if (ns == 0) {
+        return;
+    }
+    prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0); /* late by a microsecond, not by the usual fifty */
+    nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)}, NULL);
 }
 
 static void

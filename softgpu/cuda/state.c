@@ -82,6 +82,16 @@ choose_devices(int physical_count)
 }
 
 static void
+choose_addresses(void)
+{
+    const char *text = getenv("SOFTGPU_ADDRESSES");
+    driver.real_addresses = text != NULL && strcmp(text, "real") == 0;
+    if (text != NULL && *text != '\0' && !driver.real_addresses && strcmp(text, "any") != 0) {
+        say("SOFTGPU_ADDRESSES=%s is neither any nor real: using any", text);
+    }
+}
+
+static void
 on_exit_begin(void)
 {
     int expected = LIFE_READY;
@@ -108,7 +118,15 @@ start(void)
     const char *chaos = getenv("SOFTGPU_CHAOS");
     driver.chaos = chaos != NULL && *chaos != '\0';
     driver.chaos_seed = option("SOFTGPU_CHAOS", 0, UINT64_MAX, 1);
+    const char *maps = getenv("SOFTGPU_TENSOR_MAPS");
+    driver.scrambles_maps = maps != NULL && strcmp(maps, "scrambled") == 0;
+    if (maps != NULL && !driver.scrambles_maps && strcmp(maps, "raw") != 0) {
+        say("SOFTGPU_TENSOR_MAPS=%s is neither raw nor scrambled: tensor maps are raw", maps);
+    }
     driver.strict = option("SOFTGPU_STRICT", 0, 1, 0) != 0;
+    choose_addresses();
+    driver.host_function_ns = 1000 * option("SOFTGPU_HOST_FUNCTION_US", 0, 1000000, 0);
+    driver.copy_ns = 1000 * option("SOFTGPU_COPY_US", 0, 1000000, 0);
     choose_devices((int)option("SOFTGPU_DEVICES", 0, DEVICE_LIMIT, 1));
     if (pthread_atfork(NULL, NULL, on_fork_in_child) != 0 || atexit(on_exit_begin) != 0) {
         say("no memory for the driver's exit handlers: cuInit fails");

@@ -131,6 +131,7 @@ run_host(struct command *command, struct stream *stream)
 {
     struct host_command *host = (struct host_command *)command;
     CUresult failure = (CUresult)atomic_load(&stream->context->failure);
+    stream_spend(driver.host_function_ns);
     if (host->callback != NULL) {
         host->callback(host->handle, failure, host->data);
     } else if (failure == CUDA_SUCCESS) {

@@ -100,7 +100,7 @@ cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdevi
     struct range *range = malloc(sizeof *range);
     /* Closed addresses lie before and behind the range as they do around allocations. */
     size_t region_bytes = bytes + 2 * alignment;
-    void *region = mmap(NULL, region_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *region = address_reserve(ADDRESS_POOL, region_bytes);
     if (range == NULL || region == MAP_FAILED) {
         free(range);
         if (region != MAP_FAILED) {

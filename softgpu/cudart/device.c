@@ -3,6 +3,8 @@
  */
 #include "runtime.h"
 
+#include "softgpu/calls.h"
+
 #include <limits.h>
 #include <string.h>
 
@@ -369,5 +371,10 @@ BOTH_FLAVOURS(cudaGetDriverEntryPointByVersion, _ptsz,
 cudaError_t
 cudaGetExportTable(const void **table, const cudaUUID_t *id)
 {
+    static const cudaUUID_t calls_id = {SOFTGPU_CALLS_ID};
+    if (table != NULL && id != NULL && memcmp(id, &calls_id, sizeof(calls_id)) == 0) {
+        *table = softgpu_calls_table(); /* asked when a program is loaded: it must not start the driver */
+        return cudaSuccess;
+    }
     return WITHOUT_CONTEXT(driver.cuGetExportTable(table, (const CUuuid *)id));
 }

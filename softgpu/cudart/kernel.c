@@ -182,6 +182,20 @@ kernel_function(const void *kernel, CUfunction *function_p)
 }
 
 cudaError_t
+kernel_handle(const void *kernel, CUkernel *handle_p)
+{
+    cudaError_t error = runtime_enter();
+    struct entry entry;
+    if (error == cudaSuccess) {
+        error = find_kernel(kernel, &entry);
+    }
+    if (error == cudaSuccess) {
+        *handle_p = entry.kernel;
+    }
+    return error;
+}
+
+cudaError_t
 kernel_of_function(CUfunction function, void **kernel_p)
 {
     const void *key = NULL;
@@ -210,15 +224,7 @@ cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol)
 cudaError_t
 cudaGetKernel(cudaKernel_t *kernel, const void *stub)
 {
-    cudaError_t error = kernel == NULL ? cudaErrorInvalidValue : runtime_enter();
-    struct entry entry;
-    if (error == cudaSuccess) {
-        error = find_kernel(stub, &entry);
-    }
-    if (error == cudaSuccess) {
-        *kernel = entry.kernel;
-    }
-    return finish(error);
+    return finish(kernel == NULL ? cudaErrorInvalidValue : kernel_handle(stub, kernel));
 }
 
 /* ---- libraries ---- */

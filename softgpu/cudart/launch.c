@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* ---- launches ---- */
+/* ---- launches: the CUkernel goes to the driver in a CUfunction's place ---- */
 
 /*
  * The runtime has an error of its own for a grid or a block that no GPU takes, where the driver says "invalid value" as
@@ -26,14 +26,14 @@ static cudaError_t
 launch(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes, cudaStream_t stream,
        enum flavour flavour)
 {
-    CUfunction function;
-    cudaError_t error = kernel_function(kernel, &function);
+    CUkernel handle;
+    cudaError_t error = kernel_handle(kernel, &handle);
     if (error == cudaSuccess && shared_bytes > UINT32_MAX) {
         error = cudaErrorInvalidValue;
     }
     if (error == cudaSuccess) {
-        error = from_driver(STREAM_CALL(cuLaunchKernel)(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                                        (unsigned)shared_bytes, stream, arguments, NULL));
+        error = from_driver(STREAM_CALL(cuLaunchKernel)((CUfunction)handle, grid.x, grid.y, grid.z, block.x, block.y,
+                                                        block.z, (unsigned)shared_bytes, stream, arguments, NULL));
     }
     return finish(launch_error(error, grid, block));
 }
@@ -45,14 +45,15 @@ static cudaError_t
 launch_cooperative(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
                    cudaStream_t stream, enum flavour flavour)
 {
-    CUfunction function;
-    cudaError_t error = kernel_function(kernel, &function);
+    CUkernel handle;
+    cudaError_t error = kernel_handle(kernel, &handle);
     if (error == cudaSuccess && shared_bytes > UINT32_MAX) {
         error = cudaErrorInvalidValue;
     }
     if (error == cudaSuccess) {
-        error = from_driver(STREAM_CALL(cuLaunchCooperativeKernel)(function, grid.x, grid.y, grid.z, block.x, block.y,
-                                                                   block.z, (unsigned)shared_bytes, stream, arguments));
+        error = from_driver(STREAM_CALL(cuLaunchCooperativeKernel)((CUfunction)handle, grid.x, grid.y, grid.z, block.x,
+                                                                   block.y, block.z, (unsigned)shared_bytes, stream,
+                                                                   arguments));
     }
     return finish(launch_error(error, grid, block));
 }
@@ -63,8 +64,8 @@ BOTH_FLAVOURS(cudaLaunchCooperativeKernel, _ptsz,
 static cudaError_t
 launch_ex(const cudaLaunchConfig_t *config, const void *kernel, void **arguments, enum flavour flavour)
 {
-    CUfunction function;
-    cudaError_t error = config == NULL ? cudaErrorInvalidValue : kernel_function(kernel, &function);
+    CUkernel handle;
+    cudaError_t error = config == NULL ? cudaErrorInvalidValue : kernel_handle(kernel, &handle);
     if (error == cudaSuccess && config->dynamicSmemBytes > UINT32_MAX) {
         error = cudaErrorInvalidValue;
     }
@@ -81,7 +82,7 @@ launch_ex(const cudaLaunchConfig_t *config, const void *kernel, void **arguments
                              .hStream = config->stream,
                              .attrs = (CUlaunchAttribute *)config->attrs,
                              .numAttrs = config->numAttrs};
-    error = from_driver(STREAM_CALL(cuLaunchKernelEx)(&passed, function, arguments, NULL));
+    error = from_driver(STREAM_CALL(cuLaunchKernelEx)(&passed, (CUfunction)handle, arguments, NULL));
     return finish(launch_error(error, config->gridDim, config->blockDim));
 }
 BOTH_FLAVOURS(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t *config, const void *kernel, void **arguments),

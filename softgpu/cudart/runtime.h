@@ -95,8 +95,10 @@ cudaError_t copy_box_3d(CUDA_MEMCPY3D *box, const struct cudaMemcpy3DParms *copy
 
 /* ---- kernel.c ---- */
 
-/* The driver's function for what a program calls a kernel: a cudaKernel_t of ours, or the address of a host stub. */
+/* The driver's handles for what a program calls a kernel (a cudaKernel_t of ours, or the address of a host stub): the
+ * function, for questions, and the kernel, for launches. */
 cudaError_t kernel_function(const void *kernel, CUfunction *function_p) __attribute__((warn_unused_result));
+cudaError_t kernel_handle(const void *kernel, CUkernel *handle_p) __attribute__((warn_unused_result));
 
 /* What a program may call the kernel behind a function that kernel_function() gave. */
 cudaError_t kernel_of_function(CUfunction function, void **kernel_p) __attribute__((warn_unused_result));

@@ -2,15 +2,25 @@
  * arena.c - shared memory: one arena for each OS thread that runs blocks.
  *
  *   static part: [64 unused] [frame of the kernel that runs] [variables declared in functions] | guard page
- *   dynamic part:                                 [rounded up to 128 bytes, against the end]   | guard page
+ *   dynamic part:                    [what the launch asks for] [filling, up to 128 bytes]     | guard of 1 MiB
  *
  * Kernels' frames lie over each other, for one block runs at a time. Nothing is cleared between blocks: shared memory
  * has no initial value in CUDA.
+ *
+ * An access behind the dynamic part ends the launch with its offset: at once where it hits the guard, of which the
+ * driver's handler of faults asks describe_fault(); at the end of the launch where it has changed the filling.
  */
 #include "block.h"
+#include "softgpu/calls.h"
 
+#include "softgpu/private_calls.h"
+
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,13 +32,18 @@ enum {
     STATIC_BYTES = 1 << 20,
     DYNAMIC_LIMIT = 256 << 10,
     DYNAMIC_ALIGNMENT = 128,
+    DYNAMIC_GUARD = 1 << 20,
+    FILLING = 0xb5,
 };
 
-__thread char *softgpu_static_shared SOFTGPU_INITIAL_EXEC;
-__thread char *softgpu_dynamic_shared SOFTGPU_INITIAL_EXEC;
+/* Pointers of programs that every OS thread sets before it runs a kernel, newest first; only grows. */
+static _Atomic(struct softgpu_pointer *) pointers;
 
 /* Start of this OS thread's mapping. */
 static __thread char *arena SOFTGPU_INITIAL_EXEC;
+
+/* What the launch that runs has asked for. */
+static __thread size_t dynamic_size SOFTGPU_INITIAL_EXEC;
 
 /* Guards every *place_p and *frame_p that is handed to softgpu_shared_place(), and functions_used. */
 static pthread_mutex_t place_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,7 +61,35 @@ page_bytes(void)
 static size_t
 arena_bytes(void)
 {
-    return STATIC_BYTES + page_bytes() + DYNAMIC_LIMIT + page_bytes();
+    return STATIC_BYTES + page_bytes() + DYNAMIC_LIMIT + DYNAMIC_GUARD;
+}
+
+static char *
+dynamic_end(void)
+{
+    return arena + STATIC_BYTES + page_bytes() + DYNAMIC_LIMIT;
+}
+
+/* For the driver (private_calls.h): whether `address` is behind the dynamic shared memory of this OS thread. */
+static bool
+describe_fault(uintptr_t address, char *text, size_t room)
+{
+    if (arena == NULL || address - (uintptr_t)dynamic_end() >= DYNAMIC_GUARD)
+        return false;
+    snprintf(text, room, "byte %zu of its dynamic shared memory, which has %zu bytes (third launch argument)",
+             (size_t)(address - (uintptr_t)softgpu_thread.dynamic_shared), dynamic_size);
+    return true;
+}
+
+static void
+give_description(void)
+{
+    void (*give)(bool (*)(uintptr_t, char *, size_t)) = NULL;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *found = driver != NULL ? dlsym(driver, "softgpuFaultDescription") : NULL;
+    memcpy(&give, &found, sizeof(found));
+    if (give != NULL)
+        give(describe_fault);
 }
 
 static void
@@ -56,23 +99,42 @@ unmap_arena(void *memory)
 }
 
 static void
-make_key(void)
+begin_once(void)
 {
     if (pthread_key_create(&arena_key, unmap_arena) != 0)
         softgpu_kernel_fatal("this process has no thread-specific keys left");
+    give_description();
 }
 
 static void
 map_arena(void)
 {
-    pthread_once(&arena_once, make_key);
+    pthread_once(&arena_once, begin_once);
     char *memory =
         mmap(NULL, arena_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED || mprotect(memory + STATIC_BYTES, page_bytes(), PROT_NONE) != 0 ||
-        mprotect(memory + STATIC_BYTES + page_bytes() + DYNAMIC_LIMIT, page_bytes(), PROT_NONE) != 0)
+        mprotect(memory + STATIC_BYTES + page_bytes() + DYNAMIC_LIMIT, DYNAMIC_GUARD, PROT_NONE) != 0)
         softgpu_kernel_fatal("no memory for its shared memory");
     pthread_setspecific(arena_key, memory);
     arena = memory;
+}
+
+void
+softgpu_pointer_add(struct softgpu_pointer *pointer, void *variable)
+{
+    pointer->distance = (uintptr_t)variable - (uintptr_t)&softgpu_thread;
+    pointer->next = atomic_load(&pointers);
+    while (!atomic_compare_exchange_weak(&pointers, &pointer->next, pointer))
+        ;
+}
+
+static void
+set_pointers(void)
+{
+    for (const struct softgpu_pointer *p = atomic_load(&pointers); p != NULL; p = p->next) {
+        void **variable = (void **)((uintptr_t)&softgpu_thread + p->distance); /* another object: as numbers */
+        *variable = p->target == SOFTGPU_TARGET_THREAD ? (void *)&softgpu_thread : softgpu_thread.dynamic_shared;
+    }
 }
 
 void
@@ -83,8 +145,24 @@ arena_prepare(size_t dynamic_bytes)
     if (arena == NULL)
         map_arena();
     const size_t rounded = (dynamic_bytes + DYNAMIC_ALIGNMENT - 1) & ~(size_t)(DYNAMIC_ALIGNMENT - 1);
-    softgpu_static_shared = arena;
-    softgpu_dynamic_shared = arena + STATIC_BYTES + page_bytes() + DYNAMIC_LIMIT - rounded;
+    softgpu_thread.static_shared = arena;
+    softgpu_thread.dynamic_shared = dynamic_end() - rounded;
+    set_pointers();
+    dynamic_size = dynamic_bytes;
+    memset(softgpu_thread.dynamic_shared + dynamic_bytes, FILLING, rounded - dynamic_bytes);
+}
+
+bool
+arena_overrun(size_t *offset_p, size_t *bytes_p)
+{
+    for (const char *at = softgpu_thread.dynamic_shared + dynamic_size; at < dynamic_end(); ++at) {
+        if (*at != (char)FILLING) {
+            *offset_p = (size_t)(at - softgpu_thread.dynamic_shared);
+            *bytes_p = dynamic_size;
+            return true;
+        }
+    }
+    return false;
 }
 
 size_t

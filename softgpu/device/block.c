@@ -21,12 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* CUDA_ERROR_ASSERT and CUDA_ERROR_LAUNCH_FAILED; this library knows nothing else of CUDA's interface. */
-enum { RESULT_ASSERT = 710, RESULT_LAUNCH_FAILED = 719 };
+/* CUDA_ERROR_ILLEGAL_ADDRESS and the like; this library knows nothing else of CUDA's interface. */
+enum { RESULT_ILLEGAL_ADDRESS = 700, RESULT_ASSERT = 710, RESULT_LAUNCH_FAILED = 719 };
 
-__thread struct softgpu_indices *softgpu_here SOFTGPU_INITIAL_EXEC;
-__thread struct softgpu_indices softgpu_indices_of_fibers SOFTGPU_INITIAL_EXEC;
-__thread unsigned softgpu_thread_number SOFTGPU_INITIAL_EXEC;
+__thread struct softgpu_thread softgpu_thread SOFTGPU_INITIAL_EXEC;
 
 __thread struct block *block_here SOFTGPU_INITIAL_EXEC;
 
@@ -59,7 +57,7 @@ static void __attribute__((noreturn, format(printf, 3, 0)))
 end_launch(int result, bool thread, const char *format, va_list args)
 {
     char what[2048];
-    const struct softgpu_index b = softgpu_indices_of_fibers.block, t = softgpu_indices_of_fibers.thread;
+    const struct softgpu_index b = softgpu_thread.indices_of_fibers.block, t = softgpu_thread.indices_of_fibers.thread;
     int used = 0;
     if (block_here != NULL) /* where threads run as a loop, these are not kept */
         used = snprintf(what, sizeof(what), "block (%u,%u,%u)", b.x, b.y, b.z);
@@ -88,7 +86,7 @@ softgpu_kernel_fatal(const char *format, ...)
     end_launch(RESULT_LAUNCH_FAILED, false, format, args);
 }
 
-static void __attribute__((noreturn, format(printf, 2, 3))) end_launch_of_thread(int result, const char *format, ...)
+static void __attribute__((noreturn, format(printf, 2, 3))) end_launch_here(int result, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -98,7 +96,7 @@ static void __attribute__((noreturn, format(printf, 2, 3))) end_launch_of_thread
 void
 softgpu_trap(void)
 {
-    end_launch_of_thread(RESULT_LAUNCH_FAILED, "__trap()");
+    end_launch_here(RESULT_LAUNCH_FAILED, "__trap()");
 }
 
 void
@@ -106,7 +104,7 @@ softgpu_assert_fail(const char *expression, const char *file, unsigned line, con
 {
     if (kernel_here == NULL)
         __assert_fail(expression, file, line, function);
-    end_launch_of_thread(RESULT_ASSERT, "%s:%u: assertion '%s' failed", file, line, expression);
+    end_launch_here(RESULT_ASSERT, "%s:%u: assertion '%s' failed", file, line, expression);
 }
 
 void
@@ -141,50 +139,53 @@ report_deadlock(const struct block *block)
 
 /* ---- one block ---- */
 
-static void fiber_body(void);
-
-struct fiber *
-block_idle_fiber(struct block *block)
+void
+block_make_fibers(struct block *block)
 {
-    if (block->idle.first == NULL && !fiber_make_some(&block->chunks, &block->idle, fiber_body))
+    struct fiber_list made = {NULL, NULL};
+    if (!fiber_make_some(&block->chunks, &made))
         softgpu_kernel_fatal("no memory for the stacks of its threads; SOFTGPU_STACK_KB makes them smaller");
-    return fiber_take(&block->idle);
+    for (struct fiber *fiber; (fiber = fiber_take(&made)) != NULL;)
+        queue_append(&block->idle, fiber);
 }
 
-struct fiber *
+void
 block_unblock(struct block *block)
 {
     if (!warp_answer_active_mask(block))
         report_deadlock(block);
-    return fiber_take(&block->ready);
 }
 
+/* `waiting`: how many of those that have arrived. */
 static void
-release_barrier(struct block *block)
+release_barrier(struct block *block, unsigned waiting)
 {
     block->vote_result[SOFTGPU_VOTE_AND] = block->vote_and;
     block->vote_result[SOFTGPU_VOTE_OR] = block->vote_or;
     block->vote_result[SOFTGPU_VOTE_COUNT] = block->vote_count;
     block->vote_and = 1;
     block->vote_or = block->vote_count = 0;
+    for (unsigned i = 0; i < waiting; ++i)
+        queue_append(&block->ready, block->at_barrier[i]);
     block->arrived = 0;
-    fiber_append_all(&block->ready, &block->at_barrier);
 }
 
-static inline void
-take_next_thread(struct block *block, struct fiber *fiber)
+/* Stored and read in parts of the same sizes: a processor waits for a value that it has just stored in other parts. */
+static inline struct softgpu_index
+take_next_thread(struct block *block)
 {
-    fiber->number = block->next_thread++;
-    fiber->thread = block->next_index;
-
-    struct softgpu_index *next = &block->next_index;
-    if (++next->x == block->launch->block[0]) {
-        next->x = 0;
-        if (++next->y == block->launch->block[1]) {
-            next->y = 0;
-            ++next->z;
-        }
+    const uint64_t xy = block->next_xy;
+    const struct softgpu_index thread = {(unsigned)xy, (unsigned)(xy >> 32), block->next_z};
+    const unsigned *size = block->launch->block;
+    if (thread.x + 1 < size[0]) {
+        block->next_xy = xy + 1;
+    } else if (thread.y + 1 < size[1]) {
+        block->next_xy = (uint64_t)(thread.y + 1) << 32;
+    } else {
+        block->next_xy = 0;
+        ++block->next_z;
     }
+    return thread;
 }
 
 static inline void
@@ -195,29 +196,53 @@ end_thread(struct block *block, const struct fiber *fiber)
 
     /* A thread that has ended is not waited for. */
     if (block->arrived != 0 && block->arrived == block->live)
-        release_barrier(block);
+        release_barrier(block, block->arrived);
 }
 
-/* What every fiber does, for ever: threads that have not begun; then it lies idle and others go on. */
-static void
-fiber_body(void)
+struct fiber *
+block_end_step(void)
 {
     struct block *block = block_here;
     struct fiber *self = block->running;
-    if (fiber_is_watched)
-        fiber_after_switch(self);
+    end_thread(block, self);
+    if (block->next_thread < block->thread_count)
+        return NULL;
+#ifndef FIBER_UCONTEXT
+    self->stack_pointer = NULL;
+#endif
+    struct fiber *other = block->live == 0 ? &block->main : block_choose(block);
+    queue_append(&block->idle, self);
+    return block_switch(block, self, other);
+}
 
+/* The running fiber takes the next thread. */
+static inline void
+run_next_thread(struct block *block)
+{
+    struct fiber *self = block->running;
+    const struct softgpu_index thread = self->thread = take_next_thread(block);
+    self->number = block->next_thread++;
+    block_enter_thread(self);
+    block->thread(block->launch, thread, softgpu_thread.indices_of_fibers.block);
+}
+
+void
+fiber_begin(void)
+{
+    struct block *block = block_here;
+    if (fiber_is_watched)
+        fiber_after_switch(block->running);
     for (;;) {
-        while (block->next_thread < block->thread_count) {
-            take_next_thread(block, self);
-            block_enter_thread(self);
-            block->thread(block->launch, self->thread, softgpu_indices_of_fibers.block);
-            end_thread(block, self);
-        }
-        struct fiber *other = block->live == 0 ? &block->main : block_choose(block);
-        fiber_append(&block->idle, self);
-        block_run_instead(block, self, other);
+        run_next_thread(block);
+        block_after_thread(block->running);
     }
+}
+
+struct fiber *
+block_run_step(struct block *block, void **frame)
+{
+    block->running = &block->main;
+    return block_return_later(block, frame, frame, block_take_idle(block));
 }
 
 static void
@@ -226,7 +251,8 @@ run_block(struct block *block)
     const unsigned *size = block->launch->block;
     block->thread_count = block->live = size[0] * size[1] * size[2];
     block->next_thread = 0;
-    block->next_index = (struct softgpu_index){0, 0, 0};
+    block->next_xy = 0;
+    block->next_z = 0;
     block->arrived = 0;
     block->vote_and = 1;
     block->vote_or = block->vote_count = 0;
@@ -235,7 +261,7 @@ run_block(struct block *block)
         warp_reset(&block->warps[w], lanes);
         left -= lanes;
     }
-    block_run_instead(block, &block->main, block_idle_fiber(block));
+    block_run(block);
 }
 
 /* ---- many blocks ---- */
@@ -271,6 +297,17 @@ get_own_block(void)
     return block;
 }
 
+/* When the last block has ended, which need not be the one that wrote. */
+static void
+check_shared_memory(void)
+{
+    size_t offset, bytes;
+    if (arena_overrun(&offset, &bytes))
+        end_launch_here(RESULT_ILLEGAL_ADDRESS,
+                        "it wrote byte %zu of its dynamic shared memory, which has %zu bytes (third launch argument)",
+                        offset, bytes);
+}
+
 void
 softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, softgpu_thread_fn thread)
 {
@@ -283,7 +320,7 @@ softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, soft
     block->launch = launch;
     block->thread = thread;
     block_here = block;
-    struct softgpu_indices *here = softgpu_here = &softgpu_indices_of_fibers;
+    struct softgpu_indices *here = softgpu_thread.here = &softgpu_thread.indices_of_fibers;
     here->block_dim = (struct softgpu_index){launch->block[0], launch->block[1], launch->block[2]};
     here->grid_dim = (struct softgpu_index){launch->grid[0], launch->grid[1], launch->grid[2]};
     arena_prepare(launch->dynamic_shared_bytes);
@@ -295,6 +332,7 @@ softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, soft
         run_block(block);
     }
     block_here = NULL;
+    check_shared_memory();
     kernel_here = NULL;
 }
 
@@ -308,28 +346,30 @@ softgpu_loop_begin(const struct softgpu_launch *launch, const char *kernel)
 void
 softgpu_loop_end(void)
 {
-    softgpu_here = NULL; /* the loop's frame is gone */
+    softgpu_thread.here = NULL; /* the loop's frame is gone */
+    check_shared_memory();
     kernel_here = NULL;
 }
 
 /* ---- barriers ---- */
 
-void
-softgpu_barrier(void)
+struct fiber *
+block_barrier_step(void **frame)
 {
     struct block *block = block_here;
     if (block == NULL)
         block_refuse("__syncthreads");
-    if (++block->arrived == block->live) {
-        release_barrier(block);
-        return;
+    const unsigned waiting = block->arrived++;
+    if (block->arrived == block->live) {
+        release_barrier(block, waiting);
+        return block_return(block, frame, frame);
     }
-    fiber_append(&block->at_barrier, block->running);
-    block_wait(block);
+    block->at_barrier[waiting] = block->running;
+    return block_return_later(block, frame, frame, block_choose(block));
 }
 
-int
-softgpu_barrier_vote(int predicate, enum softgpu_vote vote)
+struct fiber *
+block_vote_step(int predicate, enum softgpu_vote vote, void **frame)
 {
     struct block *block = block_here;
     if (block == NULL)
@@ -337,6 +377,7 @@ softgpu_barrier_vote(int predicate, enum softgpu_vote vote)
     block->vote_and &= predicate != 0;
     block->vote_or |= predicate != 0;
     block->vote_count += predicate != 0;
-    softgpu_barrier();
-    return block->vote_result[vote];
+    struct fiber *next = block_barrier_step(frame);
+    frame[FIBER_RESULT] = &block->vote_result[vote];
+    return next;
 }

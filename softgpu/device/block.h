@@ -28,24 +28,46 @@ struct warp {
     unsigned answer[WARP_LANES];
 };
 
+/*
+ * Fibers in an array: whose turn comes next is known without a look at the fibers before it, so that their memory can
+ * be on its way. Taken from the front, or from the end.
+ */
+struct fiber_queue {
+    unsigned first, count;
+    struct fiber *at[MOST_THREADS]; /* a ring; a power of two, for all fibers that there are */
+};
+
+static inline struct fiber **
+queue_at(struct fiber_queue *queue, unsigned n)
+{
+    return &queue->at[(queue->first + n) % MOST_THREADS];
+}
+
+static inline void
+queue_append(struct fiber_queue *queue, struct fiber *fiber)
+{
+    *queue_at(queue, queue->count++) = fiber;
+}
+
 struct block {
     const char *kernel;
     const struct softgpu_launch *launch;
     softgpu_thread_fn thread;
     unsigned thread_count;
-    unsigned next_thread;            /* the first that has not been started */
-    struct softgpu_index next_index; /* its threadIdx */
-    unsigned live;                   /* threads that have not ended, started or not */
-    unsigned arrived;                /* of them, at the barrier */
-    struct fiber_list at_barrier;
-    int vote_and, vote_or, vote_count; /* of those that have arrived */
-    int vote_result[3];                /* of the last barrier, by enum softgpu_vote */
+    unsigned next_thread; /* the first that has not been started */
+    uint64_t next_xy;     /* its threadIdx: x in the low half, y in the high one */
+    unsigned next_z;
+    unsigned live;                          /* threads that have not ended, started or not */
+    unsigned arrived;                       /* of them, at the barrier */
+    struct fiber *at_barrier[MOST_THREADS]; /* those that have arrived, in that order */
+    int vote_and, vote_or, vote_count;      /* of those that have arrived */
+    int vote_result[3];                     /* of the last barrier, by enum softgpu_vote; read as 16 bytes */
     struct fiber *running;
-    struct fiber_list ready; /* first in, first out: no warp runs ahead of the others for long */
-    struct fiber_list idle;
+    struct fiber_queue ready; /* first in, first out: no warp runs ahead of the others for long */
+    struct fiber_queue idle;  /* last in, first out: its stack may still be in the caches */
     struct fiber_chunk *chunks;
-    struct fiber main; /* the OS thread's own stack */
     struct warp warps[MOST_WARPS];
+    struct fiber main; /* the OS thread's own stack */
 };
 
 /* The block that runs on fibers in this OS thread, or NULL: none, or a kernel that runs as a loop. */
@@ -57,67 +79,133 @@ extern __thread const char *kernel_here SOFTGPU_INITIAL_EXEC;
 /* A blocking intrinsic where no fiber runs: tells the kernel, or that there is none, and ends the program. */
 void block_refuse(const char *intrinsic) __attribute__((noreturn));
 
-/* ---- waiting: inline, for it must be part of the exported function that waits ---- */
+/* ---- waiting ---- */
 
-/* A fiber that lies idle; makes more if there is none. */
-struct fiber *block_idle_fiber(struct block *block);
+/* Fills the empty block->idle. */
+void block_make_fibers(struct block *block);
 
 /* When nobody is ready: answers those who ask for the active mask, and ends the program if there are none. */
-struct fiber *block_unblock(struct block *block);
+void block_unblock(struct block *block);
+
+enum { AHEAD = 3 }; /* turns: time enough for the second-level cache */
+
+/* Brings the memory of a fiber that is soon to run into the caches: itself, and below it the end of its stack. */
+static inline void
+block_expect(const struct fiber *fiber)
+{
+    __builtin_prefetch(fiber, 1);
+    __builtin_prefetch((const char *)fiber - 64, 1);
+    __builtin_prefetch((const char *)fiber - 128, 1);
+    __builtin_prefetch((const char *)fiber - 192, 1);
+}
+
+static inline struct fiber *
+block_take_idle(struct block *block)
+{
+    struct fiber_queue *idle = &block->idle;
+    if (idle->count == 0)
+        block_make_fibers(block);
+    struct fiber *fiber = *queue_at(idle, --idle->count);
+    if (idle->count >= AHEAD)
+        block_expect(*queue_at(idle, idle->count - AHEAD));
+    return fiber;
+}
+
+static inline struct fiber *
+block_take_ready(struct block *block)
+{
+    struct fiber_queue *ready = &block->ready;
+    if (ready->count == 0)
+        block_unblock(block);
+    struct fiber *fiber = *queue_at(ready, 0);
+    if (ready->count > AHEAD)
+        block_expect(*queue_at(ready, AHEAD));
+    ++ready->first;
+    --ready->count;
+    return fiber;
+}
 
 /* Who goes on: a thread that has not begun, or the fiber that has been ready the longest. */
 static inline struct fiber *
 block_choose(struct block *block)
 {
-    if (block->next_thread < block->thread_count)
-        return block_idle_fiber(block);
-    struct fiber *fiber = fiber_take(&block->ready);
-    if (fiber == NULL)
-        return block_unblock(block);
-#ifndef FIBER_UCONTEXT
-    if (fiber->next != NULL) {
-        __builtin_prefetch((char *)fiber->next->stack_pointer);
-        __builtin_prefetch((char *)fiber->next->stack_pointer + 64);
-        __builtin_prefetch((char *)fiber->next->stack_pointer + 128);
-        if (fiber->next->next != NULL)
-            __builtin_prefetch(fiber->next->next);
-    }
-#endif
-    return fiber;
+    return block->next_thread < block->thread_count ? block_take_idle(block) : block_take_ready(block);
 }
 
 static inline void
 block_enter_thread(const struct fiber *fiber)
 {
-    softgpu_indices_of_fibers.thread = fiber->thread;
-    softgpu_thread_number = fiber->number;
+    softgpu_thread.indices_of_fibers.thread = fiber->thread;
+    softgpu_thread.number = fiber->number;
 }
 
-/*
- * Runs `other` until somebody runs `self` again. Inline: were it a call, every switch would return to a place that the
- * processor's return predictor does not expect, which costs more than all the rest.
- */
-static inline __attribute__((always_inline)) void
-block_run_instead(struct block *block, struct fiber *self, struct fiber *other)
+/* What every switch begins with; the rest is the caller's caller's (fiber.h). */
+static inline struct fiber *
+block_switch(struct block *block, struct fiber *self, struct fiber *other)
 {
     block->running = other;
-    fiber_switch(self, other);
-    block_enter_thread(self);
+    block_enter_thread(other);
+#ifndef FIBER_UCONTEXT
+    if (__builtin_expect(fiber_is_watched, 0))
+        fiber_before_switch(self, other);
+#else
+    (void)self;
+#endif
+    return other;
 }
 
-/* Lets others run until somebody puts the running fiber among the ready ones. */
-static inline __attribute__((always_inline)) void
-block_wait(struct block *block)
+/* The end of a step (fiber.h): the running fiber, whose frame this is, is to return with *result. */
+static inline struct fiber *
+block_return(struct block *block, void **frame, const void *result)
 {
-    block_run_instead(block, block->running, block_choose(block));
+    frame[FIBER_RESULT] = (void *)result;
+#ifndef FIBER_UCONTEXT
+    block->running->stack_pointer = frame;
+#endif
+    return block->running;
 }
+
+/* The other end: returns once another fiber has made this one ready and its turn comes; `other` runs now. */
+static inline struct fiber *
+block_return_later(struct block *block, void **frame, const void *result, struct fiber *other)
+{
+    return block_switch(block, block_return(block, frame, result), other);
+}
+
+/* ---- steps (fiber.h), each of the function of wait.c with its name ---- */
+
+struct fiber *block_barrier_step(void **frame);
+struct fiber *block_vote_step(int predicate, enum softgpu_vote vote, void **frame);
+
+/* The threads of the block from the first to the last, on fibers. */
+void block_run(struct block *block);
+struct fiber *block_run_step(struct block *block, void **frame);
+
+/* The running fiber's thread has ended: NULL if it takes another one, else it lies idle, and the result goes on. */
+struct fiber *block_end_step(void);
+
+/* Where a softgpu_thread_fn returns: calls the step, if softgpu_thread_end() has not. Returns if there is a next thread
+ * to take. */
+void block_after_thread(struct fiber *self);
+
+struct fiber *warp_meet_step(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought,
+                             int argument, const void *context, void **frame);
+struct fiber *warp_active_mask_step(const void *site, void **frame);
 
 /* ---- warp.c ---- */
 
 void warp_reset(struct warp *warp, unsigned lanes);
 
-/* Lane `lane` has ended: whoever waits for it need not any more. */
-void warp_lane_ended(struct block *block, struct warp *warp, unsigned lane);
+/* A lane has ended: answers those who waited for it alone. */
+void warp_close_groups(struct block *block, struct warp *warp);
+
+static inline void
+warp_lane_ended(struct block *block, struct warp *warp, unsigned lane)
+{
+    warp->live &= ~(1u << lane);
+    if (warp->group_count > 0)
+        warp_close_groups(block, warp);
+}
 
 /* Nothing can run: answers one group of lanes that ask who is active. False if none does. */
 bool warp_answer_active_mask(struct block *block);
@@ -127,5 +215,9 @@ bool warp_answer_active_mask(struct block *block);
 /* Room for the shared memory of any kernel, and for `dynamic_bytes` of the dynamic kind; sets the thread-local
  * pointers. */
 void arena_prepare(size_t dynamic_bytes);
+
+/* Whether the launch for which the arena was prepared has written behind its dynamic shared memory: at which offset
+ * first, and how many bytes there are. */
+bool arena_overrun(size_t *offset_p, size_t *bytes_p);
 
 #endif

@@ -6,12 +6,10 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 enum {
-    CHUNK_FIBERS = 32,
     DEFAULT_STACK_KB = 256,
     LEAST_STACK_KB = 16,
     MOST_STACK_KB = 64 << 10,
@@ -22,11 +20,11 @@ enum {
 
 struct fiber_chunk {
     struct fiber_chunk *next;
-    char *memory; /* CHUNK_FIBERS times guard page and stack */
+    char *memory; /* FIBER_CHUNK times guard page and stack */
     size_t bytes;
     size_t stride;
     size_t guard_bytes;
-    struct fiber fibers[CHUNK_FIBERS];
+    struct fiber *fibers[FIBER_CHUNK];
 };
 
 /* A sanitizer's runtime may be in the program. Weak: absent otherwise. */
@@ -41,7 +39,7 @@ __attribute__((weak)) void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 /* Written by the constructor only. */
 bool fiber_is_watched;
 
-/* Whom the last switch of this OS thread left. */
+/* Whom the switch leaves that this OS thread is in; NULL in none. */
 static __thread struct fiber *left_fiber;
 
 __attribute__((constructor)) static void
@@ -65,7 +63,7 @@ fiber_after_switch(struct fiber *self)
 {
     const void *bottom = NULL;
     size_t bytes = 0;
-    if (__sanitizer_finish_switch_fiber == NULL)
+    if (__sanitizer_finish_switch_fiber == NULL || left_fiber == NULL)
         return;
     __sanitizer_finish_switch_fiber(self->fake_stack, &bottom, &bytes);
 
@@ -74,6 +72,7 @@ fiber_after_switch(struct fiber *self)
         left_fiber->stack_bottom = bottom;
         left_fiber->stack_bytes = bytes;
     }
+    left_fiber = NULL;
 }
 
 void
@@ -101,58 +100,65 @@ stack_bytes_wanted(void)
     return (size_t)kb << 10;
 }
 
-/* Makes `fiber` start with body() on the stack that ends at `top`. */
+/* Makes `fiber` begin on its stack. */
 static void
-prepare(struct fiber *fiber, char *top, void (*body)(void))
+prepare(struct fiber *fiber)
 {
 #ifdef FIBER_UCONTEXT
     getcontext(&fiber->context);
     fiber->context.uc_stack.ss_sp = (void *)fiber->stack_bottom;
-    fiber->context.uc_stack.ss_size = (size_t)(top - (const char *)fiber->stack_bottom);
+    fiber->context.uc_stack.ss_size = fiber->stack_bytes;
     fiber->context.uc_link = NULL;
-    makecontext(&fiber->context, body, 0);
+    makecontext(&fiber->context, fiber_begin, 0);
 #else
-    /* As if body() had just been called: a return address of 0 ends back traces, and the stack is aligned as after a
-     * call. */
-    uintptr_t aligned = (uintptr_t)top & ~(uintptr_t)63;
-    void **frame = (void **)(aligned - sizeof(void *));
+    /* As if fiber_begin() had just been called: a return address of 0 ends back traces, and the stack is aligned as
+     * after a call. */
+    void **frame = (void **)fiber - 1;
     *frame = NULL;
-    fiber->stack_pointer = frame;
-    fiber->frame_pointer = NULL;
-    fiber->resume_at = (void *)(uintptr_t)body;
+    fiber->stack_top = frame;
 #endif
 }
 
+/* A fiber in stack `i` of the chunk. It lies at the stack's end, beside what its threads use first: the next page down
+ * is one that few of them come to. */
+static struct fiber *
+make_fiber(const struct fiber_chunk *chunk, size_t i)
+{
+    char *bottom = chunk->memory + i * chunk->stride + chunk->guard_bytes;
+    char *end = chunk->memory + (i + 1) * chunk->stride - i % COLOUR_COUNT * COLOUR_BYTES;
+    struct fiber *fiber = (struct fiber *)((uintptr_t)end & ~(uintptr_t)(_Alignof(struct fiber) - 1)) - 1;
+    fiber->stack_bottom = bottom;
+    fiber->stack_bytes = (size_t)((char *)fiber - bottom);
+    if (__tsan_create_fiber != NULL)
+        fiber->shadow_state = __tsan_create_fiber(0);
+    prepare(fiber);
+    return fiber;
+}
+
 bool
-fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle, void (*body)(void))
+fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t stack = (stack_bytes_wanted() + page - 1) & ~(page - 1);
 
-    struct fiber_chunk *chunk = aligned_alloc(_Alignof(struct fiber_chunk), sizeof(*chunk));
+    struct fiber_chunk *chunk = calloc(1, sizeof(*chunk));
     if (chunk == NULL)
         return false;
-    memset(chunk, 0, sizeof(*chunk));
     chunk->guard_bytes = page;
     chunk->stride = stack + page;
-    chunk->bytes = chunk->stride * CHUNK_FIBERS;
+    chunk->bytes = chunk->stride * FIBER_CHUNK;
     chunk->memory = mmap(NULL, chunk->bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (chunk->memory == MAP_FAILED)
         goto free_chunk;
 
-    for (size_t i = 0; i < CHUNK_FIBERS; ++i) {
+    for (size_t i = 0; i < FIBER_CHUNK; ++i) {
         if (mprotect(chunk->memory + i * chunk->stride, page, PROT_NONE) != 0)
             goto unmap;
     }
-    for (size_t i = 0; i < CHUNK_FIBERS; ++i) {
-        struct fiber *fiber = &chunk->fibers[i];
-        fiber->stack_bottom = chunk->memory + i * chunk->stride + page;
-        fiber->stack_bytes = stack;
-        if (__tsan_create_fiber != NULL)
-            fiber->shadow_state = __tsan_create_fiber(0);
-        prepare(fiber, (char *)fiber->stack_bottom + stack - i % COLOUR_COUNT * COLOUR_BYTES, body);
-        fiber_append(idle, fiber);
+    for (size_t i = 0; i < FIBER_CHUNK; ++i) {
+        chunk->fibers[i] = make_fiber(chunk, i);
+        fiber_append(idle, chunk->fibers[i]);
     }
     chunk->next = *chunks;
     *chunks = chunk;
@@ -170,9 +176,9 @@ fiber_free_all(struct fiber_chunk *chunks)
 {
     while (chunks != NULL) {
         struct fiber_chunk *next = chunks->next;
-        for (size_t i = 0; i < CHUNK_FIBERS; ++i) {
+        for (size_t i = 0; i < FIBER_CHUNK; ++i) {
             if (__tsan_destroy_fiber != NULL)
-                __tsan_destroy_fiber(chunks->fibers[i].shadow_state);
+                __tsan_destroy_fiber(chunks->fibers[i]->shadow_state);
         }
         munmap(chunks->memory, chunks->bytes);
         free(chunks);

@@ -2,8 +2,8 @@
  * fiber.h - stacks on which the threads of a block run, and the switch between them.
  *
  * A fiber belongs to the OS thread that made it and is only ever resumed there. This file knows nothing of kernels:
- * block.c decides who runs. On x86-64 the switch is a few inline instructions, so that the jump back to each waiting
- * place has a branch predictor entry of its own; elsewhere, and under sanitizers, it is swapcontext().
+ * block.c decides who runs. On x86-64 the switch is part of the exported functions that wait; elsewhere, and under
+ * sanitizers, it is swapcontext().
  */
 #ifndef SOFTGPU_DEVICE_FIBER_H
 #define SOFTGPU_DEVICE_FIBER_H
@@ -30,9 +30,8 @@ struct fiber {
 #ifdef FIBER_UCONTEXT
     ucontext_t context;
 #else
-    void *stack_pointer; /* the three places that the switch reads and writes: offsets 0, 8, 16 */
-    void *frame_pointer;
-    void *resume_at;
+    void *stack_pointer; /* where it waits; NULL: nowhere, it begins. Offset 0 and 8: the switch reads them */
+    void *stack_top;     /* where it begins */
 #endif
     struct fiber *next;          /* in whichever list it waits */
     struct softgpu_index thread; /* the kernel's thread that it runs */
@@ -60,20 +59,6 @@ fiber_append(struct fiber_list *list, struct fiber *fiber)
     list->last = fiber;
 }
 
-/* Moves all of `from` to the end of `list`. */
-static inline void
-fiber_append_all(struct fiber_list *list, struct fiber_list *from)
-{
-    if (from->first == NULL)
-        return;
-    if (list->last != NULL)
-        list->last->next = from->first;
-    else
-        list->first = from->first;
-    list->last = from->last;
-    from->first = from->last = NULL;
-}
-
 static inline struct fiber *
 fiber_take(struct fiber_list *list)
 {
@@ -87,14 +72,18 @@ fiber_take(struct fiber_list *list)
 }
 
 /* A run of stacks mapped together; a pool is a chain of them. */
+enum { FIBER_CHUNK = 32 };
 struct fiber_chunk;
 
 /*
- * Makes some fibers that will start with body(), which must not return, and appends them to *idle. Stacks are
- * SOFTGPU_STACK_KB (default 256) KiB of memory that is touched only as it is used, with a guard page below. Returns
- * false with errno set when memory is short.
+ * Makes FIBER_CHUNK fibers that will start with fiber_begin(), and appends them to *idle. Stacks are SOFTGPU_STACK_KB
+ * (default 256) KiB of memory that is touched only as it is used, with a guard page below. Returns false with errno set
+ * when memory is short.
  */
-bool fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle, void (*body)(void));
+bool fiber_make_some(struct fiber_chunk **chunks, struct fiber_list *idle);
+
+/* Where a fiber begins, on its empty stack; block.c's. */
+void fiber_begin(void) __attribute__((noreturn));
 
 /* Unmaps all fibers of the chain. None of them may be running. */
 void fiber_free_all(struct fiber_chunk *chunks);
@@ -107,11 +96,15 @@ void fiber_adopt_thread(struct fiber *self);
 void fiber_release_thread(struct fiber *self);
 
 /* Sanitizers in the program, even where this library was built without. */
-extern bool fiber_is_watched;
+extern bool fiber_is_watched __attribute__((visibility("hidden"))); /* assembly reads it */
 void fiber_before_switch(struct fiber *from, struct fiber *to);
 void fiber_after_switch(struct fiber *self);
 
 /* ---- the switch ---- */
+
+/* What a fiber that waits is to return with: the address of a struct softgpu_word or of its first bytes, of which 16
+ * can be read. */
+enum { FIBER_RESULT = 6, FIBER_FRAME = 8 };
 
 #ifdef FIBER_UCONTEXT
 
@@ -121,54 +114,64 @@ fiber_raw_switch(struct fiber *from, struct fiber *to)
     swapcontext(&from->context, &to->context);
 }
 
-#else
-
-#ifdef __AVX512F__
-#define FIBER_AVX512_CLOBBERS                                                                                     \
-    , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", \
-        "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
-#else
-#define FIBER_AVX512_CLOBBERS
-#endif
-
-/*
- * Saves where `from` stands and goes on where `to` stands. Everything that the compiler may keep in registers is
- * clobbered, so that it saves only what is live here; the vector registers above 15 and the masks exist for the
- * compiler only with AVX-512. Nothing is pushed: a leaf function may have data below its stack pointer (the red zone),
- * and nobody else uses a waiting fiber's stack. endbr64 is for processors that check where an indirect jump lands.
- */
-static inline __attribute__((always_inline)) void
-fiber_raw_switch(struct fiber *from, struct fiber *to)
-{
-    __asm__ volatile("leaq 1f(%%rip), %%rax\n\t"
-                     "movq %%rsp, 0(%0)\n\t"
-                     "movq %%rbp, 8(%0)\n\t"
-                     "movq %%rax, 16(%0)\n\t"
-                     "movq 0(%1), %%rsp\n\t"
-                     "movq 8(%1), %%rbp\n\t"
-                     "jmp *16(%1)\n\t"
-                     ".p2align 4\n"
-                     "1:\tendbr64\n"
-                     : "+D"(from), "+S"(to)
-                     :
-                     : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc",
-                       "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
-                       "xmm12", "xmm13", "xmm14", "xmm15" FIBER_AVX512_CLOBBERS);
-}
-
-#endif
-
-/* `from` is the running fiber. Returns when somebody switches back to it. */
-static inline __attribute__((always_inline)) void
+/* `from` is the running fiber. Returns when another fiber switches back to it. */
+static inline void
 fiber_switch(struct fiber *from, struct fiber *to)
 {
-    if (__builtin_expect(fiber_is_watched, 0)) {
-        fiber_before_switch(from, to);
-        fiber_raw_switch(from, to);
-        fiber_after_switch(from);
+    if (from == to)
         return;
-    }
+    fiber_before_switch(from, to);
     fiber_raw_switch(from, to);
+    fiber_after_switch(from);
 }
+
+#else
+
+/*
+ * A function that waits is FIBER_SAVE, a call of its step, which decides who runs next and returns that fiber, and
+ * FIBER_RESUME, which goes on there. The step is given the stack pointer, at which a frame lies:
+ *     [0..5] registers   [FIBER_RESULT] set by the step   [7] return address
+ * and the stack pointer goes into the waiting fiber.
+ *
+ * FIBER_RESUME does not return by `ret`. Processors expect a `ret` to go where the last `call` came from, and that was
+ * another thread's, from another place: each barrier would be a misprediction, of 10 ns and more. The indirect jump is
+ * predicted by where the jumps before it went, and all threads of a block that waited in the same place go there in a
+ * row. Each function that waits has a copy, so that their histories are apart.
+ */
+#define FIBER_SAVE                                  \
+    "subq $8, %rsp\n\t.cfi_adjust_cfa_offset 8\n\t" \
+    "pushq %rbp\n\t.cfi_adjust_cfa_offset 8\n\t"    \
+    "pushq %rbx\n\t.cfi_adjust_cfa_offset 8\n\t"    \
+    "pushq %r12\n\t.cfi_adjust_cfa_offset 8\n\t"    \
+    "pushq %r13\n\t.cfi_adjust_cfa_offset 8\n\t"    \
+    "pushq %r14\n\t.cfi_adjust_cfa_offset 8\n\t"    \
+    "pushq %r15\n\t.cfi_adjust_cfa_offset 8\n\t"
+
+#define FIBER_RESUME                      \
+    "movq (%rax), %rcx\n\t"               \
+    "testq %rcx, %rcx\n\t"                \
+    "jz 1f\n\t"                           \
+    "movq %rcx, %rsp\n\t"                 \
+    "cmpb $0, fiber_is_watched(%rip)\n\t" \
+    "jne 2f\n"                            \
+    "3:\tpopq %r15\n\t"                   \
+    "popq %r14\n\t"                       \
+    "popq %r13\n\t"                       \
+    "popq %r12\n\t"                       \
+    "popq %rbx\n\t"                       \
+    "popq %rbp\n\t"                       \
+    "popq %rcx\n\t"                       \
+    "movq (%rcx), %rax\n\t"               \
+    "movq 8(%rcx), %rdx\n\t"              \
+    "popq %rcx\n\t"                       \
+    "notrack jmp *%rcx\n"                 \
+    "1:\tmovq 8(%rax), %rsp\n\t"          \
+    "xorl %ebp, %ebp\n\t"                 \
+    "jmp fiber_begin\n"                   \
+    "2:\tmovq %rax, %rdi\n\t"             \
+    "call fiber_after_switch\n\t"         \
+    "jmp 3b\n\t"
+
+#endif
 
 #endif

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-__thread const struct softgpu_image **softgpu_probe SOFTGPU_INITIAL_EXEC;
-
 /* Registered variables, newest first. Guarded by variable_lock. */
 static struct softgpu_variable *variables;
 static pthread_mutex_t variable_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,12 +33,12 @@ softgpu_stub_image(const void *stub)
         return NULL;
 
     const struct softgpu_image *image = NULL;
-    const struct softgpu_image **outer = softgpu_probe;
-    softgpu_probe = &image;
+    const struct softgpu_image **outer = softgpu_thread.probe;
+    softgpu_thread.probe = &image;
     any_stub call;
     memcpy(&call, &stub, sizeof(call));
     call(&blank, &blank, &blank, &blank, &blank, &blank, blank);
-    softgpu_probe = outer;
+    softgpu_thread.probe = outer;
     return image;
 }
 

@@ -45,13 +45,14 @@ close_group(struct block *block, struct warp *warp, struct group *group)
 {
     warp->meeting.arrived = group->arrived;
     group->what->finish(&warp->meeting, group->context);
-    fiber_append_all(&block->ready, &group->waiting);
+    for (struct fiber *fiber; (fiber = fiber_take(&group->waiting)) != NULL;)
+        queue_append(&block->ready, fiber);
     *group = warp->groups[--warp->group_count];
 }
 
-struct softgpu_word
-softgpu_meet(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought, int argument,
-             const void *context)
+struct fiber *
+warp_meet_step(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought, int argument,
+               const void *context, void **frame)
 {
     struct block *block = block_here;
     if (block == NULL)
@@ -76,17 +77,15 @@ softgpu_meet(const struct softgpu_gathering *gathering, unsigned mask, struct so
     group->arrived |= 1u << lane;
     if (is_complete(warp, group)) {
         close_group(block, warp, group);
-    } else {
-        fiber_append(&group->waiting, self);
-        block_wait(block);
+        return block_return(block, frame, &warp->meeting.result[lane]);
     }
-    return warp->meeting.result[lane];
+    fiber_append(&group->waiting, self);
+    return block_return_later(block, frame, &warp->meeting.result[lane], block_choose(block));
 }
 
 void
-warp_lane_ended(struct block *block, struct warp *warp, unsigned lane)
+warp_close_groups(struct block *block, struct warp *warp)
 {
-    warp->live &= ~(1u << lane);
     for (unsigned g = 0; g < warp->group_count;) {
         if (is_complete(warp, &warp->groups[g]))
             close_group(block, warp, &warp->groups[g]); /* another group takes its place */
@@ -95,8 +94,8 @@ warp_lane_ended(struct block *block, struct warp *warp, unsigned lane)
     }
 }
 
-unsigned
-softgpu_active_mask(const void *site)
+struct fiber *
+warp_active_mask_step(const void *site, void **frame)
 {
     struct block *block = block_here;
     if (block == NULL)
@@ -108,8 +107,7 @@ softgpu_active_mask(const void *site)
     warp->asking |= 1u << lane;
     warp->asking_at[lane] = site;
     warp->asking_fiber[lane] = self;
-    block_wait(block);
-    return warp->answer[lane];
+    return block_return_later(block, frame, &warp->answer[lane], block_choose(block));
 }
 
 /* Lanes of `warp` that ask at the same place as its first lane that asks. */
@@ -137,7 +135,7 @@ warp_answer_active_mask(struct block *block)
         for (unsigned lane = 0; lane < WARP_LANES; ++lane) {
             if ((together >> lane & 1) != 0) {
                 warp->answer[lane] = together;
-                fiber_append(&block->ready, warp->asking_fiber[lane]);
+                queue_append(&block->ready, warp->asking_fiber[lane]);
             }
         }
         return true;

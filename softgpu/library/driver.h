@@ -24,6 +24,7 @@
     X(ctx_get_current, cuCtxGetCurrent, "cuCtxGetCurrent", 4000)                        \
     X(ctx_set_current, cuCtxSetCurrent, "cuCtxSetCurrent", 4000)                        \
     X(ctx_get_device, cuCtxGetDevice, "cuCtxGetDevice", 2000)                           \
+    X(stream_get_ctx, cuStreamGetCtx, "cuStreamGetCtx", 9020)                           \
     X(library_load_data, cuLibraryLoadData, "cuLibraryLoadData", 12000)                 \
     X(library_unload, cuLibraryUnload, "cuLibraryUnload", 12000)                        \
     X(library_get_kernel, cuLibraryGetKernel, "cuLibraryGetKernel", 12000)              \

@@ -2,8 +2,8 @@
  * half.h - IEEE binary16 and bfloat16 as 16-bit patterns, converted by integer arithmetic that does not depend on the
  * thread's denormal flags and that compilers turn into vector code.
  *
- * Rounding is to nearest, ties to even; a NaN becomes 0x7fff, as CUDA's conversions give. Pure functions, for the
- * reductions of NCCL and the matrix products of cuBLAS.
+ * Rounding is to nearest, ties to even; a NaN becomes 0x7fff, and 0x7fffffff from binary16, as CUDA's conversions give.
+ * Pure functions, for the reductions of NCCL, the matrix products of cuBLAS and convert.c.
  */
 #ifndef SOFTGPU_LIBRARY_HALF_H
 #define SOFTGPU_LIBRARY_HALF_H
@@ -33,10 +33,9 @@ float_from_half(uint16_t half)
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     uint32_t magnitude = half & 0x7fffu;
     uint32_t normal = (magnitude << 13) + (112u << 23);
-    uint32_t special = 0x7f800000u | magnitude << 13;
     uint32_t subnormal = bits_of_float((float)(int32_t)magnitude * 0x1p-24f);
-    uint32_t bits = magnitude >= 0x7c00u ? special : magnitude >= 0x0400u ? normal : subnormal;
-    return float_of_bits(sign | bits);
+    uint32_t bits = magnitude >= 0x7c00u ? 0x7f800000u : magnitude >= 0x0400u ? normal : subnormal;
+    return float_of_bits(magnitude > 0x7c00u ? 0x7fffffffu : sign | bits);
 }
 
 static inline uint16_t

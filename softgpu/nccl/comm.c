@@ -5,6 +5,7 @@
 
 #include "nccl/address.h"
 #include "nccl/export.h"
+#include "nccl/visit.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,27 @@ comm_check(const struct ncclComm *comm, const char *call)
     if (comm->magic != COMM_MAGIC)
         return nccl_error(ncclInvalidArgument, "%s: the communicator was destroyed, or never was one", call);
     return ncclSuccess;
+}
+
+/* What the last call of a communicator that does not block has come to: ncclInProgress while it is under way. */
+static ncclResult_t
+work_state(struct ncclComm *comm)
+{
+    if (comm->work && !work_is_done(comm->work))
+        return ncclInProgress;
+    comm_end_work(comm);
+    return comm->work_result;
+}
+
+void
+comm_end_work(struct ncclComm *comm)
+{
+    if (!comm->work)
+        return;
+    ncclResult_t result = work_release(comm->work);
+    comm->work = NULL;
+    if (comm->work_result == ncclSuccess)
+        comm->work_result = result;
 }
 
 ncclResult_t
@@ -43,7 +65,15 @@ comm_check_ready(struct ncclComm *comm, const char *call)
     }
     char text[SEGMENT_TEXT_BYTES];
     result = exchange_error(&comm->exchange, text, sizeof(text));
-    return result == ncclSuccess ? result : nccl_error(result, "%s: an earlier operation failed: %s", call, text);
+    if (result != ncclSuccess)
+        return nccl_error(result, "%s: an earlier operation failed: %s", call, text);
+    result = work_state(comm);
+    if (result == ncclInProgress)
+        return nccl_error(ncclInvalidArgument,
+                          "%s: an earlier call of this communicator, which does not block, is still under way "
+                          "(ncclCommGetAsyncError returns ncclInProgress until it is done)",
+                          call);
+    return result == ncclSuccess ? result : nccl_error(result, "%s: an earlier call failed", call);
 }
 
 CUresult
@@ -217,8 +247,9 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
     comm->id = *id;
     comm->rank = rank;
     comm->rank_count = rank_count;
-    comm->context = context;
     result = nccl_cuda(softgpu_driver()->ctx_get_device(&comm->device), "cuCtxGetDevice");
+    if (result == ncclSuccess) /* kept for good, as by the runtime that NCCL has in it */
+        result = nccl_cuda(softgpu_driver()->primary_ctx_retain(&comm->context, comm->device), "the primary context");
     if (result == ncclSuccess)
         result = start_comm(comm);
     if (result != ncclSuccess) {
@@ -381,7 +412,8 @@ NCCL_EXPORT(ncclCommInitAll);
 ncclResult_t
 pncclCommFinalize(ncclComm_t comm)
 {
-    ncclResult_t result = comm_check_ready(comm, "ncclCommFinalize");
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin_ready(comm, "ncclCommFinalize", &visit);
     if (result != ncclSuccess)
         return result;
     join_worker(comm);
@@ -404,20 +436,24 @@ pncclCommDestroy(ncclComm_t comm)
 {
     if (!comm)
         return ncclSuccess;
-    ncclResult_t result = comm_check(comm, "ncclCommDestroy");
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin(comm, "ncclCommDestroy", &visit);
     if (result != ncclSuccess)
         return result;
     if (segment_is_mapped(&comm->exchange.segment) && exchange_error(&comm->exchange, NULL, 0) != ncclSuccess)
         segment_interrupt(&comm->exchange.segment);
+    comm_end_work(comm);
     join_worker(comm);
     comm_wait_for_operations(comm);
     if (segment_is_mapped(&comm->exchange.segment))
         segment_set_state(&comm->exchange.segment, RANK_LEFT, NULL);
+    visit = NULL;
     destroy_comm(comm);
     return ncclSuccess;
 }
 NCCL_EXPORT(ncclCommDestroy);
 
+/* Another thread may be inside a call of the communicator: it gets an error, and this one waits for it to leave. */
 ncclResult_t
 pncclCommAbort(ncclComm_t comm)
 {
@@ -433,6 +469,8 @@ pncclCommAbort(ncclComm_t comm)
         segment_set_state(&comm->exchange.segment, RANK_ABORTED, NULL);
         segment_interrupt(&comm->exchange.segment);
     }
+    visit_wait_for_others(comm);
+    comm_end_work(comm);
     join_worker(comm);
     comm_wait_for_operations(comm);
     destroy_comm(comm);
@@ -443,7 +481,11 @@ NCCL_EXPORT(ncclCommAbort);
 ncclResult_t
 pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error_p)
 {
-    ncclResult_t result = comm_check(comm, "ncclCommGetAsyncError");
+    static const char call[] = "ncclCommGetAsyncError";
+    COMM_VISIT(visit);
+    ncclResult_t result = comm_check(comm, call);
+    if (result == ncclSuccess && !comm->is_blocking)
+        result = visit_begin(comm, call, &visit);
     if (result != ncclSuccess)
         return result;
     if (!error_p)
@@ -462,6 +504,8 @@ pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error_p)
         return ncclSuccess;
     default:
         *error_p = exchange_error(&comm->exchange, NULL, 0);
+        if (*error_p == ncclSuccess && !comm->is_blocking)
+            *error_p = work_state(comm);
         return ncclSuccess;
     }
 }

@@ -2,8 +2,8 @@
  * comm.h - struct ncclComm: a communicator's life from ncclCommInitRank to ncclCommDestroy, and how the library reports
  * errors.
  *
- * Private to the library. A communicator is used by one thread at a time, as NCCL asks, but for ncclCommGetAsyncError,
- * ncclGetLastError and ncclCommAbort, which may be called while another thread is inside the library with it.
+ * Private to the library. A communicator is used by one thread at a time, as NCCL asks; visit.h checks that, and has
+ * the exceptions.
  */
 #ifndef SOFTGPU_NCCL_COMM_H
 #define SOFTGPU_NCCL_COMM_H
@@ -11,6 +11,7 @@
 #include "library/driver.h"
 #include "nccl/bootstrap.h"
 #include "nccl/exchange.h"
+#include "nccl/work.h"
 
 #include <nccl.h>
 #include <pthread.h>
@@ -77,6 +78,13 @@ struct ncclComm {
     CUdevice device;
     CUcontext context; /* the one that was current at initialisation; every launch is made in it */
 
+    _Atomic int visitor;            /* the thread that is inside the library with it; 0: none. See visit.h */
+    int visit_depth;                /* that thread's */
+    const char *_Atomic visit_call; /* the call that it is inside, or was */
+    struct work *work;              /* not blocking: the last call's, until the program asks how it went; or NULL */
+    ncclResult_t work_result;       /* the first error of such a call */
+    bool is_connected;              /* by the first collective; touched by what enqueues operations */
+
     struct bootstrap_wait wait;
     bool has_worker; /* a thread initialises or finalizes; joined before the next step */
     pthread_t worker;
@@ -106,7 +114,8 @@ ncclResult_t nccl_cuda(CUresult result, const char *name);
 /* NULL and destroyed communicators are ncclInvalidArgument. */
 ncclResult_t comm_check(const struct ncclComm *comm, const char *call);
 
-/* As above, and the communicator must be ready for an operation: an asynchronous error is returned as it is. */
+/* As above, and the communicator must be ready for an operation: an asynchronous error is returned as it is. By the
+ * visitor. */
 ncclResult_t comm_check_ready(struct ncclComm *comm, const char *call);
 
 /* Makes a communicator and starts the thread that initialises it, in the current context (if there is none: device 0).
@@ -128,6 +137,9 @@ ncclResult_t comm_finish_start(struct ncclComm **comm_p);
 
 /* Takes `blocking` out of a configuration (may be NULL); *is_blocking_p stays as it is if that does not say. */
 ncclResult_t comm_config(const ncclConfig_t *config, bool *is_blocking_p);
+
+/* Waits until the last call of a communicator that does not block is done. */
+void comm_end_work(struct ncclComm *comm);
 
 /* Waits until all operations so far are done, or have failed. */
 void comm_wait_for_operations(struct ncclComm *comm);

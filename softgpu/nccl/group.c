@@ -3,11 +3,14 @@
  */
 #include "nccl/group.h"
 
+#include "nccl/connect.h"
 #include "nccl/export.h"
 #include "nccl/launch.h"
+#include "nccl/visit.h"
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A call kept until the group ends. */
 struct group_item {
@@ -20,6 +23,7 @@ struct group_item {
     struct transfer transfer;
     struct ncclComm **comm_p; /* of ITEM_START: where the user keeps the communicator */
     bool is_taken;            /* while the group is being enqueued */
+    struct ncclComm *visit;   /* likewise, of the first item of each communicator: see visit.h */
 };
 
 /* The calling thread's group. */
@@ -60,29 +64,6 @@ add_item(const struct group_item *item)
 }
 
 ncclResult_t
-group_collective(struct ncclComm *comm, const struct collective *collective, const struct premulsum *premulsum,
-                 CUstream stream)
-{
-    if (group.depth == 0)
-        return launch_collective(comm, collective, premulsum, stream);
-    struct group_item item = {.kind = ITEM_COLLECTIVE, .comm = comm, .stream = stream, .collective = *collective};
-    if (premulsum) {
-        item.has_premulsum = true;
-        item.premulsum = *premulsum;
-    }
-    return add_item(&item);
-}
-
-ncclResult_t
-group_transfer(struct ncclComm *comm, const struct transfer *transfer, CUstream stream)
-{
-    if (group.depth == 0)
-        return launch_transfers(comm, transfer, 1, true, stream);
-    struct group_item item = {.kind = ITEM_TRANSFER, .comm = comm, .stream = stream, .transfer = *transfer};
-    return add_item(&item);
-}
-
-ncclResult_t
 group_add_start(struct ncclComm **comm_p)
 {
     struct group_item item = {.kind = ITEM_START, .comm_p = comm_p};
@@ -104,15 +85,21 @@ finish_starts(void)
     return result;
 }
 
+/* Calls that are enqueued together. */
+struct batch {
+    struct group_item *items;
+    size_t count;
+};
+
 /* Launches the transfers of one communicator as one kernel, on the stream of the first of them. */
 static ncclResult_t
-launch_transfers_of(struct ncclComm *comm, size_t first, bool pays_latency)
+launch_transfers_of(const struct batch *batch, struct ncclComm *comm, size_t first, bool pays_latency)
 {
     struct transfer transfers[TRANSFERS_MAX];
     int count = 0;
-    CUstream stream = group.items[first].stream;
-    for (size_t i = first; i < group.count; ++i) {
-        struct group_item *item = &group.items[i];
+    CUstream stream = batch->items[first].stream;
+    for (size_t i = first; i < batch->count; ++i) {
+        struct group_item *item = &batch->items[i];
         if (item->kind != ITEM_TRANSFER || item->comm != comm)
             continue;
         if (item->stream != stream)
@@ -128,15 +115,15 @@ launch_transfers_of(struct ncclComm *comm, size_t first, bool pays_latency)
     return launch_transfers(comm, transfers, count, pays_latency, stream);
 }
 
-/* Enqueues what the group holds for the communicator of its first item that has not been enqueued. */
+/* Enqueues what the batch holds for the communicator of its first item that has not been enqueued. */
 static ncclResult_t
-launch_comm(size_t first)
+launch_comm(const struct batch *batch, size_t first)
 {
-    struct ncclComm *comm = group.items[first].comm;
+    struct ncclComm *comm = batch->items[first].comm;
     bool pays_latency = true; /* a group pays it once */
-    size_t first_transfer = group.count;
-    for (size_t i = first; i < group.count; ++i) {
-        struct group_item *item = &group.items[i];
+    size_t first_transfer = batch->count;
+    for (size_t i = first; i < batch->count; ++i) {
+        struct group_item *item = &batch->items[i];
         if (item->comm != comm || item->kind == ITEM_START)
             continue;
         if (item->kind == ITEM_TRANSFER) {
@@ -151,7 +138,131 @@ launch_comm(size_t first)
         if (result != ncclSuccess)
             return result;
     }
-    return first_transfer < group.count ? launch_transfers_of(comm, first_transfer, pays_latency) : ncclSuccess;
+    return first_transfer < batch->count ? launch_transfers_of(batch, comm, first_transfer, pays_latency) : ncclSuccess;
+}
+
+static ncclResult_t
+launch_batch(void *argument)
+{
+    struct batch *batch = argument;
+    ncclResult_t result = ncclSuccess;
+    for (size_t i = 0; i < batch->count; ++i) {
+        if (batch->items[i].kind == ITEM_COLLECTIVE)
+            connect_begin(batch->items[i].comm);
+    }
+    for (size_t i = 0; i < batch->count && result == ncclSuccess; ++i) {
+        if (batch->items[i].kind == ITEM_COLLECTIVE)
+            result = connect_finish(batch->items[i].comm);
+    }
+    for (size_t i = 0; i < batch->count && result == ncclSuccess; ++i) {
+        if (batch->items[i].kind != ITEM_START && !batch->items[i].is_taken)
+            result = launch_comm(batch, i);
+    }
+    return result;
+}
+
+static ncclResult_t
+launch_and_free(void *argument)
+{
+    struct batch *batch = argument;
+    ncclResult_t result = launch_batch(batch);
+    free(batch->items);
+    free(batch);
+    return result;
+}
+
+/* The calling thread is inside all communicators of a batch while it enqueues it, or hands it to a thread. */
+static void
+leave_comms(const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; ++i)
+        visit_end(&batch->items[i].visit);
+}
+
+/* All in one batch block, or none does; *comm_count_p becomes the number of communicators. */
+static ncclResult_t
+enter_comms(const struct batch *batch, int *comm_count_p, bool *is_blocking_p)
+{
+    int count = 0;
+    for (size_t i = 0; i < batch->count; ++i) {
+        struct group_item *item = &batch->items[i];
+        bool is_known = item->kind == ITEM_START;
+        for (size_t k = 0; k < i && !is_known; ++k)
+            is_known = batch->items[k].visit == item->comm;
+        if (is_known)
+            continue;
+        ncclResult_t result = visit_begin(item->comm, "ncclGroupEnd", &item->visit);
+        if (result != ncclSuccess)
+            return result;
+        if (count++ > 0 && item->comm->is_blocking != *is_blocking_p)
+            return nccl_error(ncclInvalidArgument, "a group has communicators that block and others that do not");
+        *is_blocking_p = item->comm->is_blocking;
+    }
+    *comm_count_p = count;
+    return ncclSuccess;
+}
+
+/* Leaves a copy of the batch to a thread. */
+static ncclResult_t
+launch_in_background(const struct batch *batch, int comm_count)
+{
+    struct batch *copy = malloc(sizeof(*copy));
+    struct group_item *items = malloc(batch->count * sizeof(*items));
+    struct work *work = NULL;
+    if (copy && items) {
+        memcpy(items, batch->items, batch->count * sizeof(*items));
+        *copy = (struct batch){items, batch->count};
+        work = work_start(launch_and_free, copy, comm_count);
+    }
+    if (!work) {
+        free(items);
+        free(copy);
+        return nccl_error(ncclSystemError, "no thread for a call of a communicator that does not block");
+    }
+    for (size_t i = 0; i < batch->count; ++i) {
+        if (batch->items[i].visit)
+            batch->items[i].visit->work = work;
+    }
+    return ncclInProgress;
+}
+
+static ncclResult_t
+enqueue_batch(struct batch *batch)
+{
+    int comm_count = 0;
+    bool is_blocking = true;
+    ncclResult_t result = enter_comms(batch, &comm_count, &is_blocking);
+    if (result == ncclSuccess)
+        result = is_blocking ? launch_batch(batch) : launch_in_background(batch, comm_count);
+    leave_comms(batch);
+    return result;
+}
+
+static ncclResult_t
+enqueue_or_keep(struct group_item *item)
+{
+    if (group.depth > 0)
+        return add_item(item);
+    return enqueue_batch(&(struct batch){item, 1});
+}
+
+ncclResult_t
+group_collective(struct ncclComm *comm, const struct collective *collective, const struct premulsum *premulsum,
+                 CUstream stream)
+{
+    struct group_item item = {.kind = ITEM_COLLECTIVE, .comm = comm, .stream = stream, .collective = *collective};
+    if (premulsum) {
+        item.has_premulsum = true;
+        item.premulsum = *premulsum;
+    }
+    return enqueue_or_keep(&item);
+}
+
+ncclResult_t
+group_transfer(struct ncclComm *comm, const struct transfer *transfer, CUstream stream)
+{
+    struct group_item item = {.kind = ITEM_TRANSFER, .comm = comm, .stream = stream, .transfer = *transfer};
+    return enqueue_or_keep(&item);
 }
 
 /* nccl.h declares these two without a prototype. */
@@ -186,10 +297,8 @@ pncclGroupEnd(void)
     ncclResult_t result = finish_starts();
     if (result == ncclSuccess)
         result = group.result;
-    for (size_t i = 0; i < group.count && result == ncclSuccess; ++i) {
-        if (group.items[i].kind != ITEM_START && !group.items[i].is_taken)
-            result = launch_comm(i);
-    }
+    if (result == ncclSuccess && group.count > 0)
+        result = enqueue_batch(&(struct batch){group.items, group.count});
     clear_group();
     return result;
 }

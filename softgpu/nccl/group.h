@@ -2,8 +2,9 @@
  * group.h - ncclGroupStart and ncclGroupEnd: what a thread calls between them is kept and enqueued at the end.
  *
  * Of each communicator, first the collectives in the order of their calls, then all sends and receives as one kernel;
- * the same order on all ranks, whatever the order between the two kinds was. Each thread has a group of its own. Called
- * by operations.c (which checks the arguments) and comm.c.
+ * the same order on all ranks, whatever the order between the two kinds was. Each thread has a group of its own. A
+ * communicator that does not block leaves the enqueueing to a thread, and the call returns ncclInProgress. Called by
+ * operations.c (which checks the arguments) and comm.c.
  */
 #ifndef SOFTGPU_NCCL_GROUP_H
 #define SOFTGPU_NCCL_GROUP_H

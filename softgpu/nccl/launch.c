@@ -167,6 +167,16 @@ launch_in_order(struct ncclComm *comm, struct softgpu_kernel *kernel, CUstream s
     if (result != CUDA_SUCCESS)
         return nccl_cuda(result, "cuCtxSetCurrent");
 
+    CUcontext context = NULL;
+    result = driver->stream_get_ctx(stream, &context);
+    if (result != CUDA_SUCCESS || context != comm->context) {
+        comm_leave_context(comm, previous);
+        return result != CUDA_SUCCESS
+                   ? nccl_cuda(result, "cuStreamGetCtx")
+                   : nccl_error(ncclUnhandledCudaError, "the stream belongs to another context than the device's "
+                                                        "primary one, in which NCCL works");
+    }
+
     struct step step = {0};
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t id = 0;

@@ -3,8 +3,8 @@
  *
  * With it, an operation on n bytes takes at least latency + n / bandwidth from the moment at which all ranks have come
  * to it, by sleeping. n is the size of the larger of its two buffers; of the operations of one group only the first one
- * pays the latency, and a communicator of one rank has no link. Called by comm.c at initialisation and by collective.c.
- * Pure.
+ * pays the latency, and a communicator of one rank has no link. Connecting takes one more latency, on the host. Called
+ * by comm.c at initialisation, by connect.c and by collective.c. Pure.
  */
 #ifndef SOFTGPU_NCCL_LINK_H
 #define SOFTGPU_NCCL_LINK_H

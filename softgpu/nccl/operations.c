@@ -4,6 +4,7 @@
  */
 #include "nccl/export.h"
 #include "nccl/group.h"
+#include "nccl/visit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,8 @@ static ncclResult_t
 enqueue(struct ncclComm *comm, struct collective *collective, cudaStream_t stream, const char *call)
 {
     const struct premulsum *premulsum = NULL;
-    ncclResult_t result = comm_check_ready(comm, call);
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin_ready(comm, call, &visit);
     if (result == ncclSuccess)
         result = check_type(collective->type, call);
     bool has_root = collective->kind == OPERATION_BROADCAST || collective->kind == OPERATION_REDUCE;
@@ -166,7 +168,8 @@ static ncclResult_t
 enqueue_transfer(struct ncclComm *comm, void *buffer, size_t count, ncclDataType_t type, int peer, bool is_send,
                  cudaStream_t stream, const char *call)
 {
-    ncclResult_t result = comm_check_ready(comm, call);
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin_ready(comm, call, &visit);
     if (result == ncclSuccess)
         result = check_type(type, call);
     if (result == ncclSuccess)
@@ -203,7 +206,8 @@ pncclRedOpCreatePreMulSum(ncclRedOp_t *op_p, void *scalar, ncclDataType_t type, 
                           ncclComm_t comm)
 {
     static const char call[] = "ncclRedOpCreatePreMulSum";
-    ncclResult_t result = comm_check_ready(comm, call);
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin_ready(comm, call, &visit);
     if (result == ncclSuccess)
         result = check_type(type, call);
     if (result != ncclSuccess)
@@ -230,7 +234,8 @@ NCCL_EXPORT(ncclRedOpCreatePreMulSum);
 ncclResult_t
 pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
-    ncclResult_t result = comm_check(comm, "ncclRedOpDestroy");
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin(comm, "ncclRedOpDestroy", &visit);
     if (result != ncclSuccess)
         return result;
     unsigned index = (unsigned)op - ncclNumOps;
@@ -278,7 +283,8 @@ run_spread(const struct spread *spread, size_t count, ncclDataType_t type, ncclC
 static ncclResult_t
 check_spread(struct ncclComm *comm, ncclDataType_t type, size_t count, int root, const char *call)
 {
-    ncclResult_t result = comm_check_ready(comm, call);
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin_ready(comm, call, &visit);
     if (result == ncclSuccess)
         result = check_type(type, call);
     if (result == ncclSuccess)
@@ -362,7 +368,8 @@ NCCL_EXPORT(ncclMemFree);
 ncclResult_t
 pncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes, void **handle_p)
 {
-    ncclResult_t result = comm_check(comm, "ncclCommRegister");
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin(comm, "ncclCommRegister", &visit);
     if (result != ncclSuccess)
         return result;
     if (!buffer || bytes == 0 || !handle_p)
@@ -378,7 +385,8 @@ NCCL_EXPORT(ncclCommRegister);
 ncclResult_t
 pncclCommDeregister(const ncclComm_t comm, void *handle)
 {
-    ncclResult_t result = comm_check(comm, "ncclCommDeregister");
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin(comm, "ncclCommDeregister", &visit);
     if (result == ncclSuccess)
         free(handle);
     return result;
@@ -389,7 +397,8 @@ NCCL_EXPORT(ncclCommDeregister);
 ncclResult_t
 pncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t bytes, ncclWindow_t *window_p, int flags)
 {
-    ncclResult_t result = comm_check_ready(comm, "ncclCommWindowRegister");
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin_ready(comm, "ncclCommWindowRegister", &visit);
     if (result != ncclSuccess)
         return result;
     if (!buffer || bytes == 0 || !window_p || (flags != NCCL_WIN_DEFAULT && flags != NCCL_WIN_COLL_SYMMETRIC))
@@ -406,7 +415,8 @@ NCCL_EXPORT(ncclCommWindowRegister);
 ncclResult_t
 pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
-    ncclResult_t result = comm_check(comm, "ncclCommWindowDeregister");
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin(comm, "ncclCommWindowDeregister", &visit);
     if (result == ncclSuccess)
         free(window);
     return result;

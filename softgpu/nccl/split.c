@@ -9,6 +9,7 @@
 #include "nccl/collective.h"
 #include "nccl/comm.h"
 #include "nccl/export.h"
+#include "nccl/visit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,7 +87,8 @@ meet_for_split(struct ncclComm *comm)
 ncclResult_t
 pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config)
 {
-    ncclResult_t result = comm_check_ready(comm, "ncclCommSplit");
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin_ready(comm, "ncclCommSplit", &visit);
     if (result != ncclSuccess)
         return result;
     if (!newcomm)
@@ -179,6 +181,7 @@ static void
 end_operations(struct ncclComm *comm)
 {
     segment_interrupt(&comm->exchange.segment);
+    comm_end_work(comm);
     comm_wait_for_operations(comm);
     exchange_fail(&comm->exchange, false, ncclInternalError, "rank %d shrank the communicator and aborted this one",
                   comm->rank);
@@ -191,7 +194,10 @@ pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, n
 {
     static const char call[] = "ncclCommShrink";
     bool aborts = shrinkFlags == NCCL_SHRINK_ABORT;
-    ncclResult_t result = aborts ? comm_check(comm, call) : comm_check_ready(comm, call);
+    COMM_VISIT(visit);
+    ncclResult_t result = visit_begin(comm, call, &visit);
+    if (result == ncclSuccess && !aborts)
+        result = comm_check_ready(comm, call);
     if (result != ncclSuccess)
         return result;
     if (!newcomm || !excludeRanksList || excludeRanksCount < 1 || (!aborts && shrinkFlags != NCCL_SHRINK_DEFAULT))

@@ -1,15 +1,19 @@
 #!/bin/bash
 # modes.sh [--parts] PROGRAM... - every test program gives the same right answers when the stand-in reorders what CUDA allows to be
-# reordered (20 seeds), in strict mode, and with one worker and with several. With --parts each run goes through another part of the
-# program's cases (TEST_PART, tests/softgpu/cublas/device.h), and all of them through all.
+# reordered (4 seeds; 20 with DDPRUN_SOAK), in strict mode, and with one worker and with several. With --parts each run goes through
+# another part of the program's cases (TEST_PART, tests/softgpu/cublas/device.h), and all runs together through all cases.
 set -u
+# shellcheck source=tests/patience.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../patience.sh"
 parts=
 if [ "$1" = --parts ]; then
     parts=yes
     shift
 fi
 modes=(SOFTGPU_STRICT=1 SOFTGPU_WORKERS=1 SOFTGPU_WORKERS=3)
-for seed in $(seq 20); do
+seeds=4
+[ -z "${DDPRUN_SOAK:-}" ] || seeds=20
+for seed in $(seq "$seeds"); do
     modes+=("SOFTGPU_CHAOS=$seed")
 done
 failures=0
@@ -20,7 +24,7 @@ for program; do
     for i in "${!modes[@]}"; do
         setting=("${modes[$i]}" CK_FORK=no ${parts:+"TEST_PART=$i/${#modes[@]}"})
         runs=$((runs + 1))
-        timeout -k 1 120 env "${setting[@]}" "$program" >out 2>&1 </dev/null && continue
+        timeout -k 1 "$(patient 120)" env "${setting[@]}" "$program" >out 2>&1 </dev/null && continue
         echo "FAILED: ${setting[*]} $program"
         sed 's/^/    /' out | tail -5
         failures=$((failures + 1))

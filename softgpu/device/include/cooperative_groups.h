@@ -20,7 +20,7 @@ namespace details
 inline unsigned
 rank_in_block()
 {
-    return softgpu_thread_number;
+    return ::softgpu::self().number;
 }
 
 inline unsigned

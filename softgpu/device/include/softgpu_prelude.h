@@ -55,6 +55,7 @@
 
 #include "softgpu/atomic.h"
 #include "softgpu/launch.h"
+#include "softgpu/removed.h"
 #include "softgpu/warp.h"
 
 #define __CUDACC__           1

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* Thread-local variables are reached without a call: libsoftgpu.so is there when the program starts. */
+/* Thread-local variables are reached without a call. */
 #define SOFTGPU_INITIAL_EXEC __attribute__((tls_model("initial-exec")))
 
 /* Layout of CUDA's uint3 and dim3. */
@@ -32,31 +32,43 @@ struct softgpu_indices {
     struct softgpu_index thread, block, block_dim, grid_dim;
 };
 
+/* What device code may ask at any place. One for each OS thread. */
+struct softgpu_thread {
+    /*
+     * The indices of the thread that runs now, for code that cannot have them as parameters (__device__ functions).
+     * Threads that run as a loop have them in the frame of that loop, where a compiler can follow them; those on fibers
+     * share indices_of_fibers. Device code reads them as struct indices of softgpu/thread.h, with CUDA's types.
+     */
+    struct softgpu_indices *here;
+
+    /* The thread's number in its block, x fastest; 32 in a row are a warp. Only set where threads run on fibers. */
+    unsigned number;
+
+    /* Where this OS thread keeps the shared memory of the block that it runs. Set while a kernel runs. */
+    char *static_shared, *dynamic_shared;
+
+    /* Set by softgpu_stub_image() around its call of a stub: where the stub is to put the address of its image. */
+    const struct softgpu_image **probe;
+
+    struct softgpu_indices indices_of_fibers;
+};
+
 #ifndef __cplusplus
-/*
- * Those of the thread that runs now, for code that cannot have them as parameters (__device__ functions). Threads that
- * run as a loop have them in the frame of that loop, where a compiler can follow them; those on fibers share
- * softgpu_indices_of_fibers. The device code's own declaration is in softgpu/thread.h, with CUDA's types.
- */
-extern __thread struct softgpu_indices *softgpu_here SOFTGPU_INITIAL_EXEC;
-extern __thread struct softgpu_indices softgpu_indices_of_fibers SOFTGPU_INITIAL_EXEC;
+/* libsoftgpu.so's own. Device code finds it through softgpu/object.h, which needs no symbol of a library. */
+extern __thread struct softgpu_thread softgpu_thread SOFTGPU_INITIAL_EXEC;
 #endif
-
-/* The thread's number in its block, x fastest; 32 in a row are a warp. Only set where threads run on fibers. */
-extern __thread unsigned softgpu_thread_number SOFTGPU_INITIAL_EXEC;
-
-/* Where this OS thread keeps the shared memory of the block that it runs. Set while a kernel runs. */
-extern __thread char *softgpu_static_shared SOFTGPU_INITIAL_EXEC;
-extern __thread char *softgpu_dynamic_shared SOFTGPU_INITIAL_EXEC;
-
-/* Set by softgpu_stub_image() around its call of a stub: where the stub is to put the address of its image. */
-extern __thread const struct softgpu_image **softgpu_probe SOFTGPU_INITIAL_EXEC;
 
 /* ---- running ---- */
 
 /* One thread of a kernel, from its first statement to its last. */
 typedef void (*softgpu_thread_fn)(const struct softgpu_launch *launch, struct softgpu_index thread,
                                   struct softgpu_index block);
+
+/*
+ * The last that a softgpu_thread_fn calls. It goes on with other threads from here, where it can; where it cannot, it
+ * returns, and so must the softgpu_thread_fn.
+ */
+void softgpu_thread_end(void);
 
 /* Runs launch->block_begin..block_end; `kernel` names it in messages. Must not be called from within a kernel. */
 void softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, softgpu_thread_fn thread);

@@ -7,7 +7,9 @@
 #ifndef SOFTGPU_PRIVATE_CALLS_H
 #define SOFTGPU_PRIVATE_CALLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,6 +34,13 @@ void softgpuLaunchFailed(int result, const char *what);
  * another one goes on with its stream, where nothing but errors is left. Outside of a kernel it ends the program.
  */
 void softgpuLaunchAbandon(int result, const char *what) __attribute__((noreturn));
+
+/*
+ * Gives the driver a function that knows of more memory than the driver: asked when a kernel's code faults at
+ * `address`, in the thread and in the handler of the fault. It returns false for an address that is not its own, or
+ * writes what the kernel reads or writes there, to stand behind "it reads" or "it writes". The last one given counts.
+ */
+void softgpuFaultDescription(bool (*describe)(uintptr_t address, char *text, size_t room));
 
 #ifdef __cplusplus
 }

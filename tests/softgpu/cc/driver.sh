@@ -158,8 +158,8 @@ run 2 "$cc" missing.cu
 says "missing.cu"
 NVCC_APPEND_FLAGS="" run 2 "$cc" -o
 says "needs a value"
-run 2 "$cc" -O9 hello.cu
-says "-O9"
+run 2 "$cc" -Ofast hello.cu
+says "-Ofast"
 run 2 "$cc" -std=c++98 hello.cu
 says "-std=c++98"
 run 2 "$cc" -ptx hello.cu
@@ -174,6 +174,13 @@ case_ "static cudart is accepted with a word on it"
 run 0 "$cc" -cudart static -Iinclude hello.cu -o hello
 says "shared library"
 run 0 "$cc" -Iinclude hello.cu -lcudart_static -lcudadevrt -o hello
+
+case_ "--allow-removed supplies calls of old CUDA to C and C++ too"
+echo '#include <cuda_runtime.h>
+int main() { return cudaThreadSynchronize(); }' >old.cpp
+run 1 "$cc" old.cpp -o old
+run 0 "$cc" --allow-removed old.cpp -o old
+run 0 ./old
 
 case_ "version and help"
 run 0 "$cc" --version

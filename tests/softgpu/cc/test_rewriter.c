@@ -11,16 +11,21 @@
 
 /* The rewritten source, or NULL if it was refused; the caller frees it. */
 static char *
-rewritten(const char *source, bool is_relocatable)
+rewritten_with(const char *source, const struct rewrite_options *options)
 {
-    struct rewrite_options options = {.is_relocatable = is_relocatable};
     struct text out = {0};
     text_append(&out, "", 0);
-    if (!rewrite(source, strlen(source), &options, &out)) {
+    if (!rewrite(source, strlen(source), options, &out)) {
         text_free(&out);
         return NULL;
     }
     return out.data;
+}
+
+static char *
+rewritten(const char *source, bool is_relocatable)
+{
+    return rewritten_with(source, &(struct rewrite_options){.is_relocatable = is_relocatable});
 }
 
 static char *
@@ -80,6 +85,9 @@ expect(const struct example *example)
 static const struct example launches[] = {
     {"void f() { k<<<1, 2>>>(a); }", PUSHED("1, 2", "k(a)") ";"},
     {"void f() { k <<< 1,\n 2\n >>>\n (a) ; }", PUSHED("1,2", "k(a)") ";"},
+    {"void f() { k << <1, 2 >> >(a); }", PUSHED("1, 2", "k(a)") ";"},
+    {"void f() { k<A<B> > << < 1, 2 >>\n> (a); }", PUSHED("1, 2", "k<A<B>>(a)") ";"},
+    {"void f() { k << <A<B<C> > >(x), 2 >> >(a); }", PUSHED("A<B<C>>>(x), 2", "k(a)")},
     {"void f() { k<A<B<C>>><<<1, 2>>>(a); }", PUSHED("1, 2", "k<A<B<C>>>(a)")},
     {"void f() { k<A<B<C>>>(x), 2>>>(a); }", NULL},
     {"void f() { k<<<A<B<C<D>>>(x), 2>>>(a); }", PUSHED("A<B<C<D>>>(x), 2", "k(a)")},
@@ -121,6 +129,7 @@ static const struct example left_alone[] = {
     {"int a = b << c; bool d = e >> f > g; std::vector<std::vector<std::vector<int>>> v;", NULL},
     {"std::ostream &operator<<(std::ostream &o, T t) { return operator<< <int>(o, t); }", NULL},
     {"struct A : B<C> { A(int x) : a(x), b{x} { f(); } ~A() {} operator int() const { return a; } int a, b; };", NULL},
+    {"bool a = b < c << d < e; auto g = &operator<< <T>; auto h = A::operator<< <T>(x) >> (y);", NULL},
     {"#pragma once\n# 7 \"x.h\" 1\nint a;\n# 3 \"main.cu\" 2\nint b;\n", NULL},
     {"template <class T, class = enable_if_t<(sizeof(T) > 4)>> T f(T t) { return t < 3 ? t : T{}; }", NULL},
     {"enum class e { a, b }; namespace n { namespace { int x; } } extern \"C\" { int y; } extern \"C\" int z();", NULL},
@@ -299,6 +308,37 @@ static const struct example indices[] = {
     {"struct config { dim3 blockDim; }; __device__ int f() { return blockDim.x; }", "return" HERE("block_dim") ".x;"},
     {"__device__ int f(dim3 blockDim) { return blockDim.x; }", "return blockDim.x;"},
     {"__device__ int f() { const uint3 threadIdx = g(); return threadIdx.x; }", "return threadIdx.x;"},
+    {"__device__ int f(int blockDim, int gridDim) { return blockDim * gridDim + blockIdx.x; }",
+     "return blockDim * gridDim +" HERE("block") ".x;"},
+    {"template <int blockDim> __device__ int f() { return blockDim; }", "f() { return blockDim; }"},
+    {"template <class T, int... gridDim> __device__ int f() { return g(gridDim...); }", "return g(gridDim...);"},
+    {"template <int blockDim> struct A { __device__ int f() { return blockDim + blockIdx.x; } };",
+     "return blockDim +" HERE("block") ".x;"},
+    {"template <int blockDim> struct A; __device__ int f() { return blockDim.x; }",
+     "f() { return" HERE("block_dim") ".x;"},
+    {"struct A { int n; __device__ A(int blockDim) : n{blockDim} { g(blockDim); } };",
+     "A(int blockDim) : n{blockDim} { g(blockDim); }"},
+    {"__device__ int f() { int x = threadIdx.x; { int threadIdx = x; g(threadIdx); } return threadIdx.x; }",
+     "int x =" HERE("thread") ".x; { int threadIdx = x; g(threadIdx); } return" HERE("thread") ".x;"},
+    {"__device__ int f() { for (int blockIdx = 0; blockIdx < 3; ++blockIdx) g(blockIdx); return blockIdx.x; }",
+     "++blockIdx) g(blockIdx); return" HERE("block") ".x;"},
+    {"__device__ int f() { auto g = [](int gridDim) { return gridDim; }; return g(gridDim.x); }",
+     "[](int gridDim) { return gridDim; }; return g(" HERE("grid_dim") ".x);"},
+    {"__device__ int f() { const dim3 a(1), blockDim(2); return blockDim.x; }", "blockDim(2); return blockDim.x;"},
+    {"__device__ int f() { return g(a, blockDim) + h(blockIdx); }",
+     "return g(a," HERE("block_dim") ") + h(" HERE("block") ");"},
+
+    /* A kernel's own: its code has no such parameter, or a block in which the name can be declared again. */
+    {"template <int gridDim> __global__ void k(int *p) { *p = gridDim; }",
+     "const ::dim3 blockDim __attribute__((unused)), const ::dim3 __attribute__((unused)), decltype(softgpu_p) p)"
+     "__attribute__((always_inline)) -> void {{ *p = gridDim; }};"},
+    {"__global__ void k(int threadIdx) { f(threadIdx, ::threadIdx); }",
+     "[](const ::uint3 __attribute__((unused)), const ::uint3 blockIdx __attribute__((unused)),"},
+    {"__global__ void k(int threadIdx) { f(threadIdx, ::threadIdx); }", "f(threadIdx," HERE("thread") ");"},
+    {"__global__ void k() { int x = blockIdx.x; int blockIdx = x; }",
+     "const ::dim3 gridDim __attribute__((unused))) __attribute__((always_inline)) -> void {{ int x = blockIdx.x;"},
+    {"template <int gridDim> struct A { static __global__ void k() { f(gridDim); } };",
+     "const ::dim3 __attribute__((unused))) __attribute__((always_inline)) -> void {{ f(gridDim);"},
     {"__global__ void k() { auto f = [=] { return threadIdx.x; }; }", "[=] { return threadIdx.x; }"},
     {"__global__ void k() { auto f = [&] { return threadIdx.x; }; }", "[&] { return threadIdx.x; }"},
 };
@@ -426,6 +466,54 @@ START_TEST(shared_variables_are_placed)
 }
 END_TEST
 
+/* ---- what CUDA 13 no longer has ---- */
+
+#define PROPERTY(attribute, object) "::softgpu::removed_property(" attribute ", " object ")"
+
+/* Without --allow-removed these are errors. */
+static const struct example removed[] = {
+    {"int f() { return cudaThreadSynchronize(); }", "return cudaDeviceSynchronize();"},
+    {"int f() { ::cudaThreadExit(); return ::cudaThreadExit(); }", "return ::cudaDeviceReset();"},
+    {"__device__ int f(int x) { return __shfl(x, 3); }", "return __shfl_sync([] { static const char site = 0;"},
+    {"__device__ int f(int x) { return __shfl(x, 3); }", "(&site); }(), x, 3);"},
+    {"int f() { cudaDeviceProp p; return p.clockRate; }", "return" PROPERTY("cudaDevAttrClockRate", "p") ";"},
+    {"int f(const cudaDeviceProp *p) { return -p[3].computeMode; }",
+     "return -" PROPERTY("cudaDevAttrComputeMode", "p[3]") ";"},
+    {"int f(cudaDeviceProp *p) { return p->clockRate / 2; }", PROPERTY("cudaDevAttrClockRate", "*p") " / 2;"},
+    {"int f(cudaDeviceProp *p) { return (*p).clockRate; }", PROPERTY("cudaDevAttrClockRate", "(*p)") ";"},
+    {"struct S { int f() { return p.clockRate; } cudaDeviceProp p; };", PROPERTY("cudaDevAttrClockRate", "p") ";"},
+    {"int f(std::vector<cudaDeviceProp> &v) { return v[0].clockRate; }", PROPERTY("cudaDevAttrClockRate", "v[0]") ";"},
+    {"int f() { cudaDeviceProp a, b; return s.b.clockRate; }", PROPERTY("cudaDevAttrClockRate", "s.b") ";"},
+};
+
+/* The user's own, never an error. */
+static const struct example not_removed[] = {
+    {"struct P { int clockRate; void cudaThreadExit(); }; int f(P p) { p.cudaThreadExit(); return p.clockRate; }",
+     NULL},
+    {"int f(cudaDeviceProp p) { return 1; } int g(P p) { return p.clockRate; }", NULL},
+    {"int f(cudaDeviceProp p, P q) { return q.clockRate; }", NULL},
+    {"int cudaThreadSynchronize() { return cudaDeviceSynchronize(); } int f() { return cudaThreadSynchronize(); }",
+     NULL},
+    {"int f() { return mine::cudaThreadExit() + a.cudaThreadExit() + b->__shfl(1); } int clockRate;", NULL},
+    {"#define X __shfl(1, 2)\nconst char *s = \"cudaThreadExit()\";", NULL},
+};
+
+START_TEST(removed_names_are_refused_or_supplied)
+{
+    char *result = rewritten_with(removed[_i].source, &(struct rewrite_options){.allows_removed = true});
+    ck_assert_ptr_nonnull(result);
+    ck_assert_msg(contains(result, removed[_i].piece), "\n%s\nbecame\n%s", removed[_i].source, result);
+    free(result);
+    ck_assert_ptr_null(rewritten(removed[_i].source, false));
+}
+END_TEST
+
+START_TEST(names_of_the_users_are_not_removed)
+{
+    expect(&not_removed[_i]);
+}
+END_TEST
+
 /* ---- refusals ---- */
 
 static const char *const refused[] = {
@@ -464,6 +552,8 @@ main(void)
     LOOP(only_loops_whose_turns_are_independent_are_strided, strides);
     LOOP(shared_variables_are_placed, shared);
     LOOP(what_cannot_be_right_is_refused, refused);
+    LOOP(removed_names_are_refused_or_supplied, removed);
+    LOOP(names_of_the_users_are_not_removed, not_removed);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

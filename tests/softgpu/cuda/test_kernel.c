@@ -92,8 +92,6 @@ START_TEST(parameters_can_be_asked_for)
         ck_assert_uint_eq(bytes, mixed_image.params[i].bytes);
         ck_assert_int_eq(cuKernelGetParamInfo(kernel, i, &offset, NULL), CUDA_SUCCESS);
         ck_assert_uint_eq(offset, mixed_image.params[i].offset);
-        /* A CUkernel serves in a CUfunction's place. */
-        ck_assert_int_eq(cuFuncGetParamInfo((CUfunction)kernel, i, &offset, &bytes), CUDA_SUCCESS);
     }
     size_t offset, bytes;
     ck_assert_int_eq(cuFuncGetParamInfo(function, 5, &offset, &bytes), CUDA_ERROR_INVALID_VALUE);
@@ -110,6 +108,82 @@ START_TEST(parameters_can_be_asked_for)
     ck_assert_int_eq(cuFuncGetName(&name, same), CUDA_ERROR_INVALID_HANDLE);
     ck_assert_int_eq(cuLibraryUnload(library), CUDA_SUCCESS);
     ck_assert_int_eq(cuLibraryUnload(library), CUDA_ERROR_INVALID_HANDLE);
+}
+END_TEST
+
+START_TEST(a_question_takes_its_own_kind_of_handle)
+{
+    use_device();
+    CUlibrary library;
+    CUkernel kernel, enumerated;
+    CUfunction function, in_module;
+    CUmodule module;
+    ck_assert_int_eq(cuLibraryLoadData(&library, &mixed_image, NULL, NULL, 0, NULL, NULL, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuLibraryGetKernel(&kernel, library, "mixed"), CUDA_SUCCESS);
+    ck_assert_int_eq(cuLibraryEnumerateKernels(&enumerated, 1, library), CUDA_SUCCESS);
+    ck_assert_ptr_eq(enumerated, kernel);
+    ck_assert_int_eq(cuKernelGetFunction(&function, kernel), CUDA_SUCCESS);
+    ck_assert_ptr_ne((void *)function, (void *)kernel);
+    ck_assert_int_eq(cuLibraryGetModule(&module, library), CUDA_SUCCESS);
+    ck_assert_int_eq(cuModuleGetFunction(&in_module, module, "mixed"), CUDA_SUCCESS);
+    ck_assert_ptr_ne((void *)in_module, (void *)kernel);
+
+    CUfunction kernel_cast = (CUfunction)kernel;
+    CUkernel function_cast = (CUkernel)function;
+    size_t offset, bytes;
+    const char *name;
+    int value;
+    CUfunctionLoadingState state;
+    const int attribute = CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+    const int carveout = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+    const CUresult refused[] = {
+        cuFuncGetParamInfo(kernel_cast, 0, &offset, &bytes),
+        cuFuncGetParamInfo(kernel_cast, mixed_image.param_count, &offset, &bytes),
+        cuFuncGetName(&name, kernel_cast),
+        cuFuncGetModule(&module, kernel_cast),
+        cuFuncLoad(kernel_cast),
+        cuFuncIsLoaded(&state, kernel_cast),
+        cuFuncGetAttribute(&value, attribute, kernel_cast),
+        cuFuncSetAttribute(kernel_cast, carveout, 50),
+        cuFuncSetCacheConfig(kernel_cast, CU_FUNC_CACHE_PREFER_NONE),
+        cuKernelGetParamInfo(function_cast, 0, &offset, &bytes),
+        cuKernelGetParamInfo(function_cast, mixed_image.param_count, &offset, &bytes),
+        cuKernelGetName(&name, function_cast),
+        cuKernelGetLibrary(&library, function_cast),
+        cuKernelGetFunction(&in_module, function_cast),
+        cuKernelGetAttribute(&value, attribute, function_cast, 0),
+        cuKernelSetAttribute(carveout, 50, function_cast, 0),
+        cuKernelSetCacheConfig(function_cast, CU_FUNC_CACHE_PREFER_NONE, 0),
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i)
+        ck_assert_msg(refused[i] == CUDA_ERROR_INVALID_HANDLE, "call %zu: %d", i, (int)refused[i]);
+    ck_assert_int_eq(cuFuncGetAttribute(&value, attribute, function), CUDA_SUCCESS);
+    ck_assert_int_eq(cuKernelGetAttribute(&value, attribute, kernel, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuKernelSetAttribute(carveout, 50, kernel, 0), CUDA_SUCCESS);
+
+    /* Questions about occupancy take both, and so do launches and nodes of graphs. */
+    ck_assert_int_eq(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, kernel_cast, 64, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, function, 64, 0), CUDA_SUCCESS);
+    CUgraph graph;
+    CUgraphNode node;
+    struct mixed seen, *out = &seen;
+    char a = 'x';
+    double b = 2.5;
+    struct text c = {"by value"};
+    short d = -7;
+    void *args[] = {&a, &b, &c, &d, &out};
+    const CUDA_KERNEL_NODE_PARAMS nodes[] = {{.func = function}, {.func = kernel_cast}, {.kern = kernel}};
+    ck_assert_int_eq(cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+    for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; ++i) {
+        CUDA_KERNEL_NODE_PARAMS one = nodes[i];
+        one.gridDimX = one.gridDimY = one.gridDimZ = one.blockDimX = one.blockDimY = one.blockDimZ = 1;
+        one.kernelParams = args;
+        ck_assert_int_eq(cuGraphAddKernelNode(&node, graph, NULL, 0, &one), CUDA_SUCCESS);
+    }
+    ck_assert_int_eq(cuLaunchKernel(kernel_cast, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
 }
 END_TEST
 
@@ -271,6 +345,7 @@ main(void)
     tcase_add_test(all, parameters_arrive_as_they_were_at_the_call);
     tcase_add_test(all, parameters_arrive_from_one_buffer);
     tcase_add_test(all, parameters_can_be_asked_for);
+    tcase_add_test(all, a_question_takes_its_own_kind_of_handle);
     tcase_add_test(all, every_block_runs_once);
     tcase_add_test(all, all_ways_to_launch_reach_the_kernel);
     tcase_add_test(all, launches_that_a_gpu_refuses_are_refused);

@@ -4,6 +4,7 @@
  */
 #include "kernels.h"
 
+#include "softgpu/block.h"
 #include "softgpu/stub.h"
 
 #include <check.h>
@@ -23,17 +24,15 @@ cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, 
 cudaError_t cudaLaunchKernel_ptsz(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared_bytes,
                                   cudaStream_t stream);
 
-/* How softgpu-cc's stubs answer softgpu_stub_image(). */
-extern __thread const struct softgpu_image **softgpu_probe;
-
 static const dim3 one = {1, 1, 1};
 
+/* Answers softgpu_stub_image() as softgpu-cc's stubs do. */
 static void
 whole_stub(atomic_int *calls)
 {
     (void)calls;
-    if (softgpu_probe != NULL)
-        *softgpu_probe = &whole_image;
+    if (softgpu_thread.probe != NULL)
+        *softgpu_thread.probe = &whole_image;
 }
 
 static cudaKernel_t

@@ -66,6 +66,13 @@ START_TEST(two_maps_of_one_chunk_are_the_same_memory)
     ck_assert_int_eq(cuMemMap(range + UNIT, UNIT, 0, other, 0), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemMap(range + 2 * UNIT, UNIT, 0, chunk, 0), CUDA_SUCCESS);
     open_range(range, 3);
+    for (size_t i = 0; i < 3; ++i) { /* each chunk is an allocation of its own */
+        CUdeviceptr base;
+        size_t bytes;
+        ck_assert_int_eq(cuMemGetAddressRange(&base, &bytes, range + i * UNIT + 5), CUDA_SUCCESS);
+        ck_assert_uint_eq(base, range + i * UNIT);
+        ck_assert_uint_eq(bytes, UNIT);
+    }
     /* One memset and one copy over the border of two maps. */
     unsigned char seen[200];
     ck_assert_int_eq(cuMemsetD8(range, 1, 2 * UNIT), CUDA_SUCCESS);
@@ -182,6 +189,39 @@ START_TEST(what_does_not_fit_is_refused)
 }
 END_TEST
 
+/* ---- where memory lies with SOFTGPU_ADDRESSES=real ---- */
+
+START_TEST(addresses_are_those_of_a_gpu)
+{
+    enum { COUNT = 300 };
+    const char *addresses = getenv("SOFTGPU_ADDRESSES");
+    CUdeviceptr plain[COUNT], pooled[COUNT], range, lowest = UINT64_MAX, highest = 0;
+    if (addresses == NULL || strcmp(addresses, "real") != 0)
+        return;
+    use_device();
+    range = reserve(3);
+    ck_assert_uint_ge(range, 0x302000000);
+    ck_assert_uint_lt(range, 0x400000000);
+    for (int i = 0; i < COUNT; ++i) {
+        ck_assert_int_eq(cuMemAlloc(&plain[i], 1000), CUDA_SUCCESS);
+        ck_assert_int_eq(cuMemAllocAsync(&pooled[i], 1000, NULL), CUDA_SUCCESS);
+        ck_assert_uint_ge(pooled[i], 0x302000000);
+        ck_assert_uint_lt(pooled[i], 0x400000000);
+        ck_assert_uint_eq(plain[i] % 256, 0);
+        ck_assert_uint_eq(plain[i] >> 40, 0x7f);
+        lowest = plain[i] < lowest ? plain[i] : lowest;
+        highest = plain[i] > highest ? plain[i] : highest;
+    }
+    ck_assert_uint_ge(highest - lowest, UINT64_C(100) << 30);
+    ck_assert_uint_le(highest - lowest, UINT64_C(139) << 30);
+    for (int i = 0; i < COUNT; ++i) {
+        ck_assert_int_eq(cuMemFree(plain[i]), CUDA_SUCCESS);
+        ck_assert_int_eq(cuMemFree(pooled[i]), CUDA_SUCCESS);
+    }
+    ck_assert_int_eq(cuMemAddressFree(range, 3 * (size_t)UNIT), CUDA_SUCCESS);
+}
+END_TEST
+
 /* ---- managed memory ---- */
 
 START_TEST(hints_about_managed_memory_are_checked)
@@ -252,6 +292,7 @@ main(void)
     tcase_add_test(all, two_maps_of_one_chunk_are_the_same_memory);
     tcase_add_loop_test(all, maps_follow_a_model, 0, 10);
     tcase_add_test(all, what_does_not_fit_is_refused);
+    tcase_add_test(all, addresses_are_those_of_a_gpu);
     tcase_add_test(all, pools_count_what_is_allocated_from_them);
     tcase_add_test(all, hints_about_managed_memory_are_checked);
     suite_add_tcase(suite, all);

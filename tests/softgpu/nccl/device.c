@@ -71,6 +71,15 @@ device_comm(int rank, int rank_count, struct ranks_shared *shared, int which)
     return comm;
 }
 
+void
+device_connect(ncclComm_t comm)
+{
+    float *value = device_floats(1, 1);
+    EXPECT_NCCL(ncclAllReduce(value, value, 1, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
+    EXPECT_CUDA(cuStreamSynchronize(NULL));
+    device_free(value);
+}
+
 static ncclResult_t
 await(ncclComm_t comm, ncclResult_t undecided)
 {

@@ -30,6 +30,9 @@ ncclUniqueId device_share_id(int rank, struct ranks_shared *shared, int which);
 /* Joins communicator number `which` of the test. */
 ncclComm_t device_comm(int rank, int rank_count, struct ranks_shared *shared, int which);
 
+/* The first collective of a communicator, which connects its ranks: later ones do not wait on the host. */
+void device_connect(ncclComm_t comm);
+
 /* Polls ncclCommGetAsyncError until it is neither success (unless success is wanted) nor in progress; returns it. */
 ncclResult_t device_await_error(ncclComm_t comm);
 ncclResult_t device_await_ready(ncclComm_t comm);

@@ -244,7 +244,8 @@ non_blocking(int rank, int n, struct ranks_shared *shared)
         atomic_store(&shared->flags[0], 1);
     }
     EXPECT(device_await_ready(comm) == ncclSuccess);
-    EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
+    EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, NULL), ncclInProgress);
+    EXPECT(device_await_ready(comm) == ncclSuccess);
     EXPECT_NCCL(ncclCommFinalize(comm), ncclInProgress);
     EXPECT(device_await_ready(comm) == ncclSuccess);
     expect_all(values, COUNT, (float)n); /* finalized: everything has run */
@@ -391,6 +392,16 @@ wrong_arguments(int rank, int n, struct ranks_shared *shared)
     EXPECT(setenv("SOFTGPU_LINK", "latency_us=fast", 1) == 0);
     EXPECT_NCCL(ncclCommInitRank(&none, 1, id, 0), ncclInvalidArgument);
     EXPECT(strstr(ncclGetLastError(NULL), "SOFTGPU_LINK"));
+    CUcontext primary, other;
+    CUstream stream;
+    EXPECT_CUDA(cuCtxGetCurrent(&primary));
+    EXPECT_CUDA(cuCtxCreate(&other, NULL, 0, 0));
+    EXPECT_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, ncclSum, comm, stream), ncclUnhandledCudaError);
+    EXPECT(strstr(ncclGetLastError(NULL), "primary"));
+    EXPECT_CUDA(cuStreamDestroy(stream));
+    EXPECT_CUDA(cuCtxDestroy(other));
+    EXPECT_CUDA(cuCtxSetCurrent(primary));
     /* None of this has harmed the communicator. */
     EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
     EXPECT_CUDA(cuCtxSynchronize());

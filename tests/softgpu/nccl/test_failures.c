@@ -161,6 +161,7 @@ killed_with_a_child(int rank, int n, struct ranks_shared *shared)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
+    device_connect(comm);
     CUstream stream = device_stream();
     float *values = device_floats(COUNT, 1.0f);
     if (rank == n - 1) {
@@ -306,6 +307,7 @@ aborted_alone(int rank, int n, struct ranks_shared *shared)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
+    device_connect(comm);
     CUstream stream = device_stream();
     float *values = device_floats(COUNT, 1.0f);
     if (rank == 0) {
@@ -364,6 +366,7 @@ exits_in_flight(int rank, int n, struct ranks_shared *shared)
     static ncclComm_t comm; /* never destroyed */
     device_start();
     comm = device_comm(rank, n, shared, 0);
+    device_connect(comm);
     float *values = device_floats(COUNT, 1.0f);
     if (rank == 0)
         EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, device_stream()), ncclSuccess);

@@ -17,8 +17,7 @@
 #define SOFTGPU_LAUNCH_H
 #pragma GCC system_header
 
-#include "softgpu/block.h"
-#include "softgpu/stub.h"
+#include "softgpu/object.h"
 
 extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, struct CUstream_st *stream);
 extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
@@ -68,7 +67,7 @@ shared()
     if (__builtin_expect(at == 0, 0))
         at = softgpu_shared_place(&place<Variables, Kernel>::value, frame<Kernel>::used_pointer(), sizeof(Variables),
                                   alignof(Variables));
-    return *reinterpret_cast<Variables *>(softgpu_static_shared + at);
+    return *reinterpret_cast<Variables *>(self().static_shared + at);
 }
 
 /* The element of `extern __shared__ T x[]`, from T[1]. */
@@ -78,8 +77,19 @@ template <class T>
 inline T *
 dynamic_shared()
 {
-    return reinterpret_cast<T *>(softgpu_dynamic_shared);
+    return reinterpret_cast<T *>(self().dynamic_shared);
 }
+
+/* Stands beside the pointer that such an array outside of functions becomes, and has it set in every thread. */
+struct __attribute__((visibility("hidden"))) dynamic_variable {
+    softgpu_pointer entry;
+
+    explicit dynamic_variable(void *pointer)
+    {
+        entry.target = SOFTGPU_TARGET_DYNAMIC_SHARED;
+        softgpu_pointer_add(&entry, pointer);
+    }
+};
 
 /* ---- a kernel as code that runs blocks ---- */
 
@@ -171,7 +181,7 @@ template <> struct frame_indices<true> {
 
     inline __attribute__((always_inline)) frame_indices()
     {
-        ::softgpu_here = &here;
+        self().here = reinterpret_cast<softgpu_indices *>(&here);
     }
     inline __attribute__((always_inline)) void set(const ::uint3 &thread, const ::uint3 &block, const ::dim3 &block_dim,
                                                    const ::dim3 &grid_dim)
@@ -309,6 +319,7 @@ template <int Mode, class Body, class... P> struct kernel {
     {
         call(launch, ::uint3{thread.x, thread.y, thread.z}, ::uint3{block.x, block.y, block.z},
              typename count_to<sizeof...(P)>::type());
+        softgpu_thread_end();
     }
 
     static void run(const softgpu_launch *launch)
@@ -365,6 +376,8 @@ inline softgpu_image
 make_image(const char *pretty_function, unsigned max_threads, const softgpu_param *params)
 {
     typedef kernel<Mode, Body, P...> code;
+    /* As nvcc's .nv_fatbin: a file with this section holds kernels. It has no other use. */
+    __asm__(".pushsection .softgpu_kernels, \"a\", @progbits\n\t.byte 0\n\t.popsection");
     code::name = softgpu_kernel_name(pretty_function);
     softgpu_image image = {};
     __builtin_memcpy(image.magic, SOFTGPU_IMAGE_MAGIC, sizeof(image.magic));
@@ -398,8 +411,9 @@ stub(const Body &, const char *pretty_function, unsigned max_threads, Where... w
     static const layout<P...> params;
     static const softgpu_image image =
         make_image<Mode, Kernel, Body, P...>(pretty_function, max_threads, params.params);
-    if (softgpu_probe != nullptr) {
-        *softgpu_probe = &image;
+    const softgpu_image **const probe = softgpu_object_calls->thread_here()->probe;
+    if (probe != nullptr) {
+        *probe = &image;
         return;
     }
 
@@ -423,7 +437,7 @@ stub(const Body &, const char *pretty_function, unsigned max_threads, Where... w
 /* ---- __device__, __constant__ and __managed__ variables ---- */
 
 /* Stands beside each of them, and makes it known to the runtime. */
-struct variable {
+struct __attribute__((visibility("hidden"))) variable {
     softgpu_variable entry;
 
     variable(const volatile void *address, size_t bytes, const char *name, bool is_constant)

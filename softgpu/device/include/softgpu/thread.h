@@ -9,10 +9,7 @@
 #define SOFTGPU_THREAD_H
 #pragma GCC system_header
 
-#include "softgpu/block.h"
-
-#define SOFTGPU_INLINE static inline __attribute__((always_inline, unused))
-#define SOFTGPU_TLS    extern __thread SOFTGPU_INITIAL_EXEC
+#include "softgpu/object.h"
 
 namespace softgpu
 {
@@ -22,10 +19,18 @@ struct indices {
     ::dim3 block_dim, grid_dim;
 };
 static_assert(sizeof(indices) == sizeof(softgpu_indices), "the types have the same layout");
+
+/* Reads as a pointer to the indices of the thread that runs now. */
+struct here {
+    inline __attribute__((always_inline)) const indices *operator->() const
+    {
+        return reinterpret_cast<const indices *>(self().here);
+    }
+};
 } // namespace softgpu
 
 /* threadIdx and its relatives of the thread that runs now. */
-SOFTGPU_TLS ::softgpu::indices *softgpu_here __asm__("softgpu_here");
+static const ::softgpu::here softgpu_here __attribute__((unused)) = {};
 
 constexpr int warpSize = 32;
 

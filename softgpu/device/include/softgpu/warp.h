@@ -18,7 +18,7 @@ namespace softgpu
 inline unsigned
 lane()
 {
-    return softgpu_thread_number % 32;
+    return ::softgpu::self().number % 32;
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 
 #include "thrust/softgpu_run.h"
 
+#include <ostream>
 #include <tuple>
 
 namespace thrust
@@ -60,23 +61,69 @@ template <class T> class device_reference
     {
         return device_ptr<T>(place);
     }
-    template <class V> const device_reference &operator+=(const V &value) const
+    template <class U> const device_reference &operator=(const device_reference<U> &other) const
     {
-        return *this = static_cast<value_type>(*this) + value;
+        return *this = static_cast<value_type>(static_cast<typename device_reference<U>::value_type>(other));
     }
-    template <class V> const device_reference &operator-=(const V &value) const
-    {
-        return *this = static_cast<value_type>(*this) - value;
+
+#define SOFTGPU_ASSIGNMENT(sign)                                                           \
+    template <class V> const device_reference &operator sign##=(const V &value) const      \
+    {                                                                                      \
+        return *this = static_cast<value_type>(static_cast<value_type>(*this) sign value); \
     }
-    template <class V> const device_reference &operator*=(const V &value) const
+    SOFTGPU_ASSIGNMENT(+)
+    SOFTGPU_ASSIGNMENT(-)
+    SOFTGPU_ASSIGNMENT(*)
+    SOFTGPU_ASSIGNMENT(/)
+    SOFTGPU_ASSIGNMENT(%)
+    SOFTGPU_ASSIGNMENT(<<)
+    SOFTGPU_ASSIGNMENT(>>)
+    SOFTGPU_ASSIGNMENT(&)
+    SOFTGPU_ASSIGNMENT(|)
+    SOFTGPU_ASSIGNMENT(^)
+#undef SOFTGPU_ASSIGNMENT
+
+    const device_reference &operator++() const
     {
-        return *this = static_cast<value_type>(*this) * value;
+        return *this += 1;
     }
-    template <class V> const device_reference &operator/=(const V &value) const
+    const device_reference &operator--() const
     {
-        return *this = static_cast<value_type>(*this) / value;
+        return *this -= 1;
+    }
+    value_type operator++(int) const
+    {
+        const value_type old = *this;
+        *this += 1;
+        return old;
+    }
+    value_type operator--(int) const
+    {
+        const value_type old = *this;
+        *this -= 1;
+        return old;
+    }
+    void swap(const device_reference &other) const
+    {
+        const value_type mine = *this;
+        *this = other;
+        other = mine;
     }
 };
+
+template <class T>
+inline void
+swap(device_reference<T> a, device_reference<T> b)
+{
+    a.swap(b);
+}
+
+template <class Stream, class Traits, class T>
+inline std::basic_ostream<Stream, Traits> &
+operator<<(std::basic_ostream<Stream, Traits> &stream, const device_reference<T> &reference)
+{
+    return stream << static_cast<typename device_reference<T>::value_type>(reference);
+}
 
 /* What all random-access iterators here share; Self has step(n) and difference(other). */
 template <class Self, class Value, class Reference, class Pointer = Value *> struct iterator_base {

@@ -1,7 +1,7 @@
 /*
  * fatal.cu - kernels that would hang or have no right answer on a GPU, that trap, fail an assertion or run out of
- * stack: the launch ends with a message and an error that stays. fatal.sh runs each; exit status 0 means that the error
- * is the right one.
+ * stack or shared memory: the launch ends with a message and an error that stays. fatal.sh runs each; exit status 0
+ * means that the error is the right one.
  */
 #include <cub/cub.cuh>
 #include <cuda_runtime.h>
@@ -117,6 +117,29 @@ block_of_another_size(int *out)
     out[threadIdx.x] = Reduce(temp).Sum(1);
 }
 
+/* Dynamic shared memory, with a barrier and without. */
+__global__ void
+dynamic_with_barrier(int at)
+{
+    extern __shared__ int room[];
+    room[at] = 1;
+    __syncthreads();
+}
+
+__global__ void
+dynamic_write(int at)
+{
+    extern __shared__ int room[];
+    room[at] = 1;
+}
+
+__global__ void
+dynamic_read(int *out, int at)
+{
+    extern __shared__ int room[];
+    *out = room[at];
+}
+
 int
 main(int, char **argv)
 {
@@ -153,11 +176,26 @@ main(int, char **argv)
         break;
     case 9:
         return checked(7);
+    case 10:
+        dynamic_with_barrier<<<1, 1, 1024>>>(1024);
+        break;
+    case 11:
+        dynamic_with_barrier<<<2, 1, 1000>>>(250);
+        break;
+    case 12:
+        dynamic_write<<<1, 1>>>(0);
+        break;
+    case 13:
+        dynamic_write<<<2, 1, 4>>>(1);
+        break;
+    case 14:
+        dynamic_read<<<1, 1, 1024>>>(out, 256);
+        break;
     }
     /* Recovery there is none: the error comes again, from calls that have nothing to do with the launch. */
     const int number = atoi(argv[1]);
     const cudaError_t wanted = number == 7   ? cudaErrorAssert
-                               : number == 8 ? cudaErrorIllegalAddress
+                               : number >= 8 ? cudaErrorIllegalAddress
                                              : cudaErrorLaunchFailure;
     const cudaError_t first = cudaDeviceSynchronize(), second = cudaMemset(out, 0, 4);
     if (first != wanted || second != wanted)

@@ -1,11 +1,13 @@
 /*
  * half.cu - half and bfloat16 in kernels: conversions, arithmetic and functions round as one operation on exact values
- * does, pairs work on both halves, atomics add, warps and shared memory hold them.
+ * does, pairs work on both halves, atomics add, warps and shared memory hold them. softgpu/convert.h converts arrays to
+ * the same bits.
  */
 #include "check.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <softgpu/convert.h>
 
 template <class T> __host__ __device__ T from_float(float x);
 template <>
@@ -107,9 +109,85 @@ block_sum(const T *x, float *out)
     }
 }
 
+static float
+float_of(unsigned bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static unsigned
+bits_of(float value)
+{
+    unsigned bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+/* Floats all over their range, and for each 16-bit pattern the float between it and the next one, with its neighbours.
+ */
+static std::vector<float>
+floats_to_narrow()
+{
+    std::vector<float> values;
+    for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 1021)
+        values.push_back(float_of(static_cast<unsigned>(bits)));
+    for (unsigned bits = 0; bits < 65536; ++bits) {
+        const unsigned half = bits_of(__half2float(__ushort_as_half(static_cast<unsigned short>(bits))));
+        const unsigned next = bits_of(__half2float(__ushort_as_half(static_cast<unsigned short>(bits + 1))));
+        const unsigned between[] = {half / 2 + next / 2 + (half & next & 1), bits << 16 | 0x8000};
+        for (unsigned middle : between) {
+            for (unsigned near = middle - 1; near != middle + 2; ++near)
+                values.push_back(float_of(near));
+        }
+    }
+    return values;
+}
+
+static void
+test_arrays_of_floats(float scale)
+{
+    const std::vector<float> values = floats_to_narrow();
+    std::vector<uint16_t> halves(values.size()), bfloats(values.size());
+    softgpu_floats_to_halves(halves.data(), values.data(), values.size(), scale);
+    softgpu_floats_to_bfloats(bfloats.data(), values.data(), values.size(), scale);
+    for (size_t i = 0; i < values.size(); ++i) {
+        const float scaled = values[i] * scale;
+        const unsigned half = __half_as_ushort(__float2half_rn(scaled));
+        const unsigned bfloat = __bfloat16_as_ushort(__float2bfloat16_rn(scaled));
+        CHECK(halves[i] == half, "%a to half is %#x, not %#x", scaled, halves[i], half);
+        CHECK(bfloats[i] == bfloat, "%a to bfloat16 is %#x, not %#x", scaled, bfloats[i], bfloat);
+    }
+}
+
+static void
+test_arrays_of_16_bits()
+{
+    std::vector<uint16_t> all(65536);
+    for (unsigned bits = 0; bits < 65536; ++bits)
+        all[bits] = static_cast<uint16_t>(bits);
+    for (float scale : {1.0f, 3.0f}) {
+        std::vector<float> halves(65536), bfloats(65536);
+        softgpu_halves_to_floats(halves.data(), all.data(), all.size(), scale);
+        softgpu_bfloats_to_floats(bfloats.data(), all.data(), all.size(), scale);
+        for (unsigned bits = 0; bits < 65536; ++bits) {
+            const unsigned half = bits_of(__half2float(__ushort_as_half(all[bits])) * scale);
+            const unsigned bfloat = bits_of(__bfloat162float(__ushort_as_bfloat16(all[bits])) * scale);
+            CHECK(bits_of(halves[bits]) == half, "half %#x is %#x, not %#x", bits, bits_of(halves[bits]), half);
+            CHECK(bits_of(bfloats[bits]) == bfloat, "bfloat16 %#x is %#x, not %#x", bits, bits_of(bfloats[bits]),
+                  bfloat);
+        }
+    }
+}
+
 int
 main()
 {
+    test_arrays_of_floats(1.0f);
+    test_arrays_of_floats(1.0f / 3);
+    test_arrays_of_16_bits();
+
     test_arithmetic<__half>();
     test_arithmetic<__nv_bfloat16>();
 

@@ -231,9 +231,85 @@ test_square_in_place(int n, unsigned block)
     expect_equal(dx.read(), x, "unsigned numbers, squared in place");
 }
 
+/* ---- the user's own variables of these names ---- */
+
+template <int blockDim>
+__device__ int
+of_template()
+{
+    return blockDim + static_cast<int>(threadIdx.x);
+}
+
+template <int blockIdx> struct of_class {
+    __device__ int value() const
+    {
+        return blockIdx;
+    }
+};
+
+__device__ int
+of_parameters(int blockDim, int gridDim)
+{
+    return blockDim * gridDim + static_cast<int>(blockIdx.x);
+}
+
+template <int gridDim>
+__global__ void
+template_parameter(int *out)
+{
+    *out = gridDim + of_template<4>();
+}
+
+__global__ void
+parameters(int *out, int threadIdx, int warpSize)
+{
+    *out = threadIdx + warpSize + static_cast<int>(blockIdx.x);
+}
+
+__global__ void
+locals(int *out)
+{
+    const int x = static_cast<int>(threadIdx.x), blockIdx = x + 1;
+    const dim3 gridDim(3, 4), blockDim(5, 6);
+    *out = blockIdx + static_cast<int>(gridDim.y + blockDim.y);
+}
+
+__global__ void
+in_a_loop(int *out)
+{
+    int sum = 0;
+    for (int blockDim = 0; blockDim < 3; ++blockDim) {
+        sum += blockDim;
+        __syncthreads();
+    }
+    *out = sum + of_parameters(static_cast<int>(blockDim.x), 7) + of_class<20>().value();
+}
+
+static void
+expect_value(const buffer<int> &out, int wanted, const char *what)
+{
+    finish_launch();
+    expect_equal(out.read(), std::vector<int>{wanted}, what);
+}
+
+static void
+test_own_names()
+{
+    buffer<int> out(1);
+    template_parameter<3><<<1, 1>>>(out.data);
+    expect_value(out, 7, "a template's parameter");
+    parameters<<<1, 1>>>(out.data, 3, 5);
+    expect_value(out, 8, "a kernel's parameters");
+    locals<<<1, 1>>>(out.data);
+    expect_value(out, 11, "local variables");
+    in_a_loop<<<1, 1>>>(out.data);
+    expect_value(out, 30, "a loop's variable");
+}
+
 int
 main()
 {
+    test_own_names();
     test_shape(dim3(1), dim3(1));
     test_shape(dim3(37), dim3(96));
     test_shape(dim3(5, 3), dim3(33, 2));

@@ -34,6 +34,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <sstream>
 
 struct scaled {
     float by;
@@ -236,10 +237,115 @@ test_vectors()
     CHECK(thrust::reduce(h.begin(), h.end()) == 15.5f, "on the host");
 }
 
+template <class T>
+static void
+expect_elements(const thrust::device_vector<T> &got, const std::vector<T> &wanted, const char *what)
+{
+    expect_equal(host(got), wanted, what);
+    CHECK(got == wanted && wanted == got && !(got != wanted), "%s: ==", what);
+}
+
+/* Each change of a device_vector beside the same one of a std::vector. */
+static void
+test_changes()
+{
+    thrust::device_vector<int> d{1, 2, 3, 4};
+    std::vector<int> v{1, 2, 3, 4};
+    const int more[] = {50, 60, 70};
+
+    CHECK(*d.insert(d.begin() + 1, 9) == 9, "insert's iterator");
+    v.insert(v.begin() + 1, 9);
+    expect_elements(d, v, "insert, with more room");
+    d.insert(d.end(), 2, 8);
+    v.insert(v.end(), 2, 8);
+    d.insert(d.begin(), more, more + 3);
+    v.insert(v.begin(), more, more + 3);
+    expect_elements(d, v, "insert of several");
+    d.reserve(40);
+    CHECK(d.capacity() >= 40 && d.max_size() > 40, "%zu", d.capacity());
+    d.insert(d.begin() + 2, 5, 7);
+    v.insert(v.begin() + 2, 5, 7);
+    d.insert(d.begin() + 3, d.begin(), d.begin() + 4);
+    const std::vector<int> own(v.begin(), v.begin() + 4);
+    v.insert(v.begin() + 3, own.begin(), own.end());
+    expect_elements(d, v, "insert within the room, of its own elements");
+
+    CHECK(d.erase(d.begin() + 4) - d.begin() == 4, "erase's iterator");
+    v.erase(v.begin() + 4);
+    d.erase(d.begin(), d.begin() + 3);
+    v.erase(v.begin(), v.begin() + 3);
+    d.erase(d.end() - 2, d.end());
+    v.erase(v.end() - 2, v.end());
+    d.erase(d.begin(), d.begin());
+    expect_elements(d, v, "erase");
+    d.resize(30, 6);
+    v.resize(30, 6);
+    expect_elements(d, v, "resize to more");
+    d.resize(3);
+    v.resize(3);
+    d.shrink_to_fit();
+    CHECK(d.capacity() == 3, "%zu", d.capacity());
+    d.pop_back();
+    v.pop_back();
+    for (int i = 0; i < 40; ++i) {
+        d.push_back(i);
+        v.push_back(i);
+    }
+    expect_elements(d, v, "pop_back, push_back");
+    d.assign(3, 5);
+    expect_elements(d, {5, 5, 5}, "assign of a value");
+    d.assign(more, more + 2);
+    expect_elements(d, {50, 60}, "assign of a range");
+    d = {4, 3};
+    d.clear();
+    CHECK(d.empty() && d.begin() == d.end() && d.cbegin() == d.cend(), "%zu", d.size());
+}
+
+static void
+test_conversions()
+{
+    const thrust::device_vector<int> d{1, 2, 3};
+    const thrust::host_vector<int> h = d;
+    thrust::device_vector<float> wide(d);
+    expect_elements(wide, {1, 2, 3}, "a device_vector of another type");
+    wide = std::vector<double>{4, 5};
+    expect_elements(wide, {4, 5}, "a vector of another type");
+    thrust::host_vector<double> other = h;
+    other = wide;
+    CHECK(other.size() == 2 && other[1] == 5 && h == d && d == h && !(h != d), "host_vector");
+    CHECK(thrust::host_vector<int>(d.begin() + 1, d.end()) == std::vector<int>({2, 3}), "a range");
+
+    CHECK(d.front() == 1 && d.back() == 3 && *d.rbegin() == 3 && d.rend()[-1] == 1 && *d.crbegin() == 3, "the ends");
+    thrust::device_vector<int> a(1, 7), b{8, 9};
+    swap(a, b);
+    const thrust::device_vector<int> moved(std::move(a));
+    CHECK(moved.size() == 2 && b[0] == 7, "swap, moved");
+    thrust::device_vector<bool> flags(3, true);
+    flags[1] = false;
+    CHECK(flags[0] && !flags[1] && thrust::count(flags.begin(), flags.end(), true) == 2, "bool");
+
+    ++b[0];
+    b[0] <<= 2;
+    b[0] |= 1;
+    b[0] %= 32;
+    CHECK(b[0]++ == 1 && --b[0] == 1, "an element");
+    thrust::device_vector<int> pair{1, 2};
+    thrust::device_reference<int> first = pair[0], second = pair[1];
+    swap(first, second);
+    pair[1] = b[0];
+    wide[0] = pair[0];
+    CHECK(pair[0] == 2 && wide[0] == 2.0f, "elements");
+    std::ostringstream text;
+    text << pair[0];
+    CHECK(text.str() == "2", "%s", text.str().c_str());
+}
+
 int
 main()
 {
     test_vectors();
+    test_changes();
+    test_conversions();
     for (int n : {1, 2, 33, 1000}) {
         test_elements(n);
         test_values(n);

@@ -32,7 +32,7 @@ class BlockLoad
     static int place(int item)
     {
         softgpu_detail::check_block<BlockDimX, BlockDimY, BlockDimZ>("cub::BlockLoad");
-        const int thread = static_cast<int>(softgpu_thread_number);
+        const int thread = static_cast<int>(::softgpu::self().number);
         return Algorithm == BLOCK_LOAD_STRIPED ? item * THREADS + thread : thread * ItemsPerThread + item;
     }
 

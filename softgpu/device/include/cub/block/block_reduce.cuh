@@ -49,7 +49,7 @@ class BlockReduce
     template <class Operation> T Reduce(T input, Operation operation, int num_valid)
     {
         softgpu_detail::check_block<BlockDimX, BlockDimY, BlockDimZ>("cub::BlockReduce");
-        const int thread = static_cast<int>(softgpu_thread_number);
+        const int thread = static_cast<int>(::softgpu::self().number);
         softgpu_detail::slot<T> mine(input, thread < num_valid);
         softgpu_detail::warp_scan<32>("cub::BlockReduce", &mine, &operation);
         if (thread % 32 == 0)

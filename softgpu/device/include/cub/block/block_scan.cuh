@@ -32,7 +32,7 @@ class BlockScan
     template <class Operation> result scanned(const T &input, Operation &operation)
     {
         softgpu_detail::check_block<BlockDimX, BlockDimY, BlockDimZ>("cub::BlockScan");
-        const unsigned warp = softgpu_thread_number / 32, lane = softgpu_thread_number % 32;
+        const unsigned warp = ::softgpu::self().number / 32, lane = ::softgpu::self().number % 32;
         softgpu_detail::slot<T> mine(input);
         softgpu_detail::warp_scan<32>("cub::BlockScan", &mine, &operation);
         if (lane == 0)
@@ -55,9 +55,9 @@ class BlockScan
     /* The first warp asks the user's functor; what the first thread is told goes before all items. */
     template <class Callback> T asked_prefix(const T &total, Callback &callback)
     {
-        if (softgpu_thread_number < 32) {
+        if (::softgpu::self().number < 32) {
             const T prefix = callback(total);
-            if (softgpu_thread_number == 0)
+            if (::softgpu::self().number == 0)
                 storage.prefix.set(0, prefix);
         }
         __syncthreads();

@@ -45,7 +45,7 @@ class BlockStore
     template <class Output> void Store(Output to, T (&items)[ItemsPerThread], int valid)
     {
         softgpu_detail::check_block<BlockDimX, BlockDimY, BlockDimZ>("cub::BlockStore");
-        const int thread = static_cast<int>(softgpu_thread_number);
+        const int thread = static_cast<int>(::softgpu::self().number);
         for (int i = 0; i < ItemsPerThread; ++i) {
             const int place = Algorithm == BLOCK_STORE_STRIPED ? i * THREADS + thread : thread * ItemsPerThread + i;
             if (place < valid)

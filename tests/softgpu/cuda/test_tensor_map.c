@@ -1,0 +1,106 @@
+/*
+ * test_tensor_map.c - tensor maps: every encoder writes the address where kernels find it again, as it is or, with
+ * SOFTGPU_TENSOR_MAPS=scrambled, in no place of the map; what no GPU takes is refused.
+ *
+ * Run in both forms.
+ */
+#include "kernels.h"
+
+#include "softgpu/tensor_map.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const cuuint64_t dimensions[] = {4, 8, 16}, strides[] = {16, 128};
+static const cuuint32_t box[] = {4, 1, 1}, element_strides[] = {1, 1, 1};
+static const int lower[] = {0}, upper[] = {0};
+
+static CUresult
+tiled(CUtensorMap *map, cuuint32_t rank, void *address)
+{
+    return cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, rank, address, dimensions, strides, box,
+                                  element_strides, 0, 0, 0, 0);
+}
+
+static CUresult
+im2col(CUtensorMap *map, cuuint32_t rank, void *address)
+{
+    return cuTensorMapEncodeIm2col(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, rank, address, dimensions, strides, lower,
+                                   upper, 4, 4, element_strides, 0, 0, 0, 0);
+}
+
+static CUresult
+wide(CUtensorMap *map, cuuint32_t rank, void *address)
+{
+    return cuTensorMapEncodeIm2colWide(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, rank, address, dimensions, strides, 0, 0,
+                                       4, 4, element_strides, 0, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W, 0, 0, 0);
+}
+
+static bool
+is_scrambled(void)
+{
+    const char *form = getenv("SOFTGPU_TENSOR_MAPS");
+    return form != NULL && strcmp(form, "scrambled") == 0;
+}
+
+/* Whether the 8 bytes stand in the map at any offset. */
+static bool
+holds(const CUtensorMap *map, uint64_t address)
+{
+    for (size_t at = 0; at + sizeof address <= sizeof *map; ++at) {
+        if (memcmp((const char *)map + at, &address, sizeof address) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void
+check_map(const CUtensorMap *map, uint64_t address)
+{
+    ck_assert_uint_eq(softgpu_tensor_map_address(map->opaque), address);
+    ck_assert(holds(map, address) == !is_scrambled());
+}
+
+START_TEST(encoders_write_the_address)
+{
+    CUresult (*const encoders[])(CUtensorMap *, cuuint32_t, void *) = {tiled, im2col, wide};
+    CUdeviceptr memory, other;
+    use_device();
+    ck_assert_int_eq(cuMemAlloc(&memory, 4096), CUDA_SUCCESS);
+    ck_assert_int_eq(cuMemAlloc(&other, 4096), CUDA_SUCCESS);
+    for (int i = 0; i < 3; ++i) {
+        CUtensorMap map;
+        ck_assert_int_eq(encoders[i](&map, 3, (void *)memory), CUDA_SUCCESS);
+        check_map(&map, memory);
+        ck_assert_int_eq(cuTensorMapReplaceAddress(&map, (void *)other), CUDA_SUCCESS);
+        check_map(&map, other);
+        ck_assert_int_eq(encoders[i](&map, 6, (void *)memory), CUDA_ERROR_INVALID_VALUE);
+        ck_assert_int_eq(encoders[i](&map, 0, (void *)memory), CUDA_ERROR_INVALID_VALUE);
+        ck_assert_int_eq(encoders[i](&map, 3, (void *)(memory + 8)), CUDA_ERROR_INVALID_VALUE);
+        ck_assert_int_eq(encoders[i](&map, 3, NULL), CUDA_ERROR_INVALID_VALUE);
+        ck_assert_int_eq(encoders[i](NULL, 3, (void *)memory), CUDA_ERROR_INVALID_VALUE);
+        ck_assert_int_eq(cuTensorMapReplaceAddress(&map, (void *)(other + 4)), CUDA_ERROR_INVALID_VALUE);
+        check_map(&map, other); /* nothing of this has changed it */
+    }
+    CUtensorMap map = {{0}};
+    ck_assert_int_eq(tiled(&map, 1, (void *)memory), CUDA_SUCCESS);
+    ck_assert_int_eq(im2col(&map, 2, (void *)memory), CUDA_ERROR_INVALID_VALUE);
+    memset(&map, 0, sizeof map);
+    ck_assert_int_eq(cuTensorMapReplaceAddress(&map, (void *)other), CUDA_ERROR_INVALID_VALUE);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("tensor_map");
+    TCase *all = tcase_create("all");
+    tcase_add_test(all, encoders_write_the_address);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,307 @@
+/*
+ * test_threads.c - what NCCL does on the host: calls of communicators that do not block leave their work to a thread,
+ * ranks connect at the first collective, which waits for all of them and may wait for ever, and two threads in one
+ * communicator at once get an error that names them.
+ */
+#include "device.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COUNT = 1000 };
+
+static void
+expect_values(float *device, float value)
+{
+    float host[COUNT];
+    EXPECT_CUDA(cuStreamSynchronize(NULL));
+    device_read_floats(host, device, COUNT);
+    for (int i = 0; i < COUNT; ++i)
+        EXPECT(host[i] == value);
+}
+
+static ncclResult_t
+sum_of(float *values, ncclComm_t comm)
+{
+    return ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, NULL);
+}
+
+/* ---- communicators that do not block ---- */
+
+/* Rank 1 comes to the first collective after rank 0 has seen that its own call is under way. */
+static int
+in_progress(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm, other, blocking = device_comm(rank, n, shared, 0);
+    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, device_share_id(rank, shared, 1), rank, &config), ncclInProgress);
+    EXPECT(device_await_ready(comm) == ncclSuccess);
+    EXPECT_NCCL(ncclCommInitRankConfig(&other, n, device_share_id(rank, shared, 2), rank, &config), ncclInProgress);
+    EXPECT(device_await_ready(other) == ncclSuccess);
+    float *values = device_floats(COUNT, 1.0f);
+    if (rank == 1)
+        ranks_await(&shared->flags[0], 1);
+    EXPECT_NCCL(sum_of(values, comm), ncclInProgress);
+    if (rank == 0) {
+        ncclResult_t state;
+        EXPECT_NCCL(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+        EXPECT(state == ncclInProgress);
+        EXPECT_NCCL(sum_of(values, comm), ncclInvalidArgument);
+        EXPECT(strstr(ncclGetLastError(comm), "still under way"));
+        atomic_store(&shared->flags[0], 1);
+    }
+    EXPECT(device_await_ready(comm) == ncclSuccess);
+    expect_values(values, (float)n);
+
+    EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
+    EXPECT_NCCL(sum_of(values, comm), ncclSuccess);
+    EXPECT_NCCL(sum_of(values, blocking), ncclSuccess);
+    EXPECT_NCCL(ncclGroupEnd(), ncclInvalidArgument);
+
+    /* One thread for the group, whose result both communicators have. */
+    EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
+    EXPECT_NCCL(sum_of(values, comm), ncclSuccess);
+    EXPECT_NCCL(sum_of(values, other), ncclSuccess);
+    EXPECT_NCCL(ncclGroupEnd(), ncclInProgress);
+    EXPECT(device_await_ready(other) == ncclSuccess && device_await_ready(comm) == ncclSuccess);
+    expect_values(values, (float)(n * n * n));
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    EXPECT_NCCL(ncclCommDestroy(other), ncclSuccess);
+    EXPECT_NCCL(ncclCommDestroy(blocking), ncclSuccess);
+    return 0;
+}
+
+START_TEST(a_call_that_does_not_block_is_in_progress)
+{
+    ck_assert(ranks_run(2, in_progress, 0));
+}
+END_TEST
+
+/* A call that waits for a rank that never comes is given up with its communicator. */
+static int
+given_up(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm;
+    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, device_share_id(rank, shared, 0), rank, &config), ncclInProgress);
+    EXPECT(device_await_ready(comm) == ncclSuccess);
+    if (rank == 0) {
+        EXPECT_NCCL(sum_of(device_floats(COUNT, 1.0f), comm), ncclInProgress);
+        EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+        atomic_store(&shared->flags[0], 1);
+        return 0;
+    }
+    ranks_await(&shared->flags[0], 1);
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(a_call_in_progress_is_given_up)
+{
+    ck_assert(ranks_run(2, given_up, 0));
+}
+END_TEST
+
+/* ---- the first collective ---- */
+
+/* Rank 0 comes out of its first call after rank 1 has come to its own; its second does not wait. */
+static int
+first_collective(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    float *values = device_floats(COUNT, 1.0f);
+    if (rank == 1) {
+        ranks_await(&shared->flags[0], 1);
+        usleep(20000); /* in which a call that does not wait would be over */
+        atomic_store(&shared->flags[1], 1);
+    }
+    atomic_store(&shared->flags[0], 1);
+    EXPECT_NCCL(sum_of(values, comm), ncclSuccess);
+    EXPECT(atomic_load(&shared->flags[1]) == 1);
+    if (rank == 1)
+        ranks_await(&shared->flags[2], 1);
+    EXPECT_NCCL(sum_of(values, comm), ncclSuccess);
+    atomic_store(&shared->flags[2], 1);
+    expect_values(values, (float)(n * n));
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(the_first_collective_connects)
+{
+    ck_assert(ranks_run(2, first_collective, 0));
+}
+END_TEST
+
+/* A call in a thread of its own. */
+struct caller {
+    pthread_t thread;
+    float *values;
+    ncclComm_t comm;
+    ncclResult_t result;
+    _Atomic bool has_returned;
+};
+
+static void *
+call(void *argument)
+{
+    struct caller *caller = argument;
+    caller->result = sum_of(caller->values, caller->comm);
+    atomic_store(&caller->has_returned, true);
+    return NULL;
+}
+
+static void
+start_call(struct caller *caller, ncclComm_t comm)
+{
+    *caller = (struct caller){.comm = comm, .values = device_floats(COUNT, 1.0f)};
+    EXPECT(pthread_create(&caller->thread, NULL, call, caller) == 0);
+}
+
+/* The last rank dies in place of its first collective: the others' calls return when their communicators are aborted.
+ */
+static int
+dead_before_connecting(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    atomic_fetch_add(&shared->flags[0], 1);
+    ranks_await(&shared->flags[0], n);
+    if (rank == n - 1)
+        kill(getpid(), SIGKILL);
+    struct caller caller;
+    start_call(&caller, comm);
+    EXPECT(device_await_error(comm) == ncclRemoteError); /* while the other thread is inside: allowed */
+    char text[200];
+    snprintf(text, sizeof(text), "the process of rank %d ended while rank %d waits for it in the first collective",
+             n - 1, rank);
+    EXPECT(strstr(ncclGetLastError(comm), text));
+    EXPECT(!atomic_load(&caller.has_returned));
+    atomic_fetch_add(&shared->flags[1], 1); /* an abort is another reason for those who have not found the first */
+    ranks_await(&shared->flags[1], n - 1);
+    EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+    EXPECT(pthread_join(caller.thread, NULL) == 0 && caller.result == ncclRemoteError);
+    return 0;
+}
+
+START_TEST(death_before_connections)
+{
+    ck_assert(ranks_run(_i, dead_before_connecting, 1u << (_i - 1)));
+}
+END_TEST
+
+/* ---- two threads ---- */
+
+/* While one thread is inside the first all-reduce, in vain, another one registers memory until one of them is refused.
+ */
+static int
+two_threads(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    if (rank == 1) {
+        ranks_await(&shared->flags[0], 1);
+        EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+        return 0;
+    }
+    struct caller caller;
+    start_call(&caller, comm);
+    ncclResult_t result = ncclSuccess;
+    while (result == ncclSuccess && !atomic_load(&caller.has_returned)) {
+        void *handle;
+        result = ncclCommRegister(comm, caller.values, COUNT, &handle);
+        if (result == ncclSuccess)
+            result = ncclCommDeregister(comm, handle);
+    }
+    EXPECT(result == ncclInvalidUsage || (atomic_load(&caller.has_returned) && caller.result == ncclInvalidUsage));
+    const char *text = ncclGetLastError(comm);
+    EXPECT(strstr(text, "two threads use one communicator at once: thread ") && strstr(text, "ncclAllReduce"));
+    EXPECT(strstr(text, "ncclCommRegister") || strstr(text, "ncclCommDeregister"));
+    ncclResult_t state;
+    EXPECT_NCCL(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    EXPECT(state == ncclInvalidUsage); /* and so it stays */
+    EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+    EXPECT(pthread_join(caller.thread, NULL) == 0);
+    atomic_store(&shared->flags[0], 1);
+    return 0;
+}
+
+START_TEST(two_threads_in_one_communicator)
+{
+    ck_assert(ranks_run(2, two_threads, 0));
+}
+END_TEST
+
+static void *
+ask(void *argument)
+{
+    ncclComm_t comm = argument;
+    ncclResult_t state;
+    while (ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclSuccess)
+        continue;
+    return NULL;
+}
+
+/* Of a communicator that does not block, the question for its state is a call like any other. */
+static int
+two_threads_ask(int rank, int n, struct ranks_shared *shared)
+{
+    device_start();
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm;
+    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, device_share_id(rank, shared, 0), rank, &config), ncclInProgress);
+    EXPECT(device_await_ready(comm) == ncclSuccess);
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, ask, comm) == 0);
+    ask(comm);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    EXPECT(strstr(ncclGetLastError(comm), "is inside ncclCommGetAsyncError"));
+    EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+    return 0;
+}
+
+START_TEST(two_threads_that_ask)
+{
+    ck_assert(ranks_run(1, two_threads_ask, 0));
+}
+END_TEST
+
+/* What LeakSanitizer reads: a handle stays where a communicator in error refuses to deregister it. */
+const char *__lsan_default_suppressions(void) __attribute__((visibility("default")));
+
+const char *
+__lsan_default_suppressions(void)
+{
+    return "leak:CommRegister\n";
+}
+
+int
+main(void)
+{
+    TCase *cases = tcase_create("threads");
+    tcase_set_timeout(cases, 100);
+    tcase_add_test(cases, a_call_that_does_not_block_is_in_progress);
+    tcase_add_test(cases, a_call_in_progress_is_given_up);
+    tcase_add_test(cases, the_first_collective_connects);
+    tcase_add_loop_test(cases, death_before_connections, 2, 4);
+    tcase_add_test(cases, two_threads_in_one_communicator);
+    tcase_add_test(cases, two_threads_that_ask);
+    Suite *suite = suite_create("nccl_threads");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
