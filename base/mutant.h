@@ -21,6 +21,9 @@ enum mutant {
     MUTANT_OPERANDS_UNSEEN,          /* copies and library calls are not looked at */
     MUTANT_ONE_OF_MANY,              /* of several gradients that an operation covers only the first is touched */
     MUTANT_ESCAPE_IGNORED,           /* addresses in copies to the device are not looked for */
+    MUTANT_ESCAPES_ALIGNED_TO_16,    /* only those that are multiples of 16 */
+    MUTANT_ESCAPED_LATE_UNCHECKED,   /* gradients that had left when their address was copied are not compared */
+    MUTANT_TENSOR_MAPS_UNSEEN,       /* addresses in tensor maps are not noted */
     MUTANT_ARRAY_TRUSTED,            /* an array of pointers that a kernel has made counts as one from the host */
     MUTANT_HIDDEN_STREAMS_FORGOTTEN, /* the boundary does not wait for kernels that may reach held gradients */
 
@@ -37,6 +40,7 @@ enum mutant {
     /* reduced */
     MUTANT_GRADIENT_LEFT_OUT, /* one gradient of a bucket is not reduced */
     MUTANT_SUM_NOT_MEAN,
+    MUTANT_WEIGHT_IGNORED,       /* all ranks contribute alike, whatever DDP_WEIGHT says */
     MUTANT_SCALE_LEFT_OUT,       /* compressed gradients are not divided by the number of ranks */
     MUTANT_MEMBERS_OVERLAP,      /* in a packed bucket each gradient begins one element too early */
     MUTANT_UNPACK_LEFT_OUT,      /* a packed bucket stays in its buffer */
@@ -63,7 +67,13 @@ enum mutant {
 
     /* checked */
     MUTANT_CONTENT_UNCHECKED,    /* gradients are not compared between their reduction and the boundary */
+    MUTANT_HASH_NOT_RUN,         /* memory is not hashed on the device: all hashes of a length are equal */
+    MUTANT_HASHED_AFTER_RELEASE, /* parameters are hashed when the trainer may change them again */
     MUTANT_PARAMETERS_UNCHECKED, /* parameters are not compared across ranks */
+    MUTANT_WEIGHTS_UNCOMPARED,   /* weights are not, either */
+    MUTANT_OWN_GRADIENTS_LATE,   /* ranks' own gradients are hashed behind their reduction, when all are equal */
+
+    MUTANT_STEPLESS_UNSEEN, /* parameters that change although no DDP_STEP comes do not end the job */
 
     /* ddprun check */
     MUTANT_CHECK_LAST_LEFT_OUT,   /* the last tensor of each role is not compared with the reference */

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 4
+#define DDPRUN_PROTOCOL_VERSION 5
 
 /* ---- environment: launcher to shim and engine ---- */
 #define DDPRUN_ENV_PROTOCOL "DDPRUN_PROTOCOL" /* decimal DDPRUN_PROTOCOL_VERSION; absent: the shim stays passive */
@@ -35,6 +35,14 @@
 #define DDPRUN_ENV_TRACE_DIR "DDPRUN_TRACE_DIR" /* folder for rank-N.jsonl; absent: no trace */
 #define DDPRUN_ENV_TIMEOUT_S "DDPRUN_TIMEOUT_S" /* decimal seconds a rank may wait for the others */
 
+/* 1: the user knows that nothing is averaged, so that neither a warning nor the exit code says it */
+#define DDPRUN_ENV_UNANNOTATED "DDPRUN_UNANNOTATED"
+/* Decimal ms after its first launch for which a program is given to annotate without a warning; for tests. */
+#define DDPRUN_ENV_UNANNOTATED_MS "DDPRUN_TEST_UNANNOTATED_MS"
+
+/* What /proc/self/fd/1 leads to in a rank whose stdout ddprun made: written line by line; absent: left as it is. */
+#define DDPRUN_ENV_STDOUT "DDPRUN_STDOUT"
+
 /* A run of `ddprun check`: absolute path of its settings (base/check/run.h); absent: an ordinary run. */
 #define DDPRUN_ENV_CHECK_RUN "DDPRUN_CHECK_RUN"
 /* Folder that what such ranks write is kept in, with --keep-files: one in it for each rank; absent: in the job folder.
@@ -47,7 +55,10 @@
 #define DDPRUN_ENV_COMMUNICATORS "DDPRUN_COMMUNICATORS" /* decimal, 1 to DDPRUN_MOST_COMMUNICATORS */
 #define DDPRUN_ENV_KERNELS       "DDPRUN_KERNELS"       /* absolute path (comm/kernels.h); absent: there are none */
 #define DDPRUN_ENV_RESTART       "DDPRUN_RESTART" /* decimal: how often --max-restarts has begun anew; absent: not yet */
-/* The same from a ddprun to itself, across exec: "PID:COUNT"; of another process, it is of a ddprun around this one. */
+/*
+ * The same from a ddprun to itself, across exec: "PID:COUNT:" and how its attempts ended (launcher/report/summary.h);
+ * of another process, it is of a ddprun around this one.
+ */
 #define DDPRUN_ENV_RESTARTED "DDPRUN_RESTARTED_PROCESS"
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
@@ -56,10 +67,11 @@
 #define DDPRUN_ENV_LOCAL_RANK       "LOCAL_RANK"
 #define DDPRUN_ENV_LOCAL_WORLD_SIZE "LOCAL_WORLD_SIZE"
 
-#define DDPRUN_DEFAULT_BUCKET_BYTES (25u << 20) /* until times are measured */
-#define DDPRUN_DEFAULT_CHECK_EVERY  100
-#define DDPRUN_DEFAULT_TIMEOUT_S    900
-#define DDPRUN_MOST_COMMUNICATORS   8
+#define DDPRUN_DEFAULT_BUCKET_BYTES   (25u << 20) /* until times are measured */
+#define DDPRUN_DEFAULT_CHECK_EVERY    100
+#define DDPRUN_DEFAULT_TIMEOUT_S      900
+#define DDPRUN_DEFAULT_UNANNOTATED_MS 10000
+#define DDPRUN_MOST_COMMUNICATORS     8
 
 /* What becomes of a gradient: the mean over all ranks, or the sum. */
 enum ddprun_reduction { DDPRUN_REDUCE_MEAN, DDPRUN_REDUCE_SUM, DDPRUN_REDUCTION_COUNT };
@@ -95,9 +107,30 @@ struct rank_mean {
 /* What the program says of itself. */
 struct rank_told {
     _Atomic uint64_t shard_total; /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
+    _Atomic uint64_t shard_calls; /* how often DDP_SHARD was called */
     _Atomic uint32_t mean_count;
     struct rank_mean means[RANK_MEANS_AT_MOST]; /* [mean_count] */
 };
+
+/*
+ * How long the trainer's stream waited at one boundary, with the number of the boundary: the launcher compares what
+ * ranks waited at the same one. Packed into one word, which is read whole; 0: none.
+ */
+enum { RANK_EXPOSED_STEPS = 64, RANK_EXPOSED_SPARSE = 16, RANK_EXPOSED_NS_BITS = 40 };
+
+static inline uint64_t
+rank_exposed_pack(uint64_t boundary, uint64_t ns)
+{
+    uint64_t most = (UINT64_C(1) << RANK_EXPOSED_NS_BITS) - 1;
+    return boundary << RANK_EXPOSED_NS_BITS | (ns < most ? ns : most);
+}
+
+/* The same place on all ranks, for boundaries in a row as well as for every RANK_EXPOSED_SPARSE-th. */
+static inline unsigned
+rank_exposed_place(uint64_t boundary)
+{
+    return (unsigned)((boundary + boundary / RANK_EXPOSED_SPARSE) % RANK_EXPOSED_STEPS);
+}
 
 enum rank_stage {
     RANK_STAGE_NONE = 0, /* nothing heard yet */
@@ -150,18 +183,29 @@ struct rank_status {
     _Atomic uint64_t graph_step;      /* boundaries passed in launches of CUDA graphs; in a world of one: captured */
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;
-    _Atomic uint64_t bucket_count; /* of the plan in force; 0 while everything is reduced at the boundary */
+    _Atomic uint64_t gradient_elements, parameter_elements; /* that are annotated; what is compared across ranks */
+    _Atomic uint64_t parameter_count;
+    /* Before the first DDP_STEP: */
+    _Atomic uint64_t reported_launch_count; /* launches and library calls reported to the engine */
+    _Atomic uint64_t gradient_work;         /* of them, those that may have worked on gradients */
+    _Atomic uint64_t changed_count;         /* how often a parameter was seen to have changed */
+    _Atomic uint32_t unannotated;           /* 1: --unannotated */
+    _Atomic uint64_t bucket_count;          /* of the plan in force; 0 while everything is reduced at the boundary */
+    _Atomic uint64_t plan_count;            /* plans adopted so far; written before bucket_count, as is: */
+    _Atomic uint64_t plan_step;             /* boundaries passed when bucket_count was set */
     /* How long the trainer's stream waited at boundaries of that plan: */
     _Atomic uint64_t exposed_count;    /* of them, that were looked at last */
     _Atomic uint64_t exposed_ns;       /* their median */
     _Atomic uint64_t exposed_bound_ns; /* the least that any buckets could reach; UINT64_MAX: not known */
-    _Atomic uint32_t nccl_version;     /* as NCCL_VERSION_CODE; 0: not opened */
-    struct rank_told told;             /* the program, of itself */
-    _Atomic uint32_t reduction;        /* enum ddprun_reduction: what became of gradients */
-    _Atomic uint64_t check_count;      /* comparisons of parameter hashes across ranks that found all equal */
-    _Atomic uint64_t checked_step;     /* step after which the last of them looked at the parameters */
-    _Atomic uint64_t parameter_hash;   /* what it found, the same on all ranks */
-    _Atomic uint32_t failure_follows;  /* enum rank_follows: what `failure` is (set before stage) */
+    _Atomic uint64_t exposed_steps[RANK_EXPOSED_STEPS]; /* of the last ones, each (rank_exposed_pack()) */
+    _Atomic uint64_t training_us;     /* from the first boundary that was passed to the last, on the host */
+    _Atomic uint32_t nccl_version;    /* as NCCL_VERSION_CODE; 0: not opened */
+    struct rank_told told;            /* the program, of itself */
+    _Atomic uint32_t reduction;       /* enum ddprun_reduction: what became of gradients */
+    _Atomic uint64_t check_count;     /* comparisons of parameter hashes across ranks that found all equal */
+    _Atomic uint64_t checked_step;    /* step after which the last of them looked at the parameters */
+    _Atomic uint64_t parameter_hash;  /* what it found, the same on all ranks */
+    _Atomic uint32_t failure_follows; /* enum rank_follows: what `failure` is (set before stage) */
 
     /* What this rank waits for: on the host at `place`, and on the device for a collective. Times: CLOCK_MONOTONIC. */
     _Atomic uint32_t waits;           /* 1: this rank waits for the others at `place` (written before) */

@@ -100,16 +100,52 @@ history_ignore(struct history *history, size_t gradient)
     history->last_touch[gradient] = history->previous_last_touch[gradient] = 0;
 }
 
+static bool
+touch_equal(const struct touch *a, const struct touch *b)
+{
+    return a->call == b->call && a->argument == b->argument;
+}
+
 bool
 touch_list_equal(const struct touch_list *a, const struct touch_list *b)
 {
     if (a->count != b->count || a->open != b->open)
         return false;
     for (size_t i = 0; i < a->count; ++i) {
-        if (a->touches[i].call != b->touches[i].call || a->touches[i].argument != b->touches[i].argument)
+        if (!touch_equal(&a->touches[i], &b->touches[i]))
             return false;
     }
     return true;
+}
+
+/* The length of the shortest sequence of which the list consists, repeated. */
+static size_t
+period_of(const struct touch_list *list)
+{
+    for (size_t period = 1; period <= list->count / 2; ++period) {
+        size_t at = list->count % period == 0 ? period : SIZE_MAX;
+        while (at < list->count && touch_equal(&list->touches[at], &list->touches[at - period]))
+            ++at;
+        if (at == list->count)
+            return period;
+    }
+    return list->count;
+}
+
+bool
+history_is_of_several(const struct history *history)
+{
+    bool differ = false;
+    for (size_t i = 0; i < history->gradient_count && history->interval_count > 0 && !history->lost; ++i) {
+        const struct touch_list *list = &history->current[i];
+        if (history->ignored[i] || list->count == 0)
+            continue;
+        size_t period = period_of(list);
+        if (period == list->count)
+            return false;
+        differ = differ || period > 1;
+    }
+    return differ;
 }
 
 bool

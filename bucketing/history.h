@@ -73,6 +73,13 @@ void history_ignore(struct history *history, size_t gradient);
 bool history_boundary(struct history *history);
 
 /*
+ * Whether the interval that goes on is made of two or more equal parts: each touched gradient's touches are a sequence
+ * that repeats, one gradient's at least a sequence of different touches. The sign of a boundary that was left out:
+ * where backward only accumulates, no other work comes between its passes. Not in the first interval.
+ */
+bool history_is_of_several(const struct history *history);
+
+/*
  * Whether the gradient's touches differ between intervals so often that two equal ones prove nothing. While no interval
  * has differed from the one before, two are enough; after that, some more for gradients that never did, and many for
  * one that did.

@@ -28,6 +28,7 @@ begin_interval(struct readiness *readiness)
     const struct plan *plan = readiness->plan;
     memset(readiness->begun, 0, plan->gradient_count * sizeof(readiness->begun[0]));
     memset(readiness->enqueued, 0, plan->gradient_count * sizeof(readiness->enqueued[0]));
+    memset(readiness->anew, 0, plan->gradient_count * sizeof(readiness->anew[0]));
     for (size_t k = 0; k < plan->bucket_count; ++k) {
         readiness->pending[k] = plan->buckets[k].count;
         readiness->states[k] = BUCKET_FILLING;
@@ -43,11 +44,12 @@ readiness_init(struct readiness *readiness, const struct plan *plan, const struc
     readiness->expected = calloc(plan->gradient_count + 1, sizeof(readiness->expected[0]));
     readiness->begun = calloc(plan->gradient_count + 1, sizeof(readiness->begun[0]));
     readiness->enqueued = calloc(plan->gradient_count + 1, sizeof(readiness->enqueued[0]));
+    readiness->anew = calloc(plan->gradient_count + 1, sizeof(readiness->anew[0]));
     readiness->held = calloc(plan->gradient_count + 1, sizeof(readiness->held[0]));
     readiness->pending = calloc(plan->bucket_count + 1, sizeof(readiness->pending[0]));
     readiness->states = calloc(plan->bucket_count + 1, sizeof(readiness->states[0]));
     if (readiness->expected == NULL || readiness->begun == NULL || readiness->enqueued == NULL ||
-        readiness->held == NULL || readiness->pending == NULL || readiness->states == NULL)
+        readiness->anew == NULL || readiness->held == NULL || readiness->pending == NULL || readiness->states == NULL)
         return false;
 
     for (size_t i = 0; history != NULL && i < plan->gradient_count; ++i) {
@@ -66,6 +68,7 @@ readiness_free(struct readiness *readiness)
     free(readiness->expected);
     free(readiness->begun);
     free(readiness->enqueued);
+    free(readiness->anew);
     free(readiness->held);
     free(readiness->pending);
     free(readiness->states);
@@ -82,13 +85,13 @@ readiness_fits(const struct readiness *readiness, const struct history *history)
     return true;
 }
 
+/* Whether it is the touch that was learned behind `before` others. */
 static bool
-is_expected(const struct readiness *readiness, size_t gradient, struct touch touch)
+is_expected(const struct readiness *readiness, size_t gradient, size_t before, struct touch touch)
 {
     const struct touch_list *expected = &readiness->expected[gradient];
-    size_t begun = readiness->begun[gradient];
-    return begun < expected->count && expected->touches[begun].call == touch.call &&
-           expected->touches[begun].argument == touch.argument;
+    return before < expected->count && expected->touches[before].call == touch.call &&
+           expected->touches[before].argument == touch.argument;
 }
 
 bool
@@ -103,11 +106,12 @@ readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch
 {
     if (readiness->states[readiness->plan->bucket_of[gradient]] >= BUCKET_LAUNCHED) {
         readiness->deviates = true;
+        readiness->anew[gradient] += is_expected(readiness, gradient, readiness->anew[gradient], touch);
         return TOUCH_LATE;
     }
     if (readiness_is_declared(readiness, gradient) && (touch.call != TOUCH_DECLARES || readiness->begun[gradient] > 0))
         return TOUCH_UNCOUNTED;
-    bool expected = readiness->held[gradient] || is_expected(readiness, gradient, touch);
+    bool expected = readiness->held[gradient] || is_expected(readiness, gradient, readiness->begun[gradient], touch);
     ++readiness->begun[gradient];
     if (!expected)
         readiness->deviates = true;
@@ -134,6 +138,12 @@ readiness_enqueued(struct readiness *readiness, size_t gradient)
             readiness->states[k] = BUCKET_READY;
     }
     return true;
+}
+
+bool
+readiness_begins_anew(const struct readiness *readiness, size_t gradient)
+{
+    return readiness->anew[gradient] > 0;
 }
 
 bool

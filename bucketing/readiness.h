@@ -27,6 +27,7 @@ struct readiness {
     struct touch_list *expected; /* [gradient_count]: own copy of what was learned */
     size_t *begun;    /* [gradient_count]: touches in this interval, those on their way to the driver included */
     size_t *enqueued; /* [gradient_count]: those that the driver has taken */
+    size_t *anew;     /* [gradient_count]: late touches that an interval begins with, in their order */
     size_t *pending;  /* [bucket_count]: gradients with a piece in the bucket that are not ready */
     enum bucket_state *states; /* [bucket_count] */
     size_t next_bucket;        /* the first that is not launched */
@@ -57,6 +58,9 @@ void readiness_hold(struct readiness *readiness, size_t gradient);
 
 /* Whether it is the program's word that makes the gradient ready, in the interval that was learned. */
 bool readiness_is_declared(const struct readiness *readiness, size_t gradient);
+
+/* Whether late touches of the gradient were those that an interval begins with: its boundary was left out. */
+bool readiness_begins_anew(const struct readiness *readiness, size_t gradient);
 
 /* Whether the gradient's bucket has left. */
 bool readiness_has_left(const struct readiness *readiness, size_t gradient);

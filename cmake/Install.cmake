@@ -39,15 +39,17 @@ install(FILES ${package_dir}/ddprunConfig.cmake ${CMAKE_BINARY_DIR}/package/ddpr
 man_page(ddprun.1 ddprun $<TARGET_FILE:ddprun>)
 man_page(ddprun.h.3 ddprun ${CMAKE_SOURCE_DIR}/interpose/include/ddprun.h)
 install(FILES launcher/ddprun.bash DESTINATION share/bash-completion/completions RENAME ddprun)
-install(FILES README.md docs/annotations.md docs/check.md docs/clusters.md docs/how-it-works.md docs/performance.md
-        docs/troubleshooting.md docs/wire.md DESTINATION share/doc/ddprun)
+install(FILES README.md docs/annotations.md docs/check.md docs/clusters.md docs/how-it-works.md docs/limits.md
+        docs/performance.md docs/recipes.md docs/troubleshooting.md docs/wire.md DESTINATION share/doc/ddprun)
 install(FILES LICENSE DESTINATION share/doc/ddprun RENAME copyright)
 
 # ---- ddprun-softgpu ----
 # Its files are installed as the build laid them out; only the link to CUDA's headers is the build machine's own.
 install(PROGRAMS ${CMAKE_BINARY_DIR}/bin/softgpu-cc DESTINATION bin COMPONENT softgpu)
 install(DIRECTORY ${SOFTGPU_LIBRARY_DIR}/ DESTINATION lib/softgpu USE_SOURCE_PERMISSIONS COMPONENT softgpu
-        PATTERN toolkit/include EXCLUDE)
+        PATTERN toolkit/include EXCLUDE
+        REGEX "libsoftgpu_[^/]*\\.a$" EXCLUDE) # of the build folder; those to install:
+install(DIRECTORY ${CMAKE_BINARY_DIR}/package/softgpu/ DESTINATION lib/softgpu COMPONENT softgpu)
 install(CODE [[
     set(toolkit "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib/softgpu/toolkit")
     file(REMOVE "${toolkit}/include")

@@ -64,12 +64,16 @@ function(ddprun_no_padded_rpath name)
     set_target_properties(${name} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 endfunction()
 
+# In front of a test's command, with its limit in seconds of a quiet machine: COMMAND ${PATIENCE} 60 program. TIMEOUT is ctest's,
+# which follows no load, and is far above.
+set(PATIENCE bash ${CMAKE_SOURCE_DIR}/tests/patience.sh)
+
 # ddprun_unit_test(name [SOURCES ...] [LIBRARIES ...]): a Check program that tests/run.sh finds in build/tests/unit.
 function(ddprun_unit_test name)
     cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
     add_executable(${name} ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} PkgConfig::CHECK Threads::Threads m)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
-    add_test(NAME unit/${name} COMMAND ${name})
-    set_tests_properties(unit/${name} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77 ENVIRONMENT "CK_FORK=no")
+    add_test(NAME unit/${name} COMMAND ${PATIENCE} 120 $<TARGET_FILE:${name}>)
+    set_tests_properties(unit/${name} PROPERTIES TIMEOUT 3600 SKIP_RETURN_CODE 77 ENVIRONMENT "CK_FORK=no")
 endfunction()

@@ -33,10 +33,12 @@ clang-tidy      | command clang-tidy   | static analysis
 shellcheck      | command shellcheck   | static analysis of scripts
 dpkg-dev        | command dpkg-shlibdeps | packages
 '
-# Without these the tests of tests/cluster/, and with the last one tests/fuzz/, are skipped by name, and nothing else is.
+# Without these the tests of tests/cluster/, a case of softgpu/linkers (mpi.h) and, with the last one, tests/fuzz/ are skipped by
+# name, and nothing else is.
 cluster_packages='
 iproute2        | command ip           | hosts with networks of their own, on one machine
 openmpi-bin     | command mpirun       | starts ranks on several hosts
+libopenmpi-dev  | file /usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h | builds a trainer that speaks MPI
 slurmctld       | command slurmctld    | Slurm: the scheduler
 slurmd          | command slurmd       | Slurm: starts ranks on a host
 slurm-client    | command srun         | Slurm: its commands

@@ -7,7 +7,8 @@
 #include "base/message.h"
 #include "base/mutant.h"
 
-#include <sched.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,32 +23,118 @@ static bool
 nccl_failed(const struct collectives *c, ncclComm_t comm, ncclResult_t result, const char *what,
             struct comm_error *error)
 {
+    /* NCCL calls CUDA, too, and meets what the trainer's kernels have left behind. */
+    CUstreamCaptureStatus unused;
+    CUresult fault = result == ncclUnhandledCudaError && c->stream != NULL
+                         ? c->driver->cuStreamIsCapturing_p(c->stream, &unused)
+                         : CUDA_SUCCESS;
+    if (driver_result_is_fault(fault))
+        return driver_fail(c->driver, fault, what, error);
     const char *detail = c->nccl->ncclGetLastError_p(comm);
     return comm_fail_by(error, result == ncclRemoteError ? COMM_OTHERS : COMM_UNCLEAR, "%s: %s%s%.300s", what,
                         c->nccl->ncclGetErrorString_p(result), detail != NULL && detail[0] != '\0' ? ": " : "",
                         detail != NULL ? detail : "");
 }
 
-enum { SPIN_US = 300 };
+/* ---- calls that wait for other ranks ---- */
 
-/* Waits until NCCL has finished what it was asked for: microseconds once a communicator stands, so a sleep is last. */
 static bool
-settle(struct collectives *c, ncclComm_t comm, ncclResult_t result, const char *what, struct comm_error *error)
+nccl_ok(const struct collectives *c, ncclComm_t comm, ncclResult_t result, const char *what, struct comm_error *error)
 {
-    int64_t begin_us = clock_now_us(), deadline_us = begin_us + (int64_t)c->timeout_s * 1000000;
-    while (result == ncclInProgress) {
-        ncclResult_t asked = c->nccl->ncclCommGetAsyncError_p(comm, &result);
-        if (asked != ncclSuccess)
-            return nccl_failed(c, comm, asked, what, error);
-        if (result == ncclInProgress && clock_now_us() > deadline_us)
-            return comm_fail_by(error, COMM_OTHERS, "%s: the other ranks have not come within %d s", what,
-                                c->timeout_s);
-        if (result == ncclInProgress && clock_now_us() - begin_us < SPIN_US)
-            sched_yield();
-        else if (result == ncclInProgress)
-            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-    }
     return result == ncclSuccess || nccl_failed(c, comm, result, what, error);
+}
+
+/* The issuer enters and leaves a call that may connect ranks. */
+static struct communicator *
+enter_call(struct communicator *communicator)
+{
+    atomic_store(&communicator->called_us, clock_now_us());
+    return communicator;
+}
+
+static bool
+leave_call(const struct collectives *c, struct communicator *communicator, ncclResult_t result, const char *what,
+           struct comm_error *error)
+{
+    atomic_store(&communicator->called_us, 0);
+    return nccl_ok(c, communicator->comm, result, what, error);
+}
+
+/* Work that may never return, in a thread of its own. */
+struct task {
+    struct collectives *c;
+    bool (*work)(struct collectives *c, struct comm_error *error);
+    pthread_mutex_t lock;   /* guards what follows */
+    pthread_cond_t is_over; /* done was set */
+    bool done, good;
+    struct comm_error error;
+};
+
+static void *
+run_task(void *argument)
+{
+    struct task *task = argument;
+    struct comm_error error = {""};
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* some stream of the trainer may be captured */
+    const struct driver *driver = task->c->driver;
+    bool good = cuda_ok(driver, driver->cuCtxSetCurrent_p(task->c->context), "cuCtxSetCurrent", &error) &&
+                cuda_ok(driver, driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode",
+                        &error) &&
+                task->work(task->c, &error);
+    pthread_mutex_lock(&task->lock);
+    task->error = error;
+    task->good = good;
+    task->done = true;
+    pthread_cond_signal(&task->is_over);
+    pthread_mutex_unlock(&task->lock);
+    return NULL;
+}
+
+static bool
+wait_for_task(struct task *task, int timeout_s)
+{
+    struct timespec until;
+    int result = 0;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_s;
+    pthread_mutex_lock(&task->lock);
+    while (!task->done && result == 0)
+        result = pthread_cond_clockwait(&task->is_over, &task->lock, CLOCK_MONOTONIC, &until);
+    bool done = task->done;
+    pthread_mutex_unlock(&task->lock);
+    return done;
+}
+
+/* Runs `work` for at most c->timeout_s seconds. Where that is over, the thread stays where it is, for the life of the
+ * process. */
+static bool
+run_in_time(struct collectives *c, bool (*work)(struct collectives *, struct comm_error *), const char *what,
+            struct comm_error *error)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    struct task *task = malloc(sizeof(*task));
+    if (task == NULL)
+        return comm_fail(error, "%s: out of memory", what);
+    *task = (struct task){.c = c, .work = work, .lock = PTHREAD_MUTEX_INITIALIZER, .is_over = PTHREAD_COND_INITIALIZER};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&thread, NULL, run_task, task);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) {
+        free(task);
+        return comm_fail(error, "%s: out of threads", what);
+    }
+    if (!wait_for_task(task, c->timeout_s)) {
+        (void)pthread_detach(thread);
+        return comm_fail_by(error, COMM_OTHERS, "%s: the other ranks have not come within %d s", what, c->timeout_s);
+    }
+    (void)pthread_join(thread, NULL);
+    bool good = task->good;
+    if (!good)
+        *error = task->error;
+    free(task);
+    return good;
 }
 
 /* ---- the beginning ---- */
@@ -89,7 +176,7 @@ load_kernels(struct collectives *c, const struct collectives_options *options, s
                  error))
         return false;
     if (!loaded && options->kernels_path != NULL && options->compression == DDPRUN_COMPRESS_NONE && c->rank == 0)
-        message_line("%s; buckets are packed by copies", why.text);
+        message_line("%s; buckets are packed by copies, and memory is hashed on the host", why.text);
     return loaded || options->compression == DDPRUN_COMPRESS_NONE ||
            comm_fail(error,
                      "--compress needs ddprun's own kernels: %.300s; build ddprun where nvcc of CUDA 13 is, or leave "
@@ -125,6 +212,21 @@ share_opening(struct collectives *c, struct rendezvous *rendezvous, struct openi
                              c->rank);
 }
 
+static bool
+create_communicators(struct collectives *c, struct comm_error *error)
+{
+    for (unsigned i = 0; i < c->communicator_count; ++i) {
+        struct communicator *communicator = &c->communicators[i];
+        struct nccl_config config;
+        nccl_config_fill(&config, c->nccl->version, true);
+        ncclResult_t result = c->nccl->ncclCommInitRankConfig_p(&communicator->comm, c->world_size, communicator->id,
+                                                                c->rank, (ncclConfig_t *)&config);
+        if (!nccl_ok(c, NULL, result, "ncclCommInitRankConfig", error))
+            return false;
+    }
+    return true;
+}
+
 bool
 collectives_open(struct collectives *c, const struct driver *driver, const struct nccl *nccl,
                  struct rendezvous *rendezvous, const struct collectives_options *options, struct comm_error *error)
@@ -142,18 +244,9 @@ collectives_open(struct collectives *c, const struct driver *driver, const struc
     struct opening opening;
     if (!create_streams(c, error) || !load_kernels(c, options, error) || !share_opening(c, rendezvous, &opening, error))
         return false;
-
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
-        ncclComm_t *comm = &c->communicators[i].comm;
-        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-        config.blocking = 0;
-        ncclResult_t result = nccl->ncclCommInitRankConfig_p(comm, c->world_size, opening.ids[i], c->rank, &config);
-        if (result != ncclSuccess && result != ncclInProgress)
-            return nccl_failed(c, *comm, result, "ncclCommInitRankConfig", error);
-        if (!settle(c, *comm, ncclInProgress, "ncclCommInitRankConfig", error))
-            return false;
-    }
-    return true;
+    for (unsigned i = 0; i < c->communicator_count; ++i)
+        c->communicators[i].id = opening.ids[i];
+    return run_in_time(c, create_communicators, "ncclCommInitRankConfig", error);
 }
 
 /* ---- what travels ---- */
@@ -186,9 +279,9 @@ collectives_send_from_zero(struct collectives *c, CUdeviceptr address, size_t by
                            struct comm_error *error)
 {
     void *buffer = (void *)(uintptr_t)address;
-    ncclComm_t comm = c->communicators[0].comm;
-    ncclResult_t result = c->nccl->ncclBroadcast_p(buffer, buffer, bytes, ncclUint8, 0, comm, stream);
-    return settle(c, comm, result, "ncclBroadcast", error);
+    struct communicator *of = enter_call(&c->communicators[0]);
+    ncclResult_t result = c->nccl->ncclBroadcast_p(buffer, buffer, bytes, ncclUint8, 0, of->comm, stream);
+    return leave_call(c, of, result, "ncclBroadcast", error);
 }
 
 bool
@@ -206,23 +299,24 @@ collectives_place(struct collectives *c, struct bucket_wire *wire, size_t bucket
 }
 
 bool
-collectives_reduce(struct collectives *c, const struct bucket_wire *wire, size_t bucket, struct comm_error *error)
+collectives_reduce(struct collectives *c, const struct bucket_wire *wire, size_t bucket, double weight,
+                   struct comm_error *error)
 {
-    return collectives_reduce_on(c, wire, bucket, collectives_stream_of(c, bucket), error);
+    return collectives_reduce_on(c, wire, bucket, weight, collectives_stream_of(c, bucket), error);
 }
 
 bool
-collectives_reduce_on(struct collectives *c, const struct bucket_wire *wire, size_t bucket, CUstream stream,
-                      struct comm_error *error)
+collectives_reduce_on(struct collectives *c, const struct bucket_wire *wire, size_t bucket, double weight,
+                      CUstream stream, struct comm_error *error)
 {
-    ncclComm_t comm = c->communicators[collectives_communicator_of(c, bucket)].comm;
-    if (!wire_pack(wire, &c->setting, stream, error))
+    if (!wire_pack(wire, &c->setting, weight, stream, error))
         return false;
 
     void *buffer = (void *)(uintptr_t)wire->address;
+    struct communicator *of = enter_call(&c->communicators[collectives_communicator_of(c, bucket)]);
     ncclResult_t result = c->nccl->ncclAllReduce_p(buffer, buffer, wire->element_count, wire->type,
-                                                   wire_operation(wire, &c->setting), comm, stream);
-    return settle(c, comm, result, "ncclAllReduce", error) && wire_unpack(wire, &c->setting, stream, error);
+                                                   wire_operation(wire, &c->setting), of->comm, stream);
+    return leave_call(c, of, result, "ncclAllReduce", error) && wire_unpack(wire, &c->setting, stream, error);
 }
 
 bool
@@ -253,10 +347,10 @@ bool
 collectives_gather_words(struct collectives *c, CUdeviceptr send, CUdeviceptr receive, size_t count,
                          struct comm_error *error)
 {
-    ncclComm_t comm = c->communicators[0].comm;
+    struct communicator *of = enter_call(&c->communicators[0]);
     ncclResult_t result = c->nccl->ncclAllGather_p((const void *)(uintptr_t)send, (void *)(uintptr_t)receive, count,
-                                                   ncclUint64, comm, c->stream);
-    return settle(c, comm, result, "ncclAllGather", error);
+                                                   ncclUint64, of->comm, c->stream);
+    return leave_call(c, of, result, "ncclAllGather", error);
 }
 
 /* ---- the end ---- */
@@ -270,8 +364,33 @@ collectives_sound(struct collectives *c, struct comm_error *error)
         ncclResult_t asked = c->nccl->ncclCommGetAsyncError_p(comm, &state);
         if (asked != ncclSuccess)
             return nccl_failed(c, comm, asked, "ncclCommGetAsyncError", error);
-        if (state != ncclSuccess && state != ncclInProgress)
+        if (state != ncclSuccess)
             return nccl_failed(c, comm, state, "NCCL", error);
+    }
+    return true;
+}
+
+int64_t
+collectives_in_call_us(const struct collectives *c, unsigned communicator)
+{
+    int64_t called_us = atomic_load(&c->communicators[communicator].called_us);
+    int64_t now_us = clock_now_us();
+    return called_us != 0 && now_us > called_us ? now_us - called_us : 0;
+}
+
+static bool
+close_communicators(struct collectives *c, struct comm_error *error)
+{
+    for (unsigned i = 0; i < c->communicator_count; ++i) {
+        ncclComm_t comm = c->communicators[i].comm;
+        if (comm == NULL)
+            continue;
+        if (!cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(c->communicators[i].stream), "cuStreamSynchronize",
+                     error) ||
+            !nccl_ok(c, comm, c->nccl->ncclCommFinalize_p(comm), "ncclCommFinalize", error) ||
+            !nccl_ok(c, NULL, c->nccl->ncclCommDestroy_p(comm), "ncclCommDestroy", error))
+            return false;
+        c->communicators[i].comm = NULL;
     }
     return true;
 }
@@ -280,12 +399,5 @@ void
 collectives_close(struct collectives *c)
 {
     struct comm_error ignored;
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
-        struct communicator *communicator = &c->communicators[i];
-        if (communicator->comm != NULL && c->driver->cuStreamSynchronize_p(communicator->stream) == CUDA_SUCCESS &&
-            settle(c, communicator->comm, c->nccl->ncclCommFinalize_p(communicator->comm), "ncclCommFinalize",
-                   &ignored))
-            (void)c->nccl->ncclCommDestroy_p(communicator->comm);
-        communicator->comm = NULL;
-    }
+    (void)run_in_time(c, close_communicators, "ncclCommFinalize", &ignored);
 }

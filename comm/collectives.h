@@ -4,8 +4,9 @@
  * Buckets take turns on the communicators; all else goes through the first. The streams are non-blocking (they take no
  * part in the legacy default stream's barriers) and of high priority. Every function only enqueues, unless it says that
  * it waits. Exactly one thread at a time may call: the engine's issuer; in the same order on all ranks, whichever
- * communicator is meant. Communicators are non-blocking too: a call that NCCL has not finished is waited for up to the
- * time limit.
+ * communicator is meant. Communicators are blocking (nccl.h says why): the first operations of each wait on the host
+ * for the other ranks, to connect, and with a dead peer may never return. Another thread looks after the time limit
+ * there: collectives_in_call_us().
  */
 #ifndef DDPRUN_COMM_COLLECTIVES_H
 #define DDPRUN_COMM_COLLECTIVES_H
@@ -15,13 +16,16 @@
 #include "comm/rendezvous.h"
 #include "comm/wire.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct communicator {
+    ncclUniqueId id;
     ncclComm_t comm;
     CUstream stream;
-    CUevent joined; /* recorded when the first communicator last waited for this one; the first has none */
+    CUevent joined;            /* recorded when the first communicator last waited for this one; the first has none */
+    _Atomic int64_t called_us; /* clock_now_us() when the issuer entered the NCCL call that it is inside; 0: none */
 };
 
 /* What the user chose; the same on all ranks, which collectives_open() makes sure of. */
@@ -48,7 +52,8 @@ struct collectives {
 
 /*
  * Creates streams and communicators in the current CUDA context, and loads the kernels there. Collective; waits at most
- * timeout_s seconds for the other ranks.
+ * timeout_s seconds for the other ranks. After a failure `collectives` must live as long as the process: a thread may
+ * still be inside NCCL with it.
  */
 bool collectives_open(struct collectives *collectives, const struct driver *driver, const struct nccl *nccl,
                       struct rendezvous *rendezvous, const struct collectives_options *options,
@@ -74,13 +79,17 @@ bool collectives_place(struct collectives *collectives, struct bucket_wire *wire
                        const struct bucket_member *members, size_t member_count, ncclDataType_t type,
                        struct comm_error *error) __attribute__((warn_unused_result));
 
-/* Replaces each member by its mean, or sum, over all ranks. Collective. */
-bool collectives_reduce(struct collectives *collectives, const struct bucket_wire *wire, size_t bucket,
+/*
+ * Replaces each member by its mean, or sum, over all ranks. Collective. `weight`: of this rank's elements, as in
+ * wire_pack(); ranks may have different ones.
+ */
+bool collectives_reduce(struct collectives *collectives, const struct bucket_wire *wire, size_t bucket, double weight,
                         struct comm_error *error) __attribute__((warn_unused_result));
 
 /* The same on another stream than the bucket's own: one that is captured. */
 bool collectives_reduce_on(struct collectives *collectives, const struct bucket_wire *wire, size_t bucket,
-                           CUstream stream, struct comm_error *error) __attribute__((warn_unused_result));
+                           double weight, CUstream stream, struct comm_error *error)
+    __attribute__((warn_unused_result));
 
 /* What is enqueued on the first communicator's stream from now on comes after all that the others were given. */
 bool collectives_join(struct collectives *collectives, struct comm_error *error) __attribute__((warn_unused_result));
@@ -94,11 +103,18 @@ bool collectives_gather_words(struct collectives *collectives, CUdeviceptr send,
 
 /*
  * Whether the communicators are still sound; false with NCCL's words when a peer is gone or an operation failed. Any
- * thread.
+ * thread, also while the issuer is inside a call.
  */
 bool collectives_sound(struct collectives *collectives, struct comm_error *error);
 
-/* Leaves in order: waits for what is enqueued. Collective. */
+/* For how long the issuer has been inside a call of that communicator, in microseconds; 0: it is in none. Any thread.
+ */
+int64_t collectives_in_call_us(const struct collectives *collectives, unsigned communicator);
+
+/*
+ * Leaves in order: waits for what is enqueued, at most timeout_s seconds. Collective. `collectives` must live as long
+ * as the process.
+ */
 void collectives_close(struct collectives *collectives);
 
 #endif

@@ -36,8 +36,30 @@ driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_error *e
 bool
 driver_fail(const struct driver *driver, CUresult result, const char *what, struct comm_error *error)
 {
+    if (driver_result_is_fault(result))
+        return comm_fail(error, DRIVER_FAULT_FORMAT, driver_result_name(driver, result), what);
     return comm_fail_by(error, result == CUDA_ERROR_OUT_OF_MEMORY ? COMM_OWN : COMM_UNCLEAR, "%s: %s", what,
                         driver_result_name(driver, result));
+}
+
+bool
+driver_result_is_fault(CUresult result)
+{
+    switch (result) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_UNKNOWN:
+        return true;
+    default: /* among 700 to 719: what calls like ours get for their own arguments */
+        return false;
+    }
 }
 
 const char *

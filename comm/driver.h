@@ -33,6 +33,7 @@
     REQUIRED(cuMemcpyDtoDAsync, 3020)                  \
     REQUIRED(cuMemcpyDtoHAsync, 3020)                  \
     REQUIRED(cuMemcpyHtoDAsync, 3020)                  \
+    REQUIRED(cuMemsetD8Async, 3020)                    \
     REQUIRED(cuModuleGetFunction, 2000)                \
     REQUIRED(cuModuleLoadData, 2000)                   \
     REQUIRED(cuPointerGetAttributes, 7000)             \
@@ -42,15 +43,20 @@
     REQUIRED(cuStreamWaitEvent, 3020)                  \
     REQUIRED(cuThreadExchangeStreamCaptureMode, 10010) \
     OPTIONAL(cuDeviceGetName, 2000)                    \
+    OPTIONAL(cuDevicePrimaryCtxGetState, 7000)         \
+    OPTIONAL(cuDevicePrimaryCtxRelease, 11000)         \
     OPTIONAL(cuDevicePrimaryCtxRetain, 7000)           \
     OPTIONAL(cuDriverGetVersion, 2020)                 \
     OPTIONAL(cuFuncGetName, 12030)                     \
     OPTIONAL(cuGraphGetNodes, 10000)                   \
     OPTIONAL(cuStreamGetCaptureInfo, 12030)            \
+    OPTIONAL(cuStreamGetCtx, 9020)                     \
     OPTIONAL(cuStreamUpdateCaptureDependencies, 12030) \
     OPTIONAL(cuKernelGetName, 12030)                   \
     OPTIONAL(cuFuncGetParamInfo, 12040)                \
-    OPTIONAL(cuKernelGetParamInfo, 12040)
+    OPTIONAL(cuKernelGetParamInfo, 12040)              \
+    OPTIONAL(cuLibraryGetKernelCount, 12040)           \
+    OPTIONAL(cuTensorMapEncodeTiled, 12000)
 
 struct driver {
 #define DRIVER_MEMBER(function, version) __typeof__(&(function)) function##_p;
@@ -66,10 +72,21 @@ bool driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_err
     __attribute__((warn_unused_result));
 
 /*
- * Says "WHAT: the driver's name for the result", which is a failure. Always false. Want of memory is this rank's own;
- * what else the device reports may be what another's end has done to it.
+ * Says "WHAT: the driver's name for the result", which is a failure, or that a kernel has failed before. Always false.
+ * Want of memory is this rank's own; what else the device reports may be what another's end has done to it.
  */
 bool driver_fail(const struct driver *driver, CUresult result, const char *what, struct comm_error *error);
+
+/*
+ * Whether `result` says that a kernel has failed (an illegal address, a trap, ...). The driver reports this at the next
+ * call in the context, by any library, and at each call after it: the reporting call is not the cause.
+ */
+bool driver_result_is_fault(CUresult result);
+
+/* What such a result means, in one sentence: a format for the result's name and for what was called. */
+#define DRIVER_FAULT_FORMAT                                                                                           \
+    "a kernel of the trainer failed with %s; CUDA reports it at a later call, here: %s; compute-sanitizer finds the " \
+    "kernel"
 
 /* The driver's name for a result, such as CUDA_ERROR_OUT_OF_MEMORY; static storage. */
 const char *driver_result_name(const struct driver *driver, CUresult result);

@@ -21,6 +21,13 @@ static const struct {
     [DDPRUN_COMPRESS_BF16] = {"ddprun_pack_bfloat16", "ddprun_unpack_bfloat16"},
 };
 
+static const char *const scale_names[KERNEL_TYPES] = {
+    [KERNEL_FLOAT32] = "ddprun_scale_float32",
+    [KERNEL_FLOAT64] = "ddprun_scale_float64",
+    [KERNEL_FLOAT16] = "ddprun_scale_float16",
+    [KERNEL_BFLOAT16] = "ddprun_scale_bfloat16",
+};
+
 /* Where kernels come from: one module with all of them, or for each an image of its own. */
 struct source {
     const struct driver *driver;
@@ -53,6 +60,13 @@ find_all(const struct source *source, struct kernels *kernels_p, struct comm_err
             !find_kernel(source, names[i].unpack, &found.in[i].unpack, error))
             return false;
     }
+    for (int i = 0; i < KERNEL_TYPES; ++i) {
+        if (!find_kernel(source, scale_names[i], &found.scale[i], error))
+            return false;
+    }
+    if (!find_kernel(source, "ddprun_hash", &found.hash, error) ||
+        !find_kernel(source, "ddprun_compare", &found.compare, error))
+        return false;
     *kernels_p = found;
     return true;
 }

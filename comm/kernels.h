@@ -1,14 +1,19 @@
 /*
- * kernels.h - ddprun's own kernels, loaded at run time: packing, unpacking, converting (comm/kernels/wire.cu).
+ * kernels.h - ddprun's own kernels, loaded at run time: packing, unpacking, converting, scaling (comm/kernels/wire.cu),
+ * hashing and comparing hashes (comm/kernels/hash.cu).
  *
  * They come as a file beside the engine: a fatbin made by nvcc for GPUs, a library made by softgpu-cc for the stand-in.
- * The launcher knows which of the two a job needs. Without them buckets are packed by copies, and nothing is converted.
+ * The launcher knows which of the two a job needs. Without them buckets are packed by copies, memory is hashed on the
+ * host, and nothing is converted or scaled.
  */
 #ifndef DDPRUN_COMM_KERNELS_H
 #define DDPRUN_COMM_KERNELS_H
 
 #include "base/protocol.h"
 #include "comm/driver.h"
+
+/* What kernels scale, by their own numbers. */
+enum kernel_type { KERNEL_FLOAT32, KERNEL_FLOAT64, KERNEL_FLOAT16, KERNEL_BFLOAT16, KERNEL_TYPES };
 
 /* Functions of the context that they were loaded into; they live as long as it does. */
 struct kernels {
@@ -17,6 +22,8 @@ struct kernels {
     struct {
         CUfunction pack, unpack;
     } in[DDPRUN_COMPRESSION_COUNT]; /* by enum ddprun_compression; none: plain copies */
+    CUfunction scale[KERNEL_TYPES]; /* each element times a factor, in place */
+    CUfunction hash, compare;
 };
 
 /*

@@ -26,6 +26,28 @@ version_code(int reported)
     return reported / 1000 * 10000 + reported % 1000;
 }
 
+/* The version first: what an old release lacks is no help to the user. */
+static bool
+ask_version(const char *path, void *library, nccl_opened_fn opened, int *version_p, struct comm_error *error)
+{
+    __typeof__(&ncclGetVersion) get_version;
+    *(void **)&get_version = dlsym(library, "ncclGetVersion");
+    if (get_version == NULL)
+        return comm_fail(error, "%s is not NCCL: it has no ncclGetVersion; name NCCL's library with --nccl PATH", path);
+    opened(*(const void **)&get_version);
+    int reported = 0;
+    ncclResult_t result = get_version(&reported);
+    if (result != ncclSuccess)
+        return comm_fail(error, "ncclGetVersion of %s failed with result %d; name another with --nccl PATH", path,
+                         (int)result);
+    int version = version_code(reported);
+    if (version < NCCL_OLDEST_VERSION)
+        return comm_fail(error, "%s is NCCL %d.%d.%d; 2.18 or newer is needed; name another with --nccl PATH", path,
+                         version / 10000, version / 100 % 100, version % 100);
+    *version_p = version;
+    return true;
+}
+
 bool
 nccl_open(struct nccl *nccl, const char *path, nccl_opened_fn opened, struct comm_error *error)
 {
@@ -34,27 +56,15 @@ nccl_open(struct nccl *nccl, const char *path, nccl_opened_fn opened, struct com
         return comm_fail(error, "cannot open NCCL: %s; install it or name it with --nccl PATH", dlerror());
 
     struct nccl filled;
+    if (!ask_version(path, library, opened, &filled.version, error))
+        goto close_library;
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); ++i) {
         void *function = dlsym(library, symbols[i].name);
         if (function == NULL) {
-            comm_fail(error, "%s has no %s: NCCL 2.14.3 or newer is needed; name another with --nccl PATH", path,
-                      symbols[i].name);
+            comm_fail(error, "%s has no %s; name another NCCL with --nccl PATH", path, symbols[i].name);
             goto close_library;
         }
         *(void **)((char *)&filled + symbols[i].offset) = function;
-    }
-
-    opened((const void *)filled.ncclGetVersion_p);
-    ncclResult_t result = filled.ncclGetVersion_p(&filled.version);
-    if (result != ncclSuccess) {
-        comm_fail(error, "ncclGetVersion of %s failed: %s", path, filled.ncclGetErrorString_p(result));
-        goto close_library;
-    }
-    filled.version = version_code(filled.version);
-    if (filled.version < NCCL_OLDEST_VERSION) {
-        comm_fail(error, "%s is NCCL %d.%d.%d; 2.14.3 or newer is needed; name another with --nccl PATH", path,
-                  filled.version / 10000, filled.version / 100 % 100, filled.version % 100);
-        goto close_library;
     }
     *nccl = filled;
     return true;

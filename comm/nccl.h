@@ -2,11 +2,28 @@
  * nccl.h - NCCL's functions, as a table filled from a library that is opened at run time.
  *
  * Which NCCL is used is decided on the machine that runs the job (`ddprun --nccl`), not on the one that built it.
+ *
+ * Threads. NCCL allows one thread at a time per communicator, and forbids operations of two threads at once on
+ * communicators of one device (its user guide, "Thread Safety"). So every call with a communicator is the issuer's
+ * (collectives.h), with one exception: any thread may call ncclCommGetAsyncError of a *blocking* communicator, which
+ * reads two words. Of a non-blocking one that call joins and frees the thread that NCCL starts for each call or group:
+ * two threads in it are a race. Any thread may also call ncclGetVersion, ncclGetErrorString and
+ * ncclGetLastError, which does not use its communicator, and whose text may be of another thread's call.
+ *
+ * Blocking calls. ncclCommInitRankConfig, ncclCommFinalize and ncclCommDestroy wait for other ranks. So does the first
+ * collective of each algorithm: ranks connect there since NCCL 2.22 (NCCL_RUNTIME_CONNECT). With a peer that is dead or
+ * stopped they may never return. No lock that the watch thread takes is held across a call into NCCL; the watch thread
+ * ends the job.
+ *
+ * ncclCommAbort is not in the table. It may be called while another thread is inside a blocking call, which is the
+ * purpose of it; but NCCL's maintainers call that unreliable before 2.19.1 (NVIDIA/nccl issue 992), and later versions
+ * expect it of all ranks. A rank that cannot continue is killed by its launcher instead, which needs no call to return.
  */
 #ifndef DDPRUN_COMM_NCCL_H
 #define DDPRUN_COMM_NCCL_H
 
 #include "comm/error.h"
+#include "comm/nccl_versions.h"
 
 #include <nccl.h>
 #include <stdbool.h>
@@ -15,7 +32,6 @@
     FUNCTION(ncclGetVersion)         \
     FUNCTION(ncclGetUniqueId)        \
     FUNCTION(ncclCommInitRankConfig) \
-    FUNCTION(ncclCommAbort)          \
     FUNCTION(ncclCommDestroy)        \
     FUNCTION(ncclCommFinalize)       \
     FUNCTION(ncclCommGetAsyncError)  \
@@ -31,9 +47,6 @@ struct nccl {
     NCCL_FUNCTIONS(NCCL_MEMBER)
 #undef NCCL_MEMBER
 };
-
-/* Finalize, non-blocking communicators and their configuration came together. */
-#define NCCL_OLDEST_VERSION NCCL_VERSION(2, 14, 3)
 
 /* Called with an address inside the library before any of its functions runs. */
 typedef void (*nccl_opened_fn)(const void *address);

@@ -17,7 +17,7 @@ rendezvous_open(struct rendezvous *rendezvous, struct comm_error *error)
         getenv(DDPRUN_ENV_SUPERVISOR) != NULL ? &rendezvous_supervisor : &rendezvous_pmix;
     if (!way->open(rendezvous, error))
         return false;
-    atomic_store(&chosen, way);
+    atomic_store(&chosen, rendezvous->way);
     return true;
 }
 

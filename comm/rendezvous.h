@@ -1,10 +1,11 @@
 /*
  * rendezvous.h - which rank am I, and how do I reach the others?
  *
- * Two ways behind one interface. On one node this process is a client of the launcher's own PMIx server
- * (rendezvous_pmix.c). Under a cluster's launcher (DDPRUN_ENV_SUPERVISOR is set) the PMIx client is the supervisor, and
- * this process asks that for its place and for sockets to the other ranks (rendezvous_supervisor.c). Used at start-up;
- * what ranks say to each other while they train goes through control.h, because PMIx keeps every value ever published.
+ * Three ways behind one interface. On one node this process is a client of the launcher's own PMIx server, or, where
+ * the program has joined another server's job before, meets the others in the job folder (rendezvous_pmix.c). Under a
+ * cluster's launcher (DDPRUN_ENV_SUPERVISOR is set) the PMIx client is the supervisor, and this process asks that for
+ * its place and for sockets to the other ranks (rendezvous_supervisor.c). Used at start-up; what ranks say to each
+ * other while they train goes through control.h, because PMIx keeps every value ever published.
  *
  * One rendezvous in a process. Not in a forked child: PMIx there hangs (facts), so the shim turns the hooks off.
  */

@@ -18,6 +18,6 @@ struct rendezvous_way {
     void (*forget)(struct rendezvous *rendezvous);
 };
 
-extern const struct rendezvous_way rendezvous_pmix, rendezvous_supervisor;
+extern const struct rendezvous_way rendezvous_pmix, rendezvous_folder, rendezvous_supervisor;
 
 #endif

@@ -3,6 +3,8 @@
  */
 #include "comm/wire.h"
 
+#include "comm/nccl_versions.h"
+
 #include "base/mutant.h"
 #include "comm/kernels/chunk.h"
 
@@ -13,31 +15,35 @@ static const struct {
     ncclDataType_t type;
     size_t bytes;
     const char *name;
-} types[] = {
-    {ncclFloat32, 4, "float32"},
-    {ncclFloat64, 8, "float64"},
-    {ncclFloat16, 2, "float16"},
-    {ncclBfloat16, 2, "bfloat16"},
+} types[KERNEL_TYPES] = {
+    [KERNEL_FLOAT32] = {ncclFloat32, 4, "float32"},
+    [KERNEL_FLOAT64] = {ncclFloat64, 8, "float64"},
+    [KERNEL_FLOAT16] = {ncclFloat16, 2, "float16"},
+    [KERNEL_BFLOAT16] = {NCCL_BFLOAT16, 2, "bfloat16"},
 };
+
+/* KERNEL_TYPES: not a type of gradients. */
+static enum kernel_type
+kernel_type_of(ncclDataType_t type)
+{
+    int i = 0;
+    while (i < KERNEL_TYPES && types[i].type != type)
+        ++i;
+    return (enum kernel_type)i;
+}
 
 size_t
 wire_element_bytes(ncclDataType_t type)
 {
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); ++i) {
-        if (types[i].type == type)
-            return types[i].bytes;
-    }
-    return 0;
+    enum kernel_type kernel_type = kernel_type_of(type);
+    return kernel_type < KERNEL_TYPES ? types[kernel_type].bytes : 0;
 }
 
 const char *
 wire_type_name(ncclDataType_t type)
 {
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); ++i) {
-        if (types[i].type == type)
-            return types[i].name;
-    }
-    return "no type of gradients";
+    enum kernel_type kernel_type = kernel_type_of(type);
+    return kernel_type < KERNEL_TYPES ? types[kernel_type].name : "no type of gradients";
 }
 
 const char *
@@ -136,6 +142,8 @@ place_buffer(struct bucket_wire *wire, const struct driver *driver, size_t bytes
         (void)driver->cuMemFree_p(wire->buffer); /* waits for whoever still uses it */
     wire->buffer_bytes = 0;
     CUresult result = driver->cuMemAlloc_p(&wire->buffer, bytes);
+    if (driver_result_is_fault(result))
+        return driver_fail(driver, result, "cuMemAlloc of a bucket", error);
     if (result != CUDA_SUCCESS)
         return comm_fail_by(error, COMM_OWN,
                             "no device memory for a bucket of %zu bytes: %s; try a smaller --bucket-mb", bytes,
@@ -147,17 +155,17 @@ place_buffer(struct bucket_wire *wire, const struct driver *driver, size_t bytes
 static ncclDataType_t
 narrow_type(enum ddprun_compression compression)
 {
-    return compression == DDPRUN_COMPRESS_FP16 ? ncclFloat16 : ncclBfloat16;
+    return compression == DDPRUN_COMPRESS_FP16 ? ncclFloat16 : NCCL_BFLOAT16;
 }
 
 bool
 wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const struct bucket_member *members,
            size_t member_count, ncclDataType_t type, CUstream stream, struct comm_error *error)
 {
-    size_t bytes = 0;
+    size_t bytes = 0, element_bytes = wire_element_bytes(type);
     for (size_t i = 0; i < member_count; ++i)
         bytes += members[i].bytes;
-    if (bytes == 0 || wire_element_bytes(type) == 0)
+    if (bytes == 0 || element_bytes == 0)
         return comm_fail(error, "a bucket of %zu bytes, elements of which are %s", bytes, wire_type_name(type));
     if (!keep_members(wire, members, member_count, error))
         return false;
@@ -166,7 +174,7 @@ wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const s
     bool compressed = type == ncclFloat32 && setting->compression != DDPRUN_COMPRESS_NONE;
     wire->compression = compressed ? setting->compression : DDPRUN_COMPRESS_NONE;
     wire->type = compressed ? narrow_type(setting->compression) : type;
-    wire->element_count = bytes / wire_element_bytes(type);
+    wire->element_count = bytes / element_bytes;
     if (!compressed && neighbours(members, member_count, &together) == member_count) {
         wire->path = WIRE_IN_PLACE;
         wire->address = members[0].address;
@@ -228,17 +236,19 @@ copy_members(const struct bucket_wire *wire, const struct driver *driver, enum d
 
 /* What each element is multiplied with when it is converted. */
 static float
-scale_of(const struct wire_setting *setting, enum direction direction)
+scale_of(const struct wire_setting *setting, enum direction direction, double weight)
 {
     float world_size = (float)setting->world_size;
+    if (direction == PACK && weight != 1)
+        return (float)(weight / setting->world_size);
     if (direction == PACK)
         return MUTANT(SCALE_LEFT_OUT) ? 1.0f : 1.0f / world_size;
     return setting->reduction == DDPRUN_REDUCE_SUM ? world_size : 1.0f;
 }
 
 static bool
-launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, CUstream stream,
-       struct comm_error *error)
+launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double weight,
+       CUstream stream, struct comm_error *error)
 {
     CUfunction function =
         direction == PACK ? setting->kernels.in[wire->compression].pack : setting->kernels.in[wire->compression].unpack;
@@ -247,7 +257,7 @@ launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum 
     if (MUTANT(GRADIENT_LEFT_OUT) && direction == UNPACK && wire->member_count > 1)
         count = (unsigned)wire_chunks(wire->members, wire->member_count - 1, NULL);
     unsigned blocks = count < CHUNK_BLOCKS_AT_MOST ? count : CHUNK_BLOCKS_AT_MOST;
-    float scale = scale_of(setting, direction);
+    float scale = scale_of(setting, direction, weight);
     void *arguments[] = {&chunks, &count, &bucket, &scale}; /* kernels that only copy take no scale */
     CUresult result = setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, setting->kernels.threads, 1, 1, 0,
                                                         stream, arguments, NULL);
@@ -255,31 +265,65 @@ launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum 
 }
 
 static bool
-move(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, CUstream stream,
-     struct comm_error *error)
+move(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double weight,
+     CUstream stream, struct comm_error *error)
 {
     switch (wire->path) {
     case WIRE_IN_PLACE:
         return true;
     case WIRE_KERNELS:
-        return launch(wire, setting, direction, stream, error);
+        return launch(wire, setting, direction, weight, stream, error);
     case WIRE_COPIES:
         return copy_members(wire, setting->driver, direction, stream, error);
     }
     return comm_fail(error, "a bucket that was not placed");
 }
 
-bool
-wire_pack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream, struct comm_error *error)
+/* What is sent becomes zero. */
+static bool
+clear(const struct bucket_wire *wire, const struct driver *driver, CUstream stream, struct comm_error *error)
 {
-    return move(wire, setting, PACK, stream, error);
+    size_t bytes = wire->element_count * wire_element_bytes(wire->type);
+    CUresult result = driver->cuMemsetD8Async_p(wire->address, 0, bytes, stream);
+    return result == CUDA_SUCCESS || driver_fail(driver, result, "clearing a bucket", error);
+}
+
+/* What is sent is multiplied with the weight, where it is. */
+static bool
+scale(const struct bucket_wire *wire, const struct wire_setting *setting, double weight, CUstream stream,
+      struct comm_error *error)
+{
+    if (!setting->kernels.loaded)
+        return comm_fail(error,
+                         "DDP_WEIGHT with unequal shares needs ddprun's own kernels, which are not installed for "
+                         "this device: build ddprun where nvcc of CUDA 13 is, or make the shares equal");
+    CUdeviceptr values = wire->address;
+    unsigned long long count = wire->element_count;
+    uint64_t chunks = (count * wire_element_bytes(wire->type) + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    unsigned blocks = chunks < CHUNK_BLOCKS_AT_MOST ? (unsigned)chunks : CHUNK_BLOCKS_AT_MOST;
+    void *arguments[] = {&values, &count, &weight};
+    CUresult result = setting->driver->cuLaunchKernel_p(setting->kernels.scale[kernel_type_of(wire->type)], blocks, 1,
+                                                        1, setting->kernels.threads, 1, 1, 0, stream, arguments, NULL);
+    return result == CUDA_SUCCESS || driver_fail(setting->driver, result, "scaling a bucket", error);
+}
+
+bool
+wire_pack(const struct bucket_wire *wire, const struct wire_setting *setting, double weight, CUstream stream,
+          struct comm_error *error)
+{
+    if (weight == 0)
+        return clear(wire, setting->driver, stream, error);
+    if (!move(wire, setting, PACK, weight, stream, error))
+        return false;
+    bool done = weight == 1 || wire->compression != DDPRUN_COMPRESS_NONE; /* by the conversion */
+    return done || scale(wire, setting, weight, stream, error);
 }
 
 bool
 wire_unpack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
             struct comm_error *error)
 {
-    return MUTANT(UNPACK_LEFT_OUT) || move(wire, setting, UNPACK, stream, error);
+    return MUTANT(UNPACK_LEFT_OUT) || move(wire, setting, UNPACK, 1, stream, error);
 }
 
 ncclRedOp_t

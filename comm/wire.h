@@ -70,8 +70,12 @@ void wire_free(struct bucket_wire *wire, const struct driver *driver); /* an all
 /* Whether the wire was placed for just these members. */
 bool wire_has(const struct bucket_wire *wire, const struct bucket_member *members, size_t member_count);
 
-/* Before and after the reduction, on the bucket's stream; nothing to do for a bucket in place. */
-bool wire_pack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
+/*
+ * Before and after the reduction, on the bucket's stream. `weight`: what this rank's elements are multiplied with; 1
+ * leaves every bit as it is, and with 0 zeros are sent, whatever the members hold. A bucket in place is scaled in
+ * place; one with weight 1 needs nothing. A weight other than 0 and 1 needs kernels.
+ */
+bool wire_pack(const struct bucket_wire *wire, const struct wire_setting *setting, double weight, CUstream stream,
                struct comm_error *error) __attribute__((warn_unused_result));
 bool wire_unpack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
                  struct comm_error *error) __attribute__((warn_unused_result));

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   7u
+#define ENGINE_ABI   9u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -80,6 +80,7 @@ enum memory_kind {
     MEMORY_DEVICE,  /* the host cannot read it */
     MEMORY_MANAGED, /* the host can, at the cost of moving it */
     MEMORY_HOST,    /* the host's own, pinned */
+    MEMORY_MAPPED,  /* a chunk of an address range: the host cannot read it, and another chunk may follow */
 };
 
 /* Launches that hooks let pass because they touch no gradient: for reports, so nobody minds that some are lost. */
@@ -131,6 +132,9 @@ struct engine {
     void (*no_sync)(int begins, const struct ddp_site *site);
     void (*buffer)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*gradient_ready)(void *ptr, void *stream, const struct ddp_site *site);
+    void (*state)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*weight)(size_t count, size_t total, const struct ddp_site *site);
+    void (*mean_as)(const char *label, float *value, const struct ddp_site *site);
 
     /* Around each hooked operation: before it goes to the driver, and after the driver answered. */
     void (*begin)(struct operation *operation);
@@ -149,12 +153,21 @@ struct engine {
      */
     void (*copied_from_host)(const void *source, size_t bytes, size_t pitch, size_t rows);
 
+    /* A tensor map was encoded with this address, in a world of more than one; `done`: whether the driver did it. */
+    void (*tensor_map_encoded)(CUdeviceptr address, bool done);
+
     /* Device memory from `address` on goes; bytes = 0: the allocation that begins there. Before the driver is told. */
     void (*before_release)(CUdeviceptr address, size_t bytes);
     void (*before_stream_destroy)(CUstream stream);
     void (*before_context_destroy)(CUcontext context);
     void (*before_device_reset)(CUdevice device);    /* its primary context goes, whoever holds it */
     void (*before_primary_release)(CUdevice device); /* the trainer gives its hold of the primary context back */
+
+    /*
+     * A library has given out kernels[0 .. room): fewer if `library` is not NULL and has fewer. `done`: whether the
+     * driver has filled them in.
+     */
+    void (*kernels_found)(const CUkernel *kernels, unsigned room, CUlibrary library, bool done);
 
     /* Around the unloading of a module: its kernels' handles may be used again, and its variables are gone. */
     void (*before_unload)(void);

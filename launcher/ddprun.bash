@@ -39,6 +39,9 @@ _ddprun() {
             fi
             break
         fi
+        case $word in
+        -np | --np | --nproc[-_]per[-_]node) wanted=N ;;
+        esac
         while read -r letter name value; do
             [[ $value == - || ($word != "-$letter" && $word != "--$name") ]] || wanted=$value
         done <<<"$options"

@@ -27,7 +27,9 @@
 #include <sys/types.h>
 
 struct job {
-    char **inherited; /* the environment that ddprun was started with */
+    char **inherited;  /* the environment that ddprun was started with */
+    unsigned restarts; /* of --max-restarts, so far */
+    char *attempts;    /* how the attempts before ended, from job_run() on this one too (summary.h); NULL: none */
     struct options options;
     struct signals signals; /* fd -1: not taken over yet */
 

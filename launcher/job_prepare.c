@@ -5,9 +5,12 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/doctor/nccl.h"
 #include "launcher/memory.h"
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
+#include "launcher/report/report_file.h"
+#include "launcher/start/annotated.h"
 #include "launcher/start/file_limit.h"
 
 #include <errno.h>
@@ -36,6 +39,19 @@ check_nccl(struct job *job, struct problem *problem)
            problem_set(problem, DDPRUN_EXIT_USAGE, "%s is not a file, in --nccl; give the path of libnccl.so.2", nccl);
 }
 
+/* The ranks' NCCL is asked only where its version matters to what they are given. */
+static void
+ask_nccl(struct job *job)
+{
+    enum { SHARES_SINCE = 23000 };
+    if (!job->devices.share_gpu)
+        return;
+    char *stand_in = memory_format("%s/libnccl.so.2", job->installation.softgpu_lib);
+    const char *usual = job->devices.softgpu ? stand_in : "libnccl.so.2";
+    job->devices.nccl_shares_gpus = nccl_version(job->nccl != NULL ? job->nccl : usual) >= SHARES_SINCE;
+    free(stand_in);
+}
+
 static bool
 make_trace_dir(struct job *job, struct problem *problem)
 {
@@ -50,6 +66,20 @@ make_trace_dir(struct job *job, struct problem *problem)
         job->trace_dir = dir[0] != '/' && here != NULL ? memory_format("%s/%s", here, dir) : memory_copy(dir);
     free(here);
     return true;
+}
+
+/* ddprun ddprun ...: each rank would refuse it, with a line of its own. */
+static bool
+check_is_trainer(const struct job *job, struct problem *problem)
+{
+    struct stat own, program;
+    if (stat("/proc/self/exe", &own) != 0 || stat(job->program.path, &program) != 0 || own.st_dev != program.st_dev ||
+        own.st_ino != program.st_ino)
+        return true;
+    return problem_set(problem, DDPRUN_EXIT_USAGE,
+                       "the program to start is ddprun itself (%s); write ddprun once, with all its options before the "
+                       "trainer",
+                       job->program.path);
 }
 
 static bool
@@ -167,20 +197,43 @@ may_open_files(const struct job *job, struct problem *problem)
     return job->in_cluster || file_limit_raise(of_ranks + OWN_FILES + MORE_FILES, of_ranks + OWN_FILES, problem);
 }
 
+/* A program with kernels that nothing annotates would train on each rank for itself. */
+static bool
+check_annotations(const struct job *job, struct problem *problem)
+{
+    const char *path = job->program.path;
+    int copies = job->place.world_size;
+    if (copies < 2 || job->options.unannotated || job->program.is_script)
+        return true;
+    struct rank_settings settings = job_settings(job, "/nonexistent");
+    char **environment = environment_for_rank(job->inherited, &settings, 0);
+    enum annotated answer = annotated_ask(path, environment, job->installation.shim);
+    environment_free(environment);
+    return answer != ANNOTATED_NO ||
+           problem_set(
+               problem, DDPRUN_EXIT_USAGE,
+               "%s holds CUDA kernels and no annotation of ddprun.h, nor does a library that it needs: %d copies "
+               "would train side by side, and nothing would be averaged; annotate it (docs/annotations.md), or "
+               "give --unannotated to run the copies",
+               path, copies);
+}
+
 bool
 job_prepare(struct job *job, struct problem *problem)
 {
     bool reports = !job->in_cluster || job->cluster.rank == 0;
     if ((job->in_cluster && !check_cluster(job, problem)) ||
         !program_find(job->options.program[0], getenv("PATH"), &job->program, problem) ||
-        !choose_devices(job, problem) || !check_compress(job, problem) || !check_nccl(job, problem) ||
-        !check_cwd(job, problem))
+        !check_is_trainer(job, problem) || !choose_devices(job, problem) || !check_compress(job, problem) ||
+        !check_nccl(job, problem) || !check_cwd(job, problem))
         return false;
+    ask_nccl(job);
     find_place(job);
-    if (!place_ranks(job, problem))
+    if (!check_annotations(job, problem) || !place_ranks(job, problem))
         return false;
     return may_open_files(job, problem) && make_trace_dir(job, problem) && output_prepare(&job->options, problem) &&
-           (!reports || whole_file_check(job->options.summary_json, "--summary-json", problem));
+           (!reports || (whole_file_check(job->options.summary_json, "--summary-json", problem) &&
+                         report_file_check(job->options.report, problem)));
 }
 
 struct rank_settings

@@ -75,13 +75,14 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
         .signals = &job->signals,
         .input = job->input.read_end,
         .limit_s = job->options.timeout_s < START_LIMIT_S ? job->options.timeout_s : START_LIMIT_S,
+        .by_lines = job->options.buffering == BUFFERING_LINE,
         .cwd = job->options.cwd,
         .place = &job->placement.ranks[index],
     };
     struct spawned spawned;
     bool ok = check_files_add(settings, index, &environment, problem) &&
               (job->server == NULL || pmix_server_add_environment(job->server, index, &environment, problem));
-    order.environment = environment;
+    order.environment = &environment;
     ok = ok && output_choose(&job->options, job->place.rank_count, &order, problem);
     if (ok) {
         ok = spawn_rank(&order, &spawned, problem);
@@ -180,6 +181,8 @@ job_run(struct job *job, const struct problem *problem)
         .progress = progress_new(job->options.quiet || !reports ? PROGRESS_OFF : job->options.progress),
         .summary = !job->options.quiet,
         .summary_json = job->options.summary_json,
+        .restarts = job->restarts,
+        .attempts = &job->attempts,
         .problem = problem,
     };
     if (job->input.read_end >= 0) { /* rank 0 has it now */
@@ -284,6 +287,7 @@ job_free(struct job *job)
     free(job->errors);
     free(job->nccl);
     free(job->trace_dir);
+    free(job->attempts);
     environment_free(job->inherited);
     installation_free(&job->installation);
     placement_free(&job->placement);

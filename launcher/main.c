@@ -10,6 +10,7 @@
 #include "launcher/cluster/hosts.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/job.h"
+#include "launcher/memory.h"
 #include "launcher/printed.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/dry_run.h"
@@ -90,18 +91,22 @@ run_job(struct job *job, const struct problem *bad_options)
 }
 
 /*
- * How often this process has begun anew. Ranks know it as DDPRUN_RESTART, which may also come from a ddprun around this
- * one, whose rank this is: then it is not of this job, and its ranks do not see it.
+ * How often this process has begun anew, and how that ended (*attempts_p: malloc'ed, or NULL). Ranks know the number as
+ * DDPRUN_RESTART, which may also come from a ddprun around this one, whose rank this is: then it is not of this job,
+ * and its ranks do not see it.
  */
 static unsigned
-take_restart_count(void)
+take_restarts(char **attempts_p)
 {
     const char *own = getenv(DDPRUN_ENV_RESTARTED);
-    int pid = 0;
+    int pid = 0, used = 0;
     unsigned made = 0;
-    if (own == NULL || sscanf(own, "%d:%u", &pid, &made) != 2 || pid != (int)getpid()) {
+    *attempts_p = NULL;
+    if (own == NULL || sscanf(own, "%d:%u:%n", &pid, &made, &used) != 2 || pid != (int)getpid()) {
         unsetenv(DDPRUN_ENV_RESTART);
         made = 0;
+    } else if (used > 0) {
+        *attempts_p = memory_copy(own + used);
     }
     unsetenv(DDPRUN_ENV_RESTARTED);
     return made;
@@ -113,8 +118,9 @@ take_restart_count(void)
  * with any number that ddprun itself uses.
  */
 static void
-restart(struct job *job, char **argv, unsigned made, int exit_code)
+restart(struct job *job, char **argv, int exit_code)
 {
+    unsigned made = job->restarts;
     const struct options *options = &job->options;
     bool has_run = job->started > 0; /* else it would be refused again */
     if (exit_code == 0 || !has_run || made >= options->max_restarts)
@@ -124,9 +130,9 @@ restart(struct job *job, char **argv, unsigned made, int exit_code)
         return;
     }
     signals_give_back(&job->signals); /* one that has come meanwhile, or comes now, ends this process here */
-    char number[16], own[32];
+    char number[16];
+    char *own = memory_format("%d:%u:%s", (int)getpid(), made + 1, job->attempts != NULL ? job->attempts : "");
     snprintf(number, sizeof(number), "%u", made + 1);
-    snprintf(own, sizeof(own), "%d:%u", (int)getpid(), made + 1);
     message_line("restart %u of %u", made + 1, options->max_restarts);
     environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
     environment_set(&job->inherited, DDPRUN_ENV_RESTARTED, own);
@@ -134,6 +140,7 @@ restart(struct job *job, char **argv, unsigned made, int exit_code)
     file_limit_give_back();
     execve("/proc/self/exe", argv, job->inherited);
     message_line("cannot start again: %s", strerror(errno));
+    free(own);
 }
 
 /* The process ends here: what exit() calls might wait for PMIx's threads, or take away what they use. */
@@ -199,12 +206,12 @@ main(int argc, char **argv)
         options_free(&options);
         return code;
     }
-    unsigned restarts = take_restart_count(); /* before the job copies the environment */
     struct job job = job_new();
     job.options = options;
+    job.restarts = take_restarts(&job.attempts); /* before the job copies the environment */
     int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
     bool ended = job_end(&job);
-    restart(&job, argv, restarts, exit_code);
+    restart(&job, argv, exit_code);
     job_free(&job);
     if (!ended)
         leave(exit_code);

@@ -11,11 +11,13 @@
 #include "launcher/memory.h"
 #include "launcher/output/held.h"
 #include "launcher/output/output.h"
+#include "launcher/report/closing.h"
 #include "launcher/report/report.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/guardian.h"
 #include "launcher/watch/judge.h"
 #include "launcher/watch/local_ranks.h"
+#include "launcher/watch/pace.h"
 #include "launcher/watch/preload_watch.h"
 #include "launcher/watch/processes.h"
 #include "launcher/watch/verdict.h"
@@ -32,6 +34,7 @@ enum {
     LOOK_INTERVAL_MS = 100,  /* at the status pages, while ranks run and things happen */
     QUIET_INTERVAL_MS = 500, /* the same while nothing but steps does */
     END_INTERVAL_MS = 20,
+    PACE_INTERVAL_MS = 250,  /* between looks at which rank the others wait for */
     MESSAGE_DELAY_MS = 1000, /* for which the reason of a failure waits for the ranks' last output, */
     LAST_WORDS_MS = 1000,    /* and for which it is waited for itself once the user wants the end */
 };
@@ -50,17 +53,19 @@ struct supervisor {
     int view_count;
     struct rank_view *before; /* scratch of look() */
     int interval_ms;
-    uint64_t looked_ns;
+    uint64_t looked_ns, paced_ns;
     struct judge *judge;
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
     struct held held;
     bool ending, hurried; /* hurried: somebody asked for the end, so no reader is waited for long */
+    bool interrupted;     /* that is why it ends */
     uint64_t kill_at_ns;
     uint64_t begin_ns;
     bool failed;           /* `reason` holds why */
     bool told;             /* the user knows it already */
     struct report details; /* below the reason, if it is anything */
+    struct report_file report_file;
     struct problem reason; /* .exit_code is the job's in any case */
 };
 
@@ -161,7 +166,7 @@ warn(struct supervisor *s, const struct problem *problem)
     struct report details;
     take_report(s, problem, -1, &details);
     message_line("%s", problem->text);
-    report_print(&details);
+    report_print(&details, problem->text, &s->report_file);
     report_free(&details);
 }
 
@@ -171,6 +176,10 @@ judge(struct supervisor *s)
     struct problem problem;
     uint64_t now = now_ns();
     enum judgement judgement = judge_ends(s->judge, s->ranks, now, &problem);
+    if (now - s->paced_ns >= PACE_INTERVAL_MS * MS) {
+        s->paced_ns = now;
+        pace_note(s->ranks, s->view_count);
+    }
     progress_show(s->job->progress, s->ranks, s->view_count, now);
     news_tell(s->job->news, &s->ranks[0]);
     if (judgement != JUDGED_FAILED && star_find_problem(&s->star, &s->reason)) {
@@ -237,7 +246,7 @@ interrupt(struct supervisor *s, int number)
         star_say_end(&s->star, s->reason.exit_code, SIGKILL, 0);
         return;
     }
-    s->failed = true;
+    s->failed = s->interrupted = true;
     problem_set(&s->reason, 128 + number, "SIG%s: ending %d rank%s (once more: at once)", sigabbrev_np(number),
                 s->view_count, s->view_count == 1 ? "" : "s");
     star_say_problem(&s->star, &s->reason, number);
@@ -320,6 +329,41 @@ relays_left(struct supervisor *s, uint64_t until_ns)
 }
 
 static void
+close_job(const struct supervisor *s, double seconds)
+{
+    struct closing closing = {
+        .ranks = s->ranks,
+        .rank_count = s->view_count,
+        .seconds = seconds,
+        .restarts = s->job->restarts,
+        .summary = s->job->summary,
+        .verbose = s->job->options->verbose,
+        .interrupted = s->interrupted,
+    };
+    closing_say(&closing, message_line);
+}
+
+/* Also where no file is wanted: a restart tells the next attempt of this one. */
+static void
+summarize(struct supervisor *s, double seconds)
+{
+    struct summary summary = {
+        .ranks = s->ranks,
+        .rank_count = s->view_count,
+        .exit_code = s->failed ? s->reason.exit_code : 0,
+        .reason = s->failed ? s->reason.text : NULL,
+        .seconds = seconds,
+        .restarts = s->job->restarts,
+        .attempts = *s->job->attempts,
+    };
+    if (s->job->summary_json != NULL)
+        summary_write(s->job->summary_json, &summary, message_line);
+    char *attempts = summary_attempts(&summary);
+    free(*s->job->attempts);
+    *s->job->attempts = attempts;
+}
+
+static void
 report(struct supervisor *s)
 {
     if (s->job->leaf != NULL) { /* supervisor 0 does, unless it is lost */
@@ -327,26 +371,20 @@ report(struct supervisor *s)
             message_line("%s", s->reason.text);
         return;
     }
-    if (!s->failed)
-        verdict_close(s->ranks, s->view_count, s->job->summary, message_line);
+    double seconds = (double)(now_ns() - s->begin_ns) * 1e-9;
+    if (!s->failed || s->interrupted)
+        close_job(s, seconds);
     else if (!s->told)
         message_line("%s", s->reason.text);
+    if (s->hurried)
+        verdict_say_unaveraged(s->ranks, s->view_count, message_line);
     for (int i = 0; i < 2; ++i) {
         const char *from_there = star_report(&s->star, s->details.of[i].rank);
         if (from_there != NULL)
             report_put(&s->details, s->details.of[i].rank, from_there);
     }
-    report_print(&s->details);
-    if (s->job->summary_json != NULL) {
-        struct summary summary = {
-            .ranks = s->ranks,
-            .rank_count = s->view_count,
-            .exit_code = s->failed ? s->reason.exit_code : 0,
-            .reason = s->failed ? s->reason.text : NULL,
-            .seconds = (double)(now_ns() - s->begin_ns) * 1e-9,
-        };
-        summary_write(s->job->summary_json, &summary, message_line);
-    }
+    report_print(&s->details, s->reason.text, &s->report_file);
+    summarize(s, seconds);
 }
 
 /*
@@ -388,6 +426,7 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
         .interval_ms = LOOK_INTERVAL_MS,
         .judge = judge_new(count, &job->hang_limits, now_ns()),
         .details = {.of = {{.rank = -1}, {.rank = -1}}},
+        .report_file = {.wanted = job->options->report},
     };
     s->local = (struct local_ranks){.count = job->rank_count,
                                     .pids = job->pids,
@@ -417,6 +456,7 @@ close_supervisor(struct supervisor *s)
     free(s->before);
     judge_free(s->judge);
     report_free(&s->details);
+    report_file_free(&s->report_file);
     free(s->ranks);
 }
 

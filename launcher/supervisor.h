@@ -51,6 +51,8 @@ struct running_job {
     struct progress *progress;     /* NULL: none is shown */
     bool summary;                  /* print the closing lines */
     const char *summary_json;      /* file for them; NULL: none */
+    unsigned restarts;             /* of --max-restarts, so far */
+    char **attempts;               /* how those before ended (summary.h), malloc'ed or NULL; at the end this one, too */
     const struct problem *problem; /* why it could not be started, and ends at once; or NULL */
 };
 

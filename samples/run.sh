@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run.sh - the main job, from a fresh checkout to a trained network: sets up, builds, checks a few steps of `digits` (`ddprun check`),
-# trains it with several ranks, trains it again as a single process on the same batches, and compares. Uses the NVIDIA GPUs of the
-# machine, or else the stand-in.
+# run.sh - the main job, from a fresh checkout to a trained network: sets up, builds what this needs, checks a few steps of `digits`
+# (`ddprun check`), trains it with several ranks, trains it again as a single process on the same batches, and compares. Uses the
+# NVIDIA GPUs of the machine, or else the stand-in. tests/run.sh continues in the same build folder.
 #
 # Exit code 0 only if the check finds no difference, the test accuracy is at least 0.95, the parameters are bitwise identical on all
 # ranks and the two trainings agree.
@@ -18,7 +18,7 @@ checked_steps=8      # by ddprun check; the last of them overlap with backward
 usage() {
     cat <<'END'
 Usage: bash samples/run.sh [options]
-Builds everything, trains a network on handwritten digits with several ranks, and compares it with a serial run.
+Builds ddprun and a sample, trains a network on handwritten digits with several ranks, and compares it with a serial run.
 
   --ranks N    number of ranks (default 2)
   --steps N    training steps (default 300)
@@ -63,11 +63,8 @@ for name in ranks steps; do
 done
 [[ $device =~ ^(auto|gpu|softgpu)$ ]] || usage_error "--device $device: expected auto, gpu or softgpu"
 
-say "setting up"
-bash cmake/setup.sh
-bash cmake/build.sh release
-
-# Which device, and with which program.
+began_us=${EPOCHREALTIME/[.,]/}
+read -r load_at_start _ </proc/loadavg
 gpu_count=0
 if command -v nvidia-smi >/dev/null; then
     gpu_count=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true)
@@ -75,6 +72,9 @@ fi
 if [ "$device" = auto ]; then
     if [ "$gpu_count" -gt 0 ]; then device=gpu; else device=softgpu; fi
 fi
+say "setting up"
+bash cmake/setup.sh
+if [ "$device" = gpu ]; then bash cmake/build.sh release sample_run_gpu; else bash cmake/build.sh release sample_run; fi
 launch=(build/bin/ddprun -n "$ranks")
 if [ "$device" = gpu ]; then
     [ "$gpu_count" -gt 0 ] || fail "--device gpu: nvidia-smi lists no GPU"
@@ -91,6 +91,7 @@ if [ "$device" = gpu ]; then
 else
     programs=build/samples
     device_text="stand-in (CPU); no NVIDIA GPU"
+    [ "$ranks" -gt "$(nproc)" ] || launch+=(--bind core) # the threads of a rank wait for each other often
     [ "$gpu_count" -eq 0 ] || device_text="stand-in (CPU), as asked"
 fi
 
@@ -104,6 +105,13 @@ logged() {
     local name=$1
     shift
     { { "$@" </dev/null | tee "$out/$name.out"; } 2>&1 >&3 | tee "$out/$name.err" >&2; } 3>&1
+}
+
+# Of this script and of all that it has started, the build included.
+time_taken() {
+    awk -v wall_us="$((${EPOCHREALTIME/[.,]/} - began_us))" '
+        { for (i = 1; i <= 2; ++i) { split($i, part, /[ms]/); cpu += 60 * part[1] + part[2] } }
+        END { printf "%.1f s, %.1f s of CPU\n", wall_us / 1e6, cpu }' "$out/times"
 }
 
 checked="not made: one rank"
@@ -132,7 +140,14 @@ logged serial "$programs/digits_plain" "${train[@]}" --save "$out/serial" || fai
 
 say "comparing"
 accuracy=$(sed -n 's/^test accuracy //p' "$out/ranks.out")
-speed=$(sed -n 's/^.* \([0-9.]*\) steps\/s,.*/\1/p' "$out/ranks.err")
+# steps_per_second RUN
+steps_per_second() { sed -n 's/^.* \([0-9.]*\) steps\/s,.*/\1/p' "$out/$1.err"; }
+n_speed=$(steps_per_second ranks) one_speed=$(steps_per_second serial)
+gained=$(awk -v n="$n_speed" -v one="$one_speed" 'BEGIN { if (one > 0) printf "%.2f times the steps of one process", n / one }')
+[ "$device" = gpu ] || gained+="; the stand-in computes on one core for each rank, of $(nproc)"
+if awk -v load="$load_at_start" -v cores="$(nproc)" 'BEGIN { exit load < cores / 2 }'; then
+    gained+="; others used this machine (load $load_at_start at the start)"
+fi
 effective_batch=$(sed -n 's/^.* effective batch \([0-9]*\)$/\1/p' "$out/ranks.err")
 # What ddprun itself says at the end: how much it averaged, and what its own comparisons of the parameters found.
 averaged=$(sed -n 's/^ddprun: \(.* gradients\{0,1\}, .*\)$/\1/p' "$out/ranks.err" | tail -n 1)
@@ -173,19 +188,23 @@ elif ! [[ $difference =~ ^[0-9.]+e[-+][0-9]+$ ]] || ! awk -v d="$difference" -v 
     failures+=("the difference to the serial run is above $most_difference")
 fi
 
+times >"$out/times"
 say "summary"
 printf '%-28s %s\n' \
     "device" "$device_text" \
     "ranks" "$ranks" \
-    "steps per second" "$speed" \
+    "steps per second" "$n_speed with $ranks rank$([ "$ranks" -eq 1 ] || echo s), $one_speed with one process" \
+    "gained by the ranks" "$gained" \
     "effective batch" "$effective_batch" \
     "check" "$checked" \
     "test accuracy" "$accuracy" \
     "averaging" "${averaged:-none}" \
     "parameters" "$identical" \
     "compared while training" "${compared:-never}" \
-    "largest difference to serial" "$difference, max|a - b| / max|b| of each tensor$note"
+    "largest difference to serial" "$difference, max|a - b| / max|b| of each tensor$note" \
+    "time" "$(time_taken)"
 for failure in "${failures[@]}"; do
     printf 'run.sh: FAILED: %s\n' "$failure" >&2
 done
 [ ${#failures[@]} -eq 0 ]
+printf '\nYour own program: annotate it (docs/annotations.md), then: build/bin/ddprun check ./train\n'

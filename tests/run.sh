@@ -107,7 +107,7 @@ run_tests() {
     rm -f "$junit"
     # One more than there are cores: tests of several processes wait for each other much of the time.
     "${wrapper[@]}" ctest --test-dir "$folder" --output-junit "$junit" --output-on-failure --parallel "$(($(nproc) + 1))" \
-        --timeout 300 --tests-regex "$filter" --label-exclude "$labels" </dev/null || true
+        --timeout 3600 --tests-regex "$filter" --label-exclude "$labels" </dev/null || true
     if [ -s "$junit" ]; then
         awk -f tests/count_cases.awk "$junit" | sed -E "s,^([a-z]+) ,\1 $preset/," >>"$cases"
     else
@@ -154,7 +154,7 @@ if bash cmake/build.sh release; then
     [ "$quick" -ne 0 ] || in_spare_time tsan bash cmake/build.sh tsan
     in_spare_time checks run_checks
     run_tests release build "^($left_out)\$"
-    run_check main_job timeout -k 5 300 bash samples/run.sh
+    run_check main_job bash tests/patience.sh 300 bash samples/run.sh
     for preset in asan tsan; do
         [ "$quick" -eq 0 ] || break
         printf '\n==== %s\n' "$preset"

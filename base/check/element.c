@@ -39,6 +39,8 @@ moved(uint64_t bits, const struct layout *layout, uint64_t units, bool up)
 void
 element_perturb(int type, void *data, size_t count, size_t first, unsigned units)
 {
+    if (type > ELEMENT_BFLOAT16) /* an integer */
+        return;
     struct layout layout = layout_of(type);
     for (size_t i = 0; i < count; ++i) {
         uint64_t bits = 0; /* little-endian, as every machine with CUDA is */

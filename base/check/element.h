@@ -10,23 +10,32 @@
 #include <stdint.h>
 #include <string.h>
 
-enum element_type { ELEMENT_FLOAT32 = 1, ELEMENT_FLOAT64 = 2, ELEMENT_FLOAT16 = 3, ELEMENT_BFLOAT16 = 4 };
+enum element_type {
+    ELEMENT_FLOAT32 = 1,
+    ELEMENT_FLOAT64 = 2,
+    ELEMENT_FLOAT16 = 3,
+    ELEMENT_BFLOAT16 = 4,
+    ELEMENT_INT32 = 5,
+    ELEMENT_INT64 = 6,
+    ELEMENT_UINT8 = 7,
+};
 
 /* 0: unknown type. */
 static inline size_t
 element_bytes(int type)
 {
-    return type == ELEMENT_FLOAT64                               ? 8
-           : type == ELEMENT_FLOAT32                             ? 4
-           : type == ELEMENT_FLOAT16 || type == ELEMENT_BFLOAT16 ? 2
-                                                                 : 0;
+    static const unsigned char bytes[] = {
+        [ELEMENT_FLOAT32] = 4, [ELEMENT_FLOAT64] = 8, [ELEMENT_FLOAT16] = 2, [ELEMENT_BFLOAT16] = 2,
+        [ELEMENT_INT32] = 4,   [ELEMENT_INT64] = 8,   [ELEMENT_UINT8] = 1};
+    return type > 0 && (size_t)type < sizeof(bytes) ? bytes[type] : 0;
 }
 
 /* Of a type that is known to be one of them. */
 static inline size_t
 element_size(int type)
 {
-    return type == ELEMENT_FLOAT64 ? 8 : type == ELEMENT_FLOAT32 ? 4 : 2;
+    size_t bytes = element_bytes(type);
+    return bytes > 0 ? bytes : 1;
 }
 
 static inline float
@@ -58,6 +67,8 @@ element_get(int type, const void *data, size_t index)
     float single;
     double wide;
     uint16_t narrow;
+    int32_t integer;
+    int64_t long_integer;
     switch (type) {
     case ELEMENT_FLOAT32:
         memcpy(&single, at, sizeof(single));
@@ -68,6 +79,14 @@ element_get(int type, const void *data, size_t index)
     case ELEMENT_BFLOAT16:
         memcpy(&narrow, at, sizeof(narrow));
         return (double)element_from_bits((uint32_t)narrow << 16);
+    case ELEMENT_INT32:
+        memcpy(&integer, at, sizeof(integer));
+        return integer;
+    case ELEMENT_INT64:
+        memcpy(&long_integer, at, sizeof(long_integer));
+        return (double)long_integer;
+    case ELEMENT_UINT8:
+        return *(const unsigned char *)at;
     default:
         memcpy(&narrow, at, sizeof(narrow));
         return element_from_half(narrow);
@@ -86,8 +105,8 @@ element_scramble(uint64_t number)
 
 /*
  * Moves data[0..count) by `units` units in the last place, up or down as the scrambled number of each element says;
- * `first` is the number of data[0]. Zeros, infinities and NaNs stay. Magnitudes of IEEE numbers are ordered as their
- * bits are, so a unit is 1 in the bits.
+ * `first` is the number of data[0]. Zeros, infinities, NaNs and integers stay. Magnitudes of IEEE numbers are ordered
+ * as their bits are, so a unit is 1 in the bits.
  */
 void element_perturb(int type, void *data, size_t count, size_t first, unsigned units);
 

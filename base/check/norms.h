@@ -10,12 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NORM_BLOCKS = 256 };
+enum { NORM_BLOCKS = 256, NORM_LANES = 8 };
 
 /* Sums over the elements that were added so far. */
 struct norms {
     size_t block_elements, at;
     double own, product;
+    struct norm_lanes {
+        double difference[NORM_LANES], reference[NORM_LANES], own[NORM_LANES], product[NORM_LANES];
+    } lanes; /* of the block that has begun: each of every NORM_LANES-th element, which compilers make vectors of */
     uint64_t unbounded; /* elements that are infinite or NaN on one side only, or differently on the two */
     uint64_t unbounded_first;
     double difference[NORM_BLOCKS], reference[NORM_BLOCKS];

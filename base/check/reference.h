@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define REFERENCE_VERSION 1
+#define REFERENCE_VERSION 2
 
 enum reference_kind {
     REFERENCE_TENSOR = 1, /* struct check_tensor: what `number` of its role is */
@@ -48,7 +48,7 @@ struct reference_key {
 struct reference_record {
     struct reference_key key;
     uint64_t bytes;    /* of what follows */
-    uint64_t whole;    /* hash of what `values` are a sample of; 0: they are all */
+    uint64_t whole;    /* hash (docs/hash.md) of what `values` are a sample of; 0: they are all */
     uint64_t contents; /* hash of what follows */
     uint64_t hash;     /* of what is before it */
 };

@@ -44,6 +44,7 @@ enum check_role {
     CHECK_BUFFER,
     CHECK_MEAN,   /* a value of DDP_MEAN */
     CHECK_MEMORY, /* annotated as nothing, and written by what updates parameters */
+    CHECK_STATE,  /* DDP_STATE */
     CHECK_ROLES,
 };
 
@@ -80,6 +81,7 @@ enum check_row_kind {
     CHECK_ROW_STOPPED,  /* text: why ddprun ended the job; exit code in `value` */
     CHECK_ROW_RETAINED, /* `norms.product`: how much of a change is left */
     CHECK_ROW_END,      /* `step` steps were made; `value` 1: the program was ended, 0: it ended by itself */
+    CHECK_ROW_WEIGHT,   /* DDP_WEIGHT gave this rank a share that is not the mean share */
 };
 
 struct check_norms {

@@ -12,7 +12,7 @@ escape() {
     sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^[.']/\\\\\&&/"
 }
 
-# Lines of "TITLE text", "ITEM text", "TEXT text". An option's line begins with two blanks and a dash, or six blanks and two;
+# Lines of "TITLE text", "ITEM text", "ROW text", "TEXT text". An option's line begins with two blanks and a dash, or six blanks and two;
 # what follows, deeper, is its description; a title stands at the margin and ends in a colon.
 options() {
     { "$source" --help-all 2>/dev/null || "$source" --help; } | awk '
@@ -26,7 +26,13 @@ options() {
             inside = 1
             next
         }
-        /^ / && inside { sub(/^ +/, ""); print "TEXT " $0; next }
+        /^ / && inside {
+            sub(/^ +/, "")
+            at = match($0, /^[^ ]+  +/) ? index($0, " ") : 0 # a row of a list: a value, blanks, its meaning
+            if (at) { print "ROW " substr($0, 1, at - 1); sub(/^[^ ]+ +/, "") }
+            print "TEXT " $0
+            next
+        }
         { inside = 0 }'
 }
 
@@ -62,6 +68,7 @@ format() {
         case $item in
         TITLE*) printf '.SS %s\n' "$text" ;;
         ITEM*) printf '.TP\n\\fB%s\\fR\n' "$text" ;;
+        ROW*) printf '.br\n\\fB%s\\fR:\n' "$text" ;;
         TEXT*) printf '%s\n' "$text" ;;
         esac
     done

@@ -1,10 +1,12 @@
 /*
- * stand_in.cu - the kernels of wire.cu as a library for the stand-in: built by softgpu-cc, opened by comm/kernels.c.
+ * stand_in.cu - the kernels as a library for the stand-in: built by softgpu-cc, opened by comm/kernels.c.
  *
  * Where a GPU's driver takes a fatbin with all kernels, the stand-in's takes an image of one kernel; this is where they
  * are had, by the kernel's name.
  */
-#include "comm/kernels/wire.cu"
+#include <softgpu/convert.h>
+#define DDPRUN_STAND_IN 1
+#include "comm/kernels/kernels.cu"
 
 #include <softgpu/stub.h>
 #include <string.h>
@@ -21,6 +23,12 @@ static const struct named_kernel kernels[] = {
     {"ddprun_unpack_float16", (const void *)ddprun_unpack_float16},
     {"ddprun_pack_bfloat16", (const void *)ddprun_pack_bfloat16},
     {"ddprun_unpack_bfloat16", (const void *)ddprun_unpack_bfloat16},
+    {"ddprun_scale_float32", (const void *)ddprun_scale_float32},
+    {"ddprun_scale_float64", (const void *)ddprun_scale_float64},
+    {"ddprun_scale_float16", (const void *)ddprun_scale_float16},
+    {"ddprun_scale_bfloat16", (const void *)ddprun_scale_bfloat16},
+    {"ddprun_hash", (const void *)ddprun_hash},
+    {"ddprun_compare", (const void *)ddprun_compare},
 };
 
 /* What cuModuleLoadData takes for the kernel; NULL for a name that is none. */

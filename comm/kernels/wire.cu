@@ -67,7 +67,11 @@ ddprun_unpack(const struct chunk *chunks, unsigned count, const unsigned char *b
 
 /* ---- copies that convert: float32 in the members, 16 bits in the bucket ---- */
 
-/* Round to nearest even; what is too large becomes an infinity, and infinities and NaNs stay what they are. */
+/*
+ * Round to nearest even; what is too large becomes an infinity, and infinities and NaNs stay what they are. The _all
+ * forms are the stand-in's, where one thread moves a whole chunk: the same bits, by the processor's vector
+ * instructions.
+ */
 struct float16 {
     __device__ static unsigned short narrow(float value)
     {
@@ -77,6 +81,10 @@ struct float16 {
     {
         return __half2float(__ushort_as_half(bits));
     }
+#ifdef DDPRUN_STAND_IN
+    static constexpr auto narrow_all = softgpu_floats_to_halves;
+    static constexpr auto widen_all = softgpu_halves_to_floats;
+#endif
 };
 
 struct bfloat16 {
@@ -88,6 +96,10 @@ struct bfloat16 {
     {
         return __bfloat162float(__ushort_as_bfloat16(bits));
     }
+#ifdef DDPRUN_STAND_IN
+    static constexpr auto narrow_all = softgpu_floats_to_bfloats;
+    static constexpr auto widen_all = softgpu_bfloats_to_floats;
+#endif
 };
 
 /* How many values stand before the first from which four at a time can be moved on both sides; all if none does. */
@@ -110,6 +122,10 @@ template <typename Format>
 __device__ static void
 narrow_chunk(unsigned short *to, const float *from, unsigned count, float scale)
 {
+#ifdef DDPRUN_STAND_IN
+    if (blockDim.x == 1)
+        return Format::narrow_all(to, from, count, scale);
+#endif
     unsigned head = values_before_vectors(from, to, count), quads = (count - head) / 4;
     const float4 *in = (const float4 *)(from + head);
     ushort4 *out = (ushort4 *)(to + head);
@@ -135,6 +151,10 @@ template <typename Format>
 __device__ static void
 widen_chunk(float *to, const unsigned short *from, unsigned count, float scale)
 {
+#ifdef DDPRUN_STAND_IN
+    if (blockDim.x == 1)
+        return Format::widen_all(to, from, count, scale);
+#endif
     unsigned head = values_before_vectors(to, from, count), quads = (count - head) / 4;
     const ushort4 *in = (const ushort4 *)(from + head);
     float4 *out = (float4 *)(to + head);
@@ -188,4 +208,53 @@ extern "C" __global__ void
 ddprun_unpack_bfloat16(const struct chunk *chunks, unsigned count, const unsigned short *bucket, float scale)
 {
     unpack_widen<bfloat16>(chunks, count, bucket, scale);
+}
+
+/* ---- scaling in place, for ranks with unequal shares of a batch ---- */
+
+template <typename Number> struct plain {
+    __device__ static Number widen(Number value)
+    {
+        return value;
+    }
+    __device__ static Number narrow(Number value)
+    {
+        return value;
+    }
+};
+
+template <typename Format, typename Stored, typename Wide>
+__device__ static void
+scale_values(Stored *values, unsigned long long count, Wide factor)
+{
+    const unsigned long long each = CHUNK_BYTES / sizeof(Stored), step = each * gridDim.x;
+    for (unsigned long long begin = each * blockIdx.x; begin < count; begin += step) {
+        unsigned here = (unsigned)(count - begin < each ? count - begin : each);
+        for (unsigned i = threadIdx.x; i < here; i += blockDim.x)
+            values[begin + i] = Format::narrow(Format::widen(values[begin + i]) * factor);
+    }
+}
+
+extern "C" __global__ void
+ddprun_scale_float32(float *values, unsigned long long count, double factor)
+{
+    scale_values<plain<float>>(values, count, (float)factor);
+}
+
+extern "C" __global__ void
+ddprun_scale_float64(double *values, unsigned long long count, double factor)
+{
+    scale_values<plain<double>>(values, count, factor);
+}
+
+extern "C" __global__ void
+ddprun_scale_float16(unsigned short *values, unsigned long long count, double factor)
+{
+    scale_values<float16>(values, count, (float)factor);
+}
+
+extern "C" __global__ void
+ddprun_scale_bfloat16(unsigned short *values, unsigned long long count, double factor)
+{
+    scale_values<bfloat16>(values, count, (float)factor);
 }

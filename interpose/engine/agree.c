@@ -2,13 +2,11 @@
  * agree.c - what the ranks must agree on before they act: annotations, and whose boundary this is.
  *
  * All of it goes through the control plane, at places that every rank passes the same number of times: an annotation of
- * a parameter, the first boundary after annotations changed, a boundary that nobody could expect, and the votes of
- * learn.c. No rank acts on what it alone has learned.
+ * a parameter or state, the first boundary after annotations changed, a boundary that no rank could expect, and the
+ * votes of learn.c. No rank acts on what it alone has learned.
  */
 #include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
-
-#include "base/message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +21,14 @@ agree_ensure_driver(const struct ddp_site *site)
         return;
     struct driver driver;
     struct comm_error error;
-    if (engine_state.services->driver_function("cuInit", 2000) == NULL)
+    if (engine_state.services->driver_function("cuInit", 2000) == NULL) {
+        if (atomic_load(&engine_state.status->call_count) > 0)
+            stop_job("the CUDA driver has no cuGetProcAddress (as of CUDA 12.0); a newer driver is needed");
         stop_job(
             "%s:%d annotates memory, but no call to the CUDA driver has passed through ddprun: the preload does not "
             "reach it (a driver loaded with RTLD_DEEPBIND, or under another name?)",
             site->file, site->line);
+    }
     if (!driver_fill(&driver, engine_state.services->driver_function, &error))
         stop_job("%s", error.text);
 
@@ -135,9 +136,10 @@ is_same_place(const struct described *a, const struct described *b)
     return a->line == b->line && strcmp(a->text, b->text) == 0 && strcmp(a->file, b->file) == 0;
 }
 
-/* Compares what everyone described with rank 0; ends the job, naming both ranks and sizes, at the first difference. */
+/* Compares what all described, from tensor number `first` on, with rank 0; ends the job, naming both ranks and sizes,
+ * at the first difference. */
 static void
-compare_described(const struct control_messages *all, const char *what)
+compare_described(const struct control_messages *all, const char *what, size_t first)
 {
     const struct described *zero = all->messages[0];
     size_t zero_count = all->bytes[0] / sizeof(*zero);
@@ -147,23 +149,28 @@ compare_described(const struct control_messages *all, const char *what)
         size_t common = other_count < zero_count ? other_count : zero_count;
         for (size_t i = 0; i < common; ++i) {
             if (!is_same_shape(&zero[i], &other[i]))
-                stop_job("ranks 0 and %d annotate different %ss: `%s` (%s:%d) is %llu %s on rank 0, "
+                stop_job("ranks 0 and %d annotate different %ss: number %zu, `%s` (%s:%d), is %llu %s on rank 0, "
                          "`%s` (%s:%d) is %llu %s on rank %d",
-                         r, what, zero[i].text, zero[i].file, zero[i].line, (unsigned long long)zero[i].count,
-                         type_name(zero[i].type), other[i].text, other[i].file, other[i].line,
-                         (unsigned long long)other[i].count, type_name(other[i].type), r);
+                         r, what, first + i + 1, zero[i].text, zero[i].file, zero[i].line,
+                         (unsigned long long)zero[i].count, type_name(zero[i].type), other[i].text, other[i].file,
+                         other[i].line, (unsigned long long)other[i].count, type_name(other[i].type), r);
             if (!is_same_place(&zero[i], &other[i]))
                 stop_job("ranks 0 and %d annotate %ss in another order: number %zu is `%s` (%s:%d) on rank 0, "
                          "`%s` (%s:%d) on rank %d; all ranks must make the same annotations in the same order",
-                         r, what, i + 1, zero[i].text, zero[i].file, zero[i].line, other[i].text, other[i].file,
+                         r, what, first + i + 1, zero[i].text, zero[i].file, zero[i].line, other[i].text, other[i].file,
                          other[i].line, r);
             if (zero[i].group != other[i].group)
-                stop_job("ranks 0 and %d annotate `%s` (%s:%d) in different groups: %d on rank 0, %d on rank %d", r,
-                         zero[i].text, zero[i].file, zero[i].line, (int)zero[i].group, (int)other[i].group, r);
+                stop_job(
+                    "ranks 0 and %d annotate %s number %zu, `%s` (%s:%d), in different groups: %d on rank 0, %d on "
+                    "rank %d",
+                    r, what, first + i + 1, zero[i].text, zero[i].file, zero[i].line, (int)zero[i].group,
+                    (int)other[i].group, r);
         }
         if (other_count != zero_count)
-            stop_job("rank 0 annotates %zu %ss, rank %d annotates %zu; the first that only one has is `%s` (%s:%d)",
-                     zero_count, what, r, other_count, (other_count > zero_count ? other : zero)[common].text,
+            stop_job("rank 0 annotates %zu %ss, rank %d annotates %zu; the first that only one has is number %zu, `%s` "
+                     "(%s:%d)",
+                     zero_count, what, r, other_count, common + 1,
+                     (other_count > zero_count ? other : zero)[common].text,
                      (other_count > zero_count ? other : zero)[common].file,
                      (other_count > zero_count ? other : zero)[common].line);
     }
@@ -183,7 +190,7 @@ agree_exchange_at(const char *place, const char *about, const void *mine, size_t
     struct comm_error error;
     if (atomic_flag_test_and_set(&exchanging))
         stop_job("two threads make ddprun calls at the same time that involve the other ranks (%s is one of them): "
-                 "DDP_PARAMETER, DDP_STEP and DDP_MEAN must come from one thread at a time",
+                 "DDP_PARAMETER, DDP_STATE, DDP_STEP and DDP_MEAN must come from one thread at a time",
                  about);
     flight_note(FLIGHT_EXCHANGE_BEGIN, 0, bytes, about);
     watch_waits_at(place);
@@ -212,12 +219,12 @@ agree_exchange_last(const void *mine, size_t bytes, struct control_messages *all
 }
 
 void
-agree_on_parameter(const struct tensor *tensor, const char *place)
+agree_on_shared(const struct tensor *tensor, const char *place)
 {
     struct control_messages all;
     struct described mine = describe(tensor);
     agree_exchange(place, &mine, sizeof(mine), &all);
-    compare_described(&all, "parameter");
+    compare_described(&all, tensor_role_name(tensor->role), tensor->index);
     control_free_messages(&all);
 }
 
@@ -274,27 +281,9 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
         stop_job("out of memory");
     struct control_messages all;
     agree_exchange(about, mine, count * sizeof(*mine), &all);
-    compare_described(&all, what);
+    compare_described(&all, what, 0);
     control_free_messages(&all);
     free(mine);
-}
-
-/* Rank 0, once: what is not annotated nobody can compare. Frozen parameters have no gradients, so more of them than
- * gradients are nothing to speak of. */
-static void
-warn_of_missing_parameters(const uint64_t elements[TENSOR_ROLES])
-{
-    if (engine_state.rendezvous.rank != 0 || engine_state.agreements > 0)
-        return;
-    if (elements[TENSOR_PARAMETER] == 0)
-        message_line(
-            "no parameter is annotated: each rank keeps the initial values that it has made itself, and nothing "
-            "compares them; annotate them with DDP_PARAMETER");
-    else if (elements[TENSOR_GRADIENT] > elements[TENSOR_PARAMETER])
-        message_line("gradients of %llu elements are annotated, but parameters of %llu: is a parameter missing among "
-                     "the annotations, or its count too small? What is not annotated is neither sent from rank 0 nor "
-                     "compared",
-                     (unsigned long long)elements[TENSOR_GRADIENT], (unsigned long long)elements[TENSOR_PARAMETER]);
 }
 
 void
@@ -302,11 +291,10 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
 {
     pthread_mutex_lock(&engine_state.lock);
     size_t count = engine_state.gradient_count, buffer_count = engine_state.buffer_count;
-    uint64_t bytes = 0, elements[TENSOR_ROLES] = {0};
+    uint64_t bytes = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &engine_state.tensors[i];
         bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
-        elements[tensor->role] += tensor->count;
     }
     pthread_mutex_unlock(&engine_state.lock);
     if (count == 0)
@@ -315,7 +303,7 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
     exchange_described(TENSOR_GRADIENT, count, "the first DDP_STEP after annotations changed", "gradient");
     exchange_described(TENSOR_BUFFER, buffer_count, "the buffers at the first DDP_STEP after annotations changed",
                        "buffer");
-    warn_of_missing_parameters(elements); /* not beside the line that ends the job where ranks differ */
+    coverage_look(); /* not beside the line that ends the job where ranks differ */
     agree_ensure_collectives();
     all_reduce_cost_find(bytes);
 
@@ -340,6 +328,7 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
     engine_state.expected_group = agree_expected_group();
     pthread_mutex_unlock(&engine_state.lock);
     checks_prepare();
+    batches_prepare();
     issue_give_role();
     atomic_store(&engine_state.status->gradient_count, count);
     atomic_store(&engine_state.status->gradient_bytes, bytes);

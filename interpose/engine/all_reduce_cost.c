@@ -43,7 +43,7 @@ enqueue(const struct bucket_wire *wire, CUevent before, CUevent after)
     struct comm_error error;
     require_cuda(driver->cuEventRecord_p(before, engine_state.collectives.stream), "cuEventRecord");
     watch_sending("the measuring of an all-reduce", 0, 0);
-    if (!collectives_reduce(&engine_state.collectives, wire, 0, &error))
+    if (!collectives_reduce(&engine_state.collectives, wire, 0, 1, &error))
         stop_job_by(error.cause, "measuring an all-reduce: %s", error.text);
     require_cuda(driver->cuEventRecord_p(after, engine_state.collectives.stream), "cuEventRecord");
     watch_sent("the measuring of an all-reduce", 0, 0);

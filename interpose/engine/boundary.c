@@ -7,8 +7,10 @@
  */
 #include "interpose/engine/check/check.h"
 #include "interpose/engine/graphs.h"
+#include "interpose/engine/hashing.h"
 #include "interpose/engine/measure.h"
 
+#include "base/clock.h"
 #include "base/mutant.h"
 
 static void __attribute__((noreturn)) stop_without_gradients(int group, const struct ddp_site *site)
@@ -19,6 +21,18 @@ static void __attribute__((noreturn)) stop_without_gradients(int group, const st
                  site->file, site->line, group, group);
     stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step", site->file,
              site->line);
+}
+
+/* With lock held, after boundary_count grew: for the launcher. */
+static void
+report_step(void)
+{
+    static int64_t first_us;
+    int64_t now_us = clock_now_us();
+    if (first_us == 0)
+        first_us = now_us;
+    atomic_store(&engine_state.status->training_us, (uint64_t)(now_us - first_us));
+    atomic_store(&engine_state.status->step, engine_state.boundary_count);
 }
 
 /* A world of one: there is nobody to average with. */
@@ -41,13 +55,17 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
     bool captured = stream_is_captured(stream);
     context_leave(before);
     check_boundary_begins(group, captured, site);
-    pthread_mutex_lock(&engine_state.lock);
-    engine_state.boundary_count += !captured;
-    pthread_mutex_unlock(&engine_state.lock);
+    weight_refuse_share(&engine_state.groups[group]);
     atomic_fetch_add(&engine_state.status->graph_step, captured); /* launches are not reported */
     atomic_store(&engine_state.status->gradient_count, gradients);
     atomic_store(&engine_state.status->gradient_bytes, bytes);
-    atomic_store(&engine_state.status->step, engine_state.boundary_count);
+    pthread_mutex_lock(&engine_state.lock);
+    engine_state.groups[group].weight = (struct weight){0, 0};
+    if (!captured) {
+        ++engine_state.boundary_count;
+        report_step();
+    }
+    pthread_mutex_unlock(&engine_state.lock);
 }
 
 /* With lock held: whether kernels may have touched gradients of the group since its last boundary, unseen. */
@@ -83,7 +101,8 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
 
     /* Between the first two steps of a group stand an optimizer and a backward pass, which touch gradients. */
     pthread_mutex_lock(&engine_state.lock);
-    bool blind = group->boundary_count == 1 && group->touch_count == 0 && group->opaque_streams == 0 &&
+    bool idle = group->weight.total > 0 && group->weight.count == 0; /* it has no items */
+    bool blind = group->boundary_count == 1 && group->touch_count == 0 && group->opaque_streams == 0 && !idle &&
                  !is_touched_unseen(group);
     pthread_mutex_unlock(&engine_state.lock);
     if (blind)
@@ -181,6 +200,7 @@ boundary_close_interval(struct group *group, CUstream stream)
     group->opaque_streams = group->hidden_streams = 0;
     engine_state.buffer_streams = 0;
     group->touch_count = 0;
+    group->weight = (struct weight){0, 0};
     ++group->boundary_count;
     ++engine_state.boundary_count;
     if (group->overlapping)
@@ -188,13 +208,14 @@ boundary_close_interval(struct group *group, CUstream stream)
     if (overlapped && group->early_buckets > 0)
         atomic_fetch_add(&engine_state.status->overlapped_step, 1);
     group->early_buckets = 0;
-    atomic_store(&engine_state.status->step, engine_state.boundary_count); /* before a vote: others look at it there */
+    report_step(); /* before a vote: others look at it there */
     streams_forget(stream);
     pthread_mutex_unlock(&engine_state.lock);
     return repeats;
 }
 
-/* The same for steps that are captured: what the annotations say, on all ranks. */
+/* The same for steps that are captured: what the annotations say, on all ranks. Weights of captured steps are compared
+ * later. */
 static void
 ensure_agreement(struct group *group, bool captured, const struct ddp_site *site)
 {
@@ -205,6 +226,8 @@ ensure_agreement(struct group *group, bool captured, const struct ddp_site *site
         agree_on_annotations(site, captured);
     if (group->gradient_count == 0)
         stop_without_gradients((int)(group - engine_state.groups), site);
+    if (!captured)
+        weight_agree(group, changed, false);
 }
 
 static void
@@ -230,6 +253,9 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     boundary_release(stream);
     measure_released(group, stream);
     checks_after_release();
+    trace_checked(group, hashing_take_copied());
+    struct weight weight = weight_of(group);
+    weight_compare(&weight);
     learn_vote(group, boundary_close_interval(group, stream));
     measure_next_interval(group, stream);
     batches_compare();
@@ -246,6 +272,7 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
         stop_job("DDP_STEP_GROUP(%d, ...) (%s:%d): groups are numbered 0 to %d", group, site->file, site->line,
                  GROUPS_AT_MOST - 1);
     interval_refuse_step(site);
+    unaveraged_step();
     flight_note_site(FLIGHT_BOUNDARY_BEGIN, (uint64_t)group, site);
     if (engine_state.rendezvous.world_size == 1) {
         step_alone(group, stream, site);
@@ -254,6 +281,7 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
         agree_refuse_after_reset("DDP_STEP", site);
         agree_ensure_driver(site);
         CUcontext before = context_enter();
+        context_require(stream, before, "DDP_STEP", site);
         CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         struct capture *capture;
         enum capture_state state = capture_find(stream, &capture);

@@ -31,12 +31,12 @@ send(size_t index, CUstream stream)
     pthread_mutex_lock(&engine_state.lock);
     const struct tensor *found = find_buffer(index);
     struct tensor buffer =
-        found != NULL ? *found : (struct tensor){.role = TENSOR_BUFFER, .placed = false, .site = {"?", "?", 0}};
+        found != NULL ? *found : (struct tensor){.role = TENSOR_BUFFER, .index = index, .site = {"?", "?", 0}};
     pthread_mutex_unlock(&engine_state.lock);
     tensor_refuse_freed(&buffer);
+    char text[TENSOR_TEXT_BYTES];
     if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, stream, &error))
-        stop_job_by(error.cause, "buffer `%s` (%s:%d): %s", buffer.site.text, buffer.site.file, buffer.site.line,
-                    error.text);
+        stop_job_by(error.cause, "%s: %s", tensor_describe(&buffer, text), error.text);
 }
 
 void

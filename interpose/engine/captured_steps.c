@@ -165,7 +165,8 @@ send_bucket(const struct capture *capture, const struct group *view, size_t buck
         add_tail(&nodes, stream);
     order_lane(capture, &nodes, first);
     free(nodes.items);
-    if (!collectives_reduce_on(&engine_state.collectives, &view->wires[bucket], bucket, capture->lane->stream, &error))
+    if (!collectives_reduce_on(&engine_state.collectives, &view->wires[bucket], bucket, weight_factor(&view->weight),
+                               capture->lane->stream, &error))
         stop_job_by(error.cause, "bucket %zu of a DDP_STEP in a capture: %s", bucket, error.text);
 }
 
@@ -371,7 +372,12 @@ capture_step(struct capture *capture, struct group *group, CUstream stream, cons
     }
     capture_before_touch(capture, stream);
     struct captured_step *step = add_step(capture, group, site);
+    weight_agree(group, true, true);
     step->view.plan = agree_on_plan(capture, group, site);
+    pthread_mutex_lock(&engine_state.lock);
+    step->view.weight = group->weight;
+    group->weight = (struct weight){0, 0};
+    pthread_mutex_unlock(&engine_state.lock);
     issue_prepare_captured(&step->view);
     for (size_t k = 0; k < step->view.plan->bucket_count; ++k)
         send_bucket(capture, &step->view, k, first && k == 0, stream);
@@ -426,7 +432,7 @@ begin_graphs(struct capture *capture)
         const struct captured_step *step = &capture->recording->steps[i];
         buckets = step->overlaps && step->view.wire_count > buckets ? step->view.wire_count : buckets;
     }
-    atomic_store(&engine_state.status->bucket_count, buckets);
+    learn_report_buckets(buckets);
 }
 
 bool

@@ -4,17 +4,17 @@
  * Gradients: over the first overlapped steps all of them, later one bucket every K steps, are hashed after their
  * reduction and again at the boundary: a write that nobody saw would show. In the first steps the host goes on only
  * when a bucket that left early is reduced and hashed: else such a write could fall into the reduction itself, between
- * packing and unpacking, and be overwritten without a trace. Parameters: their hashes are compared across all ranks
- * after the first overlapped steps and then every K. Both run in the order of the communication stream; a difference
- * ends the job. Touches after their bucket has left are in late.c.
+ * packing and unpacking, and be overwritten without a trace. Parameters: their hashes are compared across all ranks at
+ * the first step, before any optimizer, after the first overlapped steps and then every K. Both run in the order of the
+ * communication stream; a difference ends the job. Touches after their bucket has left are in late.c.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/escapes.h"
+#include "interpose/engine/hashing.h"
 
 #include "base/clock.h"
 #include "base/mutant.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "comm/device_hash.h"
+#include "comm/hash.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -26,20 +26,15 @@ enum { FIRST_STEPS = 3, NO_BUCKET = -1, EVERY_BUCKET = -2 };
 
 /* A gradient's hash after its reduction; written and read by host functions, in the communication stream's order. */
 struct gradient_check {
-    struct ddp_site site;
+    struct tensor gradient;
     uint64_t step; /* number of the boundary that it belongs to, from 1 */
     uint64_t reduced_hash;
-    _Atomic bool reduced; /* and hashed */
 };
 
-/* Hashes of all parameters on their way to the other ranks. */
-struct parameter_check {
-    size_t count;
-    CUdeviceptr send, receive; /* device: count, and count for each rank */
-    uint64_t *send_words;      /* pinned */
-    uint64_t *receive_words;   /* pinned */
-    uint64_t after_step;       /* boundaries passed when they were hashed */
-    bool under_way;            /* between before_release and after_release */
+/* Of a parameter that is hashed: written by host functions in the communication stream's order. */
+struct parameter_hash {
+    uint64_t *word; /* where its hash goes */
+    bool finite;    /* it has no element that is infinite or NaN */
 };
 
 /* What is checked of a group in its current interval. */
@@ -51,8 +46,14 @@ struct group_check {
 
 static struct {
     struct hasher *hasher; /* of the communication stream */
+    CUevent hashed;        /* the last bucket that was waited for is reduced and hashed */
     struct group_check groups[GROUPS_AT_MOST];
-    struct parameter_check parameters;
+    struct gathered parameters;    /* their hashes, on their way to the other ranks */
+    struct parameter_hash *hashes; /* [hash_count] */
+    size_t hash_count;
+    uint64_t after_step; /* boundaries passed when they were hashed */
+    bool under_way;      /* between before_release and after_release */
+    uint64_t left_out;   /* number of the boundary before which, since the last comparison, one seems left out; or 0 */
     uint64_t compared_step;  /* boundaries passed when parameters were last hashed: a graph passes several at once */
     uint64_t impatient_step; /* the step in which a bucket was waited for in vain, counted from 1; 0: none */
 
@@ -60,7 +61,7 @@ static struct {
     size_t final_count;
     uint64_t final_step; /* boundaries passed then */
     bool final_known;
-} checks;
+} checks = {.parameters = {.compares = true}};
 
 static CUstream
 comm_stream(void)
@@ -68,49 +69,26 @@ comm_stream(void)
     return engine_state.collectives.stream;
 }
 
-static void
-store_hash(void *arg, uint64_t hash)
-{
-    *(uint64_t *)arg = hash;
-}
-
 /* ---- preparation ---- */
 
+/* Nothing of a comparison may be on its way. */
 static void
-free_parameter_check(void)
+prepare_hashes(size_t count)
 {
-    const struct driver *driver = &engine_state.driver;
-    struct parameter_check *check = &checks.parameters;
-    if (check->count > 0) {
-        (void)driver->cuMemFree_p(check->send);
-        (void)driver->cuMemFree_p(check->receive);
-        (void)driver->cuMemFreeHost_p(check->send_words);
-        (void)driver->cuMemFreeHost_p(check->receive_words);
-    }
-    *check = (struct parameter_check){0};
+    struct parameter_hash *grown = realloc(checks.hashes, (count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        stop_job("out of memory");
+    memset(grown, 0, (count + 1) * sizeof(*grown));
+    checks.hashes = grown;
+    checks.hash_count = count;
 }
 
 static void
 prepare_parameters(size_t count)
 {
-    const struct driver *driver = &engine_state.driver;
-    struct parameter_check *check = &checks.parameters;
-    if (count == check->count)
-        return;
-
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
-    require_cuda(driver->cuStreamSynchronize_p(comm_stream()), "waiting for checks in flight");
-    free_parameter_check();
-    size_t bytes = count * sizeof(uint64_t), all = bytes * (size_t)engine_state.rendezvous.world_size;
-    if (count > 0) {
-        require_cuda(driver->cuMemAlloc_p(&check->send, bytes), "cuMemAlloc for parameter hashes");
-        require_cuda(driver->cuMemAlloc_p(&check->receive, all), "cuMemAlloc for parameter hashes");
-        require_cuda(driver->cuMemHostAlloc_p((void **)&check->send_words, bytes, 0), "cuMemHostAlloc");
-        require_cuda(driver->cuMemHostAlloc_p((void **)&check->receive_words, all, 0), "cuMemHostAlloc");
-    }
-    check->count = count;
-    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    gather_prepare(&checks.parameters, count);
+    if (count != checks.hash_count)
+        prepare_hashes(count);
 }
 
 static void
@@ -132,11 +110,13 @@ prepare_group(const struct group *group)
 void
 checks_prepare(void)
 {
-    if (checks.hasher == NULL)
+    if (checks.hasher == NULL) {
         checks.hasher = hasher_get();
+        require_cuda(engine_state.driver.cuEventCreate_p(&checks.hashed, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    }
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         prepare_group(&engine_state.groups[g]);
-    prepare_parameters(engine_state.parameter_count);
+    prepare_parameters(tensor_compared_count());
 }
 
 void
@@ -154,11 +134,10 @@ checks_next_interval(const struct group *group)
 /* ---- gradients: unchanged between their reduction and the boundary ---- */
 
 static void
-note_reduced(void *arg, uint64_t hash)
+note_reduced(void *arg, const struct hashed *hashed)
 {
     struct gradient_check *check = arg;
-    check->reduced_hash = hash;
-    atomic_store(&check->reduced, true);
+    check->reduced_hash = hashed->hash;
 }
 
 enum { PATIENCE_US = 5000000, SPIN_US = 300 };
@@ -168,11 +147,14 @@ enum { PATIENCE_US = 5000000, SPIN_US = 300 };
  * backward). A check that was not waited for is as good as those of later steps.
  */
 static void
-wait_until_reduced(const struct gradient_check *check)
+wait_until_hashed(void)
 {
+    const struct driver *driver = &engine_state.driver;
     int64_t begin_us = clock_now_us(), waited_us = 0;
     uint64_t step = engine_state.boundary_count + 1;
-    while (!atomic_load(&check->reduced) && checks.impatient_step != step) {
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* for the queries */
+    require_cuda(driver->cuEventRecord_p(checks.hashed, comm_stream()), "cuEventRecord");
+    while (driver->cuEventQuery_p(checks.hashed) == CUDA_ERROR_NOT_READY && checks.impatient_step != step) {
         if (waited_us < SPIN_US)
             sched_yield();
         else
@@ -181,6 +163,7 @@ wait_until_reduced(const struct gradient_check *check)
         if (waited_us >= PATIENCE_US)
             checks.impatient_step = step;
     }
+    (void)context_exchange_capture_mode(mode);
 }
 
 void
@@ -190,7 +173,7 @@ checks_bucket_sent(const struct group *group, size_t bucket)
     if (checked->checked_bucket != EVERY_BUCKET && checked->checked_bucket != (long)bucket)
         return;
     const struct plan_bucket *of = &group->plan->buckets[bucket];
-    struct gradient_check *last = NULL;
+    bool any = false;
     issue_join(); /* it may have gone through another communicator */
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         size_t gradient = group->plan->pieces[i].gradient;
@@ -203,23 +186,25 @@ checks_bucket_sent(const struct group *group, size_t bucket)
         struct gradient_check *check = malloc(sizeof(*check));
         if (check == NULL)
             stop_job("out of memory");
-        *check = (struct gradient_check){.site = tensor.site, .step = engine_state.boundary_count + 1};
-        hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, note_reduced, check);
-        checked->pending[gradient] = last = check;
+        *check = (struct gradient_check){.gradient = tensor, .step = engine_state.boundary_count + 1};
+        hasher_add(checks.hasher, tensor.address, tensor.bytes, 0, note_reduced, check);
+        checked->pending[gradient] = check;
+        any = true;
     }
-    if (last != NULL && checked->checked_bucket == EVERY_BUCKET)
-        wait_until_reduced(last);
+    hasher_launch(checks.hasher, comm_stream());
+    if (any && checked->checked_bucket == EVERY_BUCKET)
+        wait_until_hashed();
 }
 
 static void
-compare_gradient(void *arg, uint64_t hash)
+compare_gradient(void *arg, const struct hashed *hashed)
 {
     struct gradient_check *check = arg;
-    if (hash != check->reduced_hash && !MUTANT(CONTENT_UNCHECKED))
-        stop_job_soon(
-            "gradient `%s` (%s:%d) was changed after it had been averaged and before DDP_STEP number %llu, by work "
-            "that ddprun did not see (a pointer in device memory?); run with --no-overlap",
-            check->site.text, check->site.file, check->site.line, (unsigned long long)check->step);
+    char text[TENSOR_TEXT_BYTES];
+    if (hashed->hash != check->reduced_hash && !MUTANT(CONTENT_UNCHECKED))
+        stop_job_soon("%s was changed after it had been averaged and before DDP_STEP number %llu, by work that ddprun "
+                      "did not see (a pointer in device memory?); run with --no-overlap",
+                      tensor_describe(&check->gradient, text), (unsigned long long)check->step);
     free(check);
 }
 
@@ -234,113 +219,182 @@ compare_gradients(const struct group *group)
         struct tensor tensor = *tensor_gradient(group, gradient);
         pthread_mutex_unlock(&engine_state.lock);
         tensor_refuse_freed(&tensor);
-        hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, compare_gradient,
-                       checked->pending[gradient]);
+        hasher_add(checks.hasher, tensor.address, tensor.bytes, 0, compare_gradient, checked->pending[gradient]);
         checked->pending[gradient] = NULL;
     }
 }
 
-/* ---- parameters: the same on all ranks ---- */
+/* ---- parameters and optimizer state: the same on all ranks ---- */
 
-/* With lock held: parameter number `index`. */
-static const struct tensor *
-find_parameter(size_t index)
+/* What is compared, number `index` of all, as it is now; without memory if there is none any more. */
+static struct tensor
+get_compared(size_t index)
 {
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
-        if (tensor->role == TENSOR_PARAMETER && tensor->index == index)
-            return tensor;
-    }
-    return NULL;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct tensor *found = tensor_compared(index);
+    struct tensor tensor = found != NULL ? *found : (struct tensor){.role = TENSOR_PARAMETER, .site = {"?", "?", 0}};
+    pthread_mutex_unlock(&engine_state.lock);
+    return tensor;
 }
 
-/* In the place of the hash of a parameter that has no memory: it is not compared. */
-enum { NO_HASH = 0 };
-
-static void CUDA_CB
-store_no_hash(void *word)
+static void
+store_hash(void *arg, const struct hashed *hashed)
 {
-    *(uint64_t *)word = NO_HASH;
+    struct parameter_hash *hash = arg;
+    *hash->word = hashed->hash;
+    hash->finite = hashed->finite;
 }
 
-/* The issuer: hashes every parameter that has memory into words[]; false if none has. */
+/* The issuer: hashes of all parameters go into words[checks.hash_count], HASH_OF_NOTHING for those without memory;
+ * false if none has any. */
 static bool
-hash_parameters(uint64_t *words, size_t count)
+add_parameters(uint64_t *words)
 {
     bool any = false;
-    for (size_t i = 0; i < count; ++i) {
-        pthread_mutex_lock(&engine_state.lock);
-        const struct tensor *found = find_parameter(i);
-        struct tensor tensor = found != NULL ? *found : (struct tensor){.placed = false};
-        pthread_mutex_unlock(&engine_state.lock);
-        if (tensor.placed)
-            hasher_enqueue(checks.hasher, comm_stream(), tensor.address, tensor.bytes, store_hash, &words[i]);
-        else /* in the stream's order, as hashes are: the word may still be on its way from the last comparison */
-            require_cuda(engine_state.driver.cuLaunchHostFunc_p(comm_stream(), store_no_hash, &words[i]),
-                         "cuLaunchHostFunc");
+    for (size_t i = 0; i < checks.hash_count; ++i) {
+        struct tensor tensor = get_compared(i);
+        if (checks.hashes[i].word != &words[i]) /* else the last comparison may be reading it */
+            checks.hashes[i].word = &words[i];
+        hasher_add(checks.hasher, tensor.address, tensor.placed ? tensor.bytes : 0, tensor.type, store_hash,
+                   &checks.hashes[i]);
         any = any || tensor.placed;
     }
     return any;
 }
 
-/* They are then as the boundaries before have left them. */
+/* They are then as the boundaries before have left them; at the first, as all ranks begin. */
 bool
 checks_parameters_due(const struct group *group)
 {
     uint64_t every = engine_state.options.check_every, steps = engine_state.boundary_count;
-    if (engine_state.parameter_count == 0 || steps == 0)
+    if (tensor_compared_count() == 0)
         return false;
-    return (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
+    return (steps == 0 && every > 0) ||
+           (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
            (engine_state.graph_launches >= 1 && engine_state.graph_launches <= FIRST_STEPS) ||
            (every > 0 && steps / every > checks.compared_step / every) || engine_state.options.verify;
 }
 
+/* The work since the group's last boundary may be that of two steps. */
+static void
+note_left_out(const struct group *group)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    if (history_is_of_several(&group->history))
+        checks.left_out = engine_state.boundary_count + 1;
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* Memory is hashed before the trainer may change it again; what was found comes to the host afterwards. */
 void
 checks_before_release(const struct group *group)
 {
     compare_gradients(group);
-    if (!checks_parameters_due(group))
-        return;
-    prepare_parameters(engine_state.parameter_count);
-    struct parameter_check *check = &checks.parameters;
-    check->after_step = checks.compared_step = engine_state.boundary_count;
-    (void)hash_parameters(check->send_words, check->count);
-    check->under_way = true; /* whatever is freed here: all ranks take part */
+    escaped_late_compare(group);
+    note_left_out(group);
+    if (checks_parameters_due(group)) {
+        prepare_parameters(tensor_compared_count());
+        checks.after_step = checks.compared_step = engine_state.boundary_count;
+        (void)add_parameters(checks.parameters.mine);
+        checks.under_way = true; /* whatever is freed here: all ranks take part */
+    }
+    if (!MUTANT(HASHED_AFTER_RELEASE))
+        hasher_launch(checks.hasher, comm_stream());
 }
 
 /* What everybody's hashes say; `after_step` belongs to this comparison, the words to the whole run. */
 struct comparison {
     uint64_t after_step;
+    uint64_t left_out; /* as in `checks` */
 };
 
-/* Ends the job soon if words[rank][parameter] differ between ranks; the hash of all of them otherwise. False also if
- * there was nothing to compare. */
+static void
+stop_with_difference(size_t index, int rank, const struct comparison *comparison)
+{
+    char text[TENSOR_TEXT_BYTES];
+    struct tensor tensor = get_compared(index);
+    (void)tensor_describe(&tensor, text);
+    if (comparison->after_step == 0)
+        stop_job_soon(
+            "%s differs between ranks 0 and %d at the first DDP_STEP: its annotation stands before its "
+            "initialisation (move it behind that), or the optimizer ran before DDP_STEP (call DDP_STEP between "
+            "backward and the optimizer)",
+            text, rank);
+    else if (comparison->left_out > 0)
+        stop_job_soon("%s differs between ranks 0 and %d after step %llu: the work on gradients before DDP_STEP number "
+                      "%llu is that of two steps or more, so DDP_STEP was left out; call it once in each step, between "
+                      "backward and the optimizer",
+                      text, rank, (unsigned long long)comparison->after_step, (unsigned long long)comparison->left_out);
+    else
+        stop_job_soon(
+            "%s differs between ranks 0 and %d after step %llu: a gradient is missing among the annotations, a "
+            "DDP_STEP does not stand between backward and the optimizer (behind it, one too many or one too "
+            "few), or the update depends on something that is not the same on all ranks (optimizer state that one rank "
+            "alone has read: DDP_STATE)",
+            text, rank, (unsigned long long)comparison->after_step);
+}
+
+/* Ends the job soon if a parameter differs between ranks; the hash of all of them otherwise: `words` are rank 0's.
+ * False also if there was nothing to compare. */
 static bool
-compare_words(const uint64_t *words, size_t count, uint64_t after_step, uint64_t *hash_p)
+judge_differences(const uint32_t *differs, const uint64_t *words, size_t count, const struct comparison *comparison,
+                  uint64_t *hash_p)
 {
     bool compared = false;
-    for (int r = 1; r < engine_state.rendezvous.world_size; ++r) {
-        for (size_t i = 0; i < count; ++i) {
-            uint64_t mine = words[i], theirs = words[(size_t)r * count + i];
-            if (mine == NO_HASH || theirs == NO_HASH)
-                continue;
-            compared = true;
-            if (mine == theirs || MUTANT(PARAMETERS_UNCHECKED))
-                continue;
-            pthread_mutex_lock(&engine_state.lock);
-            const struct tensor *tensor = find_parameter(i);
-            struct ddp_site site = tensor != NULL ? tensor->site : (struct ddp_site){"?", "?", 0};
-            pthread_mutex_unlock(&engine_state.lock);
-            stop_job_soon(
-                "parameter `%s` (%s:%d) differs between ranks 0 and %d after step %llu: a gradient is missing among "
-                "the annotations, a DDP_STEP does not stand between backward and the optimizer (behind it, one too "
-                "many or one too few), or the update depends on something that is not the same on all ranks",
-                site.text, site.file, site.line, r, (unsigned long long)after_step);
-            return false;
-        }
+    size_t found = count; /* of the first rank that differs at all */
+    for (size_t i = 0; i < count; ++i) {
+        compared = compared || differs[i] != HASH_UNCOMPARED;
+        bool is_different = differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED && !MUTANT(PARAMETERS_UNCHECKED);
+        if (is_different && (found == count || differs[i] < differs[found]))
+            found = i;
     }
-    *hash_p = XXH3_64bits(words, count * sizeof(words[0]));
+    if (found < count) {
+        stop_with_difference(found, (int)differs[found], comparison);
+        return false;
+    }
+    *hash_p = hash_bytes(words, count * sizeof(words[0]));
     return compared;
+}
+
+static void
+find_differences(const uint64_t *words, size_t count, uint32_t *differs)
+{
+    for (size_t i = 0; i < count; ++i)
+        differs[i] = hash_first_difference(words, count, engine_state.rendezvous.world_size, i);
+}
+
+/* Rank 0, once, where the hashes of a comparison are there. Nothing ends: one GPU would have come to the same. */
+static void
+look_for_infinities(uint64_t after_step)
+{
+    static bool said, compared;
+    static uint64_t finite_step;
+    char text[TENSOR_TEXT_BYTES];
+    size_t i = 0;
+    while (i < checks.hash_count && checks.hashes[i].finite)
+        ++i;
+    if (i < checks.hash_count && !said && engine_state.rendezvous.rank == 0) {
+        struct tensor parameter = get_compared(i);
+        said = true;
+        (void)tensor_describe(&parameter, text);
+        if (compared)
+            notice_soon(
+                "%s holds infinite values or NaN after step %llu; all parameters were finite after step %llu: the "
+                "training diverges%s",
+                text, (unsigned long long)after_step, (unsigned long long)finite_step,
+                engine_state.options.reduction == DDPRUN_REDUCE_SUM
+                    ? " (--reduce sum multiplies what a gradient carries from step to step by the number of ranks)"
+                    : "");
+        else
+            notice_soon(
+                "%s holds infinite values or NaN after step %llu, when parameters are compared for the first time: "
+                "is it initialised?",
+                text, (unsigned long long)after_step);
+    }
+    if (i == checks.hash_count) {
+        compared = true;
+        finite_step = after_step;
+    }
 }
 
 static void
@@ -356,8 +410,13 @@ static void CUDA_CB
 compare_parameters(void *data)
 {
     struct comparison *comparison = data;
+    const struct gathered *words = &checks.parameters;
     uint64_t hash;
-    if (compare_words(checks.parameters.receive_words, checks.parameters.count, comparison->after_step, &hash))
+    look_for_infinities(comparison->after_step);
+    if (!words->on_device)
+        find_differences(words->all, words->count, words->differs);
+    bool equal = judge_differences(words->differs, words->all, words->count, comparison, &hash);
+    if (equal && comparison->after_step > 0) /* that all begin alike says nothing of a step */
         note_equal(comparison->after_step, hash);
     free(comparison);
 }
@@ -365,28 +424,16 @@ compare_parameters(void *data)
 void
 checks_after_release(void)
 {
-    struct parameter_check *check = &checks.parameters;
-    if (!check->under_way)
+    hasher_collect(checks.hasher, comm_stream());
+    if (!checks.under_way)
         return;
-    check->under_way = false;
-
-    const struct driver *driver = &engine_state.driver;
-    struct comm_error error;
+    checks.under_way = false;
     struct comparison *comparison = malloc(sizeof(*comparison));
     if (comparison == NULL)
         stop_job("out of memory");
-    comparison->after_step = check->after_step;
-
-    size_t bytes = check->count * sizeof(uint64_t), all = bytes * (size_t)engine_state.rendezvous.world_size;
-    require_cuda(driver->cuMemcpyHtoDAsync_p(check->send, check->send_words, bytes, comm_stream()),
-                 "copying parameter hashes");
-    watch_sending("the comparison of parameters", check->after_step, 0);
-    if (!collectives_gather_words(&engine_state.collectives, check->send, check->receive, check->count, &error))
-        stop_job_by(error.cause, "comparing parameters: %s", error.text);
-    require_cuda(driver->cuMemcpyDtoHAsync_p(check->receive_words, check->receive, all, comm_stream()),
-                 "copying parameter hashes");
-    require_cuda(driver->cuLaunchHostFunc_p(comm_stream(), compare_parameters, comparison), "cuLaunchHostFunc");
-    watch_sent("the comparison of parameters", check->after_step, 0);
+    *comparison = (struct comparison){.after_step = checks.after_step, .left_out = checks.left_out};
+    checks.left_out = 0;
+    gather_send(&checks.parameters, "the comparison of parameters", checks.after_step, compare_parameters, comparison);
 }
 
 /* ---- the end ---- */
@@ -394,7 +441,7 @@ checks_after_release(void)
 void
 checks_final_hash(void)
 {
-    size_t count = engine_state.parameter_count;
+    size_t count = tensor_compared_count();
     if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended) || count == 0 ||
         checks.hasher == NULL || (checks.final_known && checks.final_step == engine_state.boundary_count))
         return;
@@ -409,11 +456,14 @@ checks_final_hash(void)
         stop_job("out of memory");
     checks.final_words = words;
     issue_take_role();
-    checks.final_known = hash_parameters(words, count);
+    prepare_hashes(count);
+    checks.final_known = add_parameters(words);
+    hasher_collect(checks.hasher, comm_stream());
     require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "hashing parameters at the end");
     issue_give_role();
     checks.final_count = count;
     checks.final_step = engine_state.boundary_count;
+    look_for_infinities(checks.final_step);
 }
 
 void
@@ -439,7 +489,8 @@ checks_at_end(void)
     }
 
     uint64_t *words = calloc((size_t)all.count * count + 1, sizeof(*words));
-    if (words == NULL)
+    uint32_t *differs = calloc(count + 1, sizeof(*differs));
+    if (words == NULL || differs == NULL)
         stop_job("out of memory");
     for (int r = 0; r < all.count; ++r) {
         const uint64_t *theirs = all.messages[r];
@@ -452,10 +503,14 @@ checks_at_end(void)
     }
 
     uint64_t hash;
-    if (known && compare_words(words, count, mine[0], &hash))
+    const struct comparison comparison = {.after_step = mine[0], .left_out = checks.left_out};
+    if (known)
+        find_differences(words, count, differs);
+    if (known && judge_differences(differs, words, count, &comparison, &hash))
         note_equal(mine[0], hash);
     stop_if_asked();
     control_free_messages(&all);
+    free(differs);
     free(words);
     free(mine);
 }

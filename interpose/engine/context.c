@@ -7,6 +7,8 @@
  */
 #include "interpose/engine/state.h"
 
+#include <stdio.h>
+
 CUcontext
 context_enter(void)
 {
@@ -17,6 +19,36 @@ context_enter(void)
     if (before != engine_state.context)
         require_cuda(engine_state.driver.cuCtxSetCurrent_p(engine_state.context), "cuCtxSetCurrent");
     return before;
+}
+
+bool
+context_is_primary(CUcontext context, int device)
+{
+    const struct driver *driver = &engine_state.driver;
+    CUcontext primary = NULL;
+    unsigned flags;
+    int active = 0;
+    if (driver->cuDevicePrimaryCtxGetState_p == NULL || driver->cuDevicePrimaryCtxRetain_p == NULL ||
+        driver->cuDevicePrimaryCtxRelease_p == NULL)
+        return true; /* the driver cannot be asked */
+    require_cuda(driver->cuDevicePrimaryCtxGetState_p(device, &flags, &active), "cuDevicePrimaryCtxGetState");
+    if (!active) /* asking for it would make it */
+        return false;
+    require_cuda(driver->cuDevicePrimaryCtxRetain_p(&primary, device), "cuDevicePrimaryCtxRetain");
+    require_cuda(driver->cuDevicePrimaryCtxRelease_p(device), "cuDevicePrimaryCtxRelease");
+    return context == primary;
+}
+
+void
+context_require(CUstream stream, CUcontext current, const char *what, const struct ddp_site *site)
+{
+    bool is_default = stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+    if (!is_default || current == NULL || engine_state.context == NULL || current == engine_state.context)
+        return;
+    char place[256] = "";
+    if (site != NULL)
+        snprintf(place, sizeof(place), " (%s:%d)", site->file, site->line);
+    stop_job("%s%s uses the default stream of " CONTEXT_FOREIGN, what, place);
 }
 
 CUstreamCaptureMode

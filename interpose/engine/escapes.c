@@ -2,14 +2,17 @@
  * escapes.c - gradients whose address has escaped our sight.
  *
  * A kernel that gets a gradient's address from memory (a table of pointers, a struct behind a pointer, constant memory)
- * touches the gradient unseen. So whatever is copied to the device is searched for addresses of device memory, from the
- * process's first allocation on, for what they point to may be annotated later. A gradient with its address among them
- * is held: it is averaged at the boundary only, which waits for every stream with kernels; and kernels on other streams
- * wait for the average before they run. Once held, a gradient stays so until it is forgotten. Kernels may reach a
- * buffer unseen as well: it is sent at the boundary in any case, and all that holding it does is that streams wait.
+ * touches the gradient unseen. So whatever is copied to the device is searched for pointers into memory that exists
+ * there (allocations.c), from the process's first allocation on: they are remembered, for what they point into may be
+ * annotated later. A gradient with a pointer into it among them, at a multiple of its element's size, is held: it is
+ * averaged at the boundary only, which waits for every stream with kernels; and kernels on other streams wait for the
+ * average before they run. Once held, a gradient stays so until it is forgotten. If it has left already in this step,
+ * its content is checked (escaped_late.c). Kernels may reach a buffer unseen as well: it is sent at the boundary in any
+ * case, and all that holding it does is that streams wait.
  *
  * The ranks exchange what they hold before each vote, and plan alike. Called from the hooks in any thread.
  */
+#include "interpose/engine/escapes.h"
 #include "interpose/engine/graphs.h"
 
 #include "base/message.h"
@@ -27,9 +30,6 @@ static struct {
     size_t slot_count, used_count;
     bool overflow; /* too many to keep: every address may be among them */
 } copied;
-
-/* Bounds of all device memory that was ever allocated: what can be an address. */
-static _Atomic uint64_t device_lowest = UINT64_MAX, device_highest;
 
 /* ---- the set of copied addresses; with lock held ---- */
 
@@ -76,14 +76,22 @@ remember(uint64_t word)
 
 /* ---- gradients that are held ---- */
 
-bool
-escape_has(uint64_t address, size_t bytes)
+/* Whether the word points into the tensor: a pointer to one of its elements does not lie between two. */
+static bool
+is_pointer_into(uint64_t word, const struct tensor *tensor)
 {
-    uint64_t lowest = atomic_load(&device_lowest), highest = atomic_load(&device_highest);
-    if (copied.overflow || address < lowest || address + bytes > highest)
+    return word >= tensor->address && word < tensor->address + tensor->bytes &&
+           (word - tensor->address) % type_bytes(tensor->type) == 0 &&
+           !(MUTANT(ESCAPES_ALIGNED_TO_16) && word % 16 != 0);
+}
+
+bool
+escape_has(const struct tensor *tensor)
+{
+    if (copied.overflow || !allocations_cover(tensor->address, tensor->bytes, MEMORY_DEVICE))
         return true; /* memory whose allocation nobody saw: its address was not looked for */
     for (size_t i = 0; i < copied.slot_count; ++i) {
-        if (copied.slots[i] >= address && copied.slots[i] < address + bytes)
+        if (is_pointer_into(copied.slots[i], tensor))
             return true;
     }
     return false;
@@ -112,25 +120,61 @@ escape_is_held(const struct tensor *tensor)
     return tensor->held && !tensor->declared;
 }
 
-/* With lock held: what the word points into is held. False, with the site, if it is a gradient that has left. */
-static bool
-note_word(uint64_t word, struct ddp_site *site_p)
+/* What a copied address does to a gradient. */
+struct found {
+    struct tensor tensor;
+    bool late;     /* it has left in this step */
+    bool overlaps; /* it might have left early until now */
+};
+
+/* With lock held: holds the tensor if it is not; *found_p says what that means. */
+static void
+hold_found(struct tensor *tensor, struct found *found_p)
 {
+    if (tensor_is_compared(tensor) || !tensor->placed || tensor->held)
+        return;
+    const struct group *group = &engine_state.groups[tensor->group];
+    bool waits = tensor->role != TENSOR_GRADIENT || !group->overlapping || engine_state.annotations_changed ||
+                 readiness_is_declared(&group->readiness, tensor->member);
+    *found_p = (struct found){.tensor = *tensor, .late = !waits && issue_has_left(tensor), .overlaps = !waits};
+    escape_hold(tensor);
+}
+
+/* With lock held: whether the word is an address of memory that exists. What it points into is held. */
+static bool
+note_word(uint64_t word, struct found *found_p)
+{
+    size_t count;
+    if (!allocations_cover(word, 1, MEMORY_DEVICE))
+        return false;
     remember(word);
-    bool in_time = true;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *tensor = &engine_state.tensors[i];
-        bool reached = copied.overflow || (word >= tensor->address && word < tensor->address + tensor->bytes);
-        if (tensor->role == TENSOR_PARAMETER || !tensor->placed || tensor->held || !reached)
-            continue;
-        if (issue_has_left(tensor) &&
-            !readiness_is_declared(&engine_state.groups[tensor->group].readiness, tensor->member)) {
-            *site_p = tensor->site;
-            in_time = false;
-        }
-        escape_hold(tensor);
-    }
-    return in_time;
+    const struct range *range = ranges_find(&engine_state.ranges, word, 1, &count);
+    if (range != NULL && is_pointer_into(word, &engine_state.tensors[range->id]))
+        hold_found(&engine_state.tensors[range->id], found_p);
+    return true;
+}
+
+/* Once in each rank, because another rank need not have copied such a thing. */
+static void
+say_overlap_lost(const struct tensor *gradient)
+{
+    static _Atomic bool said;
+    char text[TENSOR_TEXT_BYTES];
+    if (atomic_exchange(&said, true))
+        return;
+    message_line("in step %llu a copy to the device held the address of %s: from the next step on it is averaged at "
+                 "DDP_STEP, without overlap, and so are, until the next plan, gradients that become complete after it",
+                 (unsigned long long)atomic_load(&engine_state.boundary_count) + 1, tensor_describe(gradient, text));
+}
+
+/* Without the lock: what follows from it. */
+static void
+follow(const struct found *found)
+{
+    if (found->late)
+        escaped_late_add(&found->tensor);
+    if (found->overlaps)
+        say_overlap_lost(&found->tensor);
 }
 
 /* ---- what reaches the device ---- */
@@ -153,23 +197,12 @@ ask_driver(CUdeviceptr address, unsigned *type_p, unsigned *managed_p, CUdevicep
     return true;
 }
 
-static void
-extend_bounds(CUdeviceptr begin, CUdeviceptr end)
-{
-    pthread_mutex_lock(&engine_state.lock);
-    if (begin < atomic_load(&device_lowest))
-        atomic_store(&device_lowest, begin);
-    if (end > atomic_load(&device_highest))
-        atomic_store(&device_highest, end);
-    pthread_mutex_unlock(&engine_state.lock);
-}
-
 void
 escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
 {
     if (address == NULL || *address == 0)
         return;
-    if (kind != MEMORY_DEVICE)
+    if (kind == MEMORY_MANAGED || kind == MEMORY_HOST)
         visible_add(*address, bytes, kind);
     if (kind == MEMORY_HOST)
         return;
@@ -177,48 +210,50 @@ escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind
     CUdeviceptr end = *address + bytes;
     if (bytes == 0 && (!ask_driver(*address, &type, &managed, &end) || end <= *address))
         return; /* annotated all the same, it counts as escaped */
-    extend_bounds(*address, end);
-}
-
-static void __attribute__((noreturn)) stop_too_late(const struct ddp_site *site)
-{
-    stop_job("the address of gradient `%s` (%s:%d) was copied to the device after the gradient had been averaged, and "
-             "kernels may write it unseen from now on; copy it before backward, or run with --no-overlap",
-             site->text, site->file, site->line);
+    pthread_mutex_lock(&engine_state.lock);
+    bool added = allocations_add(*address, end - *address, kind);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!added)
+        stop_job("out of memory");
 }
 
 void
 escape_of_all(void)
 {
-    struct ddp_site site = {"", "", 0};
-    pthread_mutex_lock(&engine_state.lock);
-    copied.overflow = true;
-    bool in_time = note_word(0, &site);
-    pthread_mutex_unlock(&engine_state.lock);
-    if (!in_time)
-        stop_too_late(&site);
+    bool more = true;
+    for (size_t i = 0; more; ++i) {
+        struct found found = {.late = false};
+        pthread_mutex_lock(&engine_state.lock);
+        copied.overflow = true;
+        more = i < engine_state.tensor_count;
+        if (more)
+            hold_found(&engine_state.tensors[i], &found);
+        pthread_mutex_unlock(&engine_state.lock);
+        follow(&found);
+    }
 }
 
 bool
 escape_from_host(const void *memory, size_t bytes)
 {
-    bool found = false;
-    uint64_t lowest = atomic_load_explicit(&device_lowest, memory_order_relaxed);
-    uint64_t highest = atomic_load_explicit(&device_highest, memory_order_relaxed);
+    if (bytes < sizeof(uint64_t))
+        return false;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct words_spans spans = allocations_spans();
+    pthread_mutex_unlock(&engine_state.lock);
+    bool any = false;
     size_t at = 0;
-    while ((at = words_find(memory, bytes, at, lowest, highest)) != WORDS_NONE) {
+    while ((at = words_find(memory, bytes, at, &spans)) != WORDS_NONE) {
+        struct found found = {.late = false};
         uint64_t word;
-        struct ddp_site site = {"", "", 0};
         memcpy(&word, (const char *)memory + at, sizeof(word));
         pthread_mutex_lock(&engine_state.lock);
-        bool in_time = MUTANT(ESCAPE_IGNORED) || note_word(word, &site);
+        any = (!MUTANT(ESCAPE_IGNORED) && note_word(word, &found)) || any;
         pthread_mutex_unlock(&engine_state.lock);
-        if (!in_time)
-            stop_too_late(&site);
+        follow(&found);
         at += sizeof(uint32_t);
-        found = true;
     }
-    return found;
+    return any;
 }
 
 void
@@ -355,11 +390,12 @@ say_held(const struct group *group, size_t held, const struct tensor *first)
     if (held == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&engine_state.blind) ||
         atomic_exchange(&said[escaped], true))
         return;
-    message_line("%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is `%s` (%s:%d)", held,
+    char text[TENSOR_TEXT_BYTES];
+    message_line("%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is %s", held,
                  group->gradient_count,
                  escaped ? "their addresses were copied to the device, and kernels may reach them unseen"
                          : "what touches them differs from step to step",
-                 first->site.text, first->site.file, first->site.line);
+                 tensor_describe(first, text));
 }
 
 /* Whether the plan takes the gradient for one that is held. */

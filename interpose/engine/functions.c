@@ -1,7 +1,8 @@
 /*
  * functions.c - where are the pointers in a kernel's arguments?
  *
- * The driver tells the offset and size of every parameter since CUDA 12.4 (cuFuncGetParamInfo). Asked once for each
+ * The driver tells the offset and size of every parameter since CUDA 12.4. A launch names a CUfunction (of a module) or
+ * a CUkernel (of a library), and each kind has queries of its own, which refuse the other kind. Asked once for each
  * handle; launches that touch nothing do not come here (miss.c). Handles may be used again after a module was unloaded,
  * so unloading forgets them all, and nothing is kept while it goes on.
  */
@@ -16,9 +17,12 @@
 
 enum { SLOTS_AT_FIRST = 256, PARAMS_AT_MOST = 4096 };
 
+enum handle_kind { HANDLE_FUNCTION, HANDLE_KERNEL, HANDLE_UNCLEAR };
+
 struct slot {
-    CUfunction function; /* NULL: free */
-    const struct function_layout *layout;
+    CUfunction function;                  /* NULL: free */
+    bool is_kernel;                       /* a library gave it to the trainer as a CUkernel */
+    const struct function_layout *layout; /* NULL: the driver was not asked yet */
 };
 
 /* Guards the table. Layouts live for ever: a launch may be using one. */
@@ -36,19 +40,22 @@ slot_of(const struct slot *table, size_t count, CUfunction function)
     return at;
 }
 
-static const struct function_layout *
+/* All zero if nothing is known of the handle. */
+static struct slot
 find(CUfunction function)
 {
+    struct slot found = {0};
     pthread_mutex_lock(&table_lock);
-    const struct function_layout *layout = slot_count > 0 ? slots[slot_of(slots, slot_count, function)].layout : NULL;
+    if (slot_count > 0)
+        found = slots[slot_of(slots, slot_count, function)];
     pthread_mutex_unlock(&table_lock);
-    return layout;
+    return found;
 }
 
 const char *
 function_name(CUfunction function)
 {
-    const struct function_layout *layout = function != NULL ? find(function) : NULL;
+    const struct function_layout *layout = function != NULL ? find(function).layout : NULL;
     return layout != NULL ? layout->name : NULL;
 }
 
@@ -72,15 +79,45 @@ make_room(void)
     return true;
 }
 
+/* With table_lock held: the handle's slot, new if need be; NULL while nothing is kept. */
+static struct slot *
+slot_for(CUfunction function)
+{
+    if (unloading > 0 || !make_room())
+        return NULL;
+    struct slot *slot = &slots[slot_of(slots, slot_count, function)];
+    used_count += slot->function == NULL;
+    slot->function = function;
+    return slot;
+}
+
 static void
 keep(CUfunction function, const struct function_layout *layout)
 {
     pthread_mutex_lock(&table_lock);
-    if (unloading == 0 && make_room()) {
-        struct slot *slot = &slots[slot_of(slots, slot_count, function)];
-        used_count += slot->function == NULL;
-        *slot = (struct slot){function, layout};
+    struct slot *slot = slot_for(function);
+    if (slot != NULL) {
+        slot->layout = layout;
         miss_add_kernel(function, layout);
+    }
+    pthread_mutex_unlock(&table_lock);
+}
+
+void
+functions_kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done)
+{
+    const struct driver *driver = &engine_state.driver;
+    unsigned count = 1;
+    if (!done)
+        return;
+    if (library != NULL && (!atomic_load(&engine_state.driver_ready) || driver->cuLibraryGetKernelCount_p == NULL ||
+                            driver->cuLibraryGetKernelCount_p(&count, library) != CUDA_SUCCESS))
+        return; /* how many were filled in is not known: find_kind() asks the driver about each */
+    pthread_mutex_lock(&table_lock);
+    for (unsigned i = 0; i < count && i < room; ++i) {
+        struct slot *slot = slot_for((CUfunction)kernels[i]);
+        if (slot != NULL)
+            slot->is_kernel = true;
     }
     pthread_mutex_unlock(&table_lock);
 }
@@ -126,30 +163,56 @@ call_identity(const char *name)
     return XXH3_64bits(name, strlen(name));
 }
 
-/* A launch may name a CUkernel where it says CUfunction: which of the two queries answers is found out by asking. */
+/* ---- the driver's answers ---- */
+
+bool
+functions_are_told(void)
+{
+    return engine_state.driver.cuFuncGetParamInfo_p != NULL || engine_state.driver.cuKernelGetParamInfo_p != NULL;
+}
+
 static CUresult
-param_info(CUfunction function, size_t index, size_t *offset_p, size_t *bytes_p)
+param_info(enum handle_kind kind, CUfunction function, size_t index, size_t *offset_p, size_t *bytes_p)
 {
     const struct driver *driver = &engine_state.driver;
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    if (driver->cuFuncGetParamInfo_p != NULL)
-        result = driver->cuFuncGetParamInfo_p(function, index, offset_p, bytes_p);
-    if (result != CUDA_SUCCESS && driver->cuKernelGetParamInfo_p != NULL)
-        result = driver->cuKernelGetParamInfo_p((CUkernel)function, index, offset_p, bytes_p);
-    return result;
+    if (kind == HANDLE_FUNCTION && driver->cuFuncGetParamInfo_p != NULL)
+        return driver->cuFuncGetParamInfo_p(function, index, offset_p, bytes_p);
+    if (kind == HANDLE_KERNEL && driver->cuKernelGetParamInfo_p != NULL)
+        return driver->cuKernelGetParamInfo_p((CUkernel)function, index, offset_p, bytes_p);
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/*
+ * By asking for the first parameter. INVALID_VALUE is the answer of a kernel that has none; anything else but success
+ * refuses the handle, mostly as CUDA_ERROR_INVALID_HANDLE, and it may be of the other kind.
+ */
+static enum handle_kind
+find_kind(CUfunction function)
+{
+    bool is_kernel = find(function).is_kernel;
+    enum handle_kind likely = is_kernel ? HANDLE_KERNEL : HANDLE_FUNCTION;
+    enum handle_kind other = is_kernel ? HANDLE_FUNCTION : HANDLE_KERNEL;
+    size_t offset, bytes;
+    CUresult first = param_info(likely, function, 0, &offset, &bytes);
+    if (first == CUDA_SUCCESS || (first == CUDA_ERROR_INVALID_VALUE && is_kernel))
+        return likely;
+    CUresult second = param_info(other, function, 0, &offset, &bytes);
+    if (second == CUDA_SUCCESS || (second == CUDA_ERROR_INVALID_VALUE && first != CUDA_ERROR_INVALID_VALUE))
+        return other;
+    return first == CUDA_ERROR_INVALID_VALUE ? likely : HANDLE_UNCLEAR;
 }
 
 static const char *
-name_of(CUfunction function)
+name_of(enum handle_kind kind, CUfunction function)
 {
     const struct driver *driver = &engine_state.driver;
     const char *name = NULL;
-    if (driver->cuFuncGetName_p != NULL && driver->cuFuncGetName_p(&name, function) == CUDA_SUCCESS && name != NULL)
-        return strdup(name);
-    if (driver->cuKernelGetName_p != NULL && driver->cuKernelGetName_p(&name, (CUkernel)function) == CUDA_SUCCESS &&
-        name != NULL)
-        return strdup(name);
-    return NULL;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (kind != HANDLE_KERNEL && driver->cuFuncGetName_p != NULL)
+        result = driver->cuFuncGetName_p(&name, function);
+    if (kind != HANDLE_FUNCTION && result != CUDA_SUCCESS && driver->cuKernelGetName_p != NULL)
+        result = driver->cuKernelGetName_p(&name, (CUkernel)function);
+    return result == CUDA_SUCCESS && name != NULL ? strdup(name) : NULL;
 }
 
 static struct function_layout *
@@ -158,13 +221,14 @@ ask_driver(CUfunction function)
     size_t offset, bytes;
     unsigned count = 0;
     CUresult result = CUDA_SUCCESS;
-    while (count < PARAMS_AT_MOST && (result = param_info(function, count, &offset, &bytes)) == CUDA_SUCCESS)
+    enum handle_kind kind = find_kind(function);
+    while (count < PARAMS_AT_MOST && (result = param_info(kind, function, count, &offset, &bytes)) == CUDA_SUCCESS)
         ++count;
 
     struct function_layout *layout = calloc(1, sizeof(*layout) + count * sizeof(layout->params[0]));
     if (layout == NULL)
         stop_job("out of memory");
-    layout->name = name_of(function);
+    layout->name = name_of(kind, function);
     /* Past the last parameter the driver answers INVALID_VALUE; anything else means that it cannot tell. */
     layout->known = result == CUDA_ERROR_INVALID_VALUE && layout->name != NULL;
     if (layout->name == NULL)
@@ -172,14 +236,14 @@ ask_driver(CUfunction function)
     layout->call = call_identity(layout->name);
     layout->param_count = count;
     for (unsigned i = 0; i < count; ++i)
-        (void)param_info(function, i, &layout->params[i].offset, &layout->params[i].bytes);
+        (void)param_info(kind, function, i, &layout->params[i].offset, &layout->params[i].bytes);
     return layout;
 }
 
 const struct function_layout *
 function_layout(CUfunction function)
 {
-    const struct function_layout *layout = find(function);
+    const struct function_layout *layout = find(function).layout;
     if (layout == NULL) {
         layout = ask_driver(function);
         keep(function, layout);

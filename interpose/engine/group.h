@@ -24,6 +24,11 @@
 
 enum { GROUPS_AT_MOST = 16 }; /* ids 0..15, as ddprun.h says */
 
+/* What calls of DDP_WEIGHT add up to: this rank's items, and all ranks' together. 0 of 0: there was none. */
+struct weight {
+    uint64_t count, total;
+};
+
 struct group {
     int id;
     size_t gradient_count; /* as of the last agreement on annotations */
@@ -34,6 +39,7 @@ struct group {
     uint64_t opaque_streams; /* mask: operations on them since its last boundary could not be looked into */
     uint64_t hidden_streams; /* mask: kernels on them since its last boundary may have touched held gradients */
     uint64_t touch_count;    /* of its gradients since its last boundary */
+    struct weight weight;    /* of this rank's gradients, since its last boundary */
 
     struct history history;
     struct plan *plan;

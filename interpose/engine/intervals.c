@@ -117,7 +117,7 @@ interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
     CUevent ready = tensor != NULL ? declare(tensor, UINT64_C(1) << stream_index(stream)) : NULL;
     pthread_mutex_unlock(&engine_state.lock);
     if (ready != NULL)
-        require_cuda(engine_state.driver.cuEventRecord_p(ready, stream), "cuEventRecord of a measurement");
+        stream_record(stream, ready, "cuEventRecord of a measurement");
     issue_ready();
     context_leave(before);
 }

@@ -5,7 +5,7 @@
  * in the next round. All order between backward, reduction and optimizer is by events on the device: the host waits for
  * nothing.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/escapes.h"
 
 #include "base/message.h"
 #include "base/mutant.h"
@@ -48,7 +48,7 @@ issue_wait_for_streams(uint64_t mask, unsigned communicator)
             stop_job("a stream on which gradients were touched is being captured into a CUDA graph while they are "
                      "averaged: capture it between DDP_STEP and the first work on gradients, or on another stream");
         if (!recorded)
-            require_cuda(driver->cuEventRecord_p(entry.event, entry.handle), "cuEventRecord after gradients");
+            stream_record(entry.handle, entry.event, "cuEventRecord after gradients");
         if (!MUTANT(NO_PRODUCER_WAIT))
             require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.communicators[communicator].stream,
                                                      entry.event, 0),
@@ -257,11 +257,16 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     struct comm_error error;
     CUstream stream = collectives_stream_of(&engine_state.collectives, bucket);
     follow_memory(group, bucket);
+    if (!MUTANT(OWN_GRADIENTS_LATE))
+        batches_own_gradients(group, bucket);
     trace_bucket_begin(group, bucket, early);
     watch_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
-    if (!collectives_reduce(&engine_state.collectives, &group->wires[bucket], bucket, &error))
+    struct weight weight = weight_of(group);
+    if (!collectives_reduce(&engine_state.collectives, &group->wires[bucket], bucket, weight_factor(&weight), &error))
         stop_job_by(error.cause, "bucket %zu of step %llu: %s", bucket,
                     (unsigned long long)engine_state.boundary_count + 1, error.text);
+    if (MUTANT(OWN_GRADIENTS_LATE))
+        batches_own_gradients(group, bucket);
     trace_bucket_end(group, bucket);
     require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], stream),
                  "cuEventRecord after a bucket");

@@ -121,6 +121,10 @@ launch_begin(struct recording *recording, CUstream stream)
     refuse_stale(recording);
     tensor_refuse_freed_parameters();
     boundary_refuse_unseen(site);
+    for (size_t i = 0; i < recording->step_count; ++i) {
+        const struct group *view = &recording->steps[i].view;
+        weight_refuse_launch(&engine_state.groups[view->id], &view->weight, &recording->steps[i].site);
+    }
 
     CUcontext before = context_enter();
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);

@@ -6,8 +6,8 @@
  * ready. A plan takes effect on all ranks at the same boundary, or on none. The first one has buckets of a fixed size;
  * once ready times are known, they are as the measured times and the cost of an all-reduce make best.
  */
+#include "interpose/engine/escapes.h"
 #include "interpose/engine/measure.h"
-#include "interpose/engine/state.h"
 
 #include "base/mutant.h"
 
@@ -41,7 +41,16 @@ build_plan(const struct group *group, uint32_t version, const size_t *order)
     return plan;
 }
 
-/* For the report: buckets of all groups that send early. */
+void
+learn_report_buckets(size_t count)
+{
+    struct rank_status *status = engine_state.status;
+    atomic_fetch_add(&status->plan_count, count > 0);
+    atomic_store(&status->plan_step, engine_state.boundary_count);
+    atomic_store(&status->bucket_count, count);
+}
+
+/* Those of all groups. */
 static void
 report_buckets(void)
 {
@@ -50,7 +59,7 @@ report_buckets(void)
         const struct group *group = &engine_state.groups[g];
         count += group->overlapping ? group->plan->bucket_count : 0;
     }
-    atomic_store(&engine_state.status->bucket_count, count);
+    learn_report_buckets(count);
 }
 
 /* The issuer: `plan` is in force from now on, learned from `history` (or from nothing: NULL). */

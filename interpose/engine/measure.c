@@ -15,13 +15,14 @@
 enum {
     INTERVALS_SAMPLED = 5,
     SKIPPED_STEPS = 4, /* of a plan: the checks of the first steps take time of their own */
-    WAITS_IN_FLIGHT = 8,
+    WAITS_IN_FLIGHT = 16,
     WAITS_KEPT = 65,
 };
 
 /* One boundary whose events may not be complete. */
 struct wait {
     CUevent backward_done, released;
+    uint64_t boundary; /* its number, from 1 */
     bool in_flight;
 };
 
@@ -65,7 +66,7 @@ timing_event(void)
 static void
 record(CUevent event, CUstream stream)
 {
-    require_cuda(engine_state.driver.cuEventRecord_p(event, stream), "cuEventRecord of a measurement");
+    stream_record(stream, event, "cuEventRecord of a measurement");
 }
 
 static bool
@@ -124,6 +125,14 @@ report(void)
     atomic_store(&engine_state.status->exposed_count, count);
 }
 
+/* The launcher finds out which rank the others waited for. */
+static void
+share_wait(uint64_t boundary, int64_t ns)
+{
+    atomic_store(&engine_state.status->exposed_steps[rank_exposed_place(boundary)],
+                 rank_exposed_pack(boundary, (uint64_t)ns));
+}
+
 static void
 read_waits(struct measured *of)
 {
@@ -138,6 +147,7 @@ read_waits(struct measured *of)
         wait->in_flight = false;
         if (elapsed_ns(wait->backward_done, wait->released, &ns)) {
             of->waits_ns[of->wait_count++ % WAITS_KEPT] = ns;
+            share_wait(wait->boundary, ns);
             news = true;
         }
     }
@@ -145,12 +155,25 @@ read_waits(struct measured *of)
         report();
 }
 
+/*
+ * For this boundary; NULL: the host is far ahead of the device, and this boundary is not looked at. Once half of all
+ * are in flight, the others are kept for boundaries that every rank looks at.
+ */
+static struct wait *
+next_wait(struct measured *of)
+{
+    struct wait *wait = &of->waits[of->wait_at];
+    bool scarce = of->waits[(of->wait_at + WAITS_IN_FLIGHT / 2) % WAITS_IN_FLIGHT].in_flight;
+    wait->boundary = wait->in_flight ? wait->boundary : engine_state.boundary_count + 1;
+    return wait->in_flight || (scarce && wait->boundary % RANK_EXPOSED_SPARSE != 0) ? NULL : wait;
+}
+
 void
 measure_released(const struct group *group, CUstream stream)
 {
     struct measured *of = measured_of(group);
-    struct wait *wait = &of->waits[of->wait_at];
-    if (wait->in_flight || wait->released == NULL) /* the host is far ahead: this boundary is not looked at */
+    struct wait *wait = next_wait(of);
+    if (wait == NULL)
         return;
     record(wait->released, stream);
     wait->in_flight = true;
@@ -198,12 +221,13 @@ void
 measure_backward_done(const struct group *group, CUstream stream)
 {
     struct measured *of = measured_of(group);
-    struct wait *wait = &of->waits[of->wait_at];
-    if (wait->released == NULL) {
+    read_waits(of); /* where the trainer has just waited for the device, all are free for this boundary and the next */
+    struct wait *wait = next_wait(of);
+    if (wait != NULL && wait->released == NULL) {
         wait->backward_done = timing_event();
         wait->released = timing_event();
     }
-    if (!wait->in_flight)
+    if (wait != NULL)
         record(wait->backward_done, stream);
 
     pthread_mutex_lock(&engine_state.lock);
@@ -258,7 +282,6 @@ measure_next_interval(const struct group *group, CUstream stream)
     struct measured *of = measured_of(group);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* to query would end a capture in another thread */
     require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
-    read_waits(of);
     read_sample(of, group);
     require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     if (!of->wanted || of->pending || of->sample_count == INTERVALS_SAMPLED || !group->overlapping ||

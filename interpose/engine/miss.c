@@ -10,8 +10,8 @@
  * reached unseen (escapes.c), no kernel is known to miss any more, whatever its arguments.
  */
 #include "interpose/engine/check/check.h"
+#include "interpose/engine/escapes.h"
 #include "interpose/engine/filter_writer.h"
-#include "interpose/engine/state.h"
 
 #include <stdlib.h>
 

@@ -15,14 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_BYTES = 48 };
-
 /* A piece of a plan, as ranks show it to each other. */
 struct shown {
     uint64_t bucket, first_byte, bytes;
-    int64_t line;
-    char text[TEXT_BYTES];
-    char file[TEXT_BYTES];
+    char text[TENSOR_TEXT_BYTES];
 };
 
 static uint64_t
@@ -44,25 +40,21 @@ show_plan(const struct group *group, const struct plan *plan)
     struct shown *shown = calloc(plan->piece_count + 1, sizeof(*shown));
     if (shown == NULL)
         stop_job("out of memory");
-    pthread_mutex_lock(&engine_state.lock);
     for (size_t k = 0; k < plan->bucket_count; ++k) {
         const struct plan_bucket *bucket = &plan->buckets[k];
         for (size_t i = bucket->first; i < bucket->first + bucket->count; ++i) {
-            const struct ddp_site *site = &tensor_gradient(group, plan->pieces[i].gradient)->site;
-            const char *slash = strrchr(site->file, '/');
-            shown[i] = (struct shown){.bucket = k,
-                                      .first_byte = plan->pieces[i].first_byte,
-                                      .bytes = plan->pieces[i].bytes,
-                                      .line = site->line};
-            snprintf(shown[i].text, TEXT_BYTES, "%s", site->text);
-            snprintf(shown[i].file, TEXT_BYTES, "%s", slash != NULL ? slash + 1 : site->file);
+            const struct plan_piece *piece = &plan->pieces[i];
+            pthread_mutex_lock(&engine_state.lock);
+            const struct tensor tensor = *tensor_gradient(group, piece->gradient);
+            pthread_mutex_unlock(&engine_state.lock);
+            shown[i] = (struct shown){.bucket = k, .first_byte = piece->first_byte, .bytes = piece->bytes};
+            (void)tensor_describe(&tensor, shown[i].text);
         }
     }
-    pthread_mutex_unlock(&engine_state.lock);
     return shown;
 }
 
-/* "`w` (train.cu:12), bytes 0 to 4096, in bucket 3", or that there is no such piece. */
+/* "gradient 1 of 6 (`w`, 16 float32, train.cu:12), bytes 0 to 64, in bucket 3", or that there is no such piece. */
 static void
 describe_piece(const struct shown *pieces, size_t count, size_t at, char *text, size_t bytes)
 {
@@ -72,16 +64,15 @@ describe_piece(const struct shown *pieces, size_t count, size_t at, char *text, 
     }
     const struct shown *piece = &pieces[at];
     uint64_t end = piece->first_byte + piece->bytes;
-    snprintf(text, bytes, "`%.*s` (%.*s:%lld), bytes %llu to %llu, in bucket %llu", TEXT_BYTES - 1, piece->text,
-             TEXT_BYTES - 1, piece->file, (long long)piece->line, (unsigned long long)piece->first_byte,
-             (unsigned long long)end, (unsigned long long)piece->bucket);
+    snprintf(text, bytes, "%.*s, bytes %llu to %llu, in bucket %llu", TENSOR_TEXT_BYTES - 1, piece->text,
+             (unsigned long long)piece->first_byte, (unsigned long long)end, (unsigned long long)piece->bucket);
 }
 
 static bool
 is_same(const struct shown *a, const struct shown *b)
 {
     return a->bucket == b->bucket && a->first_byte == b->first_byte && a->bytes == b->bytes &&
-           strncmp(a->text, b->text, TEXT_BYTES) == 0;
+           strncmp(a->text, b->text, TENSOR_TEXT_BYTES) == 0;
 }
 
 /* Ends the job with the first difference between ranks `a` and `b`: in the same words on all ranks. */
@@ -89,7 +80,7 @@ static void __attribute__((noreturn)) stop_with_difference(const struct control_
 {
     const struct shown *of_a = all->messages[a], *of_b = all->messages[b];
     size_t count_a = all->bytes[a] / sizeof(*of_a), count_b = all->bytes[b] / sizeof(*of_b), at = 0;
-    char piece_a[256], piece_b[256];
+    char piece_a[2 * TENSOR_TEXT_BYTES], piece_b[2 * TENSOR_TEXT_BYTES];
     while (at < count_a && at < count_b && is_same(&of_a[at], &of_b[at]))
         ++at;
     describe_piece(of_a, count_a, at, piece_a, sizeof(piece_a));

@@ -4,6 +4,7 @@
  *
  * Called by the hooks around the driver's call. Never lets memory go while a bucket of it is on its way.
  */
+#include "interpose/engine/escapes.h"
 #include "interpose/engine/tensors.h"
 
 /* ---- memory ---- */
@@ -22,6 +23,12 @@ void
 releases_before_free(CUdeviceptr address, size_t bytes)
 {
     visible_remove(address);
+    pthread_mutex_lock(&engine_state.lock);
+    uint64_t known_bytes = bytes > 0 ? bytes : allocations_bytes_at(address);
+    bool removed = known_bytes == 0 || allocations_remove(address, known_bytes);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!removed)
+        stop_job("out of memory");
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) || address == 0)
         return;
     if (bytes == 0) {
@@ -29,19 +36,21 @@ releases_before_free(CUdeviceptr address, size_t bytes)
         bytes = facts.begin == address ? facts.bytes : 0;
     }
     size_t count = 0;
-    bool holds_parameter = false;
+    bool holds_compared = false;
     pthread_mutex_lock(&engine_state.lock);
     const struct range *held = bytes > 0 ? ranges_find(&engine_state.ranges, address, bytes, &count) : NULL;
     for (size_t i = 0; i < count; ++i)
-        holds_parameter = holds_parameter || engine_state.tensors[held[i].id].role == TENSOR_PARAMETER;
+        holds_compared = holds_compared || tensor_is_compared(&engine_state.tensors[held[i].id]);
     pthread_mutex_unlock(&engine_state.lock);
     if (count == 0)
         return;
 
     CUcontext before = context_enter();
     releases_wait_for_collectives();
-    if (holds_parameter)
-        checks_final_hash(); /* it will be gone at the end */
+    if (holds_compared) { /* it will be gone at the end */
+        unaveraged_last_look(address, address + bytes);
+        checks_final_hash();
+    }
     context_leave(before);
     pthread_mutex_lock(&engine_state.lock);
     const struct range *range;

@@ -5,6 +5,7 @@
  * that it launches. Called by touches.c for every operation that comes to the engine, and by recordings.c for work that
  * a graph's node is about to do. Changes nothing but what is known of escaped addresses.
  */
+#include "interpose/engine/escapes.h"
 #include "interpose/engine/touches.h"
 
 #include "base/message.h"
@@ -74,6 +75,8 @@ look_at(struct hits *hits, const struct operand *operand)
             continue;
         if (tensor->role == TENSOR_GRADIENT)
             add_hit(hits, tensor, operand);
+        else if (tensor->role == TENSOR_STATE)
+            hits->on_state = true;
         else
             hits->on_buffer = true;
     }
@@ -110,6 +113,34 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
     }
 }
 
+/* Rank 0 reports it once. */
+static void
+say_unknown_kernel(const char *kernel)
+{
+    static _Atomic bool said;
+    if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
+        message_line("the driver does not tell the parameters of kernel %s: each launch of it counts as work on every "
+                     "gradient, and gradients are averaged after the last one of a step; other kernels are followed as "
+                     "ever",
+                     kernel);
+}
+
+/* A kernel that may do anything: it counts as a touch of every gradient, and where it writes none late, nothing is
+ * wrong. */
+static void
+look_at_all(struct hits *hits)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->placed && tensor->role == TENSOR_GRADIENT)
+            add_hit(hits, tensor, &(struct operand){.argument = 0});
+    }
+    hits->on_buffer = hits->on_state = true;
+    tables_touched(0, SIZE_MAX);
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
 /* Returns false if the launch's arguments cannot be read. */
 static bool
 look_at_launch(struct hits *hits, const struct operation *operation)
@@ -117,6 +148,11 @@ look_at_launch(struct hits *hits, const struct operation *operation)
     const struct function_layout *layout = function_layout(operation->function);
     hits->call = layout->call;
     hits->call_name = layout->name;
+    if (!layout->known && functions_are_told()) {
+        say_unknown_kernel(layout->name);
+        look_at_all(hits);
+        return true;
+    }
     if (!layout->known) {
         escape_blind_kernel(layout->name);
         return true;
@@ -252,7 +288,7 @@ hits_look(struct hits *hits, const struct operation *operation, bool *through_po
 {
     hits_clear(hits);
     hits->call_name = operation->name;
-    hits->on_buffer = false;
+    hits->on_buffer = hits->on_state = false;
     hits->is_library = strncmp(operation->name, "cu", 2) != 0 || islower((unsigned char)operation->name[2]);
     bool opaque = operation->opaque, unknown = false;
     *through_pointers_p = look_at_operands(hits, operation, &unknown);

@@ -5,6 +5,7 @@
  * of memory.
  */
 #include "interpose/engine/check/check.h"
+#include "interpose/engine/escapes.h"
 #include "interpose/engine/graphs.h"
 #include "interpose/engine/tensors.h"
 
@@ -59,6 +60,8 @@ read_options(struct options *options)
     options->overlap = number_option(DDPRUN_ENV_OVERLAP, 1, 1) == 1;
     options->check_every = number_option(DDPRUN_ENV_CHECK_EVERY, DDPRUN_DEFAULT_CHECK_EVERY, UINT64_MAX);
     options->verify = number_option(DDPRUN_ENV_VERIFY, 0, 1) == 1;
+    options->unannotated = number_option(DDPRUN_ENV_UNANNOTATED, 0, 1) == 1;
+    options->unannotated_ms = (int)number_option(DDPRUN_ENV_UNANNOTATED_MS, DDPRUN_DEFAULT_UNANNOTATED_MS, 1000000);
     options->timeout_s = (int)number_option(DDPRUN_ENV_TIMEOUT_S, DDPRUN_DEFAULT_TIMEOUT_S, 1000000);
     options->reduction =
         (enum ddprun_reduction)number_option(DDPRUN_ENV_REDUCE, DDPRUN_REDUCE_MEAN, DDPRUN_REDUCTION_COUNT - 1);
@@ -83,19 +86,8 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     *count = base + (rank < more);
     check_shard(total, first, count);
     told_shard(total);
-
-    static _Atomic bool said;
-    if (more == 0 || rank != 0 || atomic_exchange(&said, true))
-        return;
-    if (base == 0)
-        message_line("%s:%d: %zu items for %zu ranks: ranks from %zu on get none, and what their gradients hold then "
-                     "counts in the mean as much as that of the others; share out at least one item a rank",
-                     site->file, site->line, total, world, more);
-    else
-        message_line(
-            "%s:%d: %zu items do not divide evenly among %zu ranks; shares differ by one item, so the mean over "
-            "ranks is not exactly the mean over items",
-            site->file, site->line, total, world);
+    if (more != 0 && rank == 0)
+        weight_note_shard(total, site);
 }
 
 /* Whether the program has used CUDA: libcuda may be there because the program is linked with it, but answers only
@@ -123,14 +115,8 @@ require_host_memory(const float *value, const struct ddp_site *site)
 }
 
 static void
-mean(float *value, const struct ddp_site *site)
+average(float *value, const struct ddp_site *site)
 {
-    require_host_memory(value, site);
-    if (engine_state.rendezvous.world_size == 1) {
-        check_mean(*value, site);
-        told_mean(*value, site);
-        return;
-    }
     char about[100];
     struct control_messages all;
     const char *slash = strrchr(site->file, '/');
@@ -145,9 +131,34 @@ mean(float *value, const struct ddp_site *site)
         sum += theirs;
     }
     *value = (float)(sum / all.count);
-    check_mean(*value, site);
-    told_mean(*value, site);
     control_free_messages(&all);
+}
+
+/* `label`: what the value is called in reports; NULL: as the program's source calls it. */
+static void
+mean_called(const char *label, float *value, const struct ddp_site *site)
+{
+    struct ddp_site called = {label != NULL ? label : site->text, site->file, site->line};
+    require_host_memory(value, site);
+    if (engine_state.rendezvous.world_size > 1)
+        average(value, site);
+    check_mean(*value, &called);
+    told_mean(*value, label, site);
+}
+
+static void
+mean(float *value, const struct ddp_site *site)
+{
+    mean_called(NULL, value, site);
+}
+
+static void
+mean_as(const char *label, float *value, const struct ddp_site *site)
+{
+    if (label == NULL || label[0] == '\0')
+        stop_job("DDP_MEAN_AS `%s` (%s:%d): the label is %s; give the value a name, such as \"loss\"", site->text,
+                 site->file, site->line, label == NULL ? "a null pointer" : "empty");
+    mean_called(label, value, site);
 }
 
 static void
@@ -203,6 +214,7 @@ before_context_destroy(CUcontext context)
     if (!atomic_load(&engine_state.driver_ready) || context != engine_state.context)
         return;
     check_program_ends();
+    unaveraged_last_look(0, UINT64_MAX);
     close_device();
     releases_before_free(1, SIZE_MAX - 1); /* all memory goes */
     if (engine_state.rendezvous.world_size > 1)
@@ -240,8 +252,7 @@ start_leave(void)
     _exit(0);
 }
 
-/* The last words of a rank whose program ends well. One that asks for its rank, prints its --help and ends has used no
- * GPU, and nothing of it was left unaveraged. */
+/* The last words of a rank whose program ends well. */
 static void
 end_in_order(void)
 {
@@ -249,9 +260,7 @@ end_in_order(void)
     if (atomic_exchange(&ended, true))
         return;
     check_program_ends();
-    if (engine_state.rendezvous.world_size > 1 && engine_state.boundary_count == 0 && driver_was_used())
-        stop_job("the program used the GPU and ended without a DDP_STEP: nothing was averaged; annotate it "
-                 "(see ddprun.h), or run it without ddprun, in a script as LD_PRELOAD= program");
+    unaveraged_refuse_end();
     if (engine_state.rendezvous.world_size > 1) {
         CUcontext before = atomic_load(&engine_state.context_ended) ? NULL : context_enter();
         if (atomic_load(&engine_state.captures_open) > 0 && engine_state.rendezvous.rank == 0)
@@ -325,6 +334,9 @@ static struct engine engine = {
     .no_sync = interval_no_sync,
     .buffer = buffer_annotate,
     .gradient_ready = interval_gradient_ready,
+    .state = tensor_annotate_state,
+    .weight = weight_add,
+    .mean_as = mean_as,
     .begin = touches_begin,
     .end = touches_end,
     .allocated = escape_allocated,
@@ -334,6 +346,8 @@ static struct engine engine = {
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
     .before_primary_release = releases_before_primary_release,
+    .tensor_map_encoded = tensor_map_encoded,
+    .kernels_found = functions_kernels_found,
     .before_unload = releases_before_unload,
     .after_unload = releases_after_unload,
     .capture_begun = capture_begun,
@@ -376,6 +390,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         stop_job_by(error.cause, "%s", error.text);
     watch_waits_no_more();
     check_open();
+    unaveraged_open();
     trace_open();
     start_end_before_driver(); /* again when the driver is up: what is registered last is called first */
 

@@ -4,7 +4,8 @@
  * Data flow of a step: touches.c sees operations on gradients -> history and readiness (bucketing/) of their group ->
  * issue.c sends the buckets that may leave (comm/) -> boundary.c sends the rest, makes the trainer's stream wait, and
  * lets learn.c learn a better plan. checks.c looks over all their shoulders; stop.c is the only way to end the job.
- * What is captured into CUDA graphs goes another way, from touches.c and boundary.c on: graphs.h.
+ * What is captured into CUDA graphs goes another way, from touches.c and boundary.c on: graphs.h. What kernels reach
+ * through memory: escapes.h.
  *
  * The rules of this folder:
  * - `lock` guards everything below it in struct engine_state; it is never held across a call into CUDA, NCCL or PMIx.
@@ -43,6 +44,8 @@ struct options {
     bool overlap;
     uint64_t check_every; /* steps; 0: never */
     bool verify;          /* everything, in every step */
+    bool unannotated;     /* nothing is averaged, as the user knows */
+    int unannotated_ms;   /* how long an annotation may be waited for after the first launch */
     int timeout_s;
     enum ddprun_reduction reduction;
     enum ddprun_compression compression;
@@ -52,7 +55,7 @@ struct options {
     const char *trace_dir; /* or NULL */
 };
 
-enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT, TENSOR_BUFFER, TENSOR_ROLES };
+enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT, TENSOR_BUFFER, TENSOR_STATE, TENSOR_ROLES };
 
 /* One annotated range. Its identity is its number, never its address: it may be freed and annotated again elsewhere. */
 struct tensor {
@@ -71,7 +74,19 @@ struct tensor {
     int type; /* enum ddp_type */
     struct ddp_site site;
     uint64_t touched_by; /* gradients: mask of streams since their group's last boundary */
+
+    /* Parameters before the first DDP_STEP: unaveraged.c. */
+    bool looked_at;
+    uint64_t look_hash;
+    unsigned changes; /* in so many looks running */
 };
+
+/* Parameters and optimizer state: sent from rank 0 once, and compared across ranks. */
+static inline bool
+tensor_is_compared(const struct tensor *tensor)
+{
+    return tensor->role == TENSOR_PARAMETER || tensor->role == TENSOR_STATE;
+}
 
 /* A stream on which gradients were touched. */
 struct stream_entry {
@@ -101,10 +116,11 @@ struct awaited {
         struct traveller of;
     } sent[AWAITED_AT_MOST];
     unsigned first, count;
-    bool more;             /* others were sent since, without events */
-    bool tail_pending;     /* `tail` was recorded after all of those */
-    CUevent tail;          /* the watch thread's */
-    struct traveller last; /* of them */
+    bool more;                /* others were sent since, without events */
+    bool tail_pending;        /* `tail` was recorded after all of those */
+    CUevent tail;             /* the watch thread's */
+    struct traveller last;    /* of them */
+    struct traveller calling; /* what the issuer sends now, around NCCL's call; what == NULL: nothing */
 
     /* The watch thread's own: what it saw last. */
     enum rank_collective state;
@@ -139,9 +155,9 @@ struct engine_state {
     struct ranges ranges; /* of placed tensors; id: place in tensors[] */
     struct tensor *tensors;
     size_t tensor_count, tensor_capacity;
-    size_t gradient_count, parameter_count, buffer_count;
-    size_t freed_parameter_count;     /* of them: without memory now */
-    _Atomic uint64_t lowest, highest; /* bounds of all gradients' memory: read without lock, for a quick miss */
+    size_t gradient_count, parameter_count, buffer_count, state_count;
+    size_t freed_compared_count;      /* parameters and states without memory now */
+    _Atomic uint64_t lowest, highest; /* bounds of all but parameters: read without lock, for a quick miss */
     bool annotations_changed;         /* the ranks must compare again at the next boundary */
     uint64_t agreements;              /* on annotations, so far: numbers of gradients in groups hold until the next */
     _Atomic bool holds;               /* some tensor is held, or was: kernels may touch gradients unseen */
@@ -150,7 +166,7 @@ struct engine_state {
 
     bool no_sync; /* touches do not count, and nothing leaves early */
     struct ddp_site no_sync_site;
-    uint64_t buffer_streams; /* mask: buffers were touched on them since the last boundary */
+    uint64_t buffer_streams; /* mask: buffers or states were touched on them since the last boundary */
 
     struct group groups[GROUPS_AT_MOST];
     struct sequence boundaries; /* of all groups */
@@ -215,6 +231,15 @@ void require_cuda(CUresult result, const char *what);
 /* Makes it current; returns what was, for context_leave(). */
 CUcontext context_enter(void);
 void context_leave(CUcontext before);
+/* Ends a sentence about memory or a stream in "...": what is wrong with it, and what to do. */
+#define CONTEXT_FOREIGN                                                                                      \
+    "a context that is not the device's primary one, in which NCCL works: make the primary context current " \
+    "(cuDevicePrimaryCtxRetain, cuCtxSetCurrent; the CUDA runtime does so by itself) in place of one of cuCtxCreate"
+/* Whether the context is the primary one of its device. Changes nothing. */
+bool context_is_primary(CUcontext context, int device);
+/* Ends the job if the stream is a default stream, which belongs to the current context, and that is not the annotated
+ * memory's. `current`: the trainer's, of this thread. `site` may be NULL. */
+void context_require(CUstream stream, CUcontext current, const char *what, const struct ddp_site *site);
 /*
  * How the trainer's captures restrict this thread: returns what was, to be put back. With
  * CU_STREAM_CAPTURE_MODE_RELAXED allocating, waiting and asking are allowed while a stream is captured, and do not end
@@ -234,9 +259,25 @@ void start_leave(void) __attribute__((noreturn));
 /* ---- tensors.c: the table of what is annotated; tensors.h has the rest ---- */
 size_t type_bytes(int type); /* 0: no type of ours */
 const char *type_name(int type);
-ncclDataType_t type_nccl(int type);
+bool type_is_of_gradients(int type); /* not an integer */
+ncclDataType_t type_nccl(int type);  /* of such a type */
+uint64_t type_exponent(int type);    /* bits that are all set where an element is infinite or NaN; 0: integers */
 /* With lock held: gradient number `member` of the group, as of the last tensor_index_gradients(). */
 struct tensor *tensor_gradient(const struct group *group, size_t member);
+
+/*
+ * Names the tensor in a message: "parameter 4 of 6 (`w[l]`, 16 float32, train.cu:169)", for annotations stand in loops.
+ * Takes the lock; works in host functions. Returns `text`.
+ */
+enum { TENSOR_TEXT_BYTES = 256 };
+const char *tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES]);
+
+/* Number of tensors that are compared across ranks. With lock held: the index-th of them by annotation, or NULL. */
+size_t tensor_compared_count(void);
+const struct tensor *tensor_compared(size_t index);
+
+/* "parameter", "gradient", "buffer", "state"; static storage. */
+const char *tensor_role_name(enum tensor_role role);
 
 /* Ends the job, naming the annotation, if what is to travel or to be looked at has no memory any more; at a step. */
 void tensor_refuse_freed(const struct tensor *tensor);
@@ -255,6 +296,9 @@ struct function_layout {
     } params[];
 };
 const struct function_layout *function_layout(CUfunction function);
+/* Whether the driver tells the parameters of kernels at all: if not, no kernel is `known`. */
+bool functions_are_told(void);
+void functions_kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done); /* see engine.h */
 /* The name of a kernel that was launched, as far as it is known without asking the driver; else NULL. */
 const char *function_name(CUfunction function);
 /* Around the unloading of a module, which may give its kernels' handles to others. */
@@ -288,6 +332,9 @@ unsigned stream_index(CUstream handle);
 bool stream_is_captured(CUstream stream);
 /* Makes the stream wait for the last reduction, once after each boundary. */
 void stream_wait_for_reduction(CUstream handle);
+/* Records the event behind what the trainer has enqueued there; ends the job, naming `what` or the foreign context, if
+ * that fails. */
+void stream_record(CUstream handle, CUevent event, const char *what);
 /* Work is enqueued on the stream: where only this thread can say so later, its event says so now. */
 void stream_note_work(CUstream handle);
 void streams_before_destroy(CUstream stream);
@@ -331,11 +378,17 @@ void agree_ensure_collectives(void);
 void agree_on_annotations(const struct ddp_site *site, bool captured);
 /* With lock held: a gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
 void agree_annotations_changed(void);
-void agree_on_parameter(const struct tensor *tensor, const char *place);
+/* What all ranks are about to take from rank 0. */
+void agree_on_shared(const struct tensor *tensor, const char *place);
 /* With lock held: the group whose boundary comes next, as far as it can be known. */
 int agree_expected_group(void);
 /* The issuer, at a boundary of `group` before anything of it is sent: do all ranks come to the same one? */
 void agree_on_boundary(const struct group *group, const struct ddp_site *site);
+
+/* ---- coverage.c ---- */
+/* The ranks have agreed on annotations: counts their elements for reports; rank 0 warns once of what seems forgotten.
+ */
+void coverage_look(void);
 
 /* ---- learn.c: plans of buckets ---- */
 /* The issuer: what ranks have agreed on begins with a plan that sends everything at the boundary. */
@@ -344,6 +397,8 @@ void learn_nothing_yet(struct group *group);
 void learn_vote(struct group *group, bool repeats);
 /* Collective: the plan of a step in a capture, in which gradients are complete in `order`, the same on all ranks. */
 struct plan *learn_plan_for_graph(const struct group *group, const size_t *order);
+/* For the report: so many buckets are launched early from here on; 0: none, until the next plan. */
+void learn_report_buckets(size_t count);
 
 /* ---- plans.c ---- */
 /* The issuer: ends the job, naming the first difference, unless all ranks have come to this plan. */
@@ -355,6 +410,27 @@ void interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *sit
 /* Ends the job if DDP_STEP stands where touches do not count. */
 void interval_refuse_step(const struct ddp_site *site);
 
+/* ---- weights.c: DDP_WEIGHT ---- */
+void weight_add(size_t count, size_t total, const struct ddp_site *site);
+/* DDP_SHARD on rank 0 gave ranks shares of unequal size. */
+void weight_note_shard(size_t total, const struct ddp_site *site);
+/* What this rank's gradients are multiplied with before the mean over ranks: exactly 1 without DDP_WEIGHT, and where
+ * this rank's share is the mean share. */
+double weight_factor(const struct weight *weight);
+/* With lock not held: the group's weight as it is now. */
+struct weight weight_of(const struct group *group);
+/* The issuer, at a boundary: ranks that use DDP_WEIGHT for the first time compare their weights by a message; always,
+ * where all ranks are sure to ask; `captured`: for the message, should they not. Says once, on rank 0, if shares are
+ * unequal and not weighted. */
+void weight_agree(const struct group *group, bool all_ask, bool captured);
+/* The issuer, at a boundary, after the trainer's stream is let go: weights are compared across ranks on their way. */
+void weight_compare(const struct weight *weight);
+/* In a world of one: all items are this rank's. */
+void weight_refuse_share(const struct group *group);
+/* A graph whose DDP_STEP was captured with `captured` is about to be launched: ends the job if calls since say
+ * otherwise. */
+void weight_refuse_launch(const struct group *group, const struct weight *captured, const struct ddp_site *site);
+
 /* ---- buffers.c ---- */
 void buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site);
 /* The issuer, at a boundary: rank 0's bytes are on their way to all. */
@@ -362,71 +438,45 @@ void buffers_send(void);
 /* The same on a stream of ours that is captured. */
 void buffers_send_on(CUstream stream);
 
-/* ---- escapes.c: gradients and buffers that kernels may reach unseen ---- */
-void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
-/* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. */
-bool escape_from_host(const void *source, size_t bytes);
-void escape_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows); /* see engine.h */
-/* Any address may have been: everything is held. */
-void escape_of_all(void);
-/* A source of which only the driver knows whose memory it is. */
-void escape_from_anywhere(CUdeviceptr source, size_t bytes);
-/* With lock held: whether an address in the range has escaped. */
-bool escape_has(uint64_t address, size_t bytes);
-/* With lock held: the gradient waits for the boundary from now on, and the boundary for all streams with kernels. */
-void escape_hold(struct tensor *tensor);
-/* With lock held: whether it does: its touches do not say when it is complete, nor does the program. */
-bool escape_is_held(const struct tensor *tensor);
-/* A kernel of which the driver does not tell the parameters: any may reach any gradient unseen. */
-void escape_blind_kernel(const char *kernel);
-/* While gradients are held: whether the next boundary knows of kernels on the stream, as far as this thread can tell.
- */
-bool escape_is_marked(CUstream stream);
-/* If not: before a kernel goes there, which waits for the last reduction; and after it, with lock held. */
-void escape_mark(CUstream stream);
-void escape_end_kernel(uint64_t stream_mask);
-/* How a plan sees a gradient, so that held ones have buckets of their own; and the type that a bucket then really has.
- */
-struct plan_gradient escape_plan_gradient(const struct tensor *tensor);
-int escape_bucket_type(const struct plan_bucket *bucket);
-/* The issuer, before a vote: ranks tell each other what they hold. True if the plan in force was made for others. */
-bool escape_agree(const struct group *group);
-/* Held gradients go last. */
-void escape_order(const struct group *group, size_t *order);
+/* ---- notice.c: lines to the user from places that must not block ---- */
+/* Any thread, host functions too; a few at a time. */
+void notice_soon(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Prints what has been said so. May block. */
+void notice_print(void);
 
-/* ---- visible.c: memory that host and device reach ---- */
-void visible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind);
-void visible_remove(CUdeviceptr address);
-/* With lock held: what there is, by address. */
-const struct ranges *visible_ranges(void);
-/* Whether the address may lie there; cheap. */
-bool visible_may_hold(uint64_t address);
-/* Whether it lies there, all of it. */
-bool visible_has(uint64_t address, size_t bytes);
-/* A kernel gets this address: looks for escaping addresses behind it. */
-void visible_look_behind(uint64_t address);
-/* The same for [address, address + bytes) of the host's memory, whatever is there. */
-void visible_look_through(uint64_t address, size_t bytes);
+/* ---- gather.c: words of all ranks, without a wait on the host; zeroed at first, but for `compares` ---- */
+struct gathered {
+    bool compares;             /* the words are hashes: how they differ is wanted, not the words of all ranks */
+    bool on_device;            /* and is found there */
+    size_t count;              /* words of each rank */
+    CUdeviceptr send, receive; /* device: count, and count for each rank */
+    CUdeviceptr found;         /* device: `differs` */
+    uint64_t *mine, *all;      /* pinned: the same as `send` and `receive`; on_device: all[count] is rank 0's */
+    uint32_t *differs;         /* pinned, if it compares: as of device_hash_compare() */
+};
+/* Makes room for so many words, the same on all ranks; waits if others are on their way. */
+void gather_prepare(struct gathered *gathered, size_t count);
+/* The issuer: what host functions on the first communicator's stream have left in mine[] goes to all ranks; then
+ * compare(arg), a host function too, finds all[rank * count], or differs[]. `what` is in static storage. */
+void gather_send(struct gathered *gathered, const char *what, uint64_t number, CUhostFn compare, void *arg);
 
-/* ---- tables.c: arrays of pointers that the host has copied to the device ---- */
-/* Whether there may be one; cheap, without lock. */
-bool tables_may_hold(uint64_t address, size_t bytes);
-/* All others with lock held. */
-void tables_copied(uint64_t address, size_t bytes, bool has_addresses);
-/* Something else may have been written there. */
-void tables_touched(uint64_t address, size_t bytes);
-/* Whether all of it is as the host has copied it. */
-bool tables_know(uint64_t address, size_t bytes);
-const struct ranges *tables_ranges(void);
-
-/* ---- hashing.c: hashes of device memory, in stream order ---- */
-struct hasher;
-/* A hasher serves one stream at a time. hasher_put() may be called in a host function. */
-struct hasher *hasher_get(void);
-void hasher_put(struct hasher *hasher);
-/* Enqueues on `stream`: hash [address, address + bytes), then done(arg, hash) as a host function: no CUDA in it. */
-void hasher_enqueue(struct hasher *hasher, CUstream stream, CUdeviceptr address, size_t bytes,
-                    void (*done)(void *arg, uint64_t hash), void *arg);
+/* ---- unaveraged.c: nothing is annotated, or no DDP_STEP comes ---- */
+/* At the engine's start, when options, rank and world are known. */
+void unaveraged_open(void);
+/* DDP_STEP came. */
+void unaveraged_step(void);
+/* Of any operation: counts those that run kernels. */
+void unaveraged_launched(const struct operation *operation);
+/* It is enqueued; `touches`: gradients or buffers, on a stream that is not captured. */
+void unaveraged_ended(const struct operation *operation, bool touches);
+/* The issuer: a parameter was annotated, and holds what all ranks begin with. */
+void unaveraged_annotated(const struct tensor *parameter);
+/* Parameters in [begin, end) are about to go: waits for the device, if there is reason to look at them. */
+void unaveraged_last_look(CUdeviceptr begin, CUdeviceptr end);
+/* The program ends well: ends the job if it has trained, and nothing was averaged. */
+void unaveraged_refuse_end(void);
+/* The watch thread: warnings. */
+void unaveraged_tell(void);
 
 /* ---- checks.c ---- */
 void checks_prepare(void);
@@ -436,7 +486,7 @@ void checks_bucket_sent(const struct group *group, size_t bucket);
 bool checks_parameters_due(const struct group *group);
 /* The issuer, at the boundary, before the trainer's stream is let go: gradients are compared, parameters hashed. */
 void checks_before_release(const struct group *group);
-/* The issuer, at the boundary, after that: hashes travel. */
+/* The issuer, at the boundary, after that: hashes are collected and travel. */
 void checks_after_release(void);
 /* The issuer: a new interval of the group begins; is it one to check? */
 void checks_next_interval(const struct group *group);
@@ -448,13 +498,18 @@ void checks_at_end(void);
 /* ---- late.c: a touch after its bucket has left: was it a write? Around the operation. ---- */
 enum { CALL_TEXT_BYTES = 256 };
 struct late_touch;
+/* `anew`: a step begins with such work, so the DDP_STEP before it was left out. */
 struct late_touch *late_begin(const struct operation *operation, const char *call_text, const struct tensor *gradient,
-                              size_t bucket);
+                              size_t bucket, bool anew);
 void late_end(struct late_touch *late, CUstream stream);
 
 /* ---- batches.c: do ranks train on the same data? ---- */
 void batches_copied(const void *host, size_t bytes);
-/* At a boundary, collective at one of them: says so once. */
+/* The issuer: makes room, once the ranks have agreed on annotations. */
+void batches_prepare(void);
+/* The issuer, before a bucket is sent: this rank's own gradients in it are hashed, in the first steps. */
+void batches_own_gradients(const struct group *group, size_t bucket);
+/* The issuer, at a boundary, collective at one of them: reports it once. */
 void batches_compare(void);
 
 /* ---- watch.c ---- */
@@ -484,6 +539,7 @@ void trace_bucket_end(const struct group *group, size_t bucket);
 void trace_boundary(const struct group *group, CUstream stream);                    /* its backward is done */
 void trace_captured_step(const struct group *view, uint64_t number, bool overlaps); /* passed, in a graph */
 void trace_sent(const struct group *group);                                         /* all buckets are on their way */
+void trace_checked(const struct group *group, uint64_t bytes);                      /* so many bytes came to the host */
 void trace_step_end(const struct group *group);
 void trace_close(void);
 
@@ -493,8 +549,8 @@ void stack_describe(char *text, size_t bytes);
 
 /* ---- told.c: what the program says of itself, for the launcher's reports ---- */
 
-/* DDP_MEAN found `value`. One thread at a time. */
-void told_mean(float value, const struct ddp_site *site);
+/* DDP_MEAN found `value`; `label`: what DDP_MEAN_AS calls it, or NULL. One thread at a time. */
+void told_mean(float value, const char *label, const struct ddp_site *site);
 
 /* DDP_SHARD shared out `total` items. */
 void told_shard(size_t total);

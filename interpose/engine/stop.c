@@ -119,6 +119,13 @@ stop_if_asked(void)
 void
 require_cuda(CUresult result, const char *what)
 {
-    if (result != CUDA_SUCCESS)
-        stop_job("%s failed: %s", what, driver_result_name(&engine_state.driver, result));
+    if (result == CUDA_SUCCESS)
+        return;
+    const char *name = driver_result_name(&engine_state.driver, result);
+    if (!driver_result_is_fault(result))
+        stop_job("%s failed: %s", what, name);
+    CUfunction last = __atomic_load_n(&engine_state.services->launches->last, __ATOMIC_RELAXED);
+    const char *kernel = last != NULL ? function_name(last) : NULL;
+    stop_job(DRIVER_FAULT_FORMAT "%s%.128s%s", name, what, kernel != NULL ? "; last kernel launched: `" : "",
+             kernel != NULL ? kernel : "", kernel != NULL ? "`" : "");
 }

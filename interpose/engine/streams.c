@@ -45,9 +45,32 @@ stream_is_captured(CUstream stream)
            capture != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+/* Default streams are the current context's: the trainer's now, another thread's or ours later. */
+static void
+require_own_context(CUstream handle)
+{
+    CUcontext current = NULL;
+    if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
+        return;
+    require_cuda(engine_state.driver.cuCtxGetCurrent_p(&current), "cuCtxGetCurrent");
+    context_require(handle, current, "work on gradients", NULL);
+}
+
+void
+stream_record(CUstream handle, CUevent event, const char *what)
+{
+    CUcontext context = NULL;
+    CUresult result = engine_state.driver.cuEventRecord_p(event, handle);
+    if (result == CUDA_ERROR_INVALID_HANDLE && engine_state.driver.cuStreamGetCtx_p != NULL &&
+        engine_state.driver.cuStreamGetCtx_p(handle, &context) == CUDA_SUCCESS && context != engine_state.context)
+        stop_job("a stream with work on gradients, or the one that DDP_STEP names, is of " CONTEXT_FOREIGN);
+    require_cuda(result, what);
+}
+
 void
 stream_wait_for_reduction(CUstream handle)
 {
+    require_own_context(handle);
     pthread_mutex_lock(&engine_state.lock);
     uint64_t boundary = engine_state.boundary_count;
     bool waits = engine_state.streams[stream_index(handle)].waited_for < boundary;
@@ -73,7 +96,7 @@ stream_note_work(CUstream handle)
     pthread_mutex_lock(&engine_state.lock);
     CUevent event = engine_state.streams[stream_index(handle)].event;
     pthread_mutex_unlock(&engine_state.lock);
-    require_cuda(engine_state.driver.cuEventRecord_p(event, handle), "cuEventRecord");
+    stream_record(handle, event, "cuEventRecord");
 }
 
 void
@@ -92,8 +115,7 @@ streams_before_destroy(CUstream stream)
 
     /* Its work goes on after the handle is gone; the event remembers it until the boundary. */
     if (entry != NULL) {
-        require_cuda(engine_state.driver.cuEventRecord_p(entry->event, stream),
-                     "cuEventRecord on a stream that is destroyed");
+        stream_record(stream, entry->event, "cuEventRecord on a stream that is destroyed");
         pthread_mutex_lock(&engine_state.lock);
         entry->destroyed = true;
         pthread_mutex_unlock(&engine_state.lock);

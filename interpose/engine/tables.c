@@ -7,7 +7,7 @@
  *
  * All with the engine's lock held.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/escapes.h"
 
 #include "base/mutant.h"
 

@@ -1,11 +1,13 @@
 /*
- * tensors.c - the table of what the trainer has annotated: parameters, gradients and buffers, their memory and their
- * identity. What annotations say of it is in annotate.c, what takes its memory away in releases.c.
+ * tensors.c - the table of what the trainer has annotated: parameters, gradients, buffers and states, their memory and
+ * their identity. What annotations say of it is in annotate.c, what takes its memory away in releases.c.
  */
 #include "interpose/engine/tensors.h"
+#include "interpose/engine/escapes.h"
 
 #include "base/mutant.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +17,27 @@ struct type_row {
     size_t bytes;
     const char *name;
     ncclDataType_t nccl;
+    uint64_t exponent;
 };
 
 static const struct type_row types[] = {
-    [DDP_FLOAT32] = {4, "float32", ncclFloat32},
-    [DDP_FLOAT64] = {8, "float64", ncclFloat64},
-    [DDP_FLOAT16] = {2, "float16", ncclFloat16},
-    [DDP_BFLOAT16] = {2, "bfloat16", ncclBfloat16},
+    [DDP_FLOAT32] = {4, "float32", ncclFloat32, 0x7f800000},
+    [DDP_FLOAT64] = {8, "float64", ncclFloat64, 0x7ff0000000000000},
+    [DDP_FLOAT16] = {2, "float16", ncclFloat16, 0x7c00},
+    [DDP_BFLOAT16] = {2, "bfloat16", NCCL_BFLOAT16, 0x7f80},
+    [DDP_INT32] = {4, "int32", ncclInt32, 0},
+    [DDP_INT64] = {8, "int64", ncclInt64, 0},
+    [DDP_UINT8] = {1, "uint8", ncclUint8, 0},
 };
 
 static bool
 is_type(int type)
+{
+    return type >= DDP_FLOAT32 && type <= DDP_UINT8;
+}
+
+bool
+type_is_of_gradients(int type)
 {
     return type >= DDP_FLOAT32 && type <= DDP_BFLOAT16;
 }
@@ -46,6 +58,38 @@ ncclDataType_t
 type_nccl(int type)
 {
     return types[type].nccl;
+}
+
+uint64_t
+type_exponent(int type)
+{
+    return types[type].exponent;
+}
+
+/* ---- roles ---- */
+
+/* With lock held: how many there are. */
+static size_t *
+count_of(enum tensor_role role)
+{
+    size_t *const counts[TENSOR_ROLES] = {[TENSOR_PARAMETER] = &engine_state.parameter_count,
+                                          [TENSOR_GRADIENT] = &engine_state.gradient_count,
+                                          [TENSOR_BUFFER] = &engine_state.buffer_count,
+                                          [TENSOR_STATE] = &engine_state.state_count};
+    return counts[role];
+}
+
+const char *
+tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES])
+{
+    pthread_mutex_lock(&engine_state.lock);
+    size_t count = *count_of(tensor->role);
+    pthread_mutex_unlock(&engine_state.lock);
+    const char *slash = strrchr(tensor->site.file, '/');
+    snprintf(text, TENSOR_TEXT_BYTES, "%s %zu of %zu (`%.80s`, %zu %s, %.60s:%d)", tensor_role_name(tensor->role),
+             tensor->index + 1, count, tensor->site.text, tensor->count, type_name(tensor->type),
+             slash != NULL ? slash + 1 : tensor->site.file, tensor->site.line);
+    return text;
 }
 
 /* ---- groups ---- */
@@ -88,49 +132,70 @@ tensor_index_gradients(void)
     return true;
 }
 
+const char *
+tensor_role_name(enum tensor_role role)
+{
+    static const char *const names[TENSOR_ROLES] = {[TENSOR_PARAMETER] = "parameter",
+                                                    [TENSOR_GRADIENT] = "gradient",
+                                                    [TENSOR_BUFFER] = "buffer",
+                                                    [TENSOR_STATE] = "state"};
+    return names[role];
+}
+
 void
 tensor_refuse_freed(const struct tensor *tensor)
 {
-    static const char *const names[TENSOR_ROLES] = {
-        [TENSOR_PARAMETER] = "parameter", [TENSOR_GRADIENT] = "gradient", [TENSOR_BUFFER] = "buffer"};
+    char text[TENSOR_TEXT_BYTES];
     if (!tensor->placed)
-        stop_job("%s `%s` (%s:%d) was freed and not annotated again; annotate it after each allocation, or say "
-                 "DDP_FORGET before it is freed",
-                 names[tensor->role], tensor->site.text, tensor->site.file, tensor->site.line);
+        stop_job("%s was freed and not annotated again; annotate it after each allocation, or say DDP_FORGET before it "
+                 "is freed",
+                 tensor_describe(tensor, text));
 }
 
 /*
  * What is in its place now would be neither sent from rank 0 nor compared. No group says which parameters are its own:
- * those of one that steps no more went with its gradients, of as many elements.
+ * those of one that steps no more went with its gradients, of as many elements. Its states went with gradients, too.
  */
 void
 tensor_refuse_freed_parameters(void)
 {
-    struct tensor freed = {.placed = true};
-    uint64_t parameters = 0, gradients = 0;
+    struct tensor freed[TENSOR_ROLES]; /* the first of each role */
+    uint64_t elements[TENSOR_ROLES] = {0};
+    for (int role = 0; role < TENSOR_ROLES; ++role)
+        freed[role] = (struct tensor){.placed = true, .site = {"?", "?", 0}};
     pthread_mutex_lock(&engine_state.lock);
-    for (size_t i = 0; i < engine_state.tensor_count && engine_state.freed_parameter_count > 0; ++i) {
+    for (size_t i = 0; i < engine_state.tensor_count && engine_state.freed_compared_count > 0; ++i) {
         const struct tensor *tensor = &engine_state.tensors[i];
-        parameters += !tensor->placed && tensor->role == TENSOR_PARAMETER ? tensor->count : 0;
-        gradients += !tensor->placed && tensor->role == TENSOR_GRADIENT ? tensor->count : 0;
-        if (!tensor->placed && tensor->role == TENSOR_PARAMETER && freed.placed)
-            freed = *tensor;
+        if (tensor->placed)
+            continue;
+        if (elements[tensor->role] == 0)
+            freed[tensor->role] = *tensor;
+        elements[tensor->role] += tensor->count;
     }
     pthread_mutex_unlock(&engine_state.lock);
-    if (parameters > gradients)
-        tensor_refuse_freed(&freed);
+    if (elements[TENSOR_PARAMETER] > elements[TENSOR_GRADIENT])
+        tensor_refuse_freed(&freed[TENSOR_PARAMETER]);
+    if (elements[TENSOR_STATE] > 0 && elements[TENSOR_GRADIENT] == 0)
+        tensor_refuse_freed(&freed[TENSOR_STATE]);
 }
 
 /* ---- the table; all with lock held ---- */
 
-/* How many there are. */
-static size_t *
-count_of(enum tensor_role role)
+size_t
+tensor_compared_count(void)
 {
-    size_t *const counts[TENSOR_ROLES] = {[TENSOR_PARAMETER] = &engine_state.parameter_count,
-                                          [TENSOR_GRADIENT] = &engine_state.gradient_count,
-                                          [TENSOR_BUFFER] = &engine_state.buffer_count};
-    return counts[role];
+    return engine_state.parameter_count + engine_state.state_count;
+}
+
+const struct tensor *
+tensor_compared(size_t index)
+{
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor_is_compared(tensor) && index-- == 0)
+            return tensor;
+    }
+    return NULL;
 }
 
 static void
@@ -149,10 +214,9 @@ update_bounds(void)
     miss_ranges_changed();
 }
 
-/* A tensor of the same role, group and shape whose memory is gone, in order of annotation; or a new one. NULL: no
- * memory. */
+/* A tensor of the same role, group and shape whose memory is gone, in order of annotation; NULL if there is none. */
 static struct tensor *
-identity_for(const struct tensor *wanted)
+find_freed(const struct tensor *wanted)
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         bool backwards = MUTANT(IDENTITY_MIXED) && engine_state.rendezvous.rank % 2 == 1;
@@ -161,6 +225,23 @@ identity_for(const struct tensor *wanted)
             tensor->type == wanted->type && tensor->group == wanted->group)
             return tensor;
     }
+    return NULL;
+}
+
+size_t
+tensor_index_for(const struct tensor *wanted)
+{
+    const struct tensor *freed = find_freed(wanted);
+    return freed != NULL ? freed->index : *count_of(wanted->role);
+}
+
+/* The entry that the tensor gets: one whose memory is gone, or a new one. NULL: no memory. */
+static struct tensor *
+identity_for(const struct tensor *wanted)
+{
+    struct tensor *freed = find_freed(wanted);
+    if (freed != NULL)
+        return freed;
     if (engine_state.tensor_count == engine_state.tensor_capacity) {
         size_t capacity = engine_state.tensor_capacity == 0 ? 64 : 2 * engine_state.tensor_capacity;
         struct tensor *grown = realloc(engine_state.tensors, capacity * sizeof(*grown));
@@ -202,15 +283,15 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     wanted->by_library = again && tensor->by_library;
     wanted->held_by_any = again && tensor->held_by_any;
     *tensor = *wanted;
-    engine_state.freed_parameter_count -= again && wanted->role == TENSOR_PARAMETER;
+    engine_state.freed_compared_count -= again && tensor_is_compared(wanted);
     if (!again) {
         ++*count;
         ++engine_state.tensor_count;
     }
-    if (!again && wanted->role != TENSOR_PARAMETER)
+    if (!again && !tensor_is_compared(wanted))
         agree_annotations_changed();
-    engine_state.placements += wanted->role != TENSOR_PARAMETER;
-    if (wanted->role != TENSOR_PARAMETER && !wanted->held && escape_has(wanted->address, wanted->bytes))
+    engine_state.placements += !tensor_is_compared(wanted);
+    if (!tensor_is_compared(wanted) && !wanted->held && escape_has(wanted))
         escape_hold(&engine_state.tensors[at]);
     update_bounds();
     return again ? PLACED_AGAIN : PLACED_NEW;
@@ -221,8 +302,8 @@ tensor_unplace(struct tensor *tensor)
 {
     (void)ranges_remove(&engine_state.ranges, tensor->address);
     tensor->placed = false;
-    engine_state.freed_parameter_count += tensor->role == TENSOR_PARAMETER;
-    engine_state.placements += tensor->role != TENSOR_PARAMETER;
+    engine_state.freed_compared_count += tensor_is_compared(tensor);
+    engine_state.placements += !tensor_is_compared(tensor);
     update_bounds();
 }
 
@@ -231,7 +312,7 @@ tensor_drop(struct tensor *tensor)
 {
     enum tensor_role role = tensor->role;
     size_t index = tensor->index, at = (size_t)(tensor - engine_state.tensors);
-    engine_state.freed_parameter_count -= role == TENSOR_PARAMETER && !tensor->placed;
+    engine_state.freed_compared_count -= tensor_is_compared(tensor) && !tensor->placed;
     memmove(tensor, tensor + 1, (engine_state.tensor_count - at - 1) * sizeof(*tensor));
     --engine_state.tensor_count;
     ++engine_state.placements; /* others have moved in the table */

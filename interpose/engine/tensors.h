@@ -10,6 +10,7 @@
 /* ---- annotate.c: may end the job; without lock ---- */
 void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site);
+void tensor_annotate_state(void *ptr, size_t count, int type, const struct ddp_site *site);
 /* Anything that needs no more than to be known: gradients and buffers. */
 void tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_forget(void *ptr, const struct ddp_site *site);
@@ -37,6 +38,9 @@ enum tensor_placing {
     PLACED_TOO_LATE, /* the gradient was averaged in this step, where its memory was before */
     PLACED_NO_MEMORY,
 };
+
+/* The number among those of its role that the tensor gets when it is entered. */
+size_t tensor_index_for(const struct tensor *wanted);
 
 /* Enters the tensor, whose identity is set. *other: what stands there already, where something does. */
 enum tensor_placing tensor_place(struct tensor *wanted, struct tensor *other);

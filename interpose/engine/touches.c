@@ -6,6 +6,7 @@
  * thread of the trainer; an operation that touches nothing costs a few comparisons.
  */
 #include "interpose/engine/touches.h"
+#include "interpose/engine/escapes.h"
 #include "interpose/engine/measure.h"
 
 #include "base/mutant.h"
@@ -41,6 +42,7 @@ begin_touch(const struct hits *hits, struct hit *hit)
         enum touch_verdict verdict =
             readiness_begin(&group->readiness, hit->gradient, (struct touch){hits->call, hit->argument});
         hit->late = verdict == TOUCH_LATE;
+        hit->anew = hit->late && readiness_begins_anew(&group->readiness, hit->gradient);
         hit->declared = verdict == TOUCH_UNCOUNTED;
     }
     return hit->late;
@@ -87,7 +89,7 @@ begin_late(const struct operation *operation, struct hits *hits)
         wait_for_buckets(operation->stream, hit, &bucket);
         issue_give_role();
         char call[CALL_TEXT_BYTES];
-        hit->measured = late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket);
+        hit->measured = late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket, hit->anew);
         flight_note(FLIGHT_LATE_TOUCH, bucket, 0, call);
     }
 }
@@ -156,7 +158,7 @@ begin_at_once(const struct operation *operation, struct hits *hits)
         note_opaque(operation);
     if (hits->unseen)
         escape_mark(operation->stream);
-    if (hits->on_buffer || hits->count > 0)
+    if (hits->on_buffer || hits->on_state || hits->count > 0)
         stream_wait_for_reduction(operation->stream);
     if (hits->count > 0 && begin_touches(hits))
         begin_late(operation, hits);
@@ -168,6 +170,7 @@ touches_begin(struct operation *operation)
     struct hits *hits = &thread_hits;
     operation->notes = NULL;
     atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
+    unaveraged_launched(operation);
     sight_source(operation);
     if (!is_relevant(operation)) {
         capture_drop_sources();
@@ -185,7 +188,8 @@ touches_begin(struct operation *operation)
     hits->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
                    (operation->function != NULL || operation->graph != NULL || through_pointers) &&
                    !escape_is_marked(operation->stream);
-    bool concerns = hits->count > 0 || hits->on_buffer || hits->opaque || recording_steps(hits->recording);
+    bool concerns =
+        hits->count > 0 || hits->on_buffer || hits->on_state || hits->opaque || recording_steps(hits->recording);
     if (operation->host_source != NULL && atomic_load(&engine_state.captures_open) > 0)
         capture_source(operation->host_source, operation->host_bytes);
     if (!concerns && !hits->unseen && !capture_has_sources()) {
@@ -238,7 +242,7 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
     bool overlapping = false;
     pthread_mutex_lock(&engine_state.lock);
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
-    if (hits->on_buffer)
+    if (hits->on_buffer || hits->on_state)
         engine_state.buffer_streams |= stream_mask;
     if (hits->unseen)
         escape_end_kernel(stream_mask);
@@ -253,8 +257,7 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
     pthread_mutex_unlock(&engine_state.lock);
     for (size_t i = 0; i < hits->count; ++i) {
         if (hits->items[i].ready_event != NULL)
-            require_cuda(engine_state.driver.cuEventRecord_p(hits->items[i].ready_event, operation->stream),
-                         "cuEventRecord after a gradient");
+            stream_record(operation->stream, hits->items[i].ready_event, "cuEventRecord after a gradient");
     }
     if (overlapping)
         issue_ready();
@@ -281,7 +284,7 @@ end_captured(const struct operation *operation, const struct hits *hits)
 static void
 end_at_once(const struct operation *operation, struct hits *hits, bool enqueued)
 {
-    if (!hits->opaque && !hits->unseen && !hits->on_buffer && hits->count == 0)
+    if (!hits->opaque && !hits->unseen && !hits->on_buffer && !hits->on_state && hits->count == 0)
         return;
     for (size_t i = 0; i < hits->count; ++i) {
         if (hits->items[i].measured != NULL)
@@ -289,12 +292,16 @@ end_at_once(const struct operation *operation, struct hits *hits, bool enqueued)
     }
     stream_note_work(operation->stream); /* before the touch counts */
     count_touches(operation, hits, enqueued);
+    if (enqueued)
+        unaveraged_ended(operation, hits->count > 0 || hits->opaque);
 }
 
 void
 touches_end(struct operation *operation, bool enqueued)
 {
     struct hits *hits = operation->notes;
+    if (enqueued && hits == NULL)
+        unaveraged_ended(operation, false);
     if (hits == NULL)
         return;
     bool is_step = recording_steps(hits->recording);

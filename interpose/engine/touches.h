@@ -20,6 +20,7 @@ struct hit {
     bool begun;               /* the group's readiness was told, in the interval after: */
     uint64_t boundary;
     bool late;
+    bool anew;                   /* late, and such touches begin a step */
     struct late_touch *measured; /* of a late touch whose effect is not known yet */
     CUevent ready_event;         /* to record after the touch that makes the gradient ready, where that is measured */
 };
@@ -35,6 +36,7 @@ struct hits {
     uint64_t agreements; /* when the gradients got their numbers */
     bool is_library;     /* it is a call of a library, not of the driver */
     bool on_buffer;      /* it touches a buffer */
+    bool on_state;       /* it touches optimizer state */
 
     struct recording *recording; /* of a graph that is launched, held; or NULL */
     struct capture *capture;     /* the operation is captured; else NULL */

@@ -3,16 +3,17 @@
  * rank-N.jsonl.
  *
  *   {"step": 7, "overlapped": true, "group": 0, "exposed_us": 214.0, "predicted_us": 201.5, "bound_us": 180.0,
- *    "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0, "end_us": -101.5, "path": "kernels",
- *    "type": "float32", "communicator": 0}, ...]}
+ *    "check_bytes": 1200, "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0, "end_us": -101.5,
+ *    "path": "kernels", "type": "float32", "communicator": 0}, ...]}
  *
  * A step in a CUDA graph, "graph" being its number, has no times: its line is written when the graph is launched.
  *
  * path: "in place", or how the bucket was packed: by "kernels" or by "copies". type: as what it travelled.
  * Times are relative to the boundary: the event on the trainer's stream when its backward was done and it began to
  * wait. A bucket with a negative begin_us was on its way while backward still ran. exposed_us is when the last bucket
- * was done; beside it, once the plan is a measured one, what that promised and the least that any buckets could. Off
- * unless `ddprun --trace DIR`; a line is written when its events are complete, a few steps later.
+ * was done; beside it, once the plan is a measured one, what that promised and the least that any buckets could.
+ * check_bytes: what checks copied to the host since the step before. Off unless `ddprun --trace DIR`; a line is written
+ * when its events are complete, a few steps later.
  */
 #include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
@@ -43,6 +44,7 @@ struct step_trace {
     bool used;
     CUevent boundary;
     int64_t predicted_ns, bound_ns; /* negative: not known */
+    uint64_t check_bytes;
     struct bucket_trace *buckets;
     size_t bucket_count;
 };
@@ -102,6 +104,7 @@ write_step(struct step_trace *step, int group)
         json_object_object_add(line, "predicted_us", json_object_new_double((double)step->predicted_ns / 1e3));
         json_object_object_add(line, "bound_us", json_object_new_double((double)step->bound_ns / 1e3));
     }
+    json_object_object_add(line, "check_bytes", json_object_new_uint64(step->check_bytes));
     for (size_t k = 0; k < step->bucket_count; ++k) {
         const struct bucket_trace *bucket = &step->buckets[k];
         if (!bucket->sent)
@@ -233,7 +236,7 @@ trace_boundary(const struct group *group, CUstream stream)
     if (file == NULL)
         return;
     struct step_trace *step = current_step(group);
-    require_cuda(engine_state.driver.cuEventRecord_p(step->boundary, stream), "cuEventRecord of the trace");
+    stream_record(stream, step->boundary, "cuEventRecord of the trace");
     step->step = engine_state.boundary_count + 1;
     step->overlapped = group->overlapping;
     measure_promised(group, &step->predicted_ns, &step->bound_ns);
@@ -268,6 +271,13 @@ trace_sent(const struct group *group)
 {
     if (file != NULL)
         current_step(group)->used = true;
+}
+
+void
+trace_checked(const struct group *group, uint64_t bytes)
+{
+    if (file != NULL)
+        current_step(group)->check_bytes = bytes;
 }
 
 void

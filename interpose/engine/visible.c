@@ -5,17 +5,12 @@
  * what lies behind the pointer is searched for addresses before the kernel is enqueued: at most LOOK_AT_MOST bytes, and
  * only in managed allocations that are no larger, for looking at them moves their pages to the host.
  *
- * Everything is read through the kernel: memory that is going away at this moment must not end the trainer. Where
- * process_vm_readv is forbidden (containers' filters of system calls) or does not reach (mappings of a device's
- * driver), /proc/self/mem is read, as debuggers do. Called from the hooks in any thread.
+ * Everything is read through the kernel (peek.c): memory that is going away at this moment must not end the trainer.
+ * Called from the hooks in any thread.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/escapes.h"
 
 #include "base/message.h"
-
-#include <fcntl.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 enum { LOOK_AT_MOST = 64 << 10, CHUNK_BYTES = 16 << 10 };
 
@@ -70,22 +65,6 @@ visible_may_hold(uint64_t address)
            address < atomic_load_explicit(&visible_highest, memory_order_relaxed);
 }
 
-/* How many bytes could be read; less than 1: none. */
-static ssize_t
-read_memory(uint64_t address, void *to, size_t bytes)
-{
-    struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)address, bytes};
-    ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-    if (got > 0)
-        return got;
-    int file = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return -1;
-    got = pread(file, to, bytes, (off_t)address);
-    close(file);
-    return got;
-}
-
 /* Returns whether all of it could be read. */
 static bool
 look_through(uint64_t address, size_t bytes)
@@ -96,10 +75,10 @@ look_through(uint64_t address, size_t bytes)
     } chunk;
     for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += CHUNK_BYTES - sizeof(uint32_t)) {
         size_t here = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES; /* an address may lie across two chunks */
-        ssize_t got = read_memory(address + at, &chunk, here);
+        size_t got = peek(address + at, &chunk, here);
         if (got > 0)
-            (void)escape_from_host(&chunk, (size_t)got);
-        if (got < (ssize_t)here)
+            (void)escape_from_host(&chunk, got);
+        if (got < here)
             return false;
     }
     return true;
@@ -131,8 +110,8 @@ say_unreadable(void)
     static _Atomic bool said;
     escape_of_all();
     if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
-        message_line("managed or pinned memory that kernels read cannot be looked into here (process_vm_readv and "
-                     "/proc/self/mem fail): all gradients are averaged at DDP_STEP, without overlap");
+        message_line("managed or pinned memory that kernels read cannot be looked into here (process_vm_writev "
+                     "and pipes fail): all gradients are averaged at DDP_STEP, without overlap");
 }
 
 void

@@ -5,6 +5,10 @@
  * long, a rank that waits for this one somewhere else. What it sees of waiting and of launches it writes into the
  * status record, where the launcher finds it when it asks who keeps the others waiting. Blocks all signals and disturbs
  * no stream capture.
+ *
+ * The issuer may be inside a call of NCCL that never returns: ranks connect at the first collective, and a peer may be
+ * dead. It holds no lock there. This thread takes engine_state.lock only, makes no call of NCCL but
+ * ncclCommGetAsyncError (comm/nccl.h), and counts such a call as waiting in the collective.
  */
 #include "interpose/engine/state.h"
 
@@ -85,8 +89,9 @@ watch_sending(const char *what, uint64_t number, unsigned communicator)
     pthread_mutex_lock(&engine_state.lock);
     unsigned at = place_behind(awaited);
     bool records = awaited->count < AWAITED_AT_MOST && !awaited->more && !awaited->tail_pending;
+    awaited->calling = (struct traveller){what, number, engine_state.boundary_count + 1};
     if (records)
-        awaited->sent[at].of = (struct traveller){what, number, engine_state.boundary_count + 1};
+        awaited->sent[at].of = awaited->calling;
     pthread_mutex_unlock(&engine_state.lock);
     recording = records ? recording | 1u << communicator : recording & ~(1u << communicator);
     if (records)
@@ -100,6 +105,7 @@ watch_sent(const char *what, uint64_t number, unsigned communicator)
     bool records = (recording >> communicator & 1) != 0;
     pthread_mutex_lock(&engine_state.lock);
     unsigned at = place_behind(awaited);
+    awaited->calling = (struct traveller){0};
     if (!records) {
         awaited->more = true;
         awaited->last = (struct traveller){what, number, engine_state.boundary_count + 1};
@@ -143,9 +149,23 @@ look_at_tail(struct awaited *awaited, unsigned communicator, struct traveller *o
     return RANK_COLLECTIVE_NONE;
 }
 
+/* A call of NCCL that has lasted longer than any call that waits for no other rank. */
+static enum rank_collective
+look_at_call(struct awaited *awaited, unsigned communicator, struct traveller *of)
+{
+    if (collectives_in_call_us(&engine_state.collectives, communicator) < PERIOD_MS * 1000)
+        return RANK_COLLECTIVE_NONE;
+    pthread_mutex_lock(&engine_state.lock);
+    *of = awaited->calling;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (of->what == NULL)
+        *of = (struct traveller){"a call of NCCL", 0, engine_state.boundary_count + 1};
+    return RANK_COLLECTIVE_WAITS;
+}
+
 /* What a communicator is busy with now. */
 static enum rank_collective
-look_at_communicator(struct awaited *awaited, unsigned communicator, struct traveller *of)
+look_at_sent(struct awaited *awaited, unsigned communicator, struct traveller *of)
 {
     for (;;) {
         pthread_mutex_lock(&engine_state.lock);
@@ -164,6 +184,13 @@ look_at_communicator(struct awaited *awaited, unsigned communicator, struct trav
         --awaited->count;
         pthread_mutex_unlock(&engine_state.lock);
     }
+}
+
+static enum rank_collective
+look_at_communicator(struct awaited *awaited, unsigned communicator, struct traveller *of)
+{
+    enum rank_collective state = look_at_sent(awaited, communicator, of);
+    return state != RANK_COLLECTIVE_NONE ? state : look_at_call(awaited, communicator, of);
 }
 
 static void
@@ -356,11 +383,13 @@ watch(void *unused)
     (void)unused;
     for (;;) {
         stop_if_asked();
+        notice_print();
         if (atomic_load(&engine_state.closing))
             return NULL;
         if (rendezvous_launcher_is_gone())
             stop_orphan();
         look_at_launches();
+        unaveraged_tell();
         atomic_store(&engine_state.status->watch_ns, now_ns());
         if (atomic_load(&engine_state.collectives_ready))
             look_at_device();
@@ -385,9 +414,10 @@ watch_start(void)
 void
 watch_stop(void)
 {
-    if (!atomic_exchange(&engine_state.watching, false))
-        return;
-    atomic_store(&engine_state.closing, true);
-    sem_post(&awake);
-    pthread_join(engine_state.watcher, NULL);
+    if (atomic_exchange(&engine_state.watching, false)) {
+        atomic_store(&engine_state.closing, true);
+        sem_post(&awake);
+        pthread_join(engine_state.watcher, NULL);
+    }
+    notice_print(); /* what came too late for it */
 }

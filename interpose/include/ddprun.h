@@ -31,10 +31,18 @@
 
 /* Version of struct ddp_interface. A shim serves every version up to its own; a newer header than the shim ends the
  * job. */
-#define DDP_INTERFACE_VERSION 2
+#define DDP_INTERFACE_VERSION 3
 
-/* Types of elements. */
-enum ddp_type { DDP_FLOAT32 = 1, DDP_FLOAT64 = 2, DDP_FLOAT16 = 3, DDP_BFLOAT16 = 4 };
+/* Types of elements; integers for DDP_STATE only. */
+enum ddp_type {
+    DDP_FLOAT32 = 1,
+    DDP_FLOAT64 = 2,
+    DDP_FLOAT16 = 3,
+    DDP_BFLOAT16 = 4,
+    DDP_INT32 = 5,
+    DDP_INT64 = 6,
+    DDP_UINT8 = 7
+};
 
 /* Where an annotation stands, for messages. Static storage. */
 struct ddp_site {
@@ -61,6 +69,10 @@ struct ddp_interface {
     void (*no_sync)(int begins, const struct ddp_site *site);
     void (*buffer)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*gradient_ready)(void *ptr, void *stream, const struct ddp_site *site);
+    /* since version 3 */
+    void (*state)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*weight)(size_t count, size_t total, const struct ddp_site *site);
+    void (*mean_as)(const char *label, float *value, const struct ddp_site *site);
 };
 
 /*
@@ -122,6 +134,14 @@ ddp_stream(uintptr_t stream)
  * again before the next DDP_STEP: freed and left so, it ends the job there, unless DDP_FORGET came first.
  */
 #define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+
+/*
+ * DDP_STATE(ptr, count, type): device memory ptr[0..count) holds state of the optimizer: momentum, Adam's moments and
+ * step counter. Rules, effect and misuse are those of DDP_PARAMETER: stands after the state is initialised or read from
+ * a checkpoint, all ranks take rank 0's values at once, and ddprun compares the ranks' state as it compares parameters.
+ * A program that resumes on rank 0 alone needs it. Types: those of gradients, and DDP_INT32, DDP_INT64, DDP_UINT8.
+ */
+#define DDP_STATE(ptr, count, type) DDP_CALL_(state, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
  * DDP_GRADIENT(ptr, count, type): device memory ptr[0..count) receives a gradient during backward. Anywhere before the
@@ -194,19 +214,47 @@ ddp_stream(uintptr_t stream)
  */
 #define DDP_MEAN(pointer_to_host_float) DDP_CALL_(mean, pointer_to_host_float, DDP_FLOAT_AT_(pointer_to_host_float))
 
+/*
+ * DDP_MEAN_AS(label, &value): as DDP_MEAN, under a name of its own in ddprun's status line, closing lines and summary:
+ * DDP_MEAN_AS("loss", &x). `label` is a string, of which the first 31 bytes are shown; calls with the same label are
+ * one row, wherever they stand. Ends the job for a null pointer and for an empty label, too.
+ */
+#define DDP_MEAN_AS(label, pointer_to_host_float) \
+    DDP_CALL_(mean_as, pointer_to_host_float, (label), DDP_FLOAT_AT_(pointer_to_host_float))
+
 /* The pointer, if what it leads to has a float's size; else it does not compile. Not a cast: an int is no float. */
 #define DDP_FLOAT_AT_(pointer) ((void)sizeof(char[sizeof(*(pointer)) == sizeof(float) ? 1 : -1]), (pointer))
 
 /*
  * DDP_SHARD(total, &first, &count): this rank's share [first, first + count) of `total` items; shares differ by at most
  * one item, and ddprun says once when they do (the mean of unequal shares is not quite the mean of the whole). Both are
- * size_t. Without ddprun: 0 and total.
+ * size_t. Without ddprun: 0 and total. DDP_WEIGHT makes it the mean of the whole.
  */
 #define DDP_SHARD(total, first, count)                              \
     do {                                                            \
         ddp_shard_alone((size_t)(total), (first), (count));         \
         DDP_CALL_(shard, total, (size_t)(total), (first), (count)); \
     } while (0)
+
+/*
+ * DDP_WEIGHT(count, total): this rank's gradient in the coming step is the mean over `count` items of the `total` items
+ * that all ranks have together. The mean over ranks is weighted accordingly, so that it is the mean over all items,
+ * whatever their shares:
+ *
+ *     DDP_SHARD(batch, &first, &count);
+ *     DDP_WEIGHT(count, batch);
+ *     forward_and_backward(first, count);   // the loss is divided by count
+ *     DDP_STEP(0);
+ *
+ * Stands before the backward pass, on all ranks in the same steps, in the thread that calls DDP_STEP. Several calls
+ * before one DDP_STEP add up: one for each pass of a gradient accumulation. Every group of gradients adds up all calls
+ * since its own last boundary. A rank with count 0 adds nothing, whatever its gradients hold. A step without
+ * DDP_WEIGHT, and one in which all shares are equal, is averaged as ever, to the last bit. A DDP_STEP that is captured
+ * into a CUDA graph keeps the weight of its capture in every launch. The host does not wait, but for a message in the
+ * first step with DDP_WEIGHT. Ends the job: a count above the total, totals that differ between ranks, counts that do
+ * not add up to the total, a call after a part of the step's gradients was averaged, --reduce sum.
+ */
+#define DDP_WEIGHT(count, total) DDP_CALL_(weight, count, (size_t)(count), (size_t)(total))
 
 /*
  * DDP_FORGET(ptr): the range annotated at ptr is none any more; stands before its memory gets another use. All ranks

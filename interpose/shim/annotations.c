@@ -68,6 +68,18 @@ mean(float *value, const struct ddp_site *site)
 }
 
 static void
+weight(size_t count, size_t total, const struct ddp_site *site)
+{
+    FORWARD(weight(count, total, site), site);
+}
+
+static void
+mean_as(const char *label, float *value, const struct ddp_site *site)
+{
+    FORWARD(mean_as(label, value, site), site);
+}
+
+static void
 forget(void *ptr, const struct ddp_site *site)
 {
     FORWARD(forget(ptr, site), site);
@@ -89,6 +101,12 @@ static void
 gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
 {
     FORWARD(gradient_ready(ptr, stream, site), site);
+}
+
+static void
+state(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    FORWARD(state(ptr, count, type, site), site);
 }
 
 /*
@@ -146,6 +164,9 @@ static const struct ddp_interface interface = {
     .no_sync = no_sync,
     .buffer = buffer,
     .gradient_ready = gradient_ready,
+    .state = state,
+    .weight = weight,
+    .mean_as = mean_as,
 };
 
 /* The interface, or NULL when this process was not started by ddprun. `version` is that of the caller's header. */

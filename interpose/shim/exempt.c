@@ -1,26 +1,34 @@
 /*
- * exempt.c - libraries whose code gets the driver's own pointers: NCCL, loaded by the engine, and the engine itself.
+ * exempt.c - libraries whose code gets the driver's own pointers: NCCL, loaded by the engine, the engine itself, and
+ * the driver.
  *
- * Asked by gate.c at each look-up; the engine adds libraries (struct shim_services).
+ * Asked by gate.c at each look-up; the engine adds libraries (struct shim_services). The driver is known by its file's
+ * name: on WSL2 it consists of several libraries, which ask each other.
  */
 #include "interpose/shim/shim.h"
 
 #include <link.h>
+#include <string.h>
 
 enum { EXEMPT_LIBRARIES = 8 };
 
 struct code_range {
     uintptr_t begin, end;
 };
-static struct code_range exempt[EXEMPT_LIBRARIES];
+/* Threads add libraries at once: a place is taken by the count, and holds for nothing until its end is written. */
+static struct {
+    _Atomic uintptr_t begin, end;
+} exempt[EXEMPT_LIBRARIES];
 static _Atomic unsigned exempt_count;
 
 bool
 exempt_has(const void *caller)
 {
     uintptr_t address = (uintptr_t)caller;
-    for (unsigned i = 0; i < atomic_load(&exempt_count); ++i) {
-        if (address >= exempt[i].begin && address < exempt[i].end)
+    unsigned count = atomic_load(&exempt_count);
+    for (unsigned i = 0; i < count && i < EXEMPT_LIBRARIES; ++i) {
+        uintptr_t end = atomic_load(&exempt[i].end);
+        if (address < end && address >= atomic_load(&exempt[i].begin))
             return true;
     }
     return false;
@@ -29,6 +37,7 @@ exempt_has(const void *caller)
 struct exempt_search {
     uintptr_t address;
     struct code_range found;
+    bool is_driver; /* by its file's name: libcuda.so.1, libcuda.so.1.1 */
 };
 
 static int
@@ -47,7 +56,9 @@ find_library(struct dl_phdr_info *info, size_t size, void *data)
     }
     if (search->address < range.begin || search->address >= range.end)
         return 0;
+    const char *file = strrchr(info->dlpi_name, '/');
     search->found = range;
+    search->is_driver = strncmp(file != NULL ? file + 1 : info->dlpi_name, "libcuda.so", strlen("libcuda.so")) == 0;
     return 1;
 }
 
@@ -57,9 +68,21 @@ exempt_add(const void *address)
     struct exempt_search search = {.address = (uintptr_t)address};
     if (dl_iterate_phdr(find_library, &search) == 0 || exempt_has(address))
         return;
-    unsigned at = atomic_load(&exempt_count);
+    unsigned at = atomic_fetch_add(&exempt_count, 1);
     if (at < EXEMPT_LIBRARIES) {
-        exempt[at] = search.found;
-        atomic_store(&exempt_count, at + 1);
+        atomic_store(&exempt[at].begin, search.found.begin);
+        atomic_store(&exempt[at].end, search.found.end);
     }
+}
+
+bool
+exempt_has_driver(const void *caller)
+{
+    struct exempt_search search = {.address = (uintptr_t)caller};
+    if (exempt_has(caller))
+        return true;
+    if (dl_iterate_phdr(find_library, &search) == 0 || !search.is_driver)
+        return false;
+    exempt_add(caller);
+    return true;
 }

@@ -5,7 +5,9 @@
  * gate asks the real one first and replaces the pointer that it *returned* where that is a function we hook; the name
  * asked for does not decide, because one name has several ABIs and two stream flavours. A hooked name with a pointer
  * that we do not know gets a thunk that counts the call and jumps on. NCCL, loaded by the engine, gets the driver's own
- * pointers.
+ * pointers, and so does libcuda, which may look its own functions up (it does on WSL2).
+ *
+ * Programs that ask dlsym for each function by its exported name get the same hooks.
  *
  * Called by the dynamic loader's clients at any time, also before the sanitizers' runtimes have started: this file is
  * built without them. It must never call the public dlsym, allocate before a name matched, or start a thread.
@@ -87,11 +89,25 @@ bind_routes(void *handle)
     shim_note_gate();
 }
 
+/*
+ * Where to look the driver's functions up that the program has not: behind this library, or, where libcuda is in the
+ * scope of one library only (which has opened it, or is itself an extension of Python's, say), in libcuda. NULL if it
+ * is not loaded.
+ */
+static void *
+loaded_driver(void)
+{
+    if (shim_real_dlsym(RTLD_NEXT, "cuInit") != NULL)
+        return RTLD_NEXT;
+    return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD); /* never closed: hooks jump into it */
+}
+
 void *
 shim_route_find(unsigned index)
 {
     struct route *route = &shim_routes[index];
-    void *found = shim_real_dlsym(RTLD_NEXT, route->symbol);
+    void *driver = loaded_driver();
+    void *found = driver != NULL ? shim_real_dlsym(driver, route->symbol) : NULL;
     if (found != NULL)
         atomic_store(&route->real, found);
     return found;
@@ -123,12 +139,13 @@ static void *
 real_get_proc(_Atomic(void *) *real, const char *symbol)
 {
     void *found = atomic_load(real);
-    if (found == NULL) { /* reached through a symbol of ours: the program links libcuda itself */
-        found = shim_real_dlsym(RTLD_NEXT, symbol);
+    if (found == NULL) { /* never asked for by name: the program links libcuda, or takes its functions by dlsym */
+        void *driver = loaded_driver();
+        found = driver != NULL ? shim_real_dlsym(driver, symbol) : NULL;
         if (found == NULL)
             return NULL;
         atomic_store(real, found);
-        bind_routes(RTLD_NEXT);
+        bind_routes(driver);
     }
     return found;
 }
@@ -182,6 +199,27 @@ gate_driver_function(const char *name, int version)
 
 /* ---- dlsym ---- */
 
+/*
+ * Of an exported name such as cuMemcpyHtoD_v3, which is newer than the rows: what it is called without version and
+ * flavour, if that is hooked. The plain names of rows whose symbol has a version are not meant: their addresses have 32
+ * bits, which no device memory has.
+ */
+static const char *
+newer_version_of(const char *symbol)
+{
+    for (unsigned i = 0; i < shim_route_count; ++i) {
+        const struct route *route = &shim_routes[i];
+        size_t length = strlen(route->name);
+        const char *rest = symbol + length;
+        if (strncmp(symbol, route->name, length) != 0 || rest[0] != '_' || rest[1] != 'v')
+            continue;
+        rest += 2 + strspn(rest + 2, "0123456789");
+        if (*rest == '\0' || strcmp(rest, "_ptsz") == 0 || strcmp(rest, "_ptds") == 0)
+            return route->name;
+    }
+    return NULL;
+}
+
 /* A name of ours that was looked for in `handle`: what was found there decides. */
 static void *
 look_up_driver(void *handle, const char *name, void *found)
@@ -199,7 +237,8 @@ look_up_driver(void *handle, const char *name, void *found)
             return shim_routes[i].hook;
         }
     }
-    return replacement(name, found);
+    const char *asked = newer_version_of(name);
+    return replacement(asked != NULL ? asked : name, found);
 }
 
 /* Whether the look-up ended at a symbol of this library, which stands in front of the driver's. */
@@ -222,7 +261,7 @@ is_driver_name(const char *name)
         if (strcmp(shim_routes[i].symbol, name) == 0)
             return true;
     }
-    return false;
+    return newer_version_of(name) != NULL;
 }
 
 /* What our dlsym does: returns `pointer` if `answered`, else jumps to the real one. In two registers. */
@@ -248,13 +287,26 @@ really_look_up(void *handle, const char *name, const char *version)
     return version == NULL ? shim_real_dlsym(handle, name) : ((dlvsym_fn)gate_real_dlvsym)(handle, name, version);
 }
 
+/* As the library sees it that holds `caller`: from itself, and what it was linked with. NULL if that is ours. */
+static void *
+look_up_from(const void *caller, const char *name, const char *version)
+{
+    Dl_info library;
+    void *handle = dladdr(caller, &library) != 0 ? dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (handle == NULL)
+        return NULL;
+    void *found = really_look_up(handle, name, version);
+    dlclose(handle); /* drops only the count that dlopen added */
+    return found != NULL && !is_own(found) && found != library_route(name, NULL) ? found : NULL;
+}
+
 /* `version` is NULL for dlsym. */
 static struct answer
 look_up(void *handle, const char *name, const char *version, const void *caller)
 {
     static const struct answer not_ours = {NULL, 0};
     original_find();
-    if (name == NULL || name[0] != 'c' || name[1] != 'u' || handle == RTLD_NEXT || in_gate > 0)
+    if (name == NULL || name[0] != 'c' || name[1] != 'u' || handle == RTLD_NEXT)
         return not_ours;
     bool driver = is_driver_name(name);
     if (!driver && library_route(name, NULL) == NULL)
@@ -265,8 +317,13 @@ look_up(void *handle, const char *name, const char *version, const void *caller)
     if (found != NULL && (is_own(found) || found == library_route(name, NULL))) {
         found = really_look_up(RTLD_NEXT, name, version);
         handle = RTLD_NEXT;
+        if (found == NULL) {
+            found = look_up_from(caller, name, version);
+            handle = driver && found != NULL ? loaded_driver() : NULL;
+        }
     }
-    if (found == NULL || atomic_load(&shim.mode) == SHIM_PASSIVE || !shim_in_job() || exempt_has(caller))
+    if (found == NULL || atomic_load(&shim.mode) == SHIM_PASSIVE || !shim_in_job() || in_gate > 0 ||
+        exempt_has_driver(caller))
         return answer(found);
     return answer(driver ? look_up_driver(handle, name, found) : library_route(name, found));
 }

@@ -2,8 +2,9 @@
  * shim.h - what the files of the shim know of each other.
  *
  * The rules of this folder: nothing but libc is needed; nothing runs before a hooked function is called (no
- * constructors); never `dlsym`, always shim_real_dlsym(); no lock is held across a call into the driver or the loader;
- * what is not ours goes on as it came. The process-wide state is `struct shim`, and it lives in rank.c.
+ * constructors, but that of stdout.c); never `dlsym`, always shim_real_dlsym(); no lock is held across a call into the
+ * driver or the loader; what is not ours goes on as it came. The process-wide state is `struct shim`, and it lives in
+ * rank.c.
  */
 #ifndef DDPRUN_INTERPOSE_SHIM_H
 #define DDPRUN_INTERPOSE_SHIM_H
@@ -111,6 +112,9 @@ void *gate_driver_function(const char *name, int version);
 /* Code of the loaded library that holds `address` gets the driver's own pointers from now on. */
 void exempt_add(const void *address);
 bool exempt_has(const void *caller);
+
+/* The same, and the driver's own code whether it was added or not. */
+bool exempt_has_driver(const void *caller);
 
 /* ---- recorder.c ---- */
 

@@ -4,6 +4,7 @@
 #include "launcher/check/items.h"
 
 #include "base/mutant.h"
+#include "launcher/check/pattern.h"
 #include "launcher/memory.h"
 
 #include <math.h>
@@ -13,18 +14,23 @@
 /* Of the norm of all tensors of a role, what counts as noise in one of them. */
 static const double role_noise = 1e-4;
 
+/* Compared when a step begins, as the one before has left it. */
+static bool
+is_at_beginning(uint32_t role)
+{
+    return role == CHECK_PARAMETER || role == CHECK_MEMORY || role == CHECK_STATE;
+}
+
 unsigned
 items_moment(uint32_t role, uint32_t step)
 {
-    bool at_beginning = role == CHECK_PARAMETER || role == CHECK_MEMORY;
-    return step == 0 ? 0 : 2 * step + (at_beginning ? 0 : 1);
+    return step == 0 ? 0 : 2 * step + (is_at_beginning(role) ? 0 : 1);
 }
 
 uint32_t
 items_step(const struct check_item *item)
 {
-    bool at_beginning = item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_MEMORY;
-    return item->first_step - (at_beginning && item->first_step > 0 ? 1 : 0);
+    return item->first_step - (is_at_beginning(item->tensor.role) && item->first_step > 0 ? 1 : 0);
 }
 
 /* ---- one row ---- */
@@ -303,9 +309,11 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
     }
     free_sorted(&floors[0]);
     free_sorted(&floors[1]);
+    bool weighs = pattern_weighs(evidence);
     for (size_t i = 0; i < count; ++i) {
         items[i].is_scratch = items[i].tensor.role == CHECK_MEMORY && is_scratch(&evidence->probe, &items[i].tensor);
-        if (items[i].is_scratch || items[i].ignored)
+        items[i].unweighted = items[i].tensor.role == CHECK_MEAN && weighs;
+        if (items[i].is_scratch || items[i].ignored || items[i].unweighted)
             items[i].differs = false;
     }
     *count_p = count;

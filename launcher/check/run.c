@@ -138,6 +138,7 @@ static void __attribute__((noreturn)) become(const struct check_place *place, co
     static const char *const settings[] = {"DDPRUN_RANKS", "DDPRUN_TRACE", "DDPRUN_MAX_RESTARTS", "DDPRUN_VERBOSE"};
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i)
         unsetenv(settings[i]);
+    setenv("DDPRUN_REPORT", "-", 1); /* into the log */
     int null = open("/dev/null", O_RDWR);
     int out = place->options->verbose && !order->dry ? -1 : open(files->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (null >= 0)

@@ -18,7 +18,7 @@ enum { TABLE_ROWS = 20 };
 static const char *
 type_name(uint32_t type)
 {
-    static const char *const names[] = {"?", "float32", "float64", "float16", "bfloat16"};
+    static const char *const names[] = {"?", "float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"};
     return type < sizeof(names) / sizeof(names[0]) ? names[type] : "?";
 }
 
@@ -65,6 +65,7 @@ state_of(const struct check_item *item, double tolerance)
 {
     return item->is_scratch               ? "scratch"
            : item->ignored                ? "not repeated"
+           : item->unweighted             ? "unweighted"
            : item->differs                ? "DIFFERS"
            : item->difference > tolerance ? "as its floor"
                                           : "equal";

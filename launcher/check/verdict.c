@@ -45,11 +45,9 @@ check_cause_name(enum check_cause cause)
 const char *
 check_role_name(uint32_t role)
 {
-    static const char *const names[CHECK_ROLES] = {[CHECK_PARAMETER] = "parameter",
-                                                   [CHECK_GRADIENT] = "gradient",
-                                                   [CHECK_BUFFER] = "buffer",
-                                                   [CHECK_MEAN] = "mean",
-                                                   [CHECK_MEMORY] = "memory"};
+    static const char *const names[CHECK_ROLES] = {
+        [CHECK_PARAMETER] = "parameter", [CHECK_GRADIENT] = "gradient", [CHECK_BUFFER] = "buffer",
+        [CHECK_MEAN] = "mean",           [CHECK_MEMORY] = "memory",     [CHECK_STATE] = "state"};
     return role < CHECK_ROLES ? names[role] : "?";
 }
 
@@ -111,6 +109,39 @@ name_ranks(const struct check_evidence *evidence, const struct check_item *item,
 
 /* ---- verdicts ---- */
 
+/*
+ * Equal parameters all the same: the update takes the factor back, as one that divides sums by the rank's share does.
+ * So does an optimizer that knows no factors, which hides a wrong divisor: that is not called equal.
+ */
+static void
+judge_factor(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
+{
+    double n = evidence->ranks;
+    bool too_small = fabs(verdict->factor * n - 1) < 0.02, too_large = fabs(verdict->factor / n - 1) < 0.02;
+    bool compensated = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0;
+    decide(verdict, compensated ? CHECK_NOT_COMPARABLE : CHECK_DIFFERENT, CAUSE_SCALE, pattern->first);
+    say(verdict->text, "every gradient is %.4g times one rank's%s%s", verdict->factor,
+        too_small   ? ", the reciprocal of the number of ranks"
+        : too_large ? ", the number of ranks"
+                    : "",
+        compensated ? ", and the parameters are equal: the update compensates the factor" : "");
+    if (too_small && compensated)
+        say(verdict->advice,
+            "the training is right if the update divides sums by the rank's share (the count of DDP_SHARD); to "
+            "compare it, let the update divide by the whole batch and use --reduce sum. If the loss is divided by the "
+            "whole batch instead, divide it by the share");
+    else if (too_small)
+        say(verdict->advice,
+            "the loss is divided by the whole batch on each rank, and then averaged: divide by the rank's share "
+            "(the count of DDP_SHARD), or run with --reduce sum");
+    else if (too_large)
+        say(verdict->advice, "gradients are sums where one rank's are means, or the other way round: %s",
+            evidence->sums ? "leave --reduce sum out" : "divide by the whole batch in both, and run with --reduce sum");
+    else
+        say(verdict->advice, "look for a factor that depends on the share or on the number of ranks: the divisor of "
+                             "the loss, a learning rate in the gradient, a loss scale");
+}
+
 static void
 judge_first_gradients(const struct check_evidence *evidence, struct check_verdict *verdict,
                       const struct pattern *pattern, struct check_wishes *wishes)
@@ -118,35 +149,21 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
     char name[400], ranks[48];
     uint64_t total;
     const struct check_item *first = pattern->first;
-    if (pattern_has_uneven_shares(evidence, &total)) {
+    bool weighs = pattern_weighs(evidence);
+    if (pattern_has_uneven_shares(evidence, &total) && !weighs) {
         decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
         say(verdict->text,
             "%llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the mean "
             "of all items",
             (unsigned long long)total, evidence->ranks);
-        say(verdict->advice, "check with a batch that %d divides, or with another -n", evidence->ranks);
+        say(verdict->advice,
+            "check with a batch that %d divides, or with another -n; or weigh the shares: DDP_WEIGHT(count, "
+            "total)",
+            evidence->ranks);
         return;
     }
     if (pattern_is_scaled(evidence, &verdict->factor)) {
-        decide(verdict, CHECK_DIFFERENT, CAUSE_SCALE, first);
-        double n = evidence->ranks;
-        bool too_small = fabs(verdict->factor * n - 1) < 0.02, too_large = fabs(verdict->factor / n - 1) < 0.02;
-        say(verdict->text, "every gradient is %.4g times one rank's%s", verdict->factor,
-            too_small   ? ", the reciprocal of the number of ranks"
-            : too_large ? ", the number of ranks"
-                        : "");
-        if (too_small)
-            say(verdict->advice,
-                "the loss is divided by the whole batch on each rank, and then averaged: divide by the rank's share "
-                "(the count of DDP_SHARD), or run with --reduce sum");
-        else if (too_large)
-            say(verdict->advice, "gradients are sums where one rank's are means, or the other way round: %s",
-                evidence->sums ? "leave --reduce sum out"
-                               : "divide by the whole batch in both, and run with --reduce sum");
-        else
-            say(verdict->advice,
-                "look for a factor that depends on the share or on the number of ranks: the divisor of "
-                "the loss, a learning rate in the gradient, a loss scale");
+        judge_factor(evidence, verdict, pattern);
         return;
     }
     if (pattern_is_few(pattern->differing[CHECK_GRADIENT], pattern->all[CHECK_GRADIENT])) {
@@ -167,7 +184,8 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
         say(verdict->advice, "put DDP_STEP between backward and the clipping");
         return;
     }
-    bool shared = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL;
+    /* The mean over runs with the shares of other ranks is not weighted. */
+    bool shared = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL && !weighs;
     wishes->turns = shared;
     if (shared && pattern_depends_on_batch(evidence)) {
         decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, first);
@@ -222,6 +240,7 @@ judge_parameters(const struct check_evidence *evidence, struct check_verdict *ve
     name_item(verdict, first, name);
     name_ranks(evidence, first, ranks);
     uint32_t after = step > 0 ? step - 1 : 0;
+    bool is_state = role == CHECK_STATE;
     if (role == CHECK_GRADIENT || role == CHECK_BUFFER || role == CHECK_MEAN) {
         decide(verdict, CHECK_DIFFERENT, few || role != CHECK_GRADIENT ? CAUSE_TENSOR : CAUSE_UPDATE, first);
         say(verdict->text, "%s differs from one rank's in step %u %s, by %.2g; what came before is equal", name, step,
@@ -238,12 +257,14 @@ judge_parameters(const struct check_evidence *evidence, struct check_verdict *ve
     }
     if (few && step > 1) {
         decide(verdict, CHECK_DIFFERENT, CAUSE_TENSOR, first);
-        say(verdict->text,
-            "%s differs from one rank's after step %u %s, by %.2g; the other %zu parameters are equal then", name,
-            after, ranks, first->difference, pattern->all[role] - pattern->differing[role]);
+        say(verdict->text, "%s differs from one rank's after step %u %s, by %.2g; the other %zu %ss are equal then",
+            name, after, ranks, first->difference, pattern->all[role] - pattern->differing[role],
+            check_role_name(role));
         say(verdict->advice,
-            "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full "
-            "count, and write it before DDP_STEP");
+            is_state ? "its update reads something that is not the same on all ranks, or DDP_STATE stands before it is "
+                       "initialised or read"
+                     : "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full "
+                       "count, and write it before DDP_STEP");
         return;
     }
     decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
@@ -253,17 +274,17 @@ judge_parameters(const struct check_evidence *evidence, struct check_verdict *ve
             "%.2g %s",
             name, first->difference, ranks);
     else
-        say(verdict->text,
-            "the gradients of step %u are equal, and the parameters after it are not: %s differs by %.2g %s", after,
-            name, first->difference, ranks);
-    say(verdict->advice, step == 1 ? "DDP_STEP must stand between backward and the optimizer, and stands behind it"
-                         : step > 2
-                             ? "the update of this step used something that is not the same on all ranks: a DDP_STEP "
-                               "that is left out in some steps, or a decision on the host"
-                             : "the update uses what is not averaged: DDP_STEP stands in front of backward, within "
-                               "it or behind the optimizer; gradients are clipped or their norm is taken before "
-                               "DDP_STEP; optimizer state, learning rate or a decision on the host is not the same "
-                               "on all ranks");
+        say(verdict->text, "the gradients of step %u are equal, and the %s after it %s not: %s differs by %.2g %s",
+            after, is_state ? "optimizer state" : "parameters", is_state ? "is" : "are", name, first->difference,
+            ranks);
+    say(verdict->advice,
+        step == 1  ? "DDP_STEP must stand between backward and the optimizer, and stands behind it"
+        : step > 2 ? "the update of this step used something that is not the same on all ranks: a DDP_STEP "
+                     "that is left out in some steps, or a decision on the host"
+                   : "the update uses what is not averaged: DDP_STEP stands in front of backward, within "
+                     "it or behind the optimizer; gradients are clipped or their norm is taken before "
+                     "DDP_STEP; optimizer state (DDP_STATE), learning rate or a decision on the host is not the same "
+                     "on all ranks");
 }
 
 static void
@@ -280,8 +301,9 @@ judge_start(const struct check_evidence *evidence, struct check_verdict *verdict
         name_item(verdict, pattern->first, name), name_ranks(evidence, pattern->first, ranks),
         pattern->first->difference);
     say(verdict->advice,
-        "DDP_PARAMETER gives all ranks rank 0's values at once: it must stand behind the initialisation "
-        "(and behind loading a checkpoint)");
+        "%s gives all ranks rank 0's values at once: it must stand behind the initialisation "
+        "(and behind loading a checkpoint)",
+        pattern->first->tensor.role == CHECK_STATE ? "DDP_STATE" : "DDP_PARAMETER");
 }
 
 static void
@@ -296,7 +318,7 @@ judge_unannotated(const struct check_evidence *evidence, struct check_verdict *v
             ? "`%s` updates it as it updates annotated parameters: annotate it with DDP_PARAMETER, and its "
               "gradient with DDP_GRADIENT, in full"
             : "`%s` updates it beside annotated parameters: it is optimizer state that the ranks do not "
-              "have in common, loaded or initialised on some of them only",
+              "have in common, loaded or initialised on some of them only: annotate it with DDP_STATE",
         item->tensor.text);
 }
 

@@ -52,7 +52,8 @@ struct check_item {
     bool unbounded;                    /* it has infinities or NaNs that one rank does not have */
     bool is_scratch;                   /* unannotated memory that holds nothing from step to step: it does not count */
     bool sampled;
-    bool ignored; /* a mean that does not repeat on one rank: it does not count */
+    bool ignored;    /* a mean that does not repeat on one rank: it does not count */
+    bool unweighted; /* a mean over ranks whose shares are unequal: it does not count either */
 };
 
 struct check_verdict {

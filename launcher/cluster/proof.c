@@ -13,8 +13,8 @@
 
 #define TEXT_OF(number)   #number
 #define MAGIC_OF(version) "DDPRUN" TEXT_OF(version)
-static const char magic[PROOF_MAGIC_BYTES] = MAGIC_OF(4);
-_Static_assert(DDPRUN_PROTOCOL_VERSION == 4, "the magic names the version");
+static const char magic[PROOF_MAGIC_BYTES] = MAGIC_OF(5);
+_Static_assert(DDPRUN_PROTOCOL_VERSION == 5, "the magic names the version");
 
 /* What is hashed. */
 struct proof_text {

@@ -77,8 +77,8 @@ examine_kernels(struct examination *examination)
         findings_say(examination->findings,
                      examination->options->compression != DDPRUN_COMPRESS_NONE ? FINDING_PROBLEM : FINDING_NOTE,
                      "kernels", "build ddprun where nvcc of CUDA 13 is, if --compress is wanted",
-                     "ddprun's own kernels are not installed for %s: buckets are packed by copies, and --compress does "
-                     "not work",
+                     "ddprun's own kernels are not installed for %s: buckets are packed by copies, memory is "
+                     "hashed on the host, and --compress does not work",
                      examination->softgpu ? "the stand-in" : "GPUs");
 }
 

@@ -3,37 +3,16 @@
  */
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/examine.h"
+#include "launcher/doctor/nccl.h"
 #include "launcher/memory.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* As comm/nccl.c wants it: 2.14.3. */
-enum { LIMIT_S = 60, LEAST_NCCL = 21403 };
-
-/* In the child: "nccl VERSION PATH", or "none WHY". NCCL is opened as the engine opens it. */
-static int
-ask_nccl(void *context)
-{
-    const char *name = context;
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        printf("none %s\n", dlerror());
-        return 0;
-    }
-    int (*version)(int *version), number = 0;
-    *(void **)&version = dlsym(library, "ncclGetVersion");
-    struct link_map *map = NULL;
-    if (version == NULL || version(&number) != 0)
-        printf("none %s is no NCCL 2: ncclGetVersion does not answer\n", name);
-    else
-        printf("nccl %d %s\n", number, dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : name);
-    return 0;
-}
+/* As comm/nccl_versions.h wants it: 2.18. */
+enum { LIMIT_S = 60, LEAST_NCCL = 21800 };
 
 static void
 say_no_nccl(struct examination *examination, const char *why)
@@ -55,7 +34,7 @@ judge_nccl(struct examination *examination, int number, const char *path)
     int minor = number >= 10000 ? number / 100 % 100 : number / 100 % 10;
     if (number < LEAST_NCCL)
         findings_say(examination->findings, FINDING_PROBLEM, "NCCL", "install a newer one, or name another by --nccl",
-                     "%s is %d.%d.%d; 2.14.3 or newer is needed", path, major, minor, number % 100);
+                     "%s is %d.%d.%d; 2.18 or newer is needed", path, major, minor, number % 100);
     else
         findings_ok(examination->findings, "NCCL", "%d.%d.%d, %s", major, minor, number % 100, path);
 }
@@ -70,7 +49,7 @@ examine_nccl(struct examination *examination)
                      : memory_copy("libnccl.so.2");
     int number, path = 0;
     char end[64];
-    child_call(ask_nccl, name, LIMIT_S, result);
+    nccl_ask(name, result);
     result->text[strcspn(result->text, "\n")] = '\0';
     if (result->end != CHILD_EXITED || result->code != 0)
         say_no_nccl(examination, child_end_text(result, end));

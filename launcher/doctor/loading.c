@@ -4,42 +4,12 @@
 #include "launcher/doctor/examine_program.h"
 #include "launcher/doctor/trial.h"
 #include "launcher/memory.h"
+#include "launcher/start/annotated.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-/* CUDA's libraries, of which the stand-in has some and NVIDIA's toolkit all. */
-static const char *const cuda_families[] = {"libcuda.so",     "libcudart.so",   "libcublas.so", "libcublasLt.so",
-                                            "libcurand.so",   "libcudnn",       "libnccl.so",   "libcufft.so",
-                                            "libcusparse.so", "libcusolver.so", "libnvrtc",     "libnvJitLink.so"};
-
-static const char *
-base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
-static bool
-is_of_cuda(const char *name)
-{
-    for (size_t i = 0; i < sizeof(cuda_families) / sizeof(cuda_families[0]); ++i) {
-        if (strncmp(base_of(name), cuda_families[i], strlen(cuda_families[i])) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool
-is_same_file(const char *a, const char *b)
-{
-    struct stat one, other;
-    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_ino == other.st_ino && one.st_dev == other.st_dev;
-}
 
 static bool
 lies_in(const char *path, const char *folder)
@@ -85,9 +55,10 @@ judge_libraries(struct examination *examination, const struct trial *trial)
     for (size_t i = 0; i < trial->count; ++i) {
         const struct trial_library *library = &trial->libraries[i];
         if (library->path == NULL)
-            findings_say(examination->findings, FINDING_PROBLEM, is_of_cuda(library->name) ? "CUDA library" : "library",
+            findings_say(examination->findings, FINDING_PROBLEM,
+                         trial_is_of_cuda(library->name) ? "CUDA library" : "library",
                          "install it, or name its folder in LD_LIBRARY_PATH", "%s is not found", library->name);
-        else if (is_of_cuda(library->name))
+        else if (trial_is_of_cuda(library->name))
             judge_cuda_library(examination, library);
     }
 }
@@ -129,45 +100,28 @@ judge_preload(struct examination *examination, const struct trial *trial)
 
 /* ---- annotations ---- */
 
-static bool
-is_annotated_library(const char *path)
-{
-    struct elf_source source;
-    struct elf_needs needs;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool is_annotated = false;
-    if (fd >= 0 && elf_source_open(fd, &source) == 0 && elf_needs_read(&source, &needs) == 0) {
-        is_annotated = needs.is_annotated;
-        elf_needs_free(&needs);
-    }
-    if (fd >= 0)
-        close(fd);
-    return is_annotated;
-}
-
-static bool
-may_be_annotated(const struct examination *examination, const struct trial_library *library)
-{
-    const char *path = library->path;
-    return path != NULL && !is_of_cuda(library->name) && strncmp(path, "/lib", 4) != 0 &&
-           strncmp(path, "/usr/lib", 8) != 0 && !is_same_file(path, examination->found.shim);
-}
-
 static void
 examine_annotations(struct examination *examination, const struct trial *trial)
 {
-    const char *where = examination->needs->is_annotated ? "the program" : NULL;
-    for (size_t i = 0; where == NULL && i < trial->count; ++i) {
-        if (may_be_annotated(examination, &trial->libraries[i]) && is_annotated_library(trial->libraries[i].path))
-            where = trial->libraries[i].path;
-    }
-    if (where != NULL)
-        findings_ok(examination->findings, "annotations", "%s uses ddprun.h", where);
-    else
-        findings_say(examination->findings, FINDING_WARNING, "annotations",
+    struct findings *findings = examination->findings;
+    const char *where;
+    switch (annotated_judge(examination->program->path, trial, examination->found.shim, &where)) {
+    case ANNOTATED_YES:
+        findings_ok(findings, "annotations", "%s uses ddprun.h",
+                    where == examination->program->path ? "the program" : where);
+        break;
+    case ANNOTATED_NO:
+        findings_say(findings, FINDING_PROBLEM, "annotations",
+                     "annotate it (docs/annotations.md), or run copies of it with --unannotated",
+                     "none in the program and the libraries that it needs, and there are kernels: ddprun -n 2 refuses "
+                     "it");
+        break;
+    default:
+        findings_say(findings, FINDING_WARNING, "annotations",
                      "annotate it (docs/annotations.md), or examine the program that it starts",
-                     "none found%s: nothing says which memory holds gradients",
-                     examination->needs->searched_all ? "" : " in what was looked through of so large a file");
+                     "none found: nothing says which memory holds gradients");
+        break;
+    }
 }
 
 /* ---- all ---- */
@@ -185,19 +139,6 @@ environment_of_rank(const struct examination *examination)
     return environment_for_rank(environ, &settings, 0);
 }
 
-/* A loader of another name could be any program: only the one that runs ddprun is asked. */
-static bool
-is_own_loader(const char *loader)
-{
-    struct elf_facts own;
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    bool same = fd >= 0 && elf_file_inspect(fd, &own) == 0 && own.kind == ELF_KIND_DYNAMIC &&
-                is_same_file(own.interpreter, loader);
-    if (fd >= 0)
-        close(fd);
-    return same;
-}
-
 void
 examine_loading(struct examination *examination)
 {
@@ -206,7 +147,7 @@ examine_loading(struct examination *examination)
     char why[96];
     if (!examination->is_installed)
         return; /* said already */
-    if (!is_own_loader(examination->facts->interpreter)) {
+    if (!trial_is_own_loader(examination->facts->interpreter)) {
         findings_say(findings, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM",
                      "the program has a loader of its own, %s, which was not asked", examination->facts->interpreter);
         return;

@@ -79,6 +79,29 @@ examine_shared_cudart(struct examination *examination)
         findings_ok(examination->findings, "cudart", "shared");
 }
 
+/* Forwarders to the stand-in's runtime (softgpu/forward), or NVIDIA's, which they were meant to replace. */
+static void
+examine_softgpu_cudart(struct examination *examination)
+{
+    struct findings *findings = examination->findings;
+    const char *folder = examination->facts->softgpu_folder;
+    char *library = memory_format("%s/libcudart.so.13", folder);
+    if (!examination->needs->names_softgpu && opens_driver_itself(examination->needs))
+        findings_say(findings, FINDING_PROBLEM, "cudart",
+                     "link it with softgpu-cc, or with -L and the stand-in's folder before that of the toolkit",
+                     "static and NVIDIA's (libcudart_static.a), which cannot run kernels that softgpu-cc compiled");
+    else if (folder[0] == '\0')
+        findings_ok(findings, "cudart", "the stand-in's, loaded when the program first calls it");
+    else if (access(library, R_OK) == 0)
+        findings_ok(findings, "cudart", "the stand-in's, loaded when the program starts, without ddprun from %s",
+                    folder);
+    else
+        findings_say(findings, FINDING_NOTE, "cudart",
+                     "nothing, under ddprun; compile the program again to run it alone",
+                     "the stand-in's, but not from %s any more, where it was when the program was compiled", folder);
+    free(library);
+}
+
 /* Which runtime library calls the driver for it. Static cudart leaves no name in NEEDED; the rest is evidence. */
 static void
 examine_cudart(struct examination *examination)
@@ -87,6 +110,8 @@ examine_cudart(struct examination *examination)
     const struct elf_needs *needs = examination->needs;
     if (needs_library(needs, "libcudart.so"))
         examine_shared_cudart(examination);
+    else if (examination->facts->built_for_softgpu && (needs->names_softgpu || opens_driver_itself(needs)))
+        examine_softgpu_cudart(examination);
     else if (needs->defines_cudart)
         findings_ok(findings, "cudart", "static: its symbol table has cudart's functions");
     else if (needs->has_kernels && opens_driver_itself(needs))

@@ -5,14 +5,54 @@
 
 #include "launcher/doctor/child.h"
 #include "launcher/memory.h"
+#include "launcher/start/elf_file.h"
 #include "launcher/start/environment.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { LIMIT_S = 60, MOST_LIBRARIES = 4096, LONGEST_COMPLAINT = 400, WHY_BYTES = 96 };
+
+/* CUDA's libraries, of which the stand-in has some and NVIDIA's toolkit all. */
+static const char *const cuda_families[] = {"libcuda.so",     "libcudart.so",   "libcublas.so", "libcublasLt.so",
+                                            "libcurand.so",   "libcudnn",       "libnccl.so",   "libcufft.so",
+                                            "libcusparse.so", "libcusolver.so", "libnvrtc",     "libnvJitLink.so"};
+
+static const char *
+base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+bool
+trial_is_of_cuda(const char *name)
+{
+    for (size_t i = 0; i < sizeof(cuda_families) / sizeof(cuda_families[0]); ++i) {
+        if (strncmp(base_of(name), cuda_families[i], strlen(cuda_families[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A loader of another name could be any program: only the one that runs ddprun is asked. */
+bool
+trial_is_own_loader(const char *loader)
+{
+    struct elf_facts own;
+    struct stat running, asked;
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    bool same = fd >= 0 && elf_file_inspect(fd, &own) == 0 && own.kind == ELF_KIND_DYNAMIC &&
+                stat(own.interpreter, &running) == 0 && stat(loader, &asked) == 0 && running.st_ino == asked.st_ino &&
+                running.st_dev == asked.st_dev;
+    if (fd >= 0)
+        close(fd);
+    return same;
+}
 
 static char *
 part(const char *text, size_t length)

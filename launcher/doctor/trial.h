@@ -3,7 +3,8 @@
  * loader itself, which lists what it would load (LD_TRACE_LOADED_OBJECTS) and runs nothing of the program's.
  * Only for a loader that is known to do so: the one that runs ddprun.
  *
- * Called by the doctor. trial_parse() is pure, for any text.
+ * Called by the doctor, and where a program's annotations are looked for (start/annotated.h). trial_parse() is pure,
+ * for any text.
  */
 #ifndef DDPRUN_LAUNCHER_DOCTOR_TRIAL_H
 #define DDPRUN_LAUNCHER_DOCTOR_TRIAL_H
@@ -23,6 +24,12 @@ struct trial {
     size_t count;
     char *complaint; /* the first thing that the loader was not content with; NULL: nothing */
 };
+
+/* Whether this loader is the one that runs ddprun. Any other could be any program, and is not asked. */
+bool trial_is_own_loader(const char *loader);
+
+/* Whether a library of this name or path is one of CUDA's, of which the stand-in has some and NVIDIA's toolkit all. */
+bool trial_is_of_cuda(const char *name);
 
 /*
  * Asks the loader `loader` about `program`, as it would be started with `environment`. False: it gave no answer, and

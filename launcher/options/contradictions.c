@@ -58,6 +58,13 @@ warning_after_end(const struct options *options)
            options->hang_warning_s >= options->hang_timeout_s;
 }
 
+/* With --hosts, -n is the number of ranks on all hosts together. */
+static bool
+per_host_and_hosts(const struct options *options)
+{
+    return options->ranks_per_host && options->hosts != NULL;
+}
+
 static const struct contradiction {
     bool (*holds)(const struct options *options);
     void (*settle)(struct options *options, const struct options *given); /* NULL: nothing is to be given up */
@@ -69,6 +76,8 @@ static const struct contradiction {
      "--verify compares in every step, --check-every 0 never; leave one out"},
     {warning_after_end, NULL,
      "--hang-warning is not before --hang-timeout, so nobody would be warned; give a smaller number of seconds"},
+    {per_host_and_hosts, NULL,
+     "--nproc-per-node counts the ranks of one host, and --hosts does too; leave --nproc-per-node out (h1:8,h2:8)"},
 };
 
 bool

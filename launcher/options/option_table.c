@@ -42,6 +42,7 @@ SWITCH(no_cost_cache, cost_cache, false)
 SWITCH(no_overlap, overlap, false)
 SWITCH(verify, verify, true)
 SWITCH(subst, subst, true)
+SWITCH(unannotated, unannotated, true)
 SWITCH(dry_run, dry_run, true)
 SWITCH(quiet, quiet, true)
 SWITCH(verbose, verbose, true)
@@ -335,6 +336,12 @@ take_summary_json(struct options *options, const char *value, struct problem *pr
 }
 
 static bool
+take_report(struct options *options, const char *value, struct problem *problem)
+{
+    return take_text(&options->report, "report", value, "a file", problem);
+}
+
+static bool
 take_output(struct options *options, const char *value, struct problem *problem)
 {
     static const char *const names[] = {[OUTPUT_TAGGED] = "tagged", [OUTPUT_RANK0] = "rank0", [OUTPUT_NONE] = "none"};
@@ -347,6 +354,17 @@ take_output(struct options *options, const char *value, struct problem *problem)
         return bad_value(problem, "output", value, "one of tagged, rank0, files=DIR, none");
     options->output = OUTPUT_FILES;
     options->output_dir = value + 6;
+    return true;
+}
+
+static bool
+take_output_buffering(struct options *options, const char *value, struct problem *problem)
+{
+    static const char *const names[] = {[BUFFERING_LINE] = "line", [BUFFERING_FULL] = "full"};
+    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    if (place < 0)
+        return bad_value(problem, "output-buffering", value, "one of line, full");
+    options->buffering = (enum buffering_choice)place;
     return true;
 }
 
@@ -464,7 +482,8 @@ take_floor_factor(struct options *options, const char *value, struct problem *pr
 
 const struct option_row option_rows[] = {
     {'n', "ranks", "N", GROUP_PLACES, take_ranks,
-     "how many ranks to start, 1 to 256 (default: one per GPU that is\nvisible; stand-in: $SOFTGPU_DEVICES, or 1)",
+     "how many ranks to start, 1 to 256 (default: one per GPU that is\n"
+     "visible; stand-in: $SOFTGPU_DEVICES, or 1); also written -np N,\n--np N or --nproc-per-node N",
      .brief = "how many ranks (default: one for each GPU)", .not_handed_on = true},
     {0, "device", "auto|gpu|softgpu", GROUP_PLACES, take_device,
      "where to run: GPUs, or the CPU stand-in for programs built with\n"
@@ -475,7 +494,8 @@ const struct option_row option_rows[] = {
      .brief = "which GPUs, such as 0,2,5-7"},
     {0, "share-gpu", NULL, GROUP_PLACES, take_share_gpu,
      "allow more ranks than GPUs: ranks take turns on the GPUs (for\n"
-     "trying things out; sets NCCL_HOSTID, and NCCL_SOCKET_IFNAME=lo\nunless it is set)",
+     "trying things out; sets NCCL_MULTI_RANK_GPU_ENABLE, before NCCL\n2.30 NCCL_HOSTID, and NCCL_SOCKET_IFNAME=lo "
+     "unless it is set)",
      .brief = "allow more ranks than GPUs"},
     {0, "hosts", "LIST", GROUP_PLACES, take_hosts,
      "start ranks on several hosts, by mpirun of Open MPI or prterun:\n"
@@ -502,7 +522,8 @@ const struct option_row option_rows[] = {
      "buckets take turns on K NCCL communicators, 1 to 8 (default 1)"},
     {0, "nccl", "PATH", GROUP_TRAINING, take_nccl, "NCCL library to use (default libnccl.so.2)"},
     {0, "check-every", "K", GROUP_SAFETY, take_check_every,
-     "compare the parameters of all ranks every K steps, besides\nthe first overlapped ones; 0: never (default 100)"},
+     "compare the parameters of all ranks every K steps, besides\nthe first and the first overlapped ones; 0: never "
+     "(default 100)"},
     {0, "verify", NULL, GROUP_SAFETY, take_verify,
      "check every gradient of every step for writes that were not\n"
      "seen, and compare the parameters after every step; slow",
@@ -538,11 +559,17 @@ const struct option_row option_rows[] = {
      "files=DIR  DIR/rank-N.out and DIR/rank-N.err, of all ranks\n"
      "none       nowhere",
      .brief = "tagged, rank0, files=DIR or none"},
+    {0, "output-buffering", "line|full", GROUP_OUTPUT, take_output_buffering,
+     "when a line that ranks print leaves them: at its end, as under\n"
+     "stdbuf -oL (default), or when libc's buffer is full"},
     {0, "progress", "auto|on|off", GROUP_OUTPUT, take_progress,
      "the course of training in the last row of a terminal: steps,\n"
      "exposed communication, means (default auto: if stderr is a\n"
      "terminal; on: else a line every 10 s; off: for programs that\nmove the cursor themselves)"},
     {0, "summary-json", "FILE", GROUP_OUTPUT, take_summary_json, "write how the job ended to FILE, as JSON"},
+    {0, "report", "FILE", GROUP_OUTPUT, take_report,
+     "a report of a failure has 25 lines; the whole of a longer one goes\n"
+     "to FILE (default: ddprun-report.PID.txt in this folder, or in\n$TMPDIR if that fails; -: to stderr)"},
     {0, "interface", "NAME|NETWORK", GROUP_PLACES, take_interface,
      "under srun or mpirun: the network over which the ddprun of several\n"
      "hosts find each other, such as eth0 or 10.1.0.0/16 (default: any;\nNCCL has its own, NCCL_SOCKET_IFNAME)"},
@@ -575,6 +602,9 @@ const struct option_row option_rows[] = {
     {0, "keep-files", "DIR", GROUP_CHECK, take_keep_files,
      "keep the files that the program writes, by run and rank, in DIR\n(default: they are removed)",
      .command_line_only = true, .not_handed_on = true},
+    {0, "unannotated", NULL, GROUP_PROGRAM, take_unannotated,
+     "run copies of a program that is not annotated, or that makes no\n"
+     "step: nothing is averaged, and the exit code is the program's"},
     {'v', "verbose", NULL, GROUP_OUTPUT, take_verbose, "say which process and GPU each rank is"},
     {'q', "quiet", NULL, GROUP_OUTPUT, take_quiet, "no closing summary (errors are still reported)"},
     {'V', "version", NULL, GROUP_OTHER, NULL, "print the version and exit"},
@@ -583,3 +613,11 @@ const struct option_row option_rows[] = {
 };
 
 const int option_row_count = sizeof(option_rows) / sizeof(option_rows[0]);
+
+const struct option_synonym option_synonyms[] = {
+    {"np", "ranks", false},
+    {"nproc-per-node", "ranks", true},
+    {"nproc_per_node", "ranks", true},
+};
+
+const int option_synonym_count = sizeof(option_synonyms) / sizeof(option_synonyms[0]);

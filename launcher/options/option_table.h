@@ -39,6 +39,16 @@ struct option_row {
 extern const struct option_row option_rows[];
 extern const int option_row_count;
 
+/* Other launchers' names of an option, on the command line only. */
+struct option_synonym {
+    const char *name;
+    const char *of; /* long name of the option */
+    bool is_per_host;
+};
+
+extern const struct option_synonym option_synonyms[];
+extern const int option_synonym_count;
+
 /* The row of a long name, or NULL. */
 const struct option_row *option_row_named(const char *name);
 

@@ -11,19 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_LONG_VALUE = 256, MOST_ROWS = 64, DEFAULT_HEARTBEAT_TIMEOUT_S = 15 };
+enum { FIRST_LONG_VALUE = 256, MOST_ROWS = 96, DEFAULT_HEARTBEAT_TIMEOUT_S = 15 };
 
-/* getopt_long's view of the table; long options answer FIRST_LONG_VALUE + row. "+": stop at the program; ":": tell a
- * missing value apart. */
+static struct option
+describe_row(const char *name, int row)
+{
+    return (struct option){.name = name,
+                           .has_arg = option_rows[row].argument != NULL ? required_argument : no_argument,
+                           .val = FIRST_LONG_VALUE + row};
+}
+
+/* getopt_long's view of the table; long options answer FIRST_LONG_VALUE + row. Synonyms follow the rows. "+": stop at
+ * the program; ":": tell a missing value apart. */
 static void
 describe_to_getopt(struct option *longs, char *letters)
 {
     *letters++ = '+';
     *letters++ = ':';
     for (int i = 0; i < option_row_count; ++i) {
-        longs[i] = (struct option){.name = option_rows[i].name,
-                                   .has_arg = option_rows[i].argument != NULL ? required_argument : no_argument,
-                                   .val = FIRST_LONG_VALUE + i};
+        longs[i] = describe_row(option_rows[i].name, i);
         if (option_rows[i].letter == 0)
             continue;
         *letters++ = option_rows[i].letter;
@@ -31,7 +37,11 @@ describe_to_getopt(struct option *longs, char *letters)
             *letters++ = ':';
     }
     *letters = '\0';
-    longs[option_row_count] = (struct option){0};
+    for (int i = 0; i < option_synonym_count; ++i) {
+        int row = (int)(option_row_named(option_synonyms[i].of) - option_rows);
+        longs[option_row_count + i] = describe_row(option_synonyms[i].name, row);
+    }
+    longs[option_row_count + option_synonym_count] = (struct option){0};
 }
 
 static const struct option_row *
@@ -60,6 +70,23 @@ bad_long_option(const char *word, struct problem *problem)
             "stand behind it)",
             word);
     free(name);
+}
+
+/* mpirun's -np N, which getopt takes for -n with the value p. False: N is missing. */
+static bool
+settle_np(const struct option_row *row, int argc, char *const *argv)
+{
+    if (row->letter != 'n' || optarg != argv[optind - 1] + 2 || strcmp(optarg, "p") != 0)
+        return true;
+    optopt = (unsigned char)row->letter;
+    optarg = optind < argc ? argv[optind++] : NULL;
+    return optarg != NULL;
+}
+
+static bool
+is_per_host(int answer, int at)
+{
+    return answer >= FIRST_LONG_VALUE && at >= option_row_count && option_synonyms[at - option_row_count].is_per_host;
 }
 
 static enum options_result
@@ -107,11 +134,13 @@ parse_row(int argc, char **argv, struct options *options, struct problem *proble
 
     optind = 0; /* glibc: start afresh, also after an earlier call */
     opterr = 0;
-    int answer;
-    while ((answer = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+    int answer, at = 0;
+    while ((answer = getopt_long(argc, argv, letters, longs, &at)) != -1) {
         const struct option_row *row = answer == '?' || answer == ':' ? NULL : row_of(answer);
-        if (row == NULL)
-            return bad_option(answer, argv, problem);
+        if (row == NULL || !settle_np(row, argc, argv))
+            return bad_option(row == NULL ? answer : ':', argv, problem);
+        if (row->letter == 'n')
+            options->ranks_per_host = is_per_host(answer, at);
         if (row->take == NULL)
             return row->letter == 'V'     ? OPTIONS_VERSION
                    : options->check.asked ? OPTIONS_HELP_CHECK

@@ -44,6 +44,12 @@ enum output_choice {
     OUTPUT_NONE,   /* nowhere */
 };
 
+/* When what a rank prints leaves it. */
+enum buffering_choice {
+    BUFFERING_LINE, /* with the end of each line */
+    BUFFERING_FULL, /* as libc has it: when some KiB have come together, in pipes and files */
+};
+
 /* Whether the course of training is shown (progress.h). */
 enum progress_choice {
     PROGRESS_AUTO, /* where stderr is a terminal */
@@ -73,6 +79,7 @@ extern const char *const compression_names[DDPRUN_COMPRESSION_COUNT];
 struct options {
     int rank_count;            /* 0: not given */
     const char *ranks_setting; /* the setting that said rank_count, for messages; NULL: none did */
+    bool ranks_per_host;       /* rank_count was given as --nproc-per-node */
     const char *hosts;         /* hosts and their ranks, as in host_list.h; NULL: this machine only */
     enum device_choice device;
     struct gpu_list gpus; /* empty: not given */
@@ -95,12 +102,15 @@ struct options {
     const char *trace_dir;                   /* NULL: no trace */
     char **variables;                        /* "NAME=value" for the ranks; NULL-terminated, or NULL */
     const char *cwd;                         /* folder that ranks start in; NULL: this one */
-    bool subst; /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
+    bool subst;       /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
+    bool unannotated; /* that nothing is averaged is as the user wants it */
     bool dry_run;
     enum output_choice output;
     const char *output_dir; /* with OUTPUT_FILES */
+    enum buffering_choice buffering;
     enum progress_choice progress;
     const char *summary_json; /* file for the summary; NULL: none */
+    const char *report;       /* file for long reports, "-": stderr; NULL: report_file.h names one */
     const char *config;       /* file of settings; NULL: the user's own, if there is one */
     unsigned max_restarts;
     bool quiet, verbose;

@@ -34,11 +34,12 @@ news_tell(struct news *news, const struct rank_view *rank)
     if (news->nccl_version != rank->nccl_version)
         message_line("the ranks have opened NCCL %s", news_nccl_text(rank->nccl_version, text));
     if (news->bucket_count != rank->bucket_count && rank->bucket_count > 0)
-        message_line("plan adopted by step %" PRIu64 ": gradients go out during backward, in %" PRIu64 " bucket%s",
-                     rank->step, rank->bucket_count, rank->bucket_count == 1 ? "" : "s");
+        message_line("plan %" PRIu64 " adopted after step %" PRIu64
+                     ": gradients are reduced during backward, in %" PRIu64 " bucket%s",
+                     rank->plan_count, rank->plan_step, rank->bucket_count, rank->bucket_count == 1 ? "" : "s");
     else if (news->bucket_count != rank->bucket_count)
-        message_line("plan given up by step %" PRIu64 ": gradients go out at the end of the step, until the next one",
-                     rank->step);
+        message_line("plan given up after step %" PRIu64 ": gradients are reduced at DDP_STEP until the next plan",
+                     rank->plan_step);
     news->nccl_version = rank->nccl_version;
     news->bucket_count = rank->bucket_count;
 }

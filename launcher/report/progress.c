@@ -6,6 +6,7 @@
 #include "base/message.h"
 #include "launcher/memory.h"
 #include "launcher/output/status_line.h"
+#include "launcher/watch/pace.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -25,7 +26,7 @@ enum { SAMPLES = 32, TEXT_BYTES = 256 };
 struct progress {
     struct status_line line;
     bool on_terminal;
-    uint64_t first_step_ns; /* when the first step was seen; 0: not yet */
+    uint64_t first_step_ns; /* when the first step was seen, or gradients without one; 0: not yet */
     uint64_t drawn_ns;
     char drawn[TEXT_BYTES];
 
@@ -58,19 +59,6 @@ least_step(const struct rank_view *ranks, int count)
     return least;
 }
 
-/* Of the rank that waited least: others also waited for it. Negative: not measured on all ranks. */
-static double
-exposed_s(const struct rank_view *ranks, int count)
-{
-    uint64_t least = UINT64_MAX;
-    for (int i = 0; i < count; ++i) {
-        if (ranks[i].exposed_count == 0)
-            return -1.0;
-        least = ranks[i].exposed_ns < least ? ranks[i].exposed_ns : least;
-    }
-    return (double)least * 1e-9;
-}
-
 static void __attribute__((format(printf, 3, 4))) append(char *text, size_t bytes, const char *format, ...)
 {
     size_t used = strlen(text);
@@ -83,14 +71,21 @@ static void __attribute__((format(printf, 3, 4))) append(char *text, size_t byte
 void
 progress_compose(const struct rank_view *ranks, int count, double steps_per_s, char *text, size_t bytes)
 {
-    double exposed = count > 1 ? exposed_s(ranks, count) : -1.0;
-    snprintf(text, bytes, "step %" PRIu64, least_step(ranks, count));
+    struct pace pace = pace_of(ranks, count);
+    double exposed = (double)pace.exposed_ns * 1e-9 * steps_per_s;
+    char waiting[PACE_TEXT_BYTES];
+    if (least_step(ranks, count) > 0)
+        snprintf(text, bytes, "step %" PRIu64, least_step(ranks, count));
+    else
+        snprintf(text, bytes, "no DDP_STEP yet");
     if (steps_per_s >= 1.0)
         append(text, bytes, ", %.1f steps/s", steps_per_s);
     else if (steps_per_s > 0.0)
         append(text, bytes, ", %.1f s a step", 1.0 / steps_per_s);
-    if (exposed >= 0.0 && steps_per_s > 0.0)
-        append(text, bytes, ", exposed %.1f %%", exposed * steps_per_s < 1.0 ? 100.0 * exposed * steps_per_s : 100.0);
+    if (pace.count > 0 && steps_per_s > 0.0)
+        append(text, bytes, ", exposed %.1f %%", exposed < 1.0 ? 100.0 * exposed : 100.0);
+    if (pace.waiting_ns > 0)
+        append(text, bytes, ", %s", pace_waiting_text(&pace, waiting));
     for (unsigned i = 0; i < ranks[0].mean_count; ++i)
         append(text, bytes, ", %s %.4g", ranks[0].means[i].name, ranks[0].means[i].value);
     for (char *p = text; *p != '\0'; ++p) {
@@ -138,11 +133,12 @@ progress_show(struct progress *progress, const struct rank_view *ranks, int coun
     if (progress == NULL)
         return;
     uint64_t step = least_step(ranks, count);
-    if (step == 0)
+    if (step == 0 && (count == 1 || ranks[0].gradient_count == 0))
         return;
     if (progress->first_step_ns == 0)
         progress->first_step_ns = progress->drawn_ns = now_ns;
-    take_sample(progress, step, now_ns);
+    if (step > 0)
+        take_sample(progress, step, now_ns);
     uint64_t interval_ns = progress->on_terminal ? DRAW_INTERVAL_NS : LINE_INTERVAL_NS;
     if (now_ns - progress->first_step_ns < FIRST_AFTER_NS || now_ns - progress->drawn_ns < interval_ns)
         return;

@@ -5,12 +5,15 @@
 
 #include "base/flight.h"
 #include "base/message.h"
+#include "base/printable.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
 #include "launcher/memory.h"
+#include "launcher/report/brief.h"
 #include "launcher/report/stacks.h"
 #include "launcher/watch/rank_words.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,7 +22,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { EVENTS_SHOWN = 8, RANKS_SHOWN = 16, LINE_BYTES = 512 };
+enum { EVENTS_SHOWN = 8, RANKS_SHOWN = 16, LINE_BYTES = 512, LEAST_LINES = 12 };
 
 /* Appends a whole line, or nothing. */
 static void __attribute__((format(printf, 3, 4))) add_line(char *text, size_t bytes, const char *format, ...)
@@ -59,6 +62,12 @@ add_head(const struct report_subject *subject, char *text, size_t bytes)
     add_line(text, bytes, "  rank %d%s %s%s:", subject->rank, place, step, end);
 }
 
+static bool
+is_waiting(const struct rank_view *view)
+{
+    return view->wait == RANK_WAIT_EXCHANGE || view->wait == RANK_WAIT_COLLECTIVE;
+}
+
 static void
 add_activity(const struct rank_view *view, char *text, size_t bytes)
 {
@@ -70,12 +79,12 @@ add_activity(const struct rank_view *view, char *text, size_t bytes)
             add_line(text, bytes, "    its last call was %s", view->call);
     } else if (view->wait != RANK_WAIT_EXCHANGE) { /* there it does nothing else */
         rank_words_doing(view, words, sizeof(words));
-        add_line(text, bytes, "    it %s", words);
+        add_line(text, bytes, "    %s", words);
     }
     bool told = !view->ended && (view->in_call || view->wait == RANK_WAIT_DEVICE);
     if (view->call[0] != '\0' && view->kernel[0] != '\0' && !told)
         add_line(text, bytes, "    the last kernel that it launched was `%s`", view->kernel);
-    if (!view->ended && (view->wait == RANK_WAIT_EXCHANGE || view->wait == RANK_WAIT_COLLECTIVE)) {
+    if (!view->ended && is_waiting(view)) {
         rank_words_wait(view, words, sizeof(words));
         add_line(text, bytes, "    it %s", words);
     }
@@ -88,7 +97,7 @@ add_events(struct rank_status *status, char *text, size_t bytes)
     size_t count = flight_read(flight_of(status), events, EVENTS_SHOWN);
     uint64_t now = now_ns();
     if (count > 0)
-        add_line(text, bytes, "    what it did last, with the others:");
+        add_line(text, bytes, "%s", REPORT_EVENTS);
     for (size_t i = 0; i < count; ++i) {
         char words[160];
         uint64_t age = now > events[i].time_ns ? now - events[i].time_ns : 0;
@@ -111,7 +120,7 @@ report_rank(const struct report_subject *subject, char *text, size_t bytes)
         add_events(subject->status, text, bytes);
     if (!subject->stacks || view->ended || view->pid <= 0)
         return;
-    add_line(text, bytes, "    its threads:");
+    add_line(text, bytes, "%s", REPORT_THREADS);
     size_t used = strlen(text);
     stacks_describe(view->pid, subject->goes_on, 6, text + used, bytes - used);
 }
@@ -135,12 +144,12 @@ report_others(const struct rank_view *views, int count, int but, int nor, char *
         rank_words_place(&views[i], place, sizeof(place));
         if (views[i].ended)
             snprintf(words, sizeof(words), "has ended");
-        else if (views[i].wait == RANK_WAIT_EXCHANGE || views[i].wait == RANK_WAIT_COLLECTIVE)
+        else if (is_waiting(&views[i]))
             rank_words_wait(&views[i], words, sizeof(words));
         else
             rank_words_doing(&views[i], words, sizeof(words));
-        add_line(text, bytes, "  rank %d%s, after %" PRIu64 " step%s, %s", i, place, views[i].step,
-                 views[i].step == 1 ? "" : "s", words);
+        add_line(text, bytes, "  rank %d%s, after %" PRIu64 " step%s%s %s", i, place, views[i].step,
+                 views[i].step == 1 ? "" : "s", views[i].ended || is_waiting(&views[i]) ? "," : ":", words);
     }
     if (left > 0)
         add_line(text, bytes, "  and %d ranks more", left);
@@ -201,19 +210,55 @@ report_put(struct report *report, int rank, const char *text)
     }
 }
 
-static void
-print(const char *text)
+/* The reason and all parts, as a text for the file; malloc'ed. */
+static char *
+whole_text(const char *reason, const char *const parts[BRIEF_PARTS])
 {
-    if (text != NULL)
-        message_text(text);
+    char *text = memory_format("ddprun: %s\n%s%s%s\n", reason, parts[0] != NULL ? parts[0] : "",
+                               parts[1] != NULL ? parts[1] : "", parts[2] != NULL ? parts[2] : "");
+    printable_make(text, "\n\t");
+    return text;
+}
+
+static void
+print_all(const char *const parts[BRIEF_PARTS])
+{
+    for (int i = 0; i < BRIEF_PARTS; ++i) {
+        if (parts[i] != NULL)
+            message_text(parts[i]);
+    }
+}
+
+static void
+print_brief(const char *const parts[BRIEF_PARTS], size_t lines)
+{
+    char *brief = brief_make(parts, lines);
+    message_text(brief);
+    free(brief);
 }
 
 void
-report_print(const struct report *report)
+report_print(const struct report *report, const char *reason, struct report_file *file)
 {
-    print(report->of[0].text);
-    print(report->of[1].text);
-    print(report->others);
+    const char *const parts[BRIEF_PARTS] = {report->of[0].text, report->of[1].text, report->others};
+    size_t above = brief_count_lines(reason) + 1, whole = above;
+    for (int i = 0; i < BRIEF_PARTS; ++i)
+        whole += brief_count_lines(parts[i]);
+    if (whole <= REPORT_LINES || (file->wanted != NULL && strcmp(file->wanted, "-") == 0)) {
+        print_all(parts);
+        return;
+    }
+    char *text = whole_text(reason, parts);
+    const char *path = report_file_add(file, text);
+    free(text);
+    if (path == NULL) {
+        message_line("cannot write the report's file: %s; the whole report follows (--report names another file)",
+                     strerror(errno));
+        print_all(parts);
+        return;
+    }
+    print_brief(parts, above + LEAST_LINES < REPORT_LINES ? REPORT_LINES - 1 - above : LEAST_LINES);
+    message_line("the whole report, %zu lines: %s", whole, path);
 }
 
 bool

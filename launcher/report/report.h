@@ -7,6 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_REPORT_H
 #define DDPRUN_LAUNCHER_REPORT_REPORT_H
 
+#include "launcher/report/report_file.h"
 #include "launcher/watch/verdict.h"
 
 #include <stdbool.h>
@@ -24,6 +25,10 @@ struct report_subject {
 };
 
 enum { REPORT_BYTES = 32 << 10 }; /* room enough for one rank */
+
+/* Headings of its parts; what stands above the first says what the rank does. */
+#define REPORT_EVENTS  "    what it did last, with the others:"
+#define REPORT_THREADS "    its threads:"
 
 /*
  * Where the rank is, what it did last, what it waits for, its last events and its threads' stacks, into text[bytes];
@@ -57,8 +62,14 @@ void report_free(struct report *report);
 /* What report_rank() said of the rank where it lives; copied. */
 void report_put(struct report *report, int rank, const char *text);
 
-/* Writes it to stderr. */
-void report_print(const struct report *report);
+enum { REPORT_LINES = 25 };
+
+/*
+ * Writes it to stderr, below the message with `reason`: with that REPORT_LINES at most. Of a longer report these are
+ * the beginning of each part and the name of the file that has the reason and all of it. Where no file can be written,
+ * or `file` is "-", all of it is written to stderr.
+ */
+void report_print(const struct report *report, const char *reason, struct report_file *file);
 
 /* Whether a report says more than the line above it: some rank has begun to train, or waits to. */
 bool report_is_worth(const struct rank_view *views, int count);

@@ -7,6 +7,7 @@
 #include "launcher/memory.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/report/news.h"
+#include "launcher/watch/pace.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -69,6 +70,23 @@ add_real(struct json_object *object, const char *name, double value)
     json_object_object_add(object, name, isfinite(value) ? json_object_new_double(value) : NULL);
 }
 
+/* What was measured, with five digits, and as a number with a fraction also if that is 0. */
+static void
+add_measured(struct json_object *object, const char *name, double value)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%.5g", value);
+    if (strpbrk(text, ".e") == NULL)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), ".0");
+    json_object_object_add(object, name, isfinite(value) ? json_object_new_double_s(value, text) : NULL);
+}
+
+static double
+ms_of(uint64_t ns, bool known)
+{
+    return known ? (double)ns * 1e-6 : NAN;
+}
+
 /* One rank: where it was, how far it came, how it ended. */
 static struct json_object *
 describe_rank(const struct rank_view *rank, int number)
@@ -81,6 +99,7 @@ describe_rank(const struct rank_view *rank, int number)
     json_object_object_add(object, "pid", rank->pid > 0 ? json_object_new_int(rank->pid) : NULL);
     add_text(object, "gpu", rank->gpu);
     add_number(object, "steps", rank->step);
+    add_measured(object, "waited_ms", ms_of(rank->exposed_ns, rank->exposed_count > 0));
     json_object_object_add(object, "exit_code", exited ? json_object_new_int(rank->exit_code) : NULL);
     add_text(object, "signal", name);
     return object;
@@ -101,28 +120,77 @@ describe_means(const struct rank_view *rank)
     return means;
 }
 
-/* As the closing lines say it: of the rank that waited least; null where it was not measured on all ranks. */
+/* As the closing lines say it. */
 static void
-add_exposed(struct json_object *object, const struct summary *summary)
+add_pace(struct json_object *object, const struct summary *summary)
 {
-    const struct rank_view *least = &summary->ranks[0];
-    bool known = summary->rank_count > 1;
-    for (int i = 0; i < summary->rank_count; ++i) {
-        known = known && summary->ranks[i].exposed_count > 0;
-        least = summary->ranks[i].exposed_ns < least->exposed_ns ? &summary->ranks[i] : least;
+    struct pace pace = pace_of(summary->ranks, summary->rank_count);
+    bool known = pace.count > 0;
+    add_measured(object, "steps_per_second", pace.steps_per_s > 0.0 ? pace.steps_per_s : NAN);
+    add_measured(object, "items_per_second", pace.items_per_s > 0.0 ? pace.items_per_s : NAN);
+    add_measured(object, "exposed_ms", ms_of(pace.exposed_ns, known));
+    add_measured(object, "exposed_bound_ms", ms_of(pace.bound_ns, known && pace.bound_ns != UINT64_MAX));
+    add_measured(object, "waiting_ms", ms_of(pace.waiting_ns, known));
+    json_object_object_add(object, "waited_for", pace.straggler >= 0 ? json_object_new_int(pace.straggler) : NULL);
+}
+
+/* That all ranks have made. */
+static uint64_t
+least_steps(const struct summary *summary)
+{
+    uint64_t steps = summary->ranks[0].step;
+    for (int i = 1; i < summary->rank_count; ++i)
+        steps = summary->ranks[i].step < steps ? summary->ranks[i].step : steps;
+    return steps;
+}
+
+static struct json_object *
+describe_attempt(const struct summary *summary)
+{
+    char reason[200] = "";
+    struct json_object *attempt = json_object_new_object();
+    if (summary->reason != NULL)
+        snprintf(reason, sizeof(reason), "%.*s", (int)strcspn(summary->reason, "\n"), summary->reason);
+    json_object_object_add(attempt, "exit_code", json_object_new_int(summary->exit_code));
+    add_text(attempt, "reason", reason);
+    add_measured(attempt, "seconds", summary->seconds);
+    add_number(attempt, "steps", least_steps(summary));
+    return attempt;
+}
+
+enum { ATTEMPTS_KEPT = 100 };
+
+static struct json_object *
+describe_attempts(const struct summary *summary)
+{
+    struct json_object *all = summary->attempts != NULL ? json_tokener_parse(summary->attempts) : NULL;
+    if (all == NULL || !json_object_is_type(all, json_type_array)) {
+        json_object_put(all);
+        all = json_object_new_array();
     }
-    bool bounded = known && summary->ranks[0].exposed_bound_ns != UINT64_MAX;
-    add_real(object, "exposed_ms", known ? (double)least->exposed_ns * 1e-6 : NAN);
-    add_real(object, "exposed_bound_ms", bounded ? (double)summary->ranks[0].exposed_bound_ns * 1e-6 : NAN);
+    if (summary->rank_count > 0)
+        json_object_array_add(all, describe_attempt(summary));
+    size_t count = json_object_array_length(all);
+    if (count > ATTEMPTS_KEPT)
+        json_object_array_del_idx(all, 0, count - ATTEMPTS_KEPT);
+    return all;
+}
+
+char *
+summary_attempts(const struct summary *summary)
+{
+    struct json_object *all = describe_attempts(summary);
+    char *text = memory_copy(json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN));
+    json_object_put(all);
+    return text;
 }
 
 static struct json_object *
 describe(const struct summary *summary)
 {
     const struct rank_view *first = &summary->ranks[0];
-    uint64_t steps = first->step, overlapped = first->overlapped_step;
+    uint64_t steps = least_steps(summary), overlapped = first->overlapped_step;
     for (int i = 1; i < summary->rank_count; ++i) {
-        steps = summary->ranks[i].step < steps ? summary->ranks[i].step : steps;
         overlapped = summary->ranks[i].overlapped_step < overlapped ? summary->ranks[i].overlapped_step : overlapped;
     }
     char hash[24], nccl[32];
@@ -135,7 +203,9 @@ describe(const struct summary *summary)
     json_object_object_add(object, "exit_code", json_object_new_int(summary->exit_code));
     add_text(object, "reason", summary->reason);
     json_object_object_add(object, "ranks", json_object_new_int(summary->rank_count));
-    add_real(object, "seconds", summary->seconds);
+    add_measured(object, "seconds", summary->seconds);
+    add_number(object, "restarts", summary->restarts);
+    json_object_object_add(object, "attempts", describe_attempts(summary));
     add_number(object, "trainings", first->generation + (first->stage >= RANK_STAGE_RANK ? 1U : 0U));
     add_number(object, "steps", steps);
     add_number(object, "overlapped_steps", overlapped);
@@ -143,8 +213,10 @@ describe(const struct summary *summary)
     json_object_object_add(object, "batch_per_pass", batch ? json_object_new_uint64(first->shard_total) : NULL);
     add_number(object, "gradients", first->gradient_count);
     add_number(object, "gradient_bytes", first->gradient_bytes);
+    add_number(object, "gradient_elements", first->gradient_elements);
+    add_number(object, "parameter_elements", first->parameter_elements);
     add_number(object, "buckets", first->bucket_count);
-    add_exposed(object, summary);
+    add_pace(object, summary);
     add_number(object, "comparisons", first->check_count);
     add_text(object, "parameter_hash", first->check_count > 0 ? hash : NULL);
     json_object_object_add(object, "means", describe_means(first));

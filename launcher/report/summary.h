@@ -13,9 +13,17 @@ struct summary {
     const struct rank_view *ranks; /* [rank_count], and one if that is 0 */
     int rank_count;
     int exit_code;
-    const char *reason; /* of a failure; NULL or "": none */
-    double seconds;     /* from the first rank's start to the end */
+    const char *reason;   /* of a failure; NULL or "": none */
+    double seconds;       /* from the first rank's start to the end */
+    unsigned restarts;    /* of --max-restarts, so far */
+    const char *attempts; /* summary_attempts() of the attempt before; NULL: none */
 };
+
+/*
+ * How all attempts ended, the last 100 of them, this one included: a JSON array, for the next attempt; malloc'ed. What
+ * `attempts` holds is taken over if it is one.
+ */
+char *summary_attempts(const struct summary *summary);
 
 /*
  * Writes the file. A regular file is replaced, whole or not at all; into anything else (/dev/stdout, a pipe) it is

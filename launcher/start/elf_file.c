@@ -22,9 +22,19 @@ _Static_assert(sizeof(void *) == 8, "the shim is 64 bits wide");
  * program tells its loader are far smaller than that. */
 enum { MOST_HEADER_BYTES = 65536, MOST_NOTE_BYTES = 1 << 20, MOST_DYNAMIC_BYTES = 1 << 20 };
 
+/* Type 2 (softgpu/object.h) has the stand-in's folder. A description that is no text says nothing. */
+static void
+read_softgpu_note(const Elf64_Nhdr *note, const char *description, struct elf_facts *facts)
+{
+    facts->built_for_softgpu = true;
+    if (note->n_type == 2 && note->n_descsz > 0 && note->n_descsz <= sizeof(facts->softgpu_folder) &&
+        description[note->n_descsz - 1] == '\0')
+        memcpy(facts->softgpu_folder, description, note->n_descsz);
+}
+
 /* Looks through the notes of one segment for the stand-in's owner. */
-static bool
-has_softgpu_note(const unsigned char *notes, size_t bytes, size_t align)
+static void
+find_softgpu_notes(const char *notes, size_t bytes, size_t align, struct elf_facts *facts)
 {
     static const char owner[] = ELF_SOFTGPU_OWNER;
     size_t at = 0;
@@ -34,15 +44,14 @@ has_softgpu_note(const unsigned char *notes, size_t bytes, size_t align)
         at += sizeof(note);
         uint64_t name_bytes = ((uint64_t)note.n_namesz + align - 1) / align * align;
         uint64_t description_bytes = ((uint64_t)note.n_descsz + align - 1) / align * align;
-        if (note.n_namesz > bytes - at)
-            return false;
+        if (name_bytes > bytes - at || note.n_descsz > bytes - at - name_bytes)
+            return;
         if (note.n_namesz == sizeof(owner) && memcmp(notes + at, owner, sizeof(owner)) == 0)
-            return true;
-        if (name_bytes > bytes - at || description_bytes > bytes - at - name_bytes)
-            return false;
+            read_softgpu_note(&note, notes + at + name_bytes, facts);
+        if (description_bytes > bytes - at - name_bytes)
+            return;
         at += name_bytes + description_bytes;
     }
-    return false;
 }
 
 static bool
@@ -53,8 +62,7 @@ inspect_note(struct elf_source *source, const Elf64_Phdr *segment, struct elf_fa
     char *notes = elf_source_get(source, segment->p_filesz, segment->p_offset, MOST_NOTE_BYTES);
     if (notes == NULL)
         return false;
-    if (has_softgpu_note((const unsigned char *)notes, segment->p_filesz, segment->p_align == 8 ? 8 : 4))
-        facts->built_for_softgpu = true;
+    find_softgpu_notes(notes, segment->p_filesz, segment->p_align == 8 ? 8 : 4, facts);
     free(notes);
     return true;
 }

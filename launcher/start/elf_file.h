@@ -27,8 +27,9 @@ enum elf_kind {
 
 struct elf_facts {
     enum elf_kind kind;
-    bool built_for_softgpu;     /* carries the stand-in's note; for DYNAMIC, STATIC and LIBRARY */
-    char interpreter[PATH_MAX]; /* the dynamic loader that it asks for; for DYNAMIC */
+    bool built_for_softgpu;        /* carries the stand-in's note; for DYNAMIC, STATIC and LIBRARY */
+    char softgpu_folder[PATH_MAX]; /* of the stand-in that its CUDA source was compiled for; "": it has none */
+    char interpreter[PATH_MAX];    /* the dynamic loader that it asks for; for DYNAMIC */
 };
 
 /* Inspects the open file `fd` (its position is not used). Returns 0, or the errno of a failed read. */

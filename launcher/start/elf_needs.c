@@ -25,6 +25,7 @@ struct reader {
     Elf64_Phdr *segments;
     char *names; /* dynamic string table, with a NUL behind it */
     uint64_t names_bytes;
+    bool only_annotation; /* of the texts, and no further than to that */
     struct elf_needs needs;
 };
 
@@ -243,8 +244,10 @@ read_sections(struct reader *reader)
     for (int i = 0; names != NULL && i < header->e_shnum; ++i) {
         const char *name = sections[i].sh_name < titles->sh_size ? names + sections[i].sh_name : "";
         bool is_dynamic = sections[i].sh_type == SHT_DYNSYM;
-        if (strcmp(name, ".nv_fatbin") == 0)
+        if (strcmp(name, ".nv_fatbin") == 0 && sections[i].sh_type != SHT_NOBITS) /* which a file of symbols has */
             reader->needs.has_kernels = true;
+        if (strcmp(name, ".softgpu_kernels") == 0 && sections[i].sh_type != SHT_NOBITS)
+            reader->needs.has_softgpu_kernels = true;
         if ((is_dynamic || sections[i].sh_type == SHT_SYMTAB) && !read[is_dynamic]) {
             read_symbols(reader, sections, &sections[i]);
             read[is_dynamic] = true;
@@ -266,6 +269,7 @@ search_window(struct elf_needs *needs, const char *window, size_t bytes)
     } texts[] = {
         {"libcuda.so.1", sizeof("libcuda.so.1"), &needs->names_driver},
         {"cuGetProcAddress_v2", sizeof("cuGetProcAddress_v2"), &needs->names_driver_entry},
+        {"libsoftgpu.so", sizeof("libsoftgpu.so"), &needs->names_softgpu},
         {"ddprun_interface", sizeof("ddprun_interface"), &needs->is_annotated},
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i)
@@ -277,7 +281,7 @@ static bool
 search_segment(struct reader *reader, const Elf64_Phdr *segment, char *window, uint64_t *left)
 {
     uint64_t done = 0;
-    while (done < segment->p_filesz) {
+    while (done < segment->p_filesz && !(reader->only_annotation && reader->needs.is_annotated)) {
         uint64_t bytes = segment->p_filesz - done;
         if (bytes > WINDOW_BYTES)
             bytes = WINDOW_BYTES;
@@ -297,12 +301,12 @@ search_segment(struct reader *reader, const Elf64_Phdr *segment, char *window, u
 static bool
 search_texts(struct reader *reader)
 {
-    uint64_t left = MOST_SEARCH_BYTES;
+    uint64_t left = reader->only_annotation ? UINT64_MAX : MOST_SEARCH_BYTES;
     char *window = malloc(WINDOW_BYTES);
     bool all = window != NULL;
     for (int i = 0; window != NULL && i < reader->header.e_phnum; ++i) {
         const Elf64_Phdr *segment = &reader->segments[i];
-        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_W) == 0)
+        if (segment->p_type == PT_LOAD)
             all = search_segment(reader, segment, window, &left) && all;
     }
     free(window);
@@ -310,7 +314,7 @@ search_texts(struct reader *reader)
 }
 
 static bool
-read_all(struct reader *reader)
+read_headers(struct reader *reader)
 {
     Elf64_Ehdr *header = &reader->header;
     if (!elf_source_read(reader->source, header, sizeof(*header), 0) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -322,23 +326,53 @@ read_all(struct reader *reader)
     if (reader->segments == NULL || !read_dynamic(reader))
         return false;
     read_sections(reader);
-    reader->needs.searched_all = search_texts(reader);
     return true;
+}
+
+/* What elf_needs_read() returns. */
+static int
+finish(struct reader *reader, bool ok, struct elf_needs *needs)
+{
+    int error = reader->source->error;
+    free(reader->segments);
+    free(reader->names);
+    if (ok && error == 0) {
+        *needs = reader->needs;
+        return 0;
+    }
+    elf_needs_free(&reader->needs);
+    return error != 0 ? error : EBADMSG;
 }
 
 int
 elf_needs_read(struct elf_source *source, struct elf_needs *needs)
 {
     struct reader reader = {.source = source};
-    bool ok = read_all(&reader);
-    free(reader.segments);
-    free(reader.names);
-    if (ok && source->error == 0) {
-        *needs = reader.needs;
-        return 0;
-    }
-    elf_needs_free(&reader.needs);
-    return source->error != 0 ? source->error : EBADMSG;
+    bool ok = read_headers(&reader);
+    if (ok)
+        reader.needs.searched_all = search_texts(&reader);
+    return finish(&reader, ok, needs);
+}
+
+int
+elf_needs_read_headers(struct elf_source *source, struct elf_needs *needs)
+{
+    struct reader reader = {.source = source};
+    return finish(&reader, read_headers(&reader), needs);
+}
+
+int
+elf_needs_find_annotation(struct elf_source *source, bool *is_annotated_p)
+{
+    struct reader reader = {.source = source, .only_annotation = true};
+    struct elf_needs needs;
+    bool ok = read_headers(&reader) && search_texts(&reader);
+    int error = finish(&reader, ok, &needs);
+    if (error != 0)
+        return error;
+    *is_annotated_p = needs.is_annotated;
+    elf_needs_free(&needs);
+    return 0;
 }
 
 void

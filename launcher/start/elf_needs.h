@@ -1,5 +1,6 @@
 /*
- * elf_needs.h - what a program asks of the dynamic loader, and what its file tells of CUDA: for `ddprun doctor`.
+ * elf_needs.h - what a program asks of the dynamic loader, and what its file tells of CUDA: for `ddprun doctor`,
+ * and for the question whether it is annotated (annotated.h).
  *
  * Evidence, not proof: a file can be stripped of what is looked for. Nothing of the file is believed; whatever points
  * outside of it makes it damaged.
@@ -17,21 +18,29 @@ struct elf_needs {
     char *runpath;        /* DT_RUNPATH: searched after it, and switches DT_RPATH off; NULL: none */
     unsigned glibc_minor; /* the newest GLIBC_2.x that it asks for; 0: none */
 
-    bool has_sections;   /* else the next five say nothing */
-    bool has_kernels;    /* a section .nv_fatbin: nvcc compiled some of it */
-    bool defines_cudart; /* its symbol table has cudart's functions: static cudart */
-    bool defines_dlsym;  /* exports a dlsym of its own, which goes before a preloaded one */
-    bool imports_cudart; /* functions cuda... from a library */
-    bool imports_driver; /* functions cu... from a library */
+    bool has_sections;        /* else the next six say nothing */
+    bool has_kernels;         /* a section .nv_fatbin: nvcc compiled some of it */
+    bool has_softgpu_kernels; /* a section .softgpu_kernels: softgpu-cc compiled some of it */
+    bool defines_cudart;      /* its symbol table has cudart's functions: static cudart */
+    bool defines_dlsym;       /* exports a dlsym of its own, which goes before a preloaded one */
+    bool imports_cudart;      /* functions cuda... from a library */
+    bool imports_driver;      /* functions cu... from a library */
 
     bool names_driver;       /* the text "libcuda.so.1" is in it: it opens the driver by itself */
     bool names_driver_entry; /* "cuGetProcAddress_v2": so does cudart */
+    bool names_softgpu;      /* "libsoftgpu.so": it was linked with the stand-in's libraries or their forwarders */
     bool is_annotated;       /* "ddprun_interface": it was compiled with ddprun.h, and uses it */
     bool searched_all;       /* else it was too long to look through all of it for the texts */
 };
 
 /* Returns 0, EBADMSG (no dynamically linked ELF file of 64 bits, or a damaged one), or the errno of a failed read. */
 int elf_needs_read(struct elf_source *source, struct elf_needs *needs) __attribute__((warn_unused_result));
+
+/* The same without what is looked for in texts: quick, however long the file is. */
+int elf_needs_read_headers(struct elf_source *source, struct elf_needs *needs) __attribute__((warn_unused_result));
+
+/* Only whether it is annotated. All that is loaded of the file is searched, however long it is. */
+int elf_needs_find_annotation(struct elf_source *source, bool *is_annotated) __attribute__((warn_unused_result));
 
 void elf_needs_free(struct elf_needs *needs);
 

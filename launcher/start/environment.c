@@ -125,15 +125,22 @@ prepend_library_folder(char ***list, const char *folder)
     free(both);
 }
 
-/* NCCL refuses two ranks of one host on one GPU, and takes the host's identity from this variable (NCCL manual). */
+/*
+ * NCCL refuses two ranks of one host on one GPU. Since 2.30 a variable allows them; before, each rank gets a host of
+ * its own by name, and ranks speak by sockets (NCCL manual).
+ */
 static void
 share_devices(char ***list, const struct rank_settings *settings, int index)
 {
-    char name[HOST_NAME_MAX + 1] = "";
-    (void)gethostname(name, sizeof(name) - 1);
-    char *host = memory_format("ddprun-%.64s-%d-%d", name, (int)getpid(), index);
-    environment_set(list, "NCCL_HOSTID", host);
-    free(host);
+    if (settings->devices->nccl_shares_gpus) {
+        environment_set(list, "NCCL_MULTI_RANK_GPU_ENABLE", "1");
+    } else {
+        char name[HOST_NAME_MAX + 1] = "";
+        (void)gethostname(name, sizeof(name) - 1);
+        char *host = memory_format("ddprun-%.64s-%d-%d", name, (int)getpid(), index);
+        environment_set(list, "NCCL_HOSTID", host);
+        free(host);
+    }
     bool one_host = settings->place.local_size == settings->place.world_size;
     if (one_host && environment_get(*list, "NCCL_SOCKET_IFNAME") == NULL)
         environment_set(list, "NCCL_SOCKET_IFNAME", "lo");
@@ -255,6 +262,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     environment_set(&list, DDPRUN_ENV_OVERLAP, options->overlap ? "1" : "0");
     set_number(&list, DDPRUN_ENV_CHECK_EVERY, options->check_every);
     environment_set(&list, DDPRUN_ENV_VERIFY, options->verify ? "1" : "0");
+    environment_set(&list, DDPRUN_ENV_UNANNOTATED, options->unannotated ? "1" : "0");
     set_or_unset(&list, DDPRUN_ENV_TRACE_DIR, settings->trace_dir);
     set_number(&list, DDPRUN_ENV_TIMEOUT_S, options_rank_timeout_s(options));
     set_wire(&list, settings);

@@ -8,13 +8,16 @@
 
 #include "base/clock.h"
 #include "base/protocol.h"
+#include "launcher/start/environment.h"
 #include "launcher/start/file_limit.h"
 #include "launcher/start/guardian.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -95,7 +98,7 @@ become_rank(const struct spawn_order *order, const struct pipes *pipes, pid_t la
     outcome.error = order->place != NULL ? placement_enter(order->place) : 0;
     if (outcome.error == 0) {
         if (order->cwd == NULL || chdir(order->cwd) == 0)
-            execve(order->path, order->arguments, order->environment);
+            execve(order->path, order->arguments, *order->environment);
         outcome = (struct outcome){OUTCOME_NOT_RUN, errno};
     }
     ssize_t ignored = write(pipes->outcome[1], &outcome, sizeof(outcome));
@@ -157,6 +160,21 @@ set_problem(const struct spawn_order *order, const struct outcome *outcome, stru
                        strerror(outcome->error));
 }
 
+/* Tells the rank which stdout is the one that was made for it (interpose/shim/stdout.c). */
+static void
+name_output(const struct spawn_order *order, const struct pipes *pipes)
+{
+    char link[32], place[PATH_MAX];
+    int fd = order->pipe_output ? pipes->output[1] : order->output_file;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t length = order->by_lines && fd >= 0 ? readlink(link, place, sizeof(place) - 1) : -1;
+    environment_unset(*order->environment, DDPRUN_ENV_STDOUT);
+    if (length <= 0)
+        return;
+    place[length] = '\0';
+    environment_set(order->environment, DDPRUN_ENV_STDOUT, place);
+}
+
 bool
 spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct problem *problem)
 {
@@ -166,6 +184,7 @@ spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct pr
                            "cannot make pipes for rank %d: %s; raise the limit of open files", order->rank,
                            strerror(errno));
 
+    name_output(order, &pipes);
     pid_t launcher = getpid();
     pid_t pid = fork();
     if (pid == 0)

@@ -14,8 +14,8 @@
 struct spawn_order {
     int rank;
     const char *path;
-    char *const *arguments;   /* argv, NULL-terminated */
-    char *const *environment; /* NULL-terminated */
+    char *const *arguments; /* argv, NULL-terminated */
+    char ***environment;    /* NULL-terminated; gets DDPRUN_ENV_STDOUT, or loses it */
     const struct signals *signals;
     int input;        /* rank 0: what becomes its stdin, -1 for the launcher's own; other ranks get /dev/null */
     bool pipe_output; /* its stdout is to be a pipe; else the launcher's own */
@@ -23,6 +23,7 @@ struct spawn_order {
     bool one_pipe;    /* with both: stderr goes into the pipe of stdout, so that their order is kept */
     int output_file;  /* descriptor that becomes its stdout, -1: none */
     int error_file;   /* likewise stderr */
+    bool by_lines;    /* what it prints to a pipe or a file of ours is to come line by line */
     unsigned limit_s; /* in which the program must have been started */
     const char *cwd;  /* folder that it starts in; NULL: the launcher's */
     const struct rank_place *place; /* what it runs on; NULL: what the launcher does */

@@ -229,7 +229,7 @@ describe_culprit(const struct hang *hang, const struct rank_view *views, int cul
     rank_words_doing(&views[culprit], doing, sizeof(doing));
     describe_waiters(hang, views, waiter, waiters);
     describe_end(hang, ends, may_be_busy(&views[culprit]), end);
-    problem_set(problem, DDPRUN_EXIT_FAILURE, "rank %d%s%s has made no CUDA call for %.0f s%s: it %s; %s%s", culprit,
+    problem_set(problem, DDPRUN_EXIT_FAILURE, "rank %d%s%s has made no CUDA call for %.0f s%s: %s; %s%s", culprit,
                 place, step_of(&views[culprit], step), seconds(idle), ends ? ", and the job ends" : "", doing, waiters,
                 end);
 }
@@ -266,7 +266,7 @@ describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct p
     rank_words_place(view, place, sizeof(place));
     rank_words_doing(view, doing, sizeof(doing));
     problem_set(problem, DDPRUN_EXIT_FAILURE,
-                "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s %s; is it a "
+                "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s: %s; is it a "
                 "kernel that does not end? One that only takes long is no fault, so the job goes on",
                 seconds(idle), rank, place, step_of(view, step), doing);
 }

@@ -51,15 +51,28 @@ read_status(struct rank_view *view, const struct rank_status *status)
     view->graph_step = atomic_load(&status->graph_step);
     view->gradient_count = atomic_load(&status->gradient_count);
     view->gradient_bytes = atomic_load(&status->gradient_bytes);
+    view->gradient_elements = atomic_load(&status->gradient_elements);
+    view->parameter_elements = atomic_load(&status->parameter_elements);
     view->bucket_count = atomic_load(&status->bucket_count);
+    view->plan_count = atomic_load(&status->plan_count);
+    view->plan_step = atomic_load(&status->plan_step);
     view->exposed_count = atomic_load(&status->exposed_count);
     view->exposed_ns = atomic_load(&status->exposed_ns);
     view->exposed_bound_ns = atomic_load(&status->exposed_bound_ns);
+    for (int i = 0; i < RANK_EXPOSED_STEPS; ++i)
+        view->exposed_steps[i] = atomic_load(&status->exposed_steps[i]);
+    view->training_us = atomic_load(&status->training_us);
     view->sums = atomic_load(&status->reduction) == DDPRUN_REDUCE_SUM;
     view->shard_total = atomic_load(&status->told.shard_total);
+    view->shard_calls = atomic_load(&status->told.shard_calls);
     view->nccl_version = atomic_load(&status->nccl_version);
     read_means(view, status);
     view->check_count = atomic_load(&status->check_count);
+    view->parameter_count = atomic_load(&status->parameter_count);
+    view->launch_count = atomic_load(&status->reported_launch_count) + atomic_load(&status->launch_count);
+    view->gradient_work = atomic_load(&status->gradient_work);
+    view->changed_count = atomic_load(&status->changed_count);
+    view->unannotated = atomic_load(&status->unannotated) != 0;
     view->checked_step = atomic_load(&status->checked_step);
     view->parameter_hash = atomic_load(&status->parameter_hash);
     if (view->stage != RANK_STAGE_FAILED)

@@ -39,10 +39,8 @@ rank_words_wait(const struct rank_view *view, char *text, size_t bytes)
         snprintf(text, bytes, "waits for %s (%.1f s)", view->wait_for, seconds(view->wait_ns));
         break;
     case RANK_WAIT_DEVICE:
-        snprintf(text, bytes, "has not come to %s on its device (%.1f s)", view->wait_for, seconds(view->wait_ns));
-        break;
     case RANK_WAIT_NONE:
-        snprintf(text, bytes, "waits for nobody");
+        snprintf(text, bytes, "waits for no other rank");
         break;
     }
 }
@@ -59,26 +57,25 @@ rank_words_doing(const struct rank_view *view, char *text, size_t bytes)
 {
     char kernel[TEXT_BYTES] = "";
     if (view->kernel[0] != '\0')
-        snprintf(kernel, sizeof(kernel), "; the kernel launched last is `%.128s`", view->kernel);
+        snprintf(kernel, sizeof(kernel), "; last kernel launched: `%.128s`", view->kernel);
     double since = seconds(view->call_ns);
     if (view->stopped)
-        snprintf(text, bytes, "is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it go on", view->pid);
+        snprintf(text, bytes, "it is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it go on", view->pid);
     else if (view->exiting)
-        snprintf(text, bytes, "has ended its program in order, and is in what runs at its exit");
+        snprintf(text, bytes, "it has ended its program in order, and is in what runs at its exit");
     else if (view->stage < RANK_STAGE_RANK)
-        snprintf(text, bytes, "has not used CUDA yet");
+        snprintf(text, bytes, "it has not used CUDA yet");
     else if (view->wait == RANK_WAIT_DEVICE)
-        snprintf(text, bytes, "has not come to %s on its device (%.1f s), which still has work from before that%s%s",
-                 view->wait_for, seconds(view->wait_ns), kernel, kernel[0] != '\0' ? ", perhaps after that, too" : "");
+        snprintf(text, bytes, "its GPU has not reached %s%s", view->wait_for, kernel);
     else if (view->wait == RANK_WAIT_NONE && is_for_device(view))
-        snprintf(text, bytes, "is in %s (%.1f s), waiting for its device%s", view->call, since, kernel);
+        snprintf(text, bytes, "it is in %s (%.1f s), waiting for its GPU%s", view->call, since, kernel);
     else if (view->in_call)
-        snprintf(text, bytes, "is in %s (%.1f s)%s", view->call, since, kernel);
+        snprintf(text, bytes, "it is in %s (%.1f s)%s", view->call, since, kernel);
     else if (view->call[0] != '\0')
-        snprintf(text, bytes, "computes or waits on the host, outside CUDA; its last call was %s, %.1f s ago",
+        snprintf(text, bytes, "it computes or waits on the host, outside CUDA; its last call was %s, %.1f s ago",
                  view->call, since);
     else
-        snprintf(text, bytes, "computes or waits on the host, outside CUDA");
+        snprintf(text, bytes, "it computes or waits on the host, outside CUDA");
 }
 
 bool

@@ -15,7 +15,8 @@
  */
 void rank_words_wait(const struct rank_view *view, char *text, size_t bytes);
 
-/* What the rank does itself, in words that follow "rank 1 ": "is in cuStreamSynchronize (73.0 s)". */
+/* What the rank does itself, a clause of its own: "it is in cuStreamSynchronize (73.0 s)", "its GPU has not reached
+ * bucket 0 of step 5". */
 void rank_words_doing(const struct rank_view *view, char *text, size_t bytes);
 
 /* " (host a, process 12, GPU 3)", as far as it is known. */

@@ -4,6 +4,7 @@
 #include "launcher/watch/verdict.h"
 
 #include "base/protocol.h"
+#include "launcher/watch/pace.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -58,7 +59,7 @@ enum fault {
     FAULT_MISSED,    /* it never took part, while others did */
     FAULT_FEWER,     /* it ended after fewer programs than others have begun */
     FAULT_DISAGREED, /* it ended after fewer steps than others made */
-    FAULT_STEPLESS,  /* it annotated gradients, and ended without a step */
+    FAULT_STEPLESS,  /* it trained, and ended without a step */
     FAULT_UNCLEAR,   /* something failed that needs other ranks, and it cannot tell whose fault that is */
     FAULT_FOLLOWED,  /* it says that another rank's end stopped it */
     FAULT_NONE,
@@ -105,6 +106,28 @@ any_takes_part(const struct rank_view *ranks, int count)
     return any_became_rank(ranks, count);
 }
 
+static bool
+is_annotated(const struct rank_view *rank)
+{
+    return rank->gradient_count > 0 || rank->parameter_count > 0;
+}
+
+/* It has trained, and nothing was averaged; without doubt. */
+static bool
+is_unaveraged(const struct rank_view *rank)
+{
+    return rank->step == 0 && !rank->unannotated &&
+           (rank->changed_count > 0 || (!is_annotated(rank) && rank->launch_count > 0));
+}
+
+/* Of one that left by _exit(), at whose end the parameters were not looked at: work on gradients is enough. */
+static bool
+left_unaveraged(const struct rank_view *rank)
+{
+    bool worked = rank->gradient_count > 0 && (rank->gradient_work > 0 || rank->parameter_count == 0);
+    return is_unaveraged(rank) || (rank->step == 0 && !rank->unannotated && worked);
+}
+
 static enum fault
 fault_of(const struct rank_view *ranks, int count, int i)
 {
@@ -127,7 +150,7 @@ fault_of(const struct rank_view *ranks, int count, int i)
         return FAULT_FEWER;
     if (rank->stage == RANK_STAGE_ENDED && rank->step < most_steps(ranks, count))
         return FAULT_DISAGREED;
-    if (rank->stage == RANK_STAGE_RANK && rank->gradient_count > 0 && most_steps(ranks, count) == 0)
+    if (rank->stage == RANK_STAGE_RANK && left_unaveraged(rank) && most_steps(ranks, count) == 0)
         return FAULT_STEPLESS;
     return FAULT_NONE;
 }
@@ -200,6 +223,28 @@ describe_death(const struct rank_view *rank, int i, struct problem *problem, int
 }
 
 static void
+describe_stepless(const struct rank_view *rank, int i, struct problem *problem, int code)
+{
+    if (!is_annotated(rank))
+        problem_set(problem, code,
+                    "rank %d launched %" PRIu64
+                    " kernels and ended without an annotation: nothing was averaged; annotate "
+                    "the program (docs/annotations.md), or give --unannotated",
+                    i, rank->launch_count);
+    else if (rank->gradient_count == 0)
+        problem_set(
+            problem, code,
+            "parameters of rank %d changed, and it ended without a DDP_STEP: nothing was averaged; annotate "
+            "gradients, and call DDP_STEP after each backward pass (docs/annotations.md), or give --unannotated",
+            i);
+    else
+        problem_set(problem, code,
+                    "rank %d annotated %" PRIu64 " gradient%s and ended without a DDP_STEP: nothing was averaged; call "
+                    "it after each backward pass (see ddprun.h), or give --unannotated",
+                    i, rank->gradient_count, plural(rank->gradient_count));
+}
+
+static void
 describe(const struct rank_view *ranks, int count, int i, enum fault fault, struct problem *problem)
 {
     const struct rank_view *rank = &ranks[i];
@@ -242,10 +287,7 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
             i);
         break;
     case FAULT_STEPLESS:
-        problem_set(problem, code,
-                    "rank %d annotated %" PRIu64 " gradient%s and ended without a DDP_STEP: nothing was averaged; call "
-                    "it after each backward pass (see ddprun.h)",
-                    i, rank->gradient_count, plural(rank->gradient_count));
+        describe_stepless(rank, i, problem, code);
         break;
     case FAULT_FEWER:
         problem_set(problem, code,
@@ -378,25 +420,24 @@ bytes_text(uint64_t bytes, char text[TEXT_BYTES])
     return text;
 }
 
-/*
- * How long steps waited for averages: on the rank that waited least, which is the one that came last; what others wait
- * longer is for it, not for the network.
- */
+/* What a step waits for: the network, and another rank. */
 static void
 close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
 {
-    const struct rank_view *least = &ranks[0];
-    for (int i = 0; i < count; ++i) {
-        if (ranks[i].exposed_count == 0)
-            return;
-        least = ranks[i].exposed_ns < least->exposed_ns ? &ranks[i] : least;
-    }
-    char bound[TEXT_BYTES] = "";
-    if (ranks[0].exposed_bound_ns != UINT64_MAX)
-        snprintf(bound, sizeof(bound), ", of which %.3f ms no other buckets could save",
-                 (double)ranks[0].exposed_bound_ns / 1e6);
-    say("a step waited %.3f ms for averages%s (median of %" PRIu64 " steps)", (double)least->exposed_ns / 1e6, bound,
-        least->exposed_count);
+    struct pace pace = pace_of(ranks, count);
+    char exposed[32], ms[32], bound[2 * TEXT_BYTES] = "", waiting[PACE_TEXT_BYTES];
+    if (pace.count == 0)
+        return;
+    if (pace.bound_ns != UINT64_MAX)
+        snprintf(bound, sizeof(bound), "; lower bound for any bucket layout: %s ms", pace_ms_text(pace.bound_ns, ms));
+    say("exposed communication: %s ms per step (median of %" PRIu64 " step%s)%s",
+        pace_ms_text(pace.exposed_ns, exposed), pace.count, plural(pace.count), bound);
+    pace_waiting_text(&pace, waiting);
+    if (pace.straggler >= 0)
+        say("%s; rank %d was the last in %" PRIu64 " of %" PRIu64 " steps", waiting, pace.straggler, pace.last_count,
+            pace.count);
+    else if (pace.waiting_ns > 0)
+        say("%s; no single rank is the last in most steps", waiting);
 }
 
 static void
@@ -426,22 +467,54 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
         count, plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, rank->gradient_count,
         plural(rank->gradient_count), size, buckets);
 
-    if (rank->shard_total > 0 && rank->shard_total != UINT64_MAX)
-        say("effective batch: %" PRIu64 " items for each backward pass (DDP_SHARD)", rank->shard_total);
     if (count == 1)
         return;
     close_exposed(ranks, count, say);
+    char elements[2 * TEXT_BYTES];
+    snprintf(elements, sizeof(elements), "%" PRIu64 " elements of parameters, %" PRIu64 " of gradients",
+             rank->parameter_elements, rank->gradient_elements);
     if (rank->check_count > 0 && rank->checked_step < rank->step)
         say("annotated parameters bitwise identical on all ranks when last compared, after step %" PRIu64 " of %" PRIu64
-            " (hash %016" PRIx64 ", compared %" PRIu64 " time%s)",
-            rank->checked_step, rank->step, rank->parameter_hash, rank->check_count, plural(rank->check_count));
+            " (hash %016" PRIx64 ", compared %" PRIu64 " time%s); %s",
+            rank->checked_step, rank->step, rank->parameter_hash, rank->check_count, plural(rank->check_count),
+            elements);
     else if (rank->check_count > 0)
         say("annotated parameters bitwise identical on all ranks (hash %016" PRIx64 ", compared %" PRIu64
-            " time%s, last after step %" PRIu64 " of %" PRIu64 ")",
-            rank->parameter_hash, rank->check_count, plural(rank->check_count), rank->checked_step, rank->step);
+            " time%s, last after step %" PRIu64 " of %" PRIu64 "); %s",
+            rank->parameter_hash, rank->check_count, plural(rank->check_count), rank->checked_step, rank->step,
+            elements);
     else
         say("parameters were not compared across ranks; --check-every K does that every K steps with those that "
             "DDP_PARAMETER annotates");
+}
+
+void
+verdict_say_unaveraged(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
+{
+    for (int i = 0; i < count && count > 1 && most_steps(ranks, count) == 0; ++i) {
+        if (!is_unaveraged(&ranks[i]))
+            continue;
+        if (ranks[i].changed_count > 0)
+            say("nothing was averaged: parameters of rank %d changed, and no DDP_STEP came; call it after each "
+                "backward "
+                "pass, before the optimizer (docs/annotations.md)",
+                i);
+        else
+            say("nothing was averaged: rank %d launched %" PRIu64 " kernels, and nothing is annotated; annotate the "
+                "program (docs/annotations.md)",
+                i, ranks[i].launch_count);
+        return;
+    }
+}
+
+/* It has annotated its parameters, and comes to its end with them as they were: an evaluation. */
+static bool
+all_evaluated(const struct rank_view *ranks, int count)
+{
+    bool all = true;
+    for (int i = 0; i < count; ++i)
+        all = all && ranks[i].parameter_count > 0 && !left_unaveraged(&ranks[i]);
+    return all;
 }
 
 void
@@ -454,6 +527,8 @@ verdict_close(const struct rank_view *ranks, int count, bool summary, void (*say
     if (most_steps(ranks, count) > 0) {
         if (summary)
             close_trained(ranks, count, say);
+    } else if (count > 1 && (all_evaluated(ranks, count) || (ranks[0].unannotated && !summary))) {
+        return;
     } else if (count > 1 && became_rank) {
         say("no rank made a step (DDP_STEP): nothing was averaged, %d ranks ran side by side", count);
     } else if (count > 1 && used_driver) {

@@ -34,10 +34,20 @@ struct rank_view {
     unsigned generation; /* how many programs were this rank before; what follows is of the last */
     unsigned stage;      /* enum rank_stage */
     uint64_t step, overlapped_step, graph_step, gradient_count, gradient_bytes, bucket_count;
+    uint64_t plan_count, plan_step; /* the plan with these buckets: its number, and after which step it was adopted */
+    uint64_t gradient_elements, parameter_elements;
     uint64_t check_count, checked_step, parameter_hash;
+    uint64_t parameter_count;
+    uint64_t launch_count;  /* kernels and library calls, but for some that touched no gradient */
+    uint64_t gradient_work; /* of them before the first step, those that may have worked on gradients */
+    uint64_t changed_count; /* how often a parameter was seen to change before the first step */
+    bool unannotated;       /* --unannotated: nothing of this is to be said */
     uint64_t exposed_count, exposed_ns, exposed_bound_ns; /* bound: UINT64_MAX where it is not known */
+    uint64_t exposed_steps[RANK_EXPOSED_STEPS];           /* of the last boundaries, each (rank_exposed_pack()) */
+    uint64_t training_us;                                 /* from the first boundary to the last */
     bool sums;                                            /* gradients became sums, not means */
     uint64_t shard_total;  /* items that each DDP_SHARD shared out; 0: none; UINT64_MAX: not always as many */
+    uint64_t shard_calls;  /* how often DDP_SHARD was called */
     unsigned nccl_version; /* as NCCL_VERSION_CODE; 0: not opened */
     unsigned mean_count;
     struct mean_view means[RANK_MEANS_AT_MOST];
@@ -82,9 +92,12 @@ struct rank_view {
     bool connected; /* PMIx_Init without PMIx_Finalize */
 
     /* from the supervisor */
-    bool left_early;     /* ended with exit code 0, and the others have needed it for some time */
-    bool missed_preload; /* the CUDA driver was seen in one of its processes, and our library was not */
-    int preload_suspect; /* such a process that has gone on for too long, or 0 */
+    uint64_t pace_step;       /* of rank 0's: its step when pace_note() looked last, */
+    unsigned pace_looks;      /* how often it has, */
+    unsigned pace_stragglers; /* and of each rank's: in how many of these the others waited for it */
+    bool left_early;          /* ended with exit code 0, and the others have needed it for some time */
+    bool missed_preload;      /* the CUDA driver was seen in one of its processes, and our library was not */
+    int preload_suspect;      /* such a process that has gone on for too long, or 0 */
 };
 
 /* It ended with exit code 0, but not in the way in which a rank that is done ends. */
@@ -113,9 +126,13 @@ bool verdict_only_follows(const struct rank_view *ranks, int count);
 /* The same as verdict_find() once all ranks have ended, when also disagreements in what they did count. */
 bool verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *problem);
 
+/* After an end that was asked for by a signal: a line to `say` if ranks have trained and nothing was averaged. */
+void verdict_say_unaveraged(const struct rank_view *ranks, int count, void (*say)(const char *format, ...));
+
 /*
  * After a good end: the closing lines, one message_line() each, to `say`. `summary`: not only warnings. Of a program
- * that did not train: that copies of it ran side by side, which is a warning if any of them used the driver.
+ * that did not train: that copies of it ran side by side, which is a warning if any of them used the driver; nothing of
+ * one that only evaluated.
  */
 void verdict_close(const struct rank_view *ranks, int count, bool summary, void (*say)(const char *format, ...));
 

@@ -7,7 +7,7 @@
 
 #include <cuda_runtime.h>
 
-enum { BLOCK = 256, SUM_BLOCK = 64 /* a power of two: column_sums halves it */ };
+enum { BLOCK = 256 };
 
 static unsigned
 blocks_for(int count)
@@ -64,25 +64,17 @@ softmax_cross_entropy_kernel(float *losses, float *dlogits, const float *logits,
         dz[c] = (expf(z[c] - largest) / sum - (c == label ? 1.0f : 0.0f)) / rows;
 }
 
-/* One block a column: each thread adds up every SUM_BLOCK-th row, then the block adds up its threads as a tree. */
+/* One thread a column: neighbours read neighbours of each row. */
 __global__ void
 column_sums_kernel(float *sums, const float *matrix, int rows, int columns, float scale)
 {
-    __shared__ float partial[SUM_BLOCK];
-    int column = blockIdx.x;
-    float sum = 0.0f;
-    for (int row = threadIdx.x; row < rows; row += SUM_BLOCK)
-        sum += matrix[row * columns + column];
-    partial[threadIdx.x] = sum;
-    __syncthreads();
-
-    for (unsigned half = SUM_BLOCK / 2; half > 0; half /= 2) {
-        if (threadIdx.x < half)
-            partial[threadIdx.x] += partial[threadIdx.x + half];
-        __syncthreads();
+    int column = blockIdx.x * blockDim.x + threadIdx.x;
+    if (column < columns) {
+        float sum = 0.0f;
+        for (int row = 0; row < rows; ++row)
+            sum += matrix[row * columns + column];
+        sums[column] = sum * scale;
     }
-    if (threadIdx.x == 0)
-        sums[column] = partial[0] * scale;
 }
 
 __global__ void
@@ -126,7 +118,7 @@ softmax_cross_entropy(float *losses, float *dlogits, const float *logits, const 
 void
 column_sums(float *sums, const float *matrix, int rows, int columns, float scale)
 {
-    column_sums_kernel<<<columns, SUM_BLOCK>>>(sums, matrix, rows, columns, scale);
+    column_sums_kernel<<<blocks_for(columns), BLOCK>>>(sums, matrix, rows, columns, scale);
     CHECK_CUDA(cudaGetLastError());
 }
 

@@ -2,9 +2,13 @@
  * hooks.c - what interposition costs: bench/hooks [--json] [--pairs N].
  *
  * First in instructions, which repeat: programs under callgrind make many calls of one kind (bench/hooks_calls), and
- * the difference between two kinds is what a hook adds to a call. Then a trainer with 2,000 launches a step
+ * the difference between two kinds is what a hook adds to a call. Then the search for addresses in copies from the
+ * host, in instructions a byte (tests/bucketing/test_words.c). Then a trainer with 2,000 launches a step
  * (bench/thousands) on the stand-in, in a world of one and bare, in turn: instructions of the training thread and time,
  * as medians of the ratios of pairs with their 95 % intervals.
+ *
+ * Last what checks cost: two ranks with 200 parameters (tests/trainers/paced), where a host function costs 20 us and a
+ * copy 10 us as on a GPU; steps with a check beside steps without one in the same run, medians over runs.
  */
 #include "report.h"
 
@@ -24,26 +28,39 @@ enum { PAIRS_AT_MOST = 101, COMMAND_BYTES = 4 * PATH_MAX, FEW_CALLS = 1000, MANY
 static char folder[PATH_MAX]; /* of the build */
 static char job[] = "/tmp/ddprun-bench-XXXXXX";
 
-/* Runs a command, and returns the number after `label` in its output; ends the program if there is none. */
-static double
-number_from(const char *command, const char *label)
+/* Runs a command; numbers[count] are those after labels[count] in its output. Ends the program if one is missing. */
+static void
+numbers_from(const char *command, const char *const *labels, size_t count, double *numbers)
 {
     char line[1024];
-    double number = -1.0;
+    for (size_t i = 0; i < count; ++i)
+        numbers[i] = -1.0;
     FILE *output = popen(command, "r");
     if (output == NULL) {
         fprintf(stderr, "bench: cannot run %s: %s\n", command, strerror(errno));
         exit(1);
     }
     while (fgets(line, sizeof(line), output) != NULL) {
-        const char *found = strstr(line, label);
-        if (found != NULL)
-            number = strtod(found + strlen(label), NULL);
+        for (size_t i = 0; i < count; ++i) {
+            const char *found = strstr(line, labels[i]);
+            if (found != NULL)
+                numbers[i] = strtod(found + strlen(labels[i]), NULL);
+        }
     }
-    if (pclose(output) != 0 || number < 0.0) {
-        fprintf(stderr, "bench: no \"%s\" from: %s\n", label, command);
-        exit(1);
+    int ended = pclose(output);
+    for (size_t i = 0; i < count; ++i) {
+        if (ended != 0 || numbers[i] < 0.0) {
+            fprintf(stderr, "bench: no \"%s\" from: %s\n", labels[i], command);
+            exit(1);
+        }
     }
+}
+
+static double
+number_from(const char *command, const char *label)
+{
+    double number;
+    numbers_from(command, &label, 1, &number);
     return number;
 }
 
@@ -105,6 +122,27 @@ measure_calls(struct report *report)
                   instructions_per_call(environment, "interleaved") - bare, "instr.", BAR_AT_MOST, 200);
 }
 
+/* ---- copies to the device: the search for addresses ---- */
+
+static void
+measure_copies(struct report *report)
+{
+    static const char *const kinds[] = {"int32", "bfloat16", "image"};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
+        double counts[2];
+        char command[COMMAND_BYTES], name[128];
+        for (int twice = 0; twice < 2; ++twice) { /* 8 MiB, and 16 */
+            snprintf(
+                command, sizeof(command),
+                "valgrind --tool=callgrind --callgrind-out-file=/dev/null %s/tests/unit/test_words scan %s %02d 2>&1",
+                folder, kinds[i], 8 << twice);
+            counts[twice] = number_from(command, "Collected : ");
+        }
+        snprintf(name, sizeof(name), "copy of %s from the host: added to a byte", kinds[i]);
+        report_figure(report, name, (counts[1] - counts[0]) / (8 << 20), "instr.", BAR_AT_MOST, 1);
+    }
+}
+
 /* ---- a world of one ---- */
 
 static void
@@ -132,6 +170,51 @@ measure_world_of_one(struct report *report, int pairs)
     snprintf(one, sizeof(one), "%s/bin/ddprun -q -n 1 %s/bench/thousands 50 2>&1", folder, folder);
     snprintf(bare, sizeof(bare), "%s/bench/thousands 50 2>&1", folder);
     measure_pairs(report, "world of one / bare: time", one, bare, "trained for ", pairs);
+}
+
+/* ---- checks ---- */
+
+enum { CHECK_TENSORS = 200, CHECK_RUNS_AT_MOST = 5, CHECK_STEPS = 300 };
+
+/* The most bytes that came to the host in a step of the trace's last half; there all is learned. */
+static double
+most_check_bytes(void)
+{
+    char command[COMMAND_BYTES];
+    snprintf(command, sizeof(command),
+             "tail -n %d %s/rank-0.jsonl | sed 's/.*\"check_bytes\":\\([0-9]*\\).*/bytes \\1/' | sort -k 2 -n",
+             CHECK_STEPS / 2, job);
+    return number_from(command, "bytes ");
+}
+
+static void
+measure_checks(struct report *report, int pairs)
+{
+    char command[COMMAND_BYTES], trace[PATH_MAX];
+    double shares[CHECK_RUNS_AT_MOST], host_us[CHECK_RUNS_AT_MOST];
+    size_t runs = (size_t)(pairs < CHECK_RUNS_AT_MOST ? pairs : CHECK_RUNS_AT_MOST);
+    snprintf(
+        command, sizeof(command),
+        "SOFTGPU_HOST_FUNCTION_US=20 SOFTGPU_COPY_US=10 %s/bin/ddprun -q -n 2 --check-every 5 --trace %s "
+        "%s/tests/trainers/paced --layers %d --kib 16 --layer-us 100 --forward-us 5000 --steps %d --apart 5 2>&1 | "
+        "sed -n 's/^apart \\(.*\\) ms, \\(.*\\) ms on the host; others \\(.*\\) ms, \\(.*\\) ms on the host$/"
+        "apart \\1 host \\2 others \\3 idle \\4/p'",
+        folder, job, folder, CHECK_TENSORS, CHECK_STEPS);
+    for (size_t i = 0; i < runs; ++i) {
+        double figures[4];
+        numbers_from(command, (const char *[]){"apart ", "host ", "others ", "idle "}, 4, figures);
+        shares[i] = (figures[0] - figures[2]) / figures[2]; /* of a step; every hundredth has a check: in percent */
+        host_us[i] = 1e3 * (figures[1] - figures[3]);
+    }
+    report_figure(report, "checks: bytes to the host a tensor and check", most_check_bytes() / CHECK_TENSORS, "bytes",
+                  BAR_AT_MOST, 64);
+    report_figure(report, "checks: share of a run, --check-every 100", report_median(shares, runs), "%", BAR_AT_MOST,
+                  0.5);
+    report_value(report, "checks: DDP_STEP on the host, added", report_median(host_us, runs), "us");
+    snprintf(trace, sizeof(trace), "%s/rank-0.jsonl", job);
+    unlink(trace);
+    snprintf(trace, sizeof(trace), "%s/rank-1.jsonl", job);
+    unlink(trace);
 }
 
 /* ---- the program ---- */
@@ -189,6 +272,8 @@ main(int argc, char **argv)
     make_job();
     atexit(remove_job);
     measure_calls(&report);
+    measure_copies(&report);
     measure_world_of_one(&report, pairs);
+    measure_checks(&report, pairs);
     return 0;
 }

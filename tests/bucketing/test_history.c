@@ -136,6 +136,36 @@ START_TEST(touches_that_do_not_count_may_differ_in_number)
 }
 END_TEST
 
+/* Plays one interval of two gradients, each a word of touches, and says whether it is made of several. */
+static bool
+is_of_several(struct history *history, const char *first, const char *second)
+{
+    for (const char *at = first; *at != '\0'; ++at)
+        history_touch(history, 0, (struct touch){(uint64_t)*at, 0});
+    for (const char *at = second; *at != '\0'; ++at)
+        history_touch(history, 1, (struct touch){(uint64_t)*at, 0});
+    bool several = history_is_of_several(history);
+    (void)history_boundary(history);
+    return several;
+}
+
+START_TEST(an_interval_of_two_steps_is_recognised)
+{
+    struct history history;
+    ck_assert(history_init(&history, 2));
+    ck_assert(!is_of_several(&history, "rcwrcw", "rwrw")); /* the first interval lacks the optimizer */
+    ck_assert(is_of_several(&history, "rcwrcw", "rwrw"));
+    ck_assert(is_of_several(&history, "rcwrcwrcw", ""));
+    ck_assert(is_of_several(&history, "rcwrcw", "ww"));
+    ck_assert(!is_of_several(&history, "rcw", "rw"));
+    ck_assert(!is_of_several(&history, "rcwww", "rcwww")); /* passes that accumulate */
+    ck_assert(!is_of_several(&history, "rcwrcw", "rw"));
+    ck_assert(!is_of_several(&history, "ww", "wwww")); /* the same, of gradients that no optimizer is seen to read */
+    ck_assert(!is_of_several(&history, "", ""));
+    history_free(&history);
+}
+END_TEST
+
 START_TEST(order_is_that_of_last_touches_and_untouched_come_last)
 {
     unsigned seed = (unsigned)_i + 2000;
@@ -185,6 +215,7 @@ main(void)
     tcase_add_loop_test(tcase, a_repeated_interval_is_recognised_whatever_the_interleaving, 0, CASES);
     tcase_add_loop_test(tcase, one_changed_touch_is_noticed, 0, CASES);
     tcase_add_test(tcase, touches_that_do_not_count_may_differ_in_number);
+    tcase_add_test(tcase, an_interval_of_two_steps_is_recognised);
     tcase_add_loop_test(tcase, order_is_that_of_last_touches_and_untouched_come_last, 0, CASES);
     tcase_add_test(tcase, a_lost_interval_equals_nothing);
     suite_add_tcase(suite, tcase);

@@ -157,6 +157,44 @@ START_TEST(a_touch_after_the_bucket_left_is_late)
 }
 END_TEST
 
+START_TEST(late_touches_that_an_interval_begins_with_are_known)
+{
+    /* Learned: read, clear, accumulate. Behind them, with the bucket gone, another pass accumulates; then all begins
+     * anew, with an unknown touch between. */
+    const struct touch read = {1, 0}, clear = {2, 0}, accumulate = {3, 1}, unknown = {4, 0};
+    const struct touch learned[] = {read, clear, accumulate};
+    struct plan_gradient gradient = {8, 1};
+    size_t order = 0, bucket;
+    struct history history;
+    struct readiness readiness;
+    ck_assert(history_init(&history, 1));
+    for (int i = 0; i < 3; ++i)
+        history_touch(&history, 0, learned[i]);
+    (void)history_boundary(&history);
+    struct plan *plan = plan_build(1, &gradient, &order, 1, 100);
+    ck_assert(readiness_init(&readiness, plan, &history));
+
+    for (int interval = 0; interval < 2; ++interval) {
+        for (int i = 0; i < 3; ++i) {
+            ck_assert_int_eq(readiness_begin(&readiness, 0, learned[i]), TOUCH_EXPECTED);
+            readiness_enqueued(&readiness, 0);
+        }
+        ck_assert(readiness_launch(&readiness, &bucket));
+        ck_assert_int_eq(readiness_begin(&readiness, 0, accumulate), TOUCH_LATE);
+        ck_assert(!readiness_begins_anew(&readiness, 0));
+        ck_assert_int_eq(readiness_begin(&readiness, 0, read), TOUCH_LATE);
+        ck_assert(readiness_begins_anew(&readiness, 0));
+        ck_assert_int_eq(readiness_begin(&readiness, 0, unknown), TOUCH_LATE);
+        ck_assert(readiness_begins_anew(&readiness, 0));
+        readiness_boundary(&readiness);
+        ck_assert(!readiness_begins_anew(&readiness, 0));
+    }
+    readiness_free(&readiness);
+    plan_free(plan);
+    history_free(&history);
+}
+END_TEST
+
 START_TEST(an_interval_with_one_touch_more_or_less_does_not_fit)
 {
     unsigned seed = (unsigned)_i + 11000;
@@ -230,6 +268,7 @@ main(void)
     tcase_add_loop_test(tcase, after_a_deviation_nothing_leaves_before_the_boundary, 0, CASES);
     tcase_add_loop_test(tcase, a_touch_after_the_bucket_left_is_late, 0, CASES);
     tcase_add_loop_test(tcase, an_interval_with_one_touch_more_or_less_does_not_fit, 0, CASES);
+    tcase_add_test(tcase, late_touches_that_an_interval_begins_with_are_known);
     tcase_add_test(tcase, two_touches_at_once_do_not_take_the_same_place);
     tcase_add_test(tcase, without_history_everything_waits_for_the_boundary);
     suite_add_tcase(suite, tcase);

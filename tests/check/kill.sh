@@ -34,8 +34,9 @@ folders() {
 
 # until_empty COMMAND: waits until it prints nothing; prints what it printed last.
 until_empty() {
-    local deadline=$((SECONDS + patience)) printed
-    while printed=$("$1") && [ -n "$printed" ] && [ $SECONDS -lt $deadline ]; do sleep 0.05; done
+    local printed
+    prints_nothing() { printed=$("$1") && [ -z "$printed" ]; }
+    within "$patience" prints_nothing "$1" || true
     printf '%s' "$printed"
 }
 

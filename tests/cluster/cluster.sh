@@ -21,9 +21,6 @@ gives_up_after() {
     done
     return 1
 }
-within() {
-    ! gives_up_after "$@"
-}
 
 # What is there before a job: daemons and whatever they start once.
 quiet_processes=
@@ -129,7 +126,7 @@ begin() {
     local name=$1
     shift
     : >"$work/stdout" # not what the last job wrote: the next one opens it only when it starts
-    timeout -k 2 "$limit" "$@" "$ladder" --steps 1000000 </dev/null >"$work/stdout" 2>"$work/stderr" &
+    timeout -k 2 "$(patient "$limit")" "$@" "$ladder" --steps 1000000 </dev/null >"$work/stdout" 2>"$work/stderr" &
     job=$!
     check "$name: the job trains first" within 60 grep -q '^step 20 ' "$work/stdout"
 }

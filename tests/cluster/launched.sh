@@ -27,9 +27,10 @@ marked() { # processes of this test, but the one that looks
     env -u DDPRUN_TEST_MARK grep -lszx "DDPRUN_TEST_MARK=$work" /proc/[0-9]*/environ
 }
 
+none_left() { [ -z "$(marked)" ]; }
+
 nothing_left() { # NAME
-    local deadline=$((SECONDS + 20))
-    while [ -n "$(marked)" ] && [ $SECONDS -lt $deadline ]; do sleep 0.1; done
+    within 20 none_left || true
     check "$1: no process is left" [ -z "$(marked)" ]
     check "$1: no folder is left" [ -z "$(find "$TMPDIR" -name 'ddprun-*')" ]
 }
@@ -59,14 +60,6 @@ ends() {
 
 # ---- what happens to the launchers themselves ----
 
-within() { # SECONDS COMMAND...
-    local deadline=$((SECONDS + $1 + 1))
-    shift
-    until "$@"; do
-        [ $SECONDS -lt $deadline ] || return 1
-        sleep 0.05
-    done
-}
 all_run() { [ "$(find "$pids" -type f ! -name '*.new' | wc -l)" -eq 3 ]; }
 parent_of() { sed 's/.*) . //; s/ .*//' "/proc/$1/stat"; }
 
@@ -77,7 +70,7 @@ hit() {
     local name=$1 code_wanted=$2 pattern=$3 victim=$4 signal=$5 started
     shift 5
     pids=$(mktemp -d "$work/pids-XXXXXX")
-    timeout -k 2 "$limit" "${runtime[@]}" "${launcher[@]}" -n 3 "$ddprun" "$@" "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang \
+    timeout -k 2 "$(patient "$limit")" "${runtime[@]}" "${launcher[@]}" -n 3 "$ddprun" "$@" "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang \
         </dev/null >"$work/stdout" 2>"$work/stderr" &
     started=$!
     check "$name: three ranks run" within 30 all_run

@@ -1,12 +1,12 @@
 /*
- * old_nccl.c - an NCCL that is too old: all functions that comm/ asks for, and the version 2.8.4.
+ * old_nccl.c - an NCCL that is too old: all functions that comm/ asks for, and the version OLD_VERSION.
  */
 #include <nccl.h>
 
 __attribute__((visibility("default"))) ncclResult_t
 ncclGetVersion(int *version)
 {
-    *version = 2804; /* as releases before 2.9 encoded it */
+    *version = OLD_VERSION;
     return ncclSuccess;
 }
 
@@ -14,7 +14,6 @@ ncclGetVersion(int *version)
 #define EXIST(name) __asm__(".globl " #name "\n.set " #name ", ncclGetVersion\n");
 EXIST(ncclGetUniqueId)
 EXIST(ncclCommInitRankConfig)
-EXIST(ncclCommAbort)
 EXIST(ncclCommDestroy)
 EXIST(ncclCommFinalize)
 EXIST(ncclCommGetAsyncError)

@@ -1,10 +1,11 @@
 /*
  * test_nccl.c - an NCCL that is missing, is something else, or is too old gets one line that says so and what to do,
- * and the table stays untouched.
+ * and the table stays untouched. One of another version than the build's header gets that version's structures.
  */
 #include "comm/nccl.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,15 +38,70 @@ END_TEST
 
 START_TEST(another_library_is_refused)
 {
-    check_refused("libm.so.6", "has no nccl");
+    check_refused("libm.so.6", "is not NCCL: it has no ncclGetVersion");
 }
 END_TEST
 
 START_TEST(an_old_release_is_refused)
 {
-    opened_count = 0;
-    check_refused(OLD_NCCL, "is NCCL 2.8.4");
-    ck_assert_uint_eq(opened_count, 1); /* exempted from the hooks before it ran */
+    static const struct {
+        int version;
+        const char *words;
+    } old[] = {{2804, "is NCCL 2.8.4; 2.18 or newer is needed"}, {21701, "is NCCL 2.17.1; 2.18 or newer is needed"}};
+    for (size_t i = 0; i < sizeof(old) / sizeof(old[0]); ++i) {
+        char path[4096];
+        snprintf(path, sizeof(path), OLD_NCCL, old[i].version);
+        opened_count = 0;
+        check_refused(path, old[i].words);
+        ck_assert_uint_eq(opened_count, 1); /* exempted from the hooks before it ran */
+    }
+}
+END_TEST
+
+static const int versions[] = {21803, 22105, 22403, 22809, 23203};
+enum { VERSIONS = sizeof(versions) / sizeof(versions[0]) };
+
+START_TEST(each_version_gets_its_own_configuration)
+{
+    for (int i = 0; i < 2 * VERSIONS; ++i) {
+        char path[4096];
+        struct comm_error error;
+        struct nccl nccl;
+        struct nccl_config config;
+        ncclComm_t comm = NULL;
+        ncclUniqueId id = {.internal = {[0] = 'i', [sizeof(id.internal) - 1] = 'd'}};
+        snprintf(path, sizeof(path), FAKE_NCCL, versions[i / 2]);
+        ck_assert_msg(nccl_open(&nccl, path, note_opened, &error), "%s", error.text);
+        ck_assert_int_eq(nccl.version, versions[i / 2]);
+        nccl_config_fill(&config, nccl.version, i % 2 == 1);
+        ck_assert_int_eq(config.blocking, i % 2);
+        ncclResult_t result = nccl.ncclCommInitRankConfig_p(&comm, 2, id, 1, (ncclConfig_t *)&config);
+        ck_assert_msg(result == ncclSuccess, "%s", nccl.ncclGetLastError_p(comm));
+        ck_assert_ptr_nonnull(comm);
+    }
+}
+END_TEST
+
+/* The build's own header has one more version to compare with. */
+START_TEST(the_header_of_the_build_agrees)
+{
+    ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
+    struct nccl_config ours;
+    theirs.blocking = 0;
+    nccl_config_fill(&ours, NCCL_VERSION_CODE, false);
+    ck_assert_uint_eq(ours.size, sizeof(theirs));
+    ck_assert_uint_eq(ours.version, theirs.version);
+    ck_assert_mem_eq(&ours, &theirs, offsetof(struct nccl_config, traffic_class)); /* then there may be a hole */
+}
+END_TEST
+
+/* Of an NCCL of the future nothing is known but that it takes what earlier headers made. */
+START_TEST(a_newer_release_gets_the_newest_known_configuration)
+{
+    struct nccl_config config;
+    nccl_config_fill(&config, NCCL_VERSION(2, 40, 1), false);
+    ck_assert_uint_eq(config.size, sizeof(config));
+    ck_assert_uint_eq(config.version, NCCL_NEWEST_KNOWN);
 }
 END_TEST
 
@@ -53,10 +109,13 @@ int
 main(void)
 {
     Suite *suite = suite_create("nccl");
-    TCase *tcase = tcase_create("refusals");
+    TCase *tcase = tcase_create("versions");
     tcase_add_test(tcase, a_missing_library_is_refused);
     tcase_add_test(tcase, another_library_is_refused);
     tcase_add_test(tcase, an_old_release_is_refused);
+    tcase_add_test(tcase, each_version_gets_its_own_configuration);
+    tcase_add_test(tcase, the_header_of_the_build_agrees);
+    tcase_add_test(tcase, a_newer_release_gets_the_newest_known_configuration);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

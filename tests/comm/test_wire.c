@@ -159,7 +159,7 @@ check_copies(struct bucket_wire *wire, const struct bucket_member *members, size
 
     fill_random(before, sizeof(before));
     to_device(arena, before, sizeof(before));
-    ck_assert_msg(wire_pack(wire, &setting, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    ck_assert_msg(wire_pack(wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
     size_t bytes = gather(expected, before, members, count);
     ck_assert_uint_eq(bytes, wire->element_count * wire_element_bytes(wire->type));
     from_device(packed, wire->address, bytes);
@@ -255,7 +255,7 @@ check_conversion(const struct bucket_member *members, size_t count, bool bfloat)
     ck_assert_int_eq(wire.path, WIRE_KERNELS);
     ck_assert_int_eq(wire.type, bfloat ? ncclBfloat16 : ncclFloat16);
     ck_assert_int_eq(wire_operation(&wire, &setting), ncclSum);
-    ck_assert(wire_pack(&wire, &setting, CU_STREAM_PER_THREAD, &error));
+    ck_assert(wire_pack(&wire, &setting, 1, CU_STREAM_PER_THREAD, &error));
 
     size_t bytes = gather(expected, before, members, count);
     ck_assert_uint_eq(wire.element_count, bytes / sizeof(float));
@@ -314,6 +314,104 @@ START_TEST(converts_float32_only)
     ck_assert_int_eq(wire.path, WIRE_IN_PLACE);
     ck_assert_int_eq(wire.type, ncclFloat64);
     ck_assert_int_eq(wire_operation(&wire, &narrow), ncclAvg);
+    wire_free(&wire, &driver);
+}
+END_TEST
+
+/* ---- weights ---- */
+
+/* A power of two is exact in every type; 0 is none of the bytes that are there. */
+static void
+check_weight(const struct bucket_member *members, size_t count, ncclDataType_t type, double weight)
+{
+    struct comm_error error;
+    struct bucket_wire wire = {0};
+    size_t bytes = gather(packed, before, members, count), each = wire_element_bytes(type);
+    to_device(arena, before, sizeof(before));
+    ck_assert(wire_place(&wire, &setting, members, count, type, CU_STREAM_PER_THREAD, &error));
+    ck_assert_msg(wire_pack(&wire, &setting, weight, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    from_device(expected, wire.address, bytes);
+    for (size_t i = 0; i < bytes / each; ++i) {
+        const void *is = expected + i * each, *was = packed + i * each;
+        uint16_t narrow[2];
+        float single[2];
+        double wide[2];
+        memcpy(narrow, is, sizeof(narrow[0])), memcpy(narrow + 1, was, sizeof(narrow[0]));
+        memcpy(single, is, each < 4 ? 2 : 4), memcpy(single + 1, was, each < 4 ? 2 : 4);
+        memcpy(wide, is, each), memcpy(wide + 1, was, each);
+        bool bfloat = type == ncclBfloat16;
+        bool right = type == ncclFloat64   ? wide[0] == wide[1] * weight
+                     : type == ncclFloat32 ? single[0] == single[1] * (float)weight
+                                           : value_of(narrow[0], bfloat) == value_of(narrow[1], bfloat) * weight;
+        if (!right)
+            ck_abort_msg("element %zu of %zu, %s", i, bytes / each, wire_type_name(type));
+    }
+    wire_free(&wire, &driver);
+}
+
+START_TEST(weights_scale)
+{
+    static const ncclDataType_t types[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16};
+    struct wire_setting plain = setting;
+    for (unsigned round = 1; round <= ROUNDS / 10; ++round) {
+        seed = round;
+        struct bucket_member members[MEMBERS_AT_MOST];
+        ncclDataType_t type = types[below(4)];
+        size_t each = wire_element_bytes(type);
+        /* Numbers of magnitude 1 to 2, of either sign, in each type. */
+        for (size_t i = 0; i < ARENA_BYTES / each; ++i) {
+            double value = ldexp((double)(128 + below(128)), -7) * (below(2) ? 1 : -1);
+            float single = (float)value;
+            uint16_t half = (uint16_t)nearest(single, type == ncclBfloat16);
+            memcpy(before + i * each,
+                   type == ncclFloat64   ? (const void *)&value
+                   : type == ncclFloat32 ? (const void *)&single
+                                         : (const void *)&half,
+                   each);
+        }
+        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
+        check_weight(members, make_members(members, each), type, below(2) ? 0.25 : 2);
+        setting = plain;
+    }
+}
+END_TEST
+
+START_TEST(weight_0_sends_zeros)
+{
+    struct wire_setting plain = setting;
+    for (int narrow = 0; narrow < 2; ++narrow) {
+        struct comm_error error;
+        struct bucket_wire wire = {0};
+        const struct bucket_member members[] = {{arena, 4096}, {arena + 8192, 400}};
+        memset(before, 0xff, sizeof(before)); /* NaN */
+        to_device(arena, before, sizeof(before));
+        setting.compression = narrow ? DDPRUN_COMPRESS_FP16 : DDPRUN_COMPRESS_NONE;
+        setting.kernels.loaded = narrow; /* it takes none */
+        ck_assert(wire_place(&wire, &setting, members, 1 + (size_t)narrow, ncclFloat32, CU_STREAM_PER_THREAD, &error));
+        ck_assert(wire_pack(&wire, &setting, 0, CU_STREAM_PER_THREAD, &error));
+        size_t bytes = wire.element_count * wire_element_bytes(wire.type);
+        from_device(after, wire.address, bytes);
+        memset(expected, 0, bytes);
+        ck_assert_int_eq(memcmp(after, expected, bytes), 0);
+        from_device(after, arena, sizeof(after)); /* beside it nothing has changed */
+        ck_assert_int_eq(memcmp(after + 8592, before, 4096), 0);
+        wire_free(&wire, &driver);
+        setting = plain;
+    }
+}
+END_TEST
+
+START_TEST(weights_need_kernels)
+{
+    struct wire_setting without = setting;
+    struct comm_error error;
+    struct bucket_wire wire = {0};
+    const struct bucket_member member = {arena, 4096};
+    without.kernels.loaded = false;
+    ck_assert(wire_place(&wire, &without, &member, 1, ncclFloat32, CU_STREAM_PER_THREAD, &error));
+    ck_assert(wire_pack(&wire, &without, 1, CU_STREAM_PER_THREAD, &error));
+    ck_assert(!wire_pack(&wire, &without, 0.5, CU_STREAM_PER_THREAD, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "DDP_WEIGHT with unequal shares needs ddprun's own kernels"));
     wire_free(&wire, &driver);
 }
 END_TEST
@@ -385,6 +483,9 @@ main(int argc, char **argv)
     tcase_add_test(tcase, packs_as_memcpy_does);
     tcase_add_test(tcase, converts_to_the_nearest);
     tcase_add_test(tcase, converts_float32_only);
+    tcase_add_test(tcase, weights_scale);
+    tcase_add_test(tcase, weight_0_sends_zeros);
+    tcase_add_test(tcase, weights_need_kernels);
     tcase_add_test(tcase, chunks_cover_every_byte_once);
     tcase_add_test(tcase, missing_kernels_are_refused);
     suite_add_tcase(suite, tcase);

@@ -1,9 +1,10 @@
 /*
- * deny_peek.c - deny_peek [--all] PROGRAM...: runs the program with process_vm_readv forbidden, as containers' filters
- * of system calls do; with --all, also pread at offsets that are addresses, which is how /proc/self/mem is read. Exit
- * code 77, with the reason, where there are no such filters.
+ * deny_peek.c - deny_peek [--all] PROGRAM...: runs the program with process_vm_readv and process_vm_writev
+ * forbidden, as containers' filters of system calls do; with --all, also pipes that do not block. Exit code 77, with
+ * the reason, where there are no such filters.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdbool.h>
@@ -20,10 +21,11 @@ main(int argc, char **argv)
     bool all = argc > 1 && strcmp(argv[1], "--all") == 0;
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 3, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, all ? SYS_pread64 : SYS_process_vm_readv, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3]) + 4), /* in units of 4 GiB */
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 4, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, all ? SYS_pipe2 : SYS_process_vm_readv, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_NONBLOCK, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };

@@ -22,7 +22,7 @@ equal() {
     if [ "$ranks" -eq 1 ]; then
         check "$name: bitwise the bare program" cmp "$work/rank-0" "$serial"
     else
-        check "$name: serial up to summation order" "$compare" --quiet "$work/rank-0" "$serial" 1e-5
+        check "$name: serial up to summation order" "$compare" --quiet "$work/rank-0" "$serial" "$close"
     fi
 }
 

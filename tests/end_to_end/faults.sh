@@ -14,28 +14,38 @@ fault() {
 }
 
 # Annotations.
-fault "host memory" 1 "rank [01].*DDP_GRADIENT .host_memory. \(.*ladder.cu:[0-9]+\).* is not device memory" host-memory
-fault "overlapping annotations" 1 "DDP_GRADIENT .first \+ count / 2. .* overlaps DDP_GRADIENT .t->layers\[l\].gradient." overlap
+fault "host memory" 1 "rank [01].*DDP_GRADIENT number 9 \(.host_memory., 16 float32, .*ladder.cu:[0-9]+\).* is not device memory" host-memory
+fault "overlapping annotations" 1 "DDP_GRADIENT number 9 \(.first \+ count / 2., 576 float32, .* overlaps DDP_GRADIENT number 1 \(.t->layers\[l\].gradient., 2304 float32," overlap
 fault "a count beyond the allocation" 1 "the allocation ends after" beyond
 fault "no such type" 1 "77 is no element type" type
-fault "other sizes on other ranks" 1 "ranks 0 and 1 annotate different gradients: .*2304 float32 on rank 0.*1152 float32 on rank 1" other-size
-fault "other parameters on other ranks" 1 "ranks 0 and 1 annotate different parameters: .*2304 float32 on rank 0.*1152 float32 on rank 1" other-parameter
+fault "other sizes on other ranks" 1 "ranks 0 and 1 annotate different gradients: number 9, .*2304 float32 on rank 0.*1152 float32 on rank 1" other-size
+fault "other parameters on other ranks" 1 "ranks 0 and 1 annotate different parameters: number 9, .*2304 float32 on rank 0.*1152 float32 on rank 1" other-parameter
 fault "another order on other ranks" 1 "ranks 0 and 1 annotate gradients in another order: number 9 is .t->layers\[0\].momentum. \(ladder.cu:[0-9]+\) on rank 0, .t->layers\[1\].momentum. \(ladder.cu:[0-9]+\) on rank 1" other-order
-fault "one gradient more on one rank" 1 "rank 0 annotates 8 gradients, rank 1 annotates 9" one-more --fault-rank 1
+fault "one gradient more on one rank" 1 "rank 0 annotates 8 gradients, rank 1 annotates 9; the first that only one has is number 9, " one-more --fault-rank 1
 fault "DDP_STEP without gradients" 1 "DDP_STEP .* without gradients" no-gradients
 fault "a program without annotations" 1 "ended without a DDP_STEP" none
 fault "a program without annotations, whose exit status others see as 0" 1 "ended without a DDP_STEP" none --exit 256
 fault "a program that leaves by _exit before its first step" 1 "rank [01] annotated 8 gradients and ended without a DDP_STEP" quick-exit --fault-step 1
 
 differs='[ "$RANK" = 1 ] && export DDPRUN_BUCKET_BYTES=8192; exec "$0" "$@"'
-run "$ddprun" -n 2 --device softgpu sh -c "$differs" "$ladder" --steps 12
+run "$ddprun" -n 2 --device "$device" sh -c "$differs" "$ladder" --steps 12
 failed_with "other options on other ranks: both plans are shown, before anything is sent" 1 \
-    "ranks 0 and 1 have come to different plans of buckets, and nothing was sent by them: as its piece number [0-9]+, rank 0 would send .t->layers\[l\].gradient. \(ladder.cu:[0-9]+\), bytes 0 to [0-9]+, in bucket [0-9]+; rank 1 .t->layers\[l\].gradient. .*in bucket [0-9]+"
+    "ranks 0 and 1 have come to different plans of buckets, and nothing was sent by them: as its piece number [0-9]+, rank 0 would send gradient [0-9] of 8 \(.t->layers\[l\].gradient., 2304 float32, ladder.cu:[0-9]+\), bytes 0 to [0-9]+, in bucket [0-9]+; rank 1 gradient [0-9] of 8 \(.t->layers\[l\].gradient., .*in bucket [0-9]+"
 
 fault "no parameter is annotated: said, for nothing else would" 0 "no parameter is annotated: each rank keeps" no-parameters
 check "no parameter is annotated: said once" [ "$(grep -c 'no parameter is annotated' "$work/stderr")" -eq 1 ]
 fault "one parameter of eight is not annotated: said once" 0 "gradients of 18432 elements are annotated, but parameters of 16128: is a parameter missing" few-parameters
 fault "half the count of each parameter: said once" 0 "gradients of 18432 elements are annotated, but parameters of 9216: is a parameter missing" half-parameters
+check "half the count of each parameter: the elements, and the part of an allocation" [ "$(grep -c '^ddprun: .*annotat.*missing' "$work/stderr")" -eq 2 ]
+run "$ddprun" -n 2 "$ladder" --fault few-gradients
+check "one gradient of eight is not annotated: said, with its parameter, before parameters differ" grep -Eq \
+    '^ddprun: parameters of 18432 elements are annotated, but gradients of 16128: is a gradient missing .* Without a gradient of the same count: 8 parameters and 7 gradients of 2304 elements$' "$work/stderr"
+fault "half the count of parameters and gradients: said once, as a list" 0 \
+    "annotations cover a part of their allocations: .* parameter 1 of 8 \(.t->layers\[l\].weight., 1152 float32, ladder.cu:[0-9]+\): 4608 of 9216 bytes, .* and 12 more$" half-both
+fault "all elements are annotated: the closing line has their number" 0 "bitwise identical .*; 18432 elements of parameters, 18432 of gradients$" momentum-behind
+check "all elements are annotated, with momentum behind the weights: no word of a part" bash -c "! grep -Eq 'annotat.* missing' '$work/stderr'"
+run "$ddprun" -n 2 "$ladder" --fault padded
+check "all elements are annotated, with padding behind them: no word of a part" bash -c "! grep -Eq 'annotat.* missing' '$work/stderr'"
 
 # DDP_MEAN: the host reads and writes what it is handed.
 fault "DDP_MEAN of a null pointer" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): a null pointer; hand it a float of the host" mean-of-null --fault-step 3
@@ -43,26 +53,44 @@ fault "DDP_MEAN of device memory" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): 
 
 # Deviations.
 fault "a late read is allowed" 0 "parameters bitwise identical" late-read --fault-step 9
-fault "a late write" 1 "in step 9 scale_in_place.* wrote gradient .*t->layers\[l\].gradient.* after bucket 0 .*Called from: " late-write --fault-step 9
+fault "a late write" 1 "in step 9 scale_in_place.* wrote gradient 8 of 8 \(.t->layers\[l\].gradient., 2304 float32, ladder.cu:[0-9]+\) after bucket 0 .*Called from: " late-write --fault-step 9
 check "a late write: called from the program, not from within ddprun" bash -c "! grep -E 'Called from: .*(touches_begin|_told)' '$work/stderr'"
 fault "a late write, and all ranks leave by _exit" 1 "scale_in_place.* wrote gradient .*after bucket 0 .*Called from: " late-leave --fault-step 12
 for step in 2 4; do # in step 4 what has been averaged is looked at again
-    fault "a gradient freed before DDP_STEP number $step" 1 "gradient .t->layers\[l\].gradient. .* was freed and not annotated again" free --fault-step $step
+    fault "a gradient freed before DDP_STEP number $step" 1 "gradient [0-9]+ of [0-9]+ \(.t->layers\[l\].gradient., .* was freed and not annotated again" free --fault-step $step
 done
 for step in 2 11; do # in step 11 nothing is compared
-    fault "a parameter freed before DDP_STEP number $step" 1 "parameter .t->layers\[l\].weight. .* was freed and not annotated again" move-parameter --fault-step $step
+    fault "a parameter freed before DDP_STEP number $step" 1 "parameter [0-9]+ of [0-9]+ \(.t->layers\[l\].weight., .* was freed and not annotated again" move-parameter --fault-step $step
 done
 fault "a parameter freed on one rank" 1 "rank 1 after step 10: parameter .* was freed and not annotated again" move-parameter --fault-step 11 --fault-rank 1
 fault "a parameter freed after the last step" 0 "parameters bitwise identical.*last after step 12 of 12" move-parameter-late --fault-step 12
 fault "a parameter freed and annotated again" 0 "parameters bitwise identical.*last after step 12 of 12" move-and-annotate --fault-step 11
-fault "a write nobody sees" 1 "gradient .* was changed after it had been averaged" hidden-write --fault-step 6
+fault "a write that no call shows" 1 "gradient .* was changed after it had been averaged" hidden-write --fault-step 6
 run "$ddprun" -n 2 --bucket-mb 0.02 --verify "$ladder" --steps 24 --fault hidden-write --fault-step 20
-failed_with "a write nobody sees, long after the first steps, with --verify" 1 "gradient .* was changed after it had been averaged"
-fault "a parameter that drifts" 1 "parameter .t->layers\[l\].weight. .* differs between ranks 0 and 1 after step" drift --fault-rank 1
+failed_with "a write that no call shows, long after the first steps, with --verify" 1 "gradient .* was changed after it had been averaged"
+fault "a parameter that drifts" 1 "parameter [0-9]+ of [0-9]+ \(.t->layers\[l\].weight., .* differs between ranks 0 and 1 after step" drift --fault-step 3 --fault-rank 1
+
+# All ranks begin alike, and have one DDP_STEP in each step, between backward and the optimizer.
+fault "DDP_PARAMETER before the initialisation" 1 "parameter 1 of 8 \(.t->layers\[l\].weight., 2304 float32, .* differs between ranks 0 and 1 at the first DDP_STEP: its annotation stands before its initialisation" init-late
+run "$ddprun" -n 2 --check-every 0 "$ladder" --fault init-late
+failed_with "the same with --check-every 0: compared when steps overlap" 1 "differs between ranks 0 and 1 after step [0-9]+:"
+fault "other initial values on other ranks, then DDP_PARAMETER" 0 "parameters bitwise identical" other-seeds
+fault "DDP_STEP behind the optimizer" 1 "differs between ranks 0 and 1 at the first DDP_STEP: .*, or the optimizer ran before DDP_STEP" step-behind
+fault "DDP_STEP left out" 1 "in step 8 cuMemset.* wrote gradient [0-9] of 8 .* averaged; a step begins with such work, so DDP_STEP was left out of this one" no-step --fault-step 8
+check "DDP_STEP left out: no advice of another kind" bash -c "! grep -q 'no-overlap' '$work/stderr'"
+run "$ddprun" -n 2 --no-overlap "$ladder" --fault no-step --fault-step 8
+failed_with "DDP_STEP left out, without overlap" 1 "after step 11: the work on gradients before DDP_STEP number 8 is that of two steps or more, so DDP_STEP was left out"
+run "$ddprun" -n 2 --bucket-mb 0.02 "$ladder" --accumulate 3 --fewer-from 9
+failed_with "backward passes that accumulate, and then one fewer" 0 "parameters bitwise identical"
 
 # Ranks that fall out of step.
 fault "fewer steps on one rank" 1 "rank 1( .*)? waits at the end of the program after 8 steps|ended after 8 steps" fewer-steps --fault-step 9 --fault-rank 1
 fault "DDP_MEAN on one rank only" 1 "rank 0 waits at DDP_MEAN .ladder.cu:[0-9]+. after step 5" mean-on-one --fault-step 5 --fault-rank 1
+for step in 2 7; do # before steps overlap, and after
+    fault "a kernel of the trainer's that fails in step $step is reported as the trainer's" 1 \
+        "rank 1 .*: a kernel of the trainer failed with CUDA_ERROR_ILLEGAL_ADDRESS; CUDA reports it at a later call, here: .*; last kernel launched: .norm_log." \
+        wild-write --fault-step "$step" --fault-rank 1
+done
 fault "a crash" 139 "rank 1 .*SIGSEGV" crash --fault-step 7 --fault-rank 1
 fault "an exit code" 3 "rank 1 .*3" exit --fault-step 7 --fault-rank 1
 fault "an exit that skips the end" 1 "rank 1" quick-exit --fault-step 7 --fault-rank 1
@@ -71,7 +99,7 @@ fault "a rank that hangs" 1 "waited $patience s for (the other ranks|rank 1)" ha
 
 # A launcher that is killed takes everybody with it, ranks behind a shell too: they are known by a mark in their environment.
 mark=ddprun-orphan-$$-$RANDOM
-env "DDPRUN_TEST_MARK=$mark" "${runtime[@]}" "$ddprun" -n 2 --device softgpu sh -c "$ladder --steps 1000000; true" \
+env "DDPRUN_TEST_MARK=$mark" "${runtime[@]}" "$ddprun" -n 2 --device "$device" sh -c "$ladder --steps 1000000; true" \
     </dev/null >"$work/orphan" 2>&1 &
 launcher=$!
 
@@ -80,21 +108,12 @@ marked() {
     grep -lsz "DDPRUN_TEST_MARK=$mark" /proc/[0-9]*/environ 2>/dev/null | wc -l
 }
 
-# within SECONDS COMMAND...: whether the command comes true in time.
-within() {
-    local end=$((SECONDS + $1))
-    shift
-    until "$@"; do
-        [ "$SECONDS" -lt "$end" ] || return 1
-        sleep 0.1 # between looks
-    done
-}
 trains() { grep -q 'step 20 ' "$work/orphan"; }
-nobody() { [ "$(marked)" -eq 0 ]; }
+none_left() { [ "$(marked)" -eq 0 ]; }
 check "a launcher that is killed: the job trains first" within 60 trains
 disown "$launcher"
 kill -KILL "$launcher"
-check "a launcher that is killed: nobody is left" within 20 nobody
+check "a launcher that is killed: no process is left" within 20 none_left
 
 # What only looks like a fault.
 timeout=60
@@ -116,13 +135,13 @@ check "a second annotated program: it stops" grep -qx 'the program ended with 25
 check "a second annotated program: says why" grep -Eq '^ddprun: process [0-9]+ annotates at .*, but process [0-9]+ already is rank 0' "$work/stderr"
 # The first has only the lock so far: the second's words are not left in the record, which the first is about to fill.
 # shellcheck disable=SC2016
-run "$ddprun" -n 2 --device softgpu sh -c '(exec 9>>"$DDPRUN_JOB_DIR/rank-$DDPRUN_STATUS_INDEX.lock"; flock -n 9 || exit; "$0" --steps 2; echo "it ended with $?"); exec "$0" --steps 12' "$ladder"
+run "$ddprun" -n 2 --device "$device" sh -c '(exec 9>>"$DDPRUN_JOB_DIR/rank-$DDPRUN_STATUS_INDEX.lock"; flock -n 9 || exit; "$0" --steps 2; echo "it ended with $?"); exec "$0" --steps 12' "$ladder"
 succeeded "a second annotated program while the first starts: the first goes on"
 check "a second annotated program while the first starts: it stops" [ "$(grep -c 'it ended with 1$' "$work/stdout")" -eq 2 ]
 check "a second annotated program while the first starts: says why" [ "$(grep -Ec '^(\[1\] )?ddprun: process [0-9]+ (annotates at|asks for its rank).*, but process [0-9]+ already is rank [01]; start one' "$work/stderr")" -eq 2 ]
 # What the test itself has inherited, a program of the trainer's may have; a socket of ours it may not.
 export LADDER_PROGRAM='readlink /proc/self/fd/*'
-run "$ddprun" -n 2 --device softgpu "$ladder" --steps 12 --fault program --fault-step 7 --fault-rank 0
+run "$ddprun" -n 2 --device "$device" "$ladder" --steps 12 --fault program --fault-step 7 --fault-rank 0
 succeeded "descriptors of a trainer's program: read"
 check "descriptors of a trainer's program: its output is there" grep -q '^/dev/null$' "$work/stdout"
 readlink /proc/$$/fd/* | sort >"$work/inherited"
@@ -133,4 +152,8 @@ unset LADDER_PROGRAM
 run "$ddprun" -n 2 --nccl "$work/nothing.so" "$ladder"
 check "a missing NCCL: exit code" [ "$code" -ne 0 ]
 check "a missing NCCL: one line" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
+run "$ddprun" -n 2 --nccl "$build/tests/comm/libold_nccl_21701.so" "$ladder"
+failed_with "an NCCL that is too old" 1 "libold_nccl_21701.so is NCCL 2.17.1; 2.18 or newer is needed"
+run "$ddprun" -n 2 --nccl "$build/lib/softgpu/libcurand.so.10" "$ladder"
+failed_with "a library that is not NCCL" 1 "libcurand.so.10 is not NCCL: it has no ncclGetVersion"
 finish

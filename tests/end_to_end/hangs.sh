@@ -5,7 +5,8 @@
 source "$(dirname "$0")/lib.sh"
 hangs=$build/tests/trainers/hangs
 limit=120
-warning=$((sanitized ? 4 : 1)) ending=$((sanitized ? 10 : 3)) # longer than ranks take to start
+ending=$(patient $((sanitized ? 3 : 1)) $((sanitized ? 10 : 3))) # longer than ranks take to start
+warning=$((ending / 3))
 
 # train WAY OPTIONS...: three ranks, of which rank 1 goes wrong in that way, with short limits.
 train() {
@@ -48,7 +49,7 @@ fi
 train crash
 ended "a crash" 139
 says "a crash: its report" '^ddprun: rank 1 was ended by SIGSEGV \(Segmentation fault\) after step 7' \
-    "^  $place after step 7, ended by SIGSEGV:" 'its last call was cuLaunchKernel' 'sent bucket 0 early' '^  rank [02] .*, after [78] steps?, '
+    "^  $place after step 7, ended by SIGSEGV:" 'its last call was cuLaunchKernel' 'sent bucket 0 early' '^  rank [02] .*, after [78] steps?[,:] '
 
 train early
 ended "a rank that leaves one step early" 1
@@ -63,12 +64,12 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     train kernel
     ended "a kernel that does not end" 1
     says "a kernel that does not end: told apart from host code" \
-        "^ddprun: $place after step 7 .* and the job ends: it is in cuCtxSynchronize \([0-9.]+ s\), waiting for its device; the kernel launched last is .*never_ends"
+        "^ddprun: $place after step 7 .* and the job ends: it is in cuCtxSynchronize \([0-9.]+ s\), waiting for its GPU; last kernel launched: .*never_ends"
 
     train queue --quiet
     ended "a kernel that does not end, and the host goes on" 1
     says "a kernel that does not end, and the host goes on" \
-        "^ddprun: $place after step 8 .* and the job ends: it has not come to bucket [0-9] of step 8 on its device \([0-9.]+ s\), which still has work from before that"
+        "^ddprun: $place after step 8 .* and the job ends: its GPU has not reached bucket [0-9] of step 8; last kernel launched: "
 
     check "a kernel that does not end, --quiet: lines of ddprun's only" [ "$(grep -c '^  ' "$work/stderr")" -eq 0 ]
     check "a kernel that does not end, --quiet: warned and ended" [ "$(grep -c '^ddprun: rank 1 ' "$work/stderr")" -eq 2 ]
@@ -81,6 +82,13 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     ended "a rank that is stopped while parameters are shared" 1
     says "a rank that is stopped while parameters are shared" \
         "^ddprun: $place before its first step .* and the job ends: it is stopped .*; rank [02] waits at DDP_PARAMETER number 1"
+
+    # The others are inside a call of NCCL that does not return: in the first collective, in which ranks connect.
+    SOFTGPU_LINK=latency_us=20000000 run "$ddprun" -n 3 --hang-warning 0 --timeout "$patience" "$hangs" --how parameter
+    ended "a rank's own limit while ranks connect" 1
+    says "a rank's own limit while ranks connect" \
+        "^ddprun: rank [02] before its first step: a call of NCCL has waited $patience s for the other ranks" \
+        "^  $place before its first step:" '^ +thread [0-9]+ \(hangs\) is stopped:|ptrace is not permitted'
 
     # Before it is the rank, and before there is anything of ours in it.
     run "$ddprun" -n 3 --device softgpu --hang-warning "$warning" --hang-timeout "$ending" \
@@ -103,18 +111,18 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     code=$?
     ended "kernels that end on no rank" 143
     says "kernels that end on no rank: warned of" \
-        '^ddprun: no rank has made a CUDA call for [0-9]+ s, and all wait for their own devices: rank 0 \(.* after step 7 is in cuCtxSynchronize .*never_ends' \
+        '^ddprun: no rank has made a CUDA call for [0-9]+ s, and all wait for their own devices: rank 0 \(.* after step 7: it is in cuCtxSynchronize .*never_ends' \
         '^  rank 0 \(.* after step 7:' '^  rank 1 \('
 
     # What a script does after the program is its own affair: here for longer than a program has at its exit.
-    "$ddprun" -n 2 --device softgpu --hang-warning 1 --hang-timeout 2 sh -c '"$0"; [ "$RANK" = 1 ] || sleep 3' "$hangs" \
-        </dev/null >"$work/script.stdout" 2>"$work/script.stderr" &
+    "$ddprun" -n 2 --device softgpu --hang-warning "$warning" --hang-timeout "$ending" \
+        sh -c '"$0"; [ "$RANK" = 1 ] || sleep "$1"' "$hangs" $((ending + 1)) </dev/null >"$work/script.stdout" 2>"$work/script.stderr" &
     job=$!
-    train exit --hang-timeout 2
+    train exit
     ended "a rank that hangs at its exit" 1
     says "a rank that hangs at its exit: warned, then ended" \
-        "^ddprun: $place after step 12 has ended its program in order, but its process has not exited for 1 s: .*; the job goes on, unless this lasts 2 s" \
-        "^ddprun: $place after step 12 has ended its program .*, and the job ends: .*; all others have ended; --hang-timeout allows 2 s" \
+        "^ddprun: $place after step 12 has ended its program in order, but its process has not exited for $warning s: .*; the job goes on, unless this lasts $ending s" \
+        "^ddprun: $place after step 12 has ended its program .*, and the job ends: .*; all others have ended; --hang-timeout allows $ending s" \
         "^  $place after step 12:"
     wait "$job"
     code=$?

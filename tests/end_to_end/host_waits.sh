@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# host_waits.sh BUILD - no step makes the host wait for the device: the calls of the driver that do, counted by a debugger on each rank,
-# are as many in 40 steps as in 20. (The trainer itself makes none in a step.)
+# host_waits.sh BUILD - no step makes the host wait for the device, and none starts a thread (as NCCL does for each call of a
+# communicator that does not block): the calls that do, counted by a debugger on each rank, are as many in 40 steps as in 20.
+# (The trainer itself makes none in a step.)
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 command -v gdb >/dev/null || {
@@ -8,7 +9,8 @@ command -v gdb >/dev/null || {
     exit 77
 }
 limit=200
-calls=(cuStreamSynchronize cuCtxSynchronize cuEventSynchronize)
+calls=(cuStreamSynchronize cuCtxSynchronize cuEventSynchronize pthread_create)
+options=()
 {
     echo "set pagination off
 set breakpoint pending on
@@ -22,7 +24,7 @@ info breakpoints"
 
 # waits PROGRAM...: what each rank's debugger counted, one line a call and rank, sorted.
 waits() {
-    run "$ddprun" -n 2 --device softgpu --bucket-mb 0.001 gdb -q -batch -x "$work/gdb" --args "$@"
+    run "$ddprun" -n 2 --device softgpu --bucket-mb 0.001 "${options[@]}" gdb -q -batch -x "$work/gdb" --args "$@"
     grep -h 'already hit' "$work/stdout" | sort
 }
 
@@ -32,10 +34,12 @@ as_often() {
     few=$(waits "${@:2}" 20)
     check "$1, 20 steps: both ranks are counted" [ "$(grep -c 'already hit' <<<"$few")" -ge 4 ]
     many=$(waits "${@:2}" 40)
-    check "$1, 40 steps: the host waits no more often" [ "$few" = "$many" ]
+    check "$1, 40 steps: the host waits, and starts threads, no more often" [ "$few" = "$many" ]
     [ "$few" = "$many" ] || diff <(echo "$few") <(echo "$many")
 }
 
 as_often "steps" "$ladder" --layers 6 --width 16 --batch 8 --steps
 as_often "steps in graphs" "$build/tests/trainers/graphs" alternate
+options=(--check-every 1)
+as_often "checks in every step" "$ladder" --layers 6 --width 16 --batch 8 --steps
 finish

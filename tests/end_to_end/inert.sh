@@ -15,6 +15,6 @@ run env "LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$build/lib/libddprun.so" "$digits
 run "$ddprun" -n 1 "$digits" "${options[@]}"
 check "annotated, a world of one" cmp "$work/stdout" "$work/plain"
 # shellcheck disable=SC2016 # the ranks expand it
-run "$ddprun" -n 2 --device softgpu sh -c 'echo "$RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE"'
+run "$ddprun" -n 2 --device "$device" sh -c 'echo "$RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE"'
 check "a program that uses no GPU" grep -qx '0 of 2, 0 of 2' "$work/stdout"
 finish

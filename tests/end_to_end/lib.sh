@@ -2,6 +2,8 @@
 # lib.sh - what the end-to-end scripts share. Sourced with the build folder as $1; prints one line a case, "ok - NAME" or
 # "not ok - NAME (WHY)", and `finish` ends with exit code 1 if any failed.
 set -uo pipefail
+# shellcheck source=tests/patience.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../patience.sh"
 build=$(cd "$1" && pwd)
 ddprun=$build/bin/ddprun
 ladder=$build/tests/trainers/ladder
@@ -11,6 +13,7 @@ compare=$build/samples/compare
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../samples/data" && pwd)/digits.csv
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-e2e-XXXXXX")
 export XDG_CACHE_HOME=$work/cache # what is measured stays in the test
+export DDPRUN_REPORT=-            # reports are looked at whole, and leave no file
 trap 'rm -rf "$work"' EXIT
 failures=0
 
@@ -25,7 +28,11 @@ if grep -q 'DDPRUN_SANITIZE:STRING=.*address' "$build/CMakeCache.txt"; then
 fi
 
 # What a test waits for that is meant not to come, in seconds: long enough for a slow start, short enough to wait for.
-patience=$((sanitized ? 15 : 5))
+patience=$(patient $((sanitized ? 3 : 1)) "${DDPRUN_TEST_PATIENCE:-$((sanitized ? 15 : 5))}")
+
+# Where programs that name none run, and how close N ranks come to one process: tests/gpu/run.sh says otherwise.
+device=${DDPRUN_TEST_DEVICE:-softgpu}
+close=${DDPRUN_TEST_CLOSE:-1e-5}
 
 ok() {
     printf 'ok - %s\n' "$1"
@@ -44,7 +51,7 @@ finish() {
 # Runs a command with a time limit; stdout and stderr go to $work, the exit code to $code.
 run() {
     code=0
-    timeout -k 2 "${limit:-120}" "${runtime[@]}" "$@" </dev/null >"$work/stdout" 2>"$work/stderr" || code=$?
+    timeout -k 2 "$(patient "${limit:-120}")" "${runtime[@]}" "$@" </dev/null >"$work/stdout" 2>"$work/stderr" || code=$?
 }
 
 # check NAME CONDITION...: the case passes if the condition, a command, holds.

@@ -57,6 +57,10 @@ streams() { trainer streams; }
 structs() { trainer structs; }
 branches() { trainer branches; }
 copies() { run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/types_legacy" steady && [ "$code" -eq 0 ]; }
+no_step() {
+    run env "${disorder[@]}" "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/stepless" train 40
+    [ "$code" -eq 1 ] && grep -q '^ddprun: .*has changed twice' "$work/stderr"
+}
 late_write() { ends 1 "wrote gradient" late-write --fault-step 9; }
 late_read() { # the bucket is under way for long, on a busy machine too
     run env SOFTGPU_LINK=latency_us=60000,gbytes_per_s=1 "$launcher" -n 2 --bucket-mb 0.011 --timeout 60 \
@@ -65,6 +69,9 @@ late_read() { # the bucket is under way for long, on a busy machine too
 }
 hidden_write() { ends 1 "was changed after it had been averaged" hidden-write --fault-step 6; }
 drift() { ends 1 "differs between ranks 0 and 1" drift --fault-rank 1; }
+own_shares() { # each rank trains on its own share, which is on its device: nothing is said of equal gradients
+    run "$launcher" -n 2 --timeout "$seconds" "$ladder" --resident 1 && [ "$code" -eq 0 ] && ! grep -q 'bit for bit' "$work/stderr"
+}
 one_rank_looks() { ends 0 "parameters bitwise identical" late-read --fault-step 3 --fault-rank 0; }
 other_buckets() { # one rank has buckets of another size
     # shellcheck disable=SC2016 # the ranks' shell expands it
@@ -74,6 +81,11 @@ other_buckets() { # one rank has buckets of another size
 }
 
 structs_memory() { trainer structs_memory; }
+weighted() { run env "${disorder[@]}" "$launcher" -n 3 --bucket-mb 0.006 --timeout "$seconds" "$build/tests/trainers/weights" uneven && [ "$code" -eq 0 ]; }
+wrong_weights() {
+    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/weights" sum
+    [ "$code" -eq 1 ] && grep -q 'the counts of all ranks add up to' "$work/stderr"
+}
 unseen() { # MODE
     run env "${disorder[@]}" "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$build/tests/trainers/escapes" "$1" &&
         [ "$code" -eq 0 ]
@@ -84,7 +96,14 @@ in_graph() { # MODE COUNT: trains, and so many steps are in graphs
 }
 graph_step() { in_graph fork 22; }
 graph_halves() { in_graph halves 0; }
+odd_table() { unseen odd; }
+odd_table_late() { unseen odd-late; }
+written_too_late() {
+    run "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$build/tests/trainers/escapes" too-late-written
+    [ "$code" -eq 1 ] && grep -q 'by a kernel that found its address' "$work/stderr"
+}
 array_built() { unseen batched-built; }
+tensor_map() { SOFTGPU_TENSOR_MAPS=scrambled unseen map; }
 hidden_streams() { # behind many buckets on a slow link the one that is sent too early would be late enough
     run env "${disorder[0]}" "$launcher" -n 2 --bucket-mb 1 --timeout "$seconds" "$build/tests/trainers/escapes" each-step 60 &&
         [ "$code" -eq 0 ]
@@ -102,7 +121,7 @@ mutant() {
         passed[$scene]=1
     fi
     # Ranks that wait for each other for ever are part of some defects: not for long. A wrong order need not show in each run.
-    for order in 7 8 9; do
+    for order in 7 8 9 10 11; do
         set_order "$order"
         seconds=$patience DDPRUN_MUTANT=$name "$scene" >"$work/check" 2>&1 && continue
         ok "$name is caught by $scene: $(sed -n 's/^ddprun: //p' "$work/stderr" | head -n 1 | cut -c 1-100)"
@@ -124,6 +143,10 @@ mutant STRUCTS_UNSEEN structs
 mutant OPERANDS_UNSEEN copies
 mutant ONE_OF_MANY flat
 mutant ESCAPE_IGNORED structs_memory
+mutant ESCAPES_ALIGNED_TO_16 odd_table
+mutant ESCAPES_ALIGNED_TO_16 odd_table_late
+mutant ESCAPED_LATE_UNCHECKED written_too_late
+mutant TENSOR_MAPS_UNSEEN tensor_map
 mutant ARRAY_TRUSTED array_built
 mutant HIDDEN_STREAMS_FORGOTTEN hidden_streams
 mutant LEARNED_TOO_SOON branches
@@ -134,6 +157,7 @@ mutant NO_PRODUCER_WAIT ladder
 mutant SECOND_STREAM_FORGOTTEN ladder
 mutant GRADIENT_LEFT_OUT ladder
 mutant SUM_NOT_MEAN ladder
+mutant WEIGHT_IGNORED weighted
 mutant ORDER_DIFFERS ladder
 mutant GROUP_UNEXPECTED towers
 mutant NO_BOUNDARY_WAIT ladder
@@ -148,4 +172,9 @@ mutant LATE_LET_THROUGH late_write
 mutant LATE_NOT_WAITED late_read
 mutant CONTENT_UNCHECKED hidden_write
 mutant PARAMETERS_UNCHECKED drift
+mutant HASH_NOT_RUN drift
+mutant HASHED_AFTER_RELEASE ladder
+mutant STEPLESS_UNSEEN no_step
+mutant WEIGHTS_UNCOMPARED wrong_weights
+mutant OWN_GRADIENTS_LATE own_shares
 finish

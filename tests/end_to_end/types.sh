@@ -26,4 +26,23 @@ check "other batches: nothing said" bash -c "! grep -q 'copied the same' '$work/
 run "$ddprun" -n 3 "$ladder" --fault same-batches
 succeeded "the same batches on all ranks"
 check "the same batches on all ranks: said once" [ "$(grep -c 'ranks 0 and 1 copied the same 3 batches' "$work/stderr")" -eq 1 ]
+check "the same batches on all ranks: nothing said of the gradients, which are equal for that" bash -c "! grep -q 'bit for bit' '$work/stderr'"
+
+# Of data that lie on the device from the start only gradients tell.
+run "$ddprun" -n 3 "$ladder" --resident 1 --fault same-batches
+succeeded "the same data on all devices"
+check "the same data on all devices: said once, by step 5" [ "$(grep -c 'the gradients of all 3 ranks are equal, bit for bit, in steps 2 to 4' "$work/stderr")" -eq 1 ]
+run "$ddprun" -n 3 "$ladder" --resident 1
+succeeded "each rank's share on its device"
+check "each rank's share on its device: nothing said" bash -c "! grep -Eq 'bit for bit|copied the same' '$work/stderr'"
+
+# Gradients that keep momentum grow without bounds where they become sums.
+small=(--layers 2 --width 8 --batch 8 --steps 240 --carry 0.9)
+run "$ddprun" -n 2 --reduce sum "$ladder" "${small[@]}"
+succeeded "training that diverges goes on, as on one GPU"
+check "training that diverges: said once, with the last step that was finite" [ "$(grep -Ec \
+    '^ddprun: parameter [12] of 2 \(.* holds infinite values or NaN after step 200; all parameters were finite after step 100: the training diverges \(--reduce sum' "$work/stderr")" -eq 1 ]
+run "$ddprun" -n 2 "$ladder" "${small[@]}"
+succeeded "the same with means"
+check "the same with means: nothing said" bash -c "! grep -q 'infinite' '$work/stderr'"
 finish

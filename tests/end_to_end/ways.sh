@@ -17,7 +17,7 @@ way() {
 }
 
 for mode in launch launch-ex cooperative driver-launch copy host-copy peer rows block peer-block batch batch-block fill values \
-    batch-values unmap pool release; do
+    batch-values unmap chunks pool release; do
     way "$mode"
 done
 
@@ -25,10 +25,18 @@ done
 run "$ddprun" -n 2 --bucket-mb 0.001 --check-every 1 "$ways" variables
 succeeded "gradients in variables of the program"
 
+# Launches by the runtime, the driver and a library in one program overlap as many steps as those of one kind.
+overlapped_steps() { # PROGRAM
+    run "$ddprun" -n 2 --bucket-mb 0.01 "$build/tests/matrix/$1"
+    grep -o '[0-9]* of them overlapped' "$work/stderr"
+}
+check "launches of every kind: all steps overlap that do without the mix" [ "$(overlapped_steps mixed_shared)" = "$(overlapped_steps mlp_shared)" ]
+check "... and they are 9 of 12" grep -q '12 steps, 9 of them overlapped' "$work/stderr"
+
 run "$ddprun" -n 2 "$ways" old-launch
 failed_with "a call that nobody can follow" 1 "calls cuLaunchGrid, in a version or form that this ddprun cannot follow"
 run "$ddprun" -n 2 --bucket-mb 0.001 "$ways" free-early
-failed_with "a gradient freed with its bucket on its way" 1 "gradient .gradients\[l\]. .* was freed and not annotated again"
+failed_with "a gradient freed with its bucket on its way" 1 "gradient [0-9]+ of [0-9]+ \(.gradients\[l\]., .* was freed and not annotated again"
 run "$ddprun" -n 2 --bucket-mb 0.001 "$ways" reset-early
 failed_with "a device reset with buckets on their way" 1 "after the device was reset"
 finish

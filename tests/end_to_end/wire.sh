@@ -83,14 +83,14 @@ trains() {
     check "$name: serial up to $tolerance" "$compare" --quiet "$work/rank-0" "$work/serial" "$tolerance"
     check "$name: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
 }
-trains "training through two communicators" 3 1e-5 --communicators 2
-SOFTGPU_CHAOS=3 trains "training through three communicators" 2 1e-5 --communicators 3 --verify
+trains "training through two communicators" 3 "$close" --communicators 2
+SOFTGPU_CHAOS=3 trains "training through three communicators" 2 "$close" --communicators 3 --verify
 trains "training in float16" 2 1e-3 --compress fp16
 trains "training in bfloat16" 3 1e-2 --compress bf16 --communicators 3
 
 # A sum is as many means as there are ranks, and that much more rate.
 run "$ladder" "${options[@]}" --rate 0.1 --save "$work/serial"
-trains "training on sums" 2 1e-5 --reduce sum
+trains "training on sums" 2 "$close" --reduce sum
 run "$ddprun" -n 2 --quiet --compress none --reduce mean --communicators 1 "$ladder" "${options[@]}" --save "$work/default-%d"
 run "$ddprun" -n 2 --quiet "$ladder" "${options[@]}" --save "$work/plain-%d"
 check "what is said is what is the default" cmp "$work/default-0" "$work/plain-0"
@@ -100,7 +100,7 @@ faulty=(-n 2 --bucket-mb 0.02 --communicators 3)
 run "$ddprun" "${faulty[@]}" "$ladder" --steps 12 --fault late-write --fault-step 9
 failed_with "a late write" 1 "scale_in_place.* wrote gradient .* after bucket 0 "
 run "$ddprun" "${faulty[@]}" "$ladder" --steps 12 --fault hidden-write --fault-step 6
-failed_with "a write nobody sees" 1 "gradient .* was changed after it had been averaged"
+failed_with "a write that no call shows" 1 "gradient .* was changed after it had been averaged"
 run "$ddprun" "${faulty[@]}" "$ladder" --steps 12 --fault crash --fault-step 7 --fault-rank 1
 failed_with "a crash" 139 "rank 1 .*SIGSEGV"
 run "$ddprun" "${faulty[@]}" --timeout "$patience" "$build/tests/trainers/habits" hang
@@ -133,11 +133,25 @@ rm "$bare"
 ddprun=$work/bare/bin/ddprun travels "without kernels" 3 separate mean none
 took 0 copies float32
 check "without kernels: the bits of packed" [ "$hash" = "$packed" ]
+# Memory is hashed by copies then: the same hash, and what differs is found all the same.
+identical="parameters bitwise identical on all ranks (hash"
+for launcher in "$ddprun" "$work/bare/bin/ddprun"; do
+    run "$launcher" -n 3 --bucket-mb 0.02 --verify "$ladder" "${options[@]}"
+    succeeded "hashed by $launcher"
+    grep -o "$identical [0-9a-f]*" "$work/stderr" >>"$work/hashes"
+done
+check "hashed on the device and on the host: the same" [ "$(wc -l <"$work/hashes") $(sort -u "$work/hashes" | wc -l)" = "2 1" ]
+run "$work/bare/bin/ddprun" -n 2 --bucket-mb 0.02 "$ladder" --steps 12 --fault hidden-write --fault-step 6
+failed_with "without kernels, a write that no call shows" 1 "gradient .* was changed after it had been averaged"
+run "$work/bare/bin/ddprun" -n 2 --bucket-mb 0.02 "$ladder" --steps 12 --fault late-write --fault-step 9
+failed_with "without kernels, a late write" 1 "scale_in_place.* wrote gradient .* after bucket 0 "
+run "$work/bare/bin/ddprun" -n 2 --bucket-mb 0.02 "$ladder" --steps 12 --fault drift --fault-rank 1
+failed_with "without kernels, parameters that drift apart" 1 "differs between ranks 0 and 1"
 run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
 failed_with "float16 without kernels" 2 "--compress needs ddprun's own kernels.*leave --compress out"
 echo 'no library' >"$bare"
 ddprun=$work/bare/bin/ddprun travels "with kernels that do not load" 2 separate mean none
-check "with kernels that do not load: said once" [ "$(grep -c 'cannot open .*; buckets are packed by copies' "$work/stderr")" -eq 1 ]
+check "with kernels that do not load: said once" [ "$(grep -c 'cannot open .*; buckets are packed by copies, and memory is hashed on the host' "$work/stderr")" -eq 1 ]
 run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
 failed_with "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open"
 

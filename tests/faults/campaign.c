@@ -204,6 +204,7 @@ make_run(struct campaign *campaign, struct run *run)
     char texts[5][400], folder[256], why[KINDS_WHY_BYTES] = "", description[200];
     struct job_order order = {.place = &campaign->place,
                               .folder = folder,
+                              .link = run->kind->link,
                               .closed_output = run->kind->closed_output,
                               .small_pipe = run->kind->small_pipe};
     snprintf(folder, sizeof(folder), "%s/%u", campaign->folder, run->number);

@@ -60,6 +60,20 @@ inject_kill_rank(struct run *run, struct job *job)
     signal_rank(run, job, SIGKILL, JOB_TRAINER);
 }
 
+/* All ranks have come to the first DDP_PARAMETER, in which NCCL is initialised and its first collective connects. */
+void
+inject_kill_connecting(struct run *run, struct job *job)
+{
+    for (int r = 0; r < run->ranks; ++r) {
+        while (job->records[r].points < 2) {
+            if (job_poll(job, 200))
+                return;
+        }
+    }
+    run->moment = (struct moment){0, run_part(run, 1500 * MS)};
+    signal_rank(run, job, SIGKILL, JOB_TRAINER);
+}
+
 void
 inject_crash_rank(struct run *run, struct job *job)
 {

@@ -8,6 +8,7 @@
 #include "tests/faults/kinds.h"
 
 void inject_kill_rank(struct run *run, struct job *job);
+void inject_kill_connecting(struct run *run, struct job *job); /* from the first parameter on, before it is shared */
 void inject_crash_rank(struct run *run, struct job *job);
 void inject_stop_rank(struct run *run, struct job *job);
 void inject_kill_shell(struct run *run, struct job *job);      /* between ddprun and the trainer */

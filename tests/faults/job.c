@@ -88,13 +88,15 @@ make_folders(const char *folder)
 
 /* In the child. The mark and the folders of its own go to everything that the run starts. */
 static void
-set_environment(const struct job *job)
+set_environment(const struct job *job, const struct job_order *order)
 {
     static const char *const cleared[] = {"CUDA_VISIBLE_DEVICES", "SOFTGPU_DEVICES", "NCCL_HOSTID",
                                           "NCCL_SOCKET_IFNAME", "RANK"};
     for (size_t i = 0; i < sizeof(cleared) / sizeof(cleared[0]); ++i)
         unsetenv(cleared[i]);
     setenv(JOB_MARK, job->mark, 1);
+    if (order->link != NULL)
+        setenv("SOFTGPU_LINK", order->link, 1);
     for (int i = 0; i < OWN_FOLDERS; ++i) {
         char path[300];
         snprintf(path, sizeof(path), "%s/%s", job->folder, own_folders[i].name);
@@ -109,7 +111,7 @@ become_job(const struct job *job, const struct job_order *order, const int outpu
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
-    set_environment(job);
+    set_environment(job, order);
     int input = open("/dev/null", O_RDONLY);
     dup2(input, STDIN_FILENO);
     if (order->closed_output) {

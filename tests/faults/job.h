@@ -23,6 +23,7 @@ struct job_order {
     const struct place *place;
     const char *folder;                           /* of this run alone; made by job_start() */
     const char *arguments[JOB_ARGUMENTS_AT_MOST]; /* NULL-terminated, the program first */
+    const char *link;                             /* value of SOFTGPU_LINK; NULL: none */
     bool closed_output;                           /* stdout and stderr are closed from the start */
     bool small_pipe;                              /* stdout is a pipe that is soon full */
 };

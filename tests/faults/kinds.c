@@ -10,6 +10,9 @@
 
 enum { START_POINTS = 7, MPIRUN_LIMIT_S = 5 };
 
+/* The first collective, in which ranks connect, lasts longer than inject_kill_connecting() waits. */
+#define CONNECT_LINK "latency_us=2000000"
+
 /* ---- choosing ---- */
 
 /* splitmix64 */
@@ -90,6 +93,13 @@ const struct kind kinds[] = {
      .about = "SIGKILL of a rank",
      .limit_s = 2,
      .inject = inject_kill_rank,
+     .judge = judge_kill},
+    {.name = "connect",
+     .where = ON_NODE | UNDER_MPIRUN,
+     .about = "SIGKILL of a rank while ranks connect",
+     .link = CONNECT_LINK,
+     .limit_s = 2,
+     .inject = inject_kill_connecting,
      .judge = judge_kill},
     {.name = "segv",
      .where = ANYWHERE,

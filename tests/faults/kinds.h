@@ -46,6 +46,7 @@ struct kind {
     unsigned where;        /* bits of place.h */
     const char *options;   /* for ddprun; words with blanks between, or NULL */
     const char *arguments; /* for the trainer, with one %d each for the rank and the point; or NULL */
+    const char *link;      /* value of SOFTGPU_LINK, or NULL */
     bool wrapper;          /* a shell stands between ddprun and the trainer */
     bool closed_output, small_pipe;
     bool sweeps; /* what ddprun left is cleared away by the next one */

@@ -1,112 +1,168 @@
 #!/usr/bin/env bash
-# run.sh - the end-to-end tests on a real GPU, driver and NCCL: the same scripts, on programs that nvcc has built, with all
-# ranks on one GPU where there is only one. Works on any machine with an NVIDIA GPU and the build's requirements.
+# run.sh - the end-to-end tests on a real GPU, driver and NCCL: the same scripts, on programs that nvcc has built (programs.sh), with
+# all ranks on one GPU where there is only one. BUILD is a build of this checkout, or that of a bundle (bundle.sh), which needs no
+# compiler and no network.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source=tests/gpu/libraries.sh
+source "$root/tests/gpu/libraries.sh"
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 
 usage() {
     cat <<'END'
 Usage: bash tests/gpu/run.sh [options] [BUILD [SCRIPT...]]
-Runs the end-to-end tests on the GPUs of this machine. BUILD is a built folder (default: build), SCRIPT one or more of
+Runs the end-to-end tests on the GPUs of this machine. BUILD is a built folder (default: build) or BUNDLE/build, SCRIPT one or more of
 equality libraries wire types habits graphs overlap faults inert tables (default: all). `tables` compares what the shim knows of
-the calls of cuBLAS and cuBLASLt with what NVIDIA's libraries touch.
+the calls of cuBLAS and cuBLASLt with what NVIDIA's libraries touch. Where ranks share a GPU, the script starts an MPS of its own and
+ends it; `faults`, which kills ranks, runs without.
 
+  --no-mps     no MPS: ranks that share a GPU take turns
   --rehearse   the same with the stand-in, to try out this script
   --help       print this
 END
 }
 
+fail() {
+    printf 'run.sh: %s\n' "$*" >&2
+    exit 2
+}
+
 rehearse=0
+with_mps=1
 while [ $# -gt 0 ]; do
     case $1 in
     --rehearse) rehearse=1 ;;
+    --no-mps) with_mps=0 ;;
     --help)
         usage
         exit 0
         ;;
-    -*)
-        printf 'run.sh: %s: unknown option; --help lists them\n' "$1" >&2
-        exit 2
-        ;;
+    -*) fail "$1: unknown option; --help lists them" ;;
     *) break ;;
     esac
     shift
 done
-build=$(cd "${1:-$root/build}" && pwd)
+build=${1:-$root/build}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] && scripts=("$@") || scripts=("${all_scripts[@]}")
+for script in "${scripts[@]}"; do
+    [[ " ${all_scripts[*]} " == *" $script "* ]] || fail "$script: unknown script; --help lists them"
+done
 
-if [ "$rehearse" -eq 0 ] && ! { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q GPU; }; then
+gpus=$(gpu_count)
+if [ "$rehearse" -eq 0 ] && [ "$gpus" -eq 0 ]; then
     echo "skipped: no NVIDIA GPU"
     exit 77
 fi
-
-# found NAME: what the build has found, as cmake/Cuda.cmake prints it.
-found() {
-    cmake -P "$root/cmake/Cuda.cmake" 2>&1 | sed -n "s/^$1=//p" | head -n 1
-}
+[ -x "$build/bin/ddprun" ] ||
+    fail "no ddprun in $build/bin: build it (cmake/setup.sh installs what that needs), or take a bundle of another machine (tests/gpu/bundle.sh) and name BUNDLE/build"
+build=$(cd "$build" && pwd)
+bundle=${build%/*}
+[ -d "$bundle/debian/fallback" ] || bundle=
+if [ "$rehearse" -eq 0 ] || [ -n "$bundle" ]; then
+    gpu_libraries_find "${gpu_library_names[@]}" || exit 2
+    export LD_LIBRARY_PATH=$gpu_library_path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+[ -z "$bundle" ] || gpu_bundle_libraries "$bundle"
 
 # A folder that looks like a build: the scripts find GPU programs in it, and a ddprun that shares a GPU.
 view=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-gpu-XXXXXX")
-trap 'rm -rf "$view"' EXIT
-mkdir -p "$view/bin" "$view/tests" "$view/tests/trainers" "$view/samples"
+mps=0
+
+mps_stop() {
+    [ "$mps" -eq 1 ] || return 0
+    mps=0
+    echo quit | timeout 30 nvidia-cuda-mps-control >/dev/null 2>&1 || echo 'MPS did not end by quit' >&2
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+}
+
+# In a folder of its own: no other program of the machine is a client of it. Given up if a program does not run with it.
+mps_start() {
+    if ! command -v nvidia-cuda-mps-control >/dev/null; then
+        echo 'no MPS (nvidia-cuda-mps-control): ranks that share a GPU take turns'
+        with_mps=0
+        return
+    fi
+    mkdir -p "$view/mps" "$view/mps-log"
+    export CUDA_MPS_PIPE_DIRECTORY=$view/mps CUDA_MPS_LOG_DIRECTORY=$view/mps-log
+    mps=1
+    if timeout 30 nvidia-cuda-mps-control -d >/dev/null 2>&1 &&
+        timeout 60 "$view/tests/trainers/ladder" --steps 1 </dev/null >/dev/null 2>&1; then
+        return
+    fi
+    echo 'a program does not run under MPS here: ranks that share a GPU take turns'
+    with_mps=0
+    mps_stop
+}
+
+trap 'mps_stop; rm -rf "$view"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+mkdir -p "$view/bin" "$view/tests/trainers" "$view/samples"
 ln -s "$build/lib" "$view/lib"
 ln -s "$build/samples/compare" "$view/samples/compare"
 cp "$build/CMakeCache.txt" "$view/"
 
+# show NAME FOLDER PLACE...: the program of the first place that has it
+show() {
+    local place
+    for place in "${@:3}"; do
+        [ -x "$place/$1" ] || continue
+        ln -s "$place/$1" "$view/$2/"
+        return
+    done
+    fail "no program $1 in ${*:3}"
+}
+
 if [ "$rehearse" -eq 1 ]; then
     ln -s "$build/bin/ddprun" "$view/bin/ddprun"
-    ln -s "$build/samples/digits" "$build/samples/digits_plain" "$view/samples/"
-    for program in ladder ladder_static habits graphs libraries values types_legacy types_per_thread; do
-        ln -s "$build/tests/trainers/$program" "$view/tests/trainers/"
-    done
+    places=("$build/tests/trainers" "$build/samples" "$build/gpu")
+    own_cublas=$build/tests/trainers/libraries_static
 else
-    nccl=$(found NCCL_LIBRARY)
-    printf '#!/bin/sh\nexec "%s" --device gpu --share-gpu %s "$@"\n' "$build/bin/ddprun" \
-        "${nccl:+--nccl \"$nccl\"}" >"$view/bin/ddprun"
+    [ -n "$bundle" ] || bash "$root/tests/gpu/programs.sh" "$build" || exit 2
+    places=("$build/gpu")
+    own_cublas=$build/gpu/libraries_own_cublas
+    printf '#!/bin/sh\nexec "%s" --device gpu --share-gpu --nccl "%s" "$@"\n' "$build/bin/ddprun" \
+        "${gpu_library[libnccl.so.2]}" >"$view/bin/ddprun"
     chmod +x "$view/bin/ddprun"
-    ln -s "$build/samples/gpu/digits" "$build/samples/gpu/digits_plain" "$view/samples/"
-
-    # nvcc_build OUTPUT OPTIONS...: one trainer of the tests.
-    nvcc=$(found NVCC) libraries=$(found CUDA_LIBRARY_DIR)
-    nvcc_build() {
-        local output=$1
-        shift
-        "$nvcc" -O2 -g -D_GNU_SOURCE -I"$root/samples" -I"$root/interpose/include" -L"$libraries" \
-            -Xlinker -rpath -Xlinker "$libraries" "$@" -o "$view/tests/trainers/$output"
-    }
-    cd "$root/tests/trainers"
-    nvcc_build ladder -cudart shared ladder.cu ../../samples/common/parameter_file.c
-    nvcc_build ladder_static -cudart static ladder.cu ../../samples/common/parameter_file.c
-    nvcc_build habits -cudart static habits.cu -lcuda -L"$libraries/stubs"
-    nvcc_build graphs -cudart static graphs.cu -lcuda -L"$libraries/stubs"
-    nvcc_build libraries -cudart shared libraries.cu ../../samples/common/parameter_file.c -lcublas -lcublasLt
-    nvcc_build types_legacy -cudart shared types.c
-    nvcc_build values -cudart shared values.c -lm
-    nvcc_build types_per_thread -cudart static -DCUDA_API_PER_THREAD_DEFAULT_STREAM types.c
+    # Read by lib.sh: a start takes seconds, and other kernels sum in another order.
+    export DDPRUN_TEST_DEVICE=gpu DDPRUN_TEST_CLOSE=1e-4 DDPRUN_TEST_PATIENCE=30
+fi
+for program in digits digits_plain; do
+    show "$program" samples "${places[@]}"
+done
+for program in ladder ladder_static habits graphs libraries values types_legacy types_per_thread; do
+    show "$program" tests/trainers "${places[@]}"
+done
+# cuBLAS inside the program has some hundred MB: it is in no bundle, and only where the toolkit has libcublas_static.a.
+if [ -x "$own_cublas" ]; then
+    ln -s "$own_cublas" "$view/tests/trainers/libraries_static"
+else
+    echo 'not run: a program with cuBLAS inside (no libcublas_static.a, or a bundle)'
 fi
 
 # The build's programs look beside the stand-in's libraries, unless they are told another place for all of NVIDIA's.
 tables() {
-    local program status=0 path=()
-    if [ "$rehearse" -eq 0 ]; then
-        driver=$(ldconfig -p | sed -n 's/.*libcuda\.so\.1 .*x86-64.* => //p' | head -n 1)
-        path=(env "LD_LIBRARY_PATH=$libraries:$(dirname "$driver")")
-    fi
-    for program in "$build"/tests/interpose/libraries/test_library_*extents; do
-        "${path[@]}" timeout -k 2 300 "$program" </dev/null || status=1
+    local program status=0 programs=("$build"/tests/interpose/libraries/test_library_*extents)
+    [ -x "${programs[0]}" ] || fail "no test_library_extents in $build/tests/interpose/libraries"
+    for program in "${programs[@]}"; do
+        DDPRUN_TEST_SHIM=$build/lib/libddprun.so DDPRUN_TEST_RECORDER=$build/tests/interpose/libraries/librecorder.so CK_FORK=no \
+            timeout -k 2 300 "$program" </dev/null || status=1
     done
     return "$status"
 }
 
+[ "$rehearse" -eq 0 ] && [ "$gpus" -lt 4 ] || with_mps=0
 failed=0
 for script in "${scripts[@]}"; do
     printf '==== %s\n' "$script"
-    if [ "$script" = tables ]; then
-        tables || failed=1
-    else
+    case $script in
+    tables) tables || failed=1 ;;
+    *)
+        [ "$script" != faults ] || mps_stop
+        [ "$script" = faults ] || [ "$with_mps" -eq 0 ] || [ "$mps" -eq 1 ] || mps_start
         bash "$root/tests/end_to_end/$script.sh" "$view" || failed=1
-    fi
+        ;;
+    esac
 done
 exit "$failed"

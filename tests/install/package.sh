@@ -66,6 +66,9 @@ done
 while read -r option; do
     grep -qF -- "${option//-/\\-}" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1) does not tell of $option"
 done < <("$prefix/bin/ddprun" --help-all | sed -nE 's/^  .{4}(--[a-z-]+).*/\1/p')
+for row in tagged rank0 files=DIR none; do
+    grep -qxF -- "\\fB$row\\fR:" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1): --output $row has no line of its own"
+done
 while read -r macro; do
     grep -qF "$macro(" "$prefix/share/man/man3/ddprun.h.3" || complain "ddprun.h(3) does not tell of $macro"
 done < <(sed -nE 's/^#define (DDP_[A-Z_]*[A-Z])\(.*/\1/p' "$prefix/include/ddprun.h")
@@ -83,8 +86,11 @@ complete_words() {
     complain "completion behind the program of check: $(complete_words ddprun check --sample 9 ./train --l)"
 [ "$(complete_words ddprun --no-o)" = '--no-overlap ' ] || complain "completion of --no-o: $(complete_words ddprun --no-o)"
 [ "$(complete_words ddprun --device s)" = 'softgpu ' ] || complain "completion of --device s: $(complete_words ddprun --device s)"
-[ "$(complete_words ddprun -n 2 --quiet ./train --l)" = 'program:4 ' ] ||
-    complain "completion behind the program: $(complete_words ddprun -n 2 --quiet ./train --l)"
+for words in '-n 2' '-np 2' '--nproc-per-node 2'; do
+    # shellcheck disable=SC2086 # two words
+    [ "$(complete_words ddprun $words --quiet ./train --l)" = 'program:4 ' ] ||
+        complain "completion behind the program, after $words: $(complete_words ddprun $words --quiet ./train --l)"
+done
 
 # ---- it runs, from where it lies now ----
 run "$prefix/bin/ddprun" --version

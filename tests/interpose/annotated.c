@@ -16,15 +16,18 @@ __attribute__((visibility("default"))) int
 ANNOTATED_MAIN(void)
 {
     static float weights[8], gradients[8];
+    static int counter;
     float loss = 1.5f;
     size_t first, count;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("rank %d of %d, local %d\n", DDP_RANK(), DDP_WORLD_SIZE(), DDP_LOCAL_RANK());
     DDP_PARAMETER(weights, 8, DDP_FLOAT32);
+    DDP_STATE(&counter, 1, DDP_INT32);
     DDP_GRADIENT(gradients, 8, DDP_BFLOAT16);
     DDP_SHARD(100, &first, &count);
     printf("share %d + %d\n", (int)first, (int)count);
+    DDP_WEIGHT(count, 100);
     DDP_STEP(0);
     DDP_GRADIENT_GROUP(1);
     DDP_STEP_GROUP(1, 0);
@@ -33,6 +36,7 @@ ANNOTATED_MAIN(void)
     DDP_NO_SYNC_END();
     DDP_GRADIENT_READY(gradients, 0);
     DDP_MEAN(&loss);
+    DDP_MEAN_AS("loss", &loss);
     printf("loss %g\n", (double)loss);
     DDP_FORGET(gradients);
     return 0;

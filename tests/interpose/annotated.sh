@@ -10,8 +10,10 @@ head -c 65536 /dev/zero >"$folder/status"
 alone=$'rank 0 of 1, local 0\nshare 0 + 100\nloss 1.5'
 inside=$'rank 3 of 5, local 1
 parameter weights 8 1 line 1 ptr
+state &counter 1 5 line 1 ptr
 gradient gradients 8 4 line 1 ptr
 share 25 + 50
+weight 50 of 100 count
 step 0 0x1 0
 group 1 1
 step 1 0x1 0
@@ -20,7 +22,8 @@ no sync 1 DDP_NO_SYNC_BEGIN
 no sync 0 DDP_NO_SYNC_END
 ready ptr 0x1 gradients
 mean 1.5
-loss 7
+mean 7 as loss
+loss 8
 forget gradients ptr'
 
 compare() { # NAME EXPECTED GOT

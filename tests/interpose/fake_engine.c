@@ -146,6 +146,26 @@ mean(float *value, const struct ddp_site *site)
 }
 
 static void
+mean_as(const char *label, float *value, const struct ddp_site *site)
+{
+    (void)site;
+    printf("mean %g as %s\n", (double)*value, label);
+    *value += 1;
+}
+
+static void
+weight(size_t count, size_t total, const struct ddp_site *site)
+{
+    printf("weight %zu of %zu %s\n", count, total, site->text);
+}
+
+static void
+state(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    annotate("state", ptr, count, type, site);
+}
+
+static void
 shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
     (void)site;
@@ -203,6 +223,18 @@ static void
 before_primary_release(CUdevice device)
 {
     note("primary %d", device);
+}
+
+static void
+tensor_map_encoded(CUdeviceptr address, bool done)
+{
+    note("map %llx%s", address, done ? " done" : " refused");
+}
+
+static void
+kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done)
+{
+    note("kernels %p %u %p%s", (const void *)kernels, room, (void *)library, done ? " done" : " refused");
 }
 
 static void
@@ -322,6 +354,9 @@ static const struct engine engine = {
     .forget = forget,
     .no_sync = no_sync,
     .buffer = buffer,
+    .state = state,
+    .weight = weight,
+    .mean_as = mean_as,
     .gradient_ready = gradient_ready,
     .begin = begin,
     .end = end,
@@ -332,6 +367,8 @@ static const struct engine engine = {
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
     .before_primary_release = before_primary_release,
+    .tensor_map_encoded = tensor_map_encoded,
+    .kernels_found = kernels_found,
     .before_unload = before_unload,
     .after_unload = after_unload,
     .capture_begun = capture_begun,

@@ -70,6 +70,14 @@ by_version(const struct hooked *hooked)
     return found;
 }
 
+/* A function of the driver's own. */
+static bool
+is_drivers(void *found)
+{
+    Dl_info info;
+    return found != NULL && dladdr(found, &info) != 0 && strstr(info.dli_fname, "libcuda.so.1") != NULL;
+}
+
 START_TEST(trap_1_4_next_caller)
 {
     /* Nothing after the asker defines its function: NULL, and not the asker itself. */
@@ -147,8 +155,37 @@ START_TEST(trap_1_4_a_driver_that_asks_back)
     fake->asks_back = true;
     ck_assert_int_eq(get_proc("cuMemcpy", &hook, 4000, 0, NULL), CUDA_SUCCESS);
     ck_assert_str_eq(harness_hook_name(hook), "cuMemcpy");
+    ck_assert(is_drivers(fake->own));
+    fake->own = NULL;
     ck_assert_int_eq(call(hook), CUDA_SUCCESS);
+    ck_assert(is_drivers(fake->own)); /* a hook would call it for ever */
     fake->asks_back = false;
+}
+END_TEST
+
+/* As an extension of Python's, or a plugin: no other library sees the driver that it is linked with. */
+START_TEST(a_library_with_a_driver_of_its_own_reaches_the_hooks)
+{
+    void *library = dlopen(LOCAL_ASKER, RTLD_NOW | RTLD_LOCAL);
+    void *(*look_up)(const char *) = (void *(*)(const char *))dlsym(library, "next_asker_default");
+    ck_assert_str_eq(harness_hook_name(look_up("cuMemcpyDtoH_v2")), "cuMemcpyDtoH_v2");
+    ck_assert_str_eq(harness_hook_name(look_up("cuGetProcAddress_v2")), "cuGetProcAddress_v2");
+    ck_assert_ptr_null(look_up("cuMemcpyDtoH_v7"));
+    dlclose(library);
+}
+END_TEST
+
+/* By its exported name, too, a version from the future is counted. */
+START_TEST(a_newer_exported_name_is_recorded)
+{
+    const char *name = NULL;
+    uint64_t before = record->services->unknown_calls(&name), calls = driver_calls("cuMemcpyHtoD_v9");
+    void *newer = dlsym(driver, "cuMemcpyHtoD_v9");
+    ck_assert(!is_drivers(newer));
+    (void)call(newer);
+    ck_assert_uint_eq(driver_calls("cuMemcpyHtoD_v9"), calls + 1);
+    ck_assert_uint_eq(record->services->unknown_calls(&name), before + 1);
+    ck_assert_str_eq(name, "cuMemcpyHtoD");
 }
 END_TEST
 
@@ -363,10 +400,12 @@ run_tests(void)
     tcase_add_test(tcase, trap_1_4_the_same_question_again);
     tcase_add_test(tcase, trap_1_4_names_that_begin_alike);
     tcase_add_test(tcase, trap_1_4_a_driver_that_asks_back);
+    tcase_add_test(tcase, a_library_with_a_driver_of_its_own_reaches_the_hooks);
     tcase_add_test(tcase, trap_2_7_questions_without_an_answer);
     tcase_add_test(tcase, trap_1_5_no_lock_across_a_driver_call);
     tcase_add_test(tcase, trap_1_5_calls_from_within_are_not_reported);
     tcase_add_test(tcase, trap_2_1_an_unknown_version_is_counted);
+    tcase_add_test(tcase, a_newer_exported_name_is_recorded);
     tcase_add_test(tcase, recorded_calls_from_within_do_not_count);
     tcase_add_test(tcase, an_old_version_is_recorded_too);
     tcase_add_test(tcase, what_is_not_hooked_passes_untouched);

@@ -27,6 +27,17 @@ EXPORT void test_during_start(void);
 
 static CUresult (*allocate_memory)(CUdeviceptr *, size_t);
 static const struct ddp_interface *(*interface_of)(unsigned version);
+/* Headers of versions 1 and 2 find their functions where they were. */
+#define PLACE_OF(member) \
+    ((offsetof(struct ddp_interface, member) - offsetof(struct ddp_interface, parameter)) / sizeof(void *))
+_Static_assert(PLACE_OF(gradient) == 1 && PLACE_OF(step) == 2 && PLACE_OF(mean) == 3 && PLACE_OF(shard) == 4 &&
+                   PLACE_OF(forget) == 5 && PLACE_OF(rank) == 6 && PLACE_OF(world_size) == 7 &&
+                   PLACE_OF(local_rank) == 8,
+               "version 1");
+_Static_assert(PLACE_OF(gradient_group) == 9 && PLACE_OF(step_group) == 10 && PLACE_OF(no_sync) == 11 &&
+                   PLACE_OF(buffer) == 12 && PLACE_OF(gradient_ready) == 13,
+               "version 2");
+
 static pthread_t loader, annotator;
 static _Atomic int loaded, annotated, started;
 static int child_status = -1;

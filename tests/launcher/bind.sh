@@ -44,7 +44,7 @@ END
 
 # ranks COMMAND...: runs it for two ranks that tell their processors; sets rc, found ("LIST LIST" of ranks 0 and 1) and said.
 ranks() {
-    timeout -k 1 60 "$@" -v -n 2 sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status >"$top/out" 2>"$top/err" </dev/null
+    timeout -k 1 "$limit" "$@" -v -n 2 sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status >"$top/out" 2>"$top/err" </dev/null
     rc=$?
     found="$(grep -v '^\[1\]' "$top/out") $(sed -n 's/^\[1\] //p' "$top/out")"
     said=$(cat "$top/err")
@@ -89,7 +89,7 @@ if command -v mpirun >/dev/null; then
     mpirun="mpirun --allow-run-as-root --oversubscribe --bind-to none -n 2"
     # each COMMAND...: as `ranks`, where each rank has a ddprun of its own.
     each() {
-        timeout -k 1 100 "$@" sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status >"$top/out" 2>"$top/err" </dev/null
+        timeout -k 1 "$limit" "$@" sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status >"$top/out" 2>"$top/err" </dev/null
         rc=$?
         found=$(sed 's/^.*\[1\][^ ]* //' "$top/out" | sort -n | paste -sd ' ')
         said=$(cat "$top/err")
@@ -122,13 +122,13 @@ gpu="env STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu HWLOC_XMLFILE=$top/machine.xml"
     report "different GPUs, which CUDA counts by speed" "$(expect "$all $all" 'none \(where the GPUs are is not known')"
     ranks $gpu STUB_DIFFERENT=1 CUDA_DEVICE_ORDER=PCI_BUS_ID "$ddprun"
     report "different GPUs, counted by their place" "$(expect "$second $first" 'numa')"
-    timeout -k 1 60 $gpu "$ddprun" -n 2 --dry-run true >"$top/out" 2>&1 </dev/null
+    timeout -k 1 "$limit" $gpu "$ddprun" -n 2 --dry-run true >"$top/out" 2>&1 </dev/null
     for line in '^# binding of ranks: numa (near the GPUs' "^# rank 1, on processors $first" "^taskset -c $second env "; do
         report "--dry-run tells of it: $line" "$(grep -q "$line" "$top/out" || cat "$top/out")"
     done
 }
-timeout -k 1 60 "$ddprun" --device softgpu --bind numa -n 1 grep -c 'prefer' /proc/self/numa_maps >"$top/out" 2>"$top/err" </dev/null
-if grep -q 'node' <(timeout -k 1 60 "$ddprun" --device softgpu --bind numa -v -n 1 true 2>&1 </dev/null) && [ -r /proc/self/numa_maps ]; then
+timeout -k 1 "$limit" "$ddprun" --device softgpu --bind numa -n 1 grep -c 'prefer' /proc/self/numa_maps >"$top/out" 2>"$top/err" </dev/null
+if grep -q 'node' <(timeout -k 1 "$limit" "$ddprun" --device softgpu --bind numa -v -n 1 true 2>&1 </dev/null) && [ -r /proc/self/numa_maps ]; then
     report "memory of the node" "$([ "$(cat "$top/out")" -gt 0 ] || cat "$top/out" "$top/err")"
 else
     echo "skip - memory of the node (several nodes, or its policy may not be chosen here)"

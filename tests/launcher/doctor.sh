@@ -17,7 +17,7 @@ cp "$helpers/liblauncher_stub_nvml.so" "$top/gpu/libcuda.so.1"
 # examine ARGS...: ddprun doctor --json ARGS, in the folder of the programs, with cluster launchers in $searched only, and
 # $preload preloaded into ddprun; the JSON becomes lines "section|state|subject|text|advice".
 examine() {
-    (cd "$top/p" && timeout -k 1 120 env PATH="${searched:-$top/none}" LD_PRELOAD="${preload:-}" "$ddprun" doctor --json "$@") >"$top/json" 2>"$top/err" </dev/null
+    (cd "$top/p" && timeout -k 1 "$limit" env PATH="${searched:-$top/none}" LD_PRELOAD="${preload:-}" "$ddprun" doctor --json "$@") >"$top/json" 2>"$top/err" </dev/null
     rc=$?
     python3 -IS - "$top/json" >"$top/findings" 2>"$top/bad" <<'END' || echo "not JSON: $(tail -1 "$top/bad")" >"$top/findings"
 import json, sys
@@ -45,7 +45,7 @@ expect() {
 }
 # last_words NAME PROGRAM REGEX: the last line for people.
 last_words() {
-    timeout -k 1 60 "$ddprun" doctor "$2" >"$top/out" 2>&1 </dev/null
+    timeout -k 1 "$limit" "$ddprun" doctor "$2" >"$top/out" 2>&1 </dev/null
     report "$1" "$(tail -1 "$top/out" | grep -qE -- "$3" || echo "the last line is: $(tail -1 "$top/out")")"
 }
 # with NAME=VALUE... -- ARGS...: examine with these variables.
@@ -65,7 +65,7 @@ link() { "$cc" -O1 -w "$@" 2>"$top/cc" || echo "not ok - link $* ($(head -c 300 
 
 # ---- its command line ----
 for words in '--frobnicate' '--json=1'; do
-    timeout -k 1 60 "$ddprun" doctor $words >"$top/out" 2>"$top/err" </dev/null
+    timeout -k 1 "$limit" "$ddprun" doctor $words >"$top/out" 2>"$top/err" </dev/null
     rc=$? why=
     [ $rc = 2 ] || why="exit code $rc "
     [ "$(grep -c '^ddprun: unknown option .* of doctor; write' "$top/err")" = 1 ] && [ ! -s "$top/out" ] || why+="said $(cat "$top/err")"
@@ -75,13 +75,13 @@ examine
 report "no program" "$(expect "$(well)" '^machine\|ok\|ddprun\|' '^machine\|ok\|engine' '^machine\|ok\|PMIx\|OpenPMIx' '^machine\|ok\|job folder\|can be made in' \
     '^machine\|(ok|warning)\|/dev/shm' '^machine\|ok\|open files' '!^program')"
 report "nothing is left in TMPDIR" "$(ls -A "$TMPDIR")"
-timeout -k 1 60 "$ddprun" doctor >"$top/out" 2>&1 </dev/null
+timeout -k 1 "$limit" "$ddprun" doctor >"$top/out" 2>&1 </dev/null
 report "for people, without colour in a pipe" "$(head -1 "$top/out" | grep -vx 'this machine')$(grep -c $'\033' "$top/out" | grep -vx 0)$(
     tail -1 "$top/out" | grep -vE '^[0-9]+ ok, [0-9]+ notes?, [0-9]+ warnings?, [0-9]+ problems?$')"
 if command -v script >/dev/null; then
-    TERM=xterm timeout -k 1 60 script -qec "'$ddprun' doctor" /dev/null >"$top/out" 2>&1 </dev/null
+    TERM=xterm timeout -k 1 "$limit" script -qec "'$ddprun' doctor" /dev/null >"$top/out" 2>&1 </dev/null
     report "colour on a terminal" "$(grep -q $'\033\\[32mok' "$top/out" || head -c 200 "$top/out")"
-    NO_COLOR=1 TERM=xterm timeout -k 1 60 script -qec "'$ddprun' doctor" /dev/null >"$top/out" 2>&1 </dev/null
+    NO_COLOR=1 TERM=xterm timeout -k 1 "$limit" script -qec "'$ddprun' doctor" /dev/null >"$top/out" 2>&1 </dev/null
     report "NO_COLOR" "$(grep -q $'\033' "$top/out" && echo 'there is colour')"
 else
     echo "skip - colour on a terminal (no script(1))"
@@ -166,6 +166,18 @@ report "an RPATH that goes before the stand-in" "$(expect 1 '^program\|note\|RPA
 link -o "$top/p/right_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--enable-new-dtags -Wl,-rpath,"$top/p/lib"
 examine ./right_library
 report "a RUNPATH that does not" "$(expect 1 '^program\|ok\|RUNPATH' "^program\|ok\|CUDA library\|libcudart.so.13 is $top/lib/softgpu/" '!^program\|problem')"
+link -o "$top/p/static_runtime" "$top/main.c" "$top/note.o"
+examine ./static_runtime
+report "NVIDIA's static cudart in a program for the stand-in" "$(expect 1 '^program\|problem\|cudart\|static and NVIDIA.*\|link it with softgpu-cc')"
+printf 'const char forwarders[] __attribute__((section(".rodata"), used)) = "libsoftgpu.so";\nconst struct { int owner, text, type; char name[8], folder[%d]; } note __attribute__((section(".note.softgpu"), used)) = {8, %d, 2, "softgpu", "%s"};\n' \
+    $(((${#top} + 28) / 4 * 4)) $((${#top} + 13)) "$top/lib/softgpu" >"$top/forwards.c"
+link -o "$top/p/forwards" "$top/main.c" "$top/forwards.c"
+examine ./forwards
+report "forwarders to the stand-in" "$(expect 1 "^program\|ok\|cudart\|the stand-in's, loaded when the program starts, without ddprun from $top/lib/softgpu" '!^program\|problem')"
+mv "$top/lib/softgpu/libcudart.so.13" "$top/moved.so"
+examine ./forwards
+report "forwarders to a stand-in that has gone" "$(expect 1 "^program\|note\|cudart\|the stand-in's, but not from $top/lib/softgpu any more")"
+mv "$top/moved.so" "$top/lib/softgpu/libcudart.so.13"
 with DDPRUN_DEVICE=gpu -- ./right_library
 report "--device gpu and a program for the stand-in" "$(expect 1 '^program\|problem\|device\|./right_library was built by softgpu-cc and cannot use a GPU.*\|build it with nvcc' \
     '!program\|(problem|warning)\|CUDA library' '!problem\|GPUs')"
@@ -259,7 +271,7 @@ examine
 report "an engine that lacks a library" "$(expect 1 '^machine\|problem\|engine\|the loader does not find libneeded.so.1')"
 mv "$top/lib/gone" "$top/lib/libddprun-engine.so"
 cp "$helpers/liblauncher_stub_library.so" "$top/no_nccl.so"
-(cd "$top/p" && timeout -k 1 60 "$ddprun" --nccl "$top/no_nccl.so" doctor --json) >"$top/json" 2>"$top/err" </dev/null
+(cd "$top/p" && timeout -k 1 "$limit" "$ddprun" --nccl "$top/no_nccl.so" doctor --json) >"$top/json" 2>"$top/err" </dev/null
 rc=$?
 report "a library that is no NCCL" "$(grep -q "no_nccl.so is no NCCL 2" "$top/json" || cat "$top/err")$([ $rc = 1 ] || echo "exit code $rc")"
 

@@ -249,19 +249,87 @@ run -n 2 "$fake" stage 1
 report "nobody trained" "$(expect 0 "$err" '^ddprun: no rank used a GPU under ddprun: nothing was averaged')"
 
 # ---- the closing lines ----
-train="stage 3 step 100 overlapped 97 gradients 6 70000 3 check 4 100 0xabc stage 4"
+train="stage 3 step 101 training 2000000 shard 96 overlapped 97 gradients 6 70000 3 elements 17500 18000 check 4 100 0xabc"
 # shellcheck disable=SC2086
 {
-    run -n 2 "$fake" $train
-    report "closing lines" "$(expect 0 "$err" '^ddprun: 2 ranks, 100 steps, 97 of them overlapped with backward; 6 gradients, 68.4 KiB per step, in 3 buckets$' \
-        "$err" '^ddprun: annotated parameters bitwise identical on all ranks \(hash 0000000000000abc, compared 4 times, last after step 100 of 100\)$')$([ "$(wc -l <"$err")" = 2 ] || echo "not 2 lines")"
-    run -q -n 2 "$fake" $train
+    run -n 2 "$fake" $train stage 4
+    report "closing lines" "$(expect 0 \
+        "$err" '^ddprun: wall time [0-9.]+ s, 50.0 steps/s, 4800 items/s; effective batch: 96 items for each backward pass \(DDP_SHARD\)$' \
+        "$err" '^ddprun: 2 ranks, 101 steps, 97 of them overlapped with backward; 6 gradients, 68.4 KiB per step, in 3 buckets$' \
+        "$err" '^ddprun: annotated parameters bitwise identical on all ranks when last compared, after step 100 of 101 \(hash 0000000000000abc, compared 4 times\); 18000 elements of parameters, 17500 of gradients$')$([ "$(wc -l <"$err")" = 3 ] || echo "not 3 lines")"
+    waits="exposed 20 9000000 1000000 waited 20 9000000 @1 exposed 20 1000000 1000000 waited 20 1000000 @all"
+    run -n 2 "$fake" $train $waits stage 4
+    report "closing lines: with what is measured" "$(expect 0 "$err" '^ddprun: exposed communication: 1 ms' "$err" '^ddprun: waiting for rank 1: 8 ms')$(
+        [ "$(wc -l <"$err")" -le 6 ] || echo "more than 6 lines")"
+    run -v -n 2 "$fake" $train $waits stage 4
+    report "closing lines: with -v each rank's wait" "$(expect 0 "$err" '^ddprun: waited per step \(median\): rank 0 9 ms, rank 1 1 ms$')"
+    run -q -n 2 "$fake" $train $waits stage 4
     report "-q" "$(expect 0)$(cat "$err")"
+    new_pids
+    start -n 2 "$fake" $train pid "$pids" hang
+    within 10 files_in "$pids" 2
+    kill -INT "$job"
+    finish
+    report "closing lines: after Ctrl-C" "$(expect 130 "$err" '^ddprun: SIGINT: ending 2 ranks' "$err" '^ddprun: wall time [0-9.]+ s, 50.0 steps/s' \
+        "$err" '^ddprun: 2 ranks, 101 steps' "$err" 'bitwise identical on all ranks when last compared')"
+    new_pids
+    start -q -n 2 "$fake" $train pid "$pids" hang
+    within 10 files_in "$pids" 2
+    kill -INT "$job"
+    finish
+    report "closing lines: after Ctrl-C, -q" "$(expect 130 "$err" '^ddprun: SIGINT: ending 2 ranks')$([ "$(wc -l <"$err")" = 1 ] || echo "not 1 line")"
+    run -n 2 "$fake" $train kill 9
+    report "closing lines: none after a failure" "$(expect 137)$(grep 'wall time' "$err")"
 }
-run -n 2 "$fake" stage 3 step 100 check 3 6 0xabc stage 4
-report "a last comparison long before the end" "$(expect 0 "$err" '^ddprun: annotated parameters bitwise identical on all ranks when last compared, after step 6 of 100 \(hash 0000000000000abc, compared 3 times\)$')"
+run -n 2 "$fake" stage 3 step 100 elements 5 5 check 3 6 0xabc stage 4
+report "a last comparison long before the end" "$(expect 0 "$err" '^ddprun: annotated parameters bitwise identical on all ranks when last compared, after step 6 of 100 \(hash 0000000000000abc, compared 3 times\); 5 elements of parameters, 5 of gradients$')"
 run -n 2 "$fake" stage 3 step 100 stage 4
 report "what was not compared is not claimed" "$(expect 0 "$err" 'parameters were not compared')$(grep identical "$err")"
+
+# ---- reports ----
+# Sixteen ranks, one of which fails: two lines about it, nine of its last events, and a line for each other, below the verdict.
+mkdir "$top/folder" "$top/closed"
+many="-n 16 $fake stage 3 step 7 @3 events 20 kill 11 @all hang"
+# in_folder FOLDER ARGS...: runs there, with --report's usual place; what must not be there is a file of a report that is short.
+in_folder() {
+    cd "$1" || exit 1
+    DDPRUN_REPORT='' run_in_front env -u DDPRUN_REPORT "${@:2}"
+    cd "$OLDPWD" || exit 1
+}
+in_folder "$top/folder" "$ddprun" -n 2 "$fake" stage 3 step 7 @1 events 20 kill 11 @0 hang
+report "a short report is printed" "$(expect 139 "$err" 'sent bucket 19 early' "$err" '^  rank 0 ')$(ls "$top/folder")"
+# shellcheck disable=SC2086
+in_folder "$top/folder" "$ddprun" $many
+file=$(cd "$top/folder" && ls)
+lines=$(wc -l <"$top/folder/$file")
+why=$(expect 139 "$err" '^  rank 3 .* after step 7, ended by SIGSEGV:$' "$err" 'sent bucket 19 early' "$err" '^  rank 0 ' \
+    "$err" "^ddprun: the whole report, [0-9]+ lines: $file$" \
+    "$top/folder/$file" '^ddprun: rank 3 was ended by SIGSEGV' "$top/folder/$file" 'sent bucket 12 early' "$top/folder/$file" '^  rank 15 ')
+[[ $file =~ ^ddprun-report\.[0-9]+\.txt$ ]] || why+="the file is $file "
+[ "$(wc -l <"$err")" -le 25 ] || why+="$(wc -l <"$err") lines "
+[ "$lines" -gt 25 ] || why+="only $lines lines in the file "
+[[ $(head -n 1 "$err") =~ ^ddprun:\ rank\ 3\ was\ ended ]] || why+="the verdict is not the first line "
+report "a long report has 25 lines, and a file" "$why"
+# shellcheck disable=SC2086
+in_folder "$top/folder" "$ddprun" --report "$top/why.txt" $many
+report "--report names the file" "$(expect 139 "$err" "^ddprun: the whole report, [0-9]+ lines: $top/why.txt$" "$top/why.txt" '^  rank 15 ')"
+# shellcheck disable=SC2086
+run $many
+report "--report -: all of it on stderr" "$(expect 139 "$err" 'sent bucket 12 early' "$err" '^  rank 15 ')$(grep 'whole report' "$err")"
+bad "--report in no folder" 2 "cannot write to $top/none, in --report" --report "$top/none/why.txt" "$fake"
+if unshare -m true 2>/dev/null; then # root may write into any folder but one of a file system that is mounted so
+    # shellcheck disable=SC2086
+    in_folder / unshare -m bash -c 'mount -t tmpfs -o ro none "$1" && cd "$1" && shift && exec "$@"' _ "$top/closed" "$ddprun" $many
+    report "a folder that cannot be written: the file is in TMPDIR" "$(expect 139 "$err" \
+        "^ddprun: the whole report, [0-9]+ lines: $TMPDIR/ddprun-report\.[0-9]+\.txt$")$(grep -q '^  rank 15' "$TMPDIR"/ddprun-report.*.txt || echo "it is not there")"
+    rm -f "$TMPDIR"/ddprun-report.*.txt
+    export XDG_RUNTIME_DIR=$top/runtime # for the job's folder
+    mkdir -m 700 "$XDG_RUNTIME_DIR"
+    # shellcheck disable=SC2086
+    in_folder / unshare -m bash -c 'mount -t tmpfs -o ro none "$1" && cd "$1" && export TMPDIR=$1 && shift && exec "$@"' _ "$top/closed" "$ddprun" $many
+    unset XDG_RUNTIME_DIR
+    report "nowhere to write: the report is printed whole" "$(expect 139 "$err" '^ddprun: cannot write the report.s file: ' "$err" '^  rank 15 ')"
+fi
 
 # ---- PMIx ----
 run --device softgpu -n 4 "$helpers/launcher_pmix_client" exchange

@@ -9,6 +9,7 @@
  * The words are done in order; "@R" makes what follows count for rank R only, up to the next "@". See `verbs` for all
  * of them.
  */
+#include "base/flight.h"
 #include "base/status_page.h"
 
 #include <dlfcn.h>
@@ -62,7 +63,17 @@ do_gradients(char **words)
 {
     atomic_store(&status->gradient_count, number(words[0]));
     atomic_store(&status->gradient_bytes, number(words[1]));
+    atomic_fetch_add(&status->plan_count, 1);
+    atomic_store(&status->plan_step, atomic_load(&status->step));
     atomic_store(&status->bucket_count, number(words[2]));
+}
+
+/* elements GRADIENTS PARAMETERS */
+static void
+do_elements(char **words)
+{
+    atomic_store(&status->gradient_elements, number(words[0]));
+    atomic_store(&status->parameter_elements, number(words[1]));
 }
 
 static void
@@ -80,6 +91,29 @@ do_exposed(char **words)
     atomic_store(&status->exposed_ns, number(words[1]));
     atomic_store(&status->exposed_bound_ns, number(words[2]));
     atomic_store(&status->exposed_count, number(words[0]));
+}
+
+/* waited STEPS NS: so long in each of the steps 1 to STEPS. */
+static void
+do_waited(char **words)
+{
+    for (uint64_t step = 1; step <= number(words[0]); ++step)
+        atomic_store(&status->exposed_steps[rank_exposed_place(step)], rank_exposed_pack(step, number(words[1])));
+}
+
+/* training US: since the first step. */
+static void
+do_training(char **words)
+{
+    atomic_store(&status->training_us, number(words[0]));
+}
+
+/* events COUNT: buckets that it sent, in its flight recorder. */
+static void
+do_events(char **words)
+{
+    for (uint64_t i = 0; i < number(words[0]); ++i)
+        flight_write(flight_of(status), FLIGHT_BUCKET, 7, i, 4096, "early");
 }
 
 /* mean NAME VALUE: at one more place of the program. */
@@ -102,6 +136,7 @@ static void
 do_shard(char **words)
 {
     atomic_store(&status->told.shard_total, number(words[0]));
+    atomic_store(&status->told.shard_calls, atomic_load(&status->step));
 }
 
 /* wait PLACE: as if for the other ranks there. */
@@ -321,7 +356,11 @@ static const struct verb {
     {"overlapped", 1, do_overlapped},
     {"check", 3, do_check},
     {"gradients", 3, do_gradients},
+    {"elements", 2, do_elements},
     {"exposed", 3, do_exposed},
+    {"waited", 2, do_waited},
+    {"training", 1, do_training},
+    {"events", 1, do_events},
     {"mean", 2, do_mean},
     {"shard", 1, do_shard},
     {"nccl", 1, do_nccl},

@@ -5,6 +5,8 @@
 # Each case prints `ok - name`, `not ok - name (why)` or `skip - name (why)`. All that is started is ended by its id. A case waits for
 # conditions with a deadline, never for a time.
 set -u
+# shellcheck source=tests/patience.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../patience.sh"
 
 build=$(cd "${1:?usage: ${0##*/} BUILD}" && pwd)
 helpers=$build/tests/launcher
@@ -17,10 +19,13 @@ done
 top=$(mktemp -d)
 started=()
 failures=0
+limit=$(patient 60) # of one command
+export limit        # for shells in quotes
 # Nobody's settings but a case's own.
 export TMPDIR=$top/tmp XDG_CONFIG_HOME=$top/config
 unset XDG_RUNTIME_DIR CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER CUDA_HOME SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH NO_COLOR
 unset NCCL_HOSTID NCCL_SOCKET_IFNAME HWLOC_XMLFILE HWLOC_SYNTHETIC SLURM_STEP_NUM_TASKS PMIX_NAMESPACE "${!DDPRUN_@}"
+export DDPRUN_REPORT=- # reports are looked at whole, and leave no file
 mkdir -p "$top/tmp" "$top/config/ddprun" "$top/bin" "$top/lib/softgpu" "$top/gpu"
 
 # The launcher finds its libraries from its own place: a private copy with stubs, whatever else the build holds.
@@ -60,15 +65,6 @@ is_alive() {
     state=$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null) || return 1
     [ -n "$state" ] && [ "$state" != Z ] && [ "$state" != X ]
 }
-# within SECONDS COMMAND...: waits until it succeeds.
-within() {
-    local end=$((SECONDS + $1 + 1))
-    shift
-    until "$@"; do
-        [ $SECONDS -lt $end ] || return 1
-        sleep 0.02
-    done
-}
 all_gone() {
     local pid
     for pid in $(cat "$1"/*); do is_alive "$pid" && return 1; done
@@ -78,7 +74,7 @@ files_in() { [ "$(find "$1" -type f ! -name '*.new' | wc -l)" -ge "$2" ]; }
 new_pids() { pids=$(mktemp -d "$top/pidsXXXXXX"); }
 
 # run ARGS...: ddprun in the foreground; sets rc, out and err (files).
-run() { run_in_front timeout -k 1 60 "$ddprun" "$@"; }
+run() { run_in_front timeout -k 1 "$limit" "$ddprun" "$@"; }
 run_in_front() {
     out=$top/out err=$top/err
     "$@" >"$out" 2>"$err" </dev/null

@@ -43,7 +43,7 @@ report "--summary-json of a job that is refused" "$why$(find "$top" -name 'end.j
 bad "--summary-json to nowhere" 2 "cannot write to" --summary-json "$top/nowhere/end.json" "$fake"
 
 # ---- input and output ----
-run_in_front sh -c 'printf "some\ninput" | timeout -k 1 60 "$0" -n 2 "$1" cat' "$ddprun" "$fake"
+run_in_front sh -c 'printf "some\ninput" | timeout -k 1 "$limit" "$0" -n 2 "$1" cat' "$ddprun" "$fake"
 report "stdin goes to rank 0 alone" "$(expect 0 "$out" '^<some' "$out" '^input>' "$out" '^\[1\] <>')"
 run -n 2 "$fake" @1 say "no newline" complain "oops"
 report "an unfinished line is passed on" "$(expect 0 "$out" '^\[1\] no newline$' "$err" '^\[1\] oops$')"
@@ -53,7 +53,7 @@ for rank in '' '\[1\] ' '\[2\] '; do
     [ "$(grep -acE "^${rank}line [0-9]{10} of a rank that has a great deal to say\$" "$out")" = 200000 ] || why+="lines of '$rank' are missing "
 done
 report "a flood of lines comes through whole" "$why"
-run_in_front sh -c 'timeout -k 1 60 "$0" -q -n 2 "$1" flood 2000 complain "middle
+run_in_front sh -c 'timeout -k 1 "$limit" "$0" -q -n 2 "$1" flood 2000 complain "middle
 " flood 2000 complain "end
 " 2>&1' "$ddprun" "$fake"
 for word in middle end; do
@@ -65,16 +65,16 @@ run -n 2 "$fake" @1 longline 300000
 sed -n 's/^\[1\] \(.*\)/\1/p; s/^\[1\]+\(.*\)/\1/p' "$out" | tr -d '\n' >"$top/joined"
 python3 -c "import sys; sys.stdout.buffer.write(bytes(0 if i % 251 == 10 else i % 251 for i in range(300000)))" >"$top/wanted"
 report "a long line of any bytes comes in pieces" "$(expect 0)$(cmp "$top/joined" "$top/wanted" 2>&1)"
-run_in_front sh -c 'timeout -k 1 60 "$0" -n 2 "$1" say "hello
+run_in_front sh -c 'timeout -k 1 "$limit" "$0" -n 2 "$1" say "hello
 " <&- >&- 2>&-' "$ddprun" "$fake"
 report "closed descriptors" "$(expect 0)"
 if command -v script >/dev/null; then
-    run_in_front env TERM=xterm timeout -k 1 60 script -qec "'$ddprun' --device softgpu -n 2 sh -c 'test -t 1 && echo yes; echo line'" /dev/null
+    run_in_front env TERM=xterm timeout -k 1 "$limit" script -qec "'$ddprun' --device softgpu -n 2 sh -c 'test -t 1 && echo yes; echo line'" /dev/null
     report "a terminal stays one for rank 0, prefixes get colour" \
         "$(expect 0 "$out" '^yes' "$out" $'^\033\\[33m\\[1\\]\033\\[0m line')$(grep -c yes "$out" | grep -vx 1)"
-    run_in_front env NO_COLOR=1 TERM=xterm timeout -k 1 60 script -qec "'$ddprun' --device softgpu -n 2 sh -c 'echo line'" /dev/null
+    run_in_front env NO_COLOR=1 TERM=xterm timeout -k 1 "$limit" script -qec "'$ddprun' --device softgpu -n 2 sh -c 'echo line'" /dev/null
     report "NO_COLOR" "$(expect 0 "$out" '^\[1\] line')"
-    run_in_front sh -c 'printf "typed\n" | timeout -k 1 60 script -qec "\"$0\" -n 2 --device softgpu sh -c \"read word; echo got-\\\$word\"" /dev/null' "$ddprun"
+    run_in_front sh -c 'printf "typed\n" | timeout -k 1 "$limit" script -qec "\"$0\" -n 2 --device softgpu sh -c \"read word; echo got-\\\$word\"" /dev/null' "$ddprun"
     report "what is typed goes to rank 0" "$(expect 0 "$out" '^got-typed')"
 else
     echo "skip - a terminal stays one for rank 0 (no script(1))"
@@ -120,7 +120,7 @@ report "nobody reads stderr: a failure ends the ranks, and one signal ddprun" "$
 # A full disk. What is printed is longer than what stdio keeps, and shorter.
 for words in --help --help-all --version "-n 1 --dry-run $fake" doctor; do
     # shellcheck disable=SC2086
-    run_in_front sh -c 'exec timeout -k 1 60 "$@" >/dev/full' sh "$ddprun" $words
+    run_in_front sh -c 'exec timeout -k 1 "$limit" "$@" >/dev/full' sh "$ddprun" $words
     why=$(expect 1 "$err" '^ddprun: cannot write to stdout: No space left on device; make room')
     [ "$(wc -l <"$err")" = 1 ] || why+="$(wc -l <"$err") lines on stderr "
     report "a full disk, ${words/ */...}" "$why"

@@ -69,7 +69,23 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     DDPRUN_RANKS=300 bad "DDPRUN_RANKS=300" 2 "DDPRUN_RANKS: '300' is not a number of ranks from 1 to 256" "$fake"
     TMPDIR=$top/absent bad "TMPDIR absent" 1 "cannot use $top/absent" "$fake" exit 0
     OMPI_COMM_WORLD_SIZE=2 bad "started by mpirun -n 2" 2 "another launcher" -n 2 "$fake"
+    bad "-np without value" 2 "option --ranks wants a value" -np
+    bad "--nproc-per-node with --hosts" 2 "leave --nproc-per-node out" --nproc-per-node 2 --hosts h1:2,h2:2 "$fake"
+    bad "ddprun as the program" 2 "the program to start is ddprun itself" -n 2 "$ddprun" -n 2 "$fake"
 }
+# What a script in a rank may ask of ddprun, and what not. A sanitizer's runtime would have to come before ddprun's library.
+if [ -z "$asan" ]; then
+    for words in "" "check" "--hosts localhost:2"; do
+        # shellcheck disable=SC2086
+        run $soft -n 1 bash -c "'$ddprun' $words '$fake'"
+        why=$(expect 2 "$err" '^ddprun: ddprun was started inside a rank of another ddprun \(DDPRUN_JOB_DIR=')
+        [ "$(wc -l <"$err")" = 2 ] || why+="$(wc -l <"$err") lines on stderr, not this one and the rank's exit code "
+        report "ddprun $words inside a rank" "$why$(no_folders_left)"
+    done
+    # shellcheck disable=SC2086
+    run $soft -n 1 bash -c "'$ddprun' --version && '$ddprun' --help"
+    report "--version and --help inside a rank" "$(expect 0 "$out" '^ddprun [0-9]' "$out" '^Usage: ddprun')"
+fi
 TMPDIR=/dev/null run "$fake" exit 0
 report "TMPDIR is no folder" "$(expect 1 "$err" '^ddprun: cannot use /dev/null for temporary files: it is not a folder')"
 if [ "$(id -u)" = 0 ]; then
@@ -87,12 +103,12 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
             continue
         fi
         cp "$build/bin/ddprun" "$top/bin/other-rights" && chmod "$mode" "$top/bin/other-rights"
-        run_in_front timeout -k 1 60 env ASAN_OPTIONS=detect_leaks=0 setpriv --reuid=65534 --regid=65534 --clear-groups "$top/bin/other-rights" "$fake" exit 0
+        run_in_front timeout -k 1 "$limit" env ASAN_OPTIONS=detect_leaks=0 setpriv --reuid=65534 --regid=65534 --clear-groups "$top/bin/other-rights" "$fake" exit 0
         report "ddprun with mode $mode" "$(expect 2 "$err" '^ddprun: ddprun has other rights than its user')"
     done
     cp "$build/bin/ddprun" "$top/bin/other-rights" && chmod 755 "$top/bin/other-rights"
     if setcap cap_net_raw+ep "$top/bin/other-rights" 2>/dev/null; then
-        run_in_front timeout -k 1 60 env ASAN_OPTIONS=detect_leaks=0 setpriv --reuid=65534 --regid=65534 --clear-groups "$top/bin/other-rights" "$fake" exit 0
+        run_in_front timeout -k 1 "$limit" env ASAN_OPTIONS=detect_leaks=0 setpriv --reuid=65534 --regid=65534 --clear-groups "$top/bin/other-rights" "$fake" exit 0
         report "ddprun with a capability" "$(expect 2 "$err" '^ddprun: ddprun has other rights than its user')"
     else
         echo "skip - ddprun with a capability (no setcap, or not on this file system)"
@@ -115,7 +131,7 @@ ddprun="$top/a b/bin/ddprun" bad "blank in the folder's name" 127 "blank" "$fake
 gpu_run() {
     local gpus=$1
     shift
-    run_in_front env STUB_GPUS="$gpus" LD_LIBRARY_PATH="$top/gpu" timeout -k 1 60 "$ddprun" "$@"
+    run_in_front env STUB_GPUS="$gpus" LD_LIBRARY_PATH="$top/gpu" timeout -k 1 "$limit" "$ddprun" "$@"
 }
 if [ ! -e /dev/nvidia0 ]; then
     run "$plain" exit 0
@@ -139,6 +155,11 @@ gpu_run 1 -n 2 --share-gpu "$plain" env CUDA_VISIBLE_DEVICES env NCCL_HOSTID env
 why=$(expect 0 "$out" '^CUDA_VISIBLE_DEVICES=0' "$out" '^\[1\] CUDA_VISIBLE_DEVICES=0' "$out" '^NCCL_SOCKET_IFNAME=lo')
 [ "$(grep -ao 'NCCL_HOSTID=.*' "$out" | sort -u | wc -l)" = 2 ] || why+="NCCL_HOSTID is not distinct"
 report "--share-gpu" "$why"
+gpu_run 1 -n 2 --share-gpu --nccl "$build/tests/comm/libfake_nccl_23203.so" "$plain" env NCCL_MULTI_RANK_GPU_ENABLE env NCCL_HOSTID
+report "--share-gpu with an NCCL that has a setting for it" "$(expect 0 "$out" '^NCCL_MULTI_RANK_GPU_ENABLE=1' \
+    "$out" '^\[1\] NCCL_MULTI_RANK_GPU_ENABLE=1' "$out" 'NCCL_HOSTID unset')"
+gpu_run 1 -n 2 --share-gpu --nccl "$build/tests/comm/libfake_nccl_22809.so" "$plain" env NCCL_MULTI_RANK_GPU_ENABLE env NCCL_HOSTID
+report "--share-gpu with an NCCL that has none" "$(expect 0 "$out" 'NCCL_MULTI_RANK_GPU_ENABLE unset' "$out" '^NCCL_HOSTID=')"
 NCCL_SOCKET_IFNAME=eth7 gpu_run 1 -n 2 --share-gpu "$plain" env NCCL_SOCKET_IFNAME
 report "--share-gpu keeps the user's NCCL_SOCKET_IFNAME" "$(expect 0 "$out" '^NCCL_SOCKET_IFNAME=eth7')"
 
@@ -156,7 +177,7 @@ report "--gpus counts within CUDA_VISIBLE_DEVICES on the stand-in too" \
     "$(expect 0 "$out" '^CUDA_VISIBLE_DEVICES=3' "$out" '^\[1\] CUDA_VISIBLE_DEVICES=2')"
 
 # ---- what a rank finds ----
-run_in_front timeout -k 1 60 env LD_PRELOAD="$asan:$helpers/liblauncher_stub_library.so" "$ddprun" -n 2 --bucket-mb 0.5 --no-overlap --check-every 7 --timeout 9 --nccl nccl.so \
+run_in_front timeout -k 1 "$limit" env LD_PRELOAD="$asan:$helpers/liblauncher_stub_library.so" "$ddprun" -n 2 --bucket-mb 0.5 --no-overlap --check-every 7 --timeout 9 --nccl nccl.so \
     --trace "$top/trace" "$fake" env RANK env WORLD_SIZE env LOCAL_RANK env LOCAL_WORLD_SIZE env LD_PRELOAD env DDPRUN_BUCKET_BYTES \
     env DDPRUN_OVERLAP env DDPRUN_CHECK_EVERY env DDPRUN_TIMEOUT_S env DDPRUN_NCCL env DDPRUN_TRACE_DIR env DDPRUN_ENGINE
 report "environment of a rank" "$(expect 0 "$out" '^\[1\] RANK=1' "$out" '^\[1\] WORLD_SIZE=2' "$out" '^\[1\] LOCAL_RANK=1' \
@@ -165,7 +186,7 @@ report "environment of a rank" "$(expect 0 "$out" '^\[1\] RANK=1' "$out" '^\[1\]
     "$out" '^DDPRUN_NCCL=nccl.so' "$out" "^DDPRUN_TRACE_DIR=$top/trace\$" "$out" "^DDPRUN_ENGINE=$top/lib/libddprun-engine.so")"
 # A process that stays before its program is not waited for for ever, nor left behind.
 new_pids
-run_in_front timeout -k 1 60 env LD_PRELOAD="$asan:$helpers/liblauncher_stop_before_exec.so" "$ddprun" -n 3 --timeout 3 "$fake" pid "$pids" hang
+run_in_front timeout -k 1 "$limit" env LD_PRELOAD="$asan:$helpers/liblauncher_stop_before_exec.so" "$ddprun" -n 3 --timeout 3 "$fake" pid "$pids" hang
 report "a process that is stopped before its program" \
     "$(expect 1 "$err" "^ddprun: the process of rank 1 has not come to start $fake within 3 s: it is stopped")$(no_folders_left)$(files_in "$pids" 1 || echo "rank 0 has not run ")$(within 10 all_gone "$pids" || echo "ranks are left ")"
 # Nor does it keep the job from being ended.
@@ -220,14 +241,14 @@ printf '{ "env": { "C": null } }\n' >"$top/config/ddprun/config.json"
 bad "a variable of the wrong kind" 2 '"env": "C" wants a string or a number, and gets null' "$fake" exit 0
 rm "$top/config/ddprun/config.json"
 mkdir "$top/here" && printf '{ "ranks": 9 }\n' >"$top/here/config.json"
-run_in_front sh -c 'cd "$1" && timeout -k 1 60 "$0" "$2" env WORLD_SIZE' "$ddprun" "$top/here" "$fake"
+run_in_front sh -c 'cd "$1" && timeout -k 1 "$limit" "$0" "$2" env WORLD_SIZE' "$ddprun" "$top/here" "$fake"
 report "the current folder is not searched" "$(expect 0 "$out" '^WORLD_SIZE=1')"
 run -n 2 --env 'WHO=I am {rank} of {world_size}' --subst "$fake" env WHO env RANK say 'at {local_rank} {other}'
 report "--env and --subst" "$(expect 0 "$out" '\[1\] WHO=I am 1 of 2$' "$out" '\[1\] RANK=1' "$out" 'at 1 \{other\}')"
 # shellcheck disable=SC2086
 run $soft -n 2 --cwd "$top/elsewhere" pwd
 report "--cwd" "$(expect 0 "$out" "^$top/elsewhere\$" "$out" "^\[1\] $top/elsewhere\$")"
-run_in_front sh -c 'cd "$1" && timeout -k 1 60 "$0" -n 2 --cwd "$2" ./launcher_fake_softgpu env RANK' "$ddprun" "$helpers" "$top/elsewhere"
+run_in_front sh -c 'cd "$1" && timeout -k 1 "$limit" "$0" -n 2 --cwd "$2" ./launcher_fake_softgpu env RANK' "$ddprun" "$helpers" "$top/elsewhere"
 report "--cwd keeps the program that was found from here" "$(expect 0 "$out" '^\[1\] RANK=1')"
 bad "--cwd to nowhere" 2 "is not a folder that can be entered" --cwd "$top/nowhere" "$fake"
 bad "a mistyped option" 2 "did you mean --bucket-mb" --bukcet-mb 3 "$fake"
@@ -249,10 +270,10 @@ bad "--dry-run: no place for --summary-json" 2 "cannot write to" --dry-run --sum
 # ---- limits ----
 # A soft limit is raised for the job, and is the rank's again; a hard one is refused before PMIx gets to it.
 # shellcheck disable=SC2016 # the shells' own
-run_in_front timeout -k 1 60 sh -c 'ulimit -Sn 40; exec "$@"' sh "$ddprun" --device softgpu -n 8 sh -c 'ulimit -Sn'
+run_in_front timeout -k 1 "$limit" sh -c 'ulimit -Sn 40; exec "$@"' sh "$ddprun" --device softgpu -n 8 sh -c 'ulimit -Sn'
 report "a soft limit of open files" "$(expect 0)$([ "$(sed 's/^\[.\] //' "$out" | sort -u)" = 40 ] || cat "$out")"
 for files in 6 8 12 14 20 27 45; do
-    run_in_front timeout -k 1 60 sh -c 'ulimit -n "$0"; exec "$@"' "$files" "$ddprun" -n 8 "$fake" exit 0
+    run_in_front timeout -k 1 "$limit" sh -c 'ulimit -n "$0"; exec "$@"' "$files" "$ddprun" -n 8 "$fake" exit 0
     report "at most $files open files" "$(expect 1 "$err" '^ddprun: ddprun needs to open 64 files .*raise the limit')$(grep -v '^ddprun' "$err")$(no_folders_left)"
 done
 PMIX_MCA_gds=ds21 run --device softgpu -n 2 "$helpers/launcher_pmix_client" exchange

@@ -6,7 +6,7 @@
 source "$(dirname "$0")/lib.sh"
 out=$top/out err=$top/err
 # run COMMAND...: sets rc; what it prints is in $out and $err.
-run() { run_in_front timeout -k 1 60 "$@"; }
+run() { run_in_front timeout -k 1 "$limit" "$@"; }
 
 # ---- the progress line on a terminal ----
 # Rank 0 writes to the terminal itself: before, while and after the line is there, whole lines and parts of lines.
@@ -22,6 +22,7 @@ on_screen() {
     run "$helpers/launcher_screen" "${watch[@]}" "$ddprun" -n 2 "$@" "$fake" stage 3 mean loss 0.25 step 1 \
         @0 "${before[@]}" say "a line in " await "$top/seen" say "two halves"$'\n' "${after[@]}" \
         @1 await "$top/seen" @all step 2 stage 4
+    sed -i 's/wall time [0-9.]* s/wall time T s/' "$out"
 }
 on_screen 9 --progress off
 why=$(expect 0 "$out" '^line 45$' "$out" '^a line in two halves$' "$out" 'ddprun: 2 ranks, 2 steps')
@@ -36,13 +37,14 @@ on_screen 30
 report "also when the terminal is full before it comes" "$(expect 0)$(diff "$top/plain" "$out" | head -5)"
 
 # ---- -v ----
-run "$ddprun" -v -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 sleep 400 step 9 gradients 6 70000 3 sleep 400 stage 4
+run "$ddprun" -v -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 sleep 400 step 9 gradients 6 70000 3 step 15 sleep 400 step 16 gradients 6 70000 0 step 18 sleep 400 stage 4
 report "-v: what is started, where, with which NCCL and plan" "$(expect 0 \
     "$err" "^ddprun: starting $fake on [^ ]+, 2 ranks on the stand-in; NCCL: libnccl.so.2; job folder: $top/tmp/ddprun-" \
     "$err" '^ddprun: rank 1 is process [0-9]+, with CUDA_VISIBLE_DEVICES=' "$err" '^ddprun: the ranks have opened NCCL 2.27.3$' \
-    "$err" '^ddprun: plan adopted by step [0-9]+: gradients go out during backward, in 3 buckets$')"
+    "$err" '^ddprun: plan 2 adopted after step 9: gradients are reduced during backward, in 3 buckets$' \
+    "$err" '^ddprun: plan given up after step 16: gradients are reduced at DDP_STEP until the next plan$')"
 run "$ddprun" -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 shard 96 stage 4
-report "the effective batch" "$(expect 0 "$err" '^ddprun: effective batch: 96 items for each backward pass')$(grep opened "$err")"
+report "the effective batch" "$(expect 0 "$err" '^ddprun: wall time .*; effective batch: 96 items for each backward pass')$(grep opened "$err")"
 
 # ---- the summary as a file ----
 # Every member that docs/man/ddprun.1.in names, with its type, and no other.
@@ -50,12 +52,15 @@ cat >"$top/schema.py" <<'END'
 import json, re, sys
 number, text, maybe = (int, float), str, type(None)
 top = {"ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, "reason": (text, maybe), "ranks": int,
-       "seconds": number, "trainings": int, "steps": int, "overlapped_steps": int, "graph_steps": int, "batch_per_pass": (int, maybe), "gradients": int,
-       "gradient_bytes": int, "buckets": int, "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe),
+       "seconds": float, "restarts": int, "attempts": list, "trainings": int, "steps": int, "overlapped_steps": int, "graph_steps": int, "batch_per_pass": (int, maybe), "gradients": int,
+       "gradient_bytes": int, "gradient_elements": int, "parameter_elements": int, "buckets": int, "steps_per_second": (float, maybe),
+       "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe),
+       "waiting_ms": (float, maybe), "waited_for": (int, maybe),
        "comparisons": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
 mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
-rank = {"rank": int, "host": text, "pid": int, "gpu": (text, maybe), "steps": int, "exit_code": (int, maybe),
-        "signal": (text, maybe)}
+attempt = {"exit_code": int, "reason": (text, maybe), "seconds": float, "steps": int}
+rank = {"rank": int, "host": text, "pid": int, "gpu": (text, maybe), "steps": int, "waited_ms": (float, maybe),
+        "exit_code": (int, maybe), "signal": (text, maybe)}
 
 def hold(what, members, found):
     for name in members.keys() ^ found.keys():
@@ -69,12 +74,14 @@ def refuse(word):
 
 found = json.load(open(sys.argv[1]), parse_constant=refuse)
 hold("the summary", top, found)
+for each in found["attempts"]:
+    hold("an attempt", attempt, each)
 for each in found["means"]:
     hold("a mean", mean, each)
 for each in found["each_rank"]:
     hold("a rank", rank, each)
 page = open(sys.argv[2]).read().replace("\\", "")
-for name in {*top, *mean, *rank}:
+for name in {*top, *mean, *attempt, *rank}:
     if not re.search(r"^\.B " + name + "$", page, re.M):
         print("the manual does not name", name)
 for condition in sys.argv[3:]:
@@ -88,10 +95,26 @@ if command -v python3 >/dev/null; then
     run "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" nccl 22703 shard 96 mean loss 0.25 mean score nan stage 3 \
         step 12 overlapped 9 gradients 6 70000 2 check 3 12 0xabc @0 exposed 8 3000000 500000 @1 exposed 8 2000000 500000 @all stage 4
     report "--summary-json of a good end" "$(expect 0)$(summary "$top/end.json" 'exit_code == 0 and reason is None and ranks == 2' \
+        'restarts == 0 and [(a["exit_code"], a["reason"], a["steps"]) for a in attempts] == [(0, None, 12)]' \
         'trainings == 1 and steps == 12 and overlapped_steps == 9 and batch_per_pass == 96 and exposed_ms == 2.0 and exposed_bound_ms == 0.5' \
+        'waiting_ms == 0.0 and waited_for is None and steps_per_second is None and items_per_second is None' \
         'nccl_version == "2.27.3" and parameter_hash == "0000000000000abc"' \
         'means[0]["name"] == "loss" and means[0]["value"] == 0.25 and means[1]["value"] is None' \
         'len(each_rank) == 2 and each_rank[1]["rank"] == 1 and each_rank[1]["exit_code"] == 0 and each_rank[1]["pid"] > 0')"
+    run "$ddprun" -n 3 --summary-json "$top/end.json" "$fake" stage 3 step 21 shard 96 training 2000000 waited 20 61000000 \
+        exposed 20 61000000 4000000 @1 waited 20 3000000 exposed 20 3000000 4000000 @all stage 4
+    report "a rank that the others wait for" "$(expect 0 \
+        "$err" '^ddprun: exposed communication: 3 ms per step \(median of 20 steps\); lower bound for any bucket layout: 3 ms$' \
+        "$err" '^ddprun: waiting for rank 1: 58 ms per step; rank 1 was the last in 20 of 20 steps$')$(summary "$top/end.json" \
+        'exposed_ms == 3.0 and exposed_bound_ms == 3.0 and waiting_ms == 58.0 and waited_for == 1' \
+        'steps_per_second == 10.0 and items_per_second == 960.0 and each_rank[0]["waited_ms"] == 61.0')"
+    # shellcheck disable=SC2016
+    run "$ddprun" --device softgpu -n 2 --max-restarts 2 --summary-json "$top/end.json" sh -c \
+        'case $DDPRUN_RESTART in "") set -- step 5 exit 7 ;; 1) set -- step 6 fail "no: 1" ;; *) set -- step 9 stage 4 ;; esac; exec "$0" stage 3 "$@"' "$fake"
+    report "all attempts of --max-restarts" "$(expect 0 "$err" '^ddprun: wall time [0-9.]+ s; restarts: 2$')$(summary "$top/end.json" \
+        'exit_code == 0 and reason is None and steps == 9 and restarts == 2' \
+        '[a["exit_code"] for a in attempts] == [7, 1, 0] and attempts[2]["steps"] == 9' \
+        '"exit code 7" in attempts[0]["reason"] and "no: 1" in attempts[1]["reason"] and attempts[2]["reason"] is None')"
     run "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" @1 kill 9 @0 hang
     report "--summary-json of a rank that was killed" "$(expect 137)$(summary "$top/end.json" 'exit_code == 137 and "SIGKILL" in reason' \
         'each_rank[1]["signal"] == "KILL" and each_rank[1]["exit_code"] is None and exposed_ms is None and nccl_version is None')"

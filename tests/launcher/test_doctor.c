@@ -145,6 +145,10 @@ START_TEST(what_a_program_needs_is_read)
     ck_assert(!needs.names_driver_entry);
     ck_assert(needs.searched_all);
     elf_needs_free(&needs);
+    image.sections[2].sh_type = SHT_NOBITS; /* as in a file of debug information */
+    ck_assert_int_eq(read_needs(&image, sizeof(image), &needs), 0);
+    ck_assert(!needs.has_kernels);
+    elf_needs_free(&needs);
 }
 END_TEST
 

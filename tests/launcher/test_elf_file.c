@@ -146,6 +146,24 @@ START_TEST(the_note_is_found_behind_others)
 }
 END_TEST
 
+START_TEST(a_note_of_type_2_names_the_folder)
+{
+    struct image image;
+    make_image(&image, true, "softgpu");
+    memcpy(image.notes[1].description, "/opt/x", 7);
+    image.notes[1].note.n_descsz = 7;
+    ck_assert_str_eq(inspect(&image).softgpu_folder, ""); /* of type 1: a version */
+    image.notes[1].note.n_type = 2;
+    ck_assert(inspect(&image).built_for_softgpu);
+    ck_assert_str_eq(inspect(&image).softgpu_folder, "/opt/x");
+    image.notes[1].note.n_descsz = 6; /* without its NUL */
+    ck_assert(inspect(&image).built_for_softgpu);
+    ck_assert_str_eq(inspect(&image).softgpu_folder, "");
+    image.notes[1].note.n_descsz = 9; /* longer than the notes */
+    ck_assert_str_eq(inspect(&image).softgpu_folder, "");
+}
+END_TEST
+
 START_TEST(notes_aligned_to_eight_bytes)
 {
     struct image image;
@@ -216,6 +234,7 @@ START_TEST(random_damage_is_survived)
     ck_assert_int_eq(inspect_bytes(bytes, count, &facts), 0);
     if (facts.kind == ELF_KIND_DYNAMIC)
         ck_assert_ptr_nonnull(memchr(facts.interpreter, '\0', sizeof(facts.interpreter)));
+    ck_assert_ptr_nonnull(memchr(facts.softgpu_folder, '\0', sizeof(facts.softgpu_folder)));
 }
 END_TEST
 
@@ -239,6 +258,7 @@ main(void)
     tcase_add_test(tcase, programs_are_told_apart);
     tcase_add_test(tcase, a_library_is_no_static_program);
     tcase_add_test(tcase, the_note_is_found_behind_others);
+    tcase_add_test(tcase, a_note_of_type_2_names_the_folder);
     tcase_add_test(tcase, notes_aligned_to_eight_bytes);
     tcase_add_test(tcase, other_files_are_no_elf);
     tcase_add_test(tcase, fields_that_lead_outside_are_damage);

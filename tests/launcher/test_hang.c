@@ -153,7 +153,7 @@ static const struct {
     bool may_be_busy; /* it is said that this is no fault yet */
 } doings[] = {
     {{.stage = RANK_STAGE_TRAINING, .call = "cuStreamSynchronize", .in_call = true, .call_ns = 73 * SECOND},
-     "it is in cuStreamSynchronize (73.0 s), waiting for its device;",
+     "it is in cuStreamSynchronize (73.0 s), waiting for its GPU;",
      false},
     {{.stage = RANK_STAGE_TRAINING, .call = "cuMemAlloc_v2", .in_call = true, .call_ns = 73 * SECOND},
      "it is in cuMemAlloc_v2 (73.0 s)",
@@ -168,8 +168,7 @@ static const struct {
       .wait_for = "bucket 2 of step 8",
       .wait_ns = 73 * SECOND,
       .kernel = "update"},
-     "it has not come to bucket 2 of step 8 on its device (73.0 s), which still has work from before that; the kernel "
-     "launched last is `update`, perhaps after that, too;",
+     ": its GPU has not reached bucket 2 of step 8; last kernel launched: `update`; rank ",
      false},
     {{.stage = RANK_STAGE_TRAINING, .stopped = true, .pid = 7},
      "it is stopped (SIGSTOP, or a debugger); `kill -CONT 7`",
@@ -383,8 +382,8 @@ START_TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
     ck_assert_int_eq(play.warnings, 1);
     ck_assert_int_eq(play.problem.rank, 0);
     ck_assert_ptr_nonnull(strstr(play.problem.text, "no rank has made a CUDA call for 60 s, and all wait for their own "
-                                                    "devices: rank 0 (host h0, process 4000, GPU 0) after step 7 has "
-                                                    "not come to bucket 0 of step 8 on its device"));
+                                                    "devices: rank 0 (host h0, process 4000, GPU 0) after step 7: its "
+                                                    "GPU has not reached bucket 0 of step 8"));
     ck_assert_ptr_null(strchr(play.problem.text, '\n'));
     ck_assert_int_eq(play_on(&play, 100, 7), HANG_NONE); /* gone on, and the same again */
     ck_assert_int_eq(play_on(&play, 100, 0), HANG_WARNING);

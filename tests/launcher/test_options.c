@@ -45,7 +45,7 @@ START_TEST(defaults_are_those_of_the_protocol)
     ck_assert_ptr_null(options.trace_dir);
     ck_assert(options.variables == NULL && options.cwd == NULL && !options.subst && !options.dry_run);
     ck_assert_int_eq(options.output, OUTPUT_TAGGED);
-    ck_assert(options.summary_json == NULL && options.max_restarts == 0 && !options.verbose);
+    ck_assert(options.summary_json == NULL && options.report == NULL && options.max_restarts == 0 && !options.verbose);
     ck_assert_int_eq(options.reduction, DDPRUN_REDUCE_MEAN);
     ck_assert_int_eq(options.compression, DDPRUN_COMPRESS_NONE);
     ck_assert_uint_eq(options.communicator_count, 1);
@@ -104,7 +104,8 @@ START_TEST(every_option_reaches_its_field)
     ck_assert_int_eq(
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
               "--check-every 0 --timeout 30 --trace out -q --env A=1 --env B_2= --cwd /tmp --subst --dry-run "
-              "--output files=logs --summary-json end.json --max-restarts 3 --reduce sum --compress bf16 "
+              "--output files=logs --summary-json end.json --report why.txt --max-restarts 3 --reduce sum --compress "
+              "bf16 "
               "--communicators 3 ./train",
               &options, &problem),
         OPTIONS_RUN);
@@ -126,6 +127,7 @@ START_TEST(every_option_reaches_its_field)
     ck_assert_int_eq(options.output, OUTPUT_FILES);
     ck_assert_str_eq(options.output_dir, "logs");
     ck_assert_str_eq(options.summary_json, "end.json");
+    ck_assert_str_eq(options.report, "why.txt");
     ck_assert_uint_eq(options.max_restarts, 3);
     ck_assert_int_eq(options.reduction, DDPRUN_REDUCE_SUM);
     ck_assert_int_eq(options.compression, DDPRUN_COMPRESS_BF16);
@@ -146,6 +148,30 @@ START_TEST(options_end_at_the_program)
     options_free(&options);
     ck_assert_int_eq(parse("-n 2 -- -train", &options, &problem), OPTIONS_RUN);
     ck_assert_str_eq(options.program[0], "-train");
+    options_free(&options);
+}
+END_TEST
+
+static const char *const four_ranks[] = {
+    "-np 4 ./train 8",
+    "--np 4 ./train 8",
+    "--np=4 ./train 8",
+    "--nproc-per-node 4 ./train 8",
+    "--nproc_per_node=4 ./train 8",
+    "--nproc 4 ./train 8",
+    "check -np 4 ./train 8",
+    "-np 4 check ./train 8",
+    "--nproc-per-node 2 -n 4 ./train 8",
+};
+
+START_TEST(other_launchers_names_of_ranks_are_taken)
+{
+    struct options options;
+    struct problem problem;
+    ck_assert_msg(parse(four_ranks[_i], &options, &problem) == OPTIONS_RUN, "%s: %s", four_ranks[_i], problem.text);
+    ck_assert_int_eq(options.rank_count, 4);
+    ck_assert_str_eq(options.program[0], "./train");
+    ck_assert_str_eq(options.program[1], "8");
     options_free(&options);
 }
 END_TEST
@@ -180,6 +206,12 @@ static const char *const bad_lines[] = {
     "-n 257 ./train",
     "-n 99999999999999999999999 ./train",
     "-n",
+    "-np",
+    "-np ./train",
+    "-n p ./train",
+    "--np",
+    "--nproc-per-node",
+    "--nproc-per-node gpu ./train",
     "--ranks",
     "--ranks= ./train",
     "--bucket-mb 0 ./train",
@@ -571,6 +603,7 @@ main(void)
     tcase_add_test(tcase, every_option_reaches_its_field);
     tcase_add_test(tcase, every_option_of_check_reaches_its_field);
     tcase_add_test(tcase, options_end_at_the_program);
+    tcase_add_loop_test(tcase, other_launchers_names_of_ranks_are_taken, 0, sizeof(four_ranks) / sizeof(four_ranks[0]));
     tcase_add_loop_test(tcase, sizes_may_be_fractions, 0, sizeof(good_sizes) / sizeof(good_sizes[0]));
     tcase_add_loop_test(tcase, bad_lines_get_one_problem_each, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
     tcase_add_test(tcase, help_and_version_win_over_what_follows);

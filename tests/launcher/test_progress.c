@@ -15,7 +15,9 @@
 START_TEST(says_what_is_known)
 {
     char text[256];
-    struct rank_view ranks[2] = {{.step = 12}, {.step = 11}};
+    struct rank_view ranks[2] = {{.step = 12}, {.step = 11}}, none[2] = {{.gradient_count = 1}, {.gradient_count = 1}};
+    progress_compose(none, 2, 0.0, text, sizeof(text));
+    ck_assert_str_eq(text, "no DDP_STEP yet");
     progress_compose(ranks, 2, 0.0, text, sizeof(text));
     ck_assert_str_eq(text, "step 11"); /* the job is where its last rank is */
     progress_compose(ranks, 2, 458.62, text, sizeof(text));
@@ -32,6 +34,13 @@ START_TEST(exposed_is_that_of_the_rank_that_waited_least)
                                  {.step = 9, .exposed_count = 50, .exposed_ns = 1000000}};
     progress_compose(ranks, 2, 31.0, text, sizeof(text));
     ck_assert_str_eq(text, "step 9, 31.0 steps/s, exposed 3.1 %");
+    for (uint64_t step = 1; step <= 9; ++step) {
+        ranks[0].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 59000000);
+        ranks[1].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 1000000);
+    }
+    progress_compose(ranks, 2, 31.0, text, sizeof(text));
+    ck_assert_str_eq(text, "step 9, 31.0 steps/s, exposed 3.1 %, waiting for rank 1: 58 ms per step");
+    memset(ranks[0].exposed_steps, 0, sizeof(ranks[0].exposed_steps));
     ranks[1].exposed_count = 0; /* not measured there yet: nothing is claimed */
     progress_compose(ranks, 2, 31.0, text, sizeof(text));
     ck_assert_str_eq(text, "step 9, 31.0 steps/s");
@@ -54,15 +63,17 @@ END_TEST
 
 /* What a run of `steps` looks, a second apart, writes to an stderr that is no terminal. */
 static void
-look(enum progress_choice choice, const uint64_t *steps, size_t count, char *written, size_t bytes)
+look_at(enum progress_choice choice, struct rank_view *ranks, int rank_count, const uint64_t *steps, size_t count,
+        char *written, size_t bytes)
 {
     int ends[2], old = dup(STDERR_FILENO);
     ck_assert(pipe2(ends, O_NONBLOCK) == 0);
     dup2(ends[1], STDERR_FILENO);
     struct progress *progress = progress_new(choice);
     for (size_t i = 0; i < count; ++i) {
-        struct rank_view rank = {.step = steps[i]};
-        progress_show(progress, &rank, 1, (i + 1) * SECOND);
+        for (int r = 0; r < rank_count; ++r)
+            ranks[r].step = steps[i];
+        progress_show(progress, ranks, rank_count, (i + 1) * SECOND);
     }
     progress_hide(progress);
     progress_free(progress);
@@ -73,6 +84,27 @@ look(enum progress_choice choice, const uint64_t *steps, size_t count, char *wri
     close(ends[0]);
     close(ends[1]);
 }
+
+static void
+look(enum progress_choice choice, const uint64_t *steps, size_t count, char *written, size_t bytes)
+{
+    struct rank_view rank = {.step = 0};
+    look_at(choice, &rank, 1, steps, count, written, bytes);
+}
+
+START_TEST(gradients_without_a_step_are_told)
+{
+    char written[1024];
+    const uint64_t steps[30] = {[15] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    struct rank_view ranks[2] = {{.gradient_count = 1}, {.gradient_count = 1}}, bare[2] = {{.step = 0}, {.step = 0}};
+    look_at(PROGRESS_ON, ranks, 2, steps, 30, written, sizeof(written));
+    ck_assert_str_eq(written, "ddprun: no DDP_STEP yet\nddprun: step 1\n");
+    look_at(PROGRESS_ON, ranks, 1, steps, 15, written, sizeof(written)); /* one rank needs none */
+    ck_assert_str_eq(written, "");
+    look_at(PROGRESS_ON, bare, 2, steps, 15, written, sizeof(written));
+    ck_assert_str_eq(written, "");
+}
+END_TEST
 
 START_TEST(without_a_terminal_a_line_every_ten_seconds_if_asked_for)
 {
@@ -147,6 +179,7 @@ main(void)
     tcase_add_test(tests, says_what_is_known);
     tcase_add_test(tests, exposed_is_that_of_the_rank_that_waited_least);
     tcase_add_test(tests, means_by_name_and_nothing_that_a_terminal_obeys);
+    tcase_add_test(tests, gradients_without_a_step_are_told);
     tcase_add_test(tests, without_a_terminal_a_line_every_ten_seconds_if_asked_for);
     tcase_add_test(tests, the_rate_forgets_what_is_long_ago);
     tcase_add_test(tests, the_rate_is_that_of_the_training_that_goes_on);

@@ -6,6 +6,7 @@
 
 #include "base/flight.h"
 #include "base/status_page.h"
+#include "launcher/report/brief.h"
 #include "launcher/report/stacks.h"
 #include "launcher/report/symbols.h"
 #include "launcher/watch/out_of_memory.h"
@@ -329,8 +330,7 @@ START_TEST(a_device_at_work_is_not_accused)
     snprintf(view.kernel, sizeof(view.kernel), "backward");
     report_rank(&subject, text, sizeof(text));
     ck_assert_str_eq(text, "  rank 3 after step 7:\n"
-                           "    it has not come to bucket 0 of step 8 on its device (0.0 s), which still has work from "
-                           "before that; the kernel launched last is `backward`, perhaps after that, too\n");
+                           "    its GPU has not reached bucket 0 of step 8; last kernel launched: `backward`\n");
 }
 END_TEST
 
@@ -378,6 +378,67 @@ START_TEST(many_others_are_counted)
     ck_assert(report_is_worth(views, 2)); /* it waits at the start */
     views[0].wait = views[1].wait = RANK_WAIT_NONE;
     ck_assert(!report_is_worth(views, 2));
+}
+END_TEST
+
+/* ---- the beginning of a long report ---- */
+
+static char parts[BRIEF_PARTS][4096];
+
+static void
+add_lines(char *part, const char *format, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        size_t used = strlen(part);
+        snprintf(part + used, sizeof(parts[0]) - used, format, i);
+    }
+}
+
+static void
+make_rank(char *part, int events, int frames)
+{
+    snprintf(part, sizeof(parts[0]), "  rank 3 after step 7:\n    it is in a call\n%s\n", REPORT_EVENTS);
+    add_lines(part, "      0.1 s ago: event %d\n", events);
+    add_lines(part, frames > 0 ? REPORT_THREADS "\n" : "", 1);
+    add_lines(part, "        frame %d+0x12\n", frames);
+}
+
+/* Whatever the parts are, the lines are few and whole, and what fits is not cut. */
+START_TEST(a_brief_report_has_its_lines)
+{
+    const char *const all[BRIEF_PARTS] = {parts[0], parts[1], parts[2]};
+    for (int turn = 0; turn < 2000; ++turn) {
+        memset(parts, 0, sizeof(parts));
+        make_rank(parts[0], turn % 9, turn / 9 % 40);
+        if (turn % 2 == 1)
+            make_rank(parts[1], turn / 2 % 9, turn / 7 % 40);
+        add_lines(parts[2], "  rank %d waits\n", turn % 18);
+        size_t room = 12 + (size_t)turn % 13, count = 0;
+        for (int i = 0; i < BRIEF_PARTS; ++i)
+            count += brief_count_lines(parts[i]);
+        char *brief = brief_make(all, room);
+        ck_assert_uint_le(brief_count_lines(brief), room);
+        ck_assert_msg(brief[strlen(brief) - 1] == '\n', "%s", brief);
+        ck_assert_msg(strncmp(brief, "  rank 3 after step 7:\n    it is in a call\n", 40) == 0, "%s", brief);
+        ck_assert((count > room) == (strstr(brief, "...") != NULL));
+        free(brief);
+    }
+}
+END_TEST
+
+START_TEST(a_brief_report_shows_the_last_events_and_the_innermost_frames)
+{
+    const char *const all[BRIEF_PARTS] = {parts[0], NULL, parts[2]};
+    memset(parts, 0, sizeof(parts));
+    make_rank(parts[0], 8, 30);
+    add_lines(parts[2], "  rank %d waits\n", 16);
+    char *brief = brief_make(all, 23);
+    ck_assert_uint_eq(brief_count_lines(brief), 23);
+    ck_assert_ptr_null(strstr(brief, "event 4\n"));
+    ck_assert_ptr_nonnull(strstr(brief, "event 5\n      0.1 s ago: event 6\n      0.1 s ago: event 7\n"));
+    ck_assert_ptr_nonnull(strstr(brief, REPORT_THREADS "\n        frame 0+0x12\n"));
+    ck_assert_ptr_nonnull(strstr(brief, "    ...\n  rank 0 waits\n  rank 1 waits\n  rank 2 waits\n  ...\n"));
+    free(brief);
 }
 END_TEST
 
@@ -438,6 +499,8 @@ main(void)
     tcase_add_loop_test(tests, any_record_makes_a_report, 0, 3);
     tcase_add_test(tests, a_device_at_work_is_not_accused);
     tcase_add_test(tests, many_others_are_counted);
+    tcase_add_test(tests, a_brief_report_has_its_lines);
+    tcase_add_test(tests, a_brief_report_shows_the_last_events_and_the_innermost_frames);
     tcase_add_test(tests, kills_are_counted_where_they_are_to_be_seen);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -14,6 +14,8 @@
 #define TRAINING .stage = RANK_STAGE_TRAINING, .step = 7
 #define DONE     .stage = RANK_STAGE_ENDED, .step = 7, .ended = true, .order = 1
 
+#define LEFT .stage = RANK_STAGE_RANK, .ended = true, .order = 1
+
 enum { MOST_RANKS = 3 };
 
 static const struct scene {
@@ -130,6 +132,38 @@ static const struct scene {
      true,
      1,
      "rank 0 annotated 2 gradients and ended without a DDP_STEP"},
+    {"or has worked on them, though its parameters are as they were",
+     2,
+     {{LEFT, .gradient_count = 2, .parameter_count = 2, .gradient_work = 1},
+      {LEFT, .gradient_count = 2, .parameter_count = 2, .gradient_work = 1}},
+     true,
+     1,
+     "rank 0 annotated 2 gradients and ended without a DDP_STEP"},
+    {"an evaluation that leaves by _exit",
+     2,
+     {{LEFT, .gradient_count = 2, .parameter_count = 2}, {LEFT, .gradient_count = 2, .parameter_count = 2}},
+     true,
+     0,
+     NULL},
+    {"parameters that changed, without gradients",
+     2,
+     {{LEFT, .parameter_count = 2, .changed_count = 1}, {LEFT, .parameter_count = 2}},
+     true,
+     1,
+     "parameters of rank 0 changed, and it ended without a DDP_STEP"},
+    {"kernels without annotations",
+     2,
+     {{LEFT, .launch_count = 7}, {LEFT, .launch_count = 7}},
+     true,
+     1,
+     "rank 0 launched 7 kernels and ended without an annotation"},
+    {"the same with --unannotated",
+     2,
+     {{LEFT, .launch_count = 7, .unannotated = true}, {LEFT, .launch_count = 7, .unannotated = true}},
+     true,
+     0,
+     NULL},
+    {"the same of one rank", 1, {{LEFT, .launch_count = 7}}, true, 0, NULL},
     {"who left by _exit may have missed a comparison",
      2,
      {{DONE, .check_count = 4, .checked_step = 7, .parameter_hash = 5},
@@ -282,16 +316,20 @@ START_TEST(closing_lines_claim_what_was_checked)
               "DDP_PARAMETER annotates\n");
     ranks[0].check_count = ranks[1].check_count = 1;
     ranks[0].checked_step = ranks[1].checked_step = 3;
+    ranks[0].gradient_elements = 128;
+    ranks[0].parameter_elements = 130;
     said[0] = '\0';
     verdict_close(ranks, 2, true, say);
     ck_assert_ptr_nonnull(strstr(said,
                                  "\nannotated parameters bitwise identical on all ranks when last compared, after "
-                                 "step 3 of 7 (hash 0000000000000000, compared 1 time)\n"));
+                                 "step 3 of 7 (hash 0000000000000000, compared 1 time); 130 elements of "
+                                 "parameters, 128 of gradients\n"));
     ranks[0].checked_step = ranks[1].checked_step = 7;
     said[0] = '\0';
     verdict_close(ranks, 2, true, say);
     ck_assert_ptr_nonnull(strstr(said, "\nannotated parameters bitwise identical on all ranks (hash 0000000000000000, "
-                                       "compared 1 time, last after step 7 of 7)\n"));
+                                       "compared 1 time, last after step 7 of 7); 130 elements of parameters, "
+                                       "128 of gradients\n"));
     said[0] = '\0';
     verdict_close(ranks, 1, true, say);
     ck_assert_ptr_null(strstr(said, "parameters"));
@@ -314,16 +352,60 @@ START_TEST(waiting_is_that_of_the_rank_that_came_last)
     said[0] = '\0';
     verdict_close(ranks, 2, true, say);
     ck_assert_ptr_nonnull(strstr(said,
-                                 "\na step waited 2.000 ms for averages, of which 1.500 ms no other buckets could "
-                                 "save (median of 41 steps)\n"));
+                                 "\nexposed communication: 2 ms per step (median of 41 steps); lower bound for any "
+                                 "bucket layout: 1.5 ms\n"));
     ranks[0].exposed_bound_ns = UINT64_MAX;
     said[0] = '\0';
     verdict_close(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(strstr(said, "\na step waited 2.000 ms for averages (median of 41 steps)\n"));
+    ck_assert_ptr_nonnull(strstr(said, "\nexposed communication: 2 ms per step (median of 41 steps)\n"));
     ranks[0].exposed_count = 0; /* a rank that could not measure */
     said[0] = '\0';
     verdict_close(ranks, 2, true, say);
-    ck_assert_ptr_null(strstr(said, "waited"));
+    ck_assert_ptr_null(strstr(said, "exposed"));
+}
+END_TEST
+
+START_TEST(an_end_by_a_signal_says_what_was_not_averaged)
+{
+    struct rank_view ranks[2] = {{.stage = RANK_STAGE_RANK, .gradient_count = 2, .parameter_count = 2},
+                                 {.stage = RANK_STAGE_RANK, .gradient_count = 2, .parameter_count = 2}};
+    said[0] = '\0';
+    ranks[0].gradient_work = ranks[1].gradient_work = 9; /* it may be accumulating */
+    verdict_say_unaveraged(ranks, 2, say);
+    ck_assert_str_eq(said, "");
+    ranks[1].changed_count = 1;
+    verdict_say_unaveraged(ranks, 1, say);
+    ck_assert_str_eq(said, "");
+    verdict_say_unaveraged(ranks, 2, say);
+    ck_assert_ptr_nonnull(strstr(said, "nothing was averaged: parameters of rank 1 changed, and no DDP_STEP came"));
+    said[0] = '\0';
+    ranks[0].step = ranks[1].step = 1;
+    verdict_say_unaveraged(ranks, 2, say);
+    ck_assert_str_eq(said, "");
+    struct rank_view bare[2] = {{.stage = RANK_STAGE_RANK, .launch_count = 3}, {.stage = RANK_STAGE_RANK}};
+    verdict_say_unaveraged(bare, 2, say);
+    ck_assert_ptr_nonnull(strstr(said, "nothing was averaged: rank 0 launched 3 kernels, and nothing is annotated"));
+    said[0] = '\0';
+    bare[0].unannotated = true;
+    verdict_say_unaveraged(bare, 2, say);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+START_TEST(an_evaluation_hears_nothing)
+{
+    struct rank_view ranks[2] = {{.stage = RANK_STAGE_ENDED, .ended = true, .parameter_count = 2},
+                                 {.stage = RANK_STAGE_ENDED, .ended = true, .parameter_count = 2}};
+    said[0] = '\0';
+    verdict_close(ranks, 2, true, say);
+    ck_assert_str_eq(said, "");
+    ranks[0].parameter_count = ranks[1].parameter_count = 0; /* it has asked for its rank, say */
+    verdict_close(ranks, 2, false, say);
+    ck_assert_ptr_nonnull(strstr(said, "no rank made a step (DDP_STEP): nothing was averaged"));
+    said[0] = '\0';
+    ranks[0].unannotated = ranks[1].unannotated = true;
+    verdict_close(ranks, 2, false, say);
+    ck_assert_str_eq(said, "");
 }
 END_TEST
 
@@ -400,6 +482,8 @@ main(void)
     tcase_add_test(tcase, closing_lines_claim_what_was_checked);
     tcase_add_test(tcase, waiting_is_that_of_the_rank_that_came_last);
     tcase_add_test(tcase, untrained_programs_hear_only_what_matters);
+    tcase_add_test(tcase, an_end_by_a_signal_says_what_was_not_averaged);
+    tcase_add_test(tcase, an_evaluation_hears_nothing);
     tcase_add_test(tcase, a_rank_that_follows_waits_for_the_one_that_it_followed);
     suite_add_tcase(suite, tcase);
 

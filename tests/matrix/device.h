@@ -1,6 +1,7 @@
 /*
  * device.h - memory, streams, events and launches of the matrix's trainers: calls of the runtime, or, with
- * MATRIX_DRIVER, of the driver, in all the forms that a launch can have. Included by trainer.h.
+ * MATRIX_DRIVER, of the driver, in all the forms that a launch can have; with MATRIX_LOADED, of a driver that is opened
+ * at run time (loaded.h). Included by trainer.h.
  *
  * All functions end the program with a line when the call fails.
  */
@@ -27,6 +28,16 @@ check(bool well, const char *call, const char *file, int line)
 /* CUDA's, the driver's and cuBLAS's success are all 0. */
 #define CHECK(call) check((int)(call) == 0, #call, __FILE__, __LINE__)
 
+#ifdef MATRIX_LOADED
+#define MATRIX_DRIVER
+#include "loaded.h"
+#else
+static inline void
+loaded_open(void)
+{
+}
+#endif
+
 /* ---- device memory, streams, events: the runtime's calls, or the driver's ---- */
 
 #ifdef MATRIX_DRIVER
@@ -42,6 +53,7 @@ device_open(void)
 {
     CUdevice device;
     CUcontext context;
+    loaded_open();
     CHECK(cuInit(0));
     CHECK(cuDeviceGet(&device, 0));
     CHECK(cuDevicePrimaryCtxRetain(&context, device));
@@ -269,6 +281,31 @@ blocks_for(size_t count)
 
 #ifdef MATRIX_DRIVER
 
+static inline CUfunction
+function_of(const void *kernel)
+{
+#ifdef MATRIX_LOADED
+    return loaded_kernel(kernel);
+#else
+    CUfunction function;
+    CHECK(cudaGetFuncBySymbol((cudaFunction_t *)&function, kernel));
+    return function;
+#endif
+}
+
+/* May stand where a CUfunction is wanted. */
+static inline CUfunction
+handle_of(const void *kernel)
+{
+#ifdef MATRIX_LOADED
+    return loaded_kernel(kernel);
+#else
+    CUkernel handle;
+    CHECK(cudaGetKernel((cudaKernel_t *)&handle, kernel));
+    return (CUfunction)handle;
+#endif
+}
+
 /* One launch; the call is written as a launch is, with the arguments behind it. Its form changes from launch to launch.
  */
 template <typename... Parameters> struct driver_launch {
@@ -287,8 +324,7 @@ template <typename... Parameters> struct driver_launch {
     {
         static __thread unsigned form;
         void *params[] = {&values...};
-        CUfunction function;
-        CHECK(cudaGetFuncBySymbol((cudaFunction_t *)&function, (const void *)kernel));
+        CUfunction function = function_of((const void *)kernel);
         switch (++form % 3) {
         case 0:
             CHECK(cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, params, NULL));
@@ -299,9 +335,7 @@ template <typename... Parameters> struct driver_launch {
             config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
             config.blockDimX = THREADS;
             config.hStream = stream;
-            CUkernel handle; /* may stand where a CUfunction is wanted */
-            CHECK(cudaGetKernel((cudaKernel_t *)&handle, (const void *)kernel));
-            CHECK(cuLaunchKernelEx(&config, (CUfunction)handle, params, NULL));
+            CHECK(cuLaunchKernelEx(&config, handle_of((const void *)kernel), params, NULL));
             break;
         }
         default: {

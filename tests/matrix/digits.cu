@@ -108,10 +108,13 @@ main(int argc, char **argv)
     }
 
     size_t first, count;
+    bool weighs = getenv("MATRIX_WEIGHT") != NULL; /* with shares of unequal size */
     DDP_SHARD(options.batch, &first, &count);
     for (int step = 0; step < options.steps; ++step) {
         size_t first_item = (size_t)(step * options.batch) + first;
         batch_load(&images, first_item, count);
+        if (weighs)
+            DDP_WEIGHT(count, options.batch);
         forward_backward(first_item, (int)count);
         DDP_STEP(stream);
         for (int l = 0; l < LAYERS; ++l)

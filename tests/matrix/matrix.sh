@@ -16,8 +16,11 @@ export MATRIX_DIGITS
 programs=$build/tests/matrix
 limit=240
 shapes=(shared static driver)
+# Other ways to the driver, for one trainer each: opened at run time for the trainer alone, or for all; with a trainer that is a library
+# itself (loaded.h); and a driver that looks its own functions up.
+others=(streams/local clipping/global accumulate/plugin mlp/self)
 worlds=(1 2 4)
-trainers=(accumulate batched branches clipping digits flat gan graph mlp per_image realloc streams structs structs_memory threads tied towers)
+trainers=(accumulate batched branches clipping digits flat gan graph mixed mlp per_image realloc streams structs structs_memory threads tied towers)
 
 # Trainers whose steps are all different: nothing overlaps.
 declare -A never_overlaps=([branches]=1)
@@ -51,6 +54,27 @@ every_combination() {
     done
 }
 
+# The other ways, with 2 and 4 ranks, or with all numbers of ranks and orders.
+other_cells() {
+    local i world order
+    for ((i = 0; i < ${#others[@]}; i++)); do
+        if [ "${DDPRUN_SOAK:-0}" -ne 1 ]; then
+            printf '%s/%s/%s\n' "${others[i]}" "$((i % 2 * 2 + 2))" "$((i % 3))"
+            continue
+        fi
+        for world in "${worlds[@]}"; do
+            for order in {0..7}; do
+                printf '%s/%s/%s\n' "${others[i]}" "$world" "$order"
+            done
+        done
+    done
+}
+
+# program_of TRAINER SHAPE: prints the program's path.
+program_of() {
+    printf '%s\n' "$programs/$1_${2/self/driver}"
+}
+
 # covers_pairs CELL...: any two of the four factors meet in all combinations of the values that occur.
 covers_pairs() {
     printf '%s\n' "$@" | awk -F/ '
@@ -62,7 +86,7 @@ covers_pairs() {
 serial() {
     local file=$work/$1-$2.serial
     [ -e "$file" ] && return 0
-    run "$programs/$1_$2" --save "$file"
+    run "$(program_of "$1" "$2")" --save "$file"
     if [ "$code" -ne 0 ]; then
         not_ok "$1, $2 alone" "exit code $code: $programs/$1_$2"
     elif [ -e "$work/$1.serial" ] && ! cmp -s "$work/$1.serial" "$file"; then
@@ -79,7 +103,8 @@ why_not() {
     [ "$((order % 3))" -ne 2 ] || options+=(--communicators 2)
     local settings=(env "MATRIX_DIGITS=$data")
     [ "$order" -eq 0 ] || settings+=("SOFTGPU_CHAOS=$order" "SOFTGPU_LINK=latency_us=300,gbytes_per_s=1")
-    local program=("$programs/${trainer}_$shape" --save "$work/rank-%d")
+    [ "$shape" != self ] || settings+=(SOFTGPU_SELF_LOOKUP=1)
+    local program=("$(program_of "$trainer" "$shape")" --save "$work/rank-%d")
     rm -f "$work"/rank-*
     run "${settings[@]}" "$ddprun" -n "$world" "${options[@]}" "${program[@]}"
 
@@ -101,7 +126,8 @@ why_not() {
     # As many times as there were boundaries; programs with two optimizers make more of them than steps.
     grep -Eq 'compared ([0-9]{2}) times, last after step \1 of \1\)' "$work/stderr" || echo "parameters were not compared after every step"
     local said
-    said=$(grep -v 'of them overlapped\|effective batch\|a step waited\|bitwise identical' "$work/stderr") # but for the summary
+    # But for the summary, and for what AddressSanitizer says where threads of a kernel wait for each other.
+    said=$(grep -v 'of them overlapped\|wall time\|exposed communication\|waiting for\|bitwise identical\|support makecontext' "$work/stderr")
     if [ -n "${says[$trainer]:-}" ]; then
         [[ $said == *"${says[$trainer]}"* && $said != *$'\n'* ]] || echo "it does not say which gradients wait"
     elif [ -n "$said" ]; then
@@ -114,6 +140,7 @@ if [ "${#cells[@]}" -eq 0 ]; then
     mapfile -t cells < <(pairwise)
     check "every pair of factors meets" covers_pairs "${cells[@]}"
     [ "${DDPRUN_SOAK:-0}" -ne 1 ] || mapfile -t cells < <(every_combination)
+    mapfile -t -O "${#cells[@]}" cells < <(other_cells)
     # What a sanitizer finds in the engine does not depend on how the trainer reaches the driver.
     [ "$sanitized" -eq 0 ] || mapfile -t cells < <(printf '%s\n' "${cells[@]}" | grep /static/)
 fi

@@ -156,7 +156,8 @@ create(void)
 static void
 annotate(void)
 {
-    DDP_PARAMETER(extra, COUNT, DDP_FLOAT32);
+    if (is_mode("forget-parameter"))
+        DDP_PARAMETER(extra, COUNT, DDP_FLOAT32);
     for (int l = 0; l < LAYERS; ++l) {
         DDP_PARAMETER(here.weights[l], COUNT, DDP_FLOAT32);
         DDP_GRADIENT(here.gradients[l], COUNT, DDP_FLOAT32);

@@ -1,17 +1,27 @@
 /*
  * escapes.cu - a trainer whose kernels reach some gradients only through pointers that lie in memory: a table or a
- * struct on the device, constant memory, managed or pinned memory, the arrays of a batched GEMM. Each is a mode.
+ * struct on the device, constant memory, managed or pinned memory, the arrays of a batched GEMM, tensor maps. Each is a
+ * mode.
  *
  * Two gradients are reached unseen, four as usual; rank r adds 1 + r to every element of each in each step, and an
  * update takes a half of the mean from the weight, so that everything is exact in float32. Kernels that go through
  * memory run on a stream that DDP_STEP does not name. Exit code 0 only if every weight is what it has to be at the end.
+ *
+ * odd and odd-late: all gradients lie in one flat buffer, at odd offsets. The table of odd-late is copied in the second
+ * step, after the ranks have agreed; that of too-late, too-late-used and too-late-written in the ninth, after backward,
+ * when the gradients have left: nothing goes through it, or kernels of later steps do, or one of the same step.
  */
 #include <cublas_v2.h>
+#include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef __SOFTGPU__
+#include <softgpu/tensor_map.h>
+#endif
 
 enum {
     HIDDEN = 2,
@@ -42,6 +52,11 @@ struct __attribute__((packed)) packed_table {
     float *gradients[HIDDEN];
 };
 
+/* By value, as kernels get them. */
+struct maps {
+    cuuint64_t words[HIDDEN][CU_TENSOR_MAP_NUM_QWORDS];
+};
+
 static const char *mode;
 static int steps = 12;
 static float *weights[LAYERS], *gradients[LAYERS];
@@ -51,6 +66,7 @@ static struct table *table;         /* where kernels find it */
 static struct packed_table *packed; /* likewise */
 static cublasHandle_t cublas;
 static float *ones, *column; /* ones: SIDE values of 1; column: SIDE values of 1 + rank */
+static struct maps maps;
 static const float **arrays; /* device: of the batched GEMM, [3][HIDDEN] */
 __constant__ struct table constant_table;
 
@@ -78,6 +94,18 @@ __global__ void
 add_through_constant(float summand)
 {
     constant_table.gradients[blockIdx.y][blockIdx.x * blockDim.x + threadIdx.x] += summand;
+}
+
+/* Without TMA instructions: the stand-in's own maps only. */
+__global__ void
+add_through_maps(const struct maps through, float summand)
+{
+#ifdef __SOFTGPU__
+    float *gradient = (float *)softgpu_tensor_map_address(through.words[blockIdx.y]);
+    gradient[blockIdx.x * blockDim.x + threadIdx.x] += summand;
+#else
+    (void)through, (void)summand;
+#endif
 }
 
 __global__ void
@@ -110,6 +138,27 @@ is_mode(const char *name)
     return strcmp(mode, name) == 0;
 }
 
+static bool
+is_odd(void)
+{
+    return strncmp(mode, "odd", 3) == 0;
+}
+
+static bool
+is_too_late(void)
+{
+    return strncmp(mode, "too-late", 8) == 0;
+}
+
+/* The step from which on hidden gradients are reached through the table. */
+static int
+first_hidden(void)
+{
+    if (is_mode("too-late") || is_mode("too-late-written"))
+        return steps;
+    return is_mode("too-late-used") ? 9 : is_mode("odd-late") ? 1 : 0;
+}
+
 static float
 mine(void)
 {
@@ -129,9 +178,14 @@ create(void)
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
     CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    float *flat;
+    CHECK(cudaMalloc(&flat, LAYERS * (BYTES + sizeof(float)) + 2 * sizeof(float)));
     for (int l = 0; l < LAYERS; ++l) {
         CHECK(cudaMalloc(&weights[l], BYTES));
-        CHECK(cudaMalloc(&gradients[l], BYTES));
+        if (is_odd())
+            gradients[l] = flat + 1 + l * (COUNT + 1) + l % 2;
+        else
+            CHECK(cudaMalloc(&gradients[l], BYTES));
         CHECK(cudaMemset(weights[l], 0, BYTES));
         CHECK(cudaMemset(gradients[l], 0, BYTES));
     }
@@ -168,13 +222,70 @@ create_batch(void)
     }
 }
 
+static void *
+driver_function(const char *name)
+{
+    void *found = NULL;
+    enum cudaDriverEntryPointQueryResult status;
+    CHECK(cudaGetDriverEntryPointByVersion(name, &found, 13000, cudaEnableDefault, &status));
+    return found;
+}
+
+/* A map of one gradient, by the encoder that the mode names. */
+static CUresult
+encode_map(CUtensorMap *map, void *address)
+{
+    static const cuuint64_t dims[] = {4, 8, SIDE}, strides[] = {16, 128};
+    static const cuuint32_t box[] = {4, 1, 1}, element_strides[] = {1, 1, 1};
+    static const int lower[] = {0}, upper[] = {0};
+    const CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    const CUtensorMapInterleave interleave = CU_TENSOR_MAP_INTERLEAVE_NONE;
+    const CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;
+    const CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_NONE;
+    const CUtensorMapFloatOOBfill fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+    if (is_mode("map-im2col")) {
+        PFN_cuTensorMapEncodeIm2col_v12000 encode =
+            (PFN_cuTensorMapEncodeIm2col_v12000)driver_function("cuTensorMapEncodeIm2col");
+        return encode(map, type, 3, address, dims, strides, lower, upper, 4, 4, element_strides, interleave, swizzle,
+                      promotion, fill);
+    }
+    if (is_mode("map-wide")) {
+        PFN_cuTensorMapEncodeIm2colWide_v12080 encode =
+            (PFN_cuTensorMapEncodeIm2colWide_v12080)driver_function("cuTensorMapEncodeIm2colWide");
+        return encode(map, type, 3, address, dims, strides, 0, 0, 4, 4, element_strides, interleave,
+                      CU_TENSOR_MAP_IM2COL_WIDE_MODE_W, swizzle, promotion, fill);
+    }
+    PFN_cuTensorMapEncodeTiled_v12000 encode =
+        (PFN_cuTensorMapEncodeTiled_v12000)driver_function("cuTensorMapEncodeTiled");
+    return encode(map, type, 3, address, dims, strides, box, element_strides, interleave, swizzle, promotion, fill);
+}
+
+static void
+write_maps(void)
+{
+    PFN_cuTensorMapReplaceAddress_v12000 replace =
+        (PFN_cuTensorMapReplaceAddress_v12000)driver_function("cuTensorMapReplaceAddress");
+    for (int l = 0; l < HIDDEN; ++l) {
+        bool replaces = is_mode("map-replace");
+        CUtensorMap map;
+        CUresult result = encode_map(&map, replaces ? weights[l] : gradients[l]);
+        if (result == CUDA_SUCCESS && replaces)
+            result = replace(&map, gradients[l]);
+        if (result != CUDA_SUCCESS)
+            exit(1);
+        memcpy(maps.words[l], map.opaque, sizeof(map.opaque));
+    }
+}
+
 /* The table goes to where its mode wants it. */
 static void
 write_table(void)
 {
     struct table host = {{gradients[0], gradients[1]}};
     struct packed_table odd = {7, {gradients[0], gradients[1]}};
-    if (is_mode("managed") || is_mode("pinned"))
+    if (strncmp(mode, "map", 3) == 0)
+        write_maps();
+    else if (is_mode("managed") || is_mode("pinned"))
         *table = host;
     else if (is_mode("constant"))
         CHECK(cudaMemcpyToSymbol(constant_table, &host, sizeof(host)));
@@ -210,14 +321,16 @@ add_batched(void)
 }
 
 static void
-backward_hidden(void)
+backward_hidden(int step)
 {
     dim3 grid(BLOCKS, HIDDEN);
-    for (int l = 0; l < HIDDEN && is_mode("too-late"); ++l) /* as usual */
+    for (int l = 0; l < HIDDEN && step < first_hidden(); ++l) /* as usual */
         add<<<BLOCKS, THREADS, 0, side>>>(gradients[l], mine());
-    if (is_mode("too-late"))
+    if (step < first_hidden())
         return;
-    if (is_mode("constant"))
+    if (strncmp(mode, "map", 3) == 0)
+        add_through_maps<<<grid, THREADS, 0, side>>>(maps, mine());
+    else if (is_mode("constant"))
         add_through_constant<<<grid, THREADS, 0, side>>>(mine());
     else if (is_mode("packed"))
         add_through_packed<<<grid, THREADS, 0, side>>>(packed, mine());
@@ -244,15 +357,17 @@ static void
 train(void)
 {
     for (int step = 0; step < steps; ++step) {
-        if (is_mode("each-step"))
+        if (is_mode("each-step") || (is_mode("odd-late") && step == 1))
             write_table();
         for (int l = LAYERS - 1; l >= HIDDEN; --l)
             add<<<BLOCKS, THREADS, 0, stream>>>(gradients[l], mine());
-        backward_hidden();
+        backward_hidden(step);
         for (int l = 0; l < HIDDEN && is_mode("declared"); ++l)
             DDP_GRADIENT_READY(gradients[l], side);
-        if (is_mode("too-late") && step == 8)
+        if (is_too_late() && step == 8)
             write_table();
+        if (is_mode("too-late-written") && step == 8)
+            add_through<<<dim3(BLOCKS, HIDDEN), THREADS, 0, side>>>(table, mine());
         DDP_STEP(stream);
         update_hidden();
         for (int l = HIDDEN; l < LAYERS; ++l)
@@ -291,7 +406,8 @@ main(int argc, char **argv)
     create();
     if (is_mode("batched") || is_mode("batched-built"))
         create_batch();
-    if (!is_mode("after") && !is_mode("each-step") && !is_mode("too-late") && !is_mode("batched-built"))
+    if (!is_mode("after") && !is_mode("each-step") && !is_mode("odd-late") && !is_too_late() &&
+        !is_mode("batched-built"))
         write_table();
     annotate();
     if (is_mode("after"))

@@ -256,6 +256,38 @@ use_another_context(void)
     }
 }
 
+/* A context of the program's own, current from here on in place of the primary one, which it returns. */
+static CUcontext
+enter_foreign_context(void)
+{
+    CUcontext primary = NULL, foreign;
+    if (cuInit(0) != CUDA_SUCCESS || cuCtxGetCurrent(&primary) != CUDA_SUCCESS ||
+        cuCtxCreate(&foreign, NULL, 0, 0) != CUDA_SUCCESS) {
+        fprintf(stderr, "habits: cannot make a context\n");
+        exit(1);
+    }
+    return primary;
+}
+
+/* Backward on a stream of another context than the gradients' own; DDP_STEP in the right one. */
+static void
+train_on_a_foreign_stream(void)
+{
+    cudaStream_t foreign;
+    CUcontext primary = enter_foreign_context();
+    CHECK(cudaStreamCreateWithFlags(&foreign, cudaStreamNonBlocking));
+    if (is_mode("foreign-stream") && cuCtxSetCurrent(primary) != CUDA_SUCCESS)
+        exit(1);
+    if (is_mode("foreign-step-stream")) {
+        (void)cuCtxSetCurrent(primary);
+        backward(stream);
+        DDP_STEP(foreign);
+    }
+    if (!is_mode("foreign-step"))
+        backward(is_mode("foreign-default") ? 0 : foreign);
+    DDP_STEP(0);
+}
+
 /* From the eighth step on a kernel touches a gradient whose bucket has left; it writes nothing at first. */
 static void
 train_with_rare_write(void)
@@ -352,6 +384,8 @@ train(void)
         return;
     }
     annotate();
+    if (strncmp(mode, "foreign-", 8) == 0)
+        train_on_a_foreign_stream();
     if (is_mode("thread-per-backward"))
         train_in_turns(backward_elsewhere, step_in_thread);
     else if (is_mode("two-threads"))
@@ -385,6 +419,8 @@ main(int argc, char **argv)
         CHECK(cudaMalloc(&on_device, BYTES));
         DDP_MEAN(on_device);
     }
+    if (is_mode("own-context"))
+        (void)enter_foreign_context();
     if (is_mode("worker"))
         in_a_thread(train_in_worker);
     else

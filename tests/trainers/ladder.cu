@@ -12,6 +12,7 @@ extern "C" {
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,8 @@ struct options {
     const char *fault; /* or NULL: what goes wrong */
     int fault_step, fault_rank;
     float rate;
+    int resident; /* 1: all steps train on the first batch, which stays on the device */
+    float carry;  /* instead of being zeroed, gradients keep so much of what they were: momentum */
 };
 
 struct layer {
@@ -170,6 +173,8 @@ noise(unsigned seed, unsigned number)
 static void
 load_batch(struct trainer *t, int step, int pass, size_t first, size_t count)
 {
+    if (step > 1 && t->options.resident)
+        return;
     int width = t->options.width;
     float *host = (float *)malloc(2 * count * (size_t)width * sizeof(float));
     for (size_t b = 0; b < count; ++b) {
@@ -241,6 +246,10 @@ faults_before_step(struct trainer *t, int step)
         CHECK(cudaDeviceSynchronize()); /* the bucket has been averaged by now */
         scale_hidden<<<blocks(count), THREADS>>>(t->hidden_pointers, t->options.layers - 1, count, 2.0f);
     }
+    if (fault_is(t, "wild-write", step)) {
+        norm_log<<<1, 1>>>(last, count, (float *)(uintptr_t)0x10);
+        (void)cudaDeviceSynchronize(); /* it fails, as all calls do from now on, and the program ignores that */
+    }
     if (fault_is(t, "crash", step))
         raise(SIGSEGV);
     if (fault_is(t, "exit", step))
@@ -288,32 +297,47 @@ faults_of_annotation(struct trainer *t)
 /* ---- training ---- */
 
 static void
+initialise(struct trainer *t)
+{
+    int width = t->options.width;
+    size_t square = (size_t)width * (size_t)width * sizeof(float);
+    float *host = (float *)malloc(square);
+    bool other = fault_is(t, "other-seeds", 0) || fault_is(t, "init-late", 0);
+    int seed = t->options.seed + (other ? 100 * DDP_RANK() : 0);
+    for (int l = 0; l < t->options.layers; ++l) {
+        for (int i = 0; i < width * width; ++i)
+            host[i] = noise((unsigned)(seed + l + 10), (unsigned)i) * 1.5f / (float)width +
+                      (i / width == i % width ? 0.9f : 0.0f);
+        CHECK(cudaMemcpy(t->layers[l].weight, host, square, cudaMemcpyHostToDevice));
+    }
+    free(host);
+}
+
+static void
 create(struct trainer *t)
 {
     int width = t->options.width;
     size_t square = (size_t)width * (size_t)width * sizeof(float),
            rows = t->options.batch * (size_t)width * sizeof(float);
-    float *host = (float *)malloc(square);
-    int seed = t->options.seed + (fault_is(t, "other-seeds", 0) ? 100 * DDP_RANK() : 0);
     CHECK(cudaMalloc(&t->input, rows));
     CHECK(cudaMalloc(&t->target, rows));
     CHECK(cudaMalloc(&t->hidden_pointers, LAYERS_AT_MOST * sizeof(float *)));
     for (int l = 0; l < t->options.layers; ++l) {
         struct layer *layer = &t->layers[l];
-        CHECK(cudaMalloc(&layer->weight, square));
-        CHECK(cudaMalloc(&layer->gradient, square));
-        CHECK(cudaMalloc(&layer->momentum, square));
+        bool behind = fault_is(t, "momentum-behind", 0); /* the weight, in one allocation */
+        size_t padding = fault_is(t, "padded", 0) ? 16 : 0;
+        CHECK(cudaMalloc(&layer->weight, behind ? 2 * square : square + padding));
+        CHECK(cudaMalloc(&layer->gradient, square + padding));
+        if (behind)
+            layer->momentum = layer->weight + width * width;
+        else
+            CHECK(cudaMalloc(&layer->momentum, square));
         CHECK(cudaMalloc(&layer->output, rows));
         CHECK(cudaMalloc(&layer->delta, rows));
         CHECK(cudaMemset(layer->gradient, 0, square));
         CHECK(cudaMemset(layer->momentum, 0, square));
-        for (int i = 0; i < width * width; ++i)
-            host[i] = noise((unsigned)(seed + l + 10), (unsigned)i) * 1.5f / (float)width +
-                      (i / width == i % width ? 0.9f : 0.0f);
-        CHECK(cudaMemcpy(layer->weight, host, square, cudaMemcpyHostToDevice));
         hide<<<1, 1>>>(t->hidden_pointers, l, layer->gradient); /* addresses that are copied would be noticed */
     }
-    free(host);
     CHECK(cudaStreamCreateWithFlags(&t->side_stream, cudaStreamNonBlocking));
     CHECK(cudaEventCreateWithFlags(&t->event, cudaEventDisableTiming));
 }
@@ -325,11 +349,13 @@ annotate(struct trainer *t)
     if (fault_is(t, "none", 0))
         return;
     int parameters = fault_is(t, "no-parameters", 0) ? 0 : t->options.layers - fault_is(t, "few-parameters", 0);
-    int part = fault_is(t, "half-parameters", 0) ? 2 : 1;
+    int gradients = fault_is(t, "no-gradients", 0) ? 0 : t->options.layers - fault_is(t, "few-gradients", 0);
+    int part_of_gradients = fault_is(t, "half-both", 0) ? 2 : 1;
+    int part = fault_is(t, "half-parameters", 0) ? 2 : part_of_gradients;
     for (int l = 0; l < parameters; ++l)
         DDP_PARAMETER(t->layers[l].weight, count / part, DDP_FLOAT32);
-    for (int l = 0; l < t->options.layers && !fault_is(t, "no-gradients", 0); ++l)
-        DDP_GRADIENT(t->layers[l].gradient, count, DDP_FLOAT32);
+    for (int l = 0; l < gradients; ++l)
+        DDP_GRADIENT(t->layers[l].gradient, count / part_of_gradients, DDP_FLOAT32);
     faults_of_annotation(t);
 }
 
@@ -390,19 +416,27 @@ train(struct trainer *t)
     for (int step = 1; step <= t->options.steps; ++step) {
         if (fault_is(t, "fewer-steps", step))
             break;
-        for (int l = 0; l < t->options.layers; ++l)
-            CHECK(cudaMemset(t->layers[l].gradient, 0, (size_t)square * sizeof(float)));
+        for (int l = 0; l < t->options.layers; ++l) {
+            if (t->options.carry > 0)
+                scale_in_place<<<blocks(square), THREADS>>>(t->layers[l].gradient, square, t->options.carry);
+            else
+                CHECK(cudaMemset(t->layers[l].gradient, 0, (size_t)square * sizeof(float)));
+        }
         int passes = t->options.accumulate - (t->options.fewer_from > 0 && step >= t->options.fewer_from);
         for (int pass = 0; pass < passes; ++pass) {
             load_batch(t, step, pass, first, count);
             forward_backward(t, count);
         }
         faults_before_step(t, step);
-        if (!fault_is(t, "none", 0))
+        bool steps = !fault_is(t, "none", 0) && !fault_is(t, "no-step", step);
+        bool behind = fault_is(t, "step-behind", step);
+        if (steps && !behind)
             DDP_STEP(0);
         for (int l = 0; l < t->options.layers; ++l)
             sgd<<<blocks(square), THREADS>>>(t->layers[l].weight, t->layers[l].gradient, t->layers[l].momentum, square,
                                              t->options.rate);
+        if (steps && behind)
+            DDP_STEP(0);
         if (fault_is(t, "move-parameter-late", step))
             move_parameter(t, false);
         float loss = read_loss(t, count);
@@ -445,7 +479,8 @@ destroy(struct trainer *t)
     for (int l = 0; l < t->options.layers; ++l) {
         CHECK(cudaFree(t->layers[l].weight));
         CHECK(cudaFree(t->layers[l].gradient));
-        CHECK(cudaFree(t->layers[l].momentum));
+        if (!fault_is(t, "momentum-behind", 0))
+            CHECK(cudaFree(t->layers[l].momentum));
         CHECK(cudaFree(t->layers[l].output));
         CHECK(cudaFree(t->layers[l].delta));
     }
@@ -472,15 +507,15 @@ leave_at_end(const struct trainer *t)
 
 static const char USAGE[] =
     "Usage: ladder [--layers N] [--width N] [--batch N] [--steps N] [--seed N] [--accumulate N] [--fewer-from STEP]\n"
-    "              [--streams 1|2] [--time 1] [--exit N] [--rate X] [--save FILE] [--fault NAME] [--fault-step N]\n"
-    "              [--fault-rank N]\n";
+    "              [--streams 1|2] [--time 1] [--exit N] [--rate X] [--save FILE] [--resident 0|1]\n"
+    "              [--carry X] [--fault NAME] [--fault-step N] [--fault-rank N]\n";
 
 int
 main(int argc, char **argv)
 {
     static struct trainer t;
     struct options *o = &t.options;
-    *o = (struct options){8, 48, 12, 1, 24, 1, 0, 1, 0, 0, NULL, NULL, 0, -1, 0.05f};
+    *o = (struct options){8, 48, 12, 1, 24, 1, 0, 1, 0, 0, NULL, NULL, 0, -1, 0.05f, 0, 0.0f};
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         int number = value != NULL ? atoi(value) : 0;
@@ -508,6 +543,10 @@ main(int argc, char **argv)
             o->time = number;
         else if (strcmp(name, "--exit") == 0)
             o->exit = number;
+        else if (strcmp(name, "--resident") == 0)
+            o->resident = number;
+        else if (strcmp(name, "--carry") == 0)
+            o->carry = (float)atof(value);
         else if (strcmp(name, "--rate") == 0)
             o->rate = (float)atof(value);
         else if (strcmp(name, "--save") == 0)
@@ -525,7 +564,10 @@ main(int argc, char **argv)
     }
 
     create(&t);
+    initialise(&t);
     annotate(&t);
+    if (fault_is(&t, "init-late", 0))
+        initialise(&t);
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     train(&t);

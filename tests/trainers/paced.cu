@@ -4,11 +4,17 @@
  * Forward and each layer of backward sleep in a host function on the stream, then a kernel writes the layer's gradient.
  * Gradients are small whole numbers, so that means over 1, 2 or 4 ranks are exact: at the end every parameter is
  * compared with what all steps must have added up to. Each rank prints medians over the second half of the steps, as
- * the events on its own stream saw them:
+ * the events on its own stream saw them (--late-us has one rank begin each step later, or each in its turn):
  *
  *   backward 40.123 ms, step end 44.456 ms
  *
- * both since backward began; "step end" is when the stream has the averages. Exit code 3 if a parameter is wrong.
+ * both since backward began; "step end" is when the stream has the averages. With --apart N a second line compares
+ * every Nth step, in which `--check-every N` compares parameters, with the others: medians of the whole step on the
+ * stream and of DDP_STEP on the host,
+ *
+ *   apart 50.123 ms, 0.045 ms on the host; others 50.012 ms, 0.031 ms on the host
+ *
+ * Exit code 3 if a parameter is wrong.
  */
 #include <algorithm>
 #include <cuda_runtime.h>
@@ -30,6 +36,8 @@
 
 struct options {
     int layers = 16, kib = 256, layer_us = 1000, forward_us = 2000, steps = 60, slower_from = 0, declares = 0;
+    int late_us = 0, late_rank = 1; /* rank -1: each in its turn */
+    int apart = 0;
 };
 
 struct layer {
@@ -113,7 +121,25 @@ is_right(const std::vector<layer> &layers, int steps)
     return true;
 }
 
+/* On the host, as a slow loader of data would. */
 static void
+be_late(const options &options, int step)
+{
+    int rank = options.late_rank >= 0 ? options.late_rank : step % DDP_WORLD_SIZE();
+    if (options.late_us > 0 && rank == DDP_RANK())
+        sleep_us((void *)(size_t)options.late_us);
+}
+
+static double
+now_ms()
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+/* Returns how long DDP_STEP took on the host. */
+static double
 train_step(const options &options, const std::vector<layer> &layers, cudaStream_t stream, int step, cudaEvent_t *events)
 {
     int layer_us = options.slower_from > 0 && step >= options.slower_from ? 3 * options.layer_us : options.layer_us;
@@ -127,24 +153,52 @@ train_step(const options &options, const std::vector<layer> &layers, cudaStream_
             DDP_GRADIENT_READY(layers[l].gradient, stream);
     }
     CHECK(cudaEventRecord(events[1], stream));
+    const double begin_ms = now_ms();
     DDP_STEP(stream);
+    const double host_ms = now_ms() - begin_ms;
     CHECK(cudaEventRecord(events[2], stream));
     for (const layer &layer : layers)
         update<<<4, 64, 0, stream>>>(layer.weight, layer.gradient, layer.count);
     CHECK(cudaGetLastError());
+    return host_ms;
 }
 
-static float
+static double
+median(std::vector<double> times)
+{
+    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+    return times.empty() ? 0 : times[times.size() / 2];
+}
+
+static double
+elapsed_ms(cudaEvent_t from, cudaEvent_t to)
+{
+    float ms = 0;
+    CHECK(cudaEventElapsedTime(&ms, from, to));
+    return ms;
+}
+
+static double
 median_ms(const std::vector<cudaEvent_t> &events, int steps, int from, int to)
 {
-    std::vector<float> times;
-    for (int step = steps / 2; step < steps; ++step) {
-        float ms = 0;
-        CHECK(cudaEventElapsedTime(&ms, events[3 * step + from], events[3 * step + to]));
-        times.push_back(ms);
+    std::vector<double> times;
+    for (int step = steps / 2; step < steps; ++step)
+        times.push_back(elapsed_ms(events[3 * step + from], events[3 * step + to]));
+    return median(times);
+}
+
+/* From one backward to the next, and without the steps in which plans are learned. */
+static void
+print_apart(const options &options, const std::vector<cudaEvent_t> &events, const std::vector<double> &host_ms)
+{
+    std::vector<double> whole[2], host[2];
+    for (int step = options.steps / 2; step + 1 < options.steps; ++step) {
+        const bool apart = step % options.apart == 0;
+        whole[apart].push_back(elapsed_ms(events[3 * step], events[3 * step + 3]));
+        host[apart].push_back(host_ms[(size_t)step]);
     }
-    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-    return times[times.size() / 2];
+    printf("apart %.4f ms, %.4f ms on the host; others %.4f ms, %.4f ms on the host\n", median(whole[1]),
+           median(host[1]), median(whole[0]), median(host[0]));
 }
 
 static options
@@ -154,17 +208,19 @@ parse(int argc, char **argv)
     const struct {
         const char *name;
         int *value;
-    } known[] = {{"--layers", &options.layers},     {"--kib", &options.kib},
-                 {"--layer-us", &options.layer_us}, {"--forward-us", &options.forward_us},
-                 {"--steps", &options.steps},       {"--slower-from", &options.slower_from},
-                 {"--declares", &options.declares}};
+    } known[] = {{"--layers", &options.layers},       {"--kib", &options.kib},
+                 {"--layer-us", &options.layer_us},   {"--forward-us", &options.forward_us},
+                 {"--steps", &options.steps},         {"--slower-from", &options.slower_from},
+                 {"--declares", &options.declares},   {"--late-us", &options.late_us},
+                 {"--late-rank", &options.late_rank}, {"--apart", &options.apart}};
     for (int i = 1; i < argc; i += 2) {
         int *value = nullptr;
         for (const auto &row : known)
             value = strcmp(argv[i], row.name) == 0 ? row.value : value;
         if (value == nullptr || i + 1 == argc) {
             fprintf(stderr, "Usage: paced [--layers N] [--kib N] [--layer-us N] [--forward-us N] [--steps N]\n"
-                            "             [--slower-from STEP] [--declares 0|1]\n");
+                            "             [--slower-from STEP] [--declares 0|1] [--late-us N] [--late-rank RANK|-1]\n"
+                            "             [--apart N]\n");
             exit(2);
         }
         *value = atoi(argv[i + 1]);
@@ -184,8 +240,10 @@ main(int argc, char **argv)
     std::vector<layer> layers = make_layers(options);
     CHECK(cudaDeviceSynchronize());
 
+    std::vector<double> host_ms;
     for (int step = 0; step < options.steps; ++step) {
-        train_step(options, layers, stream, step, &events[3 * (size_t)step]);
+        be_late(options, step);
+        host_ms.push_back(train_step(options, layers, stream, step, &events[3 * (size_t)step]));
         if (step % 4 == 3) /* as a trainer does that prints its loss now and then */
             CHECK(cudaStreamSynchronize(stream));
     }
@@ -194,5 +252,7 @@ main(int argc, char **argv)
         return 3;
     printf("backward %.3f ms, step end %.3f ms\n", median_ms(events, options.steps, 0, 1),
            median_ms(events, options.steps, 0, 2));
+    if (options.apart > 0)
+        print_apart(options, events, host_ms);
     return 0;
 }

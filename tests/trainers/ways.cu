@@ -302,6 +302,34 @@ train_in_mapped_memory()
     CHECK(cuMemAddressFree(place, granularity));
 }
 
+/* A gradient lies across two chunks of virtual memory, each of which is an allocation of its own to the driver. */
+static void
+train_across_chunks()
+{
+    CUmemAllocationProp kind = {};
+    kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CUmemAccessDesc access = {};
+    access.location = kind.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    size_t granularity;
+    CUdeviceptr place;
+    CHECK(cuMemGetAllocationGranularity(&granularity, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    CHECK(cuMemAddressReserve(&place, 2 * granularity, 0, 0, 0));
+    for (int i = 0; i < 2; ++i) {
+        CUmemGenericAllocationHandle memory;
+        CHECK(cuMemCreate(&memory, granularity, &kind, 0));
+        CHECK(cuMemMap(place + i * granularity, granularity, 0, memory, 0));
+        CHECK(cuMemRelease(memory));
+    }
+    CHECK(cuMemSetAccess(place, 2 * granularity, &access, 1));
+    float *border = (float *)(uintptr_t)(place + granularity);
+    for (int l = 0; l < LAYERS; ++l)
+        gradients[l] = border + (l - 1) * COUNT - COUNT / 2;
+    annotate_gradients();
+    train();
+}
+
 /* A pool that is trimmed in each step and destroyed while gradients live in it: they stay. */
 static void
 train_in_a_pool()
@@ -394,7 +422,7 @@ static const struct {
 } releases[] = {
     {"unmap", train_in_mapped_memory}, {"pool", train_in_a_pool},        {"variables", train_in_variables},
     {"free-early", free_too_early},    {"reset-early", reset_too_early}, {"release", release_the_context},
-    {"old-launch", launch_as_of_old},
+    {"old-launch", launch_as_of_old},  {"chunks", train_across_chunks},
 };
 
 static int

@@ -20,6 +20,7 @@ static struct {
     bool any_boundary; /* a boundary was reached: */
     int first_group;   /* of this group, whose boundaries count the steps */
     bool graphs;       /* DDP_STEP was captured: launches of graphs count too */
+    bool weighs;       /* shares are unequal, and weighted */
     uint32_t steps;    /* boundaries of the first group that were reached, or launches */
     uint32_t group_steps[GROUPS_AT_MOST];
     uint32_t means;
@@ -143,6 +144,7 @@ count_step(void)
         values_note(CHECK_ROW_COPIED, 2, atomic_load(&course.copied_bytes));
     if (check_run.turn_count == 0) {
         look_at(TENSOR_PARAMETER, -1, step);
+        look_at(TENSOR_STATE, -1, step);
         memory_boundary(step);
     }
     if (step > check_run.steps)
@@ -177,6 +179,11 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
                      site->line);
         course.graphs = true;
         values_note(CHECK_ROW_GRAPHS, course.steps, 0);
+    }
+    struct weight weight = weight_of(&engine_state.groups[group]);
+    if (weight_factor(&weight) != 1 && !course.weighs) {
+        course.weighs = true;
+        values_note(CHECK_ROW_WEIGHT, course.steps, 0);
     }
     if (captured || atomic_load(&engine_state.captures_open) > 0) /* nothing may be waited for */
         return;
@@ -250,6 +257,7 @@ check_program_ends(void)
         context_synchronize("at the end");
         ++course.steps;
         look_at(TENSOR_PARAMETER, -1, course.steps);
+        look_at(TENSOR_STATE, -1, course.steps);
         memory_boundary(course.steps);
         context_leave(before);
     }

@@ -10,6 +10,7 @@
 #include "base/check/norms.h"
 #include "base/check/reference.h"
 #include "base/mutant.h"
+#include "comm/hash.h"
 #include "interpose/engine/tensors.h"
 
 #define XXH_INLINE_ALL
@@ -26,13 +27,16 @@
 #include <unistd.h>
 
 _Static_assert((int)ELEMENT_FLOAT32 == (int)DDP_FLOAT32 && (int)ELEMENT_FLOAT64 == (int)DDP_FLOAT64 &&
-                   (int)ELEMENT_FLOAT16 == (int)DDP_FLOAT16 && (int)ELEMENT_BFLOAT16 == (int)DDP_BFLOAT16,
+                   (int)ELEMENT_FLOAT16 == (int)DDP_FLOAT16 && (int)ELEMENT_BFLOAT16 == (int)DDP_BFLOAT16 &&
+                   (int)ELEMENT_INT32 == (int)DDP_INT32 && (int)ELEMENT_INT64 == (int)DDP_INT64 &&
+                   (int)ELEMENT_UINT8 == (int)DDP_UINT8,
                "element.h");
 _Static_assert((int)CHECK_PARAMETER == (int)TENSOR_PARAMETER && (int)CHECK_GRADIENT == (int)TENSOR_GRADIENT &&
                    (int)CHECK_BUFFER == (int)TENSOR_BUFFER,
                "run.h");
 
 enum { PIECE_BYTES = 4 << 20 };
+_Static_assert(PIECE_BYTES % HASH_BLOCK == 0, "hash_part()");
 
 static struct {
     struct reference_writer writer;
@@ -189,7 +193,8 @@ values_ask_for_room(void)
     }
     pthread_mutex_unlock(&engine_state.lock);
     uint64_t steps = check_run.steps;
-    uint64_t needed = (steps + 1) * bytes[TENSOR_PARAMETER] + steps * (bytes[TENSOR_GRADIENT] + bytes[TENSOR_BUFFER]);
+    uint64_t needed = (steps + 1) * (bytes[TENSOR_PARAMETER] + bytes[TENSOR_STATE]) +
+                      steps * (bytes[TENSOR_GRADIENT] + bytes[TENSOR_BUFFER]);
     struct statvfs place;
     if (fstatvfs(values.writer.fd, &place) != 0)
         return;
@@ -242,7 +247,7 @@ values_read(CUdeviceptr address, size_t bytes, void (*take)(void *arg, const voi
 static void
 describe(const struct tensor *tensor, struct check_tensor *described)
 {
-    *described = (struct check_tensor){.role = (uint32_t)tensor->role,
+    *described = (struct check_tensor){.role = tensor->role == TENSOR_STATE ? CHECK_STATE : (uint32_t)tensor->role,
                                        .number = (uint32_t)tensor->index,
                                        .group = (uint32_t)tensor->group,
                                        .type = (uint32_t)tensor->type,
@@ -266,8 +271,10 @@ define(const struct check_tensor *mine)
             values_stop_writing();
         return;
     }
-    static const char *const names[CHECK_ROLES] = {
-        [CHECK_PARAMETER] = "parameter", [CHECK_GRADIENT] = "gradient", [CHECK_BUFFER] = "buffer"};
+    static const char *const names[CHECK_ROLES] = {[CHECK_PARAMETER] = "parameter",
+                                                   [CHECK_GRADIENT] = "gradient",
+                                                   [CHECK_BUFFER] = "buffer",
+                                                   [CHECK_STATE] = "state"};
     struct check_tensor theirs;
     const struct reference_entry *entry = reference_find(&values.reader, &key);
     if (entry == NULL)
@@ -289,9 +296,9 @@ define(const struct check_tensor *mine)
 /* A tensor on its way from the device to the reference, or past it. */
 struct passing {
     int type;
-    size_t stride; /* every so manieth element is kept */
-    size_t at;     /* elements that have passed */
-    XXH3_state_t *whole;
+    size_t stride;       /* every so manieth element is kept */
+    size_t at;           /* elements that have passed */
+    uint64_t whole;      /* sum of their hash, if it is a sample that is kept */
     struct norms *norms; /* NULL: it is written */
     bool same_bits;
 };
@@ -313,7 +320,7 @@ pass_piece(void *arg, const void *piece, size_t bytes)
     struct passing *passing = arg;
     size_t each = element_size(passing->type), count = bytes / each, kept = count;
     if (passing->stride > 1) {
-        (void)XXH3_64bits_update(passing->whole, piece, bytes);
+        passing->whole = hash_part(passing->whole, passing->at * each, piece, bytes);
         kept = keep_sample(passing, values.piece, count);
     }
     passing->at += count;
@@ -349,7 +356,7 @@ write_tensor(const struct tensor *tensor, struct passing *passing, const struct 
     if (!reference_begin(&values.writer, key))
         values_stop_writing();
     values_read(tensor->address, tensor->bytes, pass_piece, passing);
-    if (!reference_end(&values.writer, passing->stride > 1 ? XXH3_64bits_digest(passing->whole) : 0))
+    if (!reference_end(&values.writer, passing->stride > 1 ? hash_end(passing->whole, tensor->bytes) : 0))
         values_stop_writing();
 }
 
@@ -374,7 +381,7 @@ compare_tensor(const struct tensor *tensor, struct passing *passing, const struc
                             .tensor = *described,
                             .norms = norms_of(passing->norms, passing->stride),
                             .sampled = sampled,
-                            .same_bits = sampled ? XXH3_64bits_digest(passing->whole) == entry->record.whole
+                            .same_bits = sampled ? hash_end(passing->whole, tensor->bytes) == entry->record.whole
                                                  : passing->same_bits};
     free(passing->norms);
     values_row(&row);
@@ -391,15 +398,11 @@ values_tensor(const struct tensor *tensor, uint32_t step)
     bool sampled = check_run.sample > 0 && tensor->count > check_run.sample;
     struct passing passing = {.type = tensor->type,
                               .stride = sampled ? (tensor->count + check_run.sample - 1) / check_run.sample : 1,
-                              .whole = sampled ? XXH3_createState() : NULL,
                               .same_bits = true};
-    if (sampled && (passing.whole == NULL || XXH3_64bits_reset(passing.whole) != XXH_OK))
-        stop_job("out of memory");
     if (values.writes)
         write_tensor(tensor, &passing, &key);
     else
         compare_tensor(tensor, &passing, &key, &described);
-    XXH3_freeState(passing.whole);
 }
 
 void
@@ -440,18 +443,23 @@ values_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *s
 
 /* ---- own gradients, and a perturbed start ---- */
 
+/* Bytes that pass, from the first on. */
+struct hashing {
+    uint64_t sum, bytes;
+};
+
 static void
 hash_piece(void *arg, const void *piece, size_t bytes)
 {
-    (void)XXH3_64bits_update(arg, piece, bytes);
+    struct hashing *hashing = arg;
+    hashing->sum = hash_part(hashing->sum, hashing->bytes, piece, bytes);
+    hashing->bytes += bytes;
 }
 
 uint64_t
 values_hash_gradients(int group)
 {
-    XXH3_state_t *state = XXH3_createState();
-    if (state == NULL || XXH3_64bits_reset(state) != XXH_OK)
-        stop_job("out of memory");
+    uint64_t hash = 0;
     for (size_t i = 0;; ++i) {
         pthread_mutex_lock(&engine_state.lock);
         bool any = i < engine_state.tensor_count;
@@ -459,11 +467,12 @@ values_hash_gradients(int group)
         pthread_mutex_unlock(&engine_state.lock);
         if (!any)
             break;
-        if (tensor.placed && tensor.role == TENSOR_GRADIENT && tensor.group == group)
-            values_read(tensor.address, tensor.bytes, hash_piece, state);
+        struct hashing hashing = {0, 0};
+        if (!tensor.placed || tensor.role != TENSOR_GRADIENT || tensor.group != group)
+            continue;
+        values_read(tensor.address, tensor.bytes, hash_piece, &hashing);
+        hash = hash_chain(hash, hash_end(hashing.sum, hashing.bytes));
     }
-    uint64_t hash = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
     return hash;
 }
 

@@ -15,10 +15,18 @@
 #define TEXT_OF_(macro) #macro
 #define TEXT_OF(macro)  TEXT_OF_(macro)
 
+/* A bundle (tests/gpu/bundle.sh) has them elsewhere than the build that compiled this. */
+static const char *
+path_of(const char *variable, const char *built)
+{
+    const char *other = getenv(variable);
+    return other != NULL ? other : built;
+}
+
 struct record *
 recorder_find(void)
 {
-    void *engine = dlopen(RECORDER, RTLD_LAZY | RTLD_NOLOAD);
+    void *engine = dlopen(path_of("DDPRUN_TEST_RECORDER", RECORDER), RTLD_LAZY | RTLD_NOLOAD);
     return engine != NULL ? dlsym(engine, "recorder_record") : NULL;
 }
 
@@ -43,14 +51,14 @@ recorder_run(char **argv, const char *libraries)
         perror(folder);
         return EXIT_FAILURE;
     }
-    setenv("LD_PRELOAD", SHIM, 1);
+    setenv("LD_PRELOAD", path_of("DDPRUN_TEST_SHIM", SHIM), 1);
     if (libraries[0] != '\0')
         setenv("LD_LIBRARY_PATH", libraries, 1);
     int passive = run_again(argv[0], "--passive");
 
     setenv(DDPRUN_ENV_PROTOCOL, TEXT_OF(DDPRUN_PROTOCOL_VERSION), 1);
     setenv(DDPRUN_ENV_JOB_DIR, folder, 1);
-    setenv(DDPRUN_ENV_ENGINE, RECORDER, 1);
+    setenv(DDPRUN_ENV_ENGINE, path_of("DDPRUN_TEST_RECORDER", RECORDER), 1);
     setenv(DDPRUN_ENV_RANK, "0", 1);
     setenv(DDPRUN_ENV_LOCAL_RANK, "0", 1);
     setenv(DDPRUN_ENV_LOCAL_WORLD_SIZE, "1", 1);

@@ -79,6 +79,15 @@ before_device_reset(CUdevice device)
 }
 
 static void
+kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done)
+{
+    (void)kernels;
+    (void)room;
+    (void)library;
+    (void)done;
+}
+
+static void
 around_unload(void)
 {
 }
@@ -101,6 +110,7 @@ static const struct engine engine = {
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
     .before_primary_release = before_device_reset,
+    .kernels_found = kernels_found,
     .before_unload = around_unload,
     .after_unload = around_unload,
     .after_fork_in_child = after_fork_in_child,

@@ -1,0 +1,5 @@
+/*
+ * kernels.cu - all kernels in one, as they are compiled.
+ */
+#include "comm/kernels/hash.cu"
+#include "comm/kernels/wire.cu"

@@ -1,0 +1,133 @@
+/*
+ * annotated.c - see annotated.h.
+ */
+#include "launcher/start/annotated.h"
+
+#include "launcher/start/elf_file.h"
+#include "launcher/start/elf_needs.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Opens a file to be read; -1: it cannot be. */
+static int
+open_source(const char *path, struct elf_source *source)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && elf_source_open(fd, source) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* False: it cannot be read. */
+static bool
+look_for_kernels(const char *path, bool *found)
+{
+    struct elf_source source;
+    struct elf_needs needs;
+    int fd = open_source(path, &source);
+    if (fd < 0)
+        return false;
+    bool ok = elf_needs_read_headers(&source, &needs) == 0;
+    close(fd);
+    if (ok) {
+        *found = *found || needs.has_kernels || needs.has_softgpu_kernels;
+        elf_needs_free(&needs);
+    }
+    return ok;
+}
+
+static bool
+look_for_annotation(const char *path, bool *found)
+{
+    struct elf_source source;
+    int fd = open_source(path, &source);
+    if (fd < 0)
+        return false;
+    bool ok = elf_needs_find_annotation(&source, found) == 0;
+    close(fd);
+    return ok;
+}
+
+/* CUDA's libraries hold kernels of their own; the kernel's own library is no file. */
+static bool
+is_of_program(const struct trial *trial, size_t i, const char *shim)
+{
+    const struct trial_library *library = &trial->libraries[i];
+    return !trial_is_of_cuda(library->name) && strstr(library->name, "libsoftgpu.so") == NULL &&
+           strncmp(library->name, "linux-", 6) != 0 && trial_place_of(trial, shim) != (int)i;
+}
+
+/* `any`: of the program and its libraries. False: a file was not found, or cannot be read. */
+static bool
+look_through(const char *path, const struct trial *trial, const char *shim, bool (*look)(const char *path, bool *found),
+             const char **where)
+{
+    bool found = false, read_all = look(path, &found);
+    *where = found ? path : NULL;
+    for (size_t i = 0; i < trial->count && *where == NULL; ++i) {
+        const char *library = trial->libraries[i].path;
+        if (!is_of_program(trial, i, shim))
+            continue;
+        read_all = library != NULL && look(library, &found) && read_all;
+        *where = found ? library : NULL;
+    }
+    return read_all && trial->complaint == NULL;
+}
+
+enum annotated
+annotated_judge(const char *path, const struct trial *trial, const char *shim, const char **where)
+{
+    const char *kernels;
+    bool read_all = look_through(path, trial, shim, look_for_annotation, where);
+    if (*where != NULL)
+        return ANNOTATED_YES;
+    read_all = look_through(path, trial, shim, look_for_kernels, &kernels) && read_all;
+    if (!read_all)
+        return ANNOTATED_UNKNOWN;
+    return kernels != NULL ? ANNOTATED_NO : ANNOTATED_NO_KERNELS;
+}
+
+static enum annotated
+judge_libraries(const char *path, const struct trial *trial, const char *shim)
+{
+    const char *where;
+    bool read_all = look_through(path, trial, shim, look_for_kernels, &where);
+    if (where == NULL)
+        return read_all ? ANNOTATED_NO_KERNELS : ANNOTATED_UNKNOWN;
+    return annotated_judge(path, trial, shim, &where);
+}
+
+/* The loader that it asks for, if that may be asked. */
+static bool
+find_loader(const char *path, struct elf_facts *facts)
+{
+    struct elf_source source;
+    int fd = open_source(path, &source);
+    if (fd < 0)
+        return false;
+    bool ok = elf_file_inspect_source(&source, facts) == 0 && facts->kind == ELF_KIND_DYNAMIC &&
+              trial_is_own_loader(facts->interpreter);
+    close(fd);
+    return ok;
+}
+
+enum annotated
+annotated_ask(const char *path, char *const *environment, const char *shim)
+{
+    struct elf_facts facts;
+    struct trial trial;
+    char why[96];
+    bool found = false;
+    if (look_for_annotation(path, &found) && found) /* as most are: no process is started for it */
+        return ANNOTATED_YES;
+    if (!find_loader(path, &facts) || !trial_run(facts.interpreter, path, environment, &trial, why))
+        return ANNOTATED_UNKNOWN;
+    enum annotated answer = judge_libraries(path, &trial, shim);
+    trial_free(&trial);
+    return answer;
+}

@@ -1,0 +1,45 @@
+/*
+ * pace.h - how fast steps are, and what they wait for at their end: the network, or another rank.
+ *
+ * Clocks of hosts differ, so only durations are compared: how long each rank's stream waited at the same boundary. The
+ * rank that waited least came last. What it waited is the network's part; what the others waited longer, they waited
+ * for that rank. Pure; any thread.
+ */
+#ifndef DDPRUN_LAUNCHER_WATCH_PACE_H
+#define DDPRUN_LAUNCHER_WATCH_PACE_H
+
+#include "launcher/watch/verdict.h"
+
+/* Figures of a step are medians over the boundaries that were looked at last, but for waiting_ns without a straggler.
+ */
+struct pace {
+    double steps_per_s; /* mean from the first boundary to the last; 0: not known */
+    double items_per_s; /* of DDP_SHARD, over all ranks; 0: not known */
+    uint64_t count;     /* boundaries that what follows was found from; 0: it is not known */
+    uint64_t exposed_ns,
+        bound_ns; /* the network's part, and its lower bound, which is no more; UINT64_MAX: not known */
+    uint64_t
+        mean_ns; /* what ranks waited for each other, the mean of all ranks and boundaries; UINT64_MAX: not known */
+    uint64_t waiting_ns; /* for another rank, on top of that; 0: less than 1 ms or than a tenth of a step */
+    int straggler;       /* the rank that they waited for in three of four; -1: none */
+    uint64_t last_count; /* in so many of `count` it was the last */
+};
+
+/* Names a straggler only if pace_note() has found it in three of four looks, or has hardly looked. */
+struct pace pace_of(const struct rank_view *ranks, int count);
+
+/*
+ * Remembers in the views whether there is a straggler now: in a second of quick steps any rank may be the last, on a
+ * machine with much else to do. Called a few times a second; it forgets what was 32 looks ago.
+ */
+void pace_note(struct rank_view *ranks, int count);
+
+enum { PACE_TEXT_BYTES = 96 };
+
+/* "waiting for rank 3: 58 ms per step", or nothing if pace->waiting_ns is 0. */
+const char *pace_waiting_text(const struct pace *pace, char text[PACE_TEXT_BYTES]);
+
+/* "12.1", "0.08": milliseconds with three digits. */
+const char *pace_ms_text(uint64_t ns, char text[32]);
+
+#endif

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# unaveraged.sh BUILD - what trains without an average does not do so for long: a program that is not annotated is refused, or warned
+# about; one without DDP_STEP is ended after its second update; every end of either is said, and is not 0. Programs that look alike and
+# are right hear nothing: long accumulation, evaluation, a wrapper, a trainer in a library that is loaded, two trainings.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=60
+stepless=$build/tests/trainers/stepless
+plain=${stepless}_plain
+host=${stepless}_host
+core=${stepless}_core.so
+
+# one_line NAME CODE PATTERN: the last command ended with CODE, and exactly one line of ddprun's matches.
+one_line() {
+    local lines
+    lines=$(grep -cE "^ddprun: .*($3)" "$work/stderr")
+    if [ "$code" -ne "$2" ]; then
+        not_ok "$1" "exit code $code instead of $2"
+    else
+        check "$1" [ "$lines" -eq 1 ]
+    fi
+}
+
+# silent NAME: it ended with 0, and ddprun has said nothing.
+silent() {
+    if [ "$code" -ne 0 ]; then
+        not_ok "$1" "exit code $code"
+    else
+        check "$1" bash -c "! grep -q '^ddprun: ' '$work/stderr'"
+    fi
+}
+
+# until_said SIGNAL WORDS PROGRAM...: sends the signal to a job once one of its lines has the words; $code is its exit code.
+until_said() {
+    local signal=$1 words=$2 job end=$((SECONDS + 40))
+    shift 2
+    : >"$work/stdout" # else the words of the last job count
+    : >"$work/stderr"
+    env --default-signal=INT "${runtime[@]}" "$ddprun" -n 2 --device softgpu "$@" </dev/null >"$work/stdout" 2>"$work/stderr" &
+    job=$!
+    until grep -qs "$words" "$work/stdout" "$work/stderr" || [ "$SECONDS" -ge "$end" ]; do sleep 0.05; done # between looks
+    kill -s "$signal" "$job"
+    code=0
+    wait "$job" || code=$?
+}
+
+# ---- a program that is not annotated, before it starts ----
+run "$ddprun" -n 2 "$plain" train 8
+failed_with "kernels and no annotation: refused" 2 "stepless_plain holds CUDA kernels and no annotation of ddprun.h, .*: 2 copies would train .*--unannotated"
+check "kernels and no annotation: nothing ran" [ ! -s "$work/stdout" ]
+run "$ddprun" -n 1 "$plain" train 8
+silent "kernels and no annotation, one rank"
+run "$ddprun" check -n 2 "$plain" train 8
+failed_with "kernels and no annotation: check refuses at once" 2 "stepless_plain holds CUDA kernels and no annotation of ddprun.h"
+run "$ddprun" -q -n 2 --unannotated "$plain" train 8
+silent "--unannotated: copies run"
+check "--unannotated: on each rank" [ "$(grep -c 'pass 8$' "$work/stdout")" -eq 2 ]
+
+# ---- the same, behind a wrapper: by what it does ----
+wrapped=("$ddprun" -n 2 --device softgpu)
+run "${wrapped[@]}" env "$plain" train 8
+one_line "an end without an annotation" 1 "the program launched 50 kernels and ended without a DDP_STEP: nothing is annotated"
+run "${wrapped[@]}" env "$plain" train 8 leave
+one_line "_Exit without an annotation" 1 "rank [01] launched [0-9]+ kernels and ended without an annotation: nothing was averaged"
+run "${wrapped[@]}" -q --unannotated env "$plain" train 8 leave
+silent "the same with --unannotated"
+DDPRUN_TEST_UNANNOTATED_MS=0 until_said SIGTERM 'no annotation' env "$plain" train 1 loop
+one_line "no annotation in 1,000 launches: a warning" 143 "no annotation .ddprun.h. in [0-9]{4,} kernel launches: 2 ranks train side by side"
+run env DDPRUN_TEST_UNANNOTATED_MS=0 "${wrapped[@]}" -q env "$stepless" late 900
+silent "an annotation after 900 launches"
+run "${wrapped[@]}" -q env "$stepless" late 2000
+silent "an annotation after 2,000 launches, within the time"
+
+# ---- annotated, and no DDP_STEP ----
+run "$ddprun" -n 2 "$stepless" train 1 loop
+one_line "no DDP_STEP: ended" 1 "parameter [1-9] of [0-9] \(.weights\[t\]., [0-9]+ float32, stepless.cu:[0-9]+\) has changed twice in [0-9]{1,2} kernel launches, and no DDP_STEP has come"
+run "$ddprun" -n 2 "$stepless" train 2
+one_line "no DDP_STEP, and an end after two updates" 1 "parameter [1-9] of [0-9] \(.weights\[t\]..* has changed since it was annotated, and the program ended without a DDP_STEP"
+# The rank that ends the job has printed it; the other may not have come so far.
+check "a job that is ended: what was printed is there" grep -Eqx '(\[1\] )?pass 2' "$work/stdout"
+run "$ddprun" -n 2 --output "files=$work/files" "$stepless" train 2
+check "a job that is ended: and in files" grep -qx 'pass 2' "$work/files/rank-0.out" "$work/files/rank-1.out"
+run "$ddprun" -n 2 --output-buffering full "$stepless" train 2
+check "a job that is ended, --output-buffering full: it is lost, as libc has it" [ ! -s "$work/stdout" ]
+# shellcheck disable=SC2016 # the ranks expand it
+run "$ddprun" -n 2 --device softgpu sh -c 'exec "$0" train 2 >"$1-$RANK"' "$stepless" "$work/redirected"
+check "a job that is ended: a script's own redirection is left as it is" [ ! -s "$work/redirected-0" ]
+run "$ddprun" -n 2 "$stepless" train 2 leave
+one_line "no DDP_STEP, and _Exit" 1 "rank [01] annotated 2 gradients and ended without a DDP_STEP"
+run "$ddprun" -n 2 "$stepless" parameters 8
+one_line "no gradient is annotated" 1 "has changed since it was annotated, and the program ended without a DDP_STEP"
+run "$ddprun" -n 2 "$stepless" parameters 8 leave
+one_line "no gradient is annotated, and _Exit" 1 "parameters of rank [01] changed, and it ended without a DDP_STEP"
+run "$ddprun" -q -n 2 --unannotated "$stepless" train 8
+silent "no DDP_STEP, --unannotated"
+run "$ddprun" -q -n 2 "$stepless" early 8
+one_line "parameters that are initialised behind their annotation: a warning" 0 "parameter [1-9] of [0-9] \(.weights\[t\]..* changed between DDP_PARAMETER and the first DDP_STEP"
+
+# ---- a library of the program that joins the job of another PMIx server ----
+mpi=$(ldconfig -p 2>/dev/null | sed -n 's/.*libmpi\.so\.40 .*=> //p' | head -n 1)
+if [ -n "$mpi" ] && [ "$sanitized" -eq 0 ]; then
+    run env "STEPLESS_MPI=$mpi" "${wrapped[@]}" "$host" "$core" steps 4
+    check "MPI_Init before the first annotation: exit code" [ "$code" -eq 0 ]
+    check "MPI_Init before the first annotation: two ranks average" grep -q '^ddprun: 2 ranks, 4 steps' "$work/stderr"
+else
+    echo "skipped: MPI_Init before the first annotation: there is no libmpi.so.40 here (Debian: openmpi-bin)"
+fi
+
+# ---- a signal ----
+interrupted() { until_said "$1" ready "${@:2}" wait; }
+interrupted INT "$stepless" train 2
+one_line "SIGINT, and no DDP_STEP" 130 "nothing was averaged: parameters of rank [01] changed, and no DDP_STEP came"
+interrupted TERM env "$plain" train 2
+one_line "SIGTERM, and no annotation" 143 "nothing was averaged: rank [01] launched [0-9]+ kernels, and nothing is annotated"
+interrupted INT "$stepless" evaluate 4
+check "SIGINT in an evaluation: no word of it" bash -c "[ $code -eq 130 ] && ! grep -q averaged '$work/stderr'"
+interrupted INT "$stepless" steps 4
+check "SIGINT in a training: no word of it" bash -c "[ $code -eq 130 ] && ! grep -q 'nothing was' '$work/stderr'"
+interrupted INT --unannotated "$plain" train 4
+check "SIGINT, --unannotated: no word of it" bash -c "[ $code -eq 130 ] && ! grep -q averaged '$work/stderr'"
+
+# ---- right programs ----
+accumulates_ms=300
+[ -z "${DDPRUN_SOAK:-}" ] || accumulates_ms=22000
+run "$ddprun" -q -n 2 "$stepless" accumulate "$accumulates_ms"
+silent "accumulation over $accumulates_ms ms"
+for how in return leave; do
+    run "$ddprun" -n 2 "$stepless" evaluate 8 "$how"
+    silent "evaluation, $how"
+done
+run "$ddprun" -q -n 2 "$stepless" group 8
+silent "only one group of two has a DDP_STEP"
+run "$ddprun" -q -n 2 "$stepless" twice 4
+silent "two trainings in a row"
+run "${wrapped[@]}" -q env "$stepless" steps 4
+silent "a wrapper"
+run "${wrapped[@]}" -q sh -c '"$0" steps 4 && "$0" steps 3' "$stepless"
+silent "a script, of two trainings"
+run "$ddprun" -q -n 2 "$host" "$core" steps 4
+silent "a trainer in a library that is loaded"
+run "$ddprun" -q -n 2 "$stepless" evaluate 4
+silent "evaluation, --quiet"
+finish

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# weights.sh BUILD - DDP_WEIGHT: ranks with shares of unequal size train what one process trains, on whatever way gradients are sent;
+# with equal shares every bit is as without it; and weights that cannot be right end the job.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+limit=90
+weights=$build/tests/trainers/weights
+
+# trains RANKS MODE OPTIONS...: right, with the ranks bitwise the same after every step.
+trains() {
+    local ranks=$1 mode=$2
+    shift 2
+    run "$ddprun" -n "$ranks" --bucket-mb 0.006 --check-every 1 "$@" "$weights" "$mode"
+    succeeded "$mode, $ranks ranks${*:+, $*}"
+}
+
+overlapped() {
+    check "$1: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+}
+
+run "$weights" uneven
+succeeded "uneven, without ddprun"
+trains 1 uneven
+trains 3 uneven
+overlapped "uneven"
+trains 3 uneven --compress bf16 # small whole numbers lose nothing there
+trains 3 zero
+trains 2 zero --compress fp16
+trains 3 sometimes
+trains 2 accumulate
+trains 3 groups
+trains 3 graph
+check "graph: steps in graphs" grep -q ' 30 of them in CUDA graphs' "$work/stderr"
+for mode in uneven zero; do
+    SOFTGPU_CHAOS=1 trains 3 "$mode"
+done
+
+# ends MODE PATTERN [OPTIONS...]
+ends() {
+    local mode=$1 pattern=$2
+    shift 2
+    run "$ddprun" -n 3 --bucket-mb 0.006 "$@" "$weights" "$mode"
+    failed_with "$mode ends the job${*:+, $*}" 1 "$pattern"
+}
+here='DDP_WEIGHT .*weights.cu:[0-9]+.'
+ends late "$here: gradients of this step have been averaged already"
+ends above "$here: [0-9]+ of [0-9]+ items; the count is that of this rank"
+ends uneven "$here with --reduce sum" --reduce sum
+ends sum "$here: in step 10 the counts of all ranks add up to ([0-9]+), and the total is [0-9]+"
+ends total "$here: in step 10 the total is [0-9]+ on rank 0 and [0-9]+ on rank 2"
+ends alone "$here: in step 1 the counts of all ranks add up to"
+ends missing "$here: before step 10 rank 0 called it and rank 2 did not"
+ends never "DDP_WEIGHT.*: before step 1 rank 0 called it and rank 2 did not"
+ends other-launch "$here: [0-9]+ of [0-9]+ items before the launch of a graph with DDP_STEP"
+run "$ddprun" -n 1 "$weights" alone
+failed_with "a part of the items, with one rank" 1 "$here: [0-9]+ of [0-9]+ items, and there is one rank only"
+
+# A real model: 7 ranks, a batch of 96. Without weights it is another model; with equal shares weights change no bit.
+export MATRIX_DIGITS=$data
+steps=$((sanitized ? 12 : 100))
+digits=("$build/tests/matrix/digits_shared" --batch 96 --steps "$steps" --save "$work/rank-%d")
+run "${digits[@]}"
+mv "$work/rank-0" "$work/serial"
+run "$ddprun" -n 4 "${digits[@]}"
+mv "$work/rank-0" "$work/unweighted"
+run "$ddprun" -n 7 "${digits[@]}"
+check "7 ranks without weights: reported" grep -q '96 items do not divide evenly among 7 ranks.*DDP_WEIGHT' "$work/stderr"
+check "7 ranks without weights: another model" bash -c "! '$compare' --quiet '$work/rank-0' '$work/serial' 1e-5 >/dev/null"
+export MATRIX_WEIGHT=1
+run "$ddprun" -n 7 --bucket-mb 0.02 "${digits[@]}"
+succeeded "7 ranks"
+overlapped "7 ranks"
+check "7 ranks: nothing to report" bash -c "! grep -q 'do not divide evenly' '$work/stderr'"
+check "7 ranks: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
+check "7 ranks: all ranks are bitwise the same" cmp "$work/rank-0" "$work/rank-6"
+run "$ddprun" -n 4 "${digits[@]}"
+check "equal shares: bitwise as without weights" cmp "$work/rank-0" "$work/unweighted"
+run "$ddprun" -n 1 "${digits[@]}"
+check "one rank: bitwise the bare program" cmp "$work/rank-0" "$work/serial"
+finish

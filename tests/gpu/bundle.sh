@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# bundle.sh - one folder that runs on a machine with an NVIDIA GPU and without network, packages or a build: the product, trainers and
+# samples compiled by nvcc, the Debian libraries that these need, and first.sh, which runs the checks and writes the report. README.md
+# beside this script says how to use it.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+most_bytes=$((60 << 20))
+
+usage() {
+    cat <<'HELP'
+Usage: bash tests/gpu/bundle.sh [options] FOLDER
+Makes FOLDER, which must not exist: all that a machine with an NVIDIA GPU needs to run the checks of ddprun, at most 60 MiB.
+There, run FOLDER/first.sh.
+
+  --build BUILD  the build to take (default: build)
+  --rehearse     programs and libraries of the stand-in in place of nvcc's and NVIDIA's, to try the bundle out without a GPU
+  --help         print this
+HELP
+}
+
+fail() { # CODE MESSAGE
+    printf 'bundle.sh: %s\n' "$2" >&2
+    exit "$1"
+}
+
+build=$root/build
+rehearse=0
+while [ $# -gt 0 ]; do
+    case $1 in
+    --build)
+        [ $# -ge 2 ] || fail 2 '--build wants a folder; --help lists the options'
+        build=$2
+        shift
+        ;;
+    --rehearse) rehearse=1 ;;
+    --help)
+        usage
+        exit 0
+        ;;
+    -*) fail 2 "$1: unknown option; --help lists them" ;;
+    *) break ;;
+    esac
+    shift
+done
+[ $# -eq 1 ] || fail 2 'wants one folder to make; --help lists the options'
+folder=$1
+[ ! -e "$folder" ] || fail 2 "$folder exists; name a folder that does not"
+[ -x "$build/bin/ddprun" ] && [ -e "$build/lib/libddprun-engine.so" ] ||
+    fail 2 "no build in $build: run \`cmake --preset release && cmake --build --preset release\`, or name one with --build"
+build=$(cd "$build" && pwd)
+
+if [ "$rehearse" -eq 0 ]; then
+    # shellcheck source=tests/gpu/libraries.sh
+    source "$root/tests/gpu/libraries.sh"
+    gpu_nvcc_find || exit 2
+    bash "$root/tests/gpu/programs.sh" "$build" || fail 2 'the programs for GPUs cannot be compiled; see above'
+    [ -e "$build/lib/ddprun-kernels.fatbin" ] ||
+        fail 2 "no ddprun-kernels.fatbin in $build/lib: configure and build again now that there is an nvcc"
+fi
+
+mkdir -p "$(dirname "$folder")"
+part=$(mktemp -d "$(dirname "$folder")/.bundle-XXXXXX")
+trap 'rm -rf "$part"' EXIT
+chmod 755 "$part"
+mkdir -p "$part"/{build/bin,build/lib,build/gpu,build/samples,build/tests/interpose/libraries,debian/fallback,samples/data,tests/gpu}
+
+# ---- scripts and data ----
+cp "$root/tests/patience.sh" "$part/tests/"
+cp -r "$root/tests/end_to_end" "$part/tests/"
+rm -f "$part"/tests/end_to_end/*.c "$part"/tests/end_to_end/CMakeLists.txt
+cp "$root"/tests/gpu/{first,run,libraries,report}.sh "$root"/tests/gpu/README.md "$part/tests/gpu/"
+cp "$root"/samples/data/{digits.csv,shakespeare.txt} "$part/samples/data/"
+ln -s tests/gpu/README.md "$part/README.md"
+printf '#!/usr/bin/env bash\nexec bash "$(dirname "$(realpath "$0")")/tests/gpu/first.sh" "$@"\n' >"$part/first.sh"
+chmod 755 "$part/first.sh"
+
+# ---- the product ----
+cp "$build/bin/ddprun" "$part/build/bin/"
+cp "$build"/lib/libddprun*.so "$part/build/lib/"
+cp "$build/samples/compare" "$part/build/samples/"
+grep '^DDPRUN_SANITIZE' "$build/CMakeCache.txt" >"$part/build/CMakeCache.txt" # the scripts ask for it
+
+# ---- programs ----
+names=(ladder habits graphs libraries values types_legacy types_per_thread thousands digits digits_plain chargpt chargpt_plain
+    probe launches tokens nccl_alone)
+cp "$build"/tests/interpose/libraries/{test_library_*extents,librecorder.so} "$part/build/tests/interpose/libraries/"
+if [ "$rehearse" -eq 0 ]; then
+    cp "$build/lib/ddprun-kernels.fatbin" "$part/build/lib/"
+    for name in "${names[@]}"; do
+        cp "$build/gpu/$name" "$build/gpu/${name}_static" "$part/build/gpu/"
+    done
+else
+    for name in "${names[@]}"; do
+        for place in tests/trainers samples bench tests/gpu; do
+            [ ! -x "$build/$place/$name" ] || cp "$build/$place/$name" "$part/build/gpu/$name"
+            [ ! -x "$build/$place/${name}_static" ] || cp "$build/$place/${name}_static" "$part/build/gpu/"
+        done
+        [ -e "$part/build/gpu/$name" ] || fail 2 "no $name for the stand-in in $build; build all targets"
+        [ -e "$part/build/gpu/${name}_static" ] || ln -s "$name" "$part/build/gpu/${name}_static"
+    done
+    mkdir "$part/build/lib/softgpu"
+    cp "$build"/lib/softgpu/*.so.[0-9]* "$build"/lib/softgpu/lib{softgpu,ddprun-kernels}.so "$part/build/lib/softgpu/"
+fi
+
+# ---- libraries of this Debian, but for libc's own and what is NVIDIA's ----
+mapfile -t files < <(find "$part/build" -type f \( -perm -100 -o -name '*.so*' \))
+ldd "${files[@]}" 2>/dev/null | sed -n 's,^[[:space:]]*\([^ ]*\) => \(/[^ ]*\) .*,\1 \2,p' | sort -u >"$part/needed"
+while read -r name path; do
+    case $name in
+    libopenblas* | libgfortran* | libquadmath*) # needed by the stand-in alone
+        [ "$rehearse" -eq 0 ] || cp -L "$path" "$part/build/lib/softgpu/$name"
+        ;;
+    libc.so.* | libm.so.* | libdl.so.* | librt.so.* | libpthread.so.* | ld-linux*) ;;
+    libcuda* | libcublas* | libnccl* | libcurand* | libsoftgpu* | libddprun*) ;;
+    libstdc++* | libgcc_s*) cp -L "$path" "$part/debian/fallback/$name" ;; # a newer one of the machine serves better
+    *) cp -L "$path" "$part/debian/$name" ;;
+    esac
+done <"$part/needed"
+rm "$part/needed"
+
+# The stand-in is no part of a bundle for GPUs.
+bytes=$(du -sb --exclude=softgpu "$part" | cut -f 1)
+[ "$bytes" -le "$most_bytes" ] || fail 1 "the bundle has $((bytes >> 20)) MiB, and may have $((most_bytes >> 20))"
+mv "$part" "$folder"
+trap - EXIT
+printf '%s: %d MiB; on a machine with a GPU run %s/first.sh\n' "$folder" $(((bytes + (1 << 20) - 1) >> 20)) "$folder"

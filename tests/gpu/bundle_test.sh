@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# bundle_test.sh BUILD - the bundle for GPU machines, on the stand-in: first.sh writes a report that JSON readers read, each check has
+# its rows, what differs is seen, and what is missing is named in one line. rehearse.sh does it in bare roots.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+export TMPDIR=$work
+unset CUDA_HOME NCCL_HOME
+
+# one_line NAME CODE PATTERN: the last command ended with CODE and one line to stderr
+one_line() {
+    check "$1: exit code $2" [ "$code" -eq "$2" ]
+    check "$1: one line" [ "$(wc -l <"$work/stderr")" -eq 1 ]
+    check "$1: by name" grep -Eq "$3" "$work/stderr"
+}
+
+# ---- making it ----
+run bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"
+succeeded "a bundle is made"
+run bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"
+one_line "a folder that exists" 2 'bundle exists; name a folder that does not'
+run bash "$here/bundle.sh" --build "$work" --rehearse "$work/other"
+one_line "no build" 2 'no build in '
+run env DDPRUN_GPU_TOOLKITS="$work/nothing" bash "$here/bundle.sh" --build "$build" "$work/other"
+one_line "no nvcc" 2 'no nvcc .*CUDA 13'
+check "no nvcc: nothing is made" [ ! -e "$work/other" ]
+
+# ---- what is missing where it runs ----
+standin=$work/bundle/build/lib/softgpu
+for library in libcublas.so.13 libnccl.so.2; do
+    mkdir "$work/some"
+    ln -s "$standin"/* "$work/some/"
+    rm "$work/some/$library"
+    run env DDPRUN_GPU_LIBRARIES="$work/some" "$work/bundle/first.sh" --rehearse --report "$work/none"
+    one_line "no $library" 2 "^first.sh: no $library "
+    rm -r "$work/some"
+done
+if [ "$(bash -c "source '$here/libraries.sh'; gpu_count")" -eq 0 ]; then
+    run "$work/bundle/first.sh"
+    one_line "no GPU" 2 'no NVIDIA GPU'
+    run bash "$here/run.sh" "$work/bundle/build" inert
+    check "run.sh without a GPU: skipped" [ "$code" -eq 77 ]
+fi
+run "$work/bundle/first.sh" --rehearse everything
+one_line "an unknown check" 2 'everything: unknown check'
+
+mv "$work/bundle/build/bin/ddprun" "$work/ddprun"
+printf '#!/bin/sh\necho "libc.so.6: version GLIBC_2.36 not found" >&2\necho "and so on" >&2\nexit 1\n' >"$work/bundle/build/bin/ddprun"
+chmod +x "$work/bundle/build/bin/ddprun"
+run env DDPRUN_GPU_LIBRARIES="$standin" "$work/bundle/first.sh" --rehearse --report "$work/none"
+one_line "a libc that is too old" 2 'does not start here: .*GLIBC_2.36 not found \(the bundle needs glibc 2.36; this is glibc'
+mv "$work/ddprun" "$work/bundle/build/bin/ddprun"
+
+# ---- running it ----
+limit=200
+export DDPRUN_GPU_LIBRARIES=$standin
+cat >"$work/check_report" <<'PYTHON'
+import json, sys
+told = json.load(open(sys.argv[1]))
+rows = told["checks"]
+for verdict, count in told["counts"].items():
+    assert count == sum(row["verdict"] == verdict for row in rows), verdict
+assert sum(told["counts"].values()) == len(rows), "no other verdicts"
+for row in rows:
+    assert row["expected"] and row["seen"], row
+for wanted in sys.argv[2:]:
+    assert any(wanted in row["name"] for row in rows), f"no row of {wanted}"
+PYTHON
+run "$work/bundle/first.sh" --rehearse --report "$work/report" exit_order handles addresses tensor_maps reading overlap tokens lt_verify \
+    check_every launch_cost all_reduce script/inert
+cp "$work/stdout" "$work/rows"
+check "first.sh ends" [ "$code" -le 1 ]
+check "the report" python3 "$work/check_report" "$work/report/report.json" "one rank, digits_static" "cuKernelGetParamInfo of a CUkernel" \
+    "cudaMalloc, 4 MiB" "tensor maps" "pinned memory read by a plain load" "overlap by events" "overlapped steps" "cuBLASLt" \
+    "--check-every 100" "ranks: 2" "all-reduce of 1 MiB" "end-to-end test inert"
+check "report.md has a line for each row" [ "$(grep -Ec '^\| (ok|differs|measured|not run) \|' "$work/report/report.md")" -eq \
+    "$(wc -l <"$work/report/rows")" ]
+# The stand-in does what a GPU would, but that variables lie in the program, and that /proc/self/mem reads managed memory.
+differs=$(sed -n 's/^differs *//p' "$work/rows" | grep -Ev '^(address of a __|managed memory read)')
+check "all but variables and managed memory is as expected: ${differs:-yes}" [ -z "$differs" ]
+
+# A rank that fails is a row that differs.
+mv "$work/bundle/build/gpu/tokens" "$work/bundle/build/gpu/tokens.away"
+printf '#!/bin/sh\nexit 3\n' >"$work/bundle/build/gpu/tokens"
+chmod +x "$work/bundle/build/gpu/tokens"
+run "$work/bundle/first.sh" --rehearse --report "$work/report" tokens
+check "a program that fails: exit code 1" [ "$code" -eq 1 ]
+check "a program that fails: two rows differ" grep -q '"differs": 2' "$work/report/report.json"
+
+# Whatever a row holds, it is a row of both files.
+rm "$work/bundle/build/gpu/probe_static"
+printf '#!/bin/sh\nprintf "%%s\\t" "a \\"name\\" \\\\ of" "x|y" z\necho ok\n' >"$work/bundle/build/gpu/probe_static"
+chmod +x "$work/bundle/build/gpu/probe_static"
+run "$work/bundle/first.sh" --rehearse --report "$work/report" reading
+check "quotes and bars: in report.json" python3 "$work/check_report" "$work/report/report.json" 'a "name" \ of'
+check "quotes and bars: in report.md" grep -qF '| x\|y | z |' "$work/report/report.md"
+
+# ---- MPS: run.sh starts one in a folder of its own and ends it ----
+mkdir "$work/fake"
+cat >"$work/fake/nvidia-smi" <<'SHELL'
+#!/bin/sh
+echo 'GPU 0: a fake (UUID: GPU-0)'
+SHELL
+cat >"$work/fake/nvidia-cuda-mps-control" <<'SHELL'
+#!/bin/sh
+[ "$1" = -d ] && command=start || read -r command
+printf '%s %s\n' "$command" "$CUDA_MPS_PIPE_DIRECTORY" >>"$MPS_CALLS"
+SHELL
+chmod +x "$work"/fake/*
+MPS_CALLS=$work/calls PATH=$work/fake:$PATH run bash "$here/run.sh" "$work/bundle/build" inert
+read -r verb place <"$work/calls"
+check "MPS: started first" [ "$verb" = start ]
+check "MPS: a pipe folder of its own, which is gone" bash -c "[[ '$place' == $work/ddprun-gpu-*/mps ]] && [ ! -e '$place' ]"
+check "MPS: ended once, in the same folder" [ "$(tail -n +2 "$work/calls")" = "quit $place" ]
+: >"$work/calls"
+MPS_CALLS=$work/calls PATH=$work/fake:$PATH run bash "$here/run.sh" --no-mps "$work/bundle/build" inert
+check "--no-mps: none is started" [ ! -s "$work/calls" ]
+
+# A checkout without a build takes that of a bundle.
+run bash "$here/run.sh" --rehearse "$work/bundle/build" inert
+succeeded "run.sh of the checkout with the programs of a bundle"
+run bash "$here/run.sh" --rehearse "$work/nothing" inert
+one_line "run.sh without a build" 2 'no ddprun in .*bundle'
+run bash "$here/run.sh" --rehearse "$work/bundle/build" everything
+one_line "an unknown script" 2 'everything: unknown script'
+finish

@@ -1,0 +1,323 @@
+#!/usr/bin/env bash
+# first.sh - what is so on this machine's GPU: the first checks of ddprun there, each with what was expected and what was seen, and
+# then the end-to-end tests of run.sh. Part of the bundle (bundle.sh); README.md beside it says how to read the report.
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+here=$root/tests/gpu
+# shellcheck source=tests/gpu/libraries.sh
+source "$here/libraries.sh"
+# shellcheck source=tests/gpu/report.sh
+source "$here/report.sh"
+# shellcheck source=tests/patience.sh
+source "$root/tests/patience.sh"
+
+all_checks=(exit_order handles addresses tensor_maps reading overlap tokens lt_verify check_every world_of_one launch_cost
+    all_reduce doctor)
+all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
+
+usage() {
+    cat <<HELP
+Usage: first.sh [options] [CHECK...]
+Runs the first checks on the GPUs of this machine, then the end-to-end tests, and writes report.md and report.json.
+CHECK: one or more of
+${all_checks[*]},
+scripts, which is all end-to-end tests, or one of these as script/NAME, such as script/equality (default: all).
+
+  --report FOLDER  where the report goes (default: ./ddprun-gpu-report)
+  --no-mps         no MPS in the end-to-end tests where ranks share a GPU
+  --rehearse       on the stand-in, with small sizes, to try out the bundle
+  --help           print this
+HELP
+}
+
+fail() { # CODE MESSAGE
+    printf 'first.sh: %s\n' "$2" >&2
+    exit "$1"
+}
+
+report=ddprun-gpu-report
+rehearse=0
+mps=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    --report)
+        [ $# -ge 2 ] || fail 2 '--report wants a folder; --help lists the options'
+        report=$2
+        shift
+        ;;
+    --rehearse) rehearse=1 ;;
+    --no-mps) mps=(--no-mps) ;;
+    --help)
+        usage
+        exit 0
+        ;;
+    -*) fail 2 "$1: unknown option; --help lists them" ;;
+    *) break ;;
+    esac
+    shift
+done
+[ $# -gt 0 ] || set -- "${all_checks[@]}" scripts
+checks=()
+for name in "$@"; do
+    case " ${all_checks[*]} ${all_scripts[*]/#/script/} scripts " in
+    *" $name "*) ;;
+    *) fail 2 "$name: unknown check; --help lists them" ;;
+    esac
+    [ "$name" = scripts ] && checks+=("${all_scripts[@]/#/script/}") || checks+=("$name")
+done
+
+# ---- what is here ----
+# shellcheck source=tests/gpu/libraries.sh
+[ "$rehearse" -eq 1 ] || [ "$(gpu_count)" -gt 0 ] || fail 2 'no NVIDIA GPU (asked nvidia-smi -L, looked for /dev/nvidia*)'
+gpu_libraries_find "${gpu_library_names[@]}" || exit 2
+build=$root/build
+programs=$build/gpu
+data=$root/samples/data
+export LD_LIBRARY_PATH=$gpu_library_path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+gpu_bundle_libraries "$root"
+
+mkdir -p "$report" && report=$(cd "$report" && pwd) || fail 1 "cannot make $report"
+rm -f "$report"/{rows,conditions,report.md,report.json}
+: >"$report/rows"
+: >"$report/conditions"
+work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-first-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work/cache
+
+version=$("$build/bin/ddprun" --version 2>&1) ||
+    fail 2 "build/bin/ddprun does not start here: ${version%%$'\n'*} (the bundle needs glibc 2.36; this is $(getconf GNU_LIBC_VERSION))"
+report_condition "ddprun" "$version"
+report_condition "kernel" "$(uname -sr)"
+report_condition "libc" "$(getconf GNU_LIBC_VERSION)"
+report_condition "cores" "$(nproc)"
+report_condition "GPUs" "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi')"
+for name in "${gpu_library_names[@]}"; do
+    report_condition "$name" "${gpu_library[$name]}"
+done
+
+device=(--device gpu --share-gpu --nccl "${gpu_library[libnccl.so.2]}")
+[ "$rehearse" -eq 0 ] || device=()
+
+# run LIMIT COMMAND...: its exit code to $code, output to $work/stdout and $work/stderr
+run() {
+    code=0
+    timeout -k 2 "$(patient "$1")" "${@:2}" </dev/null >"$work/stdout" 2>"$work/stderr" || code=$?
+}
+
+ddprun() { # LIMIT RANKS OPTIONS AND PROGRAM...
+    rm -f "$work/summary"
+    run "$1" "$build/bin/ddprun" "${device[@]}" -n "$2" --summary-json "$work/summary" "${@:3}"
+}
+
+# of the last summary: the number behind this name
+summary() {
+    sed -n "s/^  \"$1\": \([-0-9.e+]*\),*\$/\1/p" "$work/summary" 2>/dev/null
+}
+
+why() {
+    tail -n 1 "$work/stderr" 2>/dev/null
+}
+
+# expect_success NAME EXPECTED SEEN: a row that is ok if the last command ended with 0
+expect_success() {
+    if [ "$code" -eq 0 ]; then
+        report_row "$1" "$2" "${3:-exit code 0}" ok
+    else
+        report_row "$1" "$2" "exit code $code: $(why)" differs
+    fi
+}
+
+median() { # numbers on stdin
+    sort -g | awk '{ v[NR] = $1 } END { if (NR) print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+}
+
+# ---- the checks ----
+exit_order() {
+    local name
+    for name in ladder ladder_static digits digits_static; do
+        case $name in
+        digits*) ddprun 60 1 "$programs/$name" --data "$data/digits.csv" --batch 64 --steps 20 ;;
+        *) ddprun 60 1 "$programs/$name" --steps 12 ;;
+        esac
+        expect_success "one rank, $name: starts and ends" "exit code 0"
+    done
+    ddprun 60 2 "$programs/ladder_static" --steps 12
+    report_condition "NCCL" "$(sed -n 's/^  "nccl_version": "\(.*\)",$/\1/p' "$work/summary" 2>/dev/null)"
+    expect_success "two ranks: start and end" "exit code 0"
+}
+
+# probe WHAT...: what the probe prints is rows
+probe() {
+    local name expected seen verdict
+    run 60 "$programs/probe_static" "$@"
+    while IFS=$'\t' read -r name expected seen verdict; do
+        report_row "$name" "$expected" "$seen" "$verdict"
+    done <"$work/stdout"
+    [ "$code" -eq 0 ] || report_row "probe $*" "exit code 0" "exit code $code: $(why)" differs
+}
+
+handles() {
+    local which
+    for which in 0 1 2 3; do
+        probe handle "$which"
+    done
+}
+
+addresses() { probe addresses; }
+tensor_maps() { probe tensor-maps; }
+reading() { probe reading; }
+
+overlap() {
+    local size=(--width 256 --batch 256 --steps 60) lines early all exposed
+    [ "$rehearse" -eq 0 ] || size=(--width 64 --batch 64 --steps 20)
+    [ "$rehearse" -eq 0 ] || local -x SOFTGPU_LINK=latency_us=300,gbytes_per_s=1
+    ddprun 120 2 --bucket-mb 0.02 --trace "$work/trace" "$programs/ladder_static" --layers 12 "${size[@]}"
+    expect_success "two ranks, small buckets: end" "exit code 0"
+    exposed=$(summary exposed_ms)
+    lines=$(tail -n 10 "$work/trace/rank-0.jsonl" 2>/dev/null)
+    all=$(grep -o '"begin_us":' <<<"$lines" | wc -l)
+    early=$(grep -o '"begin_us":-' <<<"$lines" | wc -l)
+    report_row "overlap by events: buckets that begin before backward ends, in the last 10 steps" "most of them" "$early of $all" \
+        "$([ "$early" -gt 0 ] && echo ok || echo differs)"
+    ddprun 120 2 --bucket-mb 0.02 --no-overlap "$programs/ladder_static" --layers 12 "${size[@]}"
+    report_row "exposed communication of a step, overlapped" "less than without: $(summary exposed_ms) ms" "$exposed ms" measured
+}
+
+tokens() {
+    local steps=200 seen
+    [ "$rehearse" -eq 0 ] || steps=60
+    ddprun 120 2 "$programs/tokens_static" "$steps"
+    expect_success "tokens, bfloat16 and images copied before and in backward: ends" "exit code 0"
+    seen=$(summary overlapped_steps)
+    report_row "... overlapped steps" "at least $((steps * 9 / 10)) of $steps" "${seen:-none}" \
+        "$([ "${seen:-0}" -ge $((steps * 9 / 10)) ] && echo ok || echo differs)"
+}
+
+lt_verify() {
+    ddprun 120 2 --verify --bucket-mb 0.003 "$programs/libraries_static" --way lt
+    expect_success "cuBLASLt with --verify" "exit code 0" "exit code 0, $(summary overlapped_steps) of $(summary steps) steps overlapped"
+}
+
+check_every() {
+    local steps=300 rounds=3 size=(--layers 6 --width 256 --heads 8 --context 128 --batch 32) every round
+    local -A best=()
+    [ "$rehearse" -eq 0 ] || steps=6 rounds=1 size=(--layers 1 --width 32 --heads 2 --context 16 --batch 4)
+    for ((round = 0; round < rounds; round++)); do
+        for every in 0 100 1; do
+            ddprun 300 2 --check-every "$every" "$programs/chargpt_static" --data "$data/shakespeare.txt" "${size[@]}" \
+                --steps "$steps" --eval-every 100000 --quiet
+            [ "$code" -eq 0 ] || {
+                expect_success "chargpt, --check-every $every" "exit code 0"
+                return
+            }
+            best[$every]=$({ echo "${best[$every]:-0}" && summary steps_per_second; } | sort -g | tail -n 1)
+        done
+    done
+    for every in 100 1; do
+        report_row "price of --check-every $every, chargpt on two ranks (best of $rounds)" \
+            "$([ "$every" -eq 1 ] && echo '-' || echo 'at most 0.5 % of a step')" \
+            "$(awk -v a="${best[0]}" -v b="${best[$every]}" 'BEGIN { printf "%.2f ms a step, %+.2f %% of %.2f ms", 1e3 / b, 100 * (a / b - 1), 1e3 / a }')" \
+            measured
+    done
+}
+
+# trained: the seconds that the last run of `thousands` printed
+trained() {
+    sed -n 's/.*trained for \([0-9.]*\) s.*/\1/p' "$work/stdout"
+}
+
+world_of_one() {
+    local steps=100 pairs=7 i one bare shape
+    [ "$rehearse" -eq 0 ] || steps=3 pairs=2
+    for shape in thousands thousands_static; do
+        : >"$work/ratios"
+        for ((i = 0; i <= pairs; i++)); do
+            ddprun 120 1 "$programs/$shape" "$steps"
+            one=$(trained)
+            run 120 "$programs/$shape" "$steps"
+            bare=$(trained)
+            [ -n "$one" ] && [ -n "$bare" ] || {
+                report_row "world of one against bare, $shape" "1.005" "no times: $(why)" differs
+                return
+            }
+            [ "$i" -eq 0 ] || awk -v a="$one" -v b="$bare" 'BEGIN { print a / b }' >>"$work/ratios" # the first one warms up
+        done
+        report_row "world of one against bare, $shape: 2,000 launches a step (median of $pairs ratios of times)" "at most 1.005" \
+            "$(median <"$work/ratios")" measured
+    done
+}
+
+launch_cost() {
+    local steps=200 how
+    [ "$rehearse" -eq 0 ] || steps=20
+    for how in bare 1 2; do
+        if [ "$how" = bare ]; then
+            run 120 "$programs/launches_static" "$steps"
+        else
+            ddprun 120 "$how" "$programs/launches_static" "$steps"
+        fi
+        report_row "a launch with 4 pointers outside of gradients, $([ "$how" = bare ] && echo bare || echo "ranks: $how")" \
+            "$([ "$how" = 2 ] && echo 'at most 60 instructions more than bare' || echo 'as bare')" \
+            "$(sed -n 's/^launch: //p' "$work/stdout")$([ "$code" -eq 0 ] || echo "exit code $code: $(why)")" \
+            "$([ "$code" -eq 0 ] && echo measured || echo differs)"
+    done
+}
+
+all_reduce() {
+    local sizes=(1 16 64) mib width alone ours
+    [ "$rehearse" -eq 0 ] || sizes=(1)
+    for mib in "${sizes[@]}"; do
+        run 120 "$programs/nccl_alone_static" "${gpu_library[libnccl.so.2]}" 2 "$mib"
+        alone=$(sed -n 's/^all-reduce: \([0-9.]*\) us/\1/p' "$work/stdout")
+        [ -n "$alone" ] || {
+            report_row "all-reduce of $mib MiB by NCCL alone, two ranks" "a time" "exit code $code: $(why)" differs
+            return
+        }
+        case $mib in 1) width=512 ;; 16) width=2048 ;; 64) width=4096 ;; esac
+        rm -rf "$work/trace"
+        ddprun 240 2 --bucket-mb "$mib" --no-overlap --check-every 0 --trace "$work/trace" "$programs/ladder_static" --layers 2 \
+            --width "$width" --batch 2 --steps 24
+        [ "$code" -eq 0 ] || {
+            expect_success "all-reduce of $mib MiB by ddprun" "exit code 0"
+            return
+        }
+        ours=$(tail -n 20 "$work/trace/rank-0.jsonl" | grep -o '"begin_us":[-0-9.e+]*,"end_us":[-0-9.e+]*' | tr ':' ',' |
+            awk -F , '{ print $4 - $2 }' | median)
+        report_row "all-reduce of $mib MiB, two ranks: ddprun beside NCCL alone" "as NCCL alone: $alone us" \
+            "$(awk -v a="$alone" -v b="$ours" -v m="$mib" 'BEGIN {
+                printf "%.1f us, %.2f GB/s; NCCL alone %.2f GB/s; ratio %.3f", b, m * 1.048576e3 / b, m * 1.048576e3 / a, b / a }')" \
+            measured
+    done
+}
+
+doctor() {
+    run 60 "$build/bin/ddprun" doctor
+    cp "$work/stdout" "$report/doctor.txt"
+    report_row "ddprun doctor (doctor.txt)" "no problem" "exit code $code: $(tail -n 1 "$work/stdout")" measured
+}
+
+script() {
+    local log=$report/$1.log status=0 passed failed first options=("${mps[@]}")
+    [ "$rehearse" -eq 0 ] || options+=(--rehearse)
+    bash "$here/run.sh" "${options[@]}" "$build" "$1" </dev/null >"$log" 2>&1 || status=$?
+    passed=$(awk '/^ok - / { n++ } /^[0-9]+%: Checks: / { n += $3 - $5 - $7 } END { print n + 0 }' FS='[ ,]+' "$log")
+    failed=$(awk '/^not ok - / { n++ } /^[0-9]+%: Checks: / { n += $5 + $7 } END { print n + 0 }' FS='[ ,]+' "$log")
+    first=$(grep -E -m 1 '^not ok - |:[FE]:' "$log")
+    if [ "$status" -eq 77 ]; then
+        report_row "end-to-end test $1" "all cases pass" "$(tail -n 1 "$log")" "not run"
+    else
+        report_row "end-to-end test $1 ($1.log)" "all cases pass" \
+            "$passed passed, $failed failed, exit code $status${first:+; the first: $first}" \
+            "$([ "$status" -eq 0 ] && echo ok || echo differs)"
+    fi
+}
+
+for name in "${checks[@]}"; do
+    case $name in
+    script/*) script "${name#script/}" ;;
+    *) "$name" ;;
+    esac
+done
+differs=$(report_differs)
+printf 'report: %s/report.md, report.json; %d rows, %d differ\n' "$report" "$(wc -l <"$report/rows")" "$differs"
+[ "$differs" -eq 0 ]

@@ -1,0 +1,120 @@
+# shellcheck shell=bash disable=SC2034 # the scripts that source it use its variables
+# libraries.sh - where are NVIDIA's driver, cudart, cuBLAS and NCCL on this machine, and is there an nvcc? Sourced by first.sh,
+# run.sh, programs.sh and bundle.sh. Looks in toolkits, in Python wheels (site-packages/nvidia/*/lib) and where the loader looks;
+# $DDPRUN_GPU_LIBRARIES, folders with ':' between them, replaces all these places.
+
+# what is looked for, and what a person installs to have it
+gpu_library_names=(libcudart.so.13 libcublas.so.13 libcublasLt.so.13 libnccl.so.2 libcuda.so.1)
+declare -A gpu_library_means=(
+    [libcuda.so.1]="the driver"
+    [libcudart.so.13]="cudart of CUDA 13; package nvidia-cuda-runtime of pip, or a toolkit"
+    [libcublas.so.13]="cuBLAS of CUDA 13; package nvidia-cublas of pip, or a toolkit"
+    [libcublasLt.so.13]="cuBLASLt of CUDA 13; package nvidia-cublas of pip, or a toolkit"
+    [libnccl.so.2]="NCCL; package nvidia-nccl-cu13 of pip, or libnccl2"
+)
+declare -A gpu_library # name -> path
+
+gpu_toolkits() {
+    local nvcc
+    if [ -n "${DDPRUN_GPU_TOOLKITS:-}" ]; then # for tests
+        tr ':' '\n' <<<"$DDPRUN_GPU_TOOLKITS"
+        return
+    fi
+    [ -z "${CUDA_HOME:-}" ] || printf '%s\n' "$CUDA_HOME"
+    nvcc=$(command -v nvcc) && nvcc=$(realpath "$nvcc") && printf '%s\n' "${nvcc%/bin/nvcc}"
+    printf '%s\n' /usr/local/cuda /usr/local/cuda-13*
+}
+
+# The folders `nvidia` of Python's packages, of the Python on the PATH first.
+gpu_wheels() {
+    { python3 -c 'import site, sys; print(*dict.fromkeys(p for p in sys.path + site.getsitepackages() if "packages" in p), sep="\n")' \
+        2>/dev/null || true; } | sed 's,$,/nvidia,'
+    printf '%s\n' ${VIRTUAL_ENV:+"$VIRTUAL_ENV"/lib/python3*/site-packages/nvidia} \
+        ${HOME:+"$HOME"/.local/lib/python3*/site-packages/nvidia} /usr/lib/python3*/*-packages/nvidia \
+        /usr/local/lib/python3*/*-packages/nvidia /opt/*/lib/python3*/site-packages/nvidia \
+        /opt/*/.venv/lib/python3*/site-packages/nvidia ${root:+"$root/build/cuda/nvidia"}
+}
+
+gpu_folders() {
+    local place folder
+    if [ -n "${DDPRUN_GPU_LIBRARIES:-}" ]; then
+        tr ':' '\n' <<<"$DDPRUN_GPU_LIBRARIES"
+        return
+    fi
+    [ -z "${LD_LIBRARY_PATH:-}" ] || tr ':' '\n' <<<"$LD_LIBRARY_PATH"
+    while read -r place; do
+        printf '%s\n' "$place"/{lib64,lib,targets/x86_64-linux/lib}
+    done < <(gpu_toolkits)
+    [ -z "${NCCL_HOME:-}" ] || printf '%s\n' "$NCCL_HOME/lib"
+    while read -r place; do
+        for folder in "$place"/*/lib; do
+            printf '%s\n' "$folder"
+        done
+    done < <(gpu_wheels)
+    printf '%s\n' /usr/lib/x86_64-linux-gnu /usr/local/nvidia/lib64 /usr/local/nvidia/lib /usr/lib64 /usr/lib/wsl/lib /usr/lib \
+        /usr/local/lib
+    { ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null || true; } | sed -n 's,.*=> \(.*\)/[^/]*$,\1,p' | sort -u
+}
+
+# gpu_count: prints how many GPUs there are, 0 if none; as many as device files where there is no nvidia-smi. Its whole answer is
+# taken first: under pipefail `nvidia-smi | grep -q` fails when grep leaves early.
+gpu_count() {
+    local answer count
+    answer=$(nvidia-smi -L 2>/dev/null) || answer=
+    count=$(grep -c '^GPU ' <<<"$answer")
+    [ "$count" -gt 0 ] || count=$({ compgen -G '/dev/nvidia[0-9]*' || compgen -G /dev/dxg; } | wc -l)
+    echo "$count"
+}
+
+# gpu_libraries_find NAME...: fills gpu_library, and gpu_library_path with their folders, but for those where every loader looks
+# last; prints a line for each that is missing to stderr, and fails.
+gpu_libraries_find() {
+    local folders name folder missing=0 said=::/usr/lib/x86_64-linux-gnu:/usr/lib:
+    mapfile -t folders < <(gpu_folders | sed '/^$/d' | awk '!seen[$0]++')
+    for name in "$@"; do
+        for folder in "${folders[@]}"; do
+            [ -e "$folder/$name" ] || continue
+            gpu_library[$name]=$folder/$name
+            break
+        done
+        if [ -z "${gpu_library[$name]:-}" ]; then
+            printf '%s: no %s (%s) in toolkits, Python wheels or where the loader looks; DDPRUN_GPU_LIBRARIES can name its folder\n' \
+                "${0##*/}" "$name" "${gpu_library_means[$name]:-a library}" >&2
+            missing=1
+        fi
+    done
+    gpu_library_path=
+    for name in "$@"; do
+        folder=${gpu_library[$name]:+${gpu_library[$name]%/*}}
+        case $said in
+        *":$folder:"*) continue ;;
+        esac
+        said+=$folder:
+        gpu_library_path+=${gpu_library_path:+:}$folder
+    done
+    return "$missing"
+}
+
+# gpu_bundle_libraries BUNDLE: the loader finds its Debian libraries, and those of gcc only where the machine has none.
+gpu_bundle_libraries() {
+    local known
+    known=$({ ldconfig -p || /sbin/ldconfig -p || true; } 2>/dev/null)
+    LD_LIBRARY_PATH=$1/debian${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    grep -q 'libstdc++\.so\.6 ' <<<"$known" || LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$1/debian/fallback
+    export LD_LIBRARY_PATH
+}
+
+# gpu_nvcc_find: sets gpu_nvcc, or prints what is missing and fails.
+gpu_nvcc_find() {
+    local place
+    while read -r place; do
+        [ -x "$place/bin/nvcc" ] || continue
+        gpu_nvcc=$place/bin/nvcc
+        return
+    done < <(
+        gpu_toolkits
+        [ -n "${DDPRUN_GPU_TOOLKITS:-}" ] || gpu_wheels | while read -r place; do printf '%s\n' "$place"/*; done
+    )
+    printf '%s: no nvcc (compiler of the CUDA 13 toolkit; CUDA_HOME can name the toolkit)\n' "${0##*/}" >&2
+    return 1
+}

@@ -1,0 +1,278 @@
+/*
+ * probe.cu - what is so about the driver of this machine, for first.sh: probe WHAT. Each line of output is one thing:
+ * its name, what ddprun expects, what is seen, and a verdict, with tabs between them.
+ *
+ *   addresses    where memory of each kind lies
+ *   handle K     which parameter query takes which handle, K from 0 to 3: one a process, for a wrong handle may crash
+ *   tensor-maps  whether an address stands raw in a tensor map
+ *   reading      whether the process can read pinned and managed memory by plain loads and by system calls
+ *
+ * Driver functions are looked up by name, so that a driver that lacks one is a line of output.
+ */
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { BYTES = 4 << 20 };
+
+__device__ float device_variable[1024];
+__constant__ float constant_variable[16];
+__managed__ float managed_variable[1024];
+
+__global__ void
+fill(float *out, float value, int count)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+        out[i] = value;
+}
+
+static void
+require(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return;
+    fprintf(stderr, "probe: %s: %s\n", what, cudaGetErrorString(error));
+    exit(1);
+}
+
+template <class F>
+static F
+driver(const char *name)
+{
+    static void *library;
+    if (library == NULL)
+        library = dlopen("libcuda.so.1", RTLD_NOW);
+    F found = library != NULL ? (F)dlsym(library, name) : (F)NULL;
+    if (found == NULL)
+        fprintf(stderr, "probe: no %s in libcuda.so.1\n", name);
+    return found;
+}
+#define DRIVER(name) driver<__typeof__(&name)>(#name)
+
+/* ---- addresses ---- */
+
+enum place { ABOVE, BELOW, ANY }; /* of 0x700000000000 */
+
+static void
+print_address(const char *kind, enum place place, const void *address, cudaError_t error)
+{
+    static const char *const expected[] = {"near 0x7f0000000000", "near 0x302000000", "any"};
+    if (error != cudaSuccess) {
+        printf("address of %s\t%s\t%s\tnot run\n", kind, expected[place], cudaGetErrorString(error));
+        (void)cudaGetLastError();
+        return;
+    }
+    bool above = (uintptr_t)address >= UINT64_C(0x700000000000);
+    printf("address of %s\t%s\t%p\t%s\n", kind, expected[place], address,
+           place == ANY                ? "measured"
+           : above == (place == ABOVE) ? "ok"
+                                       : "differs");
+}
+
+static void
+print_virtual(void)
+{
+    CUmemAllocationProp properties = {};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    size_t granularity = 0;
+    CUdeviceptr address = 0;
+    CUmemGenericAllocationHandle chunks[2];
+    CUmemAccessDesc access = {};
+    access.location = properties.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    auto granularity_of = DRIVER(cuMemGetAllocationGranularity);
+    auto reserve = DRIVER(cuMemAddressReserve);
+    auto create = DRIVER(cuMemCreate);
+    auto map = DRIVER(cuMemMap);
+    auto set_access = DRIVER(cuMemSetAccess);
+    auto range = driver<CUresult (*)(CUdeviceptr *, size_t *, CUdeviceptr)>("cuMemGetAddressRange_v2");
+    if (!granularity_of || !reserve || !create || !map || !set_access || !range ||
+        granularity_of(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS ||
+        reserve(&address, 2 * granularity, 0, 0, 0) != CUDA_SUCCESS) {
+        print_address("virtual memory (cuMemAddressReserve)", BELOW, NULL, cudaErrorNotSupported);
+        return;
+    }
+    print_address("virtual memory (cuMemAddressReserve)", BELOW, (void *)address, cudaSuccess);
+    for (int i = 0; i < 2; ++i) {
+        if (create(&chunks[i], granularity, &properties, 0) != CUDA_SUCCESS ||
+            map(address + i * granularity, granularity, 0, chunks[i], 0) != CUDA_SUCCESS)
+            return;
+    }
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    if (set_access(address, 2 * granularity, &access, 1) == CUDA_SUCCESS &&
+        range(&base, &bytes, address) == CUDA_SUCCESS)
+        printf("range of virtual memory in two chunks\tone range for each chunk, %zu bytes\t%zu bytes\t%s\n",
+               granularity, bytes, bytes == granularity ? "ok" : "differs");
+}
+
+static void
+print_addresses(void)
+{
+    void *memory = NULL;
+    cudaError_t error = cudaMalloc(&memory, BYTES);
+    print_address("cudaMalloc, 4 MiB", ABOVE, memory, error);
+    error = cudaMalloc(&memory, 256);
+    print_address("cudaMalloc, 256 bytes", ABOVE, memory, error);
+    error = cudaMalloc(&memory, (size_t)64 << 20);
+    print_address("cudaMalloc, 64 MiB", ABOVE, memory, error);
+    error = cudaMallocAsync(&memory, BYTES, 0);
+    print_address("a pool (cudaMallocAsync)", BELOW, memory, error);
+    print_virtual();
+    error = cudaMallocManaged(&memory, BYTES);
+    print_address("managed memory (cudaMallocManaged)", ANY, memory, error);
+    error = cudaMallocHost(&memory, BYTES);
+    print_address("pinned memory (cudaMallocHost)", ANY, memory, error);
+    error = cudaHostAlloc(&memory, BYTES, cudaHostAllocMapped);
+    void *mapped = NULL;
+    error = error == cudaSuccess ? cudaHostGetDevicePointer(&mapped, memory, 0) : error;
+    print_address("mapped memory, on the device", ANY, mapped, error);
+    if (error == cudaSuccess)
+        printf("mapped memory: the device's address is the host's\tyes\t%s\t%s\n", mapped == memory ? "yes" : "no",
+               mapped == memory ? "ok" : "differs");
+    error = cudaGetSymbolAddress(&memory, device_variable);
+    print_address("a __device__ variable", ABOVE, memory, error);
+    error = cudaGetSymbolAddress(&memory, constant_variable);
+    print_address("a __constant__ variable", ABOVE, memory, error);
+    error = cudaGetSymbolAddress(&memory, managed_variable);
+    print_address("a __managed__ variable", ANY, memory, error);
+}
+
+/* ---- handles ---- */
+
+static void
+print_handle(int which)
+{
+    static const char *const names[] = {"cuFuncGetParamInfo of a CUfunction", "cuFuncGetParamInfo of a CUkernel",
+                                        "cuKernelGetParamInfo of a CUkernel", "cuKernelGetParamInfo of a CUfunction"};
+    cudaKernel_t kernel = NULL;
+    cudaFunction_t function = NULL;
+    require(cudaGetKernel(&kernel, (const void *)fill), "cudaGetKernel");
+    require(cudaGetFuncBySymbol(&function, (const void *)fill), "cudaGetFuncBySymbol");
+    auto of_function = DRIVER(cuFuncGetParamInfo);
+    auto of_kernel = DRIVER(cuKernelGetParamInfo);
+    bool fits = which % 2 == 0;
+    const char *expected = fits ? "0 (offset 8, 4 bytes)" : "400 (INVALID_HANDLE)";
+    if (!of_function || !of_kernel) {
+        printf("%s\t%s\tno such function in this driver\tnot run\n", names[which], expected);
+        return;
+    }
+    void *handle = which == 0 || which == 3 ? (void *)function : (void *)kernel;
+    size_t offset = 0, bytes = 0;
+    CUresult result = which < 2 ? of_function((CUfunction)handle, 1, &offset, &bytes)
+                                : of_kernel((CUkernel)handle, 1, &offset, &bytes);
+    bool as_expected = fits ? result == CUDA_SUCCESS && offset == 8 && bytes == 4 : result == CUDA_ERROR_INVALID_HANDLE;
+    printf("%s\t%s\t%d (offset %zu, %zu bytes)\t%s\n", names[which], expected, (int)result, offset, bytes,
+           as_expected ? "ok" : "differs");
+    if (which == 0)
+        printf("CUkernel and CUfunction of a kernel\tdistinct\t%s\t%s\n",
+               (void *)kernel == (void *)function ? "the same" : "distinct",
+               (void *)kernel == (void *)function ? "differs" : "ok");
+}
+
+/* ---- tensor maps ---- */
+
+static bool
+encode(CUtensorMap *map, void *address)
+{
+    auto tiled = DRIVER(cuTensorMapEncodeTiled);
+    cuuint64_t sizes[2] = {64, 64}, strides[1] = {256};
+    cuuint32_t box[2] = {16, 16}, steps[2] = {1, 1};
+    memset(map, 0, sizeof(*map));
+    return tiled != NULL && tiled(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, address, sizes, strides, box, steps,
+                                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                                  CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+static void
+print_tensor_maps(void)
+{
+    char *memory = NULL;
+    require(cudaMalloc((void **)&memory, BYTES), "cudaMalloc");
+    alignas(64) CUtensorMap maps[2];
+    char seen[200] = "no tensor maps on this device";
+    const char *expected = "both stand raw in them, as 8 bytes", *verdict = "not run";
+    if (encode(&maps[0], memory) && encode(&maps[1], memory + (1 << 20))) {
+        int raw = -1, differing = 0;
+        for (size_t i = 0; i + 8 <= sizeof(maps[0]); ++i) {
+            char *first = memory, *second = memory + (1 << 20);
+            if (memcmp((char *)&maps[0] + i, &first, 8) == 0 && memcmp((char *)&maps[1] + i, &second, 8) == 0)
+                raw = (int)i;
+        }
+        for (size_t i = 0; i < sizeof(maps[0]); ++i)
+            differing += ((char *)&maps[0])[i] != ((char *)&maps[1])[i];
+        snprintf(seen, sizeof(seen), "%s%d; %d bytes differ between the maps", raw < 0 ? "not raw, " : "raw at byte ",
+                 raw, differing);
+        verdict = raw >= 0 ? "ok" : "differs";
+    }
+    printf("two addresses in tensor maps\t%s\t%s\t%s\n", expected, seen, verdict);
+}
+
+/* ---- reading ---- */
+
+static void
+print_reading(const char *kind, const char *way, bool expected, bool worked, const char *why)
+{
+    printf("%s memory read by %s\t%s\t%s%s%s\t%s\n", kind, way, expected ? "works" : "fails",
+           worked ? "works" : "fails", why[0] != '\0' ? ": " : "", why, worked == expected ? "ok" : "differs");
+}
+
+static void
+read_memory(const char *kind, const float *memory, bool system_calls)
+{
+    require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    float value = 0;
+    int file = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = file < 0 ? -1 : pread(file, &value, sizeof(value), (off_t)(uintptr_t)memory);
+    print_reading(kind, "/proc/self/mem", system_calls, bytes == sizeof(value) && value == 3.0f,
+                  bytes < 0 ? strerror(errno) : "");
+    if (file >= 0)
+        close(file);
+    struct iovec to = {&value, sizeof(value)}, from = {(void *)memory, sizeof(value)};
+    value = 0;
+    bytes = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    print_reading(kind, "process_vm_readv", system_calls, bytes == sizeof(value) && value == 3.0f,
+                  bytes < 0 ? strerror(errno) : "");
+    print_reading(kind, "a plain load", true, *(const volatile float *)memory == 3.0f, "");
+}
+
+static void
+print_readings(void)
+{
+    float *memory = NULL;
+    require(cudaMallocHost((void **)&memory, BYTES), "cudaMallocHost");
+    fill<<<4, 64>>>(memory, 3.0f, 1024);
+    read_memory("pinned", memory, true);
+    require(cudaMallocManaged((void **)&memory, BYTES), "cudaMallocManaged");
+    fill<<<4, 64>>>(memory, 3.0f, 1024);
+    read_memory("managed", memory, false);
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    require(cudaFree(NULL), "cudaFree(NULL), which makes the context");
+    if (strcmp(what, "addresses") == 0)
+        print_addresses();
+    else if (strcmp(what, "handle") == 0 && argc == 3 && argv[2][0] >= '0' && argv[2][0] <= '3')
+        print_handle(argv[2][0] - '0');
+    else if (strcmp(what, "tensor-maps") == 0)
+        print_tensor_maps();
+    else if (strcmp(what, "reading") == 0)
+        print_readings();
+    else {
+        fputs("Usage: probe addresses|handle 0..3|tensor-maps|reading\n", stderr);
+        return 2;
+    }
+    return 0;
+}

@@ -1,0 +1,274 @@
+/*
+ * test_pace.c - what ranks waited at the same boundaries is split into the network's part and the waiting for a rank; a
+ * rank is named only if it was the last nearly always and by much, whatever the order in which ranks measured.
+ */
+#include "launcher/watch/pace.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+
+enum { RANKS = 4 };
+
+static struct rank_view ranks[RANKS];
+
+static void
+set_up(void)
+{
+    memset(ranks, 0, sizeof(ranks));
+    for (int i = 0; i < RANKS; ++i) {
+        ranks[i].step = 101;
+        ranks[i].training_us = 10000000; /* steps of 100 ms */
+        ranks[i].exposed_bound_ns = UINT64_MAX;
+    }
+}
+
+static void
+set_wait(int rank, uint64_t boundary, uint64_t ns)
+{
+    ranks[rank].exposed_steps[rank_exposed_place(boundary)] = rank_exposed_pack(boundary, ns);
+}
+
+/* In each boundary one rank waits `net`, the others `lag` longer. */
+static void
+set_waits(uint64_t boundaries, uint64_t net, uint64_t lag, int (*last)(uint64_t boundary))
+{
+    for (uint64_t b = 1; b <= boundaries; ++b) {
+        for (int i = 0; i < RANKS; ++i)
+            set_wait(i, b, net + (last(b) == i ? 0 : lag));
+    }
+}
+
+static int
+always_2(uint64_t boundary)
+{
+    (void)boundary;
+    return 2;
+}
+
+static int
+in_turns(uint64_t boundary)
+{
+    return (int)(boundary % RANKS);
+}
+
+static int
+mostly_2(uint64_t boundary)
+{
+    return boundary % 5 == 0 ? 0 : 2;
+}
+
+static int
+half_2(uint64_t boundary)
+{
+    return boundary % 2 == 0 ? 2 : (int)(boundary / 2 % 2);
+}
+
+static void
+ck_pace(uint64_t exposed_ns, uint64_t waiting_ns, int straggler)
+{
+    struct pace pace = pace_of(ranks, RANKS);
+    ck_assert_uint_eq(pace.exposed_ns, exposed_ns);
+    ck_assert_uint_eq(pace.waiting_ns, waiting_ns);
+    ck_assert_int_eq(pace.straggler, straggler);
+}
+
+START_TEST(the_last_rank_is_named_with_what_it_costs)
+{
+    char text[PACE_TEXT_BYTES];
+    set_waits(20, 2 * MS, 58 * MS, always_2);
+    ck_pace(2 * MS, 58 * MS, 2);
+    struct pace pace = pace_of(ranks, RANKS);
+    ck_assert_uint_eq(pace.count, 20);
+    ck_assert_uint_eq(pace.last_count, 20);
+    ck_assert_str_eq(pace_waiting_text(&pace, text), "waiting for rank 2: 58 ms per step");
+    set_waits(20, 2 * MS, 58 * MS, mostly_2);
+    ck_pace(2 * MS, 58 * MS, 2);
+    ck_assert_uint_eq(pace_of(ranks, RANKS).last_count, 16);
+}
+END_TEST
+
+/* What a rank is late is not the network's, whichever rank it is; but none is to blame. */
+START_TEST(ranks_that_take_turns_are_not_named)
+{
+    char text[PACE_TEXT_BYTES];
+    set_waits(40, 2 * MS, 40 * MS, in_turns);
+    ck_pace(2 * MS, 30 * MS, -1); /* in the mean of all four */
+    struct pace pace = pace_of(ranks, RANKS);
+    ck_assert_str_eq(pace_waiting_text(&pace, text), "waiting for each other: 30 ms per step");
+    set_waits(40, 2 * MS, 40 * MS, half_2);
+    ck_pace(2 * MS, 30 * MS, -1);
+}
+END_TEST
+
+/* To be rid of either alone would gain nothing. */
+START_TEST(two_late_ranks_are_not_one)
+{
+    for (uint64_t b = 1; b <= 20; ++b) {
+        for (int i = 0; i < RANKS; ++i)
+            set_wait(i, b, i < 2 ? 42 * MS : i == 2 ? 2 * MS : 2 * MS + 1000);
+    }
+    ck_pace(2 * MS, 20 * MS + 250, -1);
+}
+END_TEST
+
+/* Too few cores: one rank is often the last, but by any time. */
+START_TEST(a_rank_that_is_often_last_by_little_is_not_named)
+{
+    for (uint64_t b = 1; b <= 40; ++b) {
+        for (int i = 0; i < RANKS; ++i)
+            set_wait(i, b, 2 * MS + (b % 8 == 0 ? (uint64_t)i : i == 2 ? 0 : b % 8 * 8 * MS - 7 * MS));
+    }
+    ck_assert_int_eq(pace_of(ranks, RANKS).straggler, -1);
+    set_waits(40, 2 * MS, 11 * MS, mostly_2);
+    ck_pace(2 * MS, 11 * MS, 2);
+}
+END_TEST
+
+/* One rank that is early has others that are alike. */
+START_TEST(an_early_rank_accuses_none)
+{
+    for (uint64_t b = 1; b <= 20; ++b) {
+        for (int i = 0; i < RANKS; ++i)
+            set_wait(i, b, i == 3 ? 20 * MS : 2 * MS + (uint64_t)i);
+    }
+    ck_pace(2 * MS, 0, -1); /* 4.5 ms in the mean: less than a tenth of a step */
+}
+END_TEST
+
+START_TEST(little_is_not_said)
+{
+    char text[PACE_TEXT_BYTES];
+    set_waits(20, 2 * MS, 9 * MS, always_2);
+    ck_pace(2 * MS, 0, -1); /* of 100 ms */
+    struct pace pace = pace_of(ranks, RANKS);
+    ck_assert_str_eq(pace_waiting_text(&pace, text), "");
+    set_waits(20, 2 * MS, 11 * MS, always_2);
+    ck_pace(2 * MS, 11 * MS, 2);
+    for (int i = 0; i < RANKS; ++i)
+        ranks[i].training_us = 100000; /* steps of 1 ms */
+    set_waits(20, 2 * MS, MS - 1, always_2);
+    ck_pace(2 * MS, 0, -1);
+    set_waits(20, 2 * MS, MS, always_2);
+    ck_pace(2 * MS, MS, 2);
+}
+END_TEST
+
+/* In a second of quick steps any rank may be the last; one that always is, is named at once. */
+START_TEST(a_rank_that_is_the_last_now_and_then_is_not_named)
+{
+    set_waits(40, 2 * MS, 58 * MS, always_2);
+    for (int look = 0; look < 40; ++look) {
+        ck_pace(2 * MS, 58 * MS, 2);
+        ++ranks[0].step;
+        pace_note(ranks, RANKS);
+        pace_note(ranks, RANKS); /* no step since */
+    }
+    ck_assert_uint_le(ranks[0].pace_looks, 32);
+    set_waits(40, 2 * MS, 58 * MS, in_turns);
+    for (int look = 0; look < 16; ++look, ++ranks[0].step)
+        pace_note(ranks, RANKS);
+    set_waits(40, 2 * MS, 58 * MS, always_2);
+    ck_pace(2 * MS, 43500000, -1);
+}
+END_TEST
+
+/* Views are of different moments, and ranks look at different boundaries: only the same ones are compared. */
+START_TEST(other_boundaries_are_not_compared)
+{
+    set_waits(20, 2 * MS, 58 * MS, always_2);
+    for (uint64_t b = 1; b <= 13; ++b)
+        set_wait(1, b + RANK_EXPOSED_STEPS * RANK_EXPOSED_SPARSE, 0);
+    ck_pace(0, 0, -1); /* seven are left: too few */
+    for (int i = 0; i < RANKS; ++i) {
+        ranks[i].exposed_count = 9;
+        ranks[i].exposed_ns = (uint64_t)(5 + i) * MS;
+    }
+    ck_pace(5 * MS, 0, -1); /* and medians accuse none */
+    ranks[3].exposed_count = 0;
+    ck_assert_uint_eq(pace_of(ranks, RANKS).count, 0);
+    set_wait(1, 13, 60 * MS);
+    ck_pace(2 * MS, 58 * MS, 2);
+    ranks[3].generation = 1; /* the next training of a script */
+    ck_assert_uint_eq(pace_of(ranks, RANKS).count, 0);
+}
+END_TEST
+
+/* A rank whose host is far ahead looks at every sixteenth boundary, others at all. */
+START_TEST(sparse_boundaries_keep_their_places)
+{
+    bool taken[RANK_EXPOSED_STEPS] = {false};
+    for (uint64_t b = RANK_EXPOSED_SPARSE; b <= RANK_EXPOSED_STEPS * RANK_EXPOSED_SPARSE; b += RANK_EXPOSED_SPARSE) {
+        ck_assert(!taken[rank_exposed_place(b)]);
+        taken[rank_exposed_place(b)] = true;
+    }
+    ck_assert_uint_eq(rank_exposed_pack(1, UINT64_MAX) >> RANK_EXPOSED_NS_BITS, 1);
+}
+END_TEST
+
+START_TEST(the_bound_is_at_most_what_was_exposed)
+{
+    set_waits(20, 2 * MS, 58 * MS, always_2);
+    ranks[0].exposed_bound_ns = MS;
+    ck_assert_uint_eq(pace_of(ranks, RANKS).bound_ns, MS);
+    ranks[0].exposed_bound_ns = 3 * MS;
+    ck_assert_uint_eq(pace_of(ranks, RANKS).bound_ns, 2 * MS);
+}
+END_TEST
+
+START_TEST(items_are_counted_where_each_step_shares_them_out)
+{
+    ck_assert_double_eq_tol(pace_of(ranks, RANKS).steps_per_s, 10.0, 1e-9);
+    ck_assert_double_eq(pace_of(ranks, RANKS).items_per_s, 0.0);
+    ranks[0].shard_total = 96;
+    ranks[0].shard_calls = 101 + 20; /* some for evaluation */
+    ck_assert_double_eq_tol(pace_of(ranks, RANKS).items_per_s, 960.0, 1e-9);
+    ranks[0].shard_calls = 4 * 101; /* accumulation */
+    ck_assert_double_eq_tol(pace_of(ranks, RANKS).items_per_s, 3840.0, 1e-9);
+    ranks[0].shard_calls = 1; /* the whole data set, once */
+    ck_assert_double_eq(pace_of(ranks, RANKS).items_per_s, 0.0);
+    ranks[0].shard_calls = 101;
+    ranks[0].shard_total = UINT64_MAX;
+    ck_assert_double_eq(pace_of(ranks, RANKS).items_per_s, 0.0);
+    ranks[0].step = 1;
+    ck_assert_double_eq(pace_of(ranks, 1).steps_per_s, 0.0);
+}
+END_TEST
+
+START_TEST(milliseconds_have_three_digits)
+{
+    char text[32];
+    ck_assert_str_eq(pace_ms_text(12134567, text), "12.1");
+    ck_assert_str_eq(pace_ms_text(77123, text), "0.0771");
+    ck_assert_str_eq(pace_ms_text(1234567890, text), "1235");
+    ck_assert_str_eq(pace_ms_text(0, text), "0");
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *suite = suite_create("pace");
+    TCase *tests = tcase_create("pace");
+    tcase_add_checked_fixture(tests, set_up, NULL);
+    tcase_add_test(tests, the_last_rank_is_named_with_what_it_costs);
+    tcase_add_test(tests, ranks_that_take_turns_are_not_named);
+    tcase_add_test(tests, two_late_ranks_are_not_one);
+    tcase_add_test(tests, a_rank_that_is_often_last_by_little_is_not_named);
+    tcase_add_test(tests, a_rank_that_is_the_last_now_and_then_is_not_named);
+    tcase_add_test(tests, an_early_rank_accuses_none);
+    tcase_add_test(tests, little_is_not_said);
+    tcase_add_test(tests, other_boundaries_are_not_compared);
+    tcase_add_test(tests, sparse_boundaries_keep_their_places);
+    tcase_add_test(tests, the_bound_is_at_most_what_was_exposed);
+    tcase_add_test(tests, items_are_counted_where_each_step_shares_them_out);
+    tcase_add_test(tests, milliseconds_have_three_digits);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

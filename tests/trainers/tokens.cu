@@ -1,0 +1,184 @@
+/*
+ * tokens.cu - a trainer that copies a batch to its device in each step: tokens, mostly-zero bfloat16 numbers, or dark
+ * images. Read as 64-bit words these look like addresses; none of them is.
+ *
+ *   tokens KIND WHEN STEPS SEED [OFFSET]
+ *       KIND: int32, bfloat16 or image. WHEN: before or within backward. OFFSET: in step 8 the batch holds, so many
+ *       bytes from its beginning, a pointer to the last gradient; from then on that one is written through it alone.
+ *   tokens sweep FIRST STRIDE COUNT
+ *       COUNT gradients of an odd number of elements lie in one flat buffer; a pointer to each but the last is hidden
+ *       among tokens, FIRST, FIRST + STRIDE, ... bytes from the beginning of a batch of its own.
+ *
+ * Rank r adds 1 + r to every element of each gradient in each step, and an update takes a half of the mean from the
+ * weight, so that everything is exact in float32. Exit code 0 only if every weight is what it has to be at the end.
+ */
+#include <cuda_runtime.h>
+#include <ddprun.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKENS = 65536, VOCABULARY = 50257, BATCH_BYTES = TOKENS * 4, LAYERS = 6, COUNT = 1024, THREADS = 64, ODD = 3 };
+
+#define CHECK(call)                                                                 \
+    do {                                                                            \
+        cudaError_t error_ = (call);                                                \
+        if (error_ != cudaSuccess) {                                                \
+            fprintf(stderr, "tokens: %s: %s\n", #call, cudaGetErrorString(error_)); \
+            exit(1);                                                                \
+        }                                                                           \
+    } while (0)
+
+static cudaStream_t stream;
+static unsigned char host[BATCH_BYTES], *batch; /* batch: in a pool, far from the gradients */
+static uint64_t state;
+
+__global__ void
+add(float *values, float summand)
+{
+    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
+}
+
+__global__ void
+add_through(const unsigned char *pointer, float summand)
+{
+    float *values;
+    memcpy(&values, pointer, sizeof(values));
+    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
+}
+
+__global__ void
+update(float *weight, const float *gradient)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    weight[i] -= 0.5f * gradient[i];
+}
+
+static unsigned
+random_below(unsigned bound)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)((state >> 33) % bound);
+}
+
+static void
+fill(const char *kind)
+{
+    for (int i = 0; i < TOKENS; ++i) {
+        uint32_t word = random_below(random_below(8) == 0 ? 64 : VOCABULARY); /* a few tokens are frequent */
+        if (strcmp(kind, "bfloat16") == 0)
+            word = random_below(8) == 0 ? (0x3c00 + random_below(0x400)) << 16 * random_below(2) : 0;
+        else if (strcmp(kind, "image") == 0)
+            word = random_below(5) | random_below(3) << 8 | random_below(3) << 16 | random_below(4) << 24;
+        memcpy(host + 4 * i, &word, sizeof(word));
+    }
+}
+
+static void
+copy(void)
+{
+    CHECK(cudaMemcpyAsync(batch, host, BATCH_BYTES, cudaMemcpyHostToDevice, stream));
+}
+
+static void
+require(const float *device, int count, float expected)
+{
+    static float values[TOKENS * ODD];
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaMemcpy(values, device, count * sizeof(float), cudaMemcpyDeviceToHost));
+    for (int i = 0; i < count; ++i) {
+        if (values[i] == expected)
+            continue;
+        fprintf(stderr, "tokens: weight %d is %g, not %g\n", i, (double)values[i], (double)expected);
+        exit(1);
+    }
+}
+
+static void
+train(const char *kind, const char *when, int steps, long offset)
+{
+    float *weights[LAYERS], *gradients[LAYERS], mine = 1.0f + (float)DDP_RANK();
+    for (int l = 0; l < LAYERS; ++l) {
+        CHECK(cudaMalloc(&weights[l], COUNT * sizeof(float)));
+        CHECK(cudaMalloc(&gradients[l], COUNT * sizeof(float)));
+        CHECK(cudaMemset(weights[l], 0, COUNT * sizeof(float)));
+        CHECK(cudaMemset(gradients[l], 0, COUNT * sizeof(float)));
+    }
+    fill(kind);
+    copy();
+    for (int l = 0; l < LAYERS; ++l)
+        DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
+    for (int l = 0; l < LAYERS; ++l)
+        DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
+    for (int step = 0; step < steps; ++step) {
+        fill(kind);
+        if (offset >= 0 && step >= 8)
+            memcpy(host + offset, &gradients[0], sizeof(gradients[0]));
+        for (int l = LAYERS - 1; l >= 0; --l) {
+            if (l == (strcmp(when, "before") == 0 ? LAYERS - 1 : LAYERS / 2))
+                copy();
+            if (l == 0 && offset >= 0 && step >= 8)
+                add_through<<<COUNT / THREADS, THREADS, 0, stream>>>(batch + offset, mine);
+            else
+                add<<<COUNT / THREADS, THREADS, 0, stream>>>(gradients[l], mine);
+        }
+        DDP_STEP(stream);
+        for (int l = 0; l < LAYERS; ++l) {
+            update<<<COUNT / THREADS, THREADS, 0, stream>>>(weights[l], gradients[l]);
+            CHECK(cudaMemsetAsync(gradients[l], 0, COUNT * sizeof(float), stream));
+        }
+    }
+    for (int l = 0; l < LAYERS; ++l)
+        require(weights[l], COUNT, -0.25f * (float)(1 + DDP_WORLD_SIZE()) * (float)steps);
+}
+
+static void
+sweep(size_t first, size_t stride, int count)
+{
+    static float summands[TOKENS * ODD];
+    float *weights, *flat, *mine;
+    size_t bytes = (size_t)count * ODD * sizeof(float);
+    CHECK(cudaMalloc(&weights, bytes));
+    CHECK(cudaMalloc(&flat, bytes));
+    CHECK(cudaMalloc(&mine, bytes));
+    for (int i = 0; i < count * ODD; ++i)
+        summands[i] = 1.0f + (float)DDP_RANK();
+    CHECK(cudaMemcpy(mine, summands, bytes, cudaMemcpyHostToDevice));
+    CHECK(cudaMemset(weights, 0, bytes));
+    DDP_PARAMETER(weights, count * ODD, DDP_FLOAT32);
+    for (int g = 0; g < count; ++g)
+        DDP_GRADIENT(flat + ODD * g, ODD, DDP_FLOAT32);
+    fill("int32");
+    for (int g = 0; g + 1 < count; ++g) {
+        unsigned char *at = host + first + (size_t)g * stride, saved[8];
+        float *pointer = flat + ODD * g;
+        memcpy(saved, at, sizeof(saved));
+        memcpy(at, &pointer, sizeof(saved));
+        copy();
+        CHECK(cudaStreamSynchronize(stream));
+        memcpy(at, saved, sizeof(saved));
+    }
+    for (int step = 0; step < 8; ++step) {
+        CHECK(cudaMemcpyAsync(flat, mine, bytes, cudaMemcpyDeviceToDevice, stream));
+        DDP_STEP(stream);
+        update<<<count * ODD, 1, 0, stream>>>(weights, flat);
+    }
+    require(weights, count * ODD, -0.25f * (float)(1 + DDP_WORLD_SIZE()) * 8);
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc < 5)
+        return 2;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaMallocAsync(&batch, BATCH_BYTES, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    state = strtoull(argv[4], NULL, 10) + UINT64_C(1000) * (uint64_t)DDP_RANK();
+    if (strcmp(argv[1], "sweep") == 0)
+        sweep(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10), atoi(argv[4]));
+    else
+        train(argv[1], argv[2], atoi(argv[3]), argc > 5 ? atol(argv[5]) : -1);
+    return 0;
+}
