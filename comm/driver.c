@@ -37,7 +37,7 @@ bool
 driver_fail(const struct driver *driver, CUresult result, const char *what, struct comm_error *error)
 {
     if (driver_result_is_fault(result))
-        return comm_fail(error, DRIVER_FAULT_FORMAT, driver_result_name(driver, result), what);
+        return comm_fail_by(error, COMM_FAULT, DRIVER_FAULT_FORMAT, driver_result_name(driver, result), what);
     return comm_fail_by(error, result == CUDA_ERROR_OUT_OF_MEMORY ? COMM_OWN : COMM_UNCLEAR, "%s: %s", what,
                         driver_result_name(driver, result));
 }

@@ -14,6 +14,7 @@ enum comm_cause {
     COMM_OWN,     /* it would have failed without other ranks too */
     COMM_OTHERS,  /* another rank has failed, or does not come */
     COMM_LEFT,    /* another rank's process has ended, or has become another program */
+    COMM_FAULT,   /* a kernel failed on this rank's device: by a fault of its own, or by another rank's end */
 };
 
 struct comm_error {

@@ -51,23 +51,34 @@ static void __attribute__((noreturn)) wait_for_the_end(const char *text)
     _exit(DDPRUN_EXIT_FAILURE);
 }
 
-static void __attribute__((noreturn)) stop(enum rank_follows follows, const char *format, va_list args)
+static void __attribute__((noreturn)) stop(enum rank_follows follows, const char *text)
 {
-    char text[sizeof(engine_state.status->failure)];
-    vsnprintf(text, sizeof(text), format, args);
-
     tell(follows, text);
     if (!atomic_exchange(&stopping, true))
         rendezvous_abort(&engine_state.rendezvous, DDPRUN_EXIT_FAILURE, text);
     wait_for_the_end(text);
 }
 
+/* Appends the name of the last kernel launched, if there is one, to what a failed kernel is reported by. */
+static void
+append_last_kernel(char *text, size_t bytes)
+{
+    CUfunction last = __atomic_load_n(&engine_state.services->launches->last, __ATOMIC_RELAXED);
+    const char *kernel = last != NULL ? function_name(last) : NULL;
+    size_t used = strlen(text);
+    if (kernel != NULL)
+        snprintf(text + used, bytes - used, "; last kernel launched: `%.128s`", kernel);
+}
+
 void
 stop_job(const char *format, ...)
 {
+    char text[sizeof(engine_state.status->failure)];
     va_list args;
     va_start(args, format);
-    stop(RANK_FOLLOWS_NOBODY, format, args);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    stop(RANK_FOLLOWS_NOBODY, text);
 }
 
 void
@@ -76,10 +87,16 @@ stop_job_by(enum comm_cause cause, const char *format, ...)
     static const enum rank_follows follows[] = {[COMM_UNCLEAR] = RANK_MAY_FOLLOW,
                                                 [COMM_OWN] = RANK_FOLLOWS_NOBODY,
                                                 [COMM_OTHERS] = RANK_FOLLOWS,
-                                                [COMM_LEFT] = RANK_FOLLOWS};
+                                                [COMM_LEFT] = RANK_FOLLOWS,
+                                                [COMM_FAULT] = RANK_MAY_FOLLOW};
+    char text[sizeof(engine_state.status->failure)];
     va_list args;
     va_start(args, format);
-    stop(follows[cause], format, args);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (cause == COMM_FAULT)
+        append_last_kernel(text, sizeof(text));
+    stop(follows[cause], text);
 }
 
 void
@@ -124,8 +141,8 @@ require_cuda(CUresult result, const char *what)
     const char *name = driver_result_name(&engine_state.driver, result);
     if (!driver_result_is_fault(result))
         stop_job("%s failed: %s", what, name);
-    CUfunction last = __atomic_load_n(&engine_state.services->launches->last, __ATOMIC_RELAXED);
-    const char *kernel = last != NULL ? function_name(last) : NULL;
-    stop_job(DRIVER_FAULT_FORMAT "%s%.128s%s", name, what, kernel != NULL ? "; last kernel launched: `" : "",
-             kernel != NULL ? kernel : "", kernel != NULL ? "`" : "");
+    char text[sizeof(engine_state.status->failure)];
+    snprintf(text, sizeof(text), DRIVER_FAULT_FORMAT, name, what);
+    append_last_kernel(text, sizeof(text));
+    stop(RANK_FOLLOWS_NOBODY, text);
 }
