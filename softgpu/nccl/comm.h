@@ -78,12 +78,11 @@ struct ncclComm {
     CUdevice device;
     CUcontext context; /* the one that was current at initialisation; every launch is made in it */
 
-    _Atomic int visitor;            /* the thread that is inside the library with it; 0: none. See visit.h */
-    int visit_depth;                /* that thread's */
-    const char *_Atomic visit_call; /* the call that it is inside, or was */
-    struct work *work;              /* not blocking: the last call's, until the program asks how it went; or NULL */
-    ncclResult_t work_result;       /* the first error of such a call */
-    bool is_connected;              /* by the first collective; touched by what enqueues operations */
+    _Atomic uint64_t visit;   /* the thread that is inside the library with it, and its call; 0: none. See visit.c */
+    int visit_depth;          /* that thread's */
+    struct work *work;        /* not blocking: the last call's, until the program asks how it went; or NULL */
+    ncclResult_t work_result; /* the first error of such a call */
+    bool is_connected;        /* by the first collective; touched by what enqueues operations */
 
     struct bootstrap_wait wait;
     bool has_worker; /* a thread initialises or finalizes; joined before the next step */

@@ -16,16 +16,37 @@ own_thread(void)
     return id;
 }
 
+/* A visit in one word, so that thread and call are never those of two visits: the thread above the call's distance from
+ * a text of this library, of which all calls' names are neighbours. */
+static const char origin[] = "origin";
+
+static uint64_t
+pack(int thread, const char *call)
+{
+    return (uint64_t)(uint32_t)thread << 32 | (uint32_t)((uintptr_t)call - (uintptr_t)origin);
+}
+
+static int
+thread_of(uint64_t visit)
+{
+    return (int)(visit >> 32);
+}
+
+static const char *
+call_of(uint64_t visit)
+{
+    return (const char *)((uintptr_t)origin + (uintptr_t)(intptr_t)(int32_t)(uint32_t)visit);
+}
+
 static ncclResult_t
-refuse(struct ncclComm *comm, const char *call, int other)
+refuse(struct ncclComm *comm, const char *call, uint64_t other)
 {
     char text[SEGMENT_TEXT_BYTES];
-    const char *there = atomic_load(&comm->visit_call);
     snprintf(
         text, sizeof(text),
         "two threads use one communicator at once: thread %d is inside %s, and thread %d calls %s; NCCL allows one "
         "thread at a time",
-        other, there ? there : "another call", own_thread(), call);
+        thread_of(other), call_of(other), own_thread(), call);
     if (atomic_load(&comm->stage) == COMM_READY)
         exchange_fail(&comm->exchange, false, ncclInvalidUsage, "%s", text);
     softgpu_line("%s", text);
@@ -38,11 +59,11 @@ visit_begin(struct ncclComm *comm, const char *call, struct ncclComm **visit_p)
     ncclResult_t result = comm_check(comm, call);
     if (result != ncclSuccess)
         return result;
-    int other = 0;
-    if (!atomic_compare_exchange_strong(&comm->visitor, &other, own_thread()) && other != own_thread())
+    uint64_t other = 0;
+    if (!atomic_compare_exchange_strong(&comm->visit, &other, pack(own_thread(), call)) &&
+        thread_of(other) != own_thread())
         return refuse(comm, call, other);
-    if (comm->visit_depth++ == 0)
-        atomic_store(&comm->visit_call, call);
+    ++comm->visit_depth;
     *visit_p = comm;
     return ncclSuccess;
 }
@@ -59,13 +80,13 @@ visit_end(struct ncclComm **visit_p)
 {
     struct ncclComm *comm = *visit_p;
     if (comm && --comm->visit_depth == 0)
-        atomic_store(&comm->visitor, 0);
+        atomic_store(&comm->visit, 0);
 }
 
 void
 visit_wait_for_others(const struct ncclComm *comm)
 {
     const struct timespec nap = {.tv_nsec = 1000000};
-    for (int visitor; (visitor = atomic_load(&comm->visitor)) != 0 && visitor != own_thread();)
+    for (uint64_t visit; (visit = atomic_load(&comm->visit)) != 0 && thread_of(visit) != own_thread();)
         nanosleep(&nap, NULL);
 }

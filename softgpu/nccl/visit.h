@@ -16,8 +16,8 @@
 #define COMM_VISIT(name) __attribute__((cleanup(visit_end))) struct ncclComm *name = NULL
 
 /*
- * comm_check(), and the calling thread is inside `call` (static storage) with the communicator until visit_end(). It
- * may be inside already. *visit_p is set on success only.
+ * comm_check(), and the calling thread is inside `call` (static storage of this library) with the communicator until
+ * visit_end(). It may be inside already. *visit_p is set on success only.
  */
 ncclResult_t visit_begin(struct ncclComm *comm, const char *call, struct ncclComm **visit_p);
 
