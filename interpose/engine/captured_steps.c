@@ -11,6 +11,7 @@
  * about what all of them hold now. Called by boundary.c and captures.c.
  */
 #include "interpose/engine/captures.h"
+#include "interpose/engine/escapes.h"
 
 #include "base/mutant.h"
 
@@ -298,7 +299,7 @@ refuse_what_cannot_be(const struct capture *capture, const struct group *group, 
         snprintf(why, sizeof(why),
                  "that had begun before gradients or buffers were annotated, freed or forgotten: do "
                  "that before the capture");
-    else if (capture->escapes != atomic_load(&engine_state.escapes))
+    else if (escape_since(&capture->recording->escapes, site) == ESCAPED_FOR_CERTAIN)
         snprintf(why, sizeof(why),
                  "during which a gradient's address was copied to the device: copy it before the "
                  "capture");

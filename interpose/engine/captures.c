@@ -90,7 +90,8 @@ enter(const struct capture_answer *answer)
     capture->id = answer->id;
     capture->graph = answer->graph;
     capture->recording = recording;
-    recording->escapes = capture->escapes = atomic_load(&engine_state.escapes);
+    recording->escapes =
+        (struct escape_count){atomic_load(&engine_state.escapes), atomic_load(&engine_state.certain_escapes)};
     pthread_mutex_lock(&engine_state.lock);
     recording->placements = engine_state.placements;
     capture->place_count = engine_state.tensor_count;

@@ -45,7 +45,6 @@ struct capture {
     bool unseen;            /* nobody saw it begin */
     bool into_graph;        /* of the trainer's own making */
     const char *changed_by; /* a call that changed it other than by capturing work; or NULL */
-    uint64_t escapes;       /* engine_state.escapes when it began */
     struct recording *recording;
 
     struct mark *marks;

@@ -24,6 +24,10 @@
 
 enum { WORDS_AT_FIRST = 1024, WORDS_AT_MOST = 1 << 20 };
 
+/* A copy with at least one address in so many bytes is a table of pointers, or a struct that has some. With fewer, as
+ * in a batch of images, a number may only look like an address. */
+enum { BYTES_PER_ADDRESS = 512 };
+
 /* All addresses of device memory that were ever copied to the device; guarded by the engine's lock. */
 static struct {
     uint64_t *slots; /* open addressing; 0: free */
@@ -73,6 +77,13 @@ remember(uint64_t word)
     copied.slots[slot_of(copied.slots, copied.slot_count, word)] = word;
     ++copied.used_count;
 }
+
+/* The last tensor that was held because of a copy with few addresses; guarded by the engine's lock. */
+static struct {
+    struct tensor tensor;
+    size_t bytes;  /* of the copy */
+    uint64_t step; /* from 1 */
+} scattered;
 
 /* ---- gradients that are held ---- */
 
@@ -177,6 +188,50 @@ follow(const struct found *found)
         say_overlap_lost(&found->tensor);
 }
 
+/* With lock held: a copy of `bytes` bytes with so many addresses of device memory has held a tensor. */
+static void
+note_copy(const struct tensor *tensor, size_t bytes, size_t addresses)
+{
+    if (addresses * BYTES_PER_ADDRESS >= bytes) {
+        atomic_fetch_add(&engine_state.certain_escapes, 1);
+        return;
+    }
+    scattered.tensor = *tensor;
+    scattered.bytes = bytes;
+    scattered.step = atomic_load(&engine_state.boundary_count) + 1;
+}
+
+static void
+say_scattered(const struct ddp_site *site)
+{
+    static _Atomic bool said;
+    char text[TENSOR_TEXT_BYTES];
+    if (atomic_exchange(&said, true))
+        return;
+    pthread_mutex_lock(&engine_state.lock);
+    struct tensor tensor = scattered.tensor;
+    size_t bytes = scattered.bytes;
+    uint64_t step = scattered.step;
+    pthread_mutex_unlock(&engine_state.lock);
+    message_line(
+        "rank %d: in step %llu, a copy of %zu bytes to the device held a number that equals an address in %s; "
+        "the graph with DDP_STEP (%s:%d) does not wait for kernels that read the number as a pointer. If it is "
+        "one, copy it before the capture; if not, ignore this message",
+        engine_state.rendezvous.rank, (unsigned long long)step, bytes, tensor_describe(&tensor, text), site->file,
+        site->line);
+}
+
+enum escape_doubt
+escape_since(const struct escape_count *then, const struct ddp_site *site)
+{
+    if (atomic_load(&engine_state.escapes) == then->all)
+        return ESCAPED_NOT;
+    if (atomic_load(&engine_state.certain_escapes) != then->certain)
+        return ESCAPED_FOR_CERTAIN;
+    say_scattered(site);
+    return ESCAPED_PERHAPS;
+}
+
 /* ---- what reaches the device ---- */
 
 /* What the driver says of an address: its kind of memory, and where the allocation ends. */
@@ -221,6 +276,7 @@ void
 escape_of_all(void)
 {
     bool more = true;
+    atomic_fetch_add(&engine_state.certain_escapes, 1);
     for (size_t i = 0; more; ++i) {
         struct found found = {.late = false};
         pthread_mutex_lock(&engine_state.lock);
@@ -241,19 +297,26 @@ escape_from_host(const void *memory, size_t bytes)
     pthread_mutex_lock(&engine_state.lock);
     const struct words_spans spans = allocations_spans();
     pthread_mutex_unlock(&engine_state.lock);
-    bool any = false;
-    size_t at = 0;
+    struct tensor held = {.placed = false};
+    size_t at = 0, addresses = 0;
     while ((at = words_find(memory, bytes, at, &spans)) != WORDS_NONE) {
         struct found found = {.late = false};
         uint64_t word;
         memcpy(&word, (const char *)memory + at, sizeof(word));
         pthread_mutex_lock(&engine_state.lock);
-        any = (!MUTANT(ESCAPE_IGNORED) && note_word(word, &found)) || any;
+        addresses += !MUTANT(ESCAPE_IGNORED) && note_word(word, &found);
         pthread_mutex_unlock(&engine_state.lock);
         follow(&found);
+        if (found.tensor.placed)
+            held = found.tensor;
         at += sizeof(uint32_t);
     }
-    return any;
+    if (held.placed) {
+        pthread_mutex_lock(&engine_state.lock);
+        note_copy(&held, bytes, addresses);
+        pthread_mutex_unlock(&engine_state.lock);
+    }
+    return addresses > 0;
 }
 
 void

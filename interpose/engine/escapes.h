@@ -9,6 +9,13 @@
 #include "interpose/engine/state.h"
 
 /* ---- escapes.c: gradients and buffers that kernels may reach unseen ---- */
+enum escape_doubt { ESCAPED_NOT, ESCAPED_PERHAPS, ESCAPED_FOR_CERTAIN };
+/*
+ * Whether addresses of tensors were copied to the device since then: for certain, or as numbers in other data, which
+ * may only look like addresses. The latter is reported, once in each rank: the graph with the DDP_STEP at `site` does
+ * not wait for kernels that read them. Any thread, not with lock held.
+ */
+enum escape_doubt escape_since(const struct escape_count *then, const struct ddp_site *site);
 void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
 /* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. Gradients
  * into which they point are held from now on; of one that has left in this step, the content is checked. */

@@ -43,9 +43,9 @@ struct recording {
     unsigned references; /* guarded by the lock of recordings.c */
     uint64_t number;     /* of captures with DDP_STEP: the same on all ranks, from 1; 0: it has none */
     uint64_t placements; /* engine_state.placements when the capture began: while it is that, places mean the same */
-    uint64_t escapes;    /* engine_state.escapes, the same */
-    uint64_t call;       /* identity of its touches, for the history of intervals */
-    _Atomic bool opaque; /* it also does what nobody has seen */
+    struct escape_count escapes; /* when the capture began */
+    uint64_t call;               /* identity of its touches, for the history of intervals */
+    _Atomic bool opaque;         /* it also does what nobody has seen */
     bool on_buffer;
 
     struct captured_step *steps;

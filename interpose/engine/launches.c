@@ -9,6 +9,7 @@
  *
  * The issuer has its role from launch_begin() to launch_end(), over the driver's call.
  */
+#include "interpose/engine/escapes.h"
 #include "interpose/engine/graphs.h"
 
 #include "base/mutant.h"
@@ -89,7 +90,7 @@ refuse_stale(const struct recording *recording)
             "a graph with DDP_STEP (%s:%d) is launched after gradients or buffers were annotated, freed or forgotten: "
             "capture it again",
             site->file, site->line);
-    if (recording->escapes != atomic_load(&engine_state.escapes))
+    if (escape_since(&recording->escapes, site) == ESCAPED_FOR_CERTAIN)
         stop_job("a graph with DDP_STEP (%s:%d) is launched after a gradient's address was copied to the device, from "
                  "where its kernels may read it: copy it before the capture",
                  site->file, site->line);

@@ -55,6 +55,11 @@ struct options {
     const char *trace_dir; /* or NULL */
 };
 
+/* How often addresses of tensors were copied to the device, at some time (engine_state). */
+struct escape_count {
+    uint64_t all, certain;
+};
+
 enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT, TENSOR_BUFFER, TENSOR_STATE, TENSOR_ROLES };
 
 /* One annotated range. Its identity is its number, never its address: it may be freed and annotated again elsewhere. */
@@ -179,6 +184,7 @@ struct engine_state {
     _Atomic unsigned captures_open;   /* seen to begin, and not to end */
     uint64_t placements;              /* gradients and buffers came, went or moved */
     _Atomic uint64_t escapes;         /* tensors that were held, so far */
+    _Atomic uint64_t certain_escapes; /* copies that did that and are full of addresses: no chance hits (escapes.c) */
     _Atomic uint64_t graph_count;     /* captures with DDP_STEP on which ranks have agreed */
 
     /* ---- the issuer's role ---- */

@@ -60,8 +60,14 @@ run "$ddprun" -n 2 --bucket-mb 0.01 --check-every 1 --trace "$work/trace" "$grap
 succeeded "packed buckets"
 check "packed buckets: the trace says so" grep -q '"graph":1,"buckets":\[{"bucket":0,"path":"kernels"' "$work/trace/rank-0.jsonl"
 
+# A number in a batch may look like an address, on one rank, too: that is reported once, and nothing ends.
+run "$ddprun" -n 2 --bucket-mb 0.006 "$graphs" number-later
+succeeded "a number that equals an address, after the capture"
+check "a number that equals an address, after the capture: reported once" \
+    [ "$(grep -c 'rank 1: in step 1[01], a copy of 65536 bytes to the device held a number that equals an address in gradient 3 of [46] .*; the graph with DDP_STEP (.*graphs_steps.h:[0-9]*) does not wait' "$work/stderr")" -eq 1 ]
+
 # One rank: whatever it does.
-for mode in whole several wrong-stream node-inside address-later nested node-later captured-launch one-rank-eager; do
+for mode in whole several wrong-stream node-inside address-later number-later nested node-later captured-launch one-rank-eager; do
     run "$ddprun" -n 1 "$graphs" "$mode"
     succeeded "$mode, a world of one"
 done

@@ -200,6 +200,18 @@ nest(void)
     CHECK(cudaGraphAddChildGraphNode(&node, outer, NULL, 0, kept));
 }
 
+/* A gradient's address among other numbers, from where no kernel reads it: a batch of images may hold such a number. */
+static void
+copy_number(void)
+{
+    enum { NUMBERS = 8192 };
+    static unsigned long long numbers[NUMBERS];
+    unsigned long long *images;
+    numbers[NUMBERS / 3] = (unsigned long long)(uintptr_t)gradients[2];
+    CHECK(cudaMalloc(&images, sizeof(numbers)));
+    CHECK(cudaMemcpy(images, numbers, sizeof(numbers), cudaMemcpyHostToDevice));
+}
+
 /* Returns whether the mode is such a one, in its step. */
 static bool
 misuse(int step)
@@ -232,6 +244,8 @@ misuse(int step)
         free_weight();
     if (step == 10 && is_mode("address-later"))
         CHECK(cudaMemcpy(table, gradients, sizeof(gradients), cudaMemcpyHostToDevice));
+    if (step == 10 && is_mode("number-later") && one)
+        copy_number();
     if (step == 10 && is_mode("nested"))
         nest();
     if (step == 10 && is_mode("node-later"))
