@@ -154,6 +154,6 @@ check "a missing NCCL: exit code" [ "$code" -ne 0 ]
 check "a missing NCCL: one line" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
 run "$ddprun" -n 2 --nccl "$build/tests/comm/libold_nccl_21701.so" "$ladder"
 failed_with "an NCCL that is too old" 1 "libold_nccl_21701.so is NCCL 2.17.1; 2.18 or newer is needed"
-run "$ddprun" -n 2 --nccl "$build/lib/softgpu/libcurand.so.10" "$ladder"
-failed_with "a library that is not NCCL" 1 "libcurand.so.10 is not NCCL: it has no ncclGetVersion"
+run "$ddprun" -n 2 --nccl "$build/lib/libddprun.so" "$ladder"
+failed_with "a library that is not NCCL" 1 "libddprun.so is not NCCL: it has no ncclGetVersion"
 finish

@@ -62,7 +62,7 @@ mkdir -p "$(dirname "$folder")"
 part=$(mktemp -d "$(dirname "$folder")/.bundle-XXXXXX")
 trap 'rm -rf "$part"' EXIT
 chmod 755 "$part"
-mkdir -p "$part"/{build/bin,build/lib,build/gpu,build/samples,build/tests/interpose/libraries,debian/fallback,samples/data,tests/gpu}
+mkdir -p "$part"/{build/bin,build/lib,build/gpu,build/samples,build/tests/{comm,interpose/libraries},debian/fallback,samples/data,tests/gpu}
 
 # ---- scripts and data ----
 cp "$root/tests/patience.sh" "$part/tests/"
@@ -84,6 +84,7 @@ grep '^DDPRUN_SANITIZE' "$build/CMakeCache.txt" >"$part/build/CMakeCache.txt" # 
 names=(ladder habits graphs libraries values types_legacy types_per_thread thousands digits digits_plain chargpt chargpt_plain
     probe launches tokens nccl_alone)
 cp "$build"/tests/interpose/libraries/{test_library_*extents,librecorder.so} "$part/build/tests/interpose/libraries/"
+cp "$build/tests/comm/libold_nccl_21701.so" "$part/build/tests/comm/"
 if [ "$rehearse" -eq 0 ]; then
     cp "$build/lib/ddprun-kernels.fatbin" "$part/build/lib/"
     for name in "${names[@]}"; do

@@ -101,6 +101,7 @@ trap 'exit 143' TERM
 mkdir -p "$view/bin" "$view/tests/trainers" "$view/samples"
 ln -s "$build/lib" "$view/lib"
 ln -s "$build/samples/compare" "$view/samples/compare"
+ln -s "$build/tests/comm" "$view/tests/comm"
 cp "$build/CMakeCache.txt" "$view/"
 
 # show NAME FOLDER PLACE...: the program of the first place that has it

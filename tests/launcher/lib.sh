@@ -44,10 +44,13 @@ asan=$(ldd "$ddprun" | sed -n 's/.*=> \(.*libasan[^ ]*\) .*/\1/p')
 export LSAN_OPTIONS=suppressions=$top/lsan:print_suppressions=0
 printf 'leak:libpmix\nleak:libhwloc\nleak:libevent\nleak:libnccl\n' >"$top/lsan"
 
+# The number of a process that ended may be another one's by now: this test's have its TMPDIR.
+is_own() { grep -qszx "TMPDIR=$top/tmp" "/proc/$1/environ" 2>/dev/null; }
 clean_up() {
     local pid
-    for pid in "${started[@]}"; do kill -KILL "$pid" 2>/dev/null; done
-    for pid in $(cat "$top"/pids*/* 2>/dev/null); do is_alive "$pid" && kill -KILL "$pid"; done
+    for pid in "${started[@]}" $(cat "$top"/pids*/* 2>/dev/null); do
+        is_own "$pid" && kill -KILL "$pid" 2>/dev/null
+    done
     rm -rf "$top"
 }
 trap clean_up EXIT
@@ -67,7 +70,7 @@ is_alive() {
 }
 all_gone() {
     local pid
-    for pid in $(cat "$1"/*); do is_alive "$pid" && return 1; done
+    for pid in $(cat "$1"/*); do is_alive "$pid" && is_own "$pid" && return 1; done
     return 0
 }
 files_in() { [ "$(find "$1" -type f ! -name '*.new' | wc -l)" -ge "$2" ]; }
