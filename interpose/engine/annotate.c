@@ -24,26 +24,6 @@ static const char *const macros[TENSOR_ROLES] = {[TENSOR_PARAMETER] = "DDP_PARAM
 
 /* ---- is it device memory? ---- */
 
-/* The driver decides, not a map of our own. */
-struct memory_facts
-tensor_ask_driver(CUdeviceptr address)
-{
-    struct memory_facts facts = {.type = 0};
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_CONTEXT,
-                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    void *values[] = {&facts.type, &facts.is_managed, &facts.device, &facts.context, &facts.begin, &facts.bytes};
-    unsigned count = sizeof(attributes) / sizeof(attributes[0]);
-    if (engine_state.driver.cuPointerGetAttributes_p == NULL) /* DDP_MEAN before any use of CUDA */
-        return facts;
-    CUresult result = engine_state.driver.cuPointerGetAttributes_p(count, attributes, values, address);
-    if (driver_result_is_fault(result))
-        require_cuda(result, "cuPointerGetAttributes");
-    if (result != CUDA_SUCCESS)
-        facts.type = 0;
-    return facts;
-}
-
 /* Whether all of it is chunks of virtual memory, each of which is an allocation to the driver. */
 static bool
 is_mapped(const struct tensor *tensor)

@@ -185,6 +185,18 @@ boundary_release(CUstream stream)
         require_cuda(driver->cuStreamWaitEvent_p(stream, engine_state.reduced, 0), "waiting for the reduction");
 }
 
+/* With lock held: the streams that a later boundary of some group must wait for. */
+static uint64_t
+streams_named(void)
+{
+    uint64_t mask = engine_state.buffer_streams;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i)
+        mask |= engine_state.tensors[i].touched_by;
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        mask |= engine_state.groups[g].opaque_streams | engine_state.groups[g].hidden_streams;
+    return mask;
+}
+
 /* Closes the group's interval; returns whether it repeated the one before. */
 bool
 boundary_close_interval(struct group *group, CUstream stream)
@@ -209,7 +221,7 @@ boundary_close_interval(struct group *group, CUstream stream)
         atomic_fetch_add(&engine_state.status->overlapped_step, 1);
     group->early_buckets = 0;
     report_step(); /* before a vote: others look at it there */
-    streams_forget(stream);
+    streams_forget(stream, streams_named());
     pthread_mutex_unlock(&engine_state.lock);
     return repeats;
 }

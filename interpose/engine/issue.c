@@ -13,51 +13,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void
-issue_take_role(void)
-{
-    pthread_mutex_lock(&engine_state.lock);
-    while (engine_state.issuing)
-        pthread_cond_wait(&engine_state.role_free, &engine_state.lock);
-    engine_state.issuing = true;
-    pthread_mutex_unlock(&engine_state.lock);
-}
-
-void
-issue_give_role(void)
-{
-    pthread_mutex_lock(&engine_state.lock);
-    engine_state.issuing = false;
-    pthread_cond_broadcast(&engine_state.role_free);
-    pthread_mutex_unlock(&engine_state.lock);
-}
-
-void
-issue_wait_for_streams(uint64_t mask, unsigned communicator)
-{
-    const struct driver *driver = &engine_state.driver;
-    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
-        if (!(mask >> i & 1))
-            continue;
-        pthread_mutex_lock(&engine_state.lock);
-        const struct stream_entry entry = engine_state.streams[i];
-        pthread_mutex_unlock(&engine_state.lock);
-
-        bool recorded = entry.destroyed || (entry.handle == CU_STREAM_PER_THREAD && entry.owner != gettid());
-        if (!recorded && stream_is_captured(entry.handle)) /* an event there would draw our streams into the graph */
-            stop_job("a stream on which gradients were touched is being captured into a CUDA graph while they are "
-                     "averaged: capture it between DDP_STEP and the first work on gradients, or on another stream");
-        if (!recorded)
-            stream_record(entry.handle, entry.event, "cuEventRecord after gradients");
-        if (!MUTANT(NO_PRODUCER_WAIT))
-            require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.communicators[communicator].stream,
-                                                     entry.event, 0),
-                         "waiting for gradients");
-        if (MUTANT(SECOND_STREAM_FORGOTTEN))
-            return;
-    }
-}
-
 /* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */
 static uint64_t
 streams_of_bucket(const struct group *group, size_t bucket)
@@ -216,24 +171,6 @@ issue_prepare_captured(struct group *view)
     for (size_t k = 0; k < view->wire_count; ++k)
         follow_memory(view, k);
     say_compression();
-}
-
-void
-issue_join(void)
-{
-    struct comm_error error;
-    if (!collectives_join(&engine_state.collectives, &error))
-        stop_job("%s", error.text);
-}
-
-void
-issue_wait_for_buckets(void)
-{
-    struct comm_error error;
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    if (!collectives_wait(&engine_state.collectives, &error))
-        stop_job("%s", error.text);
-    (void)context_exchange_capture_mode(mode);
 }
 
 /* ---- sending ---- */

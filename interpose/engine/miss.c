@@ -9,7 +9,6 @@
  * Memory in which the host may have put addresses (visible.c, tables.c) counts as gradients do. Once gradients are
  * reached unseen (escapes.c), no kernel is known to miss any more, whatever its arguments.
  */
-#include "interpose/engine/check/check.h"
 #include "interpose/engine/escapes.h"
 #include "interpose/engine/filter_writer.h"
 
@@ -109,7 +108,7 @@ void
 miss_add_kernel(CUfunction function, const struct function_layout *layout)
 {
     size_t count = 0;
-    if (atomic_load(&engine_state.holds) || check_is_on()) /* which looks at every launch */
+    if (atomic_load(&engine_state.holds) || engine_state.check != NULL) /* which looks at every launch */
         return;
     for (unsigned i = 0; i < layout->param_count; ++i)
         count += layout->params[i].bytes / sizeof(uint64_t);

@@ -10,16 +10,6 @@
 /* ---- memory ---- */
 
 void
-releases_wait_for_collectives(void)
-{
-    if (!atomic_load(&engine_state.collectives_ready))
-        return;
-    issue_take_role();
-    issue_wait_for_buckets();
-    issue_give_role();
-}
-
-void
 releases_before_free(CUdeviceptr address, size_t bytes)
 {
     visible_remove(address);

@@ -17,13 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-struct engine_state engine_state = {
-    .lock = PTHREAD_MUTEX_INITIALIZER,
-    .role_free = PTHREAD_COND_INITIALIZER,
-    .lowest = UINT64_MAX,
-    .expected_group = SEQUENCE_NONE,
-};
-
 /* ---- options ---- */
 
 static uint64_t
@@ -239,8 +232,8 @@ take_leave(void)
     rendezvous_close(&engine_state.rendezvous);
 }
 
-void
-start_leave(void)
+/* Ends the process with code 0, when all ranks have come here, without what exit() calls. */
+static void __attribute__((noreturn)) leave(void)
 {
     struct control_messages all;
     if (engine_state.rendezvous.world_size > 1 &&
@@ -278,25 +271,6 @@ end_in_order(void)
     take_leave();
 }
 
-/* Called by exit(), in the process that is the rank; a forked child has inherited it, and has nothing to end. */
-static void
-at_exit(int exit_status, void *unused)
-{
-    (void)unused;
-    if (getpid() != engine_state.pid)
-        return;
-    stop_if_asked();               /* that a check has failed explains more than the exit status */
-    if ((exit_status & 0xff) == 0) /* as others see it; else the launcher does, and ends the others */
-        end_in_order();
-}
-
-void
-start_end_before_driver(void)
-{
-    if (on_exit(at_exit, NULL) != 0)
-        stop_job("out of memory");
-}
-
 static void
 after_fork_in_child(void)
 {
@@ -321,6 +295,9 @@ end_operation(struct operation *operation, bool enqueued)
 }
 
 /* ---- the start ---- */
+
+static const struct stop_asked asked_at_stop = {
+    .kernel_name = function_name, .takes_alarm = check_takes_alarm, .notes_stop = check_notes_stop};
 
 static struct engine engine = {
     .abi = ENGINE_ABI,
@@ -375,6 +352,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine_state.services = services;
     engine_state.status = status;
     engine_state.pid = getpid();
+    stop_ask(&asked_at_stop);
     if (services->abi != ENGINE_ABI)
         return NULL;
     watch_waits_at("the start");
@@ -389,10 +367,10 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
         stop_job_by(error.cause, "%s", error.text);
     watch_waits_no_more();
-    check_open();
+    check_open(leave);
     unaveraged_open();
     trace_open();
-    start_end_before_driver(); /* again when the driver is up: what is registered last is called first */
+    ending_open(end_in_order);
 
     engine.rank = engine_state.rendezvous.rank;
     engine.world_size = engine_state.rendezvous.world_size;

@@ -17,6 +17,7 @@
 #ifndef DDPRUN_INTERPOSE_ENGINE_STATE_H
 #define DDPRUN_INTERPOSE_ENGINE_STATE_H
 
+#include "base/check/run.h"
 #include "base/flight.h"
 #include "base/protocol.h"
 #include "bucketing/ranges.h"
@@ -142,6 +143,7 @@ struct engine_state {
     struct control control;
     int status_count, status_index; /* records of the ranks of this launcher; which is `status` */
     pid_t pid;
+    const struct check_run *check; /* of `ddprun check`; NULL: this is none */
 
     /* ---- set once, at the first annotation of memory ---- */
     struct driver driver;
@@ -208,6 +210,15 @@ extern struct engine_state engine_state;
 
 /* ---- stop.c ---- */
 
+/* What the end of the job asks of files above this one. */
+struct stop_asked {
+    const char *(*kernel_name)(CUfunction function);
+    bool (*takes_alarm)(const char *text); /* what would end the job soon; true: it is not to end */
+    void (*notes_stop)(const char *text);  /* it ends for this reason */
+};
+/* Before anything else of the engine. */
+void stop_ask(const struct stop_asked *asked);
+
 /*
  * Ends the whole job: tells the launcher why, and does not return. Any thread that may block. `message` is one line
  * without the rank, which the launcher adds.
@@ -233,6 +244,58 @@ void stop_if_asked(void);
 /* Checks a result of the driver; ends the job, naming `what`, when it is a failure. */
 void require_cuda(CUresult result, const char *what);
 
+/* ---- role.c ---- */
+void issue_take_role(void);
+void issue_give_role(void);
+
+/* ---- status.c ---- */
+/* This rank waits on the host for all others to come to `place`; and no more. One thread at a time. */
+void watch_waits_at(const char *place);
+void watch_waits_no_more(void);
+
+/* ---- inflight.c ---- */
+/* The issuer: makes the events, before the first collective. */
+void watch_prepare(void);
+/* The issuer: a collective is about to be sent through a communicator, whose stream waits for all that it needs; `what`
+ * is in static storage. */
+void watch_sending(const char *what, uint64_t number, unsigned communicator);
+/* The issuer: it was sent. */
+void watch_sent(const char *what, uint64_t number, unsigned communicator);
+
+/* ---- exchange.c ---- */
+/* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
+void agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
+/* The same for those who come to one kind of place in different ways: `place` is what this rank is said to wait at. */
+void agree_exchange_at(const char *place, const char *about, const void *mine, size_t bytes,
+                       struct control_messages *all);
+/* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
+bool agree_exchange_last(const void *mine, size_t bytes, struct control_messages *all);
+
+/* ---- device.c ---- */
+void agree_ensure_driver(const struct ddp_site *site);
+void agree_refuse_after_reset(const char *macro, const struct ddp_site *site);
+void agree_ensure_events(void); /* of the stream table */
+void agree_ensure_collectives(void);
+
+/* What the driver knows of an address. */
+struct memory_facts {
+    unsigned type; /* CUmemorytype; 0: no memory of the driver's */
+    unsigned is_managed;
+    int device;
+    CUcontext context;
+    CUdeviceptr begin; /* of the allocation */
+    size_t bytes;
+};
+
+struct memory_facts tensor_ask_driver(CUdeviceptr address);
+
+/* ---- types.c ---- */
+size_t type_bytes(int type); /* 0: no type of ours */
+const char *type_name(int type);
+bool type_is_of_gradients(int type); /* not an integer */
+ncclDataType_t type_nccl(int type);  /* of such a type */
+uint64_t type_exponent(int type);    /* bits that are all set where an element is infinite or NaN; 0: integers */
+
 /* ---- context.c: the trainer's context, whichever thread calls ---- */
 /* Makes it current; returns what was, for context_leave(). */
 CUcontext context_enter(void);
@@ -256,18 +319,13 @@ CUstreamCaptureMode context_exchange_capture_mode(CUstreamCaptureMode mode);
 /* Waits for all work of the device; ends the job where a capture forbids that. `when` begins a sentence. */
 void context_synchronize(const char *when);
 
-/* ---- start.c ---- */
-/* Asks to be called at the end before the driver is: now that the driver has asked. */
-void start_end_before_driver(void);
-/* Ends the process with code 0, when all ranks have come here, without what exit() calls. */
-void start_leave(void) __attribute__((noreturn));
+/* ---- ending.c ---- */
+/* At the engine's start: the program's end calls `end` if it is one with code 0. */
+void ending_open(void (*end)(void));
+/* The program's end comes to the engine before it comes to what has registered itself until now: the driver has. */
+void ending_before_driver(void);
 
 /* ---- tensors.c: the table of what is annotated; tensors.h has the rest ---- */
-size_t type_bytes(int type); /* 0: no type of ours */
-const char *type_name(int type);
-bool type_is_of_gradients(int type); /* not an integer */
-ncclDataType_t type_nccl(int type);  /* of such a type */
-uint64_t type_exponent(int type);    /* bits that are all set where an element is infinite or NaN; 0: integers */
 /* With lock held: gradient number `member` of the group, as of the last tensor_index_gradients(). */
 struct tensor *tensor_gradient(const struct group *group, size_t member);
 
@@ -344,23 +402,24 @@ void stream_record(CUstream handle, CUevent event, const char *what);
 /* Work is enqueued on the stream: where only this thread can say so later, its event says so now. */
 void stream_note_work(CUstream handle);
 void streams_before_destroy(CUstream stream);
-/* With lock held, after a boundary: entries that no group names any more are free again; `released` has waited. */
-void streams_forget(CUstream released);
-
-/* ---- issue.c ---- */
-void issue_ready(void);
-void issue_take_role(void);
-void issue_give_role(void);
+/* With lock held, after a boundary: entries that are not in the mask `named`, which a later boundary waits for, are
+ * free again; `released` has waited. */
+void streams_forget(CUstream released, uint64_t named);
 /* The issuer: makes a communicator's stream wait for what is enqueued on the streams of `mask`. */
 void issue_wait_for_streams(uint64_t mask, unsigned communicator);
-/* The issuer: sends one bucket. */
-void issue_bucket(struct group *group, size_t bucket, bool early);
-/* With lock held: whether it is a gradient of which pieces have left, and the boundary has not come. */
-bool issue_has_left(const struct tensor *tensor);
 /* The issuer: the first communicator's stream waits for all buckets of the others. */
 void issue_join(void);
 /* The issuer: waits on the host for everything that is on its way. */
 void issue_wait_for_buckets(void);
+/* Collectives in flight may still be writing to memory that is about to be something else: waits for them. */
+void releases_wait_for_collectives(void);
+
+/* ---- issue.c ---- */
+void issue_ready(void);
+/* The issuer: sends one bucket. */
+void issue_bucket(struct group *group, size_t bucket, bool early);
+/* With lock held: whether it is a gradient of which pieces have left, and the boundary has not come. */
+bool issue_has_left(const struct tensor *tensor);
 /* The issuer: prepares wires and events for the plan in force, releasing those of the last. */
 void issue_prepare_plan(struct group *group);
 /* The issuer: prepares wires for the plan of a step in a capture, which are its own; enqueues on no captured stream. */
@@ -370,17 +429,6 @@ void issue_prepare_captured(struct group *view);
 void boundary_step(int group, void *stream, const struct ddp_site *site);
 
 /* ---- agree.c ---- */
-/* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
-void agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
-/* The same for those who come to one kind of place in different ways: `place` is what this rank is said to wait at. */
-void agree_exchange_at(const char *place, const char *about, const void *mine, size_t bytes,
-                       struct control_messages *all);
-/* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
-bool agree_exchange_last(const void *mine, size_t bytes, struct control_messages *all);
-void agree_ensure_driver(const struct ddp_site *site);
-void agree_refuse_after_reset(const char *macro, const struct ddp_site *site);
-void agree_ensure_events(void); /* of the stream table */
-void agree_ensure_collectives(void);
 void agree_on_annotations(const struct ddp_site *site, bool captured);
 /* With lock held: a gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
 void agree_annotations_changed(void);
@@ -520,18 +568,8 @@ void batches_compare(void);
 
 /* ---- watch.c ---- */
 void watch_start(void);
-/* The issuer: makes the events, before the first collective. */
-void watch_prepare(void);
 /* Waits until the watch thread has ended. Once is enough; more do no harm. */
 void watch_stop(void);
-/* This rank waits on the host for all others to come to `place`; and no more. One thread at a time. */
-void watch_waits_at(const char *place);
-void watch_waits_no_more(void);
-/* The issuer: a collective is about to be sent through a communicator, whose stream waits for all that it needs; `what`
- * is in static storage. */
-void watch_sending(const char *what, uint64_t number, unsigned communicator);
-/* The issuer: it was sent. */
-void watch_sent(const char *what, uint64_t number, unsigned communicator);
 
 /* ---- flight.c: what this rank did last, for reports; any thread ---- */
 void flight_note(enum flight_kind kind, uint64_t number, uint64_t bytes, const char *text);

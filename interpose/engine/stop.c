@@ -4,7 +4,6 @@
  * A rank that cannot go on writes why into its status record, asks the launcher through PMIx to end everything, and
  * waits to be killed. It never exits by itself while the launcher lives: the others would hear of it late.
  */
-#include "interpose/engine/check/check.h"
 #include "interpose/engine/state.h"
 
 #include "base/message.h"
@@ -19,6 +18,8 @@
 /* The launcher kills within two seconds; beyond this it is not there. */
 enum { WAIT_FOR_LAUNCHER_S = 10 };
 
+static const struct stop_asked *asked; /* constant once the engine has started */
+
 static _Atomic bool told;     /* the status record says why */
 static _Atomic bool stopping; /* a thread ends the job */
 
@@ -26,6 +27,12 @@ static _Atomic bool stopping; /* a thread ends the job */
 static pthread_mutex_t soon_lock = PTHREAD_MUTEX_INITIALIZER;
 static char soon_text[sizeof(engine_state.status->failure)];
 static _Atomic bool soon_asked;
+
+void
+stop_ask(const struct stop_asked *what)
+{
+    asked = what;
+}
 
 /* What the launcher finds in the status record, whatever becomes of this process: the first reason stays. */
 static void
@@ -35,7 +42,7 @@ tell(enum rank_follows follows, const char *text)
         return;
     flight_note(FLIGHT_STOP, 0, 0, text);
     if (follows == RANK_FOLLOWS_NOBODY)
-        check_notes_stop(text);
+        asked->notes_stop(text);
     struct rank_status *status = engine_state.status;
     snprintf(status->failure, sizeof(status->failure), "%s", text);
     atomic_store(&status->failure_follows, follows);
@@ -64,7 +71,7 @@ static void
 append_last_kernel(char *text, size_t bytes)
 {
     CUfunction last = __atomic_load_n(&engine_state.services->launches->last, __ATOMIC_RELAXED);
-    const char *kernel = last != NULL ? function_name(last) : NULL;
+    const char *kernel = last != NULL ? asked->kernel_name(last) : NULL;
     size_t used = strlen(text);
     if (kernel != NULL)
         snprintf(text + used, bytes - used, "; last kernel launched: `%.128s`", kernel);
@@ -115,7 +122,7 @@ stop_job_soon(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (check_takes_alarm("%s", text))
+    if (asked->takes_alarm(text))
         return;
     pthread_mutex_lock(&soon_lock);
     if (!atomic_load(&soon_asked)) {

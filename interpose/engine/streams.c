@@ -2,7 +2,8 @@
  * streams.c - the streams on which gradients are touched: a table of events, one for each.
  *
  * An entry stands from a stream's first touch until the boundaries of all groups whose gradients were touched on it;
- * masks (struct tensor, struct group) name entries by their place. Called by touches.c, boundary.c and the hooks.
+ * masks (struct tensor, struct group) name entries by their place. Called by touches.c, boundary.c and the hooks. Below
+ * the table: how the streams of the trainer and those of the collectives wait for each other.
  */
 #include "interpose/engine/state.h"
 
@@ -124,25 +125,68 @@ streams_before_destroy(CUstream stream)
     issue_give_role();
 }
 
-/* With lock held: the streams that a later boundary of some group must wait for. */
-static uint64_t
-streams_named(void)
-{
-    uint64_t mask = engine_state.buffer_streams;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i)
-        mask |= engine_state.tensors[i].touched_by;
-    for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        mask |= engine_state.groups[g].opaque_streams | engine_state.groups[g].hidden_streams;
-    return mask;
-}
-
 void
-streams_forget(CUstream released)
+streams_forget(CUstream released, uint64_t named)
 {
-    uint64_t named = streams_named();
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
         if (!(named >> i & 1))
             engine_state.streams[i] = (struct stream_entry){.event = engine_state.streams[i].event};
     }
     engine_state.streams[stream_index(released)].waited_for = engine_state.boundary_count;
+}
+
+/* ---- streams and collectives ---- */
+
+void
+issue_wait_for_streams(uint64_t mask, unsigned communicator)
+{
+    const struct driver *driver = &engine_state.driver;
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
+        if (!(mask >> i & 1))
+            continue;
+        pthread_mutex_lock(&engine_state.lock);
+        const struct stream_entry entry = engine_state.streams[i];
+        pthread_mutex_unlock(&engine_state.lock);
+
+        bool recorded = entry.destroyed || (entry.handle == CU_STREAM_PER_THREAD && entry.owner != gettid());
+        if (!recorded && stream_is_captured(entry.handle)) /* an event there would draw our streams into the graph */
+            stop_job("a stream on which gradients were touched is being captured into a CUDA graph while they are "
+                     "averaged: capture it between DDP_STEP and the first work on gradients, or on another stream");
+        if (!recorded)
+            stream_record(entry.handle, entry.event, "cuEventRecord after gradients");
+        if (!MUTANT(NO_PRODUCER_WAIT))
+            require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.communicators[communicator].stream,
+                                                     entry.event, 0),
+                         "waiting for gradients");
+        if (MUTANT(SECOND_STREAM_FORGOTTEN))
+            return;
+    }
+}
+
+void
+issue_join(void)
+{
+    struct comm_error error;
+    if (!collectives_join(&engine_state.collectives, &error))
+        stop_job("%s", error.text);
+}
+
+void
+issue_wait_for_buckets(void)
+{
+    struct comm_error error;
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (!collectives_wait(&engine_state.collectives, &error))
+        stop_job("%s", error.text);
+    (void)context_exchange_capture_mode(mode);
+}
+
+void
+releases_wait_for_collectives(void)
+{
+    if (!atomic_load(&engine_state.collectives_ready))
+        return;
+    issue_take_role();
+    issue_wait_for_buckets();
+    issue_give_role();
 }

@@ -17,18 +17,6 @@ void tensor_forget(void *ptr, const struct ddp_site *site);
 /* Gradients annotated from here on belong to group `id`. */
 void tensor_choose_group(int id, const struct ddp_site *site);
 
-/* What the driver knows of an address. */
-struct memory_facts {
-    unsigned type; /* CUmemorytype; 0: no memory of the driver's */
-    unsigned is_managed;
-    int device;
-    CUcontext context;
-    CUdeviceptr begin; /* of the allocation */
-    size_t bytes;
-};
-
-struct memory_facts tensor_ask_driver(CUdeviceptr address);
-
 /* ---- tensors.c; all with lock held ---- */
 enum tensor_placing {
     PLACED_NEW,
@@ -57,7 +45,5 @@ void releases_before_free(CUdeviceptr address, size_t bytes);
 void releases_before_unload(void);
 void releases_after_unload(void);
 void releases_before_primary_release(CUdevice device);
-/* Collectives in flight may still be writing to memory that is about to be something else. */
-void releases_wait_for_collectives(void);
 
 #endif

@@ -29,98 +29,7 @@ now_ns(void)
     return (uint64_t)clock_now_us() * 1000;
 }
 
-/* ---- waiting on the host ---- */
-
-void
-watch_waits_at(const char *place)
-{
-    struct rank_status *status = engine_state.status;
-    snprintf(status->place, sizeof(status->place), "%s", place);
-    atomic_store(&status->waits_ns, now_ns());
-    atomic_fetch_add(&status->wait_count, 1);
-    atomic_store(&status->waits, 1);
-}
-
-void
-watch_waits_no_more(void)
-{
-    atomic_store(&engine_state.status->waits, 0);
-}
-
-/* ---- what is on its way: the issuer ---- */
-
-void
-watch_prepare(void)
-{
-    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i) {
-        struct awaited *awaited = &engine_state.awaited[i];
-        CUresult result = engine_state.driver.cuEventCreate_p(&awaited->tail, CU_EVENT_DISABLE_TIMING);
-        for (unsigned k = 0; k < AWAITED_AT_MOST && result == CUDA_SUCCESS; ++k) {
-            result = engine_state.driver.cuEventCreate_p(&awaited->sent[k].begin, CU_EVENT_DISABLE_TIMING);
-            if (result == CUDA_SUCCESS)
-                result = engine_state.driver.cuEventCreate_p(&awaited->sent[k].end, CU_EVENT_DISABLE_TIMING);
-        }
-        require_cuda(result, "cuEventCreate for the watch");
-    }
-}
-
-static void
-record(CUevent event, unsigned communicator)
-{
-    require_cuda(
-        engine_state.driver.cuEventRecord_p(event, engine_state.collectives.communicators[communicator].stream),
-        "cuEventRecord for the watch");
-}
-
-static unsigned recording; /* mask of communicators: what is being sent there has events */
-
-/* The place behind the ring's last, where the watch thread does not look yet: it stays the same when the first leave.
- */
-static unsigned
-place_behind(const struct awaited *awaited)
-{
-    return (awaited->first + awaited->count) % AWAITED_AT_MOST;
-}
-
-void
-watch_sending(const char *what, uint64_t number, unsigned communicator)
-{
-    struct awaited *awaited = &engine_state.awaited[communicator];
-    pthread_mutex_lock(&engine_state.lock);
-    unsigned at = place_behind(awaited);
-    bool records = awaited->count < AWAITED_AT_MOST && !awaited->more && !awaited->tail_pending;
-    awaited->calling = (struct traveller){what, number, engine_state.boundary_count + 1};
-    if (records)
-        awaited->sent[at].of = awaited->calling;
-    pthread_mutex_unlock(&engine_state.lock);
-    recording = records ? recording | 1u << communicator : recording & ~(1u << communicator);
-    if (records)
-        record(awaited->sent[at].begin, communicator);
-}
-
-void
-watch_sent(const char *what, uint64_t number, unsigned communicator)
-{
-    struct awaited *awaited = &engine_state.awaited[communicator];
-    bool records = (recording >> communicator & 1) != 0;
-    pthread_mutex_lock(&engine_state.lock);
-    unsigned at = place_behind(awaited);
-    awaited->calling = (struct traveller){0};
-    if (!records) {
-        awaited->more = true;
-        awaited->last = (struct traveller){what, number, engine_state.boundary_count + 1};
-    }
-    pthread_mutex_unlock(&engine_state.lock);
-    if (!records)
-        return;
-
-    record(awaited->sent[at].end, communicator); /* first: an event that is not recorded yet counts as come */
-    pthread_mutex_lock(&engine_state.lock);
-    ++awaited->count;
-    pthread_mutex_unlock(&engine_state.lock);
-}
-
-/* ---- what is on its way: the watch thread ---- */
+/* ---- what is on its way ---- */
 
 static bool
 has_come(CUevent event)
@@ -145,7 +54,9 @@ look_at_tail(struct awaited *awaited, unsigned communicator, struct traveller *o
     awaited->tail_pending = more; /* before it is recorded: the issuer counts none meanwhile */
     pthread_mutex_unlock(&engine_state.lock);
     if (more)
-        record(awaited->tail, communicator);
+        require_cuda(engine_state.driver.cuEventRecord_p(awaited->tail,
+                                                         engine_state.collectives.communicators[communicator].stream),
+                     "cuEventRecord for the watch");
     return RANK_COLLECTIVE_NONE;
 }
 

@@ -9,7 +9,7 @@
  *
  * weight_add() and weight_note_shard() are called in any thread, the others at boundaries.
  */
-#include "interpose/engine/check/check.h"
+#include "interpose/engine/state.h"
 
 #include "base/message.h"
 #include "base/mutant.h"
@@ -240,7 +240,8 @@ void
 weight_refuse_share(const struct group *group)
 {
     struct weight mine = weight_of(group);
-    bool turn = check_is_on() && check_run.turn_count > 0; /* one rank computes the share of one of several */
+    bool turn = engine_state.check != NULL &&
+                engine_state.check->turn_count > 0; /* one rank computes the share of one of several */
     if (mine.count != mine.total && !turn)
         stop_job("%s: %llu of %llu items, and there is one rank only: its count is the total",
                  describe_step(&mine).what, (unsigned long long)mine.count, (unsigned long long)mine.total);

@@ -21,9 +21,15 @@
 #include "interpose/engine/state.h"
 
 /* ---- course.c ---- */
-bool check_is_on(void);
-/* At the engine's start, when rank and world are known: reads DDPRUN_CHECK_RUN. */
-void check_open(void);
+/* Whether the process is a run of `ddprun check`: constant once the engine has started. */
+static inline bool
+check_is_on(void)
+{
+    return engine_state.check != NULL;
+}
+/* At the engine's start, when rank and world are known: reads DDPRUN_CHECK_RUN. `leave` ends the process with code 0,
+ * when all ranks have come there, without what exit() calls. */
+void check_open(void (*leave)(void));
 /* A parameter was annotated, for the first time, and holds what all ranks begin with. */
 void check_annotated(const struct tensor *parameter);
 /* DDP_STEP, before anything of it is done; `captured`: into a graph. May not return: the program is ended. */
@@ -39,7 +45,7 @@ void check_operation_ends(const struct operation *operation, bool enqueued);
 /* The program ends with code 0, or the device of what is annotated is reset: there will be no further step. */
 void check_program_ends(void);
 /* What would end the job: true if it was written down instead, and the run goes on. Any thread. */
-bool check_takes_alarm(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool check_takes_alarm(const char *text);
 /* The job is ended for this reason. */
 void check_notes_stop(const char *text);
 

@@ -7,15 +7,12 @@
 #include "base/mutant.h"
 #include "interpose/engine/tensors.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct check_run check_run;
-
 static struct {
-    bool on;
+    void (*leave)(void);
     bool over;         /* all that was asked for has been written */
     bool any_boundary; /* a boundary was reached: */
     int first_group;   /* of this group, whose boundaries count the steps */
@@ -28,15 +25,10 @@ static struct {
     _Atomic uint64_t copied_bytes; /* in the second step */
 } course;
 
-bool
-check_is_on(void)
-{
-    return course.on;
-}
-
 void
-check_open(void)
+check_open(void (*leave)(void))
 {
+    course.leave = leave;
     const char *path = getenv(DDPRUN_ENV_CHECK_RUN);
     if (path == NULL || path[0] == '\0')
         return;
@@ -47,8 +39,8 @@ check_open(void)
             path);
     /* A script that trains several times: the first training is compared, and the others need not run. */
     if (engine_state.rendezvous.generation > 0)
-        start_leave();
-    course.on = true;
+        course.leave();
+    engine_state.check = &check_run;
     /* The parameters of all ranks are compared with the reference, which says more. */
     engine_state.options.check_every = 0;
     values_open();
@@ -60,7 +52,7 @@ check_open(void)
 void
 check_annotated(const struct tensor *parameter)
 {
-    if (course.on && check_run.perturbed && !course.any_boundary) {
+    if (check_is_on() && check_run.perturbed && !course.any_boundary) {
         CUcontext before = context_enter();
         context_synchronize("at a DDP_PARAMETER");
         values_perturb(parameter);
@@ -71,14 +63,14 @@ check_annotated(const struct tensor *parameter)
 void
 check_mean(float value, const struct ddp_site *site)
 {
-    if (course.on && !course.over && check_run.turn_count == 0)
+    if (check_is_on() && !course.over && check_run.turn_count == 0)
         values_mean((double)value, course.means++, course.steps, site);
 }
 
 void
 check_shard(size_t total, size_t *first, size_t *count)
 {
-    if (!course.on)
+    if (!check_is_on())
         return;
     size_t world = (size_t)engine_state.rendezvous.world_size;
     if (check_run.turn_count > 0) {
@@ -131,7 +123,7 @@ end_run(uint32_t steps, bool by_us)
     course.over = true;
     values_close(steps, by_us);
     if (by_us)
-        start_leave();
+        course.leave();
 }
 
 /* The first group's boundary or the launch of a graph: parameters as the last step has left them. */
@@ -156,7 +148,7 @@ begin_steps(void)
 {
     course.any_boundary = true;
     values_ask_for_room();
-    start_end_before_driver(); /* the parameters are looked at once more if the program ends by itself */
+    ending_before_driver(); /* the parameters are looked at once more if the program ends by itself */
 }
 
 /* Own gradients, if none of them was averaged already. */
@@ -171,7 +163,7 @@ note_own_gradients(int group, uint32_t step)
 void
 check_boundary_begins(int group, bool captured, const struct ddp_site *site)
 {
-    if (!course.on || course.over)
+    if (!check_is_on() || course.over)
         return;
     if (captured && !course.graphs) {
         if (check_run.turn_count > 0)
@@ -207,7 +199,7 @@ void
 check_boundary_ends(int group)
 {
     uint32_t step = course.group_steps[group];
-    if (!course.on || course.over || course.graphs || step == 0 || step > check_run.steps ||
+    if (!check_is_on() || course.over || course.graphs || step == 0 || step > check_run.steps ||
         atomic_load(&engine_state.captures_open) > 0)
         return;
     CUcontext before = context_enter();
@@ -224,7 +216,7 @@ check_boundary_ends(int group)
 void
 check_operation_begins(const struct operation *operation)
 {
-    if (!course.on || course.over)
+    if (!check_is_on() || course.over)
         return;
     if (course.steps == 2 && operation->host_source != NULL)
         atomic_fetch_add(&course.copied_bytes, operation->host_bytes);
@@ -243,14 +235,14 @@ check_operation_begins(const struct operation *operation)
 void
 check_operation_ends(const struct operation *operation, bool enqueued)
 {
-    if (course.on && !course.over && course.steps > 0 && check_run.turn_count == 0)
+    if (check_is_on() && !course.over && course.steps > 0 && check_run.turn_count == 0)
         updaters_operation_ends(operation, enqueued);
 }
 
 void
 check_program_ends(void)
 {
-    if (!course.on || course.over)
+    if (!check_is_on() || course.over)
         return;
     if (course.any_boundary && !atomic_load(&engine_state.context_ended)) {
         CUcontext before = context_enter();
@@ -267,15 +259,12 @@ check_program_ends(void)
 /* ---- alarms ---- */
 
 bool
-check_takes_alarm(const char *format, ...)
+check_takes_alarm(const char *text)
 {
-    if (!course.on)
+    if (!check_is_on())
         return false;
     struct check_row row = {.kind = CHECK_ROW_ALARM, .step = course.steps};
-    va_list args;
-    va_start(args, format);
-    vsnprintf(row.text, sizeof(row.text), format, args);
-    va_end(args);
+    snprintf(row.text, sizeof(row.text), "%s", text);
     values_row(&row);
     return true;
 }
@@ -283,7 +272,7 @@ check_takes_alarm(const char *format, ...)
 void
 check_notes_stop(const char *text)
 {
-    if (!course.on)
+    if (!check_is_on())
         return;
     struct check_row row = {.kind = CHECK_ROW_STOPPED, .step = course.steps, .value = DDPRUN_EXIT_FAILURE};
     snprintf(row.text, sizeof(row.text), "%s", text);

@@ -38,6 +38,8 @@ _Static_assert((int)CHECK_PARAMETER == (int)TENSOR_PARAMETER && (int)CHECK_GRADI
 enum { PIECE_BYTES = 4 << 20 };
 _Static_assert(PIECE_BYTES % HASH_BLOCK == 0, "hash_part()");
 
+struct check_run check_run;
+
 static struct {
     struct reference_writer writer;
     struct reference_reader reader;

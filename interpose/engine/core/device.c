@@ -1,0 +1,109 @@
+/*
+ * device.c - the driver and the collectives, when they are first needed; and what the driver knows of an address.
+ *
+ * Called in the threads of the trainer, wherever an annotation, a step or a hook needs the device.
+ */
+#include "interpose/engine/state.h"
+
+void
+agree_ensure_driver(const struct ddp_site *site)
+{
+    if (atomic_load(&engine_state.driver_ready))
+        return;
+    struct driver driver;
+    struct comm_error error;
+    if (engine_state.services->driver_function("cuInit", 2000) == NULL) {
+        if (atomic_load(&engine_state.status->call_count) > 0)
+            stop_job("the CUDA driver has no cuGetProcAddress (as of CUDA 12.0); a newer driver is needed");
+        stop_job(
+            "%s:%d annotates memory, but no call to the CUDA driver has passed through ddprun: the preload does not "
+            "reach it (a driver loaded with RTLD_DEEPBIND, or under another name?)",
+            site->file, site->line);
+    }
+    if (!driver_fill(&driver, engine_state.services->driver_function, &error))
+        stop_job("%s", error.text);
+
+    pthread_mutex_lock(&engine_state.lock);
+    if (!atomic_load(&engine_state.driver_ready)) {
+        engine_state.driver = driver;
+        atomic_store(&engine_state.driver_ready, true);
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+void
+agree_refuse_after_reset(const char *macro, const struct ddp_site *site)
+{
+    if (atomic_load(&engine_state.context_ended) && engine_state.rendezvous.world_size > 1)
+        stop_job("%s (%s:%d) after the device was reset: ddprun's streams and buffers are gone with it; reset it at "
+                 "the end only",
+                 macro, site->file, site->line);
+}
+
+void
+agree_ensure_events(void)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    bool made = engine_state.streams[0].event != NULL;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (made)
+        return;
+
+    CUcontext before = context_enter();
+    CUevent events[STREAMS_AT_MOST];
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i)
+        require_cuda(engine_state.driver.cuEventCreate_p(&events[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    pthread_mutex_lock(&engine_state.lock);
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i)
+        engine_state.streams[i].event = events[i];
+    pthread_mutex_unlock(&engine_state.lock);
+    context_leave(before);
+}
+
+void
+agree_ensure_collectives(void)
+{
+    if (atomic_load(&engine_state.collectives_ready))
+        return;
+    struct comm_error error;
+    if (!nccl_open(&engine_state.nccl, engine_state.options.nccl_path, engine_state.services->exempt_library, &error))
+        stop_job("%s", error.text);
+    atomic_store(&engine_state.status->nccl_version, (uint32_t)engine_state.nccl.version);
+
+    issue_take_role();
+    const struct collectives_options wanted = {.reduction = engine_state.options.reduction,
+                                               .compression = engine_state.options.compression,
+                                               .communicator_count = engine_state.options.communicator_count,
+                                               .timeout_s = engine_state.options.timeout_s,
+                                               .kernels_path = engine_state.options.kernels_path};
+    watch_waits_at("the start of NCCL");
+    if (!collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl, &engine_state.rendezvous,
+                          &wanted, &error))
+        stop_job_by(error.cause, "%s", error.text);
+    watch_waits_no_more();
+    require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    watch_prepare();
+    ending_before_driver();
+    atomic_store(&engine_state.collectives_ready, true);
+    issue_give_role();
+}
+
+/* The driver decides, not a map of our own. */
+struct memory_facts
+tensor_ask_driver(CUdeviceptr address)
+{
+    struct memory_facts facts = {.type = 0};
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_CONTEXT,
+                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {&facts.type, &facts.is_managed, &facts.device, &facts.context, &facts.begin, &facts.bytes};
+    unsigned count = sizeof(attributes) / sizeof(attributes[0]);
+    if (engine_state.driver.cuPointerGetAttributes_p == NULL) /* DDP_MEAN before any use of CUDA */
+        return facts;
+    CUresult result = engine_state.driver.cuPointerGetAttributes_p(count, attributes, values, address);
+    if (driver_result_is_fault(result))
+        require_cuda(result, "cuPointerGetAttributes");
+    if (result != CUDA_SUCCESS)
+        facts.type = 0;
+    return facts;
+}

@@ -1,0 +1,25 @@
+/*
+ * role.c - the issuer's role: one thread at a time enqueues collectives.
+ *
+ * The role is taken and given back under the engine's lock, and held across calls of CUDA and NCCL (state.h).
+ */
+#include "interpose/engine/state.h"
+
+void
+issue_take_role(void)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    while (engine_state.issuing)
+        pthread_cond_wait(&engine_state.role_free, &engine_state.lock);
+    engine_state.issuing = true;
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+void
+issue_give_role(void)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    engine_state.issuing = false;
+    pthread_cond_broadcast(&engine_state.role_free);
+    pthread_mutex_unlock(&engine_state.lock);
+}

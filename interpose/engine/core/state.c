@@ -1,0 +1,11 @@
+/*
+ * state.c - the engine's state (state.h), as it is before the engine starts.
+ */
+#include "interpose/engine/state.h"
+
+struct engine_state engine_state = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .role_free = PTHREAD_COND_INITIALIZER,
+    .lowest = UINT64_MAX,
+    .expected_group = SEQUENCE_NONE,
+};
