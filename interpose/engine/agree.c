@@ -101,20 +101,6 @@ agree_on_shared(const struct tensor *tensor, const char *place)
     control_free_messages(&all);
 }
 
-/* With lock held: what was touched is waited for at the boundary of its group, though numbers in groups will change. */
-void
-agree_annotations_changed(void)
-{
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *tensor = &engine_state.tensors[i];
-        engine_state.groups[tensor->group].opaque_streams |= tensor->touched_by;
-        tensor->touched_by = 0;
-    }
-    for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        engine_state.groups[g].overlapping = false;
-    engine_state.annotations_changed = true;
-}
-
 /* With lock held: all of a role as ranks show them, in the order of annotation; NULL when memory runs out. */
 static struct described *
 describe_all(enum tensor_role role, size_t count)
@@ -126,21 +112,6 @@ describe_all(enum tensor_role role, size_t count)
             described[tensor->index] = describe(tensor);
     }
     return described;
-}
-
-/* With lock held: the group whose boundary comes next, as far as it can be known. */
-int
-agree_expected_group(void)
-{
-    int only = SEQUENCE_NONE;
-    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if (engine_state.groups[g].gradient_count == 0)
-            continue;
-        if (only != SEQUENCE_NONE)
-            return sequence_next(&engine_state.boundaries);
-        only = g;
-    }
-    return only;
 }
 
 /* Ends the job if ranks have annotated other things, or nothing. */

@@ -13,7 +13,6 @@
  * The ranks exchange what they hold before each vote, and plan alike. Called from the hooks in any thread.
  */
 #include "interpose/engine/escapes.h"
-#include "interpose/engine/graphs.h"
 
 #include "base/message.h"
 #include "base/mutant.h"
@@ -234,44 +233,6 @@ escape_since(const struct escape_count *then, const struct ddp_site *site)
 
 /* ---- what reaches the device ---- */
 
-/* What the driver says of an address: its kind of memory, and where the allocation ends. */
-static bool
-ask_driver(CUdeviceptr address, unsigned *type_p, unsigned *managed_p, CUdeviceptr *end_p)
-{
-    static const struct ddp_site site = {"", "a copy", 0};
-    agree_ensure_driver(&site);
-    CUdeviceptr begin = 0;
-    size_t bytes = 0;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    void *values[] = {type_p, managed_p, &begin, &bytes};
-    if (engine_state.driver.cuPointerGetAttributes_p(sizeof(values) / sizeof(values[0]), attributes, values, address) !=
-        CUDA_SUCCESS)
-        return false;
-    *end_p = begin + bytes;
-    return true;
-}
-
-void
-escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
-{
-    if (address == NULL || *address == 0)
-        return;
-    if (kind == MEMORY_MANAGED || kind == MEMORY_HOST)
-        visible_add(*address, bytes, kind);
-    if (kind == MEMORY_HOST)
-        return;
-    unsigned type = 0, managed = 0;
-    CUdeviceptr end = *address + bytes;
-    if (bytes == 0 && (!ask_driver(*address, &type, &managed, &end) || end <= *address))
-        return; /* annotated all the same, it counts as escaped */
-    pthread_mutex_lock(&engine_state.lock);
-    bool added = allocations_add(*address, end - *address, kind);
-    pthread_mutex_unlock(&engine_state.lock);
-    if (!added)
-        stop_job("out of memory");
-}
-
 void
 escape_of_all(void)
 {
@@ -317,33 +278,6 @@ escape_from_host(const void *memory, size_t bytes)
         pthread_mutex_unlock(&engine_state.lock);
     }
     return addresses > 0;
-}
-
-void
-escape_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
-{
-    if (source == NULL || bytes == 0 || rows == 0)
-        return;
-    if (pitch > 0 && atomic_load(&engine_state.captures_open) > 0)
-        capture_source(source, pitch * (rows - 1) + bytes);
-    if (pitch == bytes) {
-        bytes *= rows;
-        rows = 1;
-    }
-    for (size_t row = 0; row < rows; ++row)
-        (void)escape_from_host((const char *)source + row * pitch, bytes);
-}
-
-void
-escape_from_anywhere(CUdeviceptr source, size_t bytes)
-{
-    unsigned type = 0, managed = 0;
-    CUdeviceptr end = 0;
-    bool known = ask_driver(source, &type, &managed, &end) && type != 0;
-    if (known && managed)
-        visible_look_behind(source);
-    else if (!known || type == CU_MEMORYTYPE_HOST) /* what the driver does not know is the host's */
-        visible_look_through(source, bytes);
 }
 
 /* ---- kernels, where gradients are held ---- */

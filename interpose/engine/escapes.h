@@ -16,15 +16,11 @@ enum escape_doubt { ESCAPED_NOT, ESCAPED_PERHAPS, ESCAPED_FOR_CERTAIN };
  * not wait for kernels that read them. Any thread, not with lock held.
  */
 enum escape_doubt escape_since(const struct escape_count *then, const struct ddp_site *site);
-void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
 /* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. Gradients
  * into which they point are held from now on; of one that has left in this step, the content is checked. */
 bool escape_from_host(const void *source, size_t bytes);
-void escape_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows); /* see engine.h */
 /* Any address may have been: everything is held. */
 void escape_of_all(void);
-/* A source of which only the driver knows whose memory it is. */
-void escape_from_anywhere(CUdeviceptr source, size_t bytes);
 /* With lock held: whether a pointer into the tensor has escaped. */
 bool escape_has(const struct tensor *tensor);
 /* With lock held: the gradient waits for the boundary from now on, and the boundary for all streams with kernels. */
@@ -68,8 +64,9 @@ struct words_spans allocations_spans(void);
 /* ---- visible.c: memory that host and device reach ---- */
 void visible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind);
 void visible_remove(CUdeviceptr address);
-/* With lock held: what there is, by address. */
-const struct ranges *visible_ranges(void);
+void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
+/* A source of which only the driver knows whose memory it is. */
+void escape_from_anywhere(CUdeviceptr source, size_t bytes);
 /* Whether the address may lie there; cheap. */
 bool visible_may_hold(uint64_t address);
 /* Whether it lies there, all of it. */
@@ -92,7 +89,6 @@ void tables_copied(uint64_t address, size_t bytes, bool has_addresses);
 void tables_touched(uint64_t address, size_t bytes);
 /* Whether all of it is as the host has copied it. */
 bool tables_know(uint64_t address, size_t bytes);
-const struct ranges *tables_ranges(void);
 
 /* ---- tensor_maps.c ---- */
 void tensor_map_encoded(CUdeviceptr address, bool done); /* see engine.h */

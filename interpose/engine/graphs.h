@@ -124,6 +124,8 @@ void recording_release(struct recording *recording);
 struct recording *recording_find(const void *handle);
 /* The graph has this recording from now on; NULL: none. */
 void recording_set(CUgraph graph, struct recording *recording);
+/* The next graph (not executable) that has a recording, from *at_p on, which begins at 0; false: there are no more. */
+bool recording_next_graph(size_t *at_p, CUgraph *graph_p);
 
 /* For struct engine. */
 void graph_cloned(CUgraph from, const CUgraph *clone, bool done);
@@ -131,6 +133,8 @@ void graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done
 void graph_updated(CUgraphExec exec, CUgraph graph, bool done);
 void graph_goes(void *handle);
 void graph_gone(void *handle, bool done);
+
+/* ---- graph_edits.c; for struct engine ---- */
 void graph_changes(CUgraph graph, const char *call);
 void graph_nested(CUgraph graph, const char *call);
 void graph_node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work);

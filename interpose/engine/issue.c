@@ -213,14 +213,6 @@ issue_bucket(struct group *group, size_t bucket, bool early)
         checks_bucket_sent(group, bucket);
 }
 
-bool
-issue_has_left(const struct tensor *tensor)
-{
-    const struct group *group = &engine_state.groups[tensor->group];
-    return tensor->role == TENSOR_GRADIENT && !engine_state.annotations_changed && group->early_buckets > 0 &&
-           readiness_has_left(&group->readiness, tensor->member);
-}
-
 /* With lock held: the one group that may send before its boundary, if it does; else NULL. */
 static struct group *
 group_that_sends(void)

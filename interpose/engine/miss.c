@@ -6,15 +6,20 @@
  * gradients in each step change them many times between two launches. The kernels' part is guarded by the lock of
  * functions.c, the ranges' part by the engine's.
  *
- * Memory in which the host may have put addresses (visible.c, tables.c) counts as gradients do. Once gradients are
+ * Memory in which the host may have put addresses (visible.c, tables.c) counts as gradients do: its owners enter their
+ * ranges here. Once gradients are
  * reached unseen (escapes.c), no kernel is known to miss any more, whatever its arguments.
  */
-#include "interpose/engine/escapes.h"
 #include "interpose/engine/filter_writer.h"
+#include "interpose/engine/state.h"
 
 #include <stdlib.h>
 
+enum { OWNERS_AT_MOST = 4 };
+
 static _Atomic bool index_is_old;
+static const struct ranges *owned[OWNERS_AT_MOST]; /* besides tensors; guarded by the engine's lock */
+static size_t owner_count;
 
 static void
 extend_bounds(const struct ranges *ranges, uint64_t *lowest_p, uint64_t *highest_p)
@@ -26,14 +31,26 @@ extend_bounds(const struct ranges *ranges, uint64_t *lowest_p, uint64_t *highest
     *highest_p = end > *highest_p ? end : *highest_p;
 }
 
-void
-miss_ranges_changed(void)
+static void
+enter_owner(const struct ranges *ranges)
 {
-    uint64_t lowest = atomic_load(&engine_state.lowest), highest = atomic_load(&engine_state.highest);
-    if (highest != 0) {
-        extend_bounds(visible_ranges(), &lowest, &highest);
-        extend_bounds(tables_ranges(), &lowest, &highest);
+    for (size_t i = 0; i < owner_count; ++i) {
+        if (owned[i] == ranges)
+            return;
     }
+    if (owner_count == OWNERS_AT_MOST)
+        stop_job("internal error: the filter of launches has no room for the ranges of another file");
+    owned[owner_count++] = ranges;
+}
+
+void
+miss_ranges_changed(const struct ranges *ranges)
+{
+    if (ranges != NULL)
+        enter_owner(ranges);
+    uint64_t lowest = atomic_load(&engine_state.lowest), highest = atomic_load(&engine_state.highest);
+    for (size_t i = 0; i < owner_count && highest != 0; ++i)
+        extend_bounds(owned[i], &lowest, &highest);
     filter_set_bounds(engine_state.services->filter, lowest, highest);
     atomic_store(&index_is_old, true);
 }
@@ -72,10 +89,10 @@ merge(struct filter_span *spans, size_t count)
 static struct filter_span *
 list_spans(size_t *count_p)
 {
-    const struct ranges *visible = visible_ranges(), *tables = tables_ranges();
-    struct filter_span *spans =
-        malloc((engine_state.ranges.count + visible->count + tables->count + 1) * sizeof(*spans));
-    size_t count = 0;
+    size_t count = 0, most = engine_state.ranges.count;
+    for (size_t i = 0; i < owner_count; ++i)
+        most += owned[i]->count;
+    struct filter_span *spans = malloc((most + 1) * sizeof(*spans));
     if (spans == NULL)
         return NULL;
     for (size_t i = 0; i < engine_state.ranges.count; ++i) {
@@ -83,8 +100,8 @@ list_spans(size_t *count_p)
         if (tensor->role != TENSOR_PARAMETER)
             spans[count++] = (struct filter_span){tensor->address, tensor->address + tensor->bytes};
     }
-    count = append(spans, count, visible);
-    count = append(spans, count, tables);
+    for (size_t i = 0; i < owner_count; ++i)
+        count = append(spans, count, owned[i]);
     *count_p = merge(spans, count);
     return spans;
 }

@@ -2,12 +2,11 @@
  * recordings.c - which graph and which executable graph does what was recorded where.
  *
  * Handles come and go by the hooks of the calls that make and destroy them. A handle without a recording does what
- * nobody knows. A graph that is changed by hand after its capture does so from then on, or ends the job if it holds
- * DDP_STEP: what was put in might have to come before the averages, or after them.
+ * nobody knows. What is changed by hand is in graph_edits.c.
  *
  * Called by the hooks in any thread. Nothing is held across a call.
  */
-#include "interpose/engine/touches.h"
+#include "interpose/engine/graphs.h"
 
 #include <stdlib.h>
 
@@ -151,6 +150,19 @@ recording_set(CUgraph graph, struct recording *recording)
     set(graph, false, recording);
 }
 
+bool
+recording_next_graph(size_t *at_p, CUgraph *graph_p)
+{
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    for (; *at_p < known_count && !found; ++*at_p) {
+        found = !known[*at_p].executable && !known[*at_p].going;
+        *graph_p = (CUgraph)known[*at_p].handle;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 /* ---- what becomes of graphs ---- */
 
 void
@@ -208,110 +220,5 @@ graph_gone(void *handle, bool done)
         known[at].going = false;
     }
     pthread_mutex_unlock(&lock);
-    recording_release(recording);
-}
-
-/* From now on the graph does more than was recorded. */
-static void
-note_change(struct recording *recording, const char *call)
-{
-    if (recording_steps(recording))
-        stop_job(
-            "%s changes a graph in which DDP_STEP (%s:%d) was captured: whether the change comes before the averages "
-            "or after them nobody can tell; capture all work of the step",
-            call, recording->steps[0].site.file, recording->steps[0].site.line);
-    recording->opaque = true;
-}
-
-void
-graph_changes(CUgraph graph, const char *call)
-{
-    if (capture_graph_changes(graph, call))
-        return;
-    struct recording *recording = recording_find(graph);
-    if (recording != NULL)
-        note_change(recording, call);
-    recording_release(recording);
-}
-
-void
-graph_nested(CUgraph graph, const char *call)
-{
-    struct recording *recording = recording_find(graph);
-    if (recording_steps(recording))
-        stop_job(
-            "%s makes a graph in which DDP_STEP (%s:%d) was captured a part of another graph, which ddprun does not "
-            "follow: launch it by itself",
-            call, recording->steps[0].site.file, recording->steps[0].site.line);
-    recording_release(recording);
-}
-
-/* ---- nodes that do other work ---- */
-
-static bool
-graph_has(CUgraph graph, CUgraphNode node)
-{
-    size_t count = 0;
-    const struct driver *driver = &engine_state.driver;
-    if (driver->cuGraphGetNodes_p == NULL || driver->cuGraphGetNodes_p(graph, NULL, &count) != CUDA_SUCCESS)
-        return true; /* nobody can say that it has not */
-    CUgraphNode *nodes = calloc(count + 1, sizeof(*nodes));
-    if (nodes == NULL)
-        stop_job("out of memory");
-    bool found = driver->cuGraphGetNodes_p(graph, nodes, &count) != CUDA_SUCCESS;
-    for (size_t i = 0; i < count && !found; ++i)
-        found = nodes[i] == node;
-    free(nodes);
-    return found;
-}
-
-/* The recording that the node is part of, held: of the executable graph, or of the graph that has the node. */
-static struct recording *
-recording_of_node(CUgraphExec exec, CUgraphNode node)
-{
-    if (exec != NULL)
-        return recording_find(exec);
-    for (size_t at = 0;; ++at) {
-        pthread_mutex_lock(&lock);
-        const void *handle = at < known_count ? known[at].handle : NULL;
-        bool is_graph = handle != NULL && !known[at].executable && !known[at].going;
-        pthread_mutex_unlock(&lock);
-        if (handle == NULL)
-            return NULL;
-        if (is_graph && graph_has((CUgraph)handle, node))
-            return recording_find(handle);
-    }
-}
-
-/* Whether all that the work touches is touched by the node as it was captured. */
-static bool
-is_covered(const struct recording *recording, CUgraphNode node, const struct hits *hits)
-{
-    for (size_t h = 0; h < hits->count; ++h) {
-        bool covered = false;
-        for (size_t i = 0; i < recording->node_count; ++i) {
-            const struct captured_node *captured = &recording->nodes[i];
-            for (size_t k = 0; k < captured->count && captured->node == node; ++k)
-                covered = covered || recording->touched[captured->first + k] == hits->items[h].place;
-        }
-        if (!covered)
-            return false;
-    }
-    return true;
-}
-
-void
-graph_node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work)
-{
-    struct recording *recording = recording_of_node(exec, node);
-    if (recording == NULL)
-        return;
-    struct hits hits = {0};
-    bool through_pointers;
-    sight_source(work);
-    bool opaque = hits_look(&hits, work, &through_pointers) || hits.on_buffer;
-    if (opaque || !is_covered(recording, node, &hits))
-        note_change(recording, work->name);
-    hits_clear(&hits);
     recording_release(recording);
 }

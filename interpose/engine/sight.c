@@ -1,9 +1,9 @@
 /*
  * sight.c - which gradients and buffers does an operation name?
  *
- * By its operands, by every word of a kernel's arguments that may be an address, or by what was captured into a graph
- * that it launches. Called by touches.c for every operation that comes to the engine, and by recordings.c for work that
- * a graph's node is about to do. Changes nothing but what is known of escaped addresses.
+ * By its operands, or by every word of a kernel's arguments that may be an address; what was captured into a graph that
+ * it launches, touches.c adds. Called by touches.c for every operation that comes to the engine, and by graph_edits.c
+ * for work that a graph's node is about to do. Changes nothing but what is known of escaped addresses.
  */
 #include "interpose/engine/escapes.h"
 #include "interpose/engine/touches.h"
@@ -33,10 +33,13 @@ hits_clear(struct hits *hits)
     hits->items = hits->few;
     hits->capacity = HITS_AT_HAND;
     hits->count = 0;
+    free(hits->sources);
+    hits->sources = NULL;
+    hits->source_count = hits->source_capacity = 0;
 }
 
-static void
-add_hit(struct hits *hits, const struct tensor *tensor, const struct operand *operand)
+void
+hits_add(struct hits *hits, const struct tensor *tensor, const struct operand *operand)
 {
     if (hits->count == hits->capacity) {
         size_t capacity = 4 * hits->capacity;
@@ -44,11 +47,10 @@ add_hit(struct hits *hits, const struct tensor *tensor, const struct operand *op
         if (grown == NULL)
             stop_job("out of memory");
         memcpy(grown, hits->items, hits->count * sizeof(*grown));
-        size_t count = hits->count;
-        hits_clear(hits);
+        if (hits->items != hits->few)
+            free(hits->items);
         hits->items = grown;
         hits->capacity = capacity;
-        hits->count = count;
     }
     hits->items[hits->count++] = (struct hit){.group = &engine_state.groups[tensor->group],
                                               .place = (size_t)(tensor - engine_state.tensors),
@@ -74,7 +76,7 @@ look_at(struct hits *hits, const struct operand *operand)
             !operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
             continue;
         if (tensor->role == TENSOR_GRADIENT)
-            add_hit(hits, tensor, operand);
+            hits_add(hits, tensor, operand);
         else if (tensor->role == TENSOR_STATE)
             hits->on_state = true;
         else
@@ -92,6 +94,20 @@ forget_table(uint64_t address, size_t bytes)
     pthread_mutex_unlock(&engine_state.lock);
 }
 
+static void
+add_source(struct hits *hits, uint64_t address)
+{
+    if (hits->source_count == hits->source_capacity) {
+        size_t capacity = hits->source_capacity == 0 ? 16 : 2 * hits->source_capacity;
+        const void **grown = realloc(hits->sources, capacity * sizeof(*grown));
+        if (grown == NULL)
+            stop_job("out of memory");
+        hits->sources = grown;
+        hits->source_capacity = capacity;
+    }
+    hits->sources[hits->source_count++] = (const void *)(uintptr_t)address;
+}
+
 /* Every aligned word of the argument may be a pointer. */
 static void
 look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t bytes)
@@ -102,7 +118,7 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
         if (visible_may_hold(word)) {
             visible_look_behind(word);
             if (atomic_load_explicit(&engine_state.captures_open, memory_order_relaxed) > 0)
-                capture_source((const void *)(uintptr_t)word, 0);
+                add_source(hits, word);
         }
         if (tables_may_hold(word, 1))
             forget_table(word, 1);
@@ -134,7 +150,7 @@ look_at_all(struct hits *hits)
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &engine_state.tensors[i];
         if (tensor->placed && tensor->role == TENSOR_GRADIENT)
-            add_hit(hits, tensor, &(struct operand){.argument = 0});
+            hits_add(hits, tensor, &(struct operand){.argument = 0});
     }
     hits->on_buffer = hits->on_state = true;
     tables_touched(0, SIZE_MAX);
@@ -256,33 +272,6 @@ say_unknown_array(const char *call)
                      call);
 }
 
-/* What was captured into the graph, while places mean what they did. Returns whether that is not all that it does. */
-static bool
-look_at_graph(struct hits *hits)
-{
-    const struct recording *recording = hits->recording;
-    if (recording == NULL)
-        return true;
-    for (size_t i = 0; i < recording->source_count; ++i) {
-        uint64_t address = (uint64_t)(uintptr_t)recording->sources[i].address;
-        if (recording->sources[i].bytes > 0)
-            visible_look_through(address, recording->sources[i].bytes);
-        else
-            visible_look_behind(address);
-    }
-    hits->call = recording->call;
-    if (recording_steps(recording)) /* launches.c knows what to do */
-        return false;
-
-    pthread_mutex_lock(&engine_state.lock);
-    bool known = !recording->opaque && recording->placements == engine_state.placements;
-    for (size_t i = 0; i < recording->place_count && known && !MUTANT(GRAPH_TOUCHES_UNSEEN); ++i)
-        add_hit(hits, &engine_state.tensors[recording->places[i]], &(struct operand){.argument = (uint32_t)i});
-    pthread_mutex_unlock(&engine_state.lock);
-    hits->on_buffer = hits->on_buffer || recording->on_buffer;
-    return !known;
-}
-
 bool
 hits_look(struct hits *hits, const struct operation *operation, bool *through_pointers_p)
 {
@@ -297,8 +286,6 @@ hits_look(struct hits *hits, const struct operation *operation, bool *through_po
         opaque = true;
     }
     if (operation->function != NULL && !look_at_launch(hits, operation))
-        opaque = true;
-    if (operation->graph != NULL && look_at_graph(hits))
         opaque = true;
     if (operation->function == NULL && operation->graph == NULL && hits->count > 0)
         hits->call = call_identity(operation->name);

@@ -373,8 +373,9 @@ void functions_none_misses(void);
 uint64_t call_identity(const char *name);
 
 /* ---- miss.c: what the hooks of launches know ---- */
-/* With lock held: gradients have come, gone or moved. */
-void miss_ranges_changed(void);
+/* With lock held: ranges have come, gone or moved: of tensors (NULL), or of memory that counts as they do, whose owner
+ * keeps `ranges` for ever. */
+void miss_ranges_changed(const struct ranges *ranges);
 /* At a launch that came to the engine: does what changes have left to do. */
 void miss_refresh(void);
 /* functions.c, with its lock held: */
@@ -388,6 +389,7 @@ bool operand_reaches(const struct operand *operand, uint64_t begin, uint64_t end
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);
 void touches_end(struct operation *operation, bool enqueued);
+void touches_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows); /* see engine.h */
 
 /* ---- streams.c: on which streams gradients are touched ---- */
 /* With lock held: the entry of a stream, added if need be; ends the job when there are too many. */

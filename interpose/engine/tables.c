@@ -22,13 +22,7 @@ update_bounds(void)
     size_t count = tables.count;
     atomic_store(&tables_lowest, count > 0 ? tables.sorted[0].begin : UINT64_MAX);
     atomic_store(&tables_highest, count > 0 ? tables.sorted[count - 1].end : 0);
-    miss_ranges_changed();
-}
-
-const struct ranges *
-tables_ranges(void)
-{
-    return &tables;
+    miss_ranges_changed(&tables);
 }
 
 bool

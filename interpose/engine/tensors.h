@@ -17,7 +17,10 @@ void tensor_forget(void *ptr, const struct ddp_site *site);
 /* Gradients annotated from here on belong to group `id`. */
 void tensor_choose_group(int id, const struct ddp_site *site);
 
-/* ---- tensors.c; all with lock held ---- */
+/* ---- tensors.c and placing.c; all with lock held ---- */
+/* How many of the role there are. */
+size_t *tensor_count_of(enum tensor_role role);
+
 enum tensor_placing {
     PLACED_NEW,
     PLACED_AGAIN,    /* it has its identity back, in other memory */

@@ -7,6 +7,7 @@
  */
 #include "interpose/engine/touches.h"
 #include "interpose/engine/escapes.h"
+#include "interpose/engine/graphs.h"
 #include "interpose/engine/measure.h"
 
 #include "base/mutant.h"
@@ -14,7 +15,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static __thread struct hits thread_hits;
+/* One operation, from before it to after it; one for each thread, because operations do not nest. */
+struct touches {
+    struct hits hits;
+    struct recording *recording; /* of a graph that is launched, held; or NULL */
+    struct capture *capture;     /* the operation is captured; else NULL */
+    enum capture_state state;
+    bool opaque; /* nobody knows what it touches */
+    bool unseen; /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
+};
+
+static __thread struct touches thread_touches;
 
 /* ---- before the operation ---- */
 
@@ -138,25 +149,28 @@ is_relevant(const struct operation *operation)
 
 /* It becomes a node of a graph: what it touches is noted when the driver has taken it. */
 static void
-begin_captured(const struct operation *operation, struct hits *hits)
+begin_captured(const struct operation *operation, const struct touches *touches)
 {
-    if (recording_steps(hits->recording))
+    const struct hits *hits = &touches->hits;
+    const struct recording *recording = touches->recording;
+    if (recording_steps(recording))
         stop_job("%s: a graph that holds DDP_STEP (%s:%d) is launched into a stream that is being captured, as part of "
                  "another graph, which ddprun does not follow: capture the step itself there",
-                 operation->name, hits->recording->steps[0].site.file, hits->recording->steps[0].site.line);
-    if (hits->count > 0 || hits->on_buffer || hits->opaque || hits->unseen)
-        capture_before_touch(hits->capture, operation->stream);
-    for (size_t i = 0; hits->recording != NULL && i < hits->recording->source_count; ++i) /* of a child graph */
-        capture_source(hits->recording->sources[i].address, hits->recording->sources[i].bytes);
+                 operation->name, recording->steps[0].site.file, recording->steps[0].site.line);
+    if (hits->count > 0 || hits->on_buffer || touches->opaque || touches->unseen)
+        capture_before_touch(touches->capture, operation->stream);
+    for (size_t i = 0; recording != NULL && i < recording->source_count; ++i) /* of a child graph */
+        capture_source(recording->sources[i].address, recording->sources[i].bytes);
 }
 
 /* It runs in its stream's turn: whatever it must wait for. */
 static void
-begin_at_once(const struct operation *operation, struct hits *hits)
+begin_at_once(const struct operation *operation, struct touches *touches)
 {
-    if (hits->opaque)
+    struct hits *hits = &touches->hits;
+    if (touches->opaque)
         note_opaque(operation);
-    if (hits->unseen)
+    if (touches->unseen)
         escape_mark(operation->stream);
     if (hits->on_buffer || hits->on_state || hits->count > 0)
         stream_wait_for_reduction(operation->stream);
@@ -165,9 +179,63 @@ begin_at_once(const struct operation *operation, struct hits *hits)
 }
 
 void
+touches_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    if (source == NULL || bytes == 0 || rows == 0)
+        return;
+    if (pitch > 0 && atomic_load(&engine_state.captures_open) > 0)
+        capture_source(source, pitch * (rows - 1) + bytes);
+    if (pitch == bytes) {
+        bytes *= rows;
+        rows = 1;
+    }
+    for (size_t row = 0; row < rows; ++row)
+        (void)escape_from_host((const char *)source + row * pitch, bytes);
+}
+
+/* What was captured into the graph, while places mean what they did. Returns whether that is not all that it does. */
+static bool
+look_at_graph(struct touches *touches)
+{
+    struct hits *hits = &touches->hits;
+    const struct recording *recording = touches->recording;
+    if (recording == NULL)
+        return true;
+    for (size_t i = 0; i < recording->source_count; ++i) {
+        uint64_t address = (uint64_t)(uintptr_t)recording->sources[i].address;
+        if (recording->sources[i].bytes > 0)
+            visible_look_through(address, recording->sources[i].bytes);
+        else
+            visible_look_behind(address);
+    }
+    hits->call = recording->call;
+    if (recording_steps(recording)) /* launches.c knows what to do */
+        return false;
+
+    pthread_mutex_lock(&engine_state.lock);
+    bool known = !recording->opaque && recording->placements == engine_state.placements;
+    for (size_t i = 0; i < recording->place_count && known && !MUTANT(GRAPH_TOUCHES_UNSEEN); ++i)
+        hits_add(hits, &engine_state.tensors[recording->places[i]], &(struct operand){.argument = (uint32_t)i});
+    pthread_mutex_unlock(&engine_state.lock);
+    hits->on_buffer = hits->on_buffer || recording->on_buffer;
+    return !known;
+}
+
+/* While there are captures: the memory of the host that the operation reads, which each launch of a graph may. */
+static void
+keep_sources(const struct operation *operation, const struct hits *hits)
+{
+    for (size_t i = 0; i < hits->source_count; ++i)
+        capture_source(hits->sources[i], 0);
+    if (operation->host_source != NULL && atomic_load(&engine_state.captures_open) > 0)
+        capture_source(operation->host_source, operation->host_bytes);
+}
+
+void
 touches_begin(struct operation *operation)
 {
-    struct hits *hits = &thread_hits;
+    struct touches *touches = &thread_touches;
+    struct hits *hits = &touches->hits;
     operation->notes = NULL;
     atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
     unaveraged_launched(operation);
@@ -181,30 +249,32 @@ touches_begin(struct operation *operation)
         batches_copied(operation->host_source, operation->host_bytes);
 
     bool through_pointers;
-    hits->recording = operation->graph != NULL ? recording_find(operation->graph) : NULL;
-    hits->opaque = hits_look(hits, operation, &through_pointers);
-    if (operation->graph != NULL)
-        flight_note(FLIGHT_GRAPH_LAUNCH, hits->recording != NULL ? hits->recording->number : 0, 0, operation->name);
-    hits->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
-                   (operation->function != NULL || operation->graph != NULL || through_pointers) &&
-                   !escape_is_marked(operation->stream);
+    touches->recording = operation->graph != NULL ? recording_find(operation->graph) : NULL;
+    touches->opaque = hits_look(hits, operation, &through_pointers);
+    if (operation->graph != NULL) {
+        touches->opaque = look_at_graph(touches) || touches->opaque;
+        flight_note(FLIGHT_GRAPH_LAUNCH, touches->recording != NULL ? touches->recording->number : 0, 0,
+                    operation->name);
+    }
+    touches->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
+                      (operation->function != NULL || operation->graph != NULL || through_pointers) &&
+                      !escape_is_marked(operation->stream);
     bool concerns =
-        hits->count > 0 || hits->on_buffer || hits->on_state || hits->opaque || recording_steps(hits->recording);
-    if (operation->host_source != NULL && atomic_load(&engine_state.captures_open) > 0)
-        capture_source(operation->host_source, operation->host_bytes);
-    if (!concerns && !hits->unseen && !capture_has_sources()) {
-        recording_release(hits->recording);
+        hits->count > 0 || hits->on_buffer || hits->on_state || touches->opaque || recording_steps(touches->recording);
+    keep_sources(operation, hits);
+    if (!concerns && !touches->unseen && !capture_has_sources()) {
+        recording_release(touches->recording);
         return;
     }
 
-    operation->notes = hits;
-    hits->state = capture_find(operation->stream, &hits->capture);
-    if (hits->state == CAPTURE_ACTIVE)
-        begin_captured(operation, hits);
-    else if (hits->state == CAPTURE_NONE && recording_steps(hits->recording))
-        launch_begin(hits->recording, operation->stream);
-    else if (hits->state == CAPTURE_NONE)
-        begin_at_once(operation, hits);
+    operation->notes = touches;
+    touches->state = capture_find(operation->stream, &touches->capture);
+    if (touches->state == CAPTURE_ACTIVE)
+        begin_captured(operation, touches);
+    else if (touches->state == CAPTURE_NONE && recording_steps(touches->recording))
+        launch_begin(touches->recording, operation->stream);
+    else if (touches->state == CAPTURE_NONE)
+        begin_at_once(operation, touches);
 }
 
 /* ---- after it ---- */
@@ -237,14 +307,15 @@ count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask)
 }
 
 static void
-count_touches(const struct operation *operation, struct hits *hits, bool enqueued)
+count_touches(const struct operation *operation, struct touches *touches, bool enqueued)
 {
+    struct hits *hits = &touches->hits;
     bool overlapping = false;
     pthread_mutex_lock(&engine_state.lock);
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
     if (hits->on_buffer || hits->on_state)
         engine_state.buffer_streams |= stream_mask;
-    if (hits->unseen)
+    if (touches->unseen)
         escape_end_kernel(stream_mask);
     for (size_t i = 0; i < hits->count; ++i) {
         struct hit *hit = &hits->items[i];
@@ -264,12 +335,13 @@ count_touches(const struct operation *operation, struct hits *hits, bool enqueue
 }
 
 static void
-end_captured(const struct operation *operation, const struct hits *hits)
+end_captured(const struct operation *operation, const struct touches *touches)
 {
+    const struct hits *hits = &touches->hits;
     struct captured_touch touch = {.count = hits->count,
-                                   .everything = hits->opaque,
+                                   .everything = touches->opaque,
                                    .on_buffer = hits->on_buffer,
-                                   .unseen = hits->unseen,
+                                   .unseen = touches->unseen,
                                    .call = hits->call};
     size_t *places = malloc((hits->count + 1) * sizeof(*places));
     if (places == NULL)
@@ -277,47 +349,49 @@ end_captured(const struct operation *operation, const struct hits *hits)
     for (size_t i = 0; i < hits->count; ++i)
         places[i] = hits->items[i].place;
     touch.places = places;
-    capture_touch(hits->capture, operation->stream, &touch);
+    capture_touch(touches->capture, operation->stream, &touch);
     free(places);
 }
 
 static void
-end_at_once(const struct operation *operation, struct hits *hits, bool enqueued)
+end_at_once(const struct operation *operation, struct touches *touches, bool enqueued)
 {
-    if (!hits->opaque && !hits->unseen && !hits->on_buffer && !hits->on_state && hits->count == 0)
+    struct hits *hits = &touches->hits;
+    if (!touches->opaque && !touches->unseen && !hits->on_buffer && !hits->on_state && hits->count == 0)
         return;
     for (size_t i = 0; i < hits->count; ++i) {
         if (hits->items[i].measured != NULL)
             late_end(hits->items[i].measured, operation->stream);
     }
     stream_note_work(operation->stream); /* before the touch counts */
-    count_touches(operation, hits, enqueued);
+    count_touches(operation, touches, enqueued);
     if (enqueued)
-        unaveraged_ended(operation, hits->count > 0 || hits->opaque);
+        unaveraged_ended(operation, hits->count > 0 || touches->opaque);
 }
 
 void
 touches_end(struct operation *operation, bool enqueued)
 {
-    struct hits *hits = operation->notes;
-    if (enqueued && hits == NULL)
+    struct touches *touches = operation->notes;
+    if (enqueued && touches == NULL)
         unaveraged_ended(operation, false);
-    if (hits == NULL)
+    if (touches == NULL)
         return;
-    bool is_step = recording_steps(hits->recording);
-    if (hits->state == CAPTURE_ACTIVE && enqueued)
-        end_captured(operation, hits);
-    else if (hits->state == CAPTURE_NONE && is_step)
-        launch_end(hits->recording, operation->stream, enqueued);
-    else if (hits->state == CAPTURE_NONE)
-        end_at_once(operation, hits, enqueued);
-    else if (hits->state == CAPTURE_BROKEN && enqueued &&
-             (hits->count > 0 || hits->on_buffer || hits->opaque || is_step))
+    struct hits *hits = &touches->hits;
+    bool is_step = recording_steps(touches->recording);
+    if (touches->state == CAPTURE_ACTIVE && enqueued)
+        end_captured(operation, touches);
+    else if (touches->state == CAPTURE_NONE && is_step)
+        launch_end(touches->recording, operation->stream, enqueued);
+    else if (touches->state == CAPTURE_NONE)
+        end_at_once(operation, touches, enqueued);
+    else if (touches->state == CAPTURE_BROKEN && enqueued &&
+             (hits->count > 0 || hits->on_buffer || touches->opaque || is_step))
         stop_job(
             "%s: the driver does not say whether its stream is being captured, and yet took work on gradients; use "
             "a driver for CUDA 12.3 or newer, or run the trainer without CUDA graphs",
             operation->name);
     capture_drop_sources();
-    recording_release(hits->recording);
+    recording_release(touches->recording);
     hits_clear(hits);
 }

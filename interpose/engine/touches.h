@@ -1,10 +1,10 @@
 /*
- * touches.h - what one operation touches: between sight.c, which finds out, and touches.c, which draws the conclusions.
+ * touches.h - what one operation touches: sight.c finds out; touches.c and graph_edits.c draw the conclusions.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_TOUCHES_H
 #define DDPRUN_INTERPOSE_ENGINE_TOUCHES_H
 
-#include "interpose/engine/graphs.h"
+#include "interpose/engine/state.h"
 
 enum { HITS_AT_HAND = 16 };
 
@@ -38,17 +38,17 @@ struct hits {
     bool on_buffer;      /* it touches a buffer */
     bool on_state;       /* it touches optimizer state */
 
-    struct recording *recording; /* of a graph that is launched, held; or NULL */
-    struct capture *capture;     /* the operation is captured; else NULL */
-    enum capture_state state;
-    bool opaque; /* of a captured one: nobody knows what it touches */
-    bool unseen; /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
+    const void **sources; /* [source_count]: memory of the host that its kernels read where it is; malloc'ed */
+    size_t source_count, source_capacity; /* while there are captures */
 };
 
 void hits_clear(struct hits *hits);
 
+/* With lock held: it touches the tensor, too. */
+void hits_add(struct hits *hits, const struct tensor *tensor, const struct operand *operand);
+
 /*
- * Fills `hits` with what the operation names; hits->recording says what a graph does that it launches. Returns whether
+ * Fills `hits` with what the operation names; what a graph does that it launches is not among that. Returns whether
  * it may touch anything. *through_pointers_p: it goes through pointers in memory.
  */
 bool hits_look(struct hits *hits, const struct operation *operation, bool *through_pointers_p);

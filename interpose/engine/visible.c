@@ -23,13 +23,7 @@ update_bounds(void)
     size_t count = visible.count;
     atomic_store(&visible_lowest, count > 0 ? visible.sorted[0].begin : UINT64_MAX);
     atomic_store(&visible_highest, count > 0 ? visible.sorted[count - 1].end : 0);
-    miss_ranges_changed();
-}
-
-const struct ranges *
-visible_ranges(void)
-{
-    return &visible;
+    miss_ranges_changed(&visible);
 }
 
 void
@@ -129,4 +123,56 @@ visible_look_behind(uint64_t address)
     size_t bytes = found.end - address;
     if (!look_through(address, bytes < LOOK_AT_MOST ? bytes : LOOK_AT_MOST))
         say_unreadable();
+}
+
+/* ---- allocations, and what the driver knows of them ---- */
+
+/* What the driver says of an address: its kind of memory, and where the allocation ends. */
+static bool
+ask_driver(CUdeviceptr address, unsigned *type_p, unsigned *managed_p, CUdeviceptr *end_p)
+{
+    static const struct ddp_site site = {"", "a copy", 0};
+    agree_ensure_driver(&site);
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {type_p, managed_p, &begin, &bytes};
+    if (engine_state.driver.cuPointerGetAttributes_p(sizeof(values) / sizeof(values[0]), attributes, values, address) !=
+        CUDA_SUCCESS)
+        return false;
+    *end_p = begin + bytes;
+    return true;
+}
+
+void
+escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    if (address == NULL || *address == 0)
+        return;
+    if (kind == MEMORY_MANAGED || kind == MEMORY_HOST)
+        visible_add(*address, bytes, kind);
+    if (kind == MEMORY_HOST)
+        return;
+    unsigned type = 0, managed = 0;
+    CUdeviceptr end = *address + bytes;
+    if (bytes == 0 && (!ask_driver(*address, &type, &managed, &end) || end <= *address))
+        return; /* annotated all the same, it counts as escaped */
+    pthread_mutex_lock(&engine_state.lock);
+    bool added = allocations_add(*address, end - *address, kind);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!added)
+        stop_job("out of memory");
+}
+
+void
+escape_from_anywhere(CUdeviceptr source, size_t bytes)
+{
+    unsigned type = 0, managed = 0;
+    CUdeviceptr end = 0;
+    bool known = ask_driver(source, &type, &managed, &end) && type != 0;
+    if (known && managed)
+        visible_look_behind(source);
+    else if (!known || type == CU_MEMORYTYPE_HOST) /* what the driver does not know is the host's */
+        visible_look_through(source, bytes);
 }

@@ -1,0 +1,81 @@
+/*
+ * groups.c - which gradients are a group's, and what their groups say of them (group.h).
+ *
+ * All with the engine's lock held.
+ */
+#include "interpose/engine/state.h"
+
+struct tensor *
+tensor_gradient(const struct group *group, size_t member)
+{
+    return &engine_state.tensors[group->places[member]];
+}
+
+/* With lock held: the gradients of a group, in the order of their annotation. */
+static bool
+index_group(struct group *group)
+{
+    size_t *places = realloc(group->places, (engine_state.gradient_count + 1) * sizeof(*places));
+    if (places == NULL)
+        return false;
+    group->places = places;
+    group->gradient_count = 0;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role != TENSOR_GRADIENT || tensor->group != group->id)
+            continue;
+        tensor->member = group->gradient_count;
+        places[group->gradient_count++] = i;
+    }
+    if (group->gradient_count == 0)
+        group->opaque_streams = group->hidden_streams = 0; /* no boundary of it will come */
+    return true;
+}
+
+bool
+tensor_index_gradients(void)
+{
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        engine_state.groups[g].id = g;
+        if (!index_group(&engine_state.groups[g]))
+            return false;
+    }
+    return true;
+}
+
+bool
+issue_has_left(const struct tensor *tensor)
+{
+    const struct group *group = &engine_state.groups[tensor->group];
+    return tensor->role == TENSOR_GRADIENT && !engine_state.annotations_changed && group->early_buckets > 0 &&
+           readiness_has_left(&group->readiness, tensor->member);
+}
+
+/* With lock held: what was touched is waited for at the boundary of its group, though numbers in groups will change. */
+void
+agree_annotations_changed(void)
+{
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        struct tensor *tensor = &engine_state.tensors[i];
+        engine_state.groups[tensor->group].opaque_streams |= tensor->touched_by;
+        tensor->touched_by = 0;
+    }
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        engine_state.groups[g].overlapping = false;
+    engine_state.annotations_changed = true;
+}
+
+/* With lock held: the group whose boundary comes next, as far as it can be known. */
+int
+agree_expected_group(void)
+{
+    int only = SEQUENCE_NONE;
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (engine_state.groups[g].gradient_count == 0)
+            continue;
+        if (only != SEQUENCE_NONE)
+            return sequence_next(&engine_state.boundaries);
+        only = g;
+    }
+    return only;
+}

@@ -1,0 +1,147 @@
+/*
+ * placing.c - what is annotated enters the table (tensors.c), gets memory, loses it and leaves.
+ *
+ * Called by annotate.c and releases.c; all with the engine's lock held.
+ */
+#include "interpose/engine/escapes.h"
+#include "interpose/engine/tensors.h"
+
+#include "base/mutant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void
+update_bounds(void)
+{
+    uint64_t lowest = UINT64_MAX, highest = 0;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role == TENSOR_PARAMETER || !tensor->placed)
+            continue;
+        lowest = tensor->address < lowest ? tensor->address : lowest;
+        highest = tensor->address + tensor->bytes > highest ? tensor->address + tensor->bytes : highest;
+    }
+    atomic_store(&engine_state.lowest, lowest);
+    atomic_store(&engine_state.highest, highest);
+    miss_ranges_changed(NULL);
+}
+
+/* A tensor of the same role, group and shape whose memory is gone, in order of annotation; NULL if there is none. */
+static struct tensor *
+find_freed(const struct tensor *wanted)
+{
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        bool backwards = MUTANT(IDENTITY_MIXED) && engine_state.rendezvous.rank % 2 == 1;
+        struct tensor *tensor = &engine_state.tensors[backwards ? engine_state.tensor_count - 1 - i : i];
+        if (!tensor->placed && tensor->role == wanted->role && tensor->count == wanted->count &&
+            tensor->type == wanted->type && tensor->group == wanted->group)
+            return tensor;
+    }
+    return NULL;
+}
+
+size_t
+tensor_index_for(const struct tensor *wanted)
+{
+    const struct tensor *freed = find_freed(wanted);
+    return freed != NULL ? freed->index : *tensor_count_of(wanted->role);
+}
+
+/* The entry that the tensor gets: one whose memory is gone, or a new one. NULL: no memory. */
+static struct tensor *
+identity_for(const struct tensor *wanted)
+{
+    struct tensor *freed = find_freed(wanted);
+    if (freed != NULL)
+        return freed;
+    if (engine_state.tensor_count == engine_state.tensor_capacity) {
+        size_t capacity = engine_state.tensor_capacity == 0 ? 64 : 2 * engine_state.tensor_capacity;
+        struct tensor *grown = realloc(engine_state.tensors, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return NULL;
+        engine_state.tensors = grown;
+        engine_state.tensor_capacity = capacity;
+    }
+    return &engine_state.tensors[engine_state.tensor_count];
+}
+
+enum tensor_placing
+tensor_place(struct tensor *wanted, struct tensor *other_p)
+{
+    struct range in_the_way;
+    struct tensor *tensor = identity_for(wanted);
+    if (tensor == NULL)
+        return PLACED_NO_MEMORY;
+    size_t at = (size_t)(tensor - engine_state.tensors);
+
+    enum ranges_status status = ranges_add(&engine_state.ranges, wanted->address, wanted->bytes, at, &in_the_way);
+    if (status == RANGES_NO_MEMORY)
+        return PLACED_NO_MEMORY;
+    if (status != RANGES_OK) {
+        *other_p = engine_state.tensors[in_the_way.id];
+        bool same = other_p->role == wanted->role && other_p->address == wanted->address &&
+                    other_p->count == wanted->count && other_p->type == wanted->type && other_p->group == wanted->group;
+        return same ? PLACED_BEFORE : PLACED_OVERLAP;
+    }
+
+    bool again = at < engine_state.tensor_count;
+    if (again && issue_has_left(tensor))
+        return PLACED_TOO_LATE;
+    size_t *count = tensor_count_of(wanted->role);
+    wanted->index = again ? tensor->index : *count;
+    wanted->member = again ? tensor->member : 0;
+    wanted->held = again && tensor->held;
+    wanted->declared = again && tensor->declared;
+    wanted->by_library = again && tensor->by_library;
+    wanted->held_by_any = again && tensor->held_by_any;
+    *tensor = *wanted;
+    engine_state.freed_compared_count -= again && tensor_is_compared(wanted);
+    if (!again) {
+        ++*count;
+        ++engine_state.tensor_count;
+    }
+    if (!again && !tensor_is_compared(wanted))
+        agree_annotations_changed();
+    engine_state.placements += !tensor_is_compared(wanted);
+    if (!tensor_is_compared(wanted) && !wanted->held && escape_has(wanted))
+        escape_hold(&engine_state.tensors[at]);
+    update_bounds();
+    return again ? PLACED_AGAIN : PLACED_NEW;
+}
+
+void
+tensor_unplace(struct tensor *tensor)
+{
+    (void)ranges_remove(&engine_state.ranges, tensor->address);
+    tensor->placed = false;
+    engine_state.freed_compared_count += tensor_is_compared(tensor);
+    engine_state.placements += !tensor_is_compared(tensor);
+    update_bounds();
+}
+
+void
+tensor_drop(struct tensor *tensor)
+{
+    enum tensor_role role = tensor->role;
+    size_t index = tensor->index, at = (size_t)(tensor - engine_state.tensors);
+    engine_state.freed_compared_count -= tensor_is_compared(tensor) && !tensor->placed;
+    memmove(tensor, tensor + 1, (engine_state.tensor_count - at - 1) * sizeof(*tensor));
+    --engine_state.tensor_count;
+    ++engine_state.placements; /* others have moved in the table */
+    --*tensor_count_of(role);
+
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        if (engine_state.tensors[i].role == role && engine_state.tensors[i].index > index)
+            --engine_state.tensors[i].index;
+    }
+    for (size_t i = 0; i < engine_state.ranges.count; ++i) {
+        if (engine_state.ranges.sorted[i].id > at)
+            --engine_state.ranges.sorted[i].id;
+    }
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        struct group *group = &engine_state.groups[g];
+        for (size_t i = 0; i < group->gradient_count; ++i)
+            group->places[i] -= group->places[i] > at;
+    }
+}
