@@ -228,3 +228,61 @@ agree_on_boundary(const struct group *group, const struct ddp_site *site)
     engine_state.expected_group = agree_expected_group();
     pthread_mutex_unlock(&engine_state.lock);
 }
+
+/* ---- what comes: a step outside of graphs, or which graph ---- */
+
+enum { KINDS = 256 };
+
+/* The recordings that stand behind the sequence's numbers, which are fewer; the same on all ranks. */
+static uint64_t number_of_kind[KINDS];
+
+struct coming {
+    uint64_t number;
+    char text[120];
+};
+
+static void
+describe_coming(struct coming *coming, uint64_t number, const char *what, const struct ddp_site *site)
+{
+    const char *slash = strrchr(site->file, '/');
+    const char *file = slash != NULL ? slash + 1 : site->file;
+    coming->number = number;
+    if (number > 0)
+        snprintf(coming->text, sizeof(coming->text), "the launch of CUDA graph %llu with DDP_STEP (%.50s:%d)",
+                 (unsigned long long)number, file, site->line);
+    else
+        snprintf(coming->text, sizeof(coming->text), "%s (%.50s:%d) outside of a CUDA graph", what, file, site->line);
+}
+
+/* Ends the job if another rank comes to something else. */
+static void
+compare_coming(const struct coming *mine)
+{
+    struct control_messages all;
+    agree_exchange_at(mine->text, "a step that ranks did not expect", mine, sizeof(*mine), &all);
+    for (int r = 0; r < all.count; ++r) {
+        const struct coming *theirs = all.messages[r];
+        if (all.bytes[r] != sizeof(*mine) || theirs->number != mine->number)
+            stop_job("ranks %d and %d do different things after step %llu: %s on rank %d, %.119s on rank %d; all ranks "
+                     "must make the same steps",
+                     engine_state.rendezvous.rank, r, (unsigned long long)engine_state.boundary_count, mine->text,
+                     engine_state.rendezvous.rank, theirs->text, r);
+    }
+    control_free_messages(&all);
+}
+
+void
+launch_agree(uint64_t number, const char *what, const struct ddp_site *site)
+{
+    if (atomic_load(&engine_state.graph_count) == 0)
+        return;
+    struct coming mine;
+    int kind = number == 0 ? 0 : 1 + (int)((number - 1) % (KINDS - 1));
+    bool expected = sequence_next(&engine_state.kinds) == kind && number_of_kind[kind] == number;
+    if (!expected) {
+        describe_coming(&mine, number, what, site);
+        compare_coming(&mine);
+    }
+    sequence_add(&engine_state.kinds, kind);
+    number_of_kind[kind] = number;
+}

@@ -242,19 +242,37 @@ ensure_agreement(struct group *group, bool captured, const struct ddp_site *site
         weight_agree(group, changed, false);
 }
 
+/* Ends the job if work on the group's gradients is being captured, and this step is not. */
+static void
+refuse_step_outside(const struct group *group, const struct ddp_site *site)
+{
+    if (atomic_load(&engine_state.captures_open) == 0)
+        return;
+    pthread_mutex_lock(&engine_state.lock);
+    bool touched = captures_touch(group->places, group->gradient_count);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (touched)
+        stop_job(
+            "DDP_STEP (%s:%d) names a stream that is not captured, while work on gradients is being captured: name "
+            "a stream of the capture, or end it before",
+            site->file, site->line);
+}
+
 static void
 step_together(struct group *group, CUstream stream, const struct ddp_site *site)
 {
+    int64_t exposed_ns, bound_ns;
     ensure_agreement(group, false, site);
     refuse_blindness(group, site);
     tensor_refuse_freed_parameters();
-    capture_refuse_step(group, site);
+    refuse_step_outside(group, site);
 
     issue_take_role();
     boundary_wait_owed();
     launch_agree(0, "DDP_STEP", site);
     agree_on_boundary(group, site);
-    trace_boundary(group, stream);
+    measure_promised(group, &exposed_ns, &bound_ns);
+    trace_boundary(group, stream, exposed_ns, bound_ns);
     measure_backward_done(group, stream);
     wait_for_producers(group, stream);
     flush_buckets(group);

@@ -8,7 +8,8 @@
  * would wait for each other for ever.
  *
  * Ranks talk while they capture, by messages of the hosts: about the order of buckets at each DDP_STEP, and at the end
- * about what all of them hold now. Called by boundary.c and captures.c.
+ * about what all of them hold now. Called by boundary.c, and by the hook of the end of a
+ * capture.
  */
 #include "interpose/engine/captures.h"
 #include "interpose/engine/escapes.h"
@@ -436,8 +437,9 @@ begin_graphs(struct capture *capture)
     learn_report_buckets(buckets);
 }
 
-bool
-captured_steps_agree(struct capture *capture, bool done)
+/* The end of a capture with steps, collective: whether all ranks have a graph now. */
+static bool
+agree_on_graph(struct capture *capture, bool done)
 {
     const struct recording *recording = capture->recording;
     const struct ddp_site site = recording->steps[0].site;
@@ -471,4 +473,22 @@ captured_steps_agree(struct capture *capture, bool done)
     if (done)
         begin_graphs(capture);
     return done;
+}
+
+void
+capture_ended(void *ended, const CUgraph *graph, bool done)
+{
+    struct capture *capture = ended, *goes_on;
+    if (capture == NULL)
+        return;
+    if (!done && capture->origin != NULL && capture_find(capture->origin, &goes_on) == CAPTURE_ACTIVE &&
+        goes_on == capture)
+        return; /* the call was not one that could end it */
+    if (!capture->unseen)
+        atomic_fetch_sub(&engine_state.captures_open, 1);
+    capture_list_places(capture);
+    bool holds = recording_steps(capture->recording) ? agree_on_graph(capture, done) : done;
+    if (holds && !capture->into_graph)
+        recording_set(*graph, capture->recording);
+    capture_leave(capture);
 }

@@ -394,9 +394,8 @@ capture_ends(CUstream stream)
     return capture;
 }
 
-/* The capture is over: what is known of it is in its recording. */
-static void
-leave(struct capture *capture)
+void
+capture_leave(struct capture *capture)
 {
     capture_lock();
     struct capture **link = &captures;
@@ -414,9 +413,8 @@ leave(struct capture *capture)
     free(capture);
 }
 
-/* Gradients that it touches before its first step, each once; without a step, all of them. */
-static void
-list_places(struct capture *capture)
+void
+capture_list_places(struct capture *capture)
 {
     struct recording *recording = capture->recording;
     size_t end = recording->step_count > 0 ? recording->steps[0].marks_before : capture->mark_count;
@@ -435,24 +433,6 @@ list_places(struct capture *capture)
 }
 
 void
-capture_ended(void *ended, const CUgraph *graph, bool done)
-{
-    struct capture *capture = ended, *goes_on;
-    if (capture == NULL)
-        return;
-    if (!done && capture->origin != NULL && capture_find(capture->origin, &goes_on) == CAPTURE_ACTIVE &&
-        goes_on == capture)
-        return; /* the call was not one that could end it */
-    if (!capture->unseen)
-        atomic_fetch_sub(&engine_state.captures_open, 1);
-    list_places(capture);
-    bool holds = recording_steps(capture->recording) ? captured_steps_agree(capture, done) : done;
-    if (holds && !capture->into_graph)
-        recording_set(*graph, capture->recording);
-    leave(capture);
-}
-
-void
 capture_abandoned(CUstream stream)
 {
     capture_lock();
@@ -465,29 +445,21 @@ capture_abandoned(CUstream stream)
         stop_job("the stream of a capture with DDP_STEP (%s:%d) is destroyed before the capture's end, where the other "
                  "ranks wait",
                  recording->steps[0].site.file, recording->steps[0].site.line);
-    leave(capture); /* captures_open goes on counting it, as drivers do that refuse to wait for the device */
+    capture_leave(capture); /* captures_open goes on counting it, as drivers do that refuse to wait for the device */
 }
 
 /* ---- steps outside ---- */
 
-void
-capture_refuse_step(const struct group *group, const struct ddp_site *site)
+bool
+captures_touch(const size_t *places, size_t count)
 {
     bool touched = false;
-    if (atomic_load(&engine_state.captures_open) == 0)
-        return;
-    pthread_mutex_lock(&engine_state.lock);
     capture_lock();
     for (struct capture *capture = captures; capture != NULL; capture = capture->next) {
-        for (size_t i = 0; i < group->gradient_count; ++i)
-            touched = touched || (group->places[i] < capture->place_count &&
-                                  capture->last[group->places[i]] != NO_MARK && !capture->recording->opaque);
+        for (size_t i = 0; i < count; ++i)
+            touched = touched || (places[i] < capture->place_count && capture->last[places[i]] != NO_MARK &&
+                                  !capture->recording->opaque);
     }
     capture_unlock();
-    pthread_mutex_unlock(&engine_state.lock);
-    if (touched)
-        stop_job(
-            "DDP_STEP (%s:%d) names a stream that is not captured, while work on gradients is being captured: name "
-            "a stream of the capture, or end it before",
-            site->file, site->line);
+    return touched;
 }

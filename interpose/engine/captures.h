@@ -79,7 +79,11 @@ void capture_note_waited(struct capture *capture, CUstream stream);
 /* The issuer: a free lane; ends the job if there is none. */
 struct capture_lane *capture_take_lane(void);
 
-/* The end of a capture with steps, collective: whether all ranks have a graph now. */
-bool captured_steps_agree(struct capture *capture, bool done);
+/* Fills the recording's places: gradients that the capture touches before its first step, each once; without a step,
+ * all of them. */
+void capture_list_places(struct capture *capture);
+
+/* The capture is over: what is known of it is in its recording. */
+void capture_leave(struct capture *capture);
 
 #endif

@@ -99,20 +99,22 @@ void capture_drop_sources(void); /* the operation is over */
 /* It has been captured. */
 void capture_touch(struct capture *capture, CUstream stream, const struct captured_touch *touch);
 
-/* DDP_STEP on a captured stream. */
-void capture_step(struct capture *capture, struct group *group, CUstream stream, const struct ddp_site *site);
-
-/* A DDP_STEP that is not captured: ends the job if work on the group's gradients is being captured. */
-void capture_refuse_step(const struct group *group, const struct ddp_site *site);
+/* With lock held: whether work on one of these, by place in tensors[], is being captured. */
+bool captures_touch(const size_t *places, size_t count);
 
 /* For struct engine. */
 void capture_begun(CUstream stream, bool into_graph, bool done);
 void capture_changes(CUstream stream);
 void *capture_ends(CUstream stream);
-void capture_ended(void *ended, const CUgraph *graph, bool done);
 void capture_abandoned(CUstream stream); /* before the stream is destroyed: a capture that began there never ends */
 /* A graph gets a node, or loses order, other than by a capture. Whether it is one that is being captured. */
 bool capture_graph_changes(CUgraph graph, const char *call);
+
+/* ---- captured_steps.c ---- */
+/* DDP_STEP on a captured stream. */
+void capture_step(struct capture *capture, struct group *group, CUstream stream, const struct ddp_site *site);
+
+void capture_ended(void *ended, const CUgraph *graph, bool done); /* for struct engine */
 
 /* ---- recordings.c ---- */
 
@@ -165,8 +167,5 @@ recording_steps(const struct recording *recording)
 void launch_begin(struct recording *recording, CUstream stream);
 /* After it, in the same thread. */
 void launch_end(struct recording *recording, CUstream stream, bool enqueued);
-
-/* The issuer: what comes is recording number `number`, or a step outside of graphs (0): do all ranks come to that? */
-void launch_agree(uint64_t number, const char *what, const struct ddp_site *site);
 
 #endif

@@ -377,7 +377,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine.local_rank = engine_state.rendezvous.local_rank;
     engine.watching = engine.world_size > 1;
     if (engine.watching)
-        watch_start();
+        watch_start(unaveraged_tell);
     if (check_is_on() && engine.watching) {
         engine.begin = begin_operation;
         engine.end = end_operation;

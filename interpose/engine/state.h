@@ -440,6 +440,8 @@ void agree_on_shared(const struct tensor *tensor, const char *place);
 int agree_expected_group(void);
 /* The issuer, at a boundary of `group` before anything of it is sent: do all ranks come to the same one? */
 void agree_on_boundary(const struct group *group, const struct ddp_site *site);
+/* The issuer: what comes is recording number `number`, or a step outside of graphs (0): do all ranks come to that? */
+void launch_agree(uint64_t number, const char *what, const struct ddp_site *site);
 
 /* ---- coverage.c ---- */
 /* The ranks have agreed on annotations: counts their elements for reports; rank 0 warns once of what seems forgotten.
@@ -531,7 +533,7 @@ void unaveraged_annotated(const struct tensor *parameter);
 void unaveraged_last_look(CUdeviceptr begin, CUdeviceptr end);
 /* The program ends well: ends the job if it has trained, and nothing was averaged. */
 void unaveraged_refuse_end(void);
-/* The watch thread: warnings. */
+/* In the watch thread: warnings. */
 void unaveraged_tell(void);
 
 /* ---- checks.c ---- */
@@ -569,7 +571,8 @@ void batches_own_gradients(const struct group *group, size_t bucket);
 void batches_compare(void);
 
 /* ---- watch.c ---- */
-void watch_start(void);
+/* Calls each_period() in its thread, besides; that must not block. */
+void watch_start(void (*each_period)(void));
 /* Waits until the watch thread has ended. Once is enough; more do no harm. */
 void watch_stop(void);
 
@@ -582,7 +585,9 @@ void trace_open(void);
 void trace_plan(const struct group *group);
 void trace_bucket_begin(const struct group *group, size_t bucket, bool early);
 void trace_bucket_end(const struct group *group, size_t bucket);
-void trace_boundary(const struct group *group, CUstream stream);                    /* its backward is done */
+/* Its backward is done. What the group's plan promises: waiting at the boundary, and its lower bound; negative: not
+ * known. */
+void trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, int64_t bound_ns);
 void trace_captured_step(const struct group *view, uint64_t number, bool overlaps); /* passed, in a graph */
 void trace_sent(const struct group *group);                                         /* all buckets are on their way */
 void trace_checked(const struct group *group, uint64_t bytes);                      /* so many bytes came to the host */

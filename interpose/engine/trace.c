@@ -15,7 +15,6 @@
  * check_bytes: what checks copied to the host since the step before. Off unless `ddprun --trace DIR`; a line is written
  * when its events are complete, a few steps later.
  */
-#include "interpose/engine/measure.h"
 #include "interpose/engine/state.h"
 
 #include <json-c/json.h>
@@ -231,7 +230,7 @@ trace_bucket_end(const struct group *group, size_t bucket)
 }
 
 void
-trace_boundary(const struct group *group, CUstream stream)
+trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, int64_t bound_ns)
 {
     if (file == NULL)
         return;
@@ -239,7 +238,8 @@ trace_boundary(const struct group *group, CUstream stream)
     stream_record(stream, step->boundary, "cuEventRecord of the trace");
     step->step = engine_state.boundary_count + 1;
     step->overlapped = group->overlapping;
-    measure_promised(group, &step->predicted_ns, &step->bound_ns);
+    step->predicted_ns = promised_ns;
+    step->bound_ns = bound_ns;
 }
 
 void

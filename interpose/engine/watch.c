@@ -288,6 +288,8 @@ pause_for_a_period(void)
     (void)sem_clockwait(&awake, CLOCK_MONOTONIC, &until);
 }
 
+static void (*each_period)(void); /* constant once the thread has started */
+
 static void *
 watch(void *unused)
 {
@@ -300,7 +302,7 @@ watch(void *unused)
         if (rendezvous_launcher_is_gone())
             stop_orphan();
         look_at_launches();
-        unaveraged_tell();
+        each_period();
         atomic_store(&engine_state.status->watch_ns, now_ns());
         if (atomic_load(&engine_state.collectives_ready))
             look_at_device();
@@ -309,8 +311,9 @@ watch(void *unused)
 }
 
 void
-watch_start(void)
+watch_start(void (*period)(void))
 {
+    each_period = period;
     sigset_t all, before;
     sem_init(&awake, 0, 0); /* cannot fail: 0 is a value, and threads share it */
     sigfillset(&all);

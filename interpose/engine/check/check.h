@@ -81,12 +81,11 @@ struct reference_reader *values_reader(void);
 void __attribute__((noreturn)) values_stop_writing(void);
 void __attribute__((noreturn)) values_stop_damaged(void);
 
-/* ---- memory.c ---- */
-void memory_open(void);
-/* A boundary of the first group; `step` as in values_tensor(). */
-void memory_boundary(uint32_t step);
-
 /* ---- updaters.c ---- */
+/* What the reference says. */
+void updaters_open(void);
+/* A boundary of the first group; `step` as in values_tensor(). */
+void updaters_boundary(uint32_t step);
 void updaters_operation_begins(const struct operation *operation);
 void updaters_operation_ends(const struct operation *operation, bool enqueued);
 

@@ -44,7 +44,7 @@ check_open(void (*leave)(void))
     /* The parameters of all ranks are compared with the reference, which says more. */
     engine_state.options.check_every = 0;
     values_open();
-    memory_open();
+    updaters_open();
 }
 
 /* ---- what the program says ---- */
@@ -137,7 +137,7 @@ count_step(void)
     if (check_run.turn_count == 0) {
         look_at(TENSOR_PARAMETER, -1, step);
         look_at(TENSOR_STATE, -1, step);
-        memory_boundary(step);
+        updaters_boundary(step);
     }
     if (step > check_run.steps)
         end_run(step - 1, true);
@@ -250,7 +250,7 @@ check_program_ends(void)
         ++course.steps;
         look_at(TENSOR_PARAMETER, -1, course.steps);
         look_at(TENSOR_STATE, -1, course.steps);
-        memory_boundary(course.steps);
+        updaters_boundary(course.steps);
         context_leave(before);
     }
     end_run(course.steps > 0 ? course.steps - 1 : 0, false);

@@ -191,7 +191,6 @@ write_range(const struct range_found *range, uint32_t step)
 void
 memory_boundary(uint32_t step)
 {
-    pthread_mutex_lock(&memory_lock);
     for (size_t i = 0; i < memory.range_count; ++i) {
         struct range_found *range = &memory.ranges[i];
         if (step >= FIRST_STEP && values_writer() != NULL)
@@ -203,13 +202,11 @@ memory_boundary(uint32_t step)
     }
     for (size_t i = 0; i < memory.range_count && values_writer() == NULL; ++i)
         memory.ranges[i].address = 0; /* until its operation comes again */
-    updaters_boundary(step);
-    pthread_mutex_unlock(&memory_lock);
 }
 
 /* What the reference says: where ranges are. */
 static void
-load_ranges(struct reference_reader *reader)
+load_ranges(struct reference_reader *reader, void (*found_call)(uint64_t call))
 {
     struct reference_key key = {.kind = REFERENCE_MEMORY};
     const struct reference_entry *entry;
@@ -219,13 +216,13 @@ load_ranges(struct reference_reader *reader)
             found.bytes != found.tensor.count * element_size((int)found.tensor.type))
             values_stop_damaged();
         new_range(&found, 0);
-        updaters_add(found.call);
+        found_call(found.call);
     }
 }
 
 void
-memory_open(void)
+memory_open(void (*found_call)(uint64_t call))
 {
     if (values_reader() != NULL)
-        load_ranges(values_reader());
+        load_ranges(values_reader(), found_call);
 }

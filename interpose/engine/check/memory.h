@@ -15,9 +15,9 @@ void memory_found(const struct check_memory *found, CUdeviceptr address);
 /* The updater was called with this pointer: where its ranges are in this step. */
 void memory_resolve(uint64_t call, uint32_t ordinal, uint32_t argument, CUdeviceptr pointer);
 
-/* ---- updaters.c ---- */
-/* The reference says that the function is one. */
-void updaters_add(uint64_t call);
-void updaters_boundary(uint32_t step);
+/* The reference says that this function is an updater: for each that it names. */
+void memory_open(void (*found_call)(uint64_t call));
+/* A boundary of the first group; `step` as in values_tensor(). */
+void memory_boundary(uint32_t step);
 
 #endif

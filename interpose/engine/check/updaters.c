@@ -426,19 +426,28 @@ updaters_operation_ends(const struct operation *operation, bool enqueued)
     pthread_mutex_unlock(&memory_lock);
 }
 
-/* ---- for memory.c ---- */
+/* ---- the run ---- */
 
-void
-updaters_add(uint64_t call)
+static void
+add_updater(uint64_t call)
 {
     if (updaters.count < UPDATERS_AT_MOST && updater_of(call) == updaters.count)
         updaters.list[updaters.count++].call = call;
 }
 
 void
+updaters_open(void)
+{
+    memory_open(add_updater);
+}
+
+void
 updaters_boundary(uint32_t step)
 {
+    pthread_mutex_lock(&memory_lock);
+    memory_boundary(step);
     updaters.step = step;
     for (size_t i = 0; i < updaters.count; ++i)
         updaters.list[i].ordinal = 0;
+    pthread_mutex_unlock(&memory_lock);
 }
