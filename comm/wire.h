@@ -6,7 +6,8 @@
  * whether they were packed or not, so that ranks whose memory looks different understand each other. A member may be a
  * part of a gradient. With compression every bucket of float32 is packed, in 16 bits an element.
  *
- * Called by the engine's issuer (interpose/engine/issue.c) and by collectives.c; nothing here waits for the device.
+ * Called by the engine's issuer (interpose/engine/send/bucket_launch.c) and by collectives.c; nothing here waits for
+ * the device.
  */
 #ifndef DDPRUN_COMM_WIRE_H
 #define DDPRUN_COMM_WIRE_H

@@ -1,8 +1,8 @@
 /*
  * filter.h - what the engine publishes so that a hook can tell, without calling it, that a launch touches nothing.
  *
- * One struct filter, in the shim; interpose/engine/filter_writer.c writes it, the hooks of launches read it, in any
- * thread and without a lock. A reader may say "may hit" about a launch that misses (the engine then looks exactly),
+ * One struct filter, in the shim; interpose/engine/memory/filter_writer.c writes it, the hooks of launches read it, in
+ * any thread and without a lock. A reader may say "may hit" about a launch that misses (the engine then looks exactly),
  * never the other way round. An engine that wants to see every launch publishes no kernel.
  *
  * Kernels: a hash table of immutable entries, one word each, so that a reader sees an entry or not. Tables and entries

@@ -1,8 +1,8 @@
 /*
  * hash.cu - the kernels that hash memory (docs/hash.md) and compare hashes across ranks.
  *
- * Built as wire.cu is, launched by interpose/engine/hashing.c and gather.c with any number of threads and blocks. They
- * read nothing outside of the ranges, and write results alone.
+ * Built as wire.cu is, launched by interpose/engine/core/hashing.c and gather.c with any number of threads and blocks.
+ * They read nothing outside of the ranges, and write results alone.
  */
 #include "comm/kernels/hash.h"
 

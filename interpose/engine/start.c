@@ -5,9 +5,9 @@
  * of memory.
  */
 #include "interpose/engine/check/check.h"
-#include "interpose/engine/escapes.h"
-#include "interpose/engine/graphs.h"
-#include "interpose/engine/tensors.h"
+#include "interpose/engine/graphs/graphs.h"
+#include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/memory/tensors.h"
 
 #include "base/message.h"
 

@@ -7,7 +7,7 @@
  */
 #include "tests/interpose/fake_engine.h"
 
-#include "interpose/engine/filter_writer.h"
+#include "interpose/engine/memory/filter_writer.h"
 
 #include <cuda.h>
 #include <dlfcn.h>

@@ -38,7 +38,7 @@ $cc "${flags[@]}" -fvisibility=default -I"$build/tests/interpose" -shared -o "$w
     -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic
 $cc "${flags[@]}" -shared -o "$work/libfake_engine.so" tests/interpose/fake_engine.c
 $cc "${flags[@]}" -shared -o "$work/libnext_asker.so" tests/interpose/next_asker.c
-$cc "${flags[@]}" -o "$work/plain" tests/interpose/plain.c interpose/engine/filter_writer.c "$work/libnext_asker.so" -Wl,-rpath,"$work" -ldl
+$cc "${flags[@]}" -o "$work/plain" tests/interpose/plain.c interpose/engine/memory/filter_writer.c "$work/libnext_asker.so" -Wl,-rpath,"$work" -ldl
 
 head -c 65536 /dev/zero >"$work/status"
 DDPRUN_PROTOCOL=$protocol DDPRUN_JOB_DIR=$work DDPRUN_ENGINE=$work/libfake_engine.so RANK=0 \

@@ -5,7 +5,7 @@
 #include "fake_driver.h"
 #include "fake_engine.h"
 
-#include "interpose/engine/filter_writer.h"
+#include "interpose/engine/memory/filter_writer.h"
 #include "interpose/shim/older.h"
 
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
  * test_allocations.c - the engine's set of live allocations agrees with a map of single bytes, through any sequence of
  * allocations, also over memory that is there, and frees, also of parts; and what can be an address lies in its spans.
  */
-#include "interpose/engine/escapes.h"
+#include "interpose/engine/memory/escapes.h"
 
 #include <check.h>
 #include <stdlib.h>

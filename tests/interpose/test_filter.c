@@ -3,7 +3,7 @@
  * search, for random ranges, kernels and arguments, before and after every kind of change; and while other threads
  * change it.
  */
-#include "interpose/engine/filter_writer.h"
+#include "interpose/engine/memory/filter_writer.h"
 
 #include <check.h>
 #include <pthread.h>

@@ -6,7 +6,7 @@
 #include "fake_driver.h"
 #include "harness.h"
 
-#include "interpose/engine/filter_writer.h"
+#include "interpose/engine/memory/filter_writer.h"
 #include "interpose/shim/older.h"
 
 #include <dlfcn.h>

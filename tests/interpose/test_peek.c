@@ -3,7 +3,7 @@
  * debuggers cannot read ([vvar] is one that every process has), up to where memory ends, and without a signal where
  * there is none; also where process_vm_writev is forbidden.
  */
-#include "interpose/engine/escapes.h"
+#include "interpose/engine/memory/escapes.h"
 
 #include <check.h>
 #include <linux/filter.h>

@@ -5,7 +5,7 @@
 #include "interpose/engine/check/check.h"
 
 #include "base/mutant.h"
-#include "interpose/engine/tensors.h"
+#include "interpose/engine/memory/tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>

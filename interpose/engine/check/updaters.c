@@ -11,7 +11,7 @@
 #include "interpose/engine/check/memory.h"
 
 #include "base/check/element.h"
-#include "interpose/engine/tensors.h"
+#include "interpose/engine/memory/tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "base/check/reference.h"
 #include "base/mutant.h"
 #include "comm/hash.h"
-#include "interpose/engine/tensors.h"
+#include "interpose/engine/memory/tensors.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

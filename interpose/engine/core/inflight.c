@@ -1,8 +1,8 @@
 /*
- * inflight.c - which collectives are on their way, between two events each, for the watch thread (watch.c). The issuer
- * calls this around everything that it sends.
+ * inflight.c - which collectives are on their way, between two events each, for the watch thread (watchdog.c). The
+ * issuer calls this around everything that it sends.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/core/state.h"
 
 void
 watch_prepare(void)

@@ -1,7 +1,7 @@
 /*
  * state.c - the engine's state (state.h), as it is before the engine starts.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/core/state.h"
 
 struct engine_state engine_state = {
     .lock = PTHREAD_MUTEX_INITIALIZER,

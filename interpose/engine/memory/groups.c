@@ -3,7 +3,7 @@
  *
  * All with the engine's lock held.
  */
-#include "interpose/engine/state.h"
+#include "interpose/engine/core/state.h"
 
 struct tensor *
 tensor_gradient(const struct group *group, size_t member)

@@ -1,10 +1,10 @@
 /*
  * placing.c - what is annotated enters the table (tensors.c), gets memory, loses it and leaves.
  *
- * Called by annotate.c and releases.c; all with the engine's lock held.
+ * Called by annotate.c and unmap.c; all with the engine's lock held.
  */
-#include "interpose/engine/escapes.h"
-#include "interpose/engine/tensors.h"
+#include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/memory/tensors.h"
 
 #include "base/mutant.h"
 

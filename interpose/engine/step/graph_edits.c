@@ -5,8 +5,8 @@
  * A changed graph does what nobody knows from then on, or the job ends if the graph holds DDP_STEP: what was put in
  * might have to come before the averages, or after them. Called by the hooks in any thread.
  */
-#include "interpose/engine/graphs.h"
-#include "interpose/engine/touches.h"
+#include "interpose/engine/graphs/graphs.h"
+#include "interpose/engine/memory/hits.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,155 @@
+/*
+ * abort.c - the one place that ends the job.
+ *
+ * A rank that cannot go on writes why into its status record, asks the launcher through PMIx to end everything, and
+ * waits to be killed. It never exits by itself while the launcher lives: the others would hear of it late.
+ */
+#include "interpose/engine/core/state.h"
+
+#include "base/message.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The launcher kills within two seconds; beyond this it is not there. */
+enum { WAIT_FOR_LAUNCHER_S = 10 };
+
+static const struct stop_asked *asked; /* constant once the engine has started */
+
+static _Atomic bool told;     /* the status record says why */
+static _Atomic bool stopping; /* a thread ends the job */
+
+/* Guards soon_text until soon_asked is set. */
+static pthread_mutex_t soon_lock = PTHREAD_MUTEX_INITIALIZER;
+static char soon_text[sizeof(engine_state.status->failure)];
+static _Atomic bool soon_asked;
+
+void
+stop_ask(const struct stop_asked *what)
+{
+    asked = what;
+}
+
+/* What the launcher finds in the status record, whatever becomes of this process: the first reason stays. */
+static void
+tell(enum rank_follows follows, const char *text)
+{
+    if (atomic_exchange(&told, true))
+        return;
+    flight_note(FLIGHT_STOP, 0, 0, text);
+    if (follows == RANK_FOLLOWS_NOBODY)
+        asked->notes_stop(text);
+    struct rank_status *status = engine_state.status;
+    snprintf(status->failure, sizeof(status->failure), "%s", text);
+    atomic_store(&status->failure_follows, follows);
+    atomic_store(&status->stage, RANK_STAGE_FAILED);
+}
+
+static void __attribute__((noreturn)) wait_for_the_end(const char *text)
+{
+    for (int i = 0; i < WAIT_FOR_LAUNCHER_S && !rendezvous_launcher_is_gone(); ++i)
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    message_line("rank %d: %s; nobody ended the job, so this process does", engine_state.rendezvous.rank, text);
+    kill(getpid(), SIGKILL);
+    _exit(DDPRUN_EXIT_FAILURE);
+}
+
+static void __attribute__((noreturn)) stop(enum rank_follows follows, const char *text)
+{
+    tell(follows, text);
+    if (!atomic_exchange(&stopping, true))
+        rendezvous_abort(&engine_state.rendezvous, DDPRUN_EXIT_FAILURE, text);
+    wait_for_the_end(text);
+}
+
+/* Appends the name of the last kernel launched, if there is one, to what a failed kernel is reported by. */
+static void
+append_last_kernel(char *text, size_t bytes)
+{
+    CUfunction last = __atomic_load_n(&engine_state.services->launches->last, __ATOMIC_RELAXED);
+    const char *kernel = last != NULL ? asked->kernel_name(last) : NULL;
+    size_t used = strlen(text);
+    if (kernel != NULL)
+        snprintf(text + used, bytes - used, "; last kernel launched: `%.128s`", kernel);
+}
+
+void
+stop_job(const char *format, ...)
+{
+    char text[sizeof(engine_state.status->failure)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    stop(RANK_FOLLOWS_NOBODY, text);
+}
+
+void
+stop_job_by(enum comm_cause cause, const char *format, ...)
+{
+    static const enum rank_follows follows[] = {[COMM_UNCLEAR] = RANK_MAY_FOLLOW,
+                                                [COMM_OWN] = RANK_FOLLOWS_NOBODY,
+                                                [COMM_OTHERS] = RANK_FOLLOWS,
+                                                [COMM_LEFT] = RANK_FOLLOWS,
+                                                [COMM_FAULT] = RANK_MAY_FOLLOW};
+    char text[sizeof(engine_state.status->failure)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (cause == COMM_FAULT)
+        append_last_kernel(text, sizeof(text));
+    stop(follows[cause], text);
+}
+
+void
+stop_orphan(void)
+{
+    message_line("rank %d: the launcher is gone; this process ends too", engine_state.rendezvous.rank);
+    kill(getpid(), SIGKILL);
+    _exit(DDPRUN_EXIT_FAILURE);
+}
+
+void
+stop_job_soon(const char *format, ...)
+{
+    char text[sizeof(soon_text)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (asked->takes_alarm(text))
+        return;
+    pthread_mutex_lock(&soon_lock);
+    if (!atomic_load(&soon_asked)) {
+        memcpy(soon_text, text, sizeof(soon_text));
+        tell(RANK_FOLLOWS_NOBODY, soon_text); /* now: the program may leave by _exit() before anybody looks */
+        atomic_store(&soon_asked, true);
+    }
+    pthread_mutex_unlock(&soon_lock);
+}
+
+void
+stop_if_asked(void)
+{
+    if (atomic_load(&soon_asked))
+        stop_job("%s", soon_text);
+}
+
+void
+require_cuda(CUresult result, const char *what)
+{
+    if (result == CUDA_SUCCESS)
+        return;
+    const char *name = driver_result_name(&engine_state.driver, result);
+    if (!driver_result_is_fault(result))
+        stop_job("%s failed: %s", what, name);
+    char text[sizeof(engine_state.status->failure)];
+    snprintf(text, sizeof(text), DRIVER_FAULT_FORMAT, name, what);
+    append_last_kernel(text, sizeof(text));
+    stop(RANK_FOLLOWS_NOBODY, text);
+}

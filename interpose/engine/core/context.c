@@ -1,0 +1,79 @@
+/*
+ * context.c - the context that the annotated memory belongs to, made current for as long as a call of ours lasts.
+ *
+ * Trainers annotate, step and end in whichever thread they like, and CUDA remembers the current context for each
+ * thread: streams and events of ours belong to one. Nothing happens where it is current already, which is nearly
+ * always.
+ */
+#include "interpose/engine/core/state.h"
+
+#include <stdio.h>
+
+CUcontext
+context_enter(void)
+{
+    CUcontext before = NULL;
+    if (!atomic_load(&engine_state.driver_ready) || engine_state.context == NULL)
+        return NULL;
+    require_cuda(engine_state.driver.cuCtxGetCurrent_p(&before), "cuCtxGetCurrent");
+    if (before != engine_state.context)
+        require_cuda(engine_state.driver.cuCtxSetCurrent_p(engine_state.context), "cuCtxSetCurrent");
+    return before;
+}
+
+bool
+context_is_primary(CUcontext context, int device)
+{
+    const struct driver *driver = &engine_state.driver;
+    CUcontext primary = NULL;
+    unsigned flags;
+    int active = 0;
+    if (driver->cuDevicePrimaryCtxGetState_p == NULL || driver->cuDevicePrimaryCtxRetain_p == NULL ||
+        driver->cuDevicePrimaryCtxRelease_p == NULL)
+        return true; /* the driver cannot be asked */
+    require_cuda(driver->cuDevicePrimaryCtxGetState_p(device, &flags, &active), "cuDevicePrimaryCtxGetState");
+    if (!active) /* asking for it would make it */
+        return false;
+    require_cuda(driver->cuDevicePrimaryCtxRetain_p(&primary, device), "cuDevicePrimaryCtxRetain");
+    require_cuda(driver->cuDevicePrimaryCtxRelease_p(device), "cuDevicePrimaryCtxRelease");
+    return context == primary;
+}
+
+void
+context_require(CUstream stream, CUcontext current, const char *what, const struct ddp_site *site)
+{
+    bool is_default = stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+    if (!is_default || current == NULL || engine_state.context == NULL || current == engine_state.context)
+        return;
+    char place[256] = "";
+    if (site != NULL)
+        snprintf(place, sizeof(place), " (%s:%d)", site->file, site->line);
+    stop_job("%s%s uses the default stream of " CONTEXT_FOREIGN, what, place);
+}
+
+CUstreamCaptureMode
+context_exchange_capture_mode(CUstreamCaptureMode mode)
+{
+    if (atomic_load(&engine_state.driver_ready))
+        require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode),
+                     "cuThreadExchangeStreamCaptureMode");
+    return mode;
+}
+
+void
+context_synchronize(const char *when)
+{
+    if (atomic_load(&engine_state.captures_open) > 0)
+        stop_job("%s, ddprun must wait for the whole device, and a stream is being captured, which would fail: end the "
+                 "capture before (cuStreamEndCapture)",
+                 when);
+    require_cuda(engine_state.driver.cuCtxSynchronize_p(), when);
+}
+
+void
+context_leave(CUcontext before)
+{
+    if (!atomic_load(&engine_state.driver_ready) || engine_state.context == NULL || before == engine_state.context)
+        return;
+    require_cuda(engine_state.driver.cuCtxSetCurrent_p(before), "cuCtxSetCurrent");
+}

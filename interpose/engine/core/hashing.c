@@ -1,0 +1,356 @@
+/*
+ * hashing.c - hashes of device memory, in stream order, without making the host wait.
+ *
+ * A kernel hashes memory where it is (docs/hash.md); its results stay on the device until they are collected: then 16
+ * bytes a tensor are copied to the host, and one host function hands them out. Where ddprun's kernels cannot be had,
+ * memory is copied in pieces through one pinned buffer, and a host function after each copy hashes the piece. The
+ * stream's order keeps one set of memory enough.
+ */
+#include "interpose/engine/core/hashing.h"
+#include "interpose/engine/core/state.h"
+
+#include "comm/device_hash.h"
+#include "comm/hash.h"
+
+#include <stdlib.h>
+
+enum { PIECE_BYTES = 1 << 20, SAMPLE_WINDOWS = 8, SAMPLE_WINDOW_BYTES = 2 * HASH_BLOCK, PAGE_RESULTS = 1024 };
+_Static_assert(PIECE_BYTES % HASH_BLOCK == 0 && SAMPLE_WINDOW_BYTES % HASH_BLOCK == 0, "docs/hash.md");
+
+/* Room for results. */
+struct page {
+    CUdeviceptr device; /* 0: there are no kernels */
+    struct hash_result *host;
+    struct page *next;
+};
+
+/* Memory that is hashed; its number among others is that of its result. */
+struct item {
+    CUdeviceptr address;
+    size_t bytes;
+    bool sampled;
+    uint64_t exponents; /* 0: elements are not looked at */
+    void (*done)(void *arg, const struct hashed *hashed);
+    void *arg;
+};
+
+/* What is collected together: the hasher's until then, the host function's afterwards. */
+struct batch {
+    struct page *pages;
+    size_t count, capacity, launched;
+    struct item *items;
+};
+
+struct hasher {
+    struct page *pages; /* only ever appended: host functions read them */
+    struct batch *batch;
+    struct hash_launch launch;
+    void *piece;         /* pinned; NULL: none was needed so far */
+    struct hasher *next; /* among the idle ones */
+};
+
+/* One copied piece, on its way to its host function. */
+struct piece {
+    const void *data;
+    size_t before, bytes;
+    uint64_t exponents;
+    struct hash_result *result;
+};
+
+/* Guards the list of idle hashers. Pinned memory cannot be released in a host function, so hashers are kept. */
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hasher *idle;
+
+static _Atomic uint64_t copied_bytes;
+
+void
+hashing_note_copy(size_t bytes)
+{
+    atomic_fetch_add_explicit(&copied_bytes, bytes, memory_order_relaxed);
+}
+
+uint64_t
+hashing_take_copied(void)
+{
+    return atomic_exchange(&copied_bytes, 0);
+}
+
+static void *
+allocate(size_t bytes)
+{
+    void *memory = calloc(1, bytes);
+    if (memory == NULL)
+        stop_job("out of memory");
+    return memory;
+}
+
+void
+hasher_put(struct hasher *hasher)
+{
+    pthread_mutex_lock(&idle_lock);
+    hasher->next = idle;
+    idle = hasher;
+    pthread_mutex_unlock(&idle_lock);
+}
+
+static const struct kernels *
+kernels(void)
+{
+    return &engine_state.collectives.setting.kernels;
+}
+
+static void *
+allocate_pinned(size_t bytes)
+{
+    void *memory = NULL;
+    require_cuda(engine_state.driver.cuMemHostAlloc_p(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+    return memory;
+}
+
+static struct page *
+new_page(void)
+{
+    const size_t bytes = PAGE_RESULTS * sizeof(struct hash_result);
+    struct page *page = allocate(sizeof(*page));
+    page->host = allocate_pinned(bytes);
+    if (kernels()->loaded)
+        require_cuda(engine_state.driver.cuMemAlloc_p(&page->device, bytes), "cuMemAlloc for hashes");
+    return page;
+}
+
+/* Room for the results of items up to `count`. */
+static void
+make_room(struct hasher *hasher, size_t count)
+{
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    struct page **end = &hasher->pages;
+    for (size_t have = 0; have < count; have += PAGE_RESULTS) {
+        if (*end == NULL)
+            *end = new_page();
+        end = &(*end)->next;
+    }
+    if (!kernels()->loaded && hasher->piece == NULL)
+        hasher->piece = allocate_pinned(PIECE_BYTES);
+    (void)context_exchange_capture_mode(mode);
+}
+
+struct hasher *
+hasher_get(void)
+{
+    pthread_mutex_lock(&idle_lock);
+    struct hasher *hasher = idle;
+    if (hasher != NULL)
+        idle = hasher->next;
+    pthread_mutex_unlock(&idle_lock);
+    if (hasher != NULL)
+        return hasher;
+    hasher = allocate(sizeof(*hasher));
+    CUcontext before = context_enter();
+    make_room(hasher, 1);
+    context_leave(before);
+    return hasher;
+}
+
+/* ---- what is hashed ---- */
+
+static void
+add(struct hasher *hasher, const struct item *item)
+{
+    struct batch *batch = hasher->batch != NULL ? hasher->batch : (hasher->batch = allocate(sizeof(*batch)));
+    if (batch->count == batch->capacity) {
+        size_t capacity = batch->capacity == 0 ? 16 : 2 * batch->capacity;
+        struct item *grown = realloc(batch->items, capacity * sizeof(*grown));
+        if (grown == NULL)
+            stop_job("out of memory");
+        batch->items = grown;
+        batch->capacity = capacity;
+    }
+    batch->items[batch->count++] = *item;
+}
+
+void
+hasher_add(struct hasher *hasher, CUdeviceptr address, size_t bytes, int type,
+           void (*done)(void *arg, const struct hashed *hashed), void *arg)
+{
+    uint64_t exponent = type_exponent(type);
+    add(hasher, &(struct item){.address = address,
+                               .bytes = bytes,
+                               .exponents = exponent != 0 ? hash_exponents(exponent, type_bytes(type)) : 0,
+                               .done = done,
+                               .arg = arg});
+}
+
+void
+hasher_add_sample(struct hasher *hasher, CUdeviceptr address, size_t bytes,
+                  void (*done)(void *arg, const struct hashed *hashed), void *arg)
+{
+    bool sampled = bytes > (size_t)SAMPLE_WINDOWS * SAMPLE_WINDOW_BYTES;
+    add(hasher, &(struct item){.address = address, .bytes = bytes, .sampled = sampled, .done = done, .arg = arg});
+}
+
+static size_t
+hashed_bytes(const struct item *item)
+{
+    return item->sampled ? (size_t)SAMPLE_WINDOWS * SAMPLE_WINDOW_BYTES : item->bytes;
+}
+
+/* Where window `i` of a sample begins. */
+static CUdeviceptr
+window_address(const struct item *item, size_t i)
+{
+    return item->address + (item->bytes - SAMPLE_WINDOW_BYTES) / (SAMPLE_WINDOWS - 1) * i;
+}
+
+/* ---- on the device ---- */
+
+static void
+run_launch(struct hasher *hasher, CUstream stream)
+{
+    struct comm_error error;
+    if (!device_hash_run(&hasher->launch, &engine_state.driver, kernels(), stream, &error))
+        stop_job_by(error.cause, "%s", error.text);
+}
+
+static void
+add_range(struct hasher *hasher, CUstream stream, struct hash_range range)
+{
+    if (device_hash_add(&hasher->launch, range))
+        return;
+    run_launch(hasher, stream);
+    if (!device_hash_add(&hasher->launch, range))
+        stop_job("internal error: an empty launch has no room for a range");
+}
+
+static void
+add_item(struct hasher *hasher, CUstream stream, const struct item *item, CUdeviceptr result)
+{
+    if (item->bytes == 0)
+        return;
+    struct hash_range range = {item->address, item->bytes, result, item->exponents, 0, 0};
+    if (!item->sampled) {
+        add_range(hasher, stream, range);
+        return;
+    }
+    range.bytes = SAMPLE_WINDOW_BYTES;
+    for (size_t i = 0; i < SAMPLE_WINDOWS; ++i) {
+        range.address = window_address(item, i);
+        range.number = (uint32_t)(i * (SAMPLE_WINDOW_BYTES / HASH_BLOCK));
+        add_range(hasher, stream, range);
+    }
+}
+
+/* ---- on the host, where there are no kernels ---- */
+
+static void CUDA_CB
+hash_piece(void *data)
+{
+    struct piece *piece = data;
+    if (piece->before == 0)
+        *piece->result = (struct hash_result){0, 0, 0};
+    piece->result->sum = hash_part(piece->result->sum, piece->before, piece->data, piece->bytes);
+    if (piece->exponents != 0)
+        hash_look(piece->data, piece->bytes, piece->exponents, piece->result);
+    free(piece);
+}
+
+static void
+copy_out(CUstream stream, void *to, CUdeviceptr from, size_t bytes)
+{
+    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(to, from, bytes, stream), "copying memory that is checked");
+    hashing_note_copy(bytes);
+}
+
+static void
+copy_item(struct hasher *hasher, CUstream stream, const struct item *item, struct hash_result *result)
+{
+    size_t bytes = hashed_bytes(item);
+    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
+        struct piece *piece = allocate(sizeof(*piece));
+        *piece = (struct piece){hasher->piece, at, bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES, item->exponents,
+                                result};
+        for (size_t i = 0; i < SAMPLE_WINDOWS && item->sampled; ++i)
+            copy_out(stream, (char *)hasher->piece + i * SAMPLE_WINDOW_BYTES, window_address(item, i),
+                     SAMPLE_WINDOW_BYTES);
+        if (!item->sampled)
+            copy_out(stream, hasher->piece, item->address + at, piece->bytes);
+        require_cuda(engine_state.driver.cuLaunchHostFunc_p(stream, hash_piece, piece), "cuLaunchHostFunc");
+    }
+}
+
+/* ---- launching and collecting ---- */
+
+/* The results [from, to) of a page. */
+static void
+launch_page(struct hasher *hasher, CUstream stream, const struct page *page, size_t first, size_t from, size_t to)
+{
+    const size_t each = sizeof(struct hash_result);
+    if (kernels()->loaded)
+        require_cuda(engine_state.driver.cuMemsetD8Async_p(page->device + each * from, 0, each * (to - from), stream),
+                     "clearing hashes");
+    for (size_t i = from; i < to; ++i) {
+        const struct item *item = &hasher->batch->items[first + i];
+        if (kernels()->loaded)
+            add_item(hasher, stream, item, page->device + each * i);
+        else
+            copy_item(hasher, stream, item, &page->host[i]);
+    }
+}
+
+void
+hasher_launch(struct hasher *hasher, CUstream stream)
+{
+    struct batch *batch = hasher->batch;
+    if (batch == NULL || batch->launched == batch->count)
+        return;
+    CUcontext before = context_enter();
+    make_room(hasher, batch->count);
+    struct page *page = hasher->pages;
+    for (size_t first = 0; first < batch->count; first += PAGE_RESULTS, page = page->next) {
+        size_t from = batch->launched > first ? batch->launched - first : 0, to = batch->count - first;
+        to = to < PAGE_RESULTS ? to : PAGE_RESULTS;
+        if (from < to)
+            launch_page(hasher, stream, page, first, from, to);
+    }
+    run_launch(hasher, stream);
+    batch->launched = batch->count;
+    context_leave(before);
+}
+
+static void CUDA_CB
+hand_out(void *data)
+{
+    struct batch *batch = data;
+    const struct page *page = batch->pages;
+    for (size_t i = 0; i < batch->count; ++i) {
+        const struct item *item = &batch->items[i];
+        if (i > 0 && i % PAGE_RESULTS == 0)
+            page = page->next;
+        const struct hash_result *result = &page->host[i % PAGE_RESULTS];
+        size_t bytes = hashed_bytes(item);
+        struct hashed hashed = {.finite = bytes == 0 || result->infinite == 0,
+                                .zero = bytes == 0 || result->nonzero == 0};
+        hashed.hash = bytes > 0 ? hash_end(result->sum, bytes) : HASH_OF_NOTHING;
+        item->done(item->arg, &hashed);
+    }
+    free(batch->items);
+    free(batch);
+}
+
+void
+hasher_collect(struct hasher *hasher, CUstream stream)
+{
+    hasher_launch(hasher, stream);
+    struct batch *batch = hasher->batch;
+    if (batch == NULL)
+        return;
+    hasher->batch = NULL;
+    batch->pages = hasher->pages;
+    CUcontext before = context_enter();
+    const struct page *page = batch->pages;
+    for (size_t first = 0; first < batch->count && kernels()->loaded; first += PAGE_RESULTS, page = page->next) {
+        size_t count = batch->count - first < PAGE_RESULTS ? batch->count - first : PAGE_RESULTS;
+        copy_out(stream, page->host, page->device, count * sizeof(struct hash_result));
+    }
+    require_cuda(engine_state.driver.cuLaunchHostFunc_p(stream, hand_out, batch), "cuLaunchHostFunc");
+    context_leave(before);
+}

@@ -1,0 +1,192 @@
+/*
+ * streams.c - the streams on which gradients are touched: a table of events, one for each.
+ *
+ * An entry stands from a stream's first touch until the boundaries of all groups whose gradients were touched on it;
+ * masks (struct tensor, struct group) name entries by their place. Called by touches.c, boundary.c and the hooks. Below
+ * the table: how the streams of the trainer and those of the collectives wait for each other.
+ */
+#include "interpose/engine/core/state.h"
+
+#include "base/mutant.h"
+
+#include <unistd.h>
+
+static bool
+is_same_stream(const struct stream_entry *entry, CUstream handle)
+{
+    return entry->handle == handle && !entry->destroyed && (handle != CU_STREAM_PER_THREAD || entry->owner == gettid());
+}
+
+unsigned
+stream_index(CUstream handle)
+{
+    unsigned free_at = STREAMS_AT_MOST;
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
+        if (is_same_stream(&engine_state.streams[i], handle))
+            return i;
+        if (engine_state.streams[i].handle == NULL && free_at == STREAMS_AT_MOST)
+            free_at = i;
+    }
+    if (free_at == STREAMS_AT_MOST)
+        stop_job("gradients are touched on more than %d streams between two steps, which is more than ddprun follows",
+                 STREAMS_AT_MOST);
+    engine_state.streams[free_at] = (struct stream_entry){
+        .handle = handle,
+        .owner = handle == CU_STREAM_PER_THREAD ? gettid() : 0,
+        .event = engine_state.streams[free_at].event, /* an event may serve another stream */
+    };
+    return free_at;
+}
+
+bool
+stream_is_captured(CUstream stream)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    return engine_state.driver.cuStreamIsCapturing_p(stream, &capture) != CUDA_SUCCESS ||
+           capture != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* Default streams are the current context's: the trainer's now, another thread's or ours later. */
+static void
+require_own_context(CUstream handle)
+{
+    CUcontext current = NULL;
+    if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
+        return;
+    require_cuda(engine_state.driver.cuCtxGetCurrent_p(&current), "cuCtxGetCurrent");
+    context_require(handle, current, "work on gradients", NULL);
+}
+
+void
+stream_record(CUstream handle, CUevent event, const char *what)
+{
+    CUcontext context = NULL;
+    CUresult result = engine_state.driver.cuEventRecord_p(event, handle);
+    if (result == CUDA_ERROR_INVALID_HANDLE && engine_state.driver.cuStreamGetCtx_p != NULL &&
+        engine_state.driver.cuStreamGetCtx_p(handle, &context) == CUDA_SUCCESS && context != engine_state.context)
+        stop_job("a stream with work on gradients, or the one that DDP_STEP names, is of " CONTEXT_FOREIGN);
+    require_cuda(result, what);
+}
+
+void
+stream_wait_for_reduction(CUstream handle)
+{
+    require_own_context(handle);
+    pthread_mutex_lock(&engine_state.lock);
+    uint64_t boundary = engine_state.boundary_count;
+    bool waits = engine_state.streams[stream_index(handle)].waited_for < boundary;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!waits || MUTANT(NO_BOUNDARY_WAIT) || MUTANT(OTHER_STREAMS_RUN_ON))
+        return;
+
+    /* Noted only now: another thread on this stream must not believe in a wait that is not there yet. */
+    require_cuda(engine_state.driver.cuStreamWaitEvent_p(handle, engine_state.reduced, 0),
+                 "waiting for the last reduction");
+    pthread_mutex_lock(&engine_state.lock);
+    struct stream_entry *entry = &engine_state.streams[stream_index(handle)];
+    if (entry->waited_for < boundary)
+        entry->waited_for = boundary;
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+void
+stream_note_work(CUstream handle)
+{
+    if (handle != CU_STREAM_PER_THREAD)
+        return;
+    pthread_mutex_lock(&engine_state.lock);
+    CUevent event = engine_state.streams[stream_index(handle)].event;
+    pthread_mutex_unlock(&engine_state.lock);
+    stream_record(handle, event, "cuEventRecord");
+}
+
+void
+streams_before_destroy(CUstream stream)
+{
+    if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended))
+        return;
+    issue_take_role(); /* nobody else names the handle from here on */
+    pthread_mutex_lock(&engine_state.lock);
+    struct stream_entry *entry = NULL;
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
+        if (is_same_stream(&engine_state.streams[i], stream))
+            entry = &engine_state.streams[i];
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+
+    /* Its work goes on after the handle is gone; the event remembers it until the boundary. */
+    if (entry != NULL) {
+        stream_record(stream, entry->event, "cuEventRecord on a stream that is destroyed");
+        pthread_mutex_lock(&engine_state.lock);
+        entry->destroyed = true;
+        pthread_mutex_unlock(&engine_state.lock);
+    }
+    atomic_fetch_add(&engine_state.stream_changes, 1);
+    issue_give_role();
+}
+
+void
+streams_forget(CUstream released, uint64_t named)
+{
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
+        if (!(named >> i & 1))
+            engine_state.streams[i] = (struct stream_entry){.event = engine_state.streams[i].event};
+    }
+    engine_state.streams[stream_index(released)].waited_for = engine_state.boundary_count;
+}
+
+/* ---- streams and collectives ---- */
+
+void
+issue_wait_for_streams(uint64_t mask, unsigned communicator)
+{
+    const struct driver *driver = &engine_state.driver;
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
+        if (!(mask >> i & 1))
+            continue;
+        pthread_mutex_lock(&engine_state.lock);
+        const struct stream_entry entry = engine_state.streams[i];
+        pthread_mutex_unlock(&engine_state.lock);
+
+        bool recorded = entry.destroyed || (entry.handle == CU_STREAM_PER_THREAD && entry.owner != gettid());
+        if (!recorded && stream_is_captured(entry.handle)) /* an event there would draw our streams into the graph */
+            stop_job("a stream on which gradients were touched is being captured into a CUDA graph while they are "
+                     "averaged: capture it between DDP_STEP and the first work on gradients, or on another stream");
+        if (!recorded)
+            stream_record(entry.handle, entry.event, "cuEventRecord after gradients");
+        if (!MUTANT(NO_PRODUCER_WAIT))
+            require_cuda(driver->cuStreamWaitEvent_p(engine_state.collectives.communicators[communicator].stream,
+                                                     entry.event, 0),
+                         "waiting for gradients");
+        if (MUTANT(SECOND_STREAM_FORGOTTEN))
+            return;
+    }
+}
+
+void
+issue_join(void)
+{
+    struct comm_error error;
+    if (!collectives_join(&engine_state.collectives, &error))
+        stop_job("%s", error.text);
+}
+
+void
+issue_wait_for_buckets(void)
+{
+    struct comm_error error;
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (!collectives_wait(&engine_state.collectives, &error))
+        stop_job("%s", error.text);
+    (void)context_exchange_capture_mode(mode);
+}
+
+void
+releases_wait_for_collectives(void)
+{
+    if (!atomic_load(&engine_state.collectives_ready))
+        return;
+    issue_take_role();
+    issue_wait_for_buckets();
+    issue_give_role();
+}

@@ -1,0 +1,77 @@
+/*
+ * user_metrics.c - what the program says of itself: means that it asked for, items that it shared out. Into the status
+ * record, where the launcher finds them for its progress line and its reports.
+ *
+ * Called by the annotations of start.c. Costs a few stores; nothing here can fail.
+ */
+#include "interpose/engine/core/state.h"
+
+#include "base/printable.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The places that have a record, by the address of their annotation; NULL: known by its label. */
+static const struct ddp_site *known_sites[RANK_MEANS_AT_MOST];
+
+static void
+describe(struct rank_mean *mean, const char *label, const struct ddp_site *site)
+{
+    const char *slash = strrchr(site->file, '/'), *text = site->text;
+    while (*text == '&' || isspace((unsigned char)*text))
+        ++text;
+    snprintf(mean->name, sizeof(mean->name), "%.31s", label != NULL ? label : text);
+    printable_make(mean->name, ""); /* a label may hold anything */
+    snprintf(mean->place, sizeof(mean->place), "%.36s:%d", slash != NULL ? slash + 1 : site->file, site->line);
+}
+
+/* The record of a label, or else of a place; NULL for those that come after RANK_MEANS_AT_MOST others. */
+static struct rank_mean *
+mean_of(const char *label, const struct ddp_site *site)
+{
+    struct rank_told *told = &engine_state.status->told;
+    const struct ddp_site *known = label == NULL ? site : NULL;
+    struct rank_mean wanted = {.step = 0};
+    describe(&wanted, label, site);
+    uint32_t count = atomic_load(&told->mean_count);
+    for (uint32_t i = 0; i < count; ++i) {
+        if (known_sites[i] == known && (known != NULL || strcmp(told->means[i].name, wanted.name) == 0))
+            return &told->means[i];
+    }
+    if (count == RANK_MEANS_AT_MOST)
+        return NULL;
+    known_sites[count] = known;
+    memcpy(told->means[count].name, wanted.name, sizeof(wanted.name));
+    memcpy(told->means[count].place, wanted.place, sizeof(wanted.place));
+    return &told->means[count];
+}
+
+void
+told_mean(float value, const char *label, const struct ddp_site *site)
+{
+    struct rank_mean *mean = mean_of(label, site);
+    if (mean == NULL)
+        return;
+    double wide = value;
+    uint64_t bits;
+    memcpy(&bits, &wide, sizeof(bits));
+    atomic_store(&mean->step, engine_state.boundary_count);
+    atomic_store(&mean->value, bits);
+    uint32_t place = (uint32_t)(mean - engine_state.status->told.means);
+    if (place == atomic_load(&engine_state.status->told.mean_count))
+        atomic_store(&engine_state.status->told.mean_count, place + 1); /* last: it is whole */
+}
+
+void
+told_shard(size_t total)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the record against other threads */
+    _Atomic uint64_t *told = &engine_state.status->told.shard_total;
+    pthread_mutex_lock(&lock);
+    uint64_t before = atomic_load(told);
+    atomic_store(told, before == 0 || before == total ? total : UINT64_MAX);
+    atomic_fetch_add(&engine_state.status->told.shard_calls, 1);
+    pthread_mutex_unlock(&lock);
+}

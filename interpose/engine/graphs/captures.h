@@ -1,0 +1,89 @@
+/*
+ * captures.h - what captures.c and graph_step.c share of a capture that goes on.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_GRAPHS_CAPTURES_H
+#define DDPRUN_INTERPOSE_ENGINE_GRAPHS_CAPTURES_H
+
+#include "interpose/engine/graphs/graphs.h"
+
+enum { CAPTURE_LANES = 8 };
+#define NO_MARK SIZE_MAX
+
+/* A touch of one gradient or buffer, in the order in which they were captured. */
+struct mark {
+    size_t place; /* in tensors[] */
+    CUstream stream;
+    pid_t owner;
+    size_t first, count; /* of the capture's nodes: what comes after the touch depends on these */
+    bool declares;       /* DDP_GRADIENT_READY */
+    size_t previous;     /* the touch of the same tensor before this one, since the last step; or NO_MARK */
+};
+
+/* A captured stream on which something was touched. */
+struct captured_stream {
+    CUstream handle;
+    pid_t owner;         /* of CU_STREAM_PER_THREAD: the thread; else 0 */
+    size_t first, count; /* of the capture's nodes: where it has got to */
+    size_t waited_for;   /* number of the step whose reduction it comes after */
+    bool on_buffer;      /* buffers were touched since the last step */
+};
+
+/* A stream of ours for the collectives of a capture. It is drawn into the capture, and free again at its end. */
+struct capture_lane {
+    CUstream stream;
+    CUevent joins;   /* by which it enters */
+    CUevent reduced; /* after everything of the capture's last step */
+    bool taken;
+};
+
+struct capture {
+    struct capture *next;
+    cuuint64_t id;
+    CUgraph graph;   /* that it makes; compared only */
+    CUstream origin; /* where it began */
+    pid_t origin_owner;
+    bool unseen;            /* nobody saw it begin */
+    bool into_graph;        /* of the trainer's own making */
+    const char *changed_by; /* a call that changed it other than by capturing work; or NULL */
+    struct recording *recording;
+
+    struct mark *marks;
+    size_t mark_count, mark_capacity;
+    size_t *last; /* [place_count]: of each tensor the last touch since the last step of its group, or NO_MARK */
+    size_t place_count;
+    CUgraphNode *nodes;
+    size_t node_count, node_capacity;
+    struct captured_stream *streams;
+    size_t stream_count, stream_capacity;
+
+    struct capture_lane *lane; /* NULL: no step so far */
+};
+
+/* What the driver says of a stream. The nodes are its own, until the next call on the stream. */
+struct capture_answer {
+    CUstreamCaptureStatus status;
+    cuuint64_t id;
+    CUgraph graph;
+    const CUgraphNode *nodes;
+    size_t node_count;
+};
+bool capture_ask(CUstream stream, struct capture_answer *answer) __attribute__((warn_unused_result));
+
+/* Guards what captures hold; never held across a call. */
+void capture_lock(void);
+void capture_unlock(void);
+
+/* The stream comes after the capture's last step. */
+void capture_note_waited(struct capture *capture, CUstream stream);
+
+/* The issuer: a free lane; ends the job if there is none. */
+struct capture_lane *capture_take_lane(void);
+
+/* Fills the recording's places: gradients that the capture touches before its first step, each once; without a step,
+ * all of them. */
+void capture_list_places(struct capture *capture);
+
+/* The capture is over: what is known of it is in its recording. */
+void capture_leave(struct capture *capture);
+
+#endif

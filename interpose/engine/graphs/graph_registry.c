@@ -1,0 +1,224 @@
+/*
+ * graph_registry.c - which graph and which executable graph does what was recorded where.
+ *
+ * Handles come and go by the hooks of the calls that make and destroy them. A handle without a recording does what
+ * nobody knows. What is changed by hand is in graph_edits.c.
+ *
+ * Called by the hooks in any thread. Nothing is held across a call.
+ */
+#include "interpose/engine/graphs/graphs.h"
+
+#include <stdlib.h>
+
+struct known {
+    const void *handle;
+    bool executable; /* a CUgraphExec; else a CUgraph */
+    bool going;      /* the driver is destroying it: the handle may be another's already */
+    struct recording *recording;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known *known;
+static size_t known_count, known_capacity;
+
+/* ---- recordings ---- */
+
+struct recording *
+recording_new(void)
+{
+    struct recording *recording = calloc(1, sizeof(*recording));
+    if (recording != NULL)
+        recording->references = 1;
+    return recording;
+}
+
+void
+recording_hold(struct recording *recording)
+{
+    pthread_mutex_lock(&lock);
+    ++recording->references;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Buckets of captured steps. A launch of the graph may still use them: all launches are waited for. */
+static void
+free_steps(struct recording *recording)
+{
+    if (recording->step_count == 0)
+        return;
+    bool gone = atomic_load(&engine_state.context_ended) || atomic_load(&engine_state.device_closed);
+    CUcontext before = gone ? NULL : context_enter();
+    CUstreamCaptureMode mode = gone ? 0 : context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (!gone) {
+        issue_take_role();
+        issue_wait_for_buckets();
+    }
+    for (size_t i = 0; i < recording->step_count; ++i) {
+        struct group *view = &recording->steps[i].view;
+        for (size_t k = 0; k < view->wire_count && !gone; ++k)
+            wire_free(&view->wires[k], &engine_state.driver);
+        free(view->wires);
+        free(view->travel);
+        plan_free(view->plan);
+    }
+    if (!gone) {
+        issue_give_role();
+        (void)context_exchange_capture_mode(mode);
+        context_leave(before);
+    }
+}
+
+void
+recording_release(struct recording *recording)
+{
+    if (recording == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    bool last = --recording->references == 0;
+    pthread_mutex_unlock(&lock);
+    if (!last)
+        return;
+    free_steps(recording);
+    free(recording->steps);
+    free(recording->places);
+    free(recording->touched);
+    free(recording->nodes);
+    free(recording->sources);
+    free(recording);
+}
+
+/* ---- handles ---- */
+
+/* With lock held: the handle's place, or known_count. */
+static size_t
+place_of(const void *handle, bool going)
+{
+    size_t at = 0;
+    while (at < known_count && (known[at].handle != handle || known[at].going != going))
+        ++at;
+    return at;
+}
+
+struct recording *
+recording_find(const void *handle)
+{
+    pthread_mutex_lock(&lock);
+    size_t at = place_of(handle, false);
+    struct recording *recording = at < known_count ? known[at].recording : NULL;
+    if (recording != NULL)
+        ++recording->references;
+    pthread_mutex_unlock(&lock);
+    return recording;
+}
+
+/* With lock held: makes room for one more. */
+static void
+make_room(void)
+{
+    if (known_count < known_capacity)
+        return;
+    size_t capacity = known_capacity == 0 ? 16 : 2 * known_capacity;
+    struct known *grown = realloc(known, capacity * sizeof(*grown));
+    if (grown == NULL)
+        stop_job("out of memory");
+    known = grown;
+    known_capacity = capacity;
+}
+
+static void
+set(const void *handle, bool executable, struct recording *recording)
+{
+    struct recording *old = NULL;
+    pthread_mutex_lock(&lock);
+    size_t at = place_of(handle, false);
+    if (at < known_count) {
+        old = known[at].recording;
+        known[at] = known[--known_count];
+    }
+    if (recording != NULL) {
+        make_room();
+        ++recording->references;
+        known[known_count++] = (struct known){.handle = handle, .executable = executable, .recording = recording};
+    }
+    pthread_mutex_unlock(&lock);
+    recording_release(old);
+}
+
+void
+recording_set(CUgraph graph, struct recording *recording)
+{
+    set(graph, false, recording);
+}
+
+bool
+recording_next_graph(size_t *at_p, CUgraph *graph_p)
+{
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    for (; *at_p < known_count && !found; ++*at_p) {
+        found = !known[*at_p].executable && !known[*at_p].going;
+        *graph_p = (CUgraph)known[*at_p].handle;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* ---- what becomes of graphs ---- */
+
+void
+graph_cloned(CUgraph from, const CUgraph *clone, bool done)
+{
+    if (!done || clone == NULL)
+        return;
+    struct recording *recording = recording_find(from);
+    recording_set(*clone, recording);
+    recording_release(recording);
+}
+
+void
+graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done)
+{
+    if (!done || made == NULL)
+        return;
+    struct recording *recording = recording_find(from);
+    bool harmless =
+        recording != NULL && !recording->opaque && recording->node_count == 0 && !recording_steps(recording);
+    if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0 && !harmless &&
+        atomic_load(&engine_state.highest) != 0)
+        stop_job("a CUDA graph is instantiated to be launched by kernels (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH), "
+                 "which ddprun does not see, and it may touch gradients: launch it from the host");
+    set(*made, true, recording);
+    recording_release(recording);
+}
+
+void
+graph_updated(CUgraphExec exec, CUgraph graph, bool done)
+{
+    graph_made(graph, &exec, 0, done);
+}
+
+void
+graph_goes(void *handle)
+{
+    pthread_mutex_lock(&lock);
+    size_t at = place_of(handle, false);
+    if (at < known_count)
+        known[at].going = true;
+    pthread_mutex_unlock(&lock);
+}
+
+void
+graph_gone(void *handle, bool done)
+{
+    struct recording *recording = NULL;
+    pthread_mutex_lock(&lock);
+    size_t at = place_of(handle, true);
+    if (at < known_count && done) {
+        recording = known[at].recording;
+        known[at] = known[--known_count];
+    } else if (at < known_count) {
+        known[at].going = false;
+    }
+    pthread_mutex_unlock(&lock);
+    recording_release(recording);
+}

@@ -1,0 +1,154 @@
+/*
+ * escaped_late.c - gradients whose address was copied to the device after they had left in the same step.
+ *
+ * From the next step on such a gradient is held (escaped_pointers.c). In this one a kernel may go through the pointer
+ * and write what is never averaged: so what has left is hashed once it is reduced and again at the boundary, and a
+ * difference ends the job. A number that only looks like an address changes nothing, and ends nothing.
+ */
+#include "interpose/engine/core/hashing.h"
+#include "interpose/engine/memory/escapes.h"
+
+#include "base/clock.h"
+#include "base/mutant.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* What of a gradient has left with one bucket; hashed in the communication stream's order. */
+struct escaped {
+    struct escaped *next;
+    struct tensor gradient;
+    uint64_t step; /* number of the boundary that it belongs to, from 1 */
+    size_t first_byte, bytes;
+    uint64_t hash;
+    _Atomic bool hashed;
+};
+
+static struct escaped *escaped; /* all of this and the hasher: the issuer's */
+static struct hasher *hasher;
+
+static void
+store_hash(void *arg, const struct hashed *hashed)
+{
+    struct escaped *part = arg;
+    part->hash = hashed->hash;
+    atomic_store(&part->hashed, true);
+}
+
+static void
+hash(struct escaped *part, void (*done)(void *arg, const struct hashed *hashed))
+{
+    hasher_add(hasher, part->gradient.address + part->first_byte, part->bytes, 0, done, part);
+}
+
+enum { PATIENCE_US = 5000000 };
+
+/* The address is copied only then: what a kernel writes through it is not what was hashed. Not for ever: another rank
+ * may have to hear of this one first. */
+static void
+wait_until_hashed(const struct escaped *last)
+{
+    int64_t begin_us = clock_now_us();
+    while (last != NULL && !atomic_load(&last->hashed) && clock_now_us() - begin_us < PATIENCE_US)
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
+/* Puts a part for each piece of the gradient in the bucket before the others in the list. False: out of memory. */
+static bool
+add_parts(struct escaped **parts, const struct tensor *gradient, const struct plan *plan, size_t bucket)
+{
+    size_t first = plan->buckets[bucket].first, end = first + plan->buckets[bucket].count;
+    for (size_t i = first; i < end; ++i) {
+        const struct plan_piece *piece = &plan->pieces[i];
+        if (piece->gradient != gradient->member)
+            continue;
+        struct escaped *part = malloc(sizeof(*part));
+        if (part == NULL)
+            return false;
+        *part = (struct escaped){.next = *parts,
+                                 .gradient = *gradient,
+                                 .step = engine_state.boundary_count + 1,
+                                 .first_byte = piece->first_byte,
+                                 .bytes = piece->bytes};
+        *parts = part;
+    }
+    return true;
+}
+
+/* The issuer: the parts of the gradient that have left in this step; NULL: none. */
+static struct escaped *
+parts_that_left(const struct tensor *gradient)
+{
+    const struct group *group = &engine_state.groups[gradient->group];
+    struct escaped *parts = NULL;
+    bool whole = true;
+    pthread_mutex_lock(&engine_state.lock);
+    size_t end = issue_has_left(gradient) ? group->readiness.next_bucket : 0; /* 0: a boundary came between */
+    for (size_t k = 0; k < end; ++k)
+        whole = add_parts(&parts, gradient, group->plan, k) && whole;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!whole)
+        stop_job("out of memory");
+    return parts;
+}
+
+void
+escaped_late_add(const struct tensor *gradient)
+{
+    CUcontext before = context_enter();
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    issue_take_role(); /* a thread that is sending a bucket has then sent it */
+    struct escaped *parts = parts_that_left(gradient);
+    if (hasher == NULL)
+        hasher = hasher_get();
+    issue_join(); /* they may have gone through other communicators */
+    const struct escaped *last = NULL;
+    while (parts != NULL) {
+        struct escaped *part = parts;
+        parts = part->next;
+        part->next = escaped;
+        escaped = part;
+        hash(part, store_hash);
+        last = part;
+    }
+    if (last != NULL)
+        hasher_collect(hasher, engine_state.collectives.stream);
+    wait_until_hashed(last);
+    issue_give_role();
+    (void)context_exchange_capture_mode(mode);
+    context_leave(before);
+}
+
+static void
+compare(void *arg, const struct hashed *hashed)
+{
+    struct escaped *part = arg;
+    char text[TENSOR_TEXT_BYTES];
+    if (hashed->hash != part->hash && !MUTANT(ESCAPED_LATE_UNCHECKED))
+        stop_job_soon("%s was changed in step %llu after it had been averaged, by a kernel that found its address in "
+                      "memory, where it was copied in this step; copy it before backward, or run with --no-overlap",
+                      tensor_describe(&part->gradient, text), (unsigned long long)part->step);
+    free(part);
+}
+
+void
+escaped_late_compare(const struct group *group)
+{
+    bool any = false;
+    for (struct escaped **link = &escaped; *link != NULL;) {
+        struct escaped *part = *link;
+        if (part->gradient.group != group->id) {
+            link = &part->next;
+            continue;
+        }
+        *link = part->next;
+        pthread_mutex_lock(&engine_state.lock);
+        struct tensor tensor = *tensor_gradient(group, part->gradient.member);
+        pthread_mutex_unlock(&engine_state.lock);
+        tensor_refuse_freed(&tensor);
+        hash(part, compare);
+        any = true;
+    }
+    if (any)
+        hasher_collect(hasher, engine_state.collectives.stream);
+}

@@ -1,0 +1,436 @@
+/*
+ * escaped_pointers.c - gradients whose address has escaped our sight.
+ *
+ * A kernel that gets a gradient's address from memory (a table of pointers, a struct behind a pointer, constant memory)
+ * touches the gradient unseen. So whatever is copied to the device is searched for pointers into memory that exists
+ * there (allocations.c), from the process's first allocation on: they are remembered, for what they point into may be
+ * annotated later. A gradient with a pointer into it among them, at a multiple of its element's size, is held: it is
+ * averaged at the boundary only, which waits for every stream with kernels; and kernels on other streams wait for the
+ * average before they run. Once held, a gradient stays so until it is forgotten. If it has left already in this step,
+ * its content is checked (escaped_late.c). Kernels may reach a buffer unseen as well: it is sent at the boundary in any
+ * case, and all that holding it does is that streams wait.
+ *
+ * The ranks exchange what they hold before each vote, and plan alike. Called from the hooks in any thread.
+ */
+#include "interpose/engine/memory/escapes.h"
+
+#include "base/message.h"
+#include "base/mutant.h"
+#include "bucketing/words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS_AT_FIRST = 1024, WORDS_AT_MOST = 1 << 20 };
+
+/* A copy with at least one address in so many bytes is a table of pointers, or a struct that has some. With fewer, as
+ * in a batch of images, a number may only look like an address. */
+enum { BYTES_PER_ADDRESS = 512 };
+
+/* All addresses of device memory that were ever copied to the device; guarded by the engine's lock. */
+static struct {
+    uint64_t *slots; /* open addressing; 0: free */
+    size_t slot_count, used_count;
+    bool overflow; /* too many to keep: every address may be among them */
+} copied;
+
+/* ---- the set of copied addresses; with lock held ---- */
+
+static size_t
+slot_of(const uint64_t *slots, size_t slot_count, uint64_t word)
+{
+    size_t at = (size_t)((word * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (slot_count - 1);
+    while (slots[at] != 0 && slots[at] != word)
+        at = (at + 1) & (slot_count - 1);
+    return at;
+}
+
+static bool
+make_room(void)
+{
+    if (2 * (copied.used_count + 1) <= copied.slot_count)
+        return true;
+    size_t grown_count = copied.slot_count == 0 ? WORDS_AT_FIRST : 2 * copied.slot_count;
+    uint64_t *grown = grown_count <= 2 * WORDS_AT_MOST ? calloc(grown_count, sizeof(*grown)) : NULL;
+    if (grown == NULL)
+        return false;
+    for (size_t i = 0; i < copied.slot_count; ++i) {
+        if (copied.slots[i] != 0)
+            grown[slot_of(grown, grown_count, copied.slots[i])] = copied.slots[i];
+    }
+    free(copied.slots);
+    copied.slots = grown;
+    copied.slot_count = grown_count;
+    return true;
+}
+
+static void
+remember(uint64_t word)
+{
+    if (copied.slot_count > 0 && copied.slots[slot_of(copied.slots, copied.slot_count, word)] == word)
+        return;
+    if (!make_room()) {
+        copied.overflow = true;
+        return;
+    }
+    copied.slots[slot_of(copied.slots, copied.slot_count, word)] = word;
+    ++copied.used_count;
+}
+
+/* The last tensor that was held because of a copy with few addresses; guarded by the engine's lock. */
+static struct {
+    struct tensor tensor;
+    size_t bytes;  /* of the copy */
+    uint64_t step; /* from 1 */
+} scattered;
+
+/* ---- gradients that are held ---- */
+
+/* Whether the word points into the tensor: a pointer to one of its elements does not lie between two. */
+static bool
+is_pointer_into(uint64_t word, const struct tensor *tensor)
+{
+    return word >= tensor->address && word < tensor->address + tensor->bytes &&
+           (word - tensor->address) % type_bytes(tensor->type) == 0 &&
+           !(MUTANT(ESCAPES_ALIGNED_TO_16) && word % 16 != 0);
+}
+
+bool
+escape_has(const struct tensor *tensor)
+{
+    if (copied.overflow || !allocations_cover(tensor->address, tensor->bytes, MEMORY_DEVICE))
+        return true; /* memory whose allocation nobody saw: its address was not looked for */
+    for (size_t i = 0; i < copied.slot_count; ++i) {
+        if (is_pointer_into(copied.slots[i], tensor))
+            return true;
+    }
+    return false;
+}
+
+void
+escape_hold(struct tensor *tensor)
+{
+    tensor->held = true;
+    atomic_fetch_add(&engine_state.escapes, 1);
+    if (!atomic_exchange(&engine_state.holds, true))
+        functions_none_misses();
+    struct group *group = &engine_state.groups[tensor->group];
+    if (tensor->role != TENSOR_GRADIENT || engine_state.annotations_changed || group->plan == NULL)
+        return; /* learn_nothing_yet() will see it */
+    if (readiness_is_declared(&group->readiness, tensor->member))
+        return;
+    history_ignore(&group->history, tensor->member);
+    readiness_hold(&group->readiness, tensor->member);
+}
+
+/* Whether its touches are not trusted to say when it is complete. */
+bool
+escape_is_held(const struct tensor *tensor)
+{
+    return tensor->held && !tensor->declared;
+}
+
+/* What a copied address does to a gradient. */
+struct found {
+    struct tensor tensor;
+    bool late;     /* it has left in this step */
+    bool overlaps; /* it might have left early until now */
+};
+
+/* With lock held: holds the tensor if it is not; *found_p says what that means. */
+static void
+hold_found(struct tensor *tensor, struct found *found_p)
+{
+    if (tensor_is_compared(tensor) || !tensor->placed || tensor->held)
+        return;
+    const struct group *group = &engine_state.groups[tensor->group];
+    bool waits = tensor->role != TENSOR_GRADIENT || !group->overlapping || engine_state.annotations_changed ||
+                 readiness_is_declared(&group->readiness, tensor->member);
+    *found_p = (struct found){.tensor = *tensor, .late = !waits && issue_has_left(tensor), .overlaps = !waits};
+    escape_hold(tensor);
+}
+
+/* With lock held: whether the word is an address of memory that exists. What it points into is held. */
+static bool
+note_word(uint64_t word, struct found *found_p)
+{
+    size_t count;
+    if (!allocations_cover(word, 1, MEMORY_DEVICE))
+        return false;
+    remember(word);
+    const struct range *range = ranges_find(&engine_state.ranges, word, 1, &count);
+    if (range != NULL && is_pointer_into(word, &engine_state.tensors[range->id]))
+        hold_found(&engine_state.tensors[range->id], found_p);
+    return true;
+}
+
+/* Once in each rank, because another rank need not have copied such a thing. */
+static void
+say_overlap_lost(const struct tensor *gradient)
+{
+    static _Atomic bool said;
+    char text[TENSOR_TEXT_BYTES];
+    if (atomic_exchange(&said, true))
+        return;
+    message_line("in step %llu a copy to the device held the address of %s: from the next step on it is averaged at "
+                 "DDP_STEP, without overlap, and so are, until the next plan, gradients that become complete after it",
+                 (unsigned long long)atomic_load(&engine_state.boundary_count) + 1, tensor_describe(gradient, text));
+}
+
+/* Without the lock: what follows from it. */
+static void
+follow(const struct found *found)
+{
+    if (found->late)
+        escaped_late_add(&found->tensor);
+    if (found->overlaps)
+        say_overlap_lost(&found->tensor);
+}
+
+/* With lock held: a copy of `bytes` bytes with so many addresses of device memory has held a tensor. */
+static void
+note_copy(const struct tensor *tensor, size_t bytes, size_t addresses)
+{
+    if (addresses * BYTES_PER_ADDRESS >= bytes) {
+        atomic_fetch_add(&engine_state.certain_escapes, 1);
+        return;
+    }
+    scattered.tensor = *tensor;
+    scattered.bytes = bytes;
+    scattered.step = atomic_load(&engine_state.boundary_count) + 1;
+}
+
+static void
+say_scattered(const struct ddp_site *site)
+{
+    static _Atomic bool said;
+    char text[TENSOR_TEXT_BYTES];
+    if (atomic_exchange(&said, true))
+        return;
+    pthread_mutex_lock(&engine_state.lock);
+    struct tensor tensor = scattered.tensor;
+    size_t bytes = scattered.bytes;
+    uint64_t step = scattered.step;
+    pthread_mutex_unlock(&engine_state.lock);
+    message_line(
+        "rank %d: in step %llu, a copy of %zu bytes to the device held a number that equals an address in %s; "
+        "the graph with DDP_STEP (%s:%d) does not wait for kernels that read the number as a pointer. If it is "
+        "one, copy it before the capture; if not, ignore this message",
+        engine_state.rendezvous.rank, (unsigned long long)step, bytes, tensor_describe(&tensor, text), site->file,
+        site->line);
+}
+
+enum escape_doubt
+escape_since(const struct escape_count *then, const struct ddp_site *site)
+{
+    if (atomic_load(&engine_state.escapes) == then->all)
+        return ESCAPED_NOT;
+    if (atomic_load(&engine_state.certain_escapes) != then->certain)
+        return ESCAPED_FOR_CERTAIN;
+    say_scattered(site);
+    return ESCAPED_PERHAPS;
+}
+
+/* ---- what reaches the device ---- */
+
+void
+escape_of_all(void)
+{
+    bool more = true;
+    atomic_fetch_add(&engine_state.certain_escapes, 1);
+    for (size_t i = 0; more; ++i) {
+        struct found found = {.late = false};
+        pthread_mutex_lock(&engine_state.lock);
+        copied.overflow = true;
+        more = i < engine_state.tensor_count;
+        if (more)
+            hold_found(&engine_state.tensors[i], &found);
+        pthread_mutex_unlock(&engine_state.lock);
+        follow(&found);
+    }
+}
+
+bool
+escape_from_host(const void *memory, size_t bytes)
+{
+    if (bytes < sizeof(uint64_t))
+        return false;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct words_spans spans = allocations_spans();
+    pthread_mutex_unlock(&engine_state.lock);
+    struct tensor held = {.placed = false};
+    size_t at = 0, addresses = 0;
+    while ((at = words_find(memory, bytes, at, &spans)) != WORDS_NONE) {
+        struct found found = {.late = false};
+        uint64_t word;
+        memcpy(&word, (const char *)memory + at, sizeof(word));
+        pthread_mutex_lock(&engine_state.lock);
+        addresses += !MUTANT(ESCAPE_IGNORED) && note_word(word, &found);
+        pthread_mutex_unlock(&engine_state.lock);
+        follow(&found);
+        if (found.tensor.placed)
+            held = found.tensor;
+        at += sizeof(uint32_t);
+    }
+    if (held.placed) {
+        pthread_mutex_lock(&engine_state.lock);
+        note_copy(&held, bytes, addresses);
+        pthread_mutex_unlock(&engine_state.lock);
+    }
+    return addresses > 0;
+}
+
+/* ---- kernels, where gradients are held ---- */
+
+/* Whether this thread has done all this for the stream since the last boundary. */
+static __thread struct {
+    CUstream stream;
+    uint64_t boundary;
+    uint64_t changes; /* stream_changes then: a new stream may have the handle of an old one, or one be captured */
+} marked;
+
+bool
+escape_is_marked(CUstream stream)
+{
+    uint64_t boundary = atomic_load(&engine_state.boundary_count) + 1; /* never 0 */
+    uint64_t changes = atomic_load(&engine_state.stream_changes);
+    /* While there are captures, a stream may be drawn into one of them, by an event that nobody looks at. */
+    return marked.stream == stream && marked.boundary == boundary && marked.changes == changes &&
+           stream != CU_STREAM_PER_THREAD && atomic_load(&engine_state.captures_open) == 0;
+}
+
+void
+escape_mark(CUstream stream)
+{
+    uint64_t boundary = atomic_load(&engine_state.boundary_count) + 1;
+    uint64_t changes = atomic_load(&engine_state.stream_changes);
+    stream_wait_for_reduction(stream);
+    marked.stream = stream;
+    marked.boundary = boundary;
+    marked.changes = changes;
+}
+
+void
+escape_end_kernel(uint64_t stream_mask)
+{
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (engine_state.groups[g].gradient_count > 0 && !MUTANT(HIDDEN_STREAMS_FORGOTTEN))
+            engine_state.groups[g].hidden_streams |= stream_mask;
+    }
+}
+
+void
+escape_blind_kernel(const char *kernel)
+{
+    if (atomic_exchange(&engine_state.blind, true))
+        return;
+    if (!atomic_exchange(&engine_state.holds, true))
+        functions_none_misses();
+    if (engine_state.rendezvous.rank == 0)
+        message_line("the driver does not tell the parameters of kernels (%s): gradients are averaged at DDP_STEP, "
+                     "without overlap, but for those that library calls write or DDP_GRADIENT_READY names; a driver "
+                     "for CUDA 12.4 or newer tells them",
+                     kernel);
+}
+
+/* ---- what the ranks agree on ---- */
+
+/* What `tensor->held_by_any` says, in a plan's terms: held gradients share no bucket with others. */
+enum { TYPE_HELD = 1 << 8 };
+
+struct plan_gradient
+escape_plan_gradient(const struct tensor *tensor)
+{
+    return (struct plan_gradient){tensor->bytes, tensor->type | (tensor->held_by_any ? TYPE_HELD : 0)};
+}
+
+int
+escape_bucket_type(const struct plan_bucket *bucket)
+{
+    return bucket->type & ~TYPE_HELD;
+}
+
+void
+escape_order(const struct group *group, size_t *order)
+{
+    size_t count = group->gradient_count, kept = 0, moved = 0;
+    size_t *held = calloc(count + 1, sizeof(*held));
+    if (held == NULL)
+        stop_job("out of memory");
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < count; ++i) {
+        if (tensor_gradient(group, order[i])->held_by_any)
+            held[moved++] = order[i];
+        else
+            order[kept++] = order[i];
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    memcpy(order + kept, held, moved * sizeof(*held));
+    free(held);
+}
+
+/* With lock held: whether this rank wants the gradient to wait for the boundary. */
+static bool
+wants_to_hold(const struct group *group, size_t member)
+{
+    const struct tensor *tensor = tensor_gradient(group, member);
+    bool unseen = atomic_load(&engine_state.blind) && !tensor->by_library && !tensor->declared;
+    return unseen || escape_is_held(tensor) || history_is_irregular(&group->history, member);
+}
+
+/* Rank 0 says once that some gradients are averaged late, and why: `first` is one of them. */
+static void
+say_held(const struct group *group, size_t held, const struct tensor *first)
+{
+    static _Atomic bool said[2];
+    bool escaped = first->held && !first->declared;
+    if (held == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&engine_state.blind) ||
+        atomic_exchange(&said[escaped], true))
+        return;
+    char text[TENSOR_TEXT_BYTES];
+    message_line("%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is %s", held,
+                 group->gradient_count,
+                 escaped ? "their addresses were copied to the device, and kernels may reach them unseen"
+                         : "what touches them differs from step to step",
+                 tensor_describe(first, text));
+}
+
+/* Whether the plan takes the gradient for one that is held. */
+static bool
+is_planned_held(const struct plan *plan, size_t member)
+{
+    return (plan->buckets[plan->bucket_of[member]].type & TYPE_HELD) != 0;
+}
+
+bool
+escape_agree(const struct group *group)
+{
+    size_t count = group->gradient_count, held = 0;
+    unsigned char *mine = calloc(count + 1, 1);
+    if (mine == NULL)
+        stop_job("out of memory");
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < count; ++i)
+        mine[i] = wants_to_hold(group, i);
+    pthread_mutex_unlock(&engine_state.lock);
+    struct control_messages all;
+    agree_exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
+    free(mine);
+
+    bool differs = false;
+    struct tensor first = {.placed = false};
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < count; ++i) {
+        struct tensor *tensor = tensor_gradient(group, i);
+        tensor->held_by_any = false;
+        for (int r = 0; r < all.count && all.bytes[r] == count; ++r)
+            tensor->held_by_any = tensor->held_by_any || ((const unsigned char *)all.messages[r])[i] != 0;
+        if (tensor->held_by_any && held++ == 0)
+            first = *tensor;
+        differs = differs || tensor->held_by_any != is_planned_held(group->plan, i);
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    control_free_messages(&all);
+    say_held(group, held, &first);
+    return differs;
+}

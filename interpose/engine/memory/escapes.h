@@ -1,0 +1,96 @@
+/*
+ * escapes.h - what kernels reach through pointers in memory: gradients whose address has escaped, the memory that
+ * exists, memory that host and device share, arrays of pointers.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_MEMORY_ESCAPES_H
+#define DDPRUN_INTERPOSE_ENGINE_MEMORY_ESCAPES_H
+
+#include "bucketing/words.h"
+#include "interpose/engine/core/state.h"
+
+/* ---- escaped_pointers.c: gradients and buffers that kernels may reach unseen ---- */
+enum escape_doubt { ESCAPED_NOT, ESCAPED_PERHAPS, ESCAPED_FOR_CERTAIN };
+/*
+ * Whether addresses of tensors were copied to the device since then: for certain, or as numbers in other data, which
+ * may only look like addresses. The latter is reported, once in each rank: the graph with the DDP_STEP at `site` does
+ * not wait for kernels that read them. Any thread, not with lock held.
+ */
+enum escape_doubt escape_since(const struct escape_count *then, const struct ddp_site *site);
+/* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. Gradients
+ * into which they point are held from now on; of one that has left in this step, the content is checked. */
+bool escape_from_host(const void *source, size_t bytes);
+/* Any address may have been: everything is held. */
+void escape_of_all(void);
+/* With lock held: whether a pointer into the tensor has escaped. */
+bool escape_has(const struct tensor *tensor);
+/* With lock held: the gradient waits for the boundary from now on, and the boundary for all streams with kernels. */
+void escape_hold(struct tensor *tensor);
+/* With lock held: whether it does: its touches do not say when it is complete, nor does the program. */
+bool escape_is_held(const struct tensor *tensor);
+/* A kernel of which the driver does not tell the parameters: any may reach any gradient unseen. */
+void escape_blind_kernel(const char *kernel);
+/* While gradients are held: whether the next boundary knows of kernels on the stream, as far as this thread can tell.
+ */
+bool escape_is_marked(CUstream stream);
+/* If not: before a kernel goes there, which waits for the last reduction; and after it, with lock held. */
+void escape_mark(CUstream stream);
+void escape_end_kernel(uint64_t stream_mask);
+/* How a plan sees a gradient, so that held ones have buckets of their own; and the type that a bucket then really has.
+ */
+struct plan_gradient escape_plan_gradient(const struct tensor *tensor);
+int escape_bucket_type(const struct plan_bucket *bucket);
+/* The issuer, before a vote: ranks tell each other what they hold. True if the plan in force was made for others. */
+bool escape_agree(const struct group *group);
+/* Held gradients go last. */
+void escape_order(const struct group *group, size_t *order);
+
+/* ---- escaped_late.c: gradients whose address escaped after they had left ---- */
+/* Not with lock held, any thread: what has left of the gradient is hashed once it is reduced, before this returns. */
+void escaped_late_add(const struct tensor *gradient);
+/* The issuer, at the group's boundary, before the trainer's stream is let go: ends the job soon if it has changed. */
+void escaped_late_compare(const struct group *group);
+
+/* ---- allocations.c: the device memory that exists; all with lock held ---- */
+/* False when memory runs out: the caller ends the job. */
+bool allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind) __attribute__((warn_unused_result));
+bool allocations_remove(uint64_t address, uint64_t bytes) __attribute__((warn_unused_result));
+/* Whether all of it exists; of any kind, or with another `kind` than MEMORY_DEVICE: of that. */
+bool allocations_cover(uint64_t address, uint64_t bytes, enum memory_kind kind);
+/* Of the allocation that begins there; 0: none is known. */
+uint64_t allocations_bytes_at(uint64_t address);
+/* What can be an address, and a little more. */
+struct words_spans allocations_spans(void);
+
+/* ---- host_accessible.c: memory that host and device reach ---- */
+void visible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind);
+void visible_remove(CUdeviceptr address);
+void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
+/* A source of which only the driver knows whose memory it is. */
+void escape_from_anywhere(CUdeviceptr source, size_t bytes);
+/* Whether the address may lie there; cheap. */
+bool visible_may_hold(uint64_t address);
+/* Whether it lies there, all of it. */
+bool visible_has(uint64_t address, size_t bytes);
+/* A kernel gets this address: looks for escaping addresses behind it. */
+void visible_look_behind(uint64_t address);
+/* The same for [address, address + bytes) of the host's memory, whatever is there. */
+void visible_look_through(uint64_t address, size_t bytes);
+
+/* ---- peek.c ---- */
+/* Copies up to `bytes` bytes of the process's memory to `to`; returns how many could be read, from `address` on. */
+size_t peek(uint64_t address, void *to, size_t bytes);
+
+/* ---- pointer_arrays.c: arrays of pointers that the host has copied to the device ---- */
+/* Whether there may be one; cheap, without lock. */
+bool tables_may_hold(uint64_t address, size_t bytes);
+/* All others with lock held. */
+void tables_copied(uint64_t address, size_t bytes, bool has_addresses);
+/* Something else may have been written there. */
+void tables_touched(uint64_t address, size_t bytes);
+/* Whether all of it is as the host has copied it. */
+bool tables_know(uint64_t address, size_t bytes);
+
+/* ---- tensor_maps.c ---- */
+void tensor_map_encoded(CUdeviceptr address, bool done); /* see engine.h */
+
+#endif

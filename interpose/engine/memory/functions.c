@@ -1,0 +1,252 @@
+/*
+ * functions.c - where are the pointers in a kernel's arguments?
+ *
+ * The driver tells the offset and size of every parameter since CUDA 12.4. A launch names a CUfunction (of a module) or
+ * a CUkernel (of a library), and each kind has queries of its own, which refuse the other kind. Asked once for each
+ * handle; launches that touch nothing do not come here (launch_filter.c). Handles may be used again after a module was
+ * unloaded, so unloading forgets them all, and nothing is kept while it goes on.
+ */
+#include "interpose/engine/core/state.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS_AT_FIRST = 256, PARAMS_AT_MOST = 4096 };
+
+enum handle_kind { HANDLE_FUNCTION, HANDLE_KERNEL, HANDLE_UNCLEAR };
+
+struct slot {
+    CUfunction function;                  /* NULL: free */
+    bool is_kernel;                       /* a library gave it to the trainer as a CUkernel */
+    const struct function_layout *layout; /* NULL: the driver was not asked yet */
+};
+
+/* Guards the table. Layouts live for ever: a launch may be using one. */
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct slot *slots;
+static size_t slot_count, used_count;
+static unsigned unloading; /* threads */
+
+static size_t
+slot_of(const struct slot *table, size_t count, CUfunction function)
+{
+    size_t at = (size_t)(((uintptr_t)function >> 4) * UINT64_C(0x9E3779B97F4A7C15)) & (count - 1);
+    while (table[at].function != NULL && table[at].function != function)
+        at = (at + 1) & (count - 1);
+    return at;
+}
+
+/* All zero if nothing is known of the handle. */
+static struct slot
+find(CUfunction function)
+{
+    struct slot found = {0};
+    pthread_mutex_lock(&table_lock);
+    if (slot_count > 0)
+        found = slots[slot_of(slots, slot_count, function)];
+    pthread_mutex_unlock(&table_lock);
+    return found;
+}
+
+const char *
+function_name(CUfunction function)
+{
+    const struct function_layout *layout = function != NULL ? find(function).layout : NULL;
+    return layout != NULL ? layout->name : NULL;
+}
+
+/* With table_lock held. False when memory runs out: the function is then asked about every time. */
+static bool
+make_room(void)
+{
+    if (2 * (used_count + 1) <= slot_count)
+        return true;
+    size_t grown_count = slot_count == 0 ? SLOTS_AT_FIRST : 2 * slot_count;
+    struct slot *grown = calloc(grown_count, sizeof(*grown));
+    if (grown == NULL)
+        return false;
+    for (size_t i = 0; i < slot_count; ++i) {
+        if (slots[i].function != NULL)
+            grown[slot_of(grown, grown_count, slots[i].function)] = slots[i];
+    }
+    free(slots);
+    slots = grown;
+    slot_count = grown_count;
+    return true;
+}
+
+/* With table_lock held: the handle's slot, new if need be; NULL while nothing is kept. */
+static struct slot *
+slot_for(CUfunction function)
+{
+    if (unloading > 0 || !make_room())
+        return NULL;
+    struct slot *slot = &slots[slot_of(slots, slot_count, function)];
+    used_count += slot->function == NULL;
+    slot->function = function;
+    return slot;
+}
+
+static void
+keep(CUfunction function, const struct function_layout *layout)
+{
+    pthread_mutex_lock(&table_lock);
+    struct slot *slot = slot_for(function);
+    if (slot != NULL) {
+        slot->layout = layout;
+        miss_add_kernel(function, layout);
+    }
+    pthread_mutex_unlock(&table_lock);
+}
+
+void
+functions_kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done)
+{
+    const struct driver *driver = &engine_state.driver;
+    unsigned count = 1;
+    if (!done)
+        return;
+    if (library != NULL && (!atomic_load(&engine_state.driver_ready) || driver->cuLibraryGetKernelCount_p == NULL ||
+                            driver->cuLibraryGetKernelCount_p(&count, library) != CUDA_SUCCESS))
+        return; /* how many were filled in is not known: find_kind() asks the driver about each */
+    pthread_mutex_lock(&table_lock);
+    for (unsigned i = 0; i < count && i < room; ++i) {
+        struct slot *slot = slot_for((CUfunction)kernels[i]);
+        if (slot != NULL)
+            slot->is_kernel = true;
+    }
+    pthread_mutex_unlock(&table_lock);
+}
+
+/* With table_lock held. */
+static void
+forget(void)
+{
+    free(slots);
+    slots = NULL;
+    slot_count = used_count = 0;
+    miss_forget_kernels();
+}
+
+void
+functions_before_unload(void)
+{
+    pthread_mutex_lock(&table_lock);
+    ++unloading;
+    forget();
+    pthread_mutex_unlock(&table_lock);
+}
+
+void
+functions_after_unload(void)
+{
+    pthread_mutex_lock(&table_lock);
+    --unloading;
+    pthread_mutex_unlock(&table_lock);
+}
+
+void
+functions_none_misses(void)
+{
+    pthread_mutex_lock(&table_lock);
+    miss_forget_kernels();
+    pthread_mutex_unlock(&table_lock);
+}
+
+uint64_t
+call_identity(const char *name)
+{
+    return XXH3_64bits(name, strlen(name));
+}
+
+/* ---- the driver's answers ---- */
+
+bool
+functions_are_told(void)
+{
+    return engine_state.driver.cuFuncGetParamInfo_p != NULL || engine_state.driver.cuKernelGetParamInfo_p != NULL;
+}
+
+static CUresult
+param_info(enum handle_kind kind, CUfunction function, size_t index, size_t *offset_p, size_t *bytes_p)
+{
+    const struct driver *driver = &engine_state.driver;
+    if (kind == HANDLE_FUNCTION && driver->cuFuncGetParamInfo_p != NULL)
+        return driver->cuFuncGetParamInfo_p(function, index, offset_p, bytes_p);
+    if (kind == HANDLE_KERNEL && driver->cuKernelGetParamInfo_p != NULL)
+        return driver->cuKernelGetParamInfo_p((CUkernel)function, index, offset_p, bytes_p);
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/*
+ * By asking for the first parameter. INVALID_VALUE is the answer of a kernel that has none; anything else but success
+ * refuses the handle, mostly as CUDA_ERROR_INVALID_HANDLE, and it may be of the other kind.
+ */
+static enum handle_kind
+find_kind(CUfunction function)
+{
+    bool is_kernel = find(function).is_kernel;
+    enum handle_kind likely = is_kernel ? HANDLE_KERNEL : HANDLE_FUNCTION;
+    enum handle_kind other = is_kernel ? HANDLE_FUNCTION : HANDLE_KERNEL;
+    size_t offset, bytes;
+    CUresult first = param_info(likely, function, 0, &offset, &bytes);
+    if (first == CUDA_SUCCESS || (first == CUDA_ERROR_INVALID_VALUE && is_kernel))
+        return likely;
+    CUresult second = param_info(other, function, 0, &offset, &bytes);
+    if (second == CUDA_SUCCESS || (second == CUDA_ERROR_INVALID_VALUE && first != CUDA_ERROR_INVALID_VALUE))
+        return other;
+    return first == CUDA_ERROR_INVALID_VALUE ? likely : HANDLE_UNCLEAR;
+}
+
+static const char *
+name_of(enum handle_kind kind, CUfunction function)
+{
+    const struct driver *driver = &engine_state.driver;
+    const char *name = NULL;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (kind != HANDLE_KERNEL && driver->cuFuncGetName_p != NULL)
+        result = driver->cuFuncGetName_p(&name, function);
+    if (kind != HANDLE_FUNCTION && result != CUDA_SUCCESS && driver->cuKernelGetName_p != NULL)
+        result = driver->cuKernelGetName_p(&name, (CUkernel)function);
+    return result == CUDA_SUCCESS && name != NULL ? strdup(name) : NULL;
+}
+
+static struct function_layout *
+ask_driver(CUfunction function)
+{
+    size_t offset, bytes;
+    unsigned count = 0;
+    CUresult result = CUDA_SUCCESS;
+    enum handle_kind kind = find_kind(function);
+    while (count < PARAMS_AT_MOST && (result = param_info(kind, function, count, &offset, &bytes)) == CUDA_SUCCESS)
+        ++count;
+
+    struct function_layout *layout = calloc(1, sizeof(*layout) + count * sizeof(layout->params[0]));
+    if (layout == NULL)
+        stop_job("out of memory");
+    layout->name = name_of(kind, function);
+    /* Past the last parameter the driver answers INVALID_VALUE; anything else means that it cannot tell. */
+    layout->known = result == CUDA_ERROR_INVALID_VALUE && layout->name != NULL;
+    if (layout->name == NULL)
+        layout->name = "a kernel without a name";
+    layout->call = call_identity(layout->name);
+    layout->param_count = count;
+    for (unsigned i = 0; i < count; ++i)
+        (void)param_info(kind, function, i, &layout->params[i].offset, &layout->params[i].bytes);
+    return layout;
+}
+
+const struct function_layout *
+function_layout(CUfunction function)
+{
+    const struct function_layout *layout = find(function).layout;
+    if (layout == NULL) {
+        layout = ask_driver(function);
+        keep(function, layout);
+    }
+    return layout;
+}

@@ -1,0 +1,60 @@
+/*
+ * group.h - a group of gradients: what one optimizer uses at one boundary.
+ *
+ * Most programs have one group, number 0; one with two optimizers has two, each with its own boundaries, intervals,
+ * plan and buckets. All groups share the communication stream and the trainer's streams. Within a group gradients are
+ * numbered 0..gradient_count-1 in the order of their annotation.
+ *
+ * Only the group whose boundary is expected next (bucketing/sequence.h) sends buckets early: so the order of
+ * collectives is the same on all ranks.
+ *
+ * Guarded by the engine's lock, unless a field says that it belongs to the issuer's role (state.h).
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_MEMORY_GROUP_H
+#define DDPRUN_INTERPOSE_ENGINE_MEMORY_GROUP_H
+
+#include "bucketing/history.h"
+#include "bucketing/plan.h"
+#include "bucketing/readiness.h"
+#include "comm/collectives.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { GROUPS_AT_MOST = 16 }; /* ids 0..15, as ddprun.h says */
+
+/* What calls of DDP_WEIGHT add up to: this rank's items, and all ranks' together. 0 of 0: there was none. */
+struct weight {
+    uint64_t count, total;
+};
+
+struct group {
+    int id;
+    size_t gradient_count; /* as of the last agreement on annotations */
+    size_t *places;        /* [gradient_count]: by number in the group, the place in engine_state.tensors[] */
+
+    uint64_t boundary_count; /* of this group, since the start */
+    uint64_t intervals;      /* its boundaries since the annotations last changed */
+    uint64_t opaque_streams; /* mask: operations on them since its last boundary could not be looked into */
+    uint64_t hidden_streams; /* mask: kernels on them since its last boundary may have touched held gradients */
+    uint64_t touch_count;    /* of its gradients since its last boundary */
+    struct weight weight;    /* of this rank's gradients, since its last boundary */
+
+    struct history history;
+    struct plan *plan;
+    struct readiness readiness;
+    bool overlapping;          /* `plan` was learned; else everything waits for the boundary */
+    bool measured;             /* and it is what the measured times make best */
+    uint64_t overlapped_steps; /* boundaries passed while overlapping */
+    uint64_t early_buckets;    /* of the current interval */
+
+    /* ---- the issuer's role ---- */
+    struct bucket_wire *wires; /* [wire_count]: one for each of the plan's buckets */
+    size_t *travel;            /* places among the plan's pieces: within each bucket as its members travel */
+    size_t wire_count;
+    CUevent *bucket_done; /* [done_capacity]: on the communication stream, after the bucket */
+    size_t done_capacity;
+};
+
+#endif

@@ -1,0 +1,178 @@
+/*
+ * host_accessible.c - memory that both the host and the device reach: managed and pinned allocations.
+ *
+ * The host can write a gradient's address there without any call. So where a kernel gets a pointer into such memory,
+ * what lies behind the pointer is searched for addresses before the kernel is enqueued: at most LOOK_AT_MOST bytes, and
+ * only in managed allocations that are no larger, for looking at them moves their pages to the host.
+ *
+ * Everything is read through the kernel (peek.c): memory that is going away at this moment must not end the trainer.
+ * Called from the hooks in any thread.
+ */
+#include "interpose/engine/memory/escapes.h"
+
+#include "base/message.h"
+
+enum { LOOK_AT_MOST = 64 << 10, CHUNK_BYTES = 16 << 10 };
+
+static struct ranges visible; /* id: enum memory_kind; guarded by the engine's lock */
+static _Atomic uint64_t visible_lowest = UINT64_MAX, visible_highest;
+
+static void
+update_bounds(void)
+{
+    size_t count = visible.count;
+    atomic_store(&visible_lowest, count > 0 ? visible.sorted[0].begin : UINT64_MAX);
+    atomic_store(&visible_highest, count > 0 ? visible.sorted[count - 1].end : 0);
+    miss_ranges_changed(&visible);
+}
+
+void
+visible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind)
+{
+    struct range other;
+    enum ranges_status status;
+    pthread_mutex_lock(&engine_state.lock);
+    /* What overlaps is gone, whoever has forgotten to say so. */
+    while ((status = ranges_add(&visible, address, bytes, (size_t)kind, &other)) == RANGES_OVERLAP)
+        (void)ranges_remove(&visible, other.begin);
+    update_bounds();
+    pthread_mutex_unlock(&engine_state.lock);
+    if (status == RANGES_NO_MEMORY)
+        stop_job("out of memory");
+}
+
+void
+visible_remove(CUdeviceptr address)
+{
+    if (!visible_may_hold(address))
+        return;
+    pthread_mutex_lock(&engine_state.lock);
+    (void)ranges_remove(&visible, address);
+    update_bounds();
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+bool
+visible_may_hold(uint64_t address)
+{
+    return address >= atomic_load_explicit(&visible_lowest, memory_order_relaxed) &&
+           address < atomic_load_explicit(&visible_highest, memory_order_relaxed);
+}
+
+/* Returns whether all of it could be read. */
+static bool
+look_through(uint64_t address, size_t bytes)
+{
+    union {
+        uint64_t words[CHUNK_BYTES / sizeof(uint64_t)];
+        char bytes[CHUNK_BYTES];
+    } chunk;
+    for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += CHUNK_BYTES - sizeof(uint32_t)) {
+        size_t here = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES; /* an address may lie across two chunks */
+        size_t got = peek(address + at, &chunk, here);
+        if (got > 0)
+            (void)escape_from_host(&chunk, got);
+        if (got < here)
+            return false;
+    }
+    return true;
+}
+
+void
+visible_look_through(uint64_t address, size_t bytes)
+{
+    (void)look_through(address, bytes); /* what is not there is nobody's address */
+}
+
+bool
+visible_has(uint64_t address, size_t bytes)
+{
+    size_t count;
+    if (!visible_may_hold(address))
+        return false;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *range = ranges_find(&visible, address, bytes, &count);
+    bool all = count == 1 && range->begin <= address && range->end >= address + bytes;
+    pthread_mutex_unlock(&engine_state.lock);
+    return all;
+}
+
+/* The allocation is there, and may hold any address. */
+static void
+say_unreadable(void)
+{
+    static _Atomic bool said;
+    escape_of_all();
+    if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
+        message_line("managed or pinned memory that kernels read cannot be looked into here (process_vm_writev "
+                     "and pipes fail): all gradients are averaged at DDP_STEP, without overlap");
+}
+
+void
+visible_look_behind(uint64_t address)
+{
+    size_t count;
+    struct range found = {0};
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *range = ranges_find(&visible, address, 1, &count);
+    if (range != NULL)
+        found = *range;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (found.end == 0 || (found.id == MEMORY_MANAGED && found.end - found.begin > LOOK_AT_MOST))
+        return;
+    size_t bytes = found.end - address;
+    if (!look_through(address, bytes < LOOK_AT_MOST ? bytes : LOOK_AT_MOST))
+        say_unreadable();
+}
+
+/* ---- allocations, and what the driver knows of them ---- */
+
+/* What the driver says of an address: its kind of memory, and where the allocation ends. */
+static bool
+ask_driver(CUdeviceptr address, unsigned *type_p, unsigned *managed_p, CUdeviceptr *end_p)
+{
+    static const struct ddp_site site = {"", "a copy", 0};
+    agree_ensure_driver(&site);
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {type_p, managed_p, &begin, &bytes};
+    if (engine_state.driver.cuPointerGetAttributes_p(sizeof(values) / sizeof(values[0]), attributes, values, address) !=
+        CUDA_SUCCESS)
+        return false;
+    *end_p = begin + bytes;
+    return true;
+}
+
+void
+escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    if (address == NULL || *address == 0)
+        return;
+    if (kind == MEMORY_MANAGED || kind == MEMORY_HOST)
+        visible_add(*address, bytes, kind);
+    if (kind == MEMORY_HOST)
+        return;
+    unsigned type = 0, managed = 0;
+    CUdeviceptr end = *address + bytes;
+    if (bytes == 0 && (!ask_driver(*address, &type, &managed, &end) || end <= *address))
+        return; /* annotated all the same, it counts as escaped */
+    pthread_mutex_lock(&engine_state.lock);
+    bool added = allocations_add(*address, end - *address, kind);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!added)
+        stop_job("out of memory");
+}
+
+void
+escape_from_anywhere(CUdeviceptr source, size_t bytes)
+{
+    unsigned type = 0, managed = 0;
+    CUdeviceptr end = 0;
+    bool known = ask_driver(source, &type, &managed, &end) && type != 0;
+    if (known && managed)
+        visible_look_behind(source);
+    else if (!known || type == CU_MEMORYTYPE_HOST) /* what the driver does not know is the host's */
+        visible_look_through(source, bytes);
+}

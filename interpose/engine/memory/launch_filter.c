@@ -1,0 +1,148 @@
+/*
+ * launch_filter.c - tells the hooks which launches need not come to the engine at all.
+ *
+ * Kernels are added when they are first looked at (functions.c), ranges when annotations change (tensors.c). The exact
+ * index of the ranges is made anew only when a launch comes that needs it: programs that free and allocate all
+ * gradients in each step change them many times between two launches. The kernels' part is guarded by the lock of
+ * functions.c, the ranges' part by the engine's.
+ *
+ * Memory in which the host may have put addresses (host_accessible.c, pointer_arrays.c) counts as gradients do: its
+ * owners enter their ranges here. Once gradients are reached unseen (escaped_pointers.c), no kernel is known to miss
+ * any more, whatever its arguments.
+ */
+#include "interpose/engine/core/state.h"
+#include "interpose/engine/memory/filter_writer.h"
+
+#include <stdlib.h>
+
+enum { OWNERS_AT_MOST = 4 };
+
+static _Atomic bool index_is_old;
+static const struct ranges *owned[OWNERS_AT_MOST]; /* besides tensors; guarded by the engine's lock */
+static size_t owner_count;
+
+static void
+extend_bounds(const struct ranges *ranges, uint64_t *lowest_p, uint64_t *highest_p)
+{
+    if (ranges->count == 0)
+        return;
+    uint64_t begin = ranges->sorted[0].begin, end = ranges->sorted[ranges->count - 1].end;
+    *lowest_p = begin < *lowest_p ? begin : *lowest_p;
+    *highest_p = end > *highest_p ? end : *highest_p;
+}
+
+static void
+enter_owner(const struct ranges *ranges)
+{
+    for (size_t i = 0; i < owner_count; ++i) {
+        if (owned[i] == ranges)
+            return;
+    }
+    if (owner_count == OWNERS_AT_MOST)
+        stop_job("internal error: the filter of launches has no room for the ranges of another file");
+    owned[owner_count++] = ranges;
+}
+
+void
+miss_ranges_changed(const struct ranges *ranges)
+{
+    if (ranges != NULL)
+        enter_owner(ranges);
+    uint64_t lowest = atomic_load(&engine_state.lowest), highest = atomic_load(&engine_state.highest);
+    for (size_t i = 0; i < owner_count && highest != 0; ++i)
+        extend_bounds(owned[i], &lowest, &highest);
+    filter_set_bounds(engine_state.services->filter, lowest, highest);
+    atomic_store(&index_is_old, true);
+}
+
+static int
+compare_begins(const void *a, const void *b)
+{
+    uint64_t left = ((const struct filter_span *)a)->begin, right = ((const struct filter_span *)b)->begin;
+    return left < right ? -1 : left > right;
+}
+
+static size_t
+append(struct filter_span *spans, size_t count, const struct ranges *ranges)
+{
+    for (size_t i = 0; i < ranges->count; ++i)
+        spans[count++] = (struct filter_span){ranges->sorted[i].begin, ranges->sorted[i].end};
+    return count;
+}
+
+/* Spans in order, and those that overlap made one; returns how many are left. */
+static size_t
+merge(struct filter_span *spans, size_t count)
+{
+    size_t kept = 0;
+    qsort(spans, count, sizeof(*spans), compare_begins);
+    for (size_t i = 0; i < count; ++i) {
+        if (kept > 0 && spans[i].begin < spans[kept - 1].end)
+            spans[kept - 1].end = spans[i].end > spans[kept - 1].end ? spans[i].end : spans[kept - 1].end;
+        else
+            spans[kept++] = spans[i];
+    }
+    return kept;
+}
+
+/* With lock held: where gradients are, and what else a kernel must not get unseen. malloc'ed, NULL: no memory. */
+static struct filter_span *
+list_spans(size_t *count_p)
+{
+    size_t count = 0, most = engine_state.ranges.count;
+    for (size_t i = 0; i < owner_count; ++i)
+        most += owned[i]->count;
+    struct filter_span *spans = malloc((most + 1) * sizeof(*spans));
+    if (spans == NULL)
+        return NULL;
+    for (size_t i = 0; i < engine_state.ranges.count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[engine_state.ranges.sorted[i].id];
+        if (tensor->role != TENSOR_PARAMETER)
+            spans[count++] = (struct filter_span){tensor->address, tensor->address + tensor->bytes};
+    }
+    for (size_t i = 0; i < owner_count; ++i)
+        count = append(spans, count, owned[i]);
+    *count_p = merge(spans, count);
+    return spans;
+}
+
+void
+miss_refresh(void)
+{
+    if (!atomic_load_explicit(&index_is_old, memory_order_relaxed))
+        return;
+    size_t count;
+    pthread_mutex_lock(&engine_state.lock);
+    struct filter_span *spans = list_spans(&count);
+    if (spans != NULL)
+        (void)filter_set_index(engine_state.services->filter, spans, count);
+    free(spans);
+    atomic_store(&index_is_old, false); /* without memory for it, every launch comes here, which is right too */
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+void
+miss_add_kernel(CUfunction function, const struct function_layout *layout)
+{
+    size_t count = 0;
+    if (atomic_load(&engine_state.holds) || engine_state.check != NULL) /* which looks at every launch */
+        return;
+    for (unsigned i = 0; i < layout->param_count; ++i)
+        count += layout->params[i].bytes / sizeof(uint64_t);
+    struct filter_word *words = layout->known ? malloc((count + 1) * sizeof(*words)) : NULL;
+    if (words == NULL)
+        return;
+    count = 0;
+    for (unsigned i = 0; i < layout->param_count; ++i) {
+        for (size_t at = 0; at + sizeof(uint64_t) <= layout->params[i].bytes; at += sizeof(uint64_t))
+            words[count++] = (struct filter_word){i, at};
+    }
+    (void)filter_add_kernel(engine_state.services->filter, function, words, count);
+    free(words);
+}
+
+void
+miss_forget_kernels(void)
+{
+    filter_forget_kernels(engine_state.services->filter);
+}

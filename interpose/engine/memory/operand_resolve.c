@@ -1,0 +1,293 @@
+/*
+ * operand_resolve.c - which gradients and buffers does an operation name?
+ *
+ * By its operands, or by every word of a kernel's arguments that may be an address; what was captured into a graph that
+ * it launches, touches.c adds. Called by touches.c for every operation that comes to the engine, and by graph_edits.c
+ * for work that a graph's node is about to do. Changes nothing but what is known of escaped addresses.
+ */
+#include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/memory/hits.h"
+
+#include "base/message.h"
+#include "base/mutant.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A struct's words are told apart from whole arguments by what stands above these bits. */
+enum { WORD_SHIFT = 16 };
+
+static bool
+may_hit(uint64_t address, size_t bytes)
+{
+    return address < atomic_load_explicit(&engine_state.highest, memory_order_relaxed) &&
+           address + bytes > atomic_load_explicit(&engine_state.lowest, memory_order_relaxed);
+}
+
+void
+hits_clear(struct hits *hits)
+{
+    if (hits->items != hits->few)
+        free(hits->items);
+    hits->items = hits->few;
+    hits->capacity = HITS_AT_HAND;
+    hits->count = 0;
+    free(hits->sources);
+    hits->sources = NULL;
+    hits->source_count = hits->source_capacity = 0;
+}
+
+void
+hits_add(struct hits *hits, const struct tensor *tensor, const struct operand *operand)
+{
+    if (hits->count == hits->capacity) {
+        size_t capacity = 4 * hits->capacity;
+        struct hit *grown = malloc(capacity * sizeof(*grown));
+        if (grown == NULL)
+            stop_job("out of memory");
+        memcpy(grown, hits->items, hits->count * sizeof(*grown));
+        if (hits->items != hits->few)
+            free(hits->items);
+        hits->items = grown;
+        hits->capacity = capacity;
+    }
+    hits->items[hits->count++] = (struct hit){.group = &engine_state.groups[tensor->group],
+                                              .place = (size_t)(tensor - engine_state.tensors),
+                                              .gradient = tensor->member,
+                                              .site = tensor->site,
+                                              .argument = operand->argument,
+                                              .operand_name = operand->name};
+    hits->agreements = engine_state.agreements;
+}
+
+/* Adds every gradient that shares a byte with the operand. */
+static void
+look_at(struct hits *hits, const struct operand *operand)
+{
+    if (!may_hit(operand->address, operand->bytes))
+        return;
+    pthread_mutex_lock(&engine_state.lock);
+    size_t count;
+    const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
+    for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
+        const struct tensor *tensor = &engine_state.tensors[range[i].id];
+        if (tensor->role == TENSOR_PARAMETER ||
+            !operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
+            continue;
+        if (tensor->role == TENSOR_GRADIENT)
+            hits_add(hits, tensor, operand);
+        else if (tensor->role == TENSOR_STATE)
+            hits->on_state = true;
+        else
+            hits->on_buffer = true;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* What the host has copied there may be overwritten. */
+static void
+forget_table(uint64_t address, size_t bytes)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    tables_touched(address, bytes);
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+static void
+add_source(struct hits *hits, uint64_t address)
+{
+    if (hits->source_count == hits->source_capacity) {
+        size_t capacity = hits->source_capacity == 0 ? 16 : 2 * hits->source_capacity;
+        const void **grown = realloc(hits->sources, capacity * sizeof(*grown));
+        if (grown == NULL)
+            stop_job("out of memory");
+        hits->sources = grown;
+        hits->source_capacity = capacity;
+    }
+    hits->sources[hits->source_count++] = (const void *)(uintptr_t)address;
+}
+
+/* Every aligned word of the argument may be a pointer. */
+static void
+look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t bytes)
+{
+    for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, (const char *)value + at, sizeof(word));
+        if (visible_may_hold(word)) {
+            visible_look_behind(word);
+            if (atomic_load_explicit(&engine_state.captures_open, memory_order_relaxed) > 0)
+                add_source(hits, word);
+        }
+        if (tables_may_hold(word, 1))
+            forget_table(word, 1);
+        if (may_hit(word, 1) && !(MUTANT(STRUCTS_UNSEEN) && at > 0))
+            look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
+                                            .address = word,
+                                            .bytes = 1});
+    }
+}
+
+/* Rank 0 reports it once. */
+static void
+say_unknown_kernel(const char *kernel)
+{
+    static _Atomic bool said;
+    if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
+        message_line("the driver does not tell the parameters of kernel %s: each launch of it counts as work on every "
+                     "gradient, and gradients are averaged after the last one of a step; other kernels are followed as "
+                     "ever",
+                     kernel);
+}
+
+/* A kernel that may do anything: it counts as a touch of every gradient, and where it writes none late, nothing is
+ * wrong. */
+static void
+look_at_all(struct hits *hits)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->placed && tensor->role == TENSOR_GRADIENT)
+            hits_add(hits, tensor, &(struct operand){.argument = 0});
+    }
+    hits->on_buffer = hits->on_state = true;
+    tables_touched(0, SIZE_MAX);
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* Returns false if the launch's arguments cannot be read. */
+static bool
+look_at_launch(struct hits *hits, const struct operation *operation)
+{
+    const struct function_layout *layout = function_layout(operation->function);
+    hits->call = layout->call;
+    hits->call_name = layout->name;
+    if (!layout->known && functions_are_told()) {
+        say_unknown_kernel(layout->name);
+        look_at_all(hits);
+        return true;
+    }
+    if (!layout->known) {
+        escape_blind_kernel(layout->name);
+        return true;
+    }
+    if (operation->params != NULL) {
+        for (unsigned i = 0; i < layout->param_count; ++i)
+            look_at_words(hits, i, operation->params[i], layout->params[i].bytes);
+        return true;
+    }
+    if (operation->extra == NULL)
+        return layout->param_count == 0;
+
+    const char *buffer = NULL;
+    size_t bytes = 0;
+    for (void *const *word = operation->extra; *word != CU_LAUNCH_PARAM_END; word += 2) {
+        if (*word == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = word[1];
+        else if (*word == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            bytes = *(const size_t *)word[1];
+    }
+    for (unsigned i = 0; i < layout->param_count; ++i) {
+        if (buffer == NULL || layout->params[i].offset + layout->params[i].bytes > bytes)
+            return false;
+        look_at_words(hits, i, buffer + layout->params[i].offset, layout->params[i].bytes);
+    }
+    return true;
+}
+
+static bool
+is_copy(const struct operation *operation)
+{
+    static const char begin[] = "cuMemcpy";
+    return operation->function == NULL && strncmp(operation->name, begin, sizeof(begin) - 1) == 0;
+}
+
+/* What a copy brings to the device may be addresses of gradients. The destination is a copy's first argument. */
+void
+sight_source(const struct operation *operation)
+{
+    if (!is_copy(operation))
+        return;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) != 0)
+            escape_from_anywhere(operand->address, operand->bytes);
+    }
+    if (operation->host_source == NULL)
+        return;
+    bool has_addresses = escape_from_host(operation->host_source, operation->host_bytes);
+    const struct operand *to = operation->operand_count > 0 ? &operation->operands[0] : NULL;
+    if (to == NULL || !(has_addresses || tables_may_hold(to->address, to->bytes)))
+        return;
+    pthread_mutex_lock(&engine_state.lock);
+    tables_copied(to->address, to->bytes, has_addresses);
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* Arrays of pointers: whether nobody knows what is in this one. */
+static bool
+is_unknown_array(const struct operand *operand)
+{
+    if (visible_has(operand->address, operand->bytes)) {
+        visible_look_through(operand->address, operand->bytes);
+        return false;
+    }
+    pthread_mutex_lock(&engine_state.lock);
+    bool known = tables_know(operand->address, operand->bytes);
+    pthread_mutex_unlock(&engine_state.lock);
+    return !known;
+}
+
+/* Looks at what the call names. Returns whether it goes through pointers: *unknown_p, whether nobody knows which. */
+static bool
+look_at_operands(struct hits *hits, const struct operation *operation, bool *unknown_p)
+{
+    bool through_pointers = false;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if (!MUTANT(OPERANDS_UNSEEN))
+            look_at(hits, operand);
+        if (operand->pointer_count > 0) {
+            through_pointers = true;
+            *unknown_p = is_unknown_array(operand) || *unknown_p;
+        } else if (operation->host_source == NULL && operand->access != ACCESS_READ &&
+                   tables_may_hold(operand->address, operand->bytes)) {
+            forget_table(operand->address, operand->bytes);
+        }
+    }
+    return through_pointers;
+}
+
+/* Said by rank 0, once. */
+static void
+say_unknown_array(const char *call)
+{
+    static _Atomic bool said;
+    if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
+        message_line("%s goes through an array of pointers that a kernel has made: nobody can see which gradients it "
+                     "touches, and all are averaged at DDP_STEP, without overlap; an array that is copied from the "
+                     "host can be followed",
+                     call);
+}
+
+bool
+hits_look(struct hits *hits, const struct operation *operation, bool *through_pointers_p)
+{
+    hits_clear(hits);
+    hits->call_name = operation->name;
+    hits->on_buffer = hits->on_state = false;
+    hits->is_library = strncmp(operation->name, "cu", 2) != 0 || islower((unsigned char)operation->name[2]);
+    bool opaque = operation->opaque, unknown = false;
+    *through_pointers_p = look_at_operands(hits, operation, &unknown);
+    if (unknown) {
+        say_unknown_array(operation->name);
+        opaque = true;
+    }
+    if (operation->function != NULL && !look_at_launch(hits, operation))
+        opaque = true;
+    if (operation->function == NULL && operation->graph == NULL && hits->count > 0)
+        hits->call = call_identity(operation->name);
+    return opaque;
+}

@@ -1,0 +1,44 @@
+/*
+ * peek.c - reads memory of the process that may be gone at any moment, or belong to a device's driver.
+ *
+ * The kernel reads it in the process's place, as any system call reads a buffer: what is not there is an error and not
+ * a signal, and pages that only a driver's fault handler can bring (pinned and managed memory) come as for a plain
+ * read. That is what process_vm_readv and /proc/self/mem do not do: they read as a debugger does, page by page, and
+ * such mappings refuse them. Calls nothing of CUDA; any thread.
+ */
+#include "interpose/engine/memory/escapes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* Through a pipe: where filters of system calls, as containers have them, forbid process_vm_writev. */
+static size_t
+peek_through_pipe(const char *from, char *to, size_t bytes)
+{
+    int ends[2];
+    size_t done = 0;
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return 0;
+    while (done < bytes) { /* in pieces that fit into it */
+        ssize_t got = write(ends[1], from + done, bytes - done);
+        if (got <= 0 || read(ends[0], to + done, (size_t)got) != got)
+            break;
+        done += (size_t)got;
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return done;
+}
+
+size_t
+peek(uint64_t address, void *to, size_t bytes)
+{
+    /* To ourselves: the source is the side that is read plainly. */
+    struct iovec source = {(void *)(uintptr_t)address, bytes}, target = {to, bytes};
+    ssize_t got = process_vm_writev(getpid(), &source, 1, &target, 1, 0);
+    if (got >= 0 || errno == EFAULT)
+        return got > 0 ? (size_t)got : 0;
+    return peek_through_pipe((const char *)(uintptr_t)address, to, bytes);
+}

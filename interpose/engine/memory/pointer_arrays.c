@@ -1,0 +1,74 @@
+/*
+ * pointer_arrays.c - memory of the device whose contents the host has copied there: arrays of pointers.
+ *
+ * A batched call gets an array of addresses that lies on the device. If the array came from the host, all addresses in
+ * it were looked at on their way (escaped_pointers.c), and the call touches no gradient but held ones. Once a kernel
+ * has had a pointer into it, or something else was written there, nobody knows any more.
+ *
+ * All with the engine's lock held.
+ */
+#include "interpose/engine/memory/escapes.h"
+
+#include "base/mutant.h"
+
+enum { TABLES_AT_MOST = 256, TABLE_BYTES_AT_MOST = 1 << 20 };
+
+static struct ranges tables;
+static _Atomic uint64_t tables_lowest = UINT64_MAX, tables_highest;
+
+static void
+update_bounds(void)
+{
+    size_t count = tables.count;
+    atomic_store(&tables_lowest, count > 0 ? tables.sorted[0].begin : UINT64_MAX);
+    atomic_store(&tables_highest, count > 0 ? tables.sorted[count - 1].end : 0);
+    miss_ranges_changed(&tables);
+}
+
+bool
+tables_may_hold(uint64_t address, size_t bytes)
+{
+    return address < atomic_load_explicit(&tables_highest, memory_order_relaxed) &&
+           address + bytes > atomic_load_explicit(&tables_lowest, memory_order_relaxed);
+}
+
+void
+tables_copied(uint64_t address, size_t bytes, bool has_addresses)
+{
+    size_t count;
+    const struct range *there = ranges_find(&tables, address, bytes, &count);
+    uint64_t begin = address, end = address + bytes;
+    if (bytes > TABLE_BYTES_AT_MOST || (there == NULL && !has_addresses))
+        return;
+    if (there != NULL && count == 1 && there->begin <= begin && there->end >= end)
+        return; /* as in every step */
+    while ((there = ranges_find(&tables, address, bytes, &count)) != NULL) {
+        begin = there->begin < begin ? there->begin : begin;
+        end = there->end > end ? there->end : end;
+        (void)ranges_remove(&tables, there->begin);
+    }
+    if (tables.count == TABLES_AT_MOST)
+        ranges_free(&tables);
+    if (ranges_add(&tables, begin, end - begin, 0, NULL) != RANGES_OK)
+        ranges_free(&tables); /* out of memory: nothing is known */
+    update_bounds();
+}
+
+void
+tables_touched(uint64_t address, size_t bytes)
+{
+    size_t count;
+    const struct range *there;
+    while ((there = ranges_find(&tables, address, bytes, &count)) != NULL) {
+        (void)ranges_remove(&tables, there->begin);
+        update_bounds();
+    }
+}
+
+bool
+tables_know(uint64_t address, size_t bytes)
+{
+    size_t count;
+    const struct range *there = ranges_find(&tables, address, bytes, &count);
+    return MUTANT(ARRAY_TRUSTED) || (count == 1 && there->begin <= address && there->end >= address + bytes);
+}

@@ -1,0 +1,96 @@
+/*
+ * tensors.c - the table of what the trainer has annotated: parameters, gradients, buffers and states, their memory and
+ * their identity. What changes it is in placing.c, what annotations say of it in annotate.c, what takes its memory away
+ * in unmap.c.
+ */
+#include "interpose/engine/memory/tensors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+size_t *
+tensor_count_of(enum tensor_role role)
+{
+    size_t *const counts[TENSOR_ROLES] = {[TENSOR_PARAMETER] = &engine_state.parameter_count,
+                                          [TENSOR_GRADIENT] = &engine_state.gradient_count,
+                                          [TENSOR_BUFFER] = &engine_state.buffer_count,
+                                          [TENSOR_STATE] = &engine_state.state_count};
+    return counts[role];
+}
+
+const char *
+tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES])
+{
+    pthread_mutex_lock(&engine_state.lock);
+    size_t count = *tensor_count_of(tensor->role);
+    pthread_mutex_unlock(&engine_state.lock);
+    const char *slash = strrchr(tensor->site.file, '/');
+    snprintf(text, TENSOR_TEXT_BYTES, "%s %zu of %zu (`%.80s`, %zu %s, %.60s:%d)", tensor_role_name(tensor->role),
+             tensor->index + 1, count, tensor->site.text, tensor->count, type_name(tensor->type),
+             slash != NULL ? slash + 1 : tensor->site.file, tensor->site.line);
+    return text;
+}
+
+const char *
+tensor_role_name(enum tensor_role role)
+{
+    static const char *const names[TENSOR_ROLES] = {[TENSOR_PARAMETER] = "parameter",
+                                                    [TENSOR_GRADIENT] = "gradient",
+                                                    [TENSOR_BUFFER] = "buffer",
+                                                    [TENSOR_STATE] = "state"};
+    return names[role];
+}
+
+void
+tensor_refuse_freed(const struct tensor *tensor)
+{
+    char text[TENSOR_TEXT_BYTES];
+    if (!tensor->placed)
+        stop_job("%s was freed and not annotated again; annotate it after each allocation, or say DDP_FORGET before it "
+                 "is freed",
+                 tensor_describe(tensor, text));
+}
+
+/*
+ * What is in its place now would be neither sent from rank 0 nor compared. No group says which parameters are its own:
+ * those of one that steps no more went with its gradients, of as many elements. Its states went with gradients, too.
+ */
+void
+tensor_refuse_freed_parameters(void)
+{
+    struct tensor freed[TENSOR_ROLES]; /* the first of each role */
+    uint64_t elements[TENSOR_ROLES] = {0};
+    for (int role = 0; role < TENSOR_ROLES; ++role)
+        freed[role] = (struct tensor){.placed = true, .site = {"?", "?", 0}};
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < engine_state.tensor_count && engine_state.freed_compared_count > 0; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->placed)
+            continue;
+        if (elements[tensor->role] == 0)
+            freed[tensor->role] = *tensor;
+        elements[tensor->role] += tensor->count;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    if (elements[TENSOR_PARAMETER] > elements[TENSOR_GRADIENT])
+        tensor_refuse_freed(&freed[TENSOR_PARAMETER]);
+    if (elements[TENSOR_STATE] > 0 && elements[TENSOR_GRADIENT] == 0)
+        tensor_refuse_freed(&freed[TENSOR_STATE]);
+}
+
+size_t
+tensor_compared_count(void)
+{
+    return engine_state.parameter_count + engine_state.state_count;
+}
+
+const struct tensor *
+tensor_compared(size_t index)
+{
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor_is_compared(tensor) && index-- == 0)
+            return tensor;
+    }
+    return NULL;
+}

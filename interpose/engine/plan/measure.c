@@ -1,0 +1,360 @@
+/*
+ * measure.c - when do gradients become ready, and how long does the trainer's stream wait at a boundary?
+ *
+ * Both by timing events, recorded where things happen and read at a later boundary, when all of them are complete: the
+ * host never waits. Ready times are sampled in a few intervals after a plan was learned, and again before each review;
+ * waits at as many boundaries as events are free for. Times of one group; each group has its own.
+ *
+ * Events are only ever added: a thread that was told one may still be about to record it.
+ */
+#include "interpose/engine/plan/measure.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    INTERVALS_SAMPLED = 5,
+    SKIPPED_STEPS = 4, /* of a plan: the checks of the first steps take time of their own */
+    WAITS_IN_FLIGHT = 16,
+    WAITS_KEPT = 65,
+};
+
+/* One boundary whose events may not be complete. */
+struct wait {
+    CUevent backward_done, released;
+    uint64_t boundary; /* its number, from 1 */
+    bool in_flight;
+};
+
+struct measured {
+    /* ---- guarded by lock ---- */
+    bool recording;    /* this interval is sampled */
+    CUevent *ready;    /* [capacity] */
+    uint8_t *recorded; /* [capacity]: in the interval that is, or was last, sampled */
+
+    /* ---- the issuer's role ---- */
+    size_t capacity;
+    CUevent begin, done;                 /* of the interval that is sampled */
+    bool pending;                        /* it is over; its events may not be complete */
+    int64_t *samples[INTERVALS_SAMPLED]; /* each [capacity + 1] */
+    size_t sample_count;
+    bool wanted;
+
+    struct wait waits[WAITS_IN_FLIGHT];
+    size_t wait_at;
+    int64_t waits_ns[WAITS_KEPT];
+    size_t wait_count; /* ever; the last WAITS_KEPT are kept */
+    int64_t promised_exposed_ns, promised_bound_ns;
+};
+
+static struct measured groups[GROUPS_AT_MOST];
+
+static struct measured *
+measured_of(const struct group *group)
+{
+    return &groups[group->id];
+}
+
+static CUevent
+timing_event(void)
+{
+    CUevent event;
+    require_cuda(engine_state.driver.cuEventCreate_p(&event, CU_EVENT_DEFAULT), "cuEventCreate");
+    return event;
+}
+
+static void
+record(CUevent event, CUstream stream)
+{
+    stream_record(stream, event, "cuEventRecord of a measurement");
+}
+
+static bool
+is_complete(CUevent event)
+{
+    return engine_state.driver.cuEventQuery_p(event) == CUDA_SUCCESS;
+}
+
+/* Nanoseconds between two complete events; false if they have no order to tell, as when one was recorded again. */
+static bool
+elapsed_ns(CUevent from, CUevent to, int64_t *ns_p)
+{
+    float ms = 0;
+    if (engine_state.driver.cuEventElapsedTime_p(&ms, from, to) != CUDA_SUCCESS || !(ms >= 0.0f))
+        return false;
+    *ns_p = (int64_t)((double)ms * 1e6);
+    return true;
+}
+
+static int
+compare_ns(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static int64_t
+median(const int64_t *values, size_t count)
+{
+    int64_t sorted[WAITS_KEPT];
+    memcpy(sorted, values, count * sizeof(sorted[0]));
+    qsort(sorted, count, sizeof(sorted[0]), compare_ns);
+    return sorted[count / 2];
+}
+
+/* ---- waits at boundaries ---- */
+
+/* For the report: all groups that know theirs, added up. */
+static void
+report(void)
+{
+    int64_t exposed = 0, bound = 0;
+    size_t count = 0;
+    bool bound_known = true;
+    for (size_t g = 0; g < GROUPS_AT_MOST; ++g) {
+        size_t kept = groups[g].wait_count < WAITS_KEPT ? groups[g].wait_count : WAITS_KEPT;
+        if (kept == 0)
+            continue;
+        exposed += median(groups[g].waits_ns, kept);
+        bound += groups[g].promised_bound_ns;
+        bound_known = bound_known && groups[g].promised_bound_ns >= 0;
+        count += kept;
+    }
+    atomic_store(&engine_state.status->exposed_ns, (uint64_t)exposed);
+    atomic_store(&engine_state.status->exposed_bound_ns, bound_known ? (uint64_t)bound : UINT64_MAX);
+    atomic_store(&engine_state.status->exposed_count, count);
+}
+
+/* The launcher finds out which rank the others waited for. */
+static void
+share_wait(uint64_t boundary, int64_t ns)
+{
+    atomic_store(&engine_state.status->exposed_steps[rank_exposed_place(boundary)],
+                 rank_exposed_pack(boundary, (uint64_t)ns));
+}
+
+static void
+read_waits(struct measured *of)
+{
+    bool news = false;
+    for (size_t i = 0; i < WAITS_IN_FLIGHT; ++i) {
+        struct wait *wait = &of->waits[(of->wait_at + i) % WAITS_IN_FLIGHT]; /* oldest first */
+        if (!wait->in_flight)
+            continue;
+        int64_t ns;
+        if (!is_complete(wait->released))
+            break;
+        wait->in_flight = false;
+        if (elapsed_ns(wait->backward_done, wait->released, &ns)) {
+            of->waits_ns[of->wait_count++ % WAITS_KEPT] = ns;
+            share_wait(wait->boundary, ns);
+            news = true;
+        }
+    }
+    if (news)
+        report();
+}
+
+/*
+ * For this boundary; NULL: the host is far ahead of the device, and this boundary is not looked at. Once half of all
+ * are in flight, the others are kept for boundaries that every rank looks at.
+ */
+static struct wait *
+next_wait(struct measured *of)
+{
+    struct wait *wait = &of->waits[of->wait_at];
+    bool scarce = of->waits[(of->wait_at + WAITS_IN_FLIGHT / 2) % WAITS_IN_FLIGHT].in_flight;
+    wait->boundary = wait->in_flight ? wait->boundary : engine_state.boundary_count + 1;
+    return wait->in_flight || (scarce && wait->boundary % RANK_EXPOSED_SPARSE != 0) ? NULL : wait;
+}
+
+void
+measure_released(const struct group *group, CUstream stream)
+{
+    struct measured *of = measured_of(group);
+    struct wait *wait = next_wait(of);
+    if (wait == NULL)
+        return;
+    record(wait->released, stream);
+    wait->in_flight = true;
+    of->wait_at = (of->wait_at + 1) % WAITS_IN_FLIGHT;
+}
+
+/* ---- ready times ---- */
+
+/* The sampled interval's times, once all its events are complete. */
+static void
+read_sample(struct measured *of, const struct group *group)
+{
+    if (!of->pending || !is_complete(of->done))
+        return;
+    size_t count = group->gradient_count;
+    int64_t *sample = of->samples[of->sample_count], last;
+    for (size_t i = 0; i < count; ++i) {
+        if (of->recorded[i] && !is_complete(of->ready[i]))
+            return;
+    }
+    of->pending = false;
+    if (!elapsed_ns(of->begin, of->done, &last))
+        return;
+    sample[count] = last;
+    for (size_t i = 0; i < count; ++i) {
+        int64_t ns = last; /* one that nothing made ready: at the boundary */
+        if (of->recorded[i] && !elapsed_ns(of->begin, of->ready[i], &ns))
+            return;
+        sample[i] = ns < last ? ns : last;
+    }
+    ++of->sample_count;
+}
+
+CUevent
+measure_ready_event(const struct group *group, size_t gradient)
+{
+    struct measured *of = measured_of(group);
+    if (!of->recording)
+        return NULL;
+    of->recorded[gradient] = 1;
+    return of->ready[gradient];
+}
+
+void
+measure_backward_done(const struct group *group, CUstream stream)
+{
+    struct measured *of = measured_of(group);
+    read_waits(of); /* where the trainer has just waited for the device, all are free for this boundary and the next */
+    struct wait *wait = next_wait(of);
+    if (wait != NULL && wait->released == NULL) {
+        wait->backward_done = timing_event();
+        wait->released = timing_event();
+    }
+    if (wait != NULL)
+        record(wait->backward_done, stream);
+
+    pthread_mutex_lock(&engine_state.lock);
+    bool recorded = of->recording;
+    of->recording = false;
+    bool whole = recorded && group->overlapping && !group->readiness.deviates;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!whole)
+        return;
+    record(of->done, stream);
+    of->pending = true;
+}
+
+/* Room for the group's gradients. */
+static void
+make_room(struct measured *of, size_t count)
+{
+    if (of->begin == NULL) {
+        of->begin = timing_event();
+        of->done = timing_event();
+    }
+    if (count <= of->capacity && of->samples[0] != NULL)
+        return;
+    CUevent *ready = malloc((count + 1) * sizeof(*ready));
+    uint8_t *recorded = calloc(count + 1, 1);
+    if (ready == NULL || recorded == NULL)
+        stop_job("out of memory");
+    if (of->capacity > 0)
+        memcpy(ready, of->ready, of->capacity * sizeof(*ready));
+    for (size_t i = of->capacity; i < count; ++i)
+        ready[i] = timing_event();
+    for (size_t s = 0; s < INTERVALS_SAMPLED; ++s) {
+        free(of->samples[s]);
+        of->samples[s] = calloc(count + 1, sizeof(*of->samples[s]));
+        if (of->samples[s] == NULL)
+            stop_job("out of memory");
+    }
+    pthread_mutex_lock(&engine_state.lock);
+    CUevent *old_ready = of->ready;
+    uint8_t *old_recorded = of->recorded;
+    of->ready = ready;
+    of->recorded = recorded;
+    pthread_mutex_unlock(&engine_state.lock);
+    free(old_ready);
+    free(old_recorded);
+    of->capacity = count;
+}
+
+void
+measure_next_interval(const struct group *group, CUstream stream)
+{
+    struct measured *of = measured_of(group);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* to query would end a capture in another thread */
+    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    read_sample(of, group);
+    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    if (!of->wanted || of->pending || of->sample_count == INTERVALS_SAMPLED || !group->overlapping ||
+        group->overlapped_steps < SKIPPED_STEPS || all_reduce_cost()->count == 0)
+        return;
+    make_room(of, group->gradient_count);
+    record(of->begin, stream);
+    pthread_mutex_lock(&engine_state.lock);
+    memset(of->recorded, 0, group->gradient_count);
+    of->recording = true;
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* ---- for planner.c ---- */
+
+void
+measure_forget(const struct group *group)
+{
+    struct measured *of = measured_of(group);
+    pthread_mutex_lock(&engine_state.lock);
+    of->recording = false;
+    pthread_mutex_unlock(&engine_state.lock);
+    of->pending = false;
+    of->sample_count = 0;
+    of->wanted = true;
+    of->wait_count = 0;
+    for (size_t i = 0; i < WAITS_IN_FLIGHT; ++i)
+        of->waits[i].in_flight = false; /* of the plan before */
+    of->promised_exposed_ns = of->promised_bound_ns = -1;
+}
+
+bool
+measure_times(const struct group *group, int64_t *ns)
+{
+    struct measured *of = measured_of(group);
+    if (of->sample_count < INTERVALS_SAMPLED)
+        return false;
+    for (size_t i = 0; i <= group->gradient_count; ++i) {
+        int64_t values[INTERVALS_SAMPLED];
+        for (size_t s = 0; s < INTERVALS_SAMPLED; ++s)
+            values[s] = of->samples[s][i];
+        ns[i] = median(values, INTERVALS_SAMPLED);
+    }
+    return true;
+}
+
+void
+measure_times_used(const struct group *group)
+{
+    struct measured *of = measured_of(group);
+    of->sample_count = 0;
+    of->wanted = false;
+}
+
+void
+measure_wanted(const struct group *group)
+{
+    measured_of(group)->wanted = true;
+}
+
+void
+measure_promise(const struct group *group, int64_t exposed_ns, int64_t bound_ns)
+{
+    struct measured *of = measured_of(group);
+    of->promised_exposed_ns = exposed_ns;
+    of->promised_bound_ns = bound_ns;
+    report();
+}
+
+void
+measure_promised(const struct group *group, int64_t *exposed_ns_p, int64_t *bound_ns_p)
+{
+    const struct measured *of = measured_of(group);
+    *exposed_ns_p = of->promised_exposed_ns;
+    *bound_ns_p = of->promised_bound_ns;
+}

@@ -1,0 +1,73 @@
+/*
+ * measure.h - what the engine measures so that plans of buckets fit the machine and the program.
+ *
+ * all_reduce_cost.c: what an all-reduce costs, once, at the first agreement on annotations; cost_cache.c keeps it from
+ * run to run. measure.c: when gradients become ready, and how long the trainer's stream waited at boundaries: by
+ * events on the device that are read when they are complete. The host waits for nothing after the start.
+ *
+ * Used by planner.c (which makes plans of it), boundary.c and touches.c (where things happen), trace.c.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_PLAN_MEASURE_H
+#define DDPRUN_INTERPOSE_ENGINE_PLAN_MEASURE_H
+
+#include "bucketing/cost.h"
+#include "bucketing/measured.h"
+#include "interpose/engine/core/state.h"
+
+/* ---- all_reduce_cost.c ---- */
+
+/*
+ * The cost of an all-reduce, the same on all ranks; empty while it is not known, and for good where buckets are of a
+ * fixed size. Constant once planner.c may ask.
+ */
+const struct cost *all_reduce_cost(void);
+
+/*
+ * Collective, at the first agreement: finds the cost, by measuring or from the cache, unless there is nothing to gain
+ * from it. `gradient_bytes` is the size of all gradients. Takes the issuer's role.
+ */
+void all_reduce_cost_find(uint64_t gradient_bytes);
+
+/* ---- cost_cache.c: rank 0 only; never fails, and says so once if it cannot ---- */
+
+enum { COST_SAMPLES_AT_MOST = COST_SEGMENTS_AT_MOST - 1 };
+
+/* Reads what was measured for `key`, if that is there and sound; returns how many samples, 0 for none. */
+size_t cost_cache_read(const char *key, struct cost_sample *samples);
+void cost_cache_write(const char *key, const struct cost_sample *samples, size_t count);
+
+/* ---- measure.c ---- */
+
+/* The issuer: what was measured of the group is no more; its gradients or their order have changed. */
+void measure_forget(const struct group *group);
+
+/* With lock held: the event to record on the stream that has just made the gradient ready; NULL: none. */
+CUevent measure_ready_event(const struct group *group, size_t gradient);
+
+/* The issuer, at a boundary: the group's backward is done on `stream`, which has not been made to wait. */
+void measure_backward_done(const struct group *group, CUstream stream);
+
+/* The issuer, after that: `stream` has been made to wait for the reduction. */
+void measure_released(const struct group *group, CUstream stream);
+
+/* The issuer: a new interval of the group begins. */
+void measure_next_interval(const struct group *group, CUstream stream);
+
+/* The issuer: a review comes; sample again. */
+void measure_wanted(const struct group *group);
+
+/*
+ * The issuer: when the gradients were ready on this rank, in nanoseconds since the boundary before, and when backward
+ * was done (in ns[gradient_count]): medians of several intervals. False while there are too few.
+ */
+bool measure_times(const struct group *group, int64_t *ns);
+
+/* The issuer: the times have been used; a review wants new ones. */
+void measure_times_used(const struct group *group);
+
+/* The issuer: what the group's plan promises: waiting at the boundary, and its lower bound; negative: not known. */
+void measure_promise(const struct group *group, int64_t exposed_ns, int64_t bound_ns);
+/* The same, to look at. */
+void measure_promised(const struct group *group, int64_t *exposed_ns_p, int64_t *bound_ns_p);
+
+#endif

@@ -1,0 +1,251 @@
+/*
+ * bucket_launch.c - sends buckets, in the plan's order, from whichever thread made one ready.
+ *
+ * One thread at a time has the role of the issuer; a thread that finds it taken leaves, and the issuer sees its bucket
+ * in the next round. All order between backward, reduction and optimizer is by events on the device: the host waits for
+ * nothing.
+ */
+#include "interpose/engine/memory/escapes.h"
+
+#include "base/message.h"
+#include "base/mutant.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */
+static uint64_t
+streams_of_bucket(const struct group *group, size_t bucket)
+{
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    uint64_t mask = group->opaque_streams;
+    for (size_t i = of->first; i < of->first + of->count; ++i)
+        mask |= tensor_gradient(group, group->plan->pieces[i].gradient)->touched_by;
+    return mask;
+}
+
+/* ---- wires: where a plan's buckets are in memory ---- */
+
+static int
+compare_places(const void *a, const void *b, void *pieces)
+{
+    size_t left = ((const struct plan_piece *)pieces)[*(const size_t *)a].gradient;
+    size_t right = ((const struct plan_piece *)pieces)[*(const size_t *)b].gradient;
+    return left < right ? -1 : left > right;
+}
+
+/*
+ * Members travel in the order of their annotations. It must not depend on where they are in memory, for ranks may have
+ * allocated in another order; and it often is that of memory, so that a flat buffer travels in place, although backward
+ * fills it from its end.
+ */
+static void
+order_members(struct group *group)
+{
+    const struct plan *plan = group->plan;
+    free(group->travel);
+    group->travel = malloc((plan->piece_count + 1) * sizeof(group->travel[0]));
+    if (group->travel == NULL)
+        stop_job("out of memory");
+    for (size_t i = 0; i < plan->piece_count; ++i)
+        group->travel[i] = i;
+    for (size_t k = 0; k < plan->bucket_count; ++k)
+        qsort_r(group->travel + plan->buckets[k].first, plan->buckets[k].count, sizeof(group->travel[0]),
+                compare_places, plan->pieces);
+}
+
+/* Where the pieces of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
+static struct bucket_member *
+members_of(const struct group *group, size_t bucket)
+{
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    struct bucket_member *members = malloc(of->count * sizeof(*members));
+    if (members == NULL)
+        stop_job("out of memory");
+
+    pthread_mutex_lock(&engine_state.lock);
+    struct tensor missing = {.placed = true};
+    for (size_t i = 0; i < of->count; ++i) {
+        const struct plan_piece *piece = &group->plan->pieces[group->travel[of->first + i]];
+        const struct tensor *tensor = tensor_gradient(group, piece->gradient);
+        members[i] = (struct bucket_member){tensor->address + piece->first_byte, piece->bytes};
+        if (!tensor->placed)
+            missing = *tensor;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    tensor_refuse_freed(&missing);
+    return members;
+}
+
+static void
+place_wire(const struct group *group, size_t bucket, const struct bucket_member *members)
+{
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    struct bucket_wire *wire = &group->wires[bucket];
+    int type = escape_bucket_type(of);
+    struct comm_error error;
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* it may allocate */
+    if (!collectives_place(&engine_state.collectives, wire, bucket, members, of->count, type_nccl(type), &error))
+        stop_job("%s", error.text);
+    (void)context_exchange_capture_mode(mode);
+}
+
+/* Gradients may have been allocated elsewhere since the bucket was last sent, or not at all until now. */
+static void
+follow_memory(const struct group *group, size_t bucket)
+{
+    struct bucket_member *members = members_of(group, bucket);
+    bool stands = MUTANT(OLD_ADDRESS) && group->wires[bucket].members != NULL;
+    if (!stands && !wire_has(&group->wires[bucket], members, group->plan->buckets[bucket].count))
+        place_wire(group, bucket, members);
+    free(members);
+}
+
+/* Events are kept from plan to plan, and only ever added. */
+static void
+make_events(struct group *group, size_t count)
+{
+    if (count <= group->done_capacity)
+        return;
+    CUevent *grown = realloc(group->bucket_done, count * sizeof(*grown));
+    if (grown == NULL)
+        stop_job("out of memory");
+    group->bucket_done = grown;
+    for (size_t k = group->done_capacity; k < count; ++k)
+        require_cuda(engine_state.driver.cuEventCreate_p(&grown[k], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    group->done_capacity = count;
+}
+
+/* Said once, by rank 0: what the user's numbers go through. */
+static void
+say_compression(void)
+{
+    static bool said;
+    enum ddprun_compression compression = engine_state.options.compression;
+    if (compression == DDPRUN_COMPRESS_NONE || said || engine_state.rendezvous.rank != 0)
+        return;
+    said = true;
+    uint64_t narrowed = 0, others = 0;
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role == TENSOR_GRADIENT)
+            *(type_nccl(tensor->type) == ncclFloat32 ? &narrowed : &others) += tensor->bytes;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    int world_size = engine_state.rendezvous.world_size;
+    message_line("--compress: %.1f KiB of float32 gradients per step travel as %s, divided by %d before conversion: "
+                 "each mean is off by at most %d/%d of the ranks' mean magnitude%s; %.1f KiB of other types travel as "
+                 "they are",
+                 (double)narrowed / 1024, compression == DDPRUN_COMPRESS_FP16 ? "float16" : "bfloat16", world_size,
+                 world_size, compression == DDPRUN_COMPRESS_FP16 ? 2048 : 256,
+                 compression == DDPRUN_COMPRESS_FP16 ? " and 3e-8 per rank" : "", (double)others / 1024);
+}
+
+void
+issue_prepare_plan(struct group *group)
+{
+    size_t count = group->plan->bucket_count;
+    issue_wait_for_buckets();
+    for (size_t k = 0; k < group->wire_count; ++k)
+        wire_free(&group->wires[k], &engine_state.driver);
+    free(group->wires);
+    group->wires = calloc(count + 1, sizeof(group->wires[0])); /* filled when they are first sent */
+    if (group->wires == NULL)
+        stop_job("out of memory");
+    group->wire_count = count;
+    order_members(group);
+    make_events(group, count);
+    trace_plan(group);
+    say_compression();
+}
+
+void
+issue_prepare_captured(struct group *view)
+{
+    view->wire_count = view->plan->bucket_count;
+    view->wires = calloc(view->wire_count + 1, sizeof(view->wires[0]));
+    if (view->wires == NULL)
+        stop_job("out of memory");
+    order_members(view);
+    for (size_t k = 0; k < view->wire_count; ++k)
+        follow_memory(view, k);
+    say_compression();
+}
+
+/* ---- sending ---- */
+
+static uint64_t
+bytes_of_bucket(const struct group *group, size_t bucket)
+{
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    uint64_t bytes = 0;
+    for (size_t i = of->first; i < of->first + of->count; ++i)
+        bytes += group->plan->pieces[i].bytes;
+    return bytes;
+}
+
+void
+issue_bucket(struct group *group, size_t bucket, bool early)
+{
+    if (MUTANT(ORDER_DIFFERS) && engine_state.rendezvous.rank % 2 == 1 && (bucket ^ 1) < group->wire_count)
+        bucket ^= 1;
+
+    struct comm_error error;
+    CUstream stream = collectives_stream_of(&engine_state.collectives, bucket);
+    follow_memory(group, bucket);
+    if (!MUTANT(OWN_GRADIENTS_LATE))
+        batches_own_gradients(group, bucket);
+    trace_bucket_begin(group, bucket, early);
+    watch_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
+    struct weight weight = weight_of(group);
+    if (!collectives_reduce(&engine_state.collectives, &group->wires[bucket], bucket, weight_factor(&weight), &error))
+        stop_job_by(error.cause, "bucket %zu of step %llu: %s", bucket,
+                    (unsigned long long)engine_state.boundary_count + 1, error.text);
+    if (MUTANT(OWN_GRADIENTS_LATE))
+        batches_own_gradients(group, bucket);
+    trace_bucket_end(group, bucket);
+    require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], stream),
+                 "cuEventRecord after a bucket");
+    flight_note(FLIGHT_BUCKET, bucket, bytes_of_bucket(group, bucket), early ? "early" : "at the boundary");
+    watch_sent("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
+    if (early)
+        checks_bucket_sent(group, bucket);
+}
+
+/* With lock held: the one group that may send before its boundary, if it does; else NULL. */
+static struct group *
+group_that_sends(void)
+{
+    if (engine_state.expected_group == SEQUENCE_NONE || engine_state.no_sync)
+        return NULL;
+    struct group *group = &engine_state.groups[engine_state.expected_group];
+    if (MUTANT(GROUP_UNEXPECTED) && engine_state.rendezvous.rank % 2 == 1 && engine_state.groups[1].overlapping)
+        group = &engine_state.groups[engine_state.boundary_count % 3 % 2];
+    return group->overlapping ? group : NULL;
+}
+
+void
+issue_ready(void)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    if (engine_state.issuing) {
+        pthread_mutex_unlock(&engine_state.lock);
+        return;
+    }
+    size_t bucket;
+    engine_state.issuing = true;
+    struct group *group = group_that_sends(); /* only the issuer changes it, at a boundary */
+    while (group != NULL && group->overlapping && !engine_state.no_sync &&
+           readiness_launch(&group->readiness, &bucket)) {
+        uint64_t mask = streams_of_bucket(group, bucket);
+        ++group->early_buckets;
+        pthread_mutex_unlock(&engine_state.lock);
+        issue_wait_for_streams(mask, collectives_communicator_of(&engine_state.collectives, bucket));
+        issue_bucket(group, bucket, true);
+        pthread_mutex_lock(&engine_state.lock);
+    }
+    engine_state.issuing = false;
+    pthread_cond_broadcast(&engine_state.role_free);
+    pthread_mutex_unlock(&engine_state.lock);
+}

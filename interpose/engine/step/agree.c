@@ -1,0 +1,288 @@
+/*
+ * agree.c - what the ranks must agree on before they act: annotations, and whose boundary this is.
+ *
+ * All of it goes through the control plane, at places that every rank passes the same number of times: an annotation of
+ * a parameter or state, the first boundary after annotations changed, a boundary that no rank could expect, and the
+ * votes of planner.c. No rank acts on what it alone has learned.
+ */
+#include "interpose/engine/core/state.h"
+#include "interpose/engine/plan/measure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- annotations ---- */
+
+enum { TEXT_BYTES = 64 };
+
+/* One annotation, as ranks show it to each other. */
+struct described {
+    uint64_t count;
+    int32_t type;
+    int32_t line;
+    int64_t group;
+    char text[TEXT_BYTES];
+    char file[TEXT_BYTES];
+};
+
+static struct described
+describe(const struct tensor *tensor)
+{
+    struct described described = {
+        .count = tensor->count, .type = tensor->type, .line = tensor->site.line, .group = tensor->group};
+    snprintf(described.text, sizeof(described.text), "%s", tensor->site.text);
+    const char *slash = strrchr(tensor->site.file, '/');
+    snprintf(described.file, sizeof(described.file), "%s", slash != NULL ? slash + 1 : tensor->site.file);
+    return described;
+}
+
+static bool
+is_same_shape(const struct described *a, const struct described *b)
+{
+    return a->count == b->count && a->type == b->type;
+}
+
+/* Whether it is the same annotation in the program: two of one shape in another order would be averaged with each
+ * other. */
+static bool
+is_same_place(const struct described *a, const struct described *b)
+{
+    return a->line == b->line && strcmp(a->text, b->text) == 0 && strcmp(a->file, b->file) == 0;
+}
+
+/* Compares what all described, from tensor number `first` on, with rank 0; ends the job, naming both ranks and sizes,
+ * at the first difference. */
+static void
+compare_described(const struct control_messages *all, const char *what, size_t first)
+{
+    const struct described *zero = all->messages[0];
+    size_t zero_count = all->bytes[0] / sizeof(*zero);
+    for (int r = 1; r < all->count; ++r) {
+        const struct described *other = all->messages[r];
+        size_t other_count = all->bytes[r] / sizeof(*other);
+        size_t common = other_count < zero_count ? other_count : zero_count;
+        for (size_t i = 0; i < common; ++i) {
+            if (!is_same_shape(&zero[i], &other[i]))
+                stop_job("ranks 0 and %d annotate different %ss: number %zu, `%s` (%s:%d), is %llu %s on rank 0, "
+                         "`%s` (%s:%d) is %llu %s on rank %d",
+                         r, what, first + i + 1, zero[i].text, zero[i].file, zero[i].line,
+                         (unsigned long long)zero[i].count, type_name(zero[i].type), other[i].text, other[i].file,
+                         other[i].line, (unsigned long long)other[i].count, type_name(other[i].type), r);
+            if (!is_same_place(&zero[i], &other[i]))
+                stop_job("ranks 0 and %d annotate %ss in another order: number %zu is `%s` (%s:%d) on rank 0, "
+                         "`%s` (%s:%d) on rank %d; all ranks must make the same annotations in the same order",
+                         r, what, first + i + 1, zero[i].text, zero[i].file, zero[i].line, other[i].text, other[i].file,
+                         other[i].line, r);
+            if (zero[i].group != other[i].group)
+                stop_job(
+                    "ranks 0 and %d annotate %s number %zu, `%s` (%s:%d), in different groups: %d on rank 0, %d on "
+                    "rank %d",
+                    r, what, first + i + 1, zero[i].text, zero[i].file, zero[i].line, (int)zero[i].group,
+                    (int)other[i].group, r);
+        }
+        if (other_count != zero_count)
+            stop_job("rank 0 annotates %zu %ss, rank %d annotates %zu; the first that only one has is number %zu, `%s` "
+                     "(%s:%d)",
+                     zero_count, what, r, other_count, common + 1,
+                     (other_count > zero_count ? other : zero)[common].text,
+                     (other_count > zero_count ? other : zero)[common].file,
+                     (other_count > zero_count ? other : zero)[common].line);
+    }
+}
+
+void
+agree_on_shared(const struct tensor *tensor, const char *place)
+{
+    struct control_messages all;
+    struct described mine = describe(tensor);
+    agree_exchange(place, &mine, sizeof(mine), &all);
+    compare_described(&all, tensor_role_name(tensor->role), tensor->index);
+    control_free_messages(&all);
+}
+
+/* With lock held: all of a role as ranks show them, in the order of annotation; NULL when memory runs out. */
+static struct described *
+describe_all(enum tensor_role role, size_t count)
+{
+    struct described *described = calloc(count + 1, sizeof(*described));
+    for (size_t i = 0; described != NULL && i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role == role)
+            described[tensor->index] = describe(tensor);
+    }
+    return described;
+}
+
+/* Ends the job if ranks have annotated other things, or nothing. */
+static void
+exchange_described(enum tensor_role role, size_t count, const char *about, const char *what)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    struct described *mine = describe_all(role, count);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (mine == NULL)
+        stop_job("out of memory");
+    struct control_messages all;
+    agree_exchange(about, mine, count * sizeof(*mine), &all);
+    compare_described(&all, what, 0);
+    control_free_messages(&all);
+    free(mine);
+}
+
+void
+agree_on_annotations(const struct ddp_site *site, bool captured)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    size_t count = engine_state.gradient_count, buffer_count = engine_state.buffer_count;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    if (count == 0)
+        stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step",
+                 site->file, site->line);
+    exchange_described(TENSOR_GRADIENT, count, "the first DDP_STEP after annotations changed", "gradient");
+    exchange_described(TENSOR_BUFFER, buffer_count, "the buffers at the first DDP_STEP after annotations changed",
+                       "buffer");
+    coverage_look(); /* not beside the line that ends the job where ranks differ */
+    agree_ensure_collectives();
+    all_reduce_cost_find(bytes);
+
+    /* Work on a gradient that was enqueued before its annotation was not seen: it is waited for, this once. */
+    if (!captured)
+        context_synchronize("at the first DDP_STEP with new gradients");
+
+    issue_take_role();
+    engine_state.wait_owed = captured;
+    pthread_mutex_lock(&engine_state.lock);
+    bool indexed = tensor_index_gradients();
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!indexed)
+        stop_job("out of memory");
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (engine_state.groups[g].gradient_count > 0 || engine_state.groups[g].plan != NULL)
+            learn_nothing_yet(&engine_state.groups[g]);
+    }
+    pthread_mutex_lock(&engine_state.lock);
+    engine_state.annotations_changed = false; /* last: until now touches only leave their stream to the boundary */
+    ++engine_state.agreements;
+    engine_state.expected_group = agree_expected_group();
+    pthread_mutex_unlock(&engine_state.lock);
+    checks_prepare();
+    batches_prepare();
+    issue_give_role();
+    atomic_store(&engine_state.status->gradient_count, count);
+    atomic_store(&engine_state.status->gradient_bytes, bytes);
+}
+
+/* ---- boundaries ---- */
+
+/* What a rank says at a boundary that was not expected. */
+struct arrival {
+    uint64_t group;
+    uint64_t sequence;              /* hash of the boundaries before */
+    uint64_t early[GROUPS_AT_MOST]; /* buckets of each group that have left already */
+};
+
+static void
+compare_arrivals(const struct control_messages *all, const struct arrival *mine, const struct ddp_site *site)
+{
+    for (int r = 0; r < all->count; ++r) {
+        const struct arrival *theirs = all->messages[r];
+        if (theirs->group != mine->group || theirs->sequence != mine->sequence)
+            stop_job("ranks %d and %d step different groups (%d and %d) at DDP_STEP (%s:%d): all ranks must step the "
+                     "same groups in the same order",
+                     engine_state.rendezvous.rank, r, (int)mine->group, (int)theirs->group, site->file, site->line);
+        for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+            if (theirs->early[g] != mine->early[g])
+                stop_job("DDP_STEP (%s:%d) of group %d came when group %d was expected, after ranks %d and %d had sent "
+                         "%llu and %llu buckets of group %d; run with --no-overlap",
+                         site->file, site->line, (int)mine->group, g, engine_state.rendezvous.rank, r,
+                         (unsigned long long)mine->early[g], (unsigned long long)theirs->early[g], g);
+        }
+    }
+}
+
+void
+agree_on_boundary(const struct group *group, const struct ddp_site *site)
+{
+    struct arrival mine = {.group = (uint64_t)group->id};
+    pthread_mutex_lock(&engine_state.lock);
+    bool expected = engine_state.expected_group == group->id;
+    mine.sequence = engine_state.boundaries.hash;
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        mine.early[g] = engine_state.groups[g].early_buckets;
+    pthread_mutex_unlock(&engine_state.lock);
+
+    if (!expected) {
+        struct control_messages all;
+        agree_exchange("a DDP_STEP of another group than expected", &mine, sizeof(mine), &all);
+        compare_arrivals(&all, &mine, site);
+        control_free_messages(&all);
+    }
+    pthread_mutex_lock(&engine_state.lock);
+    sequence_add(&engine_state.boundaries, group->id);
+    engine_state.expected_group = agree_expected_group();
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* ---- what comes: a step outside of graphs, or which graph ---- */
+
+enum { KINDS = 256 };
+
+/* The recordings that stand behind the sequence's numbers, which are fewer; the same on all ranks. */
+static uint64_t number_of_kind[KINDS];
+
+struct coming {
+    uint64_t number;
+    char text[120];
+};
+
+static void
+describe_coming(struct coming *coming, uint64_t number, const char *what, const struct ddp_site *site)
+{
+    const char *slash = strrchr(site->file, '/');
+    const char *file = slash != NULL ? slash + 1 : site->file;
+    coming->number = number;
+    if (number > 0)
+        snprintf(coming->text, sizeof(coming->text), "the launch of CUDA graph %llu with DDP_STEP (%.50s:%d)",
+                 (unsigned long long)number, file, site->line);
+    else
+        snprintf(coming->text, sizeof(coming->text), "%s (%.50s:%d) outside of a CUDA graph", what, file, site->line);
+}
+
+/* Ends the job if another rank comes to something else. */
+static void
+compare_coming(const struct coming *mine)
+{
+    struct control_messages all;
+    agree_exchange_at(mine->text, "a step that ranks did not expect", mine, sizeof(*mine), &all);
+    for (int r = 0; r < all.count; ++r) {
+        const struct coming *theirs = all.messages[r];
+        if (all.bytes[r] != sizeof(*mine) || theirs->number != mine->number)
+            stop_job("ranks %d and %d do different things after step %llu: %s on rank %d, %.119s on rank %d; all ranks "
+                     "must make the same steps",
+                     engine_state.rendezvous.rank, r, (unsigned long long)engine_state.boundary_count, mine->text,
+                     engine_state.rendezvous.rank, theirs->text, r);
+    }
+    control_free_messages(&all);
+}
+
+void
+launch_agree(uint64_t number, const char *what, const struct ddp_site *site)
+{
+    if (atomic_load(&engine_state.graph_count) == 0)
+        return;
+    struct coming mine;
+    int kind = number == 0 ? 0 : 1 + (int)((number - 1) % (KINDS - 1));
+    bool expected = sequence_next(&engine_state.kinds) == kind && number_of_kind[kind] == number;
+    if (!expected) {
+        describe_coming(&mine, number, what, site);
+        compare_coming(&mine);
+    }
+    sequence_add(&engine_state.kinds, kind);
+    number_of_kind[kind] = number;
+}

@@ -1,0 +1,261 @@
+/*
+ * annotate.c - what an annotation says is looked at, entered into the table (tensors.c), and parameters and states are
+ * shared: DDP_PARAMETER, DDP_STATE, DDP_GRADIENT, DDP_BUFFER, DDP_GRADIENT_GROUP, DDP_FORGET.
+ *
+ * Called by the shim in whichever thread annotates. What cannot be right ends the job, naming the macro and its place:
+ * nothing that was annotated is ever left out.
+ */
+#include "interpose/engine/check/check.h"
+#include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/memory/tensors.h"
+
+#include <stdio.h>
+
+static const char *const macros[TENSOR_ROLES] = {[TENSOR_PARAMETER] = "DDP_PARAMETER",
+                                                 [TENSOR_GRADIENT] = "DDP_GRADIENT",
+                                                 [TENSOR_BUFFER] = "DDP_BUFFER",
+                                                 [TENSOR_STATE] = "DDP_STATE"};
+
+/* An annotation that is being made, for messages: DDP_GRADIENT number 4 (`dw[l]`, 16 float32, train.cu:170). */
+#define MADE_FORMAT "%s number %zu (`%s`, %zu %s, %s:%d)"
+#define MADE(tensor)                                                                                              \
+    macros[(tensor)->role], (tensor)->index + 1, (tensor)->site.text, (tensor)->count, type_name((tensor)->type), \
+        (tensor)->site.file, (tensor)->site.line
+
+/* ---- is it device memory? ---- */
+
+/* Whether all of it is chunks of virtual memory, each of which is an allocation to the driver. */
+static bool
+is_mapped(const struct tensor *tensor)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    bool mapped = allocations_cover(tensor->address, tensor->bytes, MEMORY_MAPPED);
+    pthread_mutex_unlock(&engine_state.lock);
+    return mapped;
+}
+
+/* In a world of more than one NCCL will work on it. `context` may be NULL: pooled memory belongs to a device. */
+static void
+require_primary_context(const struct tensor *tensor, CUcontext context, int device)
+{
+    static _Atomic(CUcontext) known;
+    if (engine_state.rendezvous.world_size == 1 || context == NULL || context == atomic_load(&known))
+        return;
+    if (!context_is_primary(context, device))
+        stop_job(MADE_FORMAT ": memory of " CONTEXT_FOREIGN, MADE(tensor));
+    atomic_store(&known, context);
+}
+
+/* Ends the job if the range is not within one allocation of device memory of the one device that this rank uses, or
+ * several that are one range of virtual memory. */
+static void
+require_device_memory(const struct tensor *tensor)
+{
+    agree_refuse_after_reset(macros[tensor->role], &tensor->site);
+    struct memory_facts facts = tensor_ask_driver(tensor->address);
+    if (facts.type != CU_MEMORYTYPE_DEVICE)
+        stop_job(MADE_FORMAT ": %p is not device memory; annotate what cudaMalloc returned", MADE(tensor),
+                 (void *)(uintptr_t)tensor->address);
+    if (facts.is_managed)
+        stop_job(MADE_FORMAT ": managed memory, which the host may write unseen; allocate it with cudaMalloc",
+                 MADE(tensor));
+    if (facts.begin != 0 && tensor->address + tensor->bytes > facts.begin + facts.bytes && !is_mapped(tensor))
+        stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check the count", MADE(tensor),
+                 tensor->bytes, (size_t)(facts.begin + facts.bytes - tensor->address));
+
+    pthread_mutex_lock(&engine_state.lock);
+    bool is_first = engine_state.context == NULL;
+    if (is_first) {
+        engine_state.context = facts.context; /* NULL for pooled memory: then the annotating thread's */
+        engine_state.device = facts.device;
+    }
+    int device = engine_state.device;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (is_first && engine_state.context == NULL)
+        require_cuda(engine_state.driver.cuCtxGetCurrent_p(&engine_state.context), "cuCtxGetCurrent");
+    require_primary_context(tensor,
+                            facts.context != NULL ? facts.context
+                            : is_first            ? engine_state.context
+                                                  : NULL,
+                            facts.device);
+    if (facts.device != device)
+        stop_job(MADE_FORMAT ": on device %d, other annotations are on device %d; a rank uses one device", MADE(tensor),
+                 facts.device, device);
+}
+
+static struct tensor
+describe(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    struct tensor tensor = {.role = role,
+                            .placed = true,
+                            .address = (CUdeviceptr)(uintptr_t)ptr,
+                            .count = count,
+                            .bytes = count * type_bytes(type),
+                            .type = type,
+                            .site = *site};
+    pthread_mutex_lock(&engine_state.lock);
+    tensor.group = role == TENSOR_GRADIENT ? engine_state.annotated_group : 0;
+    tensor.index = tensor_index_for(&tensor);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (type_bytes(type) == 0)
+        stop_job(MADE_FORMAT ": %d is no element type; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or DDP_BFLOAT16",
+                 MADE(&tensor), type);
+    if (role != TENSOR_STATE && !type_is_of_gradients(type))
+        stop_job(MADE_FORMAT ": only DDP_STATE takes elements of type %s; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or "
+                             "DDP_BFLOAT16",
+                 MADE(&tensor), type_name(type));
+    if (ptr == NULL || count == 0 || count > SIZE_MAX / type_bytes(type))
+        stop_job(MADE_FORMAT ": %s", MADE(&tensor),
+                 ptr == NULL ? "a null pointer; annotate after the allocation"
+                             : "the count of elements is not possible");
+    return tensor;
+}
+
+/* ---- entering it ---- */
+
+/* What is annotated may not change while buckets of the old annotations are on their way. */
+static void __attribute__((noreturn)) stop_too_late(const char *macro, const struct ddp_site *site)
+{
+    stop_job("%s `%s` (%s:%d): gradients of this step have been averaged already; call it right after DDP_STEP", macro,
+             site->text, site->file, site->line);
+}
+
+/* With lock held: whether buckets of any group have left and their boundary has not come. */
+static bool
+buckets_have_left(void)
+{
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (engine_state.groups[g].early_buckets > 0)
+            return true;
+    }
+    return false;
+}
+
+/* Enters it or ends the job. Returns whether anything changed. */
+static bool
+place_or_stop(struct tensor *tensor)
+{
+    struct tensor other;
+    pthread_mutex_lock(&engine_state.lock);
+    bool too_late = !tensor_is_compared(tensor) && buckets_have_left();
+    enum tensor_placing placing = tensor_place(tensor, &other);
+    size_t gradients = engine_state.gradient_count;
+    pthread_mutex_unlock(&engine_state.lock);
+    atomic_store(&engine_state.status->gradient_count, gradients); /* the launcher asks what became of them */
+
+    if ((placing == PLACED_NEW && too_late) || placing == PLACED_TOO_LATE)
+        stop_too_late(macros[tensor->role], &tensor->site);
+    if (placing == PLACED_NO_MEMORY)
+        stop_job("out of memory");
+    if (placing == PLACED_OVERLAP)
+        stop_job(MADE_FORMAT " overlaps " MADE_FORMAT ": bytes %p to %p and %p to %p", MADE(tensor), MADE(&other),
+                 (void *)(uintptr_t)tensor->address, (void *)(uintptr_t)(tensor->address + tensor->bytes),
+                 (void *)(uintptr_t)other.address, (void *)(uintptr_t)(other.address + other.bytes));
+    return placing != PLACED_BEFORE;
+}
+
+/* ---- annotations ---- */
+
+/* All ranks take rank 0's values, now. */
+static void
+share(const struct tensor *tensor)
+{
+    char place[64];
+    /* Whatever initialises it may be on any stream. */
+    snprintf(place, sizeof(place), "at a %s", macros[tensor->role]);
+    context_synchronize(place);
+    snprintf(place, sizeof(place), "%s number %zu", macros[tensor->role], tensor->index + 1);
+    agree_on_shared(tensor, place);
+    agree_ensure_collectives();
+
+    struct comm_error error;
+    issue_take_role();
+    watch_waits_at(place); /* on the host, for all others: a rank may have stopped since they agreed */
+    if (!collectives_broadcast(&engine_state.collectives, tensor->address, tensor->bytes, &error))
+        stop_job_by(error.cause, MADE_FORMAT ": %s", MADE(tensor), error.text);
+    watch_waits_no_more();
+    unaveraged_annotated(tensor);
+    issue_give_role();
+}
+
+static void
+annotate_shared(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    agree_ensure_driver(site);
+    struct tensor tensor = describe(role, ptr, count, type, site);
+    flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
+    require_device_memory(&tensor);
+    if (role == TENSOR_STATE) /* streams that touch it are remembered */
+        agree_ensure_events();
+    bool changed = place_or_stop(&tensor);
+    if (changed && role == TENSOR_PARAMETER)
+        check_annotated(&tensor);
+    if (engine_state.rendezvous.world_size == 1 || !changed)
+        return;
+    CUcontext before = context_enter();
+    share(&tensor);
+    context_leave(before);
+}
+
+void
+tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    annotate_shared(TENSOR_PARAMETER, ptr, count, type, site);
+}
+
+void
+tensor_annotate_state(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    annotate_shared(TENSOR_STATE, ptr, count, type, site);
+}
+
+void
+tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    tensor_annotate(TENSOR_GRADIENT, ptr, count, type, site);
+}
+
+void
+tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    agree_ensure_driver(site);
+    struct tensor tensor = describe(role, ptr, count, type, site);
+    flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
+    require_device_memory(&tensor);
+    agree_ensure_events();
+    (void)place_or_stop(&tensor);
+}
+
+void
+tensor_forget(void *ptr, const struct ddp_site *site)
+{
+    CUcontext before = context_enter();
+    releases_wait_for_collectives();
+    context_leave(before);
+    size_t count;
+    bool too_late = false;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *range = ranges_find(&engine_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
+    if (range != NULL && range->begin == (uint64_t)(uintptr_t)ptr) {
+        struct tensor *tensor = &engine_state.tensors[range->id];
+        too_late = !tensor_is_compared(tensor) && buckets_have_left();
+        if (!tensor_is_compared(tensor))
+            agree_annotations_changed();
+        tensor_unplace(tensor);
+        tensor_drop(tensor);
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    if (too_late)
+        stop_too_late("DDP_FORGET", site);
+}
+
+void
+tensor_choose_group(int id, const struct ddp_site *site)
+{
+    if (id < 0 || id >= GROUPS_AT_MOST)
+        stop_job("DDP_GRADIENT_GROUP(%d) (%s:%d): groups are numbered 0 to %d", id, site->file, site->line,
+                 GROUPS_AT_MOST - 1);
+    pthread_mutex_lock(&engine_state.lock);
+    engine_state.annotated_group = id;
+    pthread_mutex_unlock(&engine_state.lock);
+}

@@ -1,0 +1,57 @@
+/*
+ * buffers.c - DDP_BUFFER: memory that all ranks take from rank 0 at each boundary, such as running statistics.
+ *
+ * Sent by the issuer after the buckets, in the order of annotation; the boundary's event releases the trainer's stream
+ * after them. A buffer belongs to no group: every boundary sends all.
+ */
+#include "interpose/engine/memory/tensors.h"
+
+void
+buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site)
+{
+    tensor_annotate(TENSOR_BUFFER, ptr, count, type, site);
+}
+
+/* With lock held: buffer number `index`; NULL if there is none. */
+static const struct tensor *
+find_buffer(size_t index)
+{
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role == TENSOR_BUFFER && tensor->index == index)
+            return tensor;
+    }
+    return NULL;
+}
+
+static void
+send(size_t index, CUstream stream)
+{
+    struct comm_error error;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct tensor *found = find_buffer(index);
+    struct tensor buffer =
+        found != NULL ? *found : (struct tensor){.role = TENSOR_BUFFER, .index = index, .site = {"?", "?", 0}};
+    pthread_mutex_unlock(&engine_state.lock);
+    tensor_refuse_freed(&buffer);
+    char text[TENSOR_TEXT_BYTES];
+    if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, stream, &error))
+        stop_job_by(error.cause, "%s: %s", tensor_describe(&buffer, text), error.text);
+}
+
+void
+buffers_send_on(CUstream stream)
+{
+    for (size_t i = 0; i < engine_state.buffer_count; ++i)
+        send(i, stream);
+}
+
+void
+buffers_send(void)
+{
+    for (size_t i = 0; i < engine_state.buffer_count; ++i) {
+        watch_sending("buffer", i, 0);
+        send(i, engine_state.collectives.stream);
+        watch_sent("buffer", i, 0);
+    }
+}

@@ -1,0 +1,149 @@
+/*
+ * graph_launch.c - the launch of a graph in which DDP_STEP was captured: a step, or as many as it has.
+ *
+ * On the device a launch comes after everything of ours that was sent before it, and after all work on gradients, on
+ * whatever stream; and everything of ours that comes later waits for it. So collectives outside and inside of graphs
+ * are in one order. On the host nobody waits: ranks ask each other what comes only where it was not to be expected from
+ * what came before (bucketing/sequence.h). One rank that launches a graph while another makes a step outside would
+ * otherwise reduce other buckets than it.
+ *
+ * The issuer has its role from launch_begin() to launch_end(), over the driver's call.
+ */
+#include "interpose/engine/graphs/graphs.h"
+#include "interpose/engine/memory/escapes.h"
+
+#include "base/mutant.h"
+
+/* ---- before ---- */
+
+/* Whether the address of a gradient has escaped since the capture: kernels of the graph may reach it unseen. */
+static void
+refuse_stale(const struct recording *recording)
+{
+    const struct ddp_site *site = &recording->steps[0].site;
+    pthread_mutex_lock(&engine_state.lock);
+    bool moved = recording->placements != engine_state.placements;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (moved)
+        stop_job(
+            "a graph with DDP_STEP (%s:%d) is launched after gradients or buffers were annotated, freed or forgotten: "
+            "capture it again",
+            site->file, site->line);
+    if (escape_since(&recording->escapes, site) == ESCAPED_FOR_CERTAIN)
+        stop_job("a graph with DDP_STEP (%s:%d) is launched after a gradient's address was copied to the device, from "
+                 "where its kernels may read it: copy it before the capture",
+                 site->file, site->line);
+}
+
+static void
+refuse_early(const struct recording *recording)
+{
+    const struct ddp_site *site = &recording->steps[0].site;
+    uint64_t early = 0;
+    pthread_mutex_lock(&engine_state.lock);
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        early += engine_state.groups[g].early_buckets;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (early > 0)
+        stop_job(
+            "a graph with DDP_STEP (%s:%d) is launched after gradients of this step had been averaged outside of it; "
+            "run with --no-overlap",
+            site->file, site->line);
+}
+
+void
+launch_begin(struct recording *recording, CUstream stream)
+{
+    const struct ddp_site *site = &recording->steps[0].site;
+    struct group *first = &engine_state.groups[recording->steps[0].view.id];
+    agree_refuse_after_reset("DDP_STEP", site);
+    interval_refuse_step(site);
+    refuse_stale(recording);
+    tensor_refuse_freed_parameters();
+    boundary_refuse_unseen(site);
+    for (size_t i = 0; i < recording->step_count; ++i) {
+        const struct group *view = &recording->steps[i].view;
+        weight_refuse_launch(&engine_state.groups[view->id], &view->weight, &recording->steps[i].site);
+    }
+
+    CUcontext before = context_enter();
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    issue_take_role();
+    refuse_early(recording);
+    boundary_wait_owed();
+    launch_agree(recording->number, NULL, site);
+    boundary_wait_for_all_producers(stream);
+    issue_join();
+    checks_before_release(first);
+    boundary_release(stream);
+    (void)context_exchange_capture_mode(mode);
+    context_leave(before);
+}
+
+/* ---- after ---- */
+
+/* Everything of ours that comes later waits for the launch. */
+static void
+follow(CUstream stream)
+{
+    const struct driver *driver = &engine_state.driver;
+    pthread_mutex_lock(&engine_state.lock);
+    uint64_t mask = UINT64_C(1) << stream_index(stream);
+    pthread_mutex_unlock(&engine_state.lock);
+    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+        issue_wait_for_streams(mask, i);
+    require_cuda(driver->cuEventRecord_p(engine_state.reduced, engine_state.collectives.stream), "cuEventRecord");
+}
+
+/* The steps are passed; what the graph does behind its last one is work of the next interval, on any gradient. */
+static void
+count_steps(const struct recording *recording, CUstream stream)
+{
+    for (size_t i = 0; i < recording->step_count && !MUTANT(GRAPH_UNCOUNTED); ++i) {
+        const struct captured_step *step = &recording->steps[i];
+        struct group *group = &engine_state.groups[step->view.id];
+        pthread_mutex_lock(&engine_state.lock);
+        group->touch_count += step->touch_count;
+        group->history.lost = true; /* what it did was not seen touch by touch */
+        sequence_add(&engine_state.boundaries, group->id);
+        pthread_mutex_unlock(&engine_state.lock);
+        (void)boundary_close_interval(group, stream);
+        atomic_fetch_add(&engine_state.status->graph_step, 1);
+        if (step->overlaps)
+            atomic_fetch_add(&engine_state.status->overlapped_step, 1);
+        trace_captured_step(&step->view, recording->number, step->overlaps);
+    }
+    ++engine_state.graph_launches;
+    pthread_mutex_lock(&engine_state.lock);
+    uint64_t mask = UINT64_C(1) << stream_index(stream);
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        engine_state.groups[g].opaque_streams |= engine_state.groups[g].gradient_count > 0 ? mask : 0;
+    engine_state.buffer_streams |= recording->on_buffer ? mask : 0;
+    engine_state.expected_group = agree_expected_group();
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+void
+launch_end(struct recording *recording, CUstream stream, bool enqueued)
+{
+    const struct ddp_site *site = &recording->steps[0].site;
+    struct group *first = &engine_state.groups[recording->steps[0].view.id];
+    if (!enqueued)
+        stop_job("the driver has refused to launch a graph with DDP_STEP (%s:%d): the other ranks may have launched "
+                 "theirs",
+                 site->file, site->line);
+    CUcontext before = context_enter();
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    watch_sending(RANK_WAIT_GRAPH, recording->number, 0);
+    follow(stream);
+    watch_sent(RANK_WAIT_GRAPH, recording->number, 0);
+    checks_after_release();
+    count_steps(recording, stream);
+    batches_compare();
+    checks_next_interval(first);
+    issue_give_role();
+    (void)context_exchange_capture_mode(mode);
+    context_leave(before);
+    uint32_t rank = RANK_STAGE_RANK;
+    atomic_compare_exchange_strong(&engine_state.status->stage, &rank, RANK_STAGE_TRAINING);
+}

@@ -1,0 +1,123 @@
+/*
+ * intervals.c - what the program itself says of the interval that goes on: that touches do not count (DDP_NO_SYNC), and
+ * that a gradient is complete (DDP_GRADIENT_READY).
+ */
+#include "interpose/engine/graphs/graphs.h"
+#include "interpose/engine/plan/measure.h"
+
+#include <stdio.h>
+
+void
+interval_no_sync(int begins, const struct ddp_site *site)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    bool again = begins && engine_state.no_sync, never = !begins && !engine_state.no_sync;
+    struct ddp_site since = engine_state.no_sync_site;
+    engine_state.no_sync = begins != 0;
+    engine_state.no_sync_site = *site;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (again)
+        stop_job("DDP_NO_SYNC_BEGIN (%s:%d) after DDP_NO_SYNC_BEGIN (%s:%d): the first has not ended", site->file,
+                 site->line, since.file, since.line);
+    if (never)
+        stop_job("DDP_NO_SYNC_END (%s:%d) without DDP_NO_SYNC_BEGIN before it", site->file, site->line);
+    if (!begins && atomic_load(&engine_state.collectives_ready) && !atomic_load(&engine_state.context_ended)) {
+        CUcontext before = context_enter();
+        issue_ready(); /* what was complete already */
+        context_leave(before);
+    }
+}
+
+void
+interval_refuse_step(const struct ddp_site *site)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    bool inside = engine_state.no_sync;
+    struct ddp_site since = engine_state.no_sync_site;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (inside)
+        stop_job("DDP_STEP (%s:%d) stands between DDP_NO_SYNC_BEGIN (%s:%d) and its DDP_NO_SYNC_END", site->file,
+                 site->line, since.file, since.line);
+}
+
+/* ---- DDP_GRADIENT_READY ---- */
+
+/* With lock held: the gradient that `address` lies in, or NULL. */
+static struct tensor *
+gradient_at(CUdeviceptr address)
+{
+    size_t count;
+    const struct range *range = ranges_find(&engine_state.ranges, address, 1, &count);
+    struct tensor *tensor = range != NULL ? &engine_state.tensors[range->id] : NULL;
+    return tensor != NULL && tensor->role == TENSOR_GRADIENT ? tensor : NULL;
+}
+
+/* With lock held: it is ready, after what is enqueued on the stream. The event to record there, or NULL. */
+static CUevent
+declare(struct tensor *tensor, uint64_t stream_mask)
+{
+    const struct touch touch = {TOUCH_DECLARES, 0};
+    struct group *group = &engine_state.groups[tensor->group];
+    ++group->touch_count;
+    tensor->declared = true;
+    if (engine_state.annotations_changed || group->plan == NULL) {
+        group->opaque_streams |= stream_mask;
+        return NULL;
+    }
+    tensor->touched_by |= stream_mask;
+    history_declare(&group->history, tensor->member);
+    bool ready = group->overlapping && readiness_begin(&group->readiness, tensor->member, touch) == TOUCH_EXPECTED &&
+                 readiness_enqueued(&group->readiness, tensor->member);
+    return ready ? measure_ready_event(group, tensor->member) : NULL;
+}
+
+/* Captured work on the stream so far, whatever it goes through, may have been the gradient's. */
+static void
+declare_captured(struct capture *capture, CUdeviceptr address, CUstream stream)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    struct tensor *tensor = gradient_at(address);
+    size_t place = tensor != NULL ? (size_t)(tensor - engine_state.tensors) : 0;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (tensor == NULL)
+        return;
+    const struct captured_touch touch = {.places = &place, .count = 1, .declares = true, .call = TOUCH_DECLARES};
+    capture_before_touch(capture, stream);
+    capture_touch(capture, stream, &touch);
+}
+
+void
+interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    bool known = gradient_at((CUdeviceptr)ptr) != NULL, inside = engine_state.no_sync;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!known)
+        stop_job("DDP_GRADIENT_READY(%s) (%s:%d): no annotated gradient is there", site->text, site->file, site->line);
+    if (inside)
+        stop_job("DDP_GRADIENT_READY(%s) (%s:%d) stands between DDP_NO_SYNC_BEGIN and DDP_NO_SYNC_END: the gradient is "
+                 "not complete there",
+                 site->text, site->file, site->line);
+    if (engine_state.rendezvous.world_size == 1)
+        return;
+
+    agree_refuse_after_reset("DDP_GRADIENT_READY", site);
+    CUcontext before = context_enter();
+    struct capture *capture;
+    enum capture_state state = capture_find(stream, &capture);
+    if (state == CAPTURE_ACTIVE)
+        declare_captured(capture, (CUdeviceptr)ptr, stream);
+    if (state != CAPTURE_NONE) { /* in a graph it is a touch; in a capture that has failed, nothing */
+        context_leave(before);
+        return;
+    }
+    stream_note_work(stream);
+    pthread_mutex_lock(&engine_state.lock);
+    struct tensor *tensor = gradient_at((CUdeviceptr)ptr);
+    CUevent ready = tensor != NULL ? declare(tensor, UINT64_C(1) << stream_index(stream)) : NULL;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (ready != NULL)
+        stream_record(stream, ready, "cuEventRecord of a measurement");
+    issue_ready();
+    context_leave(before);
+}

@@ -1,0 +1,397 @@
+/*
+ * touches.c - which gradients does an operation touch, and what follows from it?
+ *
+ * Before the operation goes to the driver: whatever it must wait for (the last reduction; a bucket that has left
+ * already). After it is enqueued: it counts as a touch, and may make buckets ready. Called from the hooks in every
+ * thread of the trainer; an operation that touches nothing costs a few comparisons.
+ */
+#include "interpose/engine/graphs/graphs.h"
+#include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/memory/hits.h"
+#include "interpose/engine/plan/measure.h"
+
+#include "base/mutant.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One operation, from before it to after it; one for each thread, because operations do not nest. */
+struct touches {
+    struct hits hits;
+    struct recording *recording; /* of a graph that is launched, held; or NULL */
+    struct capture *capture;     /* the operation is captured; else NULL */
+    enum capture_state state;
+    bool opaque; /* nobody knows what it touches */
+    bool unseen; /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
+};
+
+static __thread struct touches thread_touches;
+
+/* ---- before the operation ---- */
+
+/* The call and, where it has a name, its operand, for a message: "cublasSgemm_v2 argument C". Returns `text`. */
+static const char *
+describe_hit(const struct hits *hits, const struct hit *hit, char text[CALL_TEXT_BYTES])
+{
+    bool named = hit->operand_name != NULL;
+    snprintf(text, CALL_TEXT_BYTES, "%s%s%s", hits->call_name, named ? " argument " : "",
+             named ? hit->operand_name : "");
+    return text;
+}
+
+/* With lock held: a touch is on its way. Returns whether its gradient has left already. */
+static bool
+begin_touch(const struct hits *hits, struct hit *hit)
+{
+    struct group *group = hit->group;
+    hit->begun = group->overlapping && hits->agreements == engine_state.agreements;
+    hit->boundary = group->boundary_count;
+    if (engine_state.no_sync) {
+        hit->late = hit->begun && readiness_has_left(&group->readiness, hit->gradient);
+        hit->uncounted = true;
+    } else if (hit->begun) {
+        enum touch_verdict verdict =
+            readiness_begin(&group->readiness, hit->gradient, (struct touch){hits->call, hit->argument});
+        hit->late = verdict == TOUCH_LATE;
+        hit->anew = hit->late && readiness_begins_anew(&group->readiness, hit->gradient);
+        hit->declared = verdict == TOUCH_UNCOUNTED;
+    }
+    return hit->late;
+}
+
+static bool
+begin_touches(struct hits *hits)
+{
+    bool late = false;
+    pthread_mutex_lock(&engine_state.lock);
+    for (size_t i = 0; i < hits->count; ++i)
+        late = begin_touch(hits, &hits->items[i]) || late;
+    pthread_mutex_unlock(&engine_state.lock);
+    return late;
+}
+
+/* Makes the stream wait for the buckets that have left with pieces of the gradient; the first of them in *bucket_p. */
+static void
+wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p)
+{
+    const struct group *group = hit->group;
+    pthread_mutex_lock(&engine_state.lock);
+    size_t first = group->plan->bucket_of[hit->gradient], end = group->plan->last_bucket_of[hit->gradient] + 1;
+    end = end < group->readiness.next_bucket ? end : group->readiness.next_bucket;
+    pthread_mutex_unlock(&engine_state.lock);
+    for (size_t k = first; k < end && !MUTANT(LATE_NOT_WAITED); ++k)
+        require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, group->bucket_done[k], 0), "waiting for a bucket");
+    *bucket_p = first;
+}
+
+/* A touch after its bucket has left waits for the bucket, and it is measured whether it writes. */
+static void
+begin_late(const struct operation *operation, struct hits *hits)
+{
+    for (size_t i = 0; i < hits->count; ++i) {
+        struct hit *hit = &hits->items[i];
+        if (!hit->late)
+            continue;
+        size_t bucket;
+        issue_take_role(); /* whoever is sending a bucket has then recorded its event */
+        pthread_mutex_lock(&engine_state.lock);
+        struct tensor tensor = *tensor_gradient(hit->group, hit->gradient);
+        pthread_mutex_unlock(&engine_state.lock);
+        wait_for_buckets(operation->stream, hit, &bucket);
+        issue_give_role();
+        char call[CALL_TEXT_BYTES];
+        hit->measured = late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket, hit->anew);
+        flight_note(FLIGHT_LATE_TOUCH, bucket, 0, call);
+    }
+}
+
+/*
+ * Work that cannot be looked into may touch any gradient: nothing leaves before the boundary, which waits for its
+ * stream. If gradients have left already, it may be overwriting averages.
+ */
+static void
+note_opaque(const struct operation *operation)
+{
+    stream_wait_for_reduction(operation->stream);
+
+    bool too_late = false;
+    pthread_mutex_lock(&engine_state.lock);
+    uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        struct group *group = &engine_state.groups[g];
+        if (group->gradient_count == 0)
+            continue; /* a first agreement waits for the whole device */
+        group->opaque_streams |= stream_mask;
+        group->history.lost = true;
+        group->readiness.deviates = true;
+        too_late = too_late || group->early_buckets > 0;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    if (too_late)
+        stop_job(
+            "%s came after gradients had been averaged, and ddprun cannot see what it writes; the steps before did "
+            "without it. Run with --no-overlap",
+            operation->name);
+}
+
+/* Whether there is anything that the operation can touch and the engine follows; or was, when a graph was captured. */
+static bool
+is_relevant(const struct operation *operation)
+{
+    bool graph = operation->graph != NULL && atomic_load_explicit(&engine_state.graph_count, memory_order_relaxed) > 0;
+    return (graph || atomic_load_explicit(&engine_state.highest, memory_order_relaxed) != 0) &&
+           !atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed) &&
+           /* NCCL's own launches, where they pass the hooks: the issuer must never wait for itself. */
+           (!atomic_load_explicit(&engine_state.collectives_ready, memory_order_acquire) ||
+            !(collectives_own_stream(&engine_state.collectives, operation->stream) ||
+              capture_own_stream(operation->stream)));
+}
+
+/* It becomes a node of a graph: what it touches is noted when the driver has taken it. */
+static void
+begin_captured(const struct operation *operation, const struct touches *touches)
+{
+    const struct hits *hits = &touches->hits;
+    const struct recording *recording = touches->recording;
+    if (recording_steps(recording))
+        stop_job("%s: a graph that holds DDP_STEP (%s:%d) is launched into a stream that is being captured, as part of "
+                 "another graph, which ddprun does not follow: capture the step itself there",
+                 operation->name, recording->steps[0].site.file, recording->steps[0].site.line);
+    if (hits->count > 0 || hits->on_buffer || touches->opaque || touches->unseen)
+        capture_before_touch(touches->capture, operation->stream);
+    for (size_t i = 0; recording != NULL && i < recording->source_count; ++i) /* of a child graph */
+        capture_source(recording->sources[i].address, recording->sources[i].bytes);
+}
+
+/* It runs in its stream's turn: whatever it must wait for. */
+static void
+begin_at_once(const struct operation *operation, struct touches *touches)
+{
+    struct hits *hits = &touches->hits;
+    if (touches->opaque)
+        note_opaque(operation);
+    if (touches->unseen)
+        escape_mark(operation->stream);
+    if (hits->on_buffer || hits->on_state || hits->count > 0)
+        stream_wait_for_reduction(operation->stream);
+    if (hits->count > 0 && begin_touches(hits))
+        begin_late(operation, hits);
+}
+
+void
+touches_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    if (source == NULL || bytes == 0 || rows == 0)
+        return;
+    if (pitch > 0 && atomic_load(&engine_state.captures_open) > 0)
+        capture_source(source, pitch * (rows - 1) + bytes);
+    if (pitch == bytes) {
+        bytes *= rows;
+        rows = 1;
+    }
+    for (size_t row = 0; row < rows; ++row)
+        (void)escape_from_host((const char *)source + row * pitch, bytes);
+}
+
+/* What was captured into the graph, while places mean what they did. Returns whether that is not all that it does. */
+static bool
+look_at_graph(struct touches *touches)
+{
+    struct hits *hits = &touches->hits;
+    const struct recording *recording = touches->recording;
+    if (recording == NULL)
+        return true;
+    for (size_t i = 0; i < recording->source_count; ++i) {
+        uint64_t address = (uint64_t)(uintptr_t)recording->sources[i].address;
+        if (recording->sources[i].bytes > 0)
+            visible_look_through(address, recording->sources[i].bytes);
+        else
+            visible_look_behind(address);
+    }
+    hits->call = recording->call;
+    if (recording_steps(recording)) /* graph_launch.c knows what to do */
+        return false;
+
+    pthread_mutex_lock(&engine_state.lock);
+    bool known = !recording->opaque && recording->placements == engine_state.placements;
+    for (size_t i = 0; i < recording->place_count && known && !MUTANT(GRAPH_TOUCHES_UNSEEN); ++i)
+        hits_add(hits, &engine_state.tensors[recording->places[i]], &(struct operand){.argument = (uint32_t)i});
+    pthread_mutex_unlock(&engine_state.lock);
+    hits->on_buffer = hits->on_buffer || recording->on_buffer;
+    return !known;
+}
+
+/* While there are captures: the memory of the host that the operation reads, which each launch of a graph may. */
+static void
+keep_sources(const struct operation *operation, const struct hits *hits)
+{
+    for (size_t i = 0; i < hits->source_count; ++i)
+        capture_source(hits->sources[i], 0);
+    if (operation->host_source != NULL && atomic_load(&engine_state.captures_open) > 0)
+        capture_source(operation->host_source, operation->host_bytes);
+}
+
+void
+touches_begin(struct operation *operation)
+{
+    struct touches *touches = &thread_touches;
+    struct hits *hits = &touches->hits;
+    operation->notes = NULL;
+    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
+    unaveraged_launched(operation);
+    sight_source(operation);
+    if (!is_relevant(operation)) {
+        capture_drop_sources();
+        return;
+    }
+    miss_refresh();
+    if (operation->host_source != NULL)
+        batches_copied(operation->host_source, operation->host_bytes);
+
+    bool through_pointers;
+    touches->recording = operation->graph != NULL ? recording_find(operation->graph) : NULL;
+    touches->opaque = hits_look(hits, operation, &through_pointers);
+    if (operation->graph != NULL) {
+        touches->opaque = look_at_graph(touches) || touches->opaque;
+        flight_note(FLIGHT_GRAPH_LAUNCH, touches->recording != NULL ? touches->recording->number : 0, 0,
+                    operation->name);
+    }
+    touches->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
+                      (operation->function != NULL || operation->graph != NULL || through_pointers) &&
+                      !escape_is_marked(operation->stream);
+    bool concerns =
+        hits->count > 0 || hits->on_buffer || hits->on_state || touches->opaque || recording_steps(touches->recording);
+    keep_sources(operation, hits);
+    if (!concerns && !touches->unseen && !capture_has_sources()) {
+        recording_release(touches->recording);
+        return;
+    }
+
+    operation->notes = touches;
+    touches->state = capture_find(operation->stream, &touches->capture);
+    if (touches->state == CAPTURE_ACTIVE)
+        begin_captured(operation, touches);
+    else if (touches->state == CAPTURE_NONE && recording_steps(touches->recording))
+        launch_begin(touches->recording, operation->stream);
+    else if (touches->state == CAPTURE_NONE)
+        begin_at_once(operation, touches);
+}
+
+/* ---- after it ---- */
+
+/* With lock held: one touch is enqueued. */
+static void
+count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask)
+{
+    struct group *group = hit->group;
+    ++group->touch_count;
+    /* Not agreed on yet, or an agreement came between, in another thread: the boundary waits for the stream. */
+    if (engine_state.annotations_changed || hits->agreements != engine_state.agreements) {
+        group->opaque_streams |= stream_mask;
+        return;
+    }
+    struct tensor *tensor = tensor_gradient(group, hit->gradient);
+    tensor->touched_by |= stream_mask;
+    tensor->by_library = tensor->by_library || hits->is_library;
+    if (hit->uncounted) {
+        history_touch_uncounted(&group->history, hit->gradient);
+        return;
+    }
+    history_touch(&group->history, hit->gradient, (struct touch){hits->call, hit->argument});
+    if (!group->overlapping || hit->declared)
+        return;
+    if (!hit->begun || hit->boundary != group->boundary_count)
+        readiness_refused(&group->readiness); /* a boundary came between, in another thread */
+    else if (!hit->late && readiness_enqueued(&group->readiness, hit->gradient))
+        hit->ready_event = measure_ready_event(group, hit->gradient);
+}
+
+static void
+count_touches(const struct operation *operation, struct touches *touches, bool enqueued)
+{
+    struct hits *hits = &touches->hits;
+    bool overlapping = false;
+    pthread_mutex_lock(&engine_state.lock);
+    uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
+    if (hits->on_buffer || hits->on_state)
+        engine_state.buffer_streams |= stream_mask;
+    if (touches->unseen)
+        escape_end_kernel(stream_mask);
+    for (size_t i = 0; i < hits->count; ++i) {
+        struct hit *hit = &hits->items[i];
+        overlapping = overlapping || hit->group->overlapping;
+        if (enqueued)
+            count_touch(hits, hit, stream_mask);
+        else if (hit->group->overlapping)
+            readiness_refused(&hit->group->readiness);
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    for (size_t i = 0; i < hits->count; ++i) {
+        if (hits->items[i].ready_event != NULL)
+            stream_record(operation->stream, hits->items[i].ready_event, "cuEventRecord after a gradient");
+    }
+    if (overlapping)
+        issue_ready();
+}
+
+static void
+end_captured(const struct operation *operation, const struct touches *touches)
+{
+    const struct hits *hits = &touches->hits;
+    struct captured_touch touch = {.count = hits->count,
+                                   .everything = touches->opaque,
+                                   .on_buffer = hits->on_buffer,
+                                   .unseen = touches->unseen,
+                                   .call = hits->call};
+    size_t *places = malloc((hits->count + 1) * sizeof(*places));
+    if (places == NULL)
+        stop_job("out of memory");
+    for (size_t i = 0; i < hits->count; ++i)
+        places[i] = hits->items[i].place;
+    touch.places = places;
+    capture_touch(touches->capture, operation->stream, &touch);
+    free(places);
+}
+
+static void
+end_at_once(const struct operation *operation, struct touches *touches, bool enqueued)
+{
+    struct hits *hits = &touches->hits;
+    if (!touches->opaque && !touches->unseen && !hits->on_buffer && !hits->on_state && hits->count == 0)
+        return;
+    for (size_t i = 0; i < hits->count; ++i) {
+        if (hits->items[i].measured != NULL)
+            late_end(hits->items[i].measured, operation->stream);
+    }
+    stream_note_work(operation->stream); /* before the touch counts */
+    count_touches(operation, touches, enqueued);
+    if (enqueued)
+        unaveraged_ended(operation, hits->count > 0 || touches->opaque);
+}
+
+void
+touches_end(struct operation *operation, bool enqueued)
+{
+    struct touches *touches = operation->notes;
+    if (enqueued && touches == NULL)
+        unaveraged_ended(operation, false);
+    if (touches == NULL)
+        return;
+    struct hits *hits = &touches->hits;
+    bool is_step = recording_steps(touches->recording);
+    if (touches->state == CAPTURE_ACTIVE && enqueued)
+        end_captured(operation, touches);
+    else if (touches->state == CAPTURE_NONE && is_step)
+        launch_end(touches->recording, operation->stream, enqueued);
+    else if (touches->state == CAPTURE_NONE)
+        end_at_once(operation, touches, enqueued);
+    else if (touches->state == CAPTURE_BROKEN && enqueued &&
+             (hits->count > 0 || hits->on_buffer || touches->opaque || is_step))
+        stop_job(
+            "%s: the driver does not say whether its stream is being captured, and yet took work on gradients; use "
+            "a driver for CUDA 12.3 or newer, or run the trainer without CUDA graphs",
+            operation->name);
+    capture_drop_sources();
+    recording_release(touches->recording);
+    hits_clear(hits);
+}

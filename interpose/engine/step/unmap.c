@@ -1,0 +1,136 @@
+/*
+ * unmap.c - what holds gradients goes: memory that is freed, modules with their variables, the primary context.
+ * (Resets are in start.c.)
+ *
+ * Called by the hooks around the driver's call. Never lets memory go while a bucket of it is on its way.
+ */
+#include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/memory/tensors.h"
+
+/* ---- memory ---- */
+
+void
+releases_before_free(CUdeviceptr address, size_t bytes)
+{
+    visible_remove(address);
+    pthread_mutex_lock(&engine_state.lock);
+    uint64_t known_bytes = bytes > 0 ? bytes : allocations_bytes_at(address);
+    bool removed = known_bytes == 0 || allocations_remove(address, known_bytes);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!removed)
+        stop_job("out of memory");
+    if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) || address == 0)
+        return;
+    if (bytes == 0) {
+        struct memory_facts facts = tensor_ask_driver(address);
+        bytes = facts.begin == address ? facts.bytes : 0;
+    }
+    size_t count = 0;
+    bool holds_compared = false;
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *held = bytes > 0 ? ranges_find(&engine_state.ranges, address, bytes, &count) : NULL;
+    for (size_t i = 0; i < count; ++i)
+        holds_compared = holds_compared || tensor_is_compared(&engine_state.tensors[held[i].id]);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (count == 0)
+        return;
+
+    CUcontext before = context_enter();
+    releases_wait_for_collectives();
+    if (holds_compared) { /* it will be gone at the end */
+        unaveraged_last_look(address, address + bytes);
+        checks_final_hash();
+    }
+    context_leave(before);
+    pthread_mutex_lock(&engine_state.lock);
+    const struct range *range;
+    while ((range = ranges_find(&engine_state.ranges, address, bytes, &count)) != NULL)
+        tensor_unplace(&engine_state.tensors[range->id]);
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* ---- modules ---- */
+
+/* Whether this thread holds the issuer's role while the driver unloads. */
+static __thread bool unloading;
+
+static bool
+is_working(void)
+{
+    return atomic_load(&engine_state.collectives_ready) && !atomic_load(&engine_state.device_closed) &&
+           !atomic_load(&engine_state.context_ended);
+}
+
+/* Any tensor may be a variable of the module: the driver does not tell. So nothing is on its way meanwhile. */
+void
+releases_before_unload(void)
+{
+    functions_before_unload();
+    if (!is_working())
+        return;
+    CUcontext before = context_enter();
+    checks_final_hash(); /* a parameter may be gone at the end */
+    issue_take_role();
+    unloading = true;
+    issue_wait_for_buckets();
+    context_leave(before);
+}
+
+/* Where a placed tensor is, from tensors[*at_p] on; false if there are no more. */
+static bool
+next_placed(size_t *at_p, CUdeviceptr *address_p)
+{
+    bool found = false;
+    pthread_mutex_lock(&engine_state.lock);
+    for (; *at_p < engine_state.tensor_count && !found; ++*at_p) {
+        found = engine_state.tensors[*at_p].placed;
+        *address_p = engine_state.tensors[*at_p].address;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    return found;
+}
+
+/* Takes the memory of tensors away that the driver no longer knows. */
+static void
+drop_vanished(void)
+{
+    CUdeviceptr address = 0;
+    size_t at = 0, count;
+    while (next_placed(&at, &address)) {
+        if (tensor_ask_driver(address).type != 0)
+            continue;
+        pthread_mutex_lock(&engine_state.lock);
+        const struct range *range = ranges_find(&engine_state.ranges, address, 1, &count);
+        if (range != NULL)
+            tensor_unplace(&engine_state.tensors[range->id]);
+        pthread_mutex_unlock(&engine_state.lock);
+    }
+}
+
+void
+releases_after_unload(void)
+{
+    functions_after_unload();
+    if (!unloading)
+        return;
+    drop_vanished();
+    unloading = false;
+    issue_give_role();
+}
+
+/* ---- the context ---- */
+
+/*
+ * The trainer's last release of the primary context would destroy it, with the gradients and our streams in it: a hold
+ * of our own keeps it until the process ends.
+ */
+void
+releases_before_primary_release(CUdevice device)
+{
+    static _Atomic bool held;
+    CUcontext context;
+    if (!is_working() || device != engine_state.device || engine_state.driver.cuDevicePrimaryCtxRetain_p == NULL ||
+        atomic_exchange(&held, true))
+        return;
+    require_cuda(engine_state.driver.cuDevicePrimaryCtxRetain_p(&context, device), "cuDevicePrimaryCtxRetain");
+}

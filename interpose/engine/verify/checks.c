@@ -1,0 +1,516 @@
+/*
+ * checks.c - is what we believe true?
+ *
+ * Gradients: over the first overlapped steps all of them, later one bucket every K steps, are hashed after their
+ * reduction and again at the boundary: a write that nobody saw would show. In the first steps the host goes on only
+ * when a bucket that left early is reduced and hashed: else such a write could fall into the reduction itself, between
+ * packing and unpacking, and be overwritten without a trace. Parameters: their hashes are compared across all ranks at
+ * the first step, before any optimizer, after the first overlapped steps and then every K. Both run in the order of the
+ * communication stream; a difference ends the job. Touches after their bucket has left are in late_write.c.
+ */
+#include "interpose/engine/core/hashing.h"
+#include "interpose/engine/memory/escapes.h"
+
+#include "base/clock.h"
+#include "base/mutant.h"
+#include "comm/device_hash.h"
+#include "comm/hash.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { FIRST_STEPS = 3, NO_BUCKET = -1, EVERY_BUCKET = -2 };
+
+/* A gradient's hash after its reduction; written and read by host functions, in the communication stream's order. */
+struct gradient_check {
+    struct tensor gradient;
+    uint64_t step; /* number of the boundary that it belongs to, from 1 */
+    uint64_t reduced_hash;
+};
+
+/* Of a parameter that is hashed: written by host functions in the communication stream's order. */
+struct parameter_hash {
+    uint64_t *word; /* where its hash goes */
+    bool finite;    /* it has no element that is infinite or NaN */
+};
+
+/* What is checked of a group in its current interval. */
+struct group_check {
+    long checked_bucket;             /* a bucket, NO_BUCKET or EVERY_BUCKET */
+    struct gradient_check **pending; /* [capacity]: by number in the group, hashed after their reduction */
+    size_t capacity;
+};
+
+static struct {
+    struct hasher *hasher; /* of the communication stream */
+    CUevent hashed;        /* the last bucket that was waited for is reduced and hashed */
+    struct group_check groups[GROUPS_AT_MOST];
+    struct gathered parameters;    /* their hashes, on their way to the other ranks */
+    struct parameter_hash *hashes; /* [hash_count] */
+    size_t hash_count;
+    uint64_t after_step; /* boundaries passed when they were hashed */
+    bool under_way;      /* between before_release and after_release */
+    uint64_t left_out;   /* number of the boundary before which, since the last comparison, one seems left out; or 0 */
+    uint64_t compared_step;  /* boundaries passed when parameters were last hashed: a graph passes several at once */
+    uint64_t impatient_step; /* the step in which a bucket was waited for in vain, counted from 1; 0: none */
+
+    uint64_t *final_words; /* hashes of the parameters when the first of them was freed, or at the end */
+    size_t final_count;
+    uint64_t final_step; /* boundaries passed then */
+    bool final_known;
+} checks = {.parameters = {.compares = true}};
+
+static CUstream
+comm_stream(void)
+{
+    return engine_state.collectives.stream;
+}
+
+/* ---- preparation ---- */
+
+/* Nothing of a comparison may be on its way. */
+static void
+prepare_hashes(size_t count)
+{
+    struct parameter_hash *grown = realloc(checks.hashes, (count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        stop_job("out of memory");
+    memset(grown, 0, (count + 1) * sizeof(*grown));
+    checks.hashes = grown;
+    checks.hash_count = count;
+}
+
+static void
+prepare_parameters(size_t count)
+{
+    gather_prepare(&checks.parameters, count);
+    if (count != checks.hash_count)
+        prepare_hashes(count);
+}
+
+static void
+prepare_group(const struct group *group)
+{
+    struct group_check *check = &checks.groups[group->id];
+    size_t count = group->gradient_count;
+    check->checked_bucket = NO_BUCKET;
+    if (count <= check->capacity)
+        return;
+    struct gradient_check **grown = realloc(check->pending, count * sizeof(*grown));
+    if (grown == NULL)
+        stop_job("out of memory");
+    memset(grown + check->capacity, 0, (count - check->capacity) * sizeof(*grown));
+    check->pending = grown;
+    check->capacity = count;
+}
+
+void
+checks_prepare(void)
+{
+    if (checks.hasher == NULL) {
+        checks.hasher = hasher_get();
+        require_cuda(engine_state.driver.cuEventCreate_p(&checks.hashed, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    }
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        prepare_group(&engine_state.groups[g]);
+    prepare_parameters(tensor_compared_count());
+}
+
+void
+checks_next_interval(const struct group *group)
+{
+    uint64_t every = engine_state.options.check_every;
+    long *checked = &checks.groups[group->id].checked_bucket;
+    *checked = NO_BUCKET;
+    if (group->overlapping && (group->overlapped_steps < FIRST_STEPS || engine_state.options.verify))
+        *checked = EVERY_BUCKET;
+    else if (group->overlapping && every > 0 && group->boundary_count % every == 0)
+        *checked = (long)(group->boundary_count / every % group->plan->bucket_count);
+}
+
+/* ---- gradients: unchanged between their reduction and the boundary ---- */
+
+static void
+note_reduced(void *arg, const struct hashed *hashed)
+{
+    struct gradient_check *check = arg;
+    check->reduced_hash = hashed->hash;
+}
+
+enum { PATIENCE_US = 5000000, SPIN_US = 300 };
+
+/*
+ * Not for ever, and in vain only once in a step: another rank may have to hear of this one first (a DDP_MEAN within
+ * backward). A check that was not waited for is as good as those of later steps.
+ */
+static void
+wait_until_hashed(void)
+{
+    const struct driver *driver = &engine_state.driver;
+    int64_t begin_us = clock_now_us(), waited_us = 0;
+    uint64_t step = engine_state.boundary_count + 1;
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* for the queries */
+    require_cuda(driver->cuEventRecord_p(checks.hashed, comm_stream()), "cuEventRecord");
+    while (driver->cuEventQuery_p(checks.hashed) == CUDA_ERROR_NOT_READY && checks.impatient_step != step) {
+        if (waited_us < SPIN_US)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        waited_us = clock_now_us() - begin_us;
+        if (waited_us >= PATIENCE_US)
+            checks.impatient_step = step;
+    }
+    (void)context_exchange_capture_mode(mode);
+}
+
+void
+checks_bucket_sent(const struct group *group, size_t bucket)
+{
+    struct group_check *checked = &checks.groups[group->id];
+    if (checked->checked_bucket != EVERY_BUCKET && checked->checked_bucket != (long)bucket)
+        return;
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    bool any = false;
+    issue_join(); /* it may have gone through another communicator */
+    for (size_t i = of->first; i < of->first + of->count; ++i) {
+        size_t gradient = group->plan->pieces[i].gradient;
+        if (group->plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */
+            continue;
+        pthread_mutex_lock(&engine_state.lock);
+        struct tensor tensor = *tensor_gradient(group, gradient);
+        pthread_mutex_unlock(&engine_state.lock);
+
+        struct gradient_check *check = malloc(sizeof(*check));
+        if (check == NULL)
+            stop_job("out of memory");
+        *check = (struct gradient_check){.gradient = tensor, .step = engine_state.boundary_count + 1};
+        hasher_add(checks.hasher, tensor.address, tensor.bytes, 0, note_reduced, check);
+        checked->pending[gradient] = check;
+        any = true;
+    }
+    hasher_launch(checks.hasher, comm_stream());
+    if (any && checked->checked_bucket == EVERY_BUCKET)
+        wait_until_hashed();
+}
+
+static void
+compare_gradient(void *arg, const struct hashed *hashed)
+{
+    struct gradient_check *check = arg;
+    char text[TENSOR_TEXT_BYTES];
+    if (hashed->hash != check->reduced_hash && !MUTANT(CONTENT_UNCHECKED))
+        stop_job_soon("%s was changed after it had been averaged and before DDP_STEP number %llu, by work that ddprun "
+                      "did not see (a pointer in device memory?); run with --no-overlap",
+                      tensor_describe(&check->gradient, text), (unsigned long long)check->step);
+    free(check);
+}
+
+static void
+compare_gradients(const struct group *group)
+{
+    struct group_check *checked = &checks.groups[group->id];
+    for (size_t gradient = 0; gradient < checked->capacity; ++gradient) {
+        if (checked->pending[gradient] == NULL)
+            continue;
+        pthread_mutex_lock(&engine_state.lock);
+        struct tensor tensor = *tensor_gradient(group, gradient);
+        pthread_mutex_unlock(&engine_state.lock);
+        tensor_refuse_freed(&tensor);
+        hasher_add(checks.hasher, tensor.address, tensor.bytes, 0, compare_gradient, checked->pending[gradient]);
+        checked->pending[gradient] = NULL;
+    }
+}
+
+/* ---- parameters and optimizer state: the same on all ranks ---- */
+
+/* What is compared, number `index` of all, as it is now; without memory if there is none any more. */
+static struct tensor
+get_compared(size_t index)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    const struct tensor *found = tensor_compared(index);
+    struct tensor tensor = found != NULL ? *found : (struct tensor){.role = TENSOR_PARAMETER, .site = {"?", "?", 0}};
+    pthread_mutex_unlock(&engine_state.lock);
+    return tensor;
+}
+
+static void
+store_hash(void *arg, const struct hashed *hashed)
+{
+    struct parameter_hash *hash = arg;
+    *hash->word = hashed->hash;
+    hash->finite = hashed->finite;
+}
+
+/* The issuer: hashes of all parameters go into words[checks.hash_count], HASH_OF_NOTHING for those without memory;
+ * false if none has any. */
+static bool
+add_parameters(uint64_t *words)
+{
+    bool any = false;
+    for (size_t i = 0; i < checks.hash_count; ++i) {
+        struct tensor tensor = get_compared(i);
+        if (checks.hashes[i].word != &words[i]) /* else the last comparison may be reading it */
+            checks.hashes[i].word = &words[i];
+        hasher_add(checks.hasher, tensor.address, tensor.placed ? tensor.bytes : 0, tensor.type, store_hash,
+                   &checks.hashes[i]);
+        any = any || tensor.placed;
+    }
+    return any;
+}
+
+/* They are then as the boundaries before have left them; at the first, as all ranks begin. */
+bool
+checks_parameters_due(const struct group *group)
+{
+    uint64_t every = engine_state.options.check_every, steps = engine_state.boundary_count;
+    if (tensor_compared_count() == 0)
+        return false;
+    return (steps == 0 && every > 0) ||
+           (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
+           (engine_state.graph_launches >= 1 && engine_state.graph_launches <= FIRST_STEPS) ||
+           (every > 0 && steps / every > checks.compared_step / every) || engine_state.options.verify;
+}
+
+/* The work since the group's last boundary may be that of two steps. */
+static void
+note_left_out(const struct group *group)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    if (history_is_of_several(&group->history))
+        checks.left_out = engine_state.boundary_count + 1;
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
+/* Memory is hashed before the trainer may change it again; what was found comes to the host afterwards. */
+void
+checks_before_release(const struct group *group)
+{
+    compare_gradients(group);
+    escaped_late_compare(group);
+    note_left_out(group);
+    if (checks_parameters_due(group)) {
+        prepare_parameters(tensor_compared_count());
+        checks.after_step = checks.compared_step = engine_state.boundary_count;
+        (void)add_parameters(checks.parameters.mine);
+        checks.under_way = true; /* whatever is freed here: all ranks take part */
+    }
+    if (!MUTANT(HASHED_AFTER_RELEASE))
+        hasher_launch(checks.hasher, comm_stream());
+}
+
+/* What everybody's hashes say; `after_step` belongs to this comparison, the words to the whole run. */
+struct comparison {
+    uint64_t after_step;
+    uint64_t left_out; /* as in `checks` */
+};
+
+static void
+stop_with_difference(size_t index, int rank, const struct comparison *comparison)
+{
+    char text[TENSOR_TEXT_BYTES];
+    struct tensor tensor = get_compared(index);
+    (void)tensor_describe(&tensor, text);
+    if (comparison->after_step == 0)
+        stop_job_soon(
+            "%s differs between ranks 0 and %d at the first DDP_STEP: its annotation stands before its "
+            "initialisation (move it behind that), or the optimizer ran before DDP_STEP (call DDP_STEP between "
+            "backward and the optimizer)",
+            text, rank);
+    else if (comparison->left_out > 0)
+        stop_job_soon("%s differs between ranks 0 and %d after step %llu: the work on gradients before DDP_STEP number "
+                      "%llu is that of two steps or more, so DDP_STEP was left out; call it once in each step, between "
+                      "backward and the optimizer",
+                      text, rank, (unsigned long long)comparison->after_step, (unsigned long long)comparison->left_out);
+    else
+        stop_job_soon(
+            "%s differs between ranks 0 and %d after step %llu: a gradient is missing among the annotations, a "
+            "DDP_STEP does not stand between backward and the optimizer (behind it, one too many or one too "
+            "few), or the update depends on something that is not the same on all ranks (optimizer state that one rank "
+            "alone has read: DDP_STATE)",
+            text, rank, (unsigned long long)comparison->after_step);
+}
+
+/* Ends the job soon if a parameter differs between ranks; the hash of all of them otherwise: `words` are rank 0's.
+ * False also if there was nothing to compare. */
+static bool
+judge_differences(const uint32_t *differs, const uint64_t *words, size_t count, const struct comparison *comparison,
+                  uint64_t *hash_p)
+{
+    bool compared = false;
+    size_t found = count; /* of the first rank that differs at all */
+    for (size_t i = 0; i < count; ++i) {
+        compared = compared || differs[i] != HASH_UNCOMPARED;
+        bool is_different = differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED && !MUTANT(PARAMETERS_UNCHECKED);
+        if (is_different && (found == count || differs[i] < differs[found]))
+            found = i;
+    }
+    if (found < count) {
+        stop_with_difference(found, (int)differs[found], comparison);
+        return false;
+    }
+    *hash_p = hash_bytes(words, count * sizeof(words[0]));
+    return compared;
+}
+
+static void
+find_differences(const uint64_t *words, size_t count, uint32_t *differs)
+{
+    for (size_t i = 0; i < count; ++i)
+        differs[i] = hash_first_difference(words, count, engine_state.rendezvous.world_size, i);
+}
+
+/* Rank 0, once, where the hashes of a comparison are there. Nothing ends: one GPU would have come to the same. */
+static void
+look_for_infinities(uint64_t after_step)
+{
+    static bool said, compared;
+    static uint64_t finite_step;
+    char text[TENSOR_TEXT_BYTES];
+    size_t i = 0;
+    while (i < checks.hash_count && checks.hashes[i].finite)
+        ++i;
+    if (i < checks.hash_count && !said && engine_state.rendezvous.rank == 0) {
+        struct tensor parameter = get_compared(i);
+        said = true;
+        (void)tensor_describe(&parameter, text);
+        if (compared)
+            notice_soon(
+                "%s holds infinite values or NaN after step %llu; all parameters were finite after step %llu: the "
+                "training diverges%s",
+                text, (unsigned long long)after_step, (unsigned long long)finite_step,
+                engine_state.options.reduction == DDPRUN_REDUCE_SUM
+                    ? " (--reduce sum multiplies what a gradient carries from step to step by the number of ranks)"
+                    : "");
+        else
+            notice_soon(
+                "%s holds infinite values or NaN after step %llu, when parameters are compared for the first time: "
+                "is it initialised?",
+                text, (unsigned long long)after_step);
+    }
+    if (i == checks.hash_count) {
+        compared = true;
+        finite_step = after_step;
+    }
+}
+
+static void
+note_equal(uint64_t after_step, uint64_t hash)
+{
+    struct rank_status *status = engine_state.status;
+    atomic_store(&status->parameter_hash, hash);
+    atomic_store(&status->checked_step, after_step);
+    atomic_fetch_add(&status->check_count, 1);
+}
+
+static void CUDA_CB
+compare_parameters(void *data)
+{
+    struct comparison *comparison = data;
+    const struct gathered *words = &checks.parameters;
+    uint64_t hash;
+    look_for_infinities(comparison->after_step);
+    if (!words->on_device)
+        find_differences(words->all, words->count, words->differs);
+    bool equal = judge_differences(words->differs, words->all, words->count, comparison, &hash);
+    if (equal && comparison->after_step > 0) /* that all begin alike says nothing of a step */
+        note_equal(comparison->after_step, hash);
+    free(comparison);
+}
+
+void
+checks_after_release(void)
+{
+    hasher_collect(checks.hasher, comm_stream());
+    if (!checks.under_way)
+        return;
+    checks.under_way = false;
+    struct comparison *comparison = malloc(sizeof(*comparison));
+    if (comparison == NULL)
+        stop_job("out of memory");
+    *comparison = (struct comparison){.after_step = checks.after_step, .left_out = checks.left_out};
+    checks.left_out = 0;
+    gather_send(&checks.parameters, "the comparison of parameters", checks.after_step, compare_parameters, comparison);
+}
+
+/* ---- the end ---- */
+
+void
+checks_final_hash(void)
+{
+    size_t count = tensor_compared_count();
+    if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended) || count == 0 ||
+        checks.hasher == NULL || (checks.final_known && checks.final_step == engine_state.boundary_count))
+        return;
+    if (atomic_load(&engine_state.captures_open) > 0) { /* waiting for the whole device would break them */
+        require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "waiting for the last comparison");
+        return;
+    }
+
+    context_synchronize("at the end");
+    uint64_t *words = realloc(checks.final_words, count * sizeof(*words));
+    if (words == NULL)
+        stop_job("out of memory");
+    checks.final_words = words;
+    issue_take_role();
+    prepare_hashes(count);
+    checks.final_known = add_parameters(words);
+    hasher_collect(checks.hasher, comm_stream());
+    require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "hashing parameters at the end");
+    issue_give_role();
+    checks.final_count = count;
+    checks.final_step = engine_state.boundary_count;
+    look_for_infinities(checks.final_step);
+}
+
+void
+checks_at_end(void)
+{
+    bool known = checks.final_known && checks.final_step == engine_state.boundary_count;
+    size_t count = known ? checks.final_count : 0;
+    uint64_t *mine = malloc((2 + count) * sizeof(*mine));
+    if (mine == NULL)
+        stop_job("out of memory");
+    mine[0] = engine_state.boundary_count;
+    mine[1] = known;
+    if (count > 0)
+        memcpy(mine + 2, checks.final_words, count * sizeof(*mine));
+
+    struct control_messages all;
+    if (!agree_exchange_last(mine, (2 + count) * sizeof(*mine), &all)) {
+        /* By _exit(), after as many steps as this rank, or the launcher names it: it knows all ranks' steps. */
+        engine_state.alone_at_end = true;
+        free(mine);
+        stop_if_asked();
+        return;
+    }
+
+    uint64_t *words = calloc((size_t)all.count * count + 1, sizeof(*words));
+    uint32_t *differs = calloc(count + 1, sizeof(*differs));
+    if (words == NULL || differs == NULL)
+        stop_job("out of memory");
+    for (int r = 0; r < all.count; ++r) {
+        const uint64_t *theirs = all.messages[r];
+        if (theirs[0] != mine[0])
+            stop_job("rank %d ended after %llu steps, rank %d after %llu: all ranks must make the same number of steps",
+                     engine_state.rendezvous.rank, (unsigned long long)mine[0], r, (unsigned long long)theirs[0]);
+        known = known && theirs[1] == 1 && all.bytes[r] == (2 + count) * sizeof(*mine);
+        if (known)
+            memcpy(words + (size_t)r * count, theirs + 2, count * sizeof(*words));
+    }
+
+    uint64_t hash;
+    const struct comparison comparison = {.after_step = mine[0], .left_out = checks.left_out};
+    if (known)
+        find_differences(words, count, differs);
+    if (known && judge_differences(differs, words, count, &comparison, &hash))
+        note_equal(mine[0], hash);
+    stop_if_asked();
+    control_free_messages(&all);
+    free(differs);
+    free(words);
+    free(mine);
+}

@@ -1,0 +1,207 @@
+/*
+ * coverage.c - are all elements annotated? What is not is neither averaged nor compared, and no result shows it.
+ *
+ * When the ranks first agree on annotations, rank 0 warns, once: of parameters and gradients that do not have as many
+ * elements, with those that have no counterpart; and of annotations that cover a part of their allocation. Both may be
+ * right, so nothing ends: a frozen parameter has no gradient, and an allocation may hold more than a tensor. Of the
+ * latter this file says nothing where it can tell: several annotations lie in the allocation (a flat buffer, a pool),
+ * the rest is what an allocator rounds up, or the tensor's counterpart fills its own allocation (weights with their
+ * momentum behind them).
+ */
+#include "interpose/engine/memory/tensors.h"
+
+#include "base/message.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LISTED = 4, LISTING_BYTES = LISTED * (TENSOR_TEXT_BYTES + 64) };
+
+/* ---- lists of tensors in a message ---- */
+
+struct listing {
+    char text[LISTING_BYTES];
+    size_t used, count;
+};
+
+/* Adds an entry; of many, the first. */
+static void __attribute__((format(printf, 2, 3))) list(struct listing *listing, const char *format, ...)
+{
+    if (listing->count++ >= LISTED)
+        return;
+    va_list args;
+    va_start(args, format);
+    listing->used += (size_t)snprintf(listing->text + listing->used, LISTING_BYTES - listing->used, "%s",
+                                      listing->used > 0 ? ", " : "");
+    listing->used += (size_t)vsnprintf(listing->text + listing->used, LISTING_BYTES - listing->used, format, args);
+    va_end(args);
+}
+
+/* The list, and how many are not in it. */
+static const char *
+finish(struct listing *listing)
+{
+    if (listing->count > LISTED)
+        snprintf(listing->text + listing->used, LISTING_BYTES - listing->used, " and %zu more",
+                 listing->count - LISTED);
+    return listing->text;
+}
+
+/* ---- parameters and gradients: as many elements? ---- */
+
+static int
+compare_counts(const void *a, const void *b)
+{
+    const struct tensor *left = a, *right = b;
+    if (left->count != right->count)
+        return left->count < right->count ? -1 : 1;
+    if (left->role != right->role)
+        return left->role < right->role ? -1 : 1;
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* Lists what `many` has more of than `few` among tensors of one count: which of them lack a counterpart is known where
+ * there is none at all. */
+static void
+list_unmatched(struct listing *listing, const struct tensor *tensors, size_t count, enum tensor_role many,
+               enum tensor_role few)
+{
+    char text[TENSOR_TEXT_BYTES];
+    size_t of_many = 0, of_few = 0;
+    for (size_t i = 0; i < count; ++i) {
+        of_many += tensors[i].role == many;
+        of_few += tensors[i].role == few;
+    }
+    for (size_t i = 0; i < count && of_few == 0; ++i) {
+        if (tensors[i].role == many)
+            list(listing, "%s", tensor_describe(&tensors[i], text));
+    }
+    if (of_few > 0 && of_many > of_few)
+        list(listing, "%zu %ss and %zu %ss of %zu elements", of_many, tensor_role_name(many), of_few,
+             tensor_role_name(few), tensors[0].count);
+}
+
+/* The same of all, which are sorted by their counts. */
+static const char *
+list_all_unmatched(struct listing *listing, const struct tensor *tensors, size_t count, enum tensor_role many,
+                   enum tensor_role few)
+{
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        for (end = begin; end < count && tensors[end].count == tensors[begin].count;)
+            ++end;
+        list_unmatched(listing, tensors + begin, end - begin, many, few);
+    }
+    return finish(listing);
+}
+
+static void
+compare_elements(const struct tensor *tensors, size_t count, uint64_t parameters, uint64_t gradients)
+{
+    struct listing unmatched = {.used = 0};
+    if (parameters == 0) {
+        message_line(
+            "no parameter is annotated: each rank keeps the initial values that it has made itself, and nothing "
+            "compares them; annotate them with DDP_PARAMETER");
+    } else if (gradients > parameters) {
+        message_line("gradients of %llu elements are annotated, but parameters of %llu: is a parameter missing among "
+                     "the annotations, or its count too small? What is not annotated is neither sent from rank 0 nor "
+                     "compared. Without a parameter of the same count: %s",
+                     (unsigned long long)gradients, (unsigned long long)parameters,
+                     list_all_unmatched(&unmatched, tensors, count, TENSOR_GRADIENT, TENSOR_PARAMETER));
+    } else if (gradients < parameters) {
+        message_line(
+            "parameters of %llu elements are annotated, but gradients of %llu: is a gradient missing among the "
+            "annotations, or its count too small? What is not annotated is not averaged. Frozen parameters "
+            "have no gradient. Without a gradient of the same count: %s",
+            (unsigned long long)parameters, (unsigned long long)gradients,
+            list_all_unmatched(&unmatched, tensors, count, TENSOR_PARAMETER, TENSOR_GRADIENT));
+    }
+}
+
+/* ---- a part of an allocation ---- */
+
+/* What an allocator may add behind a tensor: up to 32 bytes, or up to the next multiple of 256 or 512. */
+static bool
+is_padding(size_t used, size_t bytes)
+{
+    return bytes - used < 32 || bytes == (used + 255) / 256 * 256 || bytes == (used + 511) / 512 * 512;
+}
+
+/* The bytes of the allocation that the tensor alone begins, and does not fill; 0: it is no such tensor. */
+static size_t
+ask_partial(const struct tensor *tensor)
+{
+    size_t annotated = 0;
+    if (!tensor->placed || tensor->role == TENSOR_BUFFER)
+        return 0;
+    struct memory_facts facts = tensor_ask_driver(tensor->address);
+    if (facts.begin != tensor->address || facts.bytes <= tensor->bytes || is_padding(tensor->bytes, facts.bytes))
+        return 0;
+    pthread_mutex_lock(&engine_state.lock);
+    (void)ranges_find(&engine_state.ranges, facts.begin, facts.bytes, &annotated);
+    pthread_mutex_unlock(&engine_state.lock);
+    return annotated == 1 ? facts.bytes : 0;
+}
+
+/* Whether a tensor of the other role has the same size and fills its allocation: then no element is forgotten. */
+static bool
+has_whole_counterpart(const struct tensor *tensors, const size_t *partial, size_t count, size_t which)
+{
+    enum tensor_role other = tensors[which].role == TENSOR_PARAMETER ? TENSOR_GRADIENT : TENSOR_PARAMETER;
+    for (size_t i = 0; i < count; ++i) {
+        if (tensors[i].role == other && tensors[i].count == tensors[which].count && partial[i] == 0)
+            return true;
+    }
+    return false;
+}
+
+static void
+look_for_parts(const struct tensor *tensors, size_t count)
+{
+    struct listing parts = {.used = 0};
+    size_t *partial = calloc(count + 1, sizeof(*partial));
+    if (partial == NULL)
+        stop_job("out of memory");
+    for (size_t i = 0; i < count; ++i)
+        partial[i] = ask_partial(&tensors[i]);
+    for (size_t i = 0; i < count; ++i) {
+        char text[TENSOR_TEXT_BYTES];
+        if (partial[i] > 0 && !has_whole_counterpart(tensors, partial, count, i))
+            list(&parts, "%s: %zu of %zu bytes", tensor_describe(&tensors[i], text), tensors[i].bytes, partial[i]);
+    }
+    free(partial);
+    if (parts.count > 0)
+        message_line(
+            "annotations cover a part of their allocations: is a count too small, or a tensor behind it missing "
+            "among the annotations? What is not annotated is neither averaged nor compared. They are: %s",
+            finish(&parts));
+}
+
+/* ---- all of it ---- */
+
+void
+coverage_look(void)
+{
+    uint64_t elements[TENSOR_ROLES] = {0};
+    pthread_mutex_lock(&engine_state.lock);
+    size_t count = engine_state.tensor_count;
+    struct tensor *tensors = malloc((count + 1) * sizeof(*tensors));
+    if (tensors != NULL && count > 0)
+        memcpy(tensors, engine_state.tensors, count * sizeof(*tensors));
+    pthread_mutex_unlock(&engine_state.lock);
+    if (tensors == NULL)
+        stop_job("out of memory");
+
+    for (size_t i = 0; i < count; ++i)
+        elements[tensors[i].role] += tensors[i].count;
+    atomic_store(&engine_state.status->parameter_elements, elements[TENSOR_PARAMETER]);
+    atomic_store(&engine_state.status->gradient_elements, elements[TENSOR_GRADIENT]);
+    if (engine_state.rendezvous.rank == 0 && engine_state.agreements == 0) {
+        qsort(tensors, count, sizeof(*tensors), compare_counts);
+        compare_elements(tensors, count, elements[TENSOR_PARAMETER], elements[TENSOR_GRADIENT]);
+        look_for_parts(tensors, count);
+    }
+    free(tensors);
+}

@@ -1,0 +1,146 @@
+/*
+ * duplicate_batch.c - do all ranks train on the same data? Then more of them gain nothing, and no wrong result shows
+ * it.
+ *
+ * What the trainer copies to the device between its first steps is hashed, and so are the gradients of these steps
+ * before they are reduced, for data may lie on the device from the start; ranks compare once. Only a hint, said once by
+ * rank 0 for one of the two: a trainer may have reasons to feed all ranks alike.
+ */
+#include "interpose/engine/core/hashing.h"
+#include "interpose/engine/core/state.h"
+
+#include "base/message.h"
+#include "comm/hash.h"
+
+#include <string.h>
+
+enum {
+    FIRST_BOUNDARY = 1, /* what comes before the first step is initialisation */
+    STEPS = 3,
+    LEAST_BYTES = 1024, /* a learning rate or a step counter is no batch */
+};
+
+/* What was copied between two boundaries. */
+struct copied {
+    uint64_t bytes;
+    uint64_t hash;
+};
+
+/* Guards the record: copies come from any thread. */
+static pthread_mutex_t copied_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct copied copied[STEPS];
+
+/* The place of the interval that goes on in copied[]; -1: it is not recorded. */
+static long
+current_place(void)
+{
+    uint64_t boundary = engine_state.boundary_count;
+    return boundary >= FIRST_BOUNDARY && boundary < FIRST_BOUNDARY + STEPS ? (long)(boundary - FIRST_BOUNDARY) : -1;
+}
+
+void
+batches_copied(const void *host, size_t bytes)
+{
+    long place = current_place();
+    if (place < 0)
+        return;
+    pthread_mutex_lock(&copied_lock);
+    copied[place].hash = hash_chain(copied[place].hash, hash_bytes(host, bytes));
+    copied[place].bytes += bytes;
+    pthread_mutex_unlock(&copied_lock);
+}
+
+/* ---- this rank's own gradients ---- */
+
+static struct {
+    struct hasher *hasher;  /* of the first communicator's stream */
+    struct gathered hashes; /* [STEPS]: of the gradients that have left through it; 0: none, or all are zero */
+} own;
+
+static bool said; /* by rank 0 */
+
+static void
+add_hash(void *arg, const struct hashed *hashed)
+{
+    uint64_t *word = arg;
+    if (!hashed->zero)
+        *word = hash_chain(*word, hashed->hash) | 1;
+}
+
+void
+batches_prepare(void)
+{
+    if (own.hasher != NULL)
+        return;
+    own.hasher = hasher_get();
+    gather_prepare(&own.hashes, STEPS);
+    memset(own.hashes.mine, 0, STEPS * sizeof(uint64_t));
+}
+
+void
+batches_own_gradients(const struct group *group, size_t bucket)
+{
+    long place = current_place();
+    if (place < 0 || collectives_communicator_of(&engine_state.collectives, bucket) != 0)
+        return;
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    for (size_t i = of->first; i < of->first + of->count; ++i) {
+        const struct plan_piece *piece = &group->plan->pieces[group->travel[i]];
+        pthread_mutex_lock(&engine_state.lock);
+        const struct tensor tensor = *tensor_gradient(group, piece->gradient);
+        pthread_mutex_unlock(&engine_state.lock);
+        hasher_add(own.hasher, tensor.address + piece->first_byte, piece->bytes, tensor.type, add_hash,
+                   &own.hashes.mine[place]);
+    }
+    hasher_launch(own.hasher, engine_state.collectives.stream);
+}
+
+static void CUDA_CB
+compare_own(void *unused)
+{
+    (void)unused;
+    int world_size = engine_state.rendezvous.world_size;
+    bool equal = !said && engine_state.rendezvous.rank == 0;
+    for (int i = 0; i < STEPS * world_size; ++i)
+        equal = equal && own.hashes.all[i] != 0 && own.hashes.all[i] == own.hashes.all[i % STEPS];
+    if (equal)
+        notice_soon(
+            "the gradients of all %d ranks are equal, bit for bit, in steps %d to %d, before they are averaged: all "
+            "ranks train on the same data, so more ranks gain nothing; shard your data (DDP_SHARD)",
+            world_size, FIRST_BOUNDARY + 1, FIRST_BOUNDARY + STEPS);
+}
+
+/* ---- what was copied ---- */
+
+static bool
+are_batches(const struct copied *steps)
+{
+    for (int i = 0; i < STEPS; ++i) {
+        if (steps[i].bytes < LEAST_BYTES)
+            return false;
+    }
+    return true;
+}
+
+void
+batches_compare(void)
+{
+    if (engine_state.boundary_count != FIRST_BOUNDARY + STEPS)
+        return;
+    struct control_messages all;
+    agree_exchange("the comparison of batches", copied, sizeof(copied), &all);
+    for (int r = 1; r < all.count && engine_state.rendezvous.rank == 0; ++r) {
+        if (all.bytes[r] == sizeof(copied) && are_batches(all.messages[0]) &&
+            memcmp(all.messages[0], all.messages[r], sizeof(copied)) == 0) {
+            message_line(
+                "ranks 0 and %d copied the same %d batches to their devices: shard your data (DDP_SHARD), or more "
+                "ranks gain nothing",
+                r, STEPS);
+            said = true;
+            break;
+        }
+    }
+    control_free_messages(&all);
+    hasher_collect(own.hasher, engine_state.collectives.stream);
+    gather_send(&own.hashes, "the comparison of gradients", FIRST_BOUNDARY + STEPS, compare_own, NULL);
+}

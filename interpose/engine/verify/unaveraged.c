@@ -1,0 +1,356 @@
+/*
+ * unaveraged.c - does the program train without anything being averaged: because nothing is annotated, or because no
+ * DDP_STEP comes?
+ *
+ * Until the first DDP_STEP the parameters are looked at as often as the kernels' work on gradients has doubled: a
+ * sample of each is hashed on the stream of that work, so that a look stands at one point of the program. Gradients may
+ * be accumulated for as long as a program likes; parameters change between two looks only if something updates them. A
+ * change is a warning, for a program may annotate its parameters and then initialise them; a parameter that has changed
+ * again at the next look ends the job. At the end, and before a parameter's memory goes, there is a last look.
+ *
+ * What is found stands in the status record at once: a program that leaves by _exit() is judged by the launcher. Called
+ * by hooks in any thread; after the first DDP_STEP each function is a test of a flag. Nothing of this is done in a
+ * world of one, with --unannotated, or in a run of `ddprun check`.
+ */
+#include "interpose/engine/core/hashing.h"
+#include "interpose/engine/core/state.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/mutant.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAUNCHES_UNANNOTATED = 1000 }; /* for which an annotation may be waited for, besides a time */
+
+static struct {
+    _Atomic bool over;          /* a DDP_STEP came, or there is nothing to look for */
+    _Atomic bool looking;       /* a look is on its way */
+    _Atomic uint64_t work;      /* operations after which parameters may have changed */
+    _Atomic uint64_t next_look; /* at so many of them */
+
+    /* What changed first, for the watch thread to say; guarded by engine_state.lock. */
+    struct tensor tensor;
+    uint64_t launches;
+    bool changed, said;
+
+    int64_t first_launch_ms; /* the watch thread's */
+} course;
+
+/* One parameter that is being looked at. */
+struct look {
+    CUdeviceptr address;
+    bool is_last; /* the program ends, or the parameter's memory goes */
+};
+
+void
+unaveraged_open(void)
+{
+    atomic_store(&course.next_look, 1);
+    atomic_store(&engine_state.status->unannotated, engine_state.options.unannotated);
+    if (engine_state.rendezvous.world_size == 1 || engine_state.options.unannotated || engine_state.check != NULL)
+        atomic_store(&course.over, true);
+}
+
+void
+unaveraged_step(void)
+{
+    atomic_store_explicit(&course.over, true, memory_order_relaxed);
+}
+
+static uint64_t
+count_launches(void)
+{
+    return atomic_load(&engine_state.status->reported_launch_count) +
+           __atomic_load_n(&engine_state.services->launches->count, __ATOMIC_RELAXED);
+}
+
+/* ---- a look ---- */
+
+/* With lock held: the parameter at this address, or NULL. */
+static struct tensor *
+find_parameter(CUdeviceptr address)
+{
+    size_t count;
+    const struct range *range = ranges_find(&engine_state.ranges, address, 1, &count);
+    struct tensor *tensor = range != NULL ? &engine_state.tensors[range->id] : NULL;
+    return tensor != NULL && tensor->role == TENSOR_PARAMETER && tensor->address == address ? tensor : NULL;
+}
+
+/* With lock held: how often it has now changed from look to look. */
+static unsigned
+note_hash(struct tensor *tensor, uint64_t hash)
+{
+    bool changed = tensor->looked_at && tensor->look_hash != hash;
+    tensor->changes = changed ? tensor->changes + 1 : 0;
+    tensor->look_hash = hash;
+    tensor->looked_at = true;
+    if (changed && !course.changed) {
+        course.changed = true;
+        course.tensor = *tensor;
+        course.launches = count_launches();
+    }
+    if (changed)
+        atomic_fetch_add(&engine_state.status->changed_count, 1);
+    return tensor->changes;
+}
+
+static bool
+has_gradients(void)
+{
+    return atomic_load(&engine_state.status->gradient_count) > 0;
+}
+
+/* In a host function. What came before a DDP_STEP on its stream may come here after it. */
+static void
+compare(void *arg, const struct hashed *hashed)
+{
+    struct look *look = arg;
+    unsigned changes = 0;
+    struct tensor copy = {.role = TENSOR_PARAMETER, .site = {"?", "?", 0}};
+    char text[TENSOR_TEXT_BYTES];
+    pthread_mutex_lock(&engine_state.lock);
+    struct tensor *tensor = find_parameter(look->address);
+    if (tensor != NULL) {
+        changes = note_hash(tensor, hashed->hash);
+        copy = *tensor;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    bool decides = !look->is_last && !atomic_load(&course.over) && has_gradients();
+    if (changes >= 2 && decides && !MUTANT(STEPLESS_UNSEEN))
+        stop_job_soon("%s has changed twice in %llu kernel launches, and no DDP_STEP has come: nothing "
+                      "is averaged, and each rank trains alone; call DDP_STEP after each backward pass, before the "
+                      "optimizer (docs/annotations.md), or give --unannotated",
+                      tensor_describe(&copy, text), (unsigned long long)count_launches());
+    free(look);
+}
+
+static void
+look_at(struct hasher *hasher, const struct tensor *tensor, bool is_last)
+{
+    struct look *look = malloc(sizeof(*look));
+    if (look == NULL)
+        stop_job("out of memory");
+    *look = (struct look){tensor->address, is_last};
+    hasher_add_sample(hasher, tensor->address, tensor->bytes, compare, look);
+}
+
+/* The parameters in [begin, end) that have memory, malloc'ed; NULL: there are none. */
+static struct tensor *
+list_parameters(CUdeviceptr begin, CUdeviceptr end, size_t *count_p)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&engine_state.lock);
+    struct tensor *list =
+        engine_state.parameter_count > 0 ? malloc(engine_state.parameter_count * sizeof(*list)) : NULL;
+    for (size_t i = 0; list != NULL && i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &engine_state.tensors[i];
+        if (tensor->role == TENSOR_PARAMETER && tensor->placed && tensor->address < end &&
+            tensor->address + tensor->bytes > begin)
+            list[count++] = *tensor;
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    *count_p = count;
+    return list;
+}
+
+/* ---- while the program runs ---- */
+
+static void CUDA_CB
+end_look(void *hasher)
+{
+    hasher_put(hasher);
+    atomic_store(&course.looking, false);
+}
+
+static void
+look_in_order_of(CUstream stream)
+{
+    size_t count;
+    struct tensor *list = list_parameters(0, UINT64_MAX, &count);
+    struct hasher *hasher = hasher_get();
+    for (size_t i = 0; i < count; ++i)
+        look_at(hasher, &list[i], false);
+    hasher_collect(hasher, stream);
+    require_cuda(engine_state.driver.cuLaunchHostFunc_p(stream, end_look, hasher), "cuLaunchHostFunc");
+    free(list);
+}
+
+/* It runs kernels of the trainer's, or of a library. */
+static bool
+is_work(const struct operation *operation)
+{
+    const char *name = operation->name; /* the driver's begin with "cu" and a capital */
+    return operation->function != NULL || operation->graph != NULL || strncmp(name, "cu", 2) != 0 ||
+           islower((unsigned char)name[2]);
+}
+
+/* While something is captured no host function may get into a graph. */
+static void
+worked(CUstream stream)
+{
+    uint64_t work = atomic_fetch_add(&course.work, 1) + 1;
+    if (has_gradients())
+        atomic_fetch_add(&engine_state.status->gradient_work, 1);
+    if (work < atomic_load(&course.next_look) || !atomic_load(&engine_state.collectives_ready) ||
+        atomic_load(&engine_state.captures_open) > 0 || atomic_exchange(&course.looking, true))
+        return;
+    atomic_store(&course.next_look, 2 * work);
+    look_in_order_of(stream);
+}
+
+void
+unaveraged_ended(const struct operation *operation, bool touches)
+{
+    if (atomic_load_explicit(&course.over, memory_order_relaxed) || !is_work(operation))
+        return;
+    /* Held gradients are reached unseen; and where none is annotated, there is nothing to see. */
+    if (touches || !has_gradients() || atomic_load_explicit(&engine_state.holds, memory_order_relaxed))
+        worked(operation->stream);
+}
+
+void
+unaveraged_launched(const struct operation *operation)
+{
+    if (!atomic_load_explicit(&course.over, memory_order_relaxed) && is_work(operation))
+        atomic_fetch_add_explicit(&engine_state.status->reported_launch_count, 1, memory_order_relaxed);
+}
+
+/* ---- looks that the host waits for ---- */
+
+static bool
+may_look(void)
+{
+    return !atomic_load(&course.over) && atomic_load(&engine_state.collectives_ready) &&
+           !atomic_load(&engine_state.device_closed) && !atomic_load(&engine_state.context_ended) &&
+           atomic_load(&engine_state.captures_open) == 0; /* waiting for the whole device would break them */
+}
+
+/* The issuer. */
+static void
+look_and_wait(const struct tensor *list, size_t count, bool is_last)
+{
+    struct hasher *hasher = hasher_get();
+    CUstream stream = engine_state.collectives.stream;
+    for (size_t i = 0; i < count; ++i)
+        look_at(hasher, &list[i], is_last);
+    hasher_collect(hasher, stream);
+    require_cuda(engine_state.driver.cuStreamSynchronize_p(stream), "hashing parameters");
+    hasher_put(hasher);
+}
+
+void
+unaveraged_annotated(const struct tensor *parameter)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    atomic_store(&engine_state.status->parameter_count, engine_state.parameter_count);
+    pthread_mutex_unlock(&engine_state.lock);
+    if (may_look())
+        look_and_wait(parameter, 1, false);
+}
+
+void
+unaveraged_last_look(CUdeviceptr begin, CUdeviceptr end)
+{
+    size_t count;
+    struct tensor *list = may_look() ? list_parameters(begin, end, &count) : NULL;
+    if (list == NULL || count == 0) {
+        free(list);
+        return;
+    }
+    CUcontext before = context_enter();
+    context_synchronize("before a parameter is looked at");
+    issue_take_role();
+    look_and_wait(list, count, true);
+    issue_give_role();
+    context_leave(before);
+    free(list);
+}
+
+/* ---- what is said ---- */
+
+static void
+tell_change(void)
+{
+    char text[TENSOR_TEXT_BYTES];
+    pthread_mutex_lock(&engine_state.lock);
+    bool tells = course.changed && !course.said;
+    struct tensor tensor = course.tensor;
+    uint64_t launches = course.launches;
+    course.said = course.said || tells;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (tells)
+        message_line(
+            "%s changed between DDP_PARAMETER and the first DDP_STEP (%llu kernel launches "
+            "so far): annotate parameters after their initialisation; if this is training, DDP_STEP is missing, "
+            "and the next change ends the job",
+            tensor_describe(&tensor, text), (unsigned long long)launches);
+}
+
+void
+unaveraged_refuse_end(void)
+{
+    char text[TENSOR_TEXT_BYTES];
+    if (engine_state.rendezvous.rank == 0 && engine_state.boundary_count > 0)
+        tell_change(); /* the watch thread may not have come to it */
+    if (atomic_load(&course.over) || engine_state.boundary_count > 0)
+        return;
+    unaveraged_last_look(0, UINT64_MAX);
+    pthread_mutex_lock(&engine_state.lock);
+    bool changed = course.changed;
+    bool comparable = atomic_load(&engine_state.status->parameter_count) > 0;
+    size_t gradients = engine_state.gradient_count;
+    struct tensor tensor = course.tensor;
+    pthread_mutex_unlock(&engine_state.lock);
+    const char *unknown;
+    uint64_t launches = count_launches() + engine_state.services->unknown_calls(&unknown);
+    if (changed)
+        stop_job("%s has changed since it was annotated, and the program ended without a DDP_STEP: "
+                 "nothing was averaged; call DDP_STEP after each backward pass, annotate parameters after their "
+                 "initialisation (docs/annotations.md), or give --unannotated",
+                 tensor_describe(&tensor, text));
+    if (!comparable && gradients > 0)
+        stop_job("%zu gradients are annotated, and the program ended without a DDP_STEP: nothing was averaged; call it "
+                 "after each backward pass (docs/annotations.md), or give --unannotated",
+                 gradients);
+    if (!comparable && gradients == 0 && launches > 0)
+        stop_job(
+            "the program launched %llu kernels and ended without a DDP_STEP: nothing is annotated, and nothing was "
+            "averaged; annotate it (docs/annotations.md), give --unannotated, or run it without ddprun, in a script "
+            "as LD_PRELOAD= program",
+            (unsigned long long)launches);
+}
+
+static void
+tell_unannotated(void)
+{
+    static bool said;
+    uint64_t launches = count_launches();
+    if (launches == 0 || said)
+        return;
+    int64_t now_ms = clock_now_ms();
+    if (course.first_launch_ms == 0)
+        course.first_launch_ms = now_ms;
+    if (launches < LAUNCHES_UNANNOTATED || now_ms - course.first_launch_ms < engine_state.options.unannotated_ms)
+        return;
+    said = true;
+    pthread_mutex_lock(&engine_state.lock);
+    bool annotated = engine_state.tensor_count > 0;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (!annotated)
+        message_line("no annotation (ddprun.h) in %llu kernel launches: %d ranks train side by side, and nothing is "
+                     "averaged; annotate the program (docs/annotations.md), or give --unannotated",
+                     (unsigned long long)launches, engine_state.rendezvous.world_size);
+}
+
+void
+unaveraged_tell(void)
+{
+    if (engine_state.rendezvous.rank != 0)
+        return;
+    tell_change();
+    if (!atomic_load_explicit(&course.over, memory_order_relaxed))
+        tell_unannotated();
+}
