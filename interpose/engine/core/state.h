@@ -424,8 +424,9 @@ void issue_bucket(struct group *group, size_t bucket, bool early);
 bool issue_has_left(const struct tensor *tensor);
 /* The issuer: prepares wires and events for the plan in force, releasing those of the last. */
 void issue_prepare_plan(struct group *group);
-/* The issuer: prepares wires for the plan of a step in a capture, which are its own; enqueues on no captured stream. */
-void issue_prepare_captured(struct group *view);
+/* The issuer: prepares the shipment of a step in a capture, whose plan is set; `places` are the group's. Enqueues on no
+ * captured stream. */
+void issue_prepare_captured(struct shipment *shipment, const size_t *places);
 
 /* ---- boundary.c ---- */
 void boundary_step(int group, void *stream, const struct ddp_site *site);
@@ -588,9 +589,10 @@ void trace_bucket_end(const struct group *group, size_t bucket);
 /* Its backward is done. What the group's plan promises: waiting at the boundary, and its lower bound; negative: not
  * known. */
 void trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, int64_t bound_ns);
-void trace_captured_step(const struct group *view, uint64_t number, bool overlaps); /* passed, in a graph */
-void trace_sent(const struct group *group);                                         /* all buckets are on their way */
-void trace_checked(const struct group *group, uint64_t bytes);                      /* so many bytes came to the host */
+void trace_captured_step(int group, const struct shipment *shipment, uint64_t number,
+                         bool overlaps);                       /* passed, in a graph */
+void trace_sent(const struct group *group);                    /* all buckets are on their way */
+void trace_checked(const struct group *group, uint64_t bytes); /* so many bytes came to the host */
 void trace_step_end(const struct group *group);
 void trace_close(void);
 

@@ -54,12 +54,12 @@ free_steps(struct recording *recording)
         issue_wait_for_buckets();
     }
     for (size_t i = 0; i < recording->step_count; ++i) {
-        struct group *view = &recording->steps[i].view;
-        for (size_t k = 0; k < view->wire_count && !gone; ++k)
-            wire_free(&view->wires[k], &engine_state.driver);
-        free(view->wires);
-        free(view->travel);
-        plan_free(view->plan);
+        struct shipment *shipment = &recording->steps[i].shipment;
+        for (size_t k = 0; k < shipment->wire_count && !gone; ++k)
+            wire_free(&shipment->wires[k], &engine_state.driver);
+        free(shipment->wires);
+        free(shipment->travel);
+        plan_free(shipment->plan);
     }
     if (!gone) {
         issue_give_role();

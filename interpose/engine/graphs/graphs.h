@@ -19,7 +19,10 @@
 
 /* One DDP_STEP of a recording. */
 struct captured_step {
-    struct group view; /* id, plan, travel and wires are the step's own; nothing else of it means anything */
+    int group;
+    const size_t *places; /* the group's, while the step is captured: later agreements change them; then NULL */
+    struct shipment shipment;
+    struct weight weight;
     struct ddp_site site;
     size_t marks_before;  /* touches of the capture before it */
     bool overlaps;        /* a bucket does not wait for the last gradient */

@@ -14,20 +14,14 @@
 #define DDPRUN_INTERPOSE_ENGINE_MEMORY_GROUP_H
 
 #include "bucketing/history.h"
-#include "bucketing/plan.h"
 #include "bucketing/readiness.h"
-#include "comm/collectives.h"
+#include "interpose/engine/core/shipment.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { GROUPS_AT_MOST = 16 }; /* ids 0..15, as ddprun.h says */
-
-/* What calls of DDP_WEIGHT add up to: this rank's items, and all ranks' together. 0 of 0: there was none. */
-struct weight {
-    uint64_t count, total;
-};
 
 struct group {
     int id;
@@ -50,10 +44,8 @@ struct group {
     uint64_t early_buckets;    /* of the current interval */
 
     /* ---- the issuer's role ---- */
-    struct bucket_wire *wires; /* [wire_count]: one for each of the plan's buckets */
-    size_t *travel;            /* places among the plan's pieces: within each bucket as its members travel */
-    size_t wire_count;
-    CUevent *bucket_done; /* [done_capacity]: on the communication stream, after the bucket */
+    struct shipment shipment; /* of `plan` */
+    CUevent *bucket_done;     /* [done_capacity]: on the communication stream, after the bucket */
     size_t done_capacity;
 };
 

@@ -211,8 +211,8 @@ trace_bucket_begin(const struct group *group, size_t bucket, bool early)
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->early = early;
     of->communicator = collectives_communicator_of(&engine_state.collectives, bucket);
-    of->path = group->wires[bucket].path;
-    of->type = group->wires[bucket].type;
+    of->path = group->shipment.wires[bucket].path;
+    of->type = group->shipment.wires[bucket].type;
     require_cuda(
         engine_state.driver.cuEventRecord_p(of->begin, collectives_stream_of(&engine_state.collectives, bucket)),
         "cuEventRecord of the trace");
@@ -243,20 +243,20 @@ trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, 
 }
 
 void
-trace_captured_step(const struct group *view, uint64_t number, bool overlaps)
+trace_captured_step(int group, const struct shipment *shipment, uint64_t number, bool overlaps)
 {
     if (file == NULL)
         return;
     json_object *line = json_object_new_object(), *buckets = json_object_new_array();
     json_object_object_add(line, "step", json_object_new_uint64(engine_state.boundary_count));
     json_object_object_add(line, "overlapped", json_object_new_boolean(overlaps));
-    json_object_object_add(line, "group", json_object_new_int(view->id));
+    json_object_object_add(line, "group", json_object_new_int(group));
     json_object_object_add(line, "graph", json_object_new_uint64(number));
-    for (size_t k = 0; k < view->wire_count; ++k) {
+    for (size_t k = 0; k < shipment->wire_count; ++k) {
         json_object *entry = json_object_new_object();
         json_object_object_add(entry, "bucket", json_object_new_uint64(k));
-        json_object_object_add(entry, "path", json_object_new_string(wire_path_name(view->wires[k].path)));
-        json_object_object_add(entry, "type", json_object_new_string(wire_type_name(view->wires[k].type)));
+        json_object_object_add(entry, "path", json_object_new_string(wire_path_name(shipment->wires[k].path)));
+        json_object_object_add(entry, "type", json_object_new_string(wire_type_name(shipment->wires[k].type)));
         json_object_object_add(entry, "communicator",
                                json_object_new_uint64(collectives_communicator_of(&engine_state.collectives, k)));
         json_object_array_add(buckets, entry);

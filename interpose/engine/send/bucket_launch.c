@@ -40,25 +40,35 @@ compare_places(const void *a, const void *b, void *pieces)
  * fills it from its end.
  */
 static void
-order_members(struct group *group)
+order_members(struct shipment *shipment)
 {
-    const struct plan *plan = group->plan;
-    free(group->travel);
-    group->travel = malloc((plan->piece_count + 1) * sizeof(group->travel[0]));
-    if (group->travel == NULL)
+    const struct plan *plan = shipment->plan;
+    free(shipment->travel);
+    shipment->travel = malloc((plan->piece_count + 1) * sizeof(shipment->travel[0]));
+    if (shipment->travel == NULL)
         stop_job("out of memory");
     for (size_t i = 0; i < plan->piece_count; ++i)
-        group->travel[i] = i;
+        shipment->travel[i] = i;
     for (size_t k = 0; k < plan->bucket_count; ++k)
-        qsort_r(group->travel + plan->buckets[k].first, plan->buckets[k].count, sizeof(group->travel[0]),
+        qsort_r(shipment->travel + plan->buckets[k].first, plan->buckets[k].count, sizeof(shipment->travel[0]),
                 compare_places, plan->pieces);
+}
+
+static void
+make_wires(struct shipment *shipment)
+{
+    shipment->wire_count = shipment->plan->bucket_count;
+    shipment->wires = calloc(shipment->wire_count + 1, sizeof(shipment->wires[0]));
+    if (shipment->wires == NULL)
+        stop_job("out of memory");
+    order_members(shipment);
 }
 
 /* Where the pieces of a bucket are now; malloc'ed. Ends the job if one of them has no memory. */
 static struct bucket_member *
-members_of(const struct group *group, size_t bucket)
+members_of(const struct shipment *shipment, const size_t *places, size_t bucket)
 {
-    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    const struct plan_bucket *of = &shipment->plan->buckets[bucket];
     struct bucket_member *members = malloc(of->count * sizeof(*members));
     if (members == NULL)
         stop_job("out of memory");
@@ -66,8 +76,8 @@ members_of(const struct group *group, size_t bucket)
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct plan_piece *piece = &group->plan->pieces[group->travel[of->first + i]];
-        const struct tensor *tensor = tensor_gradient(group, piece->gradient);
+        const struct plan_piece *piece = &shipment->plan->pieces[shipment->travel[of->first + i]];
+        const struct tensor *tensor = &engine_state.tensors[places[piece->gradient]];
         members[i] = (struct bucket_member){tensor->address + piece->first_byte, piece->bytes};
         if (!tensor->placed)
             missing = *tensor;
@@ -78,10 +88,10 @@ members_of(const struct group *group, size_t bucket)
 }
 
 static void
-place_wire(const struct group *group, size_t bucket, const struct bucket_member *members)
+place_wire(const struct shipment *shipment, size_t bucket, const struct bucket_member *members)
 {
-    const struct plan_bucket *of = &group->plan->buckets[bucket];
-    struct bucket_wire *wire = &group->wires[bucket];
+    const struct plan_bucket *of = &shipment->plan->buckets[bucket];
+    struct bucket_wire *wire = &shipment->wires[bucket];
     int type = escape_bucket_type(of);
     struct comm_error error;
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* it may allocate */
@@ -92,12 +102,12 @@ place_wire(const struct group *group, size_t bucket, const struct bucket_member 
 
 /* Gradients may have been allocated elsewhere since the bucket was last sent, or not at all until now. */
 static void
-follow_memory(const struct group *group, size_t bucket)
+follow_memory(const struct shipment *shipment, const size_t *places, size_t bucket)
 {
-    struct bucket_member *members = members_of(group, bucket);
-    bool stands = MUTANT(OLD_ADDRESS) && group->wires[bucket].members != NULL;
-    if (!stands && !wire_has(&group->wires[bucket], members, group->plan->buckets[bucket].count))
-        place_wire(group, bucket, members);
+    struct bucket_member *members = members_of(shipment, places, bucket);
+    bool stands = MUTANT(OLD_ADDRESS) && shipment->wires[bucket].members != NULL;
+    if (!stands && !wire_has(&shipment->wires[bucket], members, shipment->plan->buckets[bucket].count))
+        place_wire(shipment, bucket, members);
     free(members);
 }
 
@@ -146,30 +156,24 @@ void
 issue_prepare_plan(struct group *group)
 {
     size_t count = group->plan->bucket_count;
+    struct shipment *shipment = &group->shipment;
     issue_wait_for_buckets();
-    for (size_t k = 0; k < group->wire_count; ++k)
-        wire_free(&group->wires[k], &engine_state.driver);
-    free(group->wires);
-    group->wires = calloc(count + 1, sizeof(group->wires[0])); /* filled when they are first sent */
-    if (group->wires == NULL)
-        stop_job("out of memory");
-    group->wire_count = count;
-    order_members(group);
+    for (size_t k = 0; k < shipment->wire_count; ++k)
+        wire_free(&shipment->wires[k], &engine_state.driver);
+    free(shipment->wires);
+    shipment->plan = group->plan;
+    make_wires(shipment); /* filled when they are first sent */
     make_events(group, count);
     trace_plan(group);
     say_compression();
 }
 
 void
-issue_prepare_captured(struct group *view)
+issue_prepare_captured(struct shipment *shipment, const size_t *places)
 {
-    view->wire_count = view->plan->bucket_count;
-    view->wires = calloc(view->wire_count + 1, sizeof(view->wires[0]));
-    if (view->wires == NULL)
-        stop_job("out of memory");
-    order_members(view);
-    for (size_t k = 0; k < view->wire_count; ++k)
-        follow_memory(view, k);
+    make_wires(shipment);
+    for (size_t k = 0; k < shipment->wire_count; ++k)
+        follow_memory(shipment, places, k);
     say_compression();
 }
 
@@ -188,18 +192,19 @@ bytes_of_bucket(const struct group *group, size_t bucket)
 void
 issue_bucket(struct group *group, size_t bucket, bool early)
 {
-    if (MUTANT(ORDER_DIFFERS) && engine_state.rendezvous.rank % 2 == 1 && (bucket ^ 1) < group->wire_count)
+    if (MUTANT(ORDER_DIFFERS) && engine_state.rendezvous.rank % 2 == 1 && (bucket ^ 1) < group->shipment.wire_count)
         bucket ^= 1;
 
     struct comm_error error;
     CUstream stream = collectives_stream_of(&engine_state.collectives, bucket);
-    follow_memory(group, bucket);
+    follow_memory(&group->shipment, group->places, bucket);
     if (!MUTANT(OWN_GRADIENTS_LATE))
         batches_own_gradients(group, bucket);
     trace_bucket_begin(group, bucket, early);
     watch_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     struct weight weight = weight_of(group);
-    if (!collectives_reduce(&engine_state.collectives, &group->wires[bucket], bucket, weight_factor(&weight), &error))
+    if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], bucket, weight_factor(&weight),
+                            &error))
         stop_job_by(error.cause, "bucket %zu of step %llu: %s", bucket,
                     (unsigned long long)engine_state.boundary_count + 1, error.text);
     if (MUTANT(OWN_GRADIENTS_LATE))

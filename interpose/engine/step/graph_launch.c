@@ -55,15 +55,15 @@ void
 launch_begin(struct recording *recording, CUstream stream)
 {
     const struct ddp_site *site = &recording->steps[0].site;
-    struct group *first = &engine_state.groups[recording->steps[0].view.id];
+    struct group *first = &engine_state.groups[recording->steps[0].group];
     agree_refuse_after_reset("DDP_STEP", site);
     interval_refuse_step(site);
     refuse_stale(recording);
     tensor_refuse_freed_parameters();
     boundary_refuse_unseen(site);
     for (size_t i = 0; i < recording->step_count; ++i) {
-        const struct group *view = &recording->steps[i].view;
-        weight_refuse_launch(&engine_state.groups[view->id], &view->weight, &recording->steps[i].site);
+        const struct captured_step *step = &recording->steps[i];
+        weight_refuse_launch(&engine_state.groups[step->group], &step->weight, &step->site);
     }
 
     CUcontext before = context_enter();
@@ -101,7 +101,7 @@ count_steps(const struct recording *recording, CUstream stream)
 {
     for (size_t i = 0; i < recording->step_count && !MUTANT(GRAPH_UNCOUNTED); ++i) {
         const struct captured_step *step = &recording->steps[i];
-        struct group *group = &engine_state.groups[step->view.id];
+        struct group *group = &engine_state.groups[step->group];
         pthread_mutex_lock(&engine_state.lock);
         group->touch_count += step->touch_count;
         group->history.lost = true; /* what it did was not seen touch by touch */
@@ -111,7 +111,7 @@ count_steps(const struct recording *recording, CUstream stream)
         atomic_fetch_add(&engine_state.status->graph_step, 1);
         if (step->overlaps)
             atomic_fetch_add(&engine_state.status->overlapped_step, 1);
-        trace_captured_step(&step->view, recording->number, step->overlaps);
+        trace_captured_step(step->group, &step->shipment, recording->number, step->overlaps);
     }
     ++engine_state.graph_launches;
     pthread_mutex_lock(&engine_state.lock);
@@ -127,7 +127,7 @@ void
 launch_end(struct recording *recording, CUstream stream, bool enqueued)
 {
     const struct ddp_site *site = &recording->steps[0].site;
-    struct group *first = &engine_state.groups[recording->steps[0].view.id];
+    struct group *first = &engine_state.groups[recording->steps[0].group];
     if (!enqueued)
         stop_job("the driver has refused to launch a graph with DDP_STEP (%s:%d): the other ranks may have launched "
                  "theirs",

@@ -110,17 +110,17 @@ is_hidden(const struct capture *capture, size_t place)
 
 /* What bucket `bucket` comes after. *waits_p: for the DDP_STEP, too. */
 static void
-find_producers(struct nodes *nodes, const struct capture *capture, const struct group *view, size_t bucket,
+find_producers(struct nodes *nodes, const struct capture *capture, const struct captured_step *step, size_t bucket,
                bool *waits_p)
 {
-    const struct plan_bucket *of = &view->plan->buckets[bucket];
+    const struct plan_bucket *of = &step->shipment.plan->buckets[bucket];
     bool hidden = !engine_state.options.overlap;
     nodes->count = 0;
     *waits_p = hidden;
     pthread_mutex_lock(&engine_state.lock);
     capture_lock();
     for (size_t i = of->first; i < of->first + of->count; ++i) {
-        size_t place = view->places[view->plan->pieces[i].gradient];
+        size_t place = step->places[step->shipment.plan->pieces[i].gradient];
         hidden = hidden || is_hidden(capture, place);
         *waits_p = *waits_p || capture->last[place] == NO_MARK;
         if (!MUTANT(GRAPH_PRODUCERS_FORGOTTEN))
@@ -157,18 +157,18 @@ join_lane(struct capture *capture, CUstream stream)
 }
 
 static void
-send_bucket(const struct capture *capture, const struct group *view, size_t bucket, bool first, CUstream stream)
+send_bucket(const struct capture *capture, const struct captured_step *step, size_t bucket, bool first, CUstream stream)
 {
     struct nodes nodes = {0};
     struct comm_error error;
     bool waits;
-    find_producers(&nodes, capture, view, bucket, &waits);
+    find_producers(&nodes, capture, step, bucket, &waits);
     if (waits)
         add_tail(&nodes, stream);
     order_lane(capture, &nodes, first);
     free(nodes.items);
-    if (!collectives_reduce_on(&engine_state.collectives, &view->wires[bucket], bucket, weight_factor(&view->weight),
-                               capture->lane->stream, &error))
+    if (!collectives_reduce_on(&engine_state.collectives, &step->shipment.wires[bucket], bucket,
+                               weight_factor(&step->weight), capture->lane->stream, &error))
         stop_job_by(error.cause, "bucket %zu of a DDP_STEP in a capture: %s", bucket, error.text);
 }
 
@@ -315,11 +315,11 @@ refuse_what_cannot_be(const struct capture *capture, const struct group *group, 
 
 /* With both locks held: whether the bucket waits for less than all work on gradients; `latest` is the last of it. */
 static bool
-leaves_early(const struct capture *capture, const struct group *view, size_t bucket, size_t latest)
+leaves_early(const struct capture *capture, const struct captured_step *step, size_t bucket, size_t latest)
 {
-    const struct plan_bucket *of = &view->plan->buckets[bucket];
+    const struct plan_bucket *of = &step->shipment.plan->buckets[bucket];
     for (size_t i = of->first; i < of->first + of->count; ++i) {
-        size_t place = view->places[view->plan->pieces[i].gradient], last = capture->last[place];
+        size_t place = step->places[step->shipment.plan->pieces[i].gradient], last = capture->last[place];
         if (last == NO_MARK || last == latest || is_hidden(capture, place))
             return false;
     }
@@ -338,8 +338,8 @@ begin_next(struct capture *capture, const struct group *group, struct captured_s
         step->touch_count += last != NO_MARK;
         latest = last != NO_MARK && last > latest ? last : latest;
     }
-    for (size_t k = 0; k < step->view.plan->bucket_count; ++k)
-        step->overlaps = step->overlaps || leaves_early(capture, &step->view, k, latest);
+    for (size_t k = 0; k < step->shipment.plan->bucket_count; ++k)
+        step->overlaps = step->overlaps || leaves_early(capture, step, k, latest);
     for (size_t i = 0; i < group->gradient_count; ++i)
         capture->last[group->places[i]] = NO_MARK;
     step->marks_before = capture->mark_count;
@@ -356,8 +356,7 @@ add_step(struct capture *capture, const struct group *group, const struct ddp_si
         stop_job("out of memory");
     recording->steps = steps;
     struct captured_step *step = &steps[recording->step_count];
-    *step = (struct captured_step){
-        .site = *site, .view = {.id = group->id, .gradient_count = group->gradient_count, .places = group->places}};
+    *step = (struct captured_step){.site = *site, .group = group->id, .places = group->places};
     return step;
 }
 
@@ -375,18 +374,18 @@ capture_step(struct capture *capture, struct group *group, CUstream stream, cons
     capture_before_touch(capture, stream);
     struct captured_step *step = add_step(capture, group, site);
     weight_agree(group, true, true);
-    step->view.plan = agree_on_plan(capture, group, site);
+    step->shipment.plan = agree_on_plan(capture, group, site);
     pthread_mutex_lock(&engine_state.lock);
-    step->view.weight = group->weight;
+    step->weight = group->weight;
     group->weight = (struct weight){0, 0};
     pthread_mutex_unlock(&engine_state.lock);
-    issue_prepare_captured(&step->view);
-    for (size_t k = 0; k < step->view.plan->bucket_count; ++k)
-        send_bucket(capture, &step->view, k, first && k == 0, stream);
+    issue_prepare_captured(&step->shipment, step->places);
+    for (size_t k = 0; k < step->shipment.plan->bucket_count; ++k)
+        send_bucket(capture, step, k, first && k == 0, stream);
     send_buffers(capture, stream);
     release(capture, stream);
     begin_next(capture, group, step);
-    step->view.places = NULL; /* the group's own, which later agreements change */
+    step->places = NULL;
     capture_lock();
     ++recording->step_count;
     capture_unlock();
@@ -432,7 +431,7 @@ begin_graphs(struct capture *capture)
     size_t buckets = 0; /* for the report */
     for (size_t i = 0; i < capture->recording->step_count; ++i) {
         const struct captured_step *step = &capture->recording->steps[i];
-        buckets = step->overlaps && step->view.wire_count > buckets ? step->view.wire_count : buckets;
+        buckets = step->overlaps && step->shipment.wire_count > buckets ? step->shipment.wire_count : buckets;
     }
     learn_report_buckets(buckets);
 }

@@ -85,7 +85,7 @@ batches_own_gradients(const struct group *group, size_t bucket)
         return;
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     for (size_t i = of->first; i < of->first + of->count; ++i) {
-        const struct plan_piece *piece = &group->plan->pieces[group->travel[i]];
+        const struct plan_piece *piece = &group->plan->pieces[group->shipment.travel[i]];
         pthread_mutex_lock(&engine_state.lock);
         const struct tensor tensor = *tensor_gradient(group, piece->gradient);
         pthread_mutex_unlock(&engine_state.lock);
