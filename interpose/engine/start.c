@@ -5,9 +5,10 @@
  * of memory.
  */
 #include "interpose/engine/check/check.h"
-#include "interpose/engine/graphs/graphs.h"
 #include "interpose/engine/memory/escapes.h"
-#include "interpose/engine/memory/tensors.h"
+#include "interpose/engine/report/report.h"
+#include "interpose/engine/step/step.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"
 

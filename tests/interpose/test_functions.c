@@ -3,7 +3,7 @@
  * refuses a query of the wrong kind: every kernel is known, whatever way its handle came; a handle that a library gave
  * out is asked only as a kernel; and one that no query knows is unknown by itself.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/memory/memory.h"
 
 #include <check.h>
 #include <stdarg.h>

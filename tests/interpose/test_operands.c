@@ -2,7 +2,7 @@
  * test_operands.c - an operand with holes reaches a range exactly when one of its bytes lies in it: random vectors,
  * matrices and batches, overlapping ones too, against a map of every byte.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/memory/memory.h"
 
 #include <check.h>
 #include <stdlib.h>

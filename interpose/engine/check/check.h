@@ -18,7 +18,7 @@
 #define DDPRUN_INTERPOSE_ENGINE_CHECK_CHECK_H
 
 #include "base/check/run.h"
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/memory/memory.h"
 
 /* ---- course.c ---- */
 /* Whether the process is a run of `ddprun check`: constant once the engine has started. */

@@ -5,7 +5,6 @@
 #include "interpose/engine/check/check.h"
 
 #include "base/mutant.h"
-#include "interpose/engine/memory/tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +93,7 @@ list_tensors(enum tensor_role role, int group, size_t *count_p)
     pthread_mutex_lock(&engine_state.lock);
     struct tensor *list = malloc((engine_state.tensor_count + 1) * sizeof(*list));
     for (size_t i = 0; list != NULL && i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+        const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->role == role && tensor->placed && (group < 0 || tensor->group == group))
             list[count++] = *tensor;
     }
@@ -155,7 +154,7 @@ begin_steps(void)
 static void
 note_own_gradients(int group, uint32_t step)
 {
-    if (engine_state.rendezvous.world_size == 1 || step > 2 || engine_state.groups[group].early_buckets > 0)
+    if (engine_state.rendezvous.world_size == 1 || step > 2 || memory_state.groups[group].early_buckets > 0)
         return;
     values_note(CHECK_ROW_OWN, step, values_hash_gradients(group));
 }
@@ -172,7 +171,7 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
         course.graphs = true;
         values_note(CHECK_ROW_GRAPHS, course.steps, 0);
     }
-    struct weight weight = weight_of(&engine_state.groups[group]);
+    struct weight weight = weight_of(&memory_state.groups[group]);
     if (weight_factor(&weight) != 1 && !course.weighs) {
         course.weighs = true;
         values_note(CHECK_ROW_WEIGHT, course.steps, 0);

@@ -15,7 +15,6 @@
 #include "base/check/element.h"
 #include "base/check/reference.h"
 #include "base/check/sketch.h"
-#include "interpose/engine/memory/tensors.h"
 
 #include <stdlib.h>
 #include <string.h>

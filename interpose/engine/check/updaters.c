@@ -11,7 +11,6 @@
 #include "interpose/engine/check/memory.h"
 
 #include "base/check/element.h"
-#include "interpose/engine/memory/tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,14 +138,14 @@ annotated_at(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *next_p)
     bool found = false;
     *next_p = UINT64_MAX;
     pthread_mutex_lock(&engine_state.lock);
-    for (size_t i = 0; i < engine_state.ranges.count; ++i) {
-        const struct range *range = &engine_state.ranges.sorted[i];
+    for (size_t i = 0; i < memory_state.ranges.count; ++i) {
+        const struct range *range = &memory_state.ranges.sorted[i];
         if (range->begin > address) {
             *next_p = range->begin;
             break;
         }
         if (address < range->end) {
-            *tensor_p = engine_state.tensors[range->id];
+            *tensor_p = memory_state.tensors[range->id];
             found = true;
         }
     }
@@ -263,7 +262,7 @@ bytes_behind(CUdeviceptr begin, size_t known)
     size_t all = 4096; /* no more than twice what is annotated: a pool may hold anything behind it */
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < engine_state.tensor_count; ++i)
-        all += engine_state.tensors[i].role == TENSOR_PARAMETER ? 2 * engine_state.tensors[i].bytes : 0;
+        all += memory_state.tensors[i].role == TENSOR_PARAMETER ? 2 * memory_state.tensors[i].bytes : 0;
     pthread_mutex_unlock(&engine_state.lock);
     return end - begin < all ? end - begin : all;
 }

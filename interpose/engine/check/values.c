@@ -11,7 +11,6 @@
 #include "base/check/reference.h"
 #include "base/mutant.h"
 #include "comm/hash.h"
-#include "interpose/engine/memory/tensors.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -189,7 +188,7 @@ values_ask_for_room(void)
     uint64_t bytes[TENSOR_ROLES] = {0};
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+        const struct tensor *tensor = &memory_state.tensors[i];
         size_t kept = check_run.sample > 0 && tensor->count > check_run.sample ? check_run.sample : tensor->count;
         bytes[tensor->role] += kept * type_bytes(tensor->type);
     }
@@ -465,7 +464,7 @@ values_hash_gradients(int group)
     for (size_t i = 0;; ++i) {
         pthread_mutex_lock(&engine_state.lock);
         bool any = i < engine_state.tensor_count;
-        struct tensor tensor = any ? engine_state.tensors[i] : (struct tensor){.placed = false};
+        struct tensor tensor = any ? memory_state.tensors[i] : (struct tensor){.placed = false};
         pthread_mutex_unlock(&engine_state.lock);
         if (!any)
             break;

@@ -4,7 +4,7 @@
  * A rank that cannot go on writes why into its status record, asks the launcher through PMIx to end everything, and
  * waits to be killed. It never exits by itself while the launcher lives: the others would hear of it late.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 #include "base/message.h"
 

@@ -5,7 +5,7 @@
  * thread: streams and events of ours belong to one. Nothing happens where it is current already, which is nearly
  * always.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  *
  * Called in the threads of the trainer, wherever an annotation, a step or a hook needs the device.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 void
 agree_ensure_driver(const struct ddp_site *site)

@@ -4,7 +4,7 @@
  * exit() calls last what was registered first: so the engine registers itself again whenever the driver, or a library
  * on it, has come up.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
  * exchange.c - messages from each rank to all, at places that every rank passes the same number of times. The host
  * waits for all ranks.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 void
 agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all)

@@ -4,7 +4,7 @@
  * Called where the engine does something that the ranks do together; never for launches that touch no gradient. Any
  * thread; no lock, no system call.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 #include "base/flight.h"
 

@@ -5,8 +5,8 @@
  * communicator, and a host function sees those of all ranks. All in the order of that stream, so one set of memory is
  * enough. Used by checks.c, duplicate_batch.c and weights.c; the issuer's role.
  */
+#include "interpose/engine/core/core.h"
 #include "interpose/engine/core/hashing.h"
-#include "interpose/engine/core/state.h"
 
 #include "comm/device_hash.h"
 

@@ -7,7 +7,7 @@
  * stream's order keeps one set of memory enough.
  */
 #include "interpose/engine/core/hashing.h"
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 #include "comm/device_hash.h"
 #include "comm/hash.h"

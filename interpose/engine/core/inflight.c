@@ -2,13 +2,15 @@
  * inflight.c - which collectives are on their way, between two events each, for the watch thread (watchdog.c). The
  * issuer calls this around everything that it sends.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/inflight.h"
+
+struct awaited awaited_of[DDPRUN_MOST_COMMUNICATORS];
 
 void
 watch_prepare(void)
 {
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i) {
-        struct awaited *awaited = &engine_state.awaited[i];
+        struct awaited *awaited = &awaited_of[i];
         CUresult result = engine_state.driver.cuEventCreate_p(&awaited->tail, CU_EVENT_DISABLE_TIMING);
         for (unsigned k = 0; k < AWAITED_AT_MOST && result == CUDA_SUCCESS; ++k) {
             result = engine_state.driver.cuEventCreate_p(&awaited->sent[k].begin, CU_EVENT_DISABLE_TIMING);
@@ -40,7 +42,7 @@ place_behind(const struct awaited *awaited)
 void
 watch_sending(const char *what, uint64_t number, unsigned communicator)
 {
-    struct awaited *awaited = &engine_state.awaited[communicator];
+    struct awaited *awaited = &awaited_of[communicator];
     pthread_mutex_lock(&engine_state.lock);
     unsigned at = place_behind(awaited);
     bool records = awaited->count < AWAITED_AT_MOST && !awaited->more && !awaited->tail_pending;
@@ -56,7 +58,7 @@ watch_sending(const char *what, uint64_t number, unsigned communicator)
 void
 watch_sent(const char *what, uint64_t number, unsigned communicator)
 {
-    struct awaited *awaited = &engine_state.awaited[communicator];
+    struct awaited *awaited = &awaited_of[communicator];
     bool records = (recording >> communicator & 1) != 0;
     pthread_mutex_lock(&engine_state.lock);
     unsigned at = place_behind(awaited);

@@ -2,7 +2,7 @@
  * notice.c - lines to the user from places that must not block, such as host functions: the watch thread prints them,
  * or the end of the program.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 #include "base/message.h"
 

@@ -3,7 +3,7 @@
  *
  * The role is taken and given back under the engine's lock, and held across calls of CUDA and NCCL (state.h).
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 void
 issue_take_role(void)

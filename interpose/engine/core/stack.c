@@ -2,7 +2,7 @@
  * stack.c - the caller's stack, for messages about calls that should not have been.
  */
 #define UNW_LOCAL_ONLY
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 #include <dlfcn.h>
 #include <libunwind.h>

@@ -6,6 +6,4 @@
 struct engine_state engine_state = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .role_free = PTHREAD_COND_INITIALIZER,
-    .lowest = UINT64_MAX,
-    .expected_group = SEQUENCE_NONE,
 };

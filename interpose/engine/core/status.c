@@ -2,7 +2,7 @@
  * status.c - where this rank waits on the host for the other ranks, in its status record: the launcher and the watch
  * threads of other ranks read it.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 #include "base/clock.h"
 

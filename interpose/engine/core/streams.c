@@ -5,7 +5,7 @@
  * masks (struct tensor, struct group) name entries by their place. Called by touches.c, boundary.c and the hooks. Below
  * the table: how the streams of the trainer and those of the collectives wait for each other.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 #include "base/mutant.h"
 

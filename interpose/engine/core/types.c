@@ -1,7 +1,7 @@
 /*
  * types.c - the element types of annotations (enum ddp_type): their sizes, names and counterparts in NCCL. Constant.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 struct type_row {
     size_t bytes;

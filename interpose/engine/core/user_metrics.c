@@ -4,7 +4,7 @@
  *
  * Called by the annotations of start.c. Costs a few stores; nothing here can fail.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
 
 #include "base/printable.h"
 

@@ -150,6 +150,12 @@ recording_set(CUgraph graph, struct recording *recording)
     set(graph, false, recording);
 }
 
+void
+recording_set_executable(CUgraphExec exec, struct recording *recording)
+{
+    set(exec, true, recording);
+}
+
 bool
 recording_next_graph(size_t *at_p, CUgraph *graph_p)
 {
@@ -173,28 +179,6 @@ graph_cloned(CUgraph from, const CUgraph *clone, bool done)
     struct recording *recording = recording_find(from);
     recording_set(*clone, recording);
     recording_release(recording);
-}
-
-void
-graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done)
-{
-    if (!done || made == NULL)
-        return;
-    struct recording *recording = recording_find(from);
-    bool harmless =
-        recording != NULL && !recording->opaque && recording->node_count == 0 && !recording_steps(recording);
-    if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0 && !harmless &&
-        atomic_load(&engine_state.highest) != 0)
-        stop_job("a CUDA graph is instantiated to be launched by kernels (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH), "
-                 "which ddprun does not see, and it may touch gradients: launch it from the host");
-    set(*made, true, recording);
-    recording_release(recording);
-}
-
-void
-graph_updated(CUgraphExec exec, CUgraph graph, bool done)
-{
-    graph_made(graph, &exec, 0, done);
 }
 
 void

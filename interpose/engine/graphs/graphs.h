@@ -10,12 +10,13 @@
  * has the recording: buckets of its own, their buffers and tables. In a capture nothing waits, asks or allocates on a
  * captured stream, and no event of the world outside is recorded there.
  *
- * Used by touches.c, boundary.c, intervals.c and, through struct engine, the hooks.
+ * Used by step/ and, through struct engine, the hooks.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_GRAPHS_GRAPHS_H
 #define DDPRUN_INTERPOSE_ENGINE_GRAPHS_GRAPHS_H
 
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/core.h"
+#include "interpose/engine/core/shipment.h"
 
 /* One DDP_STEP of a recording. */
 struct captured_step {
@@ -64,8 +65,14 @@ struct recording {
     size_t source_count, source_capacity;
 };
 
-/* ---- captures.c ---- */
+/* Whether a launch with this recording is a step, or several. */
+static inline bool
+recording_steps(const struct recording *recording)
+{
+    return recording != NULL && recording->step_count > 0;
+}
 
+/* ---- captures.c ---- */
 struct capture;
 enum capture_state {
     CAPTURE_NONE,   /* the stream is not captured */
@@ -113,62 +120,22 @@ void capture_abandoned(CUstream stream); /* before the stream is destroyed: a ca
 /* A graph gets a node, or loses order, other than by a capture. Whether it is one that is being captured. */
 bool capture_graph_changes(CUgraph graph, const char *call);
 
-/* ---- graph_step.c ---- */
-/* DDP_STEP on a captured stream. */
-void capture_step(struct capture *capture, struct group *group, CUstream stream, const struct ddp_site *site);
-
-void capture_ended(void *ended, const CUgraph *graph, bool done); /* for struct engine */
-
 /* ---- graph_registry.c ---- */
-
 /* NULL: out of memory. */
 struct recording *recording_new(void);
 void recording_hold(struct recording *recording);
 void recording_release(struct recording *recording);
 /* The recording of a CUgraph or CUgraphExec, held for the caller; NULL: nobody knows what it does. */
 struct recording *recording_find(const void *handle);
-/* The graph has this recording from now on; NULL: none. */
+/* The graph, or executable graph, has this recording from now on; NULL: none. */
 void recording_set(CUgraph graph, struct recording *recording);
+void recording_set_executable(CUgraphExec exec, struct recording *recording);
 /* The next graph (not executable) that has a recording, from *at_p on, which begins at 0; false: there are no more. */
 bool recording_next_graph(size_t *at_p, CUgraph *graph_p);
 
 /* For struct engine. */
 void graph_cloned(CUgraph from, const CUgraph *clone, bool done);
-void graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done);
-void graph_updated(CUgraphExec exec, CUgraph graph, bool done);
 void graph_goes(void *handle);
 void graph_gone(void *handle, bool done);
-
-/* ---- graph_edits.c; for struct engine ---- */
-void graph_changes(CUgraph graph, const char *call);
-void graph_nested(CUgraph graph, const char *call);
-void graph_node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work);
-
-/* ---- boundary.c: what a step does on the way, outside and inside of graphs; the issuer ---- */
-
-/* Waits for the device if that was put off when the ranks agreed during a capture. */
-void boundary_wait_owed(void);
-/* Ends the job if calls were made that nobody can follow, or none were seen at all. */
-void boundary_refuse_unseen(const struct ddp_site *site);
-/* Our streams wait for all work on gradients, of all groups, and for this stream. */
-void boundary_wait_for_all_producers(CUstream stream);
-/* The stream, and others before they touch gradients, wait for everything of ours so far. */
-void boundary_release(CUstream stream);
-/* The group's interval is over; whether it repeated the one before. */
-bool boundary_close_interval(struct group *group, CUstream stream);
-
-/* ---- graph_launch.c ---- */
-
-/* Whether a launch with this recording is a step, or several. */
-static inline bool
-recording_steps(const struct recording *recording)
-{
-    return recording != NULL && recording->step_count > 0;
-}
-
-/* Before such a launch, on a stream that is not captured: takes the issuer's role and orders it after all before. */
-void launch_begin(struct recording *recording, CUstream stream);
-/* After it, in the same thread. */
-void launch_end(struct recording *recording, CUstream stream, bool enqueued);
 
 #endif

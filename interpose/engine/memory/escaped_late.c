@@ -79,7 +79,7 @@ add_parts(struct escaped **parts, const struct tensor *gradient, const struct pl
 static struct escaped *
 parts_that_left(const struct tensor *gradient)
 {
-    const struct group *group = &engine_state.groups[gradient->group];
+    const struct group *group = &memory_state.groups[gradient->group];
     struct escaped *parts = NULL;
     bool whole = true;
     pthread_mutex_lock(&engine_state.lock);

@@ -112,10 +112,10 @@ escape_hold(struct tensor *tensor)
 {
     tensor->held = true;
     atomic_fetch_add(&engine_state.escapes, 1);
-    if (!atomic_exchange(&engine_state.holds, true))
+    if (!atomic_exchange(&memory_state.holds, true))
         functions_none_misses();
-    struct group *group = &engine_state.groups[tensor->group];
-    if (tensor->role != TENSOR_GRADIENT || engine_state.annotations_changed || group->plan == NULL)
+    struct group *group = &memory_state.groups[tensor->group];
+    if (tensor->role != TENSOR_GRADIENT || memory_state.annotations_changed || group->plan == NULL)
         return; /* learn_nothing_yet() will see it */
     if (readiness_is_declared(&group->readiness, tensor->member))
         return;
@@ -143,8 +143,8 @@ hold_found(struct tensor *tensor, struct found *found_p)
 {
     if (tensor_is_compared(tensor) || !tensor->placed || tensor->held)
         return;
-    const struct group *group = &engine_state.groups[tensor->group];
-    bool waits = tensor->role != TENSOR_GRADIENT || !group->overlapping || engine_state.annotations_changed ||
+    const struct group *group = &memory_state.groups[tensor->group];
+    bool waits = tensor->role != TENSOR_GRADIENT || !group->overlapping || memory_state.annotations_changed ||
                  readiness_is_declared(&group->readiness, tensor->member);
     *found_p = (struct found){.tensor = *tensor, .late = !waits && issue_has_left(tensor), .overlaps = !waits};
     escape_hold(tensor);
@@ -158,9 +158,9 @@ note_word(uint64_t word, struct found *found_p)
     if (!allocations_cover(word, 1, MEMORY_DEVICE))
         return false;
     remember(word);
-    const struct range *range = ranges_find(&engine_state.ranges, word, 1, &count);
-    if (range != NULL && is_pointer_into(word, &engine_state.tensors[range->id]))
-        hold_found(&engine_state.tensors[range->id], found_p);
+    const struct range *range = ranges_find(&memory_state.ranges, word, 1, &count);
+    if (range != NULL && is_pointer_into(word, &memory_state.tensors[range->id]))
+        hold_found(&memory_state.tensors[range->id], found_p);
     return true;
 }
 
@@ -244,7 +244,7 @@ escape_of_all(void)
         copied.overflow = true;
         more = i < engine_state.tensor_count;
         if (more)
-            hold_found(&engine_state.tensors[i], &found);
+            hold_found(&memory_state.tensors[i], &found);
         pthread_mutex_unlock(&engine_state.lock);
         follow(&found);
     }
@@ -314,17 +314,17 @@ void
 escape_end_kernel(uint64_t stream_mask)
 {
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if (engine_state.groups[g].gradient_count > 0 && !MUTANT(HIDDEN_STREAMS_FORGOTTEN))
-            engine_state.groups[g].hidden_streams |= stream_mask;
+        if (memory_state.groups[g].gradient_count > 0 && !MUTANT(HIDDEN_STREAMS_FORGOTTEN))
+            memory_state.groups[g].hidden_streams |= stream_mask;
     }
 }
 
 void
 escape_blind_kernel(const char *kernel)
 {
-    if (atomic_exchange(&engine_state.blind, true))
+    if (atomic_exchange(&memory_state.blind, true))
         return;
-    if (!atomic_exchange(&engine_state.holds, true))
+    if (!atomic_exchange(&memory_state.holds, true))
         functions_none_misses();
     if (engine_state.rendezvous.rank == 0)
         message_line("the driver does not tell the parameters of kernels (%s): gradients are averaged at DDP_STEP, "
@@ -374,7 +374,7 @@ static bool
 wants_to_hold(const struct group *group, size_t member)
 {
     const struct tensor *tensor = tensor_gradient(group, member);
-    bool unseen = atomic_load(&engine_state.blind) && !tensor->by_library && !tensor->declared;
+    bool unseen = atomic_load(&memory_state.blind) && !tensor->by_library && !tensor->declared;
     return unseen || escape_is_held(tensor) || history_is_irregular(&group->history, member);
 }
 
@@ -384,7 +384,7 @@ say_held(const struct group *group, size_t held, const struct tensor *first)
 {
     static _Atomic bool said[2];
     bool escaped = first->held && !first->declared;
-    if (held == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&engine_state.blind) ||
+    if (held == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&memory_state.blind) ||
         atomic_exchange(&said[escaped], true))
         return;
     char text[TENSOR_TEXT_BYTES];

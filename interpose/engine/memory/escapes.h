@@ -6,7 +6,7 @@
 #define DDPRUN_INTERPOSE_ENGINE_MEMORY_ESCAPES_H
 
 #include "bucketing/words.h"
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/memory/memory.h"
 
 /* ---- escaped_pointers.c: gradients and buffers that kernels may reach unseen ---- */
 enum escape_doubt { ESCAPED_NOT, ESCAPED_PERHAPS, ESCAPED_FOR_CERTAIN };

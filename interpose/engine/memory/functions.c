@@ -6,7 +6,7 @@
  * handle; launches that touch nothing do not come here (launch_filter.c). Handles may be used again after a module was
  * unloaded, so unloading forgets them all, and nothing is kept while it goes on.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/memory/memory.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -26,7 +26,7 @@ enum { GROUPS_AT_MOST = 16 }; /* ids 0..15, as ddprun.h says */
 struct group {
     int id;
     size_t gradient_count; /* as of the last agreement on annotations */
-    size_t *places;        /* [gradient_count]: by number in the group, the place in engine_state.tensors[] */
+    size_t *places;        /* [gradient_count]: by number in the group, the place in memory_state.tensors[] */
 
     uint64_t boundary_count; /* of this group, since the start */
     uint64_t intervals;      /* its boundaries since the annotations last changed */

@@ -3,25 +3,25 @@
  *
  * All with the engine's lock held.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/memory/memory.h"
 
 struct tensor *
 tensor_gradient(const struct group *group, size_t member)
 {
-    return &engine_state.tensors[group->places[member]];
+    return &memory_state.tensors[group->places[member]];
 }
 
 /* With lock held: the gradients of a group, in the order of their annotation. */
 static bool
 index_group(struct group *group)
 {
-    size_t *places = realloc(group->places, (engine_state.gradient_count + 1) * sizeof(*places));
+    size_t *places = realloc(group->places, (memory_state.gradient_count + 1) * sizeof(*places));
     if (places == NULL)
         return false;
     group->places = places;
     group->gradient_count = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *tensor = &engine_state.tensors[i];
+        struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->role != TENSOR_GRADIENT || tensor->group != group->id)
             continue;
         tensor->member = group->gradient_count;
@@ -36,8 +36,8 @@ bool
 tensor_index_gradients(void)
 {
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        engine_state.groups[g].id = g;
-        if (!index_group(&engine_state.groups[g]))
+        memory_state.groups[g].id = g;
+        if (!index_group(&memory_state.groups[g]))
             return false;
     }
     return true;
@@ -46,8 +46,8 @@ tensor_index_gradients(void)
 bool
 issue_has_left(const struct tensor *tensor)
 {
-    const struct group *group = &engine_state.groups[tensor->group];
-    return tensor->role == TENSOR_GRADIENT && !engine_state.annotations_changed && group->early_buckets > 0 &&
+    const struct group *group = &memory_state.groups[tensor->group];
+    return tensor->role == TENSOR_GRADIENT && !memory_state.annotations_changed && group->early_buckets > 0 &&
            readiness_has_left(&group->readiness, tensor->member);
 }
 
@@ -56,13 +56,13 @@ void
 agree_annotations_changed(void)
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *tensor = &engine_state.tensors[i];
-        engine_state.groups[tensor->group].opaque_streams |= tensor->touched_by;
+        struct tensor *tensor = &memory_state.tensors[i];
+        memory_state.groups[tensor->group].opaque_streams |= tensor->touched_by;
         tensor->touched_by = 0;
     }
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        engine_state.groups[g].overlapping = false;
-    engine_state.annotations_changed = true;
+        memory_state.groups[g].overlapping = false;
+    memory_state.annotations_changed = true;
 }
 
 /* With lock held: the group whose boundary comes next, as far as it can be known. */
@@ -71,10 +71,10 @@ agree_expected_group(void)
 {
     int only = SEQUENCE_NONE;
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if (engine_state.groups[g].gradient_count == 0)
+        if (memory_state.groups[g].gradient_count == 0)
             continue;
         if (only != SEQUENCE_NONE)
-            return sequence_next(&engine_state.boundaries);
+            return sequence_next(&memory_state.boundaries);
         only = g;
     }
     return only;

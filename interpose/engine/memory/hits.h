@@ -4,7 +4,7 @@
 #ifndef DDPRUN_INTERPOSE_ENGINE_MEMORY_HITS_H
 #define DDPRUN_INTERPOSE_ENGINE_MEMORY_HITS_H
 
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/memory/memory.h"
 
 enum { HITS_AT_HAND = 16 };
 

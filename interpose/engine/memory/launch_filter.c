@@ -10,8 +10,8 @@
  * owners enter their ranges here. Once gradients are reached unseen (escaped_pointers.c), no kernel is known to miss
  * any more, whatever its arguments.
  */
-#include "interpose/engine/core/state.h"
 #include "interpose/engine/memory/filter_writer.h"
+#include "interpose/engine/memory/memory.h"
 
 #include <stdlib.h>
 
@@ -48,7 +48,7 @@ miss_ranges_changed(const struct ranges *ranges)
 {
     if (ranges != NULL)
         enter_owner(ranges);
-    uint64_t lowest = atomic_load(&engine_state.lowest), highest = atomic_load(&engine_state.highest);
+    uint64_t lowest = atomic_load(&memory_state.lowest), highest = atomic_load(&memory_state.highest);
     for (size_t i = 0; i < owner_count && highest != 0; ++i)
         extend_bounds(owned[i], &lowest, &highest);
     filter_set_bounds(engine_state.services->filter, lowest, highest);
@@ -89,14 +89,14 @@ merge(struct filter_span *spans, size_t count)
 static struct filter_span *
 list_spans(size_t *count_p)
 {
-    size_t count = 0, most = engine_state.ranges.count;
+    size_t count = 0, most = memory_state.ranges.count;
     for (size_t i = 0; i < owner_count; ++i)
         most += owned[i]->count;
     struct filter_span *spans = malloc((most + 1) * sizeof(*spans));
     if (spans == NULL)
         return NULL;
-    for (size_t i = 0; i < engine_state.ranges.count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[engine_state.ranges.sorted[i].id];
+    for (size_t i = 0; i < memory_state.ranges.count; ++i) {
+        const struct tensor *tensor = &memory_state.tensors[memory_state.ranges.sorted[i].id];
         if (tensor->role != TENSOR_PARAMETER)
             spans[count++] = (struct filter_span){tensor->address, tensor->address + tensor->bytes};
     }
@@ -125,7 +125,7 @@ void
 miss_add_kernel(CUfunction function, const struct function_layout *layout)
 {
     size_t count = 0;
-    if (atomic_load(&engine_state.holds) || engine_state.check != NULL) /* which looks at every launch */
+    if (atomic_load(&memory_state.holds) || engine_state.check != NULL) /* which looks at every launch */
         return;
     for (unsigned i = 0; i < layout->param_count; ++i)
         count += layout->params[i].bytes / sizeof(uint64_t);

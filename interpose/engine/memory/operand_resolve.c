@@ -21,8 +21,8 @@ enum { WORD_SHIFT = 16 };
 static bool
 may_hit(uint64_t address, size_t bytes)
 {
-    return address < atomic_load_explicit(&engine_state.highest, memory_order_relaxed) &&
-           address + bytes > atomic_load_explicit(&engine_state.lowest, memory_order_relaxed);
+    return address < atomic_load_explicit(&memory_state.highest, memory_order_relaxed) &&
+           address + bytes > atomic_load_explicit(&memory_state.lowest, memory_order_relaxed);
 }
 
 void
@@ -52,13 +52,13 @@ hits_add(struct hits *hits, const struct tensor *tensor, const struct operand *o
         hits->items = grown;
         hits->capacity = capacity;
     }
-    hits->items[hits->count++] = (struct hit){.group = &engine_state.groups[tensor->group],
-                                              .place = (size_t)(tensor - engine_state.tensors),
+    hits->items[hits->count++] = (struct hit){.group = &memory_state.groups[tensor->group],
+                                              .place = (size_t)(tensor - memory_state.tensors),
                                               .gradient = tensor->member,
                                               .site = tensor->site,
                                               .argument = operand->argument,
                                               .operand_name = operand->name};
-    hits->agreements = engine_state.agreements;
+    hits->agreements = memory_state.agreements;
 }
 
 /* Adds every gradient that shares a byte with the operand. */
@@ -69,9 +69,9 @@ look_at(struct hits *hits, const struct operand *operand)
         return;
     pthread_mutex_lock(&engine_state.lock);
     size_t count;
-    const struct range *range = ranges_find(&engine_state.ranges, operand->address, operand->bytes, &count);
+    const struct range *range = ranges_find(&memory_state.ranges, operand->address, operand->bytes, &count);
     for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
-        const struct tensor *tensor = &engine_state.tensors[range[i].id];
+        const struct tensor *tensor = &memory_state.tensors[range[i].id];
         if (tensor->role == TENSOR_PARAMETER ||
             !operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
             continue;
@@ -148,7 +148,7 @@ look_at_all(struct hits *hits)
 {
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+        const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->placed && tensor->role == TENSOR_GRADIENT)
             hits_add(hits, tensor, &(struct operand){.argument = 0});
     }

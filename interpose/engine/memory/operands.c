@@ -5,7 +5,7 @@
  * a vector whose elements lie far apart may leave out everything between. Called by touches.c, for gradients inside the
  * bounds of an operand only. Pure arithmetic: no lock, no memory.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/memory/memory.h"
 
 /* The first of `count` places, `stride` apart from `start`, whose `bytes` end after `begin`; `count` if there is none.
  */

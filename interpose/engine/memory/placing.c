@@ -4,7 +4,6 @@
  * Called by annotate.c and unmap.c; all with the engine's lock held.
  */
 #include "interpose/engine/memory/escapes.h"
-#include "interpose/engine/memory/tensors.h"
 
 #include "base/mutant.h"
 
@@ -16,14 +15,14 @@ update_bounds(void)
 {
     uint64_t lowest = UINT64_MAX, highest = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+        const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->role == TENSOR_PARAMETER || !tensor->placed)
             continue;
         lowest = tensor->address < lowest ? tensor->address : lowest;
         highest = tensor->address + tensor->bytes > highest ? tensor->address + tensor->bytes : highest;
     }
-    atomic_store(&engine_state.lowest, lowest);
-    atomic_store(&engine_state.highest, highest);
+    atomic_store(&memory_state.lowest, lowest);
+    atomic_store(&memory_state.highest, highest);
     miss_ranges_changed(NULL);
 }
 
@@ -33,7 +32,7 @@ find_freed(const struct tensor *wanted)
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         bool backwards = MUTANT(IDENTITY_MIXED) && engine_state.rendezvous.rank % 2 == 1;
-        struct tensor *tensor = &engine_state.tensors[backwards ? engine_state.tensor_count - 1 - i : i];
+        struct tensor *tensor = &memory_state.tensors[backwards ? engine_state.tensor_count - 1 - i : i];
         if (!tensor->placed && tensor->role == wanted->role && tensor->count == wanted->count &&
             tensor->type == wanted->type && tensor->group == wanted->group)
             return tensor;
@@ -55,15 +54,15 @@ identity_for(const struct tensor *wanted)
     struct tensor *freed = find_freed(wanted);
     if (freed != NULL)
         return freed;
-    if (engine_state.tensor_count == engine_state.tensor_capacity) {
-        size_t capacity = engine_state.tensor_capacity == 0 ? 64 : 2 * engine_state.tensor_capacity;
-        struct tensor *grown = realloc(engine_state.tensors, capacity * sizeof(*grown));
+    if (engine_state.tensor_count == memory_state.tensor_capacity) {
+        size_t capacity = memory_state.tensor_capacity == 0 ? 64 : 2 * memory_state.tensor_capacity;
+        struct tensor *grown = realloc(memory_state.tensors, capacity * sizeof(*grown));
         if (grown == NULL)
             return NULL;
-        engine_state.tensors = grown;
-        engine_state.tensor_capacity = capacity;
+        memory_state.tensors = grown;
+        memory_state.tensor_capacity = capacity;
     }
-    return &engine_state.tensors[engine_state.tensor_count];
+    return &memory_state.tensors[engine_state.tensor_count];
 }
 
 enum tensor_placing
@@ -73,13 +72,13 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     struct tensor *tensor = identity_for(wanted);
     if (tensor == NULL)
         return PLACED_NO_MEMORY;
-    size_t at = (size_t)(tensor - engine_state.tensors);
+    size_t at = (size_t)(tensor - memory_state.tensors);
 
-    enum ranges_status status = ranges_add(&engine_state.ranges, wanted->address, wanted->bytes, at, &in_the_way);
+    enum ranges_status status = ranges_add(&memory_state.ranges, wanted->address, wanted->bytes, at, &in_the_way);
     if (status == RANGES_NO_MEMORY)
         return PLACED_NO_MEMORY;
     if (status != RANGES_OK) {
-        *other_p = engine_state.tensors[in_the_way.id];
+        *other_p = memory_state.tensors[in_the_way.id];
         bool same = other_p->role == wanted->role && other_p->address == wanted->address &&
                     other_p->count == wanted->count && other_p->type == wanted->type && other_p->group == wanted->group;
         return same ? PLACED_BEFORE : PLACED_OVERLAP;
@@ -96,7 +95,7 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     wanted->by_library = again && tensor->by_library;
     wanted->held_by_any = again && tensor->held_by_any;
     *tensor = *wanted;
-    engine_state.freed_compared_count -= again && tensor_is_compared(wanted);
+    memory_state.freed_compared_count -= again && tensor_is_compared(wanted);
     if (!again) {
         ++*count;
         ++engine_state.tensor_count;
@@ -105,7 +104,7 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
         agree_annotations_changed();
     engine_state.placements += !tensor_is_compared(wanted);
     if (!tensor_is_compared(wanted) && !wanted->held && escape_has(wanted))
-        escape_hold(&engine_state.tensors[at]);
+        escape_hold(&memory_state.tensors[at]);
     update_bounds();
     return again ? PLACED_AGAIN : PLACED_NEW;
 }
@@ -113,9 +112,9 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
 void
 tensor_unplace(struct tensor *tensor)
 {
-    (void)ranges_remove(&engine_state.ranges, tensor->address);
+    (void)ranges_remove(&memory_state.ranges, tensor->address);
     tensor->placed = false;
-    engine_state.freed_compared_count += tensor_is_compared(tensor);
+    memory_state.freed_compared_count += tensor_is_compared(tensor);
     engine_state.placements += !tensor_is_compared(tensor);
     update_bounds();
 }
@@ -124,23 +123,23 @@ void
 tensor_drop(struct tensor *tensor)
 {
     enum tensor_role role = tensor->role;
-    size_t index = tensor->index, at = (size_t)(tensor - engine_state.tensors);
-    engine_state.freed_compared_count -= tensor_is_compared(tensor) && !tensor->placed;
+    size_t index = tensor->index, at = (size_t)(tensor - memory_state.tensors);
+    memory_state.freed_compared_count -= tensor_is_compared(tensor) && !tensor->placed;
     memmove(tensor, tensor + 1, (engine_state.tensor_count - at - 1) * sizeof(*tensor));
     --engine_state.tensor_count;
     ++engine_state.placements; /* others have moved in the table */
     --*tensor_count_of(role);
 
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        if (engine_state.tensors[i].role == role && engine_state.tensors[i].index > index)
-            --engine_state.tensors[i].index;
+        if (memory_state.tensors[i].role == role && memory_state.tensors[i].index > index)
+            --memory_state.tensors[i].index;
     }
-    for (size_t i = 0; i < engine_state.ranges.count; ++i) {
-        if (engine_state.ranges.sorted[i].id > at)
-            --engine_state.ranges.sorted[i].id;
+    for (size_t i = 0; i < memory_state.ranges.count; ++i) {
+        if (memory_state.ranges.sorted[i].id > at)
+            --memory_state.ranges.sorted[i].id;
     }
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        struct group *group = &engine_state.groups[g];
+        struct group *group = &memory_state.groups[g];
         for (size_t i = 0; i < group->gradient_count; ++i)
             group->places[i] -= group->places[i] > at;
     }

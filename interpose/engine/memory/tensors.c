@@ -3,18 +3,20 @@
  * their identity. What changes it is in placing.c, what annotations say of it in annotate.c, what takes its memory away
  * in unmap.c.
  */
-#include "interpose/engine/memory/tensors.h"
+#include "interpose/engine/memory/memory.h"
 
 #include <stdio.h>
 #include <string.h>
 
+struct memory_state memory_state = {.lowest = UINT64_MAX, .expected_group = SEQUENCE_NONE};
+
 size_t *
 tensor_count_of(enum tensor_role role)
 {
-    size_t *const counts[TENSOR_ROLES] = {[TENSOR_PARAMETER] = &engine_state.parameter_count,
-                                          [TENSOR_GRADIENT] = &engine_state.gradient_count,
-                                          [TENSOR_BUFFER] = &engine_state.buffer_count,
-                                          [TENSOR_STATE] = &engine_state.state_count};
+    size_t *const counts[TENSOR_ROLES] = {[TENSOR_PARAMETER] = &memory_state.parameter_count,
+                                          [TENSOR_GRADIENT] = &memory_state.gradient_count,
+                                          [TENSOR_BUFFER] = &memory_state.buffer_count,
+                                          [TENSOR_STATE] = &memory_state.state_count};
     return counts[role];
 }
 
@@ -63,8 +65,8 @@ tensor_refuse_freed_parameters(void)
     for (int role = 0; role < TENSOR_ROLES; ++role)
         freed[role] = (struct tensor){.placed = true, .site = {"?", "?", 0}};
     pthread_mutex_lock(&engine_state.lock);
-    for (size_t i = 0; i < engine_state.tensor_count && engine_state.freed_compared_count > 0; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+    for (size_t i = 0; i < engine_state.tensor_count && memory_state.freed_compared_count > 0; ++i) {
+        const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->placed)
             continue;
         if (elements[tensor->role] == 0)
@@ -81,14 +83,14 @@ tensor_refuse_freed_parameters(void)
 size_t
 tensor_compared_count(void)
 {
-    return engine_state.parameter_count + engine_state.state_count;
+    return memory_state.parameter_count + memory_state.state_count;
 }
 
 const struct tensor *
 tensor_compared(size_t index)
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+        const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor_is_compared(tensor) && index-- == 0)
             return tensor;
     }

@@ -9,7 +9,7 @@
  *
  * weight_add() and weight_note_shard() are called in any thread, the others at boundaries.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/memory/memory.h"
 
 #include "base/message.h"
 #include "base/mutant.h"
@@ -45,9 +45,9 @@ weight_add(size_t count, size_t total, const struct ddp_site *site)
     pthread_mutex_lock(&engine_state.lock);
     weights.site = *site;
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        too_late = too_late || engine_state.groups[g].early_buckets > 0;
-        engine_state.groups[g].weight.count += count;
-        engine_state.groups[g].weight.total += total;
+        too_late = too_late || memory_state.groups[g].early_buckets > 0;
+        memory_state.groups[g].weight.count += count;
+        memory_state.groups[g].weight.total += total;
     }
     pthread_mutex_unlock(&engine_state.lock);
     if (too_late)

@@ -12,7 +12,7 @@
 
 #include "bucketing/cost.h"
 #include "bucketing/measured.h"
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/memory/memory.h"
 
 /* ---- all_reduce_cost.c ---- */
 

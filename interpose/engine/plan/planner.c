@@ -6,8 +6,10 @@
  * ready. A plan takes effect on all ranks at the same boundary, or on none. The first one has buckets of a fixed size;
  * once ready times are known, they are as the measured times and the cost of an all-reduce make best.
  */
+#include "interpose/engine/plan/planner.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/plan/measure.h"
+#include "interpose/engine/send/send.h"
 
 #include "base/mutant.h"
 
@@ -56,7 +58,7 @@ report_buckets(void)
 {
     size_t count = 0;
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        const struct group *group = &engine_state.groups[g];
+        const struct group *group = &memory_state.groups[g];
         count += group->overlapping ? group->plan->bucket_count : 0;
     }
     learn_report_buckets(count);

@@ -4,7 +4,7 @@
  * A rank that sent other buckets than the others would average other gradients with theirs, and NCCL need not notice.
  * Hashes are compared; only if they differ do the ranks show each other their plans, to say where.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/plan/planner.h"
 
 #include "base/mutant.h"
 

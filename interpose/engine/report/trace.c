@@ -15,7 +15,7 @@
  * check_bytes: what checks copied to the host since the step before. Off unless `ddprun --trace DIR`; a line is written
  * when its events are complete, a few steps later.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/report/report.h"
 
 #include <json-c/json.h>
 

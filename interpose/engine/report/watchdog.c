@@ -10,7 +10,8 @@
  * dead. It holds no lock there. This thread takes engine_state.lock only, makes no call of NCCL but
  * ncclCommGetAsyncError (comm/nccl.h), and counts such a call as waiting in the collective.
  */
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/core/inflight.h"
+#include "interpose/engine/report/report.h"
 
 #include "base/clock.h"
 
@@ -119,9 +120,9 @@ static void
 publish(void)
 {
     struct rank_status *status = engine_state.status;
-    const struct awaited *worst = &engine_state.awaited[0];
+    const struct awaited *worst = &awaited_of[0];
     for (unsigned i = 1; i < engine_state.collectives.communicator_count; ++i) {
-        const struct awaited *other = &engine_state.awaited[i];
+        const struct awaited *other = &awaited_of[i];
         if (other->state > worst->state || (other->state == worst->state && other->since_ns < worst->since_ns))
             worst = other;
     }
@@ -201,7 +202,7 @@ all_have_launched(const struct traveller *of)
 static void
 look_at_waiting(unsigned communicator)
 {
-    struct awaited *awaited = &engine_state.awaited[communicator];
+    struct awaited *awaited = &awaited_of[communicator];
     struct traveller of;
     enum rank_collective state = look_at_communicator(awaited, communicator, &of);
     if (state != awaited->state || (state != RANK_COLLECTIVE_NONE && memcmp(&of, &awaited->of, sizeof(of)) != 0)) {
@@ -274,6 +275,10 @@ look_at_device(void)
     publish();
 }
 
+static pthread_t watcher;
+static _Atomic bool watching; /* there is a watch thread */
+static _Atomic bool closing;  /* it ends */
+
 /* Posted when the watch is to end: nobody's end waits for the rest of a period. */
 static sem_t awake;
 
@@ -297,7 +302,7 @@ watch(void *unused)
     for (;;) {
         stop_if_asked();
         notice_print();
-        if (atomic_load(&engine_state.closing))
+        if (atomic_load(&closing))
             return NULL;
         if (rendezvous_launcher_is_gone())
             stop_orphan();
@@ -318,20 +323,20 @@ watch_start(void (*period)(void))
     sem_init(&awake, 0, 0); /* cannot fail: 0 is a value, and threads share it */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&engine_state.watcher, NULL, watch, NULL);
+    int failed = pthread_create(&watcher, NULL, watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed)
         stop_job("cannot start the watch thread: out of threads");
-    atomic_store(&engine_state.watching, true);
+    atomic_store(&watching, true);
 }
 
 void
 watch_stop(void)
 {
-    if (atomic_exchange(&engine_state.watching, false)) {
-        atomic_store(&engine_state.closing, true);
+    if (atomic_exchange(&watching, false)) {
+        atomic_store(&closing, true);
         sem_post(&awake);
-        pthread_join(engine_state.watcher, NULL);
+        pthread_join(watcher, NULL);
     }
     notice_print(); /* what came too late for it */
 }

@@ -6,6 +6,9 @@
  * nothing.
  */
 #include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/report/report.h"
+#include "interpose/engine/send/send.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"
 #include "base/mutant.h"
@@ -77,7 +80,7 @@ members_of(const struct shipment *shipment, const size_t *places, size_t bucket)
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
         const struct plan_piece *piece = &shipment->plan->pieces[shipment->travel[of->first + i]];
-        const struct tensor *tensor = &engine_state.tensors[places[piece->gradient]];
+        const struct tensor *tensor = &memory_state.tensors[places[piece->gradient]];
         members[i] = (struct bucket_member){tensor->address + piece->first_byte, piece->bytes};
         if (!tensor->placed)
             missing = *tensor;
@@ -138,7 +141,7 @@ say_compression(void)
     uint64_t narrowed = 0, others = 0;
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+        const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->role == TENSOR_GRADIENT)
             *(type_nccl(tensor->type) == ncclFloat32 ? &narrowed : &others) += tensor->bytes;
     }
@@ -222,11 +225,11 @@ issue_bucket(struct group *group, size_t bucket, bool early)
 static struct group *
 group_that_sends(void)
 {
-    if (engine_state.expected_group == SEQUENCE_NONE || engine_state.no_sync)
+    if (memory_state.expected_group == SEQUENCE_NONE || memory_state.no_sync)
         return NULL;
-    struct group *group = &engine_state.groups[engine_state.expected_group];
-    if (MUTANT(GROUP_UNEXPECTED) && engine_state.rendezvous.rank % 2 == 1 && engine_state.groups[1].overlapping)
-        group = &engine_state.groups[engine_state.boundary_count % 3 % 2];
+    struct group *group = &memory_state.groups[memory_state.expected_group];
+    if (MUTANT(GROUP_UNEXPECTED) && engine_state.rendezvous.rank % 2 == 1 && memory_state.groups[1].overlapping)
+        group = &memory_state.groups[engine_state.boundary_count % 3 % 2];
     return group->overlapping ? group : NULL;
 }
 
@@ -241,7 +244,7 @@ issue_ready(void)
     size_t bucket;
     engine_state.issuing = true;
     struct group *group = group_that_sends(); /* only the issuer changes it, at a boundary */
-    while (group != NULL && group->overlapping && !engine_state.no_sync &&
+    while (group != NULL && group->overlapping && !memory_state.no_sync &&
            readiness_launch(&group->readiness, &bucket)) {
         uint64_t mask = streams_of_bucket(group, bucket);
         ++group->early_buckets;

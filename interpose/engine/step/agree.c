@@ -5,8 +5,10 @@
  * a parameter or state, the first boundary after annotations changed, a boundary that no rank could expect, and the
  * votes of planner.c. No rank acts on what it alone has learned.
  */
-#include "interpose/engine/core/state.h"
 #include "interpose/engine/plan/measure.h"
+#include "interpose/engine/plan/planner.h"
+#include "interpose/engine/step/step.h"
+#include "interpose/engine/verify/verify.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +109,7 @@ describe_all(enum tensor_role role, size_t count)
 {
     struct described *described = calloc(count + 1, sizeof(*described));
     for (size_t i = 0; described != NULL && i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+        const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->role == role)
             described[tensor->index] = describe(tensor);
     }
@@ -130,14 +132,25 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
     free(mine);
 }
 
+/* For work on gradients before their annotation, at the next boundary or launch of a graph; the issuer's. */
+static bool wait_owed;
+
+void
+agree_wait_owed(void)
+{
+    if (wait_owed)
+        context_synchronize("at the first launch of a captured step");
+    wait_owed = false;
+}
+
 void
 agree_on_annotations(const struct ddp_site *site, bool captured)
 {
     pthread_mutex_lock(&engine_state.lock);
-    size_t count = engine_state.gradient_count, buffer_count = engine_state.buffer_count;
+    size_t count = memory_state.gradient_count, buffer_count = memory_state.buffer_count;
     uint64_t bytes = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+        const struct tensor *tensor = &memory_state.tensors[i];
         bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
     }
     pthread_mutex_unlock(&engine_state.lock);
@@ -156,20 +169,20 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
         context_synchronize("at the first DDP_STEP with new gradients");
 
     issue_take_role();
-    engine_state.wait_owed = captured;
+    wait_owed = captured;
     pthread_mutex_lock(&engine_state.lock);
     bool indexed = tensor_index_gradients();
     pthread_mutex_unlock(&engine_state.lock);
     if (!indexed)
         stop_job("out of memory");
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if (engine_state.groups[g].gradient_count > 0 || engine_state.groups[g].plan != NULL)
-            learn_nothing_yet(&engine_state.groups[g]);
+        if (memory_state.groups[g].gradient_count > 0 || memory_state.groups[g].plan != NULL)
+            learn_nothing_yet(&memory_state.groups[g]);
     }
     pthread_mutex_lock(&engine_state.lock);
-    engine_state.annotations_changed = false; /* last: until now touches only leave their stream to the boundary */
-    ++engine_state.agreements;
-    engine_state.expected_group = agree_expected_group();
+    memory_state.annotations_changed = false; /* last: until now touches only leave their stream to the boundary */
+    ++memory_state.agreements;
+    memory_state.expected_group = agree_expected_group();
     pthread_mutex_unlock(&engine_state.lock);
     checks_prepare();
     batches_prepare();
@@ -211,10 +224,10 @@ agree_on_boundary(const struct group *group, const struct ddp_site *site)
 {
     struct arrival mine = {.group = (uint64_t)group->id};
     pthread_mutex_lock(&engine_state.lock);
-    bool expected = engine_state.expected_group == group->id;
-    mine.sequence = engine_state.boundaries.hash;
+    bool expected = memory_state.expected_group == group->id;
+    mine.sequence = memory_state.boundaries.hash;
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        mine.early[g] = engine_state.groups[g].early_buckets;
+        mine.early[g] = memory_state.groups[g].early_buckets;
     pthread_mutex_unlock(&engine_state.lock);
 
     if (!expected) {
@@ -224,8 +237,8 @@ agree_on_boundary(const struct group *group, const struct ddp_site *site)
         control_free_messages(&all);
     }
     pthread_mutex_lock(&engine_state.lock);
-    sequence_add(&engine_state.boundaries, group->id);
-    engine_state.expected_group = agree_expected_group();
+    sequence_add(&memory_state.boundaries, group->id);
+    memory_state.expected_group = agree_expected_group();
     pthread_mutex_unlock(&engine_state.lock);
 }
 
@@ -235,6 +248,7 @@ enum { KINDS = 256 };
 
 /* The recordings that stand behind the sequence's numbers, which are fewer; the same on all ranks. */
 static uint64_t number_of_kind[KINDS];
+static struct sequence kinds; /* of boundaries, once there are graphs with DDP_STEP; the issuer's */
 
 struct coming {
     uint64_t number;
@@ -278,11 +292,11 @@ launch_agree(uint64_t number, const char *what, const struct ddp_site *site)
         return;
     struct coming mine;
     int kind = number == 0 ? 0 : 1 + (int)((number - 1) % (KINDS - 1));
-    bool expected = sequence_next(&engine_state.kinds) == kind && number_of_kind[kind] == number;
+    bool expected = sequence_next(&kinds) == kind && number_of_kind[kind] == number;
     if (!expected) {
         describe_coming(&mine, number, what, site);
         compare_coming(&mine);
     }
-    sequence_add(&engine_state.kinds, kind);
+    sequence_add(&kinds, kind);
     number_of_kind[kind] = number;
 }

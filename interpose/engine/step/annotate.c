@@ -7,7 +7,8 @@
  */
 #include "interpose/engine/check/check.h"
 #include "interpose/engine/memory/escapes.h"
-#include "interpose/engine/memory/tensors.h"
+#include "interpose/engine/step/step.h"
+#include "interpose/engine/verify/verify.h"
 
 #include <stdio.h>
 
@@ -15,6 +16,8 @@ static const char *const macros[TENSOR_ROLES] = {[TENSOR_PARAMETER] = "DDP_PARAM
                                                  [TENSOR_GRADIENT] = "DDP_GRADIENT",
                                                  [TENSOR_BUFFER] = "DDP_BUFFER",
                                                  [TENSOR_STATE] = "DDP_STATE"};
+
+static int annotated_group; /* gradients annotated from here on belong to it; guarded by the engine's lock */
 
 /* An annotation that is being made, for messages: DDP_GRADIENT number 4 (`dw[l]`, 16 float32, train.cu:170). */
 #define MADE_FORMAT "%s number %zu (`%s`, %zu %s, %s:%d)"
@@ -94,7 +97,7 @@ describe(enum tensor_role role, void *ptr, size_t count, int type, const struct 
                             .type = type,
                             .site = *site};
     pthread_mutex_lock(&engine_state.lock);
-    tensor.group = role == TENSOR_GRADIENT ? engine_state.annotated_group : 0;
+    tensor.group = role == TENSOR_GRADIENT ? annotated_group : 0;
     tensor.index = tensor_index_for(&tensor);
     pthread_mutex_unlock(&engine_state.lock);
     if (type_bytes(type) == 0)
@@ -125,7 +128,7 @@ static bool
 buckets_have_left(void)
 {
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if (engine_state.groups[g].early_buckets > 0)
+        if (memory_state.groups[g].early_buckets > 0)
             return true;
     }
     return false;
@@ -139,7 +142,7 @@ place_or_stop(struct tensor *tensor)
     pthread_mutex_lock(&engine_state.lock);
     bool too_late = !tensor_is_compared(tensor) && buckets_have_left();
     enum tensor_placing placing = tensor_place(tensor, &other);
-    size_t gradients = engine_state.gradient_count;
+    size_t gradients = memory_state.gradient_count;
     pthread_mutex_unlock(&engine_state.lock);
     atomic_store(&engine_state.status->gradient_count, gradients); /* the launcher asks what became of them */
 
@@ -235,9 +238,9 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     size_t count;
     bool too_late = false;
     pthread_mutex_lock(&engine_state.lock);
-    const struct range *range = ranges_find(&engine_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
+    const struct range *range = ranges_find(&memory_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
     if (range != NULL && range->begin == (uint64_t)(uintptr_t)ptr) {
-        struct tensor *tensor = &engine_state.tensors[range->id];
+        struct tensor *tensor = &memory_state.tensors[range->id];
         too_late = !tensor_is_compared(tensor) && buckets_have_left();
         if (!tensor_is_compared(tensor))
             agree_annotations_changed();
@@ -256,6 +259,6 @@ tensor_choose_group(int id, const struct ddp_site *site)
         stop_job("DDP_GRADIENT_GROUP(%d) (%s:%d): groups are numbered 0 to %d", id, site->file, site->line,
                  GROUPS_AT_MOST - 1);
     pthread_mutex_lock(&engine_state.lock);
-    engine_state.annotated_group = id;
+    annotated_group = id;
     pthread_mutex_unlock(&engine_state.lock);
 }

@@ -7,15 +7,19 @@
  */
 #include "interpose/engine/check/check.h"
 #include "interpose/engine/core/hashing.h"
-#include "interpose/engine/graphs/graphs.h"
 #include "interpose/engine/plan/measure.h"
+#include "interpose/engine/plan/planner.h"
+#include "interpose/engine/report/report.h"
+#include "interpose/engine/send/send.h"
+#include "interpose/engine/step/step.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/clock.h"
 #include "base/mutant.h"
 
 static void __attribute__((noreturn)) stop_without_gradients(int group, const struct ddp_site *site)
 {
-    if (group != 0 || engine_state.gradient_count > 0)
+    if (group != 0 || memory_state.gradient_count > 0)
         stop_job("DDP_STEP (%s:%d) of group %d, which has no gradients: annotate them with DDP_GRADIENT after "
                  "DDP_GRADIENT_GROUP(%d)",
                  site->file, site->line, group, group);
@@ -40,10 +44,10 @@ static void
 step_alone(int group, CUstream stream, const struct ddp_site *site)
 {
     pthread_mutex_lock(&engine_state.lock);
-    size_t gradients = engine_state.gradient_count, in_group = 0;
+    size_t gradients = memory_state.gradient_count, in_group = 0;
     uint64_t bytes = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+        const struct tensor *tensor = &memory_state.tensors[i];
         bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
         in_group += tensor->role == TENSOR_GRADIENT && tensor->group == group;
     }
@@ -55,12 +59,12 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
     bool captured = stream_is_captured(stream);
     context_leave(before);
     check_boundary_begins(group, captured, site);
-    weight_refuse_share(&engine_state.groups[group]);
+    weight_refuse_share(&memory_state.groups[group]);
     atomic_fetch_add(&engine_state.status->graph_step, captured); /* launches are not reported */
     atomic_store(&engine_state.status->gradient_count, gradients);
     atomic_store(&engine_state.status->gradient_bytes, bytes);
     pthread_mutex_lock(&engine_state.lock);
-    engine_state.groups[group].weight = (struct weight){0, 0};
+    memory_state.groups[group].weight = (struct weight){0, 0};
     if (!captured) {
         ++engine_state.boundary_count;
         report_step();
@@ -72,7 +76,7 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
 static bool
 is_touched_unseen(const struct group *group)
 {
-    bool reachable = atomic_load(&engine_state.blind);
+    bool reachable = atomic_load(&memory_state.blind);
     for (size_t i = 0; i < group->gradient_count; ++i)
         reachable = reachable || tensor_gradient(group, i)->held;
     return reachable && group->hidden_streams != 0;
@@ -117,8 +121,8 @@ streams_of(const struct group *group)
 {
     uint64_t mask = group->opaque_streams | group->hidden_streams;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        if (engine_state.tensors[i].group == group->id)
-            mask |= engine_state.tensors[i].touched_by;
+        if (memory_state.tensors[i].group == group->id)
+            mask |= memory_state.tensors[i].touched_by;
     }
     return mask;
 }
@@ -132,10 +136,10 @@ wait_for_producers(const struct group *group, CUstream stream)
 {
     bool all = checks_parameters_due(group);
     pthread_mutex_lock(&engine_state.lock);
-    uint64_t mask = engine_state.buffer_streams | UINT64_C(1) << stream_index(stream);
+    uint64_t mask = memory_state.buffer_streams | UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if ((all || g == group->id) && !MUTANT(NOT_FLUSHED_FIRST))
-            mask |= streams_of(&engine_state.groups[g]);
+            mask |= streams_of(&memory_state.groups[g]);
     }
     pthread_mutex_unlock(&engine_state.lock);
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
@@ -146,20 +150,12 @@ void
 boundary_wait_for_all_producers(CUstream stream)
 {
     pthread_mutex_lock(&engine_state.lock);
-    uint64_t mask = engine_state.buffer_streams | UINT64_C(1) << stream_index(stream);
+    uint64_t mask = memory_state.buffer_streams | UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        mask |= streams_of(&engine_state.groups[g]);
+        mask |= streams_of(&memory_state.groups[g]);
     pthread_mutex_unlock(&engine_state.lock);
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
         issue_wait_for_streams(mask, i);
-}
-
-void
-boundary_wait_owed(void)
-{
-    if (engine_state.wait_owed)
-        context_synchronize("at the first launch of a captured step");
-    engine_state.wait_owed = false;
 }
 
 static void
@@ -189,11 +185,11 @@ boundary_release(CUstream stream)
 static uint64_t
 streams_named(void)
 {
-    uint64_t mask = engine_state.buffer_streams;
+    uint64_t mask = memory_state.buffer_streams;
     for (size_t i = 0; i < engine_state.tensor_count; ++i)
-        mask |= engine_state.tensors[i].touched_by;
+        mask |= memory_state.tensors[i].touched_by;
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        mask |= engine_state.groups[g].opaque_streams | engine_state.groups[g].hidden_streams;
+        mask |= memory_state.groups[g].opaque_streams | memory_state.groups[g].hidden_streams;
     return mask;
 }
 
@@ -206,11 +202,11 @@ boundary_close_interval(struct group *group, CUstream stream)
     bool repeats = history_boundary(&group->history);
     readiness_boundary(&group->readiness);
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        if (engine_state.tensors[i].group == group->id)
-            engine_state.tensors[i].touched_by = 0;
+        if (memory_state.tensors[i].group == group->id)
+            memory_state.tensors[i].touched_by = 0;
     }
     group->opaque_streams = group->hidden_streams = 0;
-    engine_state.buffer_streams = 0;
+    memory_state.buffer_streams = 0;
     group->touch_count = 0;
     group->weight = (struct weight){0, 0};
     ++group->boundary_count;
@@ -232,12 +228,12 @@ static void
 ensure_agreement(struct group *group, bool captured, const struct ddp_site *site)
 {
     pthread_mutex_lock(&engine_state.lock);
-    bool changed = engine_state.annotations_changed || engine_state.agreements == 0;
+    bool changed = memory_state.annotations_changed || memory_state.agreements == 0;
     pthread_mutex_unlock(&engine_state.lock);
     if (changed)
         agree_on_annotations(site, captured);
     if (group->gradient_count == 0)
-        stop_without_gradients((int)(group - engine_state.groups), site);
+        stop_without_gradients((int)(group - memory_state.groups), site);
     if (!captured)
         weight_agree(group, changed, false);
 }
@@ -268,7 +264,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     refuse_step_outside(group, site);
 
     issue_take_role();
-    boundary_wait_owed();
+    agree_wait_owed();
     launch_agree(0, "DDP_STEP", site);
     agree_on_boundary(group, site);
     measure_promised(group, &exposed_ns, &bound_ns);
@@ -321,11 +317,11 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
                      site->file, site->line);
         if (state == CAPTURE_ACTIVE) {
             check_boundary_begins(group, true, site);
-            ensure_agreement(&engine_state.groups[group], true, site);
-            capture_step(capture, &engine_state.groups[group], stream, site);
+            ensure_agreement(&memory_state.groups[group], true, site);
+            capture_step(capture, &memory_state.groups[group], stream, site);
         } else {
             check_boundary_begins(group, false, site);
-            step_together(&engine_state.groups[group], stream, site);
+            step_together(&memory_state.groups[group], stream, site);
             check_boundary_ends(group);
         }
         (void)context_exchange_capture_mode(mode);

@@ -4,7 +4,7 @@
  * Sent by the issuer after the buckets, in the order of annotation; the boundary's event releases the trainer's stream
  * after them. A buffer belongs to no group: every boundary sends all.
  */
-#include "interpose/engine/memory/tensors.h"
+#include "interpose/engine/step/step.h"
 
 void
 buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site)
@@ -17,7 +17,7 @@ static const struct tensor *
 find_buffer(size_t index)
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+        const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->role == TENSOR_BUFFER && tensor->index == index)
             return tensor;
     }
@@ -42,14 +42,14 @@ send(size_t index, CUstream stream)
 void
 buffers_send_on(CUstream stream)
 {
-    for (size_t i = 0; i < engine_state.buffer_count; ++i)
+    for (size_t i = 0; i < memory_state.buffer_count; ++i)
         send(i, stream);
 }
 
 void
 buffers_send(void)
 {
-    for (size_t i = 0; i < engine_state.buffer_count; ++i) {
+    for (size_t i = 0; i < memory_state.buffer_count; ++i) {
         watch_sending("buffer", i, 0);
         send(i, engine_state.collectives.stream);
         watch_sent("buffer", i, 0);

@@ -1,14 +1,40 @@
 /*
- * graph_edits.c - graphs that are changed by hand after their capture, or become part of others, or whose nodes are
- * given other work.
+ * graph_edits.c - graphs that are instantiated, changed by hand after their capture, or become part of others, or whose
+ * nodes are given other work.
  *
  * A changed graph does what nobody knows from then on, or the job ends if the graph holds DDP_STEP: what was put in
  * might have to come before the averages, or after them. Called by the hooks in any thread.
  */
-#include "interpose/engine/graphs/graphs.h"
 #include "interpose/engine/memory/hits.h"
+#include "interpose/engine/step/step.h"
 
 #include <stdlib.h>
+
+/* ---- what becomes executable ---- */
+
+void
+graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done)
+{
+    if (!done || made == NULL)
+        return;
+    struct recording *recording = recording_find(from);
+    bool harmless =
+        recording != NULL && !recording->opaque && recording->node_count == 0 && !recording_steps(recording);
+    if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0 && !harmless &&
+        atomic_load(&memory_state.highest) != 0)
+        stop_job("a CUDA graph is instantiated to be launched by kernels (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH), "
+                 "which ddprun does not see, and it may touch gradients: launch it from the host");
+    recording_set_executable(*made, recording);
+    recording_release(recording);
+}
+
+void
+graph_updated(CUgraphExec exec, CUgraph graph, bool done)
+{
+    graph_made(graph, &exec, 0, done);
+}
+
+/* ---- changes ---- */
 
 /* From now on the graph does more than was recorded. */
 static void

@@ -9,8 +9,10 @@
  *
  * The issuer has its role from launch_begin() to launch_end(), over the driver's call.
  */
-#include "interpose/engine/graphs/graphs.h"
 #include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/report/report.h"
+#include "interpose/engine/step/step.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/mutant.h"
 
@@ -42,7 +44,7 @@ refuse_early(const struct recording *recording)
     uint64_t early = 0;
     pthread_mutex_lock(&engine_state.lock);
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        early += engine_state.groups[g].early_buckets;
+        early += memory_state.groups[g].early_buckets;
     pthread_mutex_unlock(&engine_state.lock);
     if (early > 0)
         stop_job(
@@ -55,7 +57,7 @@ void
 launch_begin(struct recording *recording, CUstream stream)
 {
     const struct ddp_site *site = &recording->steps[0].site;
-    struct group *first = &engine_state.groups[recording->steps[0].group];
+    struct group *first = &memory_state.groups[recording->steps[0].group];
     agree_refuse_after_reset("DDP_STEP", site);
     interval_refuse_step(site);
     refuse_stale(recording);
@@ -63,14 +65,14 @@ launch_begin(struct recording *recording, CUstream stream)
     boundary_refuse_unseen(site);
     for (size_t i = 0; i < recording->step_count; ++i) {
         const struct captured_step *step = &recording->steps[i];
-        weight_refuse_launch(&engine_state.groups[step->group], &step->weight, &step->site);
+        weight_refuse_launch(&memory_state.groups[step->group], &step->weight, &step->site);
     }
 
     CUcontext before = context_enter();
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     issue_take_role();
     refuse_early(recording);
-    boundary_wait_owed();
+    agree_wait_owed();
     launch_agree(recording->number, NULL, site);
     boundary_wait_for_all_producers(stream);
     issue_join();
@@ -101,11 +103,11 @@ count_steps(const struct recording *recording, CUstream stream)
 {
     for (size_t i = 0; i < recording->step_count && !MUTANT(GRAPH_UNCOUNTED); ++i) {
         const struct captured_step *step = &recording->steps[i];
-        struct group *group = &engine_state.groups[step->group];
+        struct group *group = &memory_state.groups[step->group];
         pthread_mutex_lock(&engine_state.lock);
         group->touch_count += step->touch_count;
         group->history.lost = true; /* what it did was not seen touch by touch */
-        sequence_add(&engine_state.boundaries, group->id);
+        sequence_add(&memory_state.boundaries, group->id);
         pthread_mutex_unlock(&engine_state.lock);
         (void)boundary_close_interval(group, stream);
         atomic_fetch_add(&engine_state.status->graph_step, 1);
@@ -117,9 +119,9 @@ count_steps(const struct recording *recording, CUstream stream)
     pthread_mutex_lock(&engine_state.lock);
     uint64_t mask = UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        engine_state.groups[g].opaque_streams |= engine_state.groups[g].gradient_count > 0 ? mask : 0;
-    engine_state.buffer_streams |= recording->on_buffer ? mask : 0;
-    engine_state.expected_group = agree_expected_group();
+        memory_state.groups[g].opaque_streams |= memory_state.groups[g].gradient_count > 0 ? mask : 0;
+    memory_state.buffer_streams |= recording->on_buffer ? mask : 0;
+    memory_state.expected_group = agree_expected_group();
     pthread_mutex_unlock(&engine_state.lock);
 }
 
@@ -127,7 +129,7 @@ void
 launch_end(struct recording *recording, CUstream stream, bool enqueued)
 {
     const struct ddp_site *site = &recording->steps[0].site;
-    struct group *first = &engine_state.groups[recording->steps[0].group];
+    struct group *first = &memory_state.groups[recording->steps[0].group];
     if (!enqueued)
         stop_job("the driver has refused to launch a graph with DDP_STEP (%s:%d): the other ranks may have launched "
                  "theirs",

@@ -13,6 +13,9 @@
  */
 #include "interpose/engine/graphs/captures.h"
 #include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/plan/planner.h"
+#include "interpose/engine/send/send.h"
+#include "interpose/engine/step/step.h"
 
 #include "base/mutant.h"
 
@@ -103,8 +106,8 @@ is_declared(const struct capture *capture, size_t place)
 static bool
 is_hidden(const struct capture *capture, size_t place)
 {
-    const struct tensor *tensor = &engine_state.tensors[place];
-    bool reachable = tensor->held || (atomic_load(&engine_state.blind) && !tensor->by_library);
+    const struct tensor *tensor = &memory_state.tensors[place];
+    bool reachable = tensor->held || (atomic_load(&memory_state.blind) && !tensor->by_library);
     return reachable && !is_declared(capture, place);
 }
 
@@ -177,7 +180,7 @@ static void
 send_buffers(struct capture *capture, CUstream stream)
 {
     struct nodes nodes = {0};
-    if (engine_state.buffer_count == 0)
+    if (memory_state.buffer_count == 0)
         return;
     add_tail(&nodes, stream);
     capture_lock();
@@ -425,7 +428,7 @@ begin_graphs(struct capture *capture)
     capture->recording->number = atomic_fetch_add(&engine_state.graph_count, 1) + 1;
     engine_state.graph_launches = 0;
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        engine_state.groups[g].overlapping = false;
+        memory_state.groups[g].overlapping = false;
     pthread_mutex_unlock(&engine_state.lock);
     issue_give_role();
     size_t buckets = 0; /* for the report */
@@ -449,7 +452,7 @@ agree_on_graph(struct capture *capture, bool done)
                  capture->changed_by, site.file, site.line);
     pthread_mutex_lock(&engine_state.lock);
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        mine.early += engine_state.groups[g].early_buckets;
+        mine.early += memory_state.groups[g].early_buckets;
     pthread_mutex_unlock(&engine_state.lock);
 
     char about[96];

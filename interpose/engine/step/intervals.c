@@ -2,19 +2,22 @@
  * intervals.c - what the program itself says of the interval that goes on: that touches do not count (DDP_NO_SYNC), and
  * that a gradient is complete (DDP_GRADIENT_READY).
  */
-#include "interpose/engine/graphs/graphs.h"
 #include "interpose/engine/plan/measure.h"
+#include "interpose/engine/send/send.h"
+#include "interpose/engine/step/step.h"
 
 #include <stdio.h>
+
+static struct ddp_site no_sync_site; /* where touches began or ended not to count; guarded by the engine's lock */
 
 void
 interval_no_sync(int begins, const struct ddp_site *site)
 {
     pthread_mutex_lock(&engine_state.lock);
-    bool again = begins && engine_state.no_sync, never = !begins && !engine_state.no_sync;
-    struct ddp_site since = engine_state.no_sync_site;
-    engine_state.no_sync = begins != 0;
-    engine_state.no_sync_site = *site;
+    bool again = begins && memory_state.no_sync, never = !begins && !memory_state.no_sync;
+    struct ddp_site since = no_sync_site;
+    memory_state.no_sync = begins != 0;
+    no_sync_site = *site;
     pthread_mutex_unlock(&engine_state.lock);
     if (again)
         stop_job("DDP_NO_SYNC_BEGIN (%s:%d) after DDP_NO_SYNC_BEGIN (%s:%d): the first has not ended", site->file,
@@ -32,8 +35,8 @@ void
 interval_refuse_step(const struct ddp_site *site)
 {
     pthread_mutex_lock(&engine_state.lock);
-    bool inside = engine_state.no_sync;
-    struct ddp_site since = engine_state.no_sync_site;
+    bool inside = memory_state.no_sync;
+    struct ddp_site since = no_sync_site;
     pthread_mutex_unlock(&engine_state.lock);
     if (inside)
         stop_job("DDP_STEP (%s:%d) stands between DDP_NO_SYNC_BEGIN (%s:%d) and its DDP_NO_SYNC_END", site->file,
@@ -47,8 +50,8 @@ static struct tensor *
 gradient_at(CUdeviceptr address)
 {
     size_t count;
-    const struct range *range = ranges_find(&engine_state.ranges, address, 1, &count);
-    struct tensor *tensor = range != NULL ? &engine_state.tensors[range->id] : NULL;
+    const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
+    struct tensor *tensor = range != NULL ? &memory_state.tensors[range->id] : NULL;
     return tensor != NULL && tensor->role == TENSOR_GRADIENT ? tensor : NULL;
 }
 
@@ -57,10 +60,10 @@ static CUevent
 declare(struct tensor *tensor, uint64_t stream_mask)
 {
     const struct touch touch = {TOUCH_DECLARES, 0};
-    struct group *group = &engine_state.groups[tensor->group];
+    struct group *group = &memory_state.groups[tensor->group];
     ++group->touch_count;
     tensor->declared = true;
-    if (engine_state.annotations_changed || group->plan == NULL) {
+    if (memory_state.annotations_changed || group->plan == NULL) {
         group->opaque_streams |= stream_mask;
         return NULL;
     }
@@ -77,7 +80,7 @@ declare_captured(struct capture *capture, CUdeviceptr address, CUstream stream)
 {
     pthread_mutex_lock(&engine_state.lock);
     struct tensor *tensor = gradient_at(address);
-    size_t place = tensor != NULL ? (size_t)(tensor - engine_state.tensors) : 0;
+    size_t place = tensor != NULL ? (size_t)(tensor - memory_state.tensors) : 0;
     pthread_mutex_unlock(&engine_state.lock);
     if (tensor == NULL)
         return;
@@ -90,7 +93,7 @@ void
 interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
 {
     pthread_mutex_lock(&engine_state.lock);
-    bool known = gradient_at((CUdeviceptr)ptr) != NULL, inside = engine_state.no_sync;
+    bool known = gradient_at((CUdeviceptr)ptr) != NULL, inside = memory_state.no_sync;
     pthread_mutex_unlock(&engine_state.lock);
     if (!known)
         stop_job("DDP_GRADIENT_READY(%s) (%s:%d): no annotated gradient is there", site->text, site->file, site->line);

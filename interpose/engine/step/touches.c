@@ -5,10 +5,12 @@
  * already). After it is enqueued: it counts as a touch, and may make buckets ready. Called from the hooks in every
  * thread of the trainer; an operation that touches nothing costs a few comparisons.
  */
-#include "interpose/engine/graphs/graphs.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/memory/hits.h"
 #include "interpose/engine/plan/measure.h"
+#include "interpose/engine/send/send.h"
+#include "interpose/engine/step/step.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/mutant.h"
 
@@ -44,9 +46,9 @@ static bool
 begin_touch(const struct hits *hits, struct hit *hit)
 {
     struct group *group = hit->group;
-    hit->begun = group->overlapping && hits->agreements == engine_state.agreements;
+    hit->begun = group->overlapping && hits->agreements == memory_state.agreements;
     hit->boundary = group->boundary_count;
-    if (engine_state.no_sync) {
+    if (memory_state.no_sync) {
         hit->late = hit->begun && readiness_has_left(&group->readiness, hit->gradient);
         hit->uncounted = true;
     } else if (hit->begun) {
@@ -118,7 +120,7 @@ note_opaque(const struct operation *operation)
     pthread_mutex_lock(&engine_state.lock);
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        struct group *group = &engine_state.groups[g];
+        struct group *group = &memory_state.groups[g];
         if (group->gradient_count == 0)
             continue; /* a first agreement waits for the whole device */
         group->opaque_streams |= stream_mask;
@@ -139,7 +141,7 @@ static bool
 is_relevant(const struct operation *operation)
 {
     bool graph = operation->graph != NULL && atomic_load_explicit(&engine_state.graph_count, memory_order_relaxed) > 0;
-    return (graph || atomic_load_explicit(&engine_state.highest, memory_order_relaxed) != 0) &&
+    return (graph || atomic_load_explicit(&memory_state.highest, memory_order_relaxed) != 0) &&
            !atomic_load_explicit(&engine_state.context_ended, memory_order_relaxed) &&
            /* NCCL's own launches, where they pass the hooks: the issuer must never wait for itself. */
            (!atomic_load_explicit(&engine_state.collectives_ready, memory_order_acquire) ||
@@ -215,7 +217,7 @@ look_at_graph(struct touches *touches)
     pthread_mutex_lock(&engine_state.lock);
     bool known = !recording->opaque && recording->placements == engine_state.placements;
     for (size_t i = 0; i < recording->place_count && known && !MUTANT(GRAPH_TOUCHES_UNSEEN); ++i)
-        hits_add(hits, &engine_state.tensors[recording->places[i]], &(struct operand){.argument = (uint32_t)i});
+        hits_add(hits, &memory_state.tensors[recording->places[i]], &(struct operand){.argument = (uint32_t)i});
     pthread_mutex_unlock(&engine_state.lock);
     hits->on_buffer = hits->on_buffer || recording->on_buffer;
     return !known;
@@ -256,7 +258,7 @@ touches_begin(struct operation *operation)
         flight_note(FLIGHT_GRAPH_LAUNCH, touches->recording != NULL ? touches->recording->number : 0, 0,
                     operation->name);
     }
-    touches->unseen = atomic_load_explicit(&engine_state.holds, memory_order_relaxed) &&
+    touches->unseen = atomic_load_explicit(&memory_state.holds, memory_order_relaxed) &&
                       (operation->function != NULL || operation->graph != NULL || through_pointers) &&
                       !escape_is_marked(operation->stream);
     bool concerns =
@@ -286,7 +288,7 @@ count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask)
     struct group *group = hit->group;
     ++group->touch_count;
     /* Not agreed on yet, or an agreement came between, in another thread: the boundary waits for the stream. */
-    if (engine_state.annotations_changed || hits->agreements != engine_state.agreements) {
+    if (memory_state.annotations_changed || hits->agreements != memory_state.agreements) {
         group->opaque_streams |= stream_mask;
         return;
     }
@@ -314,7 +316,7 @@ count_touches(const struct operation *operation, struct touches *touches, bool e
     pthread_mutex_lock(&engine_state.lock);
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
     if (hits->on_buffer || hits->on_state)
-        engine_state.buffer_streams |= stream_mask;
+        memory_state.buffer_streams |= stream_mask;
     if (touches->unseen)
         escape_end_kernel(stream_mask);
     for (size_t i = 0; i < hits->count; ++i) {

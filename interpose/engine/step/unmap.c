@@ -5,7 +5,8 @@
  * Called by the hooks around the driver's call. Never lets memory go while a bucket of it is on its way.
  */
 #include "interpose/engine/memory/escapes.h"
-#include "interpose/engine/memory/tensors.h"
+#include "interpose/engine/step/step.h"
+#include "interpose/engine/verify/verify.h"
 
 /* ---- memory ---- */
 
@@ -28,9 +29,9 @@ releases_before_free(CUdeviceptr address, size_t bytes)
     size_t count = 0;
     bool holds_compared = false;
     pthread_mutex_lock(&engine_state.lock);
-    const struct range *held = bytes > 0 ? ranges_find(&engine_state.ranges, address, bytes, &count) : NULL;
+    const struct range *held = bytes > 0 ? ranges_find(&memory_state.ranges, address, bytes, &count) : NULL;
     for (size_t i = 0; i < count; ++i)
-        holds_compared = holds_compared || tensor_is_compared(&engine_state.tensors[held[i].id]);
+        holds_compared = holds_compared || tensor_is_compared(&memory_state.tensors[held[i].id]);
     pthread_mutex_unlock(&engine_state.lock);
     if (count == 0)
         return;
@@ -44,8 +45,8 @@ releases_before_free(CUdeviceptr address, size_t bytes)
     context_leave(before);
     pthread_mutex_lock(&engine_state.lock);
     const struct range *range;
-    while ((range = ranges_find(&engine_state.ranges, address, bytes, &count)) != NULL)
-        tensor_unplace(&engine_state.tensors[range->id]);
+    while ((range = ranges_find(&memory_state.ranges, address, bytes, &count)) != NULL)
+        tensor_unplace(&memory_state.tensors[range->id]);
     pthread_mutex_unlock(&engine_state.lock);
 }
 
@@ -83,8 +84,8 @@ next_placed(size_t *at_p, CUdeviceptr *address_p)
     bool found = false;
     pthread_mutex_lock(&engine_state.lock);
     for (; *at_p < engine_state.tensor_count && !found; ++*at_p) {
-        found = engine_state.tensors[*at_p].placed;
-        *address_p = engine_state.tensors[*at_p].address;
+        found = memory_state.tensors[*at_p].placed;
+        *address_p = memory_state.tensors[*at_p].address;
     }
     pthread_mutex_unlock(&engine_state.lock);
     return found;
@@ -100,9 +101,9 @@ drop_vanished(void)
         if (tensor_ask_driver(address).type != 0)
             continue;
         pthread_mutex_lock(&engine_state.lock);
-        const struct range *range = ranges_find(&engine_state.ranges, address, 1, &count);
+        const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
         if (range != NULL)
-            tensor_unplace(&engine_state.tensors[range->id]);
+            tensor_unplace(&memory_state.tensors[range->id]);
         pthread_mutex_unlock(&engine_state.lock);
     }
 }

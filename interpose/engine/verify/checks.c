@@ -10,6 +10,7 @@
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/clock.h"
 #include "base/mutant.h"
@@ -115,7 +116,7 @@ checks_prepare(void)
         require_cuda(engine_state.driver.cuEventCreate_p(&checks.hashed, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     }
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        prepare_group(&engine_state.groups[g]);
+        prepare_group(&memory_state.groups[g]);
     prepare_parameters(tensor_compared_count());
 }
 

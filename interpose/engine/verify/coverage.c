@@ -8,7 +8,7 @@
  * the rest is what an allocator rounds up, or the tensor's counterpart fills its own allocation (weights with their
  * momentum behind them).
  */
-#include "interpose/engine/memory/tensors.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"
 
@@ -140,7 +140,7 @@ ask_partial(const struct tensor *tensor)
     if (facts.begin != tensor->address || facts.bytes <= tensor->bytes || is_padding(tensor->bytes, facts.bytes))
         return 0;
     pthread_mutex_lock(&engine_state.lock);
-    (void)ranges_find(&engine_state.ranges, facts.begin, facts.bytes, &annotated);
+    (void)ranges_find(&memory_state.ranges, facts.begin, facts.bytes, &annotated);
     pthread_mutex_unlock(&engine_state.lock);
     return annotated == 1 ? facts.bytes : 0;
 }
@@ -189,7 +189,7 @@ coverage_look(void)
     size_t count = engine_state.tensor_count;
     struct tensor *tensors = malloc((count + 1) * sizeof(*tensors));
     if (tensors != NULL && count > 0)
-        memcpy(tensors, engine_state.tensors, count * sizeof(*tensors));
+        memcpy(tensors, memory_state.tensors, count * sizeof(*tensors));
     pthread_mutex_unlock(&engine_state.lock);
     if (tensors == NULL)
         stop_job("out of memory");
@@ -198,7 +198,7 @@ coverage_look(void)
         elements[tensors[i].role] += tensors[i].count;
     atomic_store(&engine_state.status->parameter_elements, elements[TENSOR_PARAMETER]);
     atomic_store(&engine_state.status->gradient_elements, elements[TENSOR_GRADIENT]);
-    if (engine_state.rendezvous.rank == 0 && engine_state.agreements == 0) {
+    if (engine_state.rendezvous.rank == 0 && memory_state.agreements == 0) {
         qsort(tensors, count, sizeof(*tensors), compare_counts);
         compare_elements(tensors, count, elements[TENSOR_PARAMETER], elements[TENSOR_GRADIENT]);
         look_for_parts(tensors, count);

@@ -7,7 +7,7 @@
  * rank 0 for one of the two: a trainer may have reasons to feed all ranks alike.
  */
 #include "interpose/engine/core/hashing.h"
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"
 #include "comm/hash.h"

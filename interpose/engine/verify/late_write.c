@@ -5,7 +5,7 @@
  * Two hashes in the order of the touch's stream, around it.
  */
 #include "interpose/engine/core/hashing.h"
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/mutant.h"
 

@@ -13,7 +13,7 @@
  * world of one, with --unannotated, or in a run of `ddprun check`.
  */
 #include "interpose/engine/core/hashing.h"
-#include "interpose/engine/core/state.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/clock.h"
 #include "base/message.h"
@@ -74,8 +74,8 @@ static struct tensor *
 find_parameter(CUdeviceptr address)
 {
     size_t count;
-    const struct range *range = ranges_find(&engine_state.ranges, address, 1, &count);
-    struct tensor *tensor = range != NULL ? &engine_state.tensors[range->id] : NULL;
+    const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
+    struct tensor *tensor = range != NULL ? &memory_state.tensors[range->id] : NULL;
     return tensor != NULL && tensor->role == TENSOR_PARAMETER && tensor->address == address ? tensor : NULL;
 }
 
@@ -144,9 +144,9 @@ list_parameters(CUdeviceptr begin, CUdeviceptr end, size_t *count_p)
     size_t count = 0;
     pthread_mutex_lock(&engine_state.lock);
     struct tensor *list =
-        engine_state.parameter_count > 0 ? malloc(engine_state.parameter_count * sizeof(*list)) : NULL;
+        memory_state.parameter_count > 0 ? malloc(memory_state.parameter_count * sizeof(*list)) : NULL;
     for (size_t i = 0; list != NULL && i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &engine_state.tensors[i];
+        const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->role == TENSOR_PARAMETER && tensor->placed && tensor->address < end &&
             tensor->address + tensor->bytes > begin)
             list[count++] = *tensor;
@@ -207,7 +207,7 @@ unaveraged_ended(const struct operation *operation, bool touches)
     if (atomic_load_explicit(&course.over, memory_order_relaxed) || !is_work(operation))
         return;
     /* Held gradients are reached unseen; and where none is annotated, there is nothing to see. */
-    if (touches || !has_gradients() || atomic_load_explicit(&engine_state.holds, memory_order_relaxed))
+    if (touches || !has_gradients() || atomic_load_explicit(&memory_state.holds, memory_order_relaxed))
         worked(operation->stream);
 }
 
@@ -245,7 +245,7 @@ void
 unaveraged_annotated(const struct tensor *parameter)
 {
     pthread_mutex_lock(&engine_state.lock);
-    atomic_store(&engine_state.status->parameter_count, engine_state.parameter_count);
+    atomic_store(&engine_state.status->parameter_count, memory_state.parameter_count);
     pthread_mutex_unlock(&engine_state.lock);
     if (may_look())
         look_and_wait(parameter, 1, false);
@@ -301,7 +301,7 @@ unaveraged_refuse_end(void)
     pthread_mutex_lock(&engine_state.lock);
     bool changed = course.changed;
     bool comparable = atomic_load(&engine_state.status->parameter_count) > 0;
-    size_t gradients = engine_state.gradient_count;
+    size_t gradients = memory_state.gradient_count;
     struct tensor tensor = course.tensor;
     pthread_mutex_unlock(&engine_state.lock);
     const char *unknown;

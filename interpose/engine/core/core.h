@@ -1,0 +1,191 @@
+/*
+ * core.h - what stands below the whole engine: the end of the job, the role of the issuer, messages between ranks, the
+ * device, streams, and what is reported. hashing.h has the hashes of device memory.
+ *
+ * Any thread, unless a function says otherwise; none with the lock held, unless it says so.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_CORE_CORE_H
+#define DDPRUN_INTERPOSE_ENGINE_CORE_CORE_H
+
+#include "base/flight.h"
+#include "interpose/engine/core/state.h"
+
+/* ---- abort.c ---- */
+/* What the end of the job asks of files above this one. */
+struct stop_asked {
+    const char *(*kernel_name)(CUfunction function);
+    bool (*takes_alarm)(const char *text); /* what would end the job soon; true: it is not to end */
+    void (*notes_stop)(const char *text);  /* it ends for this reason */
+};
+/* Before anything else of the engine. */
+void stop_ask(const struct stop_asked *asked);
+
+/*
+ * Ends the whole job: tells the launcher why, and does not return. Any thread that may block. `message` is one line
+ * without the rank, which the launcher adds.
+ */
+void stop_job(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* The same for a failure of comm/: where that is, or may be, what another rank's end did to this one, the launcher
+ * prefers the other's words. */
+void stop_job_by(enum comm_cause cause, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+
+/*
+ * The same from a place that must not block or call CUDA (a host function): the launcher can read why at once, and the
+ * watch thread ends the job soon.
+ */
+void stop_job_soon(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Ends this process: there is no launcher any more that could end the job. */
+void stop_orphan(void) __attribute__((noreturn));
+
+/* Does not return if somebody has asked for the end that way. Any thread that may block. */
+void stop_if_asked(void);
+
+/* Checks a result of the driver; ends the job, naming `what`, when it is a failure. */
+void require_cuda(CUresult result, const char *what);
+
+/* ---- role.c ---- */
+void issue_take_role(void);
+void issue_give_role(void);
+
+/* ---- status.c ---- */
+/* This rank waits on the host for all others to come to `place`; and no more. One thread at a time. */
+void watch_waits_at(const char *place);
+void watch_waits_no_more(void);
+
+/* ---- inflight.c ---- */
+/* The issuer: makes the events, before the first collective. */
+void watch_prepare(void);
+/* The issuer: a collective is about to be sent through a communicator, whose stream waits for all that it needs; `what`
+ * is in static storage. */
+void watch_sending(const char *what, uint64_t number, unsigned communicator);
+/* The issuer: it was sent. */
+void watch_sent(const char *what, uint64_t number, unsigned communicator);
+
+/* ---- exchange.c ---- */
+/* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
+void agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
+/* The same for those who come to one kind of place in different ways: `place` is what this rank is said to wait at. */
+void agree_exchange_at(const char *place, const char *about, const void *mine, size_t bytes,
+                       struct control_messages *all);
+/* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
+bool agree_exchange_last(const void *mine, size_t bytes, struct control_messages *all);
+
+/* ---- device.c ---- */
+void agree_ensure_driver(const struct ddp_site *site);
+void agree_refuse_after_reset(const char *macro, const struct ddp_site *site);
+void agree_ensure_events(void); /* of the stream table */
+void agree_ensure_collectives(void);
+
+/* What the driver knows of an address. */
+struct memory_facts {
+    unsigned type; /* CUmemorytype; 0: no memory of the driver's */
+    unsigned is_managed;
+    int device;
+    CUcontext context;
+    CUdeviceptr begin; /* of the allocation */
+    size_t bytes;
+};
+
+struct memory_facts tensor_ask_driver(CUdeviceptr address);
+
+/* ---- types.c ---- */
+size_t type_bytes(int type); /* 0: no type of ours */
+const char *type_name(int type);
+bool type_is_of_gradients(int type); /* not an integer */
+ncclDataType_t type_nccl(int type);  /* of such a type */
+uint64_t type_exponent(int type);    /* bits that are all set where an element is infinite or NaN; 0: integers */
+
+/* ---- context.c: the trainer's context, whichever thread calls ---- */
+/* Makes it current; returns what was, for context_leave(). */
+CUcontext context_enter(void);
+void context_leave(CUcontext before);
+/* Ends a sentence about memory or a stream in "...": what is wrong with it, and what to do. */
+#define CONTEXT_FOREIGN                                                                                      \
+    "a context that is not the device's primary one, in which NCCL works: make the primary context current " \
+    "(cuDevicePrimaryCtxRetain, cuCtxSetCurrent; the CUDA runtime does so by itself) in place of one of cuCtxCreate"
+/* Whether the context is the primary one of its device. Changes nothing. */
+bool context_is_primary(CUcontext context, int device);
+/* Ends the job if the stream is a default stream, which belongs to the current context, and that is not the annotated
+ * memory's. `current`: the trainer's, of this thread. `site` may be NULL. */
+void context_require(CUstream stream, CUcontext current, const char *what, const struct ddp_site *site);
+/*
+ * How the trainer's captures restrict this thread: returns what was, to be put back. With
+ * CU_STREAM_CAPTURE_MODE_RELAXED allocating, waiting and asking are allowed while a stream is captured, and do not end
+ * its capture.
+ */
+CUstreamCaptureMode context_exchange_capture_mode(CUstreamCaptureMode mode);
+
+/* Waits for all work of the device; ends the job where a capture forbids that. `when` begins a sentence. */
+void context_synchronize(const char *when);
+
+/* ---- streams.c: on which streams gradients are touched ---- */
+/* With lock held: the entry of a stream, added if need be; ends the job when there are too many. */
+unsigned stream_index(CUstream handle);
+/* Whether what is enqueued on it becomes part of a graph; so it is taken where the driver cannot say. */
+bool stream_is_captured(CUstream stream);
+/* Makes the stream wait for the last reduction, once after each boundary. */
+void stream_wait_for_reduction(CUstream handle);
+/* Records the event behind what the trainer has enqueued there; ends the job, naming `what` or the foreign context, if
+ * that fails. */
+void stream_record(CUstream handle, CUevent event, const char *what);
+/* Work is enqueued on the stream: where only this thread can say so later, its event says so now. */
+void stream_note_work(CUstream handle);
+void streams_before_destroy(CUstream stream);
+/* With lock held, after a boundary: entries that are not in the mask `named`, which a later boundary waits for, are
+ * free again; `released` has waited. */
+void streams_forget(CUstream released, uint64_t named);
+/* The issuer: makes a communicator's stream wait for what is enqueued on the streams of `mask`. */
+void issue_wait_for_streams(uint64_t mask, unsigned communicator);
+/* The issuer: the first communicator's stream waits for all buckets of the others. */
+void issue_join(void);
+/* The issuer: waits on the host for everything that is on its way. */
+void issue_wait_for_buckets(void);
+/* Collectives in flight may still be writing to memory that is about to be something else: waits for them. */
+void releases_wait_for_collectives(void);
+
+/* ---- ending.c ---- */
+/* At the engine's start: the program's end calls `end` if it is one with code 0. */
+void ending_open(void (*end)(void));
+/* The program's end comes to the engine before it comes to what has registered itself until now: the driver has. */
+void ending_before_driver(void);
+
+/* ---- notice.c: lines to the user from places that must not block ---- */
+/* Any thread, host functions too; a few at a time. */
+void notice_soon(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Prints what has been said so. May block. */
+void notice_print(void);
+
+/* ---- gather.c: words of all ranks, without a wait on the host; zeroed at first, but for `compares` ---- */
+struct gathered {
+    bool compares;             /* the words are hashes: how they differ is wanted, not the words of all ranks */
+    bool on_device;            /* and is found there */
+    size_t count;              /* words of each rank */
+    CUdeviceptr send, receive; /* device: count, and count for each rank */
+    CUdeviceptr found;         /* device: `differs` */
+    uint64_t *mine, *all;      /* pinned: the same as `send` and `receive`; on_device: all[count] is rank 0's */
+    uint32_t *differs;         /* pinned, if it compares: as of device_hash_compare() */
+};
+/* Makes room for so many words, the same on all ranks; waits if others are on their way. */
+void gather_prepare(struct gathered *gathered, size_t count);
+/* The issuer: what host functions on the first communicator's stream have left in mine[] goes to all ranks; then
+ * compare(arg), a host function too, finds all[rank * count], or differs[]. `what` is in static storage. */
+void gather_send(struct gathered *gathered, const char *what, uint64_t number, CUhostFn compare, void *arg);
+
+/* ---- flight.c: what this rank did last, for reports; any thread ---- */
+void flight_note(enum flight_kind kind, uint64_t number, uint64_t bytes, const char *text);
+void flight_note_site(enum flight_kind kind, uint64_t number, const struct ddp_site *site);
+
+/* ---- stack.c ---- */
+/* The trainer's stack in one line, "function+offset < function+offset < ...", into text[bytes]. */
+void stack_describe(char *text, size_t bytes);
+
+/* ---- user_metrics.c: what the program says of itself, for the launcher's reports ---- */
+/* DDP_MEAN found `value`; `label`: what DDP_MEAN_AS calls it, or NULL. One thread at a time. */
+void told_mean(float value, const char *label, const struct ddp_site *site);
+
+/* DDP_SHARD shared out `total` items. */
+void told_shard(size_t total);
+
+#endif

@@ -1,0 +1,182 @@
+/*
+ * memory.h - what is annotated: tensors, their groups, and what kernels and operands say of them. What kernels reach
+ * besides is in escapes.h, what one operation touches in hits.h.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_MEMORY_MEMORY_H
+#define DDPRUN_INTERPOSE_ENGINE_MEMORY_MEMORY_H
+
+#include "bucketing/ranges.h"
+#include "bucketing/sequence.h"
+#include "interpose/engine/core/core.h"
+#include "interpose/engine/memory/group.h"
+
+enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT, TENSOR_BUFFER, TENSOR_STATE, TENSOR_ROLES };
+
+/* One annotated range. Its identity is its number, never its address: it may be freed and annotated again elsewhere. */
+struct tensor {
+    enum tensor_role role;
+    size_t index;     /* among those of its role */
+    int group;        /* gradients: id */
+    size_t member;    /* gradients: number in the group, as of the last agreement on annotations */
+    bool placed;      /* its memory exists */
+    bool held;        /* its address escaped: a gradient is reduced at the boundary only (escaped_pointers.c) */
+    bool by_library;  /* gradients: a library call has touched it, by its documented arguments */
+    bool declared;    /* gradients: the program itself says when it is complete */
+    bool held_by_any; /* on some rank, as of the last exchange: the same on all ranks */
+    CUdeviceptr address;
+    size_t count; /* elements */
+    size_t bytes;
+    int type; /* enum ddp_type */
+    struct ddp_site site;
+    uint64_t touched_by; /* gradients: mask of streams since their group's last boundary */
+
+    /* Parameters before the first DDP_STEP: unaveraged.c. */
+    bool looked_at;
+    uint64_t look_hash;
+    unsigned changes; /* in so many looks running */
+};
+
+/* Parameters and optimizer state: sent from rank 0 once, and compared across ranks. */
+static inline bool
+tensor_is_compared(const struct tensor *tensor)
+{
+    return tensor->role == TENSOR_PARAMETER || tensor->role == TENSOR_STATE;
+}
+
+/* Guarded by the engine's lock. */
+struct memory_state {
+    struct ranges ranges;   /* of placed tensors; id: place in tensors[] */
+    struct tensor *tensors; /* [engine_state.tensor_count] */
+    size_t tensor_capacity;
+    size_t gradient_count, parameter_count, buffer_count, state_count;
+    size_t freed_compared_count;      /* parameters and states without memory now */
+    _Atomic uint64_t lowest, highest; /* bounds of all but parameters: read without lock, for a quick miss */
+    bool annotations_changed;         /* the ranks must compare again at the next boundary */
+    uint64_t agreements;              /* on annotations, so far: numbers of gradients in groups hold until the next */
+    _Atomic bool holds;               /* some tensor is held, or was: kernels may touch gradients unseen */
+    _Atomic bool blind;               /* the driver does not tell kernels' parameters */
+
+    bool no_sync;            /* touches do not count, and nothing leaves early */
+    uint64_t buffer_streams; /* mask: buffers or states were touched on them since the last boundary */
+
+    struct group groups[GROUPS_AT_MOST];
+    struct sequence boundaries; /* of all groups */
+    int expected_group;         /* whose boundary comes next, or SEQUENCE_NONE: nobody sends early */
+};
+
+extern struct memory_state memory_state;
+
+/* ---- tensors.c: the table of what is annotated ---- */
+/*
+ * Names the tensor in a message: "parameter 4 of 6 (`w[l]`, 16 float32, train.cu:169)", for annotations stand in loops.
+ * Takes the lock; works in host functions. Returns `text`.
+ */
+enum { TENSOR_TEXT_BYTES = 256 };
+const char *tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES]);
+
+/* Number of tensors that are compared across ranks. With lock held: the index-th of them by annotation, or NULL. */
+size_t tensor_compared_count(void);
+const struct tensor *tensor_compared(size_t index);
+
+/* "parameter", "gradient", "buffer", "state"; static storage. */
+const char *tensor_role_name(enum tensor_role role);
+
+/* Ends the job, naming the annotation, if what is to travel or to be looked at has no memory any more; at a step. */
+void tensor_refuse_freed(const struct tensor *tensor);
+void tensor_refuse_freed_parameters(void);
+/* With lock held: how many of the role there are. */
+size_t *tensor_count_of(enum tensor_role role);
+
+/* ---- placing.c; all with lock held ---- */
+enum tensor_placing {
+    PLACED_NEW,
+    PLACED_AGAIN,    /* it has its identity back, in other memory */
+    PLACED_BEFORE,   /* the very same annotation stands already */
+    PLACED_OVERLAP,  /* another one is in the way */
+    PLACED_TOO_LATE, /* the gradient was averaged in this step, where its memory was before */
+    PLACED_NO_MEMORY,
+};
+
+/* The number among those of its role that the tensor gets when it is entered. */
+size_t tensor_index_for(const struct tensor *wanted);
+
+/* Enters the tensor, whose identity is set. *other: what stands there already, where something does. */
+enum tensor_placing tensor_place(struct tensor *wanted, struct tensor *other);
+
+/* Takes the tensor's memory away; its identity waits for the next annotation like it. */
+void tensor_unplace(struct tensor *tensor);
+
+/* Removes the tensor for good; others move in the table. */
+void tensor_drop(struct tensor *tensor);
+
+/* ---- groups.c; all with lock held ---- */
+/* Gradient number `member` of the group, as of the last tensor_index_gradients(). */
+struct tensor *tensor_gradient(const struct group *group, size_t member);
+/* Makes groups follow the annotations. False when memory runs out. */
+bool tensor_index_gradients(void);
+/* Whether it is a gradient of which pieces have left, and the boundary has not come. */
+bool issue_has_left(const struct tensor *tensor);
+/* A gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
+void agree_annotations_changed(void);
+/* The group whose boundary comes next, as far as it can be known. */
+int agree_expected_group(void);
+
+/* ---- weights.c: DDP_WEIGHT ---- */
+void weight_add(size_t count, size_t total, const struct ddp_site *site);
+/* DDP_SHARD on rank 0 gave ranks shares of unequal size. */
+void weight_note_shard(size_t total, const struct ddp_site *site);
+/* What this rank's gradients are multiplied with before the mean over ranks: exactly 1 without DDP_WEIGHT, and where
+ * this rank's share is the mean share. */
+double weight_factor(const struct weight *weight);
+/* With lock not held: the group's weight as it is now. */
+struct weight weight_of(const struct group *group);
+/* The issuer, at a boundary: ranks that use DDP_WEIGHT for the first time compare their weights by a message; always,
+ * where all ranks are sure to ask; `captured`: for the message, should they not. Says once, on rank 0, if shares are
+ * unequal and not weighted. */
+void weight_agree(const struct group *group, bool all_ask, bool captured);
+/* The issuer, at a boundary, after the trainer's stream is let go: weights are compared across ranks on their way. */
+void weight_compare(const struct weight *weight);
+/* In a world of one: all items are this rank's. */
+void weight_refuse_share(const struct group *group);
+/* A graph whose DDP_STEP was captured with `captured` is about to be launched: ends the job if calls since say
+ * otherwise. */
+void weight_refuse_launch(const struct group *group, const struct weight *captured, const struct ddp_site *site);
+
+/* ---- functions.c: what is known of a kernel ---- */
+struct function_layout {
+    uint64_t call;    /* identity: hash of the name, the same on every rank */
+    const char *name; /* kept for the life of the process */
+    bool known;       /* the parameters below are all there are */
+    unsigned param_count;
+    struct {
+        size_t offset, bytes;
+    } params[];
+};
+const struct function_layout *function_layout(CUfunction function);
+/* Whether the driver tells the parameters of kernels at all: if not, no kernel is `known`. */
+bool functions_are_told(void);
+void functions_kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done); /* see engine.h */
+/* The name of a kernel that was launched, as far as it is known without asking the driver; else NULL. */
+const char *function_name(CUfunction function);
+/* Around the unloading of a module, which may give its kernels' handles to others. */
+void functions_before_unload(void);
+void functions_after_unload(void);
+/* From now on hooks report every launch: memory_state.holds was set. */
+void functions_none_misses(void);
+uint64_t call_identity(const char *name);
+
+/* ---- launch_filter.c: what the hooks of launches know ---- */
+/* With lock held: ranges have come, gone or moved: of tensors (NULL), or of memory that counts as they do, whose owner
+ * keeps `ranges` for ever. */
+void miss_ranges_changed(const struct ranges *ranges);
+/* At a launch that came to the engine: does what changes have left to do. */
+void miss_refresh(void);
+/* functions.c, with its lock held: */
+void miss_add_kernel(CUfunction function, const struct function_layout *layout);
+void miss_forget_kernels(void);
+
+/* ---- operands.c ---- */
+/* Whether the operand, with its holes, shares a byte with [begin, end). */
+bool operand_reaches(const struct operand *operand, uint64_t begin, uint64_t end);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * planner.h - plans of buckets: learned at boundaries, the same on all ranks. measure.h has what they are made of.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_PLAN_PLANNER_H
+#define DDPRUN_INTERPOSE_ENGINE_PLAN_PLANNER_H
+
+#include "interpose/engine/memory/memory.h"
+
+/* ---- planner.c: plans of buckets ---- */
+/* The issuer: what ranks have agreed on begins with a plan that sends everything at the boundary. */
+void learn_nothing_yet(struct group *group);
+/* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
+void learn_vote(struct group *group, bool repeats);
+/* Collective: the plan of a step in a capture, in which gradients are complete in `order`, the same on all ranks. */
+struct plan *learn_plan_for_graph(const struct group *group, const size_t *order);
+/* For the report: so many buckets are launched early from here on; 0: none, until the next plan. */
+void learn_report_buckets(size_t count);
+
+/* ---- plans.c ---- */
+/* The issuer: ends the job, naming the first difference, unless all ranks have come to this plan. */
+void plans_compare(const struct group *group, const struct plan *plan);
+
+#endif

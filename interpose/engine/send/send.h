@@ -1,0 +1,19 @@
+/*
+ * send.h - buckets on their way.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_SEND_SEND_H
+#define DDPRUN_INTERPOSE_ENGINE_SEND_SEND_H
+
+#include "interpose/engine/memory/memory.h"
+
+/* ---- bucket_launch.c ---- */
+void issue_ready(void);
+/* The issuer: sends one bucket. */
+void issue_bucket(struct group *group, size_t bucket, bool early);
+/* The issuer: prepares wires and events for the plan in force, releasing those of the last. */
+void issue_prepare_plan(struct group *group);
+/* The issuer: prepares the shipment of a step in a capture, whose plan is set; `places` are the group's. Enqueues on no
+ * captured stream. */
+void issue_prepare_captured(struct shipment *shipment, const size_t *places);
+
+#endif

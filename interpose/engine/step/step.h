@@ -1,0 +1,90 @@
+/*
+ * step.h - from the hooks to a step: annotations, operations, DDP_STEP, and graphs in which it was captured. For
+ * start.c, which gives them to the hooks, and for each other.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_STEP_STEP_H
+#define DDPRUN_INTERPOSE_ENGINE_STEP_STEP_H
+
+#include "interpose/engine/graphs/graphs.h"
+#include "interpose/engine/memory/memory.h"
+
+/* ---- annotate.c: may end the job; without lock ---- */
+void tensor_annotate_parameter(void *ptr, size_t count, int type, const struct ddp_site *site);
+void tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_site *site);
+void tensor_annotate_state(void *ptr, size_t count, int type, const struct ddp_site *site);
+/* Anything that needs no more than to be known: gradients and buffers. */
+void tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site);
+void tensor_forget(void *ptr, const struct ddp_site *site);
+/* Gradients annotated from here on belong to group `id`. */
+void tensor_choose_group(int id, const struct ddp_site *site);
+
+/* ---- unmap.c: what holds gradients goes; without lock ---- */
+/* Memory is about to be freed; `bytes` 0: all of the allocation. */
+void releases_before_free(CUdeviceptr address, size_t bytes);
+void releases_before_unload(void);
+void releases_after_unload(void);
+void releases_before_primary_release(CUdevice device);
+
+/* ---- touches.c ---- */
+void touches_begin(struct operation *operation);
+void touches_end(struct operation *operation, bool enqueued);
+void touches_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows); /* see engine.h */
+
+/* ---- intervals.c: what the program says of an interval ---- */
+void interval_no_sync(int begins, const struct ddp_site *site);
+void interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site);
+/* Ends the job if DDP_STEP stands where touches do not count. */
+void interval_refuse_step(const struct ddp_site *site);
+
+/* ---- buffers.c ---- */
+void buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site);
+/* The issuer, at a boundary: rank 0's bytes are on their way to all. */
+void buffers_send(void);
+/* The same on a stream of ours that is captured. */
+void buffers_send_on(CUstream stream);
+
+/* ---- agree.c ---- */
+void agree_on_annotations(const struct ddp_site *site, bool captured);
+/* What all ranks are about to take from rank 0. */
+void agree_on_shared(const struct tensor *tensor, const char *place);
+/* The issuer, at a boundary of `group` before anything of it is sent: do all ranks come to the same one? */
+void agree_on_boundary(const struct group *group, const struct ddp_site *site);
+/* The issuer: what comes is recording number `number`, or a step outside of graphs (0): do all ranks come to that? */
+void launch_agree(uint64_t number, const char *what, const struct ddp_site *site);
+/* The issuer: waits for the device if that was put off when the ranks agreed during a capture. */
+void agree_wait_owed(void);
+
+/* ---- boundary.c ---- */
+void boundary_step(int group, void *stream, const struct ddp_site *site);
+
+/* What a step does on the way, outside and inside of graphs; the issuer. */
+
+/* Ends the job if calls were made that nobody can follow, or none were seen at all. */
+void boundary_refuse_unseen(const struct ddp_site *site);
+/* Our streams wait for all work on gradients, of all groups, and for this stream. */
+void boundary_wait_for_all_producers(CUstream stream);
+/* The stream, and others before they touch gradients, wait for everything of ours so far. */
+void boundary_release(CUstream stream);
+/* The group's interval is over; whether it repeated the one before. */
+bool boundary_close_interval(struct group *group, CUstream stream);
+
+/* ---- graph_step.c ---- */
+/* DDP_STEP on a captured stream. */
+void capture_step(struct capture *capture, struct group *group, CUstream stream, const struct ddp_site *site);
+void capture_ended(void *ended, const CUgraph *graph, bool done); /* for struct engine */
+
+/* ---- graph_launch.c ---- */
+/* Before the launch of a graph with steps, on a stream that is not captured: takes the issuer's role and orders it
+ * after all before. */
+void launch_begin(struct recording *recording, CUstream stream);
+/* After it, in the same thread. */
+void launch_end(struct recording *recording, CUstream stream, bool enqueued);
+
+/* ---- graph_edits.c; for struct engine ---- */
+void graph_changes(CUgraph graph, const char *call);
+void graph_nested(CUgraph graph, const char *call);
+void graph_node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work);
+void graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done);
+void graph_updated(CUgraphExec exec, CUgraph graph, bool done);
+
+#endif

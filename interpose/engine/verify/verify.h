@@ -1,0 +1,66 @@
+/*
+ * verify.h - is what the engine believes true? Comparisons across ranks and of content, and warnings.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_VERIFY_VERIFY_H
+#define DDPRUN_INTERPOSE_ENGINE_VERIFY_VERIFY_H
+
+#include "interpose/engine/memory/memory.h"
+
+/* ---- checks.c ---- */
+void checks_prepare(void);
+/* The issuer: gradients of a bucket that has just left early are remembered, if this interval is checked. */
+void checks_bucket_sent(const struct group *group, size_t bucket);
+/* Whether parameters are to be compared at this boundary of the group. */
+bool checks_parameters_due(const struct group *group);
+/* The issuer, at the boundary, before the trainer's stream is let go: gradients are compared, parameters hashed. */
+void checks_before_release(const struct group *group);
+/* The issuer, at the boundary, after that: hashes are collected and travel. */
+void checks_after_release(void);
+/* The issuer: a new interval of the group begins; is it one to check? */
+void checks_next_interval(const struct group *group);
+/* Waits for the device: the parameters' last hash, kept for the end. */
+void checks_final_hash(void);
+/* At the end, collective: compares steps and final hashes. */
+void checks_at_end(void);
+
+/* ---- late_write.c: a touch after its bucket has left: was it a write? Around the operation. ---- */
+enum { CALL_TEXT_BYTES = 256 };
+struct late_touch;
+/* `anew`: a step begins with such work, so the DDP_STEP before it was left out. */
+struct late_touch *late_begin(const struct operation *operation, const char *call_text, const struct tensor *gradient,
+                              size_t bucket, bool anew);
+void late_end(struct late_touch *late, CUstream stream);
+
+/* ---- duplicate_batch.c: do ranks train on the same data? ---- */
+void batches_copied(const void *host, size_t bytes);
+/* The issuer: makes room, once the ranks have agreed on annotations. */
+void batches_prepare(void);
+/* The issuer, before a bucket is sent: this rank's own gradients in it are hashed, in the first steps. */
+void batches_own_gradients(const struct group *group, size_t bucket);
+/* The issuer, at a boundary, collective at one of them: reports it once. */
+void batches_compare(void);
+
+/* ---- coverage.c ---- */
+/* The ranks have agreed on annotations: counts their elements for reports; rank 0 warns once of what seems forgotten.
+ */
+void coverage_look(void);
+
+/* ---- unaveraged.c: nothing is annotated, or no DDP_STEP comes ---- */
+/* At the engine's start, when options, rank and world are known. */
+void unaveraged_open(void);
+/* DDP_STEP came. */
+void unaveraged_step(void);
+/* Of any operation: counts those that run kernels. */
+void unaveraged_launched(const struct operation *operation);
+/* It is enqueued; `touches`: gradients or buffers, on a stream that is not captured. */
+void unaveraged_ended(const struct operation *operation, bool touches);
+/* The issuer: a parameter was annotated, and holds what all ranks begin with. */
+void unaveraged_annotated(const struct tensor *parameter);
+/* Parameters in [begin, end) are about to go: waits for the device, if there is reason to look at them. */
+void unaveraged_last_look(CUdeviceptr begin, CUdeviceptr end);
+/* The program ends well: ends the job if it has trained, and nothing was averaged. */
+void unaveraged_refuse_end(void);
+/* In the watch thread: warnings. */
+void unaveraged_tell(void);
+
+#endif
