@@ -10,7 +10,7 @@
  * its content is checked (escaped_late.c). Kernels may reach a buffer unseen as well: it is sent at the boundary in any
  * case, and all that holding it does is that streams wait.
  *
- * The ranks exchange what they hold before each vote, and plan alike. Called from the hooks in any thread.
+ * The ranks exchange what they hold before each vote, and plan alike (deferred.c). Called from the hooks in any thread.
  */
 #include "interpose/engine/memory/escapes.h"
 
@@ -333,7 +333,7 @@ escape_blind_kernel(const char *kernel)
                      kernel);
 }
 
-/* ---- what the ranks agree on ---- */
+/* ---- for plans ---- */
 
 /* What `tensor->held_by_any` says, in a plan's terms: held gradients share no bucket with others. */
 enum { TYPE_HELD = 1 << 8 };
@@ -344,93 +344,14 @@ escape_plan_gradient(const struct tensor *tensor)
     return (struct plan_gradient){tensor->bytes, tensor->type | (tensor->held_by_any ? TYPE_HELD : 0)};
 }
 
+bool
+escape_bucket_is_held(const struct plan_bucket *bucket)
+{
+    return (bucket->type & TYPE_HELD) != 0;
+}
+
 int
 escape_bucket_type(const struct plan_bucket *bucket)
 {
     return bucket->type & ~TYPE_HELD;
-}
-
-void
-escape_order(const struct group *group, size_t *order)
-{
-    size_t count = group->gradient_count, kept = 0, moved = 0;
-    size_t *held = calloc(count + 1, sizeof(*held));
-    if (held == NULL)
-        stop_job("out of memory");
-    pthread_mutex_lock(&engine_state.lock);
-    for (size_t i = 0; i < count; ++i) {
-        if (tensor_gradient(group, order[i])->held_by_any)
-            held[moved++] = order[i];
-        else
-            order[kept++] = order[i];
-    }
-    pthread_mutex_unlock(&engine_state.lock);
-    memcpy(order + kept, held, moved * sizeof(*held));
-    free(held);
-}
-
-/* With lock held: whether this rank wants the gradient to wait for the boundary. */
-static bool
-wants_to_hold(const struct group *group, size_t member)
-{
-    const struct tensor *tensor = tensor_gradient(group, member);
-    bool unseen = atomic_load(&memory_state.blind) && !tensor->by_library && !tensor->declared;
-    return unseen || escape_is_held(tensor) || history_is_irregular(&group->history, member);
-}
-
-/* Rank 0 says once that some gradients are averaged late, and why: `first` is one of them. */
-static void
-say_held(const struct group *group, size_t held, const struct tensor *first)
-{
-    static _Atomic bool said[2];
-    bool escaped = first->held && !first->declared;
-    if (held == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&memory_state.blind) ||
-        atomic_exchange(&said[escaped], true))
-        return;
-    char text[TENSOR_TEXT_BYTES];
-    message_line("%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is %s", held,
-                 group->gradient_count,
-                 escaped ? "their addresses were copied to the device, and kernels may reach them unseen"
-                         : "what touches them differs from step to step",
-                 tensor_describe(first, text));
-}
-
-/* Whether the plan takes the gradient for one that is held. */
-static bool
-is_planned_held(const struct plan *plan, size_t member)
-{
-    return (plan->buckets[plan->bucket_of[member]].type & TYPE_HELD) != 0;
-}
-
-bool
-escape_agree(const struct group *group)
-{
-    size_t count = group->gradient_count, held = 0;
-    unsigned char *mine = calloc(count + 1, 1);
-    if (mine == NULL)
-        stop_job("out of memory");
-    pthread_mutex_lock(&engine_state.lock);
-    for (size_t i = 0; i < count; ++i)
-        mine[i] = wants_to_hold(group, i);
-    pthread_mutex_unlock(&engine_state.lock);
-    struct control_messages all;
-    agree_exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
-    free(mine);
-
-    bool differs = false;
-    struct tensor first = {.placed = false};
-    pthread_mutex_lock(&engine_state.lock);
-    for (size_t i = 0; i < count; ++i) {
-        struct tensor *tensor = tensor_gradient(group, i);
-        tensor->held_by_any = false;
-        for (int r = 0; r < all.count && all.bytes[r] == count; ++r)
-            tensor->held_by_any = tensor->held_by_any || ((const unsigned char *)all.messages[r])[i] != 0;
-        if (tensor->held_by_any && held++ == 0)
-            first = *tensor;
-        differs = differs || tensor->held_by_any != is_planned_held(group->plan, i);
-    }
-    pthread_mutex_unlock(&engine_state.lock);
-    control_free_messages(&all);
-    say_held(group, held, &first);
-    return differs;
 }

@@ -39,10 +39,7 @@ void escape_end_kernel(uint64_t stream_mask);
  */
 struct plan_gradient escape_plan_gradient(const struct tensor *tensor);
 int escape_bucket_type(const struct plan_bucket *bucket);
-/* The issuer, before a vote: ranks tell each other what they hold. True if the plan in force was made for others. */
-bool escape_agree(const struct group *group);
-/* Held gradients go last. */
-void escape_order(const struct group *group, size_t *order);
+bool escape_bucket_is_held(const struct plan_bucket *bucket);
 
 /* ---- escaped_late.c: gradients whose address escaped after they had left ---- */
 /* Not with lock held, any thread: what has left of the gradient is hashed once it is reduced, before this returns. */

@@ -312,7 +312,7 @@ follow_votes(struct group *group, const struct control_messages *votes)
     if (!count_votes(votes, count, &in_all, &in_any) || (in_all & VOTE_REPEATS) == 0)
         return;
     size_t *order = (size_t *)votes->messages[0] + 1;
-    escape_order(group, order);
+    deferred_order(group, order);
     if ((in_any & VOTE_WANTS_PLAN) != 0) {
         adopt_order(group, order);
     } else if ((in_all & VOTE_HAS_TIMES) != 0) {
@@ -335,7 +335,7 @@ learn_vote(struct group *group, bool repeats)
         measure_wanted(group);
     if (!due)
         return;
-    wants = escape_agree(group) || wants;
+    wants = deferred_agree(group) || wants;
 
     size_t count = group->gradient_count;
     uint64_t *vote = calloc(2 + 2 * count, sizeof(*vote));

@@ -37,22 +37,6 @@ refuse_stale(const struct recording *recording)
                  site->file, site->line);
 }
 
-static void
-refuse_early(const struct recording *recording)
-{
-    const struct ddp_site *site = &recording->steps[0].site;
-    uint64_t early = 0;
-    pthread_mutex_lock(&engine_state.lock);
-    for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        early += memory_state.groups[g].early_buckets;
-    pthread_mutex_unlock(&engine_state.lock);
-    if (early > 0)
-        stop_job(
-            "a graph with DDP_STEP (%s:%d) is launched after gradients of this step had been averaged outside of it; "
-            "run with --no-overlap",
-            site->file, site->line);
-}
-
 void
 launch_begin(struct recording *recording, CUstream stream)
 {
@@ -62,7 +46,7 @@ launch_begin(struct recording *recording, CUstream stream)
     interval_refuse_step(site);
     refuse_stale(recording);
     tensor_refuse_freed_parameters();
-    boundary_refuse_unseen(site);
+    step_refuse_unseen(site);
     for (size_t i = 0; i < recording->step_count; ++i) {
         const struct captured_step *step = &recording->steps[i];
         weight_refuse_launch(&memory_state.groups[step->group], &step->weight, &step->site);
@@ -70,14 +54,10 @@ launch_begin(struct recording *recording, CUstream stream)
 
     CUcontext before = context_enter();
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    issue_take_role();
-    refuse_early(recording);
-    agree_wait_owed();
-    launch_agree(recording->number, NULL, site);
-    boundary_wait_for_all_producers(stream);
+    step_open(recording->number, NULL, site);
+    step_wait_for_producers(NULL, stream);
     issue_join();
-    checks_before_release(first);
-    boundary_release(stream);
+    step_release(first, stream);
     (void)context_exchange_capture_mode(mode);
     context_leave(before);
 }
@@ -109,7 +89,7 @@ count_steps(const struct recording *recording, CUstream stream)
         group->history.lost = true; /* what it did was not seen touch by touch */
         sequence_add(&memory_state.boundaries, group->id);
         pthread_mutex_unlock(&engine_state.lock);
-        (void)boundary_close_interval(group, stream);
+        (void)step_close_interval(group, stream);
         atomic_fetch_add(&engine_state.status->graph_step, 1);
         if (step->overlaps)
             atomic_fetch_add(&engine_state.status->overlapped_step, 1);
@@ -141,11 +121,9 @@ launch_end(struct recording *recording, CUstream stream, bool enqueued)
     watch_sent(RANK_WAIT_GRAPH, recording->number, 0);
     checks_after_release();
     count_steps(recording, stream);
-    batches_compare();
-    checks_next_interval(first);
+    step_close(first);
     issue_give_role();
     (void)context_exchange_capture_mode(mode);
     context_leave(before);
-    uint32_t rank = RANK_STAGE_RANK;
-    atomic_compare_exchange_strong(&engine_state.status->stage, &rank, RANK_STAGE_TRAINING);
+    step_is_training();
 }

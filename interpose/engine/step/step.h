@@ -57,16 +57,29 @@ void agree_wait_owed(void);
 /* ---- boundary.c ---- */
 void boundary_step(int group, void *stream, const struct ddp_site *site);
 
-/* What a step does on the way, outside and inside of graphs; the issuer. */
-
+/* ---- step.c: what every step has, outside of graphs and in them ---- */
 /* Ends the job if calls were made that nobody can follow, or none were seen at all. */
-void boundary_refuse_unseen(const struct ddp_site *site);
-/* Our streams wait for all work on gradients, of all groups, and for this stream. */
-void boundary_wait_for_all_producers(CUstream stream);
-/* The stream, and others before they touch gradients, wait for everything of ours so far. */
-void boundary_release(CUstream stream);
+void step_refuse_unseen(const struct ddp_site *site);
+/* With lock held, after boundary_count grew: for the launcher. */
+void step_report(void);
+/* Takes the issuer's role, and finds out whether all ranks come to this step; `number` and `what` as in launch_agree().
+ */
+void step_open(uint64_t number, const char *what, const struct ddp_site *site);
+/* All others by the issuer, from step_open() on. Collectives wait for all streams that touched the group's gradients,
+ * and for the one that the trainer names. Where parameters are compared, for those of other groups too: their
+ * optimizers have read their gradients there. `group` NULL: those of all groups. */
+void step_wait_for_producers(const struct group *group, CUstream stream);
+/* Collectives wait for all work on gradients, of all groups, and for this stream. */
+void step_wait_for_all_producers(CUstream stream);
+/* The stream, and others before they touch gradients, wait for all collectives so far, and for what is checked of them.
+ */
+void step_release(const struct group *group, CUstream stream);
 /* The group's interval is over; whether it repeated the one before. */
-bool boundary_close_interval(struct group *group, CUstream stream);
+bool step_close_interval(struct group *group, CUstream stream);
+/* The next interval begins, with what is compared once a step. */
+void step_close(const struct group *group);
+/* For the launcher: a step was made. */
+void step_is_training(void);
 
 /* ---- graph_step.c ---- */
 /* DDP_STEP on a captured stream. */

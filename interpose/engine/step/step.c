@@ -1,0 +1,157 @@
+/*
+ * step.c - what every step has, outside of graphs (boundary.c) and in them (graph_launch.c): the issuer's role, what
+ * comes is agreed on, producers are waited for, the trainer's stream is released, and the interval is closed.
+ */
+#include "interpose/engine/step/step.h"
+#include "interpose/engine/verify/verify.h"
+
+#include "base/clock.h"
+#include "base/mutant.h"
+
+/* With lock held, after boundary_count grew: for the launcher. */
+void
+step_report(void)
+{
+    static int64_t first_us;
+    int64_t now_us = clock_now_us();
+    if (first_us == 0)
+        first_us = now_us;
+    atomic_store(&engine_state.status->training_us, (uint64_t)(now_us - first_us));
+    atomic_store(&engine_state.status->step, engine_state.boundary_count);
+}
+
+void
+step_refuse_unseen(const struct ddp_site *site)
+{
+    const char *name = NULL;
+    if (engine_state.services->unknown_calls(&name) > 0)
+        stop_job(
+            "the trainer calls %s, in a version or form that this ddprun cannot follow, so it may not see all work on "
+            "gradients; use another form of the call, or a newer ddprun",
+            name);
+    if (atomic_load(&engine_state.operation_count) == 0)
+        stop_job("DDP_STEP (%s:%d): not one kernel launch or copy has been seen so far: ddprun does not see this "
+                 "trainer's calls of the CUDA driver",
+                 site->file, site->line);
+}
+
+/* ---- what comes before the averages ---- */
+
+/* A launch averages all gradients of its steps: none may be averaged already. */
+static void
+refuse_early(const struct ddp_site *site)
+{
+    uint64_t early = 0;
+    pthread_mutex_lock(&engine_state.lock);
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        early += memory_state.groups[g].early_buckets;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (early > 0)
+        stop_job(
+            "a graph with DDP_STEP (%s:%d) is launched after gradients of this step had been averaged outside of it; "
+            "run with --no-overlap",
+            site->file, site->line);
+}
+
+void
+step_open(uint64_t number, const char *what, const struct ddp_site *site)
+{
+    issue_take_role();
+    if (number > 0)
+        refuse_early(site);
+    agree_wait_owed();
+    launch_agree(number, what, site);
+}
+
+/* With lock held: the streams that touched the group's gradients since its last boundary. */
+static uint64_t
+streams_of(const struct group *group)
+{
+    uint64_t mask = group->opaque_streams | group->hidden_streams;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        if (memory_state.tensors[i].group == group->id)
+            mask |= memory_state.tensors[i].touched_by;
+    }
+    return mask;
+}
+
+void
+step_wait_for_producers(const struct group *group, CUstream stream)
+{
+    bool all = group == NULL || checks_parameters_due(group);
+    pthread_mutex_lock(&engine_state.lock);
+    uint64_t mask = memory_state.buffer_streams | UINT64_C(1) << stream_index(stream);
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if ((all || g == group->id) && !MUTANT(NOT_FLUSHED_FIRST))
+            mask |= streams_of(&memory_state.groups[g]);
+    }
+    pthread_mutex_unlock(&engine_state.lock);
+    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
+        issue_wait_for_streams(mask, i);
+}
+
+/* ---- what comes after them ---- */
+
+void
+step_release(const struct group *group, CUstream stream)
+{
+    const struct driver *driver = &engine_state.driver;
+    checks_before_release(group);
+    require_cuda(driver->cuEventRecord_p(engine_state.reduced, engine_state.collectives.stream), "cuEventRecord");
+    if (!MUTANT(NO_BOUNDARY_WAIT))
+        require_cuda(driver->cuStreamWaitEvent_p(stream, engine_state.reduced, 0), "waiting for the reduction");
+}
+
+/* With lock held: the streams that a later boundary of some group must wait for. */
+static uint64_t
+streams_named(void)
+{
+    uint64_t mask = memory_state.buffer_streams;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i)
+        mask |= memory_state.tensors[i].touched_by;
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        mask |= memory_state.groups[g].opaque_streams | memory_state.groups[g].hidden_streams;
+    return mask;
+}
+
+bool
+step_close_interval(struct group *group, CUstream stream)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    bool overlapped = group->overlapping && !group->readiness.deviates;
+    bool repeats = history_boundary(&group->history);
+    readiness_boundary(&group->readiness);
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        if (memory_state.tensors[i].group == group->id)
+            memory_state.tensors[i].touched_by = 0;
+    }
+    group->opaque_streams = group->hidden_streams = 0;
+    memory_state.buffer_streams = 0;
+    group->touch_count = 0;
+    group->weight = (struct weight){0, 0};
+    ++group->boundary_count;
+    ++engine_state.boundary_count;
+    if (group->overlapping)
+        ++group->overlapped_steps;
+    if (overlapped && group->early_buckets > 0)
+        atomic_fetch_add(&engine_state.status->overlapped_step, 1);
+    group->early_buckets = 0;
+    step_report(); /* before a vote: others look at it there */
+    streams_forget(stream, streams_named());
+    pthread_mutex_unlock(&engine_state.lock);
+    return repeats;
+}
+
+void
+step_close(const struct group *group)
+{
+    batches_compare();
+    checks_next_interval(group);
+}
+
+void
+step_is_training(void)
+{
+    uint32_t rank = RANK_STAGE_RANK;
+    atomic_compare_exchange_strong(&engine_state.status->stage, &rank, RANK_STAGE_TRAINING);
+}
