@@ -110,7 +110,7 @@ escape_has(const struct tensor *tensor)
 void
 escape_hold(struct tensor *tensor)
 {
-    tensor->held = true;
+    tensor->escaped = true;
     atomic_fetch_add(&engine_state.escapes, 1);
     if (!atomic_exchange(&memory_state.holds, true))
         functions_none_misses();
@@ -123,11 +123,18 @@ escape_hold(struct tensor *tensor)
     readiness_hold(&group->readiness, tensor->member);
 }
 
-/* Whether its touches are not trusted to say when it is complete. */
 bool
-escape_is_held(const struct tensor *tensor)
+escape_reaches(const struct tensor *tensor)
 {
-    return tensor->held && !tensor->declared;
+    return tensor->escaped || (atomic_load(&memory_state.blind) && !tensor->by_library);
+}
+
+enum deferral
+escape_deferral(const struct tensor *tensor)
+{
+    if (tensor->declared || !escape_reaches(tensor))
+        return DEFERRED_NOT;
+    return tensor->escaped ? DEFERRED_ESCAPED : DEFERRED_UNTOLD;
 }
 
 /* What a copied address does to a gradient. */
@@ -141,7 +148,7 @@ struct found {
 static void
 hold_found(struct tensor *tensor, struct found *found_p)
 {
-    if (tensor_is_compared(tensor) || !tensor->placed || tensor->held)
+    if (tensor_is_compared(tensor) || !tensor->placed || tensor->escaped)
         return;
     const struct group *group = &memory_state.groups[tensor->group];
     bool waits = tensor->role != TENSOR_GRADIENT || !group->overlapping || memory_state.annotations_changed ||
@@ -335,23 +342,23 @@ escape_blind_kernel(const char *kernel)
 
 /* ---- for plans ---- */
 
-/* What `tensor->held_by_any` says, in a plan's terms: held gradients share no bucket with others. */
-enum { TYPE_HELD = 1 << 8 };
+/* What `tensor->deferral` says, in a plan's terms: deferred gradients share no bucket with others. */
+enum { TYPE_DEFERRED = 1 << 8 };
 
 struct plan_gradient
 escape_plan_gradient(const struct tensor *tensor)
 {
-    return (struct plan_gradient){tensor->bytes, tensor->type | (tensor->held_by_any ? TYPE_HELD : 0)};
+    return (struct plan_gradient){tensor->bytes, tensor->type | (tensor->deferral != DEFERRED_NOT ? TYPE_DEFERRED : 0)};
 }
 
 bool
-escape_bucket_is_held(const struct plan_bucket *bucket)
+escape_bucket_is_deferred(const struct plan_bucket *bucket)
 {
-    return (bucket->type & TYPE_HELD) != 0;
+    return (bucket->type & TYPE_DEFERRED) != 0;
 }
 
 int
 escape_bucket_type(const struct plan_bucket *bucket)
 {
-    return bucket->type & ~TYPE_HELD;
+    return bucket->type & ~TYPE_DEFERRED;
 }

@@ -25,8 +25,11 @@ void escape_of_all(void);
 bool escape_has(const struct tensor *tensor);
 /* With lock held: the gradient waits for the boundary from now on, and the boundary for all streams with kernels. */
 void escape_hold(struct tensor *tensor);
-/* With lock held: whether it does: its touches do not say when it is complete, nor does the program. */
-bool escape_is_held(const struct tensor *tensor);
+/* With lock held: whether kernels may touch the gradient unseen. */
+bool escape_reaches(const struct tensor *tensor);
+/* With lock held: why it is deferred for this: kernels may touch it unseen, and the program does not say when it is
+ * complete. */
+enum deferral escape_deferral(const struct tensor *tensor);
 /* A kernel of which the driver does not tell the parameters: any may reach any gradient unseen. */
 void escape_blind_kernel(const char *kernel);
 /* While gradients are held: whether the next boundary knows of kernels on the stream, as far as this thread can tell.
@@ -35,11 +38,12 @@ bool escape_is_marked(CUstream stream);
 /* If not: before a kernel goes there, which waits for the last reduction; and after it, with lock held. */
 void escape_mark(CUstream stream);
 void escape_end_kernel(uint64_t stream_mask);
-/* How a plan sees a gradient, so that held ones have buckets of their own; and the type that a bucket then really has.
+/* How a plan sees a gradient, so that deferred ones have buckets of their own; and the type that a bucket then really
+ * has.
  */
 struct plan_gradient escape_plan_gradient(const struct tensor *tensor);
 int escape_bucket_type(const struct plan_bucket *bucket);
-bool escape_bucket_is_held(const struct plan_bucket *bucket);
+bool escape_bucket_is_deferred(const struct plan_bucket *bucket);
 
 /* ---- escaped_late.c: gradients whose address escaped after they had left ---- */
 /* Not with lock held, any thread: what has left of the gradient is hashed once it is reduced, before this returns. */

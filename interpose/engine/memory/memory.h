@@ -12,17 +12,27 @@
 
 enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT, TENSOR_BUFFER, TENSOR_STATE, TENSOR_ROLES };
 
+/* Why a gradient is averaged at DDP_STEP, and not as soon as it is complete. Of several ranks' reasons the last counts.
+ */
+enum deferral {
+    DEFERRED_NOT,
+    DEFERRED_IRREGULAR, /* what touches it differs from step to step */
+    DEFERRED_UNTOLD,    /* the driver does not tell kernels' parameters, and no library call has touched it */
+    DEFERRED_ESCAPED,   /* kernels may reach it unseen, and the program does not say when it is complete */
+    DEFERRALS
+};
+
 /* One annotated range. Its identity is its number, never its address: it may be freed and annotated again elsewhere. */
 struct tensor {
     enum tensor_role role;
-    size_t index;     /* among those of its role */
-    int group;        /* gradients: id */
-    size_t member;    /* gradients: number in the group, as of the last agreement on annotations */
-    bool placed;      /* its memory exists */
-    bool held;        /* its address escaped: a gradient is reduced at the boundary only (escaped_pointers.c) */
-    bool by_library;  /* gradients: a library call has touched it, by its documented arguments */
-    bool declared;    /* gradients: the program itself says when it is complete */
-    bool held_by_any; /* on some rank, as of the last exchange: the same on all ranks */
+    size_t index;           /* among those of its role */
+    int group;              /* gradients: id */
+    size_t member;          /* gradients: number in the group, as of the last agreement on annotations */
+    bool placed;            /* its memory exists */
+    bool escaped;           /* its address was copied to the device: kernels may reach it unseen (escaped_pointers.c) */
+    bool by_library;        /* gradients: a library call has touched it, by its documented arguments */
+    bool declared;          /* gradients: the program itself says when it is complete */
+    enum deferral deferral; /* gradients: the same on all ranks, as of the last exchange */
     CUdeviceptr address;
     size_t count; /* elements */
     size_t bytes;

@@ -90,10 +90,10 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     size_t *count = tensor_count_of(wanted->role);
     wanted->index = again ? tensor->index : *count;
     wanted->member = again ? tensor->member : 0;
-    wanted->held = again && tensor->held;
+    wanted->escaped = again && tensor->escaped;
     wanted->declared = again && tensor->declared;
     wanted->by_library = again && tensor->by_library;
-    wanted->held_by_any = again && tensor->held_by_any;
+    wanted->deferral = again ? tensor->deferral : DEFERRED_NOT;
     *tensor = *wanted;
     memory_state.freed_compared_count -= again && tensor_is_compared(wanted);
     if (!again) {
@@ -103,7 +103,7 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     if (!again && !tensor_is_compared(wanted))
         agree_annotations_changed();
     engine_state.placements += !tensor_is_compared(wanted);
-    if (!tensor_is_compared(wanted) && !wanted->held && escape_has(wanted))
+    if (!tensor_is_compared(wanted) && !wanted->escaped && escape_has(wanted))
         escape_hold(&memory_state.tensors[at]);
     update_bounds();
     return again ? PLACED_AGAIN : PLACED_NEW;

@@ -16,64 +16,76 @@ void
 deferred_order(const struct group *group, size_t *order)
 {
     size_t count = group->gradient_count, kept = 0, moved = 0;
-    size_t *held = calloc(count + 1, sizeof(*held));
-    if (held == NULL)
+    size_t *deferred = calloc(count + 1, sizeof(*deferred));
+    if (deferred == NULL)
         stop_job("out of memory");
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < count; ++i) {
-        if (tensor_gradient(group, order[i])->held_by_any)
-            held[moved++] = order[i];
+        if (tensor_gradient(group, order[i])->deferral != DEFERRED_NOT)
+            deferred[moved++] = order[i];
         else
             order[kept++] = order[i];
     }
     pthread_mutex_unlock(&engine_state.lock);
-    memcpy(order + kept, held, moved * sizeof(*held));
-    free(held);
+    memcpy(order + kept, deferred, moved * sizeof(*deferred));
+    free(deferred);
 }
 
-/* With lock held: whether this rank wants the gradient to wait for the boundary. */
-static bool
-wants_to_hold(const struct group *group, size_t member)
+/* With lock held: why this rank wants the gradient to wait for DDP_STEP. */
+static enum deferral
+wanted_deferral(const struct group *group, size_t member)
 {
-    const struct tensor *tensor = tensor_gradient(group, member);
-    bool unseen = atomic_load(&memory_state.blind) && !tensor->by_library && !tensor->declared;
-    return unseen || escape_is_held(tensor) || history_is_irregular(&group->history, member);
+    enum deferral unseen = escape_deferral(tensor_gradient(group, member));
+    bool irregular = history_is_irregular(&group->history, member);
+    return unseen == DEFERRED_NOT && irregular ? DEFERRED_IRREGULAR : unseen;
 }
 
-/* Rank 0 says once that some gradients are averaged late, and why: `first` is one of them. */
+/* Of all ranks' reasons, the last. */
+static enum deferral
+agreed_deferral(const struct control_messages *all, size_t count, size_t member)
+{
+    unsigned char agreed = DEFERRED_NOT;
+    for (int r = 0; r < all->count && all->bytes[r] == count; ++r) {
+        unsigned char theirs = ((const unsigned char *)all->messages[r])[member];
+        agreed = theirs > agreed && theirs < DEFERRALS ? theirs : agreed;
+    }
+    return (enum deferral)agreed;
+}
+
+/* Rank 0 reports once for each reason that some gradients are deferred: `first` is one of them. */
 static void
-say_held(const struct group *group, size_t held, const struct tensor *first)
+report_deferred(const struct group *group, size_t deferred, const struct tensor *first)
 {
-    static _Atomic bool said[2];
-    bool escaped = first->held && !first->declared;
-    if (held == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&memory_state.blind) ||
-        atomic_exchange(&said[escaped], true))
+    static _Atomic bool reported[DEFERRALS];
+    if (deferred == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&memory_state.blind) ||
+        atomic_exchange(&reported[first->deferral], true))
         return;
     char text[TENSOR_TEXT_BYTES];
-    message_line("%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is %s", held,
+    message_line("%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is %s", deferred,
                  group->gradient_count,
-                 escaped ? "their addresses were copied to the device, and kernels may reach them unseen"
-                         : "what touches them differs from step to step",
+                 first->deferral == DEFERRED_ESCAPED
+                     ? "their addresses were copied to the device, and kernels may reach them unseen"
+                     : "what touches them differs from step to step",
                  tensor_describe(first, text));
 }
 
-/* Whether the plan takes the gradient for one that is held. */
+/* Whether the plan takes the gradient for one that is deferred. */
 static bool
-is_planned_held(const struct plan *plan, size_t member)
+is_planned_deferred(const struct plan *plan, size_t member)
 {
-    return escape_bucket_is_held(&plan->buckets[plan->bucket_of[member]]);
+    return escape_bucket_is_deferred(&plan->buckets[plan->bucket_of[member]]);
 }
 
 bool
 deferred_agree(const struct group *group)
 {
-    size_t count = group->gradient_count, held = 0;
+    size_t count = group->gradient_count, deferred = 0;
     unsigned char *mine = calloc(count + 1, 1);
     if (mine == NULL)
         stop_job("out of memory");
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < count; ++i)
-        mine[i] = wants_to_hold(group, i);
+        mine[i] = (unsigned char)wanted_deferral(group, i);
     pthread_mutex_unlock(&engine_state.lock);
     struct control_messages all;
     agree_exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
@@ -84,15 +96,14 @@ deferred_agree(const struct group *group)
     pthread_mutex_lock(&engine_state.lock);
     for (size_t i = 0; i < count; ++i) {
         struct tensor *tensor = tensor_gradient(group, i);
-        tensor->held_by_any = false;
-        for (int r = 0; r < all.count && all.bytes[r] == count; ++r)
-            tensor->held_by_any = tensor->held_by_any || ((const unsigned char *)all.messages[r])[i] != 0;
-        if (tensor->held_by_any && held++ == 0)
+        tensor->deferral = agreed_deferral(&all, count, i);
+        bool is_deferred = tensor->deferral != DEFERRED_NOT;
+        if (is_deferred && deferred++ == 0)
             first = *tensor;
-        differs = differs || tensor->held_by_any != is_planned_held(group->plan, i);
+        differs = differs || is_deferred != is_planned_deferred(group->plan, i);
     }
     pthread_mutex_unlock(&engine_state.lock);
     control_free_messages(&all);
-    say_held(group, held, &first);
+    report_deferred(group, deferred, &first);
     return differs;
 }

@@ -82,7 +82,7 @@ adopt(struct group *group, struct plan *plan, const struct history *history)
     group->overlapped_steps = 0; /* the checks of the first steps begin anew */
     for (size_t i = 0; i < group->gradient_count; ++i) {
         const struct tensor *tensor = tensor_gradient(group, i);
-        if (tensor->held_by_any || (tensor->held && !readiness_is_declared(&group->readiness, i)))
+        if (tensor->deferral != DEFERRED_NOT || (tensor->escaped && !readiness_is_declared(&group->readiness, i)))
             readiness_hold(&group->readiness, i);
     }
     pthread_mutex_unlock(&engine_state.lock);
@@ -115,7 +115,7 @@ learn_nothing_yet(struct group *group)
     history_free(&group->history);
     group->history = history;
     for (size_t i = 0; i < count; ++i) {
-        if (escape_is_held(tensor_gradient(group, i)))
+        if (escape_deferral(tensor_gradient(group, i)) == DEFERRED_ESCAPED)
             history_ignore(&group->history, i);
     }
     group->intervals = 0;

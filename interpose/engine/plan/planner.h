@@ -21,9 +21,10 @@ void learn_report_buckets(size_t count);
 void plans_compare(const struct group *group, const struct plan *plan);
 
 /* ---- deferred.c: gradients that wait for DDP_STEP ---- */
-/* The issuer, before a vote: ranks tell each other what they hold. True if the plan in force was made for others. */
+/* The issuer, before a vote: ranks agree on what is deferred, and why. True if the plan in force was made for others.
+ */
 bool deferred_agree(const struct group *group);
-/* Held gradients go last. */
+/* Deferred gradients go last. */
 void deferred_order(const struct group *group, size_t *order);
 
 #endif

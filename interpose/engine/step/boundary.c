@@ -66,7 +66,7 @@ is_touched_unseen(const struct group *group)
 {
     bool reachable = atomic_load(&memory_state.blind);
     for (size_t i = 0; i < group->gradient_count; ++i)
-        reachable = reachable || tensor_gradient(group, i)->held;
+        reachable = reachable || tensor_gradient(group, i)->escaped;
     return reachable && group->hidden_streams != 0;
 }
 

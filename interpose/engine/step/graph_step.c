@@ -107,8 +107,7 @@ static bool
 is_hidden(const struct capture *capture, size_t place)
 {
     const struct tensor *tensor = &memory_state.tensors[place];
-    bool reachable = tensor->held || (atomic_load(&memory_state.blind) && !tensor->by_library);
-    return reachable && !is_declared(capture, place);
+    return escape_reaches(tensor) && !is_declared(capture, place);
 }
 
 /* What bucket `bucket` comes after. *waits_p: for the DDP_STEP, too. */
