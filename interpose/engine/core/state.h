@@ -98,9 +98,9 @@ struct engine_state {
     struct stream_entry streams[STREAMS_AT_MOST];
 
     /* What a tensor's place means, which graphs keep: it holds while `placements` stays as it is. */
-    size_t tensor_count;      /* places in memory_state.tensors[] */
-    uint64_t placements;      /* gradients and buffers came, went or moved */
-    _Atomic uint64_t escapes; /* tensors that were held, so far */
+    size_t tensor_count;              /* places in memory_state.tensors[] */
+    uint64_t placements;              /* gradients and buffers came, went or moved */
+    _Atomic uint64_t escapes;         /* tensors that were held, so far */
     _Atomic uint64_t certain_escapes; /* copies that did that and are full of addresses: no chance hits (memory/) */
 
     /* ---- read without lock ---- */
