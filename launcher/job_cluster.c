@@ -9,7 +9,7 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/file_limit.h"
 

@@ -5,13 +5,13 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/doctor/nccl.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/report/report_file.h"
 #include "launcher/start/annotated.h"
 #include "launcher/start/file_limit.h"
+#include "launcher/start/nccl.h"
 
 #include <errno.h>
 #include <limits.h>

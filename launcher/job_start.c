@@ -7,7 +7,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/output/output.h"
 #include "launcher/start/check_files.h"
 #include "launcher/start/guardian.h"

@@ -8,7 +8,7 @@
 #include "base/status_page.h"
 #include "launcher/cluster/star.h"
 #include "launcher/cluster/view_frame.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/output/held.h"
 #include "launcher/output/output.h"
 #include "launcher/report/closing.h"

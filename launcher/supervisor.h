@@ -13,12 +13,12 @@
 #include "launcher/cluster/hello.h"
 #include "launcher/cluster/peers.h"
 #include "launcher/cluster/peers_leaf.h"
+#include "launcher/common/signals.h"
 #include "launcher/output/messages.h"
 #include "launcher/output/relay.h"
 #include "launcher/output/terminal_input.h"
 #include "launcher/report/news.h"
 #include "launcher/report/progress.h"
-#include "launcher/signals.h"
 #include "launcher/start/pmix_server.h"
 #include "launcher/watch/hang.h"
 

@@ -11,9 +11,9 @@
 #include "base/protocol.h"
 #include "launcher/check/session.h"
 #include "launcher/check/show.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
+#include "launcher/common/printed.h"
 #include "launcher/output/whole_file.h"
-#include "launcher/printed.h"
 #include "launcher/start/environment.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  */
 #include "launcher/check/evidence.h"
 
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "base/mutant.h"
 #include "launcher/check/pattern.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <math.h>
 #include <stdlib.h>

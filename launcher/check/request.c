@@ -8,7 +8,7 @@
 #include "base/check/reference.h"
 #include "base/protocol.h"
 #include "launcher/check/words.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/options/host_list.h"
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"

@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
+#include "launcher/common/word_list.h"
 #include "launcher/start/environment.h"
-#include "launcher/word_list.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "launcher/check/show.h"
 
 #include "launcher/check/items.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/output/whole_file.h"
 
 #include <errno.h>

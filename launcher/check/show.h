@@ -5,7 +5,7 @@
 #define DDPRUN_LAUNCHER_CHECK_SHOW_H
 
 #include "launcher/check/verdict.h"
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 #include <stdio.h>
 

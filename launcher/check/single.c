@@ -9,7 +9,7 @@
 #include "base/protocol.h"
 #include "launcher/check/check.h"
 #include "launcher/check/turns.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/start/environment.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "base/check/element.h"
 #include "base/check/norms.h"
 #include "base/check/reference.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #include "launcher/check/words.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #ifndef DDPRUN_LAUNCHER_CHECK_WORDS_H
 #define DDPRUN_LAUNCHER_CHECK_WORDS_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 /*
  * Words are separated by blanks; '...' holds everything but ', "..." everything but " and \ in front of " \ $ `, and \

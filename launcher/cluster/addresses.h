@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_CLUSTER_ADDRESSES_H
 #define DDPRUN_LAUNCHER_CLUSTER_ADDRESSES_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 #include <netinet/in.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 #include "base/pmix/member.h"
 #include "base/protocol.h"
 #include "launcher/cluster/descriptors.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

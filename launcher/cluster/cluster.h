@@ -8,8 +8,8 @@
 #ifndef DDPRUN_LAUNCHER_CLUSTER_CLUSTER_H
 #define DDPRUN_LAUNCHER_CLUSTER_CLUSTER_H
 
-#include "launcher/problem.h"
-#include "launcher/signals.h"
+#include "launcher/common/problem.h"
+#include "launcher/common/signals.h"
 
 #include <stddef.h>
 

@@ -3,7 +3,7 @@
  */
 #include "launcher/cluster/descriptors.h"
 
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <dirent.h>
 #include <fcntl.h>

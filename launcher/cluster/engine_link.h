@@ -6,7 +6,7 @@
 #define DDPRUN_LAUNCHER_CLUSTER_ENGINE_LINK_H
 
 #include "launcher/cluster/cluster.h"
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 #include "launcher/start/job_folder.h"
 
 #include <stdbool.h>

@@ -9,8 +9,8 @@
 
 #include "launcher/cluster/addresses.h"
 #include "launcher/cluster/proof.h"
+#include "launcher/common/problem.h"
 #include "launcher/options/options.h"
-#include "launcher/problem.h"
 
 #include <stddef.h>
 

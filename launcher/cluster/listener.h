@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_CLUSTER_LISTENER_H
 #define DDPRUN_LAUNCHER_CLUSTER_LISTENER_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 #include <stdint.h>
 

@@ -4,7 +4,7 @@
 #include "launcher/cluster/peer_link.h"
 
 #include "launcher/cluster/fields.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>

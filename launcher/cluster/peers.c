@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/protocol.h"
 #include "launcher/cluster/view_frame.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -12,7 +12,7 @@
 #include "launcher/cluster/listener.h"
 #include "launcher/cluster/peer_link.h"
 #include "launcher/cluster/proof.h"
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 #include "launcher/watch/verdict.h"
 
 /*

@@ -9,7 +9,7 @@
 
 #include "launcher/cluster/hello.h"
 #include "launcher/cluster/proof.h"
-#include "launcher/signals.h"
+#include "launcher/common/signals.h"
 
 #include <poll.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/watch/hang.h"
 
 #include <poll.h>

@@ -3,9 +3,9 @@
  *
  * Decided as for a job (placement.h), in a child, because that asks NVML.
  */
-#include "launcher/doctor/child.h"
+#include "launcher/common/memory.h"
 #include "launcher/doctor/examine.h"
-#include "launcher/memory.h"
+#include "launcher/start/child.h"
 #include "launcher/start/placement.h"
 
 #include <sched.h>

@@ -6,9 +6,9 @@
 #include "base/message.h"
 #include "base/printable.h"
 #include "base/protocol.h"
+#include "launcher/common/memory.h"
+#include "launcher/common/printed.h"
 #include "launcher/doctor/examine_program.h"
-#include "launcher/memory.h"
-#include "launcher/printed.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

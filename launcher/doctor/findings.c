@@ -4,7 +4,7 @@
 #include "launcher/doctor/findings.h"
 
 #include "base/printable.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <json-c/json.h>
 #include <stdarg.h>

@@ -3,10 +3,10 @@
  *
  * Both are opened in a child: a driver whose kernel module does not fit can crash or hang in its first call.
  */
-#include "launcher/doctor/child.h"
+#include "launcher/common/memory.h"
 #include "launcher/doctor/examine.h"
 #include "launcher/doctor/examine_program.h"
-#include "launcher/memory.h"
+#include "launcher/start/child.h"
 #include "launcher/start/nvml.h"
 
 #include <dlfcn.h>

@@ -1,10 +1,10 @@
 /*
  * installed.c - the doctor's look at ddprun itself: its parts, and the libraries that they need.
  */
+#include "launcher/common/memory.h"
 #include "launcher/doctor/examine.h"
-#include "launcher/doctor/trial.h"
-#include "launcher/memory.h"
 #include "launcher/start/elf_file.h"
+#include "launcher/start/trial.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /*
  * launchers.c - the doctor's look at cluster launchers: which are installed, and whether one of them started us.
  */
-#include "launcher/doctor/child.h"
+#include "launcher/common/memory.h"
 #include "launcher/doctor/examine.h"
-#include "launcher/memory.h"
+#include "launcher/start/child.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /*
  * libraries.c - the doctor's look at NCCL and at the CUDA toolkit.
  */
-#include "launcher/doctor/child.h"
+#include "launcher/common/memory.h"
 #include "launcher/doctor/examine.h"
-#include "launcher/doctor/nccl.h"
-#include "launcher/memory.h"
+#include "launcher/start/child.h"
+#include "launcher/start/nccl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * limits.c - the doctor's look at what the system allows: memory, files, processes, shared memory, tracing, network,
  * and the place of the job's folder.
  */
+#include "launcher/common/memory.h"
 #include "launcher/doctor/examine.h"
-#include "launcher/memory.h"
 #include "launcher/start/job_folder.h"
 
 #include <dirent.h>

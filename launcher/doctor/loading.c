@@ -1,10 +1,10 @@
 /*
  * loading.c - what the dynamic loader says of the program with the shim preloaded, as a rank would be started.
  */
+#include "launcher/common/memory.h"
 #include "launcher/doctor/examine_program.h"
-#include "launcher/doctor/trial.h"
-#include "launcher/memory.h"
 #include "launcher/start/annotated.h"
+#include "launcher/start/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>

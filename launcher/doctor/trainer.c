@@ -4,9 +4,9 @@
  *
  * Scripts are in script.c, the loader's answer in loading.c.
  */
+#include "launcher/common/memory.h"
 #include "launcher/doctor/examine.h"
 #include "launcher/doctor/examine_program.h"
-#include "launcher/memory.h"
 
 #include <fcntl.h>
 #include <stdio.h>

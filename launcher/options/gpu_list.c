@@ -4,7 +4,7 @@
 #include "launcher/options/gpu_list.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef DDPRUN_LAUNCHER_OPTIONS_GPU_LIST_H
 #define DDPRUN_LAUNCHER_OPTIONS_GPU_LIST_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 /* Owned by whoever parsed it; release with gpu_list_free(). */
 struct gpu_list {

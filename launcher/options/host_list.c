@@ -4,7 +4,7 @@
 #include "launcher/options/host_list.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/options/input_file.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_OPTIONS_INPUT_FILE_H
 #define DDPRUN_LAUNCHER_OPTIONS_INPUT_FILE_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 #include <stddef.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/protocol.h"
 #include "launcher/cluster/addresses.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/options/host_list.h"
 
 #include <ctype.h>

@@ -4,7 +4,7 @@
 #include "launcher/options/option_table.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/options/contradictions.h"
 
 #include <getopt.h>

@@ -8,8 +8,8 @@
 #define DDPRUN_LAUNCHER_OPTIONS_OPTIONS_H
 
 #include "base/protocol.h"
+#include "launcher/common/problem.h"
 #include "launcher/options/gpu_list.h"
-#include "launcher/problem.h"
 
 #include <stdint.h>
 #include <stdio.h>

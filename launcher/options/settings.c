@@ -9,7 +9,7 @@
  * The file is the one that --config names, or else $XDG_CONFIG_HOME/ddprun/config.json (~/.config where the variable is
  * not set). The current folder is never searched: it may be somebody else's.
  */
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/options/input_file.h"
 #include "launcher/options/option_table.h"
 

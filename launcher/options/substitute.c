@@ -3,7 +3,7 @@
  */
 #include "launcher/options/substitute.h"
 
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

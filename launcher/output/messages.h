@@ -8,8 +8,8 @@
 #ifndef DDPRUN_LAUNCHER_OUTPUT_MESSAGES_H
 #define DDPRUN_LAUNCHER_OUTPUT_MESSAGES_H
 
+#include "launcher/common/signals.h"
 #include "launcher/output/relay.h"
-#include "launcher/signals.h"
 
 enum { MESSAGES_BYTES = 1 << 20 }; /* where the system allows it, else what a pipe holds */
 

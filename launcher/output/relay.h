@@ -17,7 +17,7 @@
 #ifndef DDPRUN_LAUNCHER_OUTPUT_RELAY_H
 #define DDPRUN_LAUNCHER_OUTPUT_RELAY_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 struct relay;
 

@@ -9,7 +9,7 @@
 #ifndef DDPRUN_LAUNCHER_OUTPUT_TERMINAL_INPUT_H
 #define DDPRUN_LAUNCHER_OUTPUT_TERMINAL_INPUT_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 #include <poll.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 #include "launcher/output/whole_file.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #ifndef DDPRUN_LAUNCHER_OUTPUT_WHOLE_FILE_H
 #define DDPRUN_LAUNCHER_OUTPUT_WHOLE_FILE_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 /* Whether that will do, as far as can be known; NULL: always. Problem (DDPRUN_EXIT_USAGE): it names `option`, which
  * gave the path. */

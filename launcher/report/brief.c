@@ -3,7 +3,7 @@
  */
 #include "launcher/report/brief.h"
 
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/report/report.h"
 
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #include "launcher/report/progress.h"
 
 #include "base/message.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/output/status_line.h"
 #include "launcher/watch/pace.h"
 

@@ -8,7 +8,7 @@
 #include "base/printable.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/report/brief.h"
 #include "launcher/report/stacks.h"
 #include "launcher/watch/rank_words.h"

@@ -4,7 +4,7 @@
 #include "launcher/report/report_file.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/output/whole_file.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_REPORT_FILE_H
 #define DDPRUN_LAUNCHER_REPORT_REPORT_FILE_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 struct report_file {
     const char *wanted; /* by --report; NULL: as above. Borrowed */

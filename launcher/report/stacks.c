@@ -7,7 +7,7 @@
 #include "launcher/report/stacks.h"
 
 #include "base/clock.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/report/symbols.h"
 #include "launcher/watch/process_state.h"
 

@@ -5,7 +5,7 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_SUMMARY_H
 #define DDPRUN_LAUNCHER_REPORT_SUMMARY_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 #include "launcher/watch/verdict.h"
 
 /* What becomes of a job. */

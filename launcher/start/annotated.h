@@ -9,7 +9,7 @@
 #ifndef DDPRUN_LAUNCHER_START_ANNOTATED_H
 #define DDPRUN_LAUNCHER_START_ANNOTATED_H
 
-#include "launcher/doctor/trial.h"
+#include "launcher/start/trial.h"
 
 enum annotated {
     ANNOTATED_YES,

@@ -6,7 +6,7 @@
 #include "base/check/run.h"
 #include "base/protocol.h"
 #include "interpose/files/files.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>

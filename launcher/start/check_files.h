@@ -4,7 +4,7 @@
 #ifndef DDPRUN_LAUNCHER_START_CHECK_FILES_H
 #define DDPRUN_LAUNCHER_START_CHECK_FILES_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 #include "launcher/start/environment.h"
 
 /*

@@ -4,7 +4,7 @@
 #include "launcher/start/devices.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/start/nvml.h"
 
 #include <stdio.h>

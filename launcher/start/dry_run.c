@@ -3,7 +3,7 @@
  */
 #include "launcher/start/dry_run.h"
 
-#include "launcher/printed.h"
+#include "launcher/common/printed.h"
 
 #include <stdlib.h>
 #include <string.h>

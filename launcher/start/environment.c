@@ -5,7 +5,7 @@
 
 #include "base/protocol.h"
 #include "base/supervisor_link.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/options/substitute.h"
 
 #include <errno.h>

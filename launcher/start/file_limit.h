@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_START_FILE_LIMIT_H
 #define DDPRUN_LAUNCHER_START_FILE_LIMIT_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 /*
  * Raises the soft limit to `wanted` more files than are open now, as far as the hard one goes. Problem

@@ -4,7 +4,7 @@
 #include "launcher/start/job_folder.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <dirent.h>
 #include <errno.h>

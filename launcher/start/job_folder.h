@@ -8,7 +8,7 @@
 #ifndef DDPRUN_LAUNCHER_START_JOB_FOLDER_H
 #define DDPRUN_LAUNCHER_START_JOB_FOLDER_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 struct job_folder {
     char *path; /* absolute */

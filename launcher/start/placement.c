@@ -5,7 +5,7 @@
 #include "launcher/start/placement.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/options/gpu_list.h"
 #include "launcher/start/nvml.h"
 #include "launcher/start/placement_share.h"

@@ -8,8 +8,8 @@
 #ifndef DDPRUN_LAUNCHER_START_PLACEMENT_H
 #define DDPRUN_LAUNCHER_START_PLACEMENT_H
 
+#include "launcher/common/problem.h"
 #include "launcher/options/options.h"
-#include "launcher/problem.h"
 #include "launcher/start/devices.h"
 
 #include <sched.h>

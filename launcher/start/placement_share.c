@@ -4,7 +4,7 @@
 #include "launcher/start/placement_share.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <stdlib.h>
 

@@ -7,8 +7,8 @@
 #ifndef DDPRUN_LAUNCHER_START_PLACEMENT_SHARE_H
 #define DDPRUN_LAUNCHER_START_PLACEMENT_SHARE_H
 
+#include "launcher/common/problem.h"
 #include "launcher/options/options.h"
-#include "launcher/problem.h"
 
 #include <hwloc.h>
 

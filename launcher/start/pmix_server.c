@@ -7,7 +7,7 @@
 #include "launcher/start/pmix_server.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

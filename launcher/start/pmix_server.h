@@ -13,7 +13,7 @@
 #ifndef DDPRUN_LAUNCHER_START_PMIX_SERVER_H
 #define DDPRUN_LAUNCHER_START_PMIX_SERVER_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 /* A rank called PMIx_Abort. */
 struct pmix_server_abort {

@@ -4,7 +4,7 @@
 #include "launcher/start/program.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/start/elf_file.h"
 
 #include <errno.h>

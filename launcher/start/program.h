@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_START_PROGRAM_H
 #define DDPRUN_LAUNCHER_START_PROGRAM_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 #include <stddef.h>
 

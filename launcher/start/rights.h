@@ -4,7 +4,7 @@
 #ifndef DDPRUN_LAUNCHER_START_RIGHTS_H
 #define DDPRUN_LAUNCHER_START_RIGHTS_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 /*
  * Before anything else is done. Problem (DDPRUN_EXIT_USAGE): the file of ddprun is setuid or setgid, or has

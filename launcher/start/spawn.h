@@ -4,8 +4,8 @@
 #ifndef DDPRUN_LAUNCHER_START_SPAWN_H
 #define DDPRUN_LAUNCHER_START_SPAWN_H
 
-#include "launcher/problem.h"
-#include "launcher/signals.h"
+#include "launcher/common/problem.h"
+#include "launcher/common/signals.h"
 #include "launcher/start/placement.h"
 
 #include <sys/types.h>

@@ -10,7 +10,7 @@
 #include "launcher/watch/hang.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/watch/rank_words.h"
 
 #include <inttypes.h>

@@ -10,7 +10,7 @@
 #ifndef DDPRUN_LAUNCHER_WATCH_HANG_H
 #define DDPRUN_LAUNCHER_WATCH_HANG_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 #include "launcher/watch/verdict.h"
 
 #include <stdint.h>

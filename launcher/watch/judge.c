@@ -3,7 +3,7 @@
  */
 #include "launcher/watch/judge.h"
 
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/protocol.h"
 #include "base/status_page.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/watch/left_behind.h"
 #include "launcher/watch/out_of_memory.h"
 #include "launcher/watch/process_state.h"

@@ -3,7 +3,7 @@
  */
 #include "launcher/watch/preload_watch.h"
 
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 #include "launcher/watch/process_list.h"
 
 #include <stdio.h>

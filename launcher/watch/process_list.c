@@ -3,7 +3,7 @@
  */
 #include "launcher/watch/process_list.h"
 
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <dirent.h>
 #include <fcntl.h>

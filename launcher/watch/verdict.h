@@ -8,7 +8,7 @@
 #define DDPRUN_LAUNCHER_WATCH_VERDICT_H
 
 #include "base/protocol.h"
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef DDPRUN_TESTS_FUZZ_FUZZ_H
 #define DDPRUN_TESTS_FUZZ_FUZZ_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  *
  * Only before ranks run or for small things: none of these is called in the supervisor's loop. Never returns NULL.
  */
-#ifndef DDPRUN_LAUNCHER_MEMORY_H
-#define DDPRUN_LAUNCHER_MEMORY_H
+#ifndef DDPRUN_LAUNCHER_COMMON_MEMORY_H
+#define DDPRUN_LAUNCHER_COMMON_MEMORY_H
 
 #include <stddef.h>
 

@@ -3,10 +3,10 @@
  *
  * Used by hosts.c only. Nothing is started but `mpirun --version` and its like.
  */
-#ifndef DDPRUN_LAUNCHER_CLUSTER_HOST_LAUNCHER_H
-#define DDPRUN_LAUNCHER_CLUSTER_HOST_LAUNCHER_H
+#ifndef DDPRUN_LAUNCHER_HOST_LAUNCHER_H
+#define DDPRUN_LAUNCHER_HOST_LAUNCHER_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 /* How a launcher is spoken to. */
 struct launcher_manners {

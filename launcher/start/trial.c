@@ -1,10 +1,10 @@
 /*
  * trial.c - see trial.h. The form of the list: ld.so(8), ldd(1).
  */
-#include "launcher/doctor/trial.h"
+#include "launcher/start/trial.h"
 
-#include "launcher/doctor/child.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
+#include "launcher/start/child.h"
 #include "launcher/start/elf_file.h"
 #include "launcher/start/environment.h"
 

@@ -1,9 +1,9 @@
 /*
  * word_list.c - see word_list.h.
  */
-#include "launcher/word_list.h"
+#include "launcher/common/word_list.h"
 
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 void
 word_list_add(struct word_list *words, char *word)

@@ -1,7 +1,7 @@
 /*
  * signals.c - see signals.h.
  */
-#include "launcher/signals.h"
+#include "launcher/common/signals.h"
 
 #include "base/protocol.h"
 

@@ -1,7 +1,7 @@
 /*
  * problem.c - see problem.h.
  */
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,15 +1,15 @@
 /*
  * hosts.c - see hosts.h.
  */
-#include "launcher/cluster/hosts.h"
+#include "launcher/hosts.h"
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
+#include "launcher/common/word_list.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/dry_run.h"
 #include "launcher/start/environment.h"
-#include "launcher/word_list.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -4,10 +4,10 @@
  * Called by main() in place of a job of this machine. ddprun has no daemon of its own on other hosts: mpirun or prterun
  * reaches them, usually by ssh, and starts one ddprun a rank there.
  */
-#ifndef DDPRUN_LAUNCHER_CLUSTER_HOSTS_H
-#define DDPRUN_LAUNCHER_CLUSTER_HOSTS_H
+#ifndef DDPRUN_LAUNCHER_HOSTS_H
+#define DDPRUN_LAUNCHER_HOSTS_H
 
-#include "launcher/cluster/host_launcher.h"
+#include "launcher/host_launcher.h"
 #include "launcher/options/host_list.h"
 #include "launcher/options/options.h"
 

@@ -5,10 +5,10 @@
  * Sources: mpirun(1) of Open MPI 4.1; prterun --help of PRRTE 3, which Open MPI 5 calls under the name of mpirun. What
  * becomes of a lost host was tried (tests/cluster/two_hosts_mpirun.sh, two_hosts_prrte.sh).
  */
-#include "launcher/cluster/host_launcher.h"
+#include "launcher/host_launcher.h"
 
 #include "base/protocol.h"
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

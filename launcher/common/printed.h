@@ -3,8 +3,8 @@
  *
  * Not for a job's output, which relay.c passes on. Main thread.
  */
-#ifndef DDPRUN_LAUNCHER_PRINTED_H
-#define DDPRUN_LAUNCHER_PRINTED_H
+#ifndef DDPRUN_LAUNCHER_COMMON_PRINTED_H
+#define DDPRUN_LAUNCHER_COMMON_PRINTED_H
 
 #include <stdio.h>
 

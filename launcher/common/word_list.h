@@ -1,8 +1,8 @@
 /*
  * word_list.h - the words of a command, in the form that execve wants: NULL-terminated, each malloc'ed. Main thread.
  */
-#ifndef DDPRUN_LAUNCHER_WORD_LIST_H
-#define DDPRUN_LAUNCHER_WORD_LIST_H
+#ifndef DDPRUN_LAUNCHER_COMMON_WORD_LIST_H
+#define DDPRUN_LAUNCHER_COMMON_WORD_LIST_H
 
 #include <stddef.h>
 

@@ -1,9 +1,9 @@
 /*
  * nccl.c - see nccl.h.
  */
-#include "launcher/doctor/nccl.h"
+#include "launcher/start/nccl.h"
 
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include <dlfcn.h>
 #include <link.h>

@@ -1,10 +1,10 @@
 /*
  * nccl.h - what an NCCL says of itself: for the doctor, and for settings that depend on its version.
  */
-#ifndef DDPRUN_LAUNCHER_DOCTOR_NCCL_H
-#define DDPRUN_LAUNCHER_DOCTOR_NCCL_H
+#ifndef DDPRUN_LAUNCHER_START_NCCL_H
+#define DDPRUN_LAUNCHER_START_NCCL_H
 
-#include "launcher/doctor/child.h"
+#include "launcher/start/child.h"
 
 /*
  * Opens `name`, a path or a name for the loader, in a child, as the engine does in a rank. The child's text is

@@ -1,7 +1,7 @@
 /*
  * child.c - see child.h.
  */
-#include "launcher/doctor/child.h"
+#include "launcher/start/child.h"
 
 #include "base/clock.h"
 #include "base/protocol.h"

@@ -4,8 +4,8 @@
  * The function that notices fills it in ("what, where, what to do", without "ddprun: ") and returns false; everybody
  * above only passes it on. Plain data, no ownership, no thread rules.
  */
-#ifndef DDPRUN_LAUNCHER_PROBLEM_H
-#define DDPRUN_LAUNCHER_PROBLEM_H
+#ifndef DDPRUN_LAUNCHER_COMMON_PROBLEM_H
+#define DDPRUN_LAUNCHER_COMMON_PROBLEM_H
 
 #include <stdbool.h>
 

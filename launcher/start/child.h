@@ -4,8 +4,8 @@
  * The doctor asks libraries and programs that it has just met: a driver that is half installed, an mpirun that waits
  * for a network. None of them may take the doctor along. Main thread, before any other is started.
  */
-#ifndef DDPRUN_LAUNCHER_DOCTOR_CHILD_H
-#define DDPRUN_LAUNCHER_DOCTOR_CHILD_H
+#ifndef DDPRUN_LAUNCHER_START_CHILD_H
+#define DDPRUN_LAUNCHER_START_CHILD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * Called by the doctor, and where a program's annotations are looked for (start/annotated.h). trial_parse() is pure,
  * for any text.
  */
-#ifndef DDPRUN_LAUNCHER_DOCTOR_TRIAL_H
-#define DDPRUN_LAUNCHER_DOCTOR_TRIAL_H
+#ifndef DDPRUN_LAUNCHER_START_TRIAL_H
+#define DDPRUN_LAUNCHER_START_TRIAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /*
  * printed.c - see printed.h.
  */
-#include "launcher/printed.h"
+#include "launcher/common/printed.h"
 
 #include "base/message.h"
 #include "base/protocol.h"

@@ -4,10 +4,10 @@
  * signals_take_over() stands before any thread is made (PMIx, relays), so that all of them inherit the blocked mask.
  * What was ignored when ddprun started (nohup, background jobs of a script) stays ignored.
  */
-#ifndef DDPRUN_LAUNCHER_SIGNALS_H
-#define DDPRUN_LAUNCHER_SIGNALS_H
+#ifndef DDPRUN_LAUNCHER_COMMON_SIGNALS_H
+#define DDPRUN_LAUNCHER_COMMON_SIGNALS_H
 
-#include "launcher/problem.h"
+#include "launcher/common/problem.h"
 
 #include <signal.h>
 

@@ -1,7 +1,7 @@
 /*
  * memory.c - see memory.h.
  */
-#include "launcher/memory.h"
+#include "launcher/common/memory.h"
 
 #include "base/message.h"
 #include "base/protocol.h"
