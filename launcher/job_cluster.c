@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/memory.h"
+#include "launcher/options/terms.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/file_limit.h"
 
@@ -63,7 +64,7 @@ make_hello(struct job *job, const struct problem *bad, struct hello *hello)
     if (bad != NULL)
         problem = *bad;
     else
-        hello_set_terms(hello, &job->options, job->devices.softgpu);
+        terms_write(&job->options, job->devices.softgpu, hello->terms, sizeof(hello->terms));
     if (bad == NULL && job->cluster.rank == 0) {
         unsigned connections =
             (unsigned)job->cluster.world_size * 2; /* a leaf's, and its rank's, which is handed over */

@@ -39,7 +39,7 @@ make_shared_things(struct job *job, struct problem *problem)
         return problem_set(problem, DDPRUN_EXIT_FAILURE,
                            "cannot make the status file in %s: %s; make room there, or set TMPDIR", job->folder.path,
                            strerror(errno));
-    if (job->in_cluster && !engine_link_open(&job->link, &job->folder, &job->cluster, problem))
+    if (job->in_cluster && !engine_link_open(&job->link, job->folder.fd, job->folder.path, &job->cluster, problem))
         return false;
     return job->place.first_rank != 0 || terminal_input_open(&job->input, problem);
 }
@@ -158,15 +158,15 @@ job_run(struct job *job, const struct problem *problem)
     bool reports = !job->in_cluster || job->cluster.rank == 0;
     struct news news = {0};
     struct running_job running = {
-        .rank_count = job->started,
         .pids = job->pids,
         .status_page = job->status_page,
         .server = job->server,
-        .cluster = job->in_cluster ? &job->cluster : NULL,
-        .peers = job->peers,
-        .leaf = job->is_leaf ? &job->leaf : NULL,
-        .link = job->in_cluster ? &job->link : NULL,
-        .hellos = job->hellos,
+        .star = {.cluster = job->in_cluster ? &job->cluster : NULL,
+                 .peers = job->peers,
+                 .leaf = job->is_leaf ? &job->leaf : NULL,
+                 .link = job->in_cluster ? &job->link : NULL,
+                 .hellos = job->hellos,
+                 .rank_count = job->started},
         .signals = &job->signals,
         .messages = &job->messages,
         .options = &job->options,

@@ -6,7 +6,6 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
-#include "launcher/cluster/star.h"
 #include "launcher/cluster/view_frame.h"
 #include "launcher/common/memory.h"
 #include "launcher/output/held.h"
@@ -44,6 +43,9 @@ enum {
 #define POLITE_GRACE_NS (5000 * MS) /* the same after Ctrl-C or SIGTERM: a trainer may want to save its work */
 #define UNKILLABLE_NS   (PROCESSES_UNKILLABLE_MS * MS)
 #define OTHERS_NS       (4000 * MS) /* for other supervisors to report, and to say that nothing is left of their ranks */
+
+_Static_assert(2 * UINT64_C(1000000) * PEERS_HEARTBEAT_MS < HANG_SILENCE_NS,
+               "a leaf is heard of before it is unheard of, also if both ends look at it half a second late");
 
 struct supervisor {
     const struct running_job *job;
@@ -87,19 +89,19 @@ begin_end(struct supervisor *s, int number, uint64_t grace_ns)
     progress_hide(s->job->progress);
     s->kill_at_ns = now_ns() + grace_ns;
     star_say_end(&s->star, s->failed ? s->reason.exit_code : 0, number, grace_ns / MS);
-    processes_signal_all(&s->processes, s->job->pids, s->job->rank_count, number);
+    processes_signal_all(&s->processes, s->job->pids, s->job->star.rank_count, number);
 }
 
 /* Returns whether nobody is left, here and elsewhere. */
 static bool
 step_end(struct supervisor *s)
 {
-    size_t left = s->job->rank_count > 0 ? processes_signal_descendants(&s->processes, s->job->pids[0], 0) : 0;
+    size_t left = s->job->star.rank_count > 0 ? processes_signal_descendants(&s->processes, s->job->pids[0], 0) : 0;
     uint64_t now = now_ns();
     if (left == 0)
         return star_others_done(&s->star) || now >= s->kill_at_ns + OTHERS_NS;
     if (now >= s->kill_at_ns)
-        processes_signal_all(&s->processes, s->job->pids, s->job->rank_count, SIGKILL);
+        processes_signal_all(&s->processes, s->job->pids, s->job->star.rank_count, SIGKILL);
     if (now < s->kill_at_ns + UNKILLABLE_NS)
         return false;
     message_line("%zu processes of the job do not end, not even when killed; they hang in the system (a driver or a "
@@ -109,6 +111,45 @@ step_end(struct supervisor *s)
 }
 
 /* ---- what is known of the ranks ---- */
+
+/* Supervisor of all ranks: what the engines said to its PMIx server. */
+static void
+hear_server(struct pmix_server *server, struct rank_view *views, int count)
+{
+    struct pmix_server_abort abort;
+    for (int i = 0; i < count; ++i)
+        views[i].connected = pmix_server_is_connected(server, i);
+    while (pmix_server_next_abort(server, &abort)) {
+        if (abort.rank < 0 || abort.rank >= count || views[abort.rank].aborted)
+            continue;
+        views[abort.rank].aborted = true;
+        views[abort.rank].abort_status = abort.status;
+        memcpy(views[abort.rank].abort_message, abort.message, sizeof(abort.message));
+    }
+}
+
+/* In a cluster: what the only engine said on its link. */
+static void
+hear_link(struct engine_link *link, struct rank_view *view)
+{
+    engine_link_step(link);
+    view->connected = link->joined;
+    if (!link->aborted || view->aborted)
+        return;
+    view->aborted = true;
+    view->abort_status = link->abort_status;
+    memcpy(view->abort_message, link->abort_text, sizeof(view->abort_message));
+}
+
+static void
+hear_engines(void *data, struct rank_view *views, int count)
+{
+    const struct running_job *job = data;
+    if (job->star.link != NULL)
+        hear_link(job->star.link, &views[0]);
+    else
+        hear_server(job->server, views, count);
+}
 
 /* Ends of ranks elsewhere come in the order in which they are heard of. */
 static void
@@ -124,9 +165,9 @@ order_ends(struct supervisor *s)
 static void
 look(struct supervisor *s, bool news)
 {
-    memcpy(s->before, s->ranks, (size_t)s->job->rank_count * sizeof(*s->before));
+    memcpy(s->before, s->ranks, (size_t)s->job->star.rank_count * sizeof(*s->before));
     local_ranks_look(&s->local);
-    for (int i = 0; i < s->job->rank_count; ++i)
+    for (int i = 0; i < s->job->star.rank_count; ++i)
         news = news || view_is_news(&s->before[i], &s->ranks[i]);
     int slower_ms = s->interval_ms + s->interval_ms / 4;
     s->interval_ms = news ? LOOK_INTERVAL_MS : slower_ms < QUIET_INTERVAL_MS ? slower_ms : QUIET_INTERVAL_MS;
@@ -140,10 +181,10 @@ look(struct supervisor *s, bool news)
 static void
 take_report(struct supervisor *s, const struct problem *problem, int suspect, struct report *report)
 {
-    int here = s->job->rank_count;
+    int here = s->job->star.rank_count;
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
     /* Of a job that was not started there is nothing to tell but why. */
-    if (s->job->summary && s->job->leaf == NULL && s->job->problem == NULL)
+    if (s->job->summary && s->job->star.leaf == NULL && s->job->problem == NULL)
         report_take(report, s->ranks, s->view_count, here, problem->rank, suspect, s->job->status_page, !s->failed);
 }
 
@@ -204,8 +245,9 @@ static void
 answer(struct supervisor *s, struct peers_leaf *leaf)
 {
     char *text = memory_get(1, REPORT_BYTES);
-    struct report_subject subject = {.rank = s->job->cluster->rank, .view = &s->ranks[0], .stacks = leaf->asked_stacks};
-    if (s->job->rank_count > 0)
+    struct report_subject subject = {
+        .rank = s->job->star.cluster->rank, .view = &s->ranks[0], .stacks = leaf->asked_stacks};
+    if (s->job->star.rank_count > 0)
         subject.status = status_page_rank(s->job->status_page, 0);
     report_rank(&subject, text, REPORT_BYTES);
     peers_leaf_say_report(leaf, text);
@@ -216,7 +258,7 @@ answer(struct supervisor *s, struct peers_leaf *leaf)
 static void
 obey(struct supervisor *s)
 {
-    struct peers_leaf *leaf = s->job->leaf;
+    struct peers_leaf *leaf = s->job->star.leaf;
     if (leaf->asked_view)
         peers_leaf_say_view(leaf, &s->ranks[0]);
     if (leaf->asked) /* before its rank is ended */
@@ -251,7 +293,7 @@ interrupt(struct supervisor *s, int number)
                 s->view_count, s->view_count == 1 ? "" : "s");
     star_say_problem(&s->star, &s->reason, number);
     begin_end(s, number == SIGQUIT ? SIGTERM : number, POLITE_GRACE_NS);
-    if (s->job->leaf == NULL)
+    if (s->job->star.leaf == NULL)
         message_line("%s", s->reason.text);
     s->told = true;
 }
@@ -260,9 +302,9 @@ static void
 suspend(const struct supervisor *s)
 {
     progress_hide(s->job->progress);
-    processes_signal_groups(s->job->pids, s->job->rank_count, SIGSTOP);
+    processes_signal_groups(s->job->pids, s->job->star.rank_count, SIGSTOP);
     raise(SIGSTOP);
-    processes_signal_groups(s->job->pids, s->job->rank_count, SIGCONT);
+    processes_signal_groups(s->job->pids, s->job->star.rank_count, SIGCONT);
 }
 
 /* Returns whether a signal came that asks for the end. */
@@ -298,7 +340,7 @@ wait_for_something(struct supervisor *s)
     int ready = poll(polled, 3 + STAR_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
     if (!s->ending)
         terminal_input_move(s->job->input, &polled[2]);
-    bool only_peers = s->job->peers != NULL && ready == 1 && polled[3 + STAR_PEERS].revents != 0;
+    bool only_peers = s->job->star.peers != NULL && ready == 1 && polled[3 + STAR_PEERS].revents != 0;
     return s->ending || !only_peers || now_ns() - s->looked_ns >= LOOK_INTERVAL_MS * MS;
 }
 
@@ -366,7 +408,7 @@ summarize(struct supervisor *s, double seconds)
 static void
 report(struct supervisor *s)
 {
-    if (s->job->leaf != NULL) { /* supervisor 0 does, unless it is lost */
+    if (s->job->star.leaf != NULL) { /* supervisor 0 does, unless it is lost */
         if (!s->told)
             message_line("%s", s->reason.text);
         return;
@@ -415,32 +457,34 @@ finish(struct supervisor *s)
 static void
 open_supervisor(struct supervisor *s, const struct running_job *job)
 {
-    int count = job->peers != NULL ? job->cluster->world_size : job->rank_count > 0 ? job->rank_count : 1;
+    int count = job->star.peers != NULL    ? job->star.cluster->world_size
+                : job->star.rank_count > 0 ? job->star.rank_count
+                                           : 1;
     *s = (struct supervisor){
         .job = job,
         .view_count = count,
         .ranks = memory_get((size_t)count, sizeof(*s->ranks)),
         .before = memory_get((size_t)count, sizeof(*s->before)),
-        .watch = preload_watch_new(job->rank_count, now_ns()),
+        .watch = preload_watch_new(job->star.rank_count, now_ns()),
         .begin_ns = now_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
         .judge = judge_new(count, &job->hang_limits, now_ns()),
         .details = {.of = {{.rank = -1}, {.rank = -1}}},
         .report_file = {.wanted = job->options->report},
     };
-    s->local = (struct local_ranks){.count = job->rank_count,
+    s->local = (struct local_ranks){.count = job->star.rank_count,
                                     .pids = job->pids,
                                     .status_page = job->status_page,
-                                    .server = job->server,
-                                    .link = job->link,
+                                    .hear_engines = hear_engines,
+                                    .data = (void *)(uintptr_t)job,
                                     .watch = s->watch,
                                     .views = s->ranks};
     local_ranks_place(&s->local, job->gpus, job->softgpu);
-    star_open(&s->star, job, s->ranks);
+    star_open(&s->star, &job->star, s->ranks);
     if (job->problem == NULL)
         return;
     s->reason = *job->problem;
-    s->told = job->leaf != NULL;
+    s->told = job->star.leaf != NULL;
     star_say_problem(&s->star, &s->reason, 0);
     s->failed = true;
     begin_end(s, SIGTERM, GRACE_NS);
@@ -473,7 +517,7 @@ supervisor_run(const struct running_job *job)
         if (!take_signals(&s) && elsewhere != 0 && !s.ending)
             interrupt(&s, elsewhere);
         look(&s, news);
-        if (job->leaf != NULL)
+        if (job->star.leaf != NULL)
             obey(&s);
         else if (!s.ending)
             judge(&s);

@@ -8,11 +8,7 @@
 #ifndef DDPRUN_LAUNCHER_SUPERVISOR_H
 #define DDPRUN_LAUNCHER_SUPERVISOR_H
 
-#include "launcher/cluster/cluster.h"
-#include "launcher/cluster/engine_link.h"
-#include "launcher/cluster/hello.h"
-#include "launcher/cluster/peers.h"
-#include "launcher/cluster/peers_leaf.h"
+#include "launcher/cluster/star.h"
 #include "launcher/common/signals.h"
 #include "launcher/output/messages.h"
 #include "launcher/output/relay.h"
@@ -26,17 +22,11 @@
 
 /* A job whose ranks have been started; borrowed. */
 struct running_job {
-    int rank_count;    /* that were started here */
-    const pid_t *pids; /* [rank_count]; each leads its process group */
+    const pid_t *pids; /* [star.rank_count]; each leads its process group */
     void *status_page;
     struct pmix_server *server; /* our own; NULL: none */
 
-    /* under a cluster's launcher; else NULL */
-    struct cluster *cluster;
-    struct peers *peers;     /* on supervisor 0 */
-    struct peers_leaf *leaf; /* on the others */
-    struct engine_link *link;
-    const struct hello *hellos; /* [world_size] */
+    struct star_job star; /* under a cluster's launcher */
 
     const struct signals *signals;
     struct terminal_input *input;
@@ -44,7 +34,7 @@ struct running_job {
     struct relay *relays[2];       /* of stdout and stderr; NULL where there is one rank */
     const struct options *options; /* what output_warn_full() wants to know */
     const char *trace_dir;
-    const char *const *gpus; /* [rank_count] CUDA_VISIBLE_DEVICES of each, entries or all of it NULL: not set */
+    const char *const *gpus; /* [star.rank_count] CUDA_VISIBLE_DEVICES of each, entries or all of it NULL: not set */
     bool softgpu;            /* they are devices of the stand-in */
     struct hang_limits hang_limits;
     struct news *news;             /* what -v tells; NULL: nothing */

@@ -37,3 +37,12 @@ check_rows_find(const struct check_rows *rows, enum check_row_kind kind)
     }
     return NULL;
 }
+
+bool
+check_evidence_weighs(const struct check_evidence *evidence)
+{
+    bool weighs = false;
+    for (int r = 0; r < evidence->ranks; ++r)
+        weighs = weighs || check_rows_find(&evidence->ranked[r], CHECK_ROW_WEIGHT) != NULL;
+    return weighs;
+}

@@ -40,4 +40,7 @@ void check_rows_free(struct check_rows *rows);
 /* The first row of a kind, or NULL. */
 const struct check_row *check_rows_find(const struct check_rows *rows, enum check_row_kind kind);
 
+/* Shares are unequal, and weighted by DDP_WEIGHT. */
+bool check_evidence_weighs(const struct check_evidence *evidence);
+
 #endif

@@ -309,7 +309,7 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
     }
     free_sorted(&floors[0]);
     free_sorted(&floors[1]);
-    bool weighs = pattern_weighs(evidence);
+    bool weighs = check_evidence_weighs(evidence);
     for (size_t i = 0; i < count; ++i) {
         items[i].is_scratch = items[i].tensor.role == CHECK_MEMORY && is_scratch(&evidence->probe, &items[i].tensor);
         items[i].unweighted = items[i].tensor.role == CHECK_MEAN && weighs;

@@ -183,15 +183,6 @@ pattern_takes_whole_batches(const struct check_evidence *evidence)
 }
 
 bool
-pattern_weighs(const struct check_evidence *evidence)
-{
-    bool weighs = false;
-    for (int r = 0; r < evidence->ranks; ++r)
-        weighs = weighs || check_rows_find(&evidence->ranked[r], CHECK_ROW_WEIGHT) != NULL;
-    return weighs;
-}
-
-bool
 pattern_has_uneven_shares(const struct check_evidence *evidence, uint64_t *total_p)
 {
     for (size_t i = 0; i < evidence->ranked[0].count; ++i) {

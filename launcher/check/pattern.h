@@ -43,9 +43,6 @@ bool pattern_depends_on_batch(const struct check_evidence *evidence);
 /* Each rank has as many items as one rank: N times as many are shared out, or as many bytes come to each device. */
 bool pattern_takes_whole_batches(const struct check_evidence *evidence);
 
-/* Shares are unequal, and weighted by DDP_WEIGHT. */
-bool pattern_weighs(const struct check_evidence *evidence);
-
 /* DDP_SHARD shared out *total_p items that the ranks do not divide. */
 bool pattern_has_uneven_shares(const struct check_evidence *evidence, uint64_t *total_p);
 

@@ -149,7 +149,7 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
     char name[400], ranks[48];
     uint64_t total;
     const struct check_item *first = pattern->first;
-    bool weighs = pattern_weighs(evidence);
+    bool weighs = check_evidence_weighs(evidence);
     if (pattern_has_uneven_shares(evidence, &total) && !weighs) {
         decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
         say(verdict->text,

@@ -4,6 +4,7 @@
 #include "launcher/cluster/addresses.h"
 
 #include "base/protocol.h"
+#include "launcher/common/network.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,49 +34,15 @@ take_address(const struct sockaddr *from, struct host_address *address)
     return !IN6_IS_ADDR_LINKLOCAL(six);
 }
 
-/* "10.1.0.0/16": *bits_p of the address. */
-static bool
-parse_network(const char *text, struct host_address *address, int *bits_p)
-{
-    char copy[ADDRESS_TEXT_BYTES];
-    const char *slash = strchr(text, '/');
-    if (slash == NULL || (size_t)(slash - text) >= sizeof(copy))
-        return false;
-    memcpy(copy, text, (size_t)(slash - text));
-    copy[slash - text] = '\0';
-    memset(address, 0, sizeof(*address));
-    if (inet_pton(AF_INET, copy, address->bytes) == 1)
-        address->family = 4;
-    else if (inet_pton(AF_INET6, copy, address->bytes) == 1)
-        address->family = 6;
-    else
-        return false;
-    char *end;
-    if (slash[1] < '0' || slash[1] > '9')
-        return false;
-    long bits = strtol(slash + 1, &end, 10);
-    *bits_p = (int)bits;
-    return *end == '\0' && bits <= (address->family == 4 ? 32 : 128);
-}
-
 bool
-addresses_is_network(const char *text)
+addresses_in_network(const struct host_address *address, const char *text)
 {
-    struct host_address ignored;
-    int bits;
-    return parse_network(text, &ignored, &bits);
-}
-
-bool
-addresses_in_network(const struct host_address *address, const char *network)
-{
-    struct host_address base;
-    int bits;
-    if (!parse_network(network, &base, &bits) || base.family != address->family)
+    struct network network;
+    if (!network_parse(text, &network) || network.family != address->family)
         return false;
-    for (int i = 0; i < bits; ++i) {
+    for (int i = 0; i < network.bits; ++i) {
         int mask = 0x80 >> (i % 8);
-        if ((base.bytes[i / 8] & mask) != (address->bytes[i / 8] & mask))
+        if ((network.bytes[i / 8] & mask) != (address->bytes[i / 8] & mask))
             return false;
     }
     return true;

@@ -34,8 +34,7 @@ struct host_addresses {
 bool addresses_find(const char *wanted, struct host_addresses *addresses, struct problem *problem)
     __attribute__((warn_unused_result));
 
-/* Whether `text` has the form of a network, "ADDRESS/BITS", and then whether the address lies in it. */
-bool addresses_is_network(const char *text);
+/* Whether the address lies in a network, "ADDRESS/BITS"; false: `network` has another form (common/network.h). */
 bool addresses_in_network(const struct host_address *address, const char *network);
 
 /* "boot id network namespace", the same in all processes that share a loopback interface. */

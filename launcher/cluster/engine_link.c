@@ -19,14 +19,14 @@
 #include <unistd.h>
 
 bool
-engine_link_open(struct engine_link *link_p, const struct job_folder *folder, const struct cluster *cluster,
+engine_link_open(struct engine_link *link_p, int folder_fd, const char *folder, const struct cluster *cluster,
                  struct problem *problem)
 {
     struct engine_link link = {
         .fd = -1, .rank = cluster->rank, .world_size = cluster->world_size, .local_rank = cluster->local_rank};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     /* A path in sockaddr_un is short; through a descriptor of its folder every path is (proc(5)). */
-    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" SUPERVISOR_SOCKET_NAME, folder->fd);
+    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" SUPERVISOR_SOCKET_NAME, folder_fd);
     link.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     link.epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN};
@@ -37,8 +37,8 @@ engine_link_open(struct engine_link *link_p, const struct job_folder *folder, co
         *link_p = link;
         return true;
     }
-    problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a socket in %s: %s; make room there, or set TMPDIR",
-                folder->path, strerror(errno));
+    problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a socket in %s: %s; make room there, or set TMPDIR", folder,
+                strerror(errno));
     engine_link_close(&link);
     return false;
 }

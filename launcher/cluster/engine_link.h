@@ -7,7 +7,6 @@
 
 #include "launcher/cluster/cluster.h"
 #include "launcher/common/problem.h"
-#include "launcher/start/job_folder.h"
 
 #include <stdbool.h>
 
@@ -22,8 +21,8 @@ struct engine_link {
     char abort_text[256];
 };
 
-/* Listens in the job folder. */
-bool engine_link_open(struct engine_link *link, const struct job_folder *folder, const struct cluster *cluster,
+/* Listens in the job folder, which is open as `folder_fd`; `folder` is its path, for messages. */
+bool engine_link_open(struct engine_link *link, int folder_fd, const char *folder, const struct cluster *cluster,
                       struct problem *problem) __attribute__((warn_unused_result));
 void engine_link_close(struct engine_link *link);
 

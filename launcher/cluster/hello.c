@@ -14,29 +14,6 @@
 
 enum { HELLO_MAGIC = 0x64704833 };
 
-void
-hello_set_terms(struct hello *hello, const struct options *options, bool softgpu)
-{
-    snprintf(hello->terms, sizeof(hello->terms),
-             "ddprun's version " DDPRUN_VERSION "\n"
-             "--device %s\n"
-             "--bucket-mb (bytes) %llu\n"
-             "--no-overlap %d\n"
-             "--reduce %s\n"
-             "--compress %s\n"
-             "--communicators %u\n"
-             "--check-every %u\n"
-             "--verify %d\n"
-             "--timeout %u\n"
-             "--hang-warning %u\n"
-             "--hang-timeout %u\n"
-             "--heartbeat-timeout %u\n",
-             softgpu ? "softgpu" : "gpu", (unsigned long long)options->bucket_bytes, !options->overlap,
-             reduction_names[options->reduction], compression_names[options->compression], options->communicator_count,
-             options->check_every, options->verify, options->timeout_s, options->hang_warning_s,
-             options->hang_timeout_s, options->heartbeat_timeout_s);
-}
-
 size_t
 hello_encode(const struct hello *hello, unsigned char *bytes)
 {

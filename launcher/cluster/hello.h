@@ -10,7 +10,6 @@
 #include "launcher/cluster/addresses.h"
 #include "launcher/cluster/proof.h"
 #include "launcher/common/problem.h"
-#include "launcher/options/options.h"
 
 #include <stddef.h>
 
@@ -20,7 +19,7 @@ struct hello {
     int pid;                       /* of the supervisor */
     char host[HELLO_HOST_BYTES];   /* its name, for people */
     char host_id[HOST_ID_BYTES];   /* addresses.h */
-    char terms[HELLO_TERMS_BYTES]; /* what must be equal on all ranks: "name value\n" ... */
+    char terms[HELLO_TERMS_BYTES]; /* what must be equal on all ranks: "name value\n" ... (options/terms.h) */
     int exit_code;                 /* 0, or it cannot start its rank: `problem` says why */
     char problem[1024];
 
@@ -29,9 +28,6 @@ struct hello {
     struct host_addresses addresses;
     unsigned char secret[PROOF_BYTES];
 };
-
-/* Fills in the terms of a job: its options, ddprun's version, GPU or stand-in. */
-void hello_set_terms(struct hello *hello, const struct options *options, bool softgpu);
 
 /* Writes `hello` into bytes[HELLO_BYTES_AT_MOST]; returns how many. */
 size_t hello_encode(const struct hello *hello, unsigned char *bytes);

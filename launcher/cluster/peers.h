@@ -13,7 +13,7 @@
 #include "launcher/cluster/peer_link.h"
 #include "launcher/cluster/proof.h"
 #include "launcher/common/problem.h"
-#include "launcher/watch/verdict.h"
+#include "launcher/common/rank_view.h"
 
 /*
  * What a leaf sees goes into what is judged, and so comes every PEERS_HEARTBEAT_MS. What supervisor 0 sends is there

@@ -8,7 +8,7 @@
 #include "launcher/cluster/hello.h"
 #include "launcher/cluster/peer_link.h"
 #include "launcher/cluster/peers_dial.h"
-#include "launcher/watch/verdict.h"
+#include "launcher/common/rank_view.h"
 
 struct peers_leaf {
     int rank;

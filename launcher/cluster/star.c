@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/protocol.h"
 #include "launcher/common/memory.h"
-#include "launcher/watch/hang.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,9 +20,6 @@ enum {
     STEP_MS = 100,
     REFRESH_LIMIT_MS = 300,
 };
-
-_Static_assert(2 * UINT64_C(1000000) * PEERS_HEARTBEAT_MS < HANG_SILENCE_NS,
-               "a leaf is heard of before it is unheard of, also if both ends look at it half a second late");
 
 /* Leaf: of the one for its engine nothing is left. */
 static void
@@ -37,9 +34,9 @@ drop_socket(struct star *star)
 }
 
 void
-star_open(struct star *star, const struct running_job *job, struct rank_view *views)
+star_open(struct star *star, const struct star_job *job, struct rank_view *views)
 {
-    *star = (struct star){.job = job, .views = views, .pending = -1, .begin_ms = clock_now_ms()};
+    *star = (struct star){.job = *job, .views = views, .pending = -1, .begin_ms = clock_now_ms()};
     if (job->peers != NULL)
         star->given = memory_get((size_t)job->cluster->world_size, sizeof(*star->given));
 }
@@ -54,7 +51,7 @@ star_close(struct star *star)
 void
 star_poll(const struct star *star, struct pollfd polled[STAR_FDS])
 {
-    const struct running_job *job = star->job;
+    const struct star_job *job = &star->job;
     for (int i = 0; i < STAR_FDS; ++i)
         polled[i] = (struct pollfd){.fd = -1, .events = POLLIN};
     if (job->cluster == NULL)
@@ -75,19 +72,19 @@ star_poll(const struct star *star, struct pollfd polled[STAR_FDS])
 static void
 give_all(struct star *star)
 {
-    int world_size = star->job->cluster->world_size;
-    if (star->joins != star->job->link->joins) {
-        star->joins = star->job->link->joins;
+    int world_size = star->job.cluster->world_size;
+    if (star->joins != star->job.link->joins) {
+        star->joins = star->job.link->joins;
         memset(star->given, 0, (size_t)world_size * sizeof(*star->given));
     }
     for (int rank = 1; rank < world_size; ++rank) {
         if (star->given[rank])
             continue;
-        int fd = peers_take_engine_socket(star->job->peers, rank);
+        int fd = peers_take_engine_socket(star->job.peers, rank);
         if (fd < 0)
             continue;
-        if (!engine_link_give(star->job->link, rank, &fd, 1)) {
-            peers_put_engine_socket(star->job->peers, rank, fd);
+        if (!engine_link_give(star->job.link, rank, &fd, 1)) {
+            peers_put_engine_socket(star->job.peers, rank, fd);
             return;
         }
         star->given[rank] = true;
@@ -98,15 +95,15 @@ give_all(struct star *star)
 static void
 give_one(struct star *star)
 {
-    struct engine_link *link = star->job->link;
+    struct engine_link *link = star->job.link;
     struct problem problem;
-    bool needs = link->joined && link->fd >= 0 && star->job->leaf->lost == NULL;
+    bool needs = link->joined && link->fd >= 0 && star->job.leaf->lost == NULL;
     if (!needs || star->joins != link->joins)
         drop_socket(star);
     if (needs && star->joins != link->joins) {
         star->joins = link->joins;
         star->dialing = true;
-        peers_leaf_dial(star->job->leaf, &star->dial);
+        peers_leaf_dial(star->job.leaf, &star->dial);
     }
     enum dial_outcome outcome = star->dialing ? peers_dial_step(&star->dial, &star->pending, &problem) : DIAL_GOES_ON;
     star->dialing = star->dialing && outcome == DIAL_GOES_ON;
@@ -119,7 +116,7 @@ give_one(struct star *star)
 bool
 star_step(struct star *star)
 {
-    const struct running_job *job = star->job;
+    const struct star_job *job = &star->job;
     char bytes[64];
     bool news = false;
     if (job->cluster == NULL)
@@ -142,7 +139,7 @@ star_step(struct star *star)
 static bool
 find_lost(const struct star *star, struct problem *problem)
 {
-    const struct running_job *job = star->job;
+    const struct star_job *job = &star->job;
     for (int i = 1; i < job->cluster->world_size; ++i) {
         const struct peer *peer = peers_look_at(job->peers, i);
         const struct hello *hello = &job->hellos[i];
@@ -167,7 +164,7 @@ find_lost(const struct star *star, struct problem *problem)
 bool
 star_find_problem(const struct star *star, struct problem *problem)
 {
-    const struct running_job *job = star->job;
+    const struct star_job *job = &star->job;
     if (job->cluster == NULL)
         return false;
     if (job->peers != NULL && find_lost(star, problem))
@@ -188,7 +185,7 @@ star_find_problem(const struct star *star, struct problem *problem)
 int
 star_signal(const struct star *star)
 {
-    const struct running_job *job = star->job;
+    const struct star_job *job = &star->job;
     for (int i = 1; job->peers != NULL && i < job->cluster->world_size; ++i) {
         const struct peer *peer = peers_look_at(job->peers, i);
         if (peer->has_problem && peer->problem.signal != 0)
@@ -200,28 +197,28 @@ star_signal(const struct star *star)
 static bool
 is_elsewhere(const struct star *star, int rank)
 {
-    return star->job->peers != NULL && rank >= star->job->rank_count && rank < star->job->cluster->world_size;
+    return star->job.peers != NULL && rank >= star->job.rank_count && rank < star->job.cluster->world_size;
 }
 
 void
 star_ask_report(struct star *star, int rank)
 {
     if (is_elsewhere(star, rank))
-        peers_ask_report(star->job->peers, rank, star->views[rank].stage != RANK_STAGE_FAILED);
+        peers_ask_report(star->job.peers, rank, star->views[rank].stage != RANK_STAGE_FAILED);
 }
 
 const char *
 star_report(const struct star *star, int rank)
 {
-    return is_elsewhere(star, rank) ? peers_look_at(star->job->peers, rank)->report : NULL;
+    return is_elsewhere(star, rank) ? peers_look_at(star->job.peers, rank)->report : NULL;
 }
 
 void
 star_say_end(struct star *star, int exit_code, int signal, uint64_t grace_ms)
 {
     struct peer_order order = {.exit_code = exit_code, .signal = signal, .grace_ms = (int)grace_ms};
-    if (star->job->peers != NULL)
-        peers_say_end(star->job->peers, &order);
+    if (star->job.peers != NULL)
+        peers_say_end(star->job.peers, &order);
 }
 
 void
@@ -229,14 +226,14 @@ star_say_problem(struct star *star, const struct problem *problem, int signal)
 {
     struct peer_order order = {.exit_code = problem->exit_code, .signal = signal};
     snprintf(order.text, sizeof(order.text), "%.1000s", problem->text);
-    if (star->job->leaf != NULL)
-        peers_leaf_say_problem(star->job->leaf, &order);
+    if (star->job.leaf != NULL)
+        peers_leaf_say_problem(star->job.leaf, &order);
 }
 
 bool
 star_others_done(const struct star *star)
 {
-    return star->job->peers == NULL || peers_all_done(star->job->peers);
+    return star->job.peers == NULL || peers_all_done(star->job.peers);
 }
 
 static void
@@ -250,7 +247,7 @@ wait_a_moment(const struct star *star)
 void
 star_refresh(struct star *star)
 {
-    struct peers *peers = star->job->peers;
+    struct peers *peers = star->job.peers;
     if (peers == NULL)
         return;
     int64_t deadline_ms = clock_now_ms() + REFRESH_LIMIT_MS;
@@ -265,17 +262,17 @@ static void
 let_go(struct star *star, int exit_code)
 {
     int64_t deadline_ms = clock_now_ms() + HEARD_LIMIT_MS;
-    peers_say_leave(star->job->peers, exit_code);
-    while (!peers_all_left(star->job->peers) && clock_now_ms() < deadline_ms) {
+    peers_say_leave(star->job.peers, exit_code);
+    while (!peers_all_left(star->job.peers) && clock_now_ms() < deadline_ms) {
         wait_a_moment(star);
-        (void)peers_step(star->job->peers, star->views);
+        (void)peers_step(star->job.peers, star->views);
     }
 }
 
 static int
 wait_to_go(struct star *star, int exit_code)
 {
-    struct peers_leaf *leaf = star->job->leaf;
+    struct peers_leaf *leaf = star->job.leaf;
     int64_t deadline_ms = clock_now_ms() + LEAVE_LIMIT_MS;
     peers_leaf_say_done(leaf, &star->views[0]);
     while (!leaf->leave && leaf->lost == NULL && clock_now_ms() < deadline_ms) {
@@ -288,9 +285,9 @@ wait_to_go(struct star *star, int exit_code)
 int
 star_leave(struct star *star, int exit_code)
 {
-    if (star->job->peers != NULL)
+    if (star->job.peers != NULL)
         let_go(star, exit_code);
-    else if (star->job->leaf != NULL)
+    else if (star->job.leaf != NULL)
         return wait_to_go(star, exit_code);
     return exit_code;
 }

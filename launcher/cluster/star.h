@@ -5,11 +5,25 @@
 #ifndef DDPRUN_LAUNCHER_CLUSTER_STAR_H
 #define DDPRUN_LAUNCHER_CLUSTER_STAR_H
 
-#include "launcher/supervisor.h"
-#include "launcher/watch/verdict.h"
+#include "launcher/cluster/cluster.h"
+#include "launcher/cluster/engine_link.h"
+#include "launcher/cluster/hello.h"
+#include "launcher/cluster/peers.h"
+#include "launcher/cluster/peers_leaf.h"
+#include "launcher/common/rank_view.h"
+
+/* All borrowed; all NULL without a cluster's launcher. */
+struct star_job {
+    struct cluster *cluster;
+    struct peers *peers;     /* on supervisor 0 */
+    struct peers_leaf *leaf; /* on the others */
+    struct engine_link *link;
+    const struct hello *hellos; /* [world_size] */
+    int rank_count;             /* that were started here */
+};
 
 struct star {
-    const struct running_job *job;
+    struct star_job job;
     struct rank_view *views; /* of all ranks on supervisor 0, else of its own */
     unsigned joins;          /* of the engine, for which sockets were given: */
     bool *given;             /* supervisor 0: [world_size] */
@@ -22,7 +36,7 @@ struct star {
 /* More to wait for: fills in polled[STAR_FDS], fd -1 where there is nothing. At STAR_PEERS: that of the others. */
 enum { STAR_LAUNCHER, STAR_ENGINE, STAR_PEERS, STAR_DIAL, STAR_FDS };
 
-void star_open(struct star *star, const struct running_job *job, struct rank_view *views);
+void star_open(struct star *star, const struct star_job *job, struct rank_view *views);
 void star_close(struct star *star);
 void star_poll(const struct star *star, struct pollfd polled[STAR_FDS]);
 

@@ -5,7 +5,7 @@
 #ifndef DDPRUN_LAUNCHER_CLUSTER_VIEW_FRAME_H
 #define DDPRUN_LAUNCHER_CLUSTER_VIEW_FRAME_H
 
-#include "launcher/watch/verdict.h"
+#include "launcher/common/rank_view.h"
 
 #include <stddef.h>
 

@@ -57,7 +57,7 @@ examine_binding(struct examination *examination)
     if (result->end == CHILD_EXITED && result->code == 0)
         findings_ok(examination->findings, "binding", "%s; ddprun may use %d processors", result->text, processors);
     else if (result->end == CHILD_EXITED)
-        examine_add_problem(examination->findings, FINDING_PROBLEM, "GPUs for ranks", result->text);
+        findings_say_problem(examination->findings, "GPUs for ranks", result->text);
     else
         findings_say(examination->findings, FINDING_WARNING, "binding", "use --bind none",
                      "looking at the machine failed: %s", child_end_text(result, end));

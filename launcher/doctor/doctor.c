@@ -70,18 +70,6 @@ open_patient(const char *name, struct patient *patient)
         close(fd);
 }
 
-/* "what; what to do" */
-void
-examine_add_problem(struct findings *findings, enum finding_state state, const char *subject, const char *text)
-{
-    char *what = memory_copy(text);
-    char *todo = strstr(what, "; ");
-    if (todo != NULL)
-        *todo = '\0';
-    findings_say(findings, state, subject, todo != NULL ? todo + 2 : "mend that", "%s", what);
-    free(what);
-}
-
 static void
 examine_machine(struct examination *examination)
 {
@@ -103,7 +91,7 @@ examine_patient(struct examination *examination, const char *name, const struct 
     if (patient->is_known)
         examine_program(examination);
     else
-        examine_add_problem(examination->findings, FINDING_PROBLEM, "file", patient->problem.text);
+        findings_say_problem(examination->findings, "file", patient->problem.text);
 }
 
 static bool

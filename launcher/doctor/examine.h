@@ -35,9 +35,4 @@ void examine_launchers(struct examination *examination);    /* launchers.c: mpir
 void examine_limits(struct examination *examination);       /* limits.c: what the system allows */
 void examine_program(struct examination *examination);      /* trainer.c: the program, which must be known */
 
-/*
- * Adds what stands in `problem`, whose text is "what; what to do".
- */
-void examine_add_problem(struct findings *findings, enum finding_state state, const char *subject, const char *text);
-
 #endif

@@ -107,6 +107,17 @@ findings_say(struct findings *findings, enum finding_state state, const char *su
     va_end(args);
 }
 
+void
+findings_say_problem(struct findings *findings, const char *subject, const char *text)
+{
+    char *what = memory_copy(text);
+    char *todo = strstr(what, "; ");
+    if (todo != NULL)
+        *todo = '\0';
+    findings_say(findings, FINDING_PROBLEM, subject, todo != NULL ? todo + 2 : "fix that", "%s", what);
+    free(what);
+}
+
 int
 findings_count(const struct findings *findings, enum finding_state state)
 {

@@ -34,6 +34,9 @@ void findings_ok(struct findings *findings, const char *subject, const char *for
 void findings_say(struct findings *findings, enum finding_state state, const char *subject, const char *advice,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* A FINDING_PROBLEM from the text of a struct problem, "what; what to do". */
+void findings_say_problem(struct findings *findings, const char *subject, const char *text);
+
 int findings_count(const struct findings *findings, enum finding_state state);
 
 /* Whether one of the findings about `subject` is worse than a note. */

@@ -98,7 +98,7 @@ examine_installation(struct examination *examination)
     struct problem problem;
     examination->is_installed = installation_find(examination->softgpu, &examination->found, &problem);
     if (!examination->is_installed) {
-        examine_add_problem(examination->findings, FINDING_PROBLEM, "ddprun", problem.text);
+        findings_say_problem(examination->findings, "ddprun", problem.text);
         return;
     }
     findings_ok(examination->findings, "ddprun", "%s, with %s", examination->version, examination->found.shim);

@@ -242,7 +242,7 @@ examine_job_folder(struct findings *findings)
     struct job_folder folder;
     struct problem problem;
     if (!job_folder_make(&folder, &problem)) {
-        examine_add_problem(findings, FINDING_PROBLEM, "job folder", problem.text);
+        findings_say_problem(findings, "job folder", problem.text);
         return;
     }
     const char *slash = strrchr(folder.path, '/');

@@ -45,7 +45,7 @@ examine_device(struct examination *examination)
     const struct elf_needs *needs = examination->needs;
     struct problem problem;
     if (!devices_check_program(examination->options, examination->program, &problem))
-        examine_add_problem(findings, FINDING_PROBLEM, "device", problem.text);
+        findings_say_problem(findings, "device", problem.text);
     else if (examination->facts->built_for_softgpu)
         findings_ok(findings, "device", "built by softgpu-cc, for the stand-in");
     else if (examination->softgpu && (needs->has_kernels || needs->defines_cudart))

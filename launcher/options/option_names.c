@@ -1,19 +1,9 @@
 /*
- * option_names.c - options by their names: the right one, and the one that was probably meant (option_table.h).
+ * option_names.c - the option that was probably meant by a name (option_table.h).
  */
 #include "launcher/options/option_table.h"
 
 #include <string.h>
-
-const struct option_row *
-option_row_named(const char *name)
-{
-    for (int i = 0; i < option_row_count; ++i) {
-        if (strcmp(option_rows[i].name, name) == 0)
-            return &option_rows[i];
-    }
-    return NULL;
-}
 
 /* Letters to insert, drop or change to make one word of the other; neighbours that changed places count once (optimal
  * string alignment). Words longer than the table are far from everything. */

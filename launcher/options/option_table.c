@@ -5,8 +5,8 @@
 #include "launcher/options/option_table.h"
 
 #include "base/protocol.h"
-#include "launcher/cluster/addresses.h"
 #include "launcher/common/memory.h"
+#include "launcher/common/network.h"
 #include "launcher/options/host_list.h"
 
 #include <ctype.h>
@@ -16,11 +16,10 @@
 #include <string.h>
 
 static bool
-bad_value(struct problem *problem, const char *name, const char *value, const char *wanted)
+bad_value(struct problem *problem, const struct option_row *row, const char *value, const char *wanted)
 {
-    const struct option_row *row = option_row_named(name);
-    return problem_set(problem, DDPRUN_EXIT_USAGE, "'%s' is not %s, in --%s; see ddprun %s--help", value, wanted, name,
-                       row != NULL && row->group == GROUP_CHECK ? "check " : "");
+    return problem_set(problem, DDPRUN_EXIT_USAGE, "'%s' is not %s, in --%s; see ddprun %s--help", value, wanted,
+                       row->name, row->group == GROUP_CHECK ? "check " : "");
 }
 
 /* Of an option without a value: given, or switched by a setting. */
@@ -30,12 +29,13 @@ is_on(const char *value)
     return value == NULL || strcmp(value, "0") != 0;
 }
 
-#define SWITCH(name, field, meaning)                                                             \
-    static bool take_##name(struct options *options, const char *value, struct problem *problem) \
-    {                                                                                            \
-        (void)problem;                                                                           \
-        options->field = is_on(value) == (meaning);                                              \
-        return true;                                                                             \
+#define SWITCH(name, field, meaning)                                                                  \
+    static bool take_##name(const struct option_row *row, struct options *options, const char *value, \
+                            struct problem *problem)                                                  \
+    {                                                                                                 \
+        (void)row, (void)problem;                                                                     \
+        options->field = is_on(value) == (meaning);                                                   \
+        return true;                                                                                  \
     }
 SWITCH(share_gpu, share_gpu, true)
 SWITCH(no_cost_cache, cost_cache, false)
@@ -74,21 +74,21 @@ whole_number(const char *text, unsigned long least, unsigned long most, unsigned
 }
 
 static bool
-take_ranks(struct options *options, const char *value, struct problem *problem)
+take_ranks(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
     /* More than OPTIONS_MOST_RANKS only with --hosts: check_rank_count(). */
     if (!whole_number(value, 1, HOST_LIST_MOST_HOSTS * HOST_LIST_MOST_RANKS, &number))
-        return bad_value(problem, "ranks", value, "a number of ranks from 1 to 256");
+        return bad_value(problem, row, value, "a number of ranks from 1 to 256");
     options->rank_count = (int)number;
     return true;
 }
 
 static bool
-take_hosts(struct options *options, const char *value, struct problem *problem)
+take_hosts(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     if (value[0] == '\0')
-        return bad_value(problem, "hosts", value, "a list of hosts, such as h1:8,h2:8");
+        return bad_value(problem, row, value, "a list of hosts, such as h1:8,h2:8");
     options->hosts = value; /* read by hosts_run() */
     return true;
 }
@@ -105,45 +105,46 @@ one_of(const char *value, const char *const *names, int count)
 }
 
 static bool
-take_device(struct options *options, const char *value, struct problem *problem)
+take_device(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     static const char *const names[] = {[DEVICE_AUTO] = "auto", [DEVICE_GPU] = "gpu", [DEVICE_SOFTGPU] = "softgpu"};
     int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(problem, "device", value, "one of auto, gpu, softgpu");
+        return bad_value(problem, row, value, "one of auto, gpu, softgpu");
     options->device = (enum device_choice)place;
     return true;
 }
 
 static bool
-take_gpus(struct options *options, const char *value, struct problem *problem)
+take_gpus(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
+    (void)row;
     gpu_list_free(&options->gpus);
     return gpu_list_parse(value, &options->gpus, problem);
 }
 
 static bool
-take_bind(struct options *options, const char *value, struct problem *problem)
+take_bind(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     static const char *const names[] = {[BIND_NONE] = "none", [BIND_NUMA] = "numa", [BIND_CORE] = "core"};
     int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(problem, "bind", value, "one of none, numa, core");
+        return bad_value(problem, row, value, "one of none, numa, core");
     options->bind = (enum bind_choice)place;
     return true;
 }
 
 static bool
-take_bucket_mb(struct options *options, const char *value, struct problem *problem)
+take_bucket_mb(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     static const char wanted[] = "a size above 0 and up to 1048576 (MiB)";
     /* strtod also takes blanks, hexadecimal, "inf" and "nan". */
     if (value[0] == '\0' || strspn(value, "0123456789.eE+-") != strlen(value))
-        return bad_value(problem, "bucket-mb", value, wanted);
+        return bad_value(problem, row, value, wanted);
     char *end;
     double bytes = strtod(value, &end) * (1 << 20);
     if (*end != '\0' || !(bytes >= 1.0) || bytes > 1024.0 * 1024.0 * (1 << 20))
-        return bad_value(problem, "bucket-mb", value, wanted);
+        return bad_value(problem, row, value, wanted);
     options->bucket_bytes = (uint64_t)llround(bytes);
     return true;
 }
@@ -152,11 +153,11 @@ const char *const reduction_names[DDPRUN_REDUCTION_COUNT] = {
     [DDPRUN_REDUCE_MEAN] = "mean", [DDPRUN_REDUCE_SUM] = "sum"};
 
 static bool
-take_reduce(struct options *options, const char *value, struct problem *problem)
+take_reduce(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     int place = one_of(value, reduction_names, DDPRUN_REDUCTION_COUNT);
     if (place < 0)
-        return bad_value(problem, "reduce", value, "one of mean, sum");
+        return bad_value(problem, row, value, "one of mean, sum");
     options->reduction = (enum ddprun_reduction)place;
     return true;
 }
@@ -165,103 +166,104 @@ const char *const compression_names[DDPRUN_COMPRESSION_COUNT] = {
     [DDPRUN_COMPRESS_NONE] = "none", [DDPRUN_COMPRESS_FP16] = "fp16", [DDPRUN_COMPRESS_BF16] = "bf16"};
 
 static bool
-take_compress(struct options *options, const char *value, struct problem *problem)
+take_compress(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     int place = one_of(value, compression_names, DDPRUN_COMPRESSION_COUNT);
     if (place < 0)
-        return bad_value(problem, "compress", value, "one of none, fp16, bf16");
+        return bad_value(problem, row, value, "one of none, fp16, bf16");
     options->compression = (enum ddprun_compression)place;
     return true;
 }
 
 static bool
-take_communicators(struct options *options, const char *value, struct problem *problem)
+take_communicators(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
     if (!whole_number(value, 1, DDPRUN_MOST_COMMUNICATORS, &number))
-        return bad_value(problem, "communicators", value, "a number from 1 to 8");
+        return bad_value(problem, row, value, "a number from 1 to 8");
     options->communicator_count = (unsigned)number;
     return true;
 }
 
 static bool
-take_nccl(struct options *options, const char *value, struct problem *problem)
+take_nccl(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     if (value[0] == '\0')
-        return bad_value(problem, "nccl", value, "a path or a library name");
+        return bad_value(problem, row, value, "a path or a library name");
     options->nccl = value;
     return true;
 }
 
 static bool
-take_check_every(struct options *options, const char *value, struct problem *problem)
+take_check_every(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
     if (!whole_number(value, 0, 1000000000, &number))
-        return bad_value(problem, "check-every", value, "a number of steps from 0 (never) to 1000000000");
+        return bad_value(problem, row, value, "a number of steps from 0 (never) to 1000000000");
     options->check_every = (unsigned)number;
     return true;
 }
 
 static bool
-take_timeout(struct options *options, const char *value, struct problem *problem)
+take_timeout(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
     if (!whole_number(value, 1, 1000000, &number))
-        return bad_value(problem, "timeout", value, "a whole number of seconds from 1 to 1000000");
+        return bad_value(problem, row, value, "a whole number of seconds from 1 to 1000000");
     options->timeout_s = (unsigned)number;
     return true;
 }
 
 /* Seconds, or 0 for never. */
 static bool
-take_limit(unsigned *field, const char *name, const char *value, struct problem *problem)
+take_limit(const struct option_row *row, unsigned *field, const char *value, struct problem *problem)
 {
     unsigned long number;
     if (!whole_number(value, 0, 1000000, &number))
-        return bad_value(problem, name, value, "a whole number of seconds from 0 (never) to 1000000");
+        return bad_value(problem, row, value, "a whole number of seconds from 0 (never) to 1000000");
     *field = (unsigned)number;
     return true;
 }
 
 static bool
-take_hang_warning(struct options *options, const char *value, struct problem *problem)
+take_hang_warning(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     options->hang_warning_given = true;
-    return take_limit(&options->hang_warning_s, "hang-warning", value, problem);
+    return take_limit(row, &options->hang_warning_s, value, problem);
 }
 
 static bool
-take_hang_timeout(struct options *options, const char *value, struct problem *problem)
+take_hang_timeout(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
-    return take_limit(&options->hang_timeout_s, "hang-timeout", value, problem);
+    return take_limit(row, &options->hang_timeout_s, value, problem);
 }
 
 static bool
-take_heartbeat_timeout(struct options *options, const char *value, struct problem *problem)
+take_heartbeat_timeout(const struct option_row *row, struct options *options, const char *value,
+                       struct problem *problem)
 {
     unsigned long number;
     if (!whole_number(value, 0, 1000000, &number) || number == 1 || number == 2)
-        return bad_value(problem, "heartbeat-timeout", value,
-                         "0 (never) or a whole number of seconds from 3 to 1000000");
+        return bad_value(problem, row, value, "0 (never) or a whole number of seconds from 3 to 1000000");
     options->heartbeat_timeout_s = (unsigned)number;
     return true;
 }
 
 static bool
-take_interface(struct options *options, const char *value, struct problem *problem)
+take_interface(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
-    if (value[0] == '\0' || (strchr(value, '/') != NULL && !addresses_is_network(value)))
-        return bad_value(problem, "interface", value, "the name of an interface or a network such as 10.1.0.0/16");
+    struct network network;
+    if (value[0] == '\0' || (strchr(value, '/') != NULL && !network_parse(value, &network)))
+        return bad_value(problem, row, value, "the name of an interface or a network such as 10.1.0.0/16");
     options->interface = value;
     return true;
 }
 
 static bool
-take_trace(struct options *options, const char *value, struct problem *problem)
+take_trace(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     if (value[0] == '\0')
-        return bad_value(problem, "trace", value, "a folder");
+        return bad_value(problem, row, value, "a folder");
     options->trace_dir = value;
     return true;
 }
@@ -280,14 +282,14 @@ is_ranks_own(const char *name, size_t length)
 }
 
 static bool
-take_env(struct options *options, const char *value, struct problem *problem)
+take_env(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     size_t length = strcspn(value, "=");
     bool named = length > 0 && !isdigit((unsigned char)value[0]);
     for (size_t i = 0; i < length; ++i)
         named = named && (isalnum((unsigned char)value[i]) || value[i] == '_');
     if (!named || value[length] != '=')
-        return bad_value(problem, "env", value, "NAME=VALUE");
+        return bad_value(problem, row, value, "NAME=VALUE");
     if (is_ranks_own(value, length))
         return problem_set(
             problem, DDPRUN_EXIT_USAGE,
@@ -309,40 +311,41 @@ take_env(struct options *options, const char *value, struct problem *problem)
 }
 
 static bool
-take_text(const char **field, const char *name, const char *value, const char *wanted, struct problem *problem)
+take_text(const struct option_row *row, const char **field, const char *value, const char *wanted,
+          struct problem *problem)
 {
     if (value[0] == '\0')
-        return bad_value(problem, name, value, wanted);
+        return bad_value(problem, row, value, wanted);
     *field = value;
     return true;
 }
 
 static bool
-take_cwd(struct options *options, const char *value, struct problem *problem)
+take_cwd(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
-    return take_text(&options->cwd, "cwd", value, "a folder", problem);
+    return take_text(row, &options->cwd, value, "a folder", problem);
 }
 
 static bool
-take_config(struct options *options, const char *value, struct problem *problem)
+take_config(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
-    return take_text(&options->config, "config", value, "a file", problem);
+    return take_text(row, &options->config, value, "a file", problem);
 }
 
 static bool
-take_summary_json(struct options *options, const char *value, struct problem *problem)
+take_summary_json(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
-    return take_text(&options->summary_json, "summary-json", value, "a file", problem);
+    return take_text(row, &options->summary_json, value, "a file", problem);
 }
 
 static bool
-take_report(struct options *options, const char *value, struct problem *problem)
+take_report(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
-    return take_text(&options->report, "report", value, "a file", problem);
+    return take_text(row, &options->report, value, "a file", problem);
 }
 
 static bool
-take_output(struct options *options, const char *value, struct problem *problem)
+take_output(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     static const char *const names[] = {[OUTPUT_TAGGED] = "tagged", [OUTPUT_RANK0] = "rank0", [OUTPUT_NONE] = "none"};
     int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
@@ -351,40 +354,40 @@ take_output(struct options *options, const char *value, struct problem *problem)
         return true;
     }
     if (strncmp(value, "files=", 6) != 0 || value[6] == '\0')
-        return bad_value(problem, "output", value, "one of tagged, rank0, files=DIR, none");
+        return bad_value(problem, row, value, "one of tagged, rank0, files=DIR, none");
     options->output = OUTPUT_FILES;
     options->output_dir = value + 6;
     return true;
 }
 
 static bool
-take_output_buffering(struct options *options, const char *value, struct problem *problem)
+take_output_buffering(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     static const char *const names[] = {[BUFFERING_LINE] = "line", [BUFFERING_FULL] = "full"};
     int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(problem, "output-buffering", value, "one of line, full");
+        return bad_value(problem, row, value, "one of line, full");
     options->buffering = (enum buffering_choice)place;
     return true;
 }
 
 static bool
-take_progress(struct options *options, const char *value, struct problem *problem)
+take_progress(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     static const char *const names[] = {[PROGRESS_AUTO] = "auto", [PROGRESS_ON] = "on", [PROGRESS_OFF] = "off"};
     int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(problem, "progress", value, "one of auto, on, off");
+        return bad_value(problem, row, value, "one of auto, on, off");
     options->progress = (enum progress_choice)place;
     return true;
 }
 
 static bool
-take_max_restarts(struct options *options, const char *value, struct problem *problem)
+take_max_restarts(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
     if (!whole_number(value, 0, 1000, &number))
-        return bad_value(problem, "max-restarts", value, "a number of restarts from 0 to 1000");
+        return bad_value(problem, row, value, "a number of restarts from 0 to 1000");
     options->max_restarts = (unsigned)number;
     return true;
 }
@@ -392,62 +395,62 @@ take_max_restarts(struct options *options, const char *value, struct problem *pr
 /* ---- of `ddprun check` ---- */
 
 static void
-note_check(struct options *options, const char *name)
+note_check(const struct option_row *row, struct options *options)
 {
     if (options->check.given == NULL)
-        options->check.given = name;
+        options->check.given = row->name;
 }
 
 static bool
-take_steps(struct options *options, const char *value, struct problem *problem)
+take_steps(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
-    note_check(options, "steps");
+    note_check(row, options);
     if (!whole_number(value, 1, 10000, &number))
-        return bad_value(problem, "steps", value, "a number of steps from 1 to 10000");
+        return bad_value(problem, row, value, "a number of steps from 1 to 10000");
     options->check.steps = (unsigned)number;
     return true;
 }
 
 static bool
-take_sample(struct options *options, const char *value, struct problem *problem)
+take_sample(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     unsigned long number;
-    note_check(options, "sample");
+    note_check(row, options);
     if (!whole_number(value, 1, 1000000000, &number))
-        return bad_value(problem, "sample", value, "a number of elements from 1 to 1000000000");
+        return bad_value(problem, row, value, "a number of elements from 1 to 1000000000");
     options->check.sample = (unsigned)number;
     return true;
 }
 
 static bool
-take_alone(struct options *options, const char *value, struct problem *problem)
+take_alone(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
     (void)problem;
-    note_check(options, "alone");
+    note_check(row, options);
     options->check.alone = value;
     return true;
 }
 
 static bool
-take_reference(struct options *options, const char *value, struct problem *problem)
+take_reference(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
-    note_check(options, "reference");
-    return take_text(&options->check.reference, "reference", value, "a file", problem);
+    note_check(row, options);
+    return take_text(row, &options->check.reference, value, "a file", problem);
 }
 
 static bool
-take_json(struct options *options, const char *value, struct problem *problem)
+take_json(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
-    note_check(options, "json");
-    return take_text(&options->check.json, "json", value, "a file", problem);
+    note_check(row, options);
+    return take_text(row, &options->check.json, value, "a file", problem);
 }
 
 static bool
-take_keep_files(struct options *options, const char *value, struct problem *problem)
+take_keep_files(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
-    note_check(options, "keep-files");
-    return take_text(&options->check.keep_files, "keep-files", value, "a folder", problem);
+    note_check(row, options);
+    return take_text(row, &options->check.keep_files, value, "a folder", problem);
 }
 
 /* A number in [least, most], written as decimal fractions are. */
@@ -465,19 +468,19 @@ real_number(const char *text, double least, double most, double *number)
 }
 
 static bool
-take_tolerance(struct options *options, const char *value, struct problem *problem)
+take_tolerance(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
-    note_check(options, "tolerance");
+    note_check(row, options);
     return real_number(value, 0, 1, &options->check.tolerance) ||
-           bad_value(problem, "tolerance", value, "a relative difference from 0 to 1");
+           bad_value(problem, row, value, "a relative difference from 0 to 1");
 }
 
 static bool
-take_floor_factor(struct options *options, const char *value, struct problem *problem)
+take_floor_factor(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
 {
-    note_check(options, "floor-factor");
+    note_check(row, options);
     return real_number(value, 1, 1e6, &options->check.floor_factor) ||
-           bad_value(problem, "floor-factor", value, "a number from 1 to 1000000");
+           bad_value(problem, row, value, "a number from 1 to 1000000");
 }
 
 const struct option_row option_rows[] = {
@@ -621,3 +624,13 @@ const struct option_synonym option_synonyms[] = {
 };
 
 const int option_synonym_count = sizeof(option_synonyms) / sizeof(option_synonyms[0]);
+
+const struct option_row *
+option_row_named(const char *name)
+{
+    for (int i = 0; i < option_row_count; ++i) {
+        if (strcmp(option_rows[i].name, name) == 0)
+            return &option_rows[i];
+    }
+    return NULL;
+}

@@ -22,7 +22,9 @@ enum option_group {
  * Takes the value of an option. `value` is NULL for an option without one that was given; from a setting it may also be
  * "0", which takes it back.
  */
-typedef bool (*option_take_fn)(struct options *options, const char *value, struct problem *problem);
+struct option_row;
+typedef bool (*option_take_fn)(const struct option_row *row, struct options *options, const char *value,
+                               struct problem *problem);
 
 struct option_row {
     char letter;          /* 0: none */

@@ -146,7 +146,7 @@ parse_row(int argc, char **argv, struct options *options, struct problem *proble
                    : options->check.asked ? OPTIONS_HELP_CHECK
                    : row->letter == 'h'   ? OPTIONS_HELP
                                           : OPTIONS_HELP_ALL;
-        if (!row->take(options, optarg, problem))
+        if (!row->take(row, options, optarg, problem))
             return OPTIONS_BAD;
         note_given(options, row, optarg);
     }

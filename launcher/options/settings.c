@@ -45,7 +45,7 @@ apply(struct options *options, const struct option_row *row, const char *value, 
     if (row->argument == NULL && !is_switch_value(value))
         return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: '%s' is neither on nor off; write 1 or 0", where, value);
     struct problem inner;
-    if (!row->take(options, option_keep(options, value), &inner))
+    if (!row->take(row, options, option_keep(options, value), &inner))
         return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: %.1500s", where, inner.text);
     if (strcmp(row->name, "ranks") == 0)
         options->ranks_setting = option_keep(options, where);

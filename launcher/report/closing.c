@@ -4,9 +4,11 @@
 #include "launcher/report/closing.h"
 
 #include "launcher/watch/pace.h"
+#include "launcher/watch/verdict.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LINE_BYTES = 512, RANKS_SHOWN = 16 };

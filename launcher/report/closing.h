@@ -12,7 +12,7 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_CLOSING_H
 #define DDPRUN_LAUNCHER_REPORT_CLOSING_H
 
-#include "launcher/watch/verdict.h"
+#include "launcher/common/rank_view.h"
 
 struct closing {
     const struct rank_view *ranks; /* [rank_count] */

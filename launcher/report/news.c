@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* The supervisor never waits for a reader. */

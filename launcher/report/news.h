@@ -5,7 +5,7 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_NEWS_H
 #define DDPRUN_LAUNCHER_REPORT_NEWS_H
 
-#include "launcher/watch/verdict.h"
+#include "launcher/common/rank_view.h"
 
 /* What was told already; zeroed at first. */
 struct news {

@@ -10,8 +10,8 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_PROGRESS_H
 #define DDPRUN_LAUNCHER_REPORT_PROGRESS_H
 
+#include "launcher/common/rank_view.h"
 #include "launcher/options/options.h"
-#include "launcher/watch/verdict.h"
 
 struct progress;
 

@@ -7,8 +7,8 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_REPORT_H
 #define DDPRUN_LAUNCHER_REPORT_REPORT_H
 
+#include "launcher/common/rank_view.h"
 #include "launcher/report/report_file.h"
-#include "launcher/watch/verdict.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #define DDPRUN_LAUNCHER_REPORT_SUMMARY_H
 
 #include "launcher/common/problem.h"
-#include "launcher/watch/verdict.h"
+#include "launcher/common/rank_view.h"
 
 /* What becomes of a job. */
 struct summary {

@@ -14,6 +14,7 @@
 #include "launcher/watch/rank_words.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #define DDPRUN_LAUNCHER_WATCH_HANG_H
 
 #include "launcher/common/problem.h"
-#include "launcher/watch/verdict.h"
+#include "launcher/common/rank_view.h"
 
 #include <stdint.h>
 

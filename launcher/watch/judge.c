@@ -4,6 +4,7 @@
 #include "launcher/watch/judge.h"
 
 #include "launcher/common/memory.h"
+#include "launcher/watch/verdict.h"
 
 #include <stdlib.h>
 

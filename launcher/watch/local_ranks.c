@@ -336,36 +336,6 @@ reap_orphans(const struct local_ranks *local)
         fclose(children);
 }
 
-/* What the engines said to our PMIx server. */
-static void
-ask_server(struct local_ranks *local)
-{
-    struct pmix_server_abort abort;
-    for (int i = 0; i < local->count; ++i)
-        local->views[i].connected = pmix_server_is_connected(local->server, i);
-    while (pmix_server_next_abort(local->server, &abort)) {
-        if (abort.rank < 0 || abort.rank >= local->count || local->views[abort.rank].aborted)
-            continue;
-        local->views[abort.rank].aborted = true;
-        local->views[abort.rank].abort_status = abort.status;
-        memcpy(local->views[abort.rank].abort_message, abort.message, sizeof(abort.message));
-    }
-}
-
-/* What the only engine said to this supervisor. */
-static void
-ask_link(struct local_ranks *local)
-{
-    struct rank_view *view = &local->views[0];
-    engine_link_step(local->link);
-    view->connected = local->link->joined;
-    if (!local->link->aborted || view->aborted)
-        return;
-    view->aborted = true;
-    view->abort_status = local->link->abort_status;
-    memcpy(view->abort_message, local->link->abort_text, sizeof(view->abort_message));
-}
-
 /* Whether our library has reached the processes that use the driver. */
 static void
 watch_preload(struct local_ranks *local, uint64_t now)
@@ -414,10 +384,7 @@ local_ranks_look(struct local_ranks *local)
         look_at_end(local, i, ended, now);
     if (ended)
         reap_orphans(local);
-    if (local->link != NULL)
-        ask_link(local);
-    else
-        ask_server(local);
+    local->hear_engines(local->data, local->views, local->count);
     for (int i = 0; i < local->count; ++i) {
         read_status(&local->views[i], status_page_rank(local->status_page, i));
         rank_record_read_activity(status_page_rank(local->status_page, i), now, &local->views[i]);

@@ -12,11 +12,9 @@
 #ifndef DDPRUN_LAUNCHER_WATCH_LOCAL_RANKS_H
 #define DDPRUN_LAUNCHER_WATCH_LOCAL_RANKS_H
 
-#include "launcher/cluster/engine_link.h"
-#include "launcher/start/pmix_server.h"
+#include "launcher/common/rank_view.h"
 #include "launcher/watch/preload_watch.h"
 #include "launcher/watch/process_list.h"
-#include "launcher/watch/verdict.h"
 
 #include <sys/types.h>
 
@@ -34,8 +32,10 @@ struct local_ranks {
         bool left_program;                /* among what is left has been a program of its own (left_behind.h) */
     } * processes;                        /* [count] */
     void *status_page;
-    struct pmix_server *server; /* NULL under a cluster's launcher; then: */
-    struct engine_link *link;
+    /* At each look, once ends have been noted and before the status page is read: writes what the engines have said by
+     * PMIx or by the link into views[count]: `connected`, and a first abort. */
+    void (*hear_engines)(void *data, struct rank_view *views, int count);
+    void *data;
     struct preload_watch *watch;
     struct rank_view *views;     /* [count], zero at first */
     int order;                   /* of the look that noticed an end last */

@@ -4,6 +4,7 @@
 #include "launcher/watch/pace.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { LEAST_BOUNDARIES = 8 };

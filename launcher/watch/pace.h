@@ -8,7 +8,7 @@
 #ifndef DDPRUN_LAUNCHER_WATCH_PACE_H
 #define DDPRUN_LAUNCHER_WATCH_PACE_H
 
-#include "launcher/watch/verdict.h"
+#include "launcher/common/rank_view.h"
 
 /* Figures of a step are medians over the boundaries that were looked at last, but for waiting_ns without a straggler.
  */

@@ -3,16 +3,12 @@
  */
 #include "launcher/watch/processes.h"
 
-#include "base/clock.h"
 #include "launcher/start/guardian.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { LOOK_INTERVAL_MS = 20 };
 
 size_t
 processes_signal_descendants(struct process_list *processes, pid_t first, int number)
@@ -57,22 +53,4 @@ processes_reap(void)
 {
     while (waitpid(-1, NULL, WNOHANG) > 0) {
     }
-}
-
-void
-processes_end_all(const pid_t *pids, int count)
-{
-    if (count == 0)
-        return;
-    struct process_list processes = {0};
-    int64_t begin_ms = clock_now_ms();
-    processes_signal_all(&processes, pids, count, SIGTERM);
-    while (processes_signal_descendants(&processes, pids[0], 0) > 0 &&
-           clock_now_ms() - begin_ms < PROCESSES_GRACE_MS + PROCESSES_UNKILLABLE_MS) {
-        if (clock_now_ms() - begin_ms >= PROCESSES_GRACE_MS)
-            processes_signal_all(&processes, pids, count, SIGKILL);
-        poll(NULL, 0, LOOK_INTERVAL_MS);
-    }
-    processes_reap();
-    process_list_free(&processes);
 }

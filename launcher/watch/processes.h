@@ -34,7 +34,4 @@ void processes_signal_all(struct process_list *processes, const pid_t *pids, int
 /* Takes away what has ended. */
 void processes_reap(void);
 
-/* Ends all: SIGTERM, SIGKILL after a grace. For a job of which only some ranks could be started. */
-void processes_end_all(const pid_t *pids, int count);
-
 #endif

@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_WATCH_RANK_RECORD_H
 #define DDPRUN_LAUNCHER_WATCH_RANK_RECORD_H
 
-#include "launcher/watch/verdict.h"
+#include "launcher/common/rank_view.h"
 
 #include <stddef.h>
 

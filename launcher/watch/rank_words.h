@@ -6,7 +6,7 @@
 #ifndef DDPRUN_LAUNCHER_WATCH_RANK_WORDS_H
 #define DDPRUN_LAUNCHER_WATCH_RANK_WORDS_H
 
-#include "launcher/watch/verdict.h"
+#include "launcher/common/rank_view.h"
 
 #include <stdbool.h>
 #include <stddef.h>

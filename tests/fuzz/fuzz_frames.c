@@ -5,6 +5,7 @@
  * Required: what is taken for sound is within its bounds, and written down again it is the same; without the secret
  * nothing is a proof.
  */
+#include "launcher/watch/verdict.h"
 #include "tests/fuzz/fuzz.h"
 
 #include "base/protocol.h"
@@ -13,6 +14,8 @@
 #include "launcher/cluster/peer_link.h"
 #include "launcher/cluster/proof.h"
 #include "launcher/cluster/view_frame.h"
+#include "launcher/common/network.h"
+#include "launcher/options/terms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +126,7 @@ fuzz_hello(const uint8_t *bytes, size_t count)
     fuzz_require(length <= sizeof(encoded) && hello_decode(encoded, length, &again), "a hello written down is one");
     fuzz_require(hello_encode(&again, twice) == length && memcmp(encoded, twice, length) == 0, "the same one");
     struct options options = {.bucket_bytes = 77, .timeout_s = 600};
-    hello_set_terms(&hellos[1], &options, true);
+    terms_write(&options, true, hellos[1].terms, sizeof(hellos[1].terms));
     if (!hello_agree(hellos, 2, &problem))
         fuzz_require(problem.text[0] != '\0' && problem.exit_code >= 0 && problem.exit_code <= 255,
                      "a disagreement is told");
@@ -206,8 +209,9 @@ fuzz_proof(const uint8_t *bytes, size_t count)
     char *text = fuzz_text(bytes, count);
     const struct host_address addresses[] = {{4, {10, 1, 2, 3}}, {6, {0xfd, [15] = 1}}};
     for (int i = 0; i < 2; ++i) {
+        struct network network;
         if (addresses_in_network(&addresses[i], text))
-            fuzz_require(addresses_is_network(text), "only a network holds an address");
+            fuzz_require(network_parse(text, &network), "only a network holds an address");
     }
     free(text);
 }

@@ -3,6 +3,7 @@
  * launcher makes of it is a verdict in bounded text, words about a hang, closing lines, and a summary that other
  * programs can read.
  */
+#include "launcher/watch/verdict.h"
 #include "tests/fuzz/fuzz.h"
 
 #include "base/flight.h"
@@ -127,6 +128,13 @@ fill_page(int ranks, const uint8_t *bytes, size_t count)
     }
 }
 
+/* The engines say nothing: there is the page alone. */
+static void
+hear_nothing(void *data, struct rank_view *views, int count)
+{
+    (void)data, (void)views, (void)count;
+}
+
 /* One byte for the number of ranks, a few for what the system saw of each, then the pages. */
 void
 fuzz_status(const uint8_t *bytes, size_t count)
@@ -141,8 +149,12 @@ fuzz_status(const uint8_t *bytes, size_t count)
     const uint8_t *seen = bytes + 1, *rest = bytes + 1 + SEEN_BYTES;
     memset(views, 0, sizeof(views));
     fill_page(ranks, rest, count - 1 - SEEN_BYTES);
-    struct local_ranks local = {
-        .count = ranks, .pids = pids, .processes = processes, .status_page = page, .views = views};
+    struct local_ranks local = {.count = ranks,
+                                .pids = pids,
+                                .processes = processes,
+                                .status_page = page,
+                                .views = views,
+                                .hear_engines = hear_nothing};
     local_ranks_look(&local);
     for (int r = 0; r < ranks; ++r) {
         views[r].ended = seen[r] & 1;
@@ -176,21 +188,7 @@ fuzz_status(const uint8_t *bytes, size_t count)
     require_summary(path);
 }
 
-/* What local_ranks.c asks besides the page: there is neither here. */
-bool
-pmix_server_is_connected(const struct pmix_server *server, int rank)
-{
-    (void)server, (void)rank;
-    return false;
-}
-
-bool
-pmix_server_next_abort(struct pmix_server *server, struct pmix_server_abort *abort)
-{
-    (void)server, (void)abort;
-    return false;
-}
-
+/* What local_ranks.c asks of the system. */
 uint64_t
 out_of_memory_kills(const char *root)
 {
@@ -237,10 +235,4 @@ bool
 process_state_is_stopped(pid_t pid)
 {
     return pid % 3 == 0;
-}
-
-void
-engine_link_step(struct engine_link *link)
-{
-    (void)link;
 }

@@ -11,6 +11,7 @@
 #include "launcher/cluster/peer_link.h"
 #include "launcher/cluster/proof.h"
 #include "launcher/cluster/view_frame.h"
+#include "launcher/options/terms.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,7 @@ put_hellos(void)
     static unsigned char bytes[HELLO_BYTES_AT_MOST];
     struct hello hello = {.pid = 4711, .host = "node7", .host_id = "boot 1", .port = 40123};
     struct options options = {.bucket_bytes = 77, .timeout_s = 600};
-    hello_set_terms(&hello, &options, true);
+    terms_write(&options, true, hello.terms, sizeof(hello.terms));
     hello.addresses.count = 2;
     hello.addresses.items[0] = (struct host_address){.family = 4, .bytes = {10, 1, 2, 3}};
     hello.addresses.items[1] = (struct host_address){.family = 6, .bytes = {0xfd, [15] = 9}};

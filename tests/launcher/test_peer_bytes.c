@@ -7,6 +7,8 @@
 #include "launcher/cluster/hello.h"
 #include "launcher/cluster/peer_link.h"
 #include "launcher/cluster/view_frame.h"
+#include "launcher/common/network.h"
+#include "launcher/options/terms.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -20,7 +22,7 @@ a_hello(void)
 {
     struct hello hello = {.pid = 4711, .host = "node7", .host_id = "boot 1", .port = 40123, .exit_code = 3};
     struct options options = {.bucket_bytes = 77, .overlap = true, .timeout_s = 600};
-    hello_set_terms(&hello, &options, true);
+    terms_write(&options, true, hello.terms, sizeof(hello.terms));
     snprintf(hello.problem, sizeof(hello.problem), "there is no program");
     memset(hello.secret, 0x5a, sizeof(hello.secret));
     hello.addresses.count = 2;
@@ -94,7 +96,7 @@ START_TEST(different_terms_are_named_with_both_ranks)
     for (int i = 0; i < 3; ++i)
         hellos[i].exit_code = 0;
     ck_assert(hello_agree(hellos, 3, &problem));
-    hello_set_terms(&hellos[2], &other, true);
+    terms_write(&other, true, hellos[2].terms, sizeof(hellos[2].terms));
     snprintf(hellos[2].host, sizeof(hellos[2].host), "node9");
     ck_assert(!hello_agree(hellos, 3, &problem));
     ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
@@ -102,7 +104,7 @@ START_TEST(different_terms_are_named_with_both_ranks)
     ck_assert_ptr_nonnull(strstr(problem.text, "--bucket-mb (bytes) 77 and --bucket-mb (bytes) 78"));
     other.bucket_bytes = 77;
     other.reduction = DDPRUN_REDUCE_SUM;
-    hello_set_terms(&hellos[2], &other, true);
+    terms_write(&other, true, hellos[2].terms, sizeof(hellos[2].terms));
     ck_assert(!hello_agree(hellos, 3, &problem));
     ck_assert_ptr_nonnull(strstr(problem.text, "--reduce mean and --reduce sum"));
 }
@@ -260,11 +262,12 @@ START_TEST(networks)
     ck_assert(addresses_in_network(&four, "10.1.130.3/32"));
     ck_assert(!addresses_in_network(&four, "::/0"));
     ck_assert(addresses_in_network(&six, "fd00::/16"));
+    struct network network;
     static const char *const none[] = {"10.1.0.0", "10.1.0.0/",     "10.1.0.0/33",        "10.1.0/8", "eth0",
                                        "/8",       "10.1.0.0/ 8",   "10.1.0.0/-1",        "::/129",   "",
                                        "::/8x",    "99999999999/1", "10.1.0.0/4294967297"};
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); ++i)
-        ck_assert_msg(!addresses_is_network(none[i]), "%s", none[i]);
+        ck_assert_msg(!network_parse(none[i], &network), "%s", none[i]);
 }
 END_TEST
 

@@ -23,7 +23,6 @@ struct play {
     struct star_test test;
     struct cluster cluster;
     struct engine_link link;
-    struct running_job job;
     struct rank_view view;
     struct star star;
     int engine; /* its end of the link */
@@ -87,8 +86,8 @@ open_play(struct play *play)
     play->engine = pair[1];
     play->cluster.world_size = STAR_WORLD;
     play->link = (struct engine_link){.fd = pair[0], .epoll = -1, .listener = -1, .joined = true, .joins = 1};
-    play->job = (struct running_job){.cluster = &play->cluster, .link = &play->link, .leaf = &play->test.leaves[LEAF]};
-    star_open(&play->star, &play->job, &play->view);
+    struct star_job job = {.cluster = &play->cluster, .link = &play->link, .leaf = &play->test.leaves[LEAF]};
+    star_open(&play->star, &job, &play->view);
 }
 
 static void

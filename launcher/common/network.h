@@ -1,0 +1,19 @@
+/*
+ * network.h - a network by its text, such as 10.1.0.0/16: for the option that names one, and for the search for
+ * addresses in it.
+ */
+#ifndef DDPRUN_LAUNCHER_COMMON_NETWORK_H
+#define DDPRUN_LAUNCHER_COMMON_NETWORK_H
+
+#include <stdbool.h>
+
+struct network {
+    unsigned char family; /* 4 or 6 */
+    unsigned char bytes[16];
+    int bits; /* of the address that count */
+};
+
+/* False and untouched `network`: the text is not "ADDRESS/BITS". Pure. */
+bool network_parse(const char *text, struct network *network) __attribute__((warn_unused_result));
+
+#endif
