@@ -79,7 +79,7 @@ struct rank_view {
     int order;     /* 1, 2, ... as ends were noticed; equal if noticed together */
     int exit_code; /* if it ended by itself */
     int signal;    /* that ended it, or 0 */
-    int left_pid;  /* it ended before anything of it had trained, and left this process running; or 0 */
+    int left_pid;  /* it ended well and left this process running, which may be its trainer; or 0 */
     char left_name[64];
 
     /* from PMIx */

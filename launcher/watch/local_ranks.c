@@ -6,8 +6,8 @@
 #include "base/protocol.h"
 #include "base/status_page.h"
 #include "launcher/common/memory.h"
-#include "launcher/watch/left_behind.h"
 #include "launcher/watch/out_of_memory.h"
+#include "launcher/watch/process_list.h"
 #include "launcher/watch/process_state.h"
 #include "launcher/watch/rank_record.h"
 
@@ -19,11 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* For which a trainer is waited for that may have been left behind: it has its program to load, perhaps data to read,
- * before it uses CUDA. What stays for ever, and never does, is not to hold up the word that nobody trains. */
-#define LEFT_NS UINT64_C(10000000000)
-/* The same as long as there are only copies of the program that has ended: it takes them no time to start another. */
-#define COPY_NS UINT64_C(1000000000)
+/* For which helpers that a program has left running may end by themselves, before they count as left behind. */
+#define LEFT_NS UINT64_C(1000000000)
 
 static void
 read_means(struct rank_view *view, const struct rank_status *status)
@@ -109,13 +106,6 @@ is_exiting(const struct rank_status *status, pid_t pid)
            process_state_read(pid, 0, &state) && state.state != 'Z' && state.state != 'X';
 }
 
-/* The process that stands for the rank while there is no trainer. */
-static pid_t
-stand_in(const struct rank_process *process)
-{
-    return process->left != 0 ? process->left : process->root;
-}
-
 /* Asks the system about one rank. The ranks take turns, so that many cost no more than one. */
 static void
 look_at_process(struct local_ranks *local)
@@ -128,111 +118,52 @@ look_at_process(struct local_ranks *local)
     if (view->ended)
         return;
     const struct rank_status *status = status_page_rank(local->status_page, i);
-    view->pid = process_of(status, stand_in(&local->processes[i]));
+    view->pid = process_of(status, local->pids[i]);
     view->stopped = process_state_is_stopped(view->pid);
     view->exiting = is_exiting(status, view->pid);
 }
 
-/* While it lives: a number that somebody else got later is then not taken for the trainer. */
-static void
-note_trainer(struct rank_process *process, const struct rank_status *status)
-{
-    pid_t pid = atomic_load(&status->pid);
-    unsigned generation = atomic_load(&status->generation);
-    if (pid <= 0 || (pid == process->trainer && generation == process->generation))
-        return;
-    struct process_state state;
-    bool ours = process_state_descends(pid, getpid()) && process_state_read(pid, 0, &state);
-    process->trainer = pid;
-    process->generation = generation;
-    process->trainer_start = ours ? state.start : 0;
-}
-
 /*
- * Whether the trainer is about to train or in its training still, or ended in it and fell to us: then its end has still
- * to be judged. One that was waited for may have done all its training since the last look.
- */
-static bool
-trainer_goes_on(const struct rank_process *process, const struct rank_status *status)
-{
-    unsigned stage = atomic_load(&status->stage);
-    struct process_state state;
-    if ((stage >= RANK_STAGE_ENDED && process->left == 0) || process->trainer == process->root ||
-        process->trainer_start == 0 || !process_state_read(process->trainer, 0, &state) ||
-        state.start != process->trainer_start)
-        return false;
-    return (state.state != 'Z' && state.state != 'X') || state.parent == getpid();
-}
-
-static bool
-is_root(const struct local_ranks *local, pid_t pid)
-{
-    for (int i = 0; i < local->count; ++i) {
-        if (pid == local->processes[i].root)
-            return true;
-    }
-    return false;
-}
-
-/*
- * A process that rank i has left running, 0 if there is none. A picture from before its root's end would show it as a
- * child of that.
+ * A process of rank i that may be its trainer and lives although the rank's own has ended: the one that the status page
+ * names, in the middle of its training; or, where nothing has trained, any of the rank's group. 0: there is none.
  */
 static pid_t
-find_left(struct local_ranks *local, int i)
+find_left(const struct local_ranks *local, int i)
 {
-    struct process_list *picture = &local->picture;
-    if (local->pictured != local->order || local->processes[i].left == 0)
-        process_list_read(picture);
-    local->pictured = local->order;
-    pid_t copy = 0;
-    for (size_t k = 0; k < picture->count; ++k) {
-        const struct process *process = &picture->items[k];
-        if (!left_behind_is(picture, process, local->pids[0]) || is_root(local, process->pid) ||
-            !left_behind_may_be_of(process->pid, i))
-            continue;
-        if (left_behind_runs_program(picture, process)) {
-            local->processes[i].left_program = true;
-            return process->pid;
-        }
-        copy = process->pid;
-    }
-    return copy;
-}
-
-/*
- * A trainer that was waited for has come and gone since the last look, with a shell between it and us, which alone
- * knows how it ended: that one's end is the rank's. If it has other things to do, it may have them after an end in
- * order only.
- */
-static bool
-take_shell(struct rank_process *process, unsigned stage, uint64_t now)
-{
+    const struct rank_status *status = status_page_rank(local->status_page, i);
+    unsigned stage = atomic_load(&status->stage);
+    pid_t trainer = atomic_load(&status->pid), left = 0;
     struct process_state state;
-    if (process->left == 0 || !process_state_read(process->left, 0, &state) || state.parent != getpid())
-        return false;
-    if (state.state != 'Z' && state.state != 'X')
-        return stage < RANK_STAGE_ENDED && now - process->left_ns < LEFT_NS;
-    process->root = process->left;
-    process->left = 0;
-    return true;
+    if (stage >= RANK_STAGE_ENDED)
+        return 0;
+    if (stage >= RANK_STAGE_RANK)
+        return trainer != local->pids[i] && process_state_descends(trainer, getpid()) &&
+                       process_state_read(trainer, 0, &state) && state.state != 'Z' && state.state != 'X'
+                   ? trainer
+                   : 0;
+    struct process_list processes = {0};
+    process_list_read(&processes);
+    for (size_t k = 0; k < processes.count; ++k) {
+        const struct process *process = &processes.items[k];
+        if (process->group == local->pids[i] && process->pid != local->pids[i] && !process->is_zombie)
+            left = process->pid;
+    }
+    process_list_free(&processes);
+    return left;
 }
 
-/* Whether the rank goes on although its root has ended well: nothing has trained yet, and something is left. */
+/* Whether the end of rank i, with exit code 0, is not noted yet: what it has left running has a moment to end. */
 static bool
-is_waited_for(struct local_ranks *local, int i, uint64_t now)
+waits_for_left(struct local_ranks *local, int i, uint64_t now)
 {
-    struct rank_process *process = &local->processes[i];
     struct rank_view *view = &local->views[i];
-    unsigned stage = atomic_load(&status_page_rank(local->status_page, i)->stage);
-    if (stage >= RANK_STAGE_RANK)
-        return take_shell(process, stage, now);
     pid_t left = find_left(local, i);
-    if (process->left == 0)
-        process->left_ns = now;
-    process->left = left;
-    if (left == 0 || now - process->left_ns < (process->left_program ? LEFT_NS : COPY_NS))
-        return left != 0;
+    if (left == 0)
+        return false;
+    if (local->ended_ns[i] == 0)
+        local->ended_ns[i] = now;
+    if (now - local->ended_ns[i] < LEFT_NS)
+        return true;
     struct process_state state;
     bool named = process_state_read(left, 0, &state);
     view->left_pid = left;
@@ -244,20 +175,10 @@ static void
 note_end(struct local_ranks *local, int i, uint64_t now)
 {
     struct rank_view *view = &local->views[i];
-    struct rank_process *process = &local->processes[i];
-    const struct rank_status *status = status_page_rank(local->status_page, i);
     siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)process->root, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != process->root)
+    if (waitid(P_PID, (id_t)local->pids[i], &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != local->pids[i])
         return;
-    if (info.si_code == CLD_EXITED && info.si_status == 0 && trainer_goes_on(process, status)) {
-        pid_t heir = process_state_branch(process->trainer, getpid());
-        if (heir > 0) { /* else somebody in between ends just now: at the next look */
-            process->root = heir;
-            process->left = 0;
-        }
-        return;
-    }
-    if (info.si_code == CLD_EXITED && info.si_status == 0 && is_waited_for(local, i, now))
+    if (info.si_code == CLD_EXITED && info.si_status == 0 && waits_for_left(local, i, now))
         return;
     view->ended = true;
     view->order = local->order;
@@ -272,13 +193,13 @@ local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softg
 {
     char host[sizeof(local->views[0].host)] = "";
     local->kills_before = out_of_memory_kills("");
-    local->processes = memory_get((size_t)local->count, sizeof(*local->processes));
+    local->ended_ns = memory_get((size_t)local->count, sizeof(*local->ended_ns));
     (void)gethostname(host, sizeof(host) - 1);
     for (int i = 0; i < local->count; ++i) {
         struct rank_view *view = &local->views[i];
         const char *gpu = gpus != NULL ? gpus[i] : NULL;
         memcpy(view->host, host, sizeof(host));
-        view->pid = local->processes[i].root = local->pids[i];
+        view->pid = local->pids[i];
         if (gpu == NULL && softgpu)
             snprintf(view->gpu, sizeof(view->gpu), "a device of the stand-in");
         else if (gpu != NULL)
@@ -289,8 +210,7 @@ local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softg
 void
 local_ranks_free(struct local_ranks *local)
 {
-    process_list_free(&local->picture);
-    free(local->processes);
+    free(local->ended_ns);
 }
 
 /* A child of ours that has ended, 0 if there is none: one call, in the long time in which nobody has. */
@@ -301,13 +221,12 @@ find_ended(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
 }
 
-/* Whose end is a rank's, or may become it; and whose number is that of a group of processes (processes.h). */
+/* Whose end is a rank's, and whose number is that of a group of processes (processes.h). */
 static bool
 is_kept(const struct local_ranks *local, pid_t pid)
 {
     for (int i = 0; i < local->count; ++i) {
-        const struct rank_process *process = &local->processes[i];
-        if (pid == local->pids[i] || pid == process->root || pid == process->trainer || pid == process->left)
+        if (pid == local->pids[i])
             return true;
     }
     return false;
@@ -342,7 +261,7 @@ watch_preload(struct local_ranks *local, uint64_t now)
 {
     struct preload_subject *subjects = memory_get((size_t)local->count, sizeof(*subjects));
     for (int i = 0; i < local->count; ++i) {
-        subjects[i].pid = stand_in(&local->processes[i]);
+        subjects[i].pid = local->pids[i];
         const struct rank_view *view = &local->views[i];
         subjects[i].is_rank = view->ended || view->stage >= RANK_STAGE_RANK || view->generation > 0;
         subjects[i].asked = view->stage != RANK_STAGE_NONE;
@@ -360,10 +279,8 @@ static void
 look_at_end(struct local_ranks *local, int i, bool ended, uint64_t now)
 {
     struct rank_view *view = &local->views[i];
-    const struct rank_status *status = status_page_rank(local->status_page, i);
     if (view->ended)
         return;
-    note_trainer(&local->processes[i], status);
     if (ended)
         note_end(local, i, now);
     if (view->ended && view->signal == SIGKILL)
@@ -397,6 +314,6 @@ local_ranks_signal(const struct local_ranks *local, int number)
 {
     for (int i = 0; i < local->count; ++i) {
         if (!local->views[i].ended)
-            kill(process_of(status_page_rank(local->status_page, i), local->processes[i].root), number);
+            kill(process_of(status_page_rank(local->status_page, i), local->pids[i]), number);
     }
 }

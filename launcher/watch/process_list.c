@@ -12,9 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* PF_FORKNOEXEC of the kernel (include/linux/sched.h), in the flags of proc(5). */
-#define HAS_NOT_EXECED 0x40u
-
 /* Parses "pid (name) state ppid ..." (proc(5)); the name may hold anything, also ')'. */
 static bool
 read_process(int proc, const char *number, struct process *process)
@@ -31,19 +28,18 @@ read_process(int proc, const char *number, struct process *process)
     text[got] = '\0';
 
     char state;
-    int parent;
-    unsigned flags;
+    int parent, group;
     unsigned long long start;
     const char *name_end = strrchr(text, ')');
     if (name_end == NULL ||
-        sscanf(name_end + 1, " %c %d %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &state,
-               &parent, &flags, &start) != 4)
+        sscanf(name_end + 1, " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &state,
+               &parent, &group, &start) != 4)
         return false;
     *process = (struct process){.pid = atoi(number),
                                 .parent = parent,
+                                .group = group,
                                 .start = start,
-                                .is_zombie = state == 'Z' || state == 'X',
-                                .is_copy = (flags & HAS_NOT_EXECED) != 0};
+                                .is_zombie = state == 'Z' || state == 'X'};
     return true;
 }
 

@@ -13,10 +13,9 @@
 
 struct process {
     pid_t pid;
-    pid_t parent;
+    pid_t parent, group;
     unsigned long long start; /* clock ticks since the machine started */
     bool is_zombie;
-    bool is_copy; /* it was forked, and has started no program since: what its parent was */
 };
 
 /* Zero-initialise; release with process_list_free(). */

@@ -10,7 +10,7 @@
 
 enum { GENERATIONS_AT_MOST = 64 };
 
-/* pid (name) state parent ... start; the name may hold anything, brackets too, so its end is the last one. */
+/* pid (name) state parent ...; the name may hold anything, brackets too, so its end is the last one. */
 static bool
 parse(char *text, struct process_state *state)
 {
@@ -23,8 +23,7 @@ parse(char *text, struct process_state *state)
         if (*at < ' ' || *at > '~')
             *at = '?';
     }
-    return sscanf(end + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-                  &state->state, &state->parent, &state->start) == 3;
+    return sscanf(end + 1, " %c %d", &state->state, &state->parent) == 2;
 }
 
 bool
@@ -65,18 +64,4 @@ process_state_descends(pid_t pid, pid_t ancestor)
         pid = state.parent;
     }
     return false;
-}
-
-pid_t
-process_state_branch(pid_t pid, pid_t ancestor)
-{
-    struct process_state state;
-    for (int i = 0; i < GENERATIONS_AT_MOST && pid > 1; ++i) {
-        if (!process_state_read(pid, 0, &state))
-            return 0;
-        if (state.parent == ancestor)
-            return pid;
-        pid = state.parent;
-    }
-    return 0;
 }

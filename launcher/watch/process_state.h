@@ -11,7 +11,6 @@ struct process_state {
     char name[64]; /* as the program or thread calls itself, printable */
     char state;    /* R, S, D, T (stopped), t (stopped by a debugger), Z, ... */
     pid_t parent;
-    unsigned long long start; /* clock ticks since the machine started: tells it from a later one with its number */
 };
 
 /* `thread`: 0 for the process itself. False if there is none, or /proc cannot be read. */
@@ -22,9 +21,5 @@ bool process_state_is_stopped(pid_t pid);
 
 /* Whether `ancestor` is the process or one of its ancestors. */
 bool process_state_descends(pid_t pid, pid_t ancestor);
-
-/* The child of `ancestor` that is the process or one of its ancestors; 0 if there is none, or its parent ends just now.
- */
-pid_t process_state_branch(pid_t pid, pid_t ancestor);
 
 #endif

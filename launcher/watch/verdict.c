@@ -56,7 +56,7 @@ enum fault {
     FAULT_SAID,      /* it stopped the job and says why */
     FAULT_DIED,      /* signal, exit code, PMIx_Abort */
     FAULT_LEFT,      /* exit code 0 in the middle of training */
-    FAULT_ASIDE,     /* it ended well without having trained, and left behind what may be the trainer */
+    FAULT_ASIDE,     /* its process ended well, and what may be its trainer did not */
     FAULT_MISSED,    /* it never took part, while others did */
     FAULT_FEWER,     /* it ended after fewer programs than others have begun */
     FAULT_DISAGREED, /* it ended after fewer steps than others made */
@@ -273,8 +273,8 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
         break;
     case FAULT_ASIDE:
         problem_set(problem, code,
-                    "rank %d ended with exit code 0 before anything of it had trained, and left process %d (%s) "
-                    "running, which ddprun ends; if that is the trainer, let the script wait for it (`wait`)",
+                    "rank %d ended with exit code 0 and left process %d (%s) running, which ddprun ends; if that is "
+                    "the trainer, start it with `exec`, or end the script with `wait`",
                     i, rank->left_pid, rank->left_name);
         break;
     case FAULT_MISSED:

@@ -98,12 +98,12 @@ job 1 "$ddprun" -n 2 --max-restarts 1 --device softgpu sh -c 'exit $((5 + ${DDPR
 check "a job of one is begun anew" [ "$code" -eq 6 ]
 check "a job of one is begun anew: and told so" grep -q '^ddprun: restart 1 of 1' "$work/stderr"
 # shellcheck disable=SC2016
-job 2 "$ddprun" --device softgpu sh -c '"$0" --steps 12 &' "$build/tests/trainers/ladder"
-succeeded "scripts that leave their trainers behind"
-check "scripts that leave their trainers behind: they train" grep -q '^ddprun: 2 ranks, 12 steps' "$work/stderr"
+job 2 "$ddprun" --device softgpu sh -c '"$0" --steps 12 & wait' "$build/tests/trainers/ladder"
+succeeded "scripts that wait for their trainers"
+check "scripts that wait for their trainers: they train" grep -q '^ddprun: 2 ranks, 12 steps' "$work/stderr"
 job 2 "$ddprun" --device softgpu sh -c 'sleep 1000 &'
-failed_with "scripts that leave something else behind" 1 'rank [01] .*and left process [0-9]+ .sleep. running'
-nothing_left "scripts that leave something else behind"
+failed_with "scripts that leave something behind" 1 'rank [01] .*and left process [0-9]+ .sleep. running'
+nothing_left "scripts that leave something behind"
 # Its terminal is a pretended one, which ends in a file here.
 TERM=xterm job 1 "$ddprun" -n 2 --device softgpu sh -c 'echo words'
 check "a job of one: no colour in a file" [ "$(grep -c $'\033' "$work/stdout")" -eq 0 ]

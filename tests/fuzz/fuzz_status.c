@@ -141,7 +141,7 @@ fuzz_status(const uint8_t *bytes, size_t count)
 {
     static struct rank_view views[RANKS_AT_MOST];
     const pid_t pids[RANKS_AT_MOST] = {0};
-    struct rank_process processes[RANKS_AT_MOST] = {0};
+    uint64_t ended_ns[RANKS_AT_MOST] = {0};
     struct problem problem = {.text = ""};
     if (count < 1 + SEEN_BYTES)
         return;
@@ -151,7 +151,7 @@ fuzz_status(const uint8_t *bytes, size_t count)
     fill_page(ranks, rest, count - 1 - SEEN_BYTES);
     struct local_ranks local = {.count = ranks,
                                 .pids = pids,
-                                .processes = processes,
+                                .ended_ns = ended_ns,
                                 .status_page = page,
                                 .views = views,
                                 .hear_engines = hear_nothing};
@@ -216,18 +216,10 @@ process_state_descends(pid_t pid, pid_t ancestor)
     return pid % 2 == 0 && (ancestor == 0 || pid % 4 == 0);
 }
 
-pid_t
-process_state_branch(pid_t pid, pid_t ancestor)
-{
-    (void)ancestor;
-    return pid;
-}
-
 bool
 process_state_read(pid_t pid, pid_t thread, struct process_state *state)
 {
-    *state = (struct process_state){
-        .name = "trainer", .state = "RSZX"[(unsigned)(pid + thread) % 4], .parent = thread, .start = 7};
+    *state = (struct process_state){.name = "trainer", .state = "RSZX"[(unsigned)(pid + thread) % 4], .parent = thread};
     return pid % 5 != 0;
 }
 

@@ -45,52 +45,46 @@ new_pids
 # shellcheck disable=SC2086
 run $soft -n 2 sh -c "'$fake' pid '$pids' @1 kill 9 @0 hang; exit 9"
 report "shells in between, their children end too" "$(expect 9)$(all_gone "$pids" || echo "processes are left")"
-# left_behind ARGS...: a script that leaves its trainer in the background once that trains, and ends well.
+left='^ddprun: rank [01] ended with exit code 0 and left process [0-9]+ \((sh|launcher_fake_s|sleep)\) running.*`exec`.*`wait`'
 # shellcheck disable=SC2016
-left_behind() {
+run --device softgpu -n 2 sh -c '"$0" stage 3 step 5 sleep 300 step 9 stage 4 & wait' "$fake"
+report "a script that waits for its trainer" "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps')"
+# A script that ends in the middle of its trainer's training, with one rank and with two.
+for ranks in 1 2; do
     new_pids
-    run --device softgpu -n 2 sh -c 'dir=$1; shift; "$0" stage 3 step 5 pid "$dir" "$@" &
-        until [ -e "$dir/rank$RANK" ]; do sleep 0.01; done' "$fake" "$pids" "$@"
-}
-left_behind sleep 700 step 9 say $'saved\n' stage 4
-report "a trainer that its script leaves behind trains to its end" \
-    "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps' "$out" '^saved' "$out" '^\[1\] saved')"
-left_behind @1 sleep 300 exit 3 @0 hang
-report "and is judged by its own end" \
-    "$(expect 3 "$err" '^ddprun: rank 1 ended with exit code 3 after step 5')$(all_gone "$pids" || echo "trainers are left")"
-new_pids
-# shellcheck disable=SC2016
-run --device softgpu -n 2 sh -c '("$0" stage 3 step 5 pid "$1" @1 kill 9 @0 hang &)
-    until [ -e "$1/rank$RANK" ] && ! grep -q "State:.[RSD]" "/proc/$(cat "$1/rank$RANK")/status"; do sleep 0.01; done' "$fake" "$pids"
-report "also if it ends before the script" \
-    "$(expect 137 "$err" '^ddprun: rank 1 was ended by SIGKILL .*after step 5')$(all_gone "$pids" || echo "trainers are left")"
+    # shellcheck disable=SC2016
+    run --device softgpu -n "$ranks" sh -c '"$0" stage 3 step 5 pid "$1" hang &
+        until [ -e "$1/rank$RANK" ]; do sleep 0.01; done' "$fake" "$pids"
+    report "a script that ends while its trainer trains, $ranks rank(s)" \
+        "$(expect 1 "$err" "$left")$(all_gone "$pids" || echo "trainers are left")$(files_in "$pids" "$ranks" || echo "not all trained")"
+done
 # A script that ends before its trainer has used CUDA; each line leaves it in another way.
 # shellcheck disable=SC2016
-for way in '"$@" &' 'nohup "$@" >"$dir/log$RANK" 2>&1 &' 'setsid -f "$@"' '("$@"; exit $?) &'; do
+for way in '"$@" &' 'nohup "$@" >"$dir/log$RANK" 2>&1 &' '("$@"; exit $?) &'; do
     new_pids
-    run --device softgpu -n 2 sh -c "dir=\$1; shift; $way" sh "$pids" "$fake" sleep 300 stage 3 step 5 pid "$pids" sleep 300 step 9 stage 4
-    report "a trainer that is to come when its script has ended: $way" \
-        "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps')$(grep left "$err")$(all_gone "$pids" || echo "trainers are left")"
-    new_pids
-    run --device softgpu -n 2 sh -c "dir=\$1; shift; $way" sh "$pids" "$fake" sleep 300 pid "$pids" stage 3 step 5 @1 exit 3 @0 hang
-    report "and is judged by its own end: $way" \
-        "$(expect 3 "$err" '^ddprun: rank 1 ended with exit code 3')$(all_gone "$pids" || echo "trainers are left")"
+    run --device softgpu -n 2 sh -c "dir=\$1; shift; $way" sh "$pids" "$fake" pid "$pids" sleep 700000 stage 3 hang
+    report "a script that ends before its trainer trains: $way" \
+        "$(expect 1 "$err" "$left")$(all_gone "$pids" || echo "trainers are left")"
 done
+# A process with a group of its own has nothing to do with its rank any more, but it ends with the job.
 new_pids
 # shellcheck disable=SC2016
-run --device softgpu -n 2 sh -c '"$0" sleep 500 stage 3 step 9 stage 4 pid "$1" &' "$fake" "$pids"
-report "a trainer that has come and gone between two looks" "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps')$(files_in "$pids" 2 || echo "not both")"
+run --device softgpu -n 2 sh -c 'setsid -f "$0" pid "$1" hang; until [ -e "$1/rank$RANK" ]; do sleep 0.01; done' "$fake" "$pids"
+report "what has left its rank ends with the job" "$(expect 0)$(files_in "$pids" 2 || echo "not both")$(all_gone "$pids" || echo "processes are left")"
 new_pids
 # shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c 'sleep 700 & echo $! >"$0/$RANK"' "$pids"
-report "what is left behind and trains nowhere is ended, and named" \
-    "$(expect 1 "$err" '^ddprun: rank [01] ended with exit code 0 before anything of it had trained, and left process [0-9]+ \(sleep\) running')$(all_gone "$pids" || echo "processes are left")"
+report "what is left behind and trains nowhere is ended, and named" "$(expect 1 "$err" "$left")$(all_gone "$pids" || echo "processes are left")"
+new_pids
+run -n 2 "$fake" @1 child "$pids" exit 0 @0 stage 3 hang
+report "loaders of a program that has ended are no trainers" \
+    "$(expect 1 "$err" '^ddprun: rank 1 ended with exit code 0 and left process [0-9]+')$(all_gone "$pids" || echo "processes are left")"
 new_pids
 run -n 2 "$fake" @1 daemon "$pids" exit 0 @0 stage 3 hang
-report "loaders of a program that has ended are no trainers" \
-    "$(expect 1 "$err" '^ddprun: rank 1 ended with exit code 0 before anything of it had trained, and left process [0-9]+')$(all_gone "$pids" || echo "processes are left")"
+report "also those in a session of their own" \
+    "$(expect 1 "$err" '^ddprun: rank 1 ended without taking part')$(all_gone "$pids" || echo "processes are left")"
 # shellcheck disable=SC2016
-run --device softgpu -n 2 sh -c '[ "$RANK" = 1 ] || exec sleep 1; sleep 2 &'
+run --device softgpu -n 2 sh -c '[ "$RANK" = 1 ] || exec sleep 1; sleep 0.3 &'
 report "what is left behind and ends soon is waited for" "$(expect 0)$(grep left "$err")"
 # shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c '[ "$RANK" = 0 ] || exit 4; sleep 700 & echo $! >"$0/0"' "$pids"
