@@ -8,7 +8,7 @@
 #include "launcher/host_launcher.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static const struct known_launcher {
     const char *program; /* as it is looked for in PATH; other launchers have the name too */
     const char *maker;   /* in the first line of --version: "mpirun (Open MPI) 4.1.4" */
     int least, most;     /* major version that follows */
-    struct launcher_manners manners;
+    struct launcher_traits traits;
 } known_launchers[] = {
     {"mpirun", "(Open MPI)", 4, 4, {"--mca", false}},
     {"mpirun", "(Open MPI)", 5, INT_MAX, {"--prtemca", true}},
@@ -37,7 +37,7 @@ static const struct known_launcher {
 };
 enum { KNOWN_COUNT = sizeof(known_launchers) / sizeof(known_launchers[0]) };
 
-const struct launcher_manners *
+const struct launcher_traits *
 host_launcher_recognise(const char *program, const char *version)
 {
     for (int i = 0; i < KNOWN_COUNT; ++i) {
@@ -45,7 +45,7 @@ host_launcher_recognise(const char *program, const char *version)
         const char *maker = strcmp(known->program, program) == 0 ? strstr(version, known->maker) : NULL;
         int major = maker != NULL ? atoi(maker + strlen(known->maker)) : 0;
         if (major >= known->least && major <= known->most)
-            return &known->manners;
+            return &known->traits;
     }
     return NULL;
 }
@@ -57,7 +57,7 @@ find_in_path(const char *path, const char *name)
     for (const char *at = path; at != NULL; at = strchr(at, ':')) {
         at += *at == ':';
         size_t length = strcspn(at, ":");
-        char *file = memory_format("%.*s/%s", (int)length, at, name);
+        char *file = xasprintf("%.*s/%s", (int)length, at, name);
         struct stat found;
         if (length > 0 && at[0] == '/' && stat(file, &found) == 0 && S_ISREG(found.st_mode) && access(file, X_OK) == 0)
             return file;
@@ -103,10 +103,10 @@ ask_version(const char *file, char *text, size_t bytes)
     posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDERR_FILENO);
     pid_t pid;
-    int error = posix_spawn(&pid, file, &actions, NULL, arguments, environ);
+    int cause = posix_spawn(&pid, file, &actions, NULL, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(pipe_fds[1]);
-    if (error == 0) {
+    if (cause == 0) {
         read_text(pipe_fds[0], text, bytes);
         kill(pid, SIGKILL); /* it has said what we want */
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -132,7 +132,7 @@ keep_first_line(char *text)
 }
 
 bool
-host_launcher_find(const char *path, struct host_launcher *launcher, struct problem *problem)
+host_launcher_find(const char *path, struct host_launcher *launcher, struct error *error)
 {
     char *other = NULL; /* something of the name that is none */
     for (int i = 0; i < KNOWN_COUNT; ++i) {
@@ -142,21 +142,21 @@ host_launcher_find(const char *path, struct host_launcher *launcher, struct prob
         if (file == NULL)
             continue;
         ask_version(file, version, sizeof(version));
-        const struct launcher_manners *manners = host_launcher_recognise(name, version);
-        if (manners != NULL) {
+        const struct launcher_traits *traits = host_launcher_recognise(name, version);
+        if (traits != NULL) {
             free(other);
-            *launcher = (struct host_launcher){file, *manners};
+            *launcher = (struct host_launcher){file, *traits};
             return true;
         }
         keep_first_line(version);
         if (other == NULL)
-            other = memory_format(" (%s is another: '%s')", file, version);
+            other = xasprintf(" (%s is another: '%s')", file, version);
         free(file);
     }
-    problem_set(problem, DDPRUN_EXIT_USAGE,
-                "--hosts needs mpirun of Open MPI 4 or newer, or prterun, and finds neither in PATH%.400s; install one "
-                "(Debian: openmpi-bin)",
-                other != NULL ? other : "");
+    error_set(error, DDPRUN_EXIT_USAGE,
+              "--hosts needs mpirun of Open MPI 4 or newer, or prterun, and finds neither in PATH%.400s; install one "
+              "(Debian: openmpi-bin)",
+              other != NULL ? other : "");
     free(other);
     return false;
 }

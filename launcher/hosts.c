@@ -5,8 +5,8 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
 #include "launcher/common/word_list.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/dry_run.h"
 #include "launcher/start/environment.h"
@@ -26,15 +26,15 @@
 static void
 add_copies(struct word_list *words, const char *first, const char *second)
 {
-    word_list_add(words, memory_copy(first));
-    word_list_add(words, memory_copy(second));
+    word_list_add(words, xstrdup(first));
+    word_list_add(words, xstrdup(second));
 }
 
 static void
 add_all(struct word_list *words, char *const *more)
 {
     for (; more != NULL && *more != NULL; ++more)
-        word_list_add(words, memory_copy(*more));
+        word_list_add(words, xstrdup(*more));
 }
 
 /* ---- the command ---- */
@@ -76,8 +76,8 @@ add_variables(struct word_list *words, char *const *variables)
         size_t length = strcspn(*variables, "=");
         if (!goes_along(*variables, length))
             continue;
-        word_list_add(words, memory_copy("-x"));
-        word_list_add(words, memory_format("%.*s", (int)length, *variables));
+        word_list_add(words, xstrdup("-x"));
+        word_list_add(words, xasprintf("%.*s", (int)length, *variables));
     }
 }
 
@@ -90,7 +90,7 @@ host_words(const struct host_list *list)
     for (int i = 0; out != NULL && i < list->count; ++i)
         fprintf(out, "%s%s:%d", i > 0 ? "," : "", list->hosts[i].name, list->hosts[i].ranks);
     if (out == NULL || fclose(out) != 0)
-        return memory_copy("");
+        return xstrdup("");
     return all;
 }
 
@@ -121,7 +121,7 @@ static void
 add_parameter(struct word_list *words, const char *option, const char *name, unsigned value)
 {
     add_copies(words, option, name);
-    word_list_add(words, memory_format("%u", value));
+    word_list_add(words, xasprintf("%u", value));
 }
 
 /*
@@ -132,40 +132,40 @@ add_parameter(struct word_list *words, const char *option, const char *name, uns
 static void
 add_probes(struct word_list *words, const struct hosts_order *order)
 {
-    const struct launcher_manners *manners = &order->launcher->manners;
+    const struct launcher_traits *traits = &order->launcher->traits;
     unsigned limit_s = order->options->heartbeat_timeout_s, probes = limit_s > 5 ? 3 : 1;
-    if (manners->hides_lost_hosts) {
-        add_parameter(words, manners->mca, "oob_tcp_keepalive_time", 0);
+    if (traits->hides_lost_hosts) {
+        add_parameter(words, traits->mca, "oob_tcp_keepalive_time", 0);
         return;
     }
     if (limit_s == 0)
         return;
-    add_parameter(words, manners->mca, "oob_tcp_keepalive_time", limit_s > probes + 2 ? limit_s - probes - 2 : 1);
-    add_parameter(words, manners->mca, "oob_tcp_keepalive_intvl", 1);
-    add_parameter(words, manners->mca, "oob_tcp_keepalive_probes", probes);
+    add_parameter(words, traits->mca, "oob_tcp_keepalive_time", limit_s > probes + 2 ? limit_s - probes - 2 : 1);
+    add_parameter(words, traits->mca, "oob_tcp_keepalive_intvl", 1);
+    add_parameter(words, traits->mca, "oob_tcp_keepalive_probes", probes);
 }
 
 char **
 hosts_command(const struct hosts_order *order)
 {
     struct word_list words = {0};
-    word_list_add(&words, memory_copy(launcher_word(order)));
+    word_list_add(&words, xstrdup(launcher_word(order)));
     if (order->root)
-        word_list_add(&words, memory_copy("--allow-run-as-root"));
-    word_list_add(&words, memory_copy("--host"));
+        word_list_add(&words, xstrdup("--allow-run-as-root"));
+    word_list_add(&words, xstrdup("--host"));
     word_list_add(&words, host_words(order->list));
-    word_list_add(&words, memory_copy("-n"));
-    word_list_add(&words, memory_format("%d", rank_count(order->options, order->list)));
+    word_list_add(&words, xstrdup("-n"));
+    word_list_add(&words, xasprintf("%d", rank_count(order->options, order->list)));
     add_copies(&words, "--map-by", "slot");  /* one host after the other */
     add_copies(&words, "--bind-to", "none"); /* ddprun binds its rank near the GPU itself */
     add_copies(&words, "--wdir", "/");       /* which is there: see hosts_enter_folder() */
-    word_list_add(&words, memory_copy("-x"));
-    word_list_add(&words, memory_format(FOLDER_VARIABLE "=%s", order->folder));
+    word_list_add(&words, xstrdup("-x"));
+    word_list_add(&words, xasprintf(FOLDER_VARIABLE "=%s", order->folder));
     add_probes(&words, order);
     add_variables(&words, order->variables);
-    word_list_add(&words, memory_copy(order->ddprun));
+    word_list_add(&words, xstrdup(order->ddprun));
     add_all(&words, order->options->given);
-    word_list_add(&words, memory_copy("--")); /* where ddprun's options end */
+    word_list_add(&words, xstrdup("--")); /* where ddprun's options end */
     add_all(&words, order->options->program);
     return words.list;
 }
@@ -174,16 +174,16 @@ hosts_command(const struct hosts_order *order)
 
 /* Slurm has chosen the hosts already: the line that starts the job on them. */
 static bool
-refuse_slurm(const struct options *options, const struct host_list *list, const char *ddprun, struct problem *problem)
+refuse_slurm(const struct options *options, const struct host_list *list, const char *ddprun, struct error *error)
 {
     const char *job = getenv("SLURM_JOB_ID");
     if (job == NULL || job[0] == '\0')
         return true;
     struct word_list words = {0};
     add_copies(&words, "srun", "--mpi=pmix");
-    word_list_add(&words, memory_copy("-n"));
-    word_list_add(&words, memory_format("%d", rank_count(options, list)));
-    word_list_add(&words, memory_copy(ddprun));
+    word_list_add(&words, xstrdup("-n"));
+    word_list_add(&words, xasprintf("%d", rank_count(options, list)));
+    word_list_add(&words, xstrdup(ddprun));
     add_all(&words, options->given);
     add_all(&words, options->program);
     char *line = NULL;
@@ -193,16 +193,15 @@ refuse_slurm(const struct options *options, const struct host_list *list, const 
         dry_run_print_words(out, words.list);
         fclose(out);
     }
-    problem_set(problem, DDPRUN_EXIT_USAGE,
-                "this is Slurm's job %.20s, which has its hosts; instead of --hosts write: %s", job,
-                line != NULL ? line : "srun --mpi=pmix ddprun");
+    error_set(error, DDPRUN_EXIT_USAGE, "this is Slurm's job %.20s, which has its hosts; instead of --hosts write: %s",
+              job, line != NULL ? line : "srun --mpi=pmix ddprun");
     free(line);
     environment_free(words.list);
     return false;
 }
 
 static bool
-refuse_inner(struct problem *problem)
+refuse_inner(struct error *error)
 {
     static const char *const marks[] = {"PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "PMI_RANK",
                                         DDPRUN_ENV_JOB_DIR};
@@ -211,21 +210,20 @@ refuse_inner(struct problem *problem)
         /* Slurm counts the batch script itself as a step of one task. */
         if (value == NULL || (strncmp(marks[i], "SLURM_", 6) == 0 && atoi(value) <= 1))
             continue;
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "--hosts starts a job, but this is a rank of one already (%s=%.100s); leave --hosts out, or "
-                           "start ddprun once, outside",
-                           marks[i], value);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--hosts starts a job, but this is a rank of one already (%s=%.100s); leave --hosts out, or "
+                         "start ddprun once, outside",
+                         marks[i], value);
     }
     return true;
 }
 
 static bool
-check_count(const struct options *options, const struct host_list *list, struct problem *problem)
+check_count(const struct options *options, const struct host_list *list, struct error *error)
 {
     return options->rank_count <= list->ranks ||
-           problem_set(problem, DDPRUN_EXIT_USAGE,
-                       "-n %d is more than the %d ranks of --hosts; name more, or leave -n out", options->rank_count,
-                       list->ranks);
+           error_set(error, DDPRUN_EXIT_USAGE, "-n %d is more than the %d ranks of --hosts; name more, or leave -n out",
+                     options->rank_count, list->ranks);
 }
 
 /* ---- running it ---- */
@@ -238,39 +236,39 @@ current_folder(void)
     struct stat here, there;
     if (shown != NULL && shown[0] == '/' && stat(shown, &there) == 0 && stat(".", &here) == 0 &&
         here.st_dev == there.st_dev && here.st_ino == there.st_ino)
-        return memory_copy(shown);
+        return xstrdup(shown);
     return getcwd(NULL, 0);
 }
 
 bool
-hosts_enter_folder(struct problem *problem)
+hosts_enter_folder(struct error *error)
 {
     const char *given = getenv(FOLDER_VARIABLE);
     if (given == NULL || getenv("PMIX_NAMESPACE") == NULL)
         return true;
-    char *folder = memory_copy(given);
+    char *folder = xstrdup(given);
     unsetenv(FOLDER_VARIABLE); /* the trainer is no ddprun */
     bool entered = chdir(folder) == 0;
     if (entered)
         setenv("PWD", folder, 1);
     else
-        problem_set(problem, DDPRUN_EXIT_USAGE,
-                    "cannot enter the folder %.500s, in which ddprun --hosts was started: %s; make it on all hosts, or "
-                    "start in one that they have",
-                    folder, strerror(errno));
+        error_set(error, DDPRUN_EXIT_USAGE,
+                  "cannot enter the folder %.500s, in which ddprun --hosts was started: %s; make it on all hosts, or "
+                  "start in one that they have",
+                  folder, strerror(errno));
     free(folder);
     return entered;
 }
 
 static bool
-prepare(struct hosts_order *order, struct host_list *list, char **ddprun, struct problem *problem)
+prepare(struct hosts_order *order, struct host_list *list, char **ddprun, struct error *error)
 {
     *ddprun = realpath("/proc/self/exe", NULL);
     if (*ddprun == NULL)
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
-                           "cannot tell where ddprun is installed: /proc/self/exe: %s; mount /proc", strerror(errno));
-    return refuse_inner(problem) && host_list_take(order->options->hosts, list, problem) &&
-           check_count(order->options, list, problem) && refuse_slurm(order->options, list, *ddprun, problem);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "cannot tell where ddprun is installed: /proc/self/exe: %s; mount /proc", strerror(errno));
+    return refuse_inner(error) && host_list_take(order->options->hosts, list, error) &&
+           check_count(order->options, list, error) && refuse_slurm(order->options, list, *ddprun, error);
 }
 
 static int
@@ -280,11 +278,11 @@ become(const struct hosts_order *order, char **command)
         message_line("started as root, so %s is told to allow it (--allow-run-as-root)", order->launcher->program);
     unsetenv("DDPRUN_RANKS"); /* the ranks on this host inherit what we have */
     execv(order->launcher->program, command);
-    struct problem problem;
-    problem_set(&problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s", order->launcher->program, strerror(errno));
-    message_line("%s", problem.text);
-    summary_write_refused(order->options->summary_json, &problem, message_line);
-    return problem.exit_code;
+    struct error error;
+    error_set(&error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s", order->launcher->program, strerror(errno));
+    message_line("%s", error.text);
+    summary_write_refused(order->options->summary_json, &error, message_line);
+    return error.exit_code;
 }
 
 int
@@ -292,11 +290,11 @@ hosts_run(const struct options *options)
 {
     struct hosts_order order = {.options = options, .variables = environ, .root = geteuid() == 0};
     struct host_list list = {0};
-    struct problem problem;
+    struct error error;
     struct host_launcher launcher = {0};
     char *ddprun = NULL, *folder = current_folder();
     int exit_code;
-    if (prepare(&order, &list, &ddprun, &problem) && host_launcher_find(getenv("PATH"), &launcher, &problem)) {
+    if (prepare(&order, &list, &ddprun, &error) && host_launcher_find(getenv("PATH"), &launcher, &error)) {
         order.list = &list;
         order.launcher = &launcher;
         order.ddprun = ddprun;
@@ -310,10 +308,10 @@ hosts_run(const struct options *options)
         }
         environment_free(command);
     } else {
-        message_line("%s", problem.text);
+        message_line("%s", error.text);
         if (!options->dry_run)
-            summary_write_refused(options->summary_json, &problem, message_line);
-        exit_code = problem.exit_code;
+            summary_write_refused(options->summary_json, &error, message_line);
+        exit_code = error.exit_code;
     }
     host_list_free(&list);
     free(ddprun);

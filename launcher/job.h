@@ -10,9 +10,9 @@
 
 #include "launcher/cluster/cluster.h"
 #include "launcher/cluster/engine_link.h"
-#include "launcher/cluster/hello.h"
-#include "launcher/cluster/peers.h"
-#include "launcher/cluster/peers_leaf.h"
+#include "launcher/cluster/handshake.h"
+#include "launcher/cluster/supervisor_client.h"
+#include "launcher/cluster/supervisor_server.h"
 #include "launcher/common/signals.h"
 #include "launcher/options/options.h"
 #include "launcher/output/messages.h"
@@ -37,11 +37,11 @@ struct job {
     bool has_launcher; /* there is one, though this may be the only process of its job */
     bool in_cluster;   /* one of several processes of its job */
     struct cluster cluster;
-    struct hello *hellos; /* [world_size] on supervisor 0, [1] elsewhere: supervisor 0's first */
+    struct handshake *handshakes; /* [world_size] on supervisor 0, [1] elsewhere: supervisor 0's first */
     struct listener listener;
-    struct peers *peers; /* supervisor 0 */
-    struct peers_leaf leaf;
-    bool is_leaf; /* `leaf` is connected */
+    struct supervisor_server *server; /* supervisor 0 */
+    struct supervisor_client client;
+    bool is_client; /* `client` is connected */
     struct engine_link link;
 
     struct program program;
@@ -52,7 +52,7 @@ struct job {
     char *nccl, *trace_dir; /* as the ranks are told; NULL: not given */
     struct job_folder folder;
     void *status_page;
-    struct pmix_server *server; /* of our own; not in a cluster */
+    struct pmix_server *pmix; /* of our own; not in a cluster */
     struct terminal_input input;
     int started; /* ranks */
     pid_t *pids;
@@ -65,25 +65,25 @@ struct job {
 /* Before PMIx adds to the environment. */
 struct job job_new(void);
 
-/* Joins the job of the launcher that started this process, if one did. Problem: it cannot be joined. */
-bool job_join(struct job *job, struct problem *problem) __attribute__((warn_unused_result));
+/* Joins the job of the launcher that started this process, if one did. Error: it cannot be joined. */
+bool job_join(struct job *job, struct error *error) __attribute__((warn_unused_result));
 
 /* All that can be refused without having started anything. */
-bool job_prepare(struct job *job, struct problem *problem) __attribute__((warn_unused_result));
+bool job_prepare(struct job *job, struct error *error) __attribute__((warn_unused_result));
 
 struct rank_settings job_settings(const struct job *job, const char *job_dir);
 
 /*
- * In a cluster: all tell each other whether they are prepared, and connect. `problem`: why this one is not, or NULL.
- * False: not all are, or they cannot reach each other; the problem has been said, once, and *exit_code is the job's.
+ * In a cluster: all tell each other whether they are prepared, and connect. `error`: why this one is not, or NULL.
+ * False: not all are, or they cannot reach each other; the error has been said, once, and *exit_code is the job's.
  */
-bool job_meet(struct job *job, const struct problem *problem, int *exit_code) __attribute__((warn_unused_result));
+bool job_meet(struct job *job, const struct error *error, int *exit_code) __attribute__((warn_unused_result));
 
-/* Everything that needs an end, and the ranks. After a problem job_run() still ends what has been started. */
-bool job_start(struct job *job, struct problem *problem) __attribute__((warn_unused_result));
+/* Everything that needs an end, and the ranks. After an error job_run() still ends what has been started. */
+bool job_start(struct job *job, struct error *error) __attribute__((warn_unused_result));
 
-/* Returns the exit code. `problem`: why the job could not be started, or NULL. */
-int job_run(struct job *job, const struct problem *problem);
+/* Returns the exit code. `error`: why the job could not be started, or NULL. */
+int job_run(struct job *job, const struct error *error);
 
 /* False: PMIx's threads still run, as they do with a server of our own or where it hangs, and are left to the end of
  * the process, by _exit() or execve(). All else has been put away. */

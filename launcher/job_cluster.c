@@ -1,15 +1,15 @@
 /*
  * job_cluster.c - the job of a cluster's launcher: joining it, and bringing its supervisors together (job.h).
  *
- * Every supervisor says hello to all over PMIx, prepared or not, so that what is wrong is said once, by supervisor 0,
- * and before anything has been started. Then the others connect to supervisor 0, and PMIx is not used again until the
- * end.
+ * Every supervisor sends its handshake to all over PMIx, prepared or not, so that what is wrong is said once, by
+ * supervisor 0, and before anything has been started. Then the others connect to supervisor 0, and PMIx is not used
+ * again until the end.
  */
 #include "launcher/job.h"
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/options/terms.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/file_limit.h"
@@ -30,16 +30,16 @@ job_new(void)
 }
 
 bool
-job_join(struct job *job, struct problem *problem)
+job_join(struct job *job, struct error *error)
 {
     bool has_pmix;
     job->inherited = environment_copy(environ);      /* before PMIx adds to it */
     job->has_launcher = getenv("PMIX_RANK") != NULL; /* which stays, unlike the membership, when a job begins anew */
-    if (!cluster_look(&has_pmix, problem))
+    if (!cluster_look(&has_pmix, error))
         return false;
     if (!has_pmix)
         return true;
-    if (!signals_take_over(&job->signals, problem) || !cluster_join(&job->cluster, problem))
+    if (!signals_take_over(&job->signals, error) || !cluster_join(&job->cluster, error))
         return false;
     job->in_cluster = job->cluster.world_size > 1;
     if (!job->in_cluster) { /* srun -n 1 ddprun -n 8: the ranks are ours */
@@ -49,59 +49,61 @@ job_join(struct job *job, struct problem *problem)
     return true;
 }
 
-/* ---- hello ---- */
+/* ---- handshake ---- */
 
 enum { MORE_FILES = 256 }; /* that supervisor 0 may want besides */
 
 static void
-make_hello(struct job *job, const struct problem *bad, struct hello *hello)
+make_handshake(struct job *job, const struct error *bad, struct handshake *handshake)
 {
-    struct problem problem = {0};
-    *hello = (struct hello){.pid = (int)getpid()};
-    if (gethostname(hello->host, sizeof(hello->host) - 1) != 0 || hello->host[0] == '\0')
-        memcpy(hello->host, "localhost", sizeof("localhost"));
-    addresses_host_id(hello->host_id);
+    struct error error = {0};
+    *handshake = (struct handshake){.pid = (int)getpid()};
+    if (gethostname(handshake->host, sizeof(handshake->host) - 1) != 0 || handshake->host[0] == '\0')
+        memcpy(handshake->host, "localhost", sizeof("localhost"));
+    addresses_host_id(handshake->host_id);
     if (bad != NULL)
-        problem = *bad;
+        error = *bad;
     else
-        terms_write(&job->options, job->devices.softgpu, hello->terms, sizeof(hello->terms));
+        terms_write(&job->options, job->devices.softgpu, handshake->terms, sizeof(handshake->terms));
     if (bad == NULL && job->cluster.rank == 0) {
         unsigned connections =
-            (unsigned)job->cluster.world_size * 2; /* a leaf's, and its rank's, which is handed over */
-        if (file_limit_raise(connections + MORE_FILES, connections, &problem) &&
-            addresses_find(job->options.interface, &hello->addresses, &problem) &&
-            listener_open(&job->listener, job->cluster.world_size * 2 + 16, &problem) &&
-            !proof_random(hello->secret, sizeof(hello->secret)))
-            problem_set(&problem, DDPRUN_EXIT_FAILURE, "the system gives no random numbers (getrandom)");
-        hello->port = job->listener.port;
+            (unsigned)job->cluster.world_size * 2; /* a client's, and its rank's, which is handed over */
+        if (file_limit_raise(connections + MORE_FILES, connections, &error) &&
+            addresses_find(job->options.interface, &handshake->addresses, &error) &&
+            listener_open(&job->listener, job->cluster.world_size * 2 + 16, &error) &&
+            !auth_random(handshake->secret, sizeof(handshake->secret)))
+            error_set(&error, DDPRUN_EXIT_FAILURE, "the system gives no random numbers (getrandom)");
+        handshake->port = job->listener.port;
     }
-    hello->exit_code = problem.exit_code;
-    if (problem.exit_code != 0)
-        snprintf(hello->problem, sizeof(hello->problem), "%.1000s", problem.text);
+    handshake->exit_code = error.exit_code;
+    if (error.exit_code != 0)
+        snprintf(handshake->error, sizeof(handshake->error), "%.1000s", error.text);
 }
 
 static bool
-read_hellos(const struct cluster_blob *blobs, struct hello *hellos, int count, struct problem *problem)
+read_handshakes(const struct cluster_blob *blobs, struct handshake *handshakes, int count, struct error *error)
 {
     for (int i = 0; i < count; ++i) {
-        if (!hello_decode(blobs[i].bytes, blobs[i].count, &hellos[i]))
-            return problem_set(problem, DDPRUN_EXIT_USAGE,
-                               "rank %d's ddprun is of another version; install the same on all hosts", i);
+        if (!handshake_decode(blobs[i].bytes, blobs[i].count, &handshakes[i]))
+            return error_set(error, DDPRUN_EXIT_USAGE,
+                             "rank %d's ddprun is of another version; install the same on all hosts", i);
     }
     return true;
 }
 
-/* Everybody reads everybody's: all come to the same answer. False: the problem; *common_p: all know it. */
+/* Everybody reads everybody's: all come to the same answer. False: the error; *common_p: all know it. */
 static bool
-exchange_hellos(struct job *job, const char *key, const struct hello *mine, const struct cluster_chore *chore,
-                struct hello *hellos, bool *common_p, struct problem *problem)
+exchange_handshakes(struct job *job, const char *key, const struct handshake *mine,
+                    const struct cluster_idle_callback *idle, struct handshake *handshakes, bool *common_p,
+                    struct error *error)
 {
     int count = job->cluster.world_size, timeout_s = (int)job->options.timeout_s;
-    unsigned char bytes[HELLO_BYTES_AT_MOST];
-    struct cluster_blob *blobs = memory_get((size_t)count, sizeof(*blobs));
-    *common_p = cluster_exchange(&job->cluster, &job->signals, key, bytes, hello_encode(mine, bytes),
-                                 timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S, chore, blobs, problem);
-    bool ok = *common_p && read_hellos(blobs, hellos, count, problem) && hello_agree(hellos, count, problem);
+    unsigned char bytes[HANDSHAKE_BYTES_AT_MOST];
+    struct cluster_blob *blobs = xcalloc((size_t)count, sizeof(*blobs));
+    *common_p = cluster_exchange(&job->cluster, &job->signals, key, bytes, handshake_encode(mine, bytes),
+                                 timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S, idle, blobs, error);
+    bool ok =
+        *common_p && read_handshakes(blobs, handshakes, count, error) && handshake_agree(handshakes, count, error);
     for (int i = 0; i < count; ++i)
         free(blobs[i].bytes);
     free(blobs);
@@ -111,79 +113,79 @@ exchange_hellos(struct job *job, const char *key, const struct hello *mine, cons
 /* ---- connections ---- */
 
 static bool
-connect_all(struct job *job, struct problem *problem)
+connect_all(struct job *job, struct error *error)
 {
-    const struct hello *root = &job->hellos[0];
+    const struct handshake *root = &job->handshakes[0];
     unsigned limit_s = job->options.heartbeat_timeout_s;
     if (job->cluster.rank == 0) {
-        job->peers = peers_open(&job->listener, job->cluster.world_size, root->secret, limit_s, problem);
-        return job->peers != NULL;
+        job->server = supervisor_server_open(&job->listener, job->cluster.world_size, root->secret, limit_s, error);
+        return job->server != NULL;
     }
     char host_id[HOST_ID_BYTES];
     addresses_host_id(host_id);
-    int fd = peers_dial(root, host_id, PEER_SUPERVISOR, job->cluster.rank, &job->signals, problem);
+    int fd = supervisor_connect(root, host_id, PEER_SUPERVISOR, job->cluster.rank, &job->signals, error);
     if (fd < 0)
         return false;
-    peers_leaf_open(&job->leaf, root, job->cluster.rank, fd, limit_s);
-    job->is_leaf = true;
+    supervisor_client_open(&job->client, root, job->cluster.rank, fd, limit_s);
+    job->is_client = true;
     return true;
 }
 
-/* Lets the leaves in while they are waited for. */
-struct door {
-    struct peers *peers;
+/* Accepts clients while they are waited for. */
+struct listening {
+    struct supervisor_server *server;
     struct rank_view *views; /* nothing is said of ranks yet */
 };
 
 static void
-open_door(void *data)
+step_listener(void *data)
 {
-    struct door *door = data;
-    (void)peers_step(door->peers, door->views);
+    struct listening *listening = data;
+    (void)supervisor_server_step(listening->server, listening->views);
 }
 
 /* Nobody starts a rank before all know that all are connected. */
 static bool
-meet_connected(struct job *job, bool *common_p, struct problem *problem)
+meet_connected(struct job *job, bool *common_p, struct error *error)
 {
-    struct hello mine = {.pid = (int)getpid()};
-    struct problem own = {0};
-    snprintf(mine.host, sizeof(mine.host), "%s", job->hellos[job->cluster.rank].host);
+    struct handshake mine = {.pid = (int)getpid()};
+    struct error own = {0};
+    snprintf(mine.host, sizeof(mine.host), "%s", job->handshakes[job->cluster.rank].host);
     if (!connect_all(job, &own)) {
         mine.exit_code = own.exit_code;
-        snprintf(mine.problem, sizeof(mine.problem), "%.1000s", own.text);
+        snprintf(mine.error, sizeof(mine.error), "%.1000s", own.text);
     }
     size_t count = (size_t)job->cluster.world_size;
-    struct hello *hellos = memory_get(count, sizeof(*hellos));
-    struct door door = {.peers = job->peers, .views = memory_get(count, sizeof(*door.views))};
-    struct cluster_chore chore = {.fd = -1, .step = open_door, .data = &door};
-    if (job->peers != NULL)
-        chore.fd = peers_fd(job->peers);
-    bool ok =
-        exchange_hellos(job, "ddprun.connected", &mine, job->peers != NULL ? &chore : NULL, hellos, common_p, problem);
-    free(door.views);
-    free(hellos);
+    struct handshake *handshakes = xcalloc(count, sizeof(*handshakes));
+    struct listening listening = {.server = job->server, .views = xcalloc(count, sizeof(*listening.views))};
+    struct cluster_idle_callback idle = {.fd = -1, .step = step_listener, .data = &listening};
+    if (job->server != NULL)
+        idle.fd = supervisor_server_fd(job->server);
+    bool ok = exchange_handshakes(job, "ddprun.connected", &mine, job->server != NULL ? &idle : NULL, handshakes,
+                                  common_p, error);
+    free(listening.views);
+    free(handshakes);
     return ok;
 }
 
 bool
-job_meet(struct job *job, const struct problem *bad, int *exit_code_p)
+job_meet(struct job *job, const struct error *bad, int *exit_code_p)
 {
-    struct hello mine;
-    struct problem problem = {0};
+    struct handshake mine;
+    struct error error = {0};
     bool common = false;
-    make_hello(job, bad, &mine);
-    job->hellos = memory_get((size_t)job->cluster.world_size, sizeof(*job->hellos));
-    if (exchange_hellos(job, "ddprun.supervisor", &mine, NULL, job->hellos, &common, &problem) &&
-        meet_connected(job, &common, &problem))
+    make_handshake(job, bad, &mine);
+    job->handshakes = xcalloc((size_t)job->cluster.world_size, sizeof(*job->handshakes));
+    if (exchange_handshakes(job, "ddprun.supervisor", &mine, NULL, job->handshakes, &common, &error) &&
+        meet_connected(job, &common, &error))
         return true;
     /* What all know is said by one; the others wait, for a launcher ends all at the first bad exit code. */
     if (!common || job->cluster.rank == 0)
-        message_line("%s", problem.text);
+        message_line("%s", error.text);
     if (job->cluster.rank == 0 && !job->options.dry_run)
-        summary_write_refused(job->options.summary_json, &problem, message_line);
+        summary_write_refused(job->options.summary_json, &error, message_line);
     if (common)
         cluster_wait_for_all(&job->cluster, &job->signals);
-    *exit_code_p = problem.exit_code;
+    *exit_code_p = error.exit_code;
     return false;
 }

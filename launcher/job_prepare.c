@@ -5,7 +5,7 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/report/report_file.h"
@@ -21,22 +21,22 @@
 #include <unistd.h>
 
 static bool
-check_nccl(struct job *job, struct problem *problem)
+check_nccl(struct job *job, struct error *error)
 {
     const char *nccl = job->options.nccl;
     if (nccl == NULL)
         return true;
     if (strchr(nccl, '/') == NULL) { /* a name for the dynamic loader to look up */
-        job->nccl = memory_copy(nccl);
+        job->nccl = xstrdup(nccl);
         return true;
     }
     struct stat file;
     job->nccl = realpath(nccl, NULL);
     if (job->nccl == NULL || stat(job->nccl, &file) != 0 || access(job->nccl, R_OK) != 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "cannot read %s, in --nccl: %s; give the path of libnccl.so.2",
-                           nccl, strerror(errno));
+        return error_set(error, DDPRUN_EXIT_USAGE, "cannot read %s, in --nccl: %s; give the path of libnccl.so.2", nccl,
+                         strerror(errno));
     return S_ISREG(file.st_mode) ||
-           problem_set(problem, DDPRUN_EXIT_USAGE, "%s is not a file, in --nccl; give the path of libnccl.so.2", nccl);
+           error_set(error, DDPRUN_EXIT_USAGE, "%s is not a file, in --nccl; give the path of libnccl.so.2", nccl);
 }
 
 /* The ranks' NCCL is asked only where its version matters to what they are given. */
@@ -46,83 +46,83 @@ ask_nccl(struct job *job)
     enum { SHARES_SINCE = 23000 };
     if (!job->devices.share_gpu)
         return;
-    char *stand_in = memory_format("%s/libnccl.so.2", job->installation.softgpu_lib);
+    char *stand_in = xasprintf("%s/libnccl.so.2", job->installation.softgpu_lib);
     const char *usual = job->devices.softgpu ? stand_in : "libnccl.so.2";
     job->devices.nccl_shares_gpus = nccl_version(job->nccl != NULL ? job->nccl : usual) >= SHARES_SINCE;
     free(stand_in);
 }
 
 static bool
-make_trace_dir(struct job *job, struct problem *problem)
+make_trace_dir(struct job *job, struct error *error)
 {
     const char *dir = job->options.trace_dir;
     if (dir == NULL)
         return true;
-    if (!output_prepare_folder(dir, "--trace", job->options.dry_run, problem))
+    if (!output_prepare_folder(dir, "--trace", job->options.dry_run, error))
         return false;
     job->trace_dir = realpath(dir, NULL);
     char *here = getcwd(NULL, 0);
     if (job->trace_dir == NULL) /* a dry run has not made it */
-        job->trace_dir = dir[0] != '/' && here != NULL ? memory_format("%s/%s", here, dir) : memory_copy(dir);
+        job->trace_dir = dir[0] != '/' && here != NULL ? xasprintf("%s/%s", here, dir) : xstrdup(dir);
     free(here);
     return true;
 }
 
 /* ddprun ddprun ...: each rank would refuse it, with a line of its own. */
 static bool
-check_is_trainer(const struct job *job, struct problem *problem)
+check_is_trainer(const struct job *job, struct error *error)
 {
     struct stat own, program;
     if (stat("/proc/self/exe", &own) != 0 || stat(job->program.path, &program) != 0 || own.st_dev != program.st_dev ||
         own.st_ino != program.st_ino)
         return true;
-    return problem_set(problem, DDPRUN_EXIT_USAGE,
-                       "the program to start is ddprun itself (%s); write ddprun once, with all its options before the "
-                       "trainer",
-                       job->program.path);
+    return error_set(error, DDPRUN_EXIT_USAGE,
+                     "the program to start is ddprun itself (%s); write ddprun once, with all its options before the "
+                     "trainer",
+                     job->program.path);
 }
 
 static bool
-choose_devices(struct job *job, struct problem *problem)
+choose_devices(struct job *job, struct error *error)
 {
     const struct options *options = &job->options;
-    if (!devices_check_program(options, &job->program, problem))
+    if (!devices_check_program(options, &job->program, error))
         return false;
     struct device_inventory inventory = {
         .softgpu = options->device == DEVICE_SOFTGPU || job->program.built_for_softgpu,
         .visible_devices = getenv("CUDA_VISIBLE_DEVICES"),
         .softgpu_devices = getenv("SOFTGPU_DEVICES"),
     };
-    return installation_find(inventory.softgpu, &job->installation, problem) &&
-           (inventory.softgpu || devices_count_gpus(job->program.path, &inventory.gpu_count, problem)) &&
+    return installation_find(inventory.softgpu, &job->installation, error) &&
+           (inventory.softgpu || devices_count_gpus(job->program.path, &inventory.gpu_count, error)) &&
            (job->in_cluster ? device_plan_make_one(options, &inventory, job->cluster.local_rank,
-                                                   job->cluster.local_size, &job->devices, problem)
-                            : device_plan_make(options, &inventory, &job->devices, problem));
+                                                   job->cluster.local_size, &job->devices, error)
+                            : device_plan_make(options, &inventory, &job->devices, error));
 }
 
 static bool
-check_compress(const struct job *job, struct problem *problem)
+check_compress(const struct job *job, struct error *error)
 {
     return job->options.compression == DDPRUN_COMPRESS_NONE || job->installation.kernels != NULL ||
-           problem_set(problem, DDPRUN_EXIT_USAGE,
-                       "--compress needs ddprun's own kernels, which are not installed for this device; build ddprun "
-                       "where nvcc of CUDA 13 is, or leave --compress out");
+           error_set(error, DDPRUN_EXIT_USAGE,
+                     "--compress needs ddprun's own kernels, which are not installed for this device; build ddprun "
+                     "where nvcc of CUDA 13 is, or leave --compress out");
 }
 
 /* Ranks that start elsewhere still run the program that was found from here. */
 static bool
-check_cwd(struct job *job, struct problem *problem)
+check_cwd(struct job *job, struct error *error)
 {
     const char *cwd = job->options.cwd;
     struct stat folder;
     if (cwd == NULL)
         return true;
     if (stat(cwd, &folder) != 0 || !S_ISDIR(folder.st_mode) || access(cwd, X_OK) != 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "%s, in --cwd, is not a folder that can be entered; name one that is", cwd);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "%s, in --cwd, is not a folder that can be entered; name one that is", cwd);
     char *here = getcwd(NULL, 0);
     if (job->program.path[0] != '/' && here != NULL) {
-        char *path = memory_format("%s/%s", here, job->program.path);
+        char *path = xasprintf("%s/%s", here, job->program.path);
         free(job->program.path);
         job->program.path = path;
     }
@@ -132,17 +132,17 @@ check_cwd(struct job *job, struct problem *problem)
 
 /* What has another owner under a cluster's launcher. */
 static bool
-check_cluster(const struct job *job, struct problem *problem)
+check_cluster(const struct job *job, struct error *error)
 {
     if (job->options.rank_count != 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "-n %d was given to ddprun, which was started %d times by another launcher; the number of "
-                           "ranks is that launcher's: srun -n or mpirun -n, and ddprun without -n",
-                           job->options.rank_count, job->cluster.world_size);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "-n %d was given to ddprun, which was started %d times by another launcher; the number of "
+                         "ranks is that launcher's: srun -n or mpirun -n, and ddprun without -n",
+                         job->options.rank_count, job->cluster.world_size);
     if (job->options.max_restarts != 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "--max-restarts cannot start ranks again that another launcher started; let that do it "
-                           "(sbatch --requeue, a loop around mpirun), and leave --max-restarts out");
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--max-restarts cannot start ranks again that another launcher started; let that do it "
+                         "(sbatch --requeue, a loop around mpirun), and leave --max-restarts out");
     return true;
 }
 
@@ -174,7 +174,7 @@ tell_placement(const struct job *job)
 }
 
 static bool
-place_ranks(struct job *job, struct problem *problem)
+place_ranks(struct job *job, struct error *error)
 {
     const struct placement_subject subject = {
         .rank_count = job->place.rank_count,
@@ -182,7 +182,7 @@ place_ranks(struct job *job, struct problem *problem)
         .local_size = job->place.local_size,
         .in_cluster = job->in_cluster,
     };
-    if (!placement_make(&job->options, &job->devices, &subject, &job->placement, problem))
+    if (!placement_make(&job->options, &job->devices, &subject, &job->placement, error))
         return false;
     tell_placement(job);
     return true;
@@ -190,16 +190,16 @@ place_ranks(struct job *job, struct problem *problem)
 
 /* In a cluster the ranks' connections are supervisor 0's (job_cluster.c). */
 static bool
-may_open_files(const struct job *job, struct problem *problem)
+may_open_files(const struct job *job, struct error *error)
 {
     enum { FILES_OF_A_RANK = 3, OWN_FILES = 40, MORE_FILES = 64 }; /* stdout, stderr, PMIx; signals, PMIx, reports */
     unsigned of_ranks = (unsigned)job->place.rank_count * FILES_OF_A_RANK;
-    return job->in_cluster || file_limit_raise(of_ranks + OWN_FILES + MORE_FILES, of_ranks + OWN_FILES, problem);
+    return job->in_cluster || file_limit_raise(of_ranks + OWN_FILES + MORE_FILES, of_ranks + OWN_FILES, error);
 }
 
 /* A program with kernels that nothing annotates would train on each rank for itself. */
 static bool
-check_annotations(const struct job *job, struct problem *problem)
+check_annotations(const struct job *job, struct error *error)
 {
     const char *path = job->program.path;
     int copies = job->place.world_size;
@@ -210,30 +210,28 @@ check_annotations(const struct job *job, struct problem *problem)
     enum annotated answer = annotated_ask(path, environment, job->installation.shim);
     environment_free(environment);
     return answer != ANNOTATED_NO ||
-           problem_set(
-               problem, DDPRUN_EXIT_USAGE,
-               "%s holds CUDA kernels and no annotation of ddprun.h, nor does a library that it needs: %d copies "
-               "would train side by side, and nothing would be averaged; annotate it (docs/annotations.md), or "
-               "give --unannotated to run the copies",
-               path, copies);
+           error_set(error, DDPRUN_EXIT_USAGE,
+                     "%s holds CUDA kernels and no annotation of ddprun.h, nor does a library that it needs: %d copies "
+                     "would train side by side, and nothing would be averaged; annotate it (docs/annotations.md), or "
+                     "give --unannotated to run the copies",
+                     path, copies);
 }
 
 bool
-job_prepare(struct job *job, struct problem *problem)
+job_prepare(struct job *job, struct error *error)
 {
     bool reports = !job->in_cluster || job->cluster.rank == 0;
-    if ((job->in_cluster && !check_cluster(job, problem)) ||
-        !program_find(job->options.program[0], getenv("PATH"), &job->program, problem) ||
-        !check_is_trainer(job, problem) || !choose_devices(job, problem) || !check_compress(job, problem) ||
-        !check_nccl(job, problem) || !check_cwd(job, problem))
+    if ((job->in_cluster && !check_cluster(job, error)) ||
+        !program_find(job->options.program[0], getenv("PATH"), &job->program, error) || !check_is_trainer(job, error) ||
+        !choose_devices(job, error) || !check_compress(job, error) || !check_nccl(job, error) || !check_cwd(job, error))
         return false;
     ask_nccl(job);
     find_place(job);
-    if (!check_annotations(job, problem) || !place_ranks(job, problem))
+    if (!check_annotations(job, error) || !place_ranks(job, error))
         return false;
-    return may_open_files(job, problem) && make_trace_dir(job, problem) && output_prepare(&job->options, problem) &&
-           (!reports || (whole_file_check(job->options.summary_json, "--summary-json", problem) &&
-                         report_file_check(job->options.report, problem)));
+    return may_open_files(job, error) && make_trace_dir(job, error) && output_prepare(&job->options, error) &&
+           (!reports || (whole_file_check(job->options.summary_json, "--summary-json", error) &&
+                         report_file_check(job->options.report, error)));
 }
 
 struct rank_settings

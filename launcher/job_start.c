@@ -7,7 +7,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
 #include "launcher/start/check_files.h"
 #include "launcher/start/guardian.h"
@@ -28,20 +28,20 @@
 enum { START_LIMIT_S = 60 };
 
 static bool
-make_shared_things(struct job *job, struct problem *problem)
+make_shared_things(struct job *job, struct error *error)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what ranks leave behind comes to us, to be ended */
-    if ((job->signals.fd < 0 && !signals_take_over(&job->signals, problem)) ||
-        !messages_open(&job->messages, problem) || !job_folder_make(&job->folder, problem))
+    if ((job->signals.fd < 0 && !signals_take_over(&job->signals, error)) || !messages_open(&job->messages, error) ||
+        !job_folder_make(&job->folder, error))
         return false;
     job->status_page = status_page_map(job->folder.path, job->place.rank_count, true);
     if (job->status_page == NULL)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                           "cannot make the status file in %s: %s; make room there, or set TMPDIR", job->folder.path,
-                           strerror(errno));
-    if (job->in_cluster && !engine_link_open(&job->link, job->folder.fd, job->folder.path, &job->cluster, problem))
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "cannot make the status file in %s: %s; make room there, or set TMPDIR", job->folder.path,
+                         strerror(errno));
+    if (job->in_cluster && !engine_link_open(&job->link, job->folder.fd, job->folder.path, &job->cluster, error))
         return false;
-    return job->place.first_rank != 0 || terminal_input_open(&job->input, problem);
+    return job->place.first_rank != 0 || terminal_input_open(&job->input, error);
 }
 
 static void
@@ -64,7 +64,7 @@ note_started(struct job *job, int index, const struct spawned *spawned)
 }
 
 static bool
-start_rank(struct job *job, const struct rank_settings *settings, int index, struct problem *problem)
+start_rank(struct job *job, const struct rank_settings *settings, int index, struct error *error)
 {
     char **environment = environment_for_rank(job->inherited, settings, index);
     char **arguments = environment_arguments(settings, index);
@@ -80,12 +80,12 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
         .place = &job->placement.ranks[index],
     };
     struct spawned spawned;
-    bool ok = check_files_add(settings, index, &environment, problem) &&
-              (job->server == NULL || pmix_server_add_environment(job->server, index, &environment, problem));
+    bool ok = check_files_add(settings, index, &environment, error) &&
+              (job->pmix == NULL || pmix_server_add_environment(job->pmix, index, &environment, error));
     order.environment = &environment;
-    ok = ok && output_choose(&job->options, job->place.rank_count, &order, problem);
+    ok = ok && output_choose(&job->options, job->place.rank_count, &order, error);
     if (ok) {
-        ok = spawn_rank(&order, &spawned, problem);
+        ok = spawn_rank(&order, &spawned, error);
         output_close(&order);
     }
     environment_free(environment);
@@ -106,14 +106,14 @@ wants_colour(const struct job *job, int fd)
 }
 
 static bool
-start_relays(struct job *job, struct problem *problem)
+start_relays(struct job *job, struct error *error)
 {
     if (job->output_count + job->error_count == 0)
         return true;
     return relay_start(STDOUT_FILENO, job->outputs, job->output_count, wants_colour(job, STDOUT_FILENO),
-                       &job->relays[0], problem) &&
+                       &job->relays[0], error) &&
            relay_start(STDERR_FILENO, job->errors, job->error_count, wants_colour(job, STDERR_FILENO), &job->relays[1],
-                       problem);
+                       error);
 }
 
 /* -v: what is started, and where. */
@@ -133,40 +133,40 @@ tell_start(const struct job *job)
 }
 
 bool
-job_start(struct job *job, struct problem *problem)
+job_start(struct job *job, struct error *error)
 {
     int count = job->place.rank_count;
-    job->pids = memory_get((size_t)count, sizeof(*job->pids));
-    job->outputs = memory_get((size_t)count, sizeof(*job->outputs));
-    job->errors = memory_get((size_t)count, sizeof(*job->errors));
-    if (!make_shared_things(job, problem))
+    job->pids = xcalloc((size_t)count, sizeof(*job->pids));
+    job->outputs = xcalloc((size_t)count, sizeof(*job->outputs));
+    job->errors = xcalloc((size_t)count, sizeof(*job->errors));
+    if (!make_shared_things(job, error))
         return false;
 
     if (job->options.verbose)
         tell_start(job);
     guardian_start();
     struct rank_settings settings = job_settings(job, job->folder.path);
-    bool ok = job->in_cluster || pmix_server_start(job->folder.path, count, &job->server, problem);
+    bool ok = job->in_cluster || pmix_server_start(job->folder.path, count, &job->pmix, error);
     for (int i = 0; ok && i < count; ++i)
-        ok = start_rank(job, &settings, i, problem);
-    return ok && start_relays(job, problem);
+        ok = start_rank(job, &settings, i, error);
+    return ok && start_relays(job, error);
 }
 
 int
-job_run(struct job *job, const struct problem *problem)
+job_run(struct job *job, const struct error *error)
 {
     bool reports = !job->in_cluster || job->cluster.rank == 0;
-    struct news news = {0};
+    struct verbose verbose = {0};
     struct running_job running = {
         .pids = job->pids,
         .status_page = job->status_page,
-        .server = job->server,
-        .star = {.cluster = job->in_cluster ? &job->cluster : NULL,
-                 .peers = job->peers,
-                 .leaf = job->is_leaf ? &job->leaf : NULL,
-                 .link = job->in_cluster ? &job->link : NULL,
-                 .hellos = job->hellos,
-                 .rank_count = job->started},
+        .pmix = job->pmix,
+        .net = {.cluster = job->in_cluster ? &job->cluster : NULL,
+                .server = job->server,
+                .client = job->is_client ? &job->client : NULL,
+                .link = job->in_cluster ? &job->link : NULL,
+                .handshakes = job->handshakes,
+                .rank_count = job->started},
         .signals = &job->signals,
         .messages = &job->messages,
         .options = &job->options,
@@ -177,13 +177,13 @@ job_run(struct job *job, const struct problem *problem)
         .softgpu = job->devices.softgpu,
         .hang_limits = {job->options.hang_warning_s * UINT64_C(1000000000),
                         job->options.hang_timeout_s * UINT64_C(1000000000)},
-        .news = job->options.verbose && reports ? &news : NULL,
+        .verbose = job->options.verbose && reports ? &verbose : NULL,
         .progress = progress_new(job->options.quiet || !reports ? PROGRESS_OFF : job->options.progress),
         .summary = !job->options.quiet,
         .summary_json = job->options.summary_json,
         .restarts = job->restarts,
         .attempts = &job->attempts,
-        .problem = problem,
+        .error = error,
     };
     if (job->input.read_end >= 0) { /* rank 0 has it now */
         close(job->input.read_end);
@@ -235,7 +235,7 @@ static bool
 leave_cluster(struct cluster *cluster)
 {
     enum { LIMIT_MS = 10000 };
-    struct cluster_end *end = memory_get(1, sizeof(*end));
+    struct cluster_end *end = xcalloc(1, sizeof(*end));
     end->cluster = cluster;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -254,16 +254,16 @@ leave_cluster(struct cluster *cluster)
 }
 
 static void
-leave_peers(struct job *job)
+close_net(struct job *job)
 {
-    if (job->peers != NULL)
-        peers_close(job->peers);
-    if (job->is_leaf)
-        peers_leaf_close(&job->leaf);
+    if (job->server != NULL)
+        supervisor_server_close(job->server);
+    if (job->is_client)
+        supervisor_client_close(&job->client);
     if (job->link.listener >= 0)
         engine_link_close(&job->link);
     listener_close(&job->listener);
-    free(job->hellos);
+    free(job->handshakes);
 }
 
 bool
@@ -272,11 +272,11 @@ job_end(struct job *job)
     if (job->status_page != NULL)
         status_page_unmap(job->status_page, job->place.rank_count);
     terminal_input_close(&job->input);
-    leave_peers(job);
+    close_net(job);
     job_folder_remove(&job->folder); /* now: a cluster's launcher may kill who has left its job */
     if (job->cluster.world_size > 0 && !leave_cluster(&job->cluster))
         return false;
-    return job->server == NULL;
+    return job->pmix == NULL;
 }
 
 void

@@ -7,15 +7,15 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/check/check.h"
-#include "launcher/common/memory.h"
-#include "launcher/common/printed.h"
+#include "launcher/common/close_stdout.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/hosts.h"
 #include "launcher/job.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/dry_run.h"
 #include "launcher/start/file_limit.h"
-#include "launcher/start/rights.h"
+#include "launcher/start/setuid_check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,12 +42,12 @@ open_standard_descriptors(void)
 
 /* Says why nothing is started, also to who waits for --summary-json; returns the exit code. */
 static int
-refuse(const struct options *options, const struct problem *problem)
+refuse(const struct options *options, const struct error *error)
 {
-    message_line("%s", problem->text);
+    message_line("%s", error->text);
     if (!options->dry_run)
-        summary_write_refused(options->summary_json, problem, message_line);
-    return problem->exit_code;
+        summary_write_refused(options->summary_json, error, message_line);
+    return error->exit_code;
 }
 
 /* --dry-run prints what a rank would be started with, and needs nobody else for it. */
@@ -59,35 +59,35 @@ print_dry_run(struct job *job)
 }
 
 static int
-refuse_alone(const struct job *job, struct problem *problem)
+refuse_alone(const struct job *job, struct error *error)
 {
-    struct problem named = *problem;
+    struct error named = *error;
     char host[HOST_NAME_MAX + 1] = "";
     if (job->in_cluster && gethostname(host, sizeof(host) - 1) == 0)
-        problem_set(&named, problem->exit_code, "rank %d (host %s): %s", job->cluster.rank, host, problem->text);
+        error_set(&named, error->exit_code, "rank %d (host %s): %s", job->cluster.rank, host, error->text);
     return refuse(&job->options, &named);
 }
 
 static int
-run_job(struct job *job, const struct problem *bad_options)
+run_job(struct job *job, const struct error *bad_options)
 {
-    struct problem problem;
-    bool ok = job_join(job, &problem);
+    struct error error;
+    bool ok = job_join(job, &error);
     if (!ok)
-        return refuse(&job->options, &problem);
+        return refuse(&job->options, &error);
     if (bad_options != NULL)
-        problem = *bad_options;
-    ok = bad_options == NULL && job_prepare(job, &problem);
+        error = *bad_options;
+    ok = bad_options == NULL && job_prepare(job, &error);
     if (job->options.dry_run)
-        return ok ? print_dry_run(job) : refuse_alone(job, &problem);
+        return ok ? print_dry_run(job) : refuse_alone(job, &error);
     int exit_code;
-    if (job->in_cluster && !job_meet(job, ok ? NULL : &problem, &exit_code))
+    if (job->in_cluster && !job_meet(job, ok ? NULL : &error, &exit_code))
         return exit_code;
     if (ok) {
-        ok = job_start(job, &problem);
-        return job_run(job, ok ? NULL : &problem);
+        ok = job_start(job, &error);
+        return job_run(job, ok ? NULL : &error);
     }
-    return refuse(&job->options, &problem);
+    return refuse(&job->options, &error);
 }
 
 /*
@@ -106,7 +106,7 @@ take_restarts(char **attempts_p)
         unsetenv(DDPRUN_ENV_RESTART);
         made = 0;
     } else if (used > 0) {
-        *attempts_p = memory_copy(own + used);
+        *attempts_p = xstrdup(own + used);
     }
     unsetenv(DDPRUN_ENV_RESTARTED);
     return made;
@@ -131,7 +131,7 @@ restart(struct job *job, char **argv, int exit_code)
     }
     signals_give_back(&job->signals); /* one that has come meanwhile, or comes now, ends this process here */
     char number[16];
-    char *own = memory_format("%d:%u:%s", (int)getpid(), made + 1, job->attempts != NULL ? job->attempts : "");
+    char *own = xasprintf("%d:%u:%s", (int)getpid(), made + 1, job->attempts != NULL ? job->attempts : "");
     snprintf(number, sizeof(number), "%u", made + 1);
     message_line("restart %u of %u", made + 1, options->max_restarts);
     environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
@@ -165,28 +165,27 @@ int
 main(int argc, char **argv)
 {
     open_standard_descriptors();
-    struct problem problem;
-    if (!rights_check(&problem)) {
-        message_line("%s", problem.text);
-        return problem.exit_code;
+    struct error error;
+    if (!setuid_check(&error)) {
+        message_line("%s", error.text);
+        return error.exit_code;
     }
     struct options options = {0};
-    enum options_result result =
-        hosts_enter_folder(&problem) ? options_parse(argc, argv, &options, &problem) : OPTIONS_BAD;
+    enum options_result result = hosts_enter_folder(&error) ? options_parse(argc, argv, &options, &error) : OPTIONS_BAD;
     switch (result) {
     case OPTIONS_HELP:
         options_print_help(stdout);
-        return printed_end(stdout);
+        return close_stdout(stdout);
     case OPTIONS_HELP_ALL:
         print_at_once(stdout);
         options_print_help_all(stdout);
-        return printed_end(stdout);
+        return close_stdout(stdout);
     case OPTIONS_HELP_CHECK:
         options_print_help_check(stdout);
-        return printed_end(stdout);
+        return close_stdout(stdout);
     case OPTIONS_VERSION:
         printf("ddprun %s (protocol %d)\n", DDPRUN_VERSION, DDPRUN_PROTOCOL_VERSION);
-        return printed_end(stdout);
+        return close_stdout(stdout);
     case OPTIONS_BAD:
     case OPTIONS_RUN:
         break;
@@ -209,7 +208,7 @@ main(int argc, char **argv)
     struct job job = job_new();
     job.options = options;
     job.restarts = take_restarts(&job.attempts); /* before the job copies the environment */
-    int exit_code = run_job(&job, result == OPTIONS_BAD ? &problem : NULL);
+    int exit_code = run_job(&job, result == OPTIONS_BAD ? &error : NULL);
     bool ended = job_end(&job);
     restart(&job, argv, exit_code);
     job_free(&job);

@@ -6,10 +6,10 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
-#include "launcher/cluster/view_frame.h"
-#include "launcher/common/memory.h"
-#include "launcher/output/held.h"
+#include "launcher/cluster/rank_view_wire.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
+#include "launcher/output/output_stall.h"
 #include "launcher/report/closing.h"
 #include "launcher/report/report.h"
 #include "launcher/report/summary.h"
@@ -44,13 +44,13 @@ enum {
 #define UNKILLABLE_NS   (PROCESSES_UNKILLABLE_MS * MS)
 #define OTHERS_NS       (4000 * MS) /* for other supervisors to report, and to say that nothing is left of their ranks */
 
-_Static_assert(2 * UINT64_C(1000000) * PEERS_HEARTBEAT_MS < HANG_SILENCE_NS,
-               "a leaf is heard of before it is unheard of, also if both ends look at it half a second late");
+_Static_assert(2 * UINT64_C(1000000) * SUPERVISOR_SERVER_HEARTBEAT_MS < HANG_SILENCE_NS,
+               "a client is heard of before it is unheard of, also if both ends look at it half a second late");
 
 struct supervisor {
     const struct running_job *job;
     struct local_ranks local;
-    struct star star;
+    struct supervisor_net net;
     struct rank_view *ranks; /* [view_count]: of the whole job, or of this supervisor's rank */
     int view_count;
     struct rank_view *before; /* scratch of look() */
@@ -59,7 +59,7 @@ struct supervisor {
     struct judge *judge;
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
-    struct held held;
+    struct output_stall stall;
     bool ending, hurried; /* hurried: somebody asked for the end, so no reader is waited for long */
     bool interrupted;     /* that is why it ends */
     uint64_t kill_at_ns;
@@ -68,7 +68,7 @@ struct supervisor {
     bool told;             /* the user knows it already */
     struct report details; /* below the reason, if it is anything */
     struct report_file report_file;
-    struct problem reason; /* .exit_code is the job's in any case */
+    struct error reason; /* .exit_code is the job's in any case */
 };
 
 static uint64_t
@@ -88,20 +88,20 @@ begin_end(struct supervisor *s, int number, uint64_t grace_ns)
     s->ending = true;
     progress_hide(s->job->progress);
     s->kill_at_ns = now_ns() + grace_ns;
-    star_say_end(&s->star, s->failed ? s->reason.exit_code : 0, number, grace_ns / MS);
-    processes_signal_all(&s->processes, s->job->pids, s->job->star.rank_count, number);
+    supervisor_net_say_end(&s->net, s->failed ? s->reason.exit_code : 0, number, grace_ns / MS);
+    processes_signal_all(&s->processes, s->job->pids, s->job->net.rank_count, number);
 }
 
 /* Returns whether nobody is left, here and elsewhere. */
 static bool
 step_end(struct supervisor *s)
 {
-    size_t left = s->job->star.rank_count > 0 ? processes_signal_descendants(&s->processes, s->job->pids[0], 0) : 0;
+    size_t left = s->job->net.rank_count > 0 ? processes_signal_descendants(&s->processes, s->job->pids[0], 0) : 0;
     uint64_t now = now_ns();
     if (left == 0)
-        return star_others_done(&s->star) || now >= s->kill_at_ns + OTHERS_NS;
+        return supervisor_net_others_done(&s->net) || now >= s->kill_at_ns + OTHERS_NS;
     if (now >= s->kill_at_ns)
-        processes_signal_all(&s->processes, s->job->pids, s->job->star.rank_count, SIGKILL);
+        processes_signal_all(&s->processes, s->job->pids, s->job->net.rank_count, SIGKILL);
     if (now < s->kill_at_ns + UNKILLABLE_NS)
         return false;
     message_line("%zu processes of the job do not end, not even when killed; they hang in the system (a driver or a "
@@ -145,10 +145,10 @@ static void
 hear_engines(void *data, struct rank_view *views, int count)
 {
     const struct running_job *job = data;
-    if (job->star.link != NULL)
-        hear_link(job->star.link, &views[0]);
+    if (job->net.link != NULL)
+        hear_link(job->net.link, &views[0]);
     else
-        hear_server(job->server, views, count);
+        hear_server(job->pmix, views, count);
 }
 
 /* Ends of ranks elsewhere come in the order in which they are heard of. */
@@ -165,10 +165,10 @@ order_ends(struct supervisor *s)
 static void
 look(struct supervisor *s, bool news)
 {
-    memcpy(s->before, s->ranks, (size_t)s->job->star.rank_count * sizeof(*s->before));
+    memcpy(s->before, s->ranks, (size_t)s->job->net.rank_count * sizeof(*s->before));
     local_ranks_look(&s->local);
-    for (int i = 0; i < s->job->star.rank_count; ++i)
-        news = news || view_is_news(&s->before[i], &s->ranks[i]);
+    for (int i = 0; i < s->job->net.rank_count; ++i)
+        news = news || rank_view_is_urgent(&s->before[i], &s->ranks[i]);
     int slower_ms = s->interval_ms + s->interval_ms / 4;
     s->interval_ms = news ? LOOK_INTERVAL_MS : slower_ms < QUIET_INTERVAL_MS ? slower_ms : QUIET_INTERVAL_MS;
     s->looked_ns = now_ns();
@@ -179,13 +179,13 @@ look(struct supervisor *s, bool news)
 
 /* What is known of the culprit, before it is ended; of a rank that is not here, its supervisor is asked. */
 static void
-take_report(struct supervisor *s, const struct problem *problem, int suspect, struct report *report)
+take_report(struct supervisor *s, const struct error *error, int suspect, struct report *report)
 {
-    int here = s->job->star.rank_count;
+    int here = s->job->net.rank_count;
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
     /* Of a job that was not started there is nothing to tell but why. */
-    if (s->job->summary && s->job->star.leaf == NULL && s->job->problem == NULL)
-        report_take(report, s->ranks, s->view_count, here, problem->rank, suspect, s->job->status_page, !s->failed);
+    if (s->job->summary && s->job->net.client == NULL && s->job->error == NULL)
+        report_take(report, s->ranks, s->view_count, here, error->rank, suspect, s->job->status_page, !s->failed);
 }
 
 /* `suspect`: a rank that may be why, besides the one of whom the reason speaks; -1: none. */
@@ -193,86 +193,86 @@ static void
 fail(struct supervisor *s, int suspect)
 {
     s->failed = true;
-    star_refresh(&s->star);
+    supervisor_net_refresh(&s->net);
     take_report(s, &s->reason, suspect, &s->details);
     for (int i = 0; i < 2; ++i)
-        star_ask_report(&s->star, s->details.of[i].rank);
+        supervisor_net_ask_report(&s->net, s->details.of[i].rank);
     begin_end(s, SIGTERM, GRACE_NS);
 }
 
 /* For a while, that a rank keeps the others waiting is only said. */
 static void
-warn(struct supervisor *s, const struct problem *problem)
+warn(struct supervisor *s, const struct error *error)
 {
     struct report details;
-    take_report(s, problem, -1, &details);
-    message_line("%s", problem->text);
-    report_print(&details, problem->text, &s->report_file);
+    take_report(s, error, -1, &details);
+    message_line("%s", error->text);
+    report_print(&details, error->text, &s->report_file);
     report_free(&details);
 }
 
 static void
 judge(struct supervisor *s)
 {
-    struct problem problem;
+    struct error error;
     uint64_t now = now_ns();
-    enum judgement judgement = judge_ends(s->judge, s->ranks, now, &problem);
+    enum judgement judgement = judge_ends(s->judge, s->ranks, now, &error);
     if (now - s->paced_ns >= PACE_INTERVAL_MS * MS) {
         s->paced_ns = now;
         pace_note(s->ranks, s->view_count);
     }
     progress_show(s->job->progress, s->ranks, s->view_count, now);
-    news_tell(s->job->news, &s->ranks[0]);
-    if (judgement != JUDGED_FAILED && star_find_problem(&s->star, &s->reason)) {
+    verbose_tell(s->job->verbose, &s->ranks[0]);
+    if (judgement != JUDGED_FAILED && supervisor_net_find_error(&s->net, &s->reason)) {
         fail(s, -1); /* no rank's doing */
         return;
     }
     /* Nobody hangs who waits for a reader; the watch takes a long time without a look as a pause (hang.c). */
-    if (judgement == JUDGED_GOES_ON && !held_look(&s->held, now, s->job->hang_limits.warning_ns))
-        judgement = judge_doings(s->judge, s->ranks, now, &problem);
+    if (judgement == JUDGED_GOES_ON && !output_stall_look(&s->stall, now, s->job->hang_limits.warning_ns))
+        judgement = judge_running(s->judge, s->ranks, now, &error);
     if (judgement == JUDGED_WARNING) {
-        warn(s, &problem);
+        warn(s, &error);
     } else if (judgement == JUDGED_OVER) {
         begin_end(s, SIGTERM, GRACE_NS); /* for what the ranks may have left behind */
     } else if (judgement == JUDGED_FAILED) {
-        s->reason = problem;
+        s->reason = error;
         fail(s, judge_suspect(s->judge, s->ranks, now));
     }
 }
 
 /* Tells supervisor 0 what is known of the rank here. */
 static void
-answer(struct supervisor *s, struct peers_leaf *leaf)
+answer(struct supervisor *s, struct supervisor_client *client)
 {
-    char *text = memory_get(1, REPORT_BYTES);
+    char *text = xcalloc(1, REPORT_BYTES);
     struct report_subject subject = {
-        .rank = s->job->star.cluster->rank, .view = &s->ranks[0], .stacks = leaf->asked_stacks};
-    if (s->job->star.rank_count > 0)
+        .rank = s->job->net.cluster->rank, .view = &s->ranks[0], .stacks = client->asked_stacks};
+    if (s->job->net.rank_count > 0)
         subject.status = status_page_rank(s->job->status_page, 0);
     report_rank(&subject, text, REPORT_BYTES);
-    peers_leaf_say_report(leaf, text);
+    supervisor_client_say_report(client, text);
     free(text);
 }
 
 /* A supervisor that is not the first does what supervisor 0 says, and judges nothing but whether that is there. */
 static void
-obey(struct supervisor *s)
+follow_root(struct supervisor *s)
 {
-    struct peers_leaf *leaf = s->job->star.leaf;
-    if (leaf->asked_view)
-        peers_leaf_say_view(leaf, &s->ranks[0]);
-    if (leaf->asked) /* before its rank is ended */
-        answer(s, leaf);
+    struct supervisor_client *client = s->job->net.client;
+    if (client->asked_view)
+        supervisor_client_say_view(client, &s->ranks[0]);
+    if (client->asked) /* before its rank is ended */
+        answer(s, client);
     if (s->ending) {
-        if (leaf->end && leaf->ending.grace_ms == 0 && s->kill_at_ns > now_ns())
+        if (client->end && client->ending.grace_ms == 0 && s->kill_at_ns > now_ns())
             s->kill_at_ns = now_ns();
-    } else if (leaf->end) {
+    } else if (client->end) {
         s->failed = s->told = true;
-        s->reason.exit_code = leaf->ending.exit_code;
-        begin_end(s, leaf->ending.signal, (uint64_t)leaf->ending.grace_ms * MS);
-    } else if (star_find_problem(&s->star, &s->reason)) {
-        star_say_problem(&s->star, &s->reason, 0);
-        s->told = leaf->lost == NULL;
+        s->reason.exit_code = client->ending.exit_code;
+        begin_end(s, client->ending.signal, (uint64_t)client->ending.grace_ms * MS);
+    } else if (supervisor_net_find_error(&s->net, &s->reason)) {
+        supervisor_net_say_error(&s->net, &s->reason, 0);
+        s->told = client->lost == NULL;
         fail(s, -1);
     }
 }
@@ -285,15 +285,15 @@ interrupt(struct supervisor *s, int number)
     s->hurried = true;
     if (s->ending) {
         s->kill_at_ns = now_ns();
-        star_say_end(&s->star, s->reason.exit_code, SIGKILL, 0);
+        supervisor_net_say_end(&s->net, s->reason.exit_code, SIGKILL, 0);
         return;
     }
     s->failed = s->interrupted = true;
-    problem_set(&s->reason, 128 + number, "SIG%s: ending %d rank%s (once more: at once)", sigabbrev_np(number),
-                s->view_count, s->view_count == 1 ? "" : "s");
-    star_say_problem(&s->star, &s->reason, number);
+    error_set(&s->reason, 128 + number, "SIG%s: ending %d rank%s (once more: at once)", sigabbrev_np(number),
+              s->view_count, s->view_count == 1 ? "" : "s");
+    supervisor_net_say_error(&s->net, &s->reason, number);
     begin_end(s, number == SIGQUIT ? SIGTERM : number, POLITE_GRACE_NS);
-    if (s->job->star.leaf == NULL)
+    if (s->job->net.client == NULL)
         message_line("%s", s->reason.text);
     s->told = true;
 }
@@ -302,9 +302,9 @@ static void
 suspend(const struct supervisor *s)
 {
     progress_hide(s->job->progress);
-    processes_signal_groups(s->job->pids, s->job->star.rank_count, SIGSTOP);
+    processes_signal_groups(s->job->pids, s->job->net.rank_count, SIGSTOP);
     raise(SIGSTOP);
-    processes_signal_groups(s->job->pids, s->job->star.rank_count, SIGCONT);
+    processes_signal_groups(s->job->pids, s->job->net.rank_count, SIGCONT);
 }
 
 /* Returns whether a signal came that asks for the end. */
@@ -325,22 +325,22 @@ take_signals(struct supervisor *s)
     return asked;
 }
 
-/* Returns whether it is time to look: what hundreds of leaves say each second is heard, and looked at together. */
+/* Returns whether it is time to look: what hundreds of clients say each second is heard, and looked at together. */
 static bool
 wait_for_something(struct supervisor *s)
 {
-    struct pollfd polled[3 + STAR_FDS] = {
+    struct pollfd polled[3 + SUPERVISOR_NET_FDS] = {
         {.fd = s->job->signals->fd, .events = POLLIN},
-        {.fd = s->job->server != NULL ? pmix_server_fd(s->job->server) : -1, .events = POLLIN},
+        {.fd = s->job->pmix != NULL ? pmix_server_fd(s->job->pmix) : -1, .events = POLLIN},
     };
     terminal_input_poll(s->job->input, &polled[2]);
     if (s->ending) /* nobody takes aborts any more, and input does not matter */
         polled[1].fd = polled[2].fd = -1;
-    star_poll(&s->star, &polled[3]);
-    int ready = poll(polled, 3 + STAR_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
+    supervisor_net_poll(&s->net, &polled[3]);
+    int ready = poll(polled, 3 + SUPERVISOR_NET_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
     if (!s->ending)
         terminal_input_move(s->job->input, &polled[2]);
-    bool only_peers = s->job->star.peers != NULL && ready == 1 && polled[3 + STAR_PEERS].revents != 0;
+    bool only_peers = s->job->net.server != NULL && ready == 1 && polled[3 + SUPERVISOR_NET_PEERS].revents != 0;
     return s->ending || !only_peers || now_ns() - s->looked_ns >= LOOK_INTERVAL_MS * MS;
 }
 
@@ -408,7 +408,7 @@ summarize(struct supervisor *s, double seconds)
 static void
 report(struct supervisor *s)
 {
-    if (s->job->star.leaf != NULL) { /* supervisor 0 does, unless it is lost */
+    if (s->job->net.client != NULL) { /* supervisor 0 does, unless it is lost */
         if (!s->told)
             message_line("%s", s->reason.text);
         return;
@@ -421,7 +421,7 @@ report(struct supervisor *s)
     if (s->hurried)
         verdict_say_unaveraged(s->ranks, s->view_count, message_line);
     for (int i = 0; i < 2; ++i) {
-        const char *from_there = star_report(&s->star, s->details.of[i].rank);
+        const char *from_there = supervisor_net_report(&s->net, s->details.of[i].rank);
         if (from_there != NULL)
             report_put(&s->details, s->details.of[i].rank, from_there);
     }
@@ -457,22 +457,22 @@ finish(struct supervisor *s)
 static void
 open_supervisor(struct supervisor *s, const struct running_job *job)
 {
-    int count = job->star.peers != NULL    ? job->star.cluster->world_size
-                : job->star.rank_count > 0 ? job->star.rank_count
-                                           : 1;
+    int count = job->net.server != NULL   ? job->net.cluster->world_size
+                : job->net.rank_count > 0 ? job->net.rank_count
+                                          : 1;
     *s = (struct supervisor){
         .job = job,
         .view_count = count,
-        .ranks = memory_get((size_t)count, sizeof(*s->ranks)),
-        .before = memory_get((size_t)count, sizeof(*s->before)),
-        .watch = preload_watch_new(job->star.rank_count, now_ns()),
+        .ranks = xcalloc((size_t)count, sizeof(*s->ranks)),
+        .before = xcalloc((size_t)count, sizeof(*s->before)),
+        .watch = preload_watch_new(job->net.rank_count, now_ns()),
         .begin_ns = now_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
         .judge = judge_new(count, &job->hang_limits, now_ns()),
         .details = {.of = {{.rank = -1}, {.rank = -1}}},
         .report_file = {.wanted = job->options->report},
     };
-    s->local = (struct local_ranks){.count = job->star.rank_count,
+    s->local = (struct local_ranks){.count = job->net.rank_count,
                                     .pids = job->pids,
                                     .status_page = job->status_page,
                                     .hear_engines = hear_engines,
@@ -480,12 +480,12 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
                                     .watch = s->watch,
                                     .views = s->ranks};
     local_ranks_place(&s->local, job->gpus, job->softgpu);
-    star_open(&s->star, &job->star, s->ranks);
-    if (job->problem == NULL)
+    supervisor_net_open(&s->net, &job->net, s->ranks);
+    if (job->error == NULL)
         return;
-    s->reason = *job->problem;
-    s->told = job->star.leaf != NULL;
-    star_say_problem(&s->star, &s->reason, 0);
+    s->reason = *job->error;
+    s->told = job->net.client != NULL;
+    supervisor_net_say_error(&s->net, &s->reason, 0);
     s->failed = true;
     begin_end(s, SIGTERM, GRACE_NS);
 }
@@ -493,7 +493,7 @@ open_supervisor(struct supervisor *s, const struct running_job *job)
 static void
 close_supervisor(struct supervisor *s)
 {
-    star_close(&s->star);
+    supervisor_net_close(&s->net);
     local_ranks_free(&s->local);
     preload_watch_free(s->watch);
     process_list_free(&s->processes);
@@ -510,15 +510,15 @@ supervisor_run(const struct running_job *job)
     struct supervisor s;
     open_supervisor(&s, job);
     for (bool over = false; !over;) {
-        bool due = wait_for_something(&s), news = star_step(&s.star);
+        bool due = wait_for_something(&s), news = supervisor_net_step(&s.net);
         if (!due && !news)
             continue;
-        int elsewhere = s.ending ? 0 : star_signal(&s.star);
+        int elsewhere = s.ending ? 0 : supervisor_net_signal(&s.net);
         if (!take_signals(&s) && elsewhere != 0 && !s.ending)
             interrupt(&s, elsewhere);
         look(&s, news);
-        if (job->star.leaf != NULL)
-            obey(&s);
+        if (job->net.client != NULL)
+            follow_root(&s);
         else if (!s.ending)
             judge(&s);
         over = s.ending && step_end(&s);
@@ -526,7 +526,7 @@ supervisor_run(const struct running_job *job)
     guardian_dismiss();
     finish(&s);
     processes_reap();
-    int exit_code = star_leave(&s.star, s.failed ? s.reason.exit_code : 0);
+    int exit_code = supervisor_net_leave(&s.net, s.failed ? s.reason.exit_code : 0);
     close_supervisor(&s);
     return exit_code;
 }

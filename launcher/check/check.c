@@ -11,8 +11,8 @@
 #include "base/protocol.h"
 #include "launcher/check/session.h"
 #include "launcher/check/show.h"
-#include "launcher/common/memory.h"
-#include "launcher/common/printed.h"
+#include "launcher/common/close_stdout.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
 
@@ -55,7 +55,7 @@ static void
 remove_rows(const char *results, int count)
 {
     for (int rank = 0; rank < count; ++rank) {
-        char *path = memory_format("%s-%d", results, rank);
+        char *path = xasprintf("%s-%d", results, rank);
         unlink(path);
         free(path);
     }
@@ -64,13 +64,13 @@ remove_rows(const char *results, int count)
 /* Its rows into ranked_p[*count_p]. False: it ended in a way of which there is no verdict. */
 static bool
 run_ranks(struct check *check, const struct check_order *order, struct check_rows **ranked_p, int *count_p,
-          struct problem *problem)
+          struct error *error)
 {
     struct check_outcome outcome;
-    if (!session_start(check, order, &outcome, problem))
+    if (!session_start(check, order, &outcome, error))
         return false;
     int count = check->in_cluster ? count_ranks(outcome.results) : check->ranks;
-    struct check_rows *ranked = memory_get((size_t)count + 1, sizeof(*ranked));
+    struct check_rows *ranked = xcalloc((size_t)count + 1, sizeof(*ranked));
     const struct check_row *stop = NULL;
     bool ended = true, any_step = false;
     for (int r = 0; r < count; ++r) {
@@ -96,7 +96,7 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
                              (stop == NULL || stop->value == 1) && any_step && !ended;
     bool ok = true;
     if (order->plain && (stopped_by_ddprun || stop != NULL)) {
-        ok = problem_set(problem, DDPRUN_EXIT_USAGE, "ddprun ended the run of %s", order->title);
+        ok = error_set(error, DDPRUN_EXIT_USAGE, "ddprun ended the run of %s", order->title);
     } else if (stopped_by_ddprun || (stop != NULL && stop->value == 1 && outcome.signal == 0)) {
         snprintf(check->evidence.stopped, sizeof(check->evidence.stopped), "%s",
                  stop != NULL                ? stop->text
@@ -104,7 +104,7 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
                  : outcome.reason[0] != '\0' ? outcome.reason
                                              : "a rank ended before the last step");
     } else if ((outcome.exit_code != 0 && !ended) || outcome.signal != 0 || !any_step) {
-        ok = session_explain(check, order, &outcome, stop, any_step, problem);
+        ok = session_explain(check, order, &outcome, stop, any_step, error);
     }
     session_free_outcome(&outcome);
     return ok;
@@ -112,17 +112,17 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
 
 /* Whether all ranks can be started, as far as their ddprun can say: before one rank has run in vain. */
 static bool
-rehearse(struct check *check, struct problem *problem)
+rehearse(struct check *check, struct error *error)
 {
     struct check_order order = order_ranks(check, "rehearsal", "all ranks");
     struct check_outcome outcome;
     order.dry = true;
     if (check->in_cluster || check->only_writes)
         return true;
-    if (!check_run_make(&check->place, &order, &outcome, problem))
+    if (!check_run_make(&check->place, &order, &outcome, error))
         return false;
-    bool ok = (outcome.exit_code == 0 && outcome.signal == 0) ||
-              session_explain(check, &order, &outcome, NULL, false, problem);
+    bool ok =
+        (outcome.exit_code == 0 && outcome.signal == 0) || session_explain(check, &order, &outcome, NULL, false, error);
     session_free_outcome(&outcome);
     return ok;
 }
@@ -139,29 +139,29 @@ free_ranked(struct check_rows **ranked, int count)
 /* ---- further runs ---- */
 
 static bool
-run_plain(struct check *check, struct problem *problem)
+run_plain(struct check *check, struct error *error)
 {
-    char *title = memory_format("%d ranks without overlap", check->ranks);
+    char *title = xasprintf("%d ranks without overlap", check->ranks);
     struct check_order order = order_ranks(check, "plain", title);
     order.plain = true;
     int count;
-    bool ok = run_ranks(check, &order, &check->evidence.plain, &count, problem);
+    bool ok = run_ranks(check, &order, &check->evidence.plain, &count, error);
     free(title);
     return ok;
 }
 
 /* The further run that the verdict asks for first; false: none. */
 static bool
-run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struct problem *problem)
+run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struct error *error)
 {
     if (check->in_cluster || check->has_reference) /* no run of one rank can be made like the others */
         return false;
     if (wishes->probed_count > 0 && check->evidence.probe.count == 0)
-        *ok = session_run_probe(check, wishes, problem);
+        *ok = session_run_probe(check, wishes, error);
     else if (wishes->turns && check->evidence.turns.count == 0 && check->ranks <= MOST_TURNS)
-        *ok = session_run_turns(check, problem);
+        *ok = session_run_turns(check, error);
     else if (wishes->plain && check->evidence.plain == NULL)
-        *ok = run_plain(check, problem);
+        *ok = run_plain(check, error);
     else
         return false;
     return true;
@@ -195,7 +195,7 @@ show(const struct check *check, const struct check_verdict *verdict)
     check_print_verdict(stdout, &check->evidence, verdict, wants_colour(check));
     if (verdict->result == CHECK_EQUAL && !check->options->quiet)
         printf("what to do: run it: ddprun -n N %s ...\n", check->options->program[0]);
-    if (printed_end(stdout) != 0)
+    if (close_stdout(stdout) != 0)
         return code != 0 ? code : DDPRUN_EXIT_USAGE;
     if (json != NULL && !check_write_json(json, &check->evidence, verdict, code)) {
         message_line("cannot write %s, in --json: %s; the verdict stands above", json, strerror(errno));
@@ -205,16 +205,16 @@ show(const struct check *check, const struct check_verdict *verdict)
 }
 
 static bool
-judge(struct check *check, struct check_verdict *verdict, struct problem *problem)
+judge(struct check *check, struct check_verdict *verdict, struct error *error)
 {
     struct check_wishes wishes;
     bool ok = true;
     check_judge(&check->evidence, verdict, &wishes);
-    for (int i = 0; i < MOST_EXTRA_RUNS && run_more(check, &wishes, &ok, problem); ++i) {
-        if (!ok && problem->exit_code > 128) /* a signal asked for the end */
+    for (int i = 0; i < MOST_EXTRA_RUNS && run_more(check, &wishes, &ok, error); ++i) {
+        if (!ok && error->exit_code > 128) /* a signal asked for the end */
             return false;
         if (!ok) { /* what is known without it stands */
-            message_line("%s; the verdict does without this run", problem->text);
+            message_line("%s; the verdict does without this run", error->text);
             return true;
         }
         check_verdict_free(verdict);
@@ -226,31 +226,31 @@ judge(struct check *check, struct check_verdict *verdict, struct problem *proble
 /* ---- all of it ---- */
 
 static bool
-run_all(struct check *check, int *exit_code, struct problem *problem)
+run_all(struct check *check, int *exit_code, struct error *error)
 {
-    if (!rehearse(check, problem))
+    if (!rehearse(check, error))
         return false;
-    if (check->has_reference ? !session_load_reference(check, problem) : !session_make_reference(check, problem))
+    if (check->has_reference ? !session_load_reference(check, error) : !session_make_reference(check, error))
         return false;
     if (check->only_writes) {
         printf("the reference is written: %s (%u steps)\nwhat to do: compare with it: ddprun check -n N --reference %s "
                "..., "
                "also under srun or mpirun\n",
                check->options->check.reference, check->steps, check->options->check.reference);
-        *exit_code = printed_end(stdout);
+        *exit_code = close_stdout(stdout);
         return true;
     }
-    char *title = check->ranks > 0 ? memory_format("%d ranks", check->ranks) : memory_copy("all ranks");
+    char *title = check->ranks > 0 ? xasprintf("%d ranks", check->ranks) : xstrdup("all ranks");
     struct check_order order = order_ranks(check, "ranks", title);
     struct check_verdict verdict = {.result = CHECK_EQUAL};
     bool ok;
     if (check->cluster_rank > 0) { /* rank 0 judges, and its exit code is to be the job's */
         struct check_outcome outcome;
-        ok = session_start(check, &order, &outcome, problem);
+        ok = session_start(check, &order, &outcome, error);
         session_free_outcome(&outcome);
     } else {
-        ok = run_ranks(check, &order, &check->evidence.ranked, &check->evidence.ranks, problem) &&
-             judge(check, &verdict, problem);
+        ok = run_ranks(check, &order, &check->evidence.ranked, &check->evidence.ranks, error) &&
+             judge(check, &verdict, error);
         if (ok)
             *exit_code = show(check, &verdict);
     }
@@ -290,11 +290,11 @@ free_check(struct check *check)
 
 /* There is no verdict. */
 static void
-report_problem(const char *json, const struct problem *problem)
+report_error(const char *json, const struct error *error)
 {
-    struct problem ignored; /* that the file cannot be written may be the very problem */
-    message_line("%s", problem->text);
-    if (json != NULL && whole_file_check(json, "--json", &ignored) && !check_write_json_problem(json, problem))
+    struct error ignored; /* that the file cannot be written may be the very error */
+    message_line("%s", error->text);
+    if (json != NULL && whole_file_check(json, "--json", &ignored) && !check_write_json_error(json, error))
         message_line("cannot write %s, in --json: %s", json, strerror(errno));
 }
 
@@ -302,18 +302,18 @@ int
 check_command(const struct options *options)
 {
     struct check check = {.options = options};
-    struct problem problem;
+    struct error error;
     int exit_code = 0;
     block_signals(&check.place.old_mask);
     /* A reference may be as large as the model: $TMPDIR has room where $XDG_RUNTIME_DIR often is main memory. */
     unsetenv("XDG_RUNTIME_DIR");
-    bool ok = session_prepare(&check, &problem) && run_all(&check, &exit_code, &problem);
+    bool ok = session_prepare(&check, &error) && run_all(&check, &exit_code, &error);
     if (!ok) {
-        if (problem.exit_code == DDPRUN_EXIT_FAILURE) /* which is a difference here */
-            problem.exit_code = DDPRUN_EXIT_USAGE;
+        if (error.exit_code == DDPRUN_EXIT_FAILURE) /* which is a difference here */
+            error.exit_code = DDPRUN_EXIT_USAGE;
         if (check.cluster_rank == 0)
-            report_problem(options->check.json, &problem);
-        exit_code = problem.exit_code;
+            report_error(options->check.json, &error);
+        exit_code = error.exit_code;
     }
     free_check(&check);
     return exit_code;

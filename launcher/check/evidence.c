@@ -3,7 +3,7 @@
  */
 #include "launcher/check/evidence.h"
 
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ check_rows_append(struct check_rows *rows, const char *results, int rank)
     struct check_row *more = check_rows_load(results, rank, &count);
     if (more == NULL)
         return;
-    rows->rows = memory_resize(rows->rows, (rows->count + count) * sizeof(*rows->rows));
+    rows->rows = xrealloc(rows->rows, (rows->count + count) * sizeof(*rows->rows));
     memcpy(rows->rows + rows->count, more, count * sizeof(*more));
     rows->count += count;
     free(more);

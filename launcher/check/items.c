@@ -5,7 +5,7 @@
 
 #include "base/mutant.h"
 #include "launcher/check/pattern.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ role_norms(const struct check_rows *rows, uint32_t *last_step_p)
         if (is_of_tensor(&rows->rows[i]) && rows->rows[i].step > last)
             last = rows->rows[i].step;
     }
-    struct role_norm *norms = memory_get((size_t)CHECK_ROLES * (last + 1), sizeof(*norms));
+    struct role_norm *norms = xcalloc((size_t)CHECK_ROLES * (last + 1), sizeof(*norms));
     for (size_t i = 0; i < rows->count; ++i) {
         const struct check_row *row = &rows->rows[i];
         if (!is_of_tensor(row))
@@ -120,8 +120,8 @@ struct sorted {
 static struct sorted
 sort_rows(const struct check_rows *rows)
 {
-    struct sorted sorted = {.rows = memory_get(rows->count + 1, sizeof(*sorted.rows)),
-                            .distances = memory_get(rows->count + 1, sizeof(*sorted.distances))};
+    struct sorted sorted = {.rows = xcalloc(rows->count + 1, sizeof(*sorted.rows)),
+                            .distances = xcalloc(rows->count + 1, sizeof(*sorted.distances))};
     for (size_t i = 0; i < rows->count; ++i) {
         if (is_of_tensor(&rows->rows[i]))
             sorted.rows[sorted.count++] = &rows->rows[i];
@@ -298,7 +298,7 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
     size_t most = 0, count = 0;
     for (int r = 0; r < evidence->ranks; ++r)
         most += ranked[r].count;
-    struct check_item *items = memory_get(most + 1, sizeof(*items));
+    struct check_item *items = xcalloc(most + 1, sizeof(*items));
     struct sorted floors[2] = {sort_rows(&evidence->again), sort_rows(&evidence->perturbed)};
     accumulate(&floors[0]);
     accumulate(&floors[1]);

@@ -8,7 +8,7 @@
 #include "base/check/reference.h"
 #include "base/protocol.h"
 #include "launcher/check/words.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/options/host_list.h"
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
@@ -23,7 +23,7 @@
 enum { DEFAULT_STEPS = 3, DEFAULT_RANKS = 2 };
 
 static bool
-find_ranks(struct check *check, struct problem *problem)
+find_ranks(struct check *check, struct error *error)
 {
     const struct options *options = check->options;
     const char *rank = getenv("PMIX_RANK");
@@ -31,29 +31,29 @@ find_ranks(struct check *check, struct problem *problem)
     check->cluster_rank = check->in_cluster ? atoi(rank) : 0;
     check->ranks = options->rank_count;
     if (check->in_cluster && options->check.reference == NULL)
-        return problem_set(
-            problem, DDPRUN_EXIT_USAGE,
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
             "another launcher has started the ranks, and ddprun check cannot start them again; first write what "
             "one rank computes: ddprun check -n 1 --reference FILE PROGRAM, then start ddprun check --reference "
             "FILE PROGRAM by srun or mpirun");
     if (check->in_cluster && check->ranks != 0 && check->ranks != 1)
-        return problem_set(
-            problem, DDPRUN_EXIT_USAGE,
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
             "-n was given to ddprun check, which another launcher has started; the number of ranks is that "
             "launcher's: leave -n out");
     if (check->in_cluster && check->ranks == 0)
         return true;
     check->in_cluster = false;
     struct host_list list = {0};
-    if (options->hosts != NULL && !host_list_take(options->hosts, &list, problem))
+    if (options->hosts != NULL && !host_list_take(options->hosts, &list, error))
         return false;
     if (check->ranks == 0)
         check->ranks = options->hosts != NULL ? list.ranks : DEFAULT_RANKS;
     host_list_free(&list);
     check->only_writes = check->ranks == 1 && options->check.reference != NULL;
     if (check->ranks == 1 && !check->only_writes)
-        return problem_set(
-            problem, DDPRUN_EXIT_USAGE,
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
             "-n 1 compares one rank with itself; give -n 2 or more, or --reference FILE to write what one rank "
             "computes");
     return true;
@@ -72,24 +72,23 @@ is_given(const struct options *options, const char *option)
 }
 
 static bool
-refuse_others(const struct check *check, struct problem *problem)
+refuse_others(const struct check *check, struct error *error)
 {
     const struct options *options = check->options;
     static const char *const others[] = {"--max-restarts", "--trace", "--summary-json", "--output"};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); ++i) {
         if (is_given(options, others[i]))
-            return problem_set(problem, DDPRUN_EXIT_USAGE, "%s and check contradict each other; leave one out",
-                               others[i]);
+            return error_set(error, DDPRUN_EXIT_USAGE, "%s and check contradict each other; leave one out", others[i]);
     }
     if (options->dry_run)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "--dry-run and check contradict each other; leave one out");
-    if (options->check.json != NULL && !whole_file_check(options->check.json, "--json", problem))
+        return error_set(error, DDPRUN_EXIT_USAGE, "--dry-run and check contradict each other; leave one out");
+    if (options->check.json != NULL && !whole_file_check(options->check.json, "--json", error))
         return false;
     if (strcmp(options->program[0], "check") == 0 || strcmp(options->program[0], "doctor") == 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "check wants a program, and %s is a word of ddprun; a program of that "
-                           "name is ./%s",
-                           options->program[0], options->program[0]);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "check wants a program, and %s is a word of ddprun; a program of that "
+                         "name is ./%s",
+                         options->program[0], options->program[0]);
     return true;
 }
 
@@ -101,14 +100,14 @@ absolute(const char *path)
     if (real != NULL)
         return real;
     char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
-    char *whole = here != NULL ? memory_format("%s/%s", here, path) : memory_copy(path);
+    char *whole = here != NULL ? xasprintf("%s/%s", here, path) : xstrdup(path);
     free(here);
     return whole;
 }
 
 /* The file of --reference, if there is one already, must be a reference; nothing else is ever replaced. */
 static bool
-look_at_reference(struct check *check, struct problem *problem)
+look_at_reference(struct check *check, struct error *error)
 {
     const char *file = check->options->check.reference;
     struct reference_reader reader;
@@ -118,38 +117,38 @@ look_at_reference(struct check *check, struct problem *problem)
     check->reference = absolute(file);
     bool there = access(check->reference, F_OK) == 0;
     if (!there && !check->in_cluster)
-        return whole_file_check(check->reference, "--reference", problem);
+        return whole_file_check(check->reference, "--reference", error);
     if (check->only_writes)
         return reference_is_one(check->reference) ||
-               problem_set(
-                   problem, DDPRUN_EXIT_USAGE,
+               error_set(
+                   error, DDPRUN_EXIT_USAGE,
                    "%s, in --reference, is there already and is not a reference that ddprun check has written; name "
                    "another file",
                    file);
     if (!reference_open(check->reference, &reader, &why))
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "cannot use %s, in --reference: %s; write it with ddprun check -n 1 "
-                           "--reference",
-                           file, why);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "cannot use %s, in --reference: %s; write it with ddprun check -n 1 "
+                         "--reference",
+                         file, why);
     unsigned steps = reader.header.steps;
     reference_free(&reader);
     check->has_reference = true;
     if (check->options->check.steps != 0 && check->options->check.steps != steps)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "%s, in --reference, has %u steps, and --steps asks for %u; leave "
-                           "--steps out, or write it again",
-                           file, steps, check->options->check.steps);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "%s, in --reference, has %u steps, and --steps asks for %u; leave "
+                         "--steps out, or write it again",
+                         file, steps, check->options->check.steps);
     check->steps = steps;
     return true;
 }
 
 static bool
-prepare_kept_files(const struct check *check, struct problem *problem)
+prepare_kept_files(const struct check *check, struct error *error)
 {
     const char *dir = check->options->check.keep_files;
     if (dir == NULL)
         return true;
-    if (!output_prepare_folder(dir, "--keep-files", false, problem))
+    if (!output_prepare_folder(dir, "--keep-files", false, error))
         return false;
     DIR *folder = opendir(dir);
     struct dirent *entry = NULL;
@@ -159,24 +158,23 @@ prepare_kept_files(const struct check *check, struct problem *problem)
     bool empty = folder != NULL && entry == NULL;
     if (folder != NULL)
         closedir(folder);
-    return empty ||
-           problem_set(problem, DDPRUN_EXIT_USAGE, "%s, in --keep-files, is not empty; name a new folder", dir);
+    return empty || error_set(error, DDPRUN_EXIT_USAGE, "%s, in --keep-files, is not empty; name a new folder", dir);
 }
 
 bool
-session_prepare(struct check *check, struct problem *problem)
+session_prepare(struct check *check, struct error *error)
 {
     const struct options *options = check->options;
     check->steps = options->check.steps != 0 ? options->check.steps : DEFAULT_STEPS;
-    if (!find_ranks(check, problem) || !refuse_others(check, problem) || !look_at_reference(check, problem) ||
-        !prepare_kept_files(check, problem) || !job_folder_make(&check->folder, problem))
+    if (!find_ranks(check, error) || !refuse_others(check, error) || !look_at_reference(check, error) ||
+        !prepare_kept_files(check, error) || !job_folder_make(&check->folder, error))
         return false;
-    check->alone = options->check.alone != NULL ? words_split(options->program[0], options->check.alone, problem)
+    check->alone = options->check.alone != NULL ? words_split(options->program[0], options->check.alone, error)
                                                 : environment_copy(options->program);
     if (check->alone == NULL)
         return false;
     if (check->reference == NULL)
-        check->reference = memory_format("%s/reference", check->folder.path);
+        check->reference = xasprintf("%s/reference", check->folder.path);
     check->place.options = options;
     check->place.folder = check->folder.path;
     bool apart = check->in_cluster || (options->hosts != NULL && options->check.reference != NULL);

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
 #include "launcher/common/word_list.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 
 #include <ctype.h>
@@ -48,7 +48,7 @@ static char *
 first_gpu(const char *given)
 {
     static const char begin[] = "--gpus=";
-    char *word = memory_copy(given);
+    char *word = xstrdup(given);
     if (strncmp(word, begin, strlen(begin)) != 0)
         return word;
     char *first = word + strlen(begin);
@@ -73,9 +73,9 @@ name_files(const struct check_place *place, const char *name)
 {
     bool apart = has_other_hosts(place);
     const char *begin = apart ? place->shared : place->folder, *dot = apart ? "." : "/";
-    return (struct run_files){.settings = memory_format("%s%s%s.run", begin, dot, name),
-                              .summary = memory_format("%s%s%s.json", begin, dot, name),
-                              .log = memory_format("%s/%s.log", place->folder, name)};
+    return (struct run_files){.settings = xasprintf("%s%s%s.run", begin, dot, name),
+                              .summary = xasprintf("%s%s%s.json", begin, dot, name),
+                              .log = xasprintf("%s/%s.log", place->folder, name)};
 }
 
 static void
@@ -92,31 +92,31 @@ static struct word_list
 command_of(const struct check_place *place, const struct check_order *order, const struct run_files *files)
 {
     struct word_list words = {0};
-    word_list_add(&words, memory_copy("ddprun"));
+    word_list_add(&words, xstrdup("ddprun"));
     for (char **given = place->options->given; given != NULL && *given != NULL; ++given) {
         if (!is_ours(*given))
-            word_list_add(&words, order->ranks == 1 ? first_gpu(*given) : memory_copy(*given));
+            word_list_add(&words, order->ranks == 1 ? first_gpu(*given) : xstrdup(*given));
     }
     if (order->ranks > 0)
-        word_list_add(&words, memory_format("--ranks=%d", order->ranks));
+        word_list_add(&words, xasprintf("--ranks=%d", order->ranks));
     if (order->hosts)
-        word_list_add(&words, memory_format("--hosts=%s", place->options->hosts));
+        word_list_add(&words, xasprintf("--hosts=%s", place->options->hosts));
     if (order->plain)
-        word_list_add(&words, memory_copy("--no-overlap"));
+        word_list_add(&words, xstrdup("--no-overlap"));
     if (order->dry)
-        word_list_add(&words, memory_copy("--dry-run"));
-    word_list_add(&words, memory_copy("--progress=off"));
-    word_list_add(&words, memory_copy("--quiet"));
-    word_list_add(&words, memory_copy("--max-restarts=0"));
-    word_list_add(&words, memory_copy("--no-cost-cache"));
+        word_list_add(&words, xstrdup("--dry-run"));
+    word_list_add(&words, xstrdup("--progress=off"));
+    word_list_add(&words, xstrdup("--quiet"));
+    word_list_add(&words, xstrdup("--max-restarts=0"));
+    word_list_add(&words, xstrdup("--no-cost-cache"));
     if (!place->options->verbose && has_other_hosts(place))
-        word_list_add(&words, memory_copy("--output=none"));
+        word_list_add(&words, xstrdup("--output=none"));
     else if (!place->options->verbose)
-        word_list_add(&words, memory_format("--output=files=%s/%s.output", place->folder, order->name));
-    word_list_add(&words, memory_format("--summary-json=%s", files->summary));
-    word_list_add(&words, memory_copy("--"));
+        word_list_add(&words, xasprintf("--output=files=%s/%s.output", place->folder, order->name));
+    word_list_add(&words, xasprintf("--summary-json=%s", files->summary));
+    word_list_add(&words, xstrdup("--"));
     for (char *const *argument = order->arguments; *argument != NULL; ++argument)
-        word_list_add(&words, memory_copy(*argument));
+        word_list_add(&words, xstrdup(*argument));
     return words;
 }
 
@@ -132,7 +132,7 @@ static void __attribute__((noreturn)) become(const struct check_place *place, co
     setenv(DDPRUN_ENV_CHECK_RUN, files->settings, 1);
     if (place->options->check.keep_files != NULL) {
         char *folder = realpath(place->options->check.keep_files, NULL); /* ranks may be elsewhere */
-        char *kept = memory_format("%s/%s", folder != NULL ? folder : place->options->check.keep_files, order->name);
+        char *kept = xasprintf("%s/%s", folder != NULL ? folder : place->options->check.keep_files, order->name);
         setenv(DDPRUN_ENV_CHECK_FILES, kept, 1);
     }
     static const char *const settings[] = {"DDPRUN_RANKS", "DDPRUN_TRACE", "DDPRUN_MAX_RESTARTS", "DDPRUN_VERBOSE"};
@@ -267,11 +267,11 @@ read_log(const char *path, struct check_outcome *outcome)
 
 bool
 check_run_make(const struct check_place *place, const struct check_order *order, struct check_outcome *outcome,
-               struct problem *problem)
+               struct error *error)
 {
     *outcome = (struct check_outcome){.exit_code = 0};
-    outcome->results = place->shared != NULL ? memory_format("%s.%s", place->shared, order->name)
-                                             : memory_format("%s/%s.rows", place->folder, order->name);
+    outcome->results = place->shared != NULL ? xasprintf("%s.%s", place->shared, order->name)
+                                             : xasprintf("%s/%s.rows", place->folder, order->name);
     struct run_files files = name_files(place, order->name);
     struct word_list command = command_of(place, order, &files);
     struct check_run run = order->run;
@@ -290,9 +290,9 @@ check_run_make(const struct check_place *place, const struct check_order *order,
         if (outcome->exit_code != 0)
             read_log(files.log, outcome);
     } else {
-        ok = problem_set(problem, DDPRUN_EXIT_FAILURE,
-                         "cannot start a run of the check, in %s: %s; make room there, or set TMPDIR", place->folder,
-                         strerror(errno));
+        ok = error_set(error, DDPRUN_EXIT_FAILURE,
+                       "cannot start a run of the check, in %s: %s; make room there, or set TMPDIR", place->folder,
+                       strerror(errno));
     }
     environment_free(command.list);
     free_files(&files);
@@ -332,7 +332,7 @@ check_run_show(const struct check_place *place, const struct check_order *order)
     if (place->options->verbose)
         return;
     for (int rank = 0; rank < (order->ranks > 0 ? order->ranks : 1); ++rank) {
-        char *errors = memory_format("%s/%s.output/rank-%d.err", place->folder, order->name, rank);
+        char *errors = xasprintf("%s/%s.output/rank-%d.err", place->folder, order->name, rank);
         bool shown = show_end(errors);
         free(errors);
         if (shown)

@@ -46,9 +46,9 @@ struct check_outcome {
     char *results; /* malloc'ed: for check_rows_append() */
 };
 
-/* Problem: the run could not be started. A run that fails is no problem. */
+/* Error: the run could not be started. A run that fails is no error. */
 bool check_run_make(const struct check_place *place, const struct check_order *order, struct check_outcome *outcome,
-                    struct problem *problem) __attribute__((warn_unused_result));
+                    struct error *error) __attribute__((warn_unused_result));
 
 /* Shows the last lines of what the run's ranks wrote to stderr, to stderr. */
 void check_run_show(const struct check_place *place, const struct check_order *order);

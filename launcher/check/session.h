@@ -2,7 +2,7 @@
  * session.h - one `ddprun check` from what was asked for to its verdict: request.c prepares it, single.c makes the runs
  * of one rank and the reference, check.c the runs of all ranks and the verdict.
  *
- * Functions that return a bool fill in the problem, and its exit code, when they return false. Main thread.
+ * Functions that return a bool fill in the error, and its exit code, when they return false. Main thread.
  */
 #ifndef DDPRUN_LAUNCHER_CHECK_SESSION_H
 #define DDPRUN_LAUNCHER_CHECK_SESSION_H
@@ -30,26 +30,26 @@ struct check {
 };
 
 /* ---- request.c ---- */
-bool session_prepare(struct check *check, struct problem *problem) __attribute__((warn_unused_result));
+bool session_prepare(struct check *check, struct error *error) __attribute__((warn_unused_result));
 
 /* ---- single.c ---- */
 struct check_order session_order(const struct check *check, const char *name, const char *title, enum check_mode mode);
 bool session_start(struct check *check, const struct check_order *order, struct check_outcome *outcome,
-                   struct problem *problem) __attribute__((warn_unused_result));
+                   struct error *error) __attribute__((warn_unused_result));
 void session_free_outcome(struct check_outcome *outcome);
 
 /* Why there is no verdict, from a run that did not come to its end; shows what its ranks wrote last. `stop`: what an
  * engine has refused, or NULL; `any_step`: some step was made. Always false. */
 bool session_explain(const struct check *check, const struct check_order *order, const struct check_outcome *outcome,
-                     const struct check_row *stop, bool any_step, struct problem *problem);
+                     const struct check_row *stop, bool any_step, struct error *error);
 
 /* The runs of one rank that come first; with --reference FILE what they find goes into the file. */
-bool session_make_reference(struct check *check, struct problem *problem) __attribute__((warn_unused_result));
+bool session_make_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
 /* What an earlier check has found on one rank. */
-bool session_load_reference(struct check *check, struct problem *problem) __attribute__((warn_unused_result));
+bool session_load_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
 /* What becomes of changes to unannotated memory: that which is wished for, or all of it. */
-bool session_run_probe(struct check *check, const struct check_wishes *wishes, struct problem *problem)
+bool session_run_probe(struct check *check, const struct check_wishes *wishes, struct error *error)
     __attribute__((warn_unused_result));
-bool session_run_turns(struct check *check, struct problem *problem) __attribute__((warn_unused_result));
+bool session_run_turns(struct check *check, struct error *error) __attribute__((warn_unused_result));
 
 #endif

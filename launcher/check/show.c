@@ -4,7 +4,7 @@
 #include "launcher/check/show.h"
 
 #include "launcher/check/items.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 
 #include <errno.h>
@@ -227,13 +227,13 @@ static bool
 write_object(const char *path, struct json_object *object)
 {
     char *text =
-        memory_format("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-                                                                         JSON_C_TO_STRING_NOSLASHESCAPE));
+        xasprintf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+                                                                     JSON_C_TO_STRING_NOSLASHESCAPE));
     bool ok = whole_file_write(path, text);
-    int error = errno;
+    int cause = errno;
     free(text);
     json_object_put(object);
-    errno = error;
+    errno = cause;
     return ok;
 }
 
@@ -245,13 +245,13 @@ check_write_json(const char *path, const struct check_evidence *evidence, const 
 }
 
 bool
-check_write_json_problem(const char *path, const struct problem *problem)
+check_write_json_error(const char *path, const struct error *error)
 {
     struct json_object *object = json_object_new_object();
     add_text(object, "ddprun_version", DDPRUN_VERSION);
     add_text(object, "verdict", NULL);
     add_text(object, "cause", NULL);
-    json_object_object_add(object, "exit_code", json_object_new_int(problem->exit_code));
-    add_text(object, "text", problem->text);
+    json_object_object_add(object, "exit_code", json_object_new_int(error->exit_code));
+    add_text(object, "text", error->text);
     return write_object(path, object);
 }

@@ -5,7 +5,7 @@
 #define DDPRUN_LAUNCHER_CHECK_SHOW_H
 
 #include "launcher/check/verdict.h"
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 #include <stdio.h>
 
@@ -21,6 +21,6 @@ bool check_write_json(const char *path, const struct check_evidence *evidence, c
                       int exit_code) __attribute__((warn_unused_result));
 
 /* The same without a verdict: why there is none. */
-bool check_write_json_problem(const char *path, const struct problem *problem) __attribute__((warn_unused_result));
+bool check_write_json_error(const char *path, const struct error *error) __attribute__((warn_unused_result));
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/protocol.h"
 #include "launcher/check/check.h"
 #include "launcher/check/turns.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 
 #include <errno.h>
@@ -48,33 +48,32 @@ find_end(const struct check_rows *rows)
 /* A run that did not come to its end. `all`: rows of its ranks. False always. */
 bool
 session_explain(const struct check *check, const struct check_order *order, const struct check_outcome *outcome,
-                const struct check_row *stop, bool any_step, struct problem *problem)
+                const struct check_row *stop, bool any_step, struct error *error)
 {
     int code = outcome->exit_code;
     if (outcome->program_failed && outcome->signal == 0 && stop == NULL)
         check_run_show(&check->place, order);
     if (outcome->signal != 0)
-        return problem_set(problem, 128 + outcome->signal, "check ended by signal %d, in the run of %s",
-                           outcome->signal, order->title);
+        return error_set(error, 128 + outcome->signal, "check ended by signal %d, in the run of %s", outcome->signal,
+                         order->title);
     if (stop != NULL)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "%.1000s (in the run of %s)", stop->text, order->title);
+        return error_set(error, DDPRUN_EXIT_USAGE, "%.1000s (in the run of %s)", stop->text, order->title);
     if (outcome->late)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "the run of %s has not come to %s DDP_STEP in %u s; annotate the program (see "
-                           "docs/annotations.md), or raise --timeout",
-                           order->title, any_step ? "its next" : "a", check->place.step_limit_s);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "the run of %s has not come to %s DDP_STEP in %u s; annotate the program (see "
+                         "docs/annotations.md), or raise --timeout",
+                         order->title, any_step ? "its next" : "a", check->place.step_limit_s);
     if (!outcome->program_failed)
-        return problem_set(problem, code == DDPRUN_EXIT_NOT_RUN ? code : DDPRUN_EXIT_USAGE, "%s",
-                           outcome->reason[0] != '\0' ? outcome->reason : "a run of the check could not be made");
+        return error_set(error, code == DDPRUN_EXIT_NOT_RUN ? code : DDPRUN_EXIT_USAGE, "%s",
+                         outcome->reason[0] != '\0' ? outcome->reason : "a run of the check could not be made");
     bool ours = code == DDPRUN_EXIT_FAILURE || code == CHECK_EXIT_NOT_COMPARABLE;
-    return problem_set(problem, ours ? CHECK_EXIT_PROGRAM_FAILED : code,
-                       "the run of %s failed by itself, with exit code %d: %.900s", order->title, code,
-                       outcome->reason[0] != '\0' ? outcome->reason : "no reason is known");
+    return error_set(error, ours ? CHECK_EXIT_PROGRAM_FAILED : code,
+                     "the run of %s failed by itself, with exit code %d: %.900s", order->title, code,
+                     outcome->reason[0] != '\0' ? outcome->reason : "no reason is known");
 }
 
 bool
-session_start(struct check *check, const struct check_order *order, struct check_outcome *outcome,
-              struct problem *problem)
+session_start(struct check *check, const struct check_order *order, struct check_outcome *outcome, struct error *error)
 {
     ++check->runs_made;
     bool told = !check->options->quiet && check->cluster_rank == 0 && !order->untold;
@@ -82,7 +81,7 @@ session_start(struct check *check, const struct check_order *order, struct check
         message_line("check: run %d of %d: %s", check->runs_made, check->runs_planned, order->title);
     else if (told)
         message_line("check: a further run: %s", order->title);
-    return check_run_make(&check->place, order, outcome, problem);
+    return check_run_make(&check->place, order, outcome, error);
 }
 
 void
@@ -94,10 +93,10 @@ session_free_outcome(struct check_outcome *outcome)
 
 /* A run of one rank to its end, whose rows are appended. */
 static bool
-run_alone(struct check *check, const struct check_order *order, struct check_rows *rows, struct problem *problem)
+run_alone(struct check *check, const struct check_order *order, struct check_rows *rows, struct error *error)
 {
     struct check_outcome outcome;
-    if (!session_start(check, order, &outcome, problem))
+    if (!session_start(check, order, &outcome, error))
         return false;
     size_t before = rows->count;
     check_rows_append(rows, outcome.results, 0);
@@ -108,17 +107,17 @@ run_alone(struct check *check, const struct check_order *order, struct check_row
     bool complete = end != NULL && end->step >= order->run.steps;
     bool ok = (outcome.exit_code == 0 || complete) && outcome.signal == 0;
     if (!ok) {
-        (void)session_explain(check, order, &outcome, find_stop(&mine), any_step, problem);
+        (void)session_explain(check, order, &outcome, find_stop(&mine), any_step, error);
     } else if (!any_step) {
-        ok = problem_set(problem, DDPRUN_EXIT_USAGE,
-                         "the program ended without a DDP_STEP: there is nothing to compare; annotate it (see "
-                         "docs/annotations.md), or look for a problem with ddprun doctor");
+        ok = error_set(error, DDPRUN_EXIT_USAGE,
+                       "the program ended without a DDP_STEP: there is nothing to compare; annotate it (see "
+                       "docs/annotations.md), or look for a problem with ddprun doctor");
     } else if (!complete) {
-        ok = problem_set(
-            problem, DDPRUN_EXIT_USAGE,
-            "the program made %u step%s in the run of %s, and %u are to be compared; give it more to do, or "
-            "check fewer with --steps",
-            end != NULL ? end->step : 0, end != NULL && end->step == 1 ? "" : "s", order->title, order->run.steps);
+        ok = error_set(error, DDPRUN_EXIT_USAGE,
+                       "the program made %u step%s in the run of %s, and %u are to be compared; give it more to do, or "
+                       "check fewer with --steps",
+                       end != NULL ? end->step : 0, end != NULL && end->step == 1 ? "" : "s", order->title,
+                       order->run.steps);
     }
     session_free_outcome(&outcome);
     return ok;
@@ -135,7 +134,7 @@ save_floor(struct reference_writer *writer, const struct check_rows *rows, uint3
 
 /* Adds to the file what the two other runs have found, and puts it in its place. */
 static bool
-keep_reference(struct check *check, const char *unfinished, struct problem *problem)
+keep_reference(struct check *check, const char *unfinished, struct error *error)
 {
     struct reference_writer writer;
     struct reference_key end = {.kind = REFERENCE_END, .step = check->steps};
@@ -143,8 +142,8 @@ keep_reference(struct check *check, const char *unfinished, struct problem *prob
               save_floor(&writer, &check->evidence.perturbed, 1) && save_floor(&writer, &check->evidence.alone, 2) &&
               save_floor(&writer, &check->evidence.probe, 3) && reference_put(&writer, &end, "", 0);
     ok = reference_close(&writer) && ok && rename(unfinished, check->reference) == 0;
-    return ok || problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot write %s, in --reference: %s; make room there",
-                             check->options->check.reference, strerror(errno));
+    return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --reference: %s; make room there",
+                           check->options->check.reference, strerror(errno));
 }
 
 /* False: it is damaged. */
@@ -155,46 +154,46 @@ load_floor(struct reference_reader *reader, uint32_t number, struct check_rows *
     const struct reference_entry *entry = reference_find(reader, &key);
     if (entry == NULL || entry->record.bytes % sizeof(*rows->rows) != 0)
         return entry == NULL;
-    rows->rows = memory_get(entry->record.bytes / sizeof(*rows->rows) + 1, sizeof(*rows->rows));
+    rows->rows = xcalloc(entry->record.bytes / sizeof(*rows->rows) + 1, sizeof(*rows->rows));
     rows->count = entry->record.bytes / sizeof(*rows->rows);
     return reference_get(reader, entry, rows->rows, entry->record.bytes);
 }
 
 bool
-session_load_reference(struct check *check, struct problem *problem)
+session_load_reference(struct check *check, struct error *error)
 {
     struct reference_reader reader;
     const char *why;
     if (!reference_open(check->reference, &reader, &why))
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "cannot use %s, in --reference: %s", check->reference, why);
+        return error_set(error, DDPRUN_EXIT_USAGE, "cannot use %s, in --reference: %s", check->reference, why);
     bool ok = load_floor(&reader, 0, &check->evidence.again) && load_floor(&reader, 1, &check->evidence.perturbed) &&
               load_floor(&reader, 2, &check->evidence.alone) && load_floor(&reader, 3, &check->evidence.probe);
     reference_free(&reader);
-    return ok || problem_set(problem, DDPRUN_EXIT_USAGE, "cannot use %s, in --reference: it is damaged; write it again",
-                             check->reference);
+    return ok || error_set(error, DDPRUN_EXIT_USAGE, "cannot use %s, in --reference: it is damaged; write it again",
+                           check->reference);
 }
 
 /* The three runs of one rank. */
 bool
-session_make_reference(struct check *check, struct problem *problem)
+session_make_reference(struct check *check, struct error *error)
 {
     char *final = check->reference;
     bool kept = check->options->check.reference != NULL;
     if (kept)
-        check->reference = memory_format("%s.%d.new", final, (int)getpid());
+        check->reference = xasprintf("%s.%d.new", final, (int)getpid());
     struct check_order first = session_order(check, "one", "one rank", CHECK_WRITES);
     struct check_order again = session_order(check, "again", "one rank, once more", CHECK_COMPARES);
     struct check_order perturbed =
         session_order(check, "perturbed", "one rank, from a start one unit in the last place away", CHECK_COMPARES);
     perturbed.run.perturbed = true;
-    bool ok = run_alone(check, &first, &check->evidence.alone, problem) &&
-              run_alone(check, &again, &check->evidence.again, problem) &&
-              run_alone(check, &perturbed, &check->evidence.perturbed, problem) &&
-              (!kept || session_run_probe(check, &(struct check_wishes){.probed_count = 0}, problem));
+    bool ok = run_alone(check, &first, &check->evidence.alone, error) &&
+              run_alone(check, &again, &check->evidence.again, error) &&
+              run_alone(check, &perturbed, &check->evidence.perturbed, error) &&
+              (!kept || session_run_probe(check, &(struct check_wishes){.probed_count = 0}, error));
     if (kept) {
         char *unfinished = check->reference;
         check->reference = final;
-        ok = ok && keep_reference(check, unfinished, problem);
+        ok = ok && keep_reference(check, unfinished, error);
         if (!ok)
             unlink(unfinished);
         free(unfinished);
@@ -206,41 +205,41 @@ session_make_reference(struct check *check, struct problem *problem)
 
 /* One rank gets each rank's share in turn, a process for each. */
 bool
-session_run_turns(struct check *check, struct problem *problem)
+session_run_turns(struct check *check, struct error *error)
 {
     int count = check->ranks;
-    char **files = memory_get((size_t)count + 1, sizeof(*files));
+    char **files = xcalloc((size_t)count + 1, sizeof(*files));
     bool ok = true;
     for (int r = 0; r < count && ok; ++r) {
         struct check_rows rows = {0};
-        char *name = memory_format("turn-%d", r);
+        char *name = xasprintf("turn-%d", r);
         struct check_order order =
             session_order(check, name, "one rank, with the share of each rank in turn", CHECK_WRITES);
         order.untold = r > 0;
-        files[r] = memory_format("%s/%s", check->folder.path, name);
+        files[r] = xasprintf("%s/%s", check->folder.path, name);
         snprintf(order.run.reference, sizeof(order.run.reference), "%s", files[r]);
         order.run.turn = (uint32_t)r;
         order.run.turn_count = (uint32_t)count;
         order.run.steps = 1;
-        ok = run_alone(check, &order, &rows, problem);
+        ok = run_alone(check, &order, &rows, error);
         check_rows_free(&rows);
         free(name);
     }
     if (ok && !turns_compare(check->reference, files, count, check->evidence.sums, &check->evidence.turns))
-        ok = problem_set(problem, DDPRUN_EXIT_FAILURE,
-                         "what one rank computed from each share cannot be read; make room, or set "
-                         "TMPDIR");
+        ok = error_set(error, DDPRUN_EXIT_FAILURE,
+                       "what one rank computed from each share cannot be read; make room, or set "
+                       "TMPDIR");
     environment_free(files);
     return ok;
 }
 
 bool
-session_run_probe(struct check *check, const struct check_wishes *wishes, struct problem *problem)
+session_run_probe(struct check *check, const struct check_wishes *wishes, struct error *error)
 {
     struct check_order order =
         session_order(check, "probe", "one rank, with changes to unannotated memory", CHECK_COMPARES);
     order.run.probes = true;
     order.run.probed_count = wishes->probed_count;
     memcpy(order.run.probed, wishes->probed, sizeof(order.run.probed));
-    return run_alone(check, &order, &check->evidence.probe, problem);
+    return run_alone(check, &order, &check->evidence.probe, error);
 }

@@ -6,7 +6,7 @@
 #include "base/check/element.h"
 #include "base/check/norms.h"
 #include "base/check/reference.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <stdlib.h>
 
@@ -45,8 +45,8 @@ compare_gradient(struct reference_reader *reference, struct reference_reader *tu
     if (entry == NULL || each == 0 || !reference_start(reference, entry))
         return false;
     size_t elements = entry->record.bytes / each;
-    double *mean = memory_get(2 * PIECE_ELEMENTS, sizeof(*mean)), *whole = mean + PIECE_ELEMENTS;
-    struct norms *norms = memory_get(1, sizeof(*norms));
+    double *mean = xcalloc(2 * PIECE_ELEMENTS, sizeof(*mean)), *whole = mean + PIECE_ELEMENTS;
+    struct norms *norms = xcalloc(1, sizeof(*norms));
     norms_begin(norms, elements);
     bool ok = true;
     for (int r = 0; r < count && ok; ++r)
@@ -88,7 +88,7 @@ compare_all(struct reference_reader *reference, struct reference_reader *turns, 
             continue;
         if (!compare_gradient(reference, turns, count, factor, &tensor, &row))
             return false;
-        rows->rows = memory_resize(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
+        rows->rows = xrealloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
         rows->rows[rows->count++] = row;
     }
     return true;
@@ -98,7 +98,7 @@ bool
 turns_compare(const char *reference, char *const *files, int count, bool sums, struct check_rows *rows)
 {
     const char *why;
-    struct reference_reader whole, *turns = memory_get((size_t)count, sizeof(*turns));
+    struct reference_reader whole, *turns = xcalloc((size_t)count, sizeof(*turns));
     bool ok = reference_open(reference, &whole, &why);
     int open = 0;
     for (; ok && open < count; ++open)

@@ -4,7 +4,7 @@
 #include "launcher/check/words.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -33,18 +33,18 @@ take_word(const char *from, char *to)
 }
 
 char **
-words_split(const char *first, const char *line, struct problem *problem)
+words_split(const char *first, const char *line, struct error *error)
 {
-    char **words = memory_get(strlen(line) / 2 + 3, sizeof(*words)), *word = memory_copy(line);
+    char **words = xcalloc(strlen(line) / 2 + 3, sizeof(*words)), *word = xstrdup(line);
     size_t count = 0;
-    words[count++] = memory_copy(first);
+    words[count++] = xstrdup(first);
     while (line != NULL) {
         line += strspn(line, " \t\n\r\v\f");
         if (*line == '\0')
             break;
         line = take_word(line, word);
         if (line != NULL)
-            words[count++] = memory_copy(word);
+            words[count++] = xstrdup(word);
     }
     free(word);
     if (line != NULL)
@@ -52,6 +52,6 @@ words_split(const char *first, const char *line, struct problem *problem)
     for (size_t i = 0; i < count; ++i)
         free(words[i]);
     free(words);
-    (void)problem_set(problem, DDPRUN_EXIT_USAGE, "a quote is not closed, in --alone; close it, or write \\' or \\\"");
+    (void)error_set(error, DDPRUN_EXIT_USAGE, "a quote is not closed, in --alone; close it, or write \\' or \\\"");
     return NULL;
 }

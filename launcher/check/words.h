@@ -4,13 +4,13 @@
 #ifndef DDPRUN_LAUNCHER_CHECK_WORDS_H
 #define DDPRUN_LAUNCHER_CHECK_WORDS_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 /*
  * Words are separated by blanks; '...' holds everything but ', "..." everything but " and \ in front of " \ $ `, and \
  * outside of quotes takes the next character as it is (POSIX, Shell Command Language, 2.2). `first` comes before them.
- * NULL-terminated, malloc'ed as a list and one by one; NULL with a problem (DDPRUN_EXIT_USAGE): a quote is not closed.
+ * NULL-terminated, malloc'ed as a list and one by one; NULL with an error (DDPRUN_EXIT_USAGE): a quote is not closed.
  */
-char **words_split(const char *first, const char *line, struct problem *problem);
+char **words_split(const char *first, const char *line, struct error *error);
 
 #endif

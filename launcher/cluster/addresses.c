@@ -59,12 +59,12 @@ is_wanted(const struct ifaddrs *interface, const struct host_address *address, c
 }
 
 bool
-addresses_find(const char *wanted, struct host_addresses *addresses_p, struct problem *problem)
+addresses_find(const char *wanted, struct host_addresses *addresses_p, struct error *error)
 {
     struct ifaddrs *interfaces = NULL;
     struct host_addresses found = {0};
     if (getifaddrs(&interfaces) != 0)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot list the network interfaces: %s", strerror(errno));
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot list the network interfaces: %s", strerror(errno));
     for (int family = 4; family <= 6; family += 2) {
         for (const struct ifaddrs *i = interfaces; i != NULL && found.count < ADDRESSES_AT_MOST; i = i->ifa_next) {
             struct host_address address;
@@ -75,10 +75,10 @@ addresses_find(const char *wanted, struct host_addresses *addresses_p, struct pr
     }
     freeifaddrs(interfaces);
     if (wanted != NULL && found.count == 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "no interface of this host is up with an address that fits '%s', in --interface; give the "
-                           "name of one that is, or a network such as 10.1.0.0/16",
-                           wanted);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "no interface of this host is up with an address that fits '%s', in --interface; give the "
+                         "name of one that is, or a network such as 10.1.0.0/16",
+                         wanted);
     *addresses_p = found;
     return true;
 }

@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_CLUSTER_ADDRESSES_H
 #define DDPRUN_LAUNCHER_CLUSTER_ADDRESSES_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 #include <netinet/in.h>
 #include <stddef.h>
@@ -28,10 +28,10 @@ struct host_addresses {
 
 /*
  * The addresses of interfaces that are up, IPv4 first; without loopback and IPv6's link-local ones, which mean another
- * host elsewhere. `wanted`: NULL, or the name of an interface, or a network such as 10.1.0.0/16. Problem
+ * host elsewhere. `wanted`: NULL, or the name of an interface, or a network such as 10.1.0.0/16. Error
  * (DDPRUN_EXIT_USAGE): there is none like that; without `wanted` a host with loopback only is none.
  */
-bool addresses_find(const char *wanted, struct host_addresses *addresses, struct problem *problem)
+bool addresses_find(const char *wanted, struct host_addresses *addresses, struct error *error)
     __attribute__((warn_unused_result));
 
 /* Whether the address lies in a network, "ADDRESS/BITS"; false: `network` has another form (common/network.h). */

@@ -7,7 +7,7 @@
 #include "base/pmix/member.h"
 #include "base/protocol.h"
 #include "launcher/cluster/descriptors.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { LAST_WAIT_S = 5, CHORE_MS = 100 };
+enum { LAST_WAIT_S = 5, IDLE_MS = 100 };
 
 static int wake_fd = -1; /* written by wake() */
 
@@ -42,29 +42,29 @@ number_of(const char *variable)
 }
 
 bool
-cluster_look(bool *has_pmix_p, struct problem *problem)
+cluster_look(bool *has_pmix_p, struct error *error)
 {
     const char *outer = getenv(DDPRUN_ENV_JOB_DIR);
     if (outer != NULL && getenv(DDPRUN_ENV_PROTOCOL) != NULL)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "ddprun was started inside a rank of another ddprun (%s=%s); start it once, outside",
-                           DDPRUN_ENV_JOB_DIR, outer);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "ddprun was started inside a rank of another ddprun (%s=%s); start it once, outside",
+                         DDPRUN_ENV_JOB_DIR, outer);
     *has_pmix_p = getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL;
     if (*has_pmix_p)
         return true;
 
     int tasks = number_of("SLURM_STEP_NUM_TASKS");
     if (tasks > 1)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "Slurm started ddprun as %d tasks%s%s, which do not know each other, and each would train "
-                           "alone; add --mpi=pmix: srun --mpi=pmix -n %d ddprun ...",
-                           tasks, getenv("PMI_RANK") != NULL ? " with --mpi=pmi2" : "",
-                           getenv("PMI_RANK") != NULL ? "" : " without --mpi=pmix", tasks);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "Slurm started ddprun as %d tasks%s%s, which do not know each other, and each would train "
+                         "alone; add --mpi=pmix: srun --mpi=pmix -n %d ddprun ...",
+                         tasks, getenv("PMI_RANK") != NULL ? " with --mpi=pmi2" : "",
+                         getenv("PMI_RANK") != NULL ? "" : " without --mpi=pmix", tasks);
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
         if (number_of(sizes[i]) > 1)
-            return problem_set(
-                problem, DDPRUN_EXIT_USAGE,
+            return error_set(
+                error, DDPRUN_EXIT_USAGE,
                 "another launcher started ddprun %d times (%s) without PMIx, and each would train alone; use mpirun of "
                 "Open MPI 4 or later, prterun or srun --mpi=pmix, or start ddprun once, with -n",
                 number_of(sizes[i]), sizes[i]);
@@ -81,16 +81,16 @@ cluster_launcher_is_gone(void)
 }
 
 static bool
-refused(struct problem *problem, const char *what, const struct member_failure *failure)
+refused(struct error *error, const char *what, const struct member_failure *failure)
 {
-    return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                       "%s: %s; is the launcher's PMIx (srun --mpi=pmix, mpirun) of another version than ddprun's?",
-                       what, failure->words);
+    return error_set(error, DDPRUN_EXIT_FAILURE,
+                     "%s: %s; is the launcher's PMIx (srun --mpi=pmix, mpirun) of another version than ddprun's?", what,
+                     failure->words);
 }
 
 /* Two processes with one PMIx rank corrupt every fence (facts): an abstract name that only one can have. */
 static bool
-claim_rank(struct cluster *cluster, struct problem *problem)
+claim_rank(struct cluster *cluster, struct error *error)
 {
     enum { KEPT = 60 }; /* of the job's name: its end, with the numbers (slurm.pmix.7.0, prterun-HOST-PROCESS@1) */
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -104,20 +104,20 @@ claim_rank(struct cluster *cluster, struct problem *problem)
     if (cluster->claim >= 0 && length > 0 && (size_t)length < sizeof(name.sun_path) - 1 &&
         bind(cluster->claim, (struct sockaddr *)&name, size) == 0)
         return true;
-    return problem_set(problem, DDPRUN_EXIT_USAGE,
-                       "another ddprun already is rank %s of this launcher's job (%s); start one for each rank",
-                       getenv("PMIX_RANK"), strerror(errno));
+    return error_set(error, DDPRUN_EXIT_USAGE,
+                     "another ddprun already is rank %s of this launcher's job (%s); start one for each rank",
+                     getenv("PMIX_RANK"), strerror(errno));
 }
 
 bool
-cluster_join(struct cluster *cluster_p, struct problem *problem)
+cluster_join(struct cluster *cluster_p, struct error *error)
 {
     struct cluster cluster = {.pipe = {-1, -1}, .claim = -1};
-    if (!claim_rank(&cluster, problem))
+    if (!claim_rank(&cluster, error))
         return false;
     if (pipe2(cluster.pipe, O_CLOEXEC | O_NONBLOCK) != 0)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
-                           strerror(errno));
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
+                         strerror(errno));
     wake_fd = cluster.pipe[1];
     struct member_failure failure;
     struct descriptors before = descriptors_list();
@@ -125,13 +125,13 @@ cluster_join(struct cluster *cluster_p, struct problem *problem)
     descriptors_keep_new(&before); /* its connection to the launcher is ours, not the trainer's */
     descriptors_free(&before);
     if (!joined)
-        return refused(problem, "cannot join the launcher's job by PMIx", &failure);
+        return refused(error, "cannot join the launcher's job by PMIx", &failure);
     struct member_place place = member_place();
     if (place.world_size < 0 || place.local_rank < 0 || place.local_size < 0)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                           "the launcher's PMIx does not say how many ranks there are, or on this host "
-                           "(PMIX_JOB_SIZE, PMIX_LOCAL_SIZE, PMIX_LOCAL_RANK); a second ddprun in the same task wants "
-                           "a step of its own: call srun or mpirun again");
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "the launcher's PMIx does not say how many ranks there are, or on this host "
+                         "(PMIX_JOB_SIZE, PMIX_LOCAL_SIZE, PMIX_LOCAL_RANK); a second ddprun in the same task wants "
+                         "a step of its own: call srun or mpirun again");
     cluster.rank = place.rank;
     cluster.world_size = place.world_size;
     cluster.local_rank = place.local_rank;
@@ -155,64 +155,64 @@ cluster_leave(struct cluster *cluster)
 /* Waits for the fence with an eye on signals: a launcher that gives up sends one. */
 static bool
 wait_for_fence(const struct cluster *cluster, const struct signals *signals, int timeout_s,
-               const struct cluster_chore *chore, struct problem *problem)
+               const struct cluster_idle_callback *idle, struct error *error)
 {
     int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
     while (!member_fence_is_over()) {
         struct pollfd polled[3] = {{.fd = cluster->pipe[0], .events = POLLIN},
                                    {.fd = signals->fd, .events = POLLIN},
-                                   {.fd = chore != NULL ? chore->fd : -1, .events = POLLIN}};
+                                   {.fd = idle != NULL ? idle->fd : -1, .events = POLLIN}};
         int64_t left_ms = deadline_ms - clock_now_ms();
         char bytes[64];
-        if (chore != NULL && left_ms > CHORE_MS)
-            left_ms = CHORE_MS;
+        if (idle != NULL && left_ms > IDLE_MS)
+            left_ms = IDLE_MS;
         poll(polled, 3, left_ms > 0 ? (int)left_ms : 0);
-        if (chore != NULL)
-            chore->step(chore->data);
+        if (idle != NULL)
+            idle->step(idle->data);
         while (read(cluster->pipe[0], bytes, sizeof(bytes)) > 0) {
         }
         for (int number; (number = signals_next(signals)) != 0;) {
             if (number != SIGCHLD && number != SIGTSTP && !signals_is_for_ranks(number))
-                return problem_set(problem, 128 + number, "SIG%s while waiting for the other ranks to begin",
-                                   sigabbrev_np(number));
+                return error_set(error, 128 + number, "SIG%s while waiting for the other ranks to begin",
+                                 sigabbrev_np(number));
         }
         if (cluster_launcher_is_gone())
-            return problem_set(problem, DDPRUN_EXIT_FAILURE, "the launcher that started ddprun is gone");
+            return error_set(error, DDPRUN_EXIT_FAILURE, "the launcher that started ddprun is gone");
         if (clock_now_ms() >= deadline_ms)
-            return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                               "waited %d s for the other ranks to begin, as --timeout says; has ddprun started on all "
-                               "hosts?",
-                               timeout_s);
+            return error_set(error, DDPRUN_EXIT_FAILURE,
+                             "waited %d s for the other ranks to begin, as --timeout says; has ddprun started on all "
+                             "hosts?",
+                             timeout_s);
     }
     return true;
 }
 
 static bool
-fence(const struct cluster *cluster, const struct signals *signals, int timeout_s, const struct cluster_chore *chore,
-      struct problem *problem)
+fence(const struct cluster *cluster, const struct signals *signals, int timeout_s,
+      const struct cluster_idle_callback *idle, struct error *error)
 {
     struct member_failure failure;
     bool begun = member_fence_begin(&failure);
-    if (begun && !wait_for_fence(cluster, signals, timeout_s, chore, problem))
+    if (begun && !wait_for_fence(cluster, signals, timeout_s, idle, error))
         return false;
     return (begun && member_fence_end(&failure)) ||
-           refused(problem, "the ranks' first exchange by PMIx failed", &failure);
+           refused(error, "the ranks' first exchange by PMIx failed", &failure);
 }
 
 static bool
-fetch(const char *key, int rank, struct cluster_blob *blob, struct problem *problem)
+fetch(const char *key, int rank, struct cluster_blob *blob, struct error *error)
 {
     struct member_bytes bytes;
     struct member_failure failure;
     if (!member_fetch(rank, key, &bytes, &failure))
         return failure.reason == MEMBER_NO_BYTES
-                   ? problem_set(problem, DDPRUN_EXIT_FAILURE,
-                                 "rank %d published something else than ddprun does; is it the same ddprun?", rank)
-                   : problem_set(problem, DDPRUN_EXIT_FAILURE,
-                                 "rank %d has left before the ranks' first exchange (%s); its output may say why", rank,
-                                 failure.words);
+                   ? error_set(error, DDPRUN_EXIT_FAILURE,
+                               "rank %d published something else than ddprun does; is it the same ddprun?", rank)
+                   : error_set(error, DDPRUN_EXIT_FAILURE,
+                               "rank %d has left before the ranks' first exchange (%s); its output may say why", rank,
+                               failure.words);
     blob->count = bytes.count;
-    blob->bytes = memory_get(1, blob->count + 1);
+    blob->bytes = xcalloc(1, blob->count + 1);
     memcpy(blob->bytes, bytes.bytes, blob->count);
     member_release(&bytes);
     return true;
@@ -220,21 +220,21 @@ fetch(const char *key, int rank, struct cluster_blob *blob, struct problem *prob
 
 bool
 cluster_exchange(struct cluster *cluster, const struct signals *signals, const char *key, const void *mine,
-                 size_t bytes, int timeout_s, const struct cluster_chore *chore, struct cluster_blob *blobs,
-                 struct problem *problem)
+                 size_t bytes, int timeout_s, const struct cluster_idle_callback *idle, struct cluster_blob *blobs,
+                 struct error *error)
 {
     struct member_failure failure;
     bool ok = member_publish(key, mine, bytes, &failure) ||
-              refused(problem, "cannot publish this rank's address by PMIx", &failure);
-    ok = ok && fence(cluster, signals, timeout_s, chore, problem);
+              refused(error, "cannot publish this rank's address by PMIx", &failure);
+    ok = ok && fence(cluster, signals, timeout_s, idle, error);
     for (int i = 0; ok && i < cluster->world_size; ++i)
-        ok = fetch(key, i, &blobs[i], problem);
+        ok = fetch(key, i, &blobs[i], error);
     return ok;
 }
 
 void
 cluster_wait_for_all(struct cluster *cluster, const struct signals *signals)
 {
-    struct problem ignored;
+    struct error ignored;
     (void)!fence(cluster, signals, LAST_WAIT_S, NULL, &ignored);
 }

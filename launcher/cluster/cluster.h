@@ -8,7 +8,7 @@
 #ifndef DDPRUN_LAUNCHER_CLUSTER_CLUSTER_H
 #define DDPRUN_LAUNCHER_CLUSTER_CLUSTER_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 #include "launcher/common/signals.h"
 
 #include <stddef.h>
@@ -20,13 +20,13 @@ struct cluster {
 };
 
 /*
- * Whether another launcher started this process as one of several, by its variables. Problem (DDPRUN_EXIT_USAGE): it
+ * Whether another launcher started this process as one of several, by its variables. Error (DDPRUN_EXIT_USAGE): it
  * did, but without PMIx, and each process would train alone; or this is a rank of another ddprun.
  */
-bool cluster_look(bool *has_pmix, struct problem *problem) __attribute__((warn_unused_result));
+bool cluster_look(bool *has_pmix, struct error *error) __attribute__((warn_unused_result));
 
-/* Joins the launcher's job. Problem: PMIx refuses, or another ddprun is this rank already. */
-bool cluster_join(struct cluster *cluster, struct problem *problem) __attribute__((warn_unused_result));
+/* Joins the launcher's job. Error: PMIx refuses, or another ddprun is this rank already. */
+bool cluster_join(struct cluster *cluster, struct error *error) __attribute__((warn_unused_result));
 
 /* What one rank has published; malloc'ed. */
 struct cluster_blob {
@@ -35,7 +35,7 @@ struct cluster_blob {
 };
 
 /* What is to be done while others are waited for: step(data) when `fd` is readable, and now and then. */
-struct cluster_chore {
+struct cluster_idle_callback {
     int fd;
     void (*step)(void *data);
     void *data;
@@ -43,12 +43,12 @@ struct cluster_chore {
 
 /*
  * Collective, once for each `key`: gives `mine` to all; blobs[rank] is what each has given. Waits for the others at
- * most `timeout_s`, and does the chore meanwhile, if there is one. Problem: they have not come, PMIx failed, or a
+ * most `timeout_s`, and calls `idle` meanwhile, if there is one. Error: they have not come, PMIx failed, or a
  * signal asked for the end (then its exit code is 128 + signal).
  */
 bool cluster_exchange(struct cluster *cluster, const struct signals *signals, const char *key, const void *mine,
-                      size_t bytes, int timeout_s, const struct cluster_chore *chore, struct cluster_blob *blobs,
-                      struct problem *problem) __attribute__((warn_unused_result));
+                      size_t bytes, int timeout_s, const struct cluster_idle_callback *idle, struct cluster_blob *blobs,
+                      struct error *error) __attribute__((warn_unused_result));
 
 /* Collective: returns when all have come, or a few seconds are over. */
 void cluster_wait_for_all(struct cluster *cluster, const struct signals *signals);

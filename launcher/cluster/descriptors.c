@@ -3,7 +3,7 @@
  */
 #include "launcher/cluster/descriptors.h"
 
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ descriptors_list(void)
             continue;
         if (list.count == room) {
             room = room * 2 + 32;
-            list.fds = memory_resize(list.fds, room * sizeof(*list.fds));
+            list.fds = xrealloc(list.fds, room * sizeof(*list.fds));
         }
         list.fds[list.count++] = atoi(entry->d_name);
     }

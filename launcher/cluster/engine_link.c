@@ -20,7 +20,7 @@
 
 bool
 engine_link_open(struct engine_link *link_p, int folder_fd, const char *folder, const struct cluster *cluster,
-                 struct problem *problem)
+                 struct error *error)
 {
     struct engine_link link = {
         .fd = -1, .rank = cluster->rank, .world_size = cluster->world_size, .local_rank = cluster->local_rank};
@@ -37,8 +37,8 @@ engine_link_open(struct engine_link *link_p, int folder_fd, const char *folder, 
         *link_p = link;
         return true;
     }
-    problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a socket in %s: %s; make room there, or set TMPDIR", folder,
-                strerror(errno));
+    error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a socket in %s: %s; make room there, or set TMPDIR", folder,
+              strerror(errno));
     engine_link_close(&link);
     return false;
 }

@@ -6,7 +6,7 @@
 #define DDPRUN_LAUNCHER_CLUSTER_ENGINE_LINK_H
 
 #include "launcher/cluster/cluster.h"
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 #include <stdbool.h>
 
@@ -23,7 +23,7 @@ struct engine_link {
 
 /* Listens in the job folder, which is open as `folder_fd`; `folder` is its path, for messages. */
 bool engine_link_open(struct engine_link *link, int folder_fd, const char *folder, const struct cluster *cluster,
-                      struct problem *problem) __attribute__((warn_unused_result));
+                      struct error *error) __attribute__((warn_unused_result));
 void engine_link_close(struct engine_link *link);
 
 /* Readable when there is something to do. */
@@ -31,8 +31,8 @@ int engine_link_fd(const struct engine_link *link);
 void engine_link_step(struct engine_link *link);
 
 /*
- * Hands the rank sockets to ranks first ... first + count - 1 (on a leaf: one, to rank 0, first = 0). Closes them here
- * once they are handed over. False: not now, try again later.
+ * Hands the rank sockets to ranks first ... first + count - 1 (on a client: one, to rank 0, first = 0). Closes them
+ * here once they are handed over. False: not now, try again later.
  */
 bool engine_link_give(struct engine_link *link, int first, const int *fds, int count);
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 bool
-listener_open(struct listener *listener_p, int backlog, struct problem *problem)
+listener_open(struct listener *listener_p, int backlog, struct error *error)
 {
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_ANY)}};
@@ -32,8 +32,7 @@ listener_open(struct listener *listener_p, int backlog, struct problem *problem)
     } name = {.six = {0}};
     socklen_t length = sizeof(name);
     if (!ok || listen(fd, backlog) != 0 || getsockname(fd, &name.any, &length) != 0) {
-        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot listen for the ddprun of the other ranks: %s",
-                    strerror(errno));
+        error_set(error, DDPRUN_EXIT_FAILURE, "cannot listen for the ddprun of the other ranks: %s", strerror(errno));
         if (fd >= 0)
             close(fd);
         return false;

@@ -3,8 +3,8 @@
  */
 #include "launcher/cluster/peer_link.h"
 
-#include "launcher/cluster/fields.h"
-#include "launcher/common/memory.h"
+#include "launcher/cluster/serialize.h"
+#include "launcher/common/xcalloc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,11 +34,11 @@ peer_frame_parse(const unsigned char *bytes, size_t count, struct peer_frame *fr
 size_t
 peer_order_encode(const struct peer_order *order, unsigned char *bytes, size_t room)
 {
-    struct fields to = {.bytes = bytes, .size = room};
-    fields_put_number(&to, (uint32_t)order->exit_code);
-    fields_put_number(&to, (uint32_t)order->signal);
-    fields_put_number(&to, (uint32_t)order->grace_ms);
-    fields_put_text(&to, order->text);
+    struct serialize_buffer to = {.bytes = bytes, .size = room};
+    serialize_put_number(&to, (uint32_t)order->exit_code);
+    serialize_put_number(&to, (uint32_t)order->signal);
+    serialize_put_number(&to, (uint32_t)order->grace_ms);
+    serialize_put_text(&to, order->text);
     return to.at;
 }
 
@@ -46,13 +46,13 @@ bool
 peer_order_decode(const void *bytes, size_t count, struct peer_order *order_p)
 {
     struct peer_order order;
-    struct fields from = {.bytes = (unsigned char *)(uintptr_t)bytes, .size = count};
-    order.exit_code = (int)fields_number(&from);
-    order.signal = (int)fields_number(&from);
-    order.grace_ms = (int)fields_number(&from);
-    fields_text(&from, order.text, sizeof(order.text));
-    if (!fields_end(&from) || order.exit_code < 0 || order.exit_code > 255 || order.signal < 0 || order.signal > 64 ||
-        order.grace_ms < 0 || order.grace_ms > 60000)
+    struct serialize_buffer from = {.bytes = (unsigned char *)(uintptr_t)bytes, .size = count};
+    order.exit_code = (int)serialize_get_number(&from);
+    order.signal = (int)serialize_get_number(&from);
+    order.grace_ms = (int)serialize_get_number(&from);
+    serialize_get_text(&from, order.text, sizeof(order.text));
+    if (!serialize_is_complete(&from) || order.exit_code < 0 || order.exit_code > 255 || order.signal < 0 ||
+        order.signal > 64 || order.grace_ms < 0 || order.grace_ms > 60000)
         return false;
     *order_p = order;
     return true;
@@ -102,7 +102,7 @@ append(struct peer_link *link, const void *bytes, size_t count)
 {
     if (link->out_count + count > link->out_room) {
         link->out_room = (link->out_count + count) * 2;
-        link->out = memory_resize(link->out, link->out_room);
+        link->out = xrealloc(link->out, link->out_room);
     }
     if (count > 0)
         memcpy(link->out + link->out_count, bytes, count);
@@ -174,7 +174,7 @@ peer_link_read(struct peer_link *link)
     move_up(link);
     if (link->in_room - link->in_count < READ_BYTES) {
         link->in_room = link->in_count + 2 * READ_BYTES;
-        link->in = memory_resize(link->in, link->in_room);
+        link->in = xrealloc(link->in, link->in_room);
     }
     ssize_t got = recv(link->fd, link->in + link->in_count, link->in_room - link->in_count, MSG_DONTWAIT);
     if (got > 0)

@@ -18,14 +18,14 @@
 
 enum peer_frame_kind {
     FRAME_HEARTBEAT = 1, /* nothing in it */
-    FRAME_VIEW,          /* leaf: view_frame.h */
-    FRAME_PROBLEM,       /* leaf: struct peer_order; it ends by itself, and why */
-    FRAME_DONE,          /* leaf: no process of its rank is left, its output has been passed on */
+    FRAME_VIEW,          /* client: rank_view_wire.h */
+    FRAME_ERROR,         /* client: struct peer_order; it ends by itself, and why */
+    FRAME_DONE,          /* client: no process of its rank is left, its output has been passed on */
     FRAME_END,           /* root: struct peer_order; the job ends */
     FRAME_LEAVE,         /* root: struct peer_order; exit with its code */
     FRAME_ASK,           /* root: a report on its rank is wanted; one byte: 1 with stacks */
     FRAME_LOOK,          /* root: a view of this moment is wanted */
-    FRAME_REPORT,        /* leaf: the report, text without a NUL */
+    FRAME_REPORT,        /* client: the report, text without a NUL */
     FRAME_WAKE,          /* nothing, in many bytes; peer_link_next() keeps it to itself */
     FRAME_KINDS,
 };

@@ -25,7 +25,7 @@ is_ignored(int number)
 }
 
 bool
-signals_take_over(struct signals *signals, struct problem *problem)
+signals_take_over(struct signals *signals, struct error *error)
 {
     sigset_t read_here, blocked;
     sigemptyset(&read_here);
@@ -48,8 +48,8 @@ signals_take_over(struct signals *signals, struct problem *problem)
     sigprocmask(SIG_BLOCK, &blocked, &signals->old_mask);
     signals->fd = signalfd(-1, &read_here, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals->fd < 0)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a signalfd: %s; raise the limit of open files",
-                           strerror(errno));
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a signalfd: %s; raise the limit of open files",
+                         strerror(errno));
     return true;
 }
 

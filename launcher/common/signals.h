@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_COMMON_SIGNALS_H
 #define DDPRUN_LAUNCHER_COMMON_SIGNALS_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 #include <signal.h>
 
@@ -17,7 +17,7 @@ struct signals {
     struct sigaction old_pipe, old_file_size; /* likewise, for SIGPIPE and SIGXFSZ, which the launcher ignores */
 };
 
-bool signals_take_over(struct signals *signals, struct problem *problem) __attribute__((warn_unused_result));
+bool signals_take_over(struct signals *signals, struct error *error) __attribute__((warn_unused_result));
 
 /* The next pending signal's number, 0 if there is none. */
 int signals_next(const struct signals *signals);

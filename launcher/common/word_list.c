@@ -3,12 +3,12 @@
  */
 #include "launcher/common/word_list.h"
 
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 void
 word_list_add(struct word_list *words, char *word)
 {
-    words->list = memory_resize(words->list, (words->count + 2) * sizeof(*words->list));
+    words->list = xrealloc(words->list, (words->count + 2) * sizeof(*words->list));
     words->list[words->count++] = word;
     words->list[words->count] = NULL;
 }

@@ -3,7 +3,7 @@
  *
  * Decided as for a job (placement.h), in a child, because that asks NVML.
  */
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/doctor/examine.h"
 #include "launcher/start/child.h"
 #include "launcher/start/placement.h"
@@ -15,7 +15,7 @@
 
 enum { LIMIT_S = 60, MOST_SHOWN = 8 };
 
-/* In the child: one line for people. Exit code 2: it is a problem, "what; what to do". */
+/* In the child: one line for people. Exit code 2: it is an error, "what; what to do". */
 static int
 decide(void *context)
 {
@@ -26,15 +26,15 @@ decide(void *context)
                                          .softgpu_devices = getenv("SOFTGPU_DEVICES")};
     struct device_plan devices;
     struct placement placement;
-    struct problem problem;
-    if (!device_plan_make(examination->options, &inventory, &devices, &problem)) {
-        printf("%s\n", problem.text);
-        return problem.exit_code;
+    struct error error;
+    if (!device_plan_make(examination->options, &inventory, &devices, &error)) {
+        printf("%s\n", error.text);
+        return error.exit_code;
     }
     struct placement_subject subject = {.rank_count = devices.rank_count, .local_size = devices.rank_count};
-    if (!placement_make(examination->options, &devices, &subject, &placement, &problem)) {
-        printf("%s\n", problem.text);
-        return problem.exit_code;
+    if (!placement_make(examination->options, &devices, &subject, &placement, &error)) {
+        printf("%s\n", error.text);
+        return error.exit_code;
     }
     printf("%s (%s)", placement.what, placement.why);
     for (int rank = 0; rank < placement.rank_count && rank < MOST_SHOWN && placement.ranks[rank].list != NULL; ++rank)
@@ -51,13 +51,13 @@ examine_binding(struct examination *examination)
     int processors = sched_getaffinity(0, sizeof(own), &own) == 0 ? CPU_COUNT(&own) : 0;
     if (examination->gpu_count == 0 && !examination->softgpu)
         return; /* there would be no ranks; said already */
-    struct child_result *result = memory_get(1, sizeof(*result));
+    struct child_result *result = xcalloc(1, sizeof(*result));
     child_call(decide, examination, LIMIT_S, result);
     result->text[strcspn(result->text, "\n")] = '\0';
     if (result->end == CHILD_EXITED && result->code == 0)
         findings_ok(examination->findings, "binding", "%s; ddprun may use %d processors", result->text, processors);
     else if (result->end == CHILD_EXITED)
-        findings_say_problem(examination->findings, "GPUs for ranks", result->text);
+        findings_say_error(examination->findings, "GPUs for ranks", result->text);
     else
         findings_say(examination->findings, FINDING_WARNING, "binding", "use --bind none",
                      "looking at the machine failed: %s", child_end_text(result, end));

@@ -6,8 +6,8 @@
 #include "base/message.h"
 #include "base/printable.h"
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
-#include "launcher/common/printed.h"
+#include "launcher/common/close_stdout.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/doctor/examine_program.h"
 
 #include <fcntl.h>
@@ -22,12 +22,12 @@ struct request {
 };
 
 /* The program and what its file tells; filled in from top to bottom. */
-struct patient {
+struct target {
     struct program program;
     struct elf_facts facts;
     struct elf_needs needs;
     bool is_known, has_facts, has_needs;
-    struct problem problem; /* if it is not known */
+    struct error error; /* if it is not known */
 };
 
 bool
@@ -56,16 +56,16 @@ parse(char *const *words, struct request *request)
 }
 
 static void
-open_patient(const char *name, struct patient *patient)
+open_target(const char *name, struct target *target)
 {
-    patient->is_known = program_find(name, getenv("PATH"), &patient->program, &patient->problem);
-    if (!patient->is_known || patient->program.is_script)
+    target->is_known = program_find(name, getenv("PATH"), &target->program, &target->error);
+    if (!target->is_known || target->program.is_script)
         return;
     struct elf_source source;
-    int fd = open(patient->program.path, O_RDONLY | O_CLOEXEC);
-    patient->has_facts = fd >= 0 && elf_file_inspect(fd, &patient->facts) == 0;
-    patient->has_needs =
-        patient->has_facts && elf_source_open(fd, &source) == 0 && elf_needs_read(&source, &patient->needs) == 0;
+    int fd = open(target->program.path, O_RDONLY | O_CLOEXEC);
+    target->has_facts = fd >= 0 && elf_file_inspect(fd, &target->facts) == 0;
+    target->has_needs =
+        target->has_facts && elf_source_open(fd, &source) == 0 && elf_needs_read(&source, &target->needs) == 0;
     if (fd >= 0)
         close(fd);
 }
@@ -83,15 +83,15 @@ examine_machine(struct examination *examination)
 }
 
 static void
-examine_patient(struct examination *examination, const char *name, const struct patient *patient)
+examine_target(struct examination *examination, const char *name, const struct target *target)
 {
-    char *title = memory_format("the program %s", patient->is_known ? patient->program.path : name);
+    char *title = xasprintf("the program %s", target->is_known ? target->program.path : name);
     findings_section(examination->findings, "program", title);
     free(title);
-    if (patient->is_known)
+    if (target->is_known)
         examine_program(examination);
     else
-        findings_say_problem(examination->findings, "file", patient->problem.text);
+        findings_say_error(examination->findings, "file", target->error.text);
 }
 
 static bool
@@ -108,7 +108,7 @@ print_next(const struct findings *findings, const char *name)
 {
     if (name == NULL || findings_count(findings, FINDING_PROBLEM) > 0 || findings_warn_of(findings, "annotations"))
         return;
-    char *printable = memory_copy(name);
+    char *printable = xstrdup(name);
     printable_make(printable, "");
     printf("next: ddprun check %s ..., which compares a few steps on two ranks with the same steps on one\n",
            printable);
@@ -119,26 +119,26 @@ int
 doctor_run(const struct options *options, const char *version)
 {
     struct request request = {0};
-    struct patient patient = {0};
+    struct target target = {0};
     if (!parse(options->program, &request))
         return DDPRUN_EXIT_USAGE;
     if (request.name != NULL)
-        open_patient(request.name, &patient);
+        open_target(request.name, &target);
 
     struct examination examination = {
         .findings = findings_new(),
         .options = options,
         .version = version,
-        .softgpu = options->device == DEVICE_SOFTGPU || patient.program.built_for_softgpu,
-        .needs_gpu = options->device == DEVICE_GPU || patient.is_known,
-        .program = patient.is_known ? &patient.program : NULL,
-        .facts = patient.has_facts ? &patient.facts : NULL,
-        .needs = patient.has_needs ? &patient.needs : NULL,
+        .softgpu = options->device == DEVICE_SOFTGPU || target.program.built_for_softgpu,
+        .needs_gpu = options->device == DEVICE_GPU || target.is_known,
+        .program = target.is_known ? &target.program : NULL,
+        .facts = target.has_facts ? &target.facts : NULL,
+        .needs = target.has_needs ? &target.needs : NULL,
     };
     examination.needs_gpu = examination.needs_gpu && !examination.softgpu;
     examine_machine(&examination);
     if (request.name != NULL)
-        examine_patient(&examination, request.name, &patient);
+        examine_target(&examination, request.name, &target);
 
     if (request.json) {
         findings_print_json(examination.findings, request.name, stdout);
@@ -149,8 +149,8 @@ doctor_run(const struct options *options, const char *version)
     bool is_well = findings_count(examination.findings, FINDING_PROBLEM) == 0;
     findings_free(examination.findings);
     installation_free(&examination.found);
-    elf_needs_free(&patient.needs);
-    program_free(&patient.program);
-    int printed = printed_end(stdout);
+    elf_needs_free(&target.needs);
+    program_free(&target.program);
+    int printed = close_stdout(stdout);
     return is_well ? printed : DDPRUN_EXIT_FAILURE;
 }

@@ -13,7 +13,7 @@
 /* Was the doctor asked for? A program of this name is started as ./doctor. */
 bool doctor_is_asked(const struct options *options);
 
-/* Examines, prints, and returns the exit code: 0, 1 if something is a problem, 2 for a mistake on the command line. */
+/* Examines, prints, and returns the exit code: 0, 1 if something is an error, 2 for a mistake on the command line. */
 int doctor_run(const struct options *options, const char *version);
 
 #endif

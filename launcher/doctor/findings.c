@@ -4,7 +4,7 @@
 #include "launcher/doctor/findings.h"
 
 #include "base/printable.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <json-c/json.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static const struct {
 struct findings *
 findings_new(void)
 {
-    return memory_get(1, sizeof(struct findings));
+    return xcalloc(1, sizeof(struct findings));
 }
 
 void
@@ -63,7 +63,7 @@ findings_section(struct findings *findings, const char *key, const char *title)
 {
     free(findings->title);
     findings->section = key;
-    findings->title = memory_copy(title);
+    findings->title = xstrdup(title);
     printable_make(findings->title, "");
 }
 
@@ -73,12 +73,12 @@ add(struct findings *findings, enum finding_state state, const char *subject, co
 {
     char *text = NULL;
     if (vasprintf(&text, format, args) < 0)
-        text = memory_copy("(no memory to say it)");
+        text = xstrdup("(no memory to say it)");
     printable_make(text, "");
-    char *todo = advice != NULL ? memory_copy(advice) : NULL;
+    char *todo = advice != NULL ? xstrdup(advice) : NULL;
     if (todo != NULL)
         printable_make(todo, "");
-    findings->items = memory_resize(findings->items, (findings->count + 1) * sizeof(*findings->items));
+    findings->items = xrealloc(findings->items, (findings->count + 1) * sizeof(*findings->items));
     findings->items[findings->count++] = (struct finding){.state = state,
                                                           .section = findings->section,
                                                           .title = findings->title,
@@ -108,9 +108,9 @@ findings_say(struct findings *findings, enum finding_state state, const char *su
 }
 
 void
-findings_say_problem(struct findings *findings, const char *subject, const char *text)
+findings_say_error(struct findings *findings, const char *subject, const char *text)
 {
-    char *what = memory_copy(text);
+    char *what = xstrdup(text);
     char *todo = strstr(what, "; ");
     if (todo != NULL)
         *todo = '\0';
@@ -191,7 +191,7 @@ findings_print_json(const struct findings *findings, const char *program, FILE *
     for (int state = 0; state < FINDING_STATE_COUNT; ++state)
         json_object_object_add(counts, states[state].name,
                                json_object_new_int(findings_count(findings, (enum finding_state)state)));
-    char *printable = program != NULL ? memory_copy(program) : NULL;
+    char *printable = program != NULL ? xstrdup(program) : NULL;
     if (printable != NULL)
         printable_make(printable, "");
     json_object_object_add(whole, "version", json_object_new_int(JSON_VERSION));

@@ -34,8 +34,8 @@ void findings_ok(struct findings *findings, const char *subject, const char *for
 void findings_say(struct findings *findings, enum finding_state state, const char *subject, const char *advice,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* A FINDING_PROBLEM from the text of a struct problem, "what; what to do". */
-void findings_say_problem(struct findings *findings, const char *subject, const char *text);
+/* A FINDING_PROBLEM from the text of a struct error, "what; what to do". */
+void findings_say_error(struct findings *findings, const char *subject, const char *text);
 
 int findings_count(const struct findings *findings, enum finding_state state);
 

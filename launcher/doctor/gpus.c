@@ -3,7 +3,7 @@
  *
  * Both are opened in a child: a driver whose kernel module does not fit can crash or hang in its first call.
  */
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/doctor/examine.h"
 #include "launcher/doctor/examine_program.h"
 #include "launcher/start/child.h"
@@ -103,8 +103,8 @@ add_gpu(struct gpus *gpus, const char *line)
         return;
     char *before = gpus->described;
     gpus->described =
-        memory_format("%s%s%d %.*s (%.1f GiB, %s)", before != NULL ? before : "", before != NULL ? ", " : "",
-                      gpus->count - 1, (int)strcspn(line + name, "\n"), line + name, (double)bytes / (1 << 30), bus);
+        xasprintf("%s%s%d %.*s (%.1f GiB, %s)", before != NULL ? before : "", before != NULL ? ", " : "",
+                  gpus->count - 1, (int)strcspn(line + name, "\n"), line + name, (double)bytes / (1 << 30), bus);
     free(before);
 }
 
@@ -185,7 +185,7 @@ judge_gpus(struct examination *examination, const struct gpus *gpus)
 static void
 compare_with_driver(struct examination *examination, int count)
 {
-    struct child_result *result = memory_get(1, sizeof(*result));
+    struct child_result *result = xcalloc(1, sizeof(*result));
     struct findings *findings = examination->findings;
     enum finding_state state = unless_softgpu(examination, FINDING_PROBLEM);
     char text[64];
@@ -251,7 +251,7 @@ say_no_gpu(struct examination *examination, const char *why)
 void
 examine_gpus(struct examination *examination)
 {
-    struct child_result *result = memory_get(1, sizeof(*result));
+    struct child_result *result = xcalloc(1, sizeof(*result));
     char text[64];
     child_call(ask_nvml, NULL, LIMIT_S, result);
     const char *none = line_of(result->text, "none"), *release = line_of(result->text, "release");
@@ -264,7 +264,7 @@ examine_gpus(struct examination *examination)
                      "see that nvidia-smi works; restart the machine after an update of the driver",
                      "asking NVML failed: %s", child_end_text(result, text));
     } else if (none != NULL) {
-        char *why = memory_format("%.*s", (int)strcspn(none, "\n"), none);
+        char *why = xasprintf("%.*s", (int)strcspn(none, "\n"), none);
         say_no_gpu(examination, why);
         free(why);
     } else {

@@ -1,7 +1,7 @@
 /*
  * installed.c - the doctor's look at ddprun itself: its parts, and the libraries that they need.
  */
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/doctor/examine.h"
 #include "launcher/start/elf_file.h"
 #include "launcher/start/trial.h"
@@ -24,7 +24,7 @@ say_missing(struct findings *findings, const struct trial *trial)
             continue;
         char *before = missing;
         missing =
-            memory_format("%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", trial->libraries[i].name);
+            xasprintf("%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", trial->libraries[i].name);
         free(before);
     }
     if (missing != NULL)
@@ -95,10 +95,10 @@ examine_pmix(struct examination *examination)
 void
 examine_installation(struct examination *examination)
 {
-    struct problem problem;
-    examination->is_installed = installation_find(examination->softgpu, &examination->found, &problem);
+    struct error error;
+    examination->is_installed = installation_find(examination->softgpu, &examination->found, &error);
     if (!examination->is_installed) {
-        findings_say_problem(examination->findings, "ddprun", problem.text);
+        findings_say_error(examination->findings, "ddprun", error.text);
         return;
     }
     findings_ok(examination->findings, "ddprun", "%s, with %s", examination->version, examination->found.shim);

@@ -1,7 +1,7 @@
 /*
  * launchers.c - the doctor's look at cluster launchers: which are installed, and whether one of them started us.
  */
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/doctor/examine.h"
 #include "launcher/start/child.h"
 
@@ -29,7 +29,7 @@ keep_first_words(char *text)
 static bool
 ask(const char *path, char *argument, bool whole, struct child_result *result)
 {
-    char *words[] = {memory_copy(path), argument, NULL};
+    char *words[] = {xstrdup(path), argument, NULL};
     child_run(words, environ, LIMIT_S, result);
     free(words[0]);
     if (!whole)
@@ -70,10 +70,10 @@ static bool
 examine_launcher(struct examination *examination, const char *name)
 {
     struct program found;
-    struct problem problem;
-    if (!program_find(name, getenv("PATH"), &found, &problem))
+    struct error error;
+    if (!program_find(name, getenv("PATH"), &found, &error))
         return false;
-    struct child_result *result = memory_get(1, sizeof(*result));
+    struct child_result *result = xcalloc(1, sizeof(*result));
     char end[64];
     bool works = ask(found.path, "--version", false, result);
     if (works && strpbrk(result->text, "0123456789") != NULL)

@@ -1,7 +1,7 @@
 /*
  * libraries.c - the doctor's look at NCCL and at the CUDA toolkit.
  */
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/doctor/examine.h"
 #include "launcher/start/child.h"
 #include "launcher/start/nccl.h"
@@ -42,11 +42,11 @@ judge_nccl(struct examination *examination, int number, const char *path)
 static void
 examine_nccl(struct examination *examination)
 {
-    struct child_result *result = memory_get(1, sizeof(*result));
-    char *name = examination->options->nccl != NULL ? memory_copy(examination->options->nccl)
+    struct child_result *result = xcalloc(1, sizeof(*result));
+    char *name = examination->options->nccl != NULL ? xstrdup(examination->options->nccl)
                  : examination->softgpu && examination->is_installed
-                     ? memory_format("%s/libnccl.so.2", examination->found.softgpu_lib)
-                     : memory_copy("libnccl.so.2");
+                     ? xasprintf("%s/libnccl.so.2", examination->found.softgpu_lib)
+                     : xstrdup("libnccl.so.2");
     int number, path = 0;
     char end[64];
     nccl_ask(name, result);
@@ -65,14 +65,14 @@ examine_nccl(struct examination *examination)
 static void
 examine_toolkit(struct examination *examination)
 {
-    struct problem problem;
+    struct error error;
     struct program nvcc;
-    struct child_result *result = memory_get(1, sizeof(*result));
+    struct child_result *result = xcalloc(1, sizeof(*result));
     const char *home = getenv("CUDA_HOME");
-    char *in_home = home != NULL ? memory_format("%s/bin/nvcc", home) : NULL;
-    bool found = program_find("nvcc", getenv("PATH"), &nvcc, &problem) ||
-                 (in_home != NULL && program_find(in_home, NULL, &nvcc, &problem)) ||
-                 program_find("/usr/local/cuda/bin/nvcc", NULL, &nvcc, &problem);
+    char *in_home = home != NULL ? xasprintf("%s/bin/nvcc", home) : NULL;
+    bool found = program_find("nvcc", getenv("PATH"), &nvcc, &error) ||
+                 (in_home != NULL && program_find(in_home, NULL, &nvcc, &error)) ||
+                 program_find("/usr/local/cuda/bin/nvcc", NULL, &nvcc, &error);
     if (!found) {
         findings_ok(examination->findings, "CUDA toolkit",
                     "no nvcc in PATH, in CUDA_HOME or in /usr/local/cuda; running "

@@ -2,7 +2,7 @@
  * limits.c - the doctor's look at what the system allows: memory, files, processes, shared memory, tracing, network,
  * and the place of the job's folder.
  */
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/doctor/examine.h"
 #include "launcher/start/job_folder.h"
 
@@ -157,7 +157,7 @@ least_limit(const char *cgroup, const char *name)
     uint64_t least = UINT64_MAX;
     snprintf(folder, sizeof(folder), "%s", cgroup);
     for (;;) {
-        char *path = memory_format("/sys/fs/cgroup%s/%s", folder, name);
+        char *path = xasprintf("/sys/fs/cgroup%s/%s", folder, name);
         if (read_line(path, value, sizeof(value)) && value[0] >= '0' && value[0] <= '9') {
             uint64_t limit = strtoull(value, NULL, 10);
             least = limit < least ? limit : least;
@@ -178,10 +178,8 @@ examine_cgroup(struct findings *findings)
     if (!own_cgroup(cgroup))
         return;
     uint64_t bytes = least_limit(cgroup, "memory.max"), processes = least_limit(cgroup, "pids.max");
-    char *memory =
-        bytes != UINT64_MAX ? memory_format("%.0f MiB of memory", (double)bytes / MIB_BYTES) : memory_copy("");
-    char *pids =
-        processes < LEAST_PROCESSES ? memory_format("%llu processes", (unsigned long long)processes) : memory_copy("");
+    char *memory = bytes != UINT64_MAX ? xasprintf("%.0f MiB of memory", (double)bytes / MIB_BYTES) : xstrdup("");
+    char *pids = processes < LEAST_PROCESSES ? xasprintf("%llu processes", (unsigned long long)processes) : xstrdup("");
     if (memory[0] == '\0' && pids[0] == '\0')
         findings_ok(findings, "cgroup", "sets no narrow limit to memory or processes");
     else
@@ -220,7 +218,7 @@ examine_network(struct findings *findings)
             (names != NULL && strstr(names, one->ifa_name) != NULL))
             continue;
         char *before = names;
-        names = memory_format("%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", one->ifa_name);
+        names = xasprintf("%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", one->ifa_name);
         free(before);
     }
     if (names != NULL)
@@ -240,9 +238,9 @@ static void
 examine_job_folder(struct findings *findings)
 {
     struct job_folder folder;
-    struct problem problem;
-    if (!job_folder_make(&folder, &problem)) {
-        findings_say_problem(findings, "job folder", problem.text);
+    struct error error;
+    if (!job_folder_make(&folder, &error)) {
+        findings_say_error(findings, "job folder", error.text);
         return;
     }
     const char *slash = strrchr(folder.path, '/');

@@ -1,7 +1,7 @@
 /*
  * loading.c - what the dynamic loader says of the program with the shim preloaded, as a rank would be started.
  */
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/doctor/examine_program.h"
 #include "launcher/start/annotated.h"
 #include "launcher/start/trial.h"

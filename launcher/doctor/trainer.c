@@ -4,7 +4,7 @@
  *
  * Scripts are in script.c, the loader's answer in loading.c.
  */
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/doctor/examine.h"
 #include "launcher/doctor/examine_program.h"
 
@@ -43,9 +43,9 @@ examine_device(struct examination *examination)
 {
     struct findings *findings = examination->findings;
     const struct elf_needs *needs = examination->needs;
-    struct problem problem;
-    if (!devices_check_program(examination->options, examination->program, &problem))
-        findings_say_problem(findings, "device", problem.text);
+    struct error error;
+    if (!devices_check_program(examination->options, examination->program, &error))
+        findings_say_error(findings, "device", error.text);
     else if (examination->facts->built_for_softgpu)
         findings_ok(findings, "device", "built by softgpu-cc, for the stand-in");
     else if (examination->softgpu && (needs->has_kernels || needs->defines_cudart))
@@ -85,7 +85,7 @@ examine_softgpu_cudart(struct examination *examination)
 {
     struct findings *findings = examination->findings;
     const char *folder = examination->facts->softgpu_folder;
-    char *library = memory_format("%s/libcudart.so.13", folder);
+    char *library = xasprintf("%s/libcudart.so.13", folder);
     if (!examination->needs->names_softgpu && opens_driver_itself(examination->needs))
         findings_say(findings, FINDING_PROBLEM, "cudart",
                      "link it with softgpu-cc, or with -L and the stand-in's folder before that of the toolkit",
@@ -151,7 +151,7 @@ examine_glibc(struct examination *examination)
 static void
 examine_entry(struct findings *findings, const char *kind, const char *entry)
 {
-    char *driver = memory_format("%s/libcuda.so.1", entry);
+    char *driver = xasprintf("%s/libcuda.so.1", entry);
     bool is_stubs = strstr(entry, "/stubs") != NULL;
     if (is_stubs && access(driver, F_OK) == 0)
         findings_say(
@@ -171,7 +171,7 @@ static void
 examine_entries(struct findings *findings, const char *kind, const char *list)
 {
     enum { MOST_ENTRIES = 64 };
-    char *copy = memory_copy(list), *rest = copy;
+    char *copy = xstrdup(list), *rest = copy;
     int count = 0;
     for (char *entry; (entry = strsep(&rest, ":")) != NULL && count < MOST_ENTRIES; ++count)
         examine_entry(findings, kind, entry);

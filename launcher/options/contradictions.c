@@ -41,7 +41,7 @@ verify_and_never(const struct options *options)
     return options->verify && options->check_every == 0;
 }
 
-/* Checks are added without asking, but never taken away: --check-every 0 is a problem beside a setting that verifies.
+/* Checks are added without asking, but never taken away: --check-every 0 is an error beside a setting that verifies.
  */
 static void
 settle_verify_and_never(struct options *options, const struct options *given)
@@ -81,7 +81,7 @@ static const struct contradiction {
 };
 
 bool
-contradictions_settle(struct options *options, const struct options *given, struct problem *problem)
+contradictions_settle(struct options *options, const struct options *given, struct error *error)
 {
     for (size_t i = 0; i < sizeof(contradictions) / sizeof(contradictions[0]); ++i) {
         const struct contradiction *row = &contradictions[i];
@@ -90,7 +90,7 @@ contradictions_settle(struct options *options, const struct options *given, stru
         if (row->settle != NULL && !row->holds(given))
             row->settle(options, given);
         if (row->holds(options))
-            return problem_set(problem, DDPRUN_EXIT_USAGE, "%s", row->text);
+            return error_set(error, DDPRUN_EXIT_USAGE, "%s", row->text);
     }
     return true;
 }

@@ -9,10 +9,10 @@
 
 /*
  * Of two options that exclude each other, one of the command line and one of a setting, the command line's counts;
- * where it is not clear that this is what is wanted, or both have the same source, it is a problem (DDPRUN_EXIT_USAGE).
+ * where it is not clear that this is what is wanted, or both have the same source, it is an error (DDPRUN_EXIT_USAGE).
  * `given`: what the command line alone says.
  */
-bool contradictions_settle(struct options *options, const struct options *given, struct problem *problem)
+bool contradictions_settle(struct options *options, const struct options *given, struct error *error)
     __attribute__((warn_unused_result));
 
 #endif

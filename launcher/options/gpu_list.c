@@ -4,7 +4,7 @@
 #include "launcher/options/gpu_list.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -16,18 +16,18 @@ enum { LARGEST_INDEX = 1023, LONGEST_ITEM = 96 };
 void
 gpu_list_add(struct gpu_list *list, const char *name)
 {
-    list->names = memory_resize(list->names, (size_t)(list->count + 1) * sizeof(*list->names));
-    list->names[list->count++] = memory_copy(name);
+    list->names = xrealloc(list->names, (size_t)(list->count + 1) * sizeof(*list->names));
+    list->names[list->count++] = xstrdup(name);
 }
 
 bool
-gpu_list_add_once(struct gpu_list *list, const char *name, struct problem *problem)
+gpu_list_add_once(struct gpu_list *list, const char *name, struct error *error)
 {
     for (int i = 0; i < list->count; ++i) {
         if (strcmp(list->names[i], name) == 0)
-            return problem_set(problem, DDPRUN_EXIT_USAGE,
-                               "GPU %s is named twice, in --gpus; name each GPU once (--share-gpu lets ranks share it)",
-                               name);
+            return error_set(error, DDPRUN_EXIT_USAGE,
+                             "GPU %s is named twice, in --gpus; name each GPU once (--share-gpu lets ranks share it)",
+                             name);
     }
     gpu_list_add(list, name);
     return true;
@@ -67,22 +67,22 @@ is_uuid(const char *item)
 }
 
 static bool
-add_range(struct gpu_list *list, int first, int last, struct problem *problem)
+add_range(struct gpu_list *list, int first, int last, struct error *error)
 {
     for (int index = first; index <= last; ++index) {
         char name[16];
         snprintf(name, sizeof(name), "%d", index);
-        if (!gpu_list_add_once(list, name, problem))
+        if (!gpu_list_add_once(list, name, error))
             return false;
     }
     return true;
 }
 
 static bool
-add_item(struct gpu_list *list, char *item, struct problem *problem)
+add_item(struct gpu_list *list, char *item, struct error *error)
 {
     if (is_uuid(item))
-        return gpu_list_add_once(list, item, problem);
+        return gpu_list_add_once(list, item, error);
 
     char *dash = strchr(item, '-');
     if (dash != NULL)
@@ -92,14 +92,13 @@ add_item(struct gpu_list *list, char *item, struct problem *problem)
     if (dash != NULL)
         *dash = '-';
     if (first < 0 || last < first)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "'%s' names no GPU, in --gpus; write indices, ranges or UUIDs: 0,2,5-7 or GPU-8e2d...",
-                           item);
-    return add_range(list, first, last, problem);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "'%s' names no GPU, in --gpus; write indices, ranges or UUIDs: 0,2,5-7 or GPU-8e2d...", item);
+    return add_range(list, first, last, error);
 }
 
 bool
-gpu_list_parse(const char *text, struct gpu_list *list_p, struct problem *problem)
+gpu_list_parse(const char *text, struct gpu_list *list_p, struct error *error)
 {
     struct gpu_list list = {0};
     const char *at = text;
@@ -107,7 +106,7 @@ gpu_list_parse(const char *text, struct gpu_list *list_p, struct problem *proble
         size_t length = strcspn(at, ",");
         char item[LONGEST_ITEM + 1];
         snprintf(item, sizeof(item), "%.*s", (int)(length < LONGEST_ITEM ? length : LONGEST_ITEM), at);
-        if (!add_item(&list, item, problem)) {
+        if (!add_item(&list, item, error)) {
             gpu_list_free(&list);
             return false;
         }

@@ -6,7 +6,7 @@
 #ifndef DDPRUN_LAUNCHER_OPTIONS_GPU_LIST_H
 #define DDPRUN_LAUNCHER_OPTIONS_GPU_LIST_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 /* Owned by whoever parsed it; release with gpu_list_free(). */
 struct gpu_list {
@@ -14,16 +14,15 @@ struct gpu_list {
     int count;
 };
 
-/* Parses `text`; indices up to 1023. Problem (DDPRUN_EXIT_USAGE): empty, an item that is none of the forms, one named
+/* Parses `text`; indices up to 1023. Error (DDPRUN_EXIT_USAGE): empty, an item that is none of the forms, one named
  * twice. */
-bool gpu_list_parse(const char *text, struct gpu_list *list, struct problem *problem)
-    __attribute__((warn_unused_result));
+bool gpu_list_parse(const char *text, struct gpu_list *list, struct error *error) __attribute__((warn_unused_result));
 
 /* Appends a copy of `name`. */
 void gpu_list_add(struct gpu_list *list, const char *name);
 
-/* The same for a GPU that --gpus names. Problem (DDPRUN_EXIT_USAGE): it is in the list already. */
-bool gpu_list_add_once(struct gpu_list *list, const char *name, struct problem *problem)
+/* The same for a GPU that --gpus names. Error (DDPRUN_EXIT_USAGE): it is in the list already. */
+bool gpu_list_add_once(struct gpu_list *list, const char *name, struct error *error)
     __attribute__((warn_unused_result));
 
 void gpu_list_free(struct gpu_list *list);

@@ -4,7 +4,7 @@
 #include "launcher/options/host_list.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/options/input_file.h"
 
 #include <errno.h>
@@ -41,12 +41,12 @@ show(const char *bytes, size_t length, char text[64])
 }
 
 static bool
-bad_item(const struct reader *reader, const char *item, size_t length, struct problem *problem)
+bad_item(const struct reader *reader, const char *item, size_t length, struct error *error)
 {
     char text[64], place[LONGEST_PLACE];
     show(item, length, text);
     describe_place(reader, place);
-    return problem_set(problem, DDPRUN_EXIT_USAGE, "'%s' is not HOST:RANKS, %s; write for example h1:8", text, place);
+    return error_set(error, DDPRUN_EXIT_USAGE, "'%s' is not HOST:RANKS, %s; write for example h1:8", text, place);
 }
 
 static bool
@@ -114,30 +114,29 @@ take_number(struct reader *reader)
 
 static bool
 add(struct host_list *list, const struct reader *reader, const char *name, size_t length, int ranks,
-    struct problem *problem)
+    struct error *error)
 {
     char place[LONGEST_PLACE];
     describe_place(reader, place);
     for (int i = 0; i < list->count; ++i) {
         if (strncmp(list->hosts[i].name, name, length) == 0 && list->hosts[i].name[length] == '\0')
-            return problem_set(problem, DDPRUN_EXIT_USAGE,
-                               "host %s is named twice, %s; name it once, with all of its ranks", list->hosts[i].name,
-                               place);
+            return error_set(error, DDPRUN_EXIT_USAGE,
+                             "host %s is named twice, %s; name it once, with all of its ranks", list->hosts[i].name,
+                             place);
     }
     if (list->count == HOST_LIST_MOST_HOSTS)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "more than %d hosts, %s; use a scheduler's launcher",
-                           HOST_LIST_MOST_HOSTS, place);
+        return error_set(error, DDPRUN_EXIT_USAGE, "more than %d hosts, %s; use a scheduler's launcher",
+                         HOST_LIST_MOST_HOSTS, place);
     if ((list->count & (list->count - 1)) == 0) /* full at each power of two */
-        list->hosts =
-            memory_resize(list->hosts, (list->count > 0 ? 2 * (size_t)list->count : 1) * sizeof(*list->hosts));
-    list->hosts[list->count++] = (struct host){memory_format("%.*s", (int)length, name), ranks};
+        list->hosts = xrealloc(list->hosts, (list->count > 0 ? 2 * (size_t)list->count : 1) * sizeof(*list->hosts));
+    list->hosts[list->count++] = (struct host){xasprintf("%.*s", (int)length, name), ranks};
     list->ranks += ranks;
     return true;
 }
 
 /* One HOST:RANKS, from reader->at to reader->end. */
 static bool
-parse_item(struct reader *reader, struct host_list *list, struct problem *problem)
+parse_item(struct reader *reader, struct host_list *list, struct error *error)
 {
     char place[LONGEST_PLACE];
     describe_place(reader, place);
@@ -147,22 +146,22 @@ parse_item(struct reader *reader, struct host_list *list, struct problem *proble
     const char *item = reader->at;
     size_t item_length = (size_t)(reader->end - item), length = name_length(reader);
     if (length == 0 || length > HOST_LIST_LONGEST_NAME || item[0] == '-')
-        return bad_item(reader, item, item_length, problem);
+        return bad_item(reader, item, item_length, error);
     reader->at += length;
     if (reader->at == reader->end)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "host %.*s has no number of ranks, %s; write for example %.*s:8",
-                           (int)length, item, place, (int)length, item);
+        return error_set(error, DDPRUN_EXIT_USAGE, "host %.*s has no number of ranks, %s; write for example %.*s:8",
+                         (int)length, item, place, (int)length, item);
     if (!take_separator(reader))
-        return bad_item(reader, item, item_length, problem);
+        return bad_item(reader, item, item_length, error);
     const char *digits = reader->at;
     int ranks = take_number(reader);
     if (ranks == 0 || reader->at != reader->end) {
         char text[64];
         show(digits, (size_t)(reader->end - digits), text);
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "'%s' is not a number of ranks from 1 to %d, for host %.*s, %s",
-                           text, HOST_LIST_MOST_RANKS, (int)length, item, place);
+        return error_set(error, DDPRUN_EXIT_USAGE, "'%s' is not a number of ranks from 1 to %d, for host %.*s, %s",
+                         text, HOST_LIST_MOST_RANKS, (int)length, item, place);
     }
-    return add(list, reader, item, length, ranks, problem);
+    return add(list, reader, item, length, ranks, error);
 }
 
 /* Whether a line of a file holds something; what follows '#' is cut off. */
@@ -177,7 +176,7 @@ holds_something(struct reader *reader)
 }
 
 bool
-host_list_parse(const char *bytes, size_t length, const char *file, struct host_list *list_p, struct problem *problem)
+host_list_parse(const char *bytes, size_t length, const char *file, struct host_list *list_p, struct error *error)
 {
     struct host_list list = {0};
     struct reader reader = {.file = file};
@@ -190,10 +189,10 @@ host_list_parse(const char *bytes, size_t length, const char *file, struct host_
         reader.end = at = more ? stop : end;
         ++reader.line;
         if (file == NULL || holds_something(&reader))
-            ok = parse_item(&reader, &list, problem);
+            ok = parse_item(&reader, &list, error);
     }
     if (ok && list.count == 0)
-        ok = problem_set(problem, DDPRUN_EXIT_USAGE, "%.512s names no host; write one a line, such as h1:8", file);
+        ok = error_set(error, DDPRUN_EXIT_USAGE, "%.512s names no host; write one a line, such as h1:8", file);
     if (!ok) {
         host_list_free(&list);
         return false;
@@ -203,23 +202,23 @@ host_list_parse(const char *bytes, size_t length, const char *file, struct host_
 }
 
 static bool
-take_file(const char *path, struct host_list *list, struct problem *problem)
+take_file(const char *path, struct host_list *list, struct error *error)
 {
     char *bytes;
     size_t length;
-    if (!input_file_read(path, "in --hosts", "name a file of hosts", &bytes, &length, problem))
+    if (!input_file_read(path, "in --hosts", "name a file of hosts", &bytes, &length, error))
         return false;
-    bool ok = host_list_parse(bytes, length, path, list, problem);
+    bool ok = host_list_parse(bytes, length, path, list, error);
     free(bytes);
     return ok;
 }
 
 bool
-host_list_take(const char *value, struct host_list *list, struct problem *problem)
+host_list_take(const char *value, struct host_list *list, struct error *error)
 {
     if (strncmp(value, "file=", 5) == 0)
-        return take_file(value + 5, list, problem);
-    return host_list_parse(value, strlen(value), NULL, list, problem);
+        return take_file(value + 5, list, error);
+    return host_list_parse(value, strlen(value), NULL, list, error);
 }
 
 void

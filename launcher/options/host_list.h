@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_OPTIONS_HOST_LIST_H
 #define DDPRUN_LAUNCHER_OPTIONS_HOST_LIST_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 #include <stddef.h>
 
@@ -32,14 +32,13 @@ struct host_list {
 /*
  * Parses `length` bytes, which need not end with a NUL: HOST:RANKS, with commas in between if `file` is NULL; otherwise
  * `file` is the name for messages and each line is empty, a comment (#), HOST:RANKS, or `HOST slots=RANKS` as in the
- * host files of Open MPI. Problem (DDPRUN_EXIT_USAGE): anything else, a host without a number or named twice, no host.
+ * host files of Open MPI. Error (DDPRUN_EXIT_USAGE): anything else, a host without a number or named twice, no host.
  */
-bool host_list_parse(const char *bytes, size_t length, const char *file, struct host_list *list,
-                     struct problem *problem) __attribute__((warn_unused_result));
-
-/* The value of --hosts: a list, or "file=PATH". Problem too if the file cannot be read. */
-bool host_list_take(const char *value, struct host_list *list, struct problem *problem)
+bool host_list_parse(const char *bytes, size_t length, const char *file, struct host_list *list, struct error *error)
     __attribute__((warn_unused_result));
+
+/* The value of --hosts: a list, or "file=PATH". Error too if the file cannot be read. */
+bool host_list_take(const char *value, struct host_list *list, struct error *error) __attribute__((warn_unused_result));
 
 void host_list_free(struct host_list *list);
 

@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_OPTIONS_INPUT_FILE_H
 #define DDPRUN_LAUNCHER_OPTIONS_INPUT_FILE_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 #include <stddef.h>
 
@@ -15,9 +15,9 @@ enum { INPUT_FILE_MOST_BYTES = 1 << 20 };
 
 /*
  * `*bytes_p` is the caller's to free; a NUL follows the `*length_p` bytes. `use` ("in --hosts") and `advice` complete
- * the problem (DDPRUN_EXIT_USAGE): a file that cannot be read, or that holds more than INPUT_FILE_MOST_BYTES.
+ * the error (DDPRUN_EXIT_USAGE): a file that cannot be read, or that holds more than INPUT_FILE_MOST_BYTES.
  */
 bool input_file_read(const char *path, const char *use, const char *advice, char **bytes_p, size_t *length_p,
-                     struct problem *problem) __attribute__((warn_unused_result));
+                     struct error *error) __attribute__((warn_unused_result));
 
 #endif

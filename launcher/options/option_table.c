@@ -5,8 +5,8 @@
 #include "launcher/options/option_table.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
 #include "launcher/common/network.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/options/host_list.h"
 
 #include <ctype.h>
@@ -16,10 +16,10 @@
 #include <string.h>
 
 static bool
-bad_value(struct problem *problem, const struct option_row *row, const char *value, const char *wanted)
+bad_value(struct error *error, const struct option_row *row, const char *value, const char *wanted)
 {
-    return problem_set(problem, DDPRUN_EXIT_USAGE, "'%s' is not %s, in --%s; see ddprun %s--help", value, wanted,
-                       row->name, row->group == GROUP_CHECK ? "check " : "");
+    return error_set(error, DDPRUN_EXIT_USAGE, "'%s' is not %s, in --%s; see ddprun %s--help", value, wanted, row->name,
+                     row->group == GROUP_CHECK ? "check " : "");
 }
 
 /* Of an option without a value: given, or switched by a setting. */
@@ -31,9 +31,9 @@ is_on(const char *value)
 
 #define SWITCH(name, field, meaning)                                                                  \
     static bool take_##name(const struct option_row *row, struct options *options, const char *value, \
-                            struct problem *problem)                                                  \
+                            struct error *error)                                                      \
     {                                                                                                 \
-        (void)row, (void)problem;                                                                     \
+        (void)row, (void)error;                                                                       \
         options->field = is_on(value) == (meaning);                                                   \
         return true;                                                                                  \
     }
@@ -53,8 +53,8 @@ option_keep(struct options *options, const char *text)
     size_t count = 0;
     while (options->owned != NULL && options->owned[count] != NULL)
         ++count;
-    options->owned = memory_resize(options->owned, (count + 2) * sizeof(*options->owned));
-    options->owned[count] = memory_copy(text);
+    options->owned = xrealloc(options->owned, (count + 2) * sizeof(*options->owned));
+    options->owned[count] = xstrdup(text);
     options->owned[count + 1] = NULL;
     return options->owned[count];
 }
@@ -74,21 +74,21 @@ whole_number(const char *text, unsigned long least, unsigned long most, unsigned
 }
 
 static bool
-take_ranks(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_ranks(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
     /* More than OPTIONS_MOST_RANKS only with --hosts: check_rank_count(). */
     if (!whole_number(value, 1, HOST_LIST_MOST_HOSTS * HOST_LIST_MOST_RANKS, &number))
-        return bad_value(problem, row, value, "a number of ranks from 1 to 256");
+        return bad_value(error, row, value, "a number of ranks from 1 to 256");
     options->rank_count = (int)number;
     return true;
 }
 
 static bool
-take_hosts(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_hosts(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     if (value[0] == '\0')
-        return bad_value(problem, row, value, "a list of hosts, such as h1:8,h2:8");
+        return bad_value(error, row, value, "a list of hosts, such as h1:8,h2:8");
     options->hosts = value; /* read by hosts_run() */
     return true;
 }
@@ -105,46 +105,46 @@ one_of(const char *value, const char *const *names, int count)
 }
 
 static bool
-take_device(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_device(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     static const char *const names[] = {[DEVICE_AUTO] = "auto", [DEVICE_GPU] = "gpu", [DEVICE_SOFTGPU] = "softgpu"};
     int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(problem, row, value, "one of auto, gpu, softgpu");
+        return bad_value(error, row, value, "one of auto, gpu, softgpu");
     options->device = (enum device_choice)place;
     return true;
 }
 
 static bool
-take_gpus(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_gpus(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     (void)row;
     gpu_list_free(&options->gpus);
-    return gpu_list_parse(value, &options->gpus, problem);
+    return gpu_list_parse(value, &options->gpus, error);
 }
 
 static bool
-take_bind(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_bind(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     static const char *const names[] = {[BIND_NONE] = "none", [BIND_NUMA] = "numa", [BIND_CORE] = "core"};
     int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(problem, row, value, "one of none, numa, core");
+        return bad_value(error, row, value, "one of none, numa, core");
     options->bind = (enum bind_choice)place;
     return true;
 }
 
 static bool
-take_bucket_mb(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_bucket_mb(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     static const char wanted[] = "a size above 0 and up to 1048576 (MiB)";
     /* strtod also takes blanks, hexadecimal, "inf" and "nan". */
     if (value[0] == '\0' || strspn(value, "0123456789.eE+-") != strlen(value))
-        return bad_value(problem, row, value, wanted);
+        return bad_value(error, row, value, wanted);
     char *end;
     double bytes = strtod(value, &end) * (1 << 20);
     if (*end != '\0' || !(bytes >= 1.0) || bytes > 1024.0 * 1024.0 * (1 << 20))
-        return bad_value(problem, row, value, wanted);
+        return bad_value(error, row, value, wanted);
     options->bucket_bytes = (uint64_t)llround(bytes);
     return true;
 }
@@ -153,11 +153,11 @@ const char *const reduction_names[DDPRUN_REDUCTION_COUNT] = {
     [DDPRUN_REDUCE_MEAN] = "mean", [DDPRUN_REDUCE_SUM] = "sum"};
 
 static bool
-take_reduce(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_reduce(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     int place = one_of(value, reduction_names, DDPRUN_REDUCTION_COUNT);
     if (place < 0)
-        return bad_value(problem, row, value, "one of mean, sum");
+        return bad_value(error, row, value, "one of mean, sum");
     options->reduction = (enum ddprun_reduction)place;
     return true;
 }
@@ -166,104 +166,103 @@ const char *const compression_names[DDPRUN_COMPRESSION_COUNT] = {
     [DDPRUN_COMPRESS_NONE] = "none", [DDPRUN_COMPRESS_FP16] = "fp16", [DDPRUN_COMPRESS_BF16] = "bf16"};
 
 static bool
-take_compress(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_compress(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     int place = one_of(value, compression_names, DDPRUN_COMPRESSION_COUNT);
     if (place < 0)
-        return bad_value(problem, row, value, "one of none, fp16, bf16");
+        return bad_value(error, row, value, "one of none, fp16, bf16");
     options->compression = (enum ddprun_compression)place;
     return true;
 }
 
 static bool
-take_communicators(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_communicators(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
     if (!whole_number(value, 1, DDPRUN_MOST_COMMUNICATORS, &number))
-        return bad_value(problem, row, value, "a number from 1 to 8");
+        return bad_value(error, row, value, "a number from 1 to 8");
     options->communicator_count = (unsigned)number;
     return true;
 }
 
 static bool
-take_nccl(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_nccl(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     if (value[0] == '\0')
-        return bad_value(problem, row, value, "a path or a library name");
+        return bad_value(error, row, value, "a path or a library name");
     options->nccl = value;
     return true;
 }
 
 static bool
-take_check_every(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_check_every(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
     if (!whole_number(value, 0, 1000000000, &number))
-        return bad_value(problem, row, value, "a number of steps from 0 (never) to 1000000000");
+        return bad_value(error, row, value, "a number of steps from 0 (never) to 1000000000");
     options->check_every = (unsigned)number;
     return true;
 }
 
 static bool
-take_timeout(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_timeout(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
     if (!whole_number(value, 1, 1000000, &number))
-        return bad_value(problem, row, value, "a whole number of seconds from 1 to 1000000");
+        return bad_value(error, row, value, "a whole number of seconds from 1 to 1000000");
     options->timeout_s = (unsigned)number;
     return true;
 }
 
 /* Seconds, or 0 for never. */
 static bool
-take_limit(const struct option_row *row, unsigned *field, const char *value, struct problem *problem)
+take_limit(const struct option_row *row, unsigned *field, const char *value, struct error *error)
 {
     unsigned long number;
     if (!whole_number(value, 0, 1000000, &number))
-        return bad_value(problem, row, value, "a whole number of seconds from 0 (never) to 1000000");
+        return bad_value(error, row, value, "a whole number of seconds from 0 (never) to 1000000");
     *field = (unsigned)number;
     return true;
 }
 
 static bool
-take_hang_warning(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_hang_warning(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     options->hang_warning_given = true;
-    return take_limit(row, &options->hang_warning_s, value, problem);
+    return take_limit(row, &options->hang_warning_s, value, error);
 }
 
 static bool
-take_hang_timeout(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_hang_timeout(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    return take_limit(row, &options->hang_timeout_s, value, problem);
+    return take_limit(row, &options->hang_timeout_s, value, error);
 }
 
 static bool
-take_heartbeat_timeout(const struct option_row *row, struct options *options, const char *value,
-                       struct problem *problem)
+take_heartbeat_timeout(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
     if (!whole_number(value, 0, 1000000, &number) || number == 1 || number == 2)
-        return bad_value(problem, row, value, "0 (never) or a whole number of seconds from 3 to 1000000");
+        return bad_value(error, row, value, "0 (never) or a whole number of seconds from 3 to 1000000");
     options->heartbeat_timeout_s = (unsigned)number;
     return true;
 }
 
 static bool
-take_interface(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_interface(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     struct network network;
     if (value[0] == '\0' || (strchr(value, '/') != NULL && !network_parse(value, &network)))
-        return bad_value(problem, row, value, "the name of an interface or a network such as 10.1.0.0/16");
+        return bad_value(error, row, value, "the name of an interface or a network such as 10.1.0.0/16");
     options->interface = value;
     return true;
 }
 
 static bool
-take_trace(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_trace(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     if (value[0] == '\0')
-        return bad_value(problem, row, value, "a folder");
+        return bad_value(error, row, value, "a folder");
     options->trace_dir = value;
     return true;
 }
@@ -282,70 +281,68 @@ is_ranks_own(const char *name, size_t length)
 }
 
 static bool
-take_env(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_env(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     size_t length = strcspn(value, "=");
     bool named = length > 0 && !isdigit((unsigned char)value[0]);
     for (size_t i = 0; i < length; ++i)
         named = named && (isalnum((unsigned char)value[i]) || value[i] == '_');
     if (!named || value[length] != '=')
-        return bad_value(problem, row, value, "NAME=VALUE");
+        return bad_value(error, row, value, "NAME=VALUE");
     if (is_ranks_own(value, length))
-        return problem_set(
-            problem, DDPRUN_EXIT_USAGE,
-            "'%.*s' is what ddprun itself tells each rank, in --env; which GPUs: --gpus, how many ranks: "
-            "-n; or choose another name",
-            (int)length, value);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "'%.*s' is what ddprun itself tells each rank, in --env; which GPUs: --gpus, how many ranks: "
+                         "-n; or choose another name",
+                         (int)length, value);
     if (strncmp(value, "DDPRUN_", 7) == 0 || strncmp(value, "PMIX_", 5) == 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "'%.*s' is ddprun's own variable, in --env; use the option, or choose another name",
-                           (int)length, value);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "'%.*s' is ddprun's own variable, in --env; use the option, or choose another name",
+                         (int)length, value);
 
     size_t count = 0;
     while (options->variables != NULL && options->variables[count] != NULL)
         ++count;
-    options->variables = memory_resize(options->variables, (count + 2) * sizeof(*options->variables));
-    options->variables[count] = memory_copy(value);
+    options->variables = xrealloc(options->variables, (count + 2) * sizeof(*options->variables));
+    options->variables[count] = xstrdup(value);
     options->variables[count + 1] = NULL;
     return true;
 }
 
 static bool
-take_text(const struct option_row *row, const char **field, const char *value, const char *wanted,
-          struct problem *problem)
+take_text(const struct option_row *row, const char **field, const char *value, const char *wanted, struct error *error)
 {
     if (value[0] == '\0')
-        return bad_value(problem, row, value, wanted);
+        return bad_value(error, row, value, wanted);
     *field = value;
     return true;
 }
 
 static bool
-take_cwd(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_cwd(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    return take_text(row, &options->cwd, value, "a folder", problem);
+    return take_text(row, &options->cwd, value, "a folder", error);
 }
 
 static bool
-take_config(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_config(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    return take_text(row, &options->config, value, "a file", problem);
+    return take_text(row, &options->config, value, "a file", error);
 }
 
 static bool
-take_summary_json(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_summary_json(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    return take_text(row, &options->summary_json, value, "a file", problem);
+    return take_text(row, &options->summary_json, value, "a file", error);
 }
 
 static bool
-take_report(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_report(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    return take_text(row, &options->report, value, "a file", problem);
+    return take_text(row, &options->report, value, "a file", error);
 }
 
 static bool
-take_output(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_output(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     static const char *const names[] = {[OUTPUT_TAGGED] = "tagged", [OUTPUT_RANK0] = "rank0", [OUTPUT_NONE] = "none"};
     int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
@@ -354,40 +351,40 @@ take_output(const struct option_row *row, struct options *options, const char *v
         return true;
     }
     if (strncmp(value, "files=", 6) != 0 || value[6] == '\0')
-        return bad_value(problem, row, value, "one of tagged, rank0, files=DIR, none");
+        return bad_value(error, row, value, "one of tagged, rank0, files=DIR, none");
     options->output = OUTPUT_FILES;
     options->output_dir = value + 6;
     return true;
 }
 
 static bool
-take_output_buffering(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_output_buffering(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     static const char *const names[] = {[BUFFERING_LINE] = "line", [BUFFERING_FULL] = "full"};
     int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(problem, row, value, "one of line, full");
+        return bad_value(error, row, value, "one of line, full");
     options->buffering = (enum buffering_choice)place;
     return true;
 }
 
 static bool
-take_progress(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_progress(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     static const char *const names[] = {[PROGRESS_AUTO] = "auto", [PROGRESS_ON] = "on", [PROGRESS_OFF] = "off"};
     int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(problem, row, value, "one of auto, on, off");
+        return bad_value(error, row, value, "one of auto, on, off");
     options->progress = (enum progress_choice)place;
     return true;
 }
 
 static bool
-take_max_restarts(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_max_restarts(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
     if (!whole_number(value, 0, 1000, &number))
-        return bad_value(problem, row, value, "a number of restarts from 0 to 1000");
+        return bad_value(error, row, value, "a number of restarts from 0 to 1000");
     options->max_restarts = (unsigned)number;
     return true;
 }
@@ -402,55 +399,55 @@ note_check(const struct option_row *row, struct options *options)
 }
 
 static bool
-take_steps(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_steps(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
     note_check(row, options);
     if (!whole_number(value, 1, 10000, &number))
-        return bad_value(problem, row, value, "a number of steps from 1 to 10000");
+        return bad_value(error, row, value, "a number of steps from 1 to 10000");
     options->check.steps = (unsigned)number;
     return true;
 }
 
 static bool
-take_sample(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_sample(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
     note_check(row, options);
     if (!whole_number(value, 1, 1000000000, &number))
-        return bad_value(problem, row, value, "a number of elements from 1 to 1000000000");
+        return bad_value(error, row, value, "a number of elements from 1 to 1000000000");
     options->check.sample = (unsigned)number;
     return true;
 }
 
 static bool
-take_alone(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_alone(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    (void)problem;
+    (void)error;
     note_check(row, options);
     options->check.alone = value;
     return true;
 }
 
 static bool
-take_reference(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_reference(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     note_check(row, options);
-    return take_text(row, &options->check.reference, value, "a file", problem);
+    return take_text(row, &options->check.reference, value, "a file", error);
 }
 
 static bool
-take_json(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_json(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     note_check(row, options);
-    return take_text(row, &options->check.json, value, "a file", problem);
+    return take_text(row, &options->check.json, value, "a file", error);
 }
 
 static bool
-take_keep_files(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_keep_files(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     note_check(row, options);
-    return take_text(row, &options->check.keep_files, value, "a folder", problem);
+    return take_text(row, &options->check.keep_files, value, "a folder", error);
 }
 
 /* A number in [least, most], written as decimal fractions are. */
@@ -468,19 +465,19 @@ real_number(const char *text, double least, double most, double *number)
 }
 
 static bool
-take_tolerance(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_tolerance(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     note_check(row, options);
     return real_number(value, 0, 1, &options->check.tolerance) ||
-           bad_value(problem, row, value, "a relative difference from 0 to 1");
+           bad_value(error, row, value, "a relative difference from 0 to 1");
 }
 
 static bool
-take_floor_factor(const struct option_row *row, struct options *options, const char *value, struct problem *problem)
+take_floor_factor(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     note_check(row, options);
     return real_number(value, 1, 1e6, &options->check.floor_factor) ||
-           bad_value(problem, row, value, "a number from 1 to 1000000");
+           bad_value(error, row, value, "a number from 1 to 1000000");
 }
 
 const struct option_row option_rows[] = {

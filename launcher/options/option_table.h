@@ -24,7 +24,7 @@ enum option_group {
  */
 struct option_row;
 typedef bool (*option_take_fn)(const struct option_row *row, struct options *options, const char *value,
-                               struct problem *problem);
+                               struct error *error);
 
 struct option_row {
     char letter;          /* 0: none */
@@ -65,8 +65,8 @@ const char *option_keep(struct options *options, const char *text);
 
 /* ---- settings.c ---- */
 
-/* Applies the environment's settings, then the file's. Problem (DDPRUN_EXIT_USAGE): a value or the file is wrong. */
-bool settings_apply(struct options *options, struct problem *problem) __attribute__((warn_unused_result));
+/* Applies the environment's settings, then the file's. Error (DDPRUN_EXIT_USAGE): a value or the file is wrong. */
+bool settings_apply(struct options *options, struct error *error) __attribute__((warn_unused_result));
 
 /* "bucket-mb" gives "DDPRUN_BUCKET_MB". */
 void settings_variable_name(const char *option, char *name, size_t bytes);

@@ -4,7 +4,7 @@
 #include "launcher/options/option_table.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/options/contradictions.h"
 
 #include <getopt.h>
@@ -55,17 +55,16 @@ row_of(int answer)
 }
 
 static void
-bad_long_option(const char *word, struct problem *problem)
+bad_long_option(const char *word, struct error *error)
 {
-    char *name = memory_copy(word + strspn(word, "-"));
+    char *name = xstrdup(word + strspn(word, "-"));
     name[strcspn(name, "=")] = '\0';
     const char *nearest = option_nearest_name(name);
     if (nearest != NULL)
-        problem_set(problem, DDPRUN_EXIT_USAGE, "unknown option %s, before the program; did you mean --%s?", word,
-                    nearest);
+        error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s, before the program; did you mean --%s?", word, nearest);
     else
-        problem_set(
-            problem, DDPRUN_EXIT_USAGE,
+        error_set(
+            error, DDPRUN_EXIT_USAGE,
             "unknown or ambiguous option %s, before the program; see ddprun --help-all (the program's own options "
             "stand behind it)",
             word);
@@ -90,22 +89,22 @@ is_per_host(int answer, int at)
 }
 
 static enum options_result
-bad_option(int answer, char **argv, struct problem *problem)
+bad_option(int answer, char **argv, struct error *error)
 {
     const struct option_row *row = row_of(optopt);
     if (answer == ':')
-        problem_set(problem, DDPRUN_EXIT_USAGE, "option --%s wants a value (%s), which is missing; see ddprun --help",
-                    row != NULL ? row->name : "?", row != NULL ? row->argument : "?");
+        error_set(error, DDPRUN_EXIT_USAGE, "option --%s wants a value (%s), which is missing; see ddprun --help",
+                  row != NULL ? row->name : "?", row != NULL ? row->argument : "?");
     else if (row != NULL)
-        problem_set(problem, DDPRUN_EXIT_USAGE, "option --%s takes no value, in '%s'; leave the value out", row->name,
-                    argv[optind - 1]);
+        error_set(error, DDPRUN_EXIT_USAGE, "option --%s takes no value, in '%s'; leave the value out", row->name,
+                  argv[optind - 1]);
     else if (optopt != 0)
-        problem_set(
-            problem, DDPRUN_EXIT_USAGE,
+        error_set(
+            error, DDPRUN_EXIT_USAGE,
             "unknown option -%c, before the program; see ddprun --help (the program's own options stand behind it)",
             optopt);
     else
-        bad_long_option(argv[optind - 1], problem);
+        bad_long_option(argv[optind - 1], error);
     return OPTIONS_BAD;
 }
 
@@ -118,15 +117,14 @@ note_given(struct options *options, const struct option_row *row, const char *va
     size_t count = 0;
     while (options->given != NULL && options->given[count] != NULL)
         ++count;
-    options->given = memory_resize(options->given, (count + 2) * sizeof(*options->given));
-    options->given[count] =
-        value != NULL ? memory_format("--%s=%s", row->name, value) : memory_format("--%s", row->name);
+    options->given = xrealloc(options->given, (count + 2) * sizeof(*options->given));
+    options->given[count] = value != NULL ? xasprintf("--%s=%s", row->name, value) : xasprintf("--%s", row->name);
     options->given[count + 1] = NULL;
 }
 
 /* One row of options, up to the first non-option word, whose place is then in optind. */
 static enum options_result
-parse_row(int argc, char **argv, struct options *options, struct problem *problem)
+parse_row(int argc, char **argv, struct options *options, struct error *error)
 {
     struct option longs[MOST_ROWS + 1];
     char letters[3 + 2 * MOST_ROWS];
@@ -138,7 +136,7 @@ parse_row(int argc, char **argv, struct options *options, struct problem *proble
     while ((answer = getopt_long(argc, argv, letters, longs, &at)) != -1) {
         const struct option_row *row = answer == '?' || answer == ':' ? NULL : row_of(answer);
         if (row == NULL || !settle_np(row, argc, argv))
-            return bad_option(row == NULL ? answer : ':', argv, problem);
+            return bad_option(row == NULL ? answer : ':', argv, error);
         if (row->letter == 'n')
             options->ranks_per_host = is_per_host(answer, at);
         if (row->take == NULL)
@@ -146,7 +144,7 @@ parse_row(int argc, char **argv, struct options *options, struct problem *proble
                    : options->check.asked ? OPTIONS_HELP_CHECK
                    : row->letter == 'h'   ? OPTIONS_HELP
                                           : OPTIONS_HELP_ALL;
-        if (!row->take(row, options, optarg, problem))
+        if (!row->take(row, options, optarg, error))
             return OPTIONS_BAD;
         note_given(options, row, optarg);
     }
@@ -154,26 +152,26 @@ parse_row(int argc, char **argv, struct options *options, struct problem *proble
 }
 
 static enum options_result
-parse_all(int argc, char **argv, struct options *options, struct problem *problem)
+parse_all(int argc, char **argv, struct options *options, struct error *error)
 {
-    enum options_result result = parse_row(argc, argv, options, problem);
+    enum options_result result = parse_row(argc, argv, options, error);
     if (result == OPTIONS_RUN && optind < argc && strcmp(argv[optind], "check") == 0) { /* more options are behind it */
         options->check.asked = true;
         argc -= optind;
         argv += optind;
-        result = parse_row(argc, argv, options, problem);
+        result = parse_row(argc, argv, options, error);
     }
     if (result != OPTIONS_RUN)
         return result;
     if (optind >= argc) {
-        problem_set(problem, DDPRUN_EXIT_USAGE,
-                    options->check.asked ? "no program given, after check; write for example: ddprun check -n 2 "
-                                           "./train (see ddprun check --help)"
-                    : argc > 1           ? "no program given, after the options; write for example: ddprun -n 2 "
-                                           "./train (see ddprun --help)"
-                                         : "trains a single-GPU CUDA program on several GPUs; which one?\n"
-                                           "  ddprun -n 8 ./train    eight ranks on eight GPUs\n"
-                                           "  ddprun --help          what else it can do");
+        error_set(error, DDPRUN_EXIT_USAGE,
+                  options->check.asked ? "no program given, after check; write for example: ddprun check -n 2 "
+                                         "./train (see ddprun check --help)"
+                  : argc > 1           ? "no program given, after the options; write for example: ddprun -n 2 "
+                                         "./train (see ddprun --help)"
+                                       : "trains a single-GPU CUDA program on several GPUs; which one?\n"
+                                         "  ddprun -n 8 ./train    eight ranks on eight GPUs\n"
+                                         "  ddprun --help          what else it can do");
         return OPTIONS_BAD;
     }
     options->program = argv + optind;
@@ -182,14 +180,14 @@ parse_all(int argc, char **argv, struct options *options, struct problem *proble
 
 /* take_ranks() accepts as many as several hosts can have. `given`: by the command line alone. */
 static bool
-check_rank_count(const struct options *options, const struct options *given, struct problem *problem)
+check_rank_count(const struct options *options, const struct options *given, struct error *error)
 {
     if (options->rank_count <= OPTIONS_MOST_RANKS || options->hosts != NULL)
         return true;
     bool set = given->rank_count == 0 && options->ranks_setting != NULL;
-    return problem_set(problem, DDPRUN_EXIT_USAGE,
-                       "%.1500s%s'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help",
-                       set ? options->ranks_setting : "", set ? ": " : "", options->rank_count, OPTIONS_MOST_RANKS);
+    return error_set(error, DDPRUN_EXIT_USAGE,
+                     "%.1500s%s'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help",
+                     set ? options->ranks_setting : "", set ? ": " : "", options->rank_count, OPTIONS_MOST_RANKS);
 }
 
 static struct options
@@ -210,20 +208,20 @@ default_options(void)
 }
 
 static bool
-check_belongs(const struct options *options, struct problem *problem)
+check_belongs(const struct options *options, struct error *error)
 {
     return options->check.asked || options->check.given == NULL ||
-           problem_set(problem, DDPRUN_EXIT_USAGE,
-                       "--%s is an option of ddprun check; write ddprun check --%s ... (see ddprun check --help)",
-                       options->check.given, options->check.given);
+           error_set(error, DDPRUN_EXIT_USAGE,
+                     "--%s is an option of ddprun check; write ddprun check --%s ... (see ddprun check --help)",
+                     options->check.given, options->check.given);
 }
 
 /* Twice: what --config says is known only after the first time, and what the file says gives way to the second. */
 enum options_result
-options_parse(int argc, char **argv, struct options *options_p, struct problem *problem)
+options_parse(int argc, char **argv, struct options *options_p, struct error *error)
 {
     struct options first = default_options(), options = default_options();
-    enum options_result result = parse_all(argc, argv, &first, problem);
+    enum options_result result = parse_all(argc, argv, &first, error);
     options.config = first.config;
     if (first.dry_run)
         options_p->dry_run = true;
@@ -231,9 +229,9 @@ options_parse(int argc, char **argv, struct options *options_p, struct problem *
         options_free(&first);
         return result;
     }
-    bool ok = settings_apply(&options, problem) && parse_all(argc, argv, &options, problem) == OPTIONS_RUN &&
-              check_rank_count(&options, &first, problem) && check_belongs(&options, problem) &&
-              contradictions_settle(&options, &first, problem);
+    bool ok = settings_apply(&options, error) && parse_all(argc, argv, &options, error) == OPTIONS_RUN &&
+              check_rank_count(&options, &first, error) && check_belongs(&options, error) &&
+              contradictions_settle(&options, &first, error);
     options_free(&first);
     if (!ok) {
         options_free(&options);

@@ -8,7 +8,7 @@
 #define DDPRUN_LAUNCHER_OPTIONS_OPTIONS_H
 
 #include "base/protocol.h"
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 #include "launcher/options/gpu_list.h"
 
 #include <stdint.h>
@@ -127,7 +127,7 @@ enum options_result {
     OPTIONS_HELP_ALL,   /* the same for --help-all */
     OPTIONS_HELP_CHECK, /* the same for check --help */
     OPTIONS_VERSION,    /* the same for --version */
-    OPTIONS_BAD,        /* `problem` says why */
+    OPTIONS_BAD,        /* `error` says why */
 };
 
 /*
@@ -135,7 +135,7 @@ enum options_result {
  * no more than its dry_run, to true, if that was asked for before what is wrong. Reads the environment and the file of
  * settings too, once the command line was found to be right. Not thread-safe (getopt).
  */
-enum options_result options_parse(int argc, char **argv, struct options *options, struct problem *problem)
+enum options_result options_parse(int argc, char **argv, struct options *options, struct error *error)
     __attribute__((warn_unused_result));
 
 /* How long a rank waits for the others: unless the user says, longer than it takes until a hang ends the job. */

@@ -9,7 +9,7 @@
  * The file is the one that --config names, or else $XDG_CONFIG_HOME/ddprun/config.json (~/.config where the variable is
  * not set). The current folder is never searched: it may be somebody else's.
  */
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/options/input_file.h"
 #include "launcher/options/option_table.h"
 
@@ -39,14 +39,13 @@ is_switch_value(const char *value)
 
 /* `where` names the setting in messages. */
 static bool
-apply(struct options *options, const struct option_row *row, const char *value, const char *where,
-      struct problem *problem)
+apply(struct options *options, const struct option_row *row, const char *value, const char *where, struct error *error)
 {
     if (row->argument == NULL && !is_switch_value(value))
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: '%s' is neither on nor off; write 1 or 0", where, value);
-    struct problem inner;
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s: '%s' is neither on nor off; write 1 or 0", where, value);
+    struct error inner;
     if (!row->take(row, options, option_keep(options, value), &inner))
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: %.1500s", where, inner.text);
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s: %.1500s", where, inner.text);
     if (strcmp(row->name, "ranks") == 0)
         options->ranks_setting = option_keep(options, where);
     return true;
@@ -82,7 +81,7 @@ place_of(const char *option, const char *setting, char *text, size_t bytes)
  * a word. Others beginning with DDPRUN_ may be anybody's: the version of an image, what tests are told.
  */
 static bool
-refuse_mistyped(struct problem *problem)
+refuse_mistyped(struct error *error)
 {
     if (getenv(DDPRUN_ENV_JOB_DIR) != NULL) /* inside a rank, which has ddprun's own variables */
         return true;
@@ -93,24 +92,24 @@ refuse_mistyped(struct problem *problem)
             continue;
         const struct option_row *row = option_row_named(name);
         if (row != NULL && row->take != NULL && row->command_line_only)
-            return problem_set(problem, DDPRUN_EXIT_USAGE,
-                               "%.*s, in the environment, has no effect: --%s is for the command line only", length,
-                               *entry, row->name);
+            return error_set(error, DDPRUN_EXIT_USAGE,
+                             "%.*s, in the environment, has no effect: --%s is for the command line only", length,
+                             *entry, row->name);
         const char *near = row == NULL && strlen(name) > 4 ? option_nearest_name_within(name, 2) : NULL;
         if (near == NULL)
             continue;
         char meant[64], where[64];
         settings_variable_name(near, meant, sizeof(meant));
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "%.*s, in the environment, is no setting; did you mean %s?",
-                           length, *entry, place_of(near, meant, where, sizeof(where)));
+        return error_set(error, DDPRUN_EXIT_USAGE, "%.*s, in the environment, is no setting; did you mean %s?", length,
+                         *entry, place_of(near, meant, where, sizeof(where)));
     }
     return true;
 }
 
 static bool
-apply_environment(struct options *options, struct problem *problem)
+apply_environment(struct options *options, struct error *error)
 {
-    if (!refuse_mistyped(problem))
+    if (!refuse_mistyped(error))
         return false;
     for (int i = 0; i < option_row_count; ++i) {
         const struct option_row *row = &option_rows[i];
@@ -119,7 +118,7 @@ apply_environment(struct options *options, struct problem *problem)
         char name[64];
         settings_variable_name(row->name, name, sizeof(name));
         const char *value = getenv(name);
-        if (value != NULL && value[0] != '\0' && !apply(options, row, value, name, problem))
+        if (value != NULL && value[0] != '\0' && !apply(options, row, value, name, error))
             return false;
     }
     return true;
@@ -133,21 +132,21 @@ own_file(void)
 {
     const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     if (folder != NULL && folder[0] == '/')
-        return memory_format("%s/ddprun/config.json", folder);
-    return home != NULL && home[0] == '/' ? memory_format("%s/.config/ddprun/config.json", home) : NULL;
+        return xasprintf("%s/ddprun/config.json", folder);
+    return home != NULL && home[0] == '/' ? xasprintf("%s/.config/ddprun/config.json", home) : NULL;
 }
 
 static bool
-unknown_member(const char *file, const char *member, struct problem *problem)
+unknown_member(const char *file, const char *member, struct error *error)
 {
     const char *nearest = option_nearest_name(member);
     if (nearest == NULL)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no setting; ddprun --help-all lists the settings",
-                           file, member);
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no setting; ddprun --help-all lists the settings",
+                         file, member);
     char quoted[64], where[64];
     snprintf(quoted, sizeof(quoted), "\"%s\"", nearest);
-    return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no setting; did you mean %s?", file, member,
-                       place_of(nearest, quoted, where, sizeof(where)));
+    return error_set(error, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no setting; did you mean %s?", file, member,
+                     place_of(nearest, quoted, where, sizeof(where)));
 }
 
 /* Of the options only --env may be given again, and has a name in each of its values. */
@@ -186,10 +185,10 @@ wanted_of(const struct option_row *row, char *text, size_t bytes)
     return text;
 }
 
-/* The text of a number or a string; NULL with a problem: `value` is neither, or no string of C's. `wanted`: what
+/* The text of a number or a string; NULL with an error: `value` is neither, or no string of C's. `wanted`: what
  * messages say that `where` can be. */
 static const char *
-text_of(struct json_object *value, const char *where, const char *wanted, struct problem *problem)
+text_of(struct json_object *value, const char *where, const char *wanted, struct error *error)
 {
     switch (json_object_get_type(value)) {
     case json_type_int:
@@ -198,10 +197,10 @@ text_of(struct json_object *value, const char *where, const char *wanted, struct
     case json_type_string:
         if (strlen(json_object_get_string(value)) == (size_t)json_object_get_string_len(value))
             return json_object_get_string(value);
-        problem_set(problem, DDPRUN_EXIT_USAGE, "%s holds a \\u0000, which would end it; leave that out", where);
+        error_set(error, DDPRUN_EXIT_USAGE, "%s holds a \\u0000, which would end it; leave that out", where);
         return NULL;
     default:
-        problem_set(problem, DDPRUN_EXIT_USAGE, "%s %s, and gets %s", where, wanted, kind_of(value));
+        error_set(error, DDPRUN_EXIT_USAGE, "%s %s, and gets %s", where, wanted, kind_of(value));
         return NULL;
     }
 }
@@ -209,18 +208,18 @@ text_of(struct json_object *value, const char *where, const char *wanted, struct
 /* A member of "env". */
 static bool
 apply_variable(struct options *options, const struct option_row *row, const char *name, struct json_object *value,
-               const char *where, struct problem *problem)
+               const char *where, struct error *error)
 {
     if (name[0] == '\0' || strchr(name, '=') != NULL)
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no name of a variable; write \"NAME\": \"value\"",
-                           where, name);
-    char *place = memory_format("%s: \"%s\"", where, name);
-    const char *text = text_of(value, place, "wants a string or a number", problem);
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no name of a variable; write \"NAME\": \"value\"",
+                         where, name);
+    char *place = xasprintf("%s: \"%s\"", where, name);
+    const char *text = text_of(value, place, "wants a string or a number", error);
     free(place);
     if (text == NULL)
         return false;
-    char *both = memory_format("%s=%s", name, text);
-    bool ok = apply(options, row, both, where, problem);
+    char *both = xasprintf("%s=%s", name, text);
+    bool ok = apply(options, row, both, where, error);
     free(both);
     return ok;
 }
@@ -228,44 +227,44 @@ apply_variable(struct options *options, const struct option_row *row, const char
 /* { "NAME": "value", ... } is as several times NAME=value. */
 static bool
 apply_each(struct options *options, const struct option_row *row, struct json_object *members, const char *where,
-           struct problem *problem)
+           struct error *error)
 {
     bool ok = true;
     json_object_object_foreach(members, name, value)
     {
-        ok = ok && apply_variable(options, row, name, value, where, problem);
+        ok = ok && apply_variable(options, row, name, value, where, error);
     }
     return ok;
 }
 
 static bool
 apply_value(struct options *options, const struct option_row *row, struct json_object *value, const char *where,
-            struct problem *problem)
+            struct error *error)
 {
     if (takes_members(row) && json_object_is_type(value, json_type_object))
-        return apply_each(options, row, value, where, problem);
+        return apply_each(options, row, value, where, error);
     if (row->argument == NULL && json_object_is_type(value, json_type_boolean))
-        return apply(options, row, json_object_get_boolean(value) ? "1" : "0", where, problem);
+        return apply(options, row, json_object_get_boolean(value) ? "1" : "0", where, error);
 
     char wanted[64];
-    const char *text = text_of(value, where, wanted_of(row, wanted, sizeof(wanted)), problem);
-    return text != NULL && apply(options, row, text, where, problem);
+    const char *text = text_of(value, where, wanted_of(row, wanted, sizeof(wanted)), error);
+    return text != NULL && apply(options, row, text, where, error);
 }
 
 static bool
 apply_member(struct options *options, const char *file, const char *member, struct json_object *value,
-             struct problem *problem)
+             struct error *error)
 {
     const struct option_row *row = option_row_named(member);
     if (row == NULL)
-        return unknown_member(file, member, problem);
+        return unknown_member(file, member, error);
     if (row->take == NULL || row->command_line_only)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "%s: \"%s\" is for the command line only; write --%s there, and leave it out here", file,
-                           member, member);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "%s: \"%s\" is for the command line only; write --%s there, and leave it out here", file,
+                         member, member);
 
-    char *where = memory_format("%s: \"%s\"", file, member);
-    bool ok = apply_value(options, row, value, where, problem);
+    char *where = xasprintf("%s: \"%s\"", file, member);
+    bool ok = apply_value(options, row, value, where, error);
     free(where);
     return ok;
 }
@@ -284,73 +283,73 @@ line_of(const char *text, size_t offset)
  * follows the text. NULL is JSON's null; release with json_object_put().
  */
 static bool
-parse(const char *text, size_t length, const char *file, struct json_object **settings_p, struct problem *problem)
+parse(const char *text, size_t length, const char *file, struct json_object **settings_p, struct error *error)
 {
     struct json_tokener *tokener = json_tokener_new();
     if (tokener == NULL)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE, "out of memory, for the settings in %.512s; free some", file);
+        return error_set(error, DDPRUN_EXIT_FAILURE, "out of memory, for the settings in %.512s; free some", file);
     json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
     *settings_p = json_tokener_parse_ex(tokener, text, (int)length + 1); /* with the NUL, which is their end */
-    enum json_tokener_error error = json_tokener_get_error(tokener);
+    enum json_tokener_error cause = json_tokener_get_error(tokener);
     size_t end = json_tokener_get_parse_end(tokener);
     json_tokener_free(tokener);
-    if (error == json_tokener_success && end == length)
+    if (cause == json_tokener_success && end == length)
         return true;
     json_object_put(*settings_p);
-    const char *why = error == json_tokener_success ? "more follows" : json_tokener_error_desc(error);
-    return problem_set(problem, DDPRUN_EXIT_USAGE, "cannot read the settings in %.512s, line %d: %s; %s", file,
-                       line_of(text, end), why, advice);
+    const char *why = cause == json_tokener_success ? "more follows" : json_tokener_error_desc(cause);
+    return error_set(error, DDPRUN_EXIT_USAGE, "cannot read the settings in %.512s, line %d: %s; %s", file,
+                     line_of(text, end), why, advice);
 }
 
 /* json-c cuts names of members at a NUL, so that one could pass for another: none may hold one. `text` has been parsed:
  * backslashes are in strings, and what follows each is whole. */
 static bool
-holds_no_nul(const char *text, const char *file, struct problem *problem)
+holds_no_nul(const char *text, const char *file, struct error *error)
 {
     for (const char *p = strchr(text, '\\'); p != NULL; p = strchr(p + 2, '\\')) {
         if (strncmp(p, "\\u0000", 6) == 0)
-            return problem_set(problem, DDPRUN_EXIT_USAGE,
-                               "cannot read the settings in %.512s, line %d: a string holds a \\u0000; %s", file,
-                               line_of(text, (size_t)(p - text)), advice);
+            return error_set(error, DDPRUN_EXIT_USAGE,
+                             "cannot read the settings in %.512s, line %d: a string holds a \\u0000; %s", file,
+                             line_of(text, (size_t)(p - text)), advice);
     }
     return true;
 }
 
 static bool
-apply_file(struct options *options, const char *file, struct problem *problem)
+apply_file(struct options *options, const char *file, struct error *error)
 {
     char *text;
     size_t length;
-    if (!input_file_read(file, "a file of settings", advice, &text, &length, problem))
+    if (!input_file_read(file, "a file of settings", advice, &text, &length, error))
         return false;
     struct json_object *settings = NULL;
-    if (!parse(text, length, file, &settings, problem)) {
+    if (!parse(text, length, file, &settings, error)) {
         free(text);
         return false;
     }
     bool ok = json_object_is_type(settings, json_type_object) ||
-              problem_set(problem, DDPRUN_EXIT_USAGE, "%s holds no settings: {\"name\": value, ...} is expected", file);
+              error_set(error, DDPRUN_EXIT_USAGE, "%s holds no settings: {\"name\": value, ...} is expected", file);
     if (ok) {
         json_object_object_foreach(settings, member, value)
         {
-            ok = ok && apply_member(options, file, member, value, problem);
+            ok = ok && apply_member(options, file, member, value, error);
         }
     }
-    ok = ok && holds_no_nul(text, file, problem); /* values have been looked at, by name */
+    ok = ok && holds_no_nul(text, file, error); /* values have been looked at, by name */
     free(text);
     json_object_put(settings);
     return ok;
 }
 
 bool
-settings_apply(struct options *options, struct problem *problem)
+settings_apply(struct options *options, struct error *error)
 {
-    if (!apply_environment(options, problem))
+    if (!apply_environment(options, error))
         return false;
     if (options->config != NULL)
-        return apply_file(options, options->config, problem);
+        return apply_file(options, options->config, error);
     char *own = own_file();
-    bool ok = own == NULL || access(own, F_OK) != 0 || apply_file(options, own, problem);
+    bool ok = own == NULL || access(own, F_OK) != 0 || apply_file(options, own, error);
     free(own);
     return ok;
 }

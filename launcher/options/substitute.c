@@ -3,7 +3,7 @@
  */
 #include "launcher/options/substitute.h"
 
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ char *
 substitute_text(const char *text, const struct places *places)
 {
     /* A number has at most 11 letters where its name had at least 6. */
-    char *result = memory_get(2 * strlen(text) + 12, 1), *to = result;
+    char *result = xcalloc(2 * strlen(text) + 12, 1), *to = result;
     while (*text != '\0') {
         int number;
         size_t length = name_at(text, places, &number);
@@ -50,7 +50,7 @@ substitute_list(char *const *list, const struct places *places)
     size_t count = 0;
     while (list[count] != NULL)
         ++count;
-    char **result = memory_get(count + 1, sizeof(*result));
+    char **result = xcalloc(count + 1, sizeof(*result));
     for (size_t i = 0; i < count; ++i)
         result[i] = substitute_text(list[i], places);
     return result;

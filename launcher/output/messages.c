@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 bool
-messages_open(struct messages *messages, struct problem *problem)
+messages_open(struct messages *messages, struct error *error)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
-                           strerror(errno));
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
+                         strerror(errno));
     struct relay_source source = {.fd = ends[0], .unchanged = true};
-    if (!relay_start(STDERR_FILENO, &source, 1, false, &messages->relay, problem)) {
+    if (!relay_start(STDERR_FILENO, &source, 1, false, &messages->relay, error)) {
         close(ends[1]); /* the other end has been the relay's to close */
         return false;
     }

@@ -19,7 +19,7 @@ struct messages {
 };
 
 /* Signals that ask for the end are blocked, and read from a descriptor, from before this call until after the close. */
-bool messages_open(struct messages *messages, struct problem *problem) __attribute__((warn_unused_result));
+bool messages_open(struct messages *messages, struct error *error) __attribute__((warn_unused_result));
 
 /*
  * Returns when all messages have been written; with `hurried` after `limit_ms` at most; and at a signal that asks for

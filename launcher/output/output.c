@@ -5,7 +5,7 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,45 +19,44 @@
 #include <unistd.h>
 
 bool
-output_prepare_folder(const char *dir, const char *option, bool only_looks, struct problem *problem)
+output_prepare_folder(const char *dir, const char *option, bool only_looks, struct error *error)
 {
     struct stat folder;
-    int error = 0;
+    int cause = 0;
     if (stat(dir, &folder) != 0 && errno == ENOENT) {
         if (only_looks) {
-            char *copy = memory_copy(dir);
-            error = access(dirname(copy), W_OK | X_OK) != 0 ? errno : 0;
+            char *copy = xstrdup(dir);
+            cause = access(dirname(copy), W_OK | X_OK) != 0 ? errno : 0;
             free(copy);
         } else if (mkdir(dir, 0777) != 0 && errno != EEXIST) { /* another rank's ddprun may have made it meanwhile */
-            error = errno;
+            cause = errno;
         }
-        if (error != 0)
-            return problem_set(problem, DDPRUN_EXIT_USAGE,
-                               "cannot make the folder %s, in %s: %s; name a place that exists", dir, option,
-                               strerror(error));
+        if (cause != 0)
+            return error_set(error, DDPRUN_EXIT_USAGE, "cannot make the folder %s, in %s: %s; name a place that exists",
+                             dir, option, strerror(cause));
         if (only_looks)
             return true;
     }
     if (stat(dir, &folder) != 0 || !S_ISDIR(folder.st_mode) || access(dir, W_OK | X_OK) != 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "%s, in %s, is not a folder that can be written; name one that is", dir, option);
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s, in %s, is not a folder that can be written; name one that is",
+                         dir, option);
     return true;
 }
 
 bool
-output_prepare(const struct options *options, struct problem *problem)
+output_prepare(const struct options *options, struct error *error)
 {
     return options->output != OUTPUT_FILES ||
-           output_prepare_folder(options->output_dir, "--output", options->dry_run, problem);
+           output_prepare_folder(options->output_dir, "--output", options->dry_run, error);
 }
 
 /* stdout and stderr go to the same place, as after 2>&1. */
 static bool
 is_same_place(void)
 {
-    struct stat output, error;
-    return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &error) == 0 && output.st_dev == error.st_dev &&
-           output.st_ino == error.st_ino;
+    struct stat output, cause;
+    return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &cause) == 0 && output.st_dev == cause.st_dev &&
+           output.st_ino == cause.st_ino;
 }
 
 /* Which streams pass through a relay. A single rank has nobody whose lines could get between its own. */
@@ -71,7 +70,7 @@ choose_pipes(int rank_count, struct spawn_order *order)
 }
 
 static bool
-open_file(const char *dir, int rank, const char *ending, int *fd_p, struct problem *problem)
+open_file(const char *dir, int rank, const char *ending, int *fd_p, struct error *error)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof(path), "%s/rank-%d.%s", dir, rank, ending) >= (int)sizeof(path)) {
@@ -83,8 +82,8 @@ open_file(const char *dir, int rank, const char *ending, int *fd_p, struct probl
         *fd_p = open(path, O_WRONLY | O_CREAT | anew | O_APPEND | O_CLOEXEC, 0666);
     }
     return *fd_p >= 0 ||
-           problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot write %s/rank-%d.%s, in --output: %s; name another folder",
-                       dir, rank, ending, strerror(errno));
+           error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s/rank-%d.%s, in --output: %s; name another folder",
+                     dir, rank, ending, strerror(errno));
 }
 
 static int
@@ -94,13 +93,13 @@ nowhere(void)
 }
 
 bool
-output_choose(const struct options *options, int rank_count, struct spawn_order *order, struct problem *problem)
+output_choose(const struct options *options, int rank_count, struct spawn_order *order, struct error *error)
 {
     order->output_file = order->error_file = -1;
     switch (options->output) {
     case OUTPUT_FILES:
-        if (open_file(options->output_dir, order->rank, "out", &order->output_file, problem) &&
-            open_file(options->output_dir, order->rank, "err", &order->error_file, problem))
+        if (open_file(options->output_dir, order->rank, "out", &order->output_file, error) &&
+            open_file(options->output_dir, order->rank, "err", &order->error_file, error))
             return true;
         output_close(order);
         return false;

@@ -8,20 +8,20 @@
 #include "launcher/start/spawn.h"
 
 /*
- * Makes the folder `dir`, which `option` asks for, or finds it; `only_looks`: only whether that would do. Problem
+ * Makes the folder `dir`, which `option` asks for, or finds it; `only_looks`: only whether that would do. Error
  * (DDPRUN_EXIT_USAGE): it cannot be had.
  */
-bool output_prepare_folder(const char *dir, const char *option, bool only_looks, struct problem *problem)
+bool output_prepare_folder(const char *dir, const char *option, bool only_looks, struct error *error)
     __attribute__((warn_unused_result));
 
-/* The same for --output files=DIR, if that was asked for. Problem (DDPRUN_EXIT_USAGE): it cannot be had. */
-bool output_prepare(const struct options *options, struct problem *problem) __attribute__((warn_unused_result));
+/* The same for --output files=DIR, if that was asked for. Error (DDPRUN_EXIT_USAGE): it cannot be had. */
+bool output_prepare(const struct options *options, struct error *error) __attribute__((warn_unused_result));
 
 /*
  * Fills in what `order` says of output, for order->rank of `rank_count`. Opens files, which the launcher closes with
- * output_close() once the rank has been started. Problem (DDPRUN_EXIT_FAILURE): a file cannot be written.
+ * output_close() once the rank has been started. Error (DDPRUN_EXIT_FAILURE): a file cannot be written.
  */
-bool output_choose(const struct options *options, int rank_count, struct spawn_order *order, struct problem *problem)
+bool output_choose(const struct options *options, int rank_count, struct spawn_order *order, struct error *error)
     __attribute__((warn_unused_result));
 void output_close(struct spawn_order *order);
 

@@ -5,7 +5,7 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -271,17 +271,17 @@ release(struct relay *relay)
 
 bool
 relay_start(int target, const struct relay_source *sources, int count, bool colour, struct relay **relay_p,
-            struct problem *problem)
+            struct error *error)
 {
-    struct relay *relay = memory_get(1, sizeof(*relay));
+    struct relay *relay = xcalloc(1, sizeof(*relay));
     relay->target = target;
     relay->count = count;
-    relay->sources = memory_get((size_t)count, sizeof(*relay->sources));
-    relay->polled = memory_get((size_t)count + 1, sizeof(*relay->polled));
+    relay->sources = xcalloc((size_t)count, sizeof(*relay->sources));
+    relay->polled = xcalloc((size_t)count + 1, sizeof(*relay->polled));
     for (int i = 0; i < count; ++i) {
         struct source *source = &relay->sources[i];
         source->fd = sources[i].fd;
-        source->bytes = memory_get(1, LINE_BYTES);
+        source->bytes = xcalloc(1, LINE_BYTES);
         source->unchanged = sources[i].unchanged;
         make_prefixes(source, sources[i].rank, colour);
         fcntl(source->fd, F_SETFL,
@@ -289,12 +289,12 @@ relay_start(int target, const struct relay_source *sources, int count, bool colo
     }
     relay->finish = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     relay->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = relay->finish < 0 || relay->done < 0 ? errno : pthread_create(&relay->thread, NULL, run, relay);
-    if (error != 0) {
+    int cause = relay->finish < 0 || relay->done < 0 ? errno : pthread_create(&relay->thread, NULL, run, relay);
+    if (cause != 0) {
         release(relay);
-        return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                           "cannot carry the ranks' output: %s; raise the limits of open files and threads",
-                           strerror(error));
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "cannot carry the ranks' output: %s; raise the limits of open files and threads",
+                         strerror(cause));
     }
     *relay_p = relay;
     return true;

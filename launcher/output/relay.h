@@ -17,7 +17,7 @@
 #ifndef DDPRUN_LAUNCHER_OUTPUT_RELAY_H
 #define DDPRUN_LAUNCHER_OUTPUT_RELAY_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 struct relay;
 
@@ -30,7 +30,7 @@ struct relay_source {
 
 /* Starts a relay to descriptor `target`, which is not closed. `colour`: prefixes are coloured by rank. */
 bool relay_start(int target, const struct relay_source *sources, int count, bool colour, struct relay **relay,
-                 struct problem *problem) __attribute__((warn_unused_result));
+                 struct error *error) __attribute__((warn_unused_result));
 
 /* Asks the relay to pass on what has been written so far, and then to leave. */
 void relay_finish(struct relay *relay);

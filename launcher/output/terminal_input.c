@@ -11,15 +11,15 @@
 #include <unistd.h>
 
 bool
-terminal_input_open(struct terminal_input *input, struct problem *problem)
+terminal_input_open(struct terminal_input *input, struct error *error)
 {
     *input = (struct terminal_input){.read_end = -1, .write_end = -1};
     if (!isatty(STDIN_FILENO))
         return true;
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
-                           strerror(errno));
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
+                         strerror(errno));
     fcntl(ends[1], F_SETFL, O_NONBLOCK);
     input->read_end = ends[0];
     input->write_end = ends[1];

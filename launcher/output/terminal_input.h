@@ -9,7 +9,7 @@
 #ifndef DDPRUN_LAUNCHER_OUTPUT_TERMINAL_INPUT_H
 #define DDPRUN_LAUNCHER_OUTPUT_TERMINAL_INPUT_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 #include <poll.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct terminal_input {
     char bytes[4096]; /* [begin, end) wait for the pipe */
 };
 
-bool terminal_input_open(struct terminal_input *input, struct problem *problem) __attribute__((warn_unused_result));
+bool terminal_input_open(struct terminal_input *input, struct error *error) __attribute__((warn_unused_result));
 
 /* Fills in what to wait for next; fd -1 if nothing. Reads the terminal only while the launcher is in its foreground. */
 void terminal_input_poll(const struct terminal_input *input, struct pollfd *polled);

@@ -4,7 +4,7 @@
 #include "launcher/output/whole_file.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,18 +16,18 @@
 #include <unistd.h>
 
 bool
-whole_file_check(const char *path, const char *option, struct problem *problem)
+whole_file_check(const char *path, const char *option, struct error *error)
 {
     if (path == NULL)
         return true;
     struct stat file;
     if (stat(path, &file) == 0 && S_ISDIR(file.st_mode))
-        return problem_set(problem, DDPRUN_EXIT_USAGE, "%s, in %s, is a folder; name a file", path, option);
-    char *copy = memory_copy(path);
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s, in %s, is a folder; name a file", path, option);
+    char *copy = xstrdup(path);
     const char *folder = dirname(copy);
     bool ok = access(folder, W_OK | X_OK) == 0 ||
-              problem_set(problem, DDPRUN_EXIT_USAGE, "cannot write to %s, in %s: %s; name another file", folder,
-                          option, strerror(errno));
+              error_set(error, DDPRUN_EXIT_USAGE, "cannot write to %s, in %s: %s; name another file", folder, option,
+                        strerror(errno));
     free(copy);
     return ok;
 }
@@ -54,23 +54,23 @@ static bool
 replace_file(const char *path, const char *text)
 {
     char *real = realpath(path, NULL); /* a link stays one */
-    char *unfinished = memory_format("%s.%d.new", real != NULL ? real : path, (int)getpid());
+    char *unfinished = xasprintf("%s.%d.new", real != NULL ? real : path, (int)getpid());
     int fd = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     bool written = fd >= 0 && write_text(fd, text);
-    int error = errno;
+    int cause = errno;
     if (fd >= 0 && close(fd) != 0 && written) { /* some file systems tell only now that there was no room */
-        error = errno;
+        cause = errno;
         written = false;
     }
     if (written && rename(unfinished, real != NULL ? real : path) != 0) {
-        error = errno;
+        cause = errno;
         written = false;
     }
     if (fd >= 0 && !written)
         unlink(unfinished);
     free(unfinished);
     free(real);
-    errno = error;
+    errno = cause;
     return written;
 }
 
@@ -79,10 +79,10 @@ write_into(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     bool written = fd >= 0 && write_text(fd, text);
-    int error = errno;
+    int cause = errno;
     if (fd >= 0)
         close(fd);
-    errno = error;
+    errno = cause;
     return written;
 }
 

@@ -4,12 +4,11 @@
 #ifndef DDPRUN_LAUNCHER_OUTPUT_WHOLE_FILE_H
 #define DDPRUN_LAUNCHER_OUTPUT_WHOLE_FILE_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
-/* Whether that will do, as far as can be known; NULL: always. Problem (DDPRUN_EXIT_USAGE): it names `option`, which
+/* Whether that will do, as far as can be known; NULL: always. Error (DDPRUN_EXIT_USAGE): it names `option`, which
  * gave the path. */
-bool whole_file_check(const char *path, const char *option, struct problem *problem)
-    __attribute__((warn_unused_result));
+bool whole_file_check(const char *path, const char *option, struct error *error) __attribute__((warn_unused_result));
 
 /*
  * Puts `text` in the place of what the file holds: a reader finds the old or the new text, whole. A link stays one;

@@ -3,7 +3,7 @@
  */
 #include "launcher/report/brief.h"
 
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/report/report.h"
 
 #include <stdbool.h>
@@ -91,7 +91,7 @@ brief_make(const char *const parts[BRIEF_PARTS], size_t lines)
         counts[i] = brief_count_lines(parts[i]);
         bytes += parts[i] != NULL ? strlen(parts[i]) : 0;
     }
-    char *text = memory_get(1, bytes);
+    char *text = xcalloc(1, bytes);
     size_t others = least(counts[2], least(lines, OTHERS_LINES));
     others = counts[0] + counts[1] + others < lines ? least(counts[2], lines - counts[0] - counts[1]) : others;
     size_t suspect = least(counts[1], least((lines - others) / 2, SUSPECT_LINES));

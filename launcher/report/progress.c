@@ -4,7 +4,7 @@
 #include "launcher/report/progress.h"
 
 #include "base/message.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/output/status_line.h"
 #include "launcher/watch/pace.h"
 
@@ -40,7 +40,7 @@ struct progress {
 struct progress *
 progress_new(enum progress_choice choice)
 {
-    struct progress *progress = memory_get(1, sizeof(*progress));
+    struct progress *progress = xcalloc(1, sizeof(*progress));
     progress->line.fd = -1;
     if (choice != PROGRESS_OFF)
         progress->on_terminal = status_line_open(&progress->line, STDERR_FILENO);

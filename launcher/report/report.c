@@ -8,10 +8,10 @@
 #include "base/printable.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/report/brief.h"
 #include "launcher/report/stacks.h"
-#include "launcher/watch/rank_words.h"
+#include "launcher/watch/rank_describe.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -51,7 +51,7 @@ add_head(const struct report_subject *subject, char *text, size_t bytes)
 {
     const struct rank_view *view = subject->view;
     char place[160], step[48] = "before its first step", end[64] = "";
-    rank_words_place(view, place, sizeof(place));
+    rank_describe_place(view, place, sizeof(place));
     if (view->step > 0)
         snprintf(step, sizeof(step), "after step %" PRIu64, view->step);
     if (view->ended && view->signal != 0)
@@ -78,14 +78,14 @@ add_activity(const struct rank_view *view, char *text, size_t bytes)
         else if (view->call[0] != '\0')
             add_line(text, bytes, "    its last call was %s", view->call);
     } else if (view->wait != RANK_WAIT_EXCHANGE) { /* there it does nothing else */
-        rank_words_doing(view, words, sizeof(words));
+        rank_describe_activity(view, words, sizeof(words));
         add_line(text, bytes, "    %s", words);
     }
     bool told = !view->ended && (view->in_call || view->wait == RANK_WAIT_DEVICE);
     if (view->call[0] != '\0' && view->kernel[0] != '\0' && !told)
         add_line(text, bytes, "    the last kernel that it launched was `%s`", view->kernel);
     if (!view->ended && is_waiting(view)) {
-        rank_words_wait(view, words, sizeof(words));
+        rank_describe_wait(view, words, sizeof(words));
         add_line(text, bytes, "    it %s", words);
     }
 }
@@ -141,13 +141,13 @@ report_others(const struct rank_view *views, int count, int but, int nor, char *
             continue;
         }
         ++shown;
-        rank_words_place(&views[i], place, sizeof(place));
+        rank_describe_place(&views[i], place, sizeof(place));
         if (views[i].ended)
             snprintf(words, sizeof(words), "has ended");
         else if (is_waiting(&views[i]))
-            rank_words_wait(&views[i], words, sizeof(words));
+            rank_describe_wait(&views[i], words, sizeof(words));
         else
-            rank_words_doing(&views[i], words, sizeof(words));
+            rank_describe_activity(&views[i], words, sizeof(words));
         add_line(text, bytes, "  rank %d%s, after %" PRIu64 " step%s%s %s", i, place, views[i].step,
                  views[i].step == 1 ? "" : "s", views[i].ended || is_waiting(&views[i]) ? "," : ":", words);
     }
@@ -161,7 +161,7 @@ report_others(const struct rank_view *views, int count, int but, int nor, char *
 static char *
 take_rank(const struct rank_view *views, int rank, int here, void *page, bool goes_on)
 {
-    char *text = memory_get(1, REPORT_BYTES);
+    char *text = xcalloc(1, REPORT_BYTES);
     bool is_here = rank < here;
     struct report_subject subject = {.rank = rank,
                                      .view = &views[rank],
@@ -186,7 +186,7 @@ report_take(struct report *report, const struct rank_view *views, int count, int
         if (report->of[i].rank >= 0)
             report->of[i].text = take_rank(views, report->of[i].rank, here, page, goes_on);
     }
-    report->others = memory_get(1, REPORT_BYTES);
+    report->others = xcalloc(1, REPORT_BYTES);
     report_others(views, count, rank, suspect, report->others, REPORT_BYTES);
 }
 
@@ -206,7 +206,7 @@ report_put(struct report *report, int rank, const char *text)
         if (rank < 0 || report->of[i].rank != rank || text[0] == '\0')
             continue;
         free(report->of[i].text);
-        report->of[i].text = memory_copy(text);
+        report->of[i].text = xstrdup(text);
     }
 }
 
@@ -214,8 +214,8 @@ report_put(struct report *report, int rank, const char *text)
 static char *
 whole_text(const char *reason, const char *const parts[BRIEF_PARTS])
 {
-    char *text = memory_format("ddprun: %s\n%s%s%s\n", reason, parts[0] != NULL ? parts[0] : "",
-                               parts[1] != NULL ? parts[1] : "", parts[2] != NULL ? parts[2] : "");
+    char *text = xasprintf("ddprun: %s\n%s%s%s\n", reason, parts[0] != NULL ? parts[0] : "",
+                           parts[1] != NULL ? parts[1] : "", parts[2] != NULL ? parts[2] : "");
     printable_make(text, "\n\t");
     return text;
 }

@@ -4,7 +4,7 @@
 #include "launcher/report/report_file.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 bool
-report_file_check(const char *wanted, struct problem *problem)
+report_file_check(const char *wanted, struct error *error)
 {
-    return wanted == NULL || strcmp(wanted, "-") == 0 || whole_file_check(wanted, "--report", problem);
+    return wanted == NULL || strcmp(wanted, "-") == 0 || whole_file_check(wanted, "--report", error);
 }
 
 enum { NAMES_TRIED = 20 };
@@ -32,8 +32,7 @@ open_new(const char *folder, char **path_p)
         if (i > 1)
             snprintf(number, sizeof(number), ".%d", i);
         free(*path_p);
-        *path_p =
-            memory_format("%s%sddprun-report.%d%s.txt", folder, folder[0] != '\0' ? "/" : "", (int)getpid(), number);
+        *path_p = xasprintf("%s%sddprun-report.%d%s.txt", folder, folder[0] != '\0' ? "/" : "", (int)getpid(), number);
         fd = open(*path_p, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST)
             break;
@@ -48,7 +47,7 @@ open_file(struct report_file *file)
         return open(file->path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (file->wanted != NULL) { /* a restart keeps what was reported before it */
         int anew = getenv(DDPRUN_ENV_RESTART) == NULL ? O_TRUNC : 0;
-        file->path = memory_copy(file->wanted);
+        file->path = xstrdup(file->wanted);
         return open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | anew, 0666);
     }
     const char *folder = getenv("TMPDIR");
@@ -61,14 +60,14 @@ report_file_add(struct report_file *file, const char *text)
 {
     int fd = open_file(file);
     bool written = fd >= 0 && dprintf(fd, "%s", text) >= 0;
-    int error = errno;
+    int cause = errno;
     if (fd >= 0 && close(fd) != 0 && written) { /* some file systems tell only now that there was no room */
-        error = errno;
+        cause = errno;
         written = false;
     }
     if (fd < 0)
         report_file_free(file);
-    errno = error;
+    errno = cause;
     return written ? file->path : NULL;
 }
 

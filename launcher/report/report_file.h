@@ -8,16 +8,16 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_REPORT_FILE_H
 #define DDPRUN_LAUNCHER_REPORT_REPORT_FILE_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 struct report_file {
     const char *wanted; /* by --report; NULL: as above. Borrowed */
     char *path;         /* where the reports of this job are; NULL: there was none yet */
 };
 
-/* Whether the file that --report names will do, as far as can be known; NULL, "-": always. Problem
+/* Whether the file that --report names will do, as far as can be known; NULL, "-": always. Error
  * (DDPRUN_EXIT_USAGE): it will not. */
-bool report_file_check(const char *wanted, struct problem *problem) __attribute__((warn_unused_result));
+bool report_file_check(const char *wanted, struct error *error) __attribute__((warn_unused_result));
 
 /* Appends a text. Returns the file's name, which belongs to `file`, or NULL with errno. Supervisor's thread. */
 const char *report_file_add(struct report_file *file, const char *text);

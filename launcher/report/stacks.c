@@ -7,7 +7,7 @@
 #include "launcher/report/stacks.h"
 
 #include "base/clock.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/report/symbols.h"
 #include "launcher/watch/process_state.h"
 
@@ -85,7 +85,7 @@ read_mappings(struct snapshot *of)
     char path[64], line[4096];
     snprintf(path, sizeof(path), "/proc/%d/maps", (int)of->pid);
     FILE *file = fopen(path, "re");
-    of->mappings = memory_get(MAPPINGS_AT_MOST, sizeof(*of->mappings));
+    of->mappings = xcalloc(MAPPINGS_AT_MOST, sizeof(*of->mappings));
     while (file != NULL && of->mapping_count < MAPPINGS_AT_MOST && fgets(line, sizeof(line), file) != NULL) {
         struct mapping mapping;
         const char *name = strchr(line, '/');
@@ -95,7 +95,7 @@ read_mappings(struct snapshot *of)
         if (name == NULL || sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &mapping.begin, &mapping.end,
                                    &mapping.file_offset) != 3)
             continue;
-        mapping.path = memory_copy(name);
+        mapping.path = xstrdup(name);
         of->mappings[of->mapping_count++] = mapping;
     }
     if (file != NULL)
@@ -361,7 +361,7 @@ void
 stacks_describe(pid_t pid, bool goes_on, int indent, char *text, size_t bytes)
 {
     struct writer writer = {.text = text, .bytes = bytes, .indent = indent};
-    struct snapshot *of = memory_get(1, sizeof(*of));
+    struct snapshot *of = xcalloc(1, sizeof(*of));
     pthread_t tracer;
     *of = (struct snapshot){.pid = pid, .goes_on = goes_on, .deadline_ms = clock_now_ms() + ALL_MS};
     if (bytes > 0)

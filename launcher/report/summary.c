@@ -4,9 +4,9 @@
 #include "launcher/report/summary.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
-#include "launcher/report/news.h"
+#include "launcher/report/verbose.h"
 #include "launcher/watch/pace.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ sequence_at(const unsigned char *text)
 static struct json_object *
 new_string(const char *text)
 {
-    char *copy = memory_copy(text);
+    char *copy = xstrdup(text);
     for (char *at = copy; *at != '\0';) {
         size_t bytes = sequence_at((const unsigned char *)at);
         if (bytes == 0)
@@ -180,7 +180,7 @@ char *
 summary_attempts(const struct summary *summary)
 {
     struct json_object *all = describe_attempts(summary);
-    char *text = memory_copy(json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN));
+    char *text = xstrdup(json_object_to_json_string_ext(all, JSON_C_TO_STRING_PLAIN));
     json_object_put(all);
     return text;
 }
@@ -199,7 +199,7 @@ describe(const struct summary *summary)
 
     struct json_object *object = json_object_new_object(), *each = json_object_new_array();
     json_object_object_add(object, "ddprun_version", json_object_new_string(DDPRUN_VERSION));
-    add_text(object, "nccl_version", first->nccl_version != 0 ? news_nccl_text(first->nccl_version, nccl) : NULL);
+    add_text(object, "nccl_version", first->nccl_version != 0 ? verbose_nccl_text(first->nccl_version, nccl) : NULL);
     json_object_object_add(object, "exit_code", json_object_new_int(summary->exit_code));
     add_text(object, "reason", summary->reason);
     json_object_object_add(object, "ranks", json_object_new_int(summary->rank_count));
@@ -231,8 +231,8 @@ summary_write(const char *path, const struct summary *summary, void (*say)(const
 {
     struct json_object *object = describe(summary);
     char *text =
-        memory_format("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-                                                                         JSON_C_TO_STRING_NOSLASHESCAPE));
+        xasprintf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+                                                                     JSON_C_TO_STRING_NOSLASHESCAPE));
     if (!whole_file_write(path, text))
         say("cannot write %s, in --summary-json: %s; the summary is lost", path, strerror(errno));
     free(text);
@@ -240,13 +240,13 @@ summary_write(const char *path, const struct summary *summary, void (*say)(const
 }
 
 void
-summary_write_refused(const char *path, const struct problem *problem, void (*say)(const char *format, ...))
+summary_write_refused(const char *path, const struct error *error, void (*say)(const char *format, ...))
 {
-    struct problem ignored; /* that the file cannot be written may be the very problem */
+    struct error ignored; /* that the file cannot be written may be the very error */
     if (path == NULL || !whole_file_check(path, "--summary-json", &ignored))
         return;
-    struct rank_view *nobody = memory_get(1, sizeof(*nobody));
-    struct summary summary = {.ranks = nobody, .exit_code = problem->exit_code, .reason = problem->text};
+    struct rank_view *nobody = xcalloc(1, sizeof(*nobody));
+    struct summary summary = {.ranks = nobody, .exit_code = error->exit_code, .reason = error->text};
     summary_write(path, &summary, say);
     free(nobody);
 }

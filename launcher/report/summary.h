@@ -5,7 +5,7 @@
 #ifndef DDPRUN_LAUNCHER_REPORT_SUMMARY_H
 #define DDPRUN_LAUNCHER_REPORT_SUMMARY_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 #include "launcher/common/rank_view.h"
 
 /* What becomes of a job. */
@@ -32,9 +32,9 @@ char *summary_attempts(const struct summary *summary);
 void summary_write(const char *path, const struct summary *summary, void (*say)(const char *format, ...));
 
 /*
- * The same for a job that is refused before anything of it was started: no ranks, `problem` and its exit code. Who
+ * The same for a job that is refused before anything of it was started: no ranks, `error` and its exit code. Who
  * reads the file must not take it for that of an earlier job. Nothing if `path` is NULL or not one that can be written.
  */
-void summary_write_refused(const char *path, const struct problem *problem, void (*say)(const char *format, ...));
+void summary_write_refused(const char *path, const struct error *error, void (*say)(const char *format, ...));
 
 #endif

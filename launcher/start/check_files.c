@@ -6,7 +6,7 @@
 #include "base/check/run.h"
 #include "base/protocol.h"
 #include "interpose/files/files.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,26 +25,26 @@ exceptions(const struct rank_settings *settings, int rank, const char *run_file)
 {
     static struct check_run run; /* large */
     if (!check_run_load(run_file, &run))
-        return memory_copy(settings->job_dir);
-    return memory_format("%s:%s-%d:%s", settings->job_dir, run.results, rank, run.reference);
+        return xstrdup(settings->job_dir);
+    return xasprintf("%s:%s-%d:%s", settings->job_dir, run.results, rank, run.reference);
 }
 
 bool
-check_files_add(const struct rank_settings *settings, int index, char ***environment, struct problem *problem)
+check_files_add(const struct rank_settings *settings, int index, char ***environment, struct error *error)
 {
     const char *run_file = environment_get(*environment, DDPRUN_ENV_CHECK_RUN);
     const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
     if (run_file == NULL || run_file[0] == '\0')
         return true;
-    char *all = kept != NULL ? memory_copy(kept) : memory_format("%s/files", settings->job_dir);
+    char *all = kept != NULL ? xstrdup(kept) : xasprintf("%s/files", settings->job_dir);
     int rank = settings->place.first_rank + index;
-    char *folder = memory_format("%s/rank-%d", all, rank);
+    char *folder = xasprintf("%s/rank-%d", all, rank);
     char *except = exceptions(settings, rank, run_file);
     bool ok = (make_folder(all) && make_folder(folder)) ||
-              problem_set(problem, DDPRUN_EXIT_FAILURE,
-                          "cannot make %s, for what the program writes: %s; make room there, "
-                          "or set TMPDIR",
-                          folder, strerror(errno));
+              error_set(error, DDPRUN_EXIT_FAILURE,
+                        "cannot make %s, for what the program writes: %s; make room there, "
+                        "or set TMPDIR",
+                        folder, strerror(errno));
     if (ok) {
         environment_add_preload(environment, settings->installation->files);
         environment_set(environment, FILES_ENV_DIR, folder);

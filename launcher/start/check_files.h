@@ -4,14 +4,14 @@
 #ifndef DDPRUN_LAUNCHER_START_CHECK_FILES_H
 #define DDPRUN_LAUNCHER_START_CHECK_FILES_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 #include "launcher/start/environment.h"
 
 /*
  * Makes the folder and adds to the environment of rank `index` what loads interpose/files/, if this job is a run of a
- * check; else nothing. Problem (DDPRUN_EXIT_FAILURE): the folder cannot be made.
+ * check; else nothing. Error (DDPRUN_EXIT_FAILURE): the folder cannot be made.
  */
-bool check_files_add(const struct rank_settings *settings, int index, char ***environment, struct problem *problem)
+bool check_files_add(const struct rank_settings *settings, int index, char ***environment, struct error *error)
     __attribute__((warn_unused_result));
 
 #endif

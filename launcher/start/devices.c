@@ -4,7 +4,7 @@
 #include "launcher/start/devices.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/start/nvml.h"
 
 #include <stdio.h>
@@ -40,15 +40,15 @@ count_device_files(void)
 }
 
 bool
-devices_count_gpus(const char *program, int *gpu_count_p, struct problem *problem)
+devices_count_gpus(const char *program, int *gpu_count_p, struct error *error)
 {
     int count = count_with_nvml();
     const char *found = count < 0 ? "no NVIDIA driver (libnvidia-ml.so.1, /dev/nvidia*)" : "no GPU (asked NVML)";
     if (count <= 0)
         count = count_device_files();
     if (count == 0)
-        return problem_set(
-            problem, DDPRUN_EXIT_USAGE,
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
             "%s on this machine, and %s was not built with softgpu-cc; run it where a GPU is, or build it with "
             "softgpu-cc; for a script or wrapper that starts such a program add --device softgpu",
             found, program);
@@ -57,21 +57,21 @@ devices_count_gpus(const char *program, int *gpu_count_p, struct problem *proble
 }
 
 bool
-devices_check_program(const struct options *options, const struct program *program, struct problem *problem)
+devices_check_program(const struct options *options, const struct program *program, struct error *error)
 {
     return options->device != DEVICE_GPU || !program->built_for_softgpu ||
-           problem_set(
-               problem, DDPRUN_EXIT_USAGE,
+           error_set(
+               error, DDPRUN_EXIT_USAGE,
                "%s was built by softgpu-cc and cannot use a GPU, as --device gpu wants; build it with nvcc, or leave "
                "--device out",
                program->path);
 }
 
 static bool
-bad_visible(struct problem *problem, const char *value, const char *why)
+bad_visible(struct error *error, const char *value, const char *why)
 {
-    return problem_set(problem, DDPRUN_EXIT_USAGE, "CUDA_VISIBLE_DEVICES='%s' leaves no GPU: %s; change or unset it",
-                       value, why);
+    return error_set(error, DDPRUN_EXIT_USAGE, "CUDA_VISIBLE_DEVICES='%s' leaves no GPU: %s; change or unset it", value,
+                     why);
 }
 
 /* The number of the stand-in's device with this identifier, -1 if there is none: it ends in the number, in hexadecimal
@@ -107,7 +107,7 @@ add_visible(const struct device_inventory *inventory, const char *item, struct g
 /* The GPUs that a program sees: all, or those that CUDA_VISIBLE_DEVICES leaves. As CUDA does, stops at the first that
  * is none. */
 static bool
-visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, struct problem *problem)
+visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, struct error *error)
 {
     const char *value = inventory->visible_devices;
     if (value == NULL) {
@@ -119,7 +119,7 @@ visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, st
         return true;
     }
 
-    char *copy = memory_copy(value);
+    char *copy = xstrdup(value);
     char *rest = copy;
     for (char *item; (item = strsep(&rest, ",")) != NULL;) {
         item += strspn(item, " ");
@@ -129,7 +129,7 @@ visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, st
     }
     free(copy);
     return list->count > 0 ||
-           bad_visible(problem, value,
+           bad_visible(error, value,
                        value[0] == '\0'     ? "it is empty"
                        : inventory->softgpu ? "its first entry is none of the stand-in's devices (SOFTGPU_DEVICES)"
                                             : "its first entry is no GPU of this machine");
@@ -140,31 +140,31 @@ visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, st
  */
 static bool
 add_chosen(const struct device_inventory *inventory, const struct gpu_list *visible, const char *name,
-           struct gpu_list *list, struct problem *problem)
+           struct gpu_list *list, struct error *error)
 {
     int index = gpu_list_index(name);
     if (index >= visible->count)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "there is no GPU %d, in --gpus: %d visible here, numbered from 0; choose among those", index,
-                           visible->count);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "there is no GPU %d, in --gpus: %d visible here, numbered from 0; choose among those", index,
+                         visible->count);
     if (index >= 0)
-        return gpu_list_add_once(list, visible->names[index], problem);
+        return gpu_list_add_once(list, visible->names[index], error);
     if (!inventory->softgpu)
-        return gpu_list_add_once(list, name, problem);
+        return gpu_list_add_once(list, name, error);
     int device = softgpu_device(name, inventory->gpu_count);
     if (device < 0)
-        return problem_set(problem, DDPRUN_EXIT_USAGE,
-                           "there is no GPU %s, in --gpus: the stand-in makes %d (SOFTGPU_DEVICES), numbered from 0; "
-                           "choose among those",
-                           name, inventory->gpu_count);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "there is no GPU %s, in --gpus: the stand-in makes %d (SOFTGPU_DEVICES), numbered from 0; "
+                         "choose among those",
+                         name, inventory->gpu_count);
     char number[16];
     snprintf(number, sizeof(number), "%d", device);
-    return gpu_list_add_once(list, number, problem);
+    return gpu_list_add_once(list, number, error);
 }
 
 static bool
 chosen_gpus(const struct options *options, const struct device_inventory *inventory, const struct gpu_list *visible,
-            struct gpu_list *list, struct problem *problem)
+            struct gpu_list *list, struct error *error)
 {
     if (options->gpus.count == 0) {
         for (int i = 0; i < visible->count; ++i)
@@ -172,7 +172,7 @@ chosen_gpus(const struct options *options, const struct device_inventory *invent
         return true;
     }
     for (int i = 0; i < options->gpus.count; ++i) {
-        if (!add_chosen(inventory, visible, options->gpus.names[i], list, problem))
+        if (!add_chosen(inventory, visible, options->gpus.names[i], list, error))
             return false;
     }
     return true;
@@ -180,50 +180,49 @@ chosen_gpus(const struct options *options, const struct device_inventory *invent
 
 static bool
 deal_out(const struct options *options, const struct device_inventory *inventory, const struct gpu_list *gpus,
-         struct device_plan *plan, struct problem *problem)
+         struct device_plan *plan, struct error *error)
 {
     plan->rank_count = options->rank_count != 0 ? options->rank_count : gpus->count;
     if (plan->rank_count > OPTIONS_MOST_RANKS)
         plan->rank_count = OPTIONS_MOST_RANKS;
     if (gpus->count == 0 || (plan->rank_count > gpus->count && !options->share_gpu))
-        return problem_set(
-            problem, DDPRUN_EXIT_USAGE,
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
             "%d ranks want a GPU each, but there %s %d (%s); lower -n, or add --share-gpu to let ranks share",
             plan->rank_count, gpus->count == 1 ? "is" : "are", gpus->count,
             options->gpus.count != 0                              ? "by --gpus"
             : plan->softgpu && inventory->visible_devices != NULL ? "by SOFTGPU_DEVICES and CUDA_VISIBLE_DEVICES"
             : plan->softgpu                                       ? "by SOFTGPU_DEVICES"
                                                                   : "visible on this machine");
-    plan->visible = memory_get((size_t)plan->rank_count, sizeof(*plan->visible));
+    plan->visible = xcalloc((size_t)plan->rank_count, sizeof(*plan->visible));
     for (int rank = 0; rank < plan->rank_count; ++rank)
-        plan->visible[rank] = memory_copy(gpus->names[rank % gpus->count]);
+        plan->visible[rank] = xstrdup(gpus->names[rank % gpus->count]);
     return true;
 }
 
 /* The stand-in makes as many devices as are asked for; each rank then has its own, and an inherited choice means
  * nothing. */
 static bool
-plan_free_softgpu(const struct options *options, struct device_plan *plan, struct problem *problem)
+plan_free_softgpu(const struct options *options, struct device_plan *plan, struct error *error)
 {
     if (options->gpus.count != 0)
-        return problem_set(
-            problem, DDPRUN_EXIT_USAGE,
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
             "--gpus chooses among GPUs, but the stand-in makes one for each rank; leave --gpus out, or set "
             "SOFTGPU_DEVICES to the number of devices to choose from");
     plan->rank_count = options->rank_count != 0 ? options->rank_count : 1;
-    plan->visible = memory_get((size_t)plan->rank_count, sizeof(*plan->visible));
+    plan->visible = xcalloc((size_t)plan->rank_count, sizeof(*plan->visible));
     plan->one_device_each = true;
     return true;
 }
 
 static bool
 plan_listed(const struct options *options, const struct device_inventory *inventory, struct device_plan *plan,
-            struct problem *problem)
+            struct error *error)
 {
     struct gpu_list visible = {0}, chosen = {0};
-    bool ok = visible_gpus(inventory, &visible, problem) &&
-              chosen_gpus(options, inventory, &visible, &chosen, problem) &&
-              deal_out(options, inventory, &chosen, plan, problem);
+    bool ok = visible_gpus(inventory, &visible, error) && chosen_gpus(options, inventory, &visible, &chosen, error) &&
+              deal_out(options, inventory, &chosen, plan, error);
     gpu_list_free(&visible);
     gpu_list_free(&chosen);
     return ok;
@@ -231,23 +230,23 @@ plan_listed(const struct options *options, const struct device_inventory *invent
 
 bool
 device_plan_make(const struct options *options, const struct device_inventory *inventory, struct device_plan *plan_p,
-                 struct problem *problem)
+                 struct error *error)
 {
     struct device_plan plan = {.softgpu = inventory->softgpu, .share_gpu = options->share_gpu};
     struct device_inventory counted = *inventory;
     bool ok;
     if (inventory->softgpu && inventory->softgpu_devices == NULL) {
-        ok = plan_free_softgpu(options, &plan, problem);
+        ok = plan_free_softgpu(options, &plan, error);
     } else if (inventory->softgpu) {
         counted.gpu_count = gpu_list_index(inventory->softgpu_devices);
         if (counted.gpu_count < 1 || counted.gpu_count > MOST_SOFTGPU_DEVICES)
-            return problem_set(problem, DDPRUN_EXIT_USAGE,
-                               "SOFTGPU_DEVICES='%s' is no number of devices that the stand-in can make; set it to 1 "
-                               "to %d, or unset it",
-                               inventory->softgpu_devices, MOST_SOFTGPU_DEVICES);
-        ok = plan_listed(options, &counted, &plan, problem);
+            return error_set(error, DDPRUN_EXIT_USAGE,
+                             "SOFTGPU_DEVICES='%s' is no number of devices that the stand-in can make; set it to 1 "
+                             "to %d, or unset it",
+                             inventory->softgpu_devices, MOST_SOFTGPU_DEVICES);
+        ok = plan_listed(options, &counted, &plan, error);
     } else {
-        ok = plan_listed(options, &counted, &plan, problem);
+        ok = plan_listed(options, &counted, &plan, error);
     }
     if (ok)
         *plan_p = plan;
@@ -267,15 +266,15 @@ names_one(const struct device_inventory *inventory)
 
 bool
 device_plan_make_one(const struct options *options, const struct device_inventory *inventory, int local_rank,
-                     int local_size, struct device_plan *plan_p, struct problem *problem)
+                     int local_size, struct device_plan *plan_p, struct error *error)
 {
     struct options all = *options; /* its lists stay the caller's */
     struct device_plan plan = {0};
     bool own = names_one(inventory) && options->gpus.count == 0;
     all.rank_count = own ? 1 : local_size;
-    if (!device_plan_make(&all, inventory, &plan, problem))
+    if (!device_plan_make(&all, inventory, &plan, error))
         return false;
-    char **visible = memory_get(1, sizeof(*visible));
+    char **visible = xcalloc(1, sizeof(*visible));
     for (int i = 0; plan.visible != NULL && i < plan.rank_count; ++i) {
         if (i == (own ? 0 : local_rank))
             visible[0] = plan.visible[i];

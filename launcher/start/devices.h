@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_START_DEVICES_H
 #define DDPRUN_LAUNCHER_START_DEVICES_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 #include "launcher/options/options.h"
 #include "launcher/start/program.h"
 
@@ -30,28 +30,27 @@ struct device_plan {
 };
 
 /*
- * Counts this machine's GPUs with NVML, or by their device files where the driver came without NVML. Problem
+ * Counts this machine's GPUs with NVML, or by their device files where the driver came without NVML. Error
  * (DDPRUN_EXIT_USAGE): there is none, saying what was looked for; `program` is named in it.
  */
-bool devices_count_gpus(const char *program, int *gpu_count, struct problem *problem)
-    __attribute__((warn_unused_result));
+bool devices_count_gpus(const char *program, int *gpu_count, struct error *error) __attribute__((warn_unused_result));
 
-/* Problem (DDPRUN_EXIT_USAGE): --device gpu, and a program that was built for the stand-in. Otherwise such a program
+/* Error (DDPRUN_EXIT_USAGE): --device gpu, and a program that was built for the stand-in. Otherwise such a program
  * runs on the stand-in, and any with --device softgpu. */
-bool devices_check_program(const struct options *options, const struct program *program, struct problem *problem)
+bool devices_check_program(const struct options *options, const struct program *program, struct error *error)
     __attribute__((warn_unused_result));
 
-/* Problem (DDPRUN_EXIT_USAGE): more ranks than GPUs, a GPU that does not exist, a variable that cannot be understood.
+/* Error (DDPRUN_EXIT_USAGE): more ranks than GPUs, a GPU that does not exist, a variable that cannot be understood.
  */
 bool device_plan_make(const struct options *options, const struct device_inventory *inventory, struct device_plan *plan,
-                      struct problem *problem) __attribute__((warn_unused_result));
+                      struct error *error) __attribute__((warn_unused_result));
 
 /*
  * The same for one rank of several on this host, whoever starts the others: a plan with one entry, of the GPU with the
  * number `local_rank`. Where CUDA_VISIBLE_DEVICES leaves one GPU it is that one: the scheduler gave each task its own.
  */
 bool device_plan_make_one(const struct options *options, const struct device_inventory *inventory, int local_rank,
-                          int local_size, struct device_plan *plan, struct problem *problem)
+                          int local_size, struct device_plan *plan, struct error *error)
     __attribute__((warn_unused_result));
 
 void device_plan_free(struct device_plan *plan);

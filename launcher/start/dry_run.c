@@ -3,7 +3,7 @@
  */
 #include "launcher/start/dry_run.h"
 
-#include "launcher/common/printed.h"
+#include "launcher/common/close_stdout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,5 +103,5 @@ dry_run_print(FILE *out, const struct rank_settings *settings, const struct prog
     fprintf(out, "# binding of ranks: %s (%s)\n", placement->what, placement->why);
     for (int i = 0; i < settings->place.rank_count; ++i)
         print_rank(out, settings, program, &placement->ranks[i], i);
-    return printed_end(out);
+    return close_stdout(out);
 }

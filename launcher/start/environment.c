@@ -5,7 +5,7 @@
 
 #include "base/protocol.h"
 #include "base/supervisor_link.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/options/substitute.h"
 
 #include <errno.h>
@@ -27,9 +27,9 @@ char **
 environment_copy(char *const *list)
 {
     size_t count = length_of(list);
-    char **copy = memory_get(count + 1, sizeof(*copy));
+    char **copy = xcalloc(count + 1, sizeof(*copy));
     for (size_t i = 0; i < count; ++i)
-        copy[i] = memory_copy(list[i]);
+        copy[i] = xstrdup(list[i]);
     return copy;
 }
 
@@ -66,10 +66,10 @@ environment_unset(char **list, const char *name)
 void
 environment_set(char ***list, const char *name, const char *value)
 {
-    char *entry = memory_format("%s=%s", name, value); /* before unset: value may come from the list */
+    char *entry = xasprintf("%s=%s", name, value); /* before unset: value may come from the list */
     environment_unset(*list, name);
     size_t count = length_of(*list);
-    *list = memory_resize(*list, (count + 2) * sizeof(**list));
+    *list = xrealloc(*list, (count + 2) * sizeof(**list));
     (*list)[count] = entry;
     (*list)[count + 1] = NULL;
 }
@@ -94,7 +94,7 @@ set_or_unset(char ***list, const char *name, const char *value)
 static void
 set_number(char ***list, const char *name, unsigned long long value)
 {
-    char *text = memory_format("%llu", value);
+    char *text = xasprintf("%llu", value);
     environment_set(list, name, text);
     free(text);
 }
@@ -110,7 +110,7 @@ environment_add_preload(char ***list, const char *library)
     }
     if (strstr(old, library) != NULL)
         return;
-    char *both = memory_format("%s:%s", old, library);
+    char *both = xasprintf("%s:%s", old, library);
     environment_set(list, "LD_PRELOAD", both);
     free(both);
 }
@@ -120,7 +120,7 @@ prepend_library_folder(char ***list, const char *folder)
 {
     const char *old = environment_get(*list, "LD_LIBRARY_PATH");
     bool alone = old == NULL || old[0] == '\0'; /* a trailing ':' would mean the current folder */
-    char *both = memory_format("%s%s%s", folder, alone ? "" : ":", alone ? "" : old);
+    char *both = xasprintf("%s%s%s", folder, alone ? "" : ":", alone ? "" : old);
     environment_set(list, "LD_LIBRARY_PATH", both);
     free(both);
 }
@@ -137,7 +137,7 @@ share_devices(char ***list, const struct rank_settings *settings, int index)
     } else {
         char name[HOST_NAME_MAX + 1] = "";
         (void)gethostname(name, sizeof(name) - 1);
-        char *host = memory_format("ddprun-%.64s-%d-%d", name, (int)getpid(), index);
+        char *host = xasprintf("ddprun-%.64s-%d-%d", name, (int)getpid(), index);
         environment_set(list, "NCCL_HOSTID", host);
         free(host);
     }
@@ -195,7 +195,7 @@ set_variables(char ***list, const struct rank_settings *settings, int index)
 {
     struct places places = places_of(settings, index);
     for (char **variable = settings->options->variables; variable != NULL && *variable != NULL; ++variable) {
-        char *entry = settings->options->subst ? substitute_text(*variable, &places) : memory_copy(*variable);
+        char *entry = settings->options->subst ? substitute_text(*variable, &places) : xstrdup(*variable);
         char *value = entry + strcspn(entry, "=");
         *value++ = '\0';
         environment_set(list, entry, value);
@@ -234,7 +234,7 @@ set_place(char ***list, const struct rank_settings *settings, int index)
     environment_unset(*list, DDPRUN_ENV_SUPERVISOR);
     if (!place->has_supervisor)
         return;
-    char *path = memory_format("%s/" SUPERVISOR_SOCKET_NAME, settings->job_dir);
+    char *path = xasprintf("%s/" SUPERVISOR_SOCKET_NAME, settings->job_dir);
     environment_set(list, DDPRUN_ENV_SUPERVISOR, path);
     free(path);
 }
@@ -287,21 +287,21 @@ own_prefix(void)
             return NULL;
         *slash = '\0';
     }
-    return memory_copy(path);
+    return xstrdup(path);
 }
 
 static bool
-check_part(const char *path, const char *what, struct problem *problem)
+check_part(const char *path, const char *what, struct error *error)
 {
     if (access(path, R_OK) != 0)
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
-                           "%s is missing: %s: %s; build or install ddprun again, keeping bin/ and lib/ side by side",
-                           what, path, strerror(errno));
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s is missing: %s: %s; build or install ddprun again, keeping bin/ and lib/ side by side",
+                         what, path, strerror(errno));
     /* LD_PRELOAD is split at blanks and ':', LD_LIBRARY_PATH at ':' and ';', and neither has a way to quote (ld.so(8)).
      */
     if (strpbrk(path, " \t\n:;") != NULL)
-        return problem_set(
-            problem, DDPRUN_EXIT_NOT_RUN,
+        return error_set(
+            error, DDPRUN_EXIT_NOT_RUN,
             "%s lies in a folder with a blank, ':' or ';' in its name, which the dynamic loader cannot be told: "
             "%s; move ddprun to another folder",
             what, path);
@@ -312,25 +312,25 @@ check_part(const char *path, const char *what, struct problem *problem)
 static char *
 find_library(const char *prefix, const char *name)
 {
-    char *installed = memory_format("%s/lib/ddprun/%s", prefix, name);
+    char *installed = xasprintf("%s/lib/ddprun/%s", prefix, name);
     if (access(installed, F_OK) == 0)
         return installed;
     free(installed);
-    return memory_format("%s/lib/%s", prefix, name);
+    return xasprintf("%s/lib/%s", prefix, name);
 }
 
 bool
-installation_find(bool softgpu, struct installation *found_p, struct problem *problem)
+installation_find(bool softgpu, struct installation *found_p, struct error *error)
 {
     char *prefix = own_prefix();
     if (prefix == NULL)
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
-                           "cannot tell where ddprun is installed: /proc/self/exe: %s; mount /proc", strerror(errno));
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "cannot tell where ddprun is installed: /proc/self/exe: %s; mount /proc", strerror(errno));
     struct installation found = {
         .shim = find_library(prefix, "libddprun.so"),
         .engine = find_library(prefix, "libddprun-engine.so"),
         .files = find_library(prefix, "libddprun-files.so"),
-        .softgpu_lib = memory_format("%s/lib/softgpu", prefix),
+        .softgpu_lib = xasprintf("%s/lib/softgpu", prefix),
         .kernels = find_library(prefix, softgpu ? "softgpu/libddprun-kernels.so" : "ddprun-kernels.fatbin"),
     };
     if (access(found.kernels, R_OK) != 0) { /* buckets are then packed by copies */
@@ -338,9 +338,9 @@ installation_find(bool softgpu, struct installation *found_p, struct problem *pr
         found.kernels = NULL;
     }
     free(prefix);
-    if (check_part(found.shim, "the library that ddprun preloads", problem) &&
-        check_part(found.engine, "the engine of ddprun", problem) &&
-        (!softgpu || check_part(found.softgpu_lib, "the stand-in (softgpu)", problem))) {
+    if (check_part(found.shim, "the library that ddprun preloads", error) &&
+        check_part(found.engine, "the engine of ddprun", error) &&
+        (!softgpu || check_part(found.softgpu_lib, "the stand-in (softgpu)", error))) {
         *found_p = found;
         return true;
     }

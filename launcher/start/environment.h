@@ -18,9 +18,9 @@ struct installation {
     char *kernels;     /* for the device of this job; NULL: not built */
 };
 
-/* Problem (DDPRUN_EXIT_NOT_RUN): a part is missing, or lies in a folder whose name LD_PRELOAD or LD_LIBRARY_PATH cannot
+/* Error (DDPRUN_EXIT_NOT_RUN): a part is missing, or lies in a folder whose name LD_PRELOAD or LD_LIBRARY_PATH cannot
  * hold. */
-bool installation_find(bool softgpu, struct installation *installation, struct problem *problem)
+bool installation_find(bool softgpu, struct installation *installation, struct error *error)
     __attribute__((warn_unused_result));
 
 void installation_free(struct installation *installation);

@@ -7,13 +7,13 @@
 #ifndef DDPRUN_LAUNCHER_START_FILE_LIMIT_H
 #define DDPRUN_LAUNCHER_START_FILE_LIMIT_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 /*
- * Raises the soft limit to `wanted` more files than are open now, as far as the hard one goes. Problem
+ * Raises the soft limit to `wanted` more files than are open now, as far as the hard one goes. Error
  * (DDPRUN_EXIT_FAILURE): fewer than `needed` more may be opened then.
  */
-bool file_limit_raise(unsigned wanted, unsigned needed, struct problem *problem) __attribute__((warn_unused_result));
+bool file_limit_raise(unsigned wanted, unsigned needed, struct error *error) __attribute__((warn_unused_result));
 
 /* In a process that is about to become another program: the soft limit that ddprun was started with. Async-signal-safe.
  */

@@ -4,7 +4,7 @@
 #include "launcher/start/job_folder.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -35,17 +35,17 @@ open_and_lock(int parent, const char *name)
     if (fd < 0)
         return -1;
     struct stat folder;
-    int error = 0;
+    int cause = 0;
     if (fstat(fd, &folder) != 0)
-        error = errno;
+        cause = errno;
     else if (folder.st_uid != geteuid())
-        error = EPERM;
+        cause = EPERM;
     else if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        error = errno;
-    if (error == 0)
+        cause = errno;
+    if (cause == 0)
         return fd;
     close(fd);
-    errno = error;
+    errno = cause;
     return -1;
 }
 
@@ -114,7 +114,7 @@ make_in(const char *place, struct job_folder *folder_p)
     char prefix[32];
     name_prefix(prefix);
     for (int i = 0; i < TRIES; ++i) {
-        char *path = memory_format("%s/%sXXXXXX", place, prefix);
+        char *path = xasprintf("%s/%sXXXXXX", place, prefix);
         if (mkdtemp(path) == NULL) {
             free(path);
             return false;
@@ -124,15 +124,15 @@ make_in(const char *place, struct job_folder *folder_p)
             *folder_p = (struct job_folder){.path = path, .fd = fd};
             return true;
         }
-        int error = errno;
-        bool swept = fd >= 0 || error == ENOENT || error == EWOULDBLOCK;
+        int cause = errno;
+        bool swept = fd >= 0 || cause == ENOENT || cause == EWOULDBLOCK;
         if (fd >= 0)
             close(fd);
         if (!swept) /* nor would the next do: no descriptor is left, or the umask takes the owner's own rights */
             rmdir(path);
         free(path);
         if (!swept) {
-            errno = error;
+            errno = cause;
             return false;
         }
     }
@@ -178,7 +178,7 @@ is_open_to_all(const char *place, char name[PATH_MAX])
 }
 
 static char *
-temporary_place(struct problem *problem)
+temporary_place(struct error *error)
 {
     const char *wanted = getenv("TMPDIR");
     char open_folder[PATH_MAX];
@@ -188,23 +188,23 @@ temporary_place(struct problem *problem)
     struct stat folder;
     bool found = place != NULL && stat(place, &folder) == 0;
     if (!found || !S_ISDIR(folder.st_mode)) {
-        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot use %s for temporary files: %s; set TMPDIR to a folder",
-                    wanted, found ? "it is not a folder" : strerror(errno));
+        error_set(error, DDPRUN_EXIT_FAILURE, "cannot use %s for temporary files: %s; set TMPDIR to a folder", wanted,
+                  found ? "it is not a folder" : strerror(errno));
         free(place);
         return NULL;
     }
     if (!is_open_to_all(place, open_folder))
         return place;
-    problem_set(problem, DDPRUN_EXIT_FAILURE,
-                "cannot use %s for temporary files: in %s everybody could exchange them; set its sticky bit (chmod "
-                "+t), or TMPDIR to another folder",
-                wanted, open_folder);
+    error_set(error, DDPRUN_EXIT_FAILURE,
+              "cannot use %s for temporary files: in %s everybody could exchange them; set its sticky bit (chmod "
+              "+t), or TMPDIR to another folder",
+              wanted, open_folder);
     free(place);
     return NULL;
 }
 
 bool
-job_folder_make(struct job_folder *folder_p, struct problem *problem)
+job_folder_make(struct job_folder *folder_p, struct error *error)
 {
     char *place = runtime_place();
     bool made = false;
@@ -216,15 +216,15 @@ job_folder_make(struct job_folder *folder_p, struct problem *problem)
     if (made)
         return true;
 
-    place = temporary_place(problem);
+    place = temporary_place(error);
     if (place == NULL)
         return false;
     sweep(place);
     made = make_in(place, folder_p);
     if (!made) {
         bool no_descriptor = errno == EMFILE || errno == ENFILE;
-        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; %s", place, strerror(errno),
-                    no_descriptor ? "raise the limit of open files" : "make room there, or set TMPDIR");
+        error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; %s", place, strerror(errno),
+                  no_descriptor ? "raise the limit of open files" : "make room there, or set TMPDIR");
     }
     free(place);
     return made;

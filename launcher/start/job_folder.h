@@ -8,7 +8,7 @@
 #ifndef DDPRUN_LAUNCHER_START_JOB_FOLDER_H
 #define DDPRUN_LAUNCHER_START_JOB_FOLDER_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 struct job_folder {
     char *path; /* absolute */
@@ -17,10 +17,10 @@ struct job_folder {
 
 /*
  * Makes the folder in $XDG_RUNTIME_DIR if that is a place of this user's own, else in $TMPDIR, else in /tmp, and
- * removes what killed launchers of this user left there. Problem (DDPRUN_EXIT_FAILURE): the place does not exist,
+ * removes what killed launchers of this user left there. Error (DDPRUN_EXIT_FAILURE): the place does not exist,
  * cannot be written, or is one where others could exchange our files.
  */
-bool job_folder_make(struct job_folder *folder, struct problem *problem) __attribute__((warn_unused_result));
+bool job_folder_make(struct job_folder *folder, struct error *error) __attribute__((warn_unused_result));
 
 /* Removes the folder with all that is in it, and what launchers left that were killed meanwhile. Silent about what
  * cannot be removed; the next launcher tries again. */

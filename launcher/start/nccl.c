@@ -3,7 +3,7 @@
  */
 #include "launcher/start/nccl.h"
 
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -42,7 +42,7 @@ int
 nccl_version(const char *name)
 {
     int number = 0;
-    struct child_result *result = memory_get(1, sizeof(*result));
+    struct child_result *result = xcalloc(1, sizeof(*result));
     nccl_ask(name, result);
     if (result->end != CHILD_EXITED || result->code != 0 || sscanf(result->text, "nccl %d", &number) != 1)
         number = 0;

@@ -5,7 +5,7 @@
 #include "launcher/start/placement.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/options/gpu_list.h"
 #include "launcher/start/nvml.h"
 #include "launcher/start/placement_share.h"
@@ -61,7 +61,7 @@ find_gpus(const struct device_plan *devices, int rank_count, struct gpu_places *
 {
     const char *why;
     struct nvml *nvml = devices->softgpu ? NULL : nvml_open(&why);
-    *places = (struct gpu_places){.bus_ids = memory_get((size_t)rank_count, sizeof(*places->bus_ids))};
+    *places = (struct gpu_places){.bus_ids = xcalloc((size_t)rank_count, sizeof(*places->bus_ids))};
     if (nvml == NULL)
         return;
     bool by_bus = is_counted_by_bus(nvml);
@@ -101,7 +101,7 @@ static hwloc_topology_t
 look_at_machine(bool with_devices)
 {
     static const char variable[] = "HWLOC_PLUGINS_PATH";
-    char *old = getenv(variable) != NULL ? memory_copy(getenv(variable)) : NULL;
+    char *old = getenv(variable) != NULL ? xstrdup(getenv(variable)) : NULL;
     setenv(variable, "/nonexistent", 1);
     hwloc_topology_t topology = look_by_hwloc(with_devices);
     if (old != NULL)
@@ -118,7 +118,7 @@ own_processors(hwloc_topology_t topology)
 {
     enum { MOST_PROCESSORS = 1 << 16 };
     size_t bytes = CPU_ALLOC_SIZE(MOST_PROCESSORS);
-    cpu_set_t *set = memory_get(1, bytes);
+    cpu_set_t *set = xcalloc(1, bytes);
     hwloc_bitmap_t own = hwloc_bitmap_alloc();
     int got = (int)syscall(SYS_sched_getaffinity, 0, bytes, set);
     for (int i = 0; got > 0 && i < got * 8; ++i) {
@@ -144,7 +144,7 @@ static struct placement
 bound_to_nothing(int rank_count, const char *why)
 {
     struct placement placement = {.rank_count = rank_count,
-                                  .ranks = memory_get((size_t)rank_count, sizeof(*placement.ranks)),
+                                  .ranks = xcalloc((size_t)rank_count, sizeof(*placement.ranks)),
                                   .what = "none",
                                   .why = why};
     for (int rank = 0; rank < rank_count; ++rank)
@@ -157,11 +157,11 @@ set_place(hwloc_topology_t topology, hwloc_const_bitmap_t share, bool with_memor
 {
     int count = hwloc_bitmap_last(share) + 1;
     place->bytes = CPU_ALLOC_SIZE(count);
-    place->processors = memory_get(1, place->bytes);
+    place->processors = xcalloc(1, place->bytes);
     for (int i = hwloc_bitmap_first(share); i >= 0; i = hwloc_bitmap_next(share, i))
         CPU_SET_S(i, place->bytes, place->processors);
     if (hwloc_bitmap_list_asprintf(&place->list, share) < 0)
-        place->list = memory_copy("?");
+        place->list = xstrdup("?");
     place->memory_node = with_memory ? placement_node_of(topology, share) : -1;
 }
 
@@ -191,7 +191,7 @@ reason_for_none(enum bind_choice bind, const struct placement_subject *subject, 
 
 static bool
 bind_ranks(enum bind_choice bind, const struct placement_subject *subject, const struct scene *scene,
-           struct placement *placement, struct problem *problem)
+           struct placement *placement, struct error *error)
 {
     struct share_request request = {
         .topology = scene->topology,
@@ -202,10 +202,10 @@ bind_ranks(enum bind_choice bind, const struct placement_subject *subject, const
         .local_size = subject->local_size,
         .near = scene->near,
     };
-    hwloc_bitmap_t *shares = memory_get((size_t)subject->rank_count, sizeof(hwloc_bitmap_t));
+    hwloc_bitmap_t *shares = xcalloc((size_t)subject->rank_count, sizeof(hwloc_bitmap_t));
     for (int rank = 0; rank < subject->rank_count; ++rank)
         shares[rank] = hwloc_bitmap_alloc();
-    bool ok = placement_share(&request, shares, problem);
+    bool ok = placement_share(&request, shares, error);
     bool with_memory = may_choose_memory(scene->topology);
     if (ok) {
         *placement = bound_to_nothing(subject->rank_count, bind == BIND_AUTO ? "near the GPUs, as usual" : "by --bind");
@@ -222,20 +222,20 @@ bind_ranks(enum bind_choice bind, const struct placement_subject *subject, const
 
 static bool
 decide(enum bind_choice bind, const struct gpu_places *places, const struct placement_subject *subject,
-       struct placement *placement, struct problem *problem)
+       struct placement *placement, struct error *error)
 {
     struct scene scene = {.topology = look_at_machine(places->some)};
     if (scene.topology == NULL && bind != BIND_AUTO)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                           "hwloc cannot look at this machine: %s; mount /sys and /proc, or use --bind none",
-                           strerror(errno));
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "hwloc cannot look at this machine: %s; mount /sys and /proc, or use --bind none",
+                         strerror(errno));
     if (scene.topology == NULL) {
         *placement = bound_to_nothing(subject->rank_count, "hwloc cannot look at this machine");
         return true;
     }
     scene.own = own_processors(scene.topology);
     scene.is_bound = !hwloc_bitmap_isequal(scene.own, hwloc_topology_get_topology_cpuset(scene.topology));
-    scene.near = memory_get((size_t)subject->rank_count, sizeof(*scene.near));
+    scene.near = xcalloc((size_t)subject->rank_count, sizeof(*scene.near));
     for (int rank = 0; rank < subject->rank_count; ++rank) {
         if (places->bus_ids[rank][0] != '\0')
             scene.near[rank] = placement_near(scene.topology, places->bus_ids[rank]);
@@ -247,7 +247,7 @@ decide(enum bind_choice bind, const struct gpu_places *places, const struct plac
         *placement = bound_to_nothing(subject->rank_count, why);
         placement->is_refused = bind != BIND_AUTO;
     } else {
-        ok = bind_ranks(bind, subject, &scene, placement, problem);
+        ok = bind_ranks(bind, subject, &scene, placement, error);
     }
     free(scene.near);
     hwloc_bitmap_free(scene.own);
@@ -257,7 +257,7 @@ decide(enum bind_choice bind, const struct gpu_places *places, const struct plac
 
 bool
 placement_make(const struct options *options, const struct device_plan *devices,
-               const struct placement_subject *subject, struct placement *placement, struct problem *problem)
+               const struct placement_subject *subject, struct placement *placement, struct error *error)
 {
     if (options->bind == BIND_NONE) {
         *placement = bound_to_nothing(subject->rank_count, "by --bind");
@@ -270,7 +270,7 @@ placement_make(const struct options *options, const struct device_plan *devices,
         *placement = bound_to_nothing(subject->rank_count, devices->softgpu ? "the stand-in's devices have no place"
                                                                             : "where the GPUs are is not known");
     else
-        ok = decide(options->bind, &places, subject, placement, problem);
+        ok = decide(options->bind, &places, subject, placement, error);
     free(places.bus_ids);
     return ok;
 }
@@ -296,10 +296,10 @@ char *
 placement_describe(const struct rank_place *place)
 {
     if (place->list == NULL)
-        return memory_copy("no processors of its own");
+        return xstrdup("no processors of its own");
     if (place->memory_node < 0)
-        return memory_format("processors %s", place->list);
-    return memory_format("processors %s and memory of node %d", place->list, place->memory_node);
+        return xasprintf("processors %s", place->list);
+    return xasprintf("processors %s and memory of node %d", place->list, place->memory_node);
 }
 
 void

@@ -8,7 +8,7 @@
 #ifndef DDPRUN_LAUNCHER_START_PLACEMENT_H
 #define DDPRUN_LAUNCHER_START_PLACEMENT_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 #include "launcher/options/options.h"
 #include "launcher/start/devices.h"
 
@@ -41,11 +41,11 @@ struct placement_subject {
 
 /*
  * Decides. Without --bind: near the GPU where that is known and nobody has bound the launcher to a part of the machine,
- * else nothing. Problem (DDPRUN_EXIT_USAGE): --bind core and too few cores; (DDPRUN_EXIT_FAILURE): --bind was given and
+ * else nothing. Error (DDPRUN_EXIT_USAGE): --bind core and too few cores; (DDPRUN_EXIT_FAILURE): --bind was given and
  * the machine cannot be looked at.
  */
 bool placement_make(const struct options *options, const struct device_plan *devices,
-                    const struct placement_subject *subject, struct placement *placement, struct problem *problem)
+                    const struct placement_subject *subject, struct placement *placement, struct error *error)
     __attribute__((warn_unused_result));
 
 /* Binds this process. Async-signal-safe. Returns 0, or the errno of a processor set that was refused. */

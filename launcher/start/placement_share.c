@@ -4,7 +4,7 @@
 #include "launcher/start/placement_share.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ static hwloc_obj_t *
 list_for(hwloc_topology_t topology, hwloc_obj_type_t type)
 {
     int count = hwloc_get_nbobjs_by_type(topology, type);
-    return memory_get(count > 0 ? (size_t)count : 1, sizeof(hwloc_obj_t));
+    return xcalloc(count > 0 ? (size_t)count : 1, sizeof(hwloc_obj_t));
 }
 
 /* `share` becomes what of list[part] lies within. */
@@ -145,10 +145,10 @@ place_among(hwloc_bitmap_t *sets, int count, int rank, unsigned *place, unsigned
 }
 
 static bool
-too_few_cores(struct problem *problem, unsigned ranks, unsigned cores)
+too_few_cores(struct error *error, unsigned ranks, unsigned cores)
 {
-    return problem_set(
-        problem, DDPRUN_EXIT_USAGE,
+    return error_set(
+        error, DDPRUN_EXIT_USAGE,
         "--bind core gives each rank cores of its own, but %u ranks would share %u; lower -n, or use --bind "
         "numa or none",
         ranks, cores);
@@ -165,7 +165,7 @@ core_type(hwloc_topology_t topology)
  * the others are the same. */
 static bool
 cut_cores(const struct share_request *request, hwloc_bitmap_t *bases, bool is_part, hwloc_bitmap_t *shares,
-          struct problem *problem)
+          struct error *error)
 {
     hwloc_obj_type_t type = core_type(request->topology);
     hwloc_obj_t *cores = list_for(request->topology, type);
@@ -175,7 +175,7 @@ cut_cores(const struct share_request *request, hwloc_bitmap_t *bases, bool is_pa
         if (!is_part)
             place_among(bases, request->rank_count, rank, &place, &ranks);
         unsigned count = list_inside(request->topology, type, bases[rank], cores);
-        ok = count >= ranks || too_few_cores(problem, ranks, count);
+        ok = count >= ranks || too_few_cores(error, ranks, count);
         if (ok)
             set_share(cores, part_of(count, place, ranks), bases[rank], shares[rank]);
     }
@@ -184,11 +184,11 @@ cut_cores(const struct share_request *request, hwloc_bitmap_t *bases, bool is_pa
 }
 
 static bool
-share_cores(const struct share_request *request, hwloc_bitmap_t *shares, struct problem *problem)
+share_cores(const struct share_request *request, hwloc_bitmap_t *shares, struct error *error)
 {
     /* Where the GPUs of other launchers' ranks are is not known here: all divide the whole machine then. */
     bool is_part = request->rank_count != request->local_size;
-    hwloc_bitmap_t *bases = memory_get((size_t)request->rank_count, sizeof(*bases));
+    hwloc_bitmap_t *bases = xcalloc((size_t)request->rank_count, sizeof(*bases));
     for (int rank = 0; rank < request->rank_count; ++rank)
         bases[rank] = hwloc_bitmap_alloc();
     set_near(request, bases);
@@ -196,7 +196,7 @@ share_cores(const struct share_request *request, hwloc_bitmap_t *shares, struct 
         for (int rank = 0; rank < request->rank_count; ++rank)
             hwloc_bitmap_copy(bases[rank], request->allowed);
     }
-    bool ok = cut_cores(request, bases, is_part, shares, problem);
+    bool ok = cut_cores(request, bases, is_part, shares, error);
     for (int rank = 0; rank < request->rank_count; ++rank)
         hwloc_bitmap_free(bases[rank]);
     free(bases);
@@ -204,10 +204,10 @@ share_cores(const struct share_request *request, hwloc_bitmap_t *shares, struct 
 }
 
 bool
-placement_share(const struct share_request *request, hwloc_bitmap_t *shares, struct problem *problem)
+placement_share(const struct share_request *request, hwloc_bitmap_t *shares, struct error *error)
 {
     if (request->bind == BIND_CORE)
-        return share_cores(request, shares, problem);
+        return share_cores(request, shares, error);
     if (any_is_known(request))
         set_near(request, shares);
     else

@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_START_PLACEMENT_SHARE_H
 #define DDPRUN_LAUNCHER_START_PLACEMENT_SHARE_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 #include "launcher/options/options.h"
 
 #include <hwloc.h>
@@ -26,9 +26,9 @@ struct share_request {
 /*
  * Sets shares[rank], bitmaps that the caller made. numa: the processors near the rank's GPU; where no GPU's place is
  * known, ranks are spread over the NUMA nodes. core: whole cores of those, disjoint for the ranks of this machine. A
- * rank that has nothing near its GPU gets all that is allowed. Problem (DDPRUN_EXIT_USAGE): fewer cores than ranks.
+ * rank that has nothing near its GPU gets all that is allowed. Error (DDPRUN_EXIT_USAGE): fewer cores than ranks.
  */
-bool placement_share(const struct share_request *request, hwloc_bitmap_t *shares, struct problem *problem)
+bool placement_share(const struct share_request *request, hwloc_bitmap_t *shares, struct error *error)
     __attribute__((warn_unused_result));
 
 /* The processors near the device with this bus id ("0000:3b:00.0"), which belong to the topology; NULL: it is not in

@@ -7,7 +7,7 @@
 #include "launcher/start/pmix_server.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ struct answer {
 static struct answer *
 answer_new(void)
 {
-    struct answer *answer = memory_get(1, sizeof(*answer));
+    struct answer *answer = xcalloc(1, sizeof(*answer));
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -106,11 +106,11 @@ answer_wait(struct answer *answer, pmix_status_t accepted)
 }
 
 static bool
-refused(struct problem *problem, const char *what, pmix_status_t status)
+refused(struct error *error, const char *what, pmix_status_t status)
 {
-    return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                       "PMIx failed in the launcher: %s: %s; check the installation of libpmix", what,
-                       PMIx_Error_string(status));
+    return error_set(error, DDPRUN_EXIT_FAILURE,
+                     "PMIx failed in the launcher: %s: %s; check the installation of libpmix", what,
+                     PMIx_Error_string(status));
 }
 
 /* ---- callbacks ---- */
@@ -207,7 +207,7 @@ load_rank(pmix_info_t *info, struct pmix_server *server, int rank)
 static char *
 rank_list(int rank_count)
 {
-    char *list = memory_get((size_t)rank_count, 12);
+    char *list = xcalloc((size_t)rank_count, 12);
     size_t used = 0;
     for (int rank = 0; rank < rank_count; ++rank)
         used += (size_t)sprintf(list + used, "%s%d", rank > 0 ? "," : "", rank);
@@ -215,7 +215,7 @@ rank_list(int rank_count)
 }
 
 static bool
-register_job(struct pmix_server *server, struct problem *problem)
+register_job(struct pmix_server *server, struct error *error)
 {
     uint32_t count = (uint32_t)server->rank_count;
     char *ranks = rank_list(server->rank_count);
@@ -226,7 +226,7 @@ register_job(struct pmix_server *server, struct problem *problem)
     if (status != PMIX_SUCCESS) {
         free(ranks);
         free(nodes);
-        return refused(problem, "describing the node", status);
+        return refused(error, "describing the node", status);
     }
 
     size_t info_count = JOB_INFO_COUNT + count;
@@ -254,7 +254,7 @@ register_job(struct pmix_server *server, struct problem *problem)
     free(ranks);
     free(nodes);
     free(places);
-    return status == PMIX_SUCCESS || refused(problem, "registering the job", status);
+    return status == PMIX_SUCCESS || refused(error, "registering the job", status);
 }
 
 static pmix_status_t
@@ -299,7 +299,7 @@ set_environment(void)
 static struct pmix_server *
 server_new(int rank_count)
 {
-    struct pmix_server *server = memory_get(1, sizeof(*server));
+    struct pmix_server *server = xcalloc(1, sizeof(*server));
     server->rank_count = rank_count;
     if (pipe2(server->pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
         free(server);
@@ -309,7 +309,7 @@ server_new(int rank_count)
     if (gethostname(server->host, sizeof(server->host)) != 0 || server->host[0] == '\0')
         snprintf(server->host, sizeof(server->host), "localhost");
     server->host[HOST_NAME_MAX] = '\0';
-    server->clients = memory_get((size_t)rank_count, sizeof(*server->clients));
+    server->clients = xcalloc((size_t)rank_count, sizeof(*server->clients));
     for (int rank = 0; rank < rank_count; ++rank)
         server->clients[rank].server = server;
     return server;
@@ -317,7 +317,7 @@ server_new(int rank_count)
 
 /* All before any is started: a rank that is stopped while it connects holds up the server's thread. */
 static bool
-register_ranks(struct pmix_server *server, int rank_count, struct problem *problem)
+register_ranks(struct pmix_server *server, int rank_count, struct error *error)
 {
     for (int rank = 0; rank < rank_count; ++rank) {
         pmix_proc_t proc;
@@ -327,18 +327,18 @@ register_ranks(struct pmix_server *server, int rank_count, struct problem *probl
             answer_wait(answer, PMIx_server_register_client(&proc, geteuid(), getegid(), &server->clients[rank],
                                                             answer_arrives, answer));
         if (status != PMIX_SUCCESS)
-            return refused(problem, "registering a rank", status);
+            return refused(error, "registering a rank", status);
     }
     return true;
 }
 
 bool
-pmix_server_start(const char *folder, int rank_count, struct pmix_server **server_p, struct problem *problem)
+pmix_server_start(const char *folder, int rank_count, struct pmix_server **server_p, struct error *error)
 {
     struct pmix_server *server = server_new(rank_count);
     if (server == NULL)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
-                           strerror(errno));
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a pipe: %s; raise the limit of open files",
+                         strerror(errno));
 
     set_environment();
     char own_name[64];
@@ -346,17 +346,17 @@ pmix_server_start(const char *folder, int rank_count, struct pmix_server **serve
     pmix_status_t status = init_library(folder, own_name);
     *server_p = server; /* PMIx may have begun, and refer to it */
     if (status != PMIX_SUCCESS)
-        return refused(problem, "starting the server", status);
-    return register_job(server, problem) && register_ranks(server, rank_count, problem);
+        return refused(error, "starting the server", status);
+    return register_job(server, error) && register_ranks(server, rank_count, error);
 }
 
 bool
-pmix_server_add_environment(struct pmix_server *server, int rank, char ***list, struct problem *problem)
+pmix_server_add_environment(struct pmix_server *server, int rank, char ***list, struct error *error)
 {
     pmix_proc_t proc;
     PMIX_LOAD_PROCID(&proc, server->job, (pmix_rank_t)rank);
     pmix_status_t status = PMIx_server_setup_fork(&proc, list);
-    return status == PMIX_SUCCESS || refused(problem, "making a rank's environment", status);
+    return status == PMIX_SUCCESS || refused(error, "making a rank's environment", status);
 }
 
 int

@@ -13,7 +13,7 @@
 #ifndef DDPRUN_LAUNCHER_START_PMIX_SERVER_H
 #define DDPRUN_LAUNCHER_START_PMIX_SERVER_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 /* A rank called PMIx_Abort. */
 struct pmix_server_abort {
@@ -25,15 +25,15 @@ struct pmix_server_abort {
 struct pmix_server;
 
 /*
- * Starts the server with its files in `folder` and registers a job of `rank_count` ranks. Problem
+ * Starts the server with its files in `folder` and registers a job of `rank_count` ranks. Error
  * (DDPRUN_EXIT_FAILURE): PMIx refused or did not answer in time; *server is not NULL if its thread may run
  * nevertheless.
  */
-bool pmix_server_start(const char *folder, int rank_count, struct pmix_server **server, struct problem *problem)
+bool pmix_server_start(const char *folder, int rank_count, struct pmix_server **server, struct error *error)
     __attribute__((warn_unused_result));
 
 /* Adds PMIx's variables of `rank` to the environment `list` (environment.h). */
-bool pmix_server_add_environment(struct pmix_server *server, int rank, char ***list, struct problem *problem)
+bool pmix_server_add_environment(struct pmix_server *server, int rank, char ***list, struct error *error)
     __attribute__((warn_unused_result));
 
 /* Readable when pmix_server_next_abort() has something. */

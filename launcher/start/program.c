@@ -4,7 +4,7 @@
 #include "launcher/start/program.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/start/elf_file.h"
 
 #include <errno.h>
@@ -27,28 +27,27 @@ is_executable_file(const char *path)
 }
 
 static bool
-not_found(const char *name, struct problem *problem)
+not_found(const char *name, struct error *error)
 {
     if (is_executable_file(name))
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
-                           "program %s not found, in the folders of $PATH; there is one in this folder: write ./%s",
-                           name, name);
-    return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "program %s not found, in the folders of $PATH; give its path",
-                       name);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "program %s not found, in the folders of $PATH; there is one in this folder: write ./%s", name,
+                         name);
+    return error_set(error, DDPRUN_EXIT_NOT_RUN, "program %s not found, in the folders of $PATH; give its path", name);
 }
 
 /* The path to run, by the rules of execvp; a new string, or NULL. */
 static char *
-search(const char *name, const char *search_path, struct problem *problem)
+search(const char *name, const char *search_path, struct error *error)
 {
     if (name[0] != '\0' && strchr(name, '/') != NULL)
-        return memory_copy(name);
+        return xstrdup(name);
 
     char *unusable = NULL; /* found, but not to be executed: better for the message than "not found" */
     const char *at = search_path != NULL ? search_path : "/bin:/usr/bin";
     do {
         size_t length = strcspn(at, ":");
-        char *path = length == 0 ? memory_format("./%s", name) : memory_format("%.*s/%s", (int)length, at, name);
+        char *path = length == 0 ? xasprintf("./%s", name) : xasprintf("%.*s/%s", (int)length, at, name);
         if (name[0] != '\0' && is_executable_file(path)) {
             free(unusable);
             return path;
@@ -62,7 +61,7 @@ search(const char *name, const char *search_path, struct problem *problem)
     } while (*at++ == ':');
 
     if (unusable == NULL)
-        not_found(name, problem);
+        not_found(name, error);
     return unusable;
 }
 
@@ -78,36 +77,36 @@ changes_rights(int fd, const struct stat *file)
 }
 
 static bool
-refuse_elf(const char *path, enum elf_kind kind, struct problem *problem)
+refuse_elf(const char *path, enum elf_kind kind, struct error *error)
 {
     switch (kind) {
     case ELF_KIND_STATIC:
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
-                           "%s is a static executable, into which no library can be preloaded; link it without -static",
-                           path);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s is a static executable, into which no library can be preloaded; link it without -static",
+                         path);
     case ELF_KIND_OTHER_MACHINE:
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
-                           "%s was built for another processor or word size; build it for this machine, 64 bits wide",
-                           path);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s was built for another processor or word size; build it for this machine, 64 bits wide",
+                         path);
     case ELF_KIND_LIBRARY:
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
-                           "%s is a shared library, which cannot be started; name the program that uses it", path);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s is a shared library, which cannot be started; name the program that uses it", path);
     case ELF_KIND_NOT_LINKED:
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
-                           "%s is no program but an object file or a core dump; link it first", path);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s is no program but an object file or a core dump; link it first", path);
     default:
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "%s is damaged: its ELF headers make no sense; build it again",
-                           path);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN, "%s is damaged: its ELF headers make no sense; build it again",
+                         path);
     }
 }
 
 static bool
-check_loader(const char *path, const struct elf_facts *facts, struct problem *problem)
+check_loader(const char *path, const struct elf_facts *facts, struct error *error)
 {
     if (access(facts->interpreter, X_OK) == 0)
         return true;
-    return problem_set(
-        problem, DDPRUN_EXIT_NOT_RUN,
+    return error_set(
+        error, DDPRUN_EXIT_NOT_RUN,
         "%s asks for the dynamic loader %s, which is not on this machine; build it here, or install that loader", path,
         facts->interpreter);
 }
@@ -140,89 +139,87 @@ read_interpreter(int fd, char interpreter[PROGRAM_INTERPRETER_BYTES])
     return got > 0 && program_script_interpreter(line, (size_t)got, interpreter);
 }
 
-static bool check_file(const char *path, int depth, struct program *program, struct problem *problem);
+static bool check_file(const char *path, int depth, struct program *program, struct error *error);
 
 static bool
-check_script(const char *path, int fd, int depth, struct program *program, struct problem *problem)
+check_script(const char *path, int fd, int depth, struct program *program, struct error *error)
 {
     char interpreter[PROGRAM_INTERPRETER_BYTES];
     if (!read_interpreter(fd, interpreter))
-        return problem_set(
-            problem, DDPRUN_EXIT_NOT_RUN,
+        return error_set(
+            error, DDPRUN_EXIT_NOT_RUN,
             "%s is neither an ELF program nor a script with a #! line; add one, or start it with its interpreter",
             path);
     if (strchr(interpreter, '\r') != NULL)
-        return problem_set(
-            problem, DDPRUN_EXIT_NOT_RUN,
-            "%s has line ends of Windows, so that its #! line names no interpreter; convert it (dos2unix)", path);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s has line ends of Windows, so that its #! line names no interpreter; convert it (dos2unix)",
+                         path);
     if (interpreter[0] != '/' || depth >= DEEPEST_SCRIPT)
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
-                           "%s has a #! line that names no usable interpreter ('%s'); mend it", path, interpreter);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s has a #! line that names no usable interpreter ('%s'); mend it", path, interpreter);
     program->is_script = true;
     snprintf(program->interpreter, sizeof(program->interpreter), "%s", interpreter);
 
     struct program ignored = {0};
-    struct problem inner;
+    struct error inner;
     if (check_file(interpreter, depth + 1, &ignored, &inner))
         return true;
-    return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "script %s: its interpreter: %.1500s", path, inner.text);
+    return error_set(error, DDPRUN_EXIT_NOT_RUN, "script %s: its interpreter: %.1500s", path, inner.text);
 }
 
 static bool
-check_content(const char *path, int fd, int depth, struct program *program, struct problem *problem)
+check_content(const char *path, int fd, int depth, struct program *program, struct error *error)
 {
     struct elf_facts facts;
-    int error = elf_file_inspect(fd, &facts);
-    if (error != 0)
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot read %s: %s; check the file", path, strerror(error));
+    int cause = elf_file_inspect(fd, &facts);
+    if (cause != 0)
+        return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot read %s: %s; check the file", path, strerror(cause));
     if (facts.kind == ELF_KIND_NOT_ELF)
-        return check_script(path, fd, depth, program, problem);
+        return check_script(path, fd, depth, program, error);
     if (facts.kind != ELF_KIND_DYNAMIC)
-        return refuse_elf(path, facts.kind, problem);
+        return refuse_elf(path, facts.kind, error);
     program->built_for_softgpu = facts.built_for_softgpu;
-    return check_loader(path, &facts, problem);
+    return check_loader(path, &facts, error);
 }
 
 static bool
-check_file(const char *path, int depth, struct program *program, struct problem *problem)
+check_file(const char *path, int depth, struct program *program, struct error *error)
 {
     struct stat file;
     if (stat(path, &file) != 0)
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check the path", path, strerror(errno));
+        return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check the path", path, strerror(errno));
     if (S_ISDIR(file.st_mode))
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is a folder; name the program in it",
-                           path);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is a folder; name the program in it", path);
     if (!S_ISREG(file.st_mode))
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is not a regular file; name a program",
-                           path);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is not a regular file; name a program", path);
     if (access(path, X_OK) != 0)
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is not executable; chmod +x it", path);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is not executable; chmod +x it", path);
 
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return problem_set(problem, DDPRUN_EXIT_NOT_RUN,
-                           "cannot read %s: %s; ddprun must see how it was built, make it readable", path,
-                           strerror(errno));
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "cannot read %s: %s; ddprun must see how it was built, make it readable", path,
+                         strerror(errno));
     bool ok = false;
     if (changes_rights(fd, &file))
-        problem_set(
-            problem, DDPRUN_EXIT_NOT_RUN,
+        error_set(
+            error, DDPRUN_EXIT_NOT_RUN,
             "%s runs with other rights than yours (setuid, setgid or capabilities), so no library can be preloaded "
             "into it; use a copy without them",
             path);
     else
-        ok = check_content(path, fd, depth, program, problem);
+        ok = check_content(path, fd, depth, program, error);
     close(fd);
     return ok;
 }
 
 bool
-program_find(const char *name, const char *search_path, struct program *program_p, struct problem *problem)
+program_find(const char *name, const char *search_path, struct program *program_p, struct error *error)
 {
-    struct program program = {.path = search(name, search_path, problem)};
+    struct program program = {.path = search(name, search_path, error)};
     if (program.path == NULL)
         return false;
-    if (!check_file(program.path, 0, &program, problem)) {
+    if (!check_file(program.path, 0, &program, error)) {
         program_free(&program);
         return false;
     }

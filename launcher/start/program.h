@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_START_PROGRAM_H
 #define DDPRUN_LAUNCHER_START_PROGRAM_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 #include <stddef.h>
 
@@ -23,10 +23,10 @@ struct program {
 
 /*
  * Finds `name` as a shell does (in the folders of `search_path`, $PATH, if it has no '/') and checks it, and for a
- * script its interpreter too. Problem (DDPRUN_EXIT_NOT_RUN): not there, not a file, not executable, static, a
+ * script its interpreter too. Error (DDPRUN_EXIT_NOT_RUN): not there, not a file, not executable, static, a
  * library, another machine's, damaged, would run with other rights than ours (the loader ignores LD_PRELOAD then).
  */
-bool program_find(const char *name, const char *search_path, struct program *program, struct problem *problem)
+bool program_find(const char *name, const char *search_path, struct program *program, struct error *error)
     __attribute__((warn_unused_result));
 
 void program_free(struct program *program);

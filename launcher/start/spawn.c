@@ -55,9 +55,9 @@ open_pipes(struct pipes *pipes, const struct spawn_order *order)
     if (pipe2(pipes->outcome, O_CLOEXEC) == 0 && (!order->pipe_output || pipe2(pipes->output, O_CLOEXEC) == 0) &&
         (!second || pipe2(pipes->error, O_CLOEXEC) == 0))
         return true;
-    int error = errno;
+    int cause = errno;
     close_all(pipes);
-    errno = error;
+    errno = cause;
     return false;
 }
 
@@ -141,23 +141,23 @@ read_outcome(int fd, const struct signals *signals, unsigned limit_s)
 }
 
 static bool
-set_problem(const struct spawn_order *order, const struct outcome *outcome, struct problem *problem)
+set_error(const struct spawn_order *order, const struct outcome *outcome, struct error *error)
 {
     if (outcome->what == OUTCOME_NOT_BOUND)
-        return problem_set(
-            problem, DDPRUN_EXIT_FAILURE,
+        return error_set(
+            error, DDPRUN_EXIT_FAILURE,
             "cannot bind rank %d to processors %s: %s; see whether they are still there, or use --bind none",
             order->rank, order->place->list, strerror(outcome->error));
     if (outcome->what == OUTCOME_LATE)
-        return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                           "the process of rank %d has not come to start %s within %u s: it is stopped, or the file "
-                           "server does not answer",
-                           order->rank, order->path, order->limit_s);
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "the process of rank %d has not come to start %s within %u s: it is stopped, or the file "
+                         "server does not answer",
+                         order->rank, order->path, order->limit_s);
     if (outcome->what == OUTCOME_ASKED)
-        return problem_set(problem, 128 + outcome->error, "SIG%s while the process of rank %d had not come to start %s",
-                           sigabbrev_np(outcome->error), order->rank, order->path);
-    return problem_set(problem, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check that it runs by itself", order->path,
-                       strerror(outcome->error));
+        return error_set(error, 128 + outcome->error, "SIG%s while the process of rank %d had not come to start %s",
+                         sigabbrev_np(outcome->error), order->rank, order->path);
+    return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check that it runs by itself", order->path,
+                     strerror(outcome->error));
 }
 
 /* Tells the rank which stdout is the one that was made for it (interpose/shim/stdout.c). */
@@ -176,13 +176,12 @@ name_output(const struct spawn_order *order, const struct pipes *pipes)
 }
 
 bool
-spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct problem *problem)
+spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct error *error)
 {
     struct pipes pipes;
     if (!open_pipes(&pipes, order))
-        return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                           "cannot make pipes for rank %d: %s; raise the limit of open files", order->rank,
-                           strerror(errno));
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot make pipes for rank %d: %s; raise the limit of open files",
+                         order->rank, strerror(errno));
 
     name_output(order, &pipes);
     pid_t launcher = getpid();
@@ -190,8 +189,8 @@ spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct pr
     if (pid == 0)
         become_rank(order, &pipes, launcher);
     if (pid < 0) {
-        problem_set(problem, DDPRUN_EXIT_FAILURE, "cannot make a process for rank %d: %s; raise the limit of processes",
-                    order->rank, strerror(errno));
+        error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a process for rank %d: %s; raise the limit of processes",
+                  order->rank, strerror(errno));
         close_all(&pipes);
         return false;
     }
@@ -204,7 +203,7 @@ spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct pr
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         close_all(&pipes);
-        return set_problem(order, &outcome, problem);
+        return set_error(order, &outcome, error);
     }
     *spawned_p = (struct spawned){.pid = pid, .output = pipes.output[0], .error = pipes.error[0]};
     pipes.output[0] = pipes.error[0] = -1;

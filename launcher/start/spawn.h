@@ -4,7 +4,7 @@
 #ifndef DDPRUN_LAUNCHER_START_SPAWN_H
 #define DDPRUN_LAUNCHER_START_SPAWN_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 #include "launcher/common/signals.h"
 #include "launcher/start/placement.h"
 
@@ -37,11 +37,11 @@ struct spawned {
 
 /*
  * Starts a rank, and returns when the program runs in it. It is killed when the launcher's main thread dies, so call
- * this there. Problem (DDPRUN_EXIT_NOT_RUN): the system refused to run the program; (DDPRUN_EXIT_FAILURE): no process
+ * this there. Error (DDPRUN_EXIT_NOT_RUN): the system refused to run the program; (DDPRUN_EXIT_FAILURE): no process
  * or pipe to be had, its processors are gone, or the process does not come to the program within limit_s seconds; (128
  * + signal): a signal asked for the end before it came there.
  */
-bool spawn_rank(const struct spawn_order *order, struct spawned *spawned, struct problem *problem)
+bool spawn_rank(const struct spawn_order *order, struct spawned *spawned, struct error *error)
     __attribute__((warn_unused_result));
 
 #endif

@@ -3,7 +3,7 @@
  */
 #include "launcher/start/trial.h"
 
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/start/child.h"
 #include "launcher/start/elf_file.h"
 #include "launcher/start/environment.h"
@@ -57,7 +57,7 @@ trial_is_own_loader(const char *loader)
 static char *
 part(const char *text, size_t length)
 {
-    return memory_format("%.*s", (int)length, text);
+    return xasprintf("%.*s", (int)length, text);
 }
 
 /* " (0x00007f...)" at the end of a line is not of interest. Returns the length without it; 0: it is not there. */
@@ -80,7 +80,7 @@ add_library(struct trial *trial, char *name, char *path)
         free(path);
         return;
     }
-    trial->libraries = memory_resize(trial->libraries, (trial->count + 1) * sizeof(*trial->libraries));
+    trial->libraries = xrealloc(trial->libraries, (trial->count + 1) * sizeof(*trial->libraries));
     trial->libraries[trial->count++] = (struct trial_library){name, path};
 }
 
@@ -152,11 +152,11 @@ quiet_environment(char *const *environment)
 bool
 trial_run(const char *loader, const char *program, char *const *environment, struct trial *trial, char *why)
 {
-    char *path = memory_format("%s%s", program[0] == '/' ? "" : "./", program); /* never an option */
-    char *words[] = {memory_copy(loader), path, NULL};
+    char *path = xasprintf("%s%s", program[0] == '/' ? "" : "./", program); /* never an option */
+    char *words[] = {xstrdup(loader), path, NULL};
     char **list = quiet_environment(environment);
     environment_set(&list, "LD_TRACE_LOADED_OBJECTS", "1"); /* --list would stop at the first that is missing */
-    struct child_result *result = memory_get(1, sizeof(*result));
+    struct child_result *result = xcalloc(1, sizeof(*result));
     child_run(words, list, LIMIT_S, result);
     /* Whatever its exit code: what it could not load stands in the list, or in a complaint. */
     bool ok = result->end == CHILD_EXITED && result->length < sizeof(result->text) - 1;

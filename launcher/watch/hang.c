@@ -10,8 +10,8 @@
 #include "launcher/watch/hang.h"
 
 #include "base/protocol.h"
-#include "launcher/common/memory.h"
-#include "launcher/watch/rank_words.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/watch/rank_describe.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,11 +47,9 @@ struct hang {
 struct hang *
 hang_new(int count, const struct hang_limits *limits, uint64_t now_ns)
 {
-    struct hang *hang = memory_get(1, sizeof(*hang));
-    *hang = (struct hang){.limits = *limits,
-                          .count = count,
-                          .looked_ns = now_ns,
-                          .ranks = memory_get((size_t)count, sizeof(*hang->ranks))};
+    struct hang *hang = xcalloc(1, sizeof(*hang));
+    *hang = (struct hang){
+        .limits = *limits, .count = count, .looked_ns = now_ns, .ranks = xcalloc((size_t)count, sizeof(*hang->ranks))};
     for (int i = 0; i < count; ++i)
         hang->ranks[i] = (struct watched){.progress_ns = now_ns, .wait_ns = now_ns};
     return hang;
@@ -202,7 +200,7 @@ describe_waiters(const struct hang *hang, const struct rank_view *views, int wai
     int others = -1;
     for (int i = 0; i < hang->count; ++i)
         others += is_waiting(&views[i]);
-    rank_words_wait(&views[waiter], wait, sizeof(wait));
+    rank_describe_wait(&views[waiter], wait, sizeof(wait));
     int used = snprintf(text, TEXT_BYTES, "rank %d %s", waiter, wait);
     if (others > 0 && used > 0 && used < TEXT_BYTES)
         snprintf(text + used, (size_t)(TEXT_BYTES - used), ", and %d other%s too", others, others == 1 ? "" : "s");
@@ -223,58 +221,56 @@ describe_end(const struct hang *hang, bool ends, bool may_be_busy, char text[TEX
 
 static void
 describe_culprit(const struct hang *hang, const struct rank_view *views, int culprit, int waiter, uint64_t idle,
-                 bool ends, struct problem *problem)
+                 bool ends, struct error *error)
 {
     char place[TEXT_BYTES], doing[2 * TEXT_BYTES], waiters[TEXT_BYTES], step[TEXT_BYTES], end[TEXT_BYTES];
-    rank_words_place(&views[culprit], place, sizeof(place));
-    rank_words_doing(&views[culprit], doing, sizeof(doing));
+    rank_describe_place(&views[culprit], place, sizeof(place));
+    rank_describe_activity(&views[culprit], doing, sizeof(doing));
     describe_waiters(hang, views, waiter, waiters);
     describe_end(hang, ends, may_be_busy(&views[culprit]), end);
-    problem_set(problem, DDPRUN_EXIT_FAILURE, "rank %d%s%s has made no CUDA call for %.0f s%s: %s; %s%s", culprit,
-                place, step_of(&views[culprit], step), seconds(idle), ends ? ", and the job ends" : "", doing, waiters,
-                end);
+    error_set(error, DDPRUN_EXIT_FAILURE, "rank %d%s%s has made no CUDA call for %.0f s%s: %s; %s%s", culprit, place,
+              step_of(&views[culprit], step), seconds(idle), ends ? ", and the job ends" : "", doing, waiters, end);
 }
 
 static void
-describe_all_waiting(const struct hang *hang, const struct rank_view *views, int waiter, bool ends,
-                     struct problem *problem)
+describe_all_waiting(const struct hang *hang, const struct rank_view *views, int waiter, bool ends, struct error *error)
 {
     char waiters[TEXT_BYTES], wait[TEXT_BYTES], other[TEXT_BYTES];
     int on_host = first_in(hang, views, RANK_WAIT_EXCHANGE), on_device = first_in(hang, views, RANK_WAIT_COLLECTIVE);
     const char *end = ends ? "; --hang-timeout ends the job" : "";
     if (on_host >= 0 && on_device >= 0) { /* it may be both: hosts run ahead of their devices */
-        rank_words_wait(&views[on_host], wait, sizeof(wait));
-        rank_words_wait(&views[on_device], other, sizeof(other));
-        problem_set(problem, DDPRUN_EXIT_FAILURE,
-                    "all ranks wait, and at different places: rank %d %s, rank %d %s; do all ranks make the same "
-                    "ddprun calls? If they do, the communication itself does not go on (the network, or NCCL: "
-                    "NCCL_DEBUG=INFO says more)%s",
-                    on_host, wait, on_device, other, end);
+        rank_describe_wait(&views[on_host], wait, sizeof(wait));
+        rank_describe_wait(&views[on_device], other, sizeof(other));
+        error_set(error, DDPRUN_EXIT_FAILURE,
+                  "all ranks wait, and at different places: rank %d %s, rank %d %s; do all ranks make the same "
+                  "ddprun calls? If they do, the communication itself does not go on (the network, or NCCL: "
+                  "NCCL_DEBUG=INFO says more)%s",
+                  on_host, wait, on_device, other, end);
         return;
     }
     describe_waiters(hang, views, waiter, waiters);
     bool in_graph = strncmp(views[waiter].wait_for, RANK_WAIT_GRAPH, sizeof(RANK_WAIT_GRAPH) - 1) == 0;
-    problem_set(problem, DDPRUN_EXIT_FAILURE,
-                "all ranks wait, and none is behind: %s; so the communication itself does not go on (the network, or "
-                "NCCL: NCCL_DEBUG=INFO says more)%s%s",
-                waiters, in_graph ? ", or a kernel in some rank's graph does not end" : "", end);
+    error_set(error, DDPRUN_EXIT_FAILURE,
+              "all ranks wait, and none is behind: %s; so the communication itself does not go on (the network, or "
+              "NCCL: NCCL_DEBUG=INFO says more)%s%s",
+              waiters, in_graph ? ", or a kernel in some rank's graph does not end" : "", end);
 }
 
 static void
-describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct problem *problem)
+describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct error *error)
 {
     char place[TEXT_BYTES], doing[2 * TEXT_BYTES], step[TEXT_BYTES];
-    rank_words_place(view, place, sizeof(place));
-    rank_words_doing(view, doing, sizeof(doing));
-    problem_set(problem, DDPRUN_EXIT_FAILURE,
-                "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s: %s; is it a "
-                "kernel that does not end? One that only takes long is no fault, so the job goes on",
-                seconds(idle), rank, place, step_of(view, step), doing);
+    rank_describe_place(view, place, sizeof(place));
+    rank_describe_activity(view, doing, sizeof(doing));
+    error_set(error, DDPRUN_EXIT_FAILURE,
+              "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s: %s; is it a "
+              "kernel that does not end? One that only takes long is no fault, so the job goes on",
+              seconds(idle), rank, place, step_of(view, step), doing);
 }
 
 static void
 describe_exit(const struct hang *hang, const struct rank_view *views, int rank, uint64_t idle, bool ends,
-              struct problem *problem)
+              struct error *error)
 {
     char place[TEXT_BYTES], step[TEXT_BYTES], end[TEXT_BYTES], others[TEXT_BYTES] = "all others have ended";
     int count = 0;
@@ -283,12 +279,12 @@ describe_exit(const struct hang *hang, const struct rank_view *views, int rank, 
     if (count > 0)
         snprintf(others, sizeof(others), "nor %s %d other%s", count == 1 ? "has" : "have", count,
                  count == 1 ? "" : "s");
-    rank_words_place(&views[rank], place, sizeof(place));
+    rank_describe_place(&views[rank], place, sizeof(place));
     describe_end(hang, ends, false, end);
-    problem_set(problem, DDPRUN_EXIT_FAILURE,
-                "rank %d%s%s has ended its program in order, but its process has not exited for %.0f s%s: an exit "
-                "handler or a destructor hangs; %s%s",
-                rank, place, step_of(&views[rank], step), seconds(idle), ends ? ", and the job ends" : "", others, end);
+    error_set(error, DDPRUN_EXIT_FAILURE,
+              "rank %d%s%s has ended its program in order, but its process has not exited for %.0f s%s: an exit "
+              "handler or a destructor hangs; %s%s",
+              rank, place, step_of(&views[rank], step), seconds(idle), ends ? ", and the job ends" : "", others, end);
 }
 
 /* ---- judging ---- */
@@ -323,8 +319,7 @@ sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
 /* Two ranks that wait for each other, and would for ever: the first two that are found, and that have waited for as
  * long as it takes to be sure, or for `enough_ns`. */
 static bool
-find_different_places(const struct hang *hang, const struct rank_view *views, uint64_t enough_ns,
-                      struct problem *problem)
+find_different_places(const struct hang *hang, const struct rank_view *views, uint64_t enough_ns, struct error *error)
 {
     for (int behind = 0; behind < hang->count; ++behind) {
         if (!waits_in(&views[behind], RANK_WAIT_EXCHANGE))
@@ -337,15 +332,15 @@ find_different_places(const struct hang *hang, const struct rank_view *views, ui
             if (hang->ranks[behind].stayed_ns < limit_ns || hang->ranks[ahead].stayed_ns < limit_ns)
                 continue;
             char place[TEXT_BYTES], other[TEXT_BYTES];
-            rank_words_place(&views[behind], place, sizeof(place));
-            rank_words_place(&views[ahead], other, sizeof(other));
-            problem_set(problem, DDPRUN_EXIT_FAILURE,
-                        "rank %d%s waits at %s after %" PRIu64 " steps, while rank %d%s, after %" PRIu64
-                        " steps, waits for it in %s: all ranks must make the same ddprun calls and the same number of "
-                        "steps",
-                        behind, place, views[behind].wait_for, views[behind].step, ahead, other, views[ahead].step,
-                        views[ahead].wait_for);
-            problem->rank = behind;
+            rank_describe_place(&views[behind], place, sizeof(place));
+            rank_describe_place(&views[ahead], other, sizeof(other));
+            error_set(error, DDPRUN_EXIT_FAILURE,
+                      "rank %d%s waits at %s after %" PRIu64 " steps, while rank %d%s, after %" PRIu64
+                      " steps, waits for it in %s: all ranks must make the same ddprun calls and the same number of "
+                      "steps",
+                      behind, place, views[behind].wait_for, views[behind].step, ahead, other, views[ahead].step,
+                      views[ahead].wait_for);
+            error->rank = behind;
             return true;
         }
     }
@@ -354,8 +349,7 @@ find_different_places(const struct hang *hang, const struct rank_view *views, ui
 
 /* Nobody is behind: for as long as the last of them has waited. */
 static enum hang_outcome
-judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, uint64_t now_ns,
-                  struct problem *problem)
+judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, uint64_t now_ns, struct error *error)
 {
     uint64_t since = 0;
     for (int i = 0; i < hang->count; ++i) {
@@ -367,10 +361,10 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
     if (hang->limits.warning_ns > 0 && idle < hang->limits.warning_ns)
         hang->warned_of_all = false;
     enum hang_outcome outcome = outcome_of(hang, idle, true, &hang->warned_of_all);
-    if (outcome == HANG_END && find_different_places(hang, views, 0, problem))
+    if (outcome == HANG_END && find_different_places(hang, views, 0, error))
         return outcome; /* it ends in any case, and this explains it better */
     if (outcome != HANG_NONE)
-        describe_all_waiting(hang, views, waiter, outcome == HANG_END, problem);
+        describe_all_waiting(hang, views, waiter, outcome == HANG_END, error);
     return outcome;
 }
 
@@ -379,7 +373,7 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
  * may be past their end, and then the job waits for nothing else. Counted from when the last of them went on.
  */
 static enum hang_outcome
-judge_nobody_waiting(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
+judge_nobody_waiting(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct error *error)
 {
     int named = -1;
     bool on_device = false;
@@ -387,7 +381,7 @@ judge_nobody_waiting(struct hang *hang, const struct rank_view *views, uint64_t 
     for (int i = 0; i < hang->count; ++i) {
         if (views[i].ended)
             continue;
-        if (views[i].stopped || (!views[i].exiting && !rank_words_is_on_device(&views[i])))
+        if (views[i].stopped || (!views[i].exiting && !rank_is_on_device(&views[i])))
             return HANG_NONE;
         if (named < 0 || (!on_device && !views[i].exiting))
             named = i;
@@ -401,10 +395,10 @@ judge_nobody_waiting(struct hang *hang, const struct rank_view *views, uint64_t 
     if (outcome == HANG_NONE)
         return outcome;
     if (on_device)
-        describe_devices(&views[named], named, idle, problem);
+        describe_devices(&views[named], named, idle, error);
     else
-        describe_exit(hang, views, named, idle, outcome == HANG_END, problem);
-    problem->rank = named;
+        describe_exit(hang, views, named, idle, outcome == HANG_END, error);
+    error->rank = named;
     return outcome;
 }
 
@@ -423,7 +417,7 @@ skip_pause(struct hang *hang, uint64_t now_ns)
 }
 
 enum hang_outcome
-hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
+hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct error *error)
 {
     skip_pause(hang, now_ns);
     for (int i = 0; i < hang->count; ++i) {
@@ -434,18 +428,18 @@ hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, str
     if (hang->count == 1)
         return HANG_NONE;
     if (waiter < 0)
-        return judge_nobody_waiting(hang, views, now_ns, problem);
-    if (find_different_places(hang, views, UINT64_MAX, problem))
+        return judge_nobody_waiting(hang, views, now_ns, error);
+    if (find_different_places(hang, views, UINT64_MAX, error))
         return HANG_END;
 
     int culprit = find_culprit(hang, views, waiter, now_ns);
     if (culprit < 0)
-        return judge_all_waiting(hang, views, waiter, now_ns, problem);
+        return judge_all_waiting(hang, views, waiter, now_ns, error);
     uint64_t idle = idle_ns(hang, culprit, waiter, now_ns);
     enum hang_outcome outcome = outcome_of(hang, idle, true, &hang->ranks[culprit].warned);
     if (outcome != HANG_NONE) {
-        describe_culprit(hang, views, culprit, waiter, idle, outcome == HANG_END, problem);
-        problem->rank = culprit;
+        describe_culprit(hang, views, culprit, waiter, idle, outcome == HANG_END, error);
+        error->rank = culprit;
     }
     return outcome;
 }

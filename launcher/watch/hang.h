@@ -10,7 +10,7 @@
 #ifndef DDPRUN_LAUNCHER_WATCH_HANG_H
 #define DDPRUN_LAUNCHER_WATCH_HANG_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 #include "launcher/common/rank_view.h"
 
 #include <stdint.h>
@@ -32,15 +32,15 @@ void hang_free(struct hang *hang);
 
 enum hang_outcome {
     HANG_NONE,
-    HANG_WARNING, /* `problem` holds a line for the user; told once, until the rank goes on */
-    HANG_END,     /* `problem` is the reason why the job ends */
+    HANG_WARNING, /* `error` holds a line for the user; told once, until the rank goes on */
+    HANG_END,     /* `error` is the reason why the job ends */
 };
 
 /*
- * Judges all ranks at one moment. `problem` is set unless the outcome is HANG_NONE; its `rank` is the culprit then, or
+ * Judges all ranks at one moment. `error` is set unless the outcome is HANG_NONE; its `rank` is the culprit then, or
  * -1 where all ranks wait and none is behind.
  */
-enum hang_outcome hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct problem *problem);
+enum hang_outcome hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct error *error);
 
 /*
  * The rank that the others wait for at this moment, however briefly; -1 if none does, or if nobody is behind. One that

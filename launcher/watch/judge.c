@@ -3,7 +3,7 @@
  */
 #include "launcher/watch/judge.h"
 
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/watch/verdict.h"
 
 #include <stdlib.h>
@@ -22,10 +22,10 @@ struct judge {
 struct judge *
 judge_new(int count, const struct hang_limits *limits, uint64_t now_ns)
 {
-    struct judge *judge = memory_get(1, sizeof(*judge));
+    struct judge *judge = xcalloc(1, sizeof(*judge));
     judge->count = count;
     judge->hang = hang_new(count, limits, now_ns);
-    judge->unfinished_since_ns = memory_get((size_t)count, sizeof(*judge->unfinished_since_ns));
+    judge->unfinished_since_ns = xcalloc((size_t)count, sizeof(*judge->unfinished_since_ns));
     return judge;
 }
 
@@ -83,11 +83,11 @@ is_settled(struct judge *judge, const struct rank_view *views, uint64_t now_ns)
 }
 
 enum judgement
-judge_ends(struct judge *judge, struct rank_view *views, uint64_t now_ns, struct problem *problem)
+judge_ends(struct judge *judge, struct rank_view *views, uint64_t now_ns, struct error *error)
 {
     find_early_leavers(judge, views, now_ns);
     bool over = all_ended(judge, views);
-    bool failed = over ? verdict_find_at_end(views, judge->count, problem) : verdict_find(views, judge->count, problem);
+    bool failed = over ? verdict_find_at_end(views, judge->count, error) : verdict_find(views, judge->count, error);
     if (failed)
         return over || is_settled(judge, views, now_ns) ? JUDGED_FAILED : JUDGED_IN_DOUBT;
     return over ? JUDGED_OVER : JUDGED_GOES_ON;
@@ -96,25 +96,25 @@ judge_ends(struct judge *judge, struct rank_view *views, uint64_t now_ns, struct
 /* ---- doings ---- */
 
 static bool
-find_unseen(const struct judge *judge, const struct rank_view *views, struct problem *problem)
+find_unseen(const struct judge *judge, const struct rank_view *views, struct error *error)
 {
     for (int i = 0; i < judge->count; ++i) {
         if (views[i].preload_suspect != 0)
-            return !problem_set(problem, DDPRUN_EXIT_FAILURE,
-                                "rank %d uses the CUDA driver in process %d, which ddprun's library was not loaded "
-                                "into, so it would train alone; "
-                                "the usual causes: a static or setuid executable, or a wrapper that clears LD_PRELOAD",
-                                i, views[i].preload_suspect);
+            return !error_set(error, DDPRUN_EXIT_FAILURE,
+                              "rank %d uses the CUDA driver in process %d, which ddprun's library was not loaded "
+                              "into, so it would train alone; "
+                              "the usual causes: a static or setuid executable, or a wrapper that clears LD_PRELOAD",
+                              i, views[i].preload_suspect);
     }
     return false;
 }
 
 enum judgement
-judge_doings(struct judge *judge, const struct rank_view *views, uint64_t now_ns, struct problem *problem)
+judge_running(struct judge *judge, const struct rank_view *views, uint64_t now_ns, struct error *error)
 {
-    if (find_unseen(judge, views, problem))
+    if (find_unseen(judge, views, error))
         return JUDGED_FAILED;
-    switch (hang_look(judge->hang, views, now_ns, problem)) {
+    switch (hang_look(judge->hang, views, now_ns, error)) {
     case HANG_WARNING:
         return JUDGED_WARNING;
     case HANG_END:

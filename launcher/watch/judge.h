@@ -19,19 +19,18 @@ void judge_free(struct judge *judge);
 
 enum judgement {
     JUDGED_GOES_ON,
-    JUDGED_WARNING,  /* it goes on; `problem` holds a line for the user, and the rank of whom it speaks */
+    JUDGED_WARNING,  /* it goes on; `error` holds a line for the user, and the rank of whom it speaks */
     JUDGED_IN_DOUBT, /* a rank has failed; why, will be known in a moment */
     JUDGED_OVER,     /* all ranks have ended well */
-    JUDGED_FAILED,   /* `problem` holds the reason */
+    JUDGED_FAILED,   /* `error` holds the reason */
 };
 
 /* By the ends of ranks. Sets `left_early` in `views`. Never a warning. */
-enum judgement judge_ends(struct judge *judge, struct rank_view *views, uint64_t now_ns, struct problem *problem);
+enum judgement judge_ends(struct judge *judge, struct rank_view *views, uint64_t now_ns, struct error *error);
 
 /* By what ranks do that have not ended, which counts where judge_ends() says that the job goes on: goes on, warning or
  * failed. */
-enum judgement judge_doings(struct judge *judge, const struct rank_view *views, uint64_t now_ns,
-                            struct problem *problem);
+enum judgement judge_running(struct judge *judge, const struct rank_view *views, uint64_t now_ns, struct error *error);
 
 /* hang_suspect() of this moment: a rank that may be why, besides the one of whom the reason speaks. */
 int judge_suspect(const struct judge *judge, const struct rank_view *views, uint64_t now_ns);

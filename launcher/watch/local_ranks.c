@@ -5,7 +5,7 @@
 
 #include "base/protocol.h"
 #include "base/status_page.h"
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/watch/out_of_memory.h"
 #include "launcher/watch/process_list.h"
 #include "launcher/watch/process_state.h"
@@ -193,7 +193,7 @@ local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softg
 {
     char host[sizeof(local->views[0].host)] = "";
     local->kills_before = out_of_memory_kills("");
-    local->ended_ns = memory_get((size_t)local->count, sizeof(*local->ended_ns));
+    local->ended_ns = xcalloc((size_t)local->count, sizeof(*local->ended_ns));
     (void)gethostname(host, sizeof(host) - 1);
     for (int i = 0; i < local->count; ++i) {
         struct rank_view *view = &local->views[i];
@@ -259,7 +259,7 @@ reap_orphans(const struct local_ranks *local)
 static void
 watch_preload(struct local_ranks *local, uint64_t now)
 {
-    struct preload_subject *subjects = memory_get((size_t)local->count, sizeof(*subjects));
+    struct preload_subject *subjects = xcalloc((size_t)local->count, sizeof(*subjects));
     for (int i = 0; i < local->count; ++i) {
         subjects[i].pid = local->pids[i];
         const struct rank_view *view = &local->views[i];

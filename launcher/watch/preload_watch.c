@@ -3,7 +3,7 @@
  */
 #include "launcher/watch/preload_watch.h"
 
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/watch/process_list.h"
 
 #include <stdio.h>
@@ -69,11 +69,11 @@ find_suspect(const struct preload_watch *watch, pid_t root)
 struct preload_watch *
 preload_watch_new(int rank_count, uint64_t now_ns)
 {
-    struct preload_watch *watch = memory_get(1, sizeof(*watch));
+    struct preload_watch *watch = xcalloc(1, sizeof(*watch));
     watch->rank_count = rank_count;
     watch->start_ns = now_ns;
     watch->interval_ns = FIRST_INTERVAL_NS;
-    watch->ranks = memory_get((size_t)rank_count, sizeof(*watch->ranks));
+    watch->ranks = xcalloc((size_t)rank_count, sizeof(*watch->ranks));
     for (int rank = 0; rank < rank_count; ++rank)
         watch->ranks[rank].next_ns = now_ns + FIRST_INTERVAL_NS;
     return watch;

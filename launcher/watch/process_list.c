@@ -3,7 +3,7 @@
  */
 #include "launcher/watch/process_list.h"
 
-#include "launcher/common/memory.h"
+#include "launcher/common/xcalloc.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ process_list_read(struct process_list *list)
     list->count = 0;
     if (list->items == NULL) { /* also qsort and bsearch want a pointer */
         list->capacity = 512;
-        list->items = memory_get(list->capacity, sizeof(*list->items));
+        list->items = xcalloc(list->capacity, sizeof(*list->items));
     }
     DIR *proc = opendir("/proc");
     if (proc == NULL)
@@ -67,7 +67,7 @@ process_list_read(struct process_list *list)
             continue;
         if (list->count == list->capacity) {
             list->capacity *= 2;
-            list->items = memory_resize(list->items, list->capacity * sizeof(*list->items));
+            list->items = xrealloc(list->items, list->capacity * sizeof(*list->items));
         }
         list->items[list->count++] = process;
     }

@@ -205,48 +205,47 @@ hint_for_signal(const struct rank_view *rank)
 }
 
 static void
-describe_death(const struct rank_view *rank, int i, struct problem *problem, int code)
+describe_death(const struct rank_view *rank, int i, struct error *error, int code)
 {
     char far[TEXT_BYTES];
     how_far(rank, far);
     if (rank->aborted)
-        problem_set(problem, code,
-                    "rank %d asked for the end of the job by PMIx_Abort(%d)%s%s%s; its last output may say why", i,
-                    rank->abort_status, far, rank->abort_message[0] != '\0' ? ": " : "", rank->abort_message);
+        error_set(error, code,
+                  "rank %d asked for the end of the job by PMIx_Abort(%d)%s%s%s; its last output may say why", i,
+                  rank->abort_status, far, rank->abort_message[0] != '\0' ? ": " : "", rank->abort_message);
     else if (rank->signal != 0)
-        problem_set(problem, code, "rank %d was ended by SIG%s (%s)%s%s", i,
-                    sigabbrev_np(rank->signal) != NULL ? sigabbrev_np(rank->signal) : "?",
-                    sigdescr_np(rank->signal) != NULL ? sigdescr_np(rank->signal) : "unknown signal", far,
-                    hint_for_signal(rank));
+        error_set(error, code, "rank %d was ended by SIG%s (%s)%s%s", i,
+                  sigabbrev_np(rank->signal) != NULL ? sigabbrev_np(rank->signal) : "?",
+                  sigdescr_np(rank->signal) != NULL ? sigdescr_np(rank->signal) : "unknown signal", far,
+                  hint_for_signal(rank));
     else
-        problem_set(problem, code, "rank %d ended with exit code %d%s; its last output may say why", i, rank->exit_code,
-                    far);
+        error_set(error, code, "rank %d ended with exit code %d%s; its last output may say why", i, rank->exit_code,
+                  far);
 }
 
 static void
-describe_stepless(const struct rank_view *rank, int i, struct problem *problem, int code)
+describe_stepless(const struct rank_view *rank, int i, struct error *error, int code)
 {
     if (!is_annotated(rank))
-        problem_set(problem, code,
-                    "rank %d launched %" PRIu64
-                    " kernels and ended without an annotation: nothing was averaged; annotate "
-                    "the program (docs/annotations.md), or give --unannotated",
-                    i, rank->launch_count);
+        error_set(error, code,
+                  "rank %d launched %" PRIu64
+                  " kernels and ended without an annotation: nothing was averaged; annotate "
+                  "the program (docs/annotations.md), or give --unannotated",
+                  i, rank->launch_count);
     else if (rank->gradient_count == 0)
-        problem_set(
-            problem, code,
-            "parameters of rank %d changed, and it ended without a DDP_STEP: nothing was averaged; annotate "
-            "gradients, and call DDP_STEP after each backward pass (docs/annotations.md), or give --unannotated",
-            i);
+        error_set(error, code,
+                  "parameters of rank %d changed, and it ended without a DDP_STEP: nothing was averaged; annotate "
+                  "gradients, and call DDP_STEP after each backward pass (docs/annotations.md), or give --unannotated",
+                  i);
     else
-        problem_set(problem, code,
-                    "rank %d annotated %" PRIu64 " gradient%s and ended without a DDP_STEP: nothing was averaged; call "
-                    "it after each backward pass (see ddprun.h), or give --unannotated",
-                    i, rank->gradient_count, plural(rank->gradient_count));
+        error_set(error, code,
+                  "rank %d annotated %" PRIu64 " gradient%s and ended without a DDP_STEP: nothing was averaged; call "
+                  "it after each backward pass (see ddprun.h), or give --unannotated",
+                  i, rank->gradient_count, plural(rank->gradient_count));
 }
 
 static void
-describe(const struct rank_view *ranks, int count, int i, enum fault fault, struct problem *problem)
+describe(const struct rank_view *ranks, int count, int i, enum fault fault, struct error *error)
 {
     const struct rank_view *rank = &ranks[i];
     int code = exit_code_of(rank, fault);
@@ -257,29 +256,29 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
     case FAULT_UNCLEAR:
     case FAULT_FOLLOWED:
         if (rank->failure[0] != '\0')
-            problem_set(problem, code, "rank %d%s: %s", i, far, rank->failure);
+            error_set(error, code, "rank %d%s: %s", i, far, rank->failure);
         else
-            problem_set(problem, code, "rank %d stopped the job%s without saying why; its last output may", i, far);
+            error_set(error, code, "rank %d stopped the job%s without saying why; its last output may", i, far);
         break;
     case FAULT_DIED:
-        describe_death(rank, i, problem, code);
+        describe_death(rank, i, error, code);
         break;
     case FAULT_LEFT:
-        problem_set(problem, code,
-                    "rank %d left with exit code 0%s, without the usual end (_exit or exec in it?), while others were "
-                    "training; "
-                    "all ranks must make the same number of steps",
-                    i, far);
+        error_set(error, code,
+                  "rank %d left with exit code 0%s, without the usual end (_exit or exec in it?), while others were "
+                  "training; "
+                  "all ranks must make the same number of steps",
+                  i, far);
         break;
     case FAULT_ASIDE:
-        problem_set(problem, code,
-                    "rank %d ended with exit code 0 and left process %d (%s) running, which ddprun ends; if that is "
-                    "the trainer, start it with `exec`, or end the script with `wait`",
-                    i, rank->left_pid, rank->left_name);
+        error_set(error, code,
+                  "rank %d ended with exit code 0 and left process %d (%s) running, which ddprun ends; if that is "
+                  "the trainer, start it with `exec`, or end the script with `wait`",
+                  i, rank->left_pid, rank->left_name);
         break;
     case FAULT_MISSED:
-        problem_set(
-            problem, code,
+        error_set(
+            error, code,
             rank->missed_preload
                 ? "rank %d used the CUDA driver in a process that ddprun's library was not loaded into, so it trained "
                   "alone; "
@@ -288,51 +287,51 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
             i);
         break;
     case FAULT_STEPLESS:
-        describe_stepless(rank, i, problem, code);
+        describe_stepless(rank, i, error, code);
         break;
     case FAULT_FEWER:
-        problem_set(problem, code,
-                    "rank %d ended after %u program%s that trained, others have begun one more; all ranks must train "
-                    "the same number of times (and what else uses a GPU be started as LD_PRELOAD= program)",
-                    i, rank->generation + 1, rank->generation == 0 ? "" : "s");
+        error_set(error, code,
+                  "rank %d ended after %u program%s that trained, others have begun one more; all ranks must train "
+                  "the same number of times (and what else uses a GPU be started as LD_PRELOAD= program)",
+                  i, rank->generation + 1, rank->generation == 0 ? "" : "s");
         break;
     default:
-        problem_set(problem, code,
-                    "rank %d ended%s, others went on to step %" PRIu64
-                    "; all ranks must make the same number of steps (DDP_SHARD divides work evenly)",
-                    i, far, most_steps(ranks, count));
+        error_set(error, code,
+                  "rank %d ended%s, others went on to step %" PRIu64
+                  "; all ranks must make the same number of steps (DDP_SHARD divides work evenly)",
+                  i, far, most_steps(ranks, count));
         break;
     }
 }
 
 /* Puts `more` into the text at `at`, if there is room. */
 static void
-insert(struct problem *problem, size_t at, const char *more)
+insert(struct error *error, size_t at, const char *more)
 {
-    size_t used = strlen(problem->text), length = strlen(more);
-    if (at > used || used + length >= sizeof(problem->text))
+    size_t used = strlen(error->text), length = strlen(more);
+    if (at > used || used + length >= sizeof(error->text))
         return;
-    memmove(problem->text + at + length, problem->text + at, used - at + 1);
-    memcpy(problem->text + at, more, length);
+    memmove(error->text + at + length, error->text + at, used - at + 1);
+    memcpy(error->text + at, more, length);
 }
 
 /* "rank 3 ..." becomes "rank 3 (host h2, process 123) ..." where there are several hosts to look at. */
 static void
-name_host(const struct rank_view *ranks, int count, int i, struct problem *problem)
+name_host(const struct rank_view *ranks, int count, int i, struct error *error)
 {
     char name[TEXT_BYTES], place[2 * TEXT_BYTES];
     bool several = false;
     for (int k = 1; k < count; ++k)
         several = several || (ranks[k].host[0] != '\0' && strcmp(ranks[k].host, ranks[0].host) != 0);
     int length = snprintf(name, sizeof(name), "rank %d", i);
-    if (!several || ranks[i].host[0] == '\0' || strncmp(problem->text, name, (size_t)length) != 0)
+    if (!several || ranks[i].host[0] == '\0' || strncmp(error->text, name, (size_t)length) != 0)
         return;
     snprintf(place, sizeof(place), " (host %s, process %d)", ranks[i].host, ranks[i].pid);
-    insert(problem, (size_t)length, place);
+    insert(error, (size_t)length, place);
 }
 
 bool
-verdict_find(const struct rank_view *ranks, int count, struct problem *problem)
+verdict_find(const struct rank_view *ranks, int count, struct error *error)
 {
     int worst = -1, failed = 0;
     enum fault worst_fault = FAULT_NONE;
@@ -347,13 +346,13 @@ verdict_find(const struct rank_view *ranks, int count, struct problem *problem)
     }
     if (worst < 0)
         return false;
-    describe(ranks, count, worst, worst_fault, problem);
-    name_host(ranks, count, worst, problem);
-    problem->rank = worst;
+    describe(ranks, count, worst, worst_fault, error);
+    name_host(ranks, count, worst, error);
+    error->rank = worst;
     if (failed > 1) {
         char more[TEXT_BYTES];
         snprintf(more, sizeof(more), " (%d ranks failed, this one first)", failed);
-        insert(problem, strcspn(problem->text, "\n"), more); /* details stay behind it */
+        insert(error, strcspn(error->text, "\n"), more); /* details stay behind it */
     }
     return true;
 }
@@ -373,40 +372,40 @@ verdict_only_follows(const struct rank_view *ranks, int count)
 
 /* Compares what all ranks report of the last comparison of parameters. One that left by _exit() may have missed it. */
 static bool
-hashes_agree(const struct rank_view *ranks, int count, struct problem *problem)
+hashes_agree(const struct rank_view *ranks, int count, struct error *error)
 {
     for (int i = 1; i < count; ++i) {
         if ((verdict_is_unfinished(&ranks[i]) || verdict_is_unfinished(&ranks[0])) &&
             (ranks[i].check_count != ranks[0].check_count || ranks[i].checked_step != ranks[0].checked_step))
             continue;
         if (ranks[i].check_count != ranks[0].check_count || ranks[i].checked_step != ranks[0].checked_step)
-            return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                               "ranks 0 and %d do not agree on how often parameters were compared (%" PRIu64
-                               " and %" PRIu64 " times); the result cannot be trusted, please report this",
-                               i, ranks[0].check_count, ranks[i].check_count);
+            return error_set(error, DDPRUN_EXIT_FAILURE,
+                             "ranks 0 and %d do not agree on how often parameters were compared (%" PRIu64
+                             " and %" PRIu64 " times); the result cannot be trusted, please report this",
+                             i, ranks[0].check_count, ranks[i].check_count);
         if (ranks[0].check_count > 0 && ranks[i].parameter_hash != ranks[0].parameter_hash)
-            return problem_set(problem, DDPRUN_EXIT_FAILURE,
-                               "parameters differ between ranks 0 and %d after step %" PRIu64 " (hashes %016" PRIx64
-                               " and %016" PRIx64 "); the result cannot be trusted, please report this",
-                               i, ranks[0].checked_step, ranks[0].parameter_hash, ranks[i].parameter_hash);
+            return error_set(error, DDPRUN_EXIT_FAILURE,
+                             "parameters differ between ranks 0 and %d after step %" PRIu64 " (hashes %016" PRIx64
+                             " and %016" PRIx64 "); the result cannot be trusted, please report this",
+                             i, ranks[0].checked_step, ranks[0].parameter_hash, ranks[i].parameter_hash);
     }
     return true;
 }
 
 bool
-verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *problem)
+verdict_find_at_end(const struct rank_view *ranks, int count, struct error *error)
 {
-    if (verdict_find(ranks, count, problem))
+    if (verdict_find(ranks, count, error))
         return true;
     for (int i = 0; i < count; ++i) {
         if (ranks[i].step != most_steps(ranks, count)) {
-            describe(ranks, count, i, FAULT_DISAGREED, problem);
-            name_host(ranks, count, i, problem);
-            problem->rank = i;
+            describe(ranks, count, i, FAULT_DISAGREED, error);
+            name_host(ranks, count, i, error);
+            error->rank = i;
             return true;
         }
     }
-    return !hashes_agree(ranks, count, problem);
+    return !hashes_agree(ranks, count, error);
 }
 
 static const char *

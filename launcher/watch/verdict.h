@@ -7,7 +7,7 @@
 #ifndef DDPRUN_LAUNCHER_WATCH_VERDICT_H
 #define DDPRUN_LAUNCHER_WATCH_VERDICT_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 #include "launcher/common/rank_view.h"
 
 /* It ended with exit code 0, but not in the way in which a rank that is done ends. */
@@ -23,18 +23,18 @@ bool verdict_is_training(const struct rank_view *rank);
 bool verdict_is_needed(const struct rank_view *ranks, int count, int rank);
 
 /*
- * Looks for a failure. False and untouched `problem` if there is none; otherwise true, and `problem` holds the message
+ * Looks for a failure. False and untouched `error` if there is none; otherwise true, and `error` holds the message
  * (first line; details may follow on more lines) and the job's exit code. Of several failures the one of a rank that
  * says why counts, then the earliest; ranks that failed because of another one come last, behind those that cannot
- * tell. `problem->rank` is that rank.
+ * tell. `error->rank` is that rank.
  */
-bool verdict_find(const struct rank_view *ranks, int count, struct problem *problem);
+bool verdict_find(const struct rank_view *ranks, int count, struct error *error);
 
 /* Nothing but ranks that say that another one's end stopped them, or may have: its end may be known in a moment. */
 bool verdict_only_follows(const struct rank_view *ranks, int count);
 
 /* The same as verdict_find() once all ranks have ended, when also disagreements in what they did count. */
-bool verdict_find_at_end(const struct rank_view *ranks, int count, struct problem *problem);
+bool verdict_find_at_end(const struct rank_view *ranks, int count, struct error *error);
 
 /* After an end that was asked for by a signal: a line to `say` if ranks have trained and nothing was averaged. */
 void verdict_say_unaveraged(const struct rank_view *ranks, int count, void (*say)(const char *format, ...));

@@ -204,7 +204,7 @@ expect_success(pid_t pid)
 START_TEST(members_exchange)
 {
     struct job_folder folder;
-    struct problem problem = {0};
+    struct error error = {0};
     struct pmix_server *server;
     int held[2];
     pid_t pids[MEMBERS];
@@ -215,12 +215,12 @@ START_TEST(members_exchange)
     posix_spawn_file_actions_init(&other);
     posix_spawn_file_actions_adddup2(&other, held[1], STDOUT_FILENO);
 
-    ck_assert_msg(job_folder_make(&folder, &problem), "%s", problem.text);
+    ck_assert_msg(job_folder_make(&folder, &error), "%s", error.text);
     char **inherited = environment_copy(environ);
-    ck_assert_msg(pmix_server_start(folder.path, MEMBERS, &server, &problem), "%s", problem.text);
+    ck_assert_msg(pmix_server_start(folder.path, MEMBERS, &server, &error), "%s", error.text);
     for (int rank = 0; rank < MEMBERS; ++rank) {
         char **environment = environment_copy(inherited);
-        ck_assert_msg(pmix_server_add_environment(server, rank, &environment, &problem), "%s", problem.text);
+        ck_assert_msg(pmix_server_add_environment(server, rank, &environment, &error), "%s", error.text);
         pids[rank] = start("member", environment, rank == 0 ? &first : &other);
         environment_free(environment);
     }

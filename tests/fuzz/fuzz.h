@@ -5,7 +5,7 @@
 #ifndef DDPRUN_TESTS_FUZZ_FUZZ_H
 #define DDPRUN_TESTS_FUZZ_FUZZ_H
 
-#include "launcher/common/problem.h"
+#include "launcher/common/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,10 +24,10 @@ void fuzz_script(const uint8_t *bytes, size_t count);
 void fuzz_control(const uint8_t *bytes, size_t count);
 void fuzz_status(const uint8_t *bytes, size_t count);
 void fuzz_cost_cache(const uint8_t *bytes, size_t count);
-void fuzz_hello(const uint8_t *bytes, size_t count);
+void fuzz_handshake(const uint8_t *bytes, size_t count);
 void fuzz_view(const uint8_t *bytes, size_t count);
 void fuzz_frames(const uint8_t *bytes, size_t count);
-void fuzz_proof(const uint8_t *bytes, size_t count);
+void fuzz_auth(const uint8_t *bytes, size_t count);
 void fuzz_reference(const uint8_t *bytes, size_t count);
 
 /* Writes FOLDER/TARGET/NAME for the targets whose formats are ddprun's own (seeds.c). */
@@ -39,8 +39,8 @@ const char *fuzz_folder(void);
 /* Ends the fuzzer, with a finding, if `holds` is false. */
 void fuzz_require(bool holds, const char *what);
 
-/* A problem as its users may rely on: an exit code, and one line of text. */
-void fuzz_require_problem(const struct problem *problem, int exit_code);
+/* An error as its users may rely on: an exit code, and one line of text. */
+void fuzz_require_error(const struct error *error, int exit_code);
 
 /* The bytes as a text, up to the first NUL; the caller frees it. */
 char *fuzz_text(const uint8_t *bytes, size_t count);

@@ -1,19 +1,19 @@
 /*
  * fuzz_frames.c - targets: what comes over sockets. Frames of the ranks' control plane, and what supervisors send each
- * other: hellos, proofs, frames, orders, views.
+ * other: handshakes, authentication, frames, orders, views.
  *
  * Required: what is taken for sound is within its bounds, and written down again it is the same; without the secret
- * nothing is a proof.
+ * nothing is an authentication.
  */
 #include "launcher/watch/verdict.h"
 #include "tests/fuzz/fuzz.h"
 
 #include "base/protocol.h"
 #include "comm/control.h"
-#include "launcher/cluster/hello.h"
+#include "launcher/cluster/auth.h"
+#include "launcher/cluster/handshake.h"
 #include "launcher/cluster/peer_link.h"
-#include "launcher/cluster/proof.h"
-#include "launcher/cluster/view_frame.h"
+#include "launcher/cluster/rank_view_wire.h"
 #include "launcher/common/network.h"
 #include "launcher/options/terms.h"
 
@@ -100,36 +100,37 @@ rendezvous_links(struct rendezvous *rendezvous, int *links, int timeout_s, struc
 /* ---- supervisors ---- */
 
 void
-fuzz_hello(const uint8_t *bytes, size_t count)
+fuzz_handshake(const uint8_t *bytes, size_t count)
 {
-    static struct hello hellos[2], again;
-    static unsigned char encoded[HELLO_BYTES_AT_MOST], twice[HELLO_BYTES_AT_MOST];
-    struct problem problem;
-    memset(hellos, 0, sizeof(hellos));
-    if (!hello_decode(bytes, count, &hellos[0]))
+    static struct handshake handshakes[2], again;
+    static unsigned char encoded[HANDSHAKE_BYTES_AT_MOST], twice[HANDSHAKE_BYTES_AT_MOST];
+    struct error error;
+    memset(handshakes, 0, sizeof(handshakes));
+    if (!handshake_decode(bytes, count, &handshakes[0]))
         return;
-    struct hello *hello = &hellos[0];
-    fuzz_require(memchr(hello->host, '\0', sizeof(hello->host)) && memchr(hello->terms, '\0', sizeof(hello->terms)) &&
-                     memchr(hello->problem, '\0', sizeof(hello->problem)) &&
-                     memchr(hello->host_id, '\0', sizeof(hello->host_id)),
+    struct handshake *handshake = &handshakes[0];
+    fuzz_require(memchr(handshake->host, '\0', sizeof(handshake->host)) &&
+                     memchr(handshake->terms, '\0', sizeof(handshake->terms)) &&
+                     memchr(handshake->error, '\0', sizeof(handshake->error)) &&
+                     memchr(handshake->host_id, '\0', sizeof(handshake->host_id)),
                  "texts have an end");
-    fuzz_require(hello->addresses.count >= 0 && hello->addresses.count <= ADDRESSES_AT_MOST,
+    fuzz_require(handshake->addresses.count >= 0 && handshake->addresses.count <= ADDRESSES_AT_MOST,
                  "the addresses can be counted");
-    for (int i = 0; i < hello->addresses.count; ++i) {
+    for (int i = 0; i < handshake->addresses.count; ++i) {
         char text[ADDRESS_TEXT_BYTES];
         struct sockaddr_storage address;
-        addresses_text(&hello->addresses.items[i], text);
-        fuzz_require(addresses_socket_address(&hello->addresses.items[i], hello->port, &address) <= sizeof(address),
+        addresses_text(&handshake->addresses.items[i], text);
+        fuzz_require(addresses_socket_address(&handshake->addresses.items[i], handshake->port, &address) <=
+                         sizeof(address),
                      "an address has a size");
     }
-    size_t length = hello_encode(hello, encoded);
-    fuzz_require(length <= sizeof(encoded) && hello_decode(encoded, length, &again), "a hello written down is one");
-    fuzz_require(hello_encode(&again, twice) == length && memcmp(encoded, twice, length) == 0, "the same one");
+    size_t length = handshake_encode(handshake, encoded);
+    fuzz_require(length <= sizeof(encoded) && handshake_decode(encoded, length, &again), "an encoded handshake is one");
+    fuzz_require(handshake_encode(&again, twice) == length && memcmp(encoded, twice, length) == 0, "the same one");
     struct options options = {.bucket_bytes = 77, .timeout_s = 600};
-    terms_write(&options, true, hellos[1].terms, sizeof(hellos[1].terms));
-    if (!hello_agree(hellos, 2, &problem))
-        fuzz_require(problem.text[0] != '\0' && problem.exit_code >= 0 && problem.exit_code <= 255,
-                     "a disagreement is told");
+    terms_write(&options, true, handshakes[1].terms, sizeof(handshakes[1].terms));
+    if (!handshake_agree(handshakes, 2, &error))
+        fuzz_require(error.text[0] != '\0' && error.exit_code >= 0 && error.exit_code <= 255, "a disagreement is told");
 }
 
 /* The sum of all that a verdict may look at: nothing undefined is left in it. */
@@ -137,22 +138,22 @@ void
 fuzz_view(const uint8_t *bytes, size_t count)
 {
     static struct rank_view views[2], again;
-    static unsigned char encoded[VIEW_BYTES_AT_MOST], twice[VIEW_BYTES_AT_MOST];
-    struct problem problem = {.text = ""};
+    static unsigned char encoded[RANK_VIEW_BYTES_AT_MOST], twice[RANK_VIEW_BYTES_AT_MOST];
+    struct error error = {.text = ""};
     memset(views, 0, sizeof(views));
     memset(&again, 0, sizeof(again));
-    if (!view_decode(bytes, count, &views[0]))
+    if (!rank_view_decode(bytes, count, &views[0]))
         return;
     fuzz_require(views[0].stage <= RANK_STAGE_FAILED, "the stage is a known one");
     fuzz_require(memchr(views[0].failure, '\0', sizeof(views[0].failure)) &&
                      memchr(views[0].abort_message, '\0', sizeof(views[0].abort_message)),
                  "texts have an end");
-    size_t length = view_encode(&views[0], encoded);
-    fuzz_require(length <= sizeof(encoded) && view_decode(encoded, length, &again), "a view written down is one");
-    fuzz_require(view_encode(&again, twice) == length && memcmp(encoded, twice, length) == 0, "the same one");
-    fuzz_require(!view_is_news(&views[0], &again), "and no news");
-    if (verdict_find(views, 2, &problem))
-        fuzz_require(problem.text[0] != '\0' && problem.exit_code > 0 && problem.exit_code <= 255,
+    size_t length = rank_view_encode(&views[0], encoded);
+    fuzz_require(length <= sizeof(encoded) && rank_view_decode(encoded, length, &again), "a view written down is one");
+    fuzz_require(rank_view_encode(&again, twice) == length && memcmp(encoded, twice, length) == 0, "the same one");
+    fuzz_require(!rank_view_is_urgent(&views[0], &again), "and no news");
+    if (verdict_find(views, 2, &error))
+        fuzz_require(error.text[0] != '\0' && error.exit_code > 0 && error.exit_code <= 255,
                      "a failure has a text and an exit code");
 }
 
@@ -185,25 +186,26 @@ fuzz_frames(const uint8_t *bytes, size_t count)
     }
 }
 
-/* Whoever does not know the secret proves nothing, as a leaf or as the root; and lists of networks hold any text. */
+/* Whoever does not know the secret is not authenticated, as a client or as the root; and lists of networks hold any
+ * text. */
 void
-fuzz_proof(const uint8_t *bytes, size_t count)
+fuzz_auth(const uint8_t *bytes, size_t count)
 {
-    const unsigned char secret[PROOF_BYTES] = "only supervisors of the job know";
-    struct proof_challenge challenge, theirs;
-    struct proof_answer answer, mine;
-    struct proof_welcome welcome;
-    fuzz_require(proof_challenge_make(&challenge), "a challenge can be made");
+    const unsigned char secret[AUTH_BYTES] = "only supervisors of the job know";
+    struct auth_challenge challenge, theirs;
+    struct auth_answer answer, mine;
+    struct auth_welcome welcome;
+    fuzz_require(auth_challenge_make(&challenge), "a challenge can be made");
     if (count >= sizeof(answer)) {
         memcpy(&answer, bytes, sizeof(answer));
         memcpy(answer.magic, challenge.magic, sizeof(answer.magic));
-        fuzz_require(!proof_welcome_make(secret, &challenge, &answer, 4, &welcome), "a guess is no answer");
+        fuzz_require(!auth_welcome_make(secret, &challenge, &answer, 4, &welcome), "a guess is no answer");
     }
     if (count >= sizeof(theirs)) {
         memcpy(&theirs, bytes, sizeof(theirs));
-        if (proof_answer_make(secret, &theirs, PEER_ENGINE, 1, &mine) && count >= sizeof(theirs) + sizeof(welcome)) {
+        if (auth_answer_make(secret, &theirs, PEER_ENGINE, 1, &mine) && count >= sizeof(theirs) + sizeof(welcome)) {
             memcpy(&welcome, bytes + sizeof(theirs), sizeof(welcome));
-            fuzz_require(!proof_welcome_holds(secret, &theirs, &mine, &welcome), "a guess is no welcome");
+            fuzz_require(!auth_welcome_holds(secret, &theirs, &mine, &welcome), "a guess is no welcome");
         }
     }
     char *text = fuzz_text(bytes, count);

@@ -2,7 +2,7 @@
  * fuzz_options.c - targets: the command line and its settings in the environment and in a file, lists of GPUs and
  * hosts, substitution in arguments.
  *
- * Required: an answer is a job that makes sense, or one problem with exit code 2. Never: to read other files than the
+ * Required: an answer is a job that makes sense, or one error with exit code 2. Never: to read other files than the
  * given one.
  */
 #include "tests/fuzz/fuzz.h"
@@ -40,14 +40,14 @@ static void
 parse(int argc, char **argv)
 {
     struct options options;
-    struct problem problem;
-    switch (options_parse(argc, argv, &options, &problem)) {
+    struct error error;
+    switch (options_parse(argc, argv, &options, &error)) {
     case OPTIONS_RUN:
         require_sound(&options);
         options_free(&options);
         break;
     case OPTIONS_BAD:
-        fuzz_require_problem(&problem, DDPRUN_EXIT_USAGE);
+        fuzz_require_error(&error, DDPRUN_EXIT_USAGE);
         break;
     default:
         break;
@@ -105,10 +105,10 @@ fuzz_gpu_list(const uint8_t *bytes, size_t count)
 {
     char *text = fuzz_text(bytes, count), *again;
     struct gpu_list list = {0}, second = {0};
-    struct problem problem;
+    struct error error;
     size_t used = 0;
-    if (!gpu_list_parse(text, &list, &problem)) {
-        fuzz_require_problem(&problem, DDPRUN_EXIT_USAGE);
+    if (!gpu_list_parse(text, &list, &error)) {
+        fuzz_require_error(&error, DDPRUN_EXIT_USAGE);
         free(text);
         return;
     }
@@ -119,7 +119,7 @@ fuzz_gpu_list(const uint8_t *bytes, size_t count)
     again = malloc(room);
     for (int i = 0; i < list.count; ++i)
         used += (size_t)snprintf(again + used, room - used, "%s%s", i > 0 ? "," : "", list.names[i]);
-    fuzz_require(gpu_list_parse(again, &second, &problem), "a list written down is a list");
+    fuzz_require(gpu_list_parse(again, &second, &error), "a list written down is a list");
     fuzz_require(second.count == list.count, "it has the same length");
     for (int i = 0; i < list.count; ++i)
         fuzz_require(strcmp(list.names[i], second.names[i]) == 0, "it names the same GPUs");
@@ -133,10 +133,10 @@ void
 fuzz_hosts(const uint8_t *bytes, size_t count)
 {
     struct host_list list = {0};
-    struct problem problem;
+    struct error error;
     bool is_file = count > 0 && bytes[0] == '#';
-    if (!host_list_parse((const char *)bytes, count, is_file ? "hosts" : NULL, &list, &problem)) {
-        fuzz_require_problem(&problem, DDPRUN_EXIT_USAGE);
+    if (!host_list_parse((const char *)bytes, count, is_file ? "hosts" : NULL, &list, &error)) {
+        fuzz_require_error(&error, DDPRUN_EXIT_USAGE);
         return;
     }
     int ranks = 0;

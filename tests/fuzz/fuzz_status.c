@@ -14,7 +14,7 @@
 #include "launcher/watch/out_of_memory.h"
 #include "launcher/watch/preload_watch.h"
 #include "launcher/watch/process_state.h"
-#include "launcher/watch/rank_words.h"
+#include "launcher/watch/rank_describe.h"
 
 #include <json-c/json.h>
 #include <stdarg.h>
@@ -98,19 +98,19 @@ look_for_hangs(const struct rank_view *views, int ranks)
     const struct hang_limits limits = {2000000000, 5000000000};
     struct hang *hang = hang_new(ranks, &limits, 0);
     for (uint64_t now_ns = 0; now_ns <= 8000000000; now_ns += 1000000000) {
-        struct problem problem = {.text = ""};
-        if (hang_look(hang, views, now_ns, &problem) != HANG_NONE)
-            fuzz_require(problem.text[0] != '\0' && memchr(problem.text, '\0', sizeof(problem.text)) != NULL &&
-                             problem.rank >= -1 && problem.rank < ranks,
+        struct error error = {.text = ""};
+        if (hang_look(hang, views, now_ns, &error) != HANG_NONE)
+            fuzz_require(error.text[0] != '\0' && memchr(error.text, '\0', sizeof(error.text)) != NULL &&
+                             error.rank >= -1 && error.rank < ranks,
                          "a hang is told, with its rank");
     }
     hang_free(hang);
     for (int r = 0; r < ranks; ++r) {
         char text[512];
-        rank_words_wait(&views[r], text, sizeof(text));
-        rank_words_doing(&views[r], text, sizeof(text));
+        rank_describe_wait(&views[r], text, sizeof(text));
+        rank_describe_activity(&views[r], text, sizeof(text));
         fuzz_require(is_printable(text, sizeof(text)), "what a rank does can be printed");
-        rank_words_place(&views[r], text, sizeof(text));
+        rank_describe_place(&views[r], text, sizeof(text));
     }
 }
 
@@ -142,7 +142,7 @@ fuzz_status(const uint8_t *bytes, size_t count)
     static struct rank_view views[RANKS_AT_MOST];
     const pid_t pids[RANKS_AT_MOST] = {0};
     uint64_t ended_ns[RANKS_AT_MOST] = {0};
-    struct problem problem = {.text = ""};
+    struct error error = {.text = ""};
     if (count < 1 + SEEN_BYTES)
         return;
     int ranks = 1 + bytes[0] % RANKS_AT_MOST;
@@ -167,10 +167,10 @@ fuzz_status(const uint8_t *bytes, size_t count)
     }
     read_flight(ranks);
     look_for_hangs(views, ranks);
-    bool failed = seen[6] & 1 ? verdict_find_at_end(views, ranks, &problem) : verdict_find(views, ranks, &problem);
+    bool failed = seen[6] & 1 ? verdict_find_at_end(views, ranks, &error) : verdict_find(views, ranks, &error);
     if (failed)
-        fuzz_require(strnlen(problem.text, sizeof(problem.text)) < sizeof(problem.text) && problem.text[0] != '\0' &&
-                         problem.exit_code > 0 && problem.exit_code <= 255,
+        fuzz_require(strnlen(error.text, sizeof(error.text)) < sizeof(error.text) && error.text[0] != '\0' &&
+                         error.exit_code > 0 && error.exit_code <= 255,
                      "a failure has a text and an exit code");
     else
         verdict_close(views, ranks, seen[6] & 2, say);
@@ -181,8 +181,8 @@ fuzz_status(const uint8_t *bytes, size_t count)
     snprintf(path, sizeof(path), "%s/summary", fuzz_folder());
     struct summary summary = {.ranks = views,
                               .rank_count = ranks,
-                              .exit_code = failed ? problem.exit_code : 0,
-                              .reason = failed ? problem.text : NULL,
+                              .exit_code = failed ? error.exit_code : 0,
+                              .reason = failed ? error.text : NULL,
                               .seconds = 1.5};
     summary_write(path, &summary, say);
     require_summary(path);

@@ -32,10 +32,10 @@ static const struct target {
     {"control", fuzz_control},
     {"status", fuzz_status},
     {"cost_cache", fuzz_cost_cache},
-    {"hello", fuzz_hello},
+    {"handshake", fuzz_handshake},
     {"view", fuzz_view},
     {"frames", fuzz_frames},
-    {"proof", fuzz_proof},
+    {"auth", fuzz_auth},
     {"script", fuzz_script},
     {"reference", fuzz_reference},
 };
@@ -73,11 +73,11 @@ fuzz_require(bool holds, const char *what)
 }
 
 void
-fuzz_require_problem(const struct problem *problem, int exit_code)
+fuzz_require_error(const struct error *error, int exit_code)
 {
-    size_t length = strnlen(problem->text, sizeof(problem->text));
-    fuzz_require(length > 0 && length < sizeof(problem->text), "a problem has a text");
-    fuzz_require(problem->exit_code == exit_code, "a problem has its exit code");
+    size_t length = strnlen(error->text, sizeof(error->text));
+    fuzz_require(length > 0 && length < sizeof(error->text), "an error has a text");
+    fuzz_require(error->exit_code == exit_code, "an error has its exit code");
 }
 
 char *

@@ -7,10 +7,10 @@
 #include "base/check/reference.h"
 #include "base/flight.h"
 #include "base/protocol.h"
-#include "launcher/cluster/hello.h"
+#include "launcher/cluster/auth.h"
+#include "launcher/cluster/handshake.h"
 #include "launcher/cluster/peer_link.h"
-#include "launcher/cluster/proof.h"
-#include "launcher/cluster/view_frame.h"
+#include "launcher/cluster/rank_view_wire.h"
 #include "launcher/options/terms.h"
 
 #include <stdio.h>
@@ -34,36 +34,36 @@ put(const char *target, const char *name, const void *bytes, size_t count)
 }
 
 static void
-put_hellos(void)
+put_handshakes(void)
 {
-    static unsigned char bytes[HELLO_BYTES_AT_MOST];
-    struct hello hello = {.pid = 4711, .host = "node7", .host_id = "boot 1", .port = 40123};
+    static unsigned char bytes[HANDSHAKE_BYTES_AT_MOST];
+    struct handshake handshake = {.pid = 4711, .host = "node7", .host_id = "boot 1", .port = 40123};
     struct options options = {.bucket_bytes = 77, .timeout_s = 600};
-    terms_write(&options, true, hello.terms, sizeof(hello.terms));
-    hello.addresses.count = 2;
-    hello.addresses.items[0] = (struct host_address){.family = 4, .bytes = {10, 1, 2, 3}};
-    hello.addresses.items[1] = (struct host_address){.family = 6, .bytes = {0xfd, [15] = 9}};
-    put("hello", "two_addresses", bytes, hello_encode(&hello, bytes));
-    hello.exit_code = 3;
-    snprintf(hello.problem, sizeof(hello.problem), "there is no program");
-    put("hello", "problem", bytes, hello_encode(&hello, bytes));
-    hello.addresses.count = ADDRESSES_AT_MOST;
+    terms_write(&options, true, handshake.terms, sizeof(handshake.terms));
+    handshake.addresses.count = 2;
+    handshake.addresses.items[0] = (struct host_address){.family = 4, .bytes = {10, 1, 2, 3}};
+    handshake.addresses.items[1] = (struct host_address){.family = 6, .bytes = {0xfd, [15] = 9}};
+    put("handshake", "two_addresses", bytes, handshake_encode(&handshake, bytes));
+    handshake.exit_code = 3;
+    snprintf(handshake.error, sizeof(handshake.error), "there is no program");
+    put("handshake", "problem", bytes, handshake_encode(&handshake, bytes));
+    handshake.addresses.count = ADDRESSES_AT_MOST;
     for (int i = 0; i < ADDRESSES_AT_MOST; ++i)
-        hello.addresses.items[i].family = 4;
-    put("hello", "most_addresses", bytes, hello_encode(&hello, bytes));
+        handshake.addresses.items[i].family = 4;
+    put("handshake", "most_addresses", bytes, handshake_encode(&handshake, bytes));
 }
 
 static void
 put_views(void)
 {
-    static unsigned char bytes[VIEW_BYTES_AT_MOST];
+    static unsigned char bytes[RANK_VIEW_BYTES_AT_MOST];
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 12, .connected = true};
-    put("view", "training", bytes, view_encode(&view, bytes));
+    put("view", "training", bytes, rank_view_encode(&view, bytes));
     view.stage = RANK_STAGE_FAILED;
     view.ended = true;
     view.signal = 9;
     snprintf(view.failure, sizeof(view.failure), "gradient w cannot be averaged");
-    put("view", "failed", bytes, view_encode(&view, bytes));
+    put("view", "failed", bytes, rank_view_encode(&view, bytes));
 }
 
 /* A frame with these bytes behind what is there; returns the new end. */
@@ -91,20 +91,20 @@ put_frames(void)
 
 /* As somebody would begin who knows another secret. */
 static void
-put_proofs(void)
+put_auths(void)
 {
-    const unsigned char secret[PROOF_BYTES] = "another secret";
+    const unsigned char secret[AUTH_BYTES] = "another secret";
     struct {
-        struct proof_challenge challenge;
-        unsigned char welcome[PROOF_BYTES];
+        struct auth_challenge challenge;
+        unsigned char welcome[AUTH_BYTES];
     } turn = {.welcome = {3}};
-    struct proof_answer answer;
-    fuzz_require(proof_challenge_make(&turn.challenge) &&
-                     proof_answer_make(secret, &turn.challenge, PEER_ENGINE, 1, &answer),
+    struct auth_answer answer;
+    fuzz_require(auth_challenge_make(&turn.challenge) &&
+                     auth_answer_make(secret, &turn.challenge, PEER_ENGINE, 1, &answer),
                  "a challenge can be answered");
-    put("proof", "answer", &answer, sizeof(answer));
-    put("proof", "challenge_and_welcome", &turn, sizeof(turn));
-    put("proof", "network", "10.1.0.0/16", 11);
+    put("auth", "answer", &answer, sizeof(answer));
+    put("auth", "challenge_and_welcome", &turn, sizeof(turn));
+    put("auth", "network", "10.1.0.0/16", 11);
 }
 
 /* A reference behind the byte that fuzz_reference() takes first: 0: as it is; others: its hashes are put right. */
@@ -191,10 +191,10 @@ void
 fuzz_write_seeds(const char *folder)
 {
     seeds_folder = folder;
-    put_hellos();
+    put_handshakes();
     put_views();
     put_frames();
-    put_proofs();
+    put_auths();
     put_references();
     put_status();
 }

@@ -45,8 +45,8 @@ static const struct line {
 START_TEST(lines_become_words)
 {
     const struct line *line = &lines[_i];
-    struct problem problem;
-    char **words = words_split("./train", line->text, &problem);
+    struct error error;
+    char **words = words_split("./train", line->text, &error);
     ck_assert_ptr_nonnull(words);
     ck_assert_str_eq(words[0], "./train");
     size_t i = 0;
@@ -63,10 +63,10 @@ START_TEST(a_quote_that_is_not_closed_is_refused)
 {
     static const char *const open[] = {"'", "\"", "a 'b", "a 'b\"c\" d", "\"a\\\"", "'a' 'b", "a \"b 'c' d", "\"\\"};
     for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); ++i) {
-        struct problem problem = {0};
-        ck_assert_msg(words_split("./train", open[i], &problem) == NULL, "<%s>", open[i]);
-        ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
-        ck_assert(strstr(problem.text, "--alone") != NULL && strchr(problem.text, '\n') == NULL);
+        struct error error = {0};
+        ck_assert_msg(words_split("./train", open[i], &error) == NULL, "<%s>", open[i]);
+        ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
+        ck_assert(strstr(error.text, "--alone") != NULL && strchr(error.text, '\n') == NULL);
     }
 }
 END_TEST
@@ -95,8 +95,8 @@ START_TEST(words_are_the_shell_s)
         line[i] = letters[(size_t)rand_r(&seed) % (sizeof(letters) - 1)];
     if (length > 0 && line[length - 1] == '\\') /* which is an escape of what follows the line */
         line[length - 1] = 'z';
-    struct problem problem;
-    char **words = words_split("./train", line, &problem);
+    struct error error;
+    char **words = words_split("./train", line, &error);
     if (words == NULL) /* shells wait for the rest, or print what they like */
         return;
     for (size_t i = 0; words[i] != NULL; ++i) {

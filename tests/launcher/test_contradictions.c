@@ -127,7 +127,7 @@ is_of_check(const struct sample *sample)
 enum place { NO_CHECK, CHECK_FIRST, CHECK_BETWEEN, CHECK_LAST };
 
 static enum options_result
-parse_at(enum place place, const struct sample *one, const struct sample *other, struct problem *problem)
+parse_at(enum place place, const struct sample *one, const struct sample *other, struct error *error)
 {
     char *words[MOST_WORDS] = {"ddprun"}, names[2][40];
     size_t count = 1;
@@ -142,7 +142,7 @@ parse_at(enum place place, const struct sample *one, const struct sample *other,
         words[count++] = "check";
     words[count++] = "./train";
     struct options options;
-    enum options_result result = options_parse((int)count, words, &options, problem);
+    enum options_result result = options_parse((int)count, words, &options, error);
     if (result == OPTIONS_RUN) {
         ck_assert_int_eq(options.check.asked, place != NO_CHECK);
         ck_assert_str_eq(options.program[0], "./train");
@@ -153,10 +153,10 @@ parse_at(enum place place, const struct sample *one, const struct sample *other,
 
 /* As a user writes these options. */
 static enum options_result
-parse(const struct sample *one, const struct sample *other, struct problem *problem)
+parse(const struct sample *one, const struct sample *other, struct error *error)
 {
     bool checks = is_of_check(one) || (other != NULL && is_of_check(other));
-    return parse_at(checks ? CHECK_FIRST : NO_CHECK, one, other, problem);
+    return parse_at(checks ? CHECK_FIRST : NO_CHECK, one, other, error);
 }
 
 /* What is said of a pair; NULL: it goes together. */
@@ -206,20 +206,20 @@ END_TEST
 START_TEST(each_pair_is_settled)
 {
     const struct sample *one = &samples[_i];
-    struct problem problem = {0};
+    struct error error = {0};
     if (!is_bad_alone(one))
-        ck_assert_msg(parse(one, NULL, &problem) == OPTIONS_RUN, "--%s alone: %s", one->name, problem.text);
+        ck_assert_msg(parse(one, NULL, &error) == OPTIONS_RUN, "--%s alone: %s", one->name, error.text);
     for (size_t k = 0; k < SAMPLES; ++k) {
         const struct sample *other = &samples[k];
         const char *told = said_of(one, other);
         bool same = strcmp(one->name, other->name) == 0; /* the last one counts */
         if (same || (told == NULL && (is_bad_alone(one) || is_bad_alone(other))))
             continue;
-        enum options_result result = parse(one, other, &problem);
+        enum options_result result = parse(one, other, &error);
         ck_assert_msg((result == OPTIONS_RUN) == (told == NULL), "--%s with --%s: %s", one->name, other->name,
-                      result == OPTIONS_RUN ? "accepted" : problem.text);
+                      result == OPTIONS_RUN ? "accepted" : error.text);
         if (told != NULL)
-            ck_assert_msg(strstr(problem.text, told) != NULL && strchr(problem.text, '\n') == NULL, "%s", problem.text);
+            ck_assert_msg(strstr(error.text, told) != NULL && strchr(error.text, '\n') == NULL, "%s", error.text);
     }
 }
 END_TEST
@@ -227,30 +227,30 @@ END_TEST
 START_TEST(options_of_check_belong_to_check)
 {
     const struct sample *one = &samples[_i];
-    struct problem problem = {0};
+    struct error error = {0};
     char wanted[64];
     if (!is_of_check(one))
         return;
     snprintf(wanted, sizeof(wanted), "--%s is an option of ddprun check", one->name);
-    ck_assert_int_eq(parse_at(NO_CHECK, one, NULL, &problem), OPTIONS_BAD);
-    ck_assert_int_eq(problem.exit_code, 2);
-    ck_assert_msg(strstr(problem.text, wanted) != NULL && strchr(problem.text, '\n') == NULL, "%s", problem.text);
+    ck_assert_int_eq(parse_at(NO_CHECK, one, NULL, &error), OPTIONS_BAD);
+    ck_assert_int_eq(error.exit_code, 2);
+    ck_assert_msg(strstr(error.text, wanted) != NULL && strchr(error.text, '\n') == NULL, "%s", error.text);
     for (size_t k = 0; k < SAMPLES; ++k) {
         const struct sample *other = &samples[k];
-        ck_assert_int_eq(parse_at(NO_CHECK, one, other, &problem), OPTIONS_BAD);
+        ck_assert_int_eq(parse_at(NO_CHECK, one, other, &error), OPTIONS_BAD);
         if (is_bad_alone(other))
             continue;
         /* Options stand on either side of the word. */
         for (enum place place = CHECK_FIRST; place <= CHECK_LAST; ++place)
-            ck_assert_msg(parse_at(place, other, one, &problem) == OPTIONS_RUN, "--%s with --%s, check at %d: %s",
-                          one->name, other->name, (int)place, problem.text);
+            ck_assert_msg(parse_at(place, other, one, &error) == OPTIONS_RUN, "--%s with --%s, check at %d: %s",
+                          one->name, other->name, (int)place, error.text);
     }
 }
 END_TEST
 
 /* Parses `words` beside the settings in `text`. */
 static enum options_result
-parse_beside(const char *text, const char *word, const char *value, struct options *options, struct problem *problem)
+parse_beside(const char *text, const char *word, const char *value, struct options *options, struct error *error)
 {
     FILE *file = fopen(config, "w");
     ck_assert_ptr_nonnull(file);
@@ -263,7 +263,7 @@ parse_beside(const char *text, const char *word, const char *value, struct optio
     if (value != NULL)
         words[count++] = (char *)(uintptr_t)value;
     words[count++] = "./train";
-    enum options_result result = options_parse(count, words, options, problem);
+    enum options_result result = options_parse(count, words, options, error);
     file = fopen(config, "w");
     fputs("{}", file);
     fclose(file);
@@ -287,12 +287,12 @@ START_TEST(a_name_that_is_no_setting_is_told_the_right_one)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         struct options options;
-        struct problem problem = {0};
+        struct error error = {0};
         char text[64];
         snprintf(text, sizeof(text), "{\"%s\": \"x\"}", cases[i].member);
-        ck_assert_int_eq(parse_beside(text, NULL, NULL, &options, &problem), OPTIONS_BAD);
-        ck_assert_msg(strstr(problem.text, cases[i].told) != NULL, "%s", problem.text);
-        ck_assert_msg((strstr(problem.text, "did you mean") != NULL) == cases[i].suggests, "%s", problem.text);
+        ck_assert_int_eq(parse_beside(text, NULL, NULL, &options, &error), OPTIONS_BAD);
+        ck_assert_msg(strstr(error.text, cases[i].told) != NULL, "%s", error.text);
+        ck_assert_msg((strstr(error.text, "did you mean") != NULL) == cases[i].suggests, "%s", error.text);
     }
 }
 END_TEST
@@ -300,22 +300,22 @@ END_TEST
 START_TEST(the_command_line_counts_against_a_setting)
 {
     struct options options;
-    struct problem problem = {0};
-    ck_assert_int_eq(parse_beside("{\"quiet\": true}", "-v", NULL, &options, &problem), OPTIONS_RUN);
+    struct error error = {0};
+    ck_assert_int_eq(parse_beside("{\"quiet\": true}", "-v", NULL, &options, &error), OPTIONS_RUN);
     ck_assert(options.verbose && !options.quiet);
     options_free(&options);
-    ck_assert_int_eq(parse_beside("{\"verbose\": true, \"progress\": \"on\"}", "-q", NULL, &options, &problem),
+    ck_assert_int_eq(parse_beside("{\"verbose\": true, \"progress\": \"on\"}", "-q", NULL, &options, &error),
                      OPTIONS_RUN);
     ck_assert(options.quiet && !options.verbose && options.progress == PROGRESS_AUTO);
     options_free(&options);
-    ck_assert_int_eq(parse_beside("{\"check-every\": 0}", "--verify", NULL, &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(parse_beside("{\"check-every\": 0}", "--verify", NULL, &options, &error), OPTIONS_RUN);
     ck_assert(options.verify && options.check_every != 0);
     options_free(&options);
 
     /* Never is a check taken away without a word, and settings that exclude each other have no order. */
-    ck_assert_int_eq(parse_beside("{\"verify\": true}", "--check-every", "0", &options, &problem), OPTIONS_BAD);
-    ck_assert_int_eq(parse_beside("{\"quiet\": true, \"verbose\": true}", NULL, NULL, &options, &problem), OPTIONS_BAD);
-    ck_assert_int_eq(problem.exit_code, 2);
+    ck_assert_int_eq(parse_beside("{\"verify\": true}", "--check-every", "0", &options, &error), OPTIONS_BAD);
+    ck_assert_int_eq(parse_beside("{\"quiet\": true, \"verbose\": true}", NULL, NULL, &options, &error), OPTIONS_BAD);
+    ck_assert_int_eq(error.exit_code, 2);
 }
 END_TEST
 
@@ -332,13 +332,13 @@ START_TEST(a_mistyped_variable_is_not_ignored)
                  {"DDPRUN_SOAK", NULL},
                  {"DDPRUN_MY_OWN_NOTE", NULL}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
-        struct problem problem = {0};
+        struct error error = {0};
         const struct sample sample = {"ranks", "2"};
         setenv(cases[i].variable, "1", 1);
-        enum options_result result = parse(&sample, NULL, &problem);
+        enum options_result result = parse(&sample, NULL, &error);
         unsetenv(cases[i].variable);
-        ck_assert_msg((result == OPTIONS_RUN) == (cases[i].told == NULL), "%s: %s", cases[i].variable, problem.text);
-        ck_assert_msg(cases[i].told == NULL || strstr(problem.text, cases[i].told) != NULL, "%s", problem.text);
+        ck_assert_msg((result == OPTIONS_RUN) == (cases[i].told == NULL), "%s: %s", cases[i].variable, error.text);
+        ck_assert_msg(cases[i].told == NULL || strstr(error.text, cases[i].told) != NULL, "%s", error.text);
     }
 }
 END_TEST

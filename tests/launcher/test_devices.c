@@ -109,13 +109,13 @@ START_TEST(ranks_see_their_gpus)
 {
     const struct placement *placement = &placements[_i];
     struct options options = {.rank_count = placement->ranks, .share_gpu = placement->share};
-    struct problem problem = {0};
+    struct error error = {0};
     struct device_plan plan = {0};
     if (placement->gpus != NULL)
-        ck_assert(gpu_list_parse(placement->gpus, &options.gpus, &problem));
+        ck_assert(gpu_list_parse(placement->gpus, &options.gpus, &error));
 
-    bool made = device_plan_make(&options, &placement->there, &plan, &problem);
-    ck_assert_msg(made == (placement->wanted != NULL), "%s: %s", placement->what, made ? "accepted" : problem.text);
+    bool made = device_plan_make(&options, &placement->there, &plan, &error);
+    ck_assert_msg(made == (placement->wanted != NULL), "%s: %s", placement->what, made ? "accepted" : error.text);
     if (made) {
         char got[256] = "";
         size_t used = 0;
@@ -126,8 +126,8 @@ START_TEST(ranks_see_their_gpus)
         ck_assert_int_eq(plan.one_device_each, placement->there.softgpu && placement->there.softgpu_devices == NULL);
         device_plan_free(&plan);
     } else {
-        ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
-        ck_assert_msg(strchr(problem.text, '\n') == NULL, "%s", problem.text);
+        ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
+        ck_assert_msg(strchr(error.text, '\n') == NULL, "%s", error.text);
         ck_assert_int_eq(plan.rank_count, 0);
     }
     options_free(&options);
@@ -184,12 +184,12 @@ START_TEST(a_rank_of_another_launcher_sees_its_gpu)
 {
     const struct alone *alone = &alones[_i];
     struct options options = {.share_gpu = alone->share};
-    struct problem problem = {0};
+    struct error error = {0};
     struct device_plan plan = {0};
     if (alone->gpus != NULL)
-        ck_assert(gpu_list_parse(alone->gpus, &options.gpus, &problem));
-    bool made = device_plan_make_one(&options, &alone->there, alone->local_rank, alone->local_size, &plan, &problem);
-    ck_assert_msg(made == (alone->wanted != NULL), "%s: %s", alone->what, made ? "accepted" : problem.text);
+        ck_assert(gpu_list_parse(alone->gpus, &options.gpus, &error));
+    bool made = device_plan_make_one(&options, &alone->there, alone->local_rank, alone->local_size, &plan, &error);
+    ck_assert_msg(made == (alone->wanted != NULL), "%s: %s", alone->what, made ? "accepted" : error.text);
     if (made) {
         ck_assert_int_eq(plan.rank_count, 1);
         const char *got = plan.visible[0] != NULL ? plan.visible[0] : "-";

@@ -21,7 +21,7 @@ struct play {
     struct hang *hang;
     struct rank_view views[RANKS];
     uint64_t now_ns;
-    struct problem problem;
+    struct error error;
     int warnings;
     unsigned frozen; /* mask of ranks of which nothing new is seen */
 };
@@ -63,7 +63,7 @@ play_on(struct play *play, int seconds, unsigned busy)
             play->views[r].call_count += busy >> r & 1;
         for (int r = 0; r < RANKS; ++r)
             play->views[r].watch_ns += (play->frozen >> r & 1) == 0;
-        enum hang_outcome outcome = hang_look(play->hang, play->views, play->now_ns, &play->problem);
+        enum hang_outcome outcome = hang_look(play->hang, play->views, play->now_ns, &play->error);
         play->warnings += outcome == HANG_WARNING;
         worst = outcome > worst ? outcome : worst;
         if (outcome == HANG_END)
@@ -101,16 +101,16 @@ START_TEST(a_rank_in_host_code_is_named_once_and_ended)
     ck_assert_int_eq(play_on(&play, 50, 0), HANG_NONE);
     wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(&play, 20, 0), HANG_WARNING);
-    ck_assert_int_eq(play.problem.rank, 1);
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "rank 1 (host h1, process 4001, GPU 1) after step 7"));
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "rank 0 waits at DDP_MEAN (train.cu:1)"));
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "and 1 other too"));
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "checkpoint"));
-    ck_assert_ptr_null(strchr(play.problem.text, '\n'));
+    ck_assert_int_eq(play.error.rank, 1);
+    ck_assert_ptr_nonnull(strstr(play.error.text, "rank 1 (host h1, process 4001, GPU 1) after step 7"));
+    ck_assert_ptr_nonnull(strstr(play.error.text, "rank 0 waits at DDP_MEAN (train.cu:1)"));
+    ck_assert_ptr_nonnull(strstr(play.error.text, "and 1 other too"));
+    ck_assert_ptr_nonnull(strstr(play.error.text, "checkpoint"));
+    ck_assert_ptr_null(strchr(play.error.text, '\n'));
     ck_assert_int_eq(play_on(&play, 1000, 0), HANG_END);
     ck_assert_int_eq(play.warnings, 1);
-    ck_assert_int_eq(play.problem.rank, 1);
-    ck_assert_int_eq(play.problem.exit_code, DDPRUN_EXIT_FAILURE);
+    ck_assert_int_eq(play.error.rank, 1);
+    ck_assert_int_eq(play.error.exit_code, DDPRUN_EXIT_FAILURE);
     hang_free(play.hang);
 }
 END_TEST
@@ -184,9 +184,9 @@ START_TEST(what_the_culprit_does_is_said)
     wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 2 of step 8");
     wait_for(&play, 1, RANK_WAIT_COLLECTIVE, "bucket 2 of step 8");
     ck_assert_int_eq(play_on(&play, 61, 0), HANG_WARNING);
-    ck_assert_int_eq(play.problem.rank, 2);
-    ck_assert_msg(strstr(play.problem.text, doings[_i].says) != NULL, "%s", play.problem.text);
-    ck_assert_int_eq(strstr(play.problem.text, "no fault") != NULL, doings[_i].may_be_busy);
+    ck_assert_int_eq(play.error.rank, 2);
+    ck_assert_msg(strstr(play.error.text, doings[_i].says) != NULL, "%s", play.error.text);
+    ck_assert_int_eq(strstr(play.error.text, "no fault") != NULL, doings[_i].may_be_busy);
     hang_free(play.hang);
 }
 END_TEST
@@ -200,7 +200,7 @@ START_TEST(a_stopped_rank_does_not_wait)
         wait_for(&play, i, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     play.views[1].stopped = true;
     ck_assert_int_eq(play_on(&play, 61, 0), HANG_WARNING);
-    ck_assert_int_eq(play.problem.rank, 1);
+    ck_assert_int_eq(play.error.rank, 1);
     hang_free(play.hang);
 }
 END_TEST
@@ -213,11 +213,11 @@ START_TEST(a_rank_that_waits_no_more_has_gone_on)
     wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     wait_for(&play, 1, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(&play, 70, 0), HANG_WARNING);
-    ck_assert_int_eq(play.problem.rank, 2);
+    ck_assert_int_eq(play.error.rank, 2);
     play.views[1].wait = RANK_WAIT_NONE;
     ck_assert_int_eq(play_on(&play, 500, 0), HANG_NONE);
     ck_assert_int_eq(play_on(&play, 100, 0), HANG_END);
-    ck_assert_int_eq(play.problem.rank, 2);
+    ck_assert_int_eq(play.error.rank, 2);
     hang_free(play.hang);
 }
 END_TEST
@@ -231,8 +231,8 @@ START_TEST(a_network_that_stands_still_is_named)
         wait_for(&play, i, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(&play, 599, 0), HANG_WARNING);
     ck_assert_int_eq(play.warnings, 1);
-    ck_assert_int_eq(play.problem.rank, -1);
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "all ranks wait"));
+    ck_assert_int_eq(play.error.rank, -1);
+    ck_assert_ptr_nonnull(strstr(play.error.text, "all ranks wait"));
     ck_assert_int_eq(play_on(&play, 5, 0), HANG_END);
     hang_free(play.hang);
 }
@@ -262,10 +262,10 @@ START_TEST(different_places_are_named)
     wait_for(&play, 1, RANK_WAIT_EXCHANGE, "the end of the program");
     ck_assert_int_eq(play_on(&play, 8, 0), HANG_NONE); /* what it waits to hear may be on its way */
     ck_assert_int_eq(play_on(&play, 10, 0), HANG_END);
-    ck_assert_int_eq(play.problem.rank, 1);
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "rank 1 (host h1, process 4001, GPU 1) waits at the end of the "
-                                                    "program after 7 steps, while rank 0 (host h0, process 4000, GPU "
-                                                    "0), after 8 steps, waits for it in bucket 0 of step 8"));
+    ck_assert_int_eq(play.error.rank, 1);
+    ck_assert_ptr_nonnull(strstr(play.error.text, "rank 1 (host h1, process 4001, GPU 1) waits at the end of the "
+                                                  "program after 7 steps, while rank 0 (host h0, process 4000, GPU "
+                                                  "0), after 8 steps, waits for it in bucket 0 of step 8"));
     hang_free(play.hang);
 
     begin(&play, 60, 600); /* it will never make step 8, a bucket of which is on its way */
@@ -288,8 +288,8 @@ START_TEST(different_places_are_named)
     wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
     ck_assert_int_eq(play_on(&play, 2, 0), HANG_WARNING);
     ck_assert_int_eq(play_on(&play, 2, 0), HANG_END);
-    ck_assert_int_eq(play.problem.rank, 1);
-    ck_assert_ptr_nonnull(strstr(play.problem.text, " waits at DDP_MEAN after 7 steps, while rank 0 "));
+    ck_assert_int_eq(play.error.rank, 1);
+    ck_assert_ptr_nonnull(strstr(play.error.text, " waits at DDP_MEAN after 7 steps, while rank 0 "));
     hang_free(play.hang);
 
     begin(&play, 0, 3); /* in the same step it may also be the network: both are said */
@@ -297,8 +297,8 @@ START_TEST(different_places_are_named)
     wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
     ck_assert_int_eq(play_on(&play, 5, 0), HANG_END);
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "at different places: rank 1 waits at DDP_MEAN "));
-    ck_assert_ptr_nonnull(strstr(play.problem.text, ", rank 0 waits for bucket 0 of step 8 "));
+    ck_assert_ptr_nonnull(strstr(play.error.text, "at different places: rank 1 waits at DDP_MEAN "));
+    ck_assert_ptr_nonnull(strstr(play.error.text, ", rank 0 waits for bucket 0 of step 8 "));
     hang_free(play.hang);
 }
 END_TEST
@@ -336,11 +336,11 @@ START_TEST(what_is_not_known_yet_blames_nobody)
     play.views[2].stopped = true;
     ck_assert_int_eq(play_on(&play, 1, 1 << 2), HANG_NONE); /* what it did before */
     ck_assert_int_eq(play_on(&play, 1, 0), HANG_WARNING);
-    ck_assert_int_eq(play.problem.rank, 2);
+    ck_assert_int_eq(play.error.rank, 2);
     play.frozen = 0;
     wait_for(&play, 1, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(&play, 3, 0), HANG_END);
-    ck_assert_int_eq(play.problem.rank, 2);
+    ck_assert_int_eq(play.error.rank, 2);
     ck_assert_int_eq(play.warnings, 1);
     hang_free(play.hang);
 }
@@ -356,7 +356,7 @@ START_TEST(who_falls_silent_is_blamed)
     wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(&play, 62, 0), HANG_WARNING);
-    ck_assert_int_eq(play.problem.rank, 1);
+    ck_assert_int_eq(play.error.rank, 1);
     hang_free(play.hang);
 }
 END_TEST
@@ -380,11 +380,11 @@ START_TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
     ck_assert_int_eq(play_on(&play, 59, 0), HANG_NONE); /* since the last of them went on */
     ck_assert_int_eq(play_on(&play, 5000, 0), HANG_WARNING);
     ck_assert_int_eq(play.warnings, 1);
-    ck_assert_int_eq(play.problem.rank, 0);
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "no rank has made a CUDA call for 60 s, and all wait for their own "
-                                                    "devices: rank 0 (host h0, process 4000, GPU 0) after step 7: its "
-                                                    "GPU has not reached bucket 0 of step 8"));
-    ck_assert_ptr_null(strchr(play.problem.text, '\n'));
+    ck_assert_int_eq(play.error.rank, 0);
+    ck_assert_ptr_nonnull(strstr(play.error.text, "no rank has made a CUDA call for 60 s, and all wait for their own "
+                                                  "devices: rank 0 (host h0, process 4000, GPU 0) after step 7: its "
+                                                  "GPU has not reached bucket 0 of step 8"));
+    ck_assert_ptr_null(strchr(play.error.text, '\n'));
     ck_assert_int_eq(play_on(&play, 100, 7), HANG_NONE); /* gone on, and the same again */
     ck_assert_int_eq(play_on(&play, 100, 0), HANG_WARNING);
     hang_free(play.hang);
@@ -426,16 +426,16 @@ START_TEST(a_rank_that_does_not_exit_is_named_and_ended)
     exit_rank(&play, 2);
     ck_assert_int_eq(play_on(&play, 59, 0), HANG_NONE);
     ck_assert_int_eq(play_on(&play, 10, 0), HANG_WARNING);
-    ck_assert_int_eq(play.problem.rank, 1);
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "rank 1 (host h1, process 4001, GPU 1) after step 7 has ended its "
-                                                    "program in order, but its process has not exited for 60 s:"));
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "nor has 1 other; the job goes on, unless this lasts 600 s"));
+    ck_assert_int_eq(play.error.rank, 1);
+    ck_assert_ptr_nonnull(strstr(play.error.text, "rank 1 (host h1, process 4001, GPU 1) after step 7 has ended its "
+                                                  "program in order, but its process has not exited for 60 s:"));
+    ck_assert_ptr_nonnull(strstr(play.error.text, "nor has 1 other; the job goes on, unless this lasts 600 s"));
     play.views[2].ended = true;
     ck_assert_int_eq(play_on(&play, 1000, 0), HANG_END);
     ck_assert_int_eq(play.warnings, 1);
-    ck_assert_int_eq(play.problem.rank, 1);
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "and the job ends"));
-    ck_assert_ptr_nonnull(strstr(play.problem.text, "all others have ended; --hang-timeout allows 600 s"));
+    ck_assert_int_eq(play.error.rank, 1);
+    ck_assert_ptr_nonnull(strstr(play.error.text, "and the job ends"));
+    ck_assert_ptr_nonnull(strstr(play.error.text, "all others have ended; --hang-timeout allows 600 s"));
     hang_free(play.hang);
 }
 END_TEST

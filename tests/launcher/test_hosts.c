@@ -13,13 +13,13 @@
 
 /* The text lies at the end of its memory, so that a sanitizer sees a read beyond it. */
 static bool
-parse(const char *text, const char *file, struct host_list *list, struct problem *problem)
+parse(const char *text, const char *file, struct host_list *list, struct error *error)
 {
     size_t length = strlen(text);
     char *bytes = malloc(length > 0 ? length : 1);
     ck_assert_ptr_nonnull(bytes);
     memcpy(bytes, text, length);
-    bool ok = host_list_parse(bytes, length, file, list, problem);
+    bool ok = host_list_parse(bytes, length, file, list, error);
     free(bytes);
     return ok;
 }
@@ -28,9 +28,9 @@ static void
 expect(const char *text, const char *file, const char *hosts)
 {
     struct host_list list;
-    struct problem problem = {0};
-    bool ok = parse(text, file, &list, &problem);
-    ck_assert_msg(ok, "%s: %s", text, problem.text);
+    struct error error = {0};
+    bool ok = parse(text, file, &list, &error);
+    ck_assert_msg(ok, "%s: %s", text, error.text);
     char all[512] = "";
     int ranks = 0;
     for (int i = 0; i < list.count; ++i) {
@@ -44,13 +44,13 @@ expect(const char *text, const char *file, const char *hosts)
 }
 
 static void
-expect_problem(const char *text, const char *file, const char *words)
+expect_error(const char *text, const char *file, const char *words)
 {
     struct host_list list = {.count = 77};
-    struct problem problem = {0};
-    ck_assert_msg(!parse(text, file, &list, &problem), "%s is taken", text);
-    ck_assert_msg(strstr(problem.text, words) != NULL, "%s: %s", text, problem.text);
-    ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
+    struct error error = {0};
+    ck_assert_msg(!parse(text, file, &list, &error), "%s is taken", text);
+    ck_assert_msg(strstr(error.text, words) != NULL, "%s: %s", text, error.text);
+    ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
     ck_assert_int_eq(list.count, 77);
 }
 
@@ -59,32 +59,32 @@ START_TEST(lists_of_the_command_line)
     expect("h1:8", NULL, "h1:8");
     expect("h1:8,h2:256", NULL, "h1:8,h2:256");
     expect(" node-1.example.org:1 , 10.0.0.2:02", NULL, "node-1.example.org:1,10.0.0.2:2");
-    expect_problem("", NULL, "'' is not HOST:RANKS, in --hosts");
-    expect_problem("h1:8,", NULL, "'' is not HOST:RANKS, in --hosts");
-    expect_problem("h1", NULL, "host h1 has no number of ranks, in --hosts; write for example h1:8");
-    expect_problem("h1:", NULL, "'' is not a number of ranks from 1 to 256, for host h1, in --hosts");
-    expect_problem("h1:0", NULL, "'0' is not a number");
-    expect_problem("h1:257", NULL, "'257' is not a number");
-    expect_problem("h1:18446744073709551617", NULL, "'18446744073709551617' is not a number");
-    expect_problem("h1:-1", NULL, "'-1' is not a number");
-    expect_problem("h1:8x", NULL, "'8x' is not a number");
-    expect_problem("h1 slots=8", NULL, "'h1 slots=8' is not HOST:RANKS");
-    expect_problem("h1:8,h2:1,h1:2", NULL, "host h1 is named twice, in --hosts");
-    expect_problem("-n:3", NULL, "'-n:3' is not HOST:RANKS");
-    expect_problem("h\n1;:3", NULL, "'h?1;:3' is not HOST:RANKS");
+    expect_error("", NULL, "'' is not HOST:RANKS, in --hosts");
+    expect_error("h1:8,", NULL, "'' is not HOST:RANKS, in --hosts");
+    expect_error("h1", NULL, "host h1 has no number of ranks, in --hosts; write for example h1:8");
+    expect_error("h1:", NULL, "'' is not a number of ranks from 1 to 256, for host h1, in --hosts");
+    expect_error("h1:0", NULL, "'0' is not a number");
+    expect_error("h1:257", NULL, "'257' is not a number");
+    expect_error("h1:18446744073709551617", NULL, "'18446744073709551617' is not a number");
+    expect_error("h1:-1", NULL, "'-1' is not a number");
+    expect_error("h1:8x", NULL, "'8x' is not a number");
+    expect_error("h1 slots=8", NULL, "'h1 slots=8' is not HOST:RANKS");
+    expect_error("h1:8,h2:1,h1:2", NULL, "host h1 is named twice, in --hosts");
+    expect_error("-n:3", NULL, "'-n:3' is not HOST:RANKS");
+    expect_error("h\n1;:3", NULL, "'h?1;:3' is not HOST:RANKS");
 }
 END_TEST
 
 START_TEST(lists_of_a_file)
 {
     expect("# ours\n\nh1:8\n  h2 slots=4  # small\r\nh3\tslots = 2", "f", "h1:8,h2:4,h3:2");
-    expect_problem("", "f", "f names no host");
-    expect_problem("# h1:8\n", "f", "f names no host");
-    expect_problem("h1:8\nh2\n", "f", "host h2 has no number of ranks, in line 2 of f");
-    expect_problem("h1:8\n\nh1 slots=1\n", "f", "host h1 is named twice, in line 3 of f");
-    expect_problem("h1:8 max_slots=9", "f", "'8 max_slots=9' is not a number of ranks from 1 to 256, for host h1");
-    expect_problem("h1 max_slots=9", "f", "'h1 max_slots=9' is not HOST:RANKS, in line 1 of f");
-    expect_problem("h1:8,h2:8", "f", "'8,h2:8' is not a number");
+    expect_error("", "f", "f names no host");
+    expect_error("# h1:8\n", "f", "f names no host");
+    expect_error("h1:8\nh2\n", "f", "host h2 has no number of ranks, in line 2 of f");
+    expect_error("h1:8\n\nh1 slots=1\n", "f", "host h1 is named twice, in line 3 of f");
+    expect_error("h1:8 max_slots=9", "f", "'8 max_slots=9' is not a number of ranks from 1 to 256, for host h1");
+    expect_error("h1 max_slots=9", "f", "'h1 max_slots=9' is not HOST:RANKS, in line 1 of f");
+    expect_error("h1:8,h2:8", "f", "'8,h2:8' is not a number");
 }
 END_TEST
 
@@ -105,10 +105,10 @@ START_TEST(random_bytes_are_refused_or_read)
         for (size_t i = 0; i < length; ++i)
             bytes[i] = rand() % 20 == 0 ? '\0' : letters[(size_t)rand() % (sizeof(letters) - 1)];
         struct host_list list;
-        struct problem problem = {0};
-        if (!host_list_parse(bytes, length, rand() % 2 == 0 ? "f" : NULL, &list, &problem)) {
-            ck_assert_str_ne(problem.text, "");
-            for (const char *p = problem.text; *p != '\0'; ++p)
+        struct error error = {0};
+        if (!host_list_parse(bytes, length, rand() % 2 == 0 ? "f" : NULL, &list, &error)) {
+            ck_assert_str_ne(error.text, "");
+            for (const char *p = error.text; *p != '\0'; ++p)
                 ck_assert(*p >= ' ' && *p <= '~');
             continue;
         }
@@ -129,12 +129,12 @@ START_TEST(there_is_a_bound)
     for (int i = 0; i < HOST_LIST_MOST_HOSTS; ++i)
         end += sprintf(end, "%sh%d:1", i > 0 ? "," : "", i);
     struct host_list list;
-    struct problem problem;
-    ck_assert(host_list_parse(text, (size_t)(end - text), NULL, &list, &problem));
+    struct error error;
+    ck_assert(host_list_parse(text, (size_t)(end - text), NULL, &list, &error));
     ck_assert_int_eq(list.ranks, HOST_LIST_MOST_HOSTS);
     host_list_free(&list);
     strcpy(end, ",last:1");
-    expect_problem(text, NULL, "more than 4096 hosts");
+    expect_error(text, NULL, "more than 4096 hosts");
     free(text);
 }
 END_TEST
@@ -148,10 +148,10 @@ START_TEST(launchers_are_told_apart)
                  {"mpirun", "mpirun (Open MPI) 5.0.7", "--prtemca", true},
                  {"prterun", "\nprterun (PRRTE) 3.0.2\n", "--prtemca", true}};
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
-        const struct launcher_manners *manners = host_launcher_recognise(known[i].program, known[i].version);
-        ck_assert_ptr_nonnull(manners);
-        ck_assert_str_eq(manners->mca, known[i].mca);
-        ck_assert_int_eq(manners->hides_lost_hosts, known[i].hides);
+        const struct launcher_traits *traits = host_launcher_recognise(known[i].program, known[i].version);
+        ck_assert_ptr_nonnull(traits);
+        ck_assert_str_eq(traits->mca, known[i].mca);
+        ck_assert_int_eq(traits->hides_lost_hosts, known[i].hides);
     }
     ck_assert_ptr_null(host_launcher_recognise("mpirun", "mpirun (Open MPI) 3.1.6"));
     ck_assert_ptr_null(host_launcher_recognise("mpirun", "HYDRA build details:\n    Version: 4.0.2"));
@@ -161,18 +161,18 @@ START_TEST(launchers_are_told_apart)
 }
 END_TEST
 
-static struct launcher_manners manners = {"--mca", false};
+static struct launcher_traits traits = {"--mca", false};
 
 /* The command for a command line, its words joined by '|'. */
 static char *
 command_for(char *program, bool root, int argc, char **argv, char *const *variables)
 {
     struct options options;
-    struct problem problem;
+    struct error error;
     struct host_list list;
-    ck_assert_msg(options_parse(argc, argv, &options, &problem) == OPTIONS_RUN, "%s", problem.text);
-    ck_assert(host_list_take(options.hosts, &list, &problem));
-    struct host_launcher launcher = {program, manners};
+    ck_assert_msg(options_parse(argc, argv, &options, &error) == OPTIONS_RUN, "%s", error.text);
+    ck_assert(host_list_take(options.hosts, &list, &error));
+    struct host_launcher launcher = {program, traits};
     struct hosts_order order = {&options, &list, &launcher, "/opt/bin/ddprun", "/data/run", variables, root};
     char **command = hosts_command(&order), *all = NULL;
     size_t bytes;
@@ -235,7 +235,7 @@ END_TEST
 START_TEST(a_launcher_that_hides_lost_hosts_never_looks)
 {
     static const char *const limits[] = {"0", "3", "15", "600"};
-    manners = (struct launcher_manners){"--prtemca", true};
+    traits = (struct launcher_traits){"--prtemca", true};
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); ++i) {
         char *argv[] = {"ddprun", "--heartbeat-timeout", (char *)limits[i], "--hosts=h1:1", "t", NULL},
              *none[] = {NULL};
@@ -244,7 +244,7 @@ START_TEST(a_launcher_that_hides_lost_hosts_never_looks)
         ck_assert_msg(found != NULL && strstr(strchr(found + 1, '0'), "keepalive") == NULL, "%s", all);
         free(all);
     }
-    manners = (struct launcher_manners){"--mca", false};
+    traits = (struct launcher_traits){"--mca", false};
 }
 END_TEST
 

@@ -37,8 +37,8 @@ fill(const char *folder)
 START_TEST(a_folder_is_private_and_goes_away)
 {
     struct job_folder folder;
-    struct problem problem;
-    ck_assert(job_folder_make(&folder, &problem));
+    struct error error;
+    ck_assert(job_folder_make(&folder, &error));
     struct stat made;
     ck_assert_int_eq(stat(folder.path, &made), 0);
     ck_assert_int_eq(made.st_mode & 07777, 0700);
@@ -57,8 +57,8 @@ END_TEST
 START_TEST(folders_in_use_stay_abandoned_ones_go)
 {
     struct job_folder used, second;
-    struct problem problem;
-    ck_assert(job_folder_make(&used, &problem));
+    struct error error;
+    ck_assert(job_folder_make(&used, &error));
     char abandoned[512], named_alike[512], link[512];
     snprintf(abandoned, sizeof(abandoned), "%s/ddprun-%lu-abcdef", place, (unsigned long)geteuid());
     snprintf(named_alike, sizeof(named_alike), "%s/ddprun-%lu-abcdef-kept", place, (unsigned long)geteuid());
@@ -68,7 +68,7 @@ START_TEST(folders_in_use_stay_abandoned_ones_go)
     fill(abandoned);
     ck_assert_int_eq(symlink(named_alike, link), 0);
 
-    ck_assert(job_folder_make(&second, &problem));
+    ck_assert(job_folder_make(&second, &error));
     ck_assert(!exists(abandoned));
     ck_assert(exists(used.path));
     ck_assert(exists(named_alike));
@@ -85,9 +85,9 @@ static bool
 is_made_in(const char *runtime)
 {
     struct job_folder folder;
-    struct problem problem;
+    struct error error;
     setenv("XDG_RUNTIME_DIR", runtime, 1);
-    ck_assert_msg(job_folder_make(&folder, &problem), "%s", problem.text);
+    ck_assert_msg(job_folder_make(&folder, &error), "%s", error.text);
     unsetenv("XDG_RUNTIME_DIR");
     bool inside = strncmp(folder.path, runtime, strlen(runtime)) == 0;
     ck_assert(inside || strncmp(folder.path, place, strlen(place)) == 0);
@@ -125,7 +125,7 @@ END_TEST
 START_TEST(where_others_could_exchange_it_no_folder_is_made)
 {
     struct job_folder folder;
-    struct problem problem = {0};
+    struct error error = {0};
     char everybodys[64], inner[80];
     snprintf(everybodys, sizeof(everybodys), "%s/everybodys", place);
     snprintf(inner, sizeof(inner), "%s/inner", everybodys);
@@ -133,12 +133,12 @@ START_TEST(where_others_could_exchange_it_no_folder_is_made)
     ck_assert_int_eq(mkdir(inner, 0700), 0);
     ck_assert_int_eq(chmod(everybodys, 0777), 0);
     setenv("TMPDIR", everybodys, 1);
-    ck_assert(!job_folder_make(&folder, &problem));
-    ck_assert_ptr_nonnull(strstr(problem.text, "sticky bit"));
+    ck_assert(!job_folder_make(&folder, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "sticky bit"));
     setenv("TMPDIR", inner, 1);
-    ck_assert(!job_folder_make(&folder, &problem));
+    ck_assert(!job_folder_make(&folder, &error));
     ck_assert_int_eq(chmod(everybodys, 01777), 0);
-    ck_assert(job_folder_make(&folder, &problem));
+    ck_assert(job_folder_make(&folder, &error));
     job_folder_remove(&folder);
     setenv("TMPDIR", place, 1);
     rmdir(inner);
@@ -157,8 +157,8 @@ START_TEST(prepared_names_are_not_followed)
     close(open(kept, O_CREAT | O_WRONLY, 0600));
     ck_assert_int_eq(symlink(theirs, link), 0);
     struct job_folder folder;
-    struct problem problem;
-    ck_assert(job_folder_make(&folder, &problem));
+    struct error error;
+    ck_assert(job_folder_make(&folder, &error));
     ck_assert_str_ne(folder.path, link);
     ck_assert(exists(kept)); /* not swept through the link */
     job_folder_remove(&folder);
@@ -166,7 +166,7 @@ START_TEST(prepared_names_are_not_followed)
         unlink(link);
         ck_assert_int_eq(mkdir(link, 0777), 0);
         ck_assert_int_eq(chown(link, 65534, 65534), 0);
-        ck_assert(job_folder_make(&folder, &problem));
+        ck_assert(job_folder_make(&folder, &error));
         ck_assert(exists(link));
         job_folder_remove(&folder);
         rmdir(link);
@@ -177,13 +177,13 @@ START_TEST(prepared_names_are_not_followed)
 }
 END_TEST
 
-START_TEST(no_place_is_a_problem)
+START_TEST(no_place_is_an_error)
 {
     struct job_folder folder;
-    struct problem problem = {0};
+    struct error error = {0};
     setenv("TMPDIR", "/nowhere/at/all", 1);
-    ck_assert(!job_folder_make(&folder, &problem));
-    ck_assert_ptr_nonnull(strstr(problem.text, "/nowhere/at/all"));
+    ck_assert(!job_folder_make(&folder, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "/nowhere/at/all"));
     setenv("TMPDIR", place, 1);
 }
 END_TEST
@@ -191,25 +191,24 @@ END_TEST
 START_TEST(a_place_that_is_no_folder_is_told_so)
 {
     struct job_folder folder;
-    struct problem problem = {0};
+    struct error error = {0};
     char file[64];
     snprintf(file, sizeof(file), "%s/file", place);
     close(open(file, O_CREAT | O_WRONLY, 0600));
     ck_assert_int_eq(chmod(file, 0666), 0); /* that everybody can write it says nothing about folders */
     setenv("TMPDIR", file, 1);
-    ck_assert(!job_folder_make(&folder, &problem));
+    ck_assert(!job_folder_make(&folder, &error));
     setenv("TMPDIR", place, 1);
     unlink(file);
-    ck_assert_msg(strstr(problem.text, file) != NULL && strstr(problem.text, "is not a folder") != NULL, "%s",
-                  problem.text);
-    ck_assert_ptr_null(strstr(problem.text, "sticky"));
+    ck_assert_msg(strstr(error.text, file) != NULL && strstr(error.text, "is not a folder") != NULL, "%s", error.text);
+    ck_assert_ptr_null(strstr(error.text, "sticky"));
 }
 END_TEST
 
 START_TEST(without_descriptors_nothing_is_left_behind)
 {
     struct job_folder folder;
-    struct problem problem = {0};
+    struct error error = {0};
     struct rlimit usual, none;
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
     int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -217,11 +216,10 @@ START_TEST(without_descriptors_nothing_is_left_behind)
     close(next);
     none = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = usual.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-    bool made = job_folder_make(&folder, &problem);
+    bool made = job_folder_make(&folder, &error);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
     ck_assert(!made);
-    ck_assert_msg(strstr(problem.text, "Too many open files; raise the limit of open files") != NULL, "%s",
-                  problem.text);
+    ck_assert_msg(strstr(error.text, "Too many open files; raise the limit of open files") != NULL, "%s", error.text);
     ck_assert_msg(rmdir(place) == 0, "%s is not empty", place);
     ck_assert_int_eq(mkdir(place, 0700), 0);
 }
@@ -241,7 +239,7 @@ main(void)
     tcase_add_test(tcase, a_runtime_folder_is_used_if_it_is_the_user_s_own);
     tcase_add_test(tcase, where_others_could_exchange_it_no_folder_is_made);
     tcase_add_test(tcase, prepared_names_are_not_followed);
-    tcase_add_test(tcase, no_place_is_a_problem);
+    tcase_add_test(tcase, no_place_is_an_error);
     tcase_add_test(tcase, a_place_that_is_no_folder_is_told_so);
     tcase_add_test(tcase, without_descriptors_nothing_is_left_behind);
     suite_add_tcase(suite, tcase);

@@ -20,7 +20,7 @@ enum { RANKS = 3 };
 static struct judge *judge;
 static struct rank_view views[RANKS];
 static uint64_t now_ns;
-static struct problem problem;
+static struct error error;
 
 static void
 begin(void)
@@ -37,7 +37,7 @@ static enum judgement
 ends_after(uint64_t ms)
 {
     now_ns += ms * MS;
-    return judge_ends(judge, views, now_ns, &problem);
+    return judge_ends(judge, views, now_ns, &error);
 }
 
 static void
@@ -65,7 +65,7 @@ START_TEST(who_is_needed_for_a_second_has_left_early)
     ck_assert_int_eq(ends_after(100), JUDGED_GOES_ON);
     ck_assert_int_eq(ends_after(999), JUDGED_GOES_ON);
     ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
-    ck_assert_int_eq(problem.rank, 1);
+    ck_assert_int_eq(error.rank, 1);
     judge_free(judge);
 }
 END_TEST
@@ -114,8 +114,8 @@ START_TEST(the_cause_has_its_time_to_be_known)
     ck_assert_int_eq(ends_after(1000), JUDGED_IN_DOUBT);
     end_rank(1, 0, 9);
     ck_assert_int_eq(ends_after(0), JUDGED_FAILED);
-    ck_assert_int_eq(problem.rank, 1);
-    ck_assert_int_eq(problem.exit_code, 128 + 9);
+    ck_assert_int_eq(error.rank, 1);
+    ck_assert_int_eq(error.exit_code, 128 + 9);
     judge_free(judge);
 }
 END_TEST
@@ -127,7 +127,7 @@ START_TEST(without_a_cause_what_follows_is_the_reason)
     ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
     ck_assert_int_eq(ends_after(1499), JUDGED_IN_DOUBT);
     ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
-    ck_assert_int_eq(problem.rank, 2);
+    ck_assert_int_eq(error.rank, 2);
     judge_free(judge);
 }
 END_TEST
@@ -135,10 +135,10 @@ END_TEST
 START_TEST(who_trains_unseen_fails_the_job)
 {
     begin();
-    ck_assert_int_eq(judge_doings(judge, views, now_ns, &problem), JUDGED_GOES_ON);
+    ck_assert_int_eq(judge_running(judge, views, now_ns, &error), JUDGED_GOES_ON);
     views[1].preload_suspect = 4711;
-    ck_assert_int_eq(judge_doings(judge, views, now_ns, &problem), JUDGED_FAILED);
-    ck_assert_ptr_nonnull(strstr(problem.text, "rank 1 uses the CUDA driver in process 4711"));
+    ck_assert_int_eq(judge_running(judge, views, now_ns, &error), JUDGED_FAILED);
+    ck_assert_ptr_nonnull(strstr(error.text, "rank 1 uses the CUDA driver in process 4711"));
     judge_free(judge);
 }
 END_TEST
@@ -150,10 +150,10 @@ START_TEST(who_keeps_others_waiting_is_named_then_ended)
     wait_for_all(0, true);
     wait_for_all(2, true);
     for (int second = 0; second <= 121; ++second, now_ns += 1000 * MS) {
-        enum judgement judgement = judge_doings(judge, views, now_ns, &problem);
+        enum judgement judgement = judge_running(judge, views, now_ns, &error);
         ck_assert_int_eq(judgement, second == 60 ? JUDGED_WARNING : (second < 120 ? JUDGED_GOES_ON : JUDGED_FAILED));
         if (judgement != JUDGED_GOES_ON)
-            ck_assert_int_eq(problem.rank, 1);
+            ck_assert_int_eq(error.rank, 1);
     }
     ck_assert_int_eq(judge_suspect(judge, views, now_ns), 1);
     judge_free(judge);

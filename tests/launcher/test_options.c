@@ -1,5 +1,5 @@
 /*
- * test_options.c - command lines and settings give the options that they say, or one problem; and help shows every
+ * test_options.c - command lines and settings give the options that they say, or one error; and help shows every
  * option.
  */
 #include "base/protocol.h"
@@ -17,7 +17,7 @@ enum { MOST_WORDS = 64 };
 
 /* Splits at blanks; a word "''" is empty. */
 static enum options_result
-parse(const char *line, struct options *options, struct problem *problem)
+parse(const char *line, struct options *options, struct error *error)
 {
     static char text[1024], *words[MOST_WORDS + 1];
     int count = 0;
@@ -25,14 +25,14 @@ parse(const char *line, struct options *options, struct problem *problem)
     for (char *word = strtok(text, " "); word != NULL && count < MOST_WORDS; word = strtok(NULL, " "))
         words[count++] = strcmp(word, "''") == 0 ? word + 2 : word;
     words[count] = NULL;
-    return options_parse(count, words, options, problem);
+    return options_parse(count, words, options, error);
 }
 
 START_TEST(defaults_are_those_of_the_protocol)
 {
     struct options options;
-    struct problem problem;
-    ck_assert_int_eq(parse("./train", &options, &problem), OPTIONS_RUN);
+    struct error error;
+    ck_assert_int_eq(parse("./train", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 0);
     ck_assert_int_eq(options.device, DEVICE_AUTO);
     ck_assert_int_eq(options.gpus.count, 0);
@@ -51,7 +51,7 @@ START_TEST(defaults_are_those_of_the_protocol)
     ck_assert_uint_eq(options.communicator_count, 1);
     ck_assert(!options.check.asked && options.check.given == NULL);
     options_free(&options);
-    ck_assert_int_eq(parse("check ./train", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(parse("check ./train", &options, &error), OPTIONS_RUN);
     ck_assert(options.check.asked && options.check.given == NULL);
     ck_assert(options.check.steps == 0 && options.check.sample == 0 && options.check.floor_factor == 20);
     ck_assert(options.check.alone == NULL && options.check.reference == NULL && options.check.json == NULL &&
@@ -63,10 +63,10 @@ END_TEST
 START_TEST(every_option_of_check_reaches_its_field)
 {
     struct options options;
-    struct problem problem;
+    struct error error;
     ck_assert_int_eq(parse("-n 8 check --steps 10000 --alone --quiet --reference ref --sample 100 --tolerance 2.5e-3 "
                            "--floor-factor 1e6 --json out.json --keep-files kept --no-overlap ./train --steps 3 -n 5",
-                           &options, &problem),
+                           &options, &error),
                      OPTIONS_RUN);
     ck_assert(options.check.asked);
     ck_assert_str_eq(options.check.given, "steps");
@@ -85,13 +85,13 @@ START_TEST(every_option_of_check_reaches_its_field)
     options_free(&options);
 
     /* The program is the first word behind check, and a program of that name has a folder in front. */
-    ck_assert_int_eq(parse("check -- -train", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(parse("check -- -train", &options, &error), OPTIONS_RUN);
     ck_assert_str_eq(options.program[0], "-train");
     options_free(&options);
-    ck_assert_int_eq(parse("-n 2 ./check --steps", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(parse("-n 2 ./check --steps", &options, &error), OPTIONS_RUN);
     ck_assert(!options.check.asked);
     options_free(&options);
-    ck_assert_int_eq(parse("./train check", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(parse("./train check", &options, &error), OPTIONS_RUN);
     ck_assert(!options.check.asked);
     options_free(&options);
 }
@@ -100,14 +100,14 @@ END_TEST
 START_TEST(every_option_reaches_its_field)
 {
     struct options options;
-    struct problem problem;
+    struct error error;
     ck_assert_int_eq(
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
               "--check-every 0 --timeout 30 --trace out -q --env A=1 --env B_2= --cwd /tmp --subst --dry-run "
               "--output files=logs --summary-json end.json --report why.txt --max-restarts 3 --reduce sum --compress "
               "bf16 "
               "--communicators 3 ./train",
-              &options, &problem),
+              &options, &error),
         OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 8);
     ck_assert_int_eq(options.device, DEVICE_SOFTGPU);
@@ -139,14 +139,14 @@ END_TEST
 START_TEST(options_end_at_the_program)
 {
     struct options options;
-    struct problem problem;
-    ck_assert_int_eq(parse("--ranks=2 ./train -n 5 --unknown --help", &options, &problem), OPTIONS_RUN);
+    struct error error;
+    ck_assert_int_eq(parse("--ranks=2 ./train -n 5 --unknown --help", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 2);
     ck_assert_str_eq(options.program[0], "./train");
     ck_assert_str_eq(options.program[1], "-n");
     ck_assert_ptr_null(options.program[5]);
     options_free(&options);
-    ck_assert_int_eq(parse("-n 2 -- -train", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(parse("-n 2 -- -train", &options, &error), OPTIONS_RUN);
     ck_assert_str_eq(options.program[0], "-train");
     options_free(&options);
 }
@@ -167,8 +167,8 @@ static const char *const four_ranks[] = {
 START_TEST(other_launchers_names_of_ranks_are_taken)
 {
     struct options options;
-    struct problem problem;
-    ck_assert_msg(parse(four_ranks[_i], &options, &problem) == OPTIONS_RUN, "%s: %s", four_ranks[_i], problem.text);
+    struct error error;
+    ck_assert_msg(parse(four_ranks[_i], &options, &error) == OPTIONS_RUN, "%s: %s", four_ranks[_i], error.text);
     ck_assert_int_eq(options.rank_count, 4);
     ck_assert_str_eq(options.program[0], "./train");
     ck_assert_str_eq(options.program[1], "8");
@@ -184,10 +184,10 @@ static const struct good {
 START_TEST(sizes_may_be_fractions)
 {
     struct options options;
-    struct problem problem;
+    struct error error;
     char line[64];
     snprintf(line, sizeof(line), "--bucket-mb %s ./train", good_sizes[_i].line);
-    ck_assert_int_eq(parse(line, &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(parse(line, &options, &error), OPTIONS_RUN);
     ck_assert_uint_eq(options.bucket_bytes, good_sizes[_i].bucket_bytes);
     options_free(&options);
 }
@@ -297,23 +297,23 @@ static const char *const bad_lines[] = {
     "--keep-files x ./train check",
 };
 
-START_TEST(bad_lines_get_one_problem_each)
+START_TEST(bad_lines_get_one_error_each)
 {
     struct options untouched, options;
     memset(&untouched, 0x5a, sizeof(untouched));
     options = untouched;
-    struct problem problem = {0};
+    struct error error = {0};
     const char *line = bad_lines[_i];
     if (strcmp(line, "--no-o ./train --") == 0) { /* an unambiguous beginning of a name is that name */
-        ck_assert_int_eq(parse(line, &options, &problem), OPTIONS_RUN);
+        ck_assert_int_eq(parse(line, &options, &error), OPTIONS_RUN);
         ck_assert(!options.overlap);
         options_free(&options);
         return;
     }
-    ck_assert_msg(parse(line, &options, &problem) == OPTIONS_BAD, "accepted: %s", line);
-    ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
-    ck_assert_uint_gt(strlen(problem.text), 10);
-    ck_assert(line[0] == '\0' || strchr(problem.text, '\n') == NULL); /* "ddprun" alone says what it is */
+    ck_assert_msg(parse(line, &options, &error) == OPTIONS_BAD, "accepted: %s", line);
+    ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
+    ck_assert_uint_gt(strlen(error.text), 10);
+    ck_assert(line[0] == '\0' || strchr(error.text, '\n') == NULL); /* "ddprun" alone says what it is */
     ck_assert_mem_eq(&options, &untouched, sizeof(options));
 }
 END_TEST
@@ -321,17 +321,17 @@ END_TEST
 START_TEST(help_and_version_win_over_what_follows)
 {
     struct options options;
-    struct problem problem;
-    ck_assert_int_eq(parse("--help -n 0", &options, &problem), OPTIONS_HELP);
-    ck_assert_int_eq(parse("-h", &options, &problem), OPTIONS_HELP);
-    ck_assert_int_eq(parse("--help-all", &options, &problem), OPTIONS_HELP_ALL);
-    ck_assert_int_eq(parse("--version", &options, &problem), OPTIONS_VERSION);
-    ck_assert_int_eq(parse("-n 2 -V", &options, &problem), OPTIONS_VERSION);
-    ck_assert_int_eq(parse("check --help", &options, &problem), OPTIONS_HELP_CHECK);
-    ck_assert_int_eq(parse("-n 2 check --steps 2 -h --steps 0", &options, &problem), OPTIONS_HELP_CHECK);
-    ck_assert_int_eq(parse("check --help-all", &options, &problem), OPTIONS_HELP_CHECK);
-    ck_assert_int_eq(parse("check -V", &options, &problem), OPTIONS_VERSION);
-    ck_assert_int_eq(parse("--help check", &options, &problem), OPTIONS_HELP);
+    struct error error;
+    ck_assert_int_eq(parse("--help -n 0", &options, &error), OPTIONS_HELP);
+    ck_assert_int_eq(parse("-h", &options, &error), OPTIONS_HELP);
+    ck_assert_int_eq(parse("--help-all", &options, &error), OPTIONS_HELP_ALL);
+    ck_assert_int_eq(parse("--version", &options, &error), OPTIONS_VERSION);
+    ck_assert_int_eq(parse("-n 2 -V", &options, &error), OPTIONS_VERSION);
+    ck_assert_int_eq(parse("check --help", &options, &error), OPTIONS_HELP_CHECK);
+    ck_assert_int_eq(parse("-n 2 check --steps 2 -h --steps 0", &options, &error), OPTIONS_HELP_CHECK);
+    ck_assert_int_eq(parse("check --help-all", &options, &error), OPTIONS_HELP_CHECK);
+    ck_assert_int_eq(parse("check -V", &options, &error), OPTIONS_VERSION);
+    ck_assert_int_eq(parse("--help check", &options, &error), OPTIONS_HELP);
 }
 END_TEST
 
@@ -418,13 +418,13 @@ remove_config_home(void)
 START_TEST(the_file_goes_before_the_environment_and_the_command_line_before_both)
 {
     struct options options;
-    struct problem problem = {0};
+    struct error error = {0};
     setenv("DDPRUN_BUCKET_MB", "1", 1);
     setenv("DDPRUN_VERIFY", "1", 1);
     setenv("DDPRUN_RANKS", "5", 1);
     write_config(
         "{ \"bucket-mb\": 2, \"verify\": false, \"env\": { \"A\": \"b c\", \"N\": 1 }, \"output\": \"none\" }");
-    ck_assert_msg(parse("-n 3 ./train", &options, &problem) == OPTIONS_RUN, "%s", problem.text);
+    ck_assert_msg(parse("-n 3 ./train", &options, &error) == OPTIONS_RUN, "%s", error.text);
     ck_assert_int_eq(options.rank_count, 3);
     ck_assert_uint_eq(options.bucket_bytes, 2u << 20);
     ck_assert(!options.verify);
@@ -433,7 +433,7 @@ START_TEST(the_file_goes_before_the_environment_and_the_command_line_before_both
     ck_assert_int_eq(options.output, OUTPUT_NONE);
     options_free(&options);
 
-    ck_assert_int_eq(parse("--bucket-mb 4 --verify ./train", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(parse("--bucket-mb 4 --verify ./train", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 5);
     ck_assert_uint_eq(options.bucket_bytes, 4u << 20);
     ck_assert(options.verify);
@@ -492,15 +492,15 @@ START_TEST(bad_settings_are_named_with_their_place)
 {
     const struct bad_settings *bad = &bad_settings[_i];
     struct options options;
-    struct problem problem = {0};
+    struct error error = {0};
     if (bad->variable != NULL)
         setenv(bad->variable, bad->value, 1);
     if (bad->file != NULL)
         write_config(bad->file);
-    ck_assert_int_eq(parse("./train", &options, &problem), OPTIONS_BAD);
-    ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
-    ck_assert_msg(strstr(problem.text, bad->told) != NULL, "not told: %s in: %s", bad->told, problem.text);
-    ck_assert_ptr_null(strchr(problem.text, '\n'));
+    ck_assert_int_eq(parse("./train", &options, &error), OPTIONS_BAD);
+    ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
+    ck_assert_msg(strstr(error.text, bad->told) != NULL, "not told: %s in: %s", bad->told, error.text);
+    ck_assert_ptr_null(strchr(error.text, '\n'));
 }
 END_TEST
 
@@ -508,11 +508,11 @@ END_TEST
 START_TEST(a_file_of_settings_gives_what_it_says)
 {
     struct options options;
-    struct problem problem = {0};
+    struct error error = {0};
     setenv("DDPRUN_VERIFY", "1", 1);
     write_config("{ \"verify\": false, \"quiet\": true, \"no-overlap\": 1, \"ranks\": \"2\", \"trace\": \"a\\u0020b\", "
                  "\"env\": { \"A\": \"\\\\u0000\", \"B\": 1.50, \"C\": \"\", \"D\": \"a=b\" } }");
-    ck_assert_msg(parse("./train", &options, &problem) == OPTIONS_RUN, "%s", problem.text);
+    ck_assert_msg(parse("./train", &options, &error) == OPTIONS_RUN, "%s", error.text);
     ck_assert(!options.verify && options.quiet && !options.overlap);
     ck_assert_int_eq(options.rank_count, 2);
     ck_assert_str_eq(options.trace_dir, "a b");
@@ -523,7 +523,7 @@ START_TEST(a_file_of_settings_gives_what_it_says)
     options_free(&options);
 
     write_config("{ \"env\": \"A=b\" }");
-    ck_assert_msg(parse("./train", &options, &problem) == OPTIONS_RUN, "%s", problem.text);
+    ck_assert_msg(parse("./train", &options, &error) == OPTIONS_RUN, "%s", error.text);
     ck_assert_str_eq(options.variables[0], "A=b");
     options_free(&options);
 }
@@ -532,14 +532,14 @@ END_TEST
 START_TEST(too_many_ranks_are_named_with_their_place)
 {
     struct options options;
-    struct problem problem = {0};
+    struct error error = {0};
     setenv("DDPRUN_RANKS", "300", 1); /* for --hosts */
-    ck_assert_int_eq(parse("-n 301 ./train", &options, &problem), OPTIONS_BAD);
-    ck_assert_msg(strncmp(problem.text, "'301' is not", 12) == 0, "%s", problem.text);
-    ck_assert_int_eq(parse("-n 3 ./train", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(parse("-n 301 ./train", &options, &error), OPTIONS_BAD);
+    ck_assert_msg(strncmp(error.text, "'301' is not", 12) == 0, "%s", error.text);
+    ck_assert_int_eq(parse("-n 3 ./train", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 3);
     options_free(&options);
-    ck_assert_int_eq(parse("--hosts h1:200,h2:200 ./train", &options, &problem), OPTIONS_RUN);
+    ck_assert_int_eq(parse("--hosts h1:200,h2:200 ./train", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 300);
     options_free(&options);
 }
@@ -605,7 +605,7 @@ main(void)
     tcase_add_test(tcase, options_end_at_the_program);
     tcase_add_loop_test(tcase, other_launchers_names_of_ranks_are_taken, 0, sizeof(four_ranks) / sizeof(four_ranks[0]));
     tcase_add_loop_test(tcase, sizes_may_be_fractions, 0, sizeof(good_sizes) / sizeof(good_sizes[0]));
-    tcase_add_loop_test(tcase, bad_lines_get_one_problem_each, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
+    tcase_add_loop_test(tcase, bad_lines_get_one_error_each, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
     tcase_add_test(tcase, help_and_version_win_over_what_follows);
     tcase_add_test(tcase, help_shows_every_option_and_fits_a_terminal);
     tcase_add_test(tcase, the_help_of_check_shows_its_options);

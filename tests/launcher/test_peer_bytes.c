@@ -4,9 +4,9 @@
  */
 #include "base/protocol.h"
 #include "launcher/cluster/addresses.h"
-#include "launcher/cluster/hello.h"
+#include "launcher/cluster/handshake.h"
 #include "launcher/cluster/peer_link.h"
-#include "launcher/cluster/view_frame.h"
+#include "launcher/cluster/rank_view_wire.h"
 #include "launcher/common/network.h"
 #include "launcher/options/terms.h"
 
@@ -17,31 +17,31 @@
 
 enum { CHANGES = 20000 };
 
-static struct hello
-a_hello(void)
+static struct handshake
+a_handshake(void)
 {
-    struct hello hello = {.pid = 4711, .host = "node7", .host_id = "boot 1", .port = 40123, .exit_code = 3};
+    struct handshake handshake = {.pid = 4711, .host = "node7", .host_id = "boot 1", .port = 40123, .exit_code = 3};
     struct options options = {.bucket_bytes = 77, .overlap = true, .timeout_s = 600};
-    terms_write(&options, true, hello.terms, sizeof(hello.terms));
-    snprintf(hello.problem, sizeof(hello.problem), "there is no program");
-    memset(hello.secret, 0x5a, sizeof(hello.secret));
-    hello.addresses.count = 2;
-    hello.addresses.items[0] = (struct host_address){.family = 4, .bytes = {10, 1, 2, 3}};
-    hello.addresses.items[1] = (struct host_address){.family = 6, .bytes = {0xfd, [15] = 9}};
-    return hello;
+    terms_write(&options, true, handshake.terms, sizeof(handshake.terms));
+    snprintf(handshake.error, sizeof(handshake.error), "there is no program");
+    memset(handshake.secret, 0x5a, sizeof(handshake.secret));
+    handshake.addresses.count = 2;
+    handshake.addresses.items[0] = (struct host_address){.family = 4, .bytes = {10, 1, 2, 3}};
+    handshake.addresses.items[1] = (struct host_address){.family = 6, .bytes = {0xfd, [15] = 9}};
+    return handshake;
 }
 
-START_TEST(a_hello_comes_out_as_it_went_in)
+START_TEST(a_handshake_comes_out_as_it_went_in)
 {
-    unsigned char bytes[HELLO_BYTES_AT_MOST];
-    struct hello before = a_hello(), after = {0};
-    size_t count = hello_encode(&before, bytes);
-    ck_assert(hello_decode(bytes, count, &after));
+    unsigned char bytes[HANDSHAKE_BYTES_AT_MOST];
+    struct handshake before = a_handshake(), after = {0};
+    size_t count = handshake_encode(&before, bytes);
+    ck_assert(handshake_decode(bytes, count, &after));
     ck_assert_int_eq(after.pid, 4711);
     ck_assert_str_eq(after.host, "node7");
     ck_assert_str_eq(after.host_id, before.host_id);
     ck_assert_str_eq(after.terms, before.terms);
-    ck_assert_str_eq(after.problem, before.problem);
+    ck_assert_str_eq(after.error, before.error);
     ck_assert_int_eq(after.exit_code, 3);
     ck_assert_int_eq(after.port, 40123);
     ck_assert_mem_eq(after.secret, before.secret, sizeof(before.secret));
@@ -51,35 +51,35 @@ START_TEST(a_hello_comes_out_as_it_went_in)
 END_TEST
 
 /* The largest there can be has room. */
-START_TEST(the_largest_hello_fits)
+START_TEST(the_largest_handshake_fits)
 {
-    unsigned char bytes[HELLO_BYTES_AT_MOST];
-    struct hello hello = a_hello(), after;
-    memset(hello.host, 'h', sizeof(hello.host) - 1);
-    memset(hello.host_id, 'i', sizeof(hello.host_id) - 1);
-    memset(hello.terms, 't', sizeof(hello.terms) - 1);
-    memset(hello.problem, 'p', sizeof(hello.problem) - 1);
-    hello.addresses.count = ADDRESSES_AT_MOST;
+    unsigned char bytes[HANDSHAKE_BYTES_AT_MOST];
+    struct handshake handshake = a_handshake(), after;
+    memset(handshake.host, 'h', sizeof(handshake.host) - 1);
+    memset(handshake.host_id, 'i', sizeof(handshake.host_id) - 1);
+    memset(handshake.terms, 't', sizeof(handshake.terms) - 1);
+    memset(handshake.error, 'p', sizeof(handshake.error) - 1);
+    handshake.addresses.count = ADDRESSES_AT_MOST;
     for (int i = 0; i < ADDRESSES_AT_MOST; ++i)
-        hello.addresses.items[i].family = 6;
-    ck_assert(hello_decode(bytes, hello_encode(&hello, bytes), &after));
+        handshake.addresses.items[i].family = 6;
+    ck_assert(handshake_decode(bytes, handshake_encode(&handshake, bytes), &after));
     ck_assert_int_eq(after.addresses.count, ADDRESSES_AT_MOST);
 }
 END_TEST
 
-START_TEST(a_hello_cut_short_or_changed_is_refused_or_bounded)
+START_TEST(a_handshake_cut_short_or_changed_is_refused_or_bounded)
 {
-    unsigned char bytes[HELLO_BYTES_AT_MOST], changed[HELLO_BYTES_AT_MOST];
-    struct hello hello = a_hello(), after;
-    size_t count = hello_encode(&hello, bytes);
+    unsigned char bytes[HANDSHAKE_BYTES_AT_MOST], changed[HANDSHAKE_BYTES_AT_MOST];
+    struct handshake handshake = a_handshake(), after;
+    size_t count = handshake_encode(&handshake, bytes);
     unsigned seed = 1;
     for (size_t i = 0; i < count; ++i)
-        ck_assert(!hello_decode(bytes, i, &after));
+        ck_assert(!handshake_decode(bytes, i, &after));
     for (int i = 0; i < CHANGES; ++i) {
         memcpy(changed, bytes, count);
         for (int j = 0; j < 1 + i % 3; ++j)
             changed[(size_t)rand_r(&seed) % count] = (unsigned char)rand_r(&seed);
-        if (!hello_decode(changed, count, &after))
+        if (!handshake_decode(changed, count, &after))
             continue;
         ck_assert_uint_lt(strlen(after.host), sizeof(after.host));
         ck_assert_uint_lt(strlen(after.terms), sizeof(after.terms));
@@ -90,36 +90,36 @@ END_TEST
 
 START_TEST(different_terms_are_named_with_both_ranks)
 {
-    struct problem problem = {0};
-    struct hello hellos[3] = {a_hello(), a_hello(), a_hello()};
+    struct error error = {0};
+    struct handshake handshakes[3] = {a_handshake(), a_handshake(), a_handshake()};
     struct options other = {.bucket_bytes = 78, .overlap = true, .timeout_s = 600};
     for (int i = 0; i < 3; ++i)
-        hellos[i].exit_code = 0;
-    ck_assert(hello_agree(hellos, 3, &problem));
-    terms_write(&other, true, hellos[2].terms, sizeof(hellos[2].terms));
-    snprintf(hellos[2].host, sizeof(hellos[2].host), "node9");
-    ck_assert(!hello_agree(hellos, 3, &problem));
-    ck_assert_int_eq(problem.exit_code, DDPRUN_EXIT_USAGE);
-    ck_assert_ptr_nonnull(strstr(problem.text, "ranks 0 (host node7) and 2 (host node9)"));
-    ck_assert_ptr_nonnull(strstr(problem.text, "--bucket-mb (bytes) 77 and --bucket-mb (bytes) 78"));
+        handshakes[i].exit_code = 0;
+    ck_assert(handshake_agree(handshakes, 3, &error));
+    terms_write(&other, true, handshakes[2].terms, sizeof(handshakes[2].terms));
+    snprintf(handshakes[2].host, sizeof(handshakes[2].host), "node9");
+    ck_assert(!handshake_agree(handshakes, 3, &error));
+    ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
+    ck_assert_ptr_nonnull(strstr(error.text, "ranks 0 (host node7) and 2 (host node9)"));
+    ck_assert_ptr_nonnull(strstr(error.text, "--bucket-mb (bytes) 77 and --bucket-mb (bytes) 78"));
     other.bucket_bytes = 77;
     other.reduction = DDPRUN_REDUCE_SUM;
-    terms_write(&other, true, hellos[2].terms, sizeof(hellos[2].terms));
-    ck_assert(!hello_agree(hellos, 3, &problem));
-    ck_assert_ptr_nonnull(strstr(problem.text, "--reduce mean and --reduce sum"));
+    terms_write(&other, true, handshakes[2].terms, sizeof(handshakes[2].terms));
+    ck_assert(!handshake_agree(handshakes, 3, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "--reduce mean and --reduce sum"));
 }
 END_TEST
 
-START_TEST(a_problem_of_one_names_its_host_a_problem_of_all_does_not)
+START_TEST(an_error_of_one_names_its_host_an_error_of_all_does_not)
 {
-    struct problem problem = {0};
-    struct hello hellos[2] = {a_hello(), a_hello()};
-    ck_assert(!hello_agree(hellos, 2, &problem));
-    ck_assert_str_eq(problem.text, "there is no program");
-    ck_assert_int_eq(problem.exit_code, 3);
-    hellos[0].exit_code = 0;
-    ck_assert(!hello_agree(hellos, 2, &problem));
-    ck_assert_str_eq(problem.text, "rank 1 (host node7): there is no program");
+    struct error error = {0};
+    struct handshake handshakes[2] = {a_handshake(), a_handshake()};
+    ck_assert(!handshake_agree(handshakes, 2, &error));
+    ck_assert_str_eq(error.text, "there is no program");
+    ck_assert_int_eq(error.exit_code, 3);
+    handshakes[0].exit_code = 0;
+    ck_assert(!handshake_agree(handshakes, 2, &error));
+    ck_assert_str_eq(error.text, "rank 1 (host node7): there is no program");
 }
 END_TEST
 
@@ -140,9 +140,9 @@ a_view(void)
 
 START_TEST(a_view_comes_out_as_it_went_in)
 {
-    unsigned char bytes[VIEW_BYTES_AT_MOST];
+    unsigned char bytes[RANK_VIEW_BYTES_AT_MOST];
     struct rank_view before = a_view(), after = {.order = 7, .left_early = true};
-    ck_assert(view_decode(bytes, view_encode(&before, bytes), &after));
+    ck_assert(rank_view_decode(bytes, rank_view_encode(&before, bytes), &after));
     ck_assert_uint_eq(after.stage, RANK_STAGE_TRAINING);
     ck_assert_uint_eq(after.step, 1ull << 40);
     ck_assert_uint_eq(after.exposed_bound_ns, UINT64_MAX);
@@ -157,20 +157,20 @@ END_TEST
 
 START_TEST(a_view_cut_short_or_changed_is_refused_or_bounded)
 {
-    unsigned char bytes[VIEW_BYTES_AT_MOST], changed[VIEW_BYTES_AT_MOST];
+    unsigned char bytes[RANK_VIEW_BYTES_AT_MOST], changed[RANK_VIEW_BYTES_AT_MOST];
     struct rank_view view = a_view();
-    size_t count = view_encode(&view, bytes);
+    size_t count = rank_view_encode(&view, bytes);
     unsigned seed = 2;
     for (size_t i = 0; i < count; ++i) {
         struct rank_view after = {.step = 5};
-        ck_assert(!view_decode(bytes, i, &after));
+        ck_assert(!rank_view_decode(bytes, i, &after));
         ck_assert_uint_eq(after.step, 5);
     }
     for (int i = 0; i < CHANGES; ++i) {
         struct rank_view after = {0};
         memcpy(changed, bytes, count);
         changed[(size_t)rand_r(&seed) % count] = (unsigned char)rand_r(&seed);
-        if (!view_decode(changed, count, &after))
+        if (!rank_view_decode(changed, count, &after))
             continue;
         ck_assert_uint_le(after.stage, RANK_STAGE_FAILED);
         ck_assert_uint_lt(strlen(after.failure), sizeof(after.failure));
@@ -180,17 +180,17 @@ START_TEST(a_view_cut_short_or_changed_is_refused_or_bounded)
 }
 END_TEST
 
-START_TEST(steps_are_no_news_ends_are)
+START_TEST(steps_are_not_urgent_ends_are)
 {
     struct rank_view before = a_view(), after = a_view();
     after.step += 100;
     after.exposed_ns = 5;
-    ck_assert(!view_is_news(&before, &after));
+    ck_assert(!rank_view_is_urgent(&before, &after));
     after.failure[0] = 'T';
-    ck_assert(view_is_news(&before, &after));
+    ck_assert(rank_view_is_urgent(&before, &after));
     after = before;
     after.connected = false;
-    ck_assert(view_is_news(&before, &after));
+    ck_assert(rank_view_is_urgent(&before, &after));
 }
 END_TEST
 
@@ -225,30 +225,30 @@ START_TEST(orders_are_bounded)
 }
 END_TEST
 
-START_TEST(a_proof_wants_the_secret_and_both_nonces)
+START_TEST(auth_wants_the_secret_and_both_nonces)
 {
-    unsigned char secret[PROOF_BYTES] = {1}, wrong[PROOF_BYTES] = {2};
-    struct proof_challenge challenge, other;
-    struct proof_answer answer;
-    struct proof_welcome welcome;
-    ck_assert(proof_challenge_make(&challenge) && proof_challenge_make(&other));
-    ck_assert(proof_answer_make(secret, &challenge, PEER_SUPERVISOR, 3, &answer));
-    ck_assert(proof_welcome_make(secret, &challenge, &answer, 4, &welcome));
-    ck_assert(proof_welcome_holds(secret, &challenge, &answer, &welcome));
-    ck_assert(!proof_welcome_holds(wrong, &challenge, &answer, &welcome));
-    ck_assert(!proof_welcome_make(wrong, &challenge, &answer, 4, &welcome));
-    ck_assert(!proof_welcome_make(secret, &other, &answer, 4, &welcome));     /* a recording */
-    ck_assert(!proof_welcome_make(secret, &challenge, &answer, 3, &welcome)); /* no such rank */
-    memcpy(welcome.mac, answer.mac, sizeof(welcome.mac));                     /* our own words sent back */
-    ck_assert(!proof_welcome_holds(secret, &challenge, &answer, &welcome));
-    struct proof_answer changed = answer;
+    unsigned char secret[AUTH_BYTES] = {1}, wrong[AUTH_BYTES] = {2};
+    struct auth_challenge challenge, other;
+    struct auth_answer answer;
+    struct auth_welcome welcome;
+    ck_assert(auth_challenge_make(&challenge) && auth_challenge_make(&other));
+    ck_assert(auth_answer_make(secret, &challenge, PEER_SUPERVISOR, 3, &answer));
+    ck_assert(auth_welcome_make(secret, &challenge, &answer, 4, &welcome));
+    ck_assert(auth_welcome_holds(secret, &challenge, &answer, &welcome));
+    ck_assert(!auth_welcome_holds(wrong, &challenge, &answer, &welcome));
+    ck_assert(!auth_welcome_make(wrong, &challenge, &answer, 4, &welcome));
+    ck_assert(!auth_welcome_make(secret, &other, &answer, 4, &welcome));     /* a recording */
+    ck_assert(!auth_welcome_make(secret, &challenge, &answer, 3, &welcome)); /* no such rank */
+    memcpy(welcome.mac, answer.mac, sizeof(welcome.mac));                    /* our own words sent back */
+    ck_assert(!auth_welcome_holds(secret, &challenge, &answer, &welcome));
+    struct auth_answer changed = answer;
     changed.rank = 2;
-    ck_assert(!proof_welcome_make(secret, &challenge, &changed, 4, &welcome));
+    ck_assert(!auth_welcome_make(secret, &challenge, &changed, 4, &welcome));
     changed = answer;
     changed.purpose = PEER_ENGINE;
-    ck_assert(!proof_welcome_make(secret, &challenge, &changed, 4, &welcome));
+    ck_assert(!auth_welcome_make(secret, &challenge, &changed, 4, &welcome));
     challenge.magic[7] ^= 1; /* another version */
-    ck_assert(!proof_answer_make(secret, &challenge, PEER_SUPERVISOR, 3, &answer));
+    ck_assert(!auth_answer_make(secret, &challenge, PEER_SUPERVISOR, 3, &answer));
 }
 END_TEST
 
@@ -276,17 +276,17 @@ main(void)
 {
     Suite *suite = suite_create("peer_bytes");
     TCase *tcase = tcase_create("bytes");
-    tcase_add_test(tcase, a_hello_comes_out_as_it_went_in);
-    tcase_add_test(tcase, the_largest_hello_fits);
-    tcase_add_test(tcase, a_hello_cut_short_or_changed_is_refused_or_bounded);
+    tcase_add_test(tcase, a_handshake_comes_out_as_it_went_in);
+    tcase_add_test(tcase, the_largest_handshake_fits);
+    tcase_add_test(tcase, a_handshake_cut_short_or_changed_is_refused_or_bounded);
     tcase_add_test(tcase, different_terms_are_named_with_both_ranks);
-    tcase_add_test(tcase, a_problem_of_one_names_its_host_a_problem_of_all_does_not);
+    tcase_add_test(tcase, an_error_of_one_names_its_host_an_error_of_all_does_not);
     tcase_add_test(tcase, a_view_comes_out_as_it_went_in);
     tcase_add_test(tcase, a_view_cut_short_or_changed_is_refused_or_bounded);
-    tcase_add_test(tcase, steps_are_no_news_ends_are);
+    tcase_add_test(tcase, steps_are_not_urgent_ends_are);
     tcase_add_test(tcase, frames_are_found_and_nonsense_is_no_frame);
     tcase_add_test(tcase, orders_are_bounded);
-    tcase_add_test(tcase, a_proof_wants_the_secret_and_both_nonces);
+    tcase_add_test(tcase, auth_wants_the_secret_and_both_nonces);
     tcase_add_test(tcase, networks);
     suite_add_tcase(suite, tcase);
 

@@ -53,18 +53,18 @@ START_TEST(without_gpus_neighbours_share_a_node)
 {
     hwloc_topology_t topology = machine("numa:2 core:4 pu:1");
     hwloc_bitmap_t *shares = new_shares();
-    struct problem problem;
+    struct error error;
     struct share_request request = {.topology = topology,
                                     .allowed = hwloc_topology_get_topology_cpuset(topology),
                                     .bind = BIND_NUMA,
                                     .rank_count = 3,
                                     .local_size = 3};
-    ck_assert(placement_share(&request, shares, &problem));
+    ck_assert(placement_share(&request, shares, &error));
     expect_list(shares[0], "0-3");
     expect_list(shares[1], "0-3");
     expect_list(shares[2], "4-7");
     request.rank_count = request.local_size = 1;
-    ck_assert(placement_share(&request, shares, &problem));
+    ck_assert(placement_share(&request, shares, &error));
     expect_list(shares[0], "0-7");
     free_shares(shares);
     hwloc_topology_destroy(topology);
@@ -75,7 +75,7 @@ START_TEST(cores_near_a_gpu_are_divided_among_those_who_are_near_it)
 {
     hwloc_topology_t topology = machine("numa:2 core:4 pu:2");
     hwloc_bitmap_t *shares = new_shares();
-    struct problem problem;
+    struct error error;
     hwloc_const_bitmap_t first = hwloc_get_numanode_obj_by_os_index(topology, 0)->cpuset;
     hwloc_const_bitmap_t second = hwloc_get_numanode_obj_by_os_index(topology, 1)->cpuset;
     const hwloc_const_bitmap_t near[] = {second, first, second, second};
@@ -85,13 +85,13 @@ START_TEST(cores_near_a_gpu_are_divided_among_those_who_are_near_it)
                                     .rank_count = 4,
                                     .local_size = 4,
                                     .near = near};
-    ck_assert(placement_share(&request, shares, &problem));
+    ck_assert(placement_share(&request, shares, &error));
     expect_list(shares[0], "8-9");
     expect_list(shares[1], "0-7");
     expect_list(shares[2], "10-11");
     expect_list(shares[3], "12-15");
     request.bind = BIND_NUMA;
-    ck_assert(placement_share(&request, shares, &problem));
+    ck_assert(placement_share(&request, shares, &error));
     expect_list(shares[0], "8-15");
     expect_list(shares[1], "0-7");
     ck_assert_int_eq(placement_node_of(topology, shares[0]), 1);
@@ -105,15 +105,15 @@ START_TEST(too_few_cores_are_refused)
 {
     hwloc_topology_t topology = machine("numa:1 core:2 pu:4");
     hwloc_bitmap_t *shares = new_shares();
-    struct problem problem;
+    struct error error;
     struct share_request request = {.topology = topology,
                                     .allowed = hwloc_topology_get_topology_cpuset(topology),
                                     .bind = BIND_CORE,
                                     .rank_count = 3,
                                     .local_size = 3};
-    ck_assert(!placement_share(&request, shares, &problem));
-    ck_assert_int_eq(problem.exit_code, 2);
-    ck_assert_ptr_nonnull(strstr(problem.text, "3 ranks would share 2"));
+    ck_assert(!placement_share(&request, shares, &error));
+    ck_assert_int_eq(error.exit_code, 2);
+    ck_assert_ptr_nonnull(strstr(error.text, "3 ranks would share 2"));
     free_shares(shares);
     hwloc_topology_destroy(topology);
 }
@@ -255,8 +255,8 @@ START_TEST(numa_is_inside_what_is_allowed_and_near)
     set_scene(&scene, (unsigned)_i);
     hwloc_bitmap_t *shares = new_shares();
     struct share_request request = request_of(&scene, BIND_NUMA);
-    struct problem problem;
-    ck_assert(placement_share(&request, shares, &problem));
+    struct error error;
+    ck_assert(placement_share(&request, shares, &error));
     check_inside(&scene, shares);
     hwloc_bitmap_t all = hwloc_bitmap_alloc();
     for (int rank = 0; rank < scene.ranks; ++rank) {
@@ -306,12 +306,12 @@ START_TEST(core_gives_whole_cores_to_one_rank_each)
     set_scene(&scene, (unsigned)_i);
     hwloc_bitmap_t *shares = new_shares();
     struct share_request request = request_of(&scene, BIND_CORE);
-    struct problem problem;
-    if (placement_share(&request, shares, &problem)) {
+    struct error error;
+    if (placement_share(&request, shares, &error)) {
         check_inside(&scene, shares);
         check_apart(&scene, shares);
     } else {
-        ck_assert_ptr_nonnull(strstr(problem.text, "--bind core"));
+        ck_assert_ptr_nonnull(strstr(error.text, "--bind core"));
     }
     free_shares(shares);
     end_scene(&scene);
@@ -324,14 +324,14 @@ START_TEST(ranks_that_are_placed_one_by_one_do_not_meet_either)
     struct scene scene;
     set_scene(&scene, (unsigned)_i);
     hwloc_bitmap_t *shares = new_shares();
-    struct problem problem;
+    struct error error;
     bool ok = true;
     for (int rank = 0; ok && rank < scene.ranks; ++rank) {
         struct share_request request = request_of(&scene, BIND_CORE);
         request.rank_count = 1;
         request.first_local_rank = rank;
         request.near = &scene.near[rank];
-        ok = placement_share(&request, &shares[rank], &problem);
+        ok = placement_share(&request, &shares[rank], &error);
     }
     if (ok) {
         check_inside(&scene, shares);

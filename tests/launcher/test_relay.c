@@ -134,8 +134,8 @@ START_TEST(everything_comes_out)
         make_text(&writers[i]);
     }
     struct relay *relay;
-    struct problem problem;
-    ck_assert(relay_start(target, sources, SOURCES, false, &relay, &problem));
+    struct error error;
+    ck_assert(relay_start(target, sources, SOURCES, false, &relay, &error));
     for (int i = 0; i < SOURCES; ++i)
         ck_assert_int_eq(pthread_create(&writers[i].thread, NULL, write_text, &writers[i]), 0);
     for (int i = 0; i < SOURCES; ++i)
@@ -163,8 +163,8 @@ START_TEST(rank_0_comes_through_unchanged)
     make_text(&writer);
     struct relay_source source = {.fd = ends[0], .unchanged = true};
     struct relay *relay;
-    struct problem problem;
-    ck_assert(relay_start(target, &source, 1, true, &relay, &problem));
+    struct error error;
+    ck_assert(relay_start(target, &source, 1, true, &relay, &error));
     write_text(&writer);
     relay_finish(relay);
     relay_free(relay);
@@ -186,8 +186,8 @@ START_TEST(a_prompt_is_shown)
     ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
     struct relay_source source = {.fd = ends[0], .unchanged = true};
     struct relay *relay;
-    struct problem problem;
-    ck_assert(relay_start(out[1], &source, 1, false, &relay, &problem));
+    struct error error;
+    ck_assert(relay_start(out[1], &source, 1, false, &relay, &error));
     ck_assert_int_eq(write(ends[1], "name? ", 6), 6);
     struct pollfd reader = {.fd = out[0], .events = POLLIN};
     ck_assert_int_eq(poll(&reader, 1, 20000), 1);
@@ -206,8 +206,8 @@ START_TEST(finish_waits_for_nobody)
     ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
     struct relay_source source = {.fd = ends[0], .rank = 1};
     struct relay *relay;
-    struct problem problem;
-    ck_assert(relay_start(out[1], &source, 1, true, &relay, &problem));
+    struct error error;
+    ck_assert(relay_start(out[1], &source, 1, true, &relay, &error));
     ck_assert_int_eq(write(ends[1], "last words", 10), 10);
     relay_finish(relay);
     struct pollfd left = {.fd = relay_fd(relay), .events = POLLIN};
@@ -230,9 +230,9 @@ START_TEST(a_gone_reader_is_passed_on)
     ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
     struct relay_source source = {.fd = ends[0], .rank = 1};
     struct relay *relay;
-    struct problem problem;
+    struct error error;
     close(out[0]);
-    ck_assert(relay_start(out[1], &source, 1, false, &relay, &problem));
+    ck_assert(relay_start(out[1], &source, 1, false, &relay, &error));
     ck_assert_int_eq(write(ends[1], "line\n", 5), 5);
     struct pollfd writer = {.fd = ends[1], .events = 0};
     ck_assert_int_eq(poll(&writer, 1, 20000), 1);
@@ -253,8 +253,8 @@ START_TEST(a_full_target_stops_nobody)
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     struct relay_source source = {.fd = ends[0], .rank = 1};
     struct relay *relay;
-    struct problem problem;
-    ck_assert(relay_start(full, &source, 1, false, &relay, &problem));
+    struct error error;
+    ck_assert(relay_start(full, &source, 1, false, &relay, &error));
     char line[BYTES];
     memset(line, 'x', sizeof(line));
     line[BYTES - 1] = '\n';
@@ -283,9 +283,9 @@ START_TEST(messages_wait_for_nobody)
     ck_assert_int_ge(dup2(out[1], STDERR_FILENO), 0);
     struct messages messages;
     struct signals signals;
-    struct problem problem;
-    ck_assert(signals_take_over(&signals, &problem));
-    ck_assert(messages_open(&messages, &problem));
+    struct error error;
+    ck_assert(signals_take_over(&signals, &error));
+    ck_assert(messages_open(&messages, &error));
     for (int i = 0; i < LINES; ++i)
         message_line("line %d", i);
     pthread_t reader;
@@ -308,9 +308,9 @@ START_TEST(a_hurried_end_gives_messages_up)
     ck_assert_int_ge(dup2(out[1], STDERR_FILENO), 0);
     struct messages messages;
     struct signals signals;
-    struct problem problem;
-    ck_assert(signals_take_over(&signals, &problem));
-    ck_assert(messages_open(&messages, &problem));
+    struct error error;
+    ck_assert(signals_take_over(&signals, &error));
+    ck_assert(messages_open(&messages, &error));
     message_line("nobody reads this");
     if (_i == 0) {
         messages_close(&messages, &signals, true, 1);

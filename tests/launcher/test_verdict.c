@@ -268,15 +268,14 @@ static const struct scene {
 START_TEST(failures_are_told)
 {
     const struct scene *scene = &scenes[_i];
-    struct problem problem = {.exit_code = 77};
-    bool failed = scene->at_end ? verdict_find_at_end(scene->ranks, scene->count, &problem)
-                                : verdict_find(scene->ranks, scene->count, &problem);
-    ck_assert_msg(failed == (scene->exit_code != 0), "%s: %s", scene->what, failed ? problem.text : "no failure");
+    struct error error = {.exit_code = 77};
+    bool failed = scene->at_end ? verdict_find_at_end(scene->ranks, scene->count, &error)
+                                : verdict_find(scene->ranks, scene->count, &error);
+    ck_assert_msg(failed == (scene->exit_code != 0), "%s: %s", scene->what, failed ? error.text : "no failure");
     if (!failed)
         return;
-    ck_assert_msg(problem.exit_code == scene->exit_code, "%s: exit code %d", scene->what, problem.exit_code);
-    ck_assert_msg(strncmp(problem.text, scene->begins, strlen(scene->begins)) == 0, "%s: %s", scene->what,
-                  problem.text);
+    ck_assert_msg(error.exit_code == scene->exit_code, "%s: exit code %d", scene->what, error.exit_code);
+    ck_assert_msg(strncmp(error.text, scene->begins, strlen(scene->begins)) == 0, "%s: %s", scene->what, error.text);
 }
 END_TEST
 
@@ -285,9 +284,9 @@ START_TEST(the_longest_text_fits)
 {
     struct rank_view ranks[2] = {{.stage = RANK_STAGE_FAILED}, {TRAINING, .ended = true, .order = 1, .exit_code = 1}};
     memset(ranks[0].failure, 'x', sizeof(ranks[0].failure) - 1);
-    struct problem problem;
-    ck_assert(verdict_find(ranks, 2, &problem));
-    ck_assert_ptr_nonnull(strstr(problem.text, "x (2 ranks failed"));
+    struct error error;
+    ck_assert(verdict_find(ranks, 2, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "x (2 ranks failed"));
 }
 END_TEST
 

@@ -1,0 +1,63 @@
+/*
+ * auth.h - both ends of a connection between supervisors show that they know the job's secret, without saying it.
+ *
+ *     root   -> client  struct auth_challenge: its nonce
+ *     client -> root    struct auth_answer:    its nonce, rank, purpose, HMAC-SHA256(secret, "client" | all of that)
+ *     root   -> client  struct auth_welcome:   HMAC-SHA256(secret, "root" | the same)
+ *
+ * Challenge and response with keyed hashes (RFC 2104 for HMAC, ISO/IEC 9798-4 for the shape). Fresh nonces of both ends
+ * make a recorded connection useless, and the labels keep one end's code from being the other's. What follows on the
+ * connection is neither encrypted nor signed: the job's network is trusted as NCCL trusts it.
+ *
+ * Pure functions over bytes; called by supervisor_server.c and supervisor_connect.c.
+ */
+#ifndef DDPRUN_LAUNCHER_CLUSTER_AUTH_H
+#define DDPRUN_LAUNCHER_CLUSTER_AUTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AUTH_BYTES = 32, AUTH_MAGIC_BYTES = 8 };
+
+/* What a connection is for. */
+enum peer_purpose { PEER_SUPERVISOR = 1, PEER_ENGINE = 2 };
+
+struct auth_challenge {
+    char magic[AUTH_MAGIC_BYTES];
+    unsigned char nonce[AUTH_BYTES];
+};
+
+struct auth_answer {
+    char magic[AUTH_MAGIC_BYTES];
+    uint32_t purpose; /* enum peer_purpose */
+    int32_t rank;
+    unsigned char nonce[AUTH_BYTES];
+    unsigned char mac[AUTH_BYTES];
+};
+
+struct auth_welcome {
+    unsigned char mac[AUTH_BYTES];
+};
+
+/* Bytes that nobody can guess. False: the system has none. */
+bool auth_random(void *to, size_t bytes) __attribute__((warn_unused_result));
+
+bool auth_challenge_make(struct auth_challenge *challenge) __attribute__((warn_unused_result));
+
+/* The client's turn. False: these bytes are no challenge of this version of ddprun. */
+bool auth_answer_make(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
+                      enum peer_purpose purpose, int rank, struct auth_answer *answer)
+    __attribute__((warn_unused_result));
+
+/* The root's: false if the answer proves nothing, or is of no rank from 1 to world_size - 1. */
+bool auth_welcome_make(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
+                       const struct auth_answer *answer, int world_size, struct auth_welcome *welcome)
+    __attribute__((warn_unused_result));
+
+/* The client's again. */
+bool auth_welcome_holds(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
+                        const struct auth_answer *answer, const struct auth_welcome *welcome)
+    __attribute__((warn_unused_result));
+
+#endif

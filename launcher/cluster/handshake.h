@@ -1,0 +1,45 @@
+/*
+ * handshake.h - what every supervisor publishes to the others, once, over PMIx: who and where it is, what it was asked
+ * for, and from supervisor 0 how to reach it.
+ *
+ * Pure functions over bytes. What comes from others is bounded and checked before it is used. Called by job_cluster.c.
+ */
+#ifndef DDPRUN_LAUNCHER_CLUSTER_HANDSHAKE_H
+#define DDPRUN_LAUNCHER_CLUSTER_HANDSHAKE_H
+
+#include "launcher/cluster/addresses.h"
+#include "launcher/cluster/auth.h"
+#include "launcher/common/error.h"
+
+#include <stddef.h>
+
+enum { HANDSHAKE_BYTES_AT_MOST = 8192, HANDSHAKE_HOST_BYTES = 65, HANDSHAKE_TERMS_BYTES = 512 };
+
+struct handshake {
+    int pid;                           /* of the supervisor */
+    char host[HANDSHAKE_HOST_BYTES];   /* its name, for people */
+    char host_id[HOST_ID_BYTES];       /* addresses.h */
+    char terms[HANDSHAKE_TERMS_BYTES]; /* what must be equal on all ranks: "name value\n" ... (options/terms.h) */
+    int exit_code;                     /* 0, or it cannot start its rank: `error` says why */
+    char error[1024];
+
+    /* supervisor 0 */
+    uint16_t port; /* TCP, at all of these: */
+    struct host_addresses addresses;
+    unsigned char secret[AUTH_BYTES];
+};
+
+/* Writes `handshake` into bytes[HANDSHAKE_BYTES_AT_MOST]; returns how many. */
+size_t handshake_encode(const struct handshake *handshake, unsigned char *bytes);
+
+/* False and untouched `handshake`: these bytes are no handshake of this version. */
+bool handshake_decode(const void *bytes, size_t count, struct handshake *handshake) __attribute__((warn_unused_result));
+
+/*
+ * Whether all ranks may begin. Error: the first that could not prepare its rank, in its own words; or two ranks whose
+ * terms differ, naming them and the first difference.
+ */
+bool handshake_agree(const struct handshake *handshakes, int count, struct error *error)
+    __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,294 @@
+/*
+ * supervisor_net.c - see supervisor_net.h.
+ */
+#include "launcher/cluster/supervisor_net.h"
+
+#include "base/clock.h"
+#include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    BEGIN_LIMIT_MS = 120000, /* in which a client has started its rank */
+    LEAVE_LIMIT_MS = 10000,  /* in which supervisor 0 reports, or has gone */
+    HEARD_LIMIT_MS = 1000,
+    STEP_MS = 100,
+    REFRESH_LIMIT_MS = 300,
+};
+
+/* Client: of the one for its engine nothing is left. */
+static void
+drop_socket(struct supervisor_net *net)
+{
+    if (net->connecting)
+        supervisor_connect_close(&net->connection);
+    if (net->pending >= 0)
+        close(net->pending);
+    net->connecting = false;
+    net->pending = -1;
+}
+
+void
+supervisor_net_open(struct supervisor_net *net, const struct supervisor_net_job *job, struct rank_view *views)
+{
+    *net = (struct supervisor_net){.job = *job, .views = views, .pending = -1, .begin_ms = clock_now_ms()};
+    if (job->server != NULL)
+        net->given = xcalloc((size_t)job->cluster->world_size, sizeof(*net->given));
+}
+
+void
+supervisor_net_close(struct supervisor_net *net)
+{
+    drop_socket(net);
+    free(net->given);
+}
+
+void
+supervisor_net_poll(const struct supervisor_net *net, struct pollfd polled[SUPERVISOR_NET_FDS])
+{
+    const struct supervisor_net_job *job = &net->job;
+    for (int i = 0; i < SUPERVISOR_NET_FDS; ++i)
+        polled[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+    if (job->cluster == NULL)
+        return;
+    polled[SUPERVISOR_NET_LAUNCHER].fd = job->cluster->pipe[0];
+    polled[SUPERVISOR_NET_ENGINE].fd = engine_link_fd(job->link);
+    if (job->server != NULL)
+        polled[SUPERVISOR_NET_PEERS].fd = supervisor_server_fd(job->server);
+    else if (job->client != NULL && job->client->lost == NULL)
+        polled[SUPERVISOR_NET_PEERS].fd = job->client->link.fd;
+    if (net->connecting)
+        polled[SUPERVISOR_NET_CONNECT] = supervisor_connect_poll(&net->connection);
+}
+
+/* ---- sockets for the engine ---- */
+
+/* Supervisor 0: those that have come since, in runs of neighbours. */
+static void
+give_all(struct supervisor_net *net)
+{
+    int world_size = net->job.cluster->world_size;
+    if (net->joins != net->job.link->joins) {
+        net->joins = net->job.link->joins;
+        memset(net->given, 0, (size_t)world_size * sizeof(*net->given));
+    }
+    for (int rank = 1; rank < world_size; ++rank) {
+        if (net->given[rank])
+            continue;
+        int fd = supervisor_server_take_engine_socket(net->job.server, rank);
+        if (fd < 0)
+            continue;
+        if (!engine_link_give(net->job.link, rank, &fd, 1)) {
+            supervisor_server_put_engine_socket(net->job.server, rank, fd);
+            return;
+        }
+        net->given[rank] = true;
+    }
+}
+
+/* Client: connects for the engine that joined last, step by step: its rank and supervisor 0 are heard meanwhile. */
+static void
+give_one(struct supervisor_net *net)
+{
+    struct engine_link *link = net->job.link;
+    struct error error;
+    bool needs = link->joined && link->fd >= 0 && net->job.client->lost == NULL;
+    if (!needs || net->joins != link->joins)
+        drop_socket(net);
+    if (needs && net->joins != link->joins) {
+        net->joins = link->joins;
+        net->connecting = true;
+        supervisor_client_connect(net->job.client, &net->connection);
+    }
+    enum connect_outcome outcome =
+        net->connecting ? supervisor_connect_step(&net->connection, &net->pending, &error) : CONNECT_CONTINUES;
+    net->connecting = net->connecting && outcome == CONNECT_CONTINUES;
+    if (outcome == CONNECT_FAILED)
+        engine_link_refuse(link, error.text);
+    if (net->pending >= 0 && engine_link_give(link, 0, &net->pending, 1))
+        net->pending = -1;
+}
+
+bool
+supervisor_net_step(struct supervisor_net *net)
+{
+    const struct supervisor_net_job *job = &net->job;
+    char bytes[64];
+    bool news = false;
+    if (job->cluster == NULL)
+        return false;
+    while (read(job->cluster->pipe[0], bytes, sizeof(bytes)) > 0)
+        news = true;
+    if (job->server != NULL)
+        news = supervisor_server_step(job->server, net->views) || news;
+    else if (job->client != NULL)
+        supervisor_client_step(job->client, &net->views[0]);
+    if (job->client != NULL)
+        give_one(net);
+    else if (job->server != NULL && job->link->joined && job->link->fd >= 0)
+        give_all(net);
+    return news;
+}
+
+/* ---- the end ---- */
+
+static bool
+find_lost(const struct supervisor_net *net, struct error *error)
+{
+    const struct supervisor_net_job *job = &net->job;
+    for (int i = 1; i < job->cluster->world_size; ++i) {
+        const struct peer *peer = supervisor_server_peer(job->server, i);
+        const struct handshake *handshake = &job->handshakes[i];
+        if (peer->has_error && peer->error.signal == 0)
+            return !error_set(error, peer->error.exit_code, "rank %d (host %s): %s", i, handshake->host,
+                              peer->error.text);
+        if (peer->state == PEER_LOST)
+            return !error_set(error, DDPRUN_EXIT_FAILURE,
+                              "the ddprun of rank %d (process %d on host %s) is lost: %s; was it killed, is the host "
+                              "or its network down?",
+                              i, handshake->pid, handshake->host, peer->lost);
+        if ((peer->state == PEER_AWAITED || (peer->state == PEER_HERE && !peer->spoke)) &&
+            clock_now_ms() - net->begin_ms > BEGIN_LIMIT_MS)
+            return !error_set(error, DDPRUN_EXIT_FAILURE,
+                              "the ddprun of rank %d (process %d on host %s) has not started its rank within %d s; "
+                              "is the host down, or a file server slow?",
+                              i, handshake->pid, handshake->host, BEGIN_LIMIT_MS / 1000);
+    }
+    return false;
+}
+
+bool
+supervisor_net_find_error(const struct supervisor_net *net, struct error *error)
+{
+    const struct supervisor_net_job *job = &net->job;
+    if (job->cluster == NULL)
+        return false;
+    if (job->server != NULL && find_lost(net, error))
+        return true;
+    if (job->client != NULL && job->client->lost != NULL)
+        return !error_set(error, DDPRUN_EXIT_FAILURE,
+                          "rank %d (host %s) has lost the ddprun of rank 0 (process %d on host %s): %s; ending this "
+                          "rank",
+                          job->cluster->rank, job->handshakes[job->cluster->rank].host, job->handshakes[0].pid,
+                          job->handshakes[0].host, job->client->lost);
+    if (cluster_launcher_is_gone())
+        return !error_set(error, DDPRUN_EXIT_FAILURE,
+                          "the launcher that started rank %d's ddprun (host %s) is gone; ending the job",
+                          job->cluster->rank, job->handshakes[job->cluster->rank].host);
+    return false;
+}
+
+int
+supervisor_net_signal(const struct supervisor_net *net)
+{
+    const struct supervisor_net_job *job = &net->job;
+    for (int i = 1; job->server != NULL && i < job->cluster->world_size; ++i) {
+        const struct peer *peer = supervisor_server_peer(job->server, i);
+        if (peer->has_error && peer->error.signal != 0)
+            return peer->error.signal;
+    }
+    return 0;
+}
+
+static bool
+is_elsewhere(const struct supervisor_net *net, int rank)
+{
+    return net->job.server != NULL && rank >= net->job.rank_count && rank < net->job.cluster->world_size;
+}
+
+void
+supervisor_net_ask_report(struct supervisor_net *net, int rank)
+{
+    if (is_elsewhere(net, rank))
+        supervisor_server_ask_report(net->job.server, rank, net->views[rank].stage != RANK_STAGE_FAILED);
+}
+
+const char *
+supervisor_net_report(const struct supervisor_net *net, int rank)
+{
+    return is_elsewhere(net, rank) ? supervisor_server_peer(net->job.server, rank)->report : NULL;
+}
+
+void
+supervisor_net_say_end(struct supervisor_net *net, int exit_code, int signal, uint64_t grace_ms)
+{
+    struct peer_order order = {.exit_code = exit_code, .signal = signal, .grace_ms = (int)grace_ms};
+    if (net->job.server != NULL)
+        supervisor_server_say_end(net->job.server, &order);
+}
+
+void
+supervisor_net_say_error(struct supervisor_net *net, const struct error *error, int signal)
+{
+    struct peer_order order = {.exit_code = error->exit_code, .signal = signal};
+    snprintf(order.text, sizeof(order.text), "%.1000s", error->text);
+    if (net->job.client != NULL)
+        supervisor_client_say_error(net->job.client, &order);
+}
+
+bool
+supervisor_net_others_done(const struct supervisor_net *net)
+{
+    return net->job.server == NULL || supervisor_server_all_done(net->job.server);
+}
+
+static void
+wait_a_moment(const struct supervisor_net *net)
+{
+    struct pollfd polled[SUPERVISOR_NET_FDS];
+    supervisor_net_poll(net, polled);
+    poll(&polled[SUPERVISOR_NET_PEERS], 1, STEP_MS);
+}
+
+void
+supervisor_net_refresh(struct supervisor_net *net)
+{
+    struct supervisor_server *server = net->job.server;
+    if (server == NULL)
+        return;
+    int64_t deadline_ms = clock_now_ms() + REFRESH_LIMIT_MS;
+    supervisor_server_ask_views(server);
+    while (!supervisor_server_have_answered(server) && clock_now_ms() < deadline_ms) {
+        wait_a_moment(net);
+        (void)supervisor_server_step(server, net->views);
+    }
+}
+
+static void
+let_go(struct supervisor_net *net, int exit_code)
+{
+    int64_t deadline_ms = clock_now_ms() + HEARD_LIMIT_MS;
+    supervisor_server_say_leave(net->job.server, exit_code);
+    while (!supervisor_server_all_left(net->job.server) && clock_now_ms() < deadline_ms) {
+        wait_a_moment(net);
+        (void)supervisor_server_step(net->job.server, net->views);
+    }
+}
+
+static int
+wait_to_go(struct supervisor_net *net, int exit_code)
+{
+    struct supervisor_client *client = net->job.client;
+    int64_t deadline_ms = clock_now_ms() + LEAVE_LIMIT_MS;
+    supervisor_client_say_done(client, &net->views[0]);
+    while (!client->leave && client->lost == NULL && clock_now_ms() < deadline_ms) {
+        wait_a_moment(net);
+        supervisor_client_step(client, &net->views[0]);
+    }
+    return client->leave ? client->exit_code : client->end ? client->ending.exit_code : exit_code;
+}
+
+int
+supervisor_net_leave(struct supervisor_net *net, int exit_code)
+{
+    if (net->job.server != NULL)
+        let_go(net, exit_code);
+    else if (net->job.client != NULL)
+        return wait_to_go(net, exit_code);
+    return exit_code;
+}

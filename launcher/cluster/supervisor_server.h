@@ -1,0 +1,91 @@
+/*
+ * supervisor_server.h - the server among the supervisors: supervisor 0 hears what the others see of their ranks,
+ * and tells them how the job ends.
+ *
+ * Listens on TCP; who connects must know the job's secret (auth.h) within a few seconds. One epoll descriptor for
+ * all, no thread, nothing blocks: hundreds of clients cost what they say, and heartbeats are heard together
+ * (peer_link.h). Supervisor's thread only. The other ends are supervisor_client.h.
+ */
+#ifndef DDPRUN_LAUNCHER_CLUSTER_SUPERVISOR_SERVER_H
+#define DDPRUN_LAUNCHER_CLUSTER_SUPERVISOR_SERVER_H
+
+#include "launcher/cluster/auth.h"
+#include "launcher/cluster/listener.h"
+#include "launcher/cluster/peer_link.h"
+#include "launcher/common/error.h"
+#include "launcher/common/rank_view.h"
+
+/*
+ * What a client sees goes into what is judged, and so comes every SUPERVISOR_SERVER_HEARTBEAT_MS. What supervisor 0
+ * sends is there only to show that it is: a few times in the limit, SUPERVISOR_SERVER_SILENT_MS at most. A send is what
+ * it pays most for.
+ */
+enum {
+    SUPERVISOR_SERVER_HEARTBEAT_MS = 1000,
+    SUPERVISOR_SERVER_SILENT_MS = 10000,
+    SUPERVISOR_SERVER_BEATS_IN_LIMIT = 5,
+    SUPERVISOR_SERVER_STALL_MS = 3000
+};
+
+enum peer_state {
+    PEER_AWAITED, /* has not connected yet */
+    PEER_HERE,
+    PEER_DONE, /* nothing of its rank is left */
+    PEER_LOST, /* its connection is */
+};
+
+struct peer {
+    enum peer_state state;
+    const char *lost; /* why */
+    bool has_error;   /* it ends by itself: */
+    struct peer_order error;
+    char *report; /* that was asked for; NULL: has not come */
+    /* of supervisor_server.c */
+    struct peer_link link;
+    int64_t heard_ms;
+    bool spoke;     /* before, it may be busy with starting its rank */
+    bool owes_view; /* it was asked for one */
+    int engine_socket;
+    bool waits_to_write;
+};
+
+struct supervisor_server;
+
+/* Takes over the listener. `limit_s`: without a word of a client, until it is lost; 0: never. */
+struct supervisor_server *supervisor_server_open(struct listener *listener, int world_size,
+                                                 const unsigned char secret[AUTH_BYTES], unsigned limit_s,
+                                                 struct error *error);
+void supervisor_server_close(struct supervisor_server *server);
+
+/* Readable when there is something to do at once. */
+int supervisor_server_fd(const struct supervisor_server *server);
+
+/* Does what is due; views[rank] follow what the clients say. Whenever supervisor_server_fd() is readable, and twice a
+ * second, for what does not make it so. Returns whether there is something new that may decide how the job ends. */
+bool supervisor_server_step(struct supervisor_server *server, struct rank_view *views);
+
+const struct peer *supervisor_server_peer(const struct supervisor_server *server, int rank);
+
+/* The socket of a rank's control plane, which the caller then owns; -1: it has not come yet. */
+int supervisor_server_take_engine_socket(struct supervisor_server *server, int rank);
+/* Gives it back: it could not be handed over yet. */
+void supervisor_server_put_engine_socket(struct supervisor_server *server, int rank, int fd);
+
+/* Asks all clients for views of this moment; then, whether all that are there have answered. */
+void supervisor_server_ask_views(struct supervisor_server *server);
+bool supervisor_server_have_answered(const struct supervisor_server *server);
+
+/* Asks a client for a report on its rank: supervisor_server_peer()->report, once it has come. */
+void supervisor_server_ask_report(struct supervisor_server *server, int rank, bool stacks);
+
+/* To all, also to those who connect later. */
+void supervisor_server_say_end(struct supervisor_server *server, const struct peer_order *order);
+/* To all; closing them is up to supervisor_server_close(). */
+void supervisor_server_say_leave(struct supervisor_server *server, int exit_code);
+
+/* No peer has anything left to do. */
+bool supervisor_server_all_done(const struct supervisor_server *server);
+/* All connections are closed, by the other ends: they have heard everything. */
+bool supervisor_server_all_left(const struct supervisor_server *server);
+
+#endif

@@ -1,0 +1,85 @@
+/*
+ * rank_describe.c - see rank_describe.h.
+ */
+#include "launcher/watch/rank_describe.h"
+
+#include "base/protocol.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 256 };
+
+static double
+seconds(uint64_t ns)
+{
+    return (double)ns * 1e-9;
+}
+
+void
+rank_describe_place(const struct rank_view *view, char *text, size_t bytes)
+{
+    char process[32] = "";
+    if (view->pid > 0)
+        snprintf(process, sizeof(process), "%sprocess %d", view->host[0] != '\0' ? ", " : "", view->pid);
+    bool any = view->host[0] != '\0' || process[0] != '\0';
+    snprintf(text, bytes, "%s%s%s%s%s%s%s", any || view->gpu[0] != '\0' ? " (" : "",
+             view->host[0] != '\0' ? "host " : "", view->host, process, any && view->gpu[0] != '\0' ? ", " : "",
+             view->gpu, any || view->gpu[0] != '\0' ? ")" : "");
+}
+
+void
+rank_describe_wait(const struct rank_view *view, char *text, size_t bytes)
+{
+    switch (view->wait) {
+    case RANK_WAIT_EXCHANGE:
+        snprintf(text, bytes, "waits at %s (%.1f s)", view->wait_for, seconds(view->wait_ns));
+        break;
+    case RANK_WAIT_COLLECTIVE:
+        snprintf(text, bytes, "waits for %s (%.1f s)", view->wait_for, seconds(view->wait_ns));
+        break;
+    case RANK_WAIT_DEVICE:
+    case RANK_WAIT_NONE:
+        snprintf(text, bytes, "waits for no other rank");
+        break;
+    }
+}
+
+/* A call that ends when the device has done what was enqueued. */
+static bool
+is_for_device(const struct rank_view *view)
+{
+    return view->in_call && (strstr(view->call, "Synchronize") != NULL || strncmp(view->call, "cuMemcpy", 8) == 0);
+}
+
+void
+rank_describe_activity(const struct rank_view *view, char *text, size_t bytes)
+{
+    char kernel[TEXT_BYTES] = "";
+    if (view->kernel[0] != '\0')
+        snprintf(kernel, sizeof(kernel), "; last kernel launched: `%.128s`", view->kernel);
+    double since = seconds(view->call_ns);
+    if (view->stopped)
+        snprintf(text, bytes, "it is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it go on", view->pid);
+    else if (view->exiting)
+        snprintf(text, bytes, "it has ended its program in order, and is in what runs at its exit");
+    else if (view->stage < RANK_STAGE_RANK)
+        snprintf(text, bytes, "it has not used CUDA yet");
+    else if (view->wait == RANK_WAIT_DEVICE)
+        snprintf(text, bytes, "its GPU has not reached %s%s", view->wait_for, kernel);
+    else if (view->wait == RANK_WAIT_NONE && is_for_device(view))
+        snprintf(text, bytes, "it is in %s (%.1f s), waiting for its GPU%s", view->call, since, kernel);
+    else if (view->in_call)
+        snprintf(text, bytes, "it is in %s (%.1f s)%s", view->call, since, kernel);
+    else if (view->call[0] != '\0')
+        snprintf(text, bytes, "it computes or waits on the host, outside CUDA; its last call was %s, %.1f s ago",
+                 view->call, since);
+    else
+        snprintf(text, bytes, "it computes or waits on the host, outside CUDA");
+}
+
+bool
+rank_is_on_device(const struct rank_view *view)
+{
+    return view->wait == RANK_WAIT_DEVICE || (view->wait == RANK_WAIT_NONE && is_for_device(view));
+}
