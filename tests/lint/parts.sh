@@ -17,7 +17,7 @@ headers_of_kind=()
 libraries_of_kind=()
 while IFS= read -r line; do
     case $line in
-    '#'* | '') ;;
+    '#'* | '' | 'layers '* | 'callbacks '*) ;;
     'kind '*)
         read -r _ kind rest <<<"$line"
         headers_of_kind+=("$kind ${rest%%:*}")
