@@ -241,7 +241,7 @@ $1 == "@source" {
     next
 }
 $1 == "@nm" {
-    if ($(NF - 1) ~ /^[A-TWX]$/)
+    if ($(NF - 1) ~ /^[A-TX]$/ || ($(NF - 1) ~ /^[VW]$/ && NF == 4 && !($NF in home)))
         home[$NF] = source
     else if ($(NF - 1) ~ /^[Uwv]$/)
         uses[source] = uses[source] " " $NF
