@@ -4,6 +4,8 @@
  */
 #include "driver.h"
 
+#include "softgpu/private_calls.h"
+
 #include <stdlib.h>
 
 enum { PITCH_BYTES = 512 };
@@ -66,6 +68,26 @@ cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width_bytes, size
     return result;
 }
 
+static const char *
+free_call(enum memory_kind kind)
+{
+    return kind == MEMORY_HOST ? "cuMemFreeHost" : kind == MEMORY_REGISTERED ? "cuMemHostUnregister" : "cuMemFree";
+}
+
+/* Waits for the work that may use the allocation at `base`, then frees it. */
+static CUresult
+free_now(uintptr_t base, enum memory_kind kind)
+{
+    struct allocation entry;
+    if (!memory_find(base, &entry) || entry.base != base || !memory_kind_matches(entry.kind, kind) || entry.freeing) {
+        memory_explain_free(free_call(kind), base);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUresult drained = context_drain(entry.context);
+    CUresult freed = memory_free(base, kind);
+    return freed != CUDA_SUCCESS ? freed : drained;
+}
+
 CUresult
 cuMemFree_v2(CUdeviceptr pointer)
 {
@@ -75,7 +97,7 @@ cuMemFree_v2(CUdeviceptr pointer)
         return result;
     }
     result = capture_check_unsafe();
-    return result == CUDA_SUCCESS ? memory_free_now(pointer, MEMORY_DEVICE) : result;
+    return result == CUDA_SUCCESS ? free_now(pointer, MEMORY_DEVICE) : result;
 }
 
 CUresult
@@ -116,6 +138,26 @@ cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
     return CUDA_SUCCESS;
 }
 
+/* ---- variables of the program ---- */
+
+int
+softgpuGlobalRegister(void *address, size_t bytes)
+{
+    struct context *context;
+    CUresult result = context_enter(&context);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = memory_register(context, (uintptr_t)address, bytes, MEMORY_GLOBAL, 0);
+    if (result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
+        return result;
+    }
+    struct allocation found;
+    bool same = memory_find((uintptr_t)address, &found) && found.kind == MEMORY_GLOBAL &&
+                bytes <= found.bytes - ((uintptr_t)address - found.base);
+    return same ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* ---- page-locked host memory ---- */
 
 CUresult
@@ -148,7 +190,7 @@ cuMemFreeHost(void *pointer)
         return result;
     }
     result = capture_check_unsafe();
-    return result == CUDA_SUCCESS ? memory_free_now((uintptr_t)pointer, MEMORY_HOST) : result;
+    return result == CUDA_SUCCESS ? free_now((uintptr_t)pointer, MEMORY_HOST) : result;
 }
 
 CUresult
@@ -174,7 +216,7 @@ cuMemHostUnregister(void *pointer)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = memory_free_now((uintptr_t)pointer, MEMORY_REGISTERED);
+    result = free_now((uintptr_t)pointer, MEMORY_REGISTERED);
     return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : result;
 }
 
@@ -290,6 +332,7 @@ free_async(CUdeviceptr pointer, CUstream handle, enum flavour flavour)
     command->base = pointer;
     result = memory_mark_freeing(pointer);
     if (result != CUDA_SUCCESS) {
+        memory_explain_free("cuMemFreeAsync", pointer);
         command_drop(command);
         return result;
     }

@@ -4,6 +4,9 @@
  * Which calls are legal meanwhile, and what an illegal one does (it fails, and the capture with it), follows the CUDA
  * C++ Programming Guide, "Creating a Graph Using Stream Capture", and the manual of cuStreamBeginCapture and
  * cuThreadExchangeStreamCaptureMode.
+ *
+ * Called by: queue.c, for each command; capture_api.c, by programs; event.c, where events carry a capture to another
+ * stream.
  */
 #include "graph.h"
 
@@ -243,6 +246,7 @@ cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 
 /* ---- begin and end ---- */
 
+/* With the lock held. */
 static CUresult
 begin(struct stream *stream, CUstreamCaptureMode mode)
 {
@@ -267,29 +271,14 @@ begin(struct stream *stream, CUstreamCaptureMode mode)
     return CUDA_SUCCESS;
 }
 
-static CUresult
-begin_capture(CUstream handle, enum flavour flavour, CUstreamCaptureMode mode)
+CUresult
+capture_begin(struct stream *stream, CUstreamCaptureMode mode)
 {
-    struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (stream == stream->context->legacy) {
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
     pthread_mutex_lock(&lock);
-    result = begin(stream, mode);
+    CUresult result = begin(stream, mode);
     pthread_mutex_unlock(&lock);
     return result;
 }
-BOTH_FLAVOURS(cuStreamBeginCapture, _ptsz, (CUstream stream),
-              begin_capture(stream, flavour, CU_STREAM_CAPTURE_MODE_GLOBAL))
-BOTH_FLAVOURS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode),
-              begin_capture(stream, flavour, mode))
 
 /* Everything that a stream of the capture does must come before where the origin has got to. */
 static bool
@@ -362,40 +351,19 @@ end(struct stream *stream, struct graph **graph_p)
     return result;
 }
 
-static CUresult
-end_capture(CUstream handle, enum flavour flavour, CUgraph *graph_out)
+CUresult
+capture_end(struct stream *stream, struct graph **graph_p)
 {
-    struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (graph_out == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    struct graph *graph = NULL;
     pthread_mutex_lock(&lock);
-    result = end(stream, &graph);
+    CUresult result = end(stream, graph_p);
     pthread_mutex_unlock(&lock);
-    *graph_out = (CUgraph)graph; /* NULL on failure, as CUDA says */
     return result;
 }
-BOTH_FLAVOURS(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph), end_capture(stream, flavour, graph))
 
 /* ---- asking, and changing what comes next ---- */
 
-/* What the caller does not ask for is NULL. The arrays live until the next call on the stream. */
-struct info {
-    CUstreamCaptureStatus *status;
-    cuuint64_t *id;
-    CUgraph *graph;
-    const CUgraphNode **nodes;
-    const CUgraphEdgeData **edges;
-    size_t *count;
-};
-
 static void
-fill_info(struct stream *stream, const struct info *info)
+fill_info(struct stream *stream, const struct capture_info *info)
 {
     struct capture *capture = atomic_load(&stream->capture);
     *info->status = capture == NULL    ? CU_STREAM_CAPTURE_STATUS_NONE
@@ -419,69 +387,36 @@ fill_info(struct stream *stream, const struct info *info)
     }
 }
 
-static CUresult
-get_info(CUstream handle, enum flavour flavour, struct info info)
+void
+capture_look(struct stream *stream, const struct capture_info *info)
 {
-    struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (info.status == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (stream == stream->context->legacy && atomic_load(&stream->context->blocking_captures) > 0) {
-        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
     pthread_mutex_lock(&lock);
-    fill_info(stream, &info);
+    fill_info(stream, info);
     pthread_mutex_unlock(&lock);
-    return CUDA_SUCCESS;
 }
-BOTH_FLAVOURS(cuStreamIsCapturing, _ptsz, (CUstream stream, CUstreamCaptureStatus *status),
-              get_info(stream, flavour, (struct info){.status = status}))
-BOTH_FLAVOURS(cuStreamGetCaptureInfo, _ptsz, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
-              get_info(stream, flavour, (struct info){.status = status, .id = id}))
-BOTH_FLAVOURS(cuStreamGetCaptureInfo_v2, _ptsz,
-              (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-               const CUgraphNode **nodes, size_t *count),
-              get_info(stream, flavour, (struct info){status, id, graph, nodes, NULL, count}))
-BOTH_FLAVOURS(cuStreamGetCaptureInfo_v3, _ptsz,
-              (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-               const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count),
-              get_info(stream, flavour, (struct info){status, id, graph, nodes, edges, count}))
 
 static CUresult
-update(CUstream handle, enum flavour flavour, struct node *const *nodes, size_t count, unsigned flags)
+update(struct stream *stream, struct node *const *nodes, size_t count, unsigned flags)
 {
-    struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if ((count > 0 && nodes == NULL) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    pthread_mutex_lock(&lock);
     struct capture *capture = atomic_load(&stream->capture);
     if (capture == NULL) {
-        result = CUDA_ERROR_ILLEGAL_STATE;
-    } else if (capture->invalid) {
-        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    } else if (!graph_has(capture->graph, nodes, count)) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    } else if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
-        result = graph_tail_set(stream, nodes, count);
-    } else {
-        result = graph_tail_extend(stream, nodes, count);
+        return CUDA_ERROR_ILLEGAL_STATE;
     }
+    if (capture->invalid) {
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (!graph_has(capture->graph, nodes, count)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES ? graph_tail_set(stream, nodes, count)
+                                                       : graph_tail_extend(stream, nodes, count);
+}
+
+CUresult
+capture_update(struct stream *stream, struct node *const *nodes, size_t count, unsigned flags)
+{
+    pthread_mutex_lock(&lock);
+    CUresult result = update(stream, nodes, count, flags);
     pthread_mutex_unlock(&lock);
     return result;
 }
-BOTH_FLAVOURS(cuStreamUpdateCaptureDependencies, _ptsz,
-              (CUstream stream, CUgraphNode *nodes, size_t count, unsigned int flags),
-              update(stream, flavour, (struct node *const *)nodes, count, flags))
-BOTH_FLAVOURS(cuStreamUpdateCaptureDependencies_v2, _ptsz,
-              (CUstream stream, CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t count, unsigned int flags),
-              edges != NULL ? CUDA_ERROR_NOT_SUPPORTED
-                            : update(stream, flavour, (struct node *const *)nodes, count, flags))

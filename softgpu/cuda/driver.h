@@ -3,14 +3,19 @@
  *
  * The shape of the driver, from the bottom up:
  *
- *   state.c    the one process-wide state: options, "initialised / forked / exiting", the driver's threads
+ *   thread.c   the driver's own threads
+ *   state.c    the one process-wide state: options, "initialised / forked / exiting"
  *   object.c   memory of streams, events and contexts, kept type-stable so that a stale handle can be recognised
+ *   memory.c   which address belongs to which allocation; mapping.c: guard pages, and freed memory that stays closed;
+ *              address.c: where it lies; describe.c: in words
+ *   command.c  pieces of work; graph.c: graphs of them; capture.c: streams whose commands become a graph
  *   queue.c    streams as threads: commands, their order, waits between streams, legacy default stream rules
  *   context.c  contexts, the current one of a thread, its default streams, sticky errors
- *   memory.c   which address belongs to which allocation; mapping.c: guard pages, and freed memory that stays closed;
- *   address.c: where it lies
- *   fault.c    faults of kernels, with the allocation's name; strict.c: device memory closed between operations
+ *   strict.c   device memory closed between operations; workers.c: blocks of a launch; fault.c: faults of kernels, with
+ *              the allocation's name; init.c: puts its handler in place
  *   lookup.c   cuGetProcAddress, from the one table of functions (functions.def)
+ *
+ * A file uses those of its line and above only: tests/lint/layers.sh.
  *
  * The rest is the driver API itself over these, one subject a file. Every API function begins with driver_enter() or
  * context_enter(), so that calls in a forked child, during exit or from a host function get an error instead of waiting
@@ -106,8 +111,20 @@ extern struct driver driver; /* constant once driver_enter() has succeeded */
 /* By name; NULL (or no name) is the default. An unknown name is said, and the default. */
 const struct profile *profile_find(const char *name);
 
+/* Reads the options, once: before everything else. False, after a line that says why: the driver cannot be used. */
+bool driver_open(void) __attribute__((warn_unused_result));
+void driver_ready(void); /* from now on driver_enter() succeeds, if there is a device */
+bool driver_forked(void);
+
 /* CUDA_SUCCESS if the driver can be used in this process now; otherwise the error to return. */
 CUresult driver_enter(void) __attribute__((warn_unused_result));
+
+/* True from the first handler of exit() on: streams take no further command. */
+bool driver_exiting(void);
+
+bool device_valid(CUdevice device);
+
+/* ---- thread.c ---- */
 
 /*
  * Starts a thread of the driver, never joined, that runs no handler of the program's: signals are blocked, but for
@@ -118,12 +135,7 @@ bool driver_thread(void *(*run)(void *), void *argument, const char *name) __att
 /* True in threads of the driver. */
 bool driver_is_thread(void);
 
-/* True from the first handler of exit() on: streams take no further command. */
-bool driver_exiting(void);
-
-bool device_valid(CUdevice device);
-
-/* ---- lookup.c ---- */
+/* ---- export.c ---- */
 
 /* What dlsym answers to this library itself, asked for the exported name `abi`; NULL without SOFTGPU_SELF_LOOKUP. */
 void *self_look_up(const char *abi);
@@ -427,6 +439,9 @@ CUresult memory_allocate(struct context *context, size_t bytes, enum memory_kind
 CUresult memory_register(struct context *context, uintptr_t base, size_t bytes, enum memory_kind kind, unsigned flags)
     __attribute__((warn_unused_result));
 
+/* A call that takes memory of the one kind takes it: cuMemFree takes device and managed memory alike. */
+bool memory_kind_matches(enum memory_kind have, enum memory_kind want);
+
 /* Copies the record of the allocation that holds `address`; false if none does. */
 bool memory_find(uintptr_t address, struct allocation *found);
 
@@ -436,9 +451,6 @@ CUresult memory_free(uintptr_t base, enum memory_kind kind) __attribute__((warn_
 CUresult memory_mark_freeing(uintptr_t base) __attribute__((warn_unused_result));
 void memory_free_all(struct context *context);
 size_t memory_used(CUdevice device);
-
-/* Waits for the work that may use the allocation at `base`, then frees it. */
-CUresult memory_free_now(uintptr_t base, enum memory_kind kind) __attribute__((warn_unused_result));
 
 /* Takes so much of a device's memory, or gives it back. False: there is not so much left. */
 bool memory_reserve(CUdevice device, size_t bytes) __attribute__((warn_unused_result));

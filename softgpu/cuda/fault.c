@@ -18,10 +18,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 
-enum { HANDLER_STACK_BYTES = 128 << 10, STACK_REACH = 64 << 10, NULL_REACH = 64 << 10, WRITE_BIT = 2 };
+enum { STACK_REACH = 64 << 10, NULL_REACH = 64 << 10, WRITE_BIT = 2 };
 
 static const struct {
     int signal;
@@ -39,36 +38,6 @@ static struct sigaction previous[FAULT_COUNT]; /* written once, before the handl
 
 /* What libsoftgpu.so knows of shared memory. NULL: no kernel has come from softgpu-cc. */
 static bool (*_Atomic more_description)(uintptr_t address, char *text, size_t room);
-
-/* ---- stacks ---- */
-
-/* So that a fault can be told when it is the stack that has run out. NULL: there is one already, or no memory. */
-void *
-fault_stack_make(void)
-{
-    stack_t old;
-    if (sigaltstack(NULL, &old) != 0 || (old.ss_flags & SS_DISABLE) == 0) {
-        return NULL;
-    }
-    void *memory = mmap(NULL, HANDLER_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        return NULL;
-    }
-    if (sigaltstack(&(stack_t){.ss_sp = memory, .ss_size = HANDLER_STACK_BYTES}, NULL) != 0) {
-        munmap(memory, HANDLER_STACK_BYTES);
-        return NULL;
-    }
-    return memory;
-}
-
-void
-fault_stack_end(void *memory)
-{
-    if (memory != NULL) {
-        (void)sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
-        munmap(memory, HANDLER_STACK_BYTES);
-    }
-}
 
 void
 softgpuFaultDescription(bool (*describe)(uintptr_t address, char *text, size_t room))

@@ -74,4 +74,26 @@ CUresult graph_copy_nodes(struct node *const *from, size_t have, CUgraphNode *to
 /* All nodes in `nodes` are of this graph. */
 bool graph_has(const struct graph *graph, struct node *const *nodes, size_t count);
 
+/* ---- capture.c, for the API's calls ---- */
+
+CUresult capture_begin(struct stream *stream, CUstreamCaptureMode mode) __attribute__((warn_unused_result));
+/* The graph is the caller's; none on failure. */
+CUresult capture_end(struct stream *stream, struct graph **graph_p) __attribute__((warn_unused_result));
+
+/* What the caller does not ask for is NULL, but status is always asked for. The arrays live until the next call on the
+ * stream. */
+struct capture_info {
+    CUstreamCaptureStatus *status;
+    cuuint64_t *id;
+    CUgraph *graph;
+    const CUgraphNode **nodes;
+    const CUgraphEdgeData **edges;
+    size_t *count;
+};
+void capture_look(struct stream *stream, const struct capture_info *info);
+
+/* Sets or extends what the stream's next work comes after: CUstreamUpdateCaptureDependencies_flags. */
+CUresult capture_update(struct stream *stream, struct node *const *nodes, size_t count, unsigned flags)
+    __attribute__((warn_unused_result));
+
 #endif

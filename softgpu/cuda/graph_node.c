@@ -1,5 +1,5 @@
 /*
- * graph_node.c - graphs put together and changed by hand: nodes for copies, memsets and other graphs, dependencies,
+ * graph_node.c - graphs put together and changed by hand: nodes for all kinds of work, dependencies,
  * clones, and what a node does. What was instantiated before keeps what it had; exec.c changes that.
  */
 #include "copy.h"
@@ -48,6 +48,69 @@ cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *be
     }
     return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_GRAPH, command)
                                   : result;
+}
+
+CUresult
+graph_kernel_command(const CUDA_KERNEL_NODE_PARAMS *parameters, struct command **command_p)
+{
+    CUresult result = driver_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (parameters == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    CUlaunchConfig config = {.gridDimX = parameters->gridDimX,
+                             .gridDimY = parameters->gridDimY,
+                             .gridDimZ = parameters->gridDimZ,
+                             .blockDimX = parameters->blockDimX,
+                             .blockDimY = parameters->blockDimY,
+                             .blockDimZ = parameters->blockDimZ,
+                             .sharedMemBytes = parameters->sharedMemBytes};
+    CUfunction function = parameters->func != NULL ? parameters->func : (CUfunction)parameters->kern;
+    return launch_command_new(&config, function, parameters->kernelParams, parameters->extra, command_p);
+}
+
+CUresult
+cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
+                        const CUDA_KERNEL_NODE_PARAMS *parameters)
+{
+    struct command *command;
+    CUresult result = graph_kernel_command(parameters, &command);
+    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_KERNEL, command)
+                                  : result;
+}
+
+CUresult
+cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
+                   const CUDA_HOST_NODE_PARAMS *parameters)
+{
+    struct command *command;
+    CUresult result = parameters == NULL ? CUDA_ERROR_INVALID_VALUE
+                                         : host_command_new(parameters->fn, parameters->userData, &command);
+    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_HOST, command)
+                                  : result;
+}
+
+static CUresult
+add_event(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUgraphNodeType type,
+          CUevent event)
+{
+    struct command *command;
+    CUresult result = event_node_new(event, type, &command);
+    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, type, command) : result;
+}
+
+CUresult
+cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUevent event)
+{
+    return add_event(node, graph, before, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+}
+
+CUresult
+cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUevent event)
+{
+    return add_event(node, graph, before, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
 }
 
 static void

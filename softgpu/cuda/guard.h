@@ -43,21 +43,9 @@ bool mapping_retired(uintptr_t address, bool may_wait, struct allocation *found)
 void strict_begin(bool shared);
 void strict_end(bool shared, struct context *context, const char *what);
 
-/* Around the making of an allocation; `strict_is_open` says how it has to be left. */
-void strict_lock(void);
-bool strict_is_open(void);
-void strict_unlock(void);
-
-/* Gives an operation some time to run while its caller waits, so that the caller does not come near device memory. */
-void strict_settle(struct stream *stream, uint64_t number);
-
 /* ---- fault.c ---- */
 
 /* Puts the handler of faults in place; what is not ours goes on to what was there before. */
 void fault_watch(void);
-
-/* Gives the calling thread a stack of its own for the handler, and takes it away again. */
-void *fault_stack_make(void);
-void fault_stack_end(void *stack);
 
 #endif

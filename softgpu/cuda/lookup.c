@@ -8,7 +8,6 @@
 
 #include "softgpu/private_calls.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,27 +73,6 @@ sort_names(void)
     if (stub_by_name != NULL) {
         qsort(stub_by_name, driver_stub_count, sizeof *stub_by_name, compare_stubs);
     }
-}
-
-/* ---- SOFTGPU_SELF_LOOKUP=1: a libcuda that looks its own functions up through dlsym, as that of WSL2 does ---- */
-
-static void *self; /* this library, for dlsym; NULL: no look-ups */
-static pthread_once_t self_opened = PTHREAD_ONCE_INIT;
-
-static void
-open_self(void)
-{
-    const char *wanted = getenv("SOFTGPU_SELF_LOOKUP");
-    if (wanted != NULL && strcmp(wanted, "1") == 0) {
-        self = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    }
-}
-
-void *
-self_look_up(const char *abi)
-{
-    pthread_once(&self_opened, open_self);
-    return self != NULL ? dlsym(self, abi) : NULL;
 }
 
 static any_function
@@ -193,16 +171,4 @@ cuGetExportTable(const void **table, const CUuuid *id)
             "cannot use the stand-in: build it with softgpu-cc, or run it with an NVIDIA GPU");
     }
     return CUDA_ERROR_NOT_FOUND;
-}
-
-/* What a stub does: its generated code passes its own name and flag. */
-CUresult softgpu_unsupported(const char *name, _Atomic bool *said);
-
-CUresult
-softgpu_unsupported(const char *name, _Atomic bool *said)
-{
-    if (!atomic_exchange(said, true)) {
-        say("%s is not supported by the stand-in's driver; it returns CUDA_ERROR_NOT_SUPPORTED", name);
-    }
-    return CUDA_ERROR_NOT_SUPPORTED;
 }

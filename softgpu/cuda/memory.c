@@ -9,8 +9,6 @@
  */
 #include "table.h"
 
-#include "softgpu/private_calls.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +20,7 @@ size_t table_count;
 static size_t table_room;               /* this and all below: guarded by table_lock */
 static size_t used_bytes[DEVICE_LIMIT]; /* device and managed memory */
 static uint64_t last_buffer_id;
+static bool open_to_all; /* with SOFTGPU_STRICT: an operation runs, so device memory is open */
 
 size_t
 table_place_after(uintptr_t address)
@@ -144,10 +143,18 @@ protect(const struct allocation *entry, bool open)
     }
 }
 
+/* With the lock held. */
+static bool
+is_open(void)
+{
+    return !driver.strict || open_to_all;
+}
+
 void
 memory_protect(bool open)
 {
-    pthread_rwlock_rdlock(&table_lock);
+    pthread_rwlock_wrlock(&table_lock);
+    open_to_all = open;
     for (size_t place = 0; place < table_count; ++place) {
         if (table[place]->kind == MEMORY_DEVICE || table[place]->kind == MEMORY_MAPPED) {
             protect(table[place], open);
@@ -188,19 +195,13 @@ static CUresult
 enter_fresh(struct allocation *record)
 {
     bool closes = record->kind == MEMORY_DEVICE || record->kind == MEMORY_MAPPED;
-    if (closes) {
-        strict_lock();
-    }
     pthread_rwlock_wrlock(&table_lock);
     remove_stale(record->mapping.pages, record->mapping.pages_bytes);
     CUresult result = insert(record);
-    pthread_rwlock_unlock(&table_lock);
-    if (closes) {
-        if (result == CUDA_SUCCESS && !strict_is_open()) {
-            protect(record, false);
-        }
-        strict_unlock();
+    if (result == CUDA_SUCCESS && closes && !is_open()) {
+        protect(record, false);
     }
+    pthread_rwlock_unlock(&table_lock);
     return result;
 }
 
@@ -251,27 +252,8 @@ memory_register(struct context *context, uintptr_t base, size_t bytes, enum memo
     return result;
 }
 
-int
-softgpuGlobalRegister(void *address, size_t bytes)
-{
-    struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    result = memory_register(context, (uintptr_t)address, bytes, MEMORY_GLOBAL, 0);
-    if (result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
-        return result;
-    }
-    struct allocation found;
-    bool same = memory_find((uintptr_t)address, &found) && found.kind == MEMORY_GLOBAL &&
-                bytes <= found.bytes - ((uintptr_t)address - found.base);
-    return same ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* cuMemFree takes device and managed memory alike. */
-static bool
-kind_matches(enum memory_kind have, enum memory_kind want)
+bool
+memory_kind_matches(enum memory_kind have, enum memory_kind want)
 {
     return have == want || (want == MEMORY_DEVICE && have == MEMORY_MANAGED);
 }
@@ -282,7 +264,7 @@ memory_free(uintptr_t base, enum memory_kind kind)
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     pthread_rwlock_wrlock(&table_lock);
     size_t place = table_place_after(base);
-    if (place > 0 && table[place - 1]->base == base && kind_matches(table[place - 1]->kind, kind)) {
+    if (place > 0 && table[place - 1]->base == base && memory_kind_matches(table[place - 1]->kind, kind)) {
         remove_at(place - 1);
         result = CUDA_SUCCESS;
     }
@@ -296,34 +278,12 @@ memory_mark_freeing(uintptr_t base)
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     pthread_rwlock_wrlock(&table_lock);
     struct allocation *entry = holder_of(base);
-    if (entry != NULL && entry->base == base && kind_matches(entry->kind, MEMORY_DEVICE) && !entry->freeing) {
+    if (entry != NULL && entry->base == base && memory_kind_matches(entry->kind, MEMORY_DEVICE) && !entry->freeing) {
         entry->freeing = true;
         result = CUDA_SUCCESS;
     }
     pthread_rwlock_unlock(&table_lock);
-    if (result != CUDA_SUCCESS) {
-        memory_explain_free("cuMemFreeAsync", base);
-    }
     return result;
-}
-
-static const char *
-free_call(enum memory_kind kind)
-{
-    return kind == MEMORY_HOST ? "cuMemFreeHost" : kind == MEMORY_REGISTERED ? "cuMemHostUnregister" : "cuMemFree";
-}
-
-CUresult
-memory_free_now(uintptr_t base, enum memory_kind kind)
-{
-    struct allocation entry;
-    if (!memory_find(base, &entry) || entry.base != base || !kind_matches(entry.kind, kind) || entry.freeing) {
-        memory_explain_free(free_call(kind), base);
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    CUresult drained = context_drain(entry.context);
-    CUresult freed = memory_free(base, kind);
-    return freed != CUDA_SUCCESS ? freed : drained;
 }
 
 void
@@ -365,15 +325,13 @@ memory_unmap(uintptr_t base)
 void
 memory_set_access(uintptr_t base, CUmemAccess_flags access)
 {
-    strict_lock();
     pthread_rwlock_wrlock(&table_lock);
     struct allocation *entry = holder_of(base);
     if (entry != NULL) {
         entry->access = access;
-        protect(entry, strict_is_open());
+        protect(entry, is_open());
     }
     pthread_rwlock_unlock(&table_lock);
-    strict_unlock();
 }
 
 /* ---- asking ---- */

@@ -21,55 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- references ---- */
-
-struct stream *
-stream_hold(struct stream *stream)
-{
-    atomic_fetch_add_explicit(&stream->refs, 1, memory_order_relaxed);
-    return stream;
-}
-
-void
-stream_release(struct stream *stream)
-{
-    if (atomic_fetch_sub_explicit(&stream->refs, 1, memory_order_acq_rel) != 1) {
-        return;
-    }
-    pthread_cond_destroy(&stream->arrival);
-    pthread_cond_destroy(&stream->progress);
-    pthread_mutex_destroy(&stream->lock);
-    object_give(OBJECT_STREAM, stream);
-}
-
-/* ---- commands ---- */
-
-void *
-command_new(size_t bytes, void (*run)(struct command *, struct stream *))
-{
-    struct command *command = malloc(bytes);
-    if (command != NULL) {
-        *command = (struct command){.run = run, .node_type = NODE_NONE};
-    }
-    return command;
-}
-
-void
-command_drop(void *memory)
-{
-    struct command *command = memory;
-    if (command->end != NULL) {
-        command->end(command);
-    }
-    if (command->after.stream != NULL) {
-        stream_release(command->after.stream);
-    }
-    for (unsigned i = 0; i < command->legacy_wait_count; ++i) {
-        stream_release(command->legacy_waits[i].stream);
-    }
-    free(command->legacy_waits);
-    free(command);
-}
+enum { SETTLE_MS = 100 };
 
 /* ---- progress ---- */
 
@@ -285,6 +237,27 @@ add_implied_waits(struct stream *stream, struct command *command)
     return CUDA_SUCCESS;
 }
 
+/* SOFTGPU_STRICT: gives an operation time to run while its caller waits, so that the host does not meet open memory.
+Not for ever: a kernel may wait for something that its caller does next. */
+static void
+settle(struct stream *stream, uint64_t number)
+{
+    struct timespec until;
+    if (!driver.strict || stream_reached(stream, number)) {
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += SETTLE_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&stream->lock);
+    atomic_fetch_add(&stream->waiters, 1);
+    while (!stream_reached(stream, number) && pthread_cond_timedwait(&stream->progress, &stream->lock, &until) == 0) {
+    }
+    atomic_fetch_sub(&stream->waiters, 1);
+    pthread_mutex_unlock(&stream->lock);
+}
+
 CUresult
 stream_submit(struct stream *stream, struct command *command, uint64_t *number_p)
 {
@@ -333,7 +306,7 @@ stream_submit(struct stream *stream, struct command *command, uint64_t *number_p
         command_drop(command);
         return result;
     }
-    strict_settle(stream, number);
+    settle(stream, number);
     return CUDA_SUCCESS;
 }
 

@@ -8,18 +8,14 @@
 #include "driver.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { THREAD_STACK_BYTES = 16 << 20 };
 
 enum life { LIFE_NONE, LIFE_READY, LIFE_NO_DEVICE, LIFE_FORKED, LIFE_EXITING };
 
 struct driver driver;
 
 static _Atomic int life = LIFE_NONE;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* A number from the environment; `fallback` (said once) if it is not one or is out of range. */
 static uint64_t
@@ -108,8 +104,8 @@ on_fork_in_child(void)
     }
 }
 
-static void
-start(void)
+bool
+driver_open(void)
 {
     driver.profile = profile_find(getenv("SOFTGPU_DEVICE"));
     driver.memory_bytes = option("SOFTGPU_MEMORY_BYTES", 1 << 20, (uint64_t)1 << 46, (uint64_t)16 << 30);
@@ -130,27 +126,27 @@ start(void)
     choose_devices((int)option("SOFTGPU_DEVICES", 0, DEVICE_LIMIT, 1));
     if (pthread_atfork(NULL, NULL, on_fork_in_child) != 0 || atexit(on_exit_begin) != 0) {
         say("no memory for the driver's exit handlers: cuInit fails");
-        return;
+        return false;
     }
-    if (driver.device_count > 0) {
-        fault_watch();
-    }
+    return true;
+}
+
+void
+driver_ready(void)
+{
     atomic_store(&life, driver.device_count > 0 ? LIFE_READY : LIFE_NO_DEVICE);
 }
 
-/* Set in the driver's own threads: a host function or callback must not call CUDA, where it might wait for itself. */
-static _Thread_local bool is_driver_thread;
-
 bool
-driver_is_thread(void)
+driver_forked(void)
 {
-    return is_driver_thread;
+    return atomic_load(&life) == LIFE_FORKED;
 }
 
 CUresult
 driver_enter(void)
 {
-    if (is_driver_thread) {
+    if (driver_is_thread()) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
     switch (atomic_load_explicit(&life, memory_order_acquire)) {
@@ -171,95 +167,8 @@ driver_exiting(void)
     return atomic_load_explicit(&life, memory_order_relaxed) == LIFE_EXITING;
 }
 
-/* ---- threads ---- */
-
-struct start {
-    void *(*run)(void *);
-    void *argument;
-};
-
-static void *
-run_thread(void *memory)
-{
-    struct start start = *(struct start *)memory;
-    free(memory);
-    is_driver_thread = true;
-    void *stack = fault_stack_make();
-    void *result = start.run(start.argument);
-    fault_stack_end(stack);
-    return result;
-}
-
-static int
-create_thread(struct start *start, const char *name)
-{
-    pthread_attr_t attributes;
-    int error = pthread_attr_init(&attributes);
-    if (error != 0) {
-        return error;
-    }
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
-    sigset_t blocked, old;
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; ++i) {
-        sigdelset(&blocked, faults[i]);
-    }
-    pthread_t thread;
-    pthread_sigmask(SIG_SETMASK, &blocked, &old);
-    error = pthread_create(&thread, &attributes, run_thread, start);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attributes);
-    if (error == 0) {
-        pthread_setname_np(thread, name);
-    }
-    return error;
-}
-
-bool
-driver_thread(void *(*run)(void *), void *argument, const char *name)
-{
-    struct start *start = malloc(sizeof *start);
-    int error = ENOMEM;
-    if (start != NULL) {
-        *start = (struct start){run, argument};
-        error = create_thread(start, name);
-    }
-    if (error != 0) {
-        free(start);
-        say("no thread for %s: %s; fewer streams, or a higher limit on threads, would help", name, strerror(error));
-    }
-    return error == 0;
-}
-
-/* ---- the rest ---- */
-
 bool
 device_valid(CUdevice device)
 {
     return device >= 0 && device < driver.device_count;
-}
-
-CUresult
-cuInit(unsigned int flags)
-{
-    if (flags != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (atomic_load(&life) == LIFE_FORKED) {
-        return CUDA_ERROR_NOT_INITIALIZED;
-    }
-    pthread_once(&once, start);
-    return driver_enter();
-}
-
-CUresult
-cuDriverGetVersion(int *version)
-{
-    if (version == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *version = DRIVER_VERSION;
-    return CUDA_SUCCESS;
 }

@@ -2,15 +2,11 @@
  * strict.c - SOFTGPU_STRICT=1: device memory can be reached only while an operation runs, so that the host cannot read
  * or write it unseen; and operations run one at a time, each followed by a look at the ends of all allocations.
  *
- * Called by: whatever runs in streams, and the making of allocations. Must never: hold its lock while an operation
- * runs.
+ * Called by: whatever runs in streams. Must never: hold its lock while an operation runs.
  */
 #include "driver.h"
 
 #include <stdio.h>
-#include <time.h>
-
-enum { SETTLE_MS = 100 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
@@ -56,42 +52,4 @@ strict_end(bool shared, struct context *context, const char *what)
         memory_protect(false);
     }
     pthread_mutex_unlock(&lock);
-}
-
-void
-strict_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-bool
-strict_is_open(void)
-{
-    return !driver.strict || running > 0;
-}
-
-void
-strict_unlock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-/* Not for ever: a kernel may wait for something that its caller does next. */
-void
-strict_settle(struct stream *stream, uint64_t number)
-{
-    struct timespec until;
-    if (!driver.strict || stream_reached(stream, number)) {
-        return;
-    }
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += SETTLE_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&stream->lock);
-    atomic_fetch_add(&stream->waiters, 1);
-    while (!stream_reached(stream, number) && pthread_cond_timedwait(&stream->progress, &stream->lock, &until) == 0) {
-    }
-    atomic_fetch_sub(&stream->waiters, 1);
-    pthread_mutex_unlock(&stream->lock);
 }

@@ -1,0 +1,94 @@
+/*
+ * capture_api.c - the driver API's calls on captures, over capture.c.
+ */
+#include "graph.h"
+
+static CUresult
+begin_capture(CUstream handle, enum flavour flavour, CUstreamCaptureMode mode)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (stream == stream->context->legacy) {
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return capture_begin(stream, mode);
+}
+BOTH_FLAVOURS(cuStreamBeginCapture, _ptsz, (CUstream stream),
+              begin_capture(stream, flavour, CU_STREAM_CAPTURE_MODE_GLOBAL))
+BOTH_FLAVOURS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode),
+              begin_capture(stream, flavour, mode))
+
+static CUresult
+end_capture(CUstream handle, enum flavour flavour, CUgraph *graph_out)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (graph_out == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct graph *graph = NULL;
+    result = capture_end(stream, &graph);
+    *graph_out = (CUgraph)graph; /* NULL on failure, as CUDA says */
+    return result;
+}
+BOTH_FLAVOURS(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph), end_capture(stream, flavour, graph))
+
+static CUresult
+get_info(CUstream handle, enum flavour flavour, struct capture_info info)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (info.status == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (stream == stream->context->legacy && atomic_load(&stream->context->blocking_captures) > 0) {
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    capture_look(stream, &info);
+    return CUDA_SUCCESS;
+}
+BOTH_FLAVOURS(cuStreamIsCapturing, _ptsz, (CUstream stream, CUstreamCaptureStatus *status),
+              get_info(stream, flavour, (struct capture_info){.status = status}))
+BOTH_FLAVOURS(cuStreamGetCaptureInfo, _ptsz, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
+              get_info(stream, flavour, (struct capture_info){.status = status, .id = id}))
+BOTH_FLAVOURS(cuStreamGetCaptureInfo_v2, _ptsz,
+              (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+               const CUgraphNode **nodes, size_t *count),
+              get_info(stream, flavour, (struct capture_info){status, id, graph, nodes, NULL, count}))
+BOTH_FLAVOURS(cuStreamGetCaptureInfo_v3, _ptsz,
+              (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+               const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count),
+              get_info(stream, flavour, (struct capture_info){status, id, graph, nodes, edges, count}))
+
+static CUresult
+update(CUstream handle, enum flavour flavour, struct node *const *nodes, size_t count, unsigned flags)
+{
+    struct stream *stream;
+    CUresult result = stream_enter(handle, flavour, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    if ((count > 0 && nodes == NULL) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return capture_update(stream, nodes, count, flags);
+}
+BOTH_FLAVOURS(cuStreamUpdateCaptureDependencies, _ptsz,
+              (CUstream stream, CUgraphNode *nodes, size_t count, unsigned int flags),
+              update(stream, flavour, (struct node *const *)nodes, count, flags))
+BOTH_FLAVOURS(cuStreamUpdateCaptureDependencies_v2, _ptsz,
+              (CUstream stream, CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t count, unsigned int flags),
+              edges != NULL ? CUDA_ERROR_NOT_SUPPORTED
+                            : update(stream, flavour, (struct node *const *)nodes, count, flags))
