@@ -12,8 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-struct shim_launches shim_launches;
-
 static __thread int32_t thread_id __attribute__((tls_model("initial-exec")));
 
 static uint64_t

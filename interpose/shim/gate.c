@@ -19,13 +19,11 @@
 #include <dlfcn.h>
 #include <string.h>
 
-typedef void *(*dlsym_fn)(void *, const char *);
 typedef void *(*dlvsym_fn)(void *, const char *, const char *);
 typedef CUresult (*get_proc_v1_fn)(const char *, void **, int, cuuint64_t);
 typedef CUresult (*get_proc_v2_fn)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
 
 /* Of original.c; jumped to by our dlsym and dlvsym. */
-extern void *gate_real_dlsym __attribute__((visibility("hidden")));
 extern void *gate_real_dlvsym __attribute__((visibility("hidden")));
 
 static _Atomic(void *) real_get_proc_v1, real_get_proc_v2;
@@ -34,13 +32,6 @@ static _Atomic bool bound;
 
 /* Set while this thread is inside the driver on the gate's behalf: its look-ups are its own business. */
 static __thread int in_gate __attribute__((tls_model("initial-exec")));
-
-void *
-shim_real_dlsym(void *handle, const char *name)
-{
-    original_find();
-    return ((dlsym_fn)gate_real_dlsym)(handle, name);
-}
 
 /* By cuGetProcAddress; NULL if a driver that lacks this version or flavour has answered with an earlier row's function.
  */
@@ -89,30 +80,6 @@ bind_routes(void *handle)
     shim_note_gate();
 }
 
-/*
- * Where to look the driver's functions up that the program has not: behind this library, or, where libcuda is in the
- * scope of one library only (which has opened it, or is itself an extension of Python's, say), in libcuda. NULL if it
- * is not loaded.
- */
-static void *
-loaded_driver(void)
-{
-    if (shim_real_dlsym(RTLD_NEXT, "cuInit") != NULL)
-        return RTLD_NEXT;
-    return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD); /* never closed: hooks jump into it */
-}
-
-void *
-shim_route_find(unsigned index)
-{
-    struct route *route = &shim_routes[index];
-    void *driver = loaded_driver();
-    void *found = driver != NULL ? shim_real_dlsym(driver, route->symbol) : NULL;
-    if (found != NULL)
-        atomic_store(&route->real, found);
-    return found;
-}
-
 /* What a caller gets in place of the driver's `found`, which it asked for as `name`. */
 static void *
 replacement(const char *name, void *found)
@@ -140,7 +107,7 @@ real_get_proc(_Atomic(void *) *real, const char *symbol)
 {
     void *found = atomic_load(real);
     if (found == NULL) { /* never asked for by name: the program links libcuda, or takes its functions by dlsym */
-        void *driver = loaded_driver();
+        void *driver = shim_loaded_driver();
         found = driver != NULL ? shim_real_dlsym(driver, symbol) : NULL;
         if (found == NULL)
             return NULL;
@@ -319,7 +286,7 @@ look_up(void *handle, const char *name, const char *version, const void *caller)
         handle = RTLD_NEXT;
         if (found == NULL) {
             found = look_up_from(caller, name, version);
-            handle = driver && found != NULL ? loaded_driver() : NULL;
+            handle = driver && found != NULL ? shim_loaded_driver() : NULL;
         }
     }
     if (found == NULL || atomic_load(&shim.mode) == SHIM_PASSIVE || !shim_in_job() || in_gate > 0 ||

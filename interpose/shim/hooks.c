@@ -8,14 +8,8 @@
 #include "interpose/shim/layout.h"
 #include "interpose/shim/older.h"
 #include "interpose/shim/operands.h"
+#include "interpose/shim/routes.h"
 #include "interpose/shim/shim.h"
-
-__thread int shim_depth;
-
-/* Nothing is known before the engine says so. */
-static const struct filter_kernel no_kernel = {.words = {FILTER_LIST_END}};
-static struct filter_kernels no_kernels = {.mask = 0, .slot_count = 1, .slots = {&no_kernel}};
-struct filter shim_filter = {.kernels = &no_kernels};
 
 static void
 note_allocation(void)
@@ -73,36 +67,10 @@ stream_of(CUstream stream, bool per_thread)
     return stream;
 }
 
-/* ---- places in shim_routes[] ---- */
-#define OPERATION(symbol, twin, ...)    ROUTE_##symbol, ROUTE_##symbol##twin,
-#define LAUNCH(symbol, twin, ...)       ROUTE_##symbol, ROUTE_##symbol##twin,
-#define ALLOCATION(symbol, twin, ...)   ROUTE_##symbol, ROUTE_##symbol##twin,
-#define RELEASE(symbol, twin, ...)      ROUTE_##symbol, ROUTE_##symbol##twin,
-#define ALLOCATION_SINGLE(symbol, ...)  ROUTE_##symbol,
-#define RELEASE_SINGLE(symbol, ...)     ROUTE_##symbol,
-#define NOTIFICATION(symbol, ...)       ROUTE_##symbol,
-#define WAIT(symbol, twin, ...)         ROUTE_##symbol, ROUTE_##symbol##twin,
-#define WAIT_SINGLE(symbol, ...)        ROUTE_##symbol,
-#define GRAPH(symbol, ...)              ROUTE_##symbol,
-#define GRAPH_STREAM(symbol, twin, ...) ROUTE_##symbol, ROUTE_##symbol##twin,
-#define RECORDED(symbol, ...)           ROUTE_##symbol,
-enum {
-#include "interpose/shim/hooks.def"
-    ROUTE_COUNT
-};
-#include "interpose/shim/hooks_undef.h"
-
 /* ---- the hooks ---- */
 
 /* The driver's own function behind hook `fn`, typed; fn##_first until it is known. */
 #define REAL(fn) ((__typeof__(&(fn)))atomic_load_explicit(&shim_routes[ROUTE_##fn].real, memory_order_relaxed))
-
-#define DEFINE_FIRST(fn, parameters, arguments)                                            \
-    static CUresult fn##_first parameters                                                  \
-    {                                                                                      \
-        void *found = shim_route_find(ROUTE_##fn);                                         \
-        return found != NULL ? ((__typeof__(&(fn)))found)arguments : CUDA_ERROR_NOT_FOUND; \
-    }
 
 /* What the assembly jumps to where a hook is more than a jump. */
 #define DEFINE_TOLD(fn, parameters)         \
@@ -128,7 +96,6 @@ enum {
     } while (0)
 
 #define DEFINE_OPERATION(fn, per_thread, parameters, arguments, stream_, operands_) \
-    DEFINE_FIRST(fn, parameters, arguments)                                         \
     DEFINE_TOLD(fn, parameters)                                                     \
     {                                                                               \
         if (!shim_is_watched())                                                     \
@@ -137,7 +104,6 @@ enum {
     }
 
 #define DEFINE_LAUNCH(fn, per_thread, parameters, arguments, stream_, function_, params_, extra_)              \
-    DEFINE_FIRST(fn, parameters, arguments)                                                                    \
     DEFINE_TOLD(fn, parameters)                                                                                \
     {                                                                                                          \
         note_allocation();                                                                                     \
@@ -149,7 +115,6 @@ enum {
     }
 
 #define DEFINE_ALLOCATION(fn, parameters, arguments, memory)      \
-    DEFINE_FIRST(fn, parameters, arguments)                       \
     DEFINE_TOLD(fn, parameters)                                   \
     {                                                             \
         note_allocation();                                        \
@@ -168,7 +133,6 @@ enum {
 
 /* The engine hears of it first: afterwards the address or handle may belong to something else. */
 #define DEFINE_NOTIFICATION(fn, parameters, arguments, before, after) \
-    DEFINE_FIRST(fn, parameters, arguments)                           \
     DEFINE_TOLD(fn, parameters)                                       \
     {                                                                 \
         if (!shim_is_trainers_call())                                 \
@@ -186,7 +150,6 @@ enum {
 
 /* Captures and graphs: `before` may list work, as an operation does. */
 #define DEFINE_GRAPH(fn, per_thread, parameters, arguments, stream_, before, after)                 \
-    DEFINE_FIRST(fn, parameters, arguments)                                                         \
     DEFINE_TOLD(fn, parameters)                                                                     \
     {                                                                                               \
         if (!shim_is_watched())                                                                     \
@@ -209,7 +172,6 @@ enum {
     }
 
 #define DEFINE_WAIT(fn, parameters, arguments)     \
-    DEFINE_FIRST(fn, parameters, arguments)        \
     DEFINE_TOLD(fn, parameters)                    \
     {                                              \
         if (!shim_is_watched())                    \
@@ -221,7 +183,6 @@ enum {
     }
 
 #define DEFINE_RECORDED(fn, parameters, arguments)                                                 \
-    DEFINE_FIRST(fn, parameters, arguments)                                                        \
     DEFINE_TOLD(fn, parameters)                                                                    \
     {                                                                                              \
         if (shim_depth == 0)                                                                       \
@@ -266,39 +227,3 @@ enum {
 #define RECORDED(symbol, name, version, parameters, arguments) DEFINE_RECORDED(symbol, parameters, arguments)
 #include "interpose/shim/hooks.def"
 #include "interpose/shim/hooks_undef.h"
-
-/* ---- the routing table ---- */
-#define ROW(symbol_, name_, version_, flags_, only_waits_) \
-    {.symbol = #symbol_,                                   \
-     .name = name_,                                        \
-     .version = version_,                                  \
-     .flags = flags_,                                      \
-     .hook = (void *)symbol_,                              \
-     .first = (void *)symbol_##_first,                     \
-     .real = (void *)symbol_##_first,                      \
-     .only_waits = only_waits_},
-#define PLAIN(symbol, name, version) ROW(symbol, name, version, 0, 0)
-#define TWIN(symbol, name, version)  ROW(symbol, name, version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, 0)
-#define WAIT(symbol, twin, name, version, twin_version, ...) \
-    ROW(symbol, name, version, 0, 1)                         \
-    ROW(symbol##twin, name, twin_version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, 1)
-#define WAIT_SINGLE(symbol, name, version, ...) ROW(symbol, name, version, 0, 1)
-#define OPERATION(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define LAUNCH(symbol, twin, shape, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define ALLOCATION(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define RELEASE(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define ALLOCATION_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
-#define RELEASE_SINGLE(symbol, name, version, ...)    PLAIN(symbol, name, version)
-#define NOTIFICATION(symbol, name, version, ...)      PLAIN(symbol, name, version)
-#define GRAPH(symbol, name, version, ...)             PLAIN(symbol, name, version)
-#define GRAPH_STREAM(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define RECORDED(symbol, name, version, ...) PLAIN(symbol, name, version)
-struct route shim_routes[] = {
-#include "interpose/shim/hooks.def"
-};
-const unsigned shim_route_count = ROUTE_COUNT;

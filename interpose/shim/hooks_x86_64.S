@@ -4,8 +4,8 @@
  * In assembly because a compiler moves the arguments on the stack around before it jumps on with them, and because what a
  * process pays that is not the rank is three instructions (and the landing pad). A launch of the rank's own is compared with
  * the tracked memory here, by filter_launch_misses() of filter.h in other words; what this cannot decide goes there.
- * hooks.c has the rest of each hook, NAME_told, and NAME_first, which finds the driver's function. hooks_aarch64.S is the same
- * for that machine.
+ * hooks.c has the rest of each hook, NAME_told; routes.c has NAME_first, which finds the driver's function. hooks_aarch64.S is
+ * the same for that machine.
  */
 #include "interpose/shim/layout.h"
 

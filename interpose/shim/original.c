@@ -20,6 +20,8 @@
 /* Jumped to by our dlsym and dlvsym. */
 __attribute__((visibility("hidden"))) void *gate_real_dlsym, *gate_real_dlvsym;
 
+typedef void *(*dlsym_fn)(void *, const char *);
+
 enum { VERSION_HIDDEN = 0x8000 }; /* of an ElfW(Half) in DT_VERSYM: not the default version */
 
 struct symbols {
@@ -139,4 +141,11 @@ original_find(void)
     message_line("this process has no dlsym in libc.so.6 or libdl.so.2 (a C library other than glibc?); run it without "
                  "ddprun");
     _exit(DDPRUN_EXIT_FAILURE);
+}
+
+void *
+shim_real_dlsym(void *handle, const char *name)
+{
+    original_find();
+    return ((dlsym_fn)gate_real_dlsym)(handle, name);
 }

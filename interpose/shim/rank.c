@@ -9,7 +9,6 @@
 #include "interpose/shim/shim.h"
 
 #include "base/message.h"
-#include "base/status_page.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,8 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-struct shim shim = {.mode = SHIM_UNDECIDED, .lock_fd = -1};
-
 /*
  * The process whose thread decides now, or 0. No mutex: the decision loads the engine and everything that it needs, so
  * it waits for the loader's lock, and the thread that has that lock may be in a library's constructor that allocates
@@ -38,18 +35,6 @@ static _Atomic int decider;
 static __thread int in_decision __attribute__((tls_model("initial-exec")));
 
 enum { DECISION_WAIT_MS = 120000 };
-
-bool
-shim_in_job(void)
-{
-    static _Atomic int answer; /* 0: not asked yet, 1: no, 2: yes */
-    int known = atomic_load_explicit(&answer, memory_order_relaxed);
-    if (known == 0) {
-        known = getenv(DDPRUN_ENV_PROTOCOL) != NULL && getenv(DDPRUN_ENV_JOB_DIR) != NULL ? 2 : 1;
-        atomic_store_explicit(&answer, known, memory_order_relaxed);
-    }
-    return known == 2;
-}
 
 /* A process that cannot do what it was started for: says why and ends, before it trains alone. */
 static void __attribute__((noreturn, format(printf, 1, 2))) stop_process(const char *format, ...)
@@ -73,47 +58,6 @@ static void __attribute__((noreturn, format(printf, 1, 2))) stop_process(const c
     _exit(DDPRUN_EXIT_FAILURE);
 }
 
-static int
-number_from(const char *variable)
-{
-    const char *text = getenv(variable);
-    return text != NULL ? atoi(text) : -1;
-}
-
-/* Maps the status page; NULL (and passive) if this is not a job that we understand. */
-static struct rank_status *
-map_status(void)
-{
-    struct rank_status *status = atomic_load(&shim.status);
-    if (status != NULL)
-        return status;
-
-    int index = number_from(DDPRUN_ENV_STATUS_INDEX), count = number_from(DDPRUN_ENV_STATUS_COUNT);
-    if (index < 0 || count <= index)
-        return NULL;
-    void *page = status_page_map(getenv(DDPRUN_ENV_JOB_DIR), count, false);
-    if (page == NULL)
-        return NULL;
-
-    struct rank_status *mine = status_page_rank(page, index), *none = NULL;
-    if (!atomic_compare_exchange_strong(&shim.status, &none, mine)) {
-        status_page_unmap(page, count);
-        return none;
-    }
-    return mine;
-}
-
-void
-shim_note_gate(void)
-{
-    struct rank_status *status = map_status();
-    uint32_t none = RANK_STAGE_NONE;
-    if (status != NULL) {
-        atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
-        atomic_compare_exchange_strong(&status->stage, &none, RANK_STAGE_GATE);
-    }
-}
-
 static void
 after_fork_in_child(void)
 {
@@ -132,7 +76,7 @@ claim_rank(void)
 {
     char path[PATH_MAX];
     int used = snprintf(path, sizeof(path), "%s/" DDPRUN_RANK_LOCK_FORMAT, getenv(DDPRUN_ENV_JOB_DIR),
-                        number_from(DDPRUN_ENV_STATUS_INDEX));
+                        shim_number_from(DDPRUN_ENV_STATUS_INDEX));
     if (used < 0 || used >= (int)sizeof(path))
         stop_process("the job folder's path is too long: %s", getenv(DDPRUN_ENV_JOB_DIR));
 
@@ -163,7 +107,7 @@ start_engine(struct rank_status *status)
 
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
-        stop_process("rank %d cannot load its engine: %s", number_from(DDPRUN_ENV_RANK), dlerror());
+        stop_process("rank %d cannot load its engine: %s", shim_number_from(DDPRUN_ENV_RANK), dlerror());
     engine_start_fn start = (engine_start_fn)shim_real_dlsym(library, ENGINE_ENTRY);
     if (start == NULL)
         stop_process("%s is not a ddprun engine", path);
@@ -183,7 +127,7 @@ follow_program(struct rank_status *status)
         return;
     if (stage == RANK_STAGE_FAILED) /* the launcher is about to say why, and to end the job */
         _exit(DDPRUN_EXIT_FAILURE);
-    if (stage != RANK_STAGE_ENDED && number_from(DDPRUN_ENV_WORLD_SIZE) != 1)
+    if (stage != RANK_STAGE_ENDED && shim_number_from(DDPRUN_ENV_WORLD_SIZE) != 1)
         stop_process("process %d follows process %d in this rank, which did not come to its end in order (exec, _exit "
                      "or a failure), so the ranks cannot train once more; start each training by a ddprun of its own",
                      (int)getpid(), (int)atomic_load(&status->pid));
@@ -200,7 +144,7 @@ static void __attribute__((noreturn)) stop_second(const struct ddp_site *site, c
     if (site->line > 0)
         snprintf(place, sizeof(place), "annotates at %.450s:%d", site->file, site->line);
     message_line("process %d %s, but process %d already is rank %d; start one trainer for each rank", (int)getpid(),
-                 place, (int)atomic_load(&status->pid), number_from(DDPRUN_ENV_RANK));
+                 place, (int)atomic_load(&status->pid), shim_number_from(DDPRUN_ENV_RANK));
     _exit(DDPRUN_EXIT_FAILURE);
 }
 
@@ -210,13 +154,13 @@ decide(const struct ddp_site *site)
 {
     if (!shim_in_job())
         return SHIM_PASSIVE;
-    if (number_from(DDPRUN_ENV_PROTOCOL) != DDPRUN_PROTOCOL_VERSION)
+    if (shim_number_from(DDPRUN_ENV_PROTOCOL) != DDPRUN_PROTOCOL_VERSION)
         stop_process("launcher and shim are of different versions (%s and %d); reinstall ddprun",
                      getenv(DDPRUN_ENV_PROTOCOL), DDPRUN_PROTOCOL_VERSION);
 
-    struct rank_status *status = map_status();
+    struct rank_status *status = shim_map_status();
     if (status == NULL)
-        stop_process("rank %d cannot map the status page in %s: %s", number_from(DDPRUN_ENV_RANK),
+        stop_process("rank %d cannot map the status page in %s: %s", shim_number_from(DDPRUN_ENV_RANK),
                      getenv(DDPRUN_ENV_JOB_DIR), strerror(errno));
 
     int fd = claim_rank();
@@ -231,7 +175,7 @@ decide(const struct ddp_site *site)
     atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
     atomic_store(&status->pid, (int)getpid());
     if (pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
-        stop_process("rank %d: out of memory", number_from(DDPRUN_ENV_RANK));
+        stop_process("rank %d: out of memory", shim_number_from(DDPRUN_ENV_RANK));
     const struct engine *engine = start_engine(status);
     if (engine == NULL || engine->abi != ENGINE_ABI)
         stop_process("shim and engine are of different versions; reinstall ddprun");
@@ -253,7 +197,7 @@ wait_for_decision(const struct ddp_site *site)
         if (waited_ms == DECISION_WAIT_MS)
             stop_process("rank %d: the annotation at %s:%d waits for another thread that starts ddprun's engine, and "
                          "that thread does not come to an end; do not annotate in a library's constructor",
-                         number_from(DDPRUN_ENV_RANK), site->file, site->line);
+                         shim_number_from(DDPRUN_ENV_RANK), site->file, site->line);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
 }

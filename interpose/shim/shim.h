@@ -3,8 +3,8 @@
  *
  * The rules of this folder: nothing but libc is needed; nothing runs before a hooked function is called (no
  * constructors, but that of stdout.c); never `dlsym`, always shim_real_dlsym(); no lock is held across a call into the
- * driver or the loader; what is not ours goes on as it came. The process-wide state is `struct shim`, and it lives in
- * rank.c.
+ * driver or the loader; what is not ours goes on as it came. The process-wide state is in
+ * state.c.
  */
 #ifndef DDPRUN_INTERPOSE_SHIM_H
 #define DDPRUN_INTERPOSE_SHIM_H
@@ -32,14 +32,14 @@ struct shim {
 };
 extern struct shim shim;
 
-/* Written by the engine; in hooks.c. */
+/* Written by the engine. */
 extern struct filter shim_filter;
 
 /*
  * What launches that touch no gradient leave behind, in two instructions each: written by the hooks of every thread, so
  * some are not counted; the engine's watch thread looks at it from time to time.
  */
-extern struct shim_launches shim_launches __attribute__((visibility("hidden"))); /* in calls.c; see engine.h */
+extern struct shim_launches shim_launches __attribute__((visibility("hidden"))); /* see engine.h */
 
 /* How deep this thread is inside hooks and the engine. Hooks at depth > 0 only forward. */
 extern __thread int shim_depth __attribute__((tls_model("initial-exec")));
@@ -59,8 +59,21 @@ shim_is_watched(void)
     return atomic_load_explicit(&shim.mode, memory_order_acquire) == SHIM_RANK && shim_depth == 0;
 }
 
+/* ---- state.c ---- */
+
 /* Whether this process was started by ddprun: reads the environment. */
 bool shim_in_job(void);
+
+/* A variable of the environment as a number; -1 if it is not set. */
+int shim_number_from(const char *variable);
+
+/* Maps the status page; NULL (and passive) if this is not a job that we understand. */
+struct rank_status *shim_map_status(void);
+
+/* Tells the launcher that the gate is in effect in this rank's process tree. */
+void shim_note_gate(void);
+
+/* ---- rank.c ---- */
 
 /*
  * Makes this process the rank if it is not decided yet; `site` is NULL unless an annotation asks. Returns whether it is
@@ -69,18 +82,15 @@ bool shim_in_job(void);
  */
 bool shim_become_rank(const struct ddp_site *site);
 
-/* Tells the launcher that the gate is in effect in this rank's process tree. */
-void shim_note_gate(void);
-
 /* ---- original.c ---- */
 
 /* Finds libc's own dlsym and dlvsym, once. */
 void original_find(void);
 
-/* ---- gate.c ---- */
-
 /* The real dlsym, called so that `caller`-relative handles keep their meaning only for the shim itself. */
 void *shim_real_dlsym(void *handle, const char *name);
+
+/* ---- routes.c ---- */
 
 /* One hooked driver function: how to find it, what replaces it, where it really is. */
 struct route {
@@ -99,10 +109,13 @@ extern struct route shim_routes[];
 extern const unsigned shim_route_count;
 
 /*
- * The driver's own function behind routes[index], which nobody has looked up: it was called through a symbol of ours.
- * NULL if there is none.
+ * Where to look the driver's functions up that the program has not: behind this library, or, where libcuda is in the
+ * scope of one library only (which has opened it, or is itself an extension of Python's, say), in libcuda. NULL if it
+ * is not loaded.
  */
-void *shim_route_find(unsigned index);
+void *shim_loaded_driver(void);
+
+/* ---- gate.c ---- */
 
 /* For struct shim_services. */
 void *gate_driver_function(const char *name, int version);

@@ -1,10 +1,9 @@
 /*
  * library.c - which function is behind a hook, and how a hooked call of a library is told to the engine.
  *
- * The real function is what the loader would have bound without us. A caller that was linked gets what its own object
- * would get; a pointer from dlsym means the library that it was looked up in, so that look-ups get a thunk each, which
- * leaves the real function in a thread-local variable for the hook. Called by the hooks and by the gate; it must never
- * call the public dlsym, nor hold its lock across a call into the loader.
+ * The real function is what the loader would have bound without us: a caller that was linked gets what its own object
+ * would get; a look-up has left what it found (look_up.c). Called by the hooks; it must never call the public dlsym,
+ * nor hold its lock across a call into the loader.
  */
 #include "interpose/shim/libraries/library.h"
 
@@ -13,18 +12,8 @@
 #include <sched.h>
 #include <string.h>
 
-static struct library *const libraries[] = {&library_cublas, &library_cublas_legacy, &library_cublaslt, &library_cudnn};
-enum { LIBRARIES = sizeof(libraries) / sizeof(libraries[0]) };
-
 /* What a thunk leaves for the hook that it jumps to. */
 __thread void *library_bound __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
-struct thunk {
-    void *real, *hook;
-};
-extern const char library_thunks[] __attribute__((visibility("hidden")));
-__attribute__((visibility("hidden"))) struct thunk library_thunk_table[LIBRARY_THUNKS];
-static _Atomic unsigned thunk_count;
 
 /* Guards what is added to the libraries' callers and copies; what is there is read without it. */
 static atomic_flag adding = ATOMIC_FLAG_INIT;
@@ -191,41 +180,6 @@ library_helper(struct library *library, const void *real, unsigned number)
     if (helper != NULL && at < LIBRARY_COPIES)
         atomic_store(&library->helper[at][number], helper);
     return helper;
-}
-
-/* ---- look-ups ---- */
-
-/* The thunk for `real`, the same one each time; `real` itself when there are no more: its kernels are seen instead. */
-static void *
-thunk_for(void *real, void *hook)
-{
-    unsigned count = atomic_load(&thunk_count);
-    for (unsigned i = 0; i < count && i < LIBRARY_THUNKS; ++i) {
-        if (library_thunk_table[i].real == real && library_thunk_table[i].hook == hook)
-            return (void *)(library_thunks + (size_t)i * LIBRARY_THUNK_BYTES);
-    }
-    unsigned at = atomic_fetch_add(&thunk_count, 1);
-    if (at >= LIBRARY_THUNKS) {
-        atomic_store(&thunk_count, LIBRARY_THUNKS);
-        return real;
-    }
-    library_thunk_table[at] = (struct thunk){real, hook};
-    return (void *)(library_thunks + (size_t)at * LIBRARY_THUNK_BYTES);
-}
-
-void *
-library_route(const char *name, void *real)
-{
-    if (strncmp(name, "cublas", 6) != 0 && strncmp(name, "cudnn", 5) != 0)
-        return NULL;
-    for (unsigned i = 0; i < LIBRARIES; ++i) {
-        for (unsigned j = 0; j < libraries[i]->function_count; ++j) {
-            const struct library_function *function = &libraries[i]->functions[j];
-            if (strcmp(function->name, name) == 0)
-                return real == NULL || real == function->hook ? function->hook : thunk_for(real, function->hook);
-        }
-    }
-    return NULL;
 }
 
 /* ---- a call ---- */

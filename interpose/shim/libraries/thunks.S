@@ -1,6 +1,6 @@
 /*
  * thunks.S - what a look-up of a library's function gets: code that notes which real function was meant, then jumps to
- * its hook with all arguments as they came. One for each entry of library_thunk_table (library.c): {real, hook}. Only
+ * its hook with all arguments as they came. One for each entry of library_thunk_table (look_up.c): {real, hook}. Only
  * registers that a call may destroy on its way (procedure linkage) are used.
  */
 #define THUNKS 1024

@@ -1,0 +1,99 @@
+/*
+ * routes.c - the table of hooked functions, generated from hooks.def: where each really is.
+ *
+ * Called by the hooks, which jump through it, and by the gate, which fills it in.
+ */
+#include "interpose/shim/routes.h"
+
+#include "interpose/shim/older.h"
+#include "interpose/shim/shim.h"
+
+#include <dlfcn.h>
+
+void *
+shim_loaded_driver(void)
+{
+    if (shim_real_dlsym(RTLD_NEXT, "cuInit") != NULL)
+        return RTLD_NEXT;
+    return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD); /* never closed: hooks jump into it */
+}
+
+/*
+ * The driver's own function behind shim_routes[index], which nobody has looked up: it was called through a symbol of
+ * ours. NULL if there is none.
+ */
+static void *
+find(unsigned index)
+{
+    struct route *route = &shim_routes[index];
+    void *driver = shim_loaded_driver();
+    void *found = driver != NULL ? shim_real_dlsym(driver, route->symbol) : NULL;
+    if (found != NULL)
+        atomic_store(&route->real, found);
+    return found;
+}
+
+/* ---- what a hook jumps to until the driver's function is known ---- */
+
+#define DEFINE_FIRST(fn, parameters, arguments)                                            \
+    static CUresult fn##_first parameters                                                  \
+    {                                                                                      \
+        void *found = find(ROUTE_##fn);                                                    \
+        return found != NULL ? ((__typeof__(&(fn)))found)arguments : CUDA_ERROR_NOT_FOUND; \
+    }
+
+#define ONE(symbol, name, version, parameters, arguments, ...) DEFINE_FIRST(symbol, parameters, arguments)
+#define TWO(symbol, twin, name, version, twin_version, parameters, arguments, ...) \
+    extern __typeof__(symbol) symbol##twin;                                        \
+    DEFINE_FIRST(symbol, parameters, arguments)                                    \
+    DEFINE_FIRST(symbol##twin, parameters, arguments)
+#define LAUNCH(symbol, twin, shape, ...) TWO(symbol, twin, __VA_ARGS__)
+#define OPERATION                        TWO
+#define ALLOCATION                       TWO
+#define RELEASE                          TWO
+#define WAIT                             TWO
+#define GRAPH_STREAM                     TWO
+#define ALLOCATION_SINGLE                ONE
+#define RELEASE_SINGLE                   ONE
+#define WAIT_SINGLE                      ONE
+#define NOTIFICATION                     ONE
+#define GRAPH                            ONE
+#define RECORDED                         ONE
+#include "interpose/shim/hooks.def"
+#include "interpose/shim/hooks_undef.h"
+
+/* ---- the routing table ---- */
+#define ROW(symbol_, name_, version_, flags_, only_waits_) \
+    {.symbol = #symbol_,                                   \
+     .name = name_,                                        \
+     .version = version_,                                  \
+     .flags = flags_,                                      \
+     .hook = (void *)symbol_,                              \
+     .first = (void *)symbol_##_first,                     \
+     .real = (void *)symbol_##_first,                      \
+     .only_waits = only_waits_},
+#define PLAIN(symbol, name, version) ROW(symbol, name, version, 0, 0)
+#define TWIN(symbol, name, version)  ROW(symbol, name, version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, 0)
+#define WAIT(symbol, twin, name, version, twin_version, ...) \
+    ROW(symbol, name, version, 0, 1)                         \
+    ROW(symbol##twin, name, twin_version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, 1)
+#define WAIT_SINGLE(symbol, name, version, ...) ROW(symbol, name, version, 0, 1)
+#define OPERATION(symbol, twin, name, version, twin_version, ...) \
+    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
+#define LAUNCH(symbol, twin, shape, name, version, twin_version, ...) \
+    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
+#define ALLOCATION(symbol, twin, name, version, twin_version, ...) \
+    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
+#define RELEASE(symbol, twin, name, version, twin_version, ...) \
+    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
+#define ALLOCATION_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
+#define RELEASE_SINGLE(symbol, name, version, ...)    PLAIN(symbol, name, version)
+#define NOTIFICATION(symbol, name, version, ...)      PLAIN(symbol, name, version)
+#define GRAPH(symbol, name, version, ...)             PLAIN(symbol, name, version)
+#define GRAPH_STREAM(symbol, twin, name, version, twin_version, ...) \
+    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
+#define RECORDED(symbol, name, version, ...) PLAIN(symbol, name, version)
+struct route shim_routes[] = {
+#include "interpose/shim/hooks.def"
+};
+const unsigned shim_route_count = ROUTE_COUNT;
