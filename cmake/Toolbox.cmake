@@ -68,11 +68,17 @@ endfunction()
 # which follows no load, and is far above.
 set(PATIENCE bash ${CMAKE_SOURCE_DIR}/tests/patience.sh)
 
+# The frame of unit tests (tests/test.h), compiled into each of them: some have no sanitizer where the others have one.
+add_library(test_frame INTERFACE)
+target_sources(test_frame INTERFACE ${CMAKE_SOURCE_DIR}/tests/test.c)
+target_include_directories(test_frame INTERFACE ${CMAKE_SOURCE_DIR})
+target_link_libraries(test_frame INTERFACE PkgConfig::CHECK)
+
 # ddprun_unit_test(name [SOURCES ...] [LIBRARIES ...]): a Check program that tests/run.sh finds in build/tests/unit.
 function(ddprun_unit_test name)
     cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
     add_executable(${name} ${ARG_SOURCES})
-    target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} PkgConfig::CHECK Threads::Threads m)
+    target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} test_frame Threads::Threads m)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/unit)
     add_test(NAME unit/${name} COMMAND ${PATIENCE} 120 $<TARGET_FILE:${name}>)
     set_tests_properties(unit/${name} PROPERTIES TIMEOUT 3600 SKIP_RETURN_CODE 77 ENVIRONMENT "CK_FORK=no")

@@ -7,7 +7,8 @@
 #include "base/check/norms.h"
 #include "base/check/sketch.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -135,7 +136,7 @@ check_element(int type, uint64_t bits)
                 (unsigned long long)bits, found, expected);
 }
 
-START_TEST(elements_are_what_their_bits_say)
+TEST(elements_are_what_their_bits_say)
 {
     for (uint64_t bits = 0; bits <= UINT16_MAX; ++bits) { /* all there are, with subnormal numbers and infinities */
         check_element(ELEMENT_FLOAT16, bits);
@@ -157,7 +158,6 @@ START_TEST(elements_are_what_their_bits_say)
     element_perturb(ELEMENT_INT32, integers, 2, 0, 1);
     ck_assert(integers[0] == 3 && integers[1] == -3);
 }
-END_TEST
 
 /* What is expected of an element that is moved by `units`: it stays what it is, by kind and sign. */
 static void
@@ -177,7 +177,7 @@ check_moved(int type, uint64_t before, uint64_t after, unsigned units, size_t *u
     *down += falls;
 }
 
-START_TEST(perturbed_elements_move_by_units)
+LOOP_TEST(perturbed_elements_move_by_units, 0, TYPES)
 {
     int type = types[_i];
     static const unsigned all_units[] = {1, 2, 7, 1000};
@@ -204,7 +204,6 @@ START_TEST(perturbed_elements_move_by_units)
         free(pieces);
     }
 }
-END_TEST
 
 /* ---- norms ---- */
 
@@ -250,7 +249,7 @@ add_unbounded(int type, void *own, void *reference, size_t count, size_t *first_
     return unlike;
 }
 
-START_TEST(norms_are_those_of_a_plain_computation)
+LOOP_TEST(norms_are_those_of_a_plain_computation, 0, CASES)
 {
     int type = types[_i % TYPES];
     state = (uint64_t)_i << 32;
@@ -290,9 +289,8 @@ START_TEST(norms_are_those_of_a_plain_computation)
     free(own);
     free(reference);
 }
-END_TEST
 
-START_TEST(two_rows_of_many_are_the_worst_block)
+LOOP_TEST(two_rows_of_many_are_the_worst_block, 0, CASES)
 {
     int type = types[_i % TYPES];
     state = (uint64_t)_i << 32 | 1;
@@ -314,9 +312,8 @@ START_TEST(two_rows_of_many_are_the_worst_block)
     free(own);
     free(reference);
 }
-END_TEST
 
-START_TEST(a_block_of_zeros_has_its_share_of_the_norm)
+TEST(a_block_of_zeros_has_its_share_of_the_norm)
 {
     enum { COUNT = NORM_BLOCKS * 8 };
     float reference[COUNT], own[COUNT];
@@ -330,7 +327,6 @@ START_TEST(a_block_of_zeros_has_its_share_of_the_norm)
     check_close(result.block_scale, 2, "scale"); /* 8 of COUNT elements, whose squares are COUNT / 2 */
     ck_assert(result.block_difference / result.block_scale < 1e-6);
 }
-END_TEST
 
 /* ---- sketches ---- */
 
@@ -360,7 +356,7 @@ plain_distance(int type, const void *own, const void *reference, size_t count)
     return (struct sketch_distance){sqrt(difference), sqrt(norm)};
 }
 
-START_TEST(sketches_tell_norms)
+LOOP_TEST(sketches_tell_norms, 0, CASES / 2)
 {
     int type = types[_i % TYPES];
     state = (uint64_t)_i << 32 | 2;
@@ -379,9 +375,8 @@ START_TEST(sketches_tell_norms)
     free(own);
     free(reference);
 }
-END_TEST
 
-START_TEST(sketches_are_linear)
+LOOP_TEST(sketches_are_linear, 0, CASES / 4)
 {
     state = (uint64_t)_i << 32 | 3;
     size_t count = 1 + draw_below(100000);
@@ -402,16 +397,14 @@ START_TEST(sketches_are_linear)
     free(b);
     free(both);
 }
-END_TEST
 
-START_TEST(sketches_count_what_is_not_finite)
+TEST(sketches_count_what_is_not_finite)
 {
     float data[6] = {1, INFINITY, NAN, -INFINITY, 2, 3};
     struct sketch sketch = sketch_of(ELEMENT_FLOAT32, (char *)data, 6);
     ck_assert_uint_eq(sketch.unbounded, 3);
     check_close(sketch_compare(&sketch, &sketch).reference, sqrt(14), "norm");
 }
-END_TEST
 
 /* What is left of a change to memory that keeps `kept` of itself, and gets the same from elsewhere in both runs. */
 static double
@@ -437,7 +430,7 @@ retained(size_t count, double kept)
     return sketch_retained(&mine, &theirs, &change);
 }
 
-START_TEST(what_is_left_of_a_change)
+LOOP_TEST(what_is_left_of_a_change, 0, CASES / 4)
 {
     state = (uint64_t)_i << 32 | 4;
     size_t count = _i % 2 == 0 ? 1 + draw_below(SKETCH_COUNTERS) : 1 + draw_below(300000);
@@ -446,37 +439,11 @@ START_TEST(what_is_left_of_a_change)
     ck_assert_msg(fabs(most - 0.9) < 0.01, "%zu elements of which 0.9 stay: %g", count, most);
     ck_assert_msg(fabs(none) < 0.01, "%zu elements that are replaced: %g", count, none);
 }
-END_TEST
 
-START_TEST(nothing_is_left_of_no_change)
+TEST(nothing_is_left_of_no_change)
 {
     struct sketch none, own;
     sketch_begin(&none, 4);
     own = sketch_of(ELEMENT_FLOAT32, (char *)(float[4]){1, 2, 3, 4}, 4);
     ck_assert(isnan(sketch_retained(&own, &own, &none)));
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("check norms");
-    TCase *tcase = tcase_create("properties");
-    tcase_add_test(tcase, elements_are_what_their_bits_say);
-    tcase_add_loop_test(tcase, perturbed_elements_move_by_units, 0, TYPES);
-    tcase_add_loop_test(tcase, norms_are_those_of_a_plain_computation, 0, CASES);
-    tcase_add_loop_test(tcase, two_rows_of_many_are_the_worst_block, 0, CASES);
-    tcase_add_test(tcase, a_block_of_zeros_has_its_share_of_the_norm);
-    tcase_add_loop_test(tcase, sketches_tell_norms, 0, CASES / 2);
-    tcase_add_loop_test(tcase, sketches_are_linear, 0, CASES / 4);
-    tcase_add_test(tcase, sketches_count_what_is_not_finite);
-    tcase_add_loop_test(tcase, what_is_left_of_a_change, 0, CASES / 4);
-    tcase_add_test(tcase, nothing_is_left_of_no_change);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

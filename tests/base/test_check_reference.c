@@ -5,7 +5,8 @@
 #include "base/check/reference.h"
 #include "base/check/run.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -157,7 +158,7 @@ put_byte(const char *file, unsigned char byte, size_t at)
         ck_abort_msg("%s cannot be written", file);
 }
 
-START_TEST(what_is_written_is_read)
+LOOP_TEST(what_is_written_is_read, 0, CASES)
 {
     struct record records[MOST_RECORDS];
     struct reference_reader reader;
@@ -191,9 +192,8 @@ START_TEST(what_is_written_is_read)
     reference_free(&reader);
     free_records(records, count);
 }
-END_TEST
 
-START_TEST(every_damaged_byte_is_noticed)
+LOOP_TEST(every_damaged_byte_is_noticed, 0, CASES)
 {
     enum { RECORDS = 3 };
     struct record records[RECORDS];
@@ -225,9 +225,8 @@ START_TEST(every_damaged_byte_is_noticed)
     free(file);
     free_records(records, RECORDS);
 }
-END_TEST
 
-START_TEST(a_file_that_was_cut_is_refused)
+TEST(a_file_that_was_cut_is_refused)
 {
     enum { RECORDS = 3 };
     struct record records[RECORDS];
@@ -248,9 +247,8 @@ START_TEST(a_file_that_was_cut_is_refused)
     free(file);
     free_records(records, RECORDS);
 }
-END_TEST
 
-START_TEST(what_is_no_reference_is_refused)
+TEST(what_is_no_reference_is_refused)
 {
     static const char text[] = "a text of the user's, which is longer than the header of a reference, and is none";
     struct record record;
@@ -275,9 +273,8 @@ START_TEST(what_is_no_reference_is_refused)
     free(file);
     free_records(&record, 1);
 }
-END_TEST
 
-START_TEST(a_file_goes_on_in_front_of_its_end)
+LOOP_TEST(a_file_goes_on_in_front_of_its_end, 0, CASES)
 {
     struct record records[MOST_RECORDS], more[3];
     struct reference_writer writer;
@@ -305,9 +302,8 @@ START_TEST(a_file_goes_on_in_front_of_its_end)
     ck_assert(!reference_extend("/no/such/file", &writer));
     ck_assert(!reference_close(&writer));
 }
-END_TEST
 
-START_TEST(no_room_is_noticed)
+TEST(no_room_is_noticed)
 {
     struct reference_writer writer;
     struct reference_key key = {.kind = REFERENCE_VALUES};
@@ -323,11 +319,10 @@ START_TEST(no_room_is_noticed)
     ck_assert(!reference_close(&writer));
     ck_assert_int_eq(unlink(copy), 0);
 }
-END_TEST
 
 /* ---- run.h ---- */
 
-START_TEST(what_is_asked_of_a_run_is_read)
+TEST(what_is_asked_of_a_run_is_read)
 {
     static struct check_run asked, read;
     memset(&asked, 0, sizeof(asked));
@@ -354,9 +349,8 @@ START_TEST(what_is_asked_of_a_run_is_read)
     ck_assert(check_run_load(path, &read));
     ck_assert_uint_eq(strnlen(read.reference, sizeof(read.reference)), sizeof(read.reference) - 1);
 }
-END_TEST
 
-START_TEST(a_torn_row_does_not_count)
+TEST(a_torn_row_does_not_count)
 {
     enum { ROWS = 5 };
     static struct check_row rows[ROWS];
@@ -389,7 +383,6 @@ START_TEST(a_torn_row_does_not_count)
     }
     unlink(rank_file);
 }
-END_TEST
 
 int
 main(void)
@@ -398,24 +391,10 @@ main(void)
         return EXIT_FAILURE;
     snprintf(path, sizeof(path), "%s/reference", folder);
     snprintf(copy, sizeof(copy), "%s/copy", folder);
-    Suite *suite = suite_create("check reference");
-    TCase *tcase = tcase_create("files");
-    tcase_add_loop_test(tcase, what_is_written_is_read, 0, CASES);
-    tcase_add_loop_test(tcase, every_damaged_byte_is_noticed, 0, CASES);
-    tcase_add_test(tcase, a_file_that_was_cut_is_refused);
-    tcase_add_test(tcase, what_is_no_reference_is_refused);
-    tcase_add_loop_test(tcase, a_file_goes_on_in_front_of_its_end, 0, CASES);
-    tcase_add_test(tcase, no_room_is_noticed);
-    tcase_add_test(tcase, what_is_asked_of_a_run_is_read);
-    tcase_add_test(tcase, a_torn_row_does_not_count);
-    suite_add_tcase(suite, tcase);
 
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int status = tests_run();
     unlink(path);
     unlink(copy);
     rmdir(folder);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status;
 }

@@ -4,7 +4,8 @@
  */
 #include "base/flight.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,7 +24,9 @@ new_ring(void)
     return ring;
 }
 
-START_TEST(newest_events_come_back_in_order)
+TEST_GROUP(flight, .timeout_s = 120);
+
+TEST(newest_events_come_back_in_order)
 {
     struct flight_ring *ring = new_ring();
     struct flight_entry entries[MANY];
@@ -48,9 +51,8 @@ START_TEST(newest_events_come_back_in_order)
     }
     free(ring);
 }
-END_TEST
 
-START_TEST(texts_are_cut_and_printable)
+TEST(texts_are_cut_and_printable)
 {
     struct flight_ring *ring = new_ring();
     struct flight_entry entry;
@@ -73,10 +75,9 @@ START_TEST(texts_are_cut_and_printable)
     }
     free(ring);
 }
-END_TEST
 
 /* An event that its writer did not finish, because it was killed, is left out; the others stay. */
-START_TEST(torn_events_are_left_out)
+TEST(torn_events_are_left_out)
 {
     struct flight_ring *ring = new_ring();
     struct flight_entry entries[4];
@@ -93,7 +94,6 @@ START_TEST(torn_events_are_left_out)
     ck_assert_uint_eq(flight_read(ring, all, FLIGHT_EVENTS), FLIGHT_EVENTS - 1);
     free(ring);
 }
-END_TEST
 
 /* ---- writers and a reader at once ---- */
 
@@ -115,7 +115,7 @@ write_many(void *argument)
     return NULL;
 }
 
-START_TEST(events_are_never_mixed)
+TEST(events_are_never_mixed)
 {
     struct flight_entry entries[FLIGHT_EVENTS];
     pthread_t threads[WRITERS];
@@ -145,9 +145,8 @@ START_TEST(events_are_never_mixed)
     ck_assert_uint_gt(seen, 0);
     free(shared);
 }
-END_TEST
 
-START_TEST(any_bytes_are_read)
+LOOP_TEST(any_bytes_are_read, 0, 3)
 {
     struct flight_ring *ring = new_ring();
     struct flight_entry entries[FLIGHT_EVENTS];
@@ -170,24 +169,4 @@ START_TEST(any_bytes_are_read)
         }
     }
     free(ring);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("flight");
-    TCase *tests = tcase_create("flight");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, newest_events_come_back_in_order);
-    tcase_add_test(tests, texts_are_cut_and_printable);
-    tcase_add_test(tests, torn_events_are_left_out);
-    tcase_add_test(tests, events_are_never_mixed);
-    tcase_add_loop_test(tests, any_bytes_are_read, 0, 3);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -10,7 +10,8 @@
 #include "launcher/start/job_folder.h"
 #include "launcher/start/pmix_server.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <fcntl.h>
 #include <pmix.h>
 #include <poll.h>
@@ -201,7 +202,10 @@ expect_success(pid_t pid)
     ck_assert_int_eq(status, 0);
 }
 
-START_TEST(members_exchange)
+TEST_GROUP(members, .timeout_s = 4 * LIMIT_S);
+
+static void
+serve_members(void)
 {
     struct job_folder folder;
     struct error error = {0};
@@ -239,11 +243,20 @@ START_TEST(members_exchange)
     environment_free(inherited);
     posix_spawn_file_actions_destroy(&first);
     posix_spawn_file_actions_destroy(&other);
-    _exit(EXIT_SUCCESS); /* as ddprun does: pmix_server.h */
 }
-END_TEST
 
-START_TEST(without_a_server_nobody_joins)
+TEST(members_exchange)
+{
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        serve_members();
+        _exit(EXIT_SUCCESS); /* as ddprun does: pmix_server.h */
+    }
+    expect_success(child);
+}
+
+TEST(without_a_server_nobody_joins)
 {
     char **environment = environment_copy(environ);
     environment_unset(environment, "PMIX_NAMESPACE");
@@ -251,22 +264,11 @@ START_TEST(without_a_server_nobody_joins)
     expect_success(start("alone", environment, NULL));
     environment_free(environment);
 }
-END_TEST
 
 int
 main(int argc, char **argv)
 {
     if (argc == 2)
         return strcmp(argv[1], "member") == 0 ? be_member() : be_alone();
-    Suite *suite = suite_create("pmix_member");
-    TCase *tests = tcase_create("members");
-    tcase_set_timeout(tests, 4 * LIMIT_S);
-    tcase_add_test(tests, without_a_server_nobody_joins);
-    tcase_add_exit_test(tests, members_exchange, EXIT_SUCCESS);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return tests_run();
 }
