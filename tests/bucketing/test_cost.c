@@ -4,7 +4,8 @@
  */
 #include "bucketing/cost.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 
 enum { CASES = 15, SEEDS = 20, SAMPLES = 10, SIZES = 200 };
@@ -51,12 +52,11 @@ check_costs_pass_through_their_samples_and_never_decrease(unsigned seed)
     ck_assert_int_gt(cost_fs(&cost, bytes + (UINT64_C(1) << 40)), last_fs); /* more always costs more, in the end */
 }
 
-START_TEST(costs_pass_through_their_samples_and_never_decrease)
+LOOP_TEST(costs_pass_through_their_samples_and_never_decrease, 0, CASES)
 {
     for (unsigned s = 0; s < SEEDS; ++s)
         check_costs_pass_through_their_samples_and_never_decrease((unsigned)_i * SEEDS + s);
 }
-END_TEST
 
 static void
 check_envelopes_are_subadditive(unsigned seed)
@@ -73,14 +73,13 @@ check_envelopes_are_subadditive(unsigned seed)
     }
 }
 
-START_TEST(envelopes_are_subadditive)
+LOOP_TEST(envelopes_are_subadditive, 0, CASES)
 {
     for (unsigned s = 0; s < SEEDS; ++s)
         check_envelopes_are_subadditive((unsigned)_i * SEEDS + s + 4000);
 }
-END_TEST
 
-START_TEST(a_link_is_a_latency_and_a_bandwidth)
+TEST(a_link_is_a_latency_and_a_bandwidth)
 {
     struct cost cost;
     ck_assert(cost_of_link(20000, 10000.0, &cost)); /* 20 us, 10 GB/s: 0.1 ns a byte */
@@ -91,9 +90,8 @@ START_TEST(a_link_is_a_latency_and_a_bandwidth)
     ck_assert(!cost_of_link(20000, 0.0, &cost));
     ck_assert(!cost_of_link(-1, 1.0, &cost));
 }
-END_TEST
 
-START_TEST(samples_that_cannot_be_are_refused)
+TEST(samples_that_cannot_be_are_refused)
 {
     struct cost_sample same[] = {{8, 5}, {8, 6}}, falling[] = {{8, 5}, {4, 6}}, nothing[] = {{0, 5}}, none[] = {{8, 0}},
                        endless[] = {{8, INT64_MAX}}, many[COST_SEGMENTS_AT_MOST];
@@ -108,23 +106,4 @@ START_TEST(samples_that_cannot_be_are_refused)
     ck_assert(!cost_fit(many, COST_SEGMENTS_AT_MOST, &cost));
     ck_assert(!cost_fit(many, 0, &cost));
     ck_assert_uint_eq(cost.count, 77);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("cost");
-    TCase *tcase = tcase_create("properties");
-    tcase_add_loop_test(tcase, costs_pass_through_their_samples_and_never_decrease, 0, CASES);
-    tcase_add_loop_test(tcase, envelopes_are_subadditive, 0, CASES);
-    tcase_add_test(tcase, a_link_is_a_latency_and_a_bandwidth);
-    tcase_add_test(tcase, samples_that_cannot_be_are_refused);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

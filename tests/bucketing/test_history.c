@@ -4,7 +4,8 @@
  */
 #include "bucketing/history.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 
 enum { CASES = 200, GRADIENTS = 7, TOUCHES = 40 };
@@ -45,7 +46,7 @@ interleave_again(unsigned *seed, struct event *events, size_t count)
     }
 }
 
-START_TEST(a_repeated_interval_is_recognised_whatever_the_interleaving)
+LOOP_TEST(a_repeated_interval_is_recognised_whatever_the_interleaving, 0, CASES)
 {
     unsigned seed = (unsigned)_i;
     struct event first[TOUCHES], steady[TOUCHES];
@@ -62,9 +63,8 @@ START_TEST(a_repeated_interval_is_recognised_whatever_the_interleaving)
     ck_assert(history_boundary(&history));
     history_free(&history);
 }
-END_TEST
 
-START_TEST(one_changed_touch_is_noticed)
+LOOP_TEST(one_changed_touch_is_noticed, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 1000;
     struct event steady[TOUCHES];
@@ -111,9 +111,8 @@ START_TEST(one_changed_touch_is_noticed)
     ck_assert_uint_eq(irregular, 0);
     history_free(&history);
 }
-END_TEST
 
-START_TEST(touches_that_do_not_count_may_differ_in_number)
+TEST(touches_that_do_not_count_may_differ_in_number)
 {
     const struct touch touch = {1, 0};
     struct history history;
@@ -134,7 +133,6 @@ START_TEST(touches_that_do_not_count_may_differ_in_number)
     ck_assert(!history_boundary(&history));
     history_free(&history);
 }
-END_TEST
 
 /* Plays one interval of two gradients, each a word of touches, and says whether it is made of several. */
 static bool
@@ -149,7 +147,7 @@ is_of_several(struct history *history, const char *first, const char *second)
     return several;
 }
 
-START_TEST(an_interval_of_two_steps_is_recognised)
+TEST(an_interval_of_two_steps_is_recognised)
 {
     struct history history;
     ck_assert(history_init(&history, 2));
@@ -164,9 +162,8 @@ START_TEST(an_interval_of_two_steps_is_recognised)
     ck_assert(!is_of_several(&history, "", ""));
     history_free(&history);
 }
-END_TEST
 
-START_TEST(order_is_that_of_last_touches_and_untouched_come_last)
+LOOP_TEST(order_is_that_of_last_touches_and_untouched_come_last, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 2000;
     struct event events[TOUCHES];
@@ -187,9 +184,8 @@ START_TEST(order_is_that_of_last_touches_and_untouched_come_last)
     }
     history_free(&history);
 }
-END_TEST
 
-START_TEST(a_lost_interval_equals_nothing)
+TEST(a_lost_interval_equals_nothing)
 {
     struct touch touch = {1, 0};
     struct history history;
@@ -204,25 +200,4 @@ START_TEST(a_lost_interval_equals_nothing)
     history_touch(&history, 0, touch);
     ck_assert(history_boundary(&history));
     history_free(&history);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("history");
-    TCase *tcase = tcase_create("properties");
-    tcase_add_loop_test(tcase, a_repeated_interval_is_recognised_whatever_the_interleaving, 0, CASES);
-    tcase_add_loop_test(tcase, one_changed_touch_is_noticed, 0, CASES);
-    tcase_add_test(tcase, touches_that_do_not_count_may_differ_in_number);
-    tcase_add_test(tcase, an_interval_of_two_steps_is_recognised);
-    tcase_add_loop_test(tcase, order_is_that_of_last_touches_and_untouched_come_last, 0, CASES);
-    tcase_add_test(tcase, a_lost_interval_equals_nothing);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

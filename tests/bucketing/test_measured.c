@@ -5,7 +5,8 @@
  */
 #include "bucketing/measured.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,14 +86,15 @@ check_measured_plan(unsigned seed)
     plan_free(same);
 }
 
-START_TEST(measured_plans_beat_plans_by_size)
+TEST_GROUP(properties, .timeout_s = 120);
+
+LOOP_TEST(measured_plans_beat_plans_by_size, 0, CASES)
 {
     for (unsigned s = 0; s < SEEDS; ++s)
         check_measured_plan((unsigned)_i * SEEDS + s);
 }
-END_TEST
 
-START_TEST(types_that_take_turns_are_brought_together)
+TEST(types_that_take_turns_are_brought_together)
 {
     struct scene scene = {.count = GRADIENTS};
     for (size_t i = 0; i < GRADIENTS; ++i) {
@@ -108,9 +110,8 @@ START_TEST(types_that_take_turns_are_brought_together)
     ck_assert_int_lt(forecast.end_ns, 4 * 1000000);
     plan_free(plan);
 }
-END_TEST
 
-START_TEST(a_gradient_is_cut_where_that_is_earlier)
+TEST(a_gradient_is_cut_where_that_is_earlier)
 {
     /* Two large gradients, and a cost whose second half is cheaper: part of the first one travels while the second is
      * not ready, and the rest with the second. */
@@ -130,9 +131,8 @@ START_TEST(a_gradient_is_cut_where_that_is_earlier)
     ck_assert_int_lt(forecast.end_ns, 85000000); /* whole: 85 ms together, 128 ms one by one */
     plan_free(plan);
 }
-END_TEST
 
-START_TEST(what_cannot_be_is_refused)
+TEST(what_cannot_be_is_refused)
 {
     struct scene scene;
     struct plan_forecast forecast;
@@ -145,24 +145,4 @@ START_TEST(what_cannot_be_is_refused)
     scene.order[1] = 1;
     scene.ready_ns[1] = -1;
     ck_assert_ptr_null(build(&scene, &forecast));
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("measured");
-    TCase *tcase = tcase_create("properties");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, measured_plans_beat_plans_by_size, 0, CASES);
-    tcase_add_test(tcase, types_that_take_turns_are_brought_together);
-    tcase_add_test(tcase, a_gradient_is_cut_where_that_is_earlier);
-    tcase_add_test(tcase, what_cannot_be_is_refused);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -7,7 +7,8 @@
  */
 #include "bucketing/partition.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,12 +113,13 @@ check_best_equals_exhaustive_search(unsigned seed)
     check_ends(pieces, SMALL, ends, bucket_count);
 }
 
-START_TEST(best_equals_exhaustive_search)
+TEST_GROUP(properties, .timeout_s = 120);
+
+LOOP_TEST(best_equals_exhaustive_search, 0, CASES)
 {
     for (unsigned s = 0; s < SEEDS; ++s)
         check_best_equals_exhaustive_search((unsigned)_i * SEEDS + s);
 }
-END_TEST
 
 static void
 check_best_equals_the_quadratic_recurrence(unsigned seed)
@@ -136,12 +138,11 @@ check_best_equals_the_quadratic_recurrence(unsigned seed)
     ck_assert_int_ge(end_fs, partition_bound_fs(pieces, LARGE, &cost));
 }
 
-START_TEST(best_equals_the_quadratic_recurrence)
+LOOP_TEST(best_equals_the_quadratic_recurrence, 0, CASES)
 {
     for (unsigned s = 0; s < SEEDS; ++s)
         check_best_equals_the_quadratic_recurrence((unsigned)_i * SEEDS + s + 10000);
 }
-END_TEST
 
 /* A random schedule: pieces of pieces, some of them in one all-reduce, in an order that need not be that of readiness.
  */
@@ -184,12 +185,11 @@ check_no_schedule_beats_the_bound(unsigned seed)
         ck_assert_int_ge(random_schedule_fs(&seed, pieces, SMALL, &cost) + PARTS * SMALL, bound_fs); /* rounding */
 }
 
-START_TEST(no_schedule_beats_the_bound)
+LOOP_TEST(no_schedule_beats_the_bound, 0, CASES)
 {
     for (unsigned s = 0; s < SEEDS; ++s)
         check_no_schedule_beats_the_bound((unsigned)_i * SEEDS + s + 20000);
 }
-END_TEST
 
 static void
 check_with_latency_and_bandwidth_cutting_gradients_gains_nothing(unsigned seed)
@@ -211,12 +211,11 @@ check_with_latency_and_bandwidth_cutting_gradients_gains_nothing(unsigned seed)
     ck_assert_int_eq(cut_fs, whole_fs);
 }
 
-START_TEST(with_latency_and_bandwidth_cutting_gradients_gains_nothing)
+LOOP_TEST(with_latency_and_bandwidth_cutting_gradients_gains_nothing, 0, CASES)
 {
     for (unsigned s = 0; s < SEEDS; ++s)
         check_with_latency_and_bandwidth_cutting_gradients_gains_nothing((unsigned)_i * SEEDS + s + 30000);
 }
-END_TEST
 
 static void
 check_merged_ends_in_time_with_fewer_buckets(unsigned seed)
@@ -239,14 +238,13 @@ check_merged_ends_in_time_with_fewer_buckets(unsigned seed)
     ck_assert_int_le(end_fs, best_fs + slack_fs);
 }
 
-START_TEST(merged_ends_in_time_with_fewer_buckets)
+LOOP_TEST(merged_ends_in_time_with_fewer_buckets, 0, CASES)
 {
     for (unsigned s = 0; s < SEEDS; ++s)
         check_merged_ends_in_time_with_fewer_buckets((unsigned)_i * SEEDS + s + 40000);
 }
-END_TEST
 
-START_TEST(ten_thousand_pieces_are_no_matter)
+TEST(ten_thousand_pieces_are_no_matter)
 {
     /* Twice as much communication as backward: nearly every piece finds the channel busy, the slow case of the plain
      * recurrence. The quadratic one would take some hundred million steps; the test would run into its time limit. */
@@ -265,9 +263,8 @@ START_TEST(ten_thousand_pieces_are_no_matter)
     free(pieces);
     free(ends);
 }
-END_TEST
 
-START_TEST(what_cannot_be_is_refused)
+TEST(what_cannot_be_is_refused)
 {
     struct ready_piece falling[] = {{2, 8, 0}, {1, 8, 0}}, negative[] = {{-1, 8, 0}}, large[] = {{1, UINT64_MAX, 0}},
                        larger[] = {{1, UINT64_MAX, 0}, {1, UINT64_MAX, 0}};
@@ -285,27 +282,4 @@ START_TEST(what_cannot_be_is_refused)
     ck_assert_int_eq(end_fs, 7);
     ck_assert_int_eq(partition_best(falling, 0, &cost, ends, &bucket_count, &end_fs), PARTITION_OK);
     ck_assert_uint_eq(bucket_count, 0);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("partition");
-    TCase *tcase = tcase_create("properties");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, best_equals_exhaustive_search, 0, CASES);
-    tcase_add_loop_test(tcase, best_equals_the_quadratic_recurrence, 0, CASES);
-    tcase_add_loop_test(tcase, no_schedule_beats_the_bound, 0, CASES);
-    tcase_add_loop_test(tcase, with_latency_and_bandwidth_cutting_gradients_gains_nothing, 0, CASES);
-    tcase_add_loop_test(tcase, merged_ends_in_time_with_fewer_buckets, 0, CASES);
-    tcase_add_test(tcase, ten_thousand_pieces_are_no_matter);
-    tcase_add_test(tcase, what_cannot_be_is_refused);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -5,7 +5,8 @@
  */
 #include "bucketing/plan.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +92,7 @@ check_plan(const struct plan_case *made, const struct plan *plan)
     ck_assert_uint_eq(next, made->count);
 }
 
-START_TEST(plans_hold_their_promises)
+LOOP_TEST(plans_hold_their_promises, 0, CASES)
 {
     struct plan_case made = random_case((unsigned)_i);
     struct plan *plan = build(&made);
@@ -100,9 +101,8 @@ START_TEST(plans_hold_their_promises)
     check_plan(&made, plan);
     plan_free(plan);
 }
-END_TEST
 
-START_TEST(bytes_tell_plans_apart)
+LOOP_TEST(bytes_tell_plans_apart, 0, CASES)
 {
     struct plan_case made = random_case((unsigned)_i + 9000);
     if (made.count < 2)
@@ -127,18 +127,16 @@ START_TEST(bytes_tell_plans_apart)
     plan_free(same);
     plan_free(other);
 }
-END_TEST
 
-START_TEST(an_order_that_is_no_permutation_is_refused)
+TEST(an_order_that_is_no_permutation_is_refused)
 {
     struct plan_gradient gradients[] = {{4, 1}, {4, 1}};
     size_t twice[] = {0, 0}, beyond[] = {0, 2};
     ck_assert_ptr_null(plan_build(1, gradients, twice, 2, 100));
     ck_assert_ptr_null(plan_build(1, gradients, beyond, 2, 100));
 }
-END_TEST
 
-START_TEST(pieces_that_are_not_the_gradients_are_refused)
+TEST(pieces_that_are_not_the_gradients_are_refused)
 {
     struct plan_gradient gradients[] = {{100, 1}, {50, 1}, {50, 2}};
     struct plan_piece whole[] = {{0, 0, 60}, {0, 60, 40}, {1, 0, 50}, {2, 0, 50}};
@@ -164,23 +162,4 @@ START_TEST(pieces_that_are_not_the_gradients_are_refused)
     ck_assert_ptr_null(plan_of_pieces(1, gradients, 3, whole, 4, empty, 4));
     ck_assert_ptr_null(plan_of_pieces(1, gradients, 3, whole, 4, unfinished, 2));
     ck_assert_ptr_null(plan_of_pieces(1, gradients, 3, whole, 3, unfinished, 2)); /* the last gradient is missing */
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("plan");
-    TCase *tcase = tcase_create("properties");
-    tcase_add_loop_test(tcase, plans_hold_their_promises, 0, CASES);
-    tcase_add_loop_test(tcase, bytes_tell_plans_apart, 0, CASES);
-    tcase_add_test(tcase, pieces_that_are_not_the_gradients_are_refused);
-    tcase_add_test(tcase, an_order_that_is_no_permutation_is_refused);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

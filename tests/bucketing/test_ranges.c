@@ -3,7 +3,8 @@
  */
 #include "bucketing/ranges.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -50,7 +51,7 @@ check_find(const struct ranges *ranges, const struct model *model, uint64_t begi
     ck_assert_mem_eq(found, expected, sizeof(found));
 }
 
-START_TEST(random_tables_agree_with_the_model)
+LOOP_TEST(random_tables_agree_with_the_model, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 1;
     struct ranges ranges = {0};
@@ -82,9 +83,8 @@ START_TEST(random_tables_agree_with_the_model)
     }
     ranges_free(&ranges);
 }
-END_TEST
 
-START_TEST(empty_and_wrapping_ranges_are_refused)
+TEST(empty_and_wrapping_ranges_are_refused)
 {
     struct ranges ranges = {0};
     ck_assert_int_eq(ranges_add(&ranges, 16, 0, 1, NULL), RANGES_EMPTY);
@@ -92,9 +92,8 @@ START_TEST(empty_and_wrapping_ranges_are_refused)
     ck_assert_uint_eq(ranges.count, 0);
     ranges_free(&ranges);
 }
-END_TEST
 
-START_TEST(a_search_past_the_end_of_the_address_space_is_clipped)
+TEST(a_search_past_the_end_of_the_address_space_is_clipped)
 {
     struct ranges ranges = {0};
     size_t count;
@@ -102,22 +101,4 @@ START_TEST(a_search_past_the_end_of_the_address_space_is_clipped)
     ck_assert_ptr_nonnull(ranges_find(&ranges, UINT64_MAX - 100, UINT64_MAX, &count));
     ck_assert_uint_eq(count, 1);
     ranges_free(&ranges);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("ranges");
-    TCase *tcase = tcase_create("properties");
-    tcase_add_loop_test(tcase, random_tables_agree_with_the_model, 0, CASES);
-    tcase_add_test(tcase, empty_and_wrapping_ranges_are_refused);
-    tcase_add_test(tcase, a_search_past_the_end_of_the_address_space_is_clipped);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

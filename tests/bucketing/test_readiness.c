@@ -5,7 +5,8 @@
  */
 #include "bucketing/readiness.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 
 enum { CASES = 400, GRADIENTS = 9, TOUCHES = 60, INTERVALS = 4, UNIT_BYTES = 32768 };
@@ -74,7 +75,7 @@ model_is_ready(const struct scene *scene, size_t bucket, size_t at)
     return true;
 }
 
-START_TEST(steady_intervals_follow_the_model)
+LOOP_TEST(steady_intervals_follow_the_model, 0, CASES)
 {
     unsigned seed = (unsigned)_i;
     struct scene scene;
@@ -102,9 +103,8 @@ START_TEST(steady_intervals_follow_the_model)
     }
     clear_scene(&scene);
 }
-END_TEST
 
-START_TEST(after_a_deviation_nothing_leaves_before_the_boundary)
+LOOP_TEST(after_a_deviation_nothing_leaves_before_the_boundary, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 5000;
     struct scene scene;
@@ -134,9 +134,8 @@ START_TEST(after_a_deviation_nothing_leaves_before_the_boundary)
     ck_assert(!scene.readiness.deviates);
     clear_scene(&scene);
 }
-END_TEST
 
-START_TEST(a_touch_after_the_bucket_left_is_late)
+LOOP_TEST(a_touch_after_the_bucket_left_is_late, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 8000;
     struct scene scene;
@@ -155,9 +154,8 @@ START_TEST(a_touch_after_the_bucket_left_is_late)
     }
     clear_scene(&scene);
 }
-END_TEST
 
-START_TEST(late_touches_that_an_interval_begins_with_are_known)
+TEST(late_touches_that_an_interval_begins_with_are_known)
 {
     /* Learned: read, clear, accumulate. Behind them, with the bucket gone, another pass accumulates; then all begins
      * anew, with an unknown touch between. */
@@ -193,9 +191,8 @@ START_TEST(late_touches_that_an_interval_begins_with_are_known)
     plan_free(plan);
     history_free(&history);
 }
-END_TEST
 
-START_TEST(an_interval_with_one_touch_more_or_less_does_not_fit)
+LOOP_TEST(an_interval_with_one_touch_more_or_less_does_not_fit, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 11000;
     struct scene scene;
@@ -214,9 +211,8 @@ START_TEST(an_interval_with_one_touch_more_or_less_does_not_fit)
     ck_assert(!readiness_fits(&scene.readiness, &scene.history));
     clear_scene(&scene);
 }
-END_TEST
 
-START_TEST(two_touches_at_once_do_not_take_the_same_place)
+TEST(two_touches_at_once_do_not_take_the_same_place)
 {
     /* Learned: one touch. Two threads begin it at the same time: the second is one too many, and nothing leaves. */
     struct plan_gradient gradient = {8, 1};
@@ -240,9 +236,8 @@ START_TEST(two_touches_at_once_do_not_take_the_same_place)
     plan_free(plan);
     history_free(&history);
 }
-END_TEST
 
-START_TEST(without_history_everything_waits_for_the_boundary)
+TEST(without_history_everything_waits_for_the_boundary)
 {
     struct plan_gradient gradient = {8, 1};
     size_t order = 0, bucket;
@@ -256,26 +251,4 @@ START_TEST(without_history_everything_waits_for_the_boundary)
     ck_assert(readiness_flush(&readiness, &bucket));
     readiness_free(&readiness);
     plan_free(plan);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("readiness");
-    TCase *tcase = tcase_create("properties");
-    tcase_add_loop_test(tcase, steady_intervals_follow_the_model, 0, CASES);
-    tcase_add_loop_test(tcase, after_a_deviation_nothing_leaves_before_the_boundary, 0, CASES);
-    tcase_add_loop_test(tcase, a_touch_after_the_bucket_left_is_late, 0, CASES);
-    tcase_add_loop_test(tcase, an_interval_with_one_touch_more_or_less_does_not_fit, 0, CASES);
-    tcase_add_test(tcase, late_touches_that_an_interval_begins_with_are_known);
-    tcase_add_test(tcase, two_touches_at_once_do_not_take_the_same_place);
-    tcase_add_test(tcase, without_history_everything_waits_for_the_boundary);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

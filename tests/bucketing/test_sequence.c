@@ -4,7 +4,8 @@
  */
 #include "bucketing/sequence.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -16,7 +17,7 @@ random_group(unsigned *seed)
     return (int)(rand_r(seed) / 7 % GROUPS);
 }
 
-START_TEST(a_rhythm_is_predicted)
+LOOP_TEST(a_rhythm_is_predicted, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 1;
     struct sequence sequence = {0};
@@ -32,9 +33,8 @@ START_TEST(a_rhythm_is_predicted)
         sequence_add(&sequence, cycle[i % period]);
     }
 }
-END_TEST
 
-START_TEST(turns_are_predicted_after_two_of_each)
+TEST(turns_are_predicted_after_two_of_each)
 {
     struct sequence sequence = {0};
     for (int i = 0; i < 4; ++i) {
@@ -46,9 +46,8 @@ START_TEST(turns_are_predicted_after_two_of_each)
         sequence_add(&sequence, i % 2);
     }
 }
-END_TEST
 
-START_TEST(only_groups_that_were_there_are_predicted)
+LOOP_TEST(only_groups_that_were_there_are_predicted, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 7000;
     struct sequence sequence = {0};
@@ -60,9 +59,8 @@ START_TEST(only_groups_that_were_there_are_predicted)
         was[group] = true;
     }
 }
-END_TEST
 
-START_TEST(other_sequences_have_other_hashes)
+LOOP_TEST(other_sequences_have_other_hashes, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 9000;
     struct sequence a = {0}, b = {0};
@@ -73,23 +71,4 @@ START_TEST(other_sequences_have_other_hashes)
         sequence_add(&b, i == differs ? (group + 1) % GROUPS : group);
         ck_assert_int_eq(a.hash != b.hash, i >= differs);
     }
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("sequence");
-    TCase *tcase = tcase_create("properties");
-    tcase_add_loop_test(tcase, a_rhythm_is_predicted, 0, CASES);
-    tcase_add_test(tcase, turns_are_predicted_after_two_of_each);
-    tcase_add_loop_test(tcase, only_groups_that_were_there_are_predicted, 0, CASES);
-    tcase_add_loop_test(tcase, other_sequences_have_other_hashes, 0, CASES);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -8,7 +8,8 @@
  */
 #include "bucketing/words.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +58,9 @@ random_spans(unsigned *seed)
     return spans;
 }
 
-START_TEST(it_finds_what_a_plain_loop_finds)
+TEST_GROUP(properties, .timeout_s = 100);
+
+LOOP_TEST(it_finds_what_a_plain_loop_finds, 0, CASES)
 {
     static unsigned char buffer[BYTES_AT_MOST + 64];
     unsigned seed = (unsigned)_i + 1;
@@ -80,7 +83,6 @@ START_TEST(it_finds_what_a_plain_loop_finds)
     }
     ck_assert_uint_eq(found, WORDS_NONE);
 }
-END_TEST
 
 static struct words_spans
 span(uint64_t low, uint64_t high)
@@ -88,7 +90,7 @@ span(uint64_t low, uint64_t high)
     return (struct words_spans){.count = 1, .spans = {{low, high}}};
 }
 
-START_TEST(short_memory_and_no_spans_hold_nothing)
+TEST(short_memory_and_no_spans_hold_nothing)
 {
     uint64_t words[64] = {0};
     struct words_spans none = {0}, zero = span(0, 1);
@@ -96,7 +98,6 @@ START_TEST(short_memory_and_no_spans_hold_nothing)
     ck_assert_uint_eq(words_find(words, 7, 0, &zero), WORDS_NONE);
     ck_assert_uint_eq(words_find(words, 8, 0, &zero), 0);
 }
-END_TEST
 
 /* ---- inputs of a training step ---- */
 
@@ -132,7 +133,7 @@ fill_batch(const char *kind, uint32_t *words)
     }
 }
 
-START_TEST(a_pointer_among_tokens_is_found_wherever_it_stands)
+TEST(a_pointer_among_tokens_is_found_wherever_it_stands)
 {
     static uint32_t words[TOKENS];
     struct ranges ranges = gpu_ranges();
@@ -154,11 +155,10 @@ START_TEST(a_pointer_among_tokens_is_found_wherever_it_stands)
     }
     ranges_free(&ranges);
 }
-END_TEST
 
 /* ---- spans ---- */
 
-START_TEST(spans_hold_all_ranges_and_split_at_the_widest_gaps)
+LOOP_TEST(spans_hold_all_ranges_and_split_at_the_widest_gaps, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 1;
     struct ranges ranges = {0};
@@ -193,7 +193,6 @@ START_TEST(spans_hold_all_ranges_and_split_at_the_widest_gaps)
     ck_assert_uint_eq(between, 0);
     ranges_free(&ranges);
 }
-END_TEST
 
 static int
 scan(const char *kind, size_t mib)
@@ -220,18 +219,6 @@ main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "scan") == 0)
         return scan(argv[2], strtoul(argv[3], NULL, 10));
-    Suite *suite = suite_create("words");
-    TCase *tcase = tcase_create("properties");
-    tcase_set_timeout(tcase, 100);
-    tcase_add_loop_test(tcase, it_finds_what_a_plain_loop_finds, 0, CASES);
-    tcase_add_test(tcase, short_memory_and_no_spans_hold_nothing);
-    tcase_add_test(tcase, a_pointer_among_tokens_is_found_wherever_it_stands);
-    tcase_add_loop_test(tcase, spans_hold_all_ranges_and_split_at_the_widest_gaps, 0, CASES);
-    suite_add_tcase(suite, tcase);
 
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return tests_run();
 }

@@ -6,7 +6,8 @@
 #include "comm/device_hash.h"
 #include "comm/hash.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,17 +119,18 @@ from_device(void *to, CUdeviceptr from, size_t bytes)
 
 /* ---- the definition ---- */
 
-START_TEST(keys_are_mixed_multiples)
+TEST_GROUP(hash, .timeout_s = TEST_NO_TIMEOUT, .start = open_device);
+
+TEST(keys_are_mixed_multiples)
 {
     static const uint64_t keys[] = {HASH_KEYS};
     ck_assert_uint_eq(sizeof(keys) / sizeof(keys[0]), 2 * HASH_ROWS);
     for (unsigned i = 0; i < 2 * HASH_ROWS; ++i)
         ck_assert_uint_eq(keys[i], key_of(i));
 }
-END_TEST
 
 /* The values that docs/hash.md shows: the hash never changes unnoticed. */
-START_TEST(known_values)
+TEST(known_values)
 {
     static unsigned char counted[5000];
     for (size_t i = 0; i < sizeof(counted); ++i)
@@ -137,9 +139,8 @@ START_TEST(known_values)
     ck_assert_uint_eq(hash_bytes(counted, 1), UINT64_C(0xb51b6152c97ee4ad));
     ck_assert_uint_eq(hash_bytes(counted, 5000), UINT64_C(0x23581076c2b86fe0));
 }
-END_TEST
 
-START_TEST(host_is_as_defined)
+TEST(host_is_as_defined)
 {
     fill_random(host, sizeof(host));
     for (int i = 0; i < 2000; ++i) {
@@ -151,7 +152,6 @@ START_TEST(host_is_as_defined)
                           defined(host + at, bytes));
     }
 }
-END_TEST
 
 /* ---- the device ---- */
 
@@ -240,7 +240,7 @@ check_launch(const struct asked *asked, size_t count)
     }
 }
 
-START_TEST(device_is_as_host)
+TEST(device_is_as_host)
 {
     for (size_t made = 0; made < RANGES;) {
         struct asked asked[HASH_RANGES_AT_MOST];
@@ -252,10 +252,9 @@ START_TEST(device_is_as_host)
         made += count;
     }
 }
-END_TEST
 
 /* Parts far behind the beginning: of tensors larger than this machine's memory. */
-START_TEST(far_parts)
+TEST(far_parts)
 {
     struct hash_launch launch = {.count = 0};
     struct hash_result found[2];
@@ -276,9 +275,8 @@ START_TEST(far_parts)
     ck_assert_uint_eq(found[0].sum, found[1].sum);
     ck_assert_uint_eq(found[0].sum, hash_part(0, (uint64_t)far.number * HASH_BLOCK, host, far.bytes));
 }
-END_TEST
 
-START_TEST(device_compares_as_host)
+TEST(device_compares_as_host)
 {
     static uint64_t words[RANKS * TENSORS];
     static uint32_t differs[TENSORS];
@@ -298,11 +296,10 @@ START_TEST(device_compares_as_host)
     }
     require(driver.cuMemFree_p(device_differs));
 }
-END_TEST
 
 /* ---- what must change it ---- */
 
-START_TEST(every_bit_counts)
+TEST(every_bit_counts)
 {
     enum { BYTES = 4096 + 200 };
     static const int contents[] = {0, 1, 0xff};
@@ -321,7 +318,6 @@ START_TEST(every_bit_counts)
         }
     }
 }
-END_TEST
 
 static void
 swap(size_t a, size_t b, size_t bytes)
@@ -333,7 +329,7 @@ swap(size_t a, size_t b, size_t bytes)
 }
 
 /* Words, pieces, rows and blocks that change places; random contents, and such in which few bits are set. */
-START_TEST(order_counts)
+TEST(order_counts)
 {
     enum { BYTES = 16 * HASH_BLOCK };
     static const size_t units[] = {1, 2, 4, 8, HASH_PIECE, HASH_ROW, HASH_BLOCK};
@@ -352,9 +348,8 @@ START_TEST(order_counts)
         ck_assert_int_eq(hash_bytes(host, BYTES) == before, same);
     }
 }
-END_TEST
 
-START_TEST(zeros_count)
+TEST(zeros_count)
 {
     static uint64_t seen[3000];
     memset(host, 0, sizeof(host));
@@ -366,7 +361,6 @@ START_TEST(zeros_count)
         }
     }
 }
-END_TEST
 
 /* No two of many short contents that differ little, in all 64 bits and in each half. */
 static int
@@ -376,7 +370,7 @@ compare_words(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-START_TEST(few_collide)
+TEST(few_collide)
 {
     enum { COUNT = 1 << 16 };
     static uint64_t hashes[COUNT];
@@ -393,7 +387,6 @@ START_TEST(few_collide)
         ck_assert_int_le(same, shift == 0 ? 0 : 8); /* 0.5 are to be expected of 32 bits */
     }
 }
-END_TEST
 
 /* test_hash [KERNELS]: others than those of the build. */
 int
@@ -401,25 +394,6 @@ main(int argc, char **argv)
 {
     if (argc > 1)
         kernels_path = argv[1];
-    Suite *suite = suite_create("hash");
-    TCase *tcase = tcase_create("hash");
-    tcase_set_timeout(tcase, 0);
-    tcase_add_unchecked_fixture(tcase, open_device, NULL);
-    tcase_add_test(tcase, keys_are_mixed_multiples);
-    tcase_add_test(tcase, known_values);
-    tcase_add_test(tcase, host_is_as_defined);
-    tcase_add_test(tcase, device_is_as_host);
-    tcase_add_test(tcase, far_parts);
-    tcase_add_test(tcase, device_compares_as_host);
-    tcase_add_test(tcase, every_bit_counts);
-    tcase_add_test(tcase, order_counts);
-    tcase_add_test(tcase, zeros_count);
-    tcase_add_test(tcase, few_collide);
-    suite_add_tcase(suite, tcase);
 
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return tests_run();
 }

@@ -4,7 +4,8 @@
  */
 #include "comm/nccl.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,19 +31,17 @@ check_refused(const char *path, const char *words)
     ck_assert_int_eq(nccl.version, 77);
 }
 
-START_TEST(a_missing_library_is_refused)
+TEST(a_missing_library_is_refused)
 {
     check_refused("/nowhere/libnccl.so.2", "cannot open NCCL");
 }
-END_TEST
 
-START_TEST(another_library_is_refused)
+TEST(another_library_is_refused)
 {
     check_refused("libm.so.6", "is not NCCL: it has no ncclGetVersion");
 }
-END_TEST
 
-START_TEST(an_old_release_is_refused)
+TEST(an_old_release_is_refused)
 {
     static const struct {
         int version;
@@ -56,12 +55,11 @@ START_TEST(an_old_release_is_refused)
         ck_assert_uint_eq(opened_count, 1); /* exempted from the hooks before it ran */
     }
 }
-END_TEST
 
 static const int versions[] = {21803, 22105, 22403, 22809, 23203};
 enum { VERSIONS = sizeof(versions) / sizeof(versions[0]) };
 
-START_TEST(each_version_gets_its_own_configuration)
+TEST(each_version_gets_its_own_configuration)
 {
     for (int i = 0; i < 2 * VERSIONS; ++i) {
         char path[4096];
@@ -80,10 +78,9 @@ START_TEST(each_version_gets_its_own_configuration)
         ck_assert_ptr_nonnull(comm);
     }
 }
-END_TEST
 
 /* The build's own header has one more version to compare with. */
-START_TEST(the_header_of_the_build_agrees)
+TEST(the_header_of_the_build_agrees)
 {
     ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
     struct nccl_config ours;
@@ -93,34 +90,12 @@ START_TEST(the_header_of_the_build_agrees)
     ck_assert_uint_eq(ours.version, theirs.version);
     ck_assert_mem_eq(&ours, &theirs, offsetof(struct nccl_config, traffic_class)); /* then there may be a hole */
 }
-END_TEST
 
 /* Of an NCCL of the future nothing is known but that it takes what earlier headers made. */
-START_TEST(a_newer_release_gets_the_newest_known_configuration)
+TEST(a_newer_release_gets_the_newest_known_configuration)
 {
     struct nccl_config config;
     nccl_config_fill(&config, NCCL_VERSION(2, 40, 1), false);
     ck_assert_uint_eq(config.size, sizeof(config));
     ck_assert_uint_eq(config.version, NCCL_NEWEST_KNOWN);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("nccl");
-    TCase *tcase = tcase_create("versions");
-    tcase_add_test(tcase, a_missing_library_is_refused);
-    tcase_add_test(tcase, another_library_is_refused);
-    tcase_add_test(tcase, an_old_release_is_refused);
-    tcase_add_test(tcase, each_version_gets_its_own_configuration);
-    tcase_add_test(tcase, the_header_of_the_build_agrees);
-    tcase_add_test(tcase, a_newer_release_gets_the_newest_known_configuration);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -6,7 +6,8 @@
 
 #include "base/clock.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,9 @@ send_all(void *data)
     return NULL;
 }
 
-START_TEST(all_bytes_come_in_order)
+TEST_GROUP(transfer, .timeout_s = 2 * LIMIT_MS / 1000);
+
+TEST(all_bytes_come_in_order)
 {
     int fds[2];
     pthread_t thread;
@@ -69,9 +72,8 @@ START_TEST(all_bytes_come_in_order)
     close(fds[1]);
     free(bytes);
 }
-END_TEST
 
-START_TEST(a_deadline_is_kept_where_nothing_moves)
+TEST(a_deadline_is_kept_where_nothing_moves)
 {
     int fds[2];
     static char bytes[LARGEST];
@@ -85,10 +87,9 @@ START_TEST(a_deadline_is_kept_where_nothing_moves)
     close(fds[0]);
     close(fds[1]);
 }
-END_TEST
 
 /* As after a pause of the whole process: what has come by then counts. */
-START_TEST(what_is_there_counts_after_the_deadline)
+TEST(what_is_there_counts_after_the_deadline)
 {
     int fds[2];
     char bytes[3] = "";
@@ -100,9 +101,8 @@ START_TEST(what_is_there_counts_after_the_deadline)
     close(fds[0]);
     close(fds[1]);
 }
-END_TEST
 
-START_TEST(a_closed_end_is_gone)
+TEST(a_closed_end_is_gone)
 {
     int fds[2];
     char bytes[8] = "";
@@ -112,23 +112,4 @@ START_TEST(a_closed_end_is_gone)
     ck_assert_int_eq(transfer_receive(fds[1], bytes, 8, clock_now_ms() + LIMIT_MS), TRANSFER_GONE);
     ck_assert_int_eq(transfer_send(fds[1], bytes, 8, clock_now_ms() + LIMIT_MS), TRANSFER_GONE);
     close(fds[1]);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("transfer");
-    TCase *tcase = tcase_create("transfer");
-    tcase_set_timeout(tcase, 2 * LIMIT_MS / 1000);
-    tcase_add_test(tcase, all_bytes_come_in_order);
-    tcase_add_test(tcase, a_deadline_is_kept_where_nothing_moves);
-    tcase_add_test(tcase, what_is_there_counts_after_the_deadline);
-    tcase_add_test(tcase, a_closed_end_is_gone);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

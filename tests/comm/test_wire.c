@@ -9,7 +9,8 @@
 #include "comm/kernels/chunk.h"
 #include "comm/wire.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +174,9 @@ check_copies(struct bucket_wire *wire, const struct bucket_member *members, size
     ck_assert_int_eq(memcmp(after, before, sizeof(after)), 0);
 }
 
-START_TEST(packs_as_memcpy_does)
+TEST_GROUP(wire, .timeout_s = TEST_NO_TIMEOUT, .start = open_device);
+
+TEST(packs_as_memcpy_does)
 {
     static const ncclDataType_t types[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16};
     struct wire_setting with_kernels = setting;
@@ -193,7 +196,6 @@ START_TEST(packs_as_memcpy_does)
         setting = with_kernels;
     }
 }
-END_TEST
 
 /* ---- conversion, against the list of all values that 16 bits can hold ---- */
 
@@ -287,7 +289,7 @@ check_conversion(const struct bucket_member *members, size_t count, bool bfloat)
     wire_free(&wire, &driver);
 }
 
-START_TEST(converts_to_the_nearest)
+TEST(converts_to_the_nearest)
 {
     struct wire_setting plain = setting;
     for (unsigned round = 1; round <= ROUNDS / 10; ++round) {
@@ -301,9 +303,8 @@ START_TEST(converts_to_the_nearest)
         setting = plain;
     }
 }
-END_TEST
 
-START_TEST(converts_float32_only)
+TEST(converts_float32_only)
 {
     struct comm_error error;
     struct bucket_wire wire = {0};
@@ -316,7 +317,6 @@ START_TEST(converts_float32_only)
     ck_assert_int_eq(wire_operation(&wire, &narrow), ncclAvg);
     wire_free(&wire, &driver);
 }
-END_TEST
 
 /* ---- weights ---- */
 
@@ -349,7 +349,7 @@ check_weight(const struct bucket_member *members, size_t count, ncclDataType_t t
     wire_free(&wire, &driver);
 }
 
-START_TEST(weights_scale)
+TEST(weights_scale)
 {
     static const ncclDataType_t types[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16};
     struct wire_setting plain = setting;
@@ -374,9 +374,8 @@ START_TEST(weights_scale)
         setting = plain;
     }
 }
-END_TEST
 
-START_TEST(weight_0_sends_zeros)
+TEST(weight_0_sends_zeros)
 {
     struct wire_setting plain = setting;
     for (int narrow = 0; narrow < 2; ++narrow) {
@@ -399,9 +398,8 @@ START_TEST(weight_0_sends_zeros)
         setting = plain;
     }
 }
-END_TEST
 
-START_TEST(weights_need_kernels)
+TEST(weights_need_kernels)
 {
     struct wire_setting without = setting;
     struct comm_error error;
@@ -414,11 +412,10 @@ START_TEST(weights_need_kernels)
     ck_assert_ptr_nonnull(strstr(error.text, "DDP_WEIGHT with unequal shares needs ddprun's own kernels"));
     wire_free(&wire, &driver);
 }
-END_TEST
 
 /* ---- the table ---- */
 
-START_TEST(chunks_cover_every_byte_once)
+TEST(chunks_cover_every_byte_once)
 {
     for (unsigned round = 1; round <= ROUNDS; ++round) {
         seed = round;
@@ -452,11 +449,10 @@ START_TEST(chunks_cover_every_byte_once)
         free(chunks);
     }
 }
-END_TEST
 
 /* ---- kernels that cannot be had ---- */
 
-START_TEST(missing_kernels_are_refused)
+TEST(missing_kernels_are_refused)
 {
     static const char *const paths[] = {"/nowhere/ddprun-kernels.fatbin", "/nowhere/libddprun-kernels.so", "libm.so.6",
                                         "/dev/null"};
@@ -468,7 +464,6 @@ START_TEST(missing_kernels_are_refused)
         ck_assert_ptr_null(strchr(error.text, '\n'));
     }
 }
-END_TEST
 
 /* test_wire [KERNELS]: others than those of the build. */
 int
@@ -476,23 +471,6 @@ main(int argc, char **argv)
 {
     if (argc > 1)
         kernels_path = argv[1];
-    Suite *suite = suite_create("wire");
-    TCase *tcase = tcase_create("wire");
-    tcase_set_timeout(tcase, 0);
-    tcase_add_unchecked_fixture(tcase, open_device, NULL);
-    tcase_add_test(tcase, packs_as_memcpy_does);
-    tcase_add_test(tcase, converts_to_the_nearest);
-    tcase_add_test(tcase, converts_float32_only);
-    tcase_add_test(tcase, weights_scale);
-    tcase_add_test(tcase, weight_0_sends_zeros);
-    tcase_add_test(tcase, weights_need_kernels);
-    tcase_add_test(tcase, chunks_cover_every_byte_once);
-    tcase_add_test(tcase, missing_kernels_are_refused);
-    suite_add_tcase(suite, tcase);
 
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return tests_run();
 }

@@ -6,7 +6,8 @@
 #include "chargpt/reference/gpt.h"
 #include "common/random.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -67,7 +68,9 @@ loss_moved(const struct tensor *tensor, double norm, double distance)
     return result;
 }
 
-START_TEST(test_gradients)
+TEST_GROUP(all, .setup = setup, .teardown = teardown);
+
+TEST(test_gradients)
 {
     add_gradients(1.0f);
     for (int i = 0; i < gpt.layout.tensor_count; ++i) {
@@ -82,9 +85,8 @@ START_TEST(test_gradients)
                       slope, norm);
     }
 }
-END_TEST
 
-START_TEST(test_gradients_add_up)
+TEST(test_gradients_add_up)
 {
     add_gradients(1.0f);
     float *once = malloc(gpt.layout.count * sizeof(float));
@@ -98,10 +100,9 @@ START_TEST(test_gradients_add_up)
         ck_assert_float_eq_tol(gpt.gradients[i], once[i], 1e-6f);
     free(once);
 }
-END_TEST
 
 /* The second step by hand, for one value that decays and one that does not. */
-START_TEST(test_update)
+TEST(test_update)
 {
     const struct adamw constants = {.rate = 0.1f,
                                     .decay = 0.5f,
@@ -124,22 +125,4 @@ START_TEST(test_update)
         double decay = i == 0 ? 0.5 : 0.0, step = m / 0.19 / (sqrt(v / 0.0199) + 1e-6) + decay;
         ck_assert_double_eq_tol((double)gpt.values[places[i]], 1.0 - 0.1 * step, 1e-5);
     }
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("chargpt_reference");
-    TCase *tests = tcase_create("all");
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, test_gradients);
-    tcase_add_test(tests, test_gradients_add_up);
-    tcase_add_test(tests, test_update);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

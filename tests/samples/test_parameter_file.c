@@ -4,7 +4,8 @@
  */
 #include "common/parameter_file.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ release(struct parameter *parameters, size_t count)
         free(parameters[i].values);
 }
 
-START_TEST(round_trip)
+LOOP_TEST(round_trip, 0, CASES)
 {
     unsigned seed = (unsigned)_i;
     struct parameter written[MOST_TENSORS], *read;
@@ -57,10 +58,9 @@ START_TEST(round_trip)
     parameter_file_free(read, read_count);
     release(written, count);
 }
-END_TEST
 
 /* Every length but the right one. */
-START_TEST(other_length_is_refused)
+TEST(other_length_is_refused)
 {
     unsigned seed = 1;
     struct parameter written[MOST_TENSORS], *read = NULL;
@@ -80,9 +80,8 @@ START_TEST(other_length_is_refused)
         ck_assert_uint_eq(read_count, 99);
     }
 }
-END_TEST
 
-START_TEST(damaged_header_is_refused)
+TEST(damaged_header_is_refused)
 {
     static const char *const headers[] = {
         "",
@@ -107,9 +106,8 @@ START_TEST(damaged_header_is_refused)
         ck_assert_uint_eq(count, 99);
     }
 }
-END_TEST
 
-START_TEST(failed_write_leaves_nothing)
+TEST(failed_write_leaves_nothing)
 {
     float value = 1.0f;
     struct parameter parameter = {.name = "W", .count = 1, .values = &value};
@@ -121,7 +119,6 @@ START_TEST(failed_write_leaves_nothing)
     snprintf(temporary, sizeof(temporary), "%s.tmp%ld", folder, (long)getpid());
     ck_assert_int_ne(access(temporary, F_OK), 0);
 }
-END_TEST
 
 int
 main(void)
@@ -133,19 +130,8 @@ main(void)
     snprintf(path, sizeof(path), "%s/rank%%d", folder);
     snprintf(path_of_7, sizeof(path_of_7), "%s/rank7", folder);
 
-    Suite *suite = suite_create("parameter_file");
-    TCase *tcase = tcase_create("properties");
-    tcase_add_loop_test(tcase, round_trip, 0, CASES);
-    tcase_add_test(tcase, other_length_is_refused);
-    tcase_add_test(tcase, damaged_header_is_refused);
-    tcase_add_test(tcase, failed_write_leaves_nothing);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int status = tests_run();
     unlink(path_of_7);
     rmdir(folder);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status;
 }
