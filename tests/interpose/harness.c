@@ -77,19 +77,6 @@ harness_run(int argc, char **argv, enum harness_driver driver, int (*passive)(vo
     return status == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-int
-harness_cases(TCase *tcase)
-{
-    Suite *suite = suite_create("gate");
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* the cases build on each other: this process becomes the rank */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
 struct fake_record *
 harness_record(void)
 {

@@ -7,8 +7,6 @@
 
 #include "fake_engine.h"
 
-#include <check.h>
-
 typedef CUresult (*get_proc_fn)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
 
 /* Which of the drivers is found as libcuda.so.1. */
@@ -19,9 +17,6 @@ enum harness_driver { HARNESS_FAKE_DRIVER, HARNESS_STAND_IN };
  * may become the rank. Each returns an exit status. Returns the first that is not 0.
  */
 int harness_run(int argc, char **argv, enum harness_driver driver, int (*passive)(void), int (*in_job)(void));
-
-/* Runs the cases in order, in this process: it becomes the rank on the way. Returns an exit status. */
-int harness_cases(TCase *tcase);
 
 /* The engine's record; NULL until this process is the rank. */
 struct fake_record *harness_record(void);

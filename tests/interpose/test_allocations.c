@@ -4,7 +4,8 @@
  */
 #include "interpose/engine/memory/escapes.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +35,7 @@ in_spans(uint64_t address)
     return false;
 }
 
-START_TEST(it_agrees_with_a_map_of_bytes)
+LOOP_TEST(it_agrees_with_a_map_of_bytes, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 1;
     ck_assert(allocations_remove(begin, BYTES)); /* what another case has left */
@@ -55,9 +56,8 @@ START_TEST(it_agrees_with_a_map_of_bytes)
         ck_assert_int_eq(allocations_cover(begin + at, bytes, MEMORY_DEVICE), model_covers(at, bytes));
     }
 }
-END_TEST
 
-START_TEST(chunks_follow_each_other_and_other_memory_does_not)
+TEST(chunks_follow_each_other_and_other_memory_does_not)
 {
     ck_assert(allocations_remove(begin, BYTES));
     ck_assert(allocations_add(begin, 10, MEMORY_MAPPED));
@@ -72,21 +72,4 @@ START_TEST(chunks_follow_each_other_and_other_memory_does_not)
     ck_assert(allocations_remove(begin + 12, 3));
     ck_assert(!allocations_cover(begin, 20, MEMORY_MAPPED));
     ck_assert(allocations_cover(begin + 15, 5, MEMORY_MAPPED));
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("allocations");
-    TCase *tcase = tcase_create("properties");
-    tcase_add_loop_test(tcase, it_agrees_with_a_map_of_bytes, 0, CASES);
-    tcase_add_test(tcase, chunks_follow_each_other_and_other_memory_does_not);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

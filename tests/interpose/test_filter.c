@@ -5,7 +5,8 @@
  */
 #include "interpose/engine/memory/filter_writer.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +93,9 @@ random_kernel(struct filter_word *words)
     return count;
 }
 
-START_TEST(a_miss_is_a_miss)
+TEST_GROUP(filter, .timeout_s = TEST_NO_TIMEOUT);
+
+TEST(a_miss_is_a_miss)
 {
     static struct filter filter = {.kernels = &empty_table}; /* static: what it published stays reachable */
     struct filter_span spans[RANGES];
@@ -122,9 +125,8 @@ START_TEST(a_miss_is_a_miss)
     ck_assert_uint_gt(misses, ROUNDS); /* else the rounds prove nothing */
     ck_assert_uint_gt(hits, ROUNDS);
 }
-END_TEST
 
-START_TEST(what_is_not_known_goes_to_the_engine)
+TEST(what_is_not_known_goes_to_the_engine)
 {
     static struct filter filter = {.kernels = &empty_table}; /* static: what it published stays reachable */
     uint64_t value = 0x2000;
@@ -145,9 +147,8 @@ START_TEST(what_is_not_known_goes_to_the_engine)
     filter_forget_kernels(&filter);
     ck_assert(!filter_launch_misses(&filter, known, params));
 }
-END_TEST
 
-START_TEST(many_kernels_are_all_found)
+TEST(many_kernels_are_all_found)
 {
     static struct filter filter = {.kernels = &empty_table}; /* static: what it published stays reachable */
     for (unsigned round = 0; round < 2; ++round) {
@@ -165,15 +166,13 @@ START_TEST(many_kernels_are_all_found)
         filter_forget_kernels(&filter);
     }
 }
-END_TEST
 
-START_TEST(kernels_that_do_not_fit_go_to_the_engine)
+TEST(kernels_that_do_not_fit_go_to_the_engine)
 {
     static struct filter filter = {.kernels = &empty_table}; /* static: what it published stays reachable */
     ck_assert(!filter_add_kernel(&filter, (CUfunction)0x1000, &(struct filter_word){FILTER_LIST_END, 0}, 1));
     ck_assert(!filter_add_kernel(&filter, (CUfunction)0x1000, &(struct filter_word){0, 1 << 16}, 1));
 }
-END_TEST
 
 /* ---- while it changes ---- */
 
@@ -218,7 +217,7 @@ change_ranges(void *unused)
     return NULL;
 }
 
-START_TEST(a_reader_never_loses_what_is_always_there)
+TEST(a_reader_never_loses_what_is_always_there)
 {
     pthread_t writer, writer_of_kernels; /* one for each, as in the engine */
     uint64_t inside = always.begin + 7, outside = 0x10;
@@ -237,24 +236,4 @@ START_TEST(a_reader_never_loses_what_is_always_there)
     pthread_join(writer, NULL);
     pthread_join(writer_of_kernels, NULL);
     (void)missed;
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("filter");
-    TCase *tcase = tcase_create("filter");
-    tcase_set_timeout(tcase, 0);
-    tcase_add_test(tcase, a_miss_is_a_miss);
-    tcase_add_test(tcase, what_is_not_known_goes_to_the_engine);
-    tcase_add_test(tcase, many_kernels_are_all_found);
-    tcase_add_test(tcase, kernels_that_do_not_fit_go_to_the_engine);
-    tcase_add_test(tcase, a_reader_never_loses_what_is_always_there);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -5,7 +5,8 @@
  */
 #include "interpose/engine/memory/memory.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdarg.h>
 #include <string.h>
 
@@ -127,7 +128,7 @@ check_known(struct handle *handle)
     ck_assert_str_eq(function_name((CUfunction)handle), handle->name);
 }
 
-START_TEST(both_kinds_are_known)
+TEST(both_kinds_are_known)
 {
     const CUresult refusals[] = {CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE};
     for (int i = 0; i < 2; ++i) {
@@ -146,9 +147,8 @@ START_TEST(both_kinds_are_known)
         ck_assert_uint_eq(kernels_added, 4);
     }
 }
-END_TEST
 
-START_TEST(a_kernel_of_a_library_is_asked_as_a_kernel_only)
+TEST(a_kernel_of_a_library_is_asked_as_a_kernel_only)
 {
     struct handle one = {KERNEL, 2, "one", {0}}, bare = {KERNEL, 0, "bare", {0}}, third = {FUNCTION, 1, "third", {0}};
     unsigned library = 2;
@@ -179,9 +179,8 @@ START_TEST(a_kernel_of_a_library_is_asked_as_a_kernel_only)
     functions_kernels_found(list + 2, 1, NULL, true);
     check_known(&third);
 }
-END_TEST
 
-START_TEST(one_unknown_kernel_is_unknown_by_itself)
+TEST(one_unknown_kernel_is_unknown_by_itself)
 {
     struct handle function = {FUNCTION, 3, "function", {0}}, neither = {NEITHER, 3, "neither", {0}};
     open_driver();
@@ -190,9 +189,8 @@ START_TEST(one_unknown_kernel_is_unknown_by_itself)
     check_known(&function);
     ck_assert_uint_eq(kernels_added, 1);
 }
-END_TEST
 
-START_TEST(an_older_driver_tells_nothing)
+TEST(an_older_driver_tells_nothing)
 {
     struct handle function = {FUNCTION, 3, "function", {0}}, kernel = {KERNEL, 3, "kernel", {0}};
     open_driver();
@@ -204,7 +202,6 @@ START_TEST(an_older_driver_tells_nothing)
     ck_assert(!function_layout((CUfunction)&kernel)->known);
     ck_assert_str_eq(function_layout((CUfunction)&kernel)->name, "kernel");
 }
-END_TEST
 
 /* What LeakSanitizer reads: layouts live as long as the process. */
 const char *__lsan_default_suppressions(void) __attribute__((visibility("default")));
@@ -213,21 +210,4 @@ const char *
 __lsan_default_suppressions(void)
 {
     return "leak:function_layout\n";
-}
-
-int
-main(void)
-{
-    Suite *suite = suite_create("functions");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, both_kinds_are_known);
-    tcase_add_test(all, a_kernel_of_a_library_is_asked_as_a_kernel_only);
-    tcase_add_test(all, one_unknown_kernel_is_unknown_by_itself);
-    tcase_add_test(all, an_older_driver_tells_nothing);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

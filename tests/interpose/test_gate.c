@@ -30,6 +30,8 @@
 #include "harness.h"
 #include "hook_table.h"
 
+#include "tests/test.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -78,7 +80,7 @@ is_drivers(void *found)
     return found != NULL && dladdr(found, &info) != 0 && strstr(info.dli_fname, "libcuda.so.1") != NULL;
 }
 
-START_TEST(trap_1_4_next_caller)
+TEST(trap_1_4_next_caller)
 {
     /* Nothing after the asker defines its function: NULL, and not the asker itself. */
     ck_assert_ptr_null(next_asker_next("next_asker_function"));
@@ -87,9 +89,44 @@ START_TEST(trap_1_4_next_caller)
     ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "a_name_that_nobody_defines"));
     ck_assert_ptr_nonnull(dlerror());
 }
-END_TEST
 
-START_TEST(allocation_makes_the_rank)
+/* The same for dlvsym: whoever asks for the next "dlsym" of a version gets libc's, and not the shim's. */
+TEST(trap_1_4_next_caller_of_a_version)
+{
+    Dl_info info;
+    void *found = NULL;
+    for (int i = 0; i < 3 && found == NULL; ++i)
+        found = next_asker_next_version("dlsym", (const char *[]){"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"}[i]);
+    ck_assert_int_ne(dladdr(found, &info), 0);
+    ck_assert_ptr_nonnull(strstr(info.dli_fname, "libc.so.6"));
+    ck_assert_ptr_null(next_asker_next_version("fopen", "NO_SUCH_VERSION"));
+    ck_assert_ptr_nonnull(strstr(dlerror(), "NO_SUCH_VERSION"));
+}
+
+TEST(trap_1_4_libcs_own_functions_stay_reachable)
+{
+    static const char *const names[] = {"dlopen", "dlclose", "dlmopen", "dladdr", "malloc", "fork"};
+    Dl_info info;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        ck_assert_int_ne(dladdr(dlsym(RTLD_DEFAULT, names[i]), &info), 0);
+        ck_assert_msg(strstr(info.dli_fname, "libddprun.so") == NULL, "%s is overridden", names[i]);
+    }
+    ck_assert_ptr_eq(((void *(*)(void *, const char *))next_asker_next("dlsym"))(RTLD_DEFAULT, "fopen"),
+                     dlsym(RTLD_DEFAULT, "fopen"));
+}
+
+/* dlsym(3) of libc may allocate; what stands in front of it must not, for it is called by allocators that start. */
+TEST(trap_1_4_no_allocation_before_a_name_matches)
+{
+    unsigned long before = harness_allocations();
+    for (int i = 0; i < 100; ++i) {
+        (void)dlsym(RTLD_DEFAULT, "fopen");
+        (void)dlsym(RTLD_DEFAULT, "culmination");
+    }
+    ck_assert_uint_eq(harness_allocations(), before);
+}
+
+TEST(allocation_makes_the_rank)
 {
     void *allocate = by_version(&hook_table[0]);
     record = harness_record();
@@ -101,108 +138,9 @@ START_TEST(allocation_makes_the_rank)
     ck_assert_int_eq(call(allocate), CUDA_SUCCESS);
     ck_assert_uint_eq(record->starts, 1);
 }
-END_TEST
-
-/* The same for dlvsym: whoever asks for the next "dlsym" of a version gets libc's, and not the shim's. */
-START_TEST(trap_1_4_next_caller_of_a_version)
-{
-    Dl_info info;
-    void *found = NULL;
-    for (int i = 0; i < 3 && found == NULL; ++i)
-        found = next_asker_next_version("dlsym", (const char *[]){"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"}[i]);
-    ck_assert_int_ne(dladdr(found, &info), 0);
-    ck_assert_ptr_nonnull(strstr(info.dli_fname, "libc.so.6"));
-    ck_assert_ptr_null(next_asker_next_version("fopen", "NO_SUCH_VERSION"));
-    ck_assert_ptr_nonnull(strstr(dlerror(), "NO_SUCH_VERSION"));
-}
-END_TEST
-
-START_TEST(trap_1_4_libcs_own_functions_stay_reachable)
-{
-    static const char *const names[] = {"dlopen", "dlclose", "dlmopen", "dladdr", "malloc", "fork"};
-    Dl_info info;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        ck_assert_int_ne(dladdr(dlsym(RTLD_DEFAULT, names[i]), &info), 0);
-        ck_assert_msg(strstr(info.dli_fname, "libddprun.so") == NULL, "%s is overridden", names[i]);
-    }
-    ck_assert_ptr_eq(((void *(*)(void *, const char *))next_asker_next("dlsym"))(RTLD_DEFAULT, "fopen"),
-                     dlsym(RTLD_DEFAULT, "fopen"));
-}
-END_TEST
-
-START_TEST(trap_1_4_the_same_question_again)
-{
-    void *first = dlsym(driver, "cuLaunchKernel"), *other = dlsym(RTLD_DEFAULT, "fopen");
-    for (int i = 0; i < 10; ++i) {
-        ck_assert_ptr_eq(dlsym(driver, "cuLaunchKernel"), first);
-        ck_assert_ptr_eq(dlsym(RTLD_DEFAULT, "fopen"), other);
-    }
-}
-END_TEST
-
-START_TEST(trap_1_4_names_that_begin_alike)
-{
-    static const char *const names[] = {"cu", "cud", "cudnnCreate", "cuLaunchKernel_", "cublas", "cuMemAlloc"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i)
-        ck_assert_ptr_null(dlsym(NULL, names[i]));
-    ck_assert_ptr_null(dlsym(driver, "cudnnCreate"));
-}
-END_TEST
-
-START_TEST(trap_1_4_a_driver_that_asks_back)
-{
-    void *hook;
-    fake->asks_back = true;
-    ck_assert_int_eq(get_proc("cuMemcpy", &hook, 4000, 0, NULL), CUDA_SUCCESS);
-    ck_assert_str_eq(harness_hook_name(hook), "cuMemcpy");
-    ck_assert(is_drivers(fake->own));
-    fake->own = NULL;
-    ck_assert_int_eq(call(hook), CUDA_SUCCESS);
-    ck_assert(is_drivers(fake->own)); /* a hook would call it for ever */
-    fake->asks_back = false;
-}
-END_TEST
-
-/* As an extension of Python's, or a plugin: no other library sees the driver that it is linked with. */
-START_TEST(a_library_with_a_driver_of_its_own_reaches_the_hooks)
-{
-    void *library = dlopen(LOCAL_ASKER, RTLD_NOW | RTLD_LOCAL);
-    void *(*look_up)(const char *) = (void *(*)(const char *))dlsym(library, "next_asker_default");
-    ck_assert_str_eq(harness_hook_name(look_up("cuMemcpyDtoH_v2")), "cuMemcpyDtoH_v2");
-    ck_assert_str_eq(harness_hook_name(look_up("cuGetProcAddress_v2")), "cuGetProcAddress_v2");
-    ck_assert_ptr_null(look_up("cuMemcpyDtoH_v7"));
-    dlclose(library);
-}
-END_TEST
-
-/* By its exported name, too, a version from the future is counted. */
-START_TEST(a_newer_exported_name_is_recorded)
-{
-    const char *name = NULL;
-    uint64_t before = record->services->unknown_calls(&name), calls = driver_calls("cuMemcpyHtoD_v9");
-    void *newer = dlsym(driver, "cuMemcpyHtoD_v9");
-    ck_assert(!is_drivers(newer));
-    (void)call(newer);
-    ck_assert_uint_eq(driver_calls("cuMemcpyHtoD_v9"), calls + 1);
-    ck_assert_uint_eq(record->services->unknown_calls(&name), before + 1);
-    ck_assert_str_eq(name, "cuMemcpyHtoD");
-}
-END_TEST
-
-/* dlsym(3) of libc may allocate; what stands in front of it must not, for it is called by allocators that start. */
-START_TEST(trap_1_4_no_allocation_before_a_name_matches)
-{
-    unsigned long before = harness_allocations();
-    for (int i = 0; i < 100; ++i) {
-        (void)dlsym(RTLD_DEFAULT, "fopen");
-        (void)dlsym(RTLD_DEFAULT, "culmination");
-    }
-    ck_assert_uint_eq(harness_allocations(), before);
-}
-END_TEST
 
 /* As cudart does in its fallback, and as other languages' bindings do: by dlvsym, or by the linker's global scope. */
-START_TEST(every_way_of_asking_ends_at_the_hook)
+TEST(every_way_of_asking_ends_at_the_hook)
 {
     CUresult (*by_older)(const char *, void **, int, cuuint64_t) = dlsym(driver, "cuGetProcAddress");
     void *found;
@@ -218,23 +156,49 @@ START_TEST(every_way_of_asking_ends_at_the_hook)
         ck_assert_str_eq(harness_hook_name(found), flags == 2 ? "cuMemcpyHtoD_v2_ptds" : "cuMemcpyHtoD_v2");
     }
 }
-END_TEST
 
-/* A function from before the ABI that this shim knows is no hook either. */
-START_TEST(an_old_version_is_recorded_too)
+TEST(trap_1_4_the_same_question_again)
 {
-    void *old;
-    const char *name = NULL;
-    uint64_t before = record->services->unknown_calls(&name);
-    ck_assert_int_eq(get_proc("cuMemFree", &old, 2000, 0, NULL), CUDA_SUCCESS);
-    ck_assert_ptr_null(harness_hook_name(old));
-    (void)call(old);
-    ck_assert_uint_eq(driver_calls("cuMemFree_v1"), 1);
-    ck_assert_uint_eq(record->services->unknown_calls(&name), before + 1);
+    void *first = dlsym(driver, "cuLaunchKernel"), *other = dlsym(RTLD_DEFAULT, "fopen");
+    for (int i = 0; i < 10; ++i) {
+        ck_assert_ptr_eq(dlsym(driver, "cuLaunchKernel"), first);
+        ck_assert_ptr_eq(dlsym(RTLD_DEFAULT, "fopen"), other);
+    }
 }
-END_TEST
 
-START_TEST(trap_2_7_questions_without_an_answer)
+TEST(trap_1_4_names_that_begin_alike)
+{
+    static const char *const names[] = {"cu", "cud", "cudnnCreate", "cuLaunchKernel_", "cublas", "cuMemAlloc"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i)
+        ck_assert_ptr_null(dlsym(NULL, names[i]));
+    ck_assert_ptr_null(dlsym(driver, "cudnnCreate"));
+}
+
+TEST(trap_1_4_a_driver_that_asks_back)
+{
+    void *hook;
+    fake->asks_back = true;
+    ck_assert_int_eq(get_proc("cuMemcpy", &hook, 4000, 0, NULL), CUDA_SUCCESS);
+    ck_assert_str_eq(harness_hook_name(hook), "cuMemcpy");
+    ck_assert(is_drivers(fake->own));
+    fake->own = NULL;
+    ck_assert_int_eq(call(hook), CUDA_SUCCESS);
+    ck_assert(is_drivers(fake->own)); /* a hook would call it for ever */
+    fake->asks_back = false;
+}
+
+/* As an extension of Python's, or a plugin: no other library sees the driver that it is linked with. */
+TEST(a_library_with_a_driver_of_its_own_reaches_the_hooks)
+{
+    void *library = dlopen(LOCAL_ASKER, RTLD_NOW | RTLD_LOCAL);
+    void *(*look_up)(const char *) = (void *(*)(const char *))dlsym(library, "next_asker_default");
+    ck_assert_str_eq(harness_hook_name(look_up("cuMemcpyDtoH_v2")), "cuMemcpyDtoH_v2");
+    ck_assert_str_eq(harness_hook_name(look_up("cuGetProcAddress_v2")), "cuGetProcAddress_v2");
+    ck_assert_ptr_null(look_up("cuMemcpyDtoH_v7"));
+    dlclose(library);
+}
+
+TEST(trap_2_7_questions_without_an_answer)
 {
     CUdriverProcAddressQueryResult status;
     void *found = zeros;
@@ -246,7 +210,6 @@ START_TEST(trap_2_7_questions_without_an_answer)
     ck_assert_ptr_null(found);
     ck_assert_ptr_null(dlvsym(driver, "cuLaunchKernel", "NO_SUCH_VERSION"));
 }
-END_TEST
 
 static void *
 call_other(void *hook)
@@ -256,7 +219,7 @@ call_other(void *hook)
 }
 
 /* Two calls meet inside the driver, each of which comes back only when the other is there. */
-START_TEST(trap_1_5_no_lock_across_a_driver_call)
+TEST(trap_1_5_no_lock_across_a_driver_call)
 {
     pthread_t other;
     void *copy = dlsym(driver, "cuMemcpyDtoD_v2"), *release = dlsym(driver, "cuMemFree_v2");
@@ -267,10 +230,50 @@ START_TEST(trap_1_5_no_lock_across_a_driver_call)
     pthread_join(other, NULL);
     fake->meets = false;
 }
-END_TEST
+
+TEST(trap_1_5_calls_from_within_are_not_reported)
+{
+    CUresult (*memcpy_hook)(CUdeviceptr, CUdeviceptr, size_t);
+    ck_assert_int_eq(get_proc("cuMemcpy", (void **)&memcpy_hook, 4000, 0, NULL), CUDA_SUCCESS);
+    unsigned long begins = record->begins, calls = driver_calls("cuMemcpy");
+    record->call_inside = memcpy_hook;
+    (void)memcpy_hook(1, 2, 3);
+    record->call_inside = NULL;
+    ck_assert_uint_eq(record->begins, begins + 1);
+    ck_assert_uint_eq(record->nested, 0);
+    ck_assert_uint_eq(driver_calls("cuMemcpy"), calls + 2);
+}
+
+TEST(trap_2_1_an_unknown_version_is_counted)
+{
+    const char *name = NULL;
+    void *future, *again;
+    ck_assert_int_eq(get_proc("cuMemcpyHtoD", &future, 14000, 0, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(get_proc("cuMemcpyHtoD", &again, 14000, 0, NULL), CUDA_SUCCESS);
+    ck_assert_ptr_eq(future, again);
+    ck_assert_uint_eq(record->services->unknown_calls(&name), 0);
+    (void)call(future);
+    (void)call(future);
+    ck_assert_uint_eq(driver_calls("cuMemcpyHtoD_v9"), 2);
+    ck_assert_uint_eq(record->services->unknown_calls(&name), 2);
+    ck_assert_str_eq(name, "cuMemcpyHtoD");
+}
+
+/* By its exported name, too, a version from the future is counted. */
+TEST(a_newer_exported_name_is_recorded)
+{
+    const char *name = NULL;
+    uint64_t before = record->services->unknown_calls(&name), calls = driver_calls("cuMemcpyHtoD_v9");
+    void *newer = dlsym(driver, "cuMemcpyHtoD_v9");
+    ck_assert(!is_drivers(newer));
+    (void)call(newer);
+    ck_assert_uint_eq(driver_calls("cuMemcpyHtoD_v9"), calls + 1);
+    ck_assert_uint_eq(record->services->unknown_calls(&name), before + 1);
+    ck_assert_str_eq(name, "cuMemcpyHtoD");
+}
 
 /* A thunk counts what the trainer calls, not what a hooked call does inside. */
-START_TEST(recorded_calls_from_within_do_not_count)
+TEST(recorded_calls_from_within_do_not_count)
 {
     const char *name = NULL;
     void *future;
@@ -285,39 +288,21 @@ START_TEST(recorded_calls_from_within_do_not_count)
     record->call_inside = NULL;
     ck_assert_uint_eq(record->services->unknown_calls(&name), before);
 }
-END_TEST
 
-START_TEST(trap_1_5_calls_from_within_are_not_reported)
+/* A function from before the ABI that this shim knows is no hook either. */
+TEST(an_old_version_is_recorded_too)
 {
-    CUresult (*memcpy_hook)(CUdeviceptr, CUdeviceptr, size_t);
-    ck_assert_int_eq(get_proc("cuMemcpy", (void **)&memcpy_hook, 4000, 0, NULL), CUDA_SUCCESS);
-    unsigned long begins = record->begins, calls = driver_calls("cuMemcpy");
-    record->call_inside = memcpy_hook;
-    (void)memcpy_hook(1, 2, 3);
-    record->call_inside = NULL;
-    ck_assert_uint_eq(record->begins, begins + 1);
-    ck_assert_uint_eq(record->nested, 0);
-    ck_assert_uint_eq(driver_calls("cuMemcpy"), calls + 2);
-}
-END_TEST
-
-START_TEST(trap_2_1_an_unknown_version_is_counted)
-{
+    void *old;
     const char *name = NULL;
-    void *future, *again;
-    ck_assert_int_eq(get_proc("cuMemcpyHtoD", &future, 14000, 0, NULL), CUDA_SUCCESS);
-    ck_assert_int_eq(get_proc("cuMemcpyHtoD", &again, 14000, 0, NULL), CUDA_SUCCESS);
-    ck_assert_ptr_eq(future, again);
-    ck_assert_uint_eq(record->services->unknown_calls(&name), 0);
-    (void)call(future);
-    (void)call(future);
-    ck_assert_uint_eq(driver_calls("cuMemcpyHtoD_v9"), 2);
-    ck_assert_uint_eq(record->services->unknown_calls(&name), 2);
-    ck_assert_str_eq(name, "cuMemcpyHtoD");
+    uint64_t before = record->services->unknown_calls(&name);
+    ck_assert_int_eq(get_proc("cuMemFree", &old, 2000, 0, NULL), CUDA_SUCCESS);
+    ck_assert_ptr_null(harness_hook_name(old));
+    (void)call(old);
+    ck_assert_uint_eq(driver_calls("cuMemFree_v1"), 1);
+    ck_assert_uint_eq(record->services->unknown_calls(&name), before + 1);
 }
-END_TEST
 
-START_TEST(what_is_not_hooked_passes_untouched)
+TEST(what_is_not_hooked_passes_untouched)
 {
     void *init, *fake_real = dlsym(driver, "cuInit");
     ck_assert_int_eq(get_proc("cuInit", &init, 2000, 0, NULL), CUDA_SUCCESS);
@@ -328,9 +313,8 @@ START_TEST(what_is_not_hooked_passes_untouched)
     void *none = zeros;
     ck_assert_int_ne(get_proc("cuNoSuchCall", &none, 12000, 0, NULL), CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(cudas_older_entry_is_replaced_too)
+TEST(cudas_older_entry_is_replaced_too)
 {
     CUresult (*older)(const char *, void **, int, cuuint64_t);
     void *hook, *newer;
@@ -339,30 +323,16 @@ START_TEST(cudas_older_entry_is_replaced_too)
     ck_assert_int_eq(get_proc("cuLaunchKernel", &newer, 4000, 0, NULL), CUDA_SUCCESS);
     ck_assert_ptr_eq(hook, newer);
 }
-END_TEST
 
-START_TEST(trap_1_5_exempt_libraries)
-{
-    void *engine = dlopen(FAKE_ENGINE, RTLD_LAZY | RTLD_NOLOAD);
-    void *(*look_up)(void *, const char *) = (void *(*)(void *, const char *))dlsym(engine, "fake_look_up");
-    void *hook = dlsym(driver, "cuLaunchKernel");
-    ck_assert_ptr_eq(look_up(driver, "cuLaunchKernel"), hook);
-    record->services->exempt_library((const void *)look_up);
-    ck_assert_ptr_ne(look_up(driver, "cuLaunchKernel"), hook);
-    ck_assert_ptr_eq(dlsym(driver, "cuLaunchKernel"), hook);
-}
-END_TEST
-
-START_TEST(the_engine_gets_the_drivers_own_pointers)
+TEST(the_engine_gets_the_drivers_own_pointers)
 {
     void *real = record->services->driver_function("cuLaunchKernel", 4000);
     ck_assert_ptr_nonnull(real);
     ck_assert_ptr_ne(real, dlsym(driver, "cuLaunchKernel"));
     ck_assert_ptr_null(record->services->driver_function("cuNoSuchCall", 4000));
 }
-END_TEST
 
-START_TEST(trap_1_5_in_a_forked_child_hooks_are_jumps)
+TEST(trap_1_5_in_a_forked_child_hooks_are_jumps)
 {
     void *hook = dlsym(driver, "cuLaunchKernel");
     pid_t child = fork();
@@ -376,7 +346,17 @@ START_TEST(trap_1_5_in_a_forked_child_hooks_are_jumps)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
 }
-END_TEST
+
+TEST(trap_1_5_exempt_libraries)
+{
+    void *engine = dlopen(FAKE_ENGINE, RTLD_LAZY | RTLD_NOLOAD);
+    void *(*look_up)(void *, const char *) = (void *(*)(void *, const char *))dlsym(engine, "fake_look_up");
+    void *hook = dlsym(driver, "cuLaunchKernel");
+    ck_assert_ptr_eq(look_up(driver, "cuLaunchKernel"), hook);
+    record->services->exempt_library((const void *)look_up);
+    ck_assert_ptr_ne(look_up(driver, "cuLaunchKernel"), hook);
+    ck_assert_ptr_eq(dlsym(driver, "cuLaunchKernel"), hook);
+}
 
 static int
 run_tests(void)
@@ -390,30 +370,7 @@ run_tests(void)
     driver_calls = (calls_fn)dlsym(driver, "fake_driver_calls");
     fake = dlsym(driver, "fake_driver");
 
-    TCase *tcase = tcase_create("in order");
-    tcase_add_test(tcase, trap_1_4_next_caller);
-    tcase_add_test(tcase, trap_1_4_next_caller_of_a_version);
-    tcase_add_test(tcase, trap_1_4_libcs_own_functions_stay_reachable);
-    tcase_add_test(tcase, trap_1_4_no_allocation_before_a_name_matches);
-    tcase_add_test(tcase, allocation_makes_the_rank);
-    tcase_add_test(tcase, every_way_of_asking_ends_at_the_hook);
-    tcase_add_test(tcase, trap_1_4_the_same_question_again);
-    tcase_add_test(tcase, trap_1_4_names_that_begin_alike);
-    tcase_add_test(tcase, trap_1_4_a_driver_that_asks_back);
-    tcase_add_test(tcase, a_library_with_a_driver_of_its_own_reaches_the_hooks);
-    tcase_add_test(tcase, trap_2_7_questions_without_an_answer);
-    tcase_add_test(tcase, trap_1_5_no_lock_across_a_driver_call);
-    tcase_add_test(tcase, trap_1_5_calls_from_within_are_not_reported);
-    tcase_add_test(tcase, trap_2_1_an_unknown_version_is_counted);
-    tcase_add_test(tcase, a_newer_exported_name_is_recorded);
-    tcase_add_test(tcase, recorded_calls_from_within_do_not_count);
-    tcase_add_test(tcase, an_old_version_is_recorded_too);
-    tcase_add_test(tcase, what_is_not_hooked_passes_untouched);
-    tcase_add_test(tcase, cudas_older_entry_is_replaced_too);
-    tcase_add_test(tcase, the_engine_gets_the_drivers_own_pointers);
-    tcase_add_test(tcase, trap_1_5_in_a_forked_child_hooks_are_jumps);
-    tcase_add_test(tcase, trap_1_5_exempt_libraries);
-    return harness_cases(tcase);
+    return tests_run_in_this_process();
 }
 
 /* A process outside any job: the shim is loaded and replaces nothing. */

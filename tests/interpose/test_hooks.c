@@ -9,6 +9,8 @@
 #include "harness.h"
 #include "hook_table.h"
 
+#include "tests/test.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,16 +180,15 @@ check_call(const struct hooked *hooked, const struct expectation *expected, CUre
         ck_assert_msg(fake->arguments[i] == words[i], "%s: argument %u did not arrive as it came", hooked->symbol, i);
 }
 
-START_TEST(every_hook_tells_forwards_and_returns)
+LOOP_TEST(every_hook_tells_forwards_and_returns, 0, HOOKS)
 {
     const struct hooked *hooked = &hook_table[_i];
     const struct expectation *expected = expectation_of(hooked);
     check_call(hooked, expected, CUDA_SUCCESS);
     check_call(hooked, expected, CUDA_ERROR_INVALID_VALUE);
 }
-END_TEST
 
-START_TEST(every_expectation_has_a_row)
+TEST(every_expectation_has_a_row)
 {
     for (int i = 0; i < EXPECTATIONS; ++i) {
         bool found = false;
@@ -196,10 +197,9 @@ START_TEST(every_expectation_has_a_row)
         ck_assert_msg(found, "%s is in expectations.def only", expectations[i].symbol);
     }
 }
-END_TEST
 
 /* Outputs that a caller may leave out, and lists that are not there, are the driver's business. */
-START_TEST(trap_2_7_null_arguments_go_on_to_the_driver)
+TEST(trap_2_7_null_arguments_go_on_to_the_driver)
 {
     struct hooked hooked[] = {{KIND_OPERATION, "cuMemcpyBatchAsync_v2", "cuMemcpyBatchAsync", 13000, 0, ""},
                               {KIND_OPERATION, "cuMemcpy3DBatchAsync_v2", "cuMemcpy3DBatchAsync", 13000, 0, ""},
@@ -217,10 +217,9 @@ START_TEST(trap_2_7_null_arguments_go_on_to_the_driver)
         ck_assert_uint_eq(calls_of(hooked[i].symbol), forwarded + 1);
     }
 }
-END_TEST
 
 /* More operands than a hook has room for on its stack. */
-START_TEST(long_lists_arrive_whole)
+TEST(long_lists_arrive_whole)
 {
     enum { COPIES = 200 };
     static CUdeviceptr dsts[COPIES], srcs[COPIES];
@@ -233,7 +232,6 @@ START_TEST(long_lists_arrive_whole)
     ck_assert_int_eq(hook(dsts, srcs, sizes, COPIES, NULL, NULL, 0, STREAM), CUDA_SUCCESS);
     ck_assert_ptr_nonnull(strstr(record->log, " 0.150:1096+1 1.150:9096+1 "));
 }
-END_TEST
 
 static int
 run(void)
@@ -250,12 +248,7 @@ run(void)
     if (record == NULL || fake == NULL || calls_of == NULL)
         return EXIT_FAILURE;
 
-    TCase *tcase = tcase_create("hooks");
-    tcase_add_loop_test(tcase, every_hook_tells_forwards_and_returns, 0, HOOKS);
-    tcase_add_test(tcase, every_expectation_has_a_row);
-    tcase_add_test(tcase, trap_2_7_null_arguments_go_on_to_the_driver);
-    tcase_add_test(tcase, long_lists_arrive_whole);
-    return harness_cases(tcase);
+    return tests_run_in_this_process();
 }
 
 int

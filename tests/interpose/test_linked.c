@@ -10,13 +10,15 @@
 
 #include "interpose/shim/older.h"
 
+#include "tests/test.h"
+
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct fake_record *record;
 
-START_TEST(calls_by_exported_name_are_seen)
+TEST(calls_by_exported_name_are_seen)
 {
     record->log[0] = '\0';
     ck_assert_int_eq(cuMemcpyDtoD_v2(0x1000, 0x2000, 16), CUDA_SUCCESS);
@@ -27,9 +29,8 @@ START_TEST(calls_by_exported_name_are_seen)
     ck_assert_uint_eq(fake_driver_calls("cuMemcpyDtoD_v2"), 1);
     ck_assert_uint_eq(fake_driver_calls("cuStreamWriteValue32"), 1);
 }
-END_TEST
 
-START_TEST(calls_that_nobody_follows_are_recorded)
+TEST(calls_that_nobody_follows_are_recorded)
 {
     const char *name = NULL;
     ck_assert_uint_eq(record->services->unknown_calls(&name), 0);
@@ -38,10 +39,9 @@ START_TEST(calls_that_nobody_follows_are_recorded)
     ck_assert_str_eq(name, "cuLaunchGrid");
     ck_assert_uint_eq(fake_driver_calls("cuLaunchGrid"), 1);
 }
-END_TEST
 
 /* A linked program may look up too: with the same result. */
-START_TEST(look_ups_of_a_linked_program_end_at_the_hooks)
+TEST(look_ups_of_a_linked_program_end_at_the_hooks)
 {
     void *found = NULL;
     ck_assert_int_eq(cuGetProcAddress_v2("cuMemcpyDtoD", &found, 3020, 0, NULL), CUDA_SUCCESS);
@@ -49,7 +49,6 @@ START_TEST(look_ups_of_a_linked_program_end_at_the_hooks)
     ck_assert_int_eq(cuGetProcAddress("cuMemcpyDtoD", &found, 7000, 2), CUDA_SUCCESS);
     ck_assert_str_eq(harness_hook_name(found), "cuMemcpyDtoD_v2_ptds");
 }
-END_TEST
 
 static int
 run(void)
@@ -59,11 +58,7 @@ run(void)
     record = harness_record();
     if (record == NULL || fake_driver_calls("cuMemAlloc_v2") != 1)
         return EXIT_FAILURE;
-    TCase *tcase = tcase_create("linked");
-    tcase_add_test(tcase, calls_by_exported_name_are_seen);
-    tcase_add_test(tcase, calls_that_nobody_follows_are_recorded);
-    tcase_add_test(tcase, look_ups_of_a_linked_program_end_at_the_hooks);
-    return harness_cases(tcase);
+    return tests_run_in_this_process();
 }
 
 /* Outside a job: nothing is recorded, everything is forwarded, also without a look-up before. */

@@ -11,6 +11,8 @@
 #include "hook_table.h"
 #include "static_cudart.h"
 
+#include "tests/test.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +81,7 @@ check(const struct static_lookup *lookup)
     return hook != NULL;
 }
 
-START_TEST(each_look_up_of_static_cudart_gets_the_right_pointer)
+TEST(each_look_up_of_static_cudart_gets_the_right_pointer)
 {
     size_t count;
     int hooked = 0;
@@ -89,12 +91,11 @@ START_TEST(each_look_up_of_static_cudart_gets_the_right_pointer)
         hooked += check(&lookups[i]);
     ck_assert_int_ge(hooked, 75); /* else the test looks for hooks in the wrong place */
 }
-END_TEST
 
 #define FUNCTION(name, version) ((__typeof__(&(name)))static_cudart_function(#name, version, 0))
 
 /* What a trainer does with its pointers: on the stand-in, with results; the other driver only takes the calls. */
-START_TEST(work_through_these_pointers_is_seen_and_done)
+TEST(work_through_these_pointers_is_seen_and_done)
 {
     enum { BYTES = 4096 };
     static unsigned char in[BYTES], out[BYTES];
@@ -132,10 +133,9 @@ START_TEST(work_through_these_pointers_is_seen_and_done)
     ck_assert_str_eq(record->log, expected);
     ck_assert_mem_eq(in, out, BYTES);
 }
-END_TEST
 
 /* Programs ask shared cudart for the driver's functions too, NCCL among them. cudart itself has them from the gate. */
-START_TEST(entry_points_of_shared_cudart_are_hooks)
+TEST(entry_points_of_shared_cudart_are_hooks)
 {
     if (!stand_in)
         return;
@@ -163,10 +163,9 @@ START_TEST(entry_points_of_shared_cudart_are_hooks)
     ck_assert_int_eq(by_version("cuDeviceGetCount", &found, 12000, 0, NULL), 0);
     ck_assert(!harness_is_in_shim(found));
 }
-END_TEST
 
 /* Versions from before everything to after everything, in every flavour that the header has. */
-START_TEST(trap_0_2_the_pointer_decides_at_every_version)
+TEST(trap_0_2_the_pointer_decides_at_every_version)
 {
     static const int versions[] = {1,    2000,  3010,  3020,  4000,  6050,  7000,
                                    8000, 11060, 11070, 12070, 12080, 12090, 13000};
@@ -185,7 +184,6 @@ START_TEST(trap_0_2_the_pointer_decides_at_every_version)
         }
     }
 }
-END_TEST
 
 static int
 run(void)
@@ -207,12 +205,7 @@ run(void)
     record->services->exempt_library((const void *)real_look_up);
     real_get_proc = (get_proc_fn)real_look_up(driver, "cuGetProcAddress_v2");
 
-    TCase *tcase = tcase_create("look-ups");
-    tcase_add_test(tcase, each_look_up_of_static_cudart_gets_the_right_pointer);
-    tcase_add_test(tcase, work_through_these_pointers_is_seen_and_done);
-    tcase_add_test(tcase, entry_points_of_shared_cudart_are_hooks);
-    tcase_add_test(tcase, trap_0_2_the_pointer_decides_at_every_version);
-    return harness_cases(tcase);
+    return tests_run_in_this_process();
 }
 
 int

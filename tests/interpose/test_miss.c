@@ -9,6 +9,8 @@
 #include "interpose/engine/memory/filter_writer.h"
 #include "interpose/shim/older.h"
 
+#include "tests/test.h"
+
 #include <dlfcn.h>
 #include <linux/seccomp.h>
 #include <stdlib.h>
@@ -119,7 +121,7 @@ make_arguments(void)
     return touches;
 }
 
-START_TEST(a_launch_is_told_exactly_when_it_touches)
+TEST(a_launch_is_told_exactly_when_it_touches)
 {
     unsigned long told = 0, untold = 0;
     for (int round = 0; round < ROUNDS; ++round) {
@@ -139,10 +141,9 @@ START_TEST(a_launch_is_told_exactly_when_it_touches)
     ck_assert_uint_gt(told, ROUNDS);
     ck_assert_uint_gt(untold, ROUNDS);
 }
-END_TEST
 
 /* The hook moves on with the arguments as they came, those on the stack too. */
-START_TEST(a_miss_hands_every_argument_on)
+TEST(a_miss_hands_every_argument_on)
 {
     uint64_t outside = 16;
     void *list[] = {&outside, &outside, &outside, &outside, &outside};
@@ -167,10 +168,9 @@ START_TEST(a_miss_hands_every_argument_on)
         ck_assert_mem_eq(fake->arguments, expected_ex, sizeof(expected_ex));
     }
 }
-END_TEST
 
 /* In a process that may do nothing but write and end. The driver's function is the one that this leaves alone. */
-START_TEST(a_miss_makes_no_system_call_and_allocates_nothing)
+TEST(a_miss_makes_no_system_call_and_allocates_nothing)
 {
     uint64_t outside = 16, between = 0x180000;
     void *list[] = {&outside, &between, &outside, &between};
@@ -195,7 +195,6 @@ START_TEST(a_miss_makes_no_system_call_and_allocates_nothing)
     ck_assert_msg(WIFEXITED(status), "killed: a miss makes a system call");
     ck_assert_msg(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77, "a miss allocates, or goes to the engine");
 }
-END_TEST
 
 static int
 run(void)
@@ -213,11 +212,7 @@ run(void)
     for (int i = 0; i < LAUNCH_HOOKS; ++i)
         hooks[i].hook = dlsym(driver, hooks[i].symbol);
 
-    TCase *tcase = tcase_create("misses");
-    tcase_add_test(tcase, a_launch_is_told_exactly_when_it_touches);
-    tcase_add_test(tcase, a_miss_hands_every_argument_on);
-    tcase_add_test(tcase, a_miss_makes_no_system_call_and_allocates_nothing);
-    return harness_cases(tcase);
+    return tests_run_in_this_process();
 }
 
 int

@@ -4,7 +4,8 @@
  */
 #include "interpose/engine/memory/memory.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +39,7 @@ mark(bool *map, const struct pieces *pieces)
     return last + 1;
 }
 
-START_TEST(reaches_what_a_map_of_bytes_shows)
+TEST(reaches_what_a_map_of_bytes_shows)
 {
     for (int i = 0; i < CASES; ++i) {
         struct pieces pieces = {1 + below(9), 1 + below(5), below(20), 1 + below(4), below(60)};
@@ -51,29 +52,12 @@ START_TEST(reaches_what_a_map_of_bytes_shows)
                       pieces.inner_stride, pieces.outer_count, pieces.outer_stride, begin, end, expected);
     }
 }
-END_TEST
 
-START_TEST(without_holes_only_the_bounds_count)
+TEST(without_holes_only_the_bounds_count)
 {
     struct operand operand = {.address = BASE, .bytes = 10};
     ck_assert(operand_reaches(&operand, BASE + 9, BASE + 10));
     ck_assert(!operand_reaches(&operand, BASE + 10, BASE + 11));
     ck_assert(!operand_reaches(&operand, BASE - 1, BASE));
     ck_assert(operand_reaches(&operand, BASE - 1, BASE + 1));
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("operands");
-    TCase *tcase = tcase_create("holes");
-    tcase_add_test(tcase, reaches_what_a_map_of_bytes_shows);
-    tcase_add_test(tcase, without_holes_only_the_bounds_count);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

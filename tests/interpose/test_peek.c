@@ -5,7 +5,8 @@
  */
 #include "interpose/engine/memory/escapes.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
@@ -81,33 +82,16 @@ check_reads(void)
     ck_assert_uint_eq(peek(drivers_page, seen, 64), 64);
 }
 
-START_TEST(all_mappings_are_read)
+TEST(all_mappings_are_read)
 {
     check_reads();
 }
-END_TEST
 
 /* Last in its process. */
-START_TEST(and_without_process_vm_writev)
+TEST(and_without_process_vm_writev)
 {
     if (forbid_writev())
         check_reads();
     else
         printf("# no filters of system calls here\n");
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("peek");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, all_mappings_are_read);
-    tcase_add_test(all, and_without_process_vm_writev);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

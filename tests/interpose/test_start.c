@@ -10,6 +10,8 @@
 
 #include "interpose/shim/older.h"
 
+#include "tests/test.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -99,25 +101,24 @@ test_during_start(void)
     started = 1;
 }
 
-START_TEST(trap_1_4_constructor)
+TEST_GROUP(start, .timeout_s = TEST_NO_TIMEOUT);
+
+TEST(trap_1_4_constructor)
 {
     ck_assert_int_eq(loaded, 1); /* with CUDA_SUCCESS */
 }
-END_TEST
 
-START_TEST(trap_1_5_fork)
+TEST(trap_1_5_fork)
 {
     ck_assert_int_eq(child_status, 0);
 }
-END_TEST
 
-START_TEST(an_annotation_waits_for_the_engine)
+TEST(an_annotation_waits_for_the_engine)
 {
     ck_assert(comes(&annotated));
     ck_assert_int_eq(annotated, 1);
     ck_assert_uint_eq(harness_record()->starts, 1);
 }
-END_TEST
 
 static int
 run(void)
@@ -130,12 +131,7 @@ run(void)
         return EXIT_FAILURE;
     (void)allocate_memory(&memory, 1);
 
-    TCase *tcase = tcase_create("start");
-    tcase_set_timeout(tcase, 0);
-    tcase_add_test(tcase, trap_1_4_constructor);
-    tcase_add_test(tcase, trap_1_5_fork);
-    tcase_add_test(tcase, an_annotation_waits_for_the_engine);
-    int status = harness_cases(tcase);
+    int status = tests_run_in_this_process();
     if (started && loaded != 0 && annotated != 0) {
         pthread_join(loader, NULL);
         pthread_join(annotator, NULL);

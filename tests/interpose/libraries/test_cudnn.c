@@ -8,7 +8,8 @@
 #include "fake_cudnn.h"
 #include "recorder.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -103,7 +104,7 @@ call(void *function, const struct arguments *a)
                               w[27], w[28], w[29], w[30], w[31], w[32], w[33], 0.5, 0.5);
 }
 
-START_TEST(arguments_are_the_parameters_in_order)
+LOOP_TEST(arguments_are_the_parameters_in_order, 0, ROWS)
 {
     char parameters[FAKE_CUDNN_ARGUMENTS][32], arguments[FAKE_CUDNN_ARGUMENTS][32];
     unsigned count = names_in(table[_i].parameters, parameters);
@@ -112,7 +113,6 @@ START_TEST(arguments_are_the_parameters_in_order)
         ck_assert_msg(strcmp(parameters[i], arguments[i]) == 0, "%s: argument %u is %s for %s", table[_i].symbol, i,
                       arguments[i], parameters[i]);
 }
-END_TEST
 
 static const struct operand *
 operand_named(const char *name)
@@ -176,14 +176,13 @@ has_pack(const struct row *row)
     return strcmp(row->symbol, "cudnnBackendExecute") == 0;
 }
 
-START_TEST(a_linked_call_is_told_and_handed_on)
+LOOP_TEST(a_linked_call_is_told_and_handed_on, 0, ROWS)
 {
     if (!has_pack(&table[_i]))
         check_fires(&table[_i], table[_i].linked);
 }
-END_TEST
 
-START_TEST(a_looked_up_call_is_told_and_handed_on)
+LOOP_TEST(a_looked_up_call_is_told_and_handed_on, 0, ROWS)
 {
     void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
     void *found = dlsym(library, table[_i].symbol);
@@ -192,7 +191,6 @@ START_TEST(a_looked_up_call_is_told_and_handed_on)
         check_fires(&table[_i], found);
     dlclose(library);
 }
-END_TEST
 
 /* The call's gradients, each with the argument that says how large it is. */
 static const struct {
@@ -216,7 +214,7 @@ static const struct {
     {"cudnnScaleTensor", "y", "yDesc"},
 };
 
-START_TEST(gradients_are_written_as_far_as_they_reach)
+TABLE_TEST(gradients_are_written_as_far_as_they_reach, gradients)
 {
     const struct row *row = table;
     while (strcmp(row->symbol, gradients[_i].symbol) != 0)
@@ -231,9 +229,8 @@ START_TEST(gradients_are_written_as_far_as_they_reach)
         ++place;
     ck_assert_uint_eq(operand->bytes, (ends_with(gradients[_i].size, "Desc") ? 1000 : 2000) + place);
 }
-END_TEST
 
-START_TEST(a_variant_pack_is_looked_into)
+TEST(a_variant_pack_is_looked_into)
 {
     struct fake_descriptor plan = {.workspace_bytes = 777};
     struct fake_descriptor pack = {
@@ -251,10 +248,9 @@ START_TEST(a_variant_pack_is_looked_into)
     ck_assert_uint_eq(record->operands[2].bytes, 777);
     ck_assert_uint_eq(fake_cudnn.calls, calls + 1);
 }
-END_TEST
 
 /* One that does not show its pointers, or has more than fit, goes on: the driver's hooks see its kernels. */
-START_TEST(a_pack_that_cannot_be_looked_into_leaves_its_kernels_visible)
+TEST(a_pack_that_cannot_be_looked_into_leaves_its_kernels_visible)
 {
     struct fake_descriptor plan = {0}, pack = {.pointer_count = 40};
     unsigned long begins = record->begins, calls = fake_cudnn.calls;
@@ -265,7 +261,6 @@ START_TEST(a_pack_that_cannot_be_looked_into_leaves_its_kernels_visible)
     ck_assert_uint_eq(record->begins, begins);
     ck_assert_uint_eq(fake_cudnn.calls, calls + 2);
 }
-END_TEST
 
 static int
 run_tests(void)
@@ -278,21 +273,7 @@ run_tests(void)
     if (record == NULL)
         return EXIT_FAILURE;
 
-    Suite *suite = suite_create("libraries");
-    TCase *tcase = tcase_create("cudnn");
-    tcase_add_loop_test(tcase, arguments_are_the_parameters_in_order, 0, ROWS);
-    tcase_add_loop_test(tcase, a_linked_call_is_told_and_handed_on, 0, ROWS);
-    tcase_add_loop_test(tcase, a_looked_up_call_is_told_and_handed_on, 0, ROWS);
-    tcase_add_loop_test(tcase, gradients_are_written_as_far_as_they_reach, 0, sizeof(gradients) / sizeof(gradients[0]));
-    tcase_add_test(tcase, a_variant_pack_is_looked_into);
-    tcase_add_test(tcase, a_pack_that_cannot_be_looked_into_leaves_its_kernels_visible);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* this process is the rank */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return tests_run_in_this_process();
 }
 
 /* Outside any job a linked call comes through. */

@@ -10,7 +10,8 @@
 #include "recorder.h"
 #include "values.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -121,13 +122,12 @@ check_order(const char *symbol, const char *parameter_list, const char *argument
                       parameters[i]);
 }
 
-START_TEST(arguments_are_the_parameters_in_order)
+LOOP_TEST(arguments_are_the_parameters_in_order, 0, ROWS)
 {
     check_order(table[_i].symbol, table[_i].parameters, table[_i].arguments);
 }
-END_TEST
 
-START_TEST(rows_without_handles_say_the_right_places)
+LOOP_TEST(rows_without_handles_say_the_right_places, 0, LEGACY_ROWS)
 {
     const struct legacy_row *row = &legacy[_i];
     char names[ARGUMENTS_AT_MOST][32], name[32];
@@ -142,7 +142,6 @@ START_TEST(rows_without_handles_say_the_right_places)
     }
     ck_assert_msg(found >= 1, "%s names no operand", row->symbol);
 }
-END_TEST
 
 /* ---- each hook ---- */
 
@@ -197,13 +196,12 @@ check_fires(const struct row *row, void *function)
     fake_cublas_first.answer = CUBLAS_STATUS_SUCCESS;
 }
 
-START_TEST(a_linked_call_is_told_and_handed_on)
+LOOP_TEST(a_linked_call_is_told_and_handed_on, 0, ROWS)
 {
     check_fires(&table[_i], table[_i].linked);
 }
-END_TEST
 
-START_TEST(a_looked_up_call_is_told_and_handed_on)
+LOOP_TEST(a_looked_up_call_is_told_and_handed_on, 0, ROWS)
 {
     void *library = dlopen("libcublas.so.13", RTLD_NOW | RTLD_LOCAL);
     void *found = dlsym(library, table[_i].symbol);
@@ -215,7 +213,6 @@ START_TEST(a_looked_up_call_is_told_and_handed_on)
     check_fires(&table[_i], found);
     dlclose(library);
 }
-END_TEST
 
 /* ---- whose function? ---- */
 
@@ -228,7 +225,7 @@ scale_vector(cublasHandle_t handle)
     (void)cublasSscal_v2(handle, 4, &alpha, x, 1);
 }
 
-START_TEST(each_copy_of_the_library_serves_its_own_callers)
+TEST(each_copy_of_the_library_serves_its_own_callers)
 {
     void *plugin = dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL);
     ck_assert_msg(plugin != NULL, "%s", dlerror());
@@ -254,9 +251,8 @@ START_TEST(each_copy_of_the_library_serves_its_own_callers)
     ck_assert_ptr_ne((void *)looked_up, (void *)cublasSscal_v2);
     dlclose(second);
 }
-END_TEST
 
-START_TEST(what_is_not_in_the_library_is_not_offered)
+TEST(what_is_not_in_the_library_is_not_offered)
 {
     void *library = dlopen("libcublas.so.13", RTLD_NOW | RTLD_LOCAL);
     ck_assert_ptr_null(dlsym(library, "cublasSnosuch_v2"));
@@ -264,11 +260,10 @@ START_TEST(what_is_not_in_the_library_is_not_offered)
     ck_assert_ptr_null(dlsym(driver, "cublasSgemm_v2"));
     dlclose(library);
 }
-END_TEST
 
 /* ---- streams, workspaces, calls within calls ---- */
 
-START_TEST(without_a_stream_a_call_is_opaque)
+TEST(without_a_stream_a_call_is_opaque)
 {
     fake_cublas_first.has_no_stream = true;
     scale_vector((cublasHandle_t)0x77);
@@ -279,7 +274,6 @@ START_TEST(without_a_stream_a_call_is_opaque)
     ck_assert(!record->opaque);
     ck_assert_ptr_eq(record->stream, CU_STREAM_LEGACY);
 }
-END_TEST
 
 static bool
 has_workspace(uint64_t address, size_t bytes)
@@ -292,7 +286,7 @@ has_workspace(uint64_t address, size_t bytes)
     return false;
 }
 
-START_TEST(a_workspace_of_the_trainers_is_written)
+TEST(a_workspace_of_the_trainers_is_written)
 {
     cublasHandle_t handle = (cublasHandle_t)0x99, other = (cublasHandle_t)0x9a;
     (void)cublasSetWorkspace_v2(handle, (void *)0xabc000, 4096);
@@ -311,7 +305,6 @@ START_TEST(a_workspace_of_the_trainers_is_written)
     scale_vector(handle);
     ck_assert(!has_workspace(0xdef000, 512));
 }
-END_TEST
 
 static void
 call_inside(void)
@@ -320,7 +313,7 @@ call_inside(void)
     scale_vector((cublasHandle_t)0x77);
 }
 
-START_TEST(calls_within_a_call_are_only_handed_on)
+TEST(calls_within_a_call_are_only_handed_on)
 {
     unsigned long begins = record->begins, calls = fake_cublas_first.calls;
     record->inside = call_inside;
@@ -328,7 +321,6 @@ START_TEST(calls_within_a_call_are_only_handed_on)
     ck_assert_uint_eq(record->begins, begins + 1);
     ck_assert_uint_eq(fake_cublas_first.calls, calls + 2);
 }
-END_TEST
 
 static int
 run_tests(void)
@@ -341,24 +333,7 @@ run_tests(void)
     if (record == NULL)
         return EXIT_FAILURE;
 
-    Suite *suite = suite_create("libraries");
-    TCase *tcase = tcase_create("cublas");
-    tcase_add_loop_test(tcase, arguments_are_the_parameters_in_order, 0, ROWS);
-    tcase_add_loop_test(tcase, rows_without_handles_say_the_right_places, 0, LEGACY_ROWS);
-    tcase_add_loop_test(tcase, a_linked_call_is_told_and_handed_on, 0, ROWS);
-    tcase_add_loop_test(tcase, a_looked_up_call_is_told_and_handed_on, 0, ROWS);
-    tcase_add_test(tcase, each_copy_of_the_library_serves_its_own_callers);
-    tcase_add_test(tcase, what_is_not_in_the_library_is_not_offered);
-    tcase_add_test(tcase, without_a_stream_a_call_is_opaque);
-    tcase_add_test(tcase, a_workspace_of_the_trainers_is_written);
-    tcase_add_test(tcase, calls_within_a_call_are_only_handed_on);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* this process is the rank */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return tests_run_in_this_process();
 }
 
 /* Outside any job a linked call comes through, and a look-up gives the library's own function. */

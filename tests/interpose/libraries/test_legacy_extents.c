@@ -5,7 +5,8 @@
 #include "arena.h"
 #include "values.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cublas.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,7 +167,20 @@ run_case(const struct row *row, struct arena_ends *ends)
     return true;
 }
 
-START_TEST(operands_are_what_the_call_touches)
+static void
+start(void)
+{
+    arena_start();
+    record = recorder_find();
+    ck_assert_ptr_nonnull(record);
+    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ck_assert_int_eq(cublasInit(), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(cublasSetKernelStream(stream), CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_GROUP(cublas_before_handles, .start = start);
+
+LOOP_TEST(operands_are_what_the_call_touches, 0, ROWS)
 {
     const struct row *row = &table[_i];
     struct arena_ends ends[ARENA_ENDS] = {0};
@@ -179,48 +193,18 @@ START_TEST(operands_are_what_the_call_touches)
     ++rows_that_ran;
     arena_check_ends(ends, row->symbol);
 }
-END_TEST
 
-START_TEST(most_of_the_real_calls_were_tried)
+TEST(most_of_the_real_calls_were_tried)
 {
     printf("%u of %u calls tried\n", rows_that_ran, (unsigned)ROWS);
     ck_assert_uint_ge(rows_that_ran, 30);
-}
-END_TEST
-
-static void
-start(void)
-{
-    arena_start();
-    record = recorder_find();
-    ck_assert_ptr_nonnull(record);
-    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    ck_assert_int_eq(cublasInit(), CUBLAS_STATUS_SUCCESS);
-    ck_assert_int_eq(cublasSetKernelStream(stream), CUBLAS_STATUS_SUCCESS);
-}
-
-static int
-run_tests(void)
-{
-    Suite *suite = suite_create("extents");
-    TCase *tcase = tcase_create("cublas before handles");
-    tcase_add_unchecked_fixture(tcase, start, NULL);
-    tcase_add_loop_test(tcase, operands_are_what_the_call_touches, 0, ROWS);
-    tcase_add_test(tcase, most_of_the_real_calls_were_tried);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* this process is the rank */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int
 main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--in-job") == 0)
-        return run_tests();
+        return tests_run_in_this_process();
     if (argc == 2 && strcmp(argv[1], "--passive") == 0)
         return EXIT_SUCCESS;
     return recorder_run(argv, "");

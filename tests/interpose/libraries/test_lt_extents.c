@@ -5,7 +5,8 @@
  */
 #include "arena.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,7 +195,18 @@ run_case(int index, struct arena_ends *ends)
     return true;
 }
 
-START_TEST(operands_are_what_a_product_touches)
+static void
+start(void)
+{
+    arena_start();
+    record = recorder_find();
+    ck_assert_ptr_nonnull(record);
+    ck_assert_int_eq(cublasLtCreate(&handle), CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_GROUP(cublasLt, .start = start);
+
+LOOP_TEST(operands_are_what_a_product_touches, 0, EPILOGUES)
 {
     struct arena_ends ends[ARENA_ENDS] = {0};
     unsigned ran = 0;
@@ -203,10 +215,9 @@ START_TEST(operands_are_what_a_product_touches)
     ck_assert_msg(ran >= CASES / 10, "%s: %u of %d ran", epilogues[_i].name, ran, CASES);
     arena_check_ends(ends, epilogues[_i].name);
 }
-END_TEST
 
 /* The stream is an argument of the call. */
-START_TEST(the_stream_is_the_calls_own)
+TEST(the_stream_is_the_calls_own)
 {
     struct product product = random_product(CUBLASLT_EPILOGUE_DEFAULT);
     CUstream stream;
@@ -220,39 +231,12 @@ START_TEST(the_stream_is_the_calls_own)
     ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
     destroy(&product);
 }
-END_TEST
-
-static void
-start(void)
-{
-    arena_start();
-    record = recorder_find();
-    ck_assert_ptr_nonnull(record);
-    ck_assert_int_eq(cublasLtCreate(&handle), CUBLAS_STATUS_SUCCESS);
-}
-
-static int
-run_tests(void)
-{
-    Suite *suite = suite_create("extents");
-    TCase *tcase = tcase_create("cublasLt");
-    tcase_add_unchecked_fixture(tcase, start, NULL);
-    tcase_add_loop_test(tcase, operands_are_what_a_product_touches, 0, EPILOGUES);
-    tcase_add_test(tcase, the_stream_is_the_calls_own);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* this process is the rank */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-}
 
 int
 main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--in-job") == 0)
-        return run_tests();
+        return tests_run_in_this_process();
     if (argc == 2 && strcmp(argv[1], "--passive") == 0)
         return EXIT_SUCCESS;
     return recorder_run(argv, "");
