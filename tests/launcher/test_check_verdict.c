@@ -10,7 +10,8 @@
 #include "base/check/element.h"
 #include "base/mutant.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -659,15 +660,16 @@ judge_scene(const struct scene *scene, char why[2400])
     free_world(&world);
 }
 
-START_TEST(each_scene_has_its_verdict)
+TEST_GROUP(scenes, .timeout_s = 60);
+
+LOOP_TEST(each_scene_has_its_verdict, 0, SCENES)
 {
     char why[2400];
     judge_scene(&scenes[_i], why);
     ck_assert_msg(why[0] == '\0', "%s: %s", scenes[_i].what, why);
 }
-END_TEST
 
-START_TEST(each_cause_is_in_the_table)
+TEST(each_cause_is_in_the_table)
 {
     for (int cause = 0; cause < CAUSE_COUNT; ++cause) {
         bool found = false;
@@ -680,9 +682,8 @@ START_TEST(each_cause_is_in_the_table)
             ck_assert_str_ne(name, check_cause_name((enum check_cause)other));
     }
 }
-END_TEST
 
-START_TEST(what_was_not_compared_is_not_equal)
+LOOP_TEST(what_was_not_compared_is_not_equal, 0, 3)
 {
     struct world world;
     struct check_verdict verdict;
@@ -698,9 +699,8 @@ START_TEST(what_was_not_compared_is_not_equal)
     check_verdict_free(&verdict);
     free_world(&world);
 }
-END_TEST
 
-START_TEST(scratch_of_many_tensors_is_no_difference)
+TEST(scratch_of_many_tensors_is_no_difference)
 {
     enum { RANGES = 150 };
     struct world world;
@@ -721,7 +721,6 @@ START_TEST(scratch_of_many_tensors_is_no_difference)
     ck_assert_msg(equal, "%d ranges of scratch memory pass as a difference", RANGES);
     free_world(&world);
 }
-END_TEST
 
 /* ---- any evidence ---- */
 
@@ -750,7 +749,7 @@ random_edit(unsigned *seed)
     return edit;
 }
 
-START_TEST(what_differs_is_never_equal)
+LOOP_TEST(what_differs_is_never_equal, 0, 500)
 {
     unsigned seed = (unsigned)_i;
     struct world world;
@@ -782,9 +781,8 @@ START_TEST(what_differs_is_never_equal)
     check_verdict_free(&verdict);
     free_world(&world);
 }
-END_TEST
 
-START_TEST(many_steps_are_judged_at_once)
+TEST(many_steps_are_judged_at_once)
 {
     enum { MANY = 2000 };
     struct world world;
@@ -801,11 +799,10 @@ START_TEST(many_steps_are_judged_at_once)
     check_verdict_free(&verdict);
     free_world(&world);
 }
-END_TEST
 
 /* ---- the table would notice ---- */
 
-START_TEST(an_infinite_floor_is_noticed)
+TEST(an_infinite_floor_is_noticed)
 {
     char why[2400];
     int expected = 0, missed = 0;
@@ -821,27 +818,4 @@ START_TEST(an_infinite_floor_is_noticed)
     unsetenv("DDPRUN_MUTANT");
     ck_assert_int_gt(expected, 30);
     ck_assert_int_eq(missed, expected);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("check verdict");
-    TCase *tcase = tcase_create("scenes");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, each_scene_has_its_verdict, 0, SCENES);
-    tcase_add_test(tcase, each_cause_is_in_the_table);
-    tcase_add_loop_test(tcase, what_was_not_compared_is_not_equal, 0, 3);
-    tcase_add_test(tcase, scratch_of_many_tensors_is_no_difference);
-    tcase_add_loop_test(tcase, what_differs_is_never_equal, 0, 500);
-    tcase_add_test(tcase, many_steps_are_judged_at_once);
-    tcase_add_test(tcase, an_infinite_floor_is_noticed);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -6,7 +6,8 @@
 
 #include "base/protocol.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static const struct line {
     {"a\\", {"a\\"}},
 };
 
-START_TEST(lines_become_words)
+TABLE_TEST(lines_become_words, lines)
 {
     const struct line *line = &lines[_i];
     struct error error;
@@ -57,9 +58,8 @@ START_TEST(lines_become_words)
     ck_assert_ptr_null(words[i + 1]);
     free_words(words);
 }
-END_TEST
 
-START_TEST(a_quote_that_is_not_closed_is_refused)
+TEST(a_quote_that_is_not_closed_is_refused)
 {
     static const char *const open[] = {"'", "\"", "a 'b", "a 'b\"c\" d", "\"a\\\"", "'a' 'b", "a \"b 'c' d", "\"\\"};
     for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); ++i) {
@@ -69,7 +69,6 @@ START_TEST(a_quote_that_is_not_closed_is_refused)
         ck_assert(strstr(error.text, "--alone") != NULL && strchr(error.text, '\n') == NULL);
     }
 }
-END_TEST
 
 /* Prints what sh makes of the line, each word and a newline; NULL: it refuses the line. */
 static FILE *
@@ -85,7 +84,7 @@ ask_shell(const char *line)
     return answer;
 }
 
-START_TEST(words_are_the_shell_s)
+LOOP_TEST(words_are_the_shell_s, 0, CASES)
 {
     static const char letters[] = "aab \t'\"\\-=."; /* nothing that a shell expands or that ends a command */
     char line[24] = "", found[400] = "", expected[400] = "";
@@ -109,22 +108,4 @@ START_TEST(words_are_the_shell_s)
     expected[got] = '\0';
     ck_assert_int_eq(pclose(answer), 0);
     ck_assert_msg(strcmp(found, expected) == 0, "of %s the shell makes\n%sand --alone\n%s", line, expected, found);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("check words");
-    TCase *tcase = tcase_create("lines");
-    tcase_add_loop_test(tcase, lines_become_words, 0, sizeof(lines) / sizeof(lines[0]));
-    tcase_add_test(tcase, a_quote_that_is_not_closed_is_refused);
-    tcase_add_loop_test(tcase, words_are_the_shell_s, 0, CASES);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

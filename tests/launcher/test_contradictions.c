@@ -7,7 +7,8 @@
  */
 #include "launcher/options/option_table.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,7 +193,7 @@ require_sample(const char *name)
     ck_abort_msg("--%s has no sample here: settle with which options it goes together", name);
 }
 
-START_TEST(every_option_has_a_sample)
+TEST(every_option_has_a_sample)
 {
     for (int i = 0; i < option_row_count; ++i) {
         if (option_rows[i].take != NULL) /* --help and the like ask for nothing else */
@@ -201,9 +202,8 @@ START_TEST(every_option_has_a_sample)
     for (int i = 0; i < option_synonym_count; ++i)
         require_sample(option_synonyms[i].name);
 }
-END_TEST
 
-START_TEST(each_pair_is_settled)
+LOOP_TEST(each_pair_is_settled, 0, SAMPLES)
 {
     const struct sample *one = &samples[_i];
     struct error error = {0};
@@ -222,9 +222,8 @@ START_TEST(each_pair_is_settled)
             ck_assert_msg(strstr(error.text, told) != NULL && strchr(error.text, '\n') == NULL, "%s", error.text);
     }
 }
-END_TEST
 
-START_TEST(options_of_check_belong_to_check)
+LOOP_TEST(options_of_check_belong_to_check, 0, SAMPLES)
 {
     const struct sample *one = &samples[_i];
     struct error error = {0};
@@ -246,7 +245,6 @@ START_TEST(options_of_check_belong_to_check)
                           one->name, other->name, (int)place, error.text);
     }
 }
-END_TEST
 
 /* Parses `words` beside the settings in `text`. */
 static enum options_result
@@ -270,7 +268,7 @@ parse_beside(const char *text, const char *word, const char *value, struct optio
     return result;
 }
 
-START_TEST(a_name_that_is_no_setting_is_told_the_right_one)
+TEST(a_name_that_is_no_setting_is_told_the_right_one)
 {
     static const struct {
         const char *member, *told;
@@ -295,9 +293,8 @@ START_TEST(a_name_that_is_no_setting_is_told_the_right_one)
         ck_assert_msg((strstr(error.text, "did you mean") != NULL) == cases[i].suggests, "%s", error.text);
     }
 }
-END_TEST
 
-START_TEST(the_command_line_counts_against_a_setting)
+TEST(the_command_line_counts_against_a_setting)
 {
     struct options options;
     struct error error = {0};
@@ -317,9 +314,8 @@ START_TEST(the_command_line_counts_against_a_setting)
     ck_assert_int_eq(parse_beside("{\"quiet\": true, \"verbose\": true}", NULL, NULL, &options, &error), OPTIONS_BAD);
     ck_assert_int_eq(error.exit_code, 2);
 }
-END_TEST
 
-START_TEST(a_mistyped_variable_is_not_ignored)
+TEST(a_mistyped_variable_is_not_ignored)
 {
     static const struct {
         const char *variable, *told; /* NULL: it is none of ours */
@@ -341,7 +337,6 @@ START_TEST(a_mistyped_variable_is_not_ignored)
         ck_assert_msg(cases[i].told == NULL || strstr(error.text, cases[i].told) != NULL, "%s", error.text);
     }
 }
-END_TEST
 
 int
 main(void)
@@ -351,19 +346,7 @@ main(void)
         return EXIT_FAILURE;
     close(fd);
     setenv("XDG_CONFIG_HOME", "/nowhere/at/all", 1);
-    Suite *suite = suite_create("contradictions");
-    TCase *tests = tcase_create("pairs");
-    tcase_add_test(tests, every_option_has_a_sample);
-    tcase_add_loop_test(tests, each_pair_is_settled, 0, SAMPLES);
-    tcase_add_loop_test(tests, options_of_check_belong_to_check, 0, SAMPLES);
-    tcase_add_test(tests, a_name_that_is_no_setting_is_told_the_right_one);
-    tcase_add_test(tests, the_command_line_counts_against_a_setting);
-    tcase_add_test(tests, a_mistyped_variable_is_not_ignored);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int status = tests_run();
     unlink(config);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status;
 }

@@ -5,7 +5,8 @@
 
 #include "base/protocol.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,7 +106,7 @@ static const struct placement {
     {"not a number of devices", 1, NULL, false, {.softgpu = true, .softgpu_devices = "two"}, NULL},
 };
 
-START_TEST(ranks_see_their_gpus)
+TABLE_TEST(ranks_see_their_gpus, placements)
 {
     const struct placement *placement = &placements[_i];
     struct options options = {.rank_count = placement->ranks, .share_gpu = placement->share};
@@ -132,7 +133,6 @@ START_TEST(ranks_see_their_gpus)
     }
     options_free(&options);
 }
-END_TEST
 
 /* One rank of several on its host, started by somebody else: what it alone sees. "-": the variable is removed. */
 static const struct alone {
@@ -180,7 +180,7 @@ static const struct alone {
      "-"},
 };
 
-START_TEST(a_rank_of_another_launcher_sees_its_gpu)
+TABLE_TEST(a_rank_of_another_launcher_sees_its_gpu, alones)
 {
     const struct alone *alone = &alones[_i];
     struct options options = {.share_gpu = alone->share};
@@ -197,21 +197,4 @@ START_TEST(a_rank_of_another_launcher_sees_its_gpu)
         device_plan_free(&plan);
     }
     options_free(&options);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("devices");
-    TCase *tcase = tcase_create("placement");
-    tcase_add_loop_test(tcase, ranks_see_their_gpus, 0, sizeof(placements) / sizeof(placements[0]));
-    tcase_add_loop_test(tcase, a_rank_of_another_launcher_sees_its_gpu, 0, sizeof(alones) / sizeof(alones[0]));
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -12,7 +12,8 @@
 #include "launcher/start/program.h"
 #include "launcher/start/trial.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <json-c/json.h>
@@ -125,7 +126,9 @@ read_needs(const void *bytes, size_t count, struct elf_needs *needs)
     return error;
 }
 
-START_TEST(what_a_program_needs_is_read)
+TEST_GROUP(all, .timeout_s = 120);
+
+TEST(what_a_program_needs_is_read)
 {
     struct image image;
     struct elf_needs needs;
@@ -150,9 +153,8 @@ START_TEST(what_a_program_needs_is_read)
     ck_assert(!needs.has_kernels);
     elf_needs_free(&needs);
 }
-END_TEST
 
-START_TEST(symbols_that_are_defined_tell_of_static_cudart_and_of_a_dlsym)
+TEST(symbols_that_are_defined_tell_of_static_cudart_and_of_a_dlsym)
 {
     struct image image;
     struct elf_needs needs;
@@ -167,9 +169,8 @@ START_TEST(symbols_that_are_defined_tell_of_static_cudart_and_of_a_dlsym)
     ck_assert(needs.defines_cudart && !needs.defines_dlsym);
     elf_needs_free(&needs);
 }
-END_TEST
 
-START_TEST(a_text_is_found_wherever_it_lies)
+TEST(a_text_is_found_wherever_it_lies)
 {
     enum { WINDOW = 1 << 20 };
     struct elf_needs needs;
@@ -189,7 +190,6 @@ START_TEST(a_text_is_found_wherever_it_lies)
     }
     free(file);
 }
-END_TEST
 
 static void
 expect_damage(const struct image *image)
@@ -198,7 +198,7 @@ expect_damage(const struct image *image)
     ck_assert_int_eq(read_needs(image, sizeof(*image), &needs), EBADMSG);
 }
 
-START_TEST(what_leads_outside_is_damage)
+TEST(what_leads_outside_is_damage)
 {
     struct image image;
     make_image(&image);
@@ -226,10 +226,9 @@ START_TEST(what_leads_outside_is_damage)
     image.header.e_phnum = UINT16_MAX;
     expect_damage(&image);
 }
-END_TEST
 
 /* A chain of versions that leads to itself. */
-START_TEST(a_circle_ends)
+TEST(a_circle_ends)
 {
     struct image image;
     make_image(&image);
@@ -243,9 +242,8 @@ START_TEST(a_circle_ends)
     if (read_needs(&image, sizeof(image), &needs) == 0)
         elf_needs_free(&needs);
 }
-END_TEST
 
-START_TEST(random_damage_is_survived)
+LOOP_TEST(random_damage_is_survived, 0, CASES)
 {
     unsigned seed = (unsigned)_i;
     struct image image;
@@ -262,7 +260,6 @@ START_TEST(random_damage_is_survived)
     if (error == 0)
         elf_needs_free(&needs);
 }
-END_TEST
 
 /* ---- the loader's list ---- */
 
@@ -275,7 +272,7 @@ static const char list[] = "\tlinux-vdso.so.1 (0x00007f00)\n"
                            "\t/lib64/ld-linux-x86-64.so.2 (0x00007f00)\n"
                            "a second complaint";
 
-START_TEST(the_loaders_list_is_understood)
+TEST(the_loaders_list_is_understood)
 {
     struct trial trial;
     trial_parse(list, strlen(list), &trial);
@@ -290,9 +287,8 @@ START_TEST(the_loaders_list_is_understood)
     ck_assert_ptr_null(trial_find(&trial, "libcublas"));
     trial_free(&trial);
 }
-END_TEST
 
-START_TEST(any_text_is_a_list)
+LOOP_TEST(any_text_is_a_list, 0, TEXT_CASES)
 {
     unsigned seed = (unsigned)_i;
     size_t count = (size_t)rand_r(&seed) % sizeof(list);
@@ -307,11 +303,10 @@ START_TEST(any_text_is_a_list)
     trial_free(&trial);
     free(text);
 }
-END_TEST
 
 /* ---- scripts ---- */
 
-START_TEST(interpreters_of_scripts)
+TEST(interpreters_of_scripts)
 {
     const struct {
         const char *text, *interpreter; /* NULL: no script */
@@ -339,9 +334,8 @@ START_TEST(interpreters_of_scripts)
     ck_assert(program_script_interpreter(endless, sizeof(endless), interpreter));
     ck_assert_uint_eq(strlen(interpreter), PROGRAM_INTERPRETER_BYTES - 1);
 }
-END_TEST
 
-START_TEST(what_a_script_does_to_the_preload)
+TEST(what_a_script_does_to_the_preload)
 {
     const struct {
         const char *text, *hazard;
@@ -363,7 +357,6 @@ START_TEST(what_a_script_does_to_the_preload)
             ck_assert_str_eq(hazard, cases[i].hazard);
     }
 }
-END_TEST
 
 /* ---- what is printed ---- */
 
@@ -382,7 +375,7 @@ printed(const struct findings *findings, bool json)
 }
 
 /* Whatever comes in: JSON that can be read, lines without a control character, one for each finding. */
-START_TEST(no_bytes_reach_the_terminal_as_they_are)
+LOOP_TEST(no_bytes_reach_the_terminal_as_they_are, 0, TEXT_CASES)
 {
     unsigned seed = (unsigned)_i;
     char bytes[64], subject[] = "subject";
@@ -415,9 +408,8 @@ START_TEST(no_bytes_reach_the_terminal_as_they_are)
     free(json);
     findings_free(findings);
 }
-END_TEST
 
-START_TEST(good_text_stays)
+TEST(good_text_stays)
 {
     struct findings *findings = findings_new();
     findings_section(findings, "machine", "this machine");
@@ -433,7 +425,6 @@ START_TEST(good_text_stays)
     free(text);
     findings_free(findings);
 }
-END_TEST
 
 /* ---- children ---- */
 
@@ -464,7 +455,7 @@ hang(void *context)
     return 0;
 }
 
-START_TEST(a_child_cannot_take_the_doctor_along)
+TEST(a_child_cannot_take_the_doctor_along)
 {
     struct child_result *result = malloc(sizeof(*result));
     char long_text[100000];
@@ -483,33 +474,4 @@ START_TEST(a_child_cannot_take_the_doctor_along)
     child_run(words, environ, 60, result);
     ck_assert(result->end == CHILD_EXITED && result->code == 127);
     free(result);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("doctor");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, what_a_program_needs_is_read);
-    tcase_add_test(tcase, symbols_that_are_defined_tell_of_static_cudart_and_of_a_dlsym);
-    tcase_add_test(tcase, a_text_is_found_wherever_it_lies);
-    tcase_add_test(tcase, what_leads_outside_is_damage);
-    tcase_add_test(tcase, a_circle_ends);
-    tcase_add_loop_test(tcase, random_damage_is_survived, 0, CASES);
-    tcase_add_test(tcase, the_loaders_list_is_understood);
-    tcase_add_loop_test(tcase, any_text_is_a_list, 0, TEXT_CASES);
-    tcase_add_test(tcase, interpreters_of_scripts);
-    tcase_add_test(tcase, what_a_script_does_to_the_preload);
-    tcase_add_loop_test(tcase, no_bytes_reach_the_terminal_as_they_are, 0, TEXT_CASES);
-    tcase_add_test(tcase, good_text_stays);
-    tcase_add_test(tcase, a_child_cannot_take_the_doctor_along);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -6,7 +6,8 @@
  */
 #include "launcher/start/elf_file.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -80,7 +81,7 @@ inspect(const struct image *image)
     return facts;
 }
 
-START_TEST(programs_are_told_apart)
+TEST(programs_are_told_apart)
 {
     struct image image;
     make_image(&image, true, "other");
@@ -104,7 +105,6 @@ START_TEST(programs_are_told_apart)
     image.header.e_type = ET_REL;
     ck_assert_int_eq(inspect(&image).kind, ELF_KIND_NOT_LINKED);
 }
-END_TEST
 
 /* The image with what a loader would be told in place of its notes. */
 static struct elf_facts
@@ -120,7 +120,7 @@ inspect_told(bool with_loader, int type, const Elf64_Dyn *entries, size_t bytes)
     return inspect(&image);
 }
 
-START_TEST(a_library_is_no_static_program)
+TEST(a_library_is_no_static_program)
 {
     const Elf64_Dyn library[] = {{DT_SONAME, {1}}, {DT_FLAGS_1, {DF_1_NOW}}};
     const Elf64_Dyn static_pie[] = {{DT_FLAGS_1, {DF_1_NOW | DF_1_PIE}}, {DT_NULL, {0}}};
@@ -131,9 +131,8 @@ START_TEST(a_library_is_no_static_program)
     ck_assert_int_eq(inspect_told(false, ET_EXEC, library, sizeof(library)).kind, ELF_KIND_STATIC);
     ck_assert_int_eq(inspect_told(true, ET_DYN, library, sizeof(library)).kind, ELF_KIND_DYNAMIC); /* as glibc's is */
 }
-END_TEST
 
-START_TEST(the_note_is_found_behind_others)
+TEST(the_note_is_found_behind_others)
 {
     struct image image;
     make_image(&image, true, "softgpu");
@@ -144,9 +143,8 @@ START_TEST(the_note_is_found_behind_others)
     image.notes[1].note.n_namesz = 7; /* the terminating NUL belongs to the owner */
     ck_assert(!inspect(&image).built_for_softgpu);
 }
-END_TEST
 
-START_TEST(a_note_of_type_2_names_the_folder)
+TEST(a_note_of_type_2_names_the_folder)
 {
     struct image image;
     make_image(&image, true, "softgpu");
@@ -162,9 +160,8 @@ START_TEST(a_note_of_type_2_names_the_folder)
     image.notes[1].note.n_descsz = 9; /* longer than the notes */
     ck_assert_str_eq(inspect(&image).softgpu_folder, "");
 }
-END_TEST
 
-START_TEST(notes_aligned_to_eight_bytes)
+TEST(notes_aligned_to_eight_bytes)
 {
     struct image image;
     make_image(&image, true, "softgpu");
@@ -172,9 +169,8 @@ START_TEST(notes_aligned_to_eight_bytes)
     image.notes[0].note = (Elf64_Nhdr){.n_namesz = 5, .n_descsz = 3, .n_type = 1}; /* both fill 8 bytes */
     ck_assert(inspect(&image).built_for_softgpu);
 }
-END_TEST
 
-START_TEST(other_files_are_no_elf)
+TEST(other_files_are_no_elf)
 {
     struct elf_facts facts;
     const char *const texts[] = {"", "\177", "\177ELF", "#!/bin/sh\necho\n",
@@ -188,9 +184,8 @@ START_TEST(other_files_are_no_elf)
     ck_assert(error != 0 || facts.kind == ELF_KIND_NOT_ELF);
     close(fd);
 }
-END_TEST
 
-START_TEST(fields_that_lead_outside_are_damage)
+TEST(fields_that_lead_outside_are_damage)
 {
     struct image image;
     make_image(&image, true, "softgpu");
@@ -215,10 +210,9 @@ START_TEST(fields_that_lead_outside_are_damage)
     image.notes[0].note.n_descsz = UINT32_MAX;
     ck_assert(!inspect(&image).built_for_softgpu);
 }
-END_TEST
 
 /* Any outcome but a crash; and what is called a program has a loader's name that ends. */
-START_TEST(random_damage_is_survived)
+LOOP_TEST(random_damage_is_survived, 0, CASES)
 {
     unsigned seed = (unsigned)_i;
     struct image image;
@@ -236,9 +230,8 @@ START_TEST(random_damage_is_survived)
         ck_assert_ptr_nonnull(memchr(facts.interpreter, '\0', sizeof(facts.interpreter)));
     ck_assert_ptr_nonnull(memchr(facts.softgpu_folder, '\0', sizeof(facts.softgpu_folder)));
 }
-END_TEST
 
-START_TEST(this_program_is_dynamic)
+TEST(this_program_is_dynamic)
 {
     struct elf_facts facts;
     int fd = open("/proc/self/exe", O_RDONLY);
@@ -247,28 +240,4 @@ START_TEST(this_program_is_dynamic)
     ck_assert_int_eq(facts.kind, ELF_KIND_DYNAMIC);
     ck_assert(!facts.built_for_softgpu);
     ck_assert_int_eq(access(facts.interpreter, X_OK), 0);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("elf_file");
-    TCase *tcase = tcase_create("files");
-    tcase_add_test(tcase, programs_are_told_apart);
-    tcase_add_test(tcase, a_library_is_no_static_program);
-    tcase_add_test(tcase, the_note_is_found_behind_others);
-    tcase_add_test(tcase, a_note_of_type_2_names_the_folder);
-    tcase_add_test(tcase, notes_aligned_to_eight_bytes);
-    tcase_add_test(tcase, other_files_are_no_elf);
-    tcase_add_test(tcase, fields_that_lead_outside_are_damage);
-    tcase_add_loop_test(tcase, random_damage_is_survived, 0, CASES);
-    tcase_add_test(tcase, this_program_is_dynamic);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -8,7 +8,8 @@
 
 #include "base/protocol.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -72,16 +73,15 @@ play_on(struct play *play, int seconds, unsigned busy)
     return worst;
 }
 
-START_TEST(nobody_waits_nobody_hangs)
+TEST(nobody_waits_nobody_hangs)
 {
     struct play play;
     begin(&play, 60, 600);
     ck_assert_int_eq(play_on(&play, 10000, 0), HANG_NONE);
     hang_free(play.hang);
 }
-END_TEST
 
-START_TEST(who_makes_calls_does_not_hang)
+TEST(who_makes_calls_does_not_hang)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -90,9 +90,8 @@ START_TEST(who_makes_calls_does_not_hang)
     ck_assert_int_eq(play_on(&play, 10000, 1 << 1), HANG_NONE);
     hang_free(play.hang);
 }
-END_TEST
 
-START_TEST(a_rank_in_host_code_is_named_once_and_ended)
+TEST(a_rank_in_host_code_is_named_once_and_ended)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -113,10 +112,9 @@ START_TEST(a_rank_in_host_code_is_named_once_and_ended)
     ck_assert_int_eq(play.error.exit_code, DDPRUN_EXIT_FAILURE);
     hang_free(play.hang);
 }
-END_TEST
 
 /* A checkpoint: warned, goes on, and the next one is warned of again. */
-START_TEST(a_rank_that_goes_on_is_forgiven)
+TEST(a_rank_that_goes_on_is_forgiven)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -130,9 +128,8 @@ START_TEST(a_rank_that_goes_on_is_forgiven)
     }
     hang_free(play.hang);
 }
-END_TEST
 
-START_TEST(limits_of_zero_are_never)
+TEST(limits_of_zero_are_never)
 {
     struct play play;
     begin(&play, 0, 0);
@@ -145,7 +142,6 @@ START_TEST(limits_of_zero_are_never)
     ck_assert_int_eq(play.warnings, 1);
     hang_free(play.hang);
 }
-END_TEST
 
 static const struct {
     struct rank_view view;
@@ -176,7 +172,7 @@ static const struct {
     {{.stage = RANK_STAGE_GATE}, "it has not used CUDA yet", true},
 };
 
-START_TEST(what_the_culprit_does_is_said)
+TABLE_TEST(what_the_culprit_does_is_said, doings)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -189,10 +185,9 @@ START_TEST(what_the_culprit_does_is_said)
     ck_assert_int_eq(strstr(play.error.text, "no fault") != NULL, doings[_i].may_be_busy);
     hang_free(play.hang);
 }
-END_TEST
 
 /* Its record says what it did before: that it waits, too. */
-START_TEST(a_stopped_rank_does_not_wait)
+TEST(a_stopped_rank_does_not_wait)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -203,10 +198,9 @@ START_TEST(a_stopped_rank_does_not_wait)
     ck_assert_int_eq(play.error.rank, 1);
     hang_free(play.hang);
 }
-END_TEST
 
 /* One whose record is not believed any more, because its watch thread is held up, is not blamed for the time before. */
-START_TEST(a_rank_that_waits_no_more_has_gone_on)
+TEST(a_rank_that_waits_no_more_has_gone_on)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -220,10 +214,9 @@ START_TEST(a_rank_that_waits_no_more_has_gone_on)
     ck_assert_int_eq(play.error.rank, 2);
     hang_free(play.hang);
 }
-END_TEST
 
 /* All wait, nobody is behind: the network. It is nobody's fault, and still said and ended. */
-START_TEST(a_network_that_stands_still_is_named)
+TEST(a_network_that_stands_still_is_named)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -236,10 +229,9 @@ START_TEST(a_network_that_stands_still_is_named)
     ck_assert_int_eq(play_on(&play, 5, 0), HANG_END);
     hang_free(play.hang);
 }
-END_TEST
 
 /* Whoever has ended is judged elsewhere, and is nobody to wait for. */
-START_TEST(ranks_that_ended_do_not_hang)
+TEST(ranks_that_ended_do_not_hang)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -249,10 +241,9 @@ START_TEST(ranks_that_ended_do_not_hang)
     ck_assert_int_eq(play_on(&play, 1000, 0), HANG_NONE);
     hang_free(play.hang);
 }
-END_TEST
 
 /* Ranks that have come to different places wait for ever: it ends the job at once, naming both counts of steps. */
-START_TEST(different_places_are_named)
+TEST(different_places_are_named)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -301,13 +292,12 @@ START_TEST(different_places_are_named)
     ck_assert_ptr_nonnull(strstr(play.error.text, ", rank 0 waits for bucket 0 of step 8 "));
     hang_free(play.hang);
 }
-END_TEST
 
 /*
  * A process that is stopped in an exchange, or whose host is not heard, may have got what it waits for: what it said
  * before counts for nothing, not even in the moment in which it goes on.
  */
-START_TEST(an_old_word_is_no_different_place)
+TEST(an_old_word_is_no_different_place)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -322,11 +312,10 @@ START_TEST(an_old_word_is_no_different_place)
     ck_assert_int_eq(play_on(&play, 20, 1 << 2), HANG_END); /* it did not */
     hang_free(play.hang);
 }
-END_TEST
 
 /* Ctrl-Z stops the launcher and all ranks: that time is nobody's. */
 /* Rank 1 was heard of last before the others came to wait for rank 2, which is stopped: it may well wait, too. */
-START_TEST(what_is_not_known_yet_blames_nobody)
+TEST(what_is_not_known_yet_blames_nobody)
 {
     struct play play;
     begin(&play, 1, 3);
@@ -344,10 +333,9 @@ START_TEST(what_is_not_known_yet_blames_nobody)
     ck_assert_int_eq(play.warnings, 1);
     hang_free(play.hang);
 }
-END_TEST
 
 /* But one that is never heard of again is behind. */
-START_TEST(who_falls_silent_is_blamed)
+TEST(who_falls_silent_is_blamed)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -359,7 +347,6 @@ START_TEST(who_falls_silent_is_blamed)
     ck_assert_int_eq(play.error.rank, 1);
     hang_free(play.hang);
 }
-END_TEST
 
 static void
 be_in_call(struct play *play, int rank, const char *call)
@@ -369,7 +356,7 @@ be_in_call(struct play *play, int rank, const char *call)
 }
 
 /* A kernel that takes long on all ranks is nothing that anybody can tell from one that does not end. */
-START_TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
+TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -389,10 +376,9 @@ START_TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
     ck_assert_int_eq(play_on(&play, 100, 0), HANG_WARNING);
     hang_free(play.hang);
 }
-END_TEST
 
 /* One that computes on the host, is stopped, or has exited its program under a script may come back. */
-START_TEST(devices_are_not_warned_of_while_somebody_may_be_at_work)
+LOOP_TEST(devices_are_not_warned_of_while_somebody_may_be_at_work, 0, 3)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -407,7 +393,6 @@ START_TEST(devices_are_not_warned_of_while_somebody_may_be_at_work)
     ck_assert_int_eq(play_on(&play, 5000, 0), HANG_NONE);
     hang_free(play.hang);
 }
-END_TEST
 
 static void
 exit_rank(struct play *play, int rank)
@@ -416,7 +401,7 @@ exit_rank(struct play *play, int rank)
     play->views[rank].exiting = true;
 }
 
-START_TEST(a_rank_that_does_not_exit_is_named_and_ended)
+TEST(a_rank_that_does_not_exit_is_named_and_ended)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -438,10 +423,9 @@ START_TEST(a_rank_that_does_not_exit_is_named_and_ended)
     ck_assert_ptr_nonnull(strstr(play.error.text, "all others have ended; --hang-timeout allows 600 s"));
     hang_free(play.hang);
 }
-END_TEST
 
 /* A script that goes on after its program, for however long: a copy of the results, another program. */
-START_TEST(a_script_that_goes_on_is_left_alone)
+TEST(a_script_that_goes_on_is_left_alone)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -453,9 +437,8 @@ START_TEST(a_script_that_goes_on_is_left_alone)
     ck_assert_int_eq(play_on(&play, 10000, 0), HANG_NONE);
     hang_free(play.hang);
 }
-END_TEST
 
-START_TEST(a_launcher_that_was_stopped_blames_nobody)
+TEST(a_launcher_that_was_stopped_blames_nobody)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -465,37 +448,4 @@ START_TEST(a_launcher_that_was_stopped_blames_nobody)
     ck_assert_int_eq(play_on(&play, 40, 0), HANG_NONE);
     ck_assert_int_eq(play_on(&play, 30, 0), HANG_WARNING);
     hang_free(play.hang);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("hang");
-    TCase *tests = tcase_create("hang");
-    tcase_add_test(tests, nobody_waits_nobody_hangs);
-    tcase_add_test(tests, who_makes_calls_does_not_hang);
-    tcase_add_test(tests, a_rank_in_host_code_is_named_once_and_ended);
-    tcase_add_test(tests, a_rank_that_goes_on_is_forgiven);
-    tcase_add_test(tests, limits_of_zero_are_never);
-    tcase_add_loop_test(tests, what_the_culprit_does_is_said, 0, (int)(sizeof(doings) / sizeof(doings[0])));
-    tcase_add_test(tests, a_stopped_rank_does_not_wait);
-    tcase_add_test(tests, a_rank_that_waits_no_more_has_gone_on);
-    tcase_add_test(tests, a_network_that_stands_still_is_named);
-    tcase_add_test(tests, ranks_that_ended_do_not_hang);
-    tcase_add_test(tests, different_places_are_named);
-    tcase_add_test(tests, an_old_word_is_no_different_place);
-    tcase_add_test(tests, what_is_not_known_yet_blames_nobody);
-    tcase_add_test(tests, who_falls_silent_is_blamed);
-    tcase_add_test(tests, devices_that_keep_all_waiting_are_warned_of_and_never_ended);
-    tcase_add_loop_test(tests, devices_are_not_warned_of_while_somebody_may_be_at_work, 0, 3);
-    tcase_add_test(tests, a_rank_that_does_not_exit_is_named_and_ended);
-    tcase_add_test(tests, a_script_that_goes_on_is_left_alone);
-    tcase_add_test(tests, a_launcher_that_was_stopped_blames_nobody);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

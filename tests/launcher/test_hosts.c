@@ -7,7 +7,8 @@
 #include "launcher/hosts.h"
 #include "launcher/start/environment.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ expect_error(const char *text, const char *file, const char *words)
     ck_assert_int_eq(list.count, 77);
 }
 
-START_TEST(lists_of_the_command_line)
+TEST(lists_of_the_command_line)
 {
     expect("h1:8", NULL, "h1:8");
     expect("h1:8,h2:256", NULL, "h1:8,h2:256");
@@ -73,9 +74,8 @@ START_TEST(lists_of_the_command_line)
     expect_error("-n:3", NULL, "'-n:3' is not HOST:RANKS");
     expect_error("h\n1;:3", NULL, "'h?1;:3' is not HOST:RANKS");
 }
-END_TEST
 
-START_TEST(lists_of_a_file)
+TEST(lists_of_a_file)
 {
     expect("# ours\n\nh1:8\n  h2 slots=4  # small\r\nh3\tslots = 2", "f", "h1:8,h2:4,h3:2");
     expect_error("", "f", "f names no host");
@@ -86,16 +86,14 @@ START_TEST(lists_of_a_file)
     expect_error("h1 max_slots=9", "f", "'h1 max_slots=9' is not HOST:RANKS, in line 1 of f");
     expect_error("h1:8,h2:8", "f", "'8,h2:8' is not a number");
 }
-END_TEST
 
-START_TEST(one_name_may_begin_like_another)
+TEST(one_name_may_begin_like_another)
 {
     expect("h1:8,h:2,h10:3", NULL, "h1:8,h:2,h10:3");
 }
-END_TEST
 
 /* What was written comes back; what was not is refused with words. Case _i is the seed. */
-START_TEST(random_bytes_are_refused_or_read)
+LOOP_TEST(random_bytes_are_refused_or_read, 0, 10)
 {
     static const char letters[] = "h12:,=# \n\tslots-.x\"\1\377";
     srand((unsigned)_i);
@@ -120,9 +118,8 @@ START_TEST(random_bytes_are_refused_or_read)
         host_list_free(&list);
     }
 }
-END_TEST
 
-START_TEST(there_is_a_bound)
+TEST(there_is_a_bound)
 {
     char *text = malloc((HOST_LIST_MOST_HOSTS + 1) * 12 + 1), *end = text;
     ck_assert_ptr_nonnull(text);
@@ -137,9 +134,8 @@ START_TEST(there_is_a_bound)
     expect_error(text, NULL, "more than 4096 hosts");
     free(text);
 }
-END_TEST
 
-START_TEST(launchers_are_told_apart)
+TEST(launchers_are_told_apart)
 {
     static const struct {
         const char *program, *version, *mca;
@@ -159,7 +155,6 @@ START_TEST(launchers_are_told_apart)
     ck_assert_ptr_null(host_launcher_recognise("prterun", "mpirun (Open MPI) 5.0.7"));
     ck_assert_ptr_null(host_launcher_recognise("mpirun", ""));
 }
-END_TEST
 
 static struct launcher_traits traits = {"--mca", false};
 
@@ -186,7 +181,7 @@ command_for(char *program, bool root, int argc, char **argv, char *const *variab
     return all;
 }
 
-START_TEST(the_command_has_all_that_ranks_need)
+TEST(the_command_has_all_that_ranks_need)
 {
     char *argv[] = {"ddprun",  "-vn",        "3",         "--heartbeat-timeout=0",
                     "--hosts", "h1:2,h2:2",  "--dry-run", "--env",
@@ -205,10 +200,9 @@ START_TEST(the_command_has_all_that_ranks_need)
         "--hosts|-n");
     free(all);
 }
-END_TEST
 
 /* The launcher notices a lost host before ddprun does, in time to say so; and never if ddprun never does. */
-START_TEST(the_launcher_notices_a_lost_host_first)
+TEST(the_launcher_notices_a_lost_host_first)
 {
     static const char *const expected[][4] = {{"0", NULL, NULL, NULL},
                                               {"3", "1", "1", "1"},
@@ -229,10 +223,9 @@ START_TEST(the_launcher_notices_a_lost_host_first)
         free(all);
     }
 }
-END_TEST
 
 /* One that would end well then is never told to look; nor left to, for it does so by itself after a while. */
-START_TEST(a_launcher_that_hides_lost_hosts_never_looks)
+TEST(a_launcher_that_hides_lost_hosts_never_looks)
 {
     static const char *const limits[] = {"0", "3", "15", "600"};
     traits = (struct launcher_traits){"--prtemca", true};
@@ -246,9 +239,8 @@ START_TEST(a_launcher_that_hides_lost_hosts_never_looks)
     }
     traits = (struct launcher_traits){"--mca", false};
 }
-END_TEST
 
-START_TEST(root_and_a_launcher_elsewhere_are_said)
+TEST(root_and_a_launcher_elsewhere_are_said)
 {
     char *argv[] = {"ddprun", "--heartbeat-timeout=0", "--hosts=h1:1,h2:2", "t", NULL}, *variables[] = {NULL};
     char *all = command_for("/opt/openmpi/bin/mpirun", true, 4, argv, variables);
@@ -256,7 +248,6 @@ START_TEST(root_and_a_launcher_elsewhere_are_said)
                           "none|--wdir|/|-x|DDPRUN_HOSTS_FOLDER=/data/run|/opt/bin/ddprun|--heartbeat-timeout=0|--|t");
     free(all);
 }
-END_TEST
 
 int
 main(void)
@@ -264,22 +255,5 @@ main(void)
     /* Settings of whoever runs the tests are not under test. */
     unsetenv("DDPRUN_NCCL");
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
-    Suite *suite = suite_create("hosts");
-    TCase *tests = tcase_create("hosts");
-    tcase_add_test(tests, lists_of_the_command_line);
-    tcase_add_test(tests, lists_of_a_file);
-    tcase_add_test(tests, one_name_may_begin_like_another);
-    tcase_add_loop_test(tests, random_bytes_are_refused_or_read, 0, 10);
-    tcase_add_test(tests, there_is_a_bound);
-    tcase_add_test(tests, launchers_are_told_apart);
-    tcase_add_test(tests, the_command_has_all_that_ranks_need);
-    tcase_add_test(tests, the_launcher_notices_a_lost_host_first);
-    tcase_add_test(tests, a_launcher_that_hides_lost_hosts_never_looks);
-    tcase_add_test(tests, root_and_a_launcher_elsewhere_are_said);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return tests_run();
 }

@@ -4,7 +4,8 @@
  */
 #include "launcher/start/job_folder.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ fill(const char *folder)
     ck_assert_int_eq(symlink(place, path), 0);
 }
 
-START_TEST(a_folder_is_private_and_goes_away)
+TEST(a_folder_is_private_and_goes_away)
 {
     struct job_folder folder;
     struct error error;
@@ -52,9 +53,8 @@ START_TEST(a_folder_is_private_and_goes_away)
     ck_assert(exists(place)); /* the link in it was not followed */
     job_folder_remove(&folder);
 }
-END_TEST
 
-START_TEST(folders_in_use_stay_abandoned_ones_go)
+TEST(folders_in_use_stay_abandoned_ones_go)
 {
     struct job_folder used, second;
     struct error error;
@@ -78,7 +78,6 @@ START_TEST(folders_in_use_stay_abandoned_ones_go)
     unlink(link);
     rmdir(named_alike);
 }
-END_TEST
 
 /* Makes a job's folder with XDG_RUNTIME_DIR set to `runtime`, and says whether it is in there. */
 static bool
@@ -95,7 +94,7 @@ is_made_in(const char *runtime)
     return inside;
 }
 
-START_TEST(a_runtime_folder_is_used_if_it_is_the_user_s_own)
+TEST(a_runtime_folder_is_used_if_it_is_the_user_s_own)
 {
     char runtime[64], link[64], abandoned[512];
     snprintf(runtime, sizeof(runtime), "%s/runtime", place);
@@ -120,9 +119,8 @@ START_TEST(a_runtime_folder_is_used_if_it_is_the_user_s_own)
     unlink(link);
     rmdir(runtime);
 }
-END_TEST
 
-START_TEST(where_others_could_exchange_it_no_folder_is_made)
+TEST(where_others_could_exchange_it_no_folder_is_made)
 {
     struct job_folder folder;
     struct error error = {0};
@@ -144,9 +142,8 @@ START_TEST(where_others_could_exchange_it_no_folder_is_made)
     rmdir(inner);
     rmdir(everybodys);
 }
-END_TEST
 
-START_TEST(prepared_names_are_not_followed)
+TEST(prepared_names_are_not_followed)
 {
     /* Whoever guesses the name cannot make us work in a folder, or through a link, of his. */
     char theirs[64], link[512], kept[80];
@@ -175,9 +172,8 @@ START_TEST(prepared_names_are_not_followed)
     unlink(kept);
     rmdir(theirs);
 }
-END_TEST
 
-START_TEST(no_place_is_an_error)
+TEST(no_place_is_an_error)
 {
     struct job_folder folder;
     struct error error = {0};
@@ -186,9 +182,8 @@ START_TEST(no_place_is_an_error)
     ck_assert_ptr_nonnull(strstr(error.text, "/nowhere/at/all"));
     setenv("TMPDIR", place, 1);
 }
-END_TEST
 
-START_TEST(a_place_that_is_no_folder_is_told_so)
+TEST(a_place_that_is_no_folder_is_told_so)
 {
     struct job_folder folder;
     struct error error = {0};
@@ -203,9 +198,8 @@ START_TEST(a_place_that_is_no_folder_is_told_so)
     ck_assert_msg(strstr(error.text, file) != NULL && strstr(error.text, "is not a folder") != NULL, "%s", error.text);
     ck_assert_ptr_null(strstr(error.text, "sticky"));
 }
-END_TEST
 
-START_TEST(without_descriptors_nothing_is_left_behind)
+TEST(without_descriptors_nothing_is_left_behind)
 {
     struct job_folder folder;
     struct error error = {0};
@@ -223,7 +217,6 @@ START_TEST(without_descriptors_nothing_is_left_behind)
     ck_assert_msg(rmdir(place) == 0, "%s is not empty", place);
     ck_assert_int_eq(mkdir(place, 0700), 0);
 }
-END_TEST
 
 int
 main(void)
@@ -232,22 +225,8 @@ main(void)
         return EXIT_FAILURE;
     setenv("TMPDIR", place, 1);
     unsetenv("XDG_RUNTIME_DIR");
-    Suite *suite = suite_create("job_folder");
-    TCase *tcase = tcase_create("folders");
-    tcase_add_test(tcase, a_folder_is_private_and_goes_away);
-    tcase_add_test(tcase, folders_in_use_stay_abandoned_ones_go);
-    tcase_add_test(tcase, a_runtime_folder_is_used_if_it_is_the_user_s_own);
-    tcase_add_test(tcase, where_others_could_exchange_it_no_folder_is_made);
-    tcase_add_test(tcase, prepared_names_are_not_followed);
-    tcase_add_test(tcase, no_place_is_an_error);
-    tcase_add_test(tcase, a_place_that_is_no_folder_is_told_so);
-    tcase_add_test(tcase, without_descriptors_nothing_is_left_behind);
-    suite_add_tcase(suite, tcase);
 
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int status = tests_run();
     rmdir(place);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status;
 }

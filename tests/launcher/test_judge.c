@@ -9,7 +9,8 @@
 
 #include "base/protocol.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +57,7 @@ wait_for_all(int rank, bool waits)
     ++views[rank].wait_count;
 }
 
-START_TEST(who_is_needed_for_a_second_has_left_early)
+TEST(who_is_needed_for_a_second_has_left_early)
 {
     begin();
     end_rank(1, 0, 0);
@@ -68,9 +69,8 @@ START_TEST(who_is_needed_for_a_second_has_left_early)
     ck_assert_int_eq(error.rank, 1);
     judge_free(judge);
 }
-END_TEST
 
-START_TEST(a_break_begins_the_second_anew)
+TEST(a_break_begins_the_second_anew)
 {
     begin();
     end_rank(1, 0, 0);
@@ -83,9 +83,8 @@ START_TEST(a_break_begins_the_second_anew)
     }
     judge_free(judge);
 }
-END_TEST
 
-START_TEST(all_that_ended_well_is_over)
+TEST(all_that_ended_well_is_over)
 {
     begin();
     for (int i = 0; i < RANKS; ++i) {
@@ -96,7 +95,6 @@ START_TEST(all_that_ended_well_is_over)
     ck_assert_int_eq(ends_after(0), JUDGED_OVER);
     judge_free(judge);
 }
-END_TEST
 
 static void
 fail_because_of_another(int rank)
@@ -106,7 +104,7 @@ fail_because_of_another(int rank)
     snprintf(views[rank].failure, sizeof(views[rank].failure), "a connection was closed");
 }
 
-START_TEST(the_cause_has_its_time_to_be_known)
+TEST(the_cause_has_its_time_to_be_known)
 {
     begin();
     fail_because_of_another(2);
@@ -118,9 +116,8 @@ START_TEST(the_cause_has_its_time_to_be_known)
     ck_assert_int_eq(error.exit_code, 128 + 9);
     judge_free(judge);
 }
-END_TEST
 
-START_TEST(without_a_cause_what_follows_is_the_reason)
+TEST(without_a_cause_what_follows_is_the_reason)
 {
     begin();
     fail_because_of_another(2);
@@ -130,9 +127,8 @@ START_TEST(without_a_cause_what_follows_is_the_reason)
     ck_assert_int_eq(error.rank, 2);
     judge_free(judge);
 }
-END_TEST
 
-START_TEST(who_trains_unseen_fails_the_job)
+TEST(who_trains_unseen_fails_the_job)
 {
     begin();
     ck_assert_int_eq(judge_running(judge, views, now_ns, &error), JUDGED_GOES_ON);
@@ -141,10 +137,9 @@ START_TEST(who_trains_unseen_fails_the_job)
     ck_assert_ptr_nonnull(strstr(error.text, "rank 1 uses the CUDA driver in process 4711"));
     judge_free(judge);
 }
-END_TEST
 
 /* A second at a time, as a supervisor looks: a longer time in which nobody looked does not count. */
-START_TEST(who_keeps_others_waiting_is_named_then_ended)
+TEST(who_keeps_others_waiting_is_named_then_ended)
 {
     begin();
     wait_for_all(0, true);
@@ -157,25 +152,4 @@ START_TEST(who_keeps_others_waiting_is_named_then_ended)
     }
     ck_assert_int_eq(judge_suspect(judge, views, now_ns), 1);
     judge_free(judge);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("judge");
-    TCase *tests = tcase_create("scenes");
-    tcase_add_test(tests, who_is_needed_for_a_second_has_left_early);
-    tcase_add_test(tests, a_break_begins_the_second_anew);
-    tcase_add_test(tests, all_that_ended_well_is_over);
-    tcase_add_test(tests, the_cause_has_its_time_to_be_known);
-    tcase_add_test(tests, without_a_cause_what_follows_is_the_reason);
-    tcase_add_test(tests, who_trains_unseen_fails_the_job);
-    tcase_add_test(tests, who_keeps_others_waiting_is_named_then_ended);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -7,7 +7,8 @@
 
 #include "launcher/options/substitute.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,7 +29,7 @@ parse(const char *line, struct options *options, struct error *error)
     return options_parse(count, words, options, error);
 }
 
-START_TEST(defaults_are_those_of_the_protocol)
+TEST(defaults_are_those_of_the_protocol)
 {
     struct options options;
     struct error error;
@@ -58,9 +59,8 @@ START_TEST(defaults_are_those_of_the_protocol)
               options.check.keep_files == NULL);
     options_free(&options);
 }
-END_TEST
 
-START_TEST(every_option_of_check_reaches_its_field)
+TEST(every_option_of_check_reaches_its_field)
 {
     struct options options;
     struct error error;
@@ -95,9 +95,8 @@ START_TEST(every_option_of_check_reaches_its_field)
     ck_assert(!options.check.asked);
     options_free(&options);
 }
-END_TEST
 
-START_TEST(every_option_reaches_its_field)
+TEST(every_option_reaches_its_field)
 {
     struct options options;
     struct error error;
@@ -134,9 +133,8 @@ START_TEST(every_option_reaches_its_field)
     ck_assert_uint_eq(options.communicator_count, 3);
     options_free(&options);
 }
-END_TEST
 
-START_TEST(options_end_at_the_program)
+TEST(options_end_at_the_program)
 {
     struct options options;
     struct error error;
@@ -150,7 +148,6 @@ START_TEST(options_end_at_the_program)
     ck_assert_str_eq(options.program[0], "-train");
     options_free(&options);
 }
-END_TEST
 
 static const char *const four_ranks[] = {
     "-np 4 ./train 8",
@@ -164,7 +161,7 @@ static const char *const four_ranks[] = {
     "--nproc-per-node 2 -n 4 ./train 8",
 };
 
-START_TEST(other_launchers_names_of_ranks_are_taken)
+TABLE_TEST(other_launchers_names_of_ranks_are_taken, four_ranks)
 {
     struct options options;
     struct error error;
@@ -174,14 +171,13 @@ START_TEST(other_launchers_names_of_ranks_are_taken)
     ck_assert_str_eq(options.program[1], "8");
     options_free(&options);
 }
-END_TEST
 
 static const struct good {
     const char *line;
     uint64_t bucket_bytes;
 } good_sizes[] = {{"25", 25u << 20}, {"0.5", 1u << 19}, {"1e-3", 1049}, {"1.", 1u << 20}, {"1048576", 1ull << 40}};
 
-START_TEST(sizes_may_be_fractions)
+TABLE_TEST(sizes_may_be_fractions, good_sizes)
 {
     struct options options;
     struct error error;
@@ -191,7 +187,6 @@ START_TEST(sizes_may_be_fractions)
     ck_assert_uint_eq(options.bucket_bytes, good_sizes[_i].bucket_bytes);
     options_free(&options);
 }
-END_TEST
 
 static const char *const bad_lines[] = {
     "",
@@ -297,7 +292,7 @@ static const char *const bad_lines[] = {
     "--keep-files x ./train check",
 };
 
-START_TEST(bad_lines_get_one_error_each)
+TABLE_TEST(bad_lines_get_one_error_each, bad_lines)
 {
     struct options untouched, options;
     memset(&untouched, 0x5a, sizeof(untouched));
@@ -316,9 +311,8 @@ START_TEST(bad_lines_get_one_error_each)
     ck_assert(line[0] == '\0' || strchr(error.text, '\n') == NULL); /* "ddprun" alone says what it is */
     ck_assert_mem_eq(&options, &untouched, sizeof(options));
 }
-END_TEST
 
-START_TEST(help_and_version_win_over_what_follows)
+TEST(help_and_version_win_over_what_follows)
 {
     struct options options;
     struct error error;
@@ -333,9 +327,8 @@ START_TEST(help_and_version_win_over_what_follows)
     ck_assert_int_eq(parse("check -V", &options, &error), OPTIONS_VERSION);
     ck_assert_int_eq(parse("--help check", &options, &error), OPTIONS_HELP);
 }
-END_TEST
 
-START_TEST(help_shows_every_option_and_fits_a_terminal)
+TEST(help_shows_every_option_and_fits_a_terminal)
 {
     static const char *const names[] = {
         "--ranks",  "--device",      "--gpus",     "--share-gpu",     "--bucket-mb",    "--no-overlap", "--nccl",
@@ -352,9 +345,8 @@ START_TEST(help_shows_every_option_and_fits_a_terminal)
         ck_assert_msg(strcspn(line, "\n") <= 100, "too long: %.110s", line);
     free(text);
 }
-END_TEST
 
-START_TEST(the_help_of_check_shows_its_options)
+TEST(the_help_of_check_shows_its_options)
 {
     char *text = NULL, name[64];
     size_t bytes = 0;
@@ -371,7 +363,51 @@ START_TEST(the_help_of_check_shows_its_options)
         ck_assert_msg(strcspn(line, "\n") <= 100, "too long: %.110s", line);
     free(text);
 }
-END_TEST
+
+TEST(the_short_help_fits_a_screen)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    int lines = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    options_print_help(out);
+    fclose(out);
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        ck_assert_msg(strcspn(line, "\n") <= 80, "too long: %.90s", line);
+        ++lines;
+    }
+    ck_assert_int_le(lines, 24);
+    free(text);
+}
+
+TEST(a_mistyped_name_gets_the_nearest)
+{
+    static const char *const pairs[][2] = {{"bukcet-mb", "bucket-mb"},      {"gpu", "gpus"}, {"noverlap", "no-overlap"},
+                                           {"max-restart", "max-restarts"}, {"xyzzy", NULL}, {"", NULL}};
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); ++i) {
+        const char *nearest = option_nearest_name(pairs[i][0]);
+        ck_assert_msg((nearest == NULL) == (pairs[i][1] == NULL) &&
+                          (nearest == NULL || strcmp(nearest, pairs[i][1]) == 0),
+                      "%s: %s", pairs[i][0], nearest != NULL ? nearest : "nothing");
+    }
+}
+
+TEST(names_in_braces_are_replaced)
+{
+    static const struct {
+        const char *from, *to;
+    } cases[] = {{"run-{rank}.log", "run-3.log"},
+                 {"{local_rank}/{world_size}{rank}", "1/123"},
+                 {"{ranks} {rank", "{ranks} {rank"},
+                 {"", ""},
+                 {"{{rank}}", "{3}"}};
+    const struct places places = {.rank = 3, .local_rank = 1, .world_size = 12};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        char *text = substitute_text(cases[i].from, &places);
+        ck_assert_str_eq(text, cases[i].to);
+        free(text);
+    }
+}
 
 /* ---- settings ---- */
 
@@ -415,7 +451,9 @@ remove_config_home(void)
     unsetenv("DDPRUN_RANKS");
 }
 
-START_TEST(the_file_goes_before_the_environment_and_the_command_line_before_both)
+TEST_GROUP(settings, .setup = make_config_home, .teardown = remove_config_home);
+
+TEST(the_file_goes_before_the_environment_and_the_command_line_before_both)
 {
     struct options options;
     struct error error = {0};
@@ -439,7 +477,6 @@ START_TEST(the_file_goes_before_the_environment_and_the_command_line_before_both
     ck_assert(options.verify);
     options_free(&options);
 }
-END_TEST
 
 static const struct bad_settings {
     const char *variable, *value; /* or NULL */
@@ -488,7 +525,7 @@ static const struct bad_settings {
     {NULL, NULL, "[1, 2]", "holds no settings"},
 };
 
-START_TEST(bad_settings_are_named_with_their_place)
+TABLE_TEST(bad_settings_are_named_with_their_place, bad_settings)
 {
     const struct bad_settings *bad = &bad_settings[_i];
     struct options options;
@@ -502,10 +539,9 @@ START_TEST(bad_settings_are_named_with_their_place)
     ck_assert_msg(strstr(error.text, bad->told) != NULL, "not told: %s in: %s", bad->told, error.text);
     ck_assert_ptr_null(strchr(error.text, '\n'));
 }
-END_TEST
 
 /* Numbers as they are written, an option taken back, a backslash that stands before "u0000". */
-START_TEST(a_file_of_settings_gives_what_it_says)
+TEST(a_file_of_settings_gives_what_it_says)
 {
     struct options options;
     struct error error = {0};
@@ -527,9 +563,8 @@ START_TEST(a_file_of_settings_gives_what_it_says)
     ck_assert_str_eq(options.variables[0], "A=b");
     options_free(&options);
 }
-END_TEST
 
-START_TEST(too_many_ranks_are_named_with_their_place)
+TEST(too_many_ranks_are_named_with_their_place)
 {
     struct options options;
     struct error error = {0};
@@ -543,88 +578,11 @@ START_TEST(too_many_ranks_are_named_with_their_place)
     ck_assert_int_eq(options.rank_count, 300);
     options_free(&options);
 }
-END_TEST
-
-START_TEST(a_mistyped_name_gets_the_nearest)
-{
-    static const char *const pairs[][2] = {{"bukcet-mb", "bucket-mb"},      {"gpu", "gpus"}, {"noverlap", "no-overlap"},
-                                           {"max-restart", "max-restarts"}, {"xyzzy", NULL}, {"", NULL}};
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); ++i) {
-        const char *nearest = option_nearest_name(pairs[i][0]);
-        ck_assert_msg((nearest == NULL) == (pairs[i][1] == NULL) &&
-                          (nearest == NULL || strcmp(nearest, pairs[i][1]) == 0),
-                      "%s: %s", pairs[i][0], nearest != NULL ? nearest : "nothing");
-    }
-}
-END_TEST
-
-START_TEST(the_short_help_fits_a_screen)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    int lines = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    options_print_help(out);
-    fclose(out);
-    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
-        ck_assert_msg(strcspn(line, "\n") <= 80, "too long: %.90s", line);
-        ++lines;
-    }
-    ck_assert_int_le(lines, 24);
-    free(text);
-}
-END_TEST
-
-START_TEST(names_in_braces_are_replaced)
-{
-    static const struct {
-        const char *from, *to;
-    } cases[] = {{"run-{rank}.log", "run-3.log"},
-                 {"{local_rank}/{world_size}{rank}", "1/123"},
-                 {"{ranks} {rank", "{ranks} {rank"},
-                 {"", ""},
-                 {"{{rank}}", "{3}"}};
-    const struct places places = {.rank = 3, .local_rank = 1, .world_size = 12};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
-        char *text = substitute_text(cases[i].from, &places);
-        ck_assert_str_eq(text, cases[i].to);
-        free(text);
-    }
-}
-END_TEST
 
 int
 main(void)
 {
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1); /* not the settings of whoever runs the tests */
-    Suite *suite = suite_create("options");
-    TCase *tcase = tcase_create("command lines");
-    tcase_add_test(tcase, defaults_are_those_of_the_protocol);
-    tcase_add_test(tcase, every_option_reaches_its_field);
-    tcase_add_test(tcase, every_option_of_check_reaches_its_field);
-    tcase_add_test(tcase, options_end_at_the_program);
-    tcase_add_loop_test(tcase, other_launchers_names_of_ranks_are_taken, 0, sizeof(four_ranks) / sizeof(four_ranks[0]));
-    tcase_add_loop_test(tcase, sizes_may_be_fractions, 0, sizeof(good_sizes) / sizeof(good_sizes[0]));
-    tcase_add_loop_test(tcase, bad_lines_get_one_error_each, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
-    tcase_add_test(tcase, help_and_version_win_over_what_follows);
-    tcase_add_test(tcase, help_shows_every_option_and_fits_a_terminal);
-    tcase_add_test(tcase, the_help_of_check_shows_its_options);
-    tcase_add_test(tcase, the_short_help_fits_a_screen);
-    tcase_add_test(tcase, a_mistyped_name_gets_the_nearest);
-    tcase_add_test(tcase, names_in_braces_are_replaced);
-    suite_add_tcase(suite, tcase);
-    TCase *settings = tcase_create("settings");
-    tcase_add_checked_fixture(settings, make_config_home, remove_config_home);
-    tcase_add_test(settings, the_file_goes_before_the_environment_and_the_command_line_before_both);
-    tcase_add_test(settings, a_file_of_settings_gives_what_it_says);
-    tcase_add_test(settings, too_many_ranks_are_named_with_their_place);
-    tcase_add_loop_test(settings, bad_settings_are_named_with_their_place, 0,
-                        sizeof(bad_settings) / sizeof(bad_settings[0]));
-    suite_add_tcase(suite, settings);
 
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return tests_run();
 }

@@ -4,7 +4,8 @@
  */
 #include "launcher/watch/pace.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +76,9 @@ ck_pace(uint64_t exposed_ns, uint64_t waiting_ns, int straggler)
     ck_assert_int_eq(pace.straggler, straggler);
 }
 
-START_TEST(the_last_rank_is_named_with_what_it_costs)
+TEST_GROUP(pace, .setup = set_up);
+
+TEST(the_last_rank_is_named_with_what_it_costs)
 {
     char text[PACE_TEXT_BYTES];
     set_waits(20, 2 * MS, 58 * MS, always_2);
@@ -88,10 +91,9 @@ START_TEST(the_last_rank_is_named_with_what_it_costs)
     ck_pace(2 * MS, 58 * MS, 2);
     ck_assert_uint_eq(pace_of(ranks, RANKS).last_count, 16);
 }
-END_TEST
 
 /* What a rank is late is not the network's, whichever rank it is; but none is to blame. */
-START_TEST(ranks_that_take_turns_are_not_named)
+TEST(ranks_that_take_turns_are_not_named)
 {
     char text[PACE_TEXT_BYTES];
     set_waits(40, 2 * MS, 40 * MS, in_turns);
@@ -101,10 +103,9 @@ START_TEST(ranks_that_take_turns_are_not_named)
     set_waits(40, 2 * MS, 40 * MS, half_2);
     ck_pace(2 * MS, 30 * MS, -1);
 }
-END_TEST
 
 /* To be rid of either alone would gain nothing. */
-START_TEST(two_late_ranks_are_not_one)
+TEST(two_late_ranks_are_not_one)
 {
     for (uint64_t b = 1; b <= 20; ++b) {
         for (int i = 0; i < RANKS; ++i)
@@ -112,10 +113,9 @@ START_TEST(two_late_ranks_are_not_one)
     }
     ck_pace(2 * MS, 20 * MS + 250, -1);
 }
-END_TEST
 
 /* Too few cores: one rank is often the last, but by any time. */
-START_TEST(a_rank_that_is_often_last_by_little_is_not_named)
+TEST(a_rank_that_is_often_last_by_little_is_not_named)
 {
     for (uint64_t b = 1; b <= 40; ++b) {
         for (int i = 0; i < RANKS; ++i)
@@ -125,10 +125,9 @@ START_TEST(a_rank_that_is_often_last_by_little_is_not_named)
     set_waits(40, 2 * MS, 11 * MS, mostly_2);
     ck_pace(2 * MS, 11 * MS, 2);
 }
-END_TEST
 
 /* One rank that is early has others that are alike. */
-START_TEST(an_early_rank_accuses_none)
+TEST(an_early_rank_accuses_none)
 {
     for (uint64_t b = 1; b <= 20; ++b) {
         for (int i = 0; i < RANKS; ++i)
@@ -136,9 +135,8 @@ START_TEST(an_early_rank_accuses_none)
     }
     ck_pace(2 * MS, 0, -1); /* 4.5 ms in the mean: less than a tenth of a step */
 }
-END_TEST
 
-START_TEST(little_is_not_said)
+TEST(little_is_not_said)
 {
     char text[PACE_TEXT_BYTES];
     set_waits(20, 2 * MS, 9 * MS, always_2);
@@ -154,10 +152,9 @@ START_TEST(little_is_not_said)
     set_waits(20, 2 * MS, MS, always_2);
     ck_pace(2 * MS, MS, 2);
 }
-END_TEST
 
 /* In a second of quick steps any rank may be the last; one that always is, is named at once. */
-START_TEST(a_rank_that_is_the_last_now_and_then_is_not_named)
+TEST(a_rank_that_is_the_last_now_and_then_is_not_named)
 {
     set_waits(40, 2 * MS, 58 * MS, always_2);
     for (int look = 0; look < 40; ++look) {
@@ -173,10 +170,9 @@ START_TEST(a_rank_that_is_the_last_now_and_then_is_not_named)
     set_waits(40, 2 * MS, 58 * MS, always_2);
     ck_pace(2 * MS, 43500000, -1);
 }
-END_TEST
 
 /* Views are of different moments, and ranks look at different boundaries: only the same ones are compared. */
-START_TEST(other_boundaries_are_not_compared)
+TEST(other_boundaries_are_not_compared)
 {
     set_waits(20, 2 * MS, 58 * MS, always_2);
     for (uint64_t b = 1; b <= 13; ++b)
@@ -194,10 +190,9 @@ START_TEST(other_boundaries_are_not_compared)
     ranks[3].generation = 1; /* the next training of a script */
     ck_assert_uint_eq(pace_of(ranks, RANKS).count, 0);
 }
-END_TEST
 
 /* A rank whose host is far ahead looks at every sixteenth boundary, others at all. */
-START_TEST(sparse_boundaries_keep_their_places)
+TEST(sparse_boundaries_keep_their_places)
 {
     bool taken[RANK_EXPOSED_STEPS] = {false};
     for (uint64_t b = RANK_EXPOSED_SPARSE; b <= RANK_EXPOSED_STEPS * RANK_EXPOSED_SPARSE; b += RANK_EXPOSED_SPARSE) {
@@ -206,9 +201,8 @@ START_TEST(sparse_boundaries_keep_their_places)
     }
     ck_assert_uint_eq(rank_exposed_pack(1, UINT64_MAX) >> RANK_EXPOSED_NS_BITS, 1);
 }
-END_TEST
 
-START_TEST(the_bound_is_at_most_what_was_exposed)
+TEST(the_bound_is_at_most_what_was_exposed)
 {
     set_waits(20, 2 * MS, 58 * MS, always_2);
     ranks[0].exposed_bound_ns = MS;
@@ -216,9 +210,8 @@ START_TEST(the_bound_is_at_most_what_was_exposed)
     ranks[0].exposed_bound_ns = 3 * MS;
     ck_assert_uint_eq(pace_of(ranks, RANKS).bound_ns, 2 * MS);
 }
-END_TEST
 
-START_TEST(items_are_counted_where_each_step_shares_them_out)
+TEST(items_are_counted_where_each_step_shares_them_out)
 {
     ck_assert_double_eq_tol(pace_of(ranks, RANKS).steps_per_s, 10.0, 1e-9);
     ck_assert_double_eq(pace_of(ranks, RANKS).items_per_s, 0.0);
@@ -235,40 +228,12 @@ START_TEST(items_are_counted_where_each_step_shares_them_out)
     ranks[0].step = 1;
     ck_assert_double_eq(pace_of(ranks, 1).steps_per_s, 0.0);
 }
-END_TEST
 
-START_TEST(milliseconds_have_three_digits)
+TEST(milliseconds_have_three_digits)
 {
     char text[32];
     ck_assert_str_eq(pace_ms_text(12134567, text), "12.1");
     ck_assert_str_eq(pace_ms_text(77123, text), "0.0771");
     ck_assert_str_eq(pace_ms_text(1234567890, text), "1235");
     ck_assert_str_eq(pace_ms_text(0, text), "0");
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("pace");
-    TCase *tests = tcase_create("pace");
-    tcase_add_checked_fixture(tests, set_up, NULL);
-    tcase_add_test(tests, the_last_rank_is_named_with_what_it_costs);
-    tcase_add_test(tests, ranks_that_take_turns_are_not_named);
-    tcase_add_test(tests, two_late_ranks_are_not_one);
-    tcase_add_test(tests, a_rank_that_is_often_last_by_little_is_not_named);
-    tcase_add_test(tests, a_rank_that_is_the_last_now_and_then_is_not_named);
-    tcase_add_test(tests, an_early_rank_accuses_none);
-    tcase_add_test(tests, little_is_not_said);
-    tcase_add_test(tests, other_boundaries_are_not_compared);
-    tcase_add_test(tests, sparse_boundaries_keep_their_places);
-    tcase_add_test(tests, the_bound_is_at_most_what_was_exposed);
-    tcase_add_test(tests, items_are_counted_where_each_step_shares_them_out);
-    tcase_add_test(tests, milliseconds_have_three_digits);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

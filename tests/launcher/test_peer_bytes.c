@@ -10,7 +10,8 @@
 #include "launcher/common/network.h"
 #include "launcher/options/terms.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ a_handshake(void)
     return handshake;
 }
 
-START_TEST(a_handshake_comes_out_as_it_went_in)
+TEST(a_handshake_comes_out_as_it_went_in)
 {
     unsigned char bytes[HANDSHAKE_BYTES_AT_MOST];
     struct handshake before = a_handshake(), after = {0};
@@ -48,10 +49,9 @@ START_TEST(a_handshake_comes_out_as_it_went_in)
     ck_assert_int_eq(after.addresses.count, 2);
     ck_assert_mem_eq(&after.addresses.items[1], &before.addresses.items[1], sizeof(struct host_address));
 }
-END_TEST
 
 /* The largest there can be has room. */
-START_TEST(the_largest_handshake_fits)
+TEST(the_largest_handshake_fits)
 {
     unsigned char bytes[HANDSHAKE_BYTES_AT_MOST];
     struct handshake handshake = a_handshake(), after;
@@ -65,9 +65,8 @@ START_TEST(the_largest_handshake_fits)
     ck_assert(handshake_decode(bytes, handshake_encode(&handshake, bytes), &after));
     ck_assert_int_eq(after.addresses.count, ADDRESSES_AT_MOST);
 }
-END_TEST
 
-START_TEST(a_handshake_cut_short_or_changed_is_refused_or_bounded)
+TEST(a_handshake_cut_short_or_changed_is_refused_or_bounded)
 {
     unsigned char bytes[HANDSHAKE_BYTES_AT_MOST], changed[HANDSHAKE_BYTES_AT_MOST];
     struct handshake handshake = a_handshake(), after;
@@ -86,9 +85,8 @@ START_TEST(a_handshake_cut_short_or_changed_is_refused_or_bounded)
         ck_assert_int_le(after.addresses.count, ADDRESSES_AT_MOST);
     }
 }
-END_TEST
 
-START_TEST(different_terms_are_named_with_both_ranks)
+TEST(different_terms_are_named_with_both_ranks)
 {
     struct error error = {0};
     struct handshake handshakes[3] = {a_handshake(), a_handshake(), a_handshake()};
@@ -108,9 +106,8 @@ START_TEST(different_terms_are_named_with_both_ranks)
     ck_assert(!handshake_agree(handshakes, 3, &error));
     ck_assert_ptr_nonnull(strstr(error.text, "--reduce mean and --reduce sum"));
 }
-END_TEST
 
-START_TEST(an_error_of_one_names_its_host_an_error_of_all_does_not)
+TEST(an_error_of_one_names_its_host_an_error_of_all_does_not)
 {
     struct error error = {0};
     struct handshake handshakes[2] = {a_handshake(), a_handshake()};
@@ -121,7 +118,6 @@ START_TEST(an_error_of_one_names_its_host_an_error_of_all_does_not)
     ck_assert(!handshake_agree(handshakes, 2, &error));
     ck_assert_str_eq(error.text, "rank 1 (host node7): there is no program");
 }
-END_TEST
 
 static struct rank_view
 a_view(void)
@@ -138,7 +134,7 @@ a_view(void)
     return view;
 }
 
-START_TEST(a_view_comes_out_as_it_went_in)
+TEST(a_view_comes_out_as_it_went_in)
 {
     unsigned char bytes[RANK_VIEW_BYTES_AT_MOST];
     struct rank_view before = a_view(), after = {.order = 7, .left_early = true};
@@ -153,9 +149,8 @@ START_TEST(a_view_comes_out_as_it_went_in)
     ck_assert_int_eq(after.order, 7); /* supervisor 0's own */
     ck_assert(after.left_early);
 }
-END_TEST
 
-START_TEST(a_view_cut_short_or_changed_is_refused_or_bounded)
+TEST(a_view_cut_short_or_changed_is_refused_or_bounded)
 {
     unsigned char bytes[RANK_VIEW_BYTES_AT_MOST], changed[RANK_VIEW_BYTES_AT_MOST];
     struct rank_view view = a_view();
@@ -178,9 +173,8 @@ START_TEST(a_view_cut_short_or_changed_is_refused_or_bounded)
         ck_assert_int_le(after.signal, 64);
     }
 }
-END_TEST
 
-START_TEST(steps_are_not_urgent_ends_are)
+TEST(steps_are_not_urgent_ends_are)
 {
     struct rank_view before = a_view(), after = a_view();
     after.step += 100;
@@ -192,9 +186,8 @@ START_TEST(steps_are_not_urgent_ends_are)
     after.connected = false;
     ck_assert(rank_view_is_urgent(&before, &after));
 }
-END_TEST
 
-START_TEST(frames_are_found_and_nonsense_is_no_frame)
+TEST(frames_are_found_and_nonsense_is_no_frame)
 {
     unsigned char bytes[FRAME_HEADER_BYTES + 5] = {5, 0, 0, 0, FRAME_VIEW, 0, 0, 0, 'h', 'e', 'l', 'l', 'o'};
     struct peer_frame frame;
@@ -209,9 +202,8 @@ START_TEST(frames_are_found_and_nonsense_is_no_frame)
     bytes[2] = 2; /* more than there may be */
     ck_assert_int_eq(peer_frame_parse(bytes, FRAME_HEADER_BYTES, &frame), -1);
 }
-END_TEST
 
-START_TEST(orders_are_bounded)
+TEST(orders_are_bounded)
 {
     unsigned char bytes[2048];
     struct peer_order order = {.exit_code = 130, .signal = 15, .grace_ms = 500, .text = "why"}, after = {0};
@@ -223,9 +215,8 @@ START_TEST(orders_are_bounded)
     order.grace_ms = 10000000; /* nobody is to wait for hours */
     ck_assert(!peer_order_decode(bytes, peer_order_encode(&order, bytes, sizeof(bytes)), &after));
 }
-END_TEST
 
-START_TEST(auth_wants_the_secret_and_both_nonces)
+TEST(auth_wants_the_secret_and_both_nonces)
 {
     unsigned char secret[AUTH_BYTES] = {1}, wrong[AUTH_BYTES] = {2};
     struct auth_challenge challenge, other;
@@ -250,9 +241,8 @@ START_TEST(auth_wants_the_secret_and_both_nonces)
     challenge.magic[7] ^= 1; /* another version */
     ck_assert(!auth_answer_make(secret, &challenge, PEER_SUPERVISOR, 3, &answer));
 }
-END_TEST
 
-START_TEST(networks)
+TEST(networks)
 {
     struct host_address four = {.family = 4, .bytes = {10, 1, 130, 3}}, six = {.family = 6, .bytes = {0xfd, 0, 0, 1}};
     ck_assert(addresses_in_network(&four, "10.1.0.0/16"));
@@ -268,31 +258,4 @@ START_TEST(networks)
                                        "::/8x",    "99999999999/1", "10.1.0.0/4294967297"};
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); ++i)
         ck_assert_msg(!network_parse(none[i], &network), "%s", none[i]);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("peer_bytes");
-    TCase *tcase = tcase_create("bytes");
-    tcase_add_test(tcase, a_handshake_comes_out_as_it_went_in);
-    tcase_add_test(tcase, the_largest_handshake_fits);
-    tcase_add_test(tcase, a_handshake_cut_short_or_changed_is_refused_or_bounded);
-    tcase_add_test(tcase, different_terms_are_named_with_both_ranks);
-    tcase_add_test(tcase, an_error_of_one_names_its_host_an_error_of_all_does_not);
-    tcase_add_test(tcase, a_view_comes_out_as_it_went_in);
-    tcase_add_test(tcase, a_view_cut_short_or_changed_is_refused_or_bounded);
-    tcase_add_test(tcase, steps_are_not_urgent_ends_are);
-    tcase_add_test(tcase, frames_are_found_and_nonsense_is_no_frame);
-    tcase_add_test(tcase, orders_are_bounded);
-    tcase_add_test(tcase, auth_wants_the_secret_and_both_nonces);
-    tcase_add_test(tcase, networks);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

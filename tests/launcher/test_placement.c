@@ -4,7 +4,8 @@
  */
 #include "launcher/start/placement_share.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,9 @@ expect_list(hwloc_const_bitmap_t share, const char *list)
 
 /* ---- examples ---- */
 
-START_TEST(without_gpus_neighbours_share_a_node)
+TEST_GROUP(all, .timeout_s = 120);
+
+TEST(without_gpus_neighbours_share_a_node)
 {
     hwloc_topology_t topology = machine("numa:2 core:4 pu:1");
     hwloc_bitmap_t *shares = new_shares();
@@ -69,9 +72,8 @@ START_TEST(without_gpus_neighbours_share_a_node)
     free_shares(shares);
     hwloc_topology_destroy(topology);
 }
-END_TEST
 
-START_TEST(cores_near_a_gpu_are_divided_among_those_who_are_near_it)
+TEST(cores_near_a_gpu_are_divided_among_those_who_are_near_it)
 {
     hwloc_topology_t topology = machine("numa:2 core:4 pu:2");
     hwloc_bitmap_t *shares = new_shares();
@@ -99,9 +101,8 @@ START_TEST(cores_near_a_gpu_are_divided_among_those_who_are_near_it)
     free_shares(shares);
     hwloc_topology_destroy(topology);
 }
-END_TEST
 
-START_TEST(too_few_cores_are_refused)
+TEST(too_few_cores_are_refused)
 {
     hwloc_topology_t topology = machine("numa:1 core:2 pu:4");
     hwloc_bitmap_t *shares = new_shares();
@@ -117,7 +118,6 @@ START_TEST(too_few_cores_are_refused)
     free_shares(shares);
     hwloc_topology_destroy(topology);
 }
-END_TEST
 
 static const char two_sockets[] =
     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology "
@@ -158,7 +158,7 @@ static const char two_sockets[] =
     "pci_link_speed=\"0.000000\"/></object>\n"
     "</object>\n</object>\n</topology>\n";
 
-START_TEST(a_gpu_is_near_what_it_hangs_on)
+TEST(a_gpu_is_near_what_it_hangs_on)
 {
     hwloc_topology_t topology;
     ck_assert_int_eq(hwloc_topology_init(&topology), 0);
@@ -173,7 +173,6 @@ START_TEST(a_gpu_is_near_what_it_hangs_on)
     ck_assert_ptr_null(placement_near(topology, "no bus id"));
     hwloc_topology_destroy(topology);
 }
-END_TEST
 
 /* ---- properties ---- */
 
@@ -249,7 +248,7 @@ check_inside(const struct scene *scene, hwloc_bitmap_t *shares)
     }
 }
 
-START_TEST(numa_is_inside_what_is_allowed_and_near)
+LOOP_TEST(numa_is_inside_what_is_allowed_and_near, 0, CASES)
 {
     struct scene scene;
     set_scene(&scene, (unsigned)_i);
@@ -271,7 +270,6 @@ START_TEST(numa_is_inside_what_is_allowed_and_near)
     free_shares(shares);
     end_scene(&scene);
 }
-END_TEST
 
 /* Do the processors of a core go to different ranks? */
 static bool
@@ -300,7 +298,7 @@ check_apart(const struct scene *scene, hwloc_bitmap_t *shares)
     }
 }
 
-START_TEST(core_gives_whole_cores_to_one_rank_each)
+LOOP_TEST(core_gives_whole_cores_to_one_rank_each, 0, CASES)
 {
     struct scene scene;
     set_scene(&scene, (unsigned)_i);
@@ -316,10 +314,9 @@ START_TEST(core_gives_whole_cores_to_one_rank_each)
     free_shares(shares);
     end_scene(&scene);
 }
-END_TEST
 
 /* Under a cluster's launcher each rank is placed by a ddprun of its own, which knows of its own GPU only. */
-START_TEST(ranks_that_are_placed_one_by_one_do_not_meet_either)
+LOOP_TEST(ranks_that_are_placed_one_by_one_do_not_meet_either, 0, CASES)
 {
     struct scene scene;
     set_scene(&scene, (unsigned)_i);
@@ -339,27 +336,4 @@ START_TEST(ranks_that_are_placed_one_by_one_do_not_meet_either)
     }
     free_shares(shares);
     end_scene(&scene);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("placement");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, without_gpus_neighbours_share_a_node);
-    tcase_add_test(tcase, cores_near_a_gpu_are_divided_among_those_who_are_near_it);
-    tcase_add_test(tcase, too_few_cores_are_refused);
-    tcase_add_test(tcase, a_gpu_is_near_what_it_hangs_on);
-    tcase_add_loop_test(tcase, numa_is_inside_what_is_allowed_and_near, 0, CASES);
-    tcase_add_loop_test(tcase, core_gives_whole_cores_to_one_rank_each, 0, CASES);
-    tcase_add_loop_test(tcase, ranks_that_are_placed_one_by_one_do_not_meet_either, 0, CASES);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

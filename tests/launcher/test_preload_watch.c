@@ -7,7 +7,8 @@
  */
 #include "launcher/watch/preload_watch.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -99,7 +100,9 @@ named_after(int ms)
     return 0;
 }
 
-START_TEST(who_stays_is_named)
+TEST_GROUP(looks, .timeout_s = 60);
+
+TEST(who_stays_is_named)
 {
     begin("libcuda.so.1", NULL);
     ck_assert_int_eq(named_after(5000), 0);
@@ -107,9 +110,8 @@ START_TEST(who_stays_is_named)
     ck_assert_int_ne(named_after(2000), 0);
     finish();
 }
-END_TEST
 
-START_TEST(a_probe_before_it_hides_nobody)
+TEST(a_probe_before_it_hides_nobody)
 {
     begin("libcuda.so.1", NULL);
     subject.asked = true;
@@ -117,9 +119,8 @@ START_TEST(a_probe_before_it_hides_nobody)
     ck_assert_int_ne(named_after(11000), 0);
     finish();
 }
-END_TEST
 
-START_TEST(a_probe_that_is_seen_hides_nobody)
+TEST(a_probe_that_is_seen_hides_nobody)
 {
     begin("no_driver.so", NULL);
     subject.asked = true;
@@ -129,18 +130,16 @@ START_TEST(a_probe_that_is_seen_hides_nobody)
     ck_assert_int_ne(named_after(16000), 0);
     finish();
 }
-END_TEST
 
-START_TEST(with_our_library_nobody_is_named)
+TEST(with_our_library_nobody_is_named)
 {
     begin("libcuda.so.1", "libddprun.so");
     ck_assert_int_eq(named_after(30000), 0);
     ck_assert(!preload_watch_saw(watch, 0));
     finish();
 }
-END_TEST
 
-START_TEST(beside_the_rank_nobody_is_looked_for)
+TEST(beside_the_rank_nobody_is_looked_for)
 {
     begin("libcuda.so.1", NULL);
     subject.asked = subject.is_rank = true;
@@ -148,26 +147,13 @@ START_TEST(beside_the_rank_nobody_is_looked_for)
     ck_assert(!preload_watch_saw(watch, 0));
     finish();
 }
-END_TEST
 
 int
 main(void)
 {
     if (mkdtemp(folder) == NULL)
         return 1;
-    Suite *suite = suite_create("preload_watch");
-    TCase *tests = tcase_create("looks");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, who_stays_is_named);
-    tcase_add_test(tests, a_probe_before_it_hides_nobody);
-    tcase_add_test(tests, a_probe_that_is_seen_hides_nobody);
-    tcase_add_test(tests, with_our_library_nobody_is_named);
-    tcase_add_test(tests, beside_the_rank_nobody_is_looked_for);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int status = tests_run();
     rmdir(folder);
-    return failed == 0 ? 0 : 1;
+    return status;
 }

@@ -4,7 +4,8 @@
  */
 #include "launcher/report/progress.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 
 #define SECOND 1000000000ull
 
-START_TEST(says_what_is_known)
+TEST(says_what_is_known)
 {
     char text[256];
     struct rank_view ranks[2] = {{.step = 12}, {.step = 11}}, none[2] = {{.gradient_count = 1}, {.gradient_count = 1}};
@@ -25,9 +26,8 @@ START_TEST(says_what_is_known)
     progress_compose(ranks, 2, 0.25, text, sizeof(text));
     ck_assert_str_eq(text, "step 11, 4.0 s a step");
 }
-END_TEST
 
-START_TEST(exposed_is_that_of_the_rank_that_waited_least)
+TEST(exposed_is_that_of_the_rank_that_waited_least)
 {
     char text[256];
     struct rank_view ranks[2] = {{.step = 9, .exposed_count = 50, .exposed_ns = 3000000},
@@ -45,9 +45,8 @@ START_TEST(exposed_is_that_of_the_rank_that_waited_least)
     progress_compose(ranks, 2, 31.0, text, sizeof(text));
     ck_assert_str_eq(text, "step 9, 31.0 steps/s");
 }
-END_TEST
 
-START_TEST(means_by_name_and_nothing_that_a_terminal_obeys)
+TEST(means_by_name_and_nothing_that_a_terminal_obeys)
 {
     char text[256];
     struct rank_view ranks[1] = {{.step = 3,
@@ -59,7 +58,6 @@ START_TEST(means_by_name_and_nothing_that_a_terminal_obeys)
     progress_compose(ranks, 1, 0.0, tiny, sizeof(tiny));
     ck_assert_str_eq(tiny, "step 3, los");
 }
-END_TEST
 
 /* What a run of `steps` looks, a second apart, writes to an stderr that is no terminal. */
 static void
@@ -92,7 +90,7 @@ look(enum progress_choice choice, const uint64_t *steps, size_t count, char *wri
     look_at(choice, &rank, 1, steps, count, written, bytes);
 }
 
-START_TEST(gradients_without_a_step_are_told)
+TEST(gradients_without_a_step_are_told)
 {
     char written[1024];
     const uint64_t steps[30] = {[15] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -104,9 +102,8 @@ START_TEST(gradients_without_a_step_are_told)
     look_at(PROGRESS_ON, bare, 2, steps, 15, written, sizeof(written));
     ck_assert_str_eq(written, "");
 }
-END_TEST
 
-START_TEST(without_a_terminal_a_line_every_ten_seconds_if_asked_for)
+TEST(without_a_terminal_a_line_every_ten_seconds_if_asked_for)
 {
     char written[1024];
     /* The first step is seen in second 3, and from then on two steps in each. */
@@ -120,9 +117,8 @@ START_TEST(without_a_terminal_a_line_every_ten_seconds_if_asked_for)
     look(PROGRESS_OFF, steps, 30, written, sizeof(written));
     ck_assert_str_eq(written, "");
 }
-END_TEST
 
-START_TEST(the_rate_forgets_what_is_long_ago)
+TEST(the_rate_forgets_what_is_long_ago)
 {
     char written[2048];
     /* 40 seconds with a step in each, then 60 seconds with five. */
@@ -134,9 +130,8 @@ START_TEST(the_rate_forgets_what_is_long_ago)
     ck_assert_msg(last != NULL, "%s", written);
     ck_assert_msg(strncmp(last, "step 295, 5.0 steps/s\n", 22) == 0, "%s", last);
 }
-END_TEST
 
-START_TEST(the_rate_is_that_of_the_training_that_goes_on)
+TEST(the_rate_is_that_of_the_training_that_goes_on)
 {
     char written[1024];
     /* 15 steps, five in each second, and another program that makes two. */
@@ -146,9 +141,8 @@ START_TEST(the_rate_is_that_of_the_training_that_goes_on)
     look(PROGRESS_ON, steps, 24, written, sizeof(written));
     ck_assert_str_eq(written, "ddprun: step 14, 2.0 steps/s\nddprun: step 34, 2.0 steps/s\n");
 }
-END_TEST
 
-START_TEST(a_reader_that_does_not_read_is_not_waited_for)
+TEST(a_reader_that_does_not_read_is_not_waited_for)
 {
     int ends[2], old = dup(STDERR_FILENO);
     ck_assert(pipe(ends) == 0);
@@ -168,26 +162,4 @@ START_TEST(a_reader_that_does_not_read_is_not_waited_for)
     close(old);
     close(ends[0]);
     close(ends[1]);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("launcher_progress");
-    TCase *tests = tcase_create("progress");
-    tcase_add_test(tests, says_what_is_known);
-    tcase_add_test(tests, exposed_is_that_of_the_rank_that_waited_least);
-    tcase_add_test(tests, means_by_name_and_nothing_that_a_terminal_obeys);
-    tcase_add_test(tests, gradients_without_a_step_are_told);
-    tcase_add_test(tests, without_a_terminal_a_line_every_ten_seconds_if_asked_for);
-    tcase_add_test(tests, the_rate_forgets_what_is_long_ago);
-    tcase_add_test(tests, the_rate_is_that_of_the_training_that_goes_on);
-    tcase_add_test(tests, a_reader_that_does_not_read_is_not_waited_for);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

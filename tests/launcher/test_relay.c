@@ -10,7 +10,8 @@
 #include "base/message.h"
 #include "launcher/output/messages.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -121,7 +122,9 @@ read_to_last(void *data)
     return NULL;
 }
 
-START_TEST(everything_comes_out)
+TEST_GROUP(lines, .timeout_s = 60);
+
+LOOP_TEST(everything_comes_out, 0, CASES)
 {
     struct writer writers[SOURCES];
     struct relay_source sources[SOURCES];
@@ -153,9 +156,8 @@ START_TEST(everything_comes_out)
     free(out);
     close(target);
 }
-END_TEST
 
-START_TEST(rank_0_comes_through_unchanged)
+LOOP_TEST(rank_0_comes_through_unchanged, 0, CASES)
 {
     int ends[2], target = memfd_create("out", MFD_CLOEXEC);
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
@@ -176,10 +178,9 @@ START_TEST(rank_0_comes_through_unchanged)
     free(writer.bytes);
     close(target);
 }
-END_TEST
 
 /* What stands without a newline is a prompt: it is shown, though its writer is still there. */
-START_TEST(a_prompt_is_shown)
+TEST(a_prompt_is_shown)
 {
     int ends[2], out[2];
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
@@ -196,10 +197,9 @@ START_TEST(a_prompt_is_shown)
     close(out[0]);
     close(out[1]);
 }
-END_TEST
 
 /* A writer that never ends (a daemon that kept the pipe) does not keep the relay. */
-START_TEST(finish_waits_for_nobody)
+TEST(finish_waits_for_nobody)
 {
     int ends[2], out[2];
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
@@ -220,10 +220,9 @@ START_TEST(finish_waits_for_nobody)
     close(out[0]);
     close(out[1]);
 }
-END_TEST
 
 /* When nobody reads the output any more, writers are told so, as they would be without a relay. */
-START_TEST(a_gone_reader_is_passed_on)
+TEST(a_gone_reader_is_passed_on)
 {
     int ends[2], out[2];
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
@@ -241,10 +240,9 @@ START_TEST(a_gone_reader_is_passed_on)
     close(ends[1]);
     close(out[1]);
 }
-END_TEST
 
 /* A full disk ends no rank: it loses what is printed, and is named once. */
-START_TEST(a_full_target_stops_nobody)
+TEST(a_full_target_stops_nobody)
 {
     enum { WRITES = 40, BYTES = 10000 };
     int ends[2], full = open("/dev/full", O_WRONLY | O_CLOEXEC), said = memfd_create("stderr", MFD_CLOEXEC);
@@ -269,10 +267,9 @@ START_TEST(a_full_target_stops_nobody)
     ck_assert_ptr_nonnull(strstr(text, "No space left on device"));
     ck_assert_ptr_eq(strchr(text, '\n') + 1, text + strlen(text)); /* one line */
 }
-END_TEST
 
 /* Of our own messages: nobody who says something waits for the reader of stderr, who finds all of it. */
-START_TEST(messages_wait_for_nobody)
+TEST(messages_wait_for_nobody)
 {
     enum { LINES = 1000 };
     int out[2];
@@ -295,10 +292,9 @@ START_TEST(messages_wait_for_nobody)
     pthread_join(reader, NULL);
     ck_assert_int_eq(reading.lines, LINES);
 }
-END_TEST
 
 /* But who wants the end, and has asked for it, does not get it from a reader either. */
-START_TEST(a_hurried_end_gives_messages_up)
+LOOP_TEST(a_hurried_end_gives_messages_up, 0, 2)
 {
     int out[2];
     ck_assert_int_eq(pipe2(out, O_CLOEXEC | O_NONBLOCK), 0);
@@ -319,28 +315,10 @@ START_TEST(a_hurried_end_gives_messages_up)
         messages_close(&messages, &signals, false, 0);
     }
 }
-END_TEST
 
 int
 main(void)
 {
     signal(SIGPIPE, SIG_IGN);
-    Suite *suite = suite_create("relay");
-    TCase *tcase = tcase_create("lines");
-    tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, everything_comes_out, 0, CASES);
-    tcase_add_loop_test(tcase, rank_0_comes_through_unchanged, 0, CASES);
-    tcase_add_test(tcase, a_prompt_is_shown);
-    tcase_add_test(tcase, finish_waits_for_nobody);
-    tcase_add_test(tcase, a_gone_reader_is_passed_on);
-    tcase_add_test(tcase, a_full_target_stops_nobody);
-    tcase_add_test(tcase, messages_wait_for_nobody);
-    tcase_add_loop_test(tcase, a_hurried_end_gives_messages_up, 0, 2);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return tests_run();
 }

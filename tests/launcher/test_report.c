@@ -13,7 +13,8 @@
 #include "launcher/watch/process_state.h"
 #include "launcher/watch/rank_record.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -104,8 +105,10 @@ wait_for_state(pid_t pid, const char *states)
     ck_assert(is_in_state(pid, states));
 }
 
+TEST_GROUP(report, .timeout_s = 120);
+
 /* Every thread is shown or counted with one in the same place, and each stack names the function; then it goes on. */
-START_TEST(stacks_name_functions)
+TEST(stacks_name_functions)
 {
     pid_t pid = start_sitter(3);
     wait_for_state(pid, "S");
@@ -125,9 +128,8 @@ START_TEST(stacks_name_functions)
     stacks_describe(pid, false, 4, text, sizeof(text));
     ck_assert_ptr_nonnull(strstr(text, "is gone"));
 }
-END_TEST
 
-START_TEST(a_stopped_process_stays_stopped)
+TEST(a_stopped_process_stays_stopped)
 {
     pid_t pid = start_sitter(1);
     kill(pid, SIGSTOP);
@@ -141,11 +143,10 @@ START_TEST(a_stopped_process_stays_stopped)
     ck_assert(!process_state_is_stopped(pid));
     end_sitter(pid);
 }
-END_TEST
 
 /* Of a process that is only warned of no system call may fail: epoll_wait would, with EINTR, when its thread is
  * stopped. */
-START_TEST(who_goes_on_is_not_interrupted)
+TEST(who_goes_on_is_not_interrupted)
 {
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
@@ -161,9 +162,8 @@ START_TEST(who_goes_on_is_not_interrupted)
     ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
     end_sitter(pid);
 }
-END_TEST
 
-START_TEST(little_room_is_enough)
+TEST(little_room_is_enough)
 {
     pid_t pid = start_sitter(2);
     for (size_t room = 1; room < 400; room += 7) {
@@ -174,9 +174,8 @@ START_TEST(little_room_is_enough)
     }
     end_sitter(pid);
 }
-END_TEST
 
-START_TEST(descent_is_known)
+TEST(descent_is_known)
 {
     pid_t pid = start_sitter(0);
     ck_assert(process_state_descends(pid, getpid()));
@@ -185,12 +184,11 @@ START_TEST(descent_is_known)
     ck_assert(!process_state_descends(1, getpid()));
     end_sitter(pid);
 }
-END_TEST
 
 /* ---- symbols ---- */
 
 /* A copy of this program with a piece changed is still no danger. */
-START_TEST(damaged_files_are_refused)
+TEST(damaged_files_are_refused)
 {
     char name[] = "/tmp/ddprun-report-XXXXXX";
     static unsigned char bytes[1 << 20];
@@ -223,7 +221,6 @@ START_TEST(damaged_files_are_refused)
     close(to);
     unlink(name);
 }
-END_TEST
 
 /* ---- records ---- */
 
@@ -251,7 +248,7 @@ set_call(struct rank_call *call, const char *name, int thread, bool goes_on, uin
 
 #define SECOND UINT64_C(1000000000)
 
-START_TEST(a_record_says_what_the_rank_does)
+TEST(a_record_says_what_the_rank_does)
 {
     struct rank_status *status = new_record();
     struct rank_view view = {0};
@@ -295,9 +292,8 @@ START_TEST(a_record_says_what_the_rank_does)
     ck_assert_str_eq(view.wait_for, "bucket 1 of step 4");
     free(status);
 }
-END_TEST
 
-START_TEST(a_report_tells_all_of_it)
+TEST(a_report_tells_all_of_it)
 {
     struct rank_status *status = new_record();
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 7, .pid = 4242, .ended = true, .signal = SIGKILL};
@@ -317,10 +313,9 @@ START_TEST(a_report_tells_all_of_it)
     ck_assert_ptr_null(strstr(text, "threads"));
     free(status);
 }
-END_TEST
 
 /* In the middle of backward every device is behind: what is known is said, once, and no cause is guessed. */
-START_TEST(a_device_at_work_is_not_accused)
+TEST(a_device_at_work_is_not_accused)
 {
     struct rank_view view = {
         .stage = RANK_STAGE_TRAINING, .step = 7, .wait = RANK_WAIT_DEVICE, .wait_ns = SECOND / 250};
@@ -332,9 +327,8 @@ START_TEST(a_device_at_work_is_not_accused)
     ck_assert_str_eq(text, "  rank 3 after step 7:\n"
                            "    its GPU has not reached bucket 0 of step 8; last kernel launched: `backward`\n");
 }
-END_TEST
 
-START_TEST(any_record_makes_a_report)
+LOOP_TEST(any_record_makes_a_report, 0, 3)
 {
     struct rank_status *status = new_record();
     unsigned long long random = (unsigned long long)_i + 1;
@@ -356,9 +350,8 @@ START_TEST(any_record_makes_a_report)
     }
     free(status);
 }
-END_TEST
 
-START_TEST(many_others_are_counted)
+TEST(many_others_are_counted)
 {
     static struct rank_view views[300];
     for (int i = 0; i < 300; ++i) {
@@ -379,7 +372,6 @@ START_TEST(many_others_are_counted)
     views[0].wait = views[1].wait = RANK_WAIT_NONE;
     ck_assert(!report_is_worth(views, 2));
 }
-END_TEST
 
 /* ---- the beginning of a long report ---- */
 
@@ -404,7 +396,7 @@ make_rank(char *part, int events, int frames)
 }
 
 /* Whatever the parts are, the lines are few and whole, and what fits is not cut. */
-START_TEST(a_brief_report_has_its_lines)
+TEST(a_brief_report_has_its_lines)
 {
     const char *const all[BRIEF_PARTS] = {parts[0], parts[1], parts[2]};
     for (int turn = 0; turn < 2000; ++turn) {
@@ -424,9 +416,8 @@ START_TEST(a_brief_report_has_its_lines)
         free(brief);
     }
 }
-END_TEST
 
-START_TEST(a_brief_report_shows_the_last_events_and_the_innermost_frames)
+TEST(a_brief_report_shows_the_last_events_and_the_innermost_frames)
 {
     const char *const all[BRIEF_PARTS] = {parts[0], NULL, parts[2]};
     memset(parts, 0, sizeof(parts));
@@ -440,7 +431,6 @@ START_TEST(a_brief_report_shows_the_last_events_and_the_innermost_frames)
     ck_assert_ptr_nonnull(strstr(brief, "    ...\n  rank 0 waits\n  rank 1 waits\n  rank 2 waits\n  ...\n"));
     free(brief);
 }
-END_TEST
 
 /* ---- want of memory ---- */
 
@@ -461,7 +451,7 @@ write_file(const char *name, const char *content)
     fclose(file);
 }
 
-START_TEST(kills_are_counted_where_they_are_to_be_seen)
+TEST(kills_are_counted_where_they_are_to_be_seen)
 {
     snprintf(root, sizeof(root), "/tmp/ddprun-report-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(root));
@@ -479,33 +469,4 @@ START_TEST(kills_are_counted_where_they_are_to_be_seen)
     char command[128];
     snprintf(command, sizeof(command), "rm -rf %s", root);
     ck_assert_int_eq(system(command), 0);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("report");
-    TCase *tests = tcase_create("report");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, stacks_name_functions);
-    tcase_add_test(tests, a_stopped_process_stays_stopped);
-    tcase_add_test(tests, who_goes_on_is_not_interrupted);
-    tcase_add_test(tests, little_room_is_enough);
-    tcase_add_test(tests, descent_is_known);
-    tcase_add_test(tests, damaged_files_are_refused);
-    tcase_add_test(tests, a_record_says_what_the_rank_does);
-    tcase_add_test(tests, a_report_tells_all_of_it);
-    tcase_add_loop_test(tests, any_record_makes_a_report, 0, 3);
-    tcase_add_test(tests, a_device_at_work_is_not_accused);
-    tcase_add_test(tests, many_others_are_counted);
-    tcase_add_test(tests, a_brief_report_has_its_lines);
-    tcase_add_test(tests, a_brief_report_shows_the_last_events_and_the_innermost_frames);
-    tcase_add_test(tests, kills_are_counted_where_they_are_to_be_seen);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,6 +5,8 @@
  */
 #include "tests/launcher/net_test.h"
 
+#include "tests/test.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
@@ -26,7 +28,9 @@ accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict length, int flags)
     return refusal != 0 ? -1 : (int)syscall(SYS_accept4, fd, address.__sockaddr__, length, flags);
 }
 
-START_TEST(strangers_are_turned_away_and_do_no_harm)
+TEST_GROUP(connect, .timeout_s = 100);
+
+TEST(strangers_are_turned_away_and_do_no_harm)
 {
     static struct net_test test;
     struct handshake wrong;
@@ -68,10 +72,9 @@ START_TEST(strangers_are_turned_away_and_do_no_harm)
     supervisor_client_close(&test.clients[1]);
     supervisor_server_close(test.server);
 }
-END_TEST
 
 /* A connection that cannot be taken does not keep supervisor 0 busy, and is taken later. */
-START_TEST(no_descriptor_is_left_for_a_while)
+TEST(no_descriptor_is_left_for_a_while)
 {
     static struct net_test test;
     struct rlimit before, low;
@@ -98,12 +101,11 @@ START_TEST(no_descriptor_is_left_for_a_while)
     close(stranger);
     supervisor_server_close(test.server);
 }
-END_TEST
 
 static const int refusals[] = {ENOBUFS, ENOMEM, ENFILE};
 
 /* Nor does any other reason for which the system takes no connection. */
-START_TEST(no_connection_is_taken_for_a_while)
+TABLE_TEST(no_connection_is_taken_for_a_while, refusals)
 {
     static struct net_test test;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -123,10 +125,9 @@ START_TEST(no_connection_is_taken_for_a_while)
     close(stranger);
     supervisor_server_close(test.server);
 }
-END_TEST
 
 /* Whoever sits at the address must know the secret too. */
-START_TEST(an_impostor_is_no_supervisor_0)
+TEST(an_impostor_is_no_supervisor_0)
 {
     static struct net_test test;
     struct listener listener;
@@ -160,9 +161,8 @@ START_TEST(an_impostor_is_no_supervisor_0)
     ck_assert_int_lt(connecting.fd, 0);
     listener_close(&listener);
 }
-END_TEST
 
-START_TEST(no_listener_is_an_error_that_names_the_addresses)
+TEST(no_listener_is_an_error_that_names_the_addresses)
 {
     static struct net_test test;
     struct listener listener;
@@ -177,9 +177,8 @@ START_TEST(no_listener_is_an_error_that_names_the_addresses)
     ck_assert_ptr_nonnull(strstr(error.text, "node7"));
     ck_assert_ptr_nonnull(strstr(error.text, "127.0.0.1"));
 }
-END_TEST
 
-START_TEST(only_a_signal_that_asks_for_the_end_ends_connecting)
+TEST(only_a_signal_that_asks_for_the_end_ends_connecting)
 {
     static struct net_test test;
     struct error error;
@@ -203,26 +202,4 @@ START_TEST(only_a_signal_that_asks_for_the_end_ends_connecting)
     }
     close(test.signals.fd);
     signals_give_back(&test.signals);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("peers_dial");
-    TCase *tcase = tcase_create("connect");
-    tcase_set_timeout(tcase, 100);
-    tcase_add_test(tcase, strangers_are_turned_away_and_do_no_harm);
-    tcase_add_test(tcase, no_descriptor_is_left_for_a_while);
-    tcase_add_loop_test(tcase, no_connection_is_taken_for_a_while, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
-    tcase_add_test(tcase, an_impostor_is_no_supervisor_0);
-    tcase_add_test(tcase, no_listener_is_an_error_that_names_the_addresses);
-    tcase_add_test(tcase, only_a_signal_that_asks_for_the_end_ends_connecting);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

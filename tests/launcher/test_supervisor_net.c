@@ -10,6 +10,8 @@
 #include "base/supervisor_link.h"
 #include "tests/launcher/net_test.h"
 
+#include "tests/test.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -116,7 +118,9 @@ has_link(const struct play *play)
            message.kind == SUPERVISOR_LINKS;
 }
 
-START_TEST(a_client_is_heard_and_hears_while_it_connects)
+TEST_GROUP(client, .timeout_s = 100);
+
+TEST(a_client_is_heard_and_hears_while_it_connects)
 {
     static struct play play;
     struct peer_order order = {.exit_code = 5};
@@ -139,9 +143,8 @@ START_TEST(a_client_is_heard_and_hears_while_it_connects)
     close(supervisor_server_take_engine_socket(play.test.server, CLIENT));
     close_play(&play);
 }
-END_TEST
 
-START_TEST(an_address_that_nobody_answers_on_is_passed_over)
+TEST(an_address_that_nobody_answers_on_is_passed_over)
 {
     static struct play play;
     struct supervisor_connect connection;
@@ -163,9 +166,8 @@ START_TEST(an_address_that_nobody_answers_on_is_passed_over)
     close(fd);
     close_play(&play);
 }
-END_TEST
 
-START_TEST(an_engine_that_has_gone_gets_no_connection)
+TEST(an_engine_that_has_gone_gets_no_connection)
 {
     static struct play play;
     open_play(&play);
@@ -180,23 +182,4 @@ START_TEST(an_engine_that_has_gone_gets_no_connection)
     NET_STEP_UNTIL(&play.test, ((void)supervisor_net_step(&play.net), has_link(&play)));
     close(supervisor_server_take_engine_socket(play.test.server, CLIENT));
     close_play(&play);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("supervisor_net");
-    TCase *tcase = tcase_create("client");
-    tcase_set_timeout(tcase, 100);
-    tcase_add_test(tcase, a_client_is_heard_and_hears_while_it_connects);
-    tcase_add_test(tcase, an_address_that_nobody_answers_on_is_passed_over);
-    tcase_add_test(tcase, an_engine_that_has_gone_gets_no_connection);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

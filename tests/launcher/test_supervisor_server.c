@@ -5,6 +5,8 @@
  */
 #include "tests/launcher/net_test.h"
 
+#include "tests/test.h"
+
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -14,7 +16,9 @@
 
 enum { SILENCE_S = 3 };
 
-START_TEST(clients_are_heard_and_hear_the_end)
+TEST_GROUP(server, .timeout_s = 100);
+
+TEST(clients_are_heard_and_hear_the_end)
 {
     static struct net_test test;
     struct rank_view views[NET_WORLD] = {{.stage = RANK_STAGE_TRAINING, .step = 41}};
@@ -47,7 +51,6 @@ START_TEST(clients_are_heard_and_hear_the_end)
     ck_assert_int_eq(net_state_of(&test, 1), PEER_DONE); /* and not lost */
     supervisor_server_close(test.server);
 }
-END_TEST
 
 /* ---- what wakes ---- */
 
@@ -84,7 +87,7 @@ open_pair(struct peer_link *from, struct peer_link *to)
     listener_close(&listener);
 }
 
-START_TEST(what_must_be_heard_at_once_wakes_and_heartbeats_do_not)
+TEST(what_must_be_heard_at_once_wakes_and_heartbeats_do_not)
 {
     struct peer_link from, to;
     struct peer_frame frame;
@@ -118,9 +121,8 @@ START_TEST(what_must_be_heard_at_once_wakes_and_heartbeats_do_not)
     ck_assert(!peer_link_next(&to, &frame));
     peer_link_close(&to);
 }
-END_TEST
 
-START_TEST(a_heartbeat_is_heard_and_wakes_nobody)
+TEST(a_heartbeat_is_heard_and_wakes_nobody)
 {
     static struct net_test test;
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 1};
@@ -140,9 +142,8 @@ START_TEST(a_heartbeat_is_heard_and_wakes_nobody)
     supervisor_client_close(&test.clients[2]);
     supervisor_server_close(test.server);
 }
-END_TEST
 
-START_TEST(a_report_is_asked_for_and_comes)
+TEST(a_report_is_asked_for_and_comes)
 {
     static struct net_test test;
     struct rank_view view = {0};
@@ -161,9 +162,8 @@ START_TEST(a_report_is_asked_for_and_comes)
     supervisor_client_close(&test.clients[2]);
     supervisor_server_close(test.server);
 }
-END_TEST
 
-START_TEST(views_of_this_moment_are_asked_for)
+TEST(views_of_this_moment_are_asked_for)
 {
     static struct net_test test;
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 1};
@@ -185,9 +185,8 @@ START_TEST(views_of_this_moment_are_asked_for)
     ck_assert(supervisor_server_have_answered(test.server));
     supervisor_server_close(test.server);
 }
-END_TEST
 
-START_TEST(who_comes_late_hears_of_the_end)
+TEST(who_comes_late_hears_of_the_end)
 {
     static struct net_test test;
     struct rank_view view = {0};
@@ -200,9 +199,8 @@ START_TEST(who_comes_late_hears_of_the_end)
     supervisor_client_close(&test.clients[2]);
     supervisor_server_close(test.server);
 }
-END_TEST
 
-START_TEST(the_engines_socket_is_handed_out_and_works)
+TEST(the_engines_socket_is_handed_out_and_works)
 {
     static struct net_test test;
     char byte = 0;
@@ -223,9 +221,8 @@ START_TEST(the_engines_socket_is_handed_out_and_works)
     close(theirs);
     supervisor_server_close(test.server);
 }
-END_TEST
 
-START_TEST(a_closed_connection_is_a_loss)
+TEST(a_closed_connection_is_a_loss)
 {
     static struct net_test test;
     struct rank_view view = {0};
@@ -243,10 +240,9 @@ START_TEST(a_closed_connection_is_a_loss)
     ck_assert_ptr_nonnull(test.clients[2].lost);
     supervisor_client_close(&test.clients[2]);
 }
-END_TEST
 
 /* As many as one supervisor 0 may have to listen to. */
-START_TEST(hundreds_of_clients)
+TEST(hundreds_of_clients)
 {
     static struct net_test test;
     net_test_open(&test, NET_MOST, 0);
@@ -268,10 +264,9 @@ START_TEST(hundreds_of_clients)
     }
     supervisor_server_close(test.server);
 }
-END_TEST
 
 /* One client says something each second, the other nothing: only that one is lost. */
-START_TEST(silence_is_a_loss)
+TEST(silence_is_a_loss)
 {
     static struct net_test test;
     struct rank_view view = {0};
@@ -285,30 +280,4 @@ START_TEST(silence_is_a_loss)
     supervisor_client_close(&test.clients[1]);
     supervisor_client_close(&test.clients[2]);
     supervisor_server_close(test.server);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("supervisor_server");
-    TCase *tcase = tcase_create("server");
-    tcase_set_timeout(tcase, 100);
-    tcase_add_test(tcase, clients_are_heard_and_hear_the_end);
-    tcase_add_test(tcase, what_must_be_heard_at_once_wakes_and_heartbeats_do_not);
-    tcase_add_test(tcase, a_heartbeat_is_heard_and_wakes_nobody);
-    tcase_add_test(tcase, a_report_is_asked_for_and_comes);
-    tcase_add_test(tcase, views_of_this_moment_are_asked_for);
-    tcase_add_test(tcase, who_comes_late_hears_of_the_end);
-    tcase_add_test(tcase, the_engines_socket_is_handed_out_and_works);
-    tcase_add_test(tcase, a_closed_connection_is_a_loss);
-    tcase_add_test(tcase, hundreds_of_clients);
-    tcase_add_test(tcase, silence_is_a_loss);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

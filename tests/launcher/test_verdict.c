@@ -5,7 +5,8 @@
 
 #include "base/protocol.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -265,7 +266,7 @@ static const struct scene {
      "ranks 0 and 1 do not agree"},
 };
 
-START_TEST(failures_are_told)
+TABLE_TEST(failures_are_told, scenes)
 {
     const struct scene *scene = &scenes[_i];
     struct error error = {.exit_code = 77};
@@ -277,10 +278,9 @@ START_TEST(failures_are_told)
     ck_assert_msg(error.exit_code == scene->exit_code, "%s: exit code %d", scene->what, error.exit_code);
     ck_assert_msg(strncmp(error.text, scene->begins, strlen(scene->begins)) == 0, "%s: %s", scene->what, error.text);
 }
-END_TEST
 
 /* Whatever is put into a failure text, it comes out whole and ends. */
-START_TEST(the_longest_text_fits)
+TEST(the_longest_text_fits)
 {
     struct rank_view ranks[2] = {{.stage = RANK_STAGE_FAILED}, {TRAINING, .ended = true, .order = 1, .exit_code = 1}};
     memset(ranks[0].failure, 'x', sizeof(ranks[0].failure) - 1);
@@ -288,7 +288,6 @@ START_TEST(the_longest_text_fits)
     ck_assert(verdict_find(ranks, 2, &error));
     ck_assert_ptr_nonnull(strstr(error.text, "x (2 ranks failed"));
 }
-END_TEST
 
 static char said[4096];
 
@@ -303,7 +302,7 @@ say(const char *format, ...)
     snprintf(said + used, sizeof(said) - used, "\n");
 }
 
-START_TEST(closing_lines_claim_what_was_checked)
+TEST(closing_lines_claim_what_was_checked)
 {
     struct rank_view ranks[2] = {
         {DONE, .overlapped_step = 5, .gradient_count = 1, .gradient_bytes = 512, .bucket_count = 1},
@@ -341,9 +340,8 @@ START_TEST(closing_lines_claim_what_was_checked)
     verdict_close(ranks, 2, false, say);
     ck_assert_str_eq(said, "");
 }
-END_TEST
 
-START_TEST(waiting_is_that_of_the_rank_that_came_last)
+TEST(waiting_is_that_of_the_rank_that_came_last)
 {
     struct rank_view ranks[2] = {
         {DONE, .exposed_count = 40, .exposed_ns = 9000000, .exposed_bound_ns = 1500000},
@@ -363,9 +361,8 @@ START_TEST(waiting_is_that_of_the_rank_that_came_last)
     verdict_close(ranks, 2, true, say);
     ck_assert_ptr_null(strstr(said, "exposed"));
 }
-END_TEST
 
-START_TEST(an_end_by_a_signal_says_what_was_not_averaged)
+TEST(an_end_by_a_signal_says_what_was_not_averaged)
 {
     struct rank_view ranks[2] = {{.stage = RANK_STAGE_RANK, .gradient_count = 2, .parameter_count = 2},
                                  {.stage = RANK_STAGE_RANK, .gradient_count = 2, .parameter_count = 2}};
@@ -390,9 +387,8 @@ START_TEST(an_end_by_a_signal_says_what_was_not_averaged)
     verdict_say_unaveraged(bare, 2, say);
     ck_assert_str_eq(said, "");
 }
-END_TEST
 
-START_TEST(an_evaluation_hears_nothing)
+TEST(an_evaluation_hears_nothing)
 {
     struct rank_view ranks[2] = {{.stage = RANK_STAGE_ENDED, .ended = true, .parameter_count = 2},
                                  {.stage = RANK_STAGE_ENDED, .ended = true, .parameter_count = 2}};
@@ -407,9 +403,8 @@ START_TEST(an_evaluation_hears_nothing)
     verdict_close(ranks, 2, false, say);
     ck_assert_str_eq(said, "");
 }
-END_TEST
 
-START_TEST(untrained_programs_hear_only_what_matters)
+TEST(untrained_programs_hear_only_what_matters)
 {
     struct rank_view ranks[2] = {{.ended = true}, {.ended = true}};
     said[0] = '\0';
@@ -428,9 +423,8 @@ START_TEST(untrained_programs_hear_only_what_matters)
     verdict_close(ranks + 1, 1, true, say);
     ck_assert_str_eq(said, "");
 }
-END_TEST
 
-START_TEST(a_rank_that_follows_waits_for_the_one_that_it_followed)
+TEST(a_rank_that_follows_waits_for_the_one_that_it_followed)
 {
     struct rank_view ranks[2] = {{.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
                                  {TRAINING}};
@@ -443,9 +437,8 @@ START_TEST(a_rank_that_follows_waits_for_the_one_that_it_followed)
     ranks[0] = ranks[1] = (struct rank_view){TRAINING};
     ck_assert(!verdict_only_follows(ranks, 2));
 }
-END_TEST
 
-START_TEST(who_is_done_is_needed_only_by_ranks_that_wait_or_go_on)
+TEST(who_is_done_is_needed_only_by_ranks_that_wait_or_go_on)
 {
     static const struct {
         struct rank_view other;
@@ -468,28 +461,4 @@ START_TEST(who_is_done_is_needed_only_by_ranks_that_wait_or_go_on)
         struct rank_view views[3] = {{TRAINING}, {TRAINING, .ended = true}, cases[i].other};
         ck_assert_msg(verdict_is_needed(views, 3, 1) == cases[i].needed, "case %zu", i);
     }
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("verdict");
-    TCase *tcase = tcase_create("ends");
-    tcase_add_loop_test(tcase, failures_are_told, 0, sizeof(scenes) / sizeof(scenes[0]));
-    tcase_add_test(tcase, the_longest_text_fits);
-    tcase_add_test(tcase, who_is_done_is_needed_only_by_ranks_that_wait_or_go_on);
-    tcase_add_test(tcase, closing_lines_claim_what_was_checked);
-    tcase_add_test(tcase, waiting_is_that_of_the_rank_that_came_last);
-    tcase_add_test(tcase, untrained_programs_hear_only_what_matters);
-    tcase_add_test(tcase, an_end_by_a_signal_says_what_was_not_averaged);
-    tcase_add_test(tcase, an_evaluation_hears_nothing);
-    tcase_add_test(tcase, a_rank_that_follows_waits_for_the_one_that_it_followed);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
