@@ -4,7 +4,8 @@
  */
 #include "rewrite.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,11 +114,10 @@ static const struct example launches[] = {
      PUSHED("dim3{1, 2}, [] { return 3; }()", "k(args...)")},
 };
 
-START_TEST(launches_become_calls)
+TABLE_TEST(launches_become_calls, launches)
 {
     expect(&launches[_i]);
 }
-END_TEST
 
 /* ---- what is no launch, and no CUDA at all ---- */
 
@@ -136,11 +136,10 @@ static const struct example left_alone[] = {
     {"auto f = [](auto x) -> decltype(x) { return x; }; int g = f(3) > 2 ? 1 : 0;", NULL},
 };
 
-START_TEST(plain_text_is_left_alone)
+TABLE_TEST(plain_text_is_left_alone, left_alone)
 {
     expect(&left_alone[_i]);
 }
-END_TEST
 
 /* ---- parameters of kernels ---- */
 
@@ -175,11 +174,10 @@ static const struct example parameters[] = {
     {"template <> __global__ void k<float>(float *p) { }", "template <> void k<float>(float *softgpu_p) {"},
 };
 
-START_TEST(parameters_are_found)
+TABLE_TEST(parameters_are_found, parameters)
 {
     expect(&parameters[_i]);
 }
-END_TEST
 
 /* ---- linkage of device code ---- */
 
@@ -210,20 +208,18 @@ static const struct example linkage[] = {
     {"__device__ __attribute__((__noinline__)) int f() { return 1; }", "__attribute__((__noinline__)) int f()"},
 };
 
-START_TEST(device_code_belongs_to_its_file)
+TABLE_TEST(device_code_belongs_to_its_file, linkage)
 {
     expect(&linkage[_i]);
 }
-END_TEST
 
-START_TEST(relocatable_device_code_keeps_its_linkage)
+TEST(relocatable_device_code_keeps_its_linkage)
 {
     char *result = rewritten("__device__ int f() { return 1; } __device__ int x;", true);
     ck_assert(contains(result, "int f() { return 1; } int x;"));
     ck_assert(!contains(result, "static int"));
     free(result);
 }
-END_TEST
 
 /* ---- which kernels may wait: stub<1 bit: fibers; 2: indices> ---- */
 
@@ -266,7 +262,7 @@ static const struct {
     {"__device__ void f(volatile float *s) { s[0] += s[1]; } __global__ void k(float *s) { f(s); }", 3},
 };
 
-START_TEST(kernels_that_may_wait_are_known)
+TABLE_TEST(kernels_that_may_wait_are_known, modes)
 {
     char wanted[64];
     char *result = rewritten(modes[_i].source, false);
@@ -275,7 +271,6 @@ START_TEST(kernels_that_may_wait_are_known)
     ck_assert_msg(strstr(result, wanted) != NULL, "not %s: %s", wanted, modes[_i].source);
     free(result);
 }
-END_TEST
 
 /* ---- threadIdx and its relatives ---- */
 
@@ -343,11 +338,10 @@ static const struct example indices[] = {
     {"__global__ void k() { auto f = [&] { return threadIdx.x; }; }", "[&] { return threadIdx.x; }"},
 };
 
-START_TEST(indices_are_cudas_where_nothing_else_is_meant)
+TABLE_TEST(indices_are_cudas_where_nothing_else_is_meant, indices)
 {
     expect(&indices[_i]);
 }
-END_TEST
 
 /* ---- grid-stride loops: stub<16> ---- */
 
@@ -423,7 +417,7 @@ static const struct {
 #undef LOOP
 #undef K
 
-START_TEST(only_loops_whose_turns_are_independent_are_strided)
+TABLE_TEST(only_loops_whose_turns_are_independent_are_strided, strides)
 {
     char *result = rewritten(strides[_i].source, false);
     ck_assert(result != NULL);
@@ -434,7 +428,6 @@ START_TEST(only_loops_whose_turns_are_independent_are_strided)
     ck_assert_msg((strstr(result, "softgpu_turn.single") != NULL) == strides[_i].is_strided, "%s", result);
     free(result);
 }
-END_TEST
 
 /* ---- shared memory ---- */
 
@@ -460,11 +453,10 @@ static const struct example shared[] = {
     {"__global__ void k(int *x) { __shared__ int s; x[s] = x[x[s]]; delete[] x; }", "x[s] = x[x[s]]; delete[] x;"},
 };
 
-START_TEST(shared_variables_are_placed)
+TABLE_TEST(shared_variables_are_placed, shared)
 {
     expect(&shared[_i]);
 }
-END_TEST
 
 /* ---- what CUDA 13 no longer has ---- */
 
@@ -498,7 +490,7 @@ static const struct example not_removed[] = {
     {"#define X __shfl(1, 2)\nconst char *s = \"cudaThreadExit()\";", NULL},
 };
 
-START_TEST(removed_names_are_refused_or_supplied)
+TABLE_TEST(removed_names_are_refused_or_supplied, removed)
 {
     char *result = rewritten_with(removed[_i].source, &(struct rewrite_options){.allows_removed = true});
     ck_assert_ptr_nonnull(result);
@@ -506,13 +498,11 @@ START_TEST(removed_names_are_refused_or_supplied)
     free(result);
     ck_assert_ptr_null(rewritten(removed[_i].source, false));
 }
-END_TEST
 
-START_TEST(names_of_the_users_are_not_removed)
+TABLE_TEST(names_of_the_users_are_not_removed, not_removed)
 {
     expect(&not_removed[_i]);
 }
-END_TEST
 
 /* ---- refusals ---- */
 
@@ -530,35 +520,7 @@ static const char *const refused[] = {
     "void f() {",
 };
 
-START_TEST(what_cannot_be_right_is_refused)
+TABLE_TEST(what_cannot_be_right_is_refused, refused)
 {
     ck_assert_ptr_null(rewritten(refused[_i], false));
-}
-END_TEST
-
-int
-main(void)
-{
-#define LOOP(test, table) tcase_add_loop_test(tcase, test, 0, sizeof(table) / sizeof((table)[0]))
-    Suite *suite = suite_create("rewriter");
-    TCase *tcase = tcase_create("forms");
-    LOOP(launches_become_calls, launches);
-    LOOP(plain_text_is_left_alone, left_alone);
-    LOOP(parameters_are_found, parameters);
-    LOOP(device_code_belongs_to_its_file, linkage);
-    tcase_add_test(tcase, relocatable_device_code_keeps_its_linkage);
-    LOOP(kernels_that_may_wait_are_known, modes);
-    LOOP(indices_are_cudas_where_nothing_else_is_meant, indices);
-    LOOP(only_loops_whose_turns_are_independent_are_strided, strides);
-    LOOP(shared_variables_are_placed, shared);
-    LOOP(what_cannot_be_right_is_refused, refused);
-    LOOP(removed_names_are_refused_or_supplied, removed);
-    LOOP(names_of_the_users_are_not_removed, not_removed);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

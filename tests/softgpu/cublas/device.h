@@ -5,6 +5,8 @@
 #ifndef TESTS_SOFTGPU_CUBLAS_DEVICE_H
 #define TESTS_SOFTGPU_CUBLAS_DEVICE_H
 
+#include "tests/test.h"
+
 #include <cuda.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,11 +24,10 @@ void device_read(void *destination, const void *device, size_t bytes);
 void device_free(void *device);
 
 /*
- * Adds cases 0..count of a loop test: all of them, or with TEST_PART=k/n in the environment the k-th of n parts, at
- * least one case. So ../modes.sh goes through all cases once while it goes through n modes.
+ * A test for _i from 0 up to, without, `count`: for all of them, or with TEST_PART=k/n in the environment for the k-th
+ * of n parts, at least one. So ../modes.sh goes through all of them once while it goes through n modes.
  */
-#define ADD_LOOP_TEST(tcase, test, count) \
-    tcase_add_loop_test(tcase, test, device_part_begin(count, 0), device_part_begin(count, 1))
+#define PART_TEST(test, count) LOOP_TEST(test, device_part_begin(count, 0), device_part_begin(count, 1))
 int device_part_begin(int count, int after);
 
 /* What is put into the stream from here on waits until *gate is true. */

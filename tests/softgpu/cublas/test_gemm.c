@@ -5,7 +5,8 @@
 #include "device.h"
 #include "library/half.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cublas_v2.h>
 #include <math.h>
 #include <stdbool.h>
@@ -294,8 +295,10 @@ static const struct {
                   {CUDA_R_16F, CUDA_R_32F}, {CUDA_R_16BF, CUDA_R_16BF}, {CUDA_R_16BF, CUDA_R_32F}};
 enum { TYPE_PAIRS = 6 };
 
+TEST_GROUP(gemm, .timeout_s = 100, .start = device_start);
+
 /* _i counts forms x type pairs. */
-START_TEST(product_equals_the_definition)
+PART_TEST(product_equals_the_definition, FORM_COUNT *TYPE_PAIRS)
 {
     enum form form = (enum form)(_i / TYPE_PAIRS);
     unsigned seed = 1000u + (unsigned)_i;
@@ -312,10 +315,9 @@ START_TEST(product_equals_the_definition)
     if (stream)
         ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
-END_TEST
 
 /* The same call gives the same bits, whatever stood in C and wherever it was computed. */
-START_TEST(product_is_reproducible)
+TEST(product_is_reproducible)
 {
     enum { N = 257 };
     unsigned seed = 5;
@@ -339,9 +341,8 @@ START_TEST(product_is_reproducible)
     free_matrix(&b);
     ck_assert_int_eq(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
 }
-END_TEST
 
-START_TEST(product_runs_on_the_stream_of_the_handle)
+TEST(product_runs_on_the_stream_of_the_handle)
 {
     static _Atomic bool gate;
     float two[] = {2, 0, 0, 2}, result[4], one = 1.0f, zero = 0.0f;
@@ -367,23 +368,4 @@ START_TEST(product_runs_on_the_stream_of_the_handle)
     device_free(c);
     ck_assert_int_eq(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
     ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("gemm");
-    tcase_set_timeout(cases, 100);
-    tcase_add_unchecked_fixture(cases, device_start, NULL);
-    ADD_LOOP_TEST(cases, product_equals_the_definition, FORM_COUNT * TYPE_PAIRS);
-    tcase_add_test(cases, product_is_reproducible);
-    tcase_add_test(cases, product_runs_on_the_stream_of_the_handle);
-    Suite *suite = suite_create("cublas_gemm");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

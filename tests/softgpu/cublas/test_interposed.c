@@ -5,7 +5,8 @@
  */
 #include "device.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cublas_v2.h>
 #include <dlfcn.h>
 #include <nccl.h>
@@ -96,7 +97,9 @@ saw_pointer(const void *pointer)
     return false;
 }
 
-START_TEST(products_pass_with_their_operands)
+TEST_GROUP(interposed, .start = device_start);
+
+TEST(products_pass_with_their_operands)
 {
     cublasHandle_t handle;
     CUstream stream;
@@ -118,9 +121,8 @@ START_TEST(products_pass_with_their_operands)
     ck_assert(saw_pointer(a) && saw_pointer(b) && saw_pointer(c));
     ck_assert_int_eq(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
 }
-END_TEST
 
-START_TEST(collectives_pass_with_their_buffers)
+TEST(collectives_pass_with_their_buffers)
 {
     ncclUniqueId id;
     ncclComm_t comm;
@@ -133,21 +135,4 @@ START_TEST(collectives_pass_with_their_buffers)
     ck_assert_str_eq(seen.name, "ncclDevKernel_AllReduce");
     ck_assert(saw_pointer(a) && saw_pointer(b));
     ck_assert_int_eq(ncclCommDestroy(comm), ncclSuccess);
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("interposed");
-    tcase_add_unchecked_fixture(cases, device_start, NULL);
-    tcase_add_test(cases, products_pass_with_their_operands);
-    tcase_add_test(cases, collectives_pass_with_their_buffers);
-    Suite *suite = suite_create("cublas_interposed");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

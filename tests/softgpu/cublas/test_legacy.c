@@ -3,11 +3,14 @@
  */
 #include "device.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cublas.h>
 #include <stdlib.h>
 
-START_TEST(old_names_compute)
+TEST_GROUP(legacy, .start = device_start);
+
+TEST(old_names_compute)
 {
     float a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 0, 0, 1, 1, 1}, c[9], *da, *db, *dc;
     ck_assert_int_eq(cublasInit(), CUBLAS_STATUS_SUCCESS);
@@ -38,10 +41,9 @@ START_TEST(old_names_compute)
     cublasSscal(6, 2.0f, NULL, 1);
     ck_assert_int_eq(cublasGetError(), CUBLAS_STATUS_NOT_INITIALIZED);
 }
-END_TEST
 
 /* Each product by hand; the 9 is in the triangle that nobody reads. */
-START_TEST(old_names_of_structured_matrices)
+TEST(old_names_of_structured_matrices)
 {
     const float triangle[] = {2, 1, 9, 4}, b[] = {2, 5, 4, 6}, nothing[] = {0, 0, -1, 0};
     const float product[] = {4, 22, 8, 28}, symmetric[] = {9, 22, 14, 28}, square[] = {20, 34, -1, 61};
@@ -73,21 +75,4 @@ START_TEST(old_names_of_structured_matrices)
     device_free(dt);
     device_free(db);
     device_free(dc);
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("legacy");
-    tcase_add_unchecked_fixture(cases, device_start, NULL);
-    tcase_add_test(cases, old_names_compute);
-    tcase_add_test(cases, old_names_of_structured_matrices);
-    Suite *suite = suite_create("cublas_legacy");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -4,7 +4,11 @@
  */
 #include "structured.h"
 
-START_TEST(symmetric_products_and_updates)
+#include "tests/test.h"
+
+TEST_GROUP(all, .start = structured_start, .stop = structured_stop);
+
+PART_TEST(symmetric_products_and_updates, CASES)
 {
     struct setting *s = new_setting(_i);
     bool left = s->side == CUBLAS_SIDE_LEFT;
@@ -59,7 +63,6 @@ START_TEST(symmetric_products_and_updates)
         release(&c);
     }
 }
-END_TEST
 
 /* alpha op(T) B, or alpha B op(T), where B is given by its values. */
 static double
@@ -72,7 +75,7 @@ triangular_product(const struct setting *s, const struct matrix *t, const double
     return sum;
 }
 
-START_TEST(triangular_products_and_solutions)
+PART_TEST(triangular_products_and_solutions, CASES)
 {
     struct setting *s = new_setting(_i);
     struct matrix t = random_triangle(s, s->side == CUBLAS_SIDE_LEFT ? s->m : s->n, true);
@@ -118,9 +121,8 @@ START_TEST(triangular_products_and_solutions)
     device_free(b_array);
     release(&t);
 }
-END_TEST
 
-START_TEST(diagonals_rotations_and_extrema)
+PART_TEST(diagonals_rotations_and_extrema, CASES)
 {
     struct setting *s = new_setting(_i);
     bool left = s->side == CUBLAS_SIDE_LEFT;
@@ -167,10 +169,9 @@ START_TEST(diagonals_rotations_and_extrema)
     release(&x);
     release(&y);
 }
-END_TEST
 
 /* A rotation made from a point turns it onto the axis, and one made and applied on the device does the same. */
-START_TEST(rotations_made_from_points)
+PART_TEST(rotations_made_from_points, CASES)
 {
     struct setting *s = new_setting(_i);
     struct matrix x = random_matrix(s, 1, s->n), y = random_matrix(s, 1, s->n);
@@ -207,10 +208,9 @@ START_TEST(rotations_made_from_points)
     release(&x);
     release(&y);
 }
-END_TEST
 
 /* A modified rotation made from (x, y) with weights makes sqrt(d2) y disappear. */
-START_TEST(modified_rotations_made_from_points)
+TEST(modified_rotations_made_from_points)
 {
     double d1 = 2, d2 = 3, x1 = 1.5, y1 = -0.5, param[5] = {0};
     OK(cublasDrotmg(handle, &d1, &d2, &x1, &y1, param));
@@ -219,9 +219,8 @@ START_TEST(modified_rotations_made_from_points)
     ck_assert_double_lt(fabs(h21 * 1.5 + h22 * -0.5), 1e-12);
     ck_assert_int_eq(cublasDrotmg(handle, &d1, NULL, &x1, &y1, param), CUBLAS_STATUS_INVALID_VALUE);
 }
-END_TEST
 
-START_TEST(wrong_arguments_are_refused)
+TEST(wrong_arguments_are_refused)
 {
     float one = 1, *m = device_copy_of(NULL, 64 * sizeof(float));
     ck_assert_int_eq(cublasSsyrk(handle, CUBLAS_FILL_MODE_FULL, CUBLAS_OP_N, 4, 4, &one, m, 4, &one, m, 4),
@@ -239,25 +238,4 @@ START_TEST(wrong_arguments_are_refused)
     ck_assert_int_eq(cublasSsymv(NULL, CUBLAS_FILL_MODE_LOWER, 4, &one, m, 4, m, 1, &one, m, 1),
                      CUBLAS_STATUS_NOT_INITIALIZED);
     device_free(m);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("cublas_structured");
-    TCase *tcase = tcase_create("all");
-    tcase_add_unchecked_fixture(tcase, structured_start, structured_stop);
-    ADD_LOOP_TEST(tcase, symmetric_products_and_updates, CASES);
-    ADD_LOOP_TEST(tcase, triangular_products_and_solutions, CASES);
-    ADD_LOOP_TEST(tcase, diagonals_rotations_and_extrema, CASES);
-    ADD_LOOP_TEST(tcase, rotations_made_from_points, CASES);
-    tcase_add_test(tcase, modified_rotations_made_from_points);
-    tcase_add_test(tcase, wrong_arguments_are_refused);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -4,8 +4,12 @@
  */
 #include "structured.h"
 
+#include "tests/test.h"
+
+TEST_GROUP(all, .start = structured_start, .stop = structured_stop);
+
 /* Vectors are matrices of one row: the increment is the leading dimension. */
-START_TEST(triangles_and_vectors)
+PART_TEST(triangles_and_vectors, CASES)
 {
     struct setting *s = new_setting(_i);
     struct matrix a = random_triangle(s, s->n, false), x = random_matrix(s, 1, s->n), y = random_matrix(s, 1, s->n);
@@ -60,7 +64,6 @@ START_TEST(triangles_and_vectors)
     release(&x);
     release(&y);
 }
-END_TEST
 
 /* A band of a square matrix as cuBLAS stores it: element (i, j) of the matrix in row `offset` + i - j of column j. */
 static double
@@ -69,7 +72,7 @@ band_element(const struct matrix *a, int offset, int i, int j)
     return element(a, offset + i - j, j);
 }
 
-START_TEST(banded_matrices)
+PART_TEST(banded_matrices, CASES)
 {
     struct setting *s = new_setting(_i);
     int kl = s->k % 5, ku = s->k % 3, rows = s->op == CUBLAS_OP_N ? s->m : s->n,
@@ -136,10 +139,9 @@ START_TEST(banded_matrices)
     release(&x);
     release(&y);
 }
-END_TEST
 
 /* Packed routines do what those for whole matrices do, which are compared with their definitions above. */
-START_TEST(packed_matrices)
+PART_TEST(packed_matrices, CASES)
 {
     struct setting *s = new_setting(_i);
     struct matrix whole = random_triangle(s, s->n, true), x = random_matrix(s, 1, s->n), y = random_matrix(s, 1, s->n);
@@ -210,9 +212,8 @@ START_TEST(packed_matrices)
     release(&x);
     release(&y);
 }
-END_TEST
 
-START_TEST(batches_of_matrix_vector_products)
+PART_TEST(batches_of_matrix_vector_products, CASES)
 {
     struct setting *s = new_setting(_i);
     int in = s->op == CUBLAS_OP_N ? s->n : s->m, out = s->op == CUBLAS_OP_N ? s->m : s->n;
@@ -249,23 +250,4 @@ START_TEST(batches_of_matrix_vector_products)
     release(&a);
     release(&x);
     release(&y);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("cublas_structured_vectors");
-    TCase *tcase = tcase_create("all");
-    tcase_add_unchecked_fixture(tcase, structured_start, structured_stop);
-    ADD_LOOP_TEST(tcase, triangles_and_vectors, CASES);
-    ADD_LOOP_TEST(tcase, banded_matrices, CASES);
-    ADD_LOOP_TEST(tcase, packed_matrices, CASES);
-    ADD_LOOP_TEST(tcase, batches_of_matrix_vector_products, CASES);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -4,7 +4,8 @@
  */
 #include "device.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cublas_v2.h>
 #include <math.h>
 #include <stdbool.h>
@@ -80,7 +81,9 @@ random_increment(unsigned *seed)
     return increments[rand_r(seed) % 6];
 }
 
-START_TEST(vectors_equal_the_definition)
+TEST_GROUP(vector_matrix, .timeout_s = 60, .start = start, .stop = stop);
+
+PART_TEST(vectors_equal_the_definition, CASES)
 {
     unsigned seed = (unsigned)_i + 1;
     int n = rand_r(&seed) % LENGTH, incx = random_increment(&seed), incy = random_increment(&seed);
@@ -138,7 +141,6 @@ START_TEST(vectors_equal_the_definition)
     expect(dx, x, room);
     expect(dy, y, room);
 }
-END_TEST
 
 static double
 element(const double *matrix, int ld, bool transposes, int i, int j)
@@ -146,7 +148,7 @@ element(const double *matrix, int ld, bool transposes, int i, int j)
     return transposes ? matrix[j + i * ld] : matrix[i + j * ld];
 }
 
-START_TEST(matrices_equal_the_definition)
+PART_TEST(matrices_equal_the_definition, CASES)
 {
     static const cublasOperation_t ops[] = {CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C};
     static const double scalars[] = {0, 1, -1, 3};
@@ -213,9 +215,8 @@ START_TEST(matrices_equal_the_definition)
     expect(dy, y, room);
     expect(da, a, room);
 }
-END_TEST
 
-START_TEST(results_go_where_the_pointer_mode_says)
+TEST(results_go_where_the_pointer_mode_says)
 {
     double x[] = {3, -4};
     struct pair dx = to_device(x, 2);
@@ -244,9 +245,8 @@ START_TEST(results_go_where_the_pointer_mode_says)
     device_free(dx.wide);
     device_free(device);
 }
-END_TEST
 
-START_TEST(host_and_device_exchange_vectors_and_matrices)
+TEST(host_and_device_exchange_vectors_and_matrices)
 {
     double host[60], back[60];
     for (int i = 0; i < 60; ++i) {
@@ -275,11 +275,10 @@ START_TEST(host_and_device_exchange_vectors_and_matrices)
     ck_assert_int_eq(cublasSetVector(0, 8, NULL, 1, NULL, 1), CUBLAS_STATUS_SUCCESS);
     device_free(device);
 }
-END_TEST
 
 #define INVALID(call) ck_assert_int_eq(call, CUBLAS_STATUS_INVALID_VALUE)
 
-START_TEST(wrong_arguments_are_refused)
+TEST(wrong_arguments_are_refused)
 {
     const float one = 1.0f;
     float *a = device_copy_of(NULL, 4096), result;
@@ -324,9 +323,8 @@ START_TEST(wrong_arguments_are_refused)
     ck_assert_int_eq(cublasScnrm2(handle, 0, NULL, 1, &result), CUBLAS_STATUS_NOT_SUPPORTED);
     device_free(a);
 }
-END_TEST
 
-START_TEST(handles_remember_what_they_are_told)
+TEST(handles_remember_what_they_are_told)
 {
     CUstream stream = CU_STREAM_PER_THREAD, got;
     cublasPointerMode_t pointer_mode;
@@ -350,26 +348,4 @@ START_TEST(handles_remember_what_they_are_told)
     ck_assert_str_eq(cublasGetStatusName(CUBLAS_STATUS_INVALID_VALUE), "CUBLAS_STATUS_INVALID_VALUE");
     ck_assert_str_eq(cublasGetStatusName((cublasStatus_t)2), "CUBLAS_STATUS_UNKNOWN");
     ck_assert_int_eq(cublasSetWorkspace(handle, NULL, 0), 0);
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("vector_matrix");
-    tcase_set_timeout(cases, 60);
-    tcase_add_unchecked_fixture(cases, start, stop);
-    ADD_LOOP_TEST(cases, vectors_equal_the_definition, CASES);
-    ADD_LOOP_TEST(cases, matrices_equal_the_definition, CASES);
-    tcase_add_test(cases, results_go_where_the_pointer_mode_says);
-    tcase_add_test(cases, host_and_device_exchange_vectors_and_matrices);
-    tcase_add_test(cases, wrong_arguments_are_refused);
-    tcase_add_test(cases, handles_remember_what_they_are_told);
-    Suite *suite = suite_create("cublas_vector_matrix");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -4,13 +4,29 @@
  */
 #include "../cublas/device.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cublasLt.h>
 #include <string.h>
 
 static cublasLtHandle_t lt;
 
-START_TEST(test_attributes_round_trip)
+static void
+start(void)
+{
+    device_start();
+    ck_assert_int_eq(cublasLtCreate(&lt), CUBLAS_STATUS_SUCCESS);
+}
+
+static void
+end(void)
+{
+    ck_assert_int_eq(cublasLtDestroy(lt), CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_GROUP(all, .start = start, .stop = end);
+
+TEST(test_attributes_round_trip)
 {
     cublasLtMatmulDesc_t desc;
     ck_assert_int_eq(cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), 0);
@@ -37,9 +53,8 @@ START_TEST(test_attributes_round_trip)
                      CUBLAS_STATUS_INVALID_VALUE);
     ck_assert_int_eq(cublasLtMatmulDescDestroy(desc), 0);
 }
-END_TEST
 
-START_TEST(test_descriptors_on_the_stack)
+TEST(test_descriptors_on_the_stack)
 {
     cublasLtMatrixLayoutOpaque_t layout;
     cublasLtMatmulPreferenceOpaque_t preference;
@@ -62,7 +77,6 @@ START_TEST(test_descriptors_on_the_stack)
                      0);
     ck_assert_uint_eq(got, bytes);
 }
-END_TEST
 
 /* A call that would work, of 8 x 8 matrices, for the tests to spoil. */
 struct call {
@@ -107,7 +121,7 @@ run(struct call *call)
         ck_assert_int_eq(run(&call), expected);                                                              \
     } while (0)
 
-START_TEST(test_refusals)
+TEST(test_refusals)
 {
     struct call call = good_call();
     ck_assert_int_eq(run(&call), CUBLAS_STATUS_SUCCESS);
@@ -126,10 +140,9 @@ START_TEST(test_refusals)
     SPOIL(MatrixLayout, b, CUBLASLT_MATRIX_LAYOUT_LD, int64_t, 7, CUBLAS_STATUS_INVALID_VALUE);
     SPOIL(MatrixLayout, c, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t, 2, CUBLAS_STATUS_INVALID_VALUE);
 }
-END_TEST
 
 /* An epilogue without its vector: algorithms may be asked for, but there is no product. */
-START_TEST(test_missing_pointers)
+TEST(test_missing_pointers)
 {
     struct call call = good_call();
     uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
@@ -153,36 +166,4 @@ START_TEST(test_missing_pointers)
                                     NULL, 0, NULL),
                      CUBLAS_STATUS_NOT_INITIALIZED);
     device_free(d);
-}
-END_TEST
-
-static void
-start(void)
-{
-    device_start();
-    ck_assert_int_eq(cublasLtCreate(&lt), CUBLAS_STATUS_SUCCESS);
-}
-
-static void
-end(void)
-{
-    ck_assert_int_eq(cublasLtDestroy(lt), CUBLAS_STATUS_SUCCESS);
-}
-
-int
-main(void)
-{
-    Suite *suite = suite_create("cublaslt_descriptors");
-    TCase *tcase = tcase_create("all");
-    tcase_add_unchecked_fixture(tcase, start, end);
-    tcase_add_test(tcase, test_attributes_round_trip);
-    tcase_add_test(tcase, test_descriptors_on_the_stack);
-    tcase_add_test(tcase, test_refusals);
-    tcase_add_test(tcase, test_missing_pointers);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

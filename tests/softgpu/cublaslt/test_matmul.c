@@ -5,7 +5,8 @@
 #include "../cublas/device.h"
 #include "library/half.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cublasLt.h>
 #include <math.h>
 #include <stdbool.h>
@@ -370,7 +371,22 @@ static const cublasLtEpilogue_t epilogues[EPILOGUES] = {
     CUBLASLT_EPILOGUE_BGRADB,
 };
 
-START_TEST(test_every_epilogue_and_type)
+static void
+start(void)
+{
+    device_start();
+    ck_assert_int_eq(cublasLtCreate(&lt), CUBLAS_STATUS_SUCCESS);
+}
+
+static void
+end(void)
+{
+    ck_assert_int_eq(cublasLtDestroy(lt), CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_GROUP(all, .timeout_s = 100, .start = start, .stop = end);
+
+PART_TEST(test_every_epilogue_and_type, EPILOGUES *TYPES)
 {
     static const cudaDataType types[TYPES][2] = {{CUDA_R_32F, CUDA_R_32F},
                                                  {CUDA_R_64F, CUDA_R_64F},
@@ -387,10 +403,9 @@ START_TEST(test_every_epilogue_and_type)
         check_product(&p);
     }
 }
-END_TEST
 
 /* beta == 0: what was in D, NaN included, does not matter, and C may be missing. */
-START_TEST(test_no_beta_reads_no_c)
+TEST(test_no_beta_reads_no_c)
 {
     unsigned seed = 72;
     struct product p = random_product(&seed, CUDA_R_16BF, CUDA_R_16BF, CUBLASLT_EPILOGUE_DEFAULT);
@@ -404,35 +419,4 @@ START_TEST(test_no_beta_reads_no_c)
     ck_assert_int_eq(run(&p), CUBLAS_STATUS_SUCCESS);
     p.c.device = kept;
     check_product(&p);
-}
-END_TEST
-
-static void
-start(void)
-{
-    device_start();
-    ck_assert_int_eq(cublasLtCreate(&lt), CUBLAS_STATUS_SUCCESS);
-}
-
-static void
-end(void)
-{
-    ck_assert_int_eq(cublasLtDestroy(lt), CUBLAS_STATUS_SUCCESS);
-}
-
-int
-main(void)
-{
-    Suite *suite = suite_create("cublaslt_matmul");
-    TCase *tcase = tcase_create("all");
-    tcase_add_unchecked_fixture(tcase, start, end);
-    tcase_set_timeout(tcase, 100);
-    ADD_LOOP_TEST(tcase, test_every_epilogue_and_type, EPILOGUES * TYPES);
-    tcase_add_test(tcase, test_no_beta_reads_no_c);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -4,6 +4,8 @@
  */
 #include "capture.h"
 
+#include "tests/test.h"
+
 #include <pthread.h>
 
 static void
@@ -31,7 +33,9 @@ expect_spoiled(CUstream stream)
     ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
-START_TEST(waiting_spoils_a_capture)
+TEST_GROUP(all, .timeout_s = 100);
+
+TEST(waiting_spoils_a_capture)
 {
     use_device();
     CUstream stream = begin();
@@ -57,9 +61,8 @@ START_TEST(waiting_spoils_a_capture)
     ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS); /* an ordinary one again */
     ck_assert_int_eq(cuEventSynchronize(event), CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(legacy_stream_and_blocking_captures_exclude_each_other)
+TEST(legacy_stream_and_blocking_captures_exclude_each_other)
 {
     use_device();
     CUstreamCaptureStatus status;
@@ -78,9 +81,8 @@ START_TEST(legacy_stream_and_blocking_captures_exclude_each_other)
     ck_assert_int_eq(atomic_load(&calls), 1);
     ck_assert_int_eq(cuGraphExecDestroy(end_and_instantiate(stream)), CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(forks_must_be_joined_and_captures_stay_apart)
+TEST(forks_must_be_joined_and_captures_stay_apart)
 {
     use_device();
     CUstream stream = begin(), fork = new_stream(CU_STREAM_DEFAULT), other = begin();
@@ -109,7 +111,6 @@ START_TEST(forks_must_be_joined_and_captures_stay_apart)
     expect_spoiled(stream);
     ck_assert_int_eq(atomic_load(&calls), 0);
 }
-END_TEST
 
 static void *
 end_elsewhere(void *stream)
@@ -138,7 +139,7 @@ allocate_in_thread(void)
     return result;
 }
 
-START_TEST(modes_decide_about_unsafe_calls)
+TEST(modes_decide_about_unsafe_calls)
 {
     use_device();
     CUdeviceptr memory;
@@ -169,23 +170,4 @@ START_TEST(modes_decide_about_unsafe_calls)
     stream = begin();
     ck_assert_int_eq(cuMemAllocAsync(&memory, 1, stream), CUDA_ERROR_NOT_SUPPORTED); /* refused, and said */
     expect_spoiled(stream);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("capture");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 100);
-    tcase_add_test(all, waiting_spoils_a_capture);
-    tcase_add_test(all, legacy_stream_and_blocking_captures_exclude_each_other);
-    tcase_add_test(all, forks_must_be_joined_and_captures_stay_apart);
-    tcase_add_test(all, modes_decide_about_unsafe_calls);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

@@ -7,7 +7,8 @@
  */
 #include "kernels.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +118,9 @@ draw_rows(struct rows *rows, struct arenas *arenas, unsigned *seed)
     }
 }
 
-START_TEST(rows_of_a_batch_arrive)
+TEST_GROUP(all, .timeout_s = 100);
+
+LOOP_TEST(rows_of_a_batch_arrive, 0, 60)
 {
     use_device();
     unsigned seed = (unsigned)_i;
@@ -150,9 +153,8 @@ START_TEST(rows_of_a_batch_arrive)
     check_arenas(&arenas);
     free_arenas(&arenas);
 }
-END_TEST
 
-START_TEST(sources_are_read_when_the_order_says)
+TEST(sources_are_read_when_the_order_says)
 {
     use_device();
     atomic_int open = 0;
@@ -184,9 +186,8 @@ START_TEST(sources_are_read_when_the_order_says)
     ck_assert_int_eq(atomic_load(&gate_gave_up), 0);
     free(source[2]);
 }
-END_TEST
 
-START_TEST(a_wrong_copy_is_named_and_none_is_made)
+LOOP_TEST(a_wrong_copy_is_named_and_none_is_made, 0, 16)
 {
     use_device();
     unsigned seed = (unsigned)_i + 1000;
@@ -241,7 +242,6 @@ START_TEST(a_wrong_copy_is_named_and_none_is_made)
     check_arenas(&untouched);
     free_arenas(&arenas);
 }
-END_TEST
 
 /* ---- boxes ---- */
 
@@ -266,7 +266,7 @@ copy_plainly(unsigned char *to, size_t to_pitch, size_t to_rows, const unsigned 
             memcpy(to + (z * to_rows + y) * to_pitch, from + (z * from_rows + y) * from_pitch, shape.width);
 }
 
-START_TEST(boxes_of_a_batch_arrive)
+LOOP_TEST(boxes_of_a_batch_arrive, 0, 30)
 {
     use_device();
     unsigned seed = (unsigned)_i;
@@ -322,9 +322,8 @@ START_TEST(boxes_of_a_batch_arrive)
     for (int k = 0; k < 4; ++k)
         ck_assert_int_eq(cuMemFree(device[k]), CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(boxes_go_between_devices)
+LOOP_TEST(boxes_go_between_devices, 0, 12)
 {
     unsigned seed = (unsigned)_i;
     unsigned char source[BOX_BYTES], wanted[BOX_BYTES], seen[BOX_BYTES];
@@ -382,24 +381,10 @@ START_TEST(boxes_go_between_devices)
     copy.dstContext = NULL;
     ck_assert_int_ne(cuMemcpy3DPeer(&copy), CUDA_SUCCESS);
 }
-END_TEST
 
 int
 main(void)
 {
     setenv("SOFTGPU_DEVICES", "2", 1);
-    Suite *suite = suite_create("copy_batch");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 100);
-    tcase_add_loop_test(all, rows_of_a_batch_arrive, 0, 60);
-    tcase_add_test(all, sources_are_read_when_the_order_says);
-    tcase_add_loop_test(all, a_wrong_copy_is_named_and_none_is_made, 0, 16);
-    tcase_add_loop_test(all, boxes_of_a_batch_arrive, 0, 30);
-    tcase_add_loop_test(all, boxes_go_between_devices, 0, 12);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return tests_run();
 }

@@ -8,7 +8,8 @@
 
 #include "softgpu/private_calls.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -321,7 +322,9 @@ expect_said(const char *name, const char *const settings[], const char *const ph
 }
 #define SAID(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-START_TEST(a_kernel_out_of_bounds_is_named_with_the_allocation)
+TEST_GROUP(all, .timeout_s = 300);
+
+TEST(a_kernel_out_of_bounds_is_named_with_the_allocation)
 {
     expect_said("past_the_end", NULL,
                 SAID("softgpu: kernel poke: it ", "96 bytes past the end of allocation 1 (4000 bytes of device memory",
@@ -329,16 +332,14 @@ START_TEST(a_kernel_out_of_bounds_is_named_with_the_allocation)
     expect_said("before_the_begin", NULL, SAID("kernel poke: it ", "8 bytes before allocation 1 (4096 bytes"));
     expect_said("null", NULL, SAID("kernel poke: it ", "address 0x10: a null pointer"));
 }
-END_TEST
 
-START_TEST(other_faults_of_kernels_are_named_too)
+TEST(other_faults_of_kernels_are_named_too)
 {
     expect_said("divide", NULL, SAID("kernel divide: an integer is divided by zero"));
     expect_said("give_up", NULL, SAID("kernel give_up: this test's kernel cannot go on"));
 }
-END_TEST
 
-START_TEST(freed_memory_stays_closed)
+TEST(freed_memory_stays_closed)
 {
     expect_said("use_after_free", NULL,
                 SAID("kernel poke: it ", "40 bytes into allocation 1 (4000 bytes", "which has been freed"));
@@ -346,23 +347,20 @@ START_TEST(freed_memory_stays_closed)
                 SAID("cuMemFree: allocation 1 (4000 bytes", "has been freed before", "4 bytes into allocation 2",
                      "cuMemFreeAsync: allocation 2 (100 bytes", "a copy uses", "7 bytes into allocation 1"));
 }
-END_TEST
 
-START_TEST(a_reset_device_works_again)
+TEST(a_reset_device_works_again)
 {
     expect_said("reset", NULL, SAID("kernel poke"));
     expect_said("reset", workers, SAID("kernel poke"));
     expect_said("reset", strict, SAID("kernel poke"));
     expect_said("others_end", workers, SAID("kernel part"));
 }
-END_TEST
 
-START_TEST(writes_behind_the_end_are_noticed)
+TEST(writes_behind_the_end_are_noticed)
 {
     expect_said("just_past_the_end", NULL, SAID("behind the end of allocation 1 (4000 bytes"));
     expect_said("just_past_the_end", strict, SAID("poke wrote behind the end of allocation 1 (4000 bytes"));
 }
-END_TEST
 
 static void
 expect_death(const char *name, const char *const settings[], const char *phrase)
@@ -376,7 +374,7 @@ expect_death(const char *name, const char *const settings[], const char *phrase)
                   name, output);
 }
 
-START_TEST(strict_mode_catches_the_host)
+TEST(strict_mode_catches_the_host)
 {
     expect_fine("host_read", NULL);
     expect_death("host_read", strict, "16 bytes into allocation 1 (4000 bytes of device memory");
@@ -384,34 +382,17 @@ START_TEST(strict_mode_catches_the_host)
     expect_death("host_function_writes", strict, "0 bytes into allocation 1 (4000 bytes of device memory");
     expect_fine("host_reads_its_own", strict);
 }
-END_TEST
 
-START_TEST(faults_of_the_program_are_its_own)
+TEST(faults_of_the_program_are_its_own)
 {
     expect_said("own_handler", NULL, SAID("kernel poke: it ", "70 bytes before allocation 1"));
     expect_death("own_fault", NULL, NULL);
 }
-END_TEST
 
 int
 main(int argc, char **argv)
 {
     if (argc > 1)
         return play_scene(argv[1], scenes, sizeof scenes / sizeof scenes[0]);
-    Suite *suite = suite_create("fault");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 300);
-    tcase_add_test(all, a_kernel_out_of_bounds_is_named_with_the_allocation);
-    tcase_add_test(all, other_faults_of_kernels_are_named_too);
-    tcase_add_test(all, freed_memory_stays_closed);
-    tcase_add_test(all, a_reset_device_works_again);
-    tcase_add_test(all, writes_behind_the_end_are_noticed);
-    tcase_add_test(all, strict_mode_catches_the_host);
-    tcase_add_test(all, faults_of_the_program_are_its_own);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return tests_run();
 }

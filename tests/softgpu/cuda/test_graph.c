@@ -6,6 +6,8 @@
  */
 #include "capture.h"
 
+#include "tests/test.h"
+
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,9 @@ add_to(CUfunction add, CUstream stream, CUdeviceptr values, float by, unsigned c
     ck_assert_int_eq(cuLaunchKernel(add, count, 1, 1, 1, 1, 1, 0, stream, args, NULL), CUDA_SUCCESS);
 }
 
-START_TEST(a_launch_runs_what_was_captured)
+TEST_GROUP(all, .timeout_s = 100);
+
+TEST(a_launch_runs_what_was_captured)
 {
     use_device();
     enum { COUNT = 64 };
@@ -78,7 +82,6 @@ START_TEST(a_launch_runs_what_was_captured)
     ck_assert_int_eq(cuGraphExecDestroy(exec), CUDA_SUCCESS);
     ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_VALUE);
 }
-END_TEST
 
 /* ---- random captures against a model ---- */
 
@@ -86,7 +89,7 @@ enum { STREAMS = 5, EVENTS = 4, OPERATIONS = 60, LAUNCHES = 3 };
 
 static struct span spans[OPERATIONS];
 
-START_TEST(every_launch_keeps_the_captured_order)
+LOOP_TEST(every_launch_keeps_the_captured_order, 0, 60)
 {
     use_device();
     unsigned seed = (unsigned)_i;
@@ -142,11 +145,10 @@ START_TEST(every_launch_keeps_the_captured_order)
     for (int i = 0; i < EVENTS; ++i)
         ck_assert_int_eq(cuEventDestroy(events[i]), CUDA_SUCCESS);
 }
-END_TEST
 
 /* ---- dependencies by hand ---- */
 
-START_TEST(a_capture_tells_and_takes_dependencies)
+TEST(a_capture_tells_and_takes_dependencies)
 {
     use_device();
     CUstream stream = begin();
@@ -179,9 +181,8 @@ START_TEST(a_capture_tells_and_takes_dependencies)
     ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
     ck_assert_int_eq(atomic_load(&calls), 2);
 }
-END_TEST
 
-START_TEST(graphs_can_be_put_together)
+TEST(graphs_can_be_put_together)
 {
     use_device();
     CUgraph graph;
@@ -206,7 +207,6 @@ START_TEST(graphs_can_be_put_together)
                      CUDA_ERROR_NOT_SUPPORTED);
     ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
 }
-END_TEST
 
 /* ---- updates, and launches under way ---- */
 
@@ -222,7 +222,7 @@ capture_add(CUfunction add, CUdeviceptr values, float by, int times)
     return graph;
 }
 
-START_TEST(updates_reach_later_launches_only)
+TEST(updates_reach_later_launches_only)
 {
     use_device();
     static atomic_int open;
@@ -255,11 +255,10 @@ START_TEST(updates_reach_later_launches_only)
     ck_assert_int_eq(cuMemcpyDtoH(&seen, values, sizeof seen), CUDA_SUCCESS);
     ck_assert_float_eq(seen, 22);
 }
-END_TEST
 
 /* ---- event nodes: the same events in every launch anew ---- */
 
-START_TEST(event_nodes_wait_and_record_in_every_launch)
+TEST(event_nodes_wait_and_record_in_every_launch)
 {
     use_device();
     static atomic_int open;
@@ -305,9 +304,8 @@ START_TEST(event_nodes_wait_and_record_in_every_launch)
     ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_HANDLE); /* one of its events is gone */
     ck_assert_int_eq(cuGraphExecDestroy(exec), CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(graphs_nest_and_the_runtime_passes_them_on)
+TEST(graphs_nest_and_the_runtime_passes_them_on)
 {
     atomic_int calls = 0;
     cudaStream_t stream;
@@ -339,26 +337,4 @@ START_TEST(graphs_nest_and_the_runtime_passes_them_on)
     ck_assert_int_eq(atomic_load(&calls), 9);
     ck_assert_int_eq(cudaGraphExecDestroy(outer_exec), cudaSuccess);
     ck_assert_int_eq(cudaStreamDestroy(stream), cudaSuccess);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("graph");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 100);
-    tcase_add_test(all, a_launch_runs_what_was_captured);
-    tcase_add_loop_test(all, every_launch_keeps_the_captured_order, 0, 60);
-    tcase_add_test(all, a_capture_tells_and_takes_dependencies);
-    tcase_add_test(all, graphs_can_be_put_together);
-    tcase_add_test(all, updates_reach_later_launches_only);
-    tcase_add_test(all, event_nodes_wait_and_record_in_every_launch);
-    tcase_add_test(all, graphs_nest_and_the_runtime_passes_them_on);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

@@ -8,6 +8,8 @@
  */
 #include "capture.h"
 
+#include "tests/test.h"
+
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +72,9 @@ check_run(CUgraph graph, const struct model *model)
     ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
-START_TEST(graphs_run_as_their_edges_say)
+TEST_GROUP(all, .timeout_s = 100);
+
+LOOP_TEST(graphs_run_as_their_edges_say, 0, 20)
 {
     use_device();
     unsigned seed = (unsigned)_i;
@@ -143,7 +147,6 @@ START_TEST(graphs_run_as_their_edges_say)
     ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
     ck_assert_int_eq(cuGraphDestroy(clone), CUDA_SUCCESS);
 }
-END_TEST
 
 /* ---- what nodes do: memset, then add, then a copy to the host, then a call ---- */
 
@@ -214,7 +217,7 @@ as_float(unsigned bits)
     return value;
 }
 
-START_TEST(changes_show_where_they_were_made)
+TEST(changes_show_where_they_were_made)
 {
     struct chain chain;
     cudaGraphExec_t exec, later;
@@ -275,9 +278,8 @@ START_TEST(changes_show_where_they_were_made)
     chain.filling.elementSize = 3;
     ck_assert_int_eq(cudaGraphMemsetNodeSetParams(chain.fill, &chain.filling), cudaErrorInvalidValue);
 }
-END_TEST
 
-START_TEST(a_captured_kernel_can_be_asked_and_changed)
+TEST(a_captured_kernel_can_be_asked_and_changed)
 {
     struct chain chain;
     cudaStream_t stream;
@@ -311,9 +313,8 @@ START_TEST(a_captured_kernel_can_be_asked_and_changed)
     ck_assert_int_eq(cudaMemcpy(&seen, chain.values, sizeof seen, cudaMemcpyDeviceToHost), cudaSuccess);
     ck_assert(seen == 10.0f);
 }
-END_TEST
 
-START_TEST(a_child_runs_as_it_was_when_it_was_added)
+TEST(a_child_runs_as_it_was_when_it_was_added)
 {
     struct chain chain;
     cudaGraph_t parent;
@@ -334,23 +335,4 @@ START_TEST(a_child_runs_as_it_was_when_it_was_added)
     expect_launch(&chain, exec, 2, 1);
     ck_assert_int_eq(cudaGraphExecChildGraphNodeSetParams(exec, first, chain.graph), cudaSuccess);
     expect_launch(&chain, exec, 6, 1);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("graph_node");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 100);
-    tcase_add_loop_test(all, graphs_run_as_their_edges_say, 0, 20);
-    tcase_add_test(all, changes_show_where_they_were_made);
-    tcase_add_test(all, a_captured_kernel_can_be_asked_and_changed);
-    tcase_add_test(all, a_child_runs_as_it_was_when_it_was_added);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

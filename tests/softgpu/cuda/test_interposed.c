@@ -7,7 +7,8 @@
  */
 #include "kernels.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -94,7 +95,7 @@ dlsym(void *restrict library, const char *restrict name)
     return found;
 }
 
-START_TEST(every_call_passes_through_what_was_put_there)
+TEST(every_call_passes_through_what_was_put_there)
 {
     const dim3 one = {1, 1, 1};
     atomic_int calls = 0, *pointer = &calls;
@@ -116,19 +117,4 @@ START_TEST(every_call_passes_through_what_was_put_there)
     ck_assert_int_eq(launches, 1);
     ck_assert_int_eq(per_thread_launches, 1);
     ck_assert_int_eq(copies, 1);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("interposed");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, every_call_passes_through_what_was_put_there);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

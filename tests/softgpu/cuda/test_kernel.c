@@ -6,7 +6,8 @@
  */
 #include "kernels.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,9 @@ check_mixed(const struct mixed *seen)
     ck_assert(seen->aligned);
 }
 
-START_TEST(parameters_arrive_as_they_were_at_the_call)
+TEST_GROUP(all, .timeout_s = 100);
+
+TEST(parameters_arrive_as_they_were_at_the_call)
 {
     use_device();
     CUfunction function = load_function(&mixed_image);
@@ -49,9 +52,8 @@ START_TEST(parameters_arrive_as_they_were_at_the_call)
     ck_assert_uint_eq(seen.block[0] * 100 + seen.block[1] * 10 + seen.block[2], 678);
     ck_assert_uint_eq(seen.dynamic_shared_bytes, 1000);
 }
-END_TEST
 
-START_TEST(parameters_arrive_from_one_buffer)
+TEST(parameters_arrive_from_one_buffer)
 {
     use_device();
     CUfunction function = load_function(&mixed_image);
@@ -73,9 +75,8 @@ START_TEST(parameters_arrive_from_one_buffer)
     ck_assert_int_eq(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, extra), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 }
-END_TEST
 
-START_TEST(parameters_can_be_asked_for)
+TEST(parameters_can_be_asked_for)
 {
     use_device();
     CUlibrary library;
@@ -109,9 +110,8 @@ START_TEST(parameters_can_be_asked_for)
     ck_assert_int_eq(cuLibraryUnload(library), CUDA_SUCCESS);
     ck_assert_int_eq(cuLibraryUnload(library), CUDA_ERROR_INVALID_HANDLE);
 }
-END_TEST
 
-START_TEST(a_question_takes_its_own_kind_of_handle)
+TEST(a_question_takes_its_own_kind_of_handle)
 {
     use_device();
     CUlibrary library;
@@ -185,9 +185,8 @@ START_TEST(a_question_takes_its_own_kind_of_handle)
     ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
     ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(every_block_runs_once)
+TEST(every_block_runs_once)
 {
     use_device();
     enum { COUNT = 100000 };
@@ -213,9 +212,8 @@ START_TEST(every_block_runs_once)
     ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
     free(host);
 }
-END_TEST
 
-START_TEST(all_ways_to_launch_reach_the_kernel)
+TEST(all_ways_to_launch_reach_the_kernel)
 {
     use_device();
     CUfunction whole = load_function(&whole_image);
@@ -239,7 +237,6 @@ START_TEST(all_ways_to_launch_reach_the_kernel)
     ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
     ck_assert_int_eq(atomic_load(&calls), 4);
 }
-END_TEST
 
 static CUresult
 try_launch(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -250,7 +247,7 @@ try_launch(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned 
     return result;
 }
 
-START_TEST(launches_that_a_gpu_refuses_are_refused)
+TEST(launches_that_a_gpu_refuses_are_refused)
 {
     use_device();
     CUfunction bounded = load_function(&bounded_image);
@@ -278,9 +275,8 @@ START_TEST(launches_that_a_gpu_refuses_are_refused)
     ck_assert_int_eq(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, bounded), CUDA_SUCCESS);
     ck_assert_int_eq(value, 1000);
 }
-END_TEST
 
-START_TEST(occupancy_is_plausible)
+TEST(occupancy_is_plausible)
 {
     use_device();
     CUfunction whole = load_function(&whole_image), bounded = load_function(&bounded_image);
@@ -297,9 +293,8 @@ START_TEST(occupancy_is_plausible)
     ck_assert_int_eq(threads, 1024);
     ck_assert_int_eq(grid, 264);
 }
-END_TEST
 
-START_TEST(code_for_a_gpu_is_refused_by_name)
+TEST(code_for_a_gpu_is_refused_by_name)
 {
     use_device();
     const unsigned fatbin[64] = {0xba55ed50};
@@ -312,10 +307,9 @@ START_TEST(code_for_a_gpu_is_refused_by_name)
     ck_assert_int_eq(cuLibraryLoadData(&library, &newer, NULL, NULL, 0, NULL, NULL, 0), CUDA_ERROR_INVALID_IMAGE);
     ck_assert_ptr_null(library);
 }
-END_TEST
 
 /* Last in its process: the device is lost for good, until it is reset. */
-START_TEST(a_failed_kernel_loses_the_context)
+TEST(a_failed_kernel_loses_the_context)
 {
     use_device();
     CUfunction fail = load_function(&fail_image), whole = load_function(&whole_image);
@@ -333,29 +327,4 @@ START_TEST(a_failed_kernel_loses_the_context)
     (void)!cuDevicePrimaryCtxReset(0);
     ck_assert_int_eq(cuMemAlloc(&device, 8), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("kernel");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 100);
-    tcase_add_test(all, parameters_arrive_as_they_were_at_the_call);
-    tcase_add_test(all, parameters_arrive_from_one_buffer);
-    tcase_add_test(all, parameters_can_be_asked_for);
-    tcase_add_test(all, a_question_takes_its_own_kind_of_handle);
-    tcase_add_test(all, every_block_runs_once);
-    tcase_add_test(all, all_ways_to_launch_reach_the_kernel);
-    tcase_add_test(all, launches_that_a_gpu_refuses_are_refused);
-    tcase_add_test(all, occupancy_is_plausible);
-    tcase_add_test(all, code_for_a_gpu_is_refused_by_name);
-    tcase_add_test(all, a_failed_kernel_loses_the_context);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

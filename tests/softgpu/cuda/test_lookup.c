@@ -8,7 +8,8 @@
  */
 #include "kernels.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ check_same(const char *name, int version, cuuint64_t flags, const char *abi)
 
 enum { OLD = CU_GET_PROC_ADDRESS_LEGACY_STREAM, PTS = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM };
 
-START_TEST(look_up_and_dlsym_agree)
+TEST(look_up_and_dlsym_agree)
 {
     driver_library = dlopen("libcuda.so.1", RTLD_NOW);
     ck_assert_ptr_nonnull(driver_library);
@@ -85,9 +86,8 @@ START_TEST(look_up_and_dlsym_agree)
     check_same("cuGraphConditionalHandleCreate", 12030, 0,
                "cuGraphConditionalHandleCreate"); /* not implemented, but there */
 }
-END_TEST
 
-START_TEST(what_is_not_there_is_said)
+TEST(what_is_not_there_is_said)
 {
     void *function = (void *)1;
     CUdriverProcAddressQueryResult status;
@@ -104,9 +104,8 @@ START_TEST(what_is_not_there_is_said)
     ck_assert_int_eq(cuGetProcAddress_v2(NULL, &function, 13000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuGetProcAddress_v2("cuInit", NULL, 13000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
 }
-END_TEST
 
-START_TEST(nvidias_own_runtime_is_told_once_what_it_is)
+TEST(nvidias_own_runtime_is_told_once_what_it_is)
 {
     const void *table = (void *)1;
     const CUuuid id = {{0}};
@@ -126,9 +125,8 @@ START_TEST(nvidias_own_runtime_is_told_once_what_it_is)
     ck_assert_ptr_null(fgets(said, sizeof(said), record));
     fclose(record);
 }
-END_TEST
 
-START_TEST(all_look_ups_of_the_static_runtime_resolve)
+TEST(all_look_ups_of_the_static_runtime_resolve)
 {
     FILE *list = fopen(LOOKUPS, "r");
     ck_assert_ptr_nonnull(list);
@@ -143,9 +141,8 @@ START_TEST(all_look_ups_of_the_static_runtime_resolve)
     fclose(list);
     ck_assert_int_eq(count, 440);
 }
-END_TEST
 
-START_TEST(runtime_has_every_name_of_the_real_one)
+TEST(runtime_has_every_name_of_the_real_one)
 {
     FILE *list = fopen(RUNTIME_NAMES, "r");
     ck_assert_ptr_nonnull(list);
@@ -158,18 +155,16 @@ START_TEST(runtime_has_every_name_of_the_real_one)
     fclose(list);
     ck_assert_int_eq(count, 422);
 }
-END_TEST
 
-START_TEST(stubs_refuse)
+TEST(stubs_refuse)
 {
     cudaGraph_t graph = NULL;
     ck_assert_int_eq(cudaGraphDebugDotPrint(graph, "", 0), cudaErrorNotSupported);
     ck_assert_int_eq(cudaGetLastError(), cudaErrorNotSupported);
     ck_assert_int_eq(cuGraphDebugDotPrint(NULL, "", 0), CUDA_ERROR_NOT_SUPPORTED);
 }
-END_TEST
 
-START_TEST(runtime_gives_out_the_drivers_functions)
+TEST(runtime_gives_out_the_drivers_functions)
 {
     void *function;
     enum cudaDriverEntryPointQueryResult status;
@@ -185,25 +180,4 @@ START_TEST(runtime_gives_out_the_drivers_functions)
     ck_assert_int_eq(cudaGetDriverEntryPointByVersion("cuNoSuchThing", &function, 12000, cudaEnableDefault, &status),
                      cudaSuccess);
     ck_assert_int_eq(status, cudaDriverEntryPointSymbolNotFound);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("lookup");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, look_up_and_dlsym_agree);
-    tcase_add_test(all, what_is_not_there_is_said);
-    tcase_add_test(all, nvidias_own_runtime_is_told_once_what_it_is);
-    tcase_add_test(all, all_look_ups_of_the_static_runtime_resolve);
-    tcase_add_test(all, runtime_has_every_name_of_the_real_one);
-    tcase_add_test(all, stubs_refuse);
-    tcase_add_test(all, runtime_gives_out_the_drivers_functions);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

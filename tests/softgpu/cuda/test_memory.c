@@ -8,7 +8,8 @@
  */
 #include "kernels.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,9 @@ fill_random(unsigned char *bytes, size_t count, unsigned *seed)
 
 /* ---- random copies of one row, through every function that fits ---- */
 
-START_TEST(rows_arrive_and_nothing_else_changes)
+TEST_GROUP(all, .timeout_s = 100);
+
+LOOP_TEST(rows_arrive_and_nothing_else_changes, 0, 50)
 {
     use_device();
     unsigned seed = (unsigned)_i;
@@ -75,13 +78,12 @@ START_TEST(rows_arrive_and_nothing_else_changes)
     ck_assert_int_eq(cuMemFree(managed), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemFreeHost(pinned), CUDA_SUCCESS);
 }
-END_TEST
 
 /* ---- random boxes ---- */
 
 enum { PITCH = 32, ROWS = 8, PLANES = 4, BOX_BYTES = PITCH * ROWS * PLANES };
 
-START_TEST(boxes_arrive_and_nothing_else_changes)
+LOOP_TEST(boxes_arrive_and_nothing_else_changes, 0, 100)
 {
     use_device();
     unsigned seed = (unsigned)_i;
@@ -139,11 +141,10 @@ START_TEST(boxes_arrive_and_nothing_else_changes)
     ck_assert_mem_eq(seen, expected, BOX_BYTES);
     ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
 }
-END_TEST
 
 /* ---- memset ---- */
 
-START_TEST(memset_fills_elements_and_rows)
+TEST(memset_fills_elements_and_rows)
 {
     use_device();
     unsigned char seen[BYTES];
@@ -173,11 +174,10 @@ START_TEST(memset_fills_elements_and_rows)
     ck_assert_int_eq(cuMemsetD32(device + 2, 0, 1), CUDA_ERROR_INVALID_VALUE); /* not aligned */
     ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
 }
-END_TEST
 
 /* ---- out of bounds ---- */
 
-START_TEST(what_leaves_its_allocation_is_refused)
+TEST(what_leaves_its_allocation_is_refused)
 {
     use_device();
     unsigned char host[BYTES] = {1}, seen[BYTES];
@@ -218,11 +218,10 @@ START_TEST(what_leaves_its_allocation_is_refused)
     ck_assert_int_eq(cuMemcpyHtoD(device, host, 1), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuMemFree(other), CUDA_SUCCESS);
 }
-END_TEST
 
 /* ---- who waits ---- */
 
-START_TEST(the_host_waits_when_cuda_says_so)
+TEST(the_host_waits_when_cuda_says_so)
 {
     use_device();
     CUstream stream = new_stream();
@@ -254,7 +253,6 @@ START_TEST(the_host_waits_when_cuda_says_so)
     ck_assert_int_eq(cuMemFree(other), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemFreeHost(pinned), CUDA_SUCCESS);
 }
-END_TEST
 
 static void
 open_soon(void *flag)
@@ -263,7 +261,7 @@ open_soon(void *flag)
 }
 
 /* Freeing waits for the work that may use the memory: else the kernel below would write to memory that is gone. */
-START_TEST(free_waits_for_the_device)
+TEST(free_waits_for_the_device)
 {
     use_device();
     CUstream gated = new_stream(), opener = new_stream();
@@ -280,9 +278,8 @@ START_TEST(free_waits_for_the_device)
     ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
     ck_assert_int_eq(cuStreamQuery(gated), CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(stream_ordered_memory_lives_until_its_free_is_reached)
+TEST(stream_ordered_memory_lives_until_its_free_is_reached)
 {
     use_device();
     CUstream stream = new_stream();
@@ -321,7 +318,6 @@ START_TEST(stream_ordered_memory_lives_until_its_free_is_reached)
     ck_assert_int_eq(cuMemPoolDestroy(other), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
 }
-END_TEST
 
 /* ---- what a pointer is ---- */
 
@@ -349,7 +345,7 @@ attributes_of(CUdeviceptr pointer)
     return found;
 }
 
-START_TEST(pointers_are_known_for_what_they_are)
+TEST(pointers_are_known_for_what_they_are)
 {
     use_device();
     CUcontext context;
@@ -408,9 +404,8 @@ START_TEST(pointers_are_known_for_what_they_are)
     ck_assert_int_eq(cuMemFree(managed), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(fresh_memory_is_poisoned_on_request)
+TEST(fresh_memory_is_poisoned_on_request)
 {
     use_device();
     CUdeviceptr device = device_memory(BYTES), other;
@@ -425,9 +420,8 @@ START_TEST(fresh_memory_is_poisoned_on_request)
     ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemFree(other), CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(memory_runs_out)
+TEST(memory_runs_out)
 {
     use_device();
     size_t free_bytes, total;
@@ -447,29 +441,4 @@ START_TEST(memory_runs_out)
     size_t again;
     ck_assert_int_eq(cuMemGetInfo(&again, &total), CUDA_SUCCESS);
     ck_assert_uint_eq(again, free_bytes);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("memory");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 100);
-    tcase_add_loop_test(all, rows_arrive_and_nothing_else_changes, 0, 50);
-    tcase_add_loop_test(all, boxes_arrive_and_nothing_else_changes, 0, 100);
-    tcase_add_test(all, memset_fills_elements_and_rows);
-    tcase_add_test(all, what_leaves_its_allocation_is_refused);
-    tcase_add_test(all, the_host_waits_when_cuda_says_so);
-    tcase_add_test(all, free_waits_for_the_device);
-    tcase_add_test(all, stream_ordered_memory_lives_until_its_free_is_reached);
-    tcase_add_test(all, pointers_are_known_for_what_they_are);
-    tcase_add_test(all, fresh_memory_is_poisoned_on_request);
-    tcase_add_test(all, memory_runs_out);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

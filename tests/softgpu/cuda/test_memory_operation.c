@@ -7,7 +7,8 @@
  */
 #include "kernels.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +76,9 @@ draw_word(unsigned *seed, bool wide)
     return wide ? word : (uint32_t)word;
 }
 
-START_TEST(a_wait_is_over_when_its_condition_holds)
+TEST_GROUP(all, .timeout_s = 100);
+
+LOOP_TEST(a_wait_is_over_when_its_condition_holds, 0, 6)
 {
     use_device();
     unsigned seed = (unsigned)_i;
@@ -102,9 +105,8 @@ START_TEST(a_wait_is_over_when_its_condition_holds)
         ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
     }
 }
-END_TEST
 
-START_TEST(what_was_written_before_the_value_is_seen_behind_the_wait)
+TEST(what_was_written_before_the_value_is_seen_behind_the_wait)
 {
     use_device();
     enum { COUNT = 1024 };
@@ -130,9 +132,8 @@ START_TEST(what_was_written_before_the_value_is_seen_behind_the_wait)
             ck_assert(seen[i] == (float)turn);
     }
 }
-END_TEST
 
-START_TEST(operations_of_a_batch_run_in_order)
+TEST(operations_of_a_batch_run_in_order)
 {
     use_device();
     CUdeviceptr address;
@@ -157,9 +158,8 @@ START_TEST(operations_of_a_batch_run_in_order)
     ck_assert_uint_eq(word[1], 1ull << 40);
     ck_assert_uint_eq(word[2], 77);
 }
-END_TEST
 
-START_TEST(captured_ones_run_at_each_launch)
+TEST(captured_ones_run_at_each_launch)
 {
     use_device();
     CUdeviceptr address;
@@ -185,21 +185,8 @@ START_TEST(captured_ones_run_at_each_launch)
         ck_assert_uint_eq(*word, 5);
     }
 }
-END_TEST
 
-START_TEST(a_wait_ends_when_the_context_fails)
-{
-    use_device();
-    CUdeviceptr address;
-    (void)new_word(&address);
-    CUstream stream = new_stream(), other = new_stream();
-    ck_assert_int_eq(cuStreamWaitValue32(stream, address, 1, 0), CUDA_SUCCESS);
-    launch_one(load_function(&fail_image), other, NULL);
-    ck_assert_int_ne(cuStreamSynchronize(stream), CUDA_SUCCESS);
-}
-END_TEST
-
-START_TEST(what_no_gpu_would_take_is_refused)
+TEST(what_no_gpu_would_take_is_refused)
 {
     use_device();
     CUdeviceptr address, managed;
@@ -227,24 +214,15 @@ START_TEST(what_no_gpu_would_take_is_refused)
     ck_assert_int_eq(first(stream, 1, &barrier, 0), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
 }
-END_TEST
 
-int
-main(void)
+/* The last test: nothing works after it in this process. */
+TEST(a_wait_ends_when_the_context_fails)
 {
-    Suite *suite = suite_create("memory_operation");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 100);
-    tcase_add_loop_test(all, a_wait_is_over_when_its_condition_holds, 0, 6);
-    tcase_add_test(all, what_was_written_before_the_value_is_seen_behind_the_wait);
-    tcase_add_test(all, operations_of_a_batch_run_in_order);
-    tcase_add_test(all, captured_ones_run_at_each_launch);
-    tcase_add_test(all, what_no_gpu_would_take_is_refused);
-    tcase_add_test(all, a_wait_ends_when_the_context_fails); /* last: nothing works after it in this process */
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    use_device();
+    CUdeviceptr address;
+    (void)new_word(&address);
+    CUstream stream = new_stream(), other = new_stream();
+    ck_assert_int_eq(cuStreamWaitValue32(stream, address, 1, 0), CUDA_SUCCESS);
+    launch_one(load_function(&fail_image), other, NULL);
+    ck_assert_int_ne(cuStreamSynchronize(stream), CUDA_SUCCESS);
 }

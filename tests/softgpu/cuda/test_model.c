@@ -12,7 +12,8 @@
 #include "kernels.h"
 #include "order_model.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -316,7 +317,9 @@ run_program(unsigned seed)
     return promises;
 }
 
-START_TEST(the_observed_order_is_one_that_cuda_allows)
+TEST_GROUP(all, .timeout_s = 3000);
+
+TEST(the_observed_order_is_one_that_cuda_allows)
 {
     int programs = getenv("DDPRUN_SOAK") != NULL ? SOAK_PROGRAMS : PROGRAMS;
     int64_t promises = 0;
@@ -328,20 +331,4 @@ START_TEST(the_observed_order_is_one_that_cuda_allows)
     alarm(0);
     printf("%d programs of %d operations: %lld promises held\n", programs, OPERATIONS, (long long)promises);
     ck_assert_int_gt(promises, (int64_t)programs * OPERATIONS * 10);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("model");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 3000);
-    tcase_add_test(all, the_observed_order_is_one_that_cuda_allows);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

@@ -8,7 +8,8 @@
  */
 #include "kernels.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <string.h>
 
 /* ---- what may overlap, does ---- */
@@ -40,7 +41,9 @@ check_overlap(CUstream first, CUstream second)
     ck_assert_int_eq(atomic_load(&gate_gave_up), 0);
 }
 
-START_TEST(streams_run_at_the_same_time)
+TEST_GROUP(rules, .timeout_s = 100);
+
+TEST(streams_run_at_the_same_time)
 {
     use_device();
     CUstream blocking = new_stream(CU_STREAM_DEFAULT), free_stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -50,7 +53,6 @@ START_TEST(streams_run_at_the_same_time)
     check_overlap(CU_STREAM_PER_THREAD, blocking);
     check_overlap(free_stream, CU_STREAM_LEGACY); /* a non-blocking stream takes no part in the barrier */
 }
-END_TEST
 
 /* ---- single rules, each by a kernel that cannot have run yet ---- */
 
@@ -75,7 +77,7 @@ open_gate(void)
     ck_assert_int_eq(atomic_load(&gate_gave_up), 0); /* nothing else has opened it */
 }
 
-START_TEST(legacy_default_stream_is_a_barrier)
+TEST(legacy_default_stream_is_a_barrier)
 {
     use_device();
     CUfunction span = load_function(&span_image);
@@ -89,9 +91,8 @@ START_TEST(legacy_default_stream_is_a_barrier)
     ck_assert_int_eq(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
     open_gate();
 }
-END_TEST
 
-START_TEST(null_stream_is_the_threads_own_for_per_thread_callers)
+TEST(null_stream_is_the_threads_own_for_per_thread_callers)
 {
     use_device();
     CUfunction span = load_function(&span_image);
@@ -114,9 +115,8 @@ START_TEST(null_stream_is_the_threads_own_for_per_thread_callers)
     launch_one(span, NULL, &late); /* the legacy one is */
     open_gate();
 }
-END_TEST
 
-START_TEST(a_wait_takes_the_record_of_its_time)
+TEST(a_wait_takes_the_record_of_its_time)
 {
     use_device();
     CUfunction span = load_function(&span_image);
@@ -143,9 +143,8 @@ START_TEST(a_wait_takes_the_record_of_its_time)
     launch_one(span, second, &late);
     open_gate();
 }
-END_TEST
 
-START_TEST(elapsed_time_needs_two_finished_timed_records)
+TEST(elapsed_time_needs_two_finished_timed_records)
 {
     use_device();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -166,7 +165,6 @@ START_TEST(elapsed_time_needs_two_finished_timed_records)
     ck_assert_float_ge(milliseconds, 0);
     ck_assert_int_eq(cuEventElapsedTime(&milliseconds, start, untimed), CUDA_ERROR_INVALID_HANDLE);
 }
-END_TEST
 
 /* ---- host functions ---- */
 
@@ -192,7 +190,7 @@ take_status(CUstream stream, CUresult status, void *data)
     take_place(note);
 }
 
-START_TEST(host_functions_run_in_order_and_hold_the_stream)
+TEST(host_functions_run_in_order_and_hold_the_stream)
 {
     use_device();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -209,7 +207,6 @@ START_TEST(host_functions_run_in_order_and_hold_the_stream)
     ck_assert_int_eq(second.status, CUDA_SUCCESS);
     ck_assert_int_eq(cuLaunchHostFunc(stream, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 }
-END_TEST
 
 /* As on a GPU: else a host function could wait for its own stream for ever. */
 static void
@@ -220,7 +217,7 @@ call_driver(void *data)
     result[1] = cuEventQuery(NULL);
 }
 
-START_TEST(host_functions_may_not_call_the_driver)
+TEST(host_functions_may_not_call_the_driver)
 {
     use_device();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -230,9 +227,8 @@ START_TEST(host_functions_may_not_call_the_driver)
     ck_assert_int_eq(results[0], CUDA_ERROR_NOT_PERMITTED);
     ck_assert_int_eq(results[1], CUDA_ERROR_NOT_PERMITTED);
 }
-END_TEST
 
-START_TEST(streams_know_their_properties)
+TEST(streams_know_their_properties)
 {
     use_device();
     CUstream stream;
@@ -261,9 +257,8 @@ START_TEST(streams_know_their_properties)
     ck_assert_int_eq(cuStreamDestroy(NULL), CUDA_ERROR_INVALID_HANDLE);
     ck_assert_int_eq(cuStreamCreate(&stream, 0x80), CUDA_ERROR_INVALID_VALUE);
 }
-END_TEST
 
-START_TEST(a_full_stream_makes_its_caller_wait_and_loses_nothing)
+TEST(a_full_stream_makes_its_caller_wait_and_loses_nothing)
 {
     use_device();
     CUfunction whole = load_function(&whole_image);
@@ -273,28 +268,4 @@ START_TEST(a_full_stream_makes_its_caller_wait_and_loses_nothing)
         launch_one(whole, stream, &calls);
     ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
     ck_assert_int_eq(atomic_load(&calls), 5000);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("order");
-    TCase *rules = tcase_create("rules");
-    tcase_set_timeout(rules, 100);
-    tcase_add_test(rules, streams_run_at_the_same_time);
-    tcase_add_test(rules, legacy_default_stream_is_a_barrier);
-    tcase_add_test(rules, null_stream_is_the_threads_own_for_per_thread_callers);
-    tcase_add_test(rules, a_wait_takes_the_record_of_its_time);
-    tcase_add_test(rules, elapsed_time_needs_two_finished_timed_records);
-    tcase_add_test(rules, host_functions_run_in_order_and_hold_the_stream);
-    tcase_add_test(rules, host_functions_may_not_call_the_driver);
-    tcase_add_test(rules, streams_know_their_properties);
-    tcase_add_test(rules, a_full_stream_makes_its_caller_wait_and_loses_nothing);
-    suite_add_tcase(suite, rules);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

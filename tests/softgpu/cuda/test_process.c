@@ -7,7 +7,8 @@
 #include "kernels.h"
 #include "scenes.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -298,34 +299,32 @@ static const struct scene scenes[] = {
 
 /* ---- tests ---- */
 
-START_TEST(exit_does_not_wait_for_the_device)
+TEST_GROUP(all, .timeout_s = 300);
+
+TEST(exit_does_not_wait_for_the_device)
 {
     expect_fine("exit_in_flight", NULL);
     expect_fine("exit_stops_streams", NULL);
 }
-END_TEST
 
-START_TEST(late_calls_get_an_error_at_most)
+TEST(late_calls_get_an_error_at_most)
 {
     expect_fine("late_free", NULL);
 }
-END_TEST
 
-START_TEST(forked_children_get_errors_and_end)
+TEST(forked_children_get_errors_and_end)
 {
     /* AddressSanitizer's search for leaks waits for ever for locks that other threads held at the fork. */
     expect_fine("fork", (const char *const[]){"ASAN_OPTIONS=detect_leaks=0", NULL});
     expect_fine("fork_first", NULL);
 }
-END_TEST
 
-START_TEST(nothing_spins)
+TEST(nothing_spins)
 {
     expect_fine("idle", NULL);
 }
-END_TEST
 
-START_TEST(devices_follow_the_environment)
+TEST(devices_follow_the_environment)
 {
     expect_fine("no_device", (const char *const[]){"SOFTGPU_DEVICES=0", NULL});
     expect_fine("no_device", (const char *const[]){"CUDA_VISIBLE_DEVICES=", NULL});
@@ -336,7 +335,6 @@ START_TEST(devices_follow_the_environment)
                 (const char *const[]){"SOFTGPU_DEVICES=4",
                                       "CUDA_VISIBLE_DEVICES=GPU-736f6674-6770-7500-0000-000000000002,1", NULL});
 }
-END_TEST
 
 static void
 expect_profile(const char *setting, const char *said)
@@ -347,7 +345,7 @@ expect_profile(const char *setting, const char *said)
     ck_assert_msg(strstr(output, said) != NULL, "%s: %s", setting, output);
 }
 
-START_TEST(a_device_is_what_the_environment_says)
+TEST(a_device_is_what_the_environment_says)
 {
     expect_profile("SOFTGPU_DEVICE=h100", "an H100): 9.0 (9, 90), 132 multiprocessors, 227 KiB opt-in, 5 blocks");
     expect_profile("SOFTGPU_DEVICE=", "an H100): 9.0");
@@ -355,9 +353,8 @@ START_TEST(a_device_is_what_the_environment_says)
     expect_profile("SOFTGPU_DEVICE=v100", "a V100): 7.0 (7, 70), 80 multiprocessors, 96 KiB opt-in, 2 blocks");
     expect_profile("SOFTGPU_DEVICE=k80", "SOFTGPU_DEVICE=k80: there are h100, a100 and v100; using h100");
 }
-END_TEST
 
-START_TEST(code_from_nvcc_is_explained_once_at_its_first_launch)
+TEST(code_from_nvcc_is_explained_once_at_its_first_launch)
 {
     char output[OUTPUT_BYTES];
     int status = run_scene("nvcc", NULL, output);
@@ -369,34 +366,16 @@ START_TEST(code_from_nvcc_is_explained_once_at_its_first_launch)
     ck_assert_ptr_nonnull(strstr(output, "softgpu-cc"));
     ck_assert_ptr_eq(strchr(first_line + 1, '\n') + 1, output + strlen(output)); /* one line */
 }
-END_TEST
 
-START_TEST(work_outlives_the_thread_that_enqueued_it)
+TEST(work_outlives_the_thread_that_enqueued_it)
 {
     expect_fine("threads_end", NULL);
 }
-END_TEST
 
 int
 main(int argc, char **argv)
 {
     if (argc > 1)
         return play_scene(argv[1], scenes, sizeof scenes / sizeof scenes[0]);
-    Suite *suite = suite_create("process");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 300);
-    tcase_add_test(all, exit_does_not_wait_for_the_device);
-    tcase_add_test(all, late_calls_get_an_error_at_most);
-    tcase_add_test(all, forked_children_get_errors_and_end);
-    tcase_add_test(all, nothing_spins);
-    tcase_add_test(all, devices_follow_the_environment);
-    tcase_add_test(all, a_device_is_what_the_environment_says);
-    tcase_add_test(all, code_from_nvcc_is_explained_once_at_its_first_launch);
-    tcase_add_test(all, work_outlives_the_thread_that_enqueued_it);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return tests_run();
 }

@@ -7,7 +7,8 @@
 #include "softgpu/block.h"
 #include "softgpu/stub.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -45,7 +46,9 @@ load_kernel(const struct softgpu_image *image)
     return kernel;
 }
 
-START_TEST(kernels_launch_by_handle_and_by_stub)
+TEST_GROUP(all, .timeout_s = 100);
+
+TEST(kernels_launch_by_handle_and_by_stub)
 {
     atomic_int calls = 0, *pointer = &calls;
     void *args[] = {&pointer};
@@ -70,9 +73,8 @@ START_TEST(kernels_launch_by_handle_and_by_stub)
     ck_assert_int_eq(atomic_load(&calls), 10);
     (void)cudaGetLastError();
 }
-END_TEST
 
-START_TEST(what_is_no_kernel_is_refused)
+TEST(what_is_no_kernel_is_refused)
 {
     static int data;
     ck_assert_int_eq(cudaLaunchKernel(&data, one, one, NULL, 0, 0), cudaErrorInvalidDeviceFunction);
@@ -86,9 +88,8 @@ START_TEST(what_is_no_kernel_is_refused)
     ck_assert_int_eq(cudaLaunchKernel((const void *)bounded, one, one, NULL, 100 << 10, 0), cudaErrorInvalidValue);
     (void)cudaGetLastError();
 }
-END_TEST
 
-START_TEST(kernels_can_be_asked_about)
+TEST(kernels_can_be_asked_about)
 {
     cudaKernel_t bounded = load_kernel(&bounded_image);
     struct cudaFuncAttributes attributes;
@@ -110,9 +111,8 @@ START_TEST(kernels_can_be_asked_about)
     ck_assert_int_eq(cudaFuncGetName(&name, (const void *)whole_stub), cudaSuccess);
     ck_assert_str_eq(name, "whole");
 }
-END_TEST
 
-START_TEST(configurations_are_a_stack)
+TEST(configurations_are_a_stack)
 {
     dim3 grid = {1, 2, 3}, block = {4, 5, 6}, got_grid, got_block;
     size_t shared_bytes;
@@ -130,7 +130,6 @@ START_TEST(configurations_are_a_stack)
                      cudaErrorMissingConfiguration);
     (void)cudaGetLastError();
 }
-END_TEST
 
 static void *
 check_own_error(void *unused)
@@ -139,7 +138,7 @@ check_own_error(void *unused)
     return (void *)(intptr_t)(cudaPeekAtLastError() == cudaSuccess);
 }
 
-START_TEST(errors_belong_to_their_thread_and_have_names)
+TEST(errors_belong_to_their_thread_and_have_names)
 {
     void *fine;
     pthread_t thread;
@@ -157,9 +156,8 @@ START_TEST(errors_belong_to_their_thread_and_have_names)
     ck_assert_str_eq(cudaGetErrorString(cudaSuccess), "no error");
     ck_assert_str_eq(cudaGetErrorName((cudaError_t)54321), "unrecognized error code");
 }
-END_TEST
 
-START_TEST(copies_and_memset_go_by_their_kind)
+TEST(copies_and_memset_go_by_their_kind)
 {
     char *device, *other, *pinned, host[64], back[64];
     for (int i = 0; i < 64; ++i)
@@ -206,11 +204,10 @@ START_TEST(copies_and_memset_go_by_their_kind)
     ck_assert_int_eq(cudaFree(other), cudaSuccess);
     (void)cudaGetLastError();
 }
-END_TEST
 
 static float scale[4]; /* plays a __device__ variable */
 
-START_TEST(device_variables_are_device_memory)
+TEST(device_variables_are_device_memory)
 {
     static struct softgpu_variable variable = {.name = "scale", .address = scale, .bytes = sizeof scale};
     static float host[4];
@@ -238,9 +235,8 @@ START_TEST(device_variables_are_device_memory)
     softgpu_variable_remove(&variable);
     (void)cudaGetLastError();
 }
-END_TEST
 
-START_TEST(devices_are_described)
+TEST(devices_are_described)
 {
     int count, device = -1, version, value;
     struct cudaDeviceProp properties;
@@ -264,9 +260,8 @@ START_TEST(devices_are_described)
     ck_assert_int_eq(cudaGetDeviceProperties(&properties, 1), cudaErrorInvalidDevice);
     (void)cudaGetLastError();
 }
-END_TEST
 
-START_TEST(events_and_streams_pass_through)
+TEST(events_and_streams_pass_through)
 {
     cudaStream_t stream;
     cudaEvent_t start, end;
@@ -287,10 +282,9 @@ START_TEST(events_and_streams_pass_through)
     ck_assert_int_eq(cudaStreamDestroy(stream), cudaSuccess);
     (void)cudaGetLastError();
 }
-END_TEST
 
 /* Last: it takes away what the tests before it made. */
-START_TEST(a_reset_device_is_empty_and_usable)
+TEST(a_reset_device_is_empty_and_usable)
 {
     void *memory, *again;
     cudaStream_t stream;
@@ -314,29 +308,4 @@ START_TEST(a_reset_device_is_empty_and_usable)
     ck_assert_int_eq(atomic_load(&calls), 2);
     ck_assert_int_eq(cudaFree(again), cudaSuccess);
     (void)cudaGetLastError();
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("runtime");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 100);
-    tcase_add_test(all, kernels_launch_by_handle_and_by_stub);
-    tcase_add_test(all, what_is_no_kernel_is_refused);
-    tcase_add_test(all, kernels_can_be_asked_about);
-    tcase_add_test(all, configurations_are_a_stack);
-    tcase_add_test(all, errors_belong_to_their_thread_and_have_names);
-    tcase_add_test(all, copies_and_memset_go_by_their_kind);
-    tcase_add_test(all, device_variables_are_device_memory);
-    tcase_add_test(all, devices_are_described);
-    tcase_add_test(all, events_and_streams_pass_through);
-    tcase_add_test(all, a_reset_device_is_empty_and_usable);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

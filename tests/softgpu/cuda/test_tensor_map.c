@@ -8,7 +8,8 @@
 
 #include "softgpu/tensor_map.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ check_map(const CUtensorMap *map, uint64_t address)
     ck_assert(holds(map, address) == !is_scrambled());
 }
 
-START_TEST(encoders_write_the_address)
+TEST(encoders_write_the_address)
 {
     CUresult (*const encoders[])(CUtensorMap *, cuuint32_t, void *) = {tiled, im2col, wide};
     CUdeviceptr memory, other;
@@ -88,19 +89,4 @@ START_TEST(encoders_write_the_address)
     ck_assert_int_eq(im2col(&map, 2, (void *)memory), CUDA_ERROR_INVALID_VALUE);
     memset(&map, 0, sizeof map);
     ck_assert_int_eq(cuTensorMapReplaceAddress(&map, (void *)other), CUDA_ERROR_INVALID_VALUE);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("tensor_map");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, encoders_write_the_address);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

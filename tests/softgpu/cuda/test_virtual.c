@@ -5,7 +5,8 @@
  */
 #include "kernels.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,9 @@ free_bytes(void)
     return left;
 }
 
-START_TEST(two_maps_of_one_chunk_are_the_same_memory)
+TEST_GROUP(all, .timeout_s = 100);
+
+TEST(two_maps_of_one_chunk_are_the_same_memory)
 {
     use_device();
     size_t granularity, before = free_bytes();
@@ -99,10 +102,9 @@ START_TEST(two_maps_of_one_chunk_are_the_same_memory)
     ck_assert_int_eq(cuMemAddressFree(range, 4 * UNIT), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemAddressFree(range, 4 * UNIT), CUDA_ERROR_INVALID_VALUE);
 }
-END_TEST
 
 /* Each chunk holds its own number wherever it is mapped. */
-START_TEST(maps_follow_a_model)
+LOOP_TEST(maps_follow_a_model, 0, 10)
 {
     use_device();
     unsigned seed = (unsigned)_i;
@@ -151,9 +153,8 @@ START_TEST(maps_follow_a_model)
     ck_assert_int_eq(cuMemAddressFree(range, UNITS * (size_t)UNIT), CUDA_SUCCESS);
     ck_assert_uint_eq(before, free_bytes());
 }
-END_TEST
 
-START_TEST(what_does_not_fit_is_refused)
+TEST(what_does_not_fit_is_refused)
 {
     use_device();
     CUdeviceptr range = reserve(2), pointer;
@@ -187,11 +188,10 @@ START_TEST(what_does_not_fit_is_refused)
     ck_assert_int_eq(cuMemRelease(chunk), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemAddressFree(range, 2 * UNIT), CUDA_SUCCESS);
 }
-END_TEST
 
 /* ---- where memory lies with SOFTGPU_ADDRESSES=real ---- */
 
-START_TEST(addresses_are_those_of_a_gpu)
+TEST(addresses_are_those_of_a_gpu)
 {
     enum { COUNT = 300 };
     const char *addresses = getenv("SOFTGPU_ADDRESSES");
@@ -220,11 +220,10 @@ START_TEST(addresses_are_those_of_a_gpu)
     }
     ck_assert_int_eq(cuMemAddressFree(range, 3 * (size_t)UNIT), CUDA_SUCCESS);
 }
-END_TEST
 
 /* ---- managed memory ---- */
 
-START_TEST(hints_about_managed_memory_are_checked)
+TEST(hints_about_managed_memory_are_checked)
 {
     use_device();
     CUdeviceptr managed, device;
@@ -247,7 +246,6 @@ START_TEST(hints_about_managed_memory_are_checked)
     ck_assert_int_eq(cuMemFree(managed), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
 }
-END_TEST
 
 /* ---- pools ---- */
 
@@ -259,7 +257,7 @@ pool_value(CUmemoryPool pool, CUmemPool_attribute attribute)
     return value;
 }
 
-START_TEST(pools_count_what_is_allocated_from_them)
+TEST(pools_count_what_is_allocated_from_them)
 {
     use_device();
     const CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = on_device.location};
@@ -280,25 +278,4 @@ START_TEST(pools_count_what_is_allocated_from_them)
     ck_assert_int_eq(cuMemPoolDestroy(pool), CUDA_SUCCESS); /* before its last allocation, which stays usable */
     ck_assert_int_eq(cuMemsetD8(second, 1, 300), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemFree(second), CUDA_SUCCESS);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("virtual");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 100);
-    tcase_add_test(all, two_maps_of_one_chunk_are_the_same_memory);
-    tcase_add_loop_test(all, maps_follow_a_model, 0, 10);
-    tcase_add_test(all, what_does_not_fit_is_refused);
-    tcase_add_test(all, addresses_are_those_of_a_gpu);
-    tcase_add_test(all, pools_count_what_is_allocated_from_them);
-    tcase_add_test(all, hints_about_managed_memory_are_checked);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

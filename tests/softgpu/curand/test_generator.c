@@ -5,7 +5,8 @@
  */
 #include "../cublas/device.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <curand.h>
 #include <math.h>
 #include <stdlib.h>
@@ -84,7 +85,9 @@ normal_cumulative(double x)
 DEFINE_FETCH(float)
 DEFINE_FETCH(double)
 
-START_TEST(test_uniform)
+TEST_GROUP(all, .start = device_start);
+
+PART_TEST(test_uniform, 2)
 {
     curandGenerator_t generator = new_generator(types[_i], false, 11);
     void *device = device_copy_of(NULL, COUNT * sizeof(double));
@@ -105,9 +108,8 @@ START_TEST(test_uniform)
     device_free(device);
     ck_assert_int_eq(curandDestroyGenerator(generator), 0);
 }
-END_TEST
 
-START_TEST(test_normal)
+PART_TEST(test_normal, 2)
 {
     curandGenerator_t generator = new_generator(types[_i], false, 12);
     void *device = device_copy_of(NULL, COUNT * sizeof(double));
@@ -130,7 +132,6 @@ START_TEST(test_normal)
     device_free(device);
     curandDestroyGenerator(generator);
 }
-END_TEST
 
 static void
 check_exponentials(const double *got, const double *normal, double tolerance)
@@ -142,7 +143,7 @@ check_exponentials(const double *got, const double *normal, double tolerance)
 }
 
 /* A log-normal number is the exponential of the normal number in its place. */
-START_TEST(test_log_normal)
+PART_TEST(test_log_normal, 2)
 {
     curandGenerator_t logs = new_generator(types[_i], false, 13), normals = new_generator(types[_i], false, 13);
     void *device[2] = {device_copy_of(NULL, COUNT * sizeof(double)), device_copy_of(NULL, COUNT * sizeof(double))};
@@ -164,10 +165,9 @@ START_TEST(test_log_normal)
     curandDestroyGenerator(logs);
     curandDestroyGenerator(normals);
 }
-END_TEST
 
 /* One call or several, host or device, this stream or that: the sequence is one. */
-START_TEST(test_the_sequence_is_one)
+PART_TEST(test_the_sequence_is_one, 2)
 {
     curandGenerator_t device = new_generator(types[_i], false, 77), host = new_generator(types[_i], true, 77);
     CUstream stream;
@@ -195,10 +195,9 @@ START_TEST(test_the_sequence_is_one)
     curandDestroyGenerator(device);
     curandDestroyGenerator(host);
 }
-END_TEST
 
 /* Work is ordered by the stream: nothing is written before what was put in ahead of it is done. */
-START_TEST(test_runs_on_its_stream)
+TEST(test_runs_on_its_stream)
 {
     curandGenerator_t generator = new_generator(CURAND_RNG_PSEUDO_DEFAULT, false, 5);
     _Atomic bool gate;
@@ -219,9 +218,8 @@ START_TEST(test_runs_on_its_stream)
     cuStreamDestroy(stream);
     curandDestroyGenerator(generator);
 }
-END_TEST
 
-START_TEST(test_refusals)
+TEST(test_refusals)
 {
     curandGenerator_t generator;
     float *memory = device_copy_of(NULL, 64);
@@ -236,25 +234,4 @@ START_TEST(test_refusals)
     ck_assert_int_ne(curandGeneratePoisson(generator, (unsigned *)memory, 4, 2.0), 0);
     ck_assert_int_eq(curandDestroyGenerator(generator), 0);
     device_free(memory);
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("curand_generator");
-    TCase *tcase = tcase_create("all");
-    tcase_add_unchecked_fixture(tcase, device_start, NULL);
-    ADD_LOOP_TEST(tcase, test_uniform, 2);
-    ADD_LOOP_TEST(tcase, test_normal, 2);
-    ADD_LOOP_TEST(tcase, test_log_normal, 2);
-    ADD_LOOP_TEST(tcase, test_the_sequence_is_one, 2);
-    tcase_add_test(tcase, test_runs_on_its_stream);
-    tcase_add_test(tcase, test_refusals);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -4,12 +4,13 @@
  */
 #include "curand/sequence.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* Random123, kat_vectors: philox4x32, 10 rounds. */
-START_TEST(test_philox_known_answers)
+LOOP_TEST(test_philox_known_answers, 0, 3)
 {
     static const struct {
         uint32_t counter[4], key[2], block[4];
@@ -26,9 +27,8 @@ START_TEST(test_philox_known_answers)
     philox_block(rows[_i].counter, rows[_i].key, block);
     ck_assert_mem_eq(block, rows[_i].block, sizeof(block));
 }
-END_TEST
 
-START_TEST(test_philox_counts_from_zero)
+TEST(test_philox_counts_from_zero)
 {
     struct sequence sequence;
     const uint32_t first[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
@@ -37,10 +37,9 @@ START_TEST(test_philox_counts_from_zero)
     sequence_take(&sequence, numbers, 4);
     ck_assert_mem_eq(numbers, first, sizeof(first));
 }
-END_TEST
 
 /* The recurrence with the names and the initial values of the paper (section 3.1). */
-START_TEST(test_xorwow_is_the_papers)
+TEST(test_xorwow_is_the_papers)
 {
     uint32_t x = 123456789, y = 362436069, z = 521288629, w = 88675123, v = 5783321, d = 6615241;
     const uint32_t start[5] = {x, y, z, w, v};
@@ -58,10 +57,9 @@ START_TEST(test_xorwow_is_the_papers)
         ck_assert_uint_eq(got, d + v);
     }
 }
-END_TEST
 
 /* Any split into calls, and any entry point, gives the same numbers. */
-START_TEST(test_positions)
+LOOP_TEST(test_positions, 0, 2)
 {
     enum { COUNT = 5000 };
     enum sequence_kind kind = _i ? SEQUENCE_PHILOX : SEQUENCE_XORWOW;
@@ -84,9 +82,8 @@ START_TEST(test_positions)
         ck_assert_mem_eq(part + at, whole + at, (COUNT - at) * sizeof(whole[0]));
     }
 }
-END_TEST
 
-START_TEST(test_seeds_differ)
+TEST(test_seeds_differ)
 {
     struct sequence first, second;
     uint32_t a[8], b[8];
@@ -98,23 +95,4 @@ START_TEST(test_seeds_differ)
         sequence_take(&second, b, 8);
         ck_assert_mem_ne(a, b, sizeof(a));
     }
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("curand_sequence");
-    TCase *tcase = tcase_create("all");
-    tcase_add_loop_test(tcase, test_philox_known_answers, 0, 3);
-    tcase_add_test(tcase, test_philox_counts_from_zero);
-    tcase_add_test(tcase, test_xorwow_is_the_papers);
-    tcase_add_loop_test(tcase, test_positions, 0, 2);
-    tcase_add_test(tcase, test_seeds_differ);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -6,7 +6,8 @@
 #include "nccl/bootstrap_wire.h"
 #include "nccl/collective.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,9 @@ choose(const char *names, const char *family, struct net_address *address, char 
     return good;
 }
 
-START_TEST(interfaces_are_chosen_as_documented)
+TEST_GROUP(address, .timeout_s = 100);
+
+TEST(interfaces_are_chosen_as_documented)
 {
     struct net_address address;
     char text[512], where[ADDRESS_TEXT_BYTES];
@@ -56,9 +59,8 @@ START_TEST(interfaces_are_chosen_as_documented)
     if (choose("lo", "AF_INET6", &address, text)) /* where there is IPv6 */
         ck_assert_str_eq(net_address_text(&address, where), "[::1]:0");
 }
-END_TEST
 
-START_TEST(addresses_are_read_and_written)
+TEST(addresses_are_read_and_written)
 {
     struct net_address address;
     char where[ADDRESS_TEXT_BYTES];
@@ -82,7 +84,6 @@ START_TEST(addresses_are_read_and_written)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); ++i)
         ck_assert_msg(!net_address_parse(bad[i], &address), "%s", bad[i]);
 }
-END_TEST
 
 /* ---- NCCL_COMM_ID ---- */
 
@@ -132,7 +133,7 @@ by_address(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(ranks_meet_at_an_address)
+LOOP_TEST(ranks_meet_at_an_address, 1, 5)
 {
     struct ranks_shared *shared = ranks_shared_new();
     struct net_address address = free_port();
@@ -140,9 +141,8 @@ START_TEST(ranks_meet_at_an_address)
     ck_assert(ranks_run_shared(_i, by_address, 0, shared));
     ranks_shared_free(shared);
 }
-END_TEST
 
-START_TEST(an_address_needs_a_secret_or_loopback)
+TEST(an_address_needs_a_secret_or_loopback)
 {
     ncclUniqueId id, other;
     struct bootstrap_error error;
@@ -162,23 +162,4 @@ START_TEST(an_address_needs_a_secret_or_loopback)
     ck_assert(strstr(error.text, "NCCL_COMM_ID=nowhere"));
     unsetenv("NCCL_COMM_ID");
     unsetenv("SOFTGPU_NCCL_SECRET");
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("address");
-    tcase_set_timeout(cases, 100);
-    tcase_add_test(cases, interfaces_are_chosen_as_documented);
-    tcase_add_test(cases, addresses_are_read_and_written);
-    tcase_add_loop_test(cases, ranks_meet_at_an_address, 1, 5);
-    tcase_add_test(cases, an_address_needs_a_secret_or_loopback);
-    Suite *suite = suite_create("nccl_address");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

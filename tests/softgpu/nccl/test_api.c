@@ -3,7 +3,8 @@
  */
 #include "device.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,11 +75,12 @@ collectives(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(collectives_on_a_stream)
+TEST_GROUP(api, .timeout_s = 100);
+
+LOOP_TEST(collectives_on_a_stream, 1, 5)
 {
     ck_assert(ranks_run(_i, collectives, 0));
 }
-END_TEST
 
 /* Operations of a communicator on different streams run in the order of the calls: each reads what the one before
  * wrote. */
@@ -104,11 +106,10 @@ order_across_streams(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(operations_on_different_streams_keep_their_order)
+TEST(operations_on_different_streams_keep_their_order)
 {
     ck_assert(ranks_run(2, order_across_streams, 0));
 }
-END_TEST
 
 /* Two communicators, of which the second knows the ranks by other numbers, on two streams at the same time. */
 static int
@@ -132,11 +133,10 @@ two_communicators(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(communicators_do_not_disturb_each_other)
+TEST(communicators_do_not_disturb_each_other)
 {
     ck_assert(ranks_run(3, two_communicators, 0));
 }
-END_TEST
 
 static int
 groups(int rank, int n, struct ranks_shared *shared)
@@ -181,11 +181,10 @@ groups(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(groups_are_enqueued_at_their_end)
+LOOP_TEST(groups_are_enqueued_at_their_end, 1, 4)
 {
     ck_assert(ranks_run(_i, groups, 0));
 }
-END_TEST
 
 static int
 operators_and_memory(int rank, int n, struct ranks_shared *shared)
@@ -217,11 +216,10 @@ operators_and_memory(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(operators_and_registered_memory)
+TEST(operators_and_registered_memory)
 {
     ck_assert(ranks_run(2, operators_and_memory, 0));
 }
-END_TEST
 
 /* Rank 1 joins only after rank 0 has seen that its communicator is on its way. */
 static int
@@ -256,11 +254,10 @@ non_blocking(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(initialisation_in_the_background)
+TEST(initialisation_in_the_background)
 {
     ck_assert(ranks_run(2, non_blocking, 0));
 }
-END_TEST
 
 /* One process, two devices: ncclCommInitAll, and a group over both. */
 static int
@@ -309,11 +306,10 @@ one_process(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(one_process_with_two_devices)
+TEST(one_process_with_two_devices)
 {
     ck_assert(ranks_run(1, one_process, 0));
 }
-END_TEST
 
 static int64_t
 now_ns(void)
@@ -353,11 +349,10 @@ slow_link(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(link_model_takes_its_time)
+TEST(link_model_takes_its_time)
 {
     ck_assert(ranks_run(2, slow_link, 0));
 }
-END_TEST
 
 static int
 wrong_arguments(int rank, int n, struct ranks_shared *shared)
@@ -411,31 +406,7 @@ wrong_arguments(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(wrong_arguments_are_refused)
+TEST(wrong_arguments_are_refused)
 {
     ck_assert(ranks_run(2, wrong_arguments, 0));
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("api");
-    tcase_set_timeout(cases, 100);
-    tcase_add_loop_test(cases, collectives_on_a_stream, 1, 5);
-    tcase_add_test(cases, operations_on_different_streams_keep_their_order);
-    tcase_add_test(cases, communicators_do_not_disturb_each_other);
-    tcase_add_loop_test(cases, groups_are_enqueued_at_their_end, 1, 4);
-    tcase_add_test(cases, operators_and_registered_memory);
-    tcase_add_test(cases, initialisation_in_the_background);
-    tcase_add_test(cases, one_process_with_two_devices);
-    tcase_add_test(cases, link_model_takes_its_time);
-    tcase_add_test(cases, wrong_arguments_are_refused);
-    Suite *suite = suite_create("nccl_api");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

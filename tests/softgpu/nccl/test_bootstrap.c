@@ -5,7 +5,8 @@
 #include "nccl/bootstrap_wire.h"
 #include "nccl/link.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -88,7 +89,9 @@ say_hello(int connection, const ncclUniqueId *id, int rank, int rank_count)
     close(pidfd);
 }
 
-START_TEST(strangers_do_not_disturb)
+TEST_GROUP(bootstrap, .timeout_s = 60);
+
+TEST(strangers_do_not_disturb)
 {
     ncclUniqueId id = make_id(), wrong = id;
     wrong.internal[30] ^= 1; /* within the secret */
@@ -112,9 +115,8 @@ START_TEST(strangers_do_not_disturb)
     close(wordy);
     close(guessing);
 }
-END_TEST
 
-START_TEST(a_rank_that_goes_away_ends_the_wait)
+LOOP_TEST(a_rank_that_goes_away_ends_the_wait, 0, 20)
 {
     ncclUniqueId id = make_id();
     int connection = connect_by_hand(&id);
@@ -129,9 +131,8 @@ START_TEST(a_rank_that_goes_away_ends_the_wait)
     ck_assert_msg(result == (is_told ? ncclRemoteError : ncclSystemError) && (is_told || is_late), "%d: %s",
                   (int)result, joiner.error.text);
 }
-END_TEST
 
-START_TEST(impossible_ranks_are_refused)
+TEST(impossible_ranks_are_refused)
 {
     ncclUniqueId id = make_id();
     struct joiner joiner;
@@ -139,9 +140,8 @@ START_TEST(impossible_ranks_are_refused)
     ck_assert_int_eq(finish_join(&joiner), ncclInvalidArgument);
     ck_assert(strstr(joiner.error.text, "rank 7 of 3"));
 }
-END_TEST
 
-START_TEST(waiting_can_be_cancelled)
+LOOP_TEST(waiting_can_be_cancelled, 0, 20)
 {
     ncclUniqueId id = make_id();
     struct joiner joiner;
@@ -149,9 +149,8 @@ START_TEST(waiting_can_be_cancelled)
     bootstrap_cancel(&joiner.wait); /* before, while or after it connects: it ends */
     ck_assert_int_ne(finish_join(&joiner), ncclSuccess);
 }
-END_TEST
 
-START_TEST(ids_are_different_and_serve_once)
+TEST(ids_are_different_and_serve_once)
 {
     ncclUniqueId first = make_id(), second = make_id();
     ck_assert_mem_ne(&first, &second, sizeof(first));
@@ -164,9 +163,8 @@ START_TEST(ids_are_different_and_serve_once)
     start_join(&joiner, &second, 0, 1);
     ck_assert_int_eq(finish_join(&joiner), ncclSuccess);
 }
-END_TEST
 
-START_TEST(link_model_is_read_as_documented)
+TEST(link_model_is_read_as_documented)
 {
     struct link_model model;
     ck_assert(link_model_parse(NULL, &model) && link_model_parse("", &model));
@@ -197,25 +195,4 @@ START_TEST(link_model_is_read_as_documented)
         ck_assert_msg(!link_model_parse(malformed[i], &model), "%s", malformed[i]);
         ck_assert_double_eq(model.latency_us, 42.0);
     }
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("bootstrap");
-    tcase_set_timeout(cases, 60);
-    tcase_add_test(cases, strangers_do_not_disturb);
-    tcase_add_loop_test(cases, a_rank_that_goes_away_ends_the_wait, 0, 20);
-    tcase_add_test(cases, impossible_ranks_are_refused);
-    tcase_add_loop_test(cases, waiting_can_be_cancelled, 0, 20);
-    tcase_add_test(cases, ids_are_different_and_serve_once);
-    tcase_add_test(cases, link_model_is_read_as_documented);
-    Suite *suite = suite_create("nccl_bootstrap");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

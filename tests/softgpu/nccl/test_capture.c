@@ -5,7 +5,8 @@
  */
 #include "device.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -88,11 +89,12 @@ everything(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(captured_operations_run_at_each_launch)
+TEST_GROUP(capture, .timeout_s = 100);
+
+LOOP_TEST(captured_operations_run_at_each_launch, 1, 4)
 {
     ck_assert(ranks_run(_i, everything, 0));
 }
-END_TEST
 
 /*
  * Graphs on one stream, eager operations on another, and nothing of the program's own between them: the communicator's
@@ -130,11 +132,10 @@ mixed(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(graphs_and_eager_operations_keep_their_order)
+LOOP_TEST(graphs_and_eager_operations_keep_their_order, 2, 4)
 {
     ck_assert(ranks_run(_i, mixed, 0));
 }
-END_TEST
 
 /* Ranks that launch graphs which do not match find out as they do without graphs. */
 static int
@@ -154,11 +155,10 @@ different_graphs(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(graphs_that_do_not_match_are_found)
+TEST(graphs_that_do_not_match_are_found)
 {
     ck_assert(ranks_run(2, different_graphs, 0));
 }
-END_TEST
 
 /* A graph that outlives its communicator moves nothing, and one line says why. */
 static int
@@ -184,26 +184,7 @@ outlived(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(a_graph_that_outlives_its_communicator_says_so)
+TEST(a_graph_that_outlives_its_communicator_says_so)
 {
     ck_assert(ranks_run(2, outlived, 0));
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("capture");
-    tcase_set_timeout(cases, 100);
-    tcase_add_loop_test(cases, captured_operations_run_at_each_launch, 1, 4);
-    tcase_add_loop_test(cases, graphs_and_eager_operations_keep_their_order, 2, 4);
-    tcase_add_test(cases, graphs_that_do_not_match_are_found);
-    tcase_add_test(cases, a_graph_that_outlives_its_communicator_says_so);
-    Suite *suite = suite_create("nccl_capture");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -7,7 +7,8 @@
 #include "nccl/collective.h"
 #include "nccl/point_to_point.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,11 +142,12 @@ every_kind_type_and_size(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(collectives_are_right)
+TEST_GROUP(right, .timeout_s = 100);
+
+LOOP_TEST(collectives_are_right, 1, 5)
 {
     ck_assert(ranks_run(_i, every_kind_type_and_size, 0));
 }
-END_TEST
 
 /* Any kind, type, size and place after any other. */
 static int
@@ -166,7 +168,7 @@ random_operations(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(random_operations_are_right)
+LOOP_TEST(random_operations_are_right, 2, 5)
 {
     struct ranks_shared *shared = ranks_shared_new();
     const char *seed = getenv("TEST_SEED");
@@ -174,7 +176,6 @@ START_TEST(random_operations_are_right)
     ck_assert_msg(ranks_run_shared(_i, random_operations, 0, shared), "TEST_SEED=%d", shared->flags[0]);
     ranks_shared_free(shared);
 }
-END_TEST
 
 /* Values whose sum depends on the order: every rank must find the sum in the order of the ranks, to the last bit. */
 static int
@@ -224,11 +225,10 @@ order_matters(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(sums_are_formed_in_the_order_of_the_ranks)
+LOOP_TEST(sums_are_formed_in_the_order_of_the_ranks, 2, 5)
 {
     ck_assert(ranks_run(_i, order_matters, 0));
 }
-END_TEST
 
 static int
 premulsum(int rank, int rank_count, struct ranks_shared *shared)
@@ -268,11 +268,10 @@ premulsum(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(premulsum_scales_each_rank_by_its_own)
+LOOP_TEST(premulsum_scales_each_rank_by_its_own, 1, 4)
 {
     ck_assert(ranks_run(_i, premulsum, 0));
 }
-END_TEST
 
 /* Everybody sends a message to everybody, itself too, of sizes from nothing to many pieces. */
 static int
@@ -308,11 +307,10 @@ all_to_all(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(messages_arrive)
+LOOP_TEST(messages_arrive, 1, 5)
 {
     ck_assert(ranks_run(_i, all_to_all, 0));
 }
-END_TEST
 
 /* Two messages of different size to the same rank stay in order. */
 static int
@@ -343,28 +341,7 @@ two_in_order(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(messages_between_two_ranks_stay_in_order)
+TEST(messages_between_two_ranks_stay_in_order)
 {
     ck_assert(ranks_run(2, two_in_order, 0));
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *right = tcase_create("right");
-    tcase_set_timeout(right, 100);
-    tcase_add_loop_test(right, collectives_are_right, 1, 5);
-    tcase_add_loop_test(right, random_operations_are_right, 2, 5);
-    tcase_add_loop_test(right, sums_are_formed_in_the_order_of_the_ranks, 2, 5);
-    tcase_add_loop_test(right, premulsum_scales_each_rank_by_its_own, 1, 4);
-    tcase_add_loop_test(right, messages_arrive, 1, 5);
-    tcase_add_test(right, messages_between_two_ranks_stay_in_order);
-    Suite *suite = suite_create("nccl_collective");
-    suite_add_tcase(suite, right);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

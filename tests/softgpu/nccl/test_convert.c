@@ -5,7 +5,8 @@
  */
 #include "library/convert.c"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,16 +36,7 @@ compare_all(const uint32_t *bits, size_t count, float scale)
     COMPARE(bfloats_to_floats, float, halves, count, scale);
 }
 
-static void
-require_wide(void)
-{
-    if (!wide) {
-        puts("skipped: this processor has no AVX2 and F16C");
-        exit(77);
-    }
-}
-
-START_TEST(any_length_and_place)
+TEST(any_length_and_place)
 {
     static uint32_t bits[LONGEST + 8];
     unsigned seed = 1;
@@ -53,9 +45,8 @@ START_TEST(any_length_and_place)
     for (int round = 0; round < ROUNDS; ++round)
         compare_all(bits + rand_r(&seed) % 8, (size_t)rand_r(&seed) % LONGEST, 0.25f);
 }
-END_TEST
 
-START_TEST(any_value)
+TEST(any_value)
 {
     static uint32_t bits[FLOATS];
     for (uint32_t i = 0; i < FLOATS; ++i) /* each pattern of 16 bits, and floats of each exponent */
@@ -63,23 +54,15 @@ START_TEST(any_value)
     compare_all(bits, FLOATS, 1.0f);
     compare_all(bits, FLOATS, 1.0f / 3.0f);
 }
-END_TEST
 #endif
 
 int
 main(void)
 {
-    TCase *cases = tcase_create("convert");
 #ifdef WIDE
-    require_wide();
-    tcase_add_test(cases, any_length_and_place);
-    tcase_add_test(cases, any_value);
+    if (wide)
+        return tests_run();
 #endif
-    Suite *suite = suite_create("convert");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    puts("skipped: this processor has no AVX2 and F16C");
+    return 77;
 }

@@ -6,7 +6,8 @@
 #include "nccl/collective.h"
 #include "nccl/point_to_point.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,11 +55,12 @@ different_counts(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(different_counts_are_named)
+TEST_GROUP(wrong, .timeout_s = 100);
+
+TEST(different_counts_are_named)
 {
     ck_assert(ranks_run(3, different_counts, 0));
 }
-END_TEST
 
 static int
 different_kinds(int rank, int rank_count, struct ranks_shared *shared)
@@ -91,11 +93,10 @@ different_kinds(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(different_operations_are_found)
+TEST(different_operations_are_found)
 {
     ck_assert(ranks_run(2, different_kinds, 0));
 }
-END_TEST
 
 /* The last rank is killed in the middle of a run of all-reduces; all others learn it and say who. */
 static int
@@ -126,11 +127,10 @@ victim_and_witnesses(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(death_of_a_rank_ends_the_others_operations)
+LOOP_TEST(death_of_a_rank_ends_the_others_operations, 2, 5)
 {
     ck_assert(ranks_run(_i, victim_and_witnesses, 1u << (_i - 1)));
 }
-END_TEST
 
 static int
 one_leaves(int rank, int rank_count, struct ranks_shared *shared)
@@ -159,11 +159,10 @@ one_leaves(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(waiting_for_a_rank_that_left_ends)
+TEST(waiting_for_a_rank_that_left_ends)
 {
     ck_assert(ranks_run(3, one_leaves, 0));
 }
-END_TEST
 
 static int
 message_of_another_size(int rank, int rank_count, struct ranks_shared *shared)
@@ -182,11 +181,10 @@ message_of_another_size(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(message_of_another_size_is_found)
+TEST(message_of_another_size_is_found)
 {
     ck_assert(ranks_run(2, message_of_another_size, 0));
 }
-END_TEST
 
 static int
 receiver_of_the_dead(int rank, int rank_count, struct ranks_shared *shared)
@@ -205,11 +203,10 @@ receiver_of_the_dead(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(receiving_from_the_dead_ends)
+TEST(receiving_from_the_dead_ends)
 {
     ck_assert(ranks_run(2, receiver_of_the_dead, 1));
 }
-END_TEST
 
 /* A rank that gives up ends its own wait, and the others are told. */
 static void *
@@ -257,29 +254,7 @@ one_aborts(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(abort_ends_the_own_wait_and_is_told)
+TEST(abort_ends_the_own_wait_and_is_told)
 {
     ck_assert(ranks_run(2, one_aborts, 0));
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *wrong = tcase_create("wrong");
-    tcase_set_timeout(wrong, 100);
-    tcase_add_test(wrong, different_counts_are_named);
-    tcase_add_test(wrong, different_operations_are_found);
-    tcase_add_loop_test(wrong, death_of_a_rank_ends_the_others_operations, 2, 5);
-    tcase_add_test(wrong, waiting_for_a_rank_that_left_ends);
-    tcase_add_test(wrong, message_of_another_size_is_found);
-    tcase_add_test(wrong, receiving_from_the_dead_ends);
-    tcase_add_test(wrong, abort_ends_the_own_wait_and_is_told);
-    Suite *suite = suite_create("nccl_disagreement");
-    suite_add_tcase(suite, wrong);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -5,7 +5,8 @@
  */
 #include "device.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -31,11 +32,12 @@ same_rank_twice(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(a_rank_that_is_there_twice)
+TEST_GROUP(failures, .timeout_s = 100);
+
+TEST(a_rank_that_is_there_twice)
 {
     ck_assert(ranks_run(2, same_rank_twice, 0));
 }
-END_TEST
 
 static int
 different_worlds(int rank, int n, struct ranks_shared *shared)
@@ -49,11 +51,10 @@ different_worlds(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(ranks_that_count_differently)
+TEST(ranks_that_count_differently)
 {
     ck_assert(ranks_run(2, different_worlds, 0));
 }
-END_TEST
 
 /* A rank that waits for others can give up. */
 static int
@@ -69,11 +70,10 @@ abort_joining(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(abort_during_initialisation)
+TEST(abort_during_initialisation)
 {
     ck_assert(ranks_run(1, abort_joining, 0));
 }
-END_TEST
 
 /* The process that made the id dies before all have come. */
 static int
@@ -96,11 +96,10 @@ maker_dies(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(death_of_the_maker_of_the_id)
+TEST(death_of_the_maker_of_the_id)
 {
     ck_assert(ranks_run(2, maker_dies, 1));
 }
-END_TEST
 
 /* ---- operations ---- */
 
@@ -121,11 +120,10 @@ different_sizes(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(operations_that_do_not_match)
+TEST(operations_that_do_not_match)
 {
     ck_assert(ranks_run(2, different_sizes, 0));
 }
-END_TEST
 
 /* A few all-reduces are in flight everywhere when the last rank kills itself at a random moment. */
 static int
@@ -183,7 +181,7 @@ killed_with_a_child(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(death_with_a_child_that_lives)
+TEST(death_with_a_child_that_lives)
 {
     struct ranks_shared *shared = ranks_shared_new();
     bool good = ranks_run_shared(2, killed_with_a_child, 1u << 1, shared);
@@ -192,7 +190,6 @@ START_TEST(death_with_a_child_that_lives)
     ranks_shared_free(shared);
     ck_assert(good);
 }
-END_TEST
 
 /* What is in /dev/shm; the names of files there that look like ours, or of whatever appeared, would be leftovers. */
 static int
@@ -207,12 +204,11 @@ count_shared_files(void)
     return count;
 }
 
-START_TEST(death_in_flight)
+LOOP_TEST(death_in_flight, 2, 5)
 {
     ck_assert(ranks_run(_i, killed_in_flight, 1u << (_i - 1)));
     ck_assert_int_eq(count_shared_files(), 0);
 }
-END_TEST
 
 /* Once initialised, a communicator has no socket; a rank that dies leaves none. */
 static int
@@ -242,11 +238,10 @@ looks_at_sockets(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(no_socket_outlives_initialisation)
+TEST(no_socket_outlives_initialisation)
 {
     ck_assert(ranks_run(2, looks_at_sockets, 0));
 }
-END_TEST
 
 static int
 count_entries(const char *path)
@@ -295,11 +290,10 @@ comes_and_goes(int rank, int n, struct ranks_shared *shared)
     ranks_fail(__FILE__, __LINE__, "no descriptors and no threads are left");
 }
 
-START_TEST(communicators_leave_nothing_behind)
+TEST(communicators_leave_nothing_behind)
 {
     ck_assert(ranks_run(3, comes_and_goes, 0));
 }
-END_TEST
 
 /* Rank 0 enqueues what rank 1 never joins, and gives up; its stream comes to an end, and rank 1 is told. */
 static int
@@ -328,13 +322,12 @@ aborted_alone(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(abort_ends_what_is_in_flight)
+TEST(abort_ends_what_is_in_flight)
 {
     ck_assert(ranks_run(2, aborted_alone, 0));
 }
-END_TEST
 
-#ifndef __SANITIZE_ADDRESS__
+#ifndef __SANITIZE_ADDRESS__ /* which ends the process at the fault, in its own words */
 /* An operation beyond the end of its buffer is a fault of its kernel, as one of the program's own would be. */
 static int
 too_short(int rank, int n, struct ranks_shared *shared)
@@ -352,11 +345,10 @@ too_short(int rank, int n, struct ranks_shared *shared)
     _exit(0);
 }
 
-START_TEST(a_buffer_that_is_too_short_is_a_fault)
+TEST(a_buffer_that_is_too_short_is_a_fault)
 {
     ck_assert(ranks_run(2, too_short, 0));
 }
-END_TEST
 #endif
 
 /* A rank whose program ends with an operation in flight that nobody joins does not hang in exit(). */
@@ -373,36 +365,7 @@ exits_in_flight(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(exit_with_an_operation_in_flight)
+TEST(exit_with_an_operation_in_flight)
 {
     ck_assert(ranks_run(2, exits_in_flight, 0));
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("failures");
-    tcase_set_timeout(cases, 100);
-    tcase_add_test(cases, a_rank_that_is_there_twice);
-    tcase_add_test(cases, ranks_that_count_differently);
-    tcase_add_test(cases, abort_during_initialisation);
-    tcase_add_test(cases, death_of_the_maker_of_the_id);
-    tcase_add_test(cases, operations_that_do_not_match);
-    tcase_add_loop_test(cases, death_in_flight, 2, 5);
-    tcase_add_test(cases, death_with_a_child_that_lives);
-    tcase_add_test(cases, no_socket_outlives_initialisation);
-    tcase_add_test(cases, communicators_leave_nothing_behind);
-    tcase_add_test(cases, abort_ends_what_is_in_flight);
-#ifndef __SANITIZE_ADDRESS__ /* which ends the process at the fault, in its own words */
-    tcase_add_test(cases, a_buffer_that_is_too_short_is_a_fault);
-#endif
-    tcase_add_test(cases, exit_with_an_operation_in_flight);
-    Suite *suite = suite_create("nccl_failures");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -7,8 +7,9 @@
 #include "nccl/collective.h"
 #include "nccl/frame.h"
 
+#include "tests/test.h"
+
 #include <arpa/inet.h>
-#include <check.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -180,7 +181,9 @@ disperse(const int sockets[CROWD])
         close(sockets[i]);
 }
 
-START_TEST(strangers_disturb_neither_the_root_nor_a_rank)
+TEST_GROUP(hosts, .timeout_s = 100);
+
+TEST(strangers_disturb_neither_the_root_nor_a_rank)
 {
     ncclUniqueId id = make_id();
     struct id_content content = content_of(&id);
@@ -220,10 +223,9 @@ START_TEST(strangers_disturb_neither_the_root_nor_a_rank)
     close(link);
     close(hand.meeting.socket);
 }
-END_TEST
 
 /* Whoever goes away between two steps, the others are told who, or that it is over, and never wait. */
-START_TEST(a_rank_that_goes_away_ends_the_meeting)
+LOOP_TEST(a_rank_that_goes_away_ends_the_meeting, 0, 3)
 {
     ncclUniqueId id = make_id();
     struct joiner joiner;
@@ -247,9 +249,8 @@ START_TEST(a_rank_that_goes_away_ends_the_meeting)
                   "%s", joiner.error.text);
     exchange_release(&joiner.exchange);
 }
-END_TEST
 
-START_TEST(a_wait_for_other_hosts_can_be_cancelled)
+LOOP_TEST(a_wait_for_other_hosts_can_be_cancelled, 0, 2)
 {
     ncclUniqueId id = make_id();
     struct joiner joiner;
@@ -263,9 +264,8 @@ START_TEST(a_wait_for_other_hosts_can_be_cancelled)
     if (hand.meeting.socket >= 0)
         close(hand.meeting.socket);
 }
-END_TEST
 
-START_TEST(a_wrong_secret_is_refused_by_both_sides)
+TEST(a_wrong_secret_is_refused_by_both_sides)
 {
     ncclUniqueId id = make_id(), wrong = id;
     wrong.internal[30] ^= 1; /* within the secret */
@@ -294,10 +294,9 @@ START_TEST(a_wrong_secret_is_refused_by_both_sides)
     close(guest);
     close(listener);
 }
-END_TEST
 
 /* One that knows our protocol but not the secret, and lets everybody in, is told no more than that we came. */
-START_TEST(an_impostor_is_found_out)
+TEST(an_impostor_is_found_out)
 {
     ncclUniqueId id = make_id();
     struct id_content content = content_of(&id);
@@ -323,24 +322,4 @@ START_TEST(an_impostor_is_found_out)
     exchange_release(&joiner.exchange);
     close(guest);
     close(listener);
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("hosts");
-    tcase_set_timeout(cases, 100);
-    tcase_add_test(cases, strangers_disturb_neither_the_root_nor_a_rank);
-    tcase_add_loop_test(cases, a_rank_that_goes_away_ends_the_meeting, 0, 3);
-    tcase_add_loop_test(cases, a_wait_for_other_hosts_can_be_cancelled, 0, 2);
-    tcase_add_test(cases, a_wrong_secret_is_refused_by_both_sides);
-    tcase_add_test(cases, an_impostor_is_found_out);
-    Suite *suite = suite_create("nccl_hosts");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

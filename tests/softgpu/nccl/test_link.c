@@ -8,7 +8,8 @@
  */
 #include "device.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,17 +80,17 @@ run(bool is_idle)
     ck_assert_int_eq(up ? system(up) : -1, 0);
 }
 
-START_TEST(silence_while_data_move)
+TEST_GROUP(link, .timeout_s = 100);
+
+TEST(silence_while_data_move)
 {
     run(false);
 }
-END_TEST
 
-START_TEST(silence_while_nothing_moves)
+TEST(silence_while_nothing_moves)
 {
     run(true);
 }
-END_TEST
 
 int
 main(void)
@@ -98,15 +99,5 @@ main(void)
         printf("skipped: no link that can be cut (tests/softgpu/nccl/netns.sh makes one)\n");
         return 77;
     }
-    TCase *cases = tcase_create("link");
-    tcase_set_timeout(cases, 100);
-    tcase_add_test(cases, silence_while_data_move);
-    tcase_add_test(cases, silence_while_nothing_moves);
-    Suite *suite = suite_create("nccl_link");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return tests_run();
 }

@@ -5,7 +5,8 @@
 #include "library/half.h"
 #include "nccl/reduce.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,9 @@ half_by_definition(unsigned bits)
     return sign * (exponent ? ldexp(1024 + fraction, (int)exponent - 25) : ldexp(fraction, -24));
 }
 
-START_TEST(half_patterns_mean_what_the_format_says)
+TEST_GROUP(reduce, .timeout_s = 60);
+
+TEST(half_patterns_mean_what_the_format_says)
 {
     for (unsigned bits = 0; bits < 65536; ++bits) {
         double expected = half_by_definition(bits);
@@ -45,11 +48,10 @@ START_TEST(half_patterns_mean_what_the_format_says)
     ck_assert(isnan(float_from_half(half_from_float(NAN))));
     ck_assert(isnan(float_from_bfloat(bfloat_from_float(NAN))));
 }
-END_TEST
 
 /* Between two neighbouring halves the nearer one is chosen, in the middle the even one; beyond the largest, infinity.
  */
-START_TEST(half_rounds_to_nearest_even)
+TEST(half_rounds_to_nearest_even)
 {
     for (unsigned bits = 0; bits < 0x7bffu; ++bits) {
         double low = half_by_definition(bits), high = half_by_definition(bits + 1), middle = (low + high) / 2;
@@ -61,7 +63,6 @@ START_TEST(half_rounds_to_nearest_even)
     ck_assert_uint_eq(half_from_float(65520.0f), 0x7c00);
     ck_assert_uint_eq(half_from_float(-1e30f), 0xfc00);
 }
-END_TEST
 
 static void
 fill_random(unsigned *seed, unsigned char *bytes, size_t count, ncclDataType_t type)
@@ -169,7 +170,7 @@ compare_element(unsigned char *const *sources, int ranks, size_t i, ncclDataType
 }
 
 /* _i counts types x operations. */
-START_TEST(reduction_equals_the_plain_loop)
+LOOP_TEST(reduction_equals_the_plain_loop, 0, 50)
 {
     ncclDataType_t type = all_types[(size_t)_i / 5];
     ncclRedOp_t op = all_ops[_i % 5];
@@ -195,9 +196,8 @@ START_TEST(reduction_equals_the_plain_loop)
         free(sources[r]);
     free(result);
 }
-END_TEST
 
-START_TEST(average_divides_the_sum)
+TEST(average_divides_the_sum)
 {
     int32_t a[] = {-7, 2147483647}, b[] = {0, 1};
     const void *sources[] = {a, b};
@@ -210,9 +210,8 @@ START_TEST(average_divides_the_sum)
     reduce_elements(&mean, floats, 3, 1, ncclFloat32, ncclAvg);
     ck_assert_float_eq_tol(mean, 7.0f / 3.0f, 1e-6f);
 }
-END_TEST
 
-START_TEST(number_wins_over_nan_in_min_and_max)
+TEST(number_wins_over_nan_in_min_and_max)
 {
     float nan = NAN, one = 1.0f, result;
     const void *first[] = {&nan, &one}, *second[] = {&one, &nan};
@@ -223,33 +222,11 @@ START_TEST(number_wins_over_nan_in_min_and_max)
         ck_assert_float_eq(result, 1.0f);
     }
 }
-END_TEST
 
-START_TEST(eight_bit_floats_are_refused_and_named)
+TEST(eight_bit_floats_are_refused_and_named)
 {
     ck_assert_uint_eq(type_bytes(ncclFloat8e4m3), 0);
     ck_assert_uint_eq(type_bytes(ncclFloat8e5m2), 0);
     ck_assert_uint_eq(type_bytes((ncclDataType_t)99), 0);
     ck_assert_str_eq(type_name(ncclFloat8e5m2), "float8e5m2");
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("reduce");
-    tcase_set_timeout(cases, 60);
-    tcase_add_test(cases, half_patterns_mean_what_the_format_says);
-    tcase_add_test(cases, half_rounds_to_nearest_even);
-    tcase_add_loop_test(cases, reduction_equals_the_plain_loop, 0, 50);
-    tcase_add_test(cases, average_divides_the_sum);
-    tcase_add_test(cases, number_wins_over_nan_in_min_and_max);
-    tcase_add_test(cases, eight_bit_floats_are_refused_and_named);
-    Suite *suite = suite_create("nccl_reduce");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -4,7 +4,8 @@
  */
 #include "device.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -64,11 +65,12 @@ split(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(a_split_orders_each_color_by_key)
+TEST_GROUP(split, .timeout_s = TEST_NO_TIMEOUT);
+
+LOOP_TEST(a_split_orders_each_color_by_key, 2, 6)
 {
     ck_assert(ranks_run(_i, split, 0));
 }
-END_TEST
 
 /* Not blocking: the new communicator is ready later, in its own time. */
 static int
@@ -86,11 +88,10 @@ split_in_the_background(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(a_split_need_not_block)
+TEST(a_split_need_not_block)
 {
     ck_assert(ranks_run(3, split_in_the_background, 0));
 }
-END_TEST
 
 /* Rank 1 is left out twice in a row, and rank 0 then. */
 static int
@@ -113,11 +114,10 @@ shrink(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(a_shrink_leaves_ranks_out)
+LOOP_TEST(a_shrink_leaves_ranks_out, 3, 5)
 {
     ck_assert(ranks_run(_i, shrink, 0));
 }
-END_TEST
 
 /* The last rank dies while the others wait for it; they go on without it. */
 static int
@@ -142,11 +142,10 @@ shrink_after_death(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(survivors_of_a_death_go_on)
+TEST(survivors_of_a_death_go_on)
 {
     ck_assert(ranks_run(3, shrink_after_death, 1u << 2));
 }
-END_TEST
 
 /* Block r of rank s is 100 s + r. */
 static float *
@@ -202,27 +201,7 @@ exchange_blocks(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(blocks_go_where_they_belong)
+LOOP_TEST(blocks_go_where_they_belong, 2, 5)
 {
     ck_assert(ranks_run(_i, exchange_blocks, 0));
-}
-END_TEST
-
-int
-main(void)
-{
-    Suite *suite = suite_create("nccl_split");
-    TCase *cases = tcase_create("split");
-    tcase_set_timeout(cases, 0);
-    tcase_add_loop_test(cases, a_split_orders_each_color_by_key, 2, 6);
-    tcase_add_test(cases, a_split_need_not_block);
-    tcase_add_loop_test(cases, a_shrink_leaves_ranks_out, 3, 5);
-    tcase_add_test(cases, survivors_of_a_death_go_on);
-    tcase_add_loop_test(cases, blocks_go_where_they_belong, 2, 5);
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

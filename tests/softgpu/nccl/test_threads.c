@@ -5,7 +5,8 @@
  */
 #include "device.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -78,11 +79,12 @@ in_progress(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(a_call_that_does_not_block_is_in_progress)
+TEST_GROUP(threads, .timeout_s = 100);
+
+TEST(a_call_that_does_not_block_is_in_progress)
 {
     ck_assert(ranks_run(2, in_progress, 0));
 }
-END_TEST
 
 /* A call that waits for a rank that never comes is given up with its communicator. */
 static int
@@ -105,11 +107,10 @@ given_up(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(a_call_in_progress_is_given_up)
+TEST(a_call_in_progress_is_given_up)
 {
     ck_assert(ranks_run(2, given_up, 0));
 }
-END_TEST
 
 /* ---- the first collective ---- */
 
@@ -137,11 +138,10 @@ first_collective(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(the_first_collective_connects)
+TEST(the_first_collective_connects)
 {
     ck_assert(ranks_run(2, first_collective, 0));
 }
-END_TEST
 
 /* A call in a thread of its own. */
 struct caller {
@@ -194,11 +194,10 @@ dead_before_connecting(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(death_before_connections)
+LOOP_TEST(death_before_connections, 2, 4)
 {
     ck_assert(ranks_run(_i, dead_before_connecting, 1u << (_i - 1)));
 }
-END_TEST
 
 /* ---- two threads ---- */
 
@@ -236,11 +235,10 @@ two_threads(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(two_threads_in_one_communicator)
+TEST(two_threads_in_one_communicator)
 {
     ck_assert(ranks_run(2, two_threads, 0));
 }
-END_TEST
 
 static void *
 ask(void *argument)
@@ -271,11 +269,10 @@ two_threads_ask(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-START_TEST(two_threads_that_ask)
+TEST(two_threads_that_ask)
 {
     ck_assert(ranks_run(1, two_threads_ask, 0));
 }
-END_TEST
 
 /* What LeakSanitizer reads: a handle stays where a communicator in error refuses to deregister it. */
 const char *__lsan_default_suppressions(void) __attribute__((visibility("default")));
@@ -284,24 +281,4 @@ const char *
 __lsan_default_suppressions(void)
 {
     return "leak:CommRegister\n";
-}
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("threads");
-    tcase_set_timeout(cases, 100);
-    tcase_add_test(cases, a_call_that_does_not_block_is_in_progress);
-    tcase_add_test(cases, a_call_in_progress_is_given_up);
-    tcase_add_test(cases, the_first_collective_connects);
-    tcase_add_loop_test(cases, death_before_connections, 2, 4);
-    tcase_add_test(cases, two_threads_in_one_communicator);
-    tcase_add_test(cases, two_threads_that_ask);
-    Suite *suite = suite_create("nccl_threads");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -5,7 +5,8 @@
 #include "nccl/frame.h"
 #include "nccl/proof.h"
 
-#include <check.h>
+#include "tests/test.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,9 @@ feed(struct frame_reader *reader, struct mirror *mirror, const unsigned char *by
     return count;
 }
 
-START_TEST(random_bytes_store_nothing_outside)
+TEST_GROUP(wire, .timeout_s = 100);
+
+LOOP_TEST(random_bytes_store_nothing_outside, 0, 10)
 {
     enum { BYTES = 4096, ROUNDS = 3000 };
     unsigned seed = 1 + (unsigned)_i;
@@ -80,7 +83,6 @@ START_TEST(random_bytes_store_nothing_outside)
     }
     free_mirror(mirror);
 }
-END_TEST
 
 struct refusal {
     const char *what;
@@ -109,7 +111,7 @@ static const struct refusal refusals[] = {
     {"an empty note", {.kind = FRAME_NOTE}},
 };
 
-START_TEST(what_does_not_fit_is_refused_at_its_header)
+TABLE_TEST(what_does_not_fit_is_refused_at_its_header, refusals)
 {
     struct mirror *mirror = guarded_mirror();
     struct frame_reader reader = {0};
@@ -120,7 +122,6 @@ START_TEST(what_does_not_fit_is_refused_at_its_header)
                   refusals[_i].what);
     free_mirror(mirror);
 }
-END_TEST
 
 static void
 feed_frame(struct mirror *mirror, struct frame_reader *reader, const struct frame *frame, unsigned char fill)
@@ -134,7 +135,7 @@ feed_frame(struct mirror *mirror, struct frame_reader *reader, const struct fram
 }
 
 /* More pieces than there are buffers, and a second end, are refused; both would change what is being read. */
-START_TEST(what_is_being_read_is_not_overwritten)
+TEST(what_is_being_read_is_not_overwritten)
 {
     struct mirror *mirror = guarded_mirror();
     struct frame_reader reader = {0};
@@ -164,7 +165,6 @@ START_TEST(what_is_being_read_is_not_overwritten)
     ck_assert_uint_eq((unsigned char)mirror->slot.text[0], 'x');
     free_mirror(mirror);
 }
-END_TEST
 
 /* ---- proofs ---- */
 
@@ -207,7 +207,7 @@ answer_door(struct visit *visit, const struct proof_answer *answer, enum proof_p
     return door_hear(&visit->door, right, purpose, rank_p);
 }
 
-START_TEST(who_knows_the_secret_is_let_in)
+TEST(who_knows_the_secret_is_let_in)
 {
     struct visit visit = begin_visit();
     struct proof_answer answer;
@@ -230,9 +230,8 @@ START_TEST(who_knows_the_secret_is_let_in)
     ck_assert(memcmp(reply.mac, answer.mac, sizeof(reply.mac)) != 0); /* not the guest's own, sent back */
     end_visit(&visit);
 }
-END_TEST
 
-START_TEST(who_does_not_stays_outside)
+TEST(who_does_not_stays_outside)
 {
     struct proof_answer good, answer;
     int rank = -1;
@@ -262,9 +261,8 @@ START_TEST(who_does_not_stays_outside)
         end_visit(&other);
     }
 }
-END_TEST
 
-START_TEST(who_goes_away_is_forgotten)
+TEST(who_goes_away_is_forgotten)
 {
     struct visit visit = begin_visit();
     int rank;
@@ -276,10 +274,9 @@ START_TEST(who_goes_away_is_forgotten)
     memset(&garbage, 'x', sizeof(garbage));
     ck_assert(!proof_make_answer(&garbage, right, PROOF_PEER, 0, &answer)); /* nothing for who is no host of ours */
 }
-END_TEST
 
 /* Test case 1 of RFC 4231; its key of 20 bytes is, as HMAC pads keys with zeros, the same as one of 32. */
-START_TEST(the_hash_is_hmac_sha256)
+TEST(the_hash_is_hmac_sha256)
 {
     unsigned char key[PROOF_BYTES] = {0}, mac[PROOF_BYTES];
     static const unsigned char expected[PROOF_BYTES] = {
@@ -288,26 +285,4 @@ START_TEST(the_hash_is_hmac_sha256)
     memset(key, 0x0b, 20);
     proof_hash(key, "Hi There", 8, mac);
     ck_assert_mem_eq(mac, expected, sizeof(mac));
-}
-END_TEST
-
-int
-main(void)
-{
-    TCase *cases = tcase_create("wire");
-    tcase_set_timeout(cases, 100);
-    tcase_add_loop_test(cases, random_bytes_store_nothing_outside, 0, 10);
-    tcase_add_loop_test(cases, what_does_not_fit_is_refused_at_its_header, 0, sizeof(refusals) / sizeof(refusals[0]));
-    tcase_add_test(cases, what_is_being_read_is_not_overwritten);
-    tcase_add_test(cases, who_knows_the_secret_is_let_in);
-    tcase_add_test(cases, who_does_not_stays_outside);
-    tcase_add_test(cases, who_goes_away_is_forgotten);
-    tcase_add_test(cases, the_hash_is_hmac_sha256);
-    Suite *suite = suite_create("nccl_wire");
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
