@@ -101,8 +101,8 @@ static void
 require_host_memory(const float *value, const struct ddp_site *site)
 {
     if (!atomic_load(&engine_state.driver_ready) && driver_was_used())
-        agree_ensure_driver(site);
-    struct memory_facts facts = tensor_ask_driver((CUdeviceptr)(uintptr_t)value);
+        device_ensure_driver(site);
+    struct memory_facts facts = device_ask_about((CUdeviceptr)(uintptr_t)value);
     if (value == NULL || (facts.type == CU_MEMORYTYPE_DEVICE && !facts.is_managed))
         stop_job("DDP_MEAN `%s` (%s:%d): %s; hand it a float of the host, after cudaMemcpy", site->text, site->file,
                  site->line, value == NULL ? "a null pointer" : "device memory");
@@ -116,7 +116,7 @@ average(float *value, const struct ddp_site *site)
     const char *slash = strrchr(site->file, '/');
     snprintf(about, sizeof(about), "DDP_MEAN (%.50s:%d) after step %llu", slash != NULL ? slash + 1 : site->file,
              site->line, (unsigned long long)engine_state.boundary_count);
-    agree_exchange(about, value, sizeof(*value), &all);
+    exchange(about, value, sizeof(*value), &all);
 
     double sum = 0; /* in the order of ranks: the same on all of them */
     for (int r = 0; r < all.count; ++r) {
@@ -238,7 +238,7 @@ static void __attribute__((noreturn)) leave(void)
 {
     struct control_messages all;
     if (engine_state.rendezvous.world_size > 1 &&
-        agree_exchange_last(&engine_state.boundary_count, sizeof(engine_state.boundary_count), &all))
+        exchange_last(&engine_state.boundary_count, sizeof(engine_state.boundary_count), &all))
         control_free_messages(&all);
     watch_stop();
     stop_if_asked();
@@ -356,7 +356,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     stop_ask(&asked_at_stop);
     if (services->abi != ENGINE_ABI)
         return NULL;
-    watch_waits_at("the start");
+    status_waits_at("the start");
     if (!rendezvous_open(&engine_state.rendezvous, &error))
         stop_job("%s", error.text);
     engine_state.rendezvous.generation = atomic_load(&status->generation);
@@ -367,7 +367,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     flight_note(FLIGHT_START, (uint64_t)engine_state.rendezvous.rank, 0, NULL);
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
         stop_job_by(error.cause, "%s", error.text);
-    watch_waits_no_more();
+    status_waits_no_more();
     check_open(leave);
     unaveraged_open();
     trace_open();

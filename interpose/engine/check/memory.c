@@ -95,7 +95,7 @@ take_sketch(void *arg, const void *piece, size_t bytes)
 static bool
 sketch_range(const struct range_found *range, struct sketch *sketch)
 {
-    struct memory_facts facts = range->address != 0 ? tensor_ask_driver(range->address) : (struct memory_facts){0};
+    struct memory_facts facts = range->address != 0 ? device_ask_about(range->address) : (struct memory_facts){0};
     if (facts.type != CU_MEMORYTYPE_DEVICE || facts.begin + facts.bytes < range->address + range->memory.bytes)
         return false;
     struct {

@@ -186,7 +186,7 @@ watch_parameter(void *arg, const struct pointed *pointed)
     struct tensor tensor;
     CUdeviceptr next;
     (void)arg;
-    if (tensor_ask_driver(pointed->address).type != CU_MEMORYTYPE_DEVICE)
+    if (device_ask_about(pointed->address).type != CU_MEMORYTYPE_DEVICE)
         return;
     add_pointer(pointed->address);
     if (around.count == WATCHED_AT_MOST || !annotated_at(pointed->address, &tensor, &next) ||
@@ -248,7 +248,7 @@ note_updater(const struct watched *watched)
 static size_t
 bytes_behind(CUdeviceptr begin, size_t known)
 {
-    struct memory_facts facts = tensor_ask_driver(begin);
+    struct memory_facts facts = device_ask_about(begin);
     if (facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed || facts.begin == 0)
         return 0;
     CUdeviceptr end = facts.begin + facts.bytes;

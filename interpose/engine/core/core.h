@@ -46,37 +46,36 @@ void stop_if_asked(void);
 void require_cuda(CUresult result, const char *what);
 
 /* ---- role.c ---- */
-void issue_take_role(void);
-void issue_give_role(void);
+void role_take(void);
+void role_give(void);
 
 /* ---- status.c ---- */
 /* This rank waits on the host for all others to come to `place`; and no more. One thread at a time. */
-void watch_waits_at(const char *place);
-void watch_waits_no_more(void);
+void status_waits_at(const char *place);
+void status_waits_no_more(void);
 
 /* ---- inflight.c ---- */
 /* The issuer: makes the events, before the first collective. */
-void watch_prepare(void);
+void inflight_prepare(void);
 /* The issuer: a collective is about to be sent through a communicator, whose stream waits for all that it needs; `what`
  * is in static storage. */
-void watch_sending(const char *what, uint64_t number, unsigned communicator);
+void inflight_sending(const char *what, uint64_t number, unsigned communicator);
 /* The issuer: it was sent. */
-void watch_sent(const char *what, uint64_t number, unsigned communicator);
+void inflight_sent(const char *what, uint64_t number, unsigned communicator);
 
 /* ---- exchange.c ---- */
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
-void agree_exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
+void exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
 /* The same for those who come to one kind of place in different ways: `place` is what this rank is said to wait at. */
-void agree_exchange_at(const char *place, const char *about, const void *mine, size_t bytes,
-                       struct control_messages *all);
+void exchange_at(const char *place, const char *about, const void *mine, size_t bytes, struct control_messages *all);
 /* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
-bool agree_exchange_last(const void *mine, size_t bytes, struct control_messages *all);
+bool exchange_last(const void *mine, size_t bytes, struct control_messages *all);
 
 /* ---- device.c ---- */
-void agree_ensure_driver(const struct ddp_site *site);
-void agree_refuse_after_reset(const char *macro, const struct ddp_site *site);
-void agree_ensure_events(void); /* of the stream table */
-void agree_ensure_collectives(void);
+void device_ensure_driver(const struct ddp_site *site);
+void device_refuse_after_reset(const char *macro, const struct ddp_site *site);
+void device_ensure_events(void); /* of the stream table */
+void device_ensure_collectives(void);
 
 /* What the driver knows of an address. */
 struct memory_facts {
@@ -88,7 +87,7 @@ struct memory_facts {
     size_t bytes;
 };
 
-struct memory_facts tensor_ask_driver(CUdeviceptr address);
+struct memory_facts device_ask_about(CUdeviceptr address);
 
 /* ---- types.c ---- */
 size_t type_bytes(int type); /* 0: no type of ours */
@@ -137,13 +136,13 @@ void streams_before_destroy(CUstream stream);
  * free again; `released` has waited. */
 void streams_forget(CUstream released, uint64_t named);
 /* The issuer: makes a communicator's stream wait for what is enqueued on the streams of `mask`. */
-void issue_wait_for_streams(uint64_t mask, unsigned communicator);
+void streams_wait_for_producers(uint64_t mask, unsigned communicator);
 /* The issuer: the first communicator's stream waits for all buckets of the others. */
-void issue_join(void);
+void streams_join(void);
 /* The issuer: waits on the host for everything that is on its way. */
-void issue_wait_for_buckets(void);
+void streams_wait_for_buckets(void);
 /* Collectives in flight may still be writing to memory that is about to be something else: waits for them. */
-void releases_wait_for_collectives(void);
+void streams_wait_for_collectives(void);
 
 /* ---- ending.c ---- */
 /* At the engine's start: the program's end calls `end` if it is one with code 0. */

@@ -6,7 +6,7 @@
 #include "interpose/engine/core/core.h"
 
 void
-agree_ensure_driver(const struct ddp_site *site)
+device_ensure_driver(const struct ddp_site *site)
 {
     if (atomic_load(&engine_state.driver_ready))
         return;
@@ -32,7 +32,7 @@ agree_ensure_driver(const struct ddp_site *site)
 }
 
 void
-agree_refuse_after_reset(const char *macro, const struct ddp_site *site)
+device_refuse_after_reset(const char *macro, const struct ddp_site *site)
 {
     if (atomic_load(&engine_state.context_ended) && engine_state.rendezvous.world_size > 1)
         stop_job("%s (%s:%d) after the device was reset: ddprun's streams and buffers are gone with it; reset it at "
@@ -41,7 +41,7 @@ agree_refuse_after_reset(const char *macro, const struct ddp_site *site)
 }
 
 void
-agree_ensure_events(void)
+device_ensure_events(void)
 {
     pthread_mutex_lock(&engine_state.lock);
     bool made = engine_state.streams[0].event != NULL;
@@ -61,7 +61,7 @@ agree_ensure_events(void)
 }
 
 void
-agree_ensure_collectives(void)
+device_ensure_collectives(void)
 {
     if (atomic_load(&engine_state.collectives_ready))
         return;
@@ -70,27 +70,27 @@ agree_ensure_collectives(void)
         stop_job("%s", error.text);
     atomic_store(&engine_state.status->nccl_version, (uint32_t)engine_state.nccl.version);
 
-    issue_take_role();
+    role_take();
     const struct collectives_options wanted = {.reduction = engine_state.options.reduction,
                                                .compression = engine_state.options.compression,
                                                .communicator_count = engine_state.options.communicator_count,
                                                .timeout_s = engine_state.options.timeout_s,
                                                .kernels_path = engine_state.options.kernels_path};
-    watch_waits_at("the start of NCCL");
+    status_waits_at("the start of NCCL");
     if (!collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl, &engine_state.rendezvous,
                           &wanted, &error))
         stop_job_by(error.cause, "%s", error.text);
-    watch_waits_no_more();
+    status_waits_no_more();
     require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    watch_prepare();
+    inflight_prepare();
     ending_before_driver();
     atomic_store(&engine_state.collectives_ready, true);
-    issue_give_role();
+    role_give();
 }
 
 /* The driver decides, not a map of our own. */
 struct memory_facts
-tensor_ask_driver(CUdeviceptr address)
+device_ask_about(CUdeviceptr address)
 {
     struct memory_facts facts = {.type = 0};
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,

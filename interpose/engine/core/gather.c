@@ -89,7 +89,7 @@ gather_send(struct gathered *gathered, const char *what, uint64_t number, CUhost
     size_t bytes = gathered->count * sizeof(uint64_t), all = bytes * (size_t)engine_state.rendezvous.world_size;
     require_cuda(driver->cuMemcpyHtoDAsync_p(gathered->send, gathered->mine, bytes, comm_stream()),
                  "copying words that are compared");
-    watch_sending(what, number, 0);
+    inflight_sending(what, number, 0);
     if (!collectives_gather_words(&engine_state.collectives, gathered->send, gathered->receive, gathered->count,
                                   &error))
         stop_job_by(error.cause, "%s: %s", what, error.text);
@@ -97,5 +97,5 @@ gather_send(struct gathered *gathered, const char *what, uint64_t number, CUhost
         compare_on_device(gathered);
     copy_out(gathered->all, gathered->receive, gathered->on_device ? bytes : all);
     require_cuda(driver->cuLaunchHostFunc_p(comm_stream(), compare, arg), "cuLaunchHostFunc");
-    watch_sent(what, number, 0);
+    inflight_sent(what, number, 0);
 }

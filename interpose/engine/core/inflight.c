@@ -7,7 +7,7 @@
 struct awaited awaited_of[DDPRUN_MOST_COMMUNICATORS];
 
 void
-watch_prepare(void)
+inflight_prepare(void)
 {
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i) {
         struct awaited *awaited = &awaited_of[i];
@@ -40,7 +40,7 @@ place_behind(const struct awaited *awaited)
 }
 
 void
-watch_sending(const char *what, uint64_t number, unsigned communicator)
+inflight_sending(const char *what, uint64_t number, unsigned communicator)
 {
     struct awaited *awaited = &awaited_of[communicator];
     pthread_mutex_lock(&engine_state.lock);
@@ -56,7 +56,7 @@ watch_sending(const char *what, uint64_t number, unsigned communicator)
 }
 
 void
-watch_sent(const char *what, uint64_t number, unsigned communicator)
+inflight_sent(const char *what, uint64_t number, unsigned communicator)
 {
     struct awaited *awaited = &awaited_of[communicator];
     bool records = (recording >> communicator & 1) != 0;

@@ -6,7 +6,7 @@
 #include "interpose/engine/core/core.h"
 
 void
-issue_take_role(void)
+role_take(void)
 {
     pthread_mutex_lock(&engine_state.lock);
     while (engine_state.issuing)
@@ -16,7 +16,7 @@ issue_take_role(void)
 }
 
 void
-issue_give_role(void)
+role_give(void)
 {
     pthread_mutex_lock(&engine_state.lock);
     engine_state.issuing = false;

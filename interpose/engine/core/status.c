@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 void
-watch_waits_at(const char *place)
+status_waits_at(const char *place)
 {
     struct rank_status *status = engine_state.status;
     snprintf(status->place, sizeof(status->place), "%s", place);
@@ -19,7 +19,7 @@ watch_waits_at(const char *place)
 }
 
 void
-watch_waits_no_more(void)
+status_waits_no_more(void)
 {
     atomic_store(&engine_state.status->waits, 0);
 }

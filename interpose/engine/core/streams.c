@@ -105,7 +105,7 @@ streams_before_destroy(CUstream stream)
 {
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended))
         return;
-    issue_take_role(); /* nobody else names the handle from here on */
+    role_take(); /* nobody else names the handle from here on */
     pthread_mutex_lock(&engine_state.lock);
     struct stream_entry *entry = NULL;
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
@@ -122,7 +122,7 @@ streams_before_destroy(CUstream stream)
         pthread_mutex_unlock(&engine_state.lock);
     }
     atomic_fetch_add(&engine_state.stream_changes, 1);
-    issue_give_role();
+    role_give();
 }
 
 void
@@ -138,7 +138,7 @@ streams_forget(CUstream released, uint64_t named)
 /* ---- streams and collectives ---- */
 
 void
-issue_wait_for_streams(uint64_t mask, unsigned communicator)
+streams_wait_for_producers(uint64_t mask, unsigned communicator)
 {
     const struct driver *driver = &engine_state.driver;
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
@@ -164,7 +164,7 @@ issue_wait_for_streams(uint64_t mask, unsigned communicator)
 }
 
 void
-issue_join(void)
+streams_join(void)
 {
     struct comm_error error;
     if (!collectives_join(&engine_state.collectives, &error))
@@ -172,7 +172,7 @@ issue_join(void)
 }
 
 void
-issue_wait_for_buckets(void)
+streams_wait_for_buckets(void)
 {
     struct comm_error error;
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -182,11 +182,11 @@ issue_wait_for_buckets(void)
 }
 
 void
-releases_wait_for_collectives(void)
+streams_wait_for_collectives(void)
 {
     if (!atomic_load(&engine_state.collectives_ready))
         return;
-    issue_take_role();
-    issue_wait_for_buckets();
-    issue_give_role();
+    role_take();
+    streams_wait_for_buckets();
+    role_give();
 }

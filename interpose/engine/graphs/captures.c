@@ -335,7 +335,7 @@ capture_begun(CUstream stream, bool into_graph, bool done)
     struct capture_answer answer;
     if (!done)
         return;
-    agree_ensure_driver(&site);
+    device_ensure_driver(&site);
     atomic_fetch_add(&engine_state.stream_changes, 1);
     if (!capture_ask(stream, &answer) || answer.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
         return;

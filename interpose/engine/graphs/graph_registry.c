@@ -50,8 +50,8 @@ free_steps(struct recording *recording)
     CUcontext before = gone ? NULL : context_enter();
     CUstreamCaptureMode mode = gone ? 0 : context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     if (!gone) {
-        issue_take_role();
-        issue_wait_for_buckets();
+        role_take();
+        streams_wait_for_buckets();
     }
     for (size_t i = 0; i < recording->step_count; ++i) {
         struct shipment *shipment = &recording->steps[i].shipment;
@@ -62,7 +62,7 @@ free_steps(struct recording *recording)
         plan_free(shipment->plan);
     }
     if (!gone) {
-        issue_give_role();
+        role_give();
         (void)context_exchange_capture_mode(mode);
         context_leave(before);
     }

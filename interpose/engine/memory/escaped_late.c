@@ -83,7 +83,7 @@ parts_that_left(const struct tensor *gradient)
     struct escaped *parts = NULL;
     bool whole = true;
     pthread_mutex_lock(&engine_state.lock);
-    size_t end = issue_has_left(gradient) ? group->readiness.next_bucket : 0; /* 0: a boundary came between */
+    size_t end = tensor_has_left(gradient) ? group->readiness.next_bucket : 0; /* 0: a boundary came between */
     for (size_t k = 0; k < end; ++k)
         whole = add_parts(&parts, gradient, group->plan, k) && whole;
     pthread_mutex_unlock(&engine_state.lock);
@@ -97,11 +97,11 @@ escaped_late_add(const struct tensor *gradient)
 {
     CUcontext before = context_enter();
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    issue_take_role(); /* a thread that is sending a bucket has then sent it */
+    role_take(); /* a thread that is sending a bucket has then sent it */
     struct escaped *parts = parts_that_left(gradient);
     if (hasher == NULL)
         hasher = hasher_get();
-    issue_join(); /* they may have gone through other communicators */
+    streams_join(); /* they may have gone through other communicators */
     const struct escaped *last = NULL;
     while (parts != NULL) {
         struct escaped *part = parts;
@@ -114,7 +114,7 @@ escaped_late_add(const struct tensor *gradient)
     if (last != NULL)
         hasher_collect(hasher, engine_state.collectives.stream);
     wait_until_hashed(last);
-    issue_give_role();
+    role_give();
     (void)context_exchange_capture_mode(mode);
     context_leave(before);
 }

@@ -153,7 +153,7 @@ hold_found(struct tensor *tensor, struct found *found_p)
     const struct group *group = &memory_state.groups[tensor->group];
     bool waits = tensor->role != TENSOR_GRADIENT || !group->overlapping || memory_state.annotations_changed ||
                  readiness_is_declared(&group->readiness, tensor->member);
-    *found_p = (struct found){.tensor = *tensor, .late = !waits && issue_has_left(tensor), .overlaps = !waits};
+    *found_p = (struct found){.tensor = *tensor, .late = !waits && tensor_has_left(tensor), .overlaps = !waits};
     escape_hold(tensor);
 }
 

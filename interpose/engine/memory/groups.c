@@ -44,7 +44,7 @@ tensor_index_gradients(void)
 }
 
 bool
-issue_has_left(const struct tensor *tensor)
+tensor_has_left(const struct tensor *tensor)
 {
     const struct group *group = &memory_state.groups[tensor->group];
     return tensor->role == TENSOR_GRADIENT && !memory_state.annotations_changed && group->early_buckets > 0 &&
@@ -53,7 +53,7 @@ issue_has_left(const struct tensor *tensor)
 
 /* With lock held: what was touched is waited for at the boundary of its group, though numbers in groups will change. */
 void
-agree_annotations_changed(void)
+groups_annotations_changed(void)
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         struct tensor *tensor = &memory_state.tensors[i];
@@ -67,7 +67,7 @@ agree_annotations_changed(void)
 
 /* With lock held: the group whose boundary comes next, as far as it can be known. */
 int
-agree_expected_group(void)
+groups_expected(void)
 {
     int only = SEQUENCE_NONE;
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {

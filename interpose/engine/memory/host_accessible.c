@@ -132,7 +132,7 @@ static bool
 ask_driver(CUdeviceptr address, unsigned *type_p, unsigned *managed_p, CUdeviceptr *end_p)
 {
     static const struct ddp_site site = {"", "a copy", 0};
-    agree_ensure_driver(&site);
+    device_ensure_driver(&site);
     CUdeviceptr begin = 0;
     size_t bytes = 0;
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,

@@ -125,11 +125,11 @@ struct tensor *tensor_gradient(const struct group *group, size_t member);
 /* Makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void);
 /* Whether it is a gradient of which pieces have left, and the boundary has not come. */
-bool issue_has_left(const struct tensor *tensor);
+bool tensor_has_left(const struct tensor *tensor);
 /* A gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
-void agree_annotations_changed(void);
+void groups_annotations_changed(void);
 /* The group whose boundary comes next, as far as it can be known. */
-int agree_expected_group(void);
+int groups_expected(void);
 
 /* ---- weights.c: DDP_WEIGHT ---- */
 void weight_add(size_t count, size_t total, const struct ddp_site *site);

@@ -85,7 +85,7 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     }
 
     bool again = at < engine_state.tensor_count;
-    if (again && issue_has_left(tensor))
+    if (again && tensor_has_left(tensor))
         return PLACED_TOO_LATE;
     size_t *count = tensor_count_of(wanted->role);
     wanted->index = again ? tensor->index : *count;
@@ -101,7 +101,7 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
         ++engine_state.tensor_count;
     }
     if (!again && !tensor_is_compared(wanted))
-        agree_annotations_changed();
+        groups_annotations_changed();
     engine_state.placements += !tensor_is_compared(wanted);
     if (!tensor_is_compared(wanted) && !wanted->escaped && escape_has(wanted))
         escape_hold(&memory_state.tensors[at]);

@@ -146,9 +146,9 @@ compare_now(const struct weight *mine, bool captured)
     struct control_messages all;
     struct compared_step step = describe_step(mine);
     const uint64_t words[2] = {mine->count, mine->total};
-    agree_exchange(captured ? "a DDP_STEP in a capture, where ranks compare their DDP_WEIGHT"
-                            : "a DDP_STEP where ranks compare their DDP_WEIGHT",
-                   words, sizeof(words), &all);
+    exchange(captured ? "a DDP_STEP in a capture, where ranks compare their DDP_WEIGHT"
+                      : "a DDP_STEP where ranks compare their DDP_WEIGHT",
+             words, sizeof(words), &all);
     uint64_t *theirs = calloc((size_t)all.count, sizeof(words));
     if (theirs == NULL)
         stop_job("out of memory");

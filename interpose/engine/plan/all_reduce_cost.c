@@ -42,11 +42,11 @@ enqueue(const struct bucket_wire *wire, CUevent before, CUevent after)
     const struct driver *driver = &engine_state.driver;
     struct comm_error error;
     require_cuda(driver->cuEventRecord_p(before, engine_state.collectives.stream), "cuEventRecord");
-    watch_sending("the measuring of an all-reduce", 0, 0);
+    inflight_sending("the measuring of an all-reduce", 0, 0);
     if (!collectives_reduce(&engine_state.collectives, wire, 0, 1, &error))
         stop_job_by(error.cause, "measuring an all-reduce: %s", error.text);
     require_cuda(driver->cuEventRecord_p(after, engine_state.collectives.stream), "cuEventRecord");
-    watch_sent("the measuring of an all-reduce", 0, 0);
+    inflight_sent("the measuring of an all-reduce", 0, 0);
 }
 
 /* The shortest time of an all-reduce of `bytes` on this rank, in ns; the first one is not counted. */
@@ -78,7 +78,7 @@ static int64_t
 agreed(const char *about, int64_t mine, bool greatest)
 {
     struct control_messages all;
-    agree_exchange(about, &mine, sizeof(mine), &all);
+    exchange(about, &mine, sizeof(mine), &all);
     for (int r = 0; r < all.count; ++r) {
         int64_t theirs;
         memcpy(&theirs, all.messages[r], sizeof(theirs));
@@ -183,7 +183,7 @@ samples_kept(const char *key, struct cost_sample *samples)
 {
     size_t count = engine_state.rendezvous.rank == 0 ? cost_cache_read(key, samples) : 0;
     struct control_messages all;
-    agree_exchange("the cost of an all-reduce, from rank 0", samples, count * sizeof(*samples), &all);
+    exchange("the cost of an all-reduce, from rank 0", samples, count * sizeof(*samples), &all);
     count = all.bytes[0] / sizeof(*samples);
     if (count > COST_SAMPLES_AT_MOST)
         stop_job("rank 0 sent %zu samples of the cost of an all-reduce", count);
@@ -200,7 +200,7 @@ make_key(char *key, size_t bytes, uint64_t most)
     struct control_messages all;
     XXH64_hash_t hash = 0;
     describe_machine(mine, sizeof(mine));
-    agree_exchange("the machines of all ranks", mine, sizeof(mine), &all);
+    exchange("the machines of all ranks", mine, sizeof(mine), &all);
     for (int r = 0; r < all.count; ++r)
         hash = XXH3_64bits_withSeed(all.messages[r], all.bytes[r], hash);
     control_free_messages(&all);
@@ -224,11 +224,11 @@ all_reduce_cost_find(uint64_t gradient_bytes)
     if (count == 0) {
         const struct driver *driver = &engine_state.driver;
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* or a capture in another thread would end */
-        issue_take_role();
+        role_take();
         require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
         count = measure_samples(most, samples);
         require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
-        issue_give_role();
+        role_give();
         if (engine_state.rendezvous.rank == 0 && count > 0)
             cost_cache_write(key, samples, count);
     }

@@ -88,7 +88,7 @@ deferred_agree(const struct group *group)
         mine[i] = (unsigned char)wanted_deferral(group, i);
     pthread_mutex_unlock(&engine_state.lock);
     struct control_messages all;
-    agree_exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
+    exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
     free(mine);
 
     bool differs = false;

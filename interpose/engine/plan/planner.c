@@ -347,7 +347,7 @@ learn_vote(struct group *group, bool repeats)
     char about[64];
     struct control_messages votes;
     snprintf(about, sizeof(about), "a vote on the order of buckets of group %d", group->id);
-    agree_exchange(about, vote, vote_words(vote[0], count) * sizeof(*vote), &votes);
+    exchange(about, vote, vote_words(vote[0], count) * sizeof(*vote), &votes);
     free(vote);
     follow_votes(group, &votes);
     control_free_messages(&votes);

@@ -99,7 +99,7 @@ plans_compare(const struct group *group, const struct plan *plan)
     uint64_t hash = hash_of_plan(plan);
     struct control_messages all;
     int other = 0;
-    agree_exchange("the hash of the plan of buckets", &hash, sizeof(hash), &all);
+    exchange("the hash of the plan of buckets", &hash, sizeof(hash), &all);
     for (int r = 1; r < all.count && other == 0; ++r) { /* rank 0's with the others': the same answer on all ranks */
         if (all.bytes[r] != all.bytes[0] || memcmp(all.messages[r], all.messages[0], all.bytes[0]) != 0)
             other = r;
@@ -108,6 +108,6 @@ plans_compare(const struct group *group, const struct plan *plan)
     if (other == 0)
         return;
     struct shown *shown = show_plan(group, plan);
-    agree_exchange("plans of buckets that differ", shown, plan->piece_count * sizeof(*shown), &all);
+    exchange("plans of buckets that differ", shown, plan->piece_count * sizeof(*shown), &all);
     stop_with_difference(&all, 0, other);
 }

@@ -180,8 +180,8 @@ trace_plan(const struct group *group)
         trace = groups[group->id] = calloc(1, sizeof(*trace));
     if (trace == NULL)
         stop_job("out of memory");
-    issue_wait_for_buckets();  /* and so for the boundaries, which buckets have waited for */
-    write_complete(group->id); /* the step that ends with a new plan, too */
+    streams_wait_for_buckets(); /* and so for the boundaries, which buckets have waited for */
+    write_complete(group->id);  /* the step that ends with a new plan, too */
     for (size_t i = 0; i < STEPS_IN_FLIGHT; ++i) {
         struct step_trace *step = &trace->steps[i];
         free_events(step);
@@ -288,7 +288,7 @@ trace_step_end(const struct group *group)
     struct group_trace *trace = groups[group->id];
     size_t next = (trace->current + 1) % STEPS_IN_FLIGHT;
     if (trace->steps[next].used) { /* too far ahead: wait for the oldest */
-        issue_wait_for_buckets();
+        streams_wait_for_buckets();
         write_complete(group->id);
     }
     trace->current = next;

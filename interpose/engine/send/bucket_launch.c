@@ -160,7 +160,7 @@ issue_prepare_plan(struct group *group)
 {
     size_t count = group->plan->bucket_count;
     struct shipment *shipment = &group->shipment;
-    issue_wait_for_buckets();
+    streams_wait_for_buckets();
     for (size_t k = 0; k < shipment->wire_count; ++k)
         wire_free(&shipment->wires[k], &engine_state.driver);
     free(shipment->wires);
@@ -204,7 +204,7 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     if (!MUTANT(OWN_GRADIENTS_LATE))
         batches_own_gradients(group, bucket);
     trace_bucket_begin(group, bucket, early);
-    watch_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
+    inflight_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     struct weight weight = weight_of(group);
     if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], bucket, weight_factor(&weight),
                             &error))
@@ -216,7 +216,7 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], stream),
                  "cuEventRecord after a bucket");
     flight_note(FLIGHT_BUCKET, bucket, bytes_of_bucket(group, bucket), early ? "early" : "at the boundary");
-    watch_sent("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
+    inflight_sent("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     if (early)
         checks_bucket_sent(group, bucket);
 }
@@ -249,7 +249,7 @@ issue_ready(void)
         uint64_t mask = streams_of_bucket(group, bucket);
         ++group->early_buckets;
         pthread_mutex_unlock(&engine_state.lock);
-        issue_wait_for_streams(mask, collectives_communicator_of(&engine_state.collectives, bucket));
+        streams_wait_for_producers(mask, collectives_communicator_of(&engine_state.collectives, bucket));
         issue_bucket(group, bucket, true);
         pthread_mutex_lock(&engine_state.lock);
     }

@@ -98,7 +98,7 @@ agree_on_shared(const struct tensor *tensor, const char *place)
 {
     struct control_messages all;
     struct described mine = describe(tensor);
-    agree_exchange(place, &mine, sizeof(mine), &all);
+    exchange(place, &mine, sizeof(mine), &all);
     compare_described(&all, tensor_role_name(tensor->role), tensor->index);
     control_free_messages(&all);
 }
@@ -126,7 +126,7 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
     if (mine == NULL)
         stop_job("out of memory");
     struct control_messages all;
-    agree_exchange(about, mine, count * sizeof(*mine), &all);
+    exchange(about, mine, count * sizeof(*mine), &all);
     compare_described(&all, what, 0);
     control_free_messages(&all);
     free(mine);
@@ -161,14 +161,14 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
     exchange_described(TENSOR_BUFFER, buffer_count, "the buffers at the first DDP_STEP after annotations changed",
                        "buffer");
     coverage_look(); /* not beside the line that ends the job where ranks differ */
-    agree_ensure_collectives();
+    device_ensure_collectives();
     all_reduce_cost_find(bytes);
 
     /* Work on a gradient that was enqueued before its annotation was not seen: it is waited for, this once. */
     if (!captured)
         context_synchronize("at the first DDP_STEP with new gradients");
 
-    issue_take_role();
+    role_take();
     wait_owed = captured;
     pthread_mutex_lock(&engine_state.lock);
     bool indexed = tensor_index_gradients();
@@ -182,11 +182,11 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
     pthread_mutex_lock(&engine_state.lock);
     memory_state.annotations_changed = false; /* last: until now touches only leave their stream to the boundary */
     ++memory_state.agreements;
-    memory_state.expected_group = agree_expected_group();
+    memory_state.expected_group = groups_expected();
     pthread_mutex_unlock(&engine_state.lock);
     checks_prepare();
     batches_prepare();
-    issue_give_role();
+    role_give();
     atomic_store(&engine_state.status->gradient_count, count);
     atomic_store(&engine_state.status->gradient_bytes, bytes);
 }
@@ -232,13 +232,13 @@ agree_on_boundary(const struct group *group, const struct ddp_site *site)
 
     if (!expected) {
         struct control_messages all;
-        agree_exchange("a DDP_STEP of another group than expected", &mine, sizeof(mine), &all);
+        exchange("a DDP_STEP of another group than expected", &mine, sizeof(mine), &all);
         compare_arrivals(&all, &mine, site);
         control_free_messages(&all);
     }
     pthread_mutex_lock(&engine_state.lock);
     sequence_add(&memory_state.boundaries, group->id);
-    memory_state.expected_group = agree_expected_group();
+    memory_state.expected_group = groups_expected();
     pthread_mutex_unlock(&engine_state.lock);
 }
 
@@ -273,7 +273,7 @@ static void
 compare_coming(const struct coming *mine)
 {
     struct control_messages all;
-    agree_exchange_at(mine->text, "a step that ranks did not expect", mine, sizeof(*mine), &all);
+    exchange_at(mine->text, "a step that ranks did not expect", mine, sizeof(*mine), &all);
     for (int r = 0; r < all.count; ++r) {
         const struct coming *theirs = all.messages[r];
         if (all.bytes[r] != sizeof(*mine) || theirs->number != mine->number)
@@ -286,7 +286,7 @@ compare_coming(const struct coming *mine)
 }
 
 void
-launch_agree(uint64_t number, const char *what, const struct ddp_site *site)
+agree_on_coming(uint64_t number, const char *what, const struct ddp_site *site)
 {
     if (atomic_load(&engine_state.graph_count) == 0)
         return;

@@ -54,8 +54,8 @@ require_primary_context(const struct tensor *tensor, CUcontext context, int devi
 static void
 require_device_memory(const struct tensor *tensor)
 {
-    agree_refuse_after_reset(macros[tensor->role], &tensor->site);
-    struct memory_facts facts = tensor_ask_driver(tensor->address);
+    device_refuse_after_reset(macros[tensor->role], &tensor->site);
+    struct memory_facts facts = device_ask_about(tensor->address);
     if (facts.type != CU_MEMORYTYPE_DEVICE)
         stop_job(MADE_FORMAT ": %p is not device memory; annotate what cudaMalloc returned", MADE(tensor),
                  (void *)(uintptr_t)tensor->address);
@@ -169,27 +169,27 @@ share(const struct tensor *tensor)
     context_synchronize(place);
     snprintf(place, sizeof(place), "%s number %zu", macros[tensor->role], tensor->index + 1);
     agree_on_shared(tensor, place);
-    agree_ensure_collectives();
+    device_ensure_collectives();
 
     struct comm_error error;
-    issue_take_role();
-    watch_waits_at(place); /* on the host, for all others: a rank may have stopped since they agreed */
+    role_take();
+    status_waits_at(place); /* on the host, for all others: a rank may have stopped since they agreed */
     if (!collectives_broadcast(&engine_state.collectives, tensor->address, tensor->bytes, &error))
         stop_job_by(error.cause, MADE_FORMAT ": %s", MADE(tensor), error.text);
-    watch_waits_no_more();
+    status_waits_no_more();
     unaveraged_annotated(tensor);
-    issue_give_role();
+    role_give();
 }
 
 static void
 annotate_shared(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
 {
-    agree_ensure_driver(site);
+    device_ensure_driver(site);
     struct tensor tensor = describe(role, ptr, count, type, site);
     flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
     require_device_memory(&tensor);
     if (role == TENSOR_STATE) /* streams that touch it are remembered */
-        agree_ensure_events();
+        device_ensure_events();
     bool changed = place_or_stop(&tensor);
     if (changed && role == TENSOR_PARAMETER)
         check_annotated(&tensor);
@@ -221,11 +221,11 @@ tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_sit
 void
 tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
 {
-    agree_ensure_driver(site);
+    device_ensure_driver(site);
     struct tensor tensor = describe(role, ptr, count, type, site);
     flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
     require_device_memory(&tensor);
-    agree_ensure_events();
+    device_ensure_events();
     (void)place_or_stop(&tensor);
 }
 
@@ -233,7 +233,7 @@ void
 tensor_forget(void *ptr, const struct ddp_site *site)
 {
     CUcontext before = context_enter();
-    releases_wait_for_collectives();
+    streams_wait_for_collectives();
     context_leave(before);
     size_t count;
     bool too_late = false;
@@ -243,7 +243,7 @@ tensor_forget(void *ptr, const struct ddp_site *site)
         struct tensor *tensor = &memory_state.tensors[range->id];
         too_late = !tensor_is_compared(tensor) && buckets_have_left();
         if (!tensor_is_compared(tensor))
-            agree_annotations_changed();
+            groups_annotations_changed();
         tensor_unplace(tensor);
         tensor_drop(tensor);
     }

@@ -150,7 +150,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     measure_backward_done(group, stream);
     step_wait_for_producers(group, stream);
     flush_buckets(group);
-    issue_join();
+    streams_join();
     buffers_send();
     trace_sent(group);
     step_release(group, stream);
@@ -163,7 +163,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     measure_next_interval(group, stream);
     step_close(group);
     trace_step_end(group);
-    issue_give_role();
+    role_give();
     issue_ready(); /* of the group whose boundary is next, buckets may have been ready all the while */
 }
 
@@ -180,8 +180,8 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
         step_alone(group, stream, site);
         check_boundary_ends(group);
     } else {
-        agree_refuse_after_reset("DDP_STEP", site);
-        agree_ensure_driver(site);
+        device_refuse_after_reset("DDP_STEP", site);
+        device_ensure_driver(site);
         CUcontext before = context_enter();
         context_require(stream, before, "DDP_STEP", site);
         CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);

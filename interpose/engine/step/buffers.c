@@ -50,8 +50,8 @@ void
 buffers_send(void)
 {
     for (size_t i = 0; i < memory_state.buffer_count; ++i) {
-        watch_sending("buffer", i, 0);
+        inflight_sending("buffer", i, 0);
         send(i, engine_state.collectives.stream);
-        watch_sent("buffer", i, 0);
+        inflight_sent("buffer", i, 0);
     }
 }

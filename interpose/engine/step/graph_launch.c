@@ -42,7 +42,7 @@ launch_begin(struct recording *recording, CUstream stream)
 {
     const struct ddp_site *site = &recording->steps[0].site;
     struct group *first = &memory_state.groups[recording->steps[0].group];
-    agree_refuse_after_reset("DDP_STEP", site);
+    device_refuse_after_reset("DDP_STEP", site);
     interval_refuse_step(site);
     refuse_stale(recording);
     tensor_refuse_freed_parameters();
@@ -56,7 +56,7 @@ launch_begin(struct recording *recording, CUstream stream)
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     step_open(recording->number, NULL, site);
     step_wait_for_producers(NULL, stream);
-    issue_join();
+    streams_join();
     step_release(first, stream);
     (void)context_exchange_capture_mode(mode);
     context_leave(before);
@@ -73,7 +73,7 @@ follow(CUstream stream)
     uint64_t mask = UINT64_C(1) << stream_index(stream);
     pthread_mutex_unlock(&engine_state.lock);
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
-        issue_wait_for_streams(mask, i);
+        streams_wait_for_producers(mask, i);
     require_cuda(driver->cuEventRecord_p(engine_state.reduced, engine_state.collectives.stream), "cuEventRecord");
 }
 
@@ -101,7 +101,7 @@ count_steps(const struct recording *recording, CUstream stream)
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         memory_state.groups[g].opaque_streams |= memory_state.groups[g].gradient_count > 0 ? mask : 0;
     memory_state.buffer_streams |= recording->on_buffer ? mask : 0;
-    memory_state.expected_group = agree_expected_group();
+    memory_state.expected_group = groups_expected();
     pthread_mutex_unlock(&engine_state.lock);
 }
 
@@ -116,13 +116,13 @@ launch_end(struct recording *recording, CUstream stream, bool enqueued)
                  site->file, site->line);
     CUcontext before = context_enter();
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    watch_sending(RANK_WAIT_GRAPH, recording->number, 0);
+    inflight_sending(RANK_WAIT_GRAPH, recording->number, 0);
     follow(stream);
-    watch_sent(RANK_WAIT_GRAPH, recording->number, 0);
+    inflight_sent(RANK_WAIT_GRAPH, recording->number, 0);
     checks_after_release();
     count_steps(recording, stream);
     step_close(first);
-    issue_give_role();
+    role_give();
     (void)context_exchange_capture_mode(mode);
     context_leave(before);
     step_is_training();

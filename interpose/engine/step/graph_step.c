@@ -266,7 +266,7 @@ agree_on_plan(const struct capture *capture, const struct group *group, const st
     struct control_messages all;
     snprintf(about, sizeof(about), "a DDP_STEP in a capture, after step %llu",
              (unsigned long long)engine_state.boundary_count);
-    agree_exchange(about, mine, words * sizeof(*mine), &all);
+    exchange(about, mine, words * sizeof(*mine), &all);
     compare_steps(&all, mine, words, site);
     const uint64_t *zero = all.messages[0];
     for (size_t i = 0; i < count; ++i)
@@ -367,7 +367,7 @@ capture_step(struct capture *capture, struct group *group, CUstream stream, cons
 {
     struct recording *recording = capture->recording;
     refuse_what_cannot_be(capture, group, site);
-    issue_take_role();
+    role_take();
     bool first = capture->lane == NULL;
     if (first) {
         capture->lane = capture_take_lane();
@@ -392,7 +392,7 @@ capture_step(struct capture *capture, struct group *group, CUstream stream, cons
     ++recording->step_count;
     capture_unlock();
     capture_note_waited(capture, stream);
-    issue_give_role();
+    role_give();
 }
 
 /* ---- the end of the capture ---- */
@@ -422,14 +422,14 @@ stop_different(int other, const struct outcome *mine, const struct outcome *thei
 static void
 begin_graphs(struct capture *capture)
 {
-    issue_take_role();
+    role_take();
     pthread_mutex_lock(&engine_state.lock);
     capture->recording->number = atomic_fetch_add(&engine_state.graph_count, 1) + 1;
     engine_state.graph_launches = 0;
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         memory_state.groups[g].overlapping = false;
     pthread_mutex_unlock(&engine_state.lock);
-    issue_give_role();
+    role_give();
     size_t buckets = 0; /* for the report */
     for (size_t i = 0; i < capture->recording->step_count; ++i) {
         const struct captured_step *step = &capture->recording->steps[i];
@@ -459,7 +459,7 @@ agree_on_graph(struct capture *capture, bool done)
     bool too_late = false;
     snprintf(about, sizeof(about), "the end of a capture with DDP_STEP, after step %llu",
              (unsigned long long)engine_state.boundary_count);
-    agree_exchange(about, &mine, sizeof(mine), &all);
+    exchange(about, &mine, sizeof(mine), &all);
     for (int r = 0; r < all.count; ++r) {
         const struct outcome *theirs = all.messages[r];
         if (theirs->done != mine.done || theirs->step_count != mine.step_count || theirs->line != mine.line)

@@ -104,7 +104,7 @@ interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
     if (engine_state.rendezvous.world_size == 1)
         return;
 
-    agree_refuse_after_reset("DDP_GRADIENT_READY", site);
+    device_refuse_after_reset("DDP_GRADIENT_READY", site);
     CUcontext before = context_enter();
     struct capture *capture;
     enum capture_state state = capture_find(stream, &capture);

@@ -56,11 +56,11 @@ refuse_early(const struct ddp_site *site)
 void
 step_open(uint64_t number, const char *what, const struct ddp_site *site)
 {
-    issue_take_role();
+    role_take();
     if (number > 0)
         refuse_early(site);
     agree_wait_owed();
-    launch_agree(number, what, site);
+    agree_on_coming(number, what, site);
 }
 
 /* With lock held: the streams that touched the group's gradients since its last boundary. */
@@ -87,7 +87,7 @@ step_wait_for_producers(const struct group *group, CUstream stream)
     }
     pthread_mutex_unlock(&engine_state.lock);
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
-        issue_wait_for_streams(mask, i);
+        streams_wait_for_producers(mask, i);
 }
 
 /* ---- what comes after them ---- */

@@ -50,7 +50,7 @@ void agree_on_shared(const struct tensor *tensor, const char *place);
 /* The issuer, at a boundary of `group` before anything of it is sent: do all ranks come to the same one? */
 void agree_on_boundary(const struct group *group, const struct ddp_site *site);
 /* The issuer: what comes is recording number `number`, or a step outside of graphs (0): do all ranks come to that? */
-void launch_agree(uint64_t number, const char *what, const struct ddp_site *site);
+void agree_on_coming(uint64_t number, const char *what, const struct ddp_site *site);
 /* The issuer: waits for the device if that was put off when the ranks agreed during a capture. */
 void agree_wait_owed(void);
 
@@ -62,7 +62,8 @@ void boundary_step(int group, void *stream, const struct ddp_site *site);
 void step_refuse_unseen(const struct ddp_site *site);
 /* With lock held, after boundary_count grew: for the launcher. */
 void step_report(void);
-/* Takes the issuer's role, and finds out whether all ranks come to this step; `number` and `what` as in launch_agree().
+/* Takes the issuer's role, and finds out whether all ranks come to this step; `number` and `what` as in
+ * agree_on_coming().
  */
 void step_open(uint64_t number, const char *what, const struct ddp_site *site);
 /* All others by the issuer, from step_open() on. Collectives wait for all streams that touched the group's gradients,

@@ -95,12 +95,12 @@ begin_late(const struct operation *operation, struct hits *hits)
         if (!hit->late)
             continue;
         size_t bucket;
-        issue_take_role(); /* whoever is sending a bucket has then recorded its event */
+        role_take(); /* whoever is sending a bucket has then recorded its event */
         pthread_mutex_lock(&engine_state.lock);
         struct tensor tensor = *tensor_gradient(hit->group, hit->gradient);
         pthread_mutex_unlock(&engine_state.lock);
         wait_for_buckets(operation->stream, hit, &bucket);
-        issue_give_role();
+        role_give();
         char call[CALL_TEXT_BYTES];
         hit->measured = late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket, hit->anew);
         flight_note(FLIGHT_LATE_TOUCH, bucket, 0, call);

@@ -23,7 +23,7 @@ releases_before_free(CUdeviceptr address, size_t bytes)
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) || address == 0)
         return;
     if (bytes == 0) {
-        struct memory_facts facts = tensor_ask_driver(address);
+        struct memory_facts facts = device_ask_about(address);
         bytes = facts.begin == address ? facts.bytes : 0;
     }
     size_t count = 0;
@@ -37,7 +37,7 @@ releases_before_free(CUdeviceptr address, size_t bytes)
         return;
 
     CUcontext before = context_enter();
-    releases_wait_for_collectives();
+    streams_wait_for_collectives();
     if (holds_compared) { /* it will be gone at the end */
         unaveraged_last_look(address, address + bytes);
         checks_final_hash();
@@ -71,9 +71,9 @@ releases_before_unload(void)
         return;
     CUcontext before = context_enter();
     checks_final_hash(); /* a parameter may be gone at the end */
-    issue_take_role();
+    role_take();
     unloading = true;
-    issue_wait_for_buckets();
+    streams_wait_for_buckets();
     context_leave(before);
 }
 
@@ -98,7 +98,7 @@ drop_vanished(void)
     CUdeviceptr address = 0;
     size_t at = 0, count;
     while (next_placed(&at, &address)) {
-        if (tensor_ask_driver(address).type != 0)
+        if (device_ask_about(address).type != 0)
             continue;
         pthread_mutex_lock(&engine_state.lock);
         const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
@@ -116,7 +116,7 @@ releases_after_unload(void)
         return;
     drop_vanished();
     unloading = false;
-    issue_give_role();
+    role_give();
 }
 
 /* ---- the context ---- */

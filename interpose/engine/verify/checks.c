@@ -175,7 +175,7 @@ checks_bucket_sent(const struct group *group, size_t bucket)
         return;
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     bool any = false;
-    issue_join(); /* it may have gone through another communicator */
+    streams_join(); /* it may have gone through another communicator */
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         size_t gradient = group->plan->pieces[i].gradient;
         if (group->plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */
@@ -456,12 +456,12 @@ checks_final_hash(void)
     if (words == NULL)
         stop_job("out of memory");
     checks.final_words = words;
-    issue_take_role();
+    role_take();
     prepare_hashes(count);
     checks.final_known = add_parameters(words);
     hasher_collect(checks.hasher, comm_stream());
     require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "hashing parameters at the end");
-    issue_give_role();
+    role_give();
     checks.final_count = count;
     checks.final_step = engine_state.boundary_count;
     look_for_infinities(checks.final_step);
@@ -481,7 +481,7 @@ checks_at_end(void)
         memcpy(mine + 2, checks.final_words, count * sizeof(*mine));
 
     struct control_messages all;
-    if (!agree_exchange_last(mine, (2 + count) * sizeof(*mine), &all)) {
+    if (!exchange_last(mine, (2 + count) * sizeof(*mine), &all)) {
         /* By _exit(), after as many steps as this rank, or the launcher names it: it knows all ranks' steps. */
         engine_state.alone_at_end = true;
         free(mine);

@@ -136,7 +136,7 @@ ask_partial(const struct tensor *tensor)
     size_t annotated = 0;
     if (!tensor->placed || tensor->role == TENSOR_BUFFER)
         return 0;
-    struct memory_facts facts = tensor_ask_driver(tensor->address);
+    struct memory_facts facts = device_ask_about(tensor->address);
     if (facts.begin != tensor->address || facts.bytes <= tensor->bytes || is_padding(tensor->bytes, facts.bytes))
         return 0;
     pthread_mutex_lock(&engine_state.lock);

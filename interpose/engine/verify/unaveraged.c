@@ -262,9 +262,9 @@ unaveraged_last_look(CUdeviceptr begin, CUdeviceptr end)
     }
     CUcontext before = context_enter();
     context_synchronize("before a parameter is looked at");
-    issue_take_role();
+    role_take();
     look_and_wait(list, count, true);
-    issue_give_role();
+    role_give();
     context_leave(before);
     free(list);
 }
