@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# clang.sh BUILD - clang compiles without a warning what gcc compiled. Called by tests/run.sh; gcc's part is the build itself.
+# clang.sh BUILD - clang compiles without a warning what gcc compiled, and finds who has which lock (interpose/engine/core/capability.h).
+# Called by tests/run.sh; gcc's part is the build itself.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${1:-build}
@@ -20,7 +21,7 @@ lines=$(sed -n 's/^ *"directory": "\(.*\)",$/D \1/p; s/^ *"command": "\(.*\)",$/
          /^C / && / -c [^ ]*\.(c|cc|cpp)$/ {
              command = substr($0, 3)
              compiler = command ~ /\.c$/ ? "clang" : "clang++"
-             sub(/^[^ ]+/, compiler " -fsyntax-only -Wno-unused-command-line-argument -Wno-ignored-optimization-argument", command)
+             sub(/^[^ ]+/, compiler " -fsyntax-only -Wthread-safety -Wno-thread-safety-attributes -Wno-unused-command-line-argument -Wno-ignored-optimization-argument", command)
              sub(/ -o [^ ]+/, "", command)
              print "cd " folder " && " command
          }')

@@ -46,8 +46,8 @@ void stop_if_asked(void);
 void require_cuda(CUresult result, const char *what);
 
 /* ---- role.c ---- */
-void role_take(void);
-void role_give(void);
+void role_take(void) ACQUIRES(issuer_role);
+void role_give(void) RELEASES(issuer_role);
 
 /* ---- status.c ---- */
 /* This rank waits on the host for all others to come to `place`; and no more. One thread at a time. */
@@ -56,12 +56,12 @@ void status_waits_no_more(void);
 
 /* ---- inflight.c ---- */
 /* The issuer: makes the events, before the first collective. */
-void inflight_prepare(void);
+void inflight_prepare(void) BY_ISSUER;
 /* The issuer: a collective is about to be sent through a communicator, whose stream waits for all that it needs; `what`
  * is in static storage. */
-void inflight_sending(const char *what, uint64_t number, unsigned communicator);
+void inflight_sending(const char *what, uint64_t number, unsigned communicator) BY_ISSUER;
 /* The issuer: it was sent. */
-void inflight_sent(const char *what, uint64_t number, unsigned communicator);
+void inflight_sent(const char *what, uint64_t number, unsigned communicator) BY_ISSUER;
 
 /* ---- exchange.c ---- */
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
@@ -121,7 +121,7 @@ void context_synchronize(const char *when);
 
 /* ---- streams.c: on which streams gradients are touched ---- */
 /* With lock held: the entry of a stream, added if need be; ends the job when there are too many. */
-unsigned stream_index(CUstream handle);
+unsigned stream_index(CUstream handle) WITH_LOCK;
 /* Whether what is enqueued on it becomes part of a graph; so it is taken where the driver cannot say. */
 bool stream_is_captured(CUstream stream);
 /* Makes the stream wait for the last reduction, once after each boundary. */
@@ -134,13 +134,13 @@ void stream_note_work(CUstream handle);
 void streams_before_destroy(CUstream stream);
 /* With lock held, after a boundary: entries that are not in the mask `named`, which a later boundary waits for, are
  * free again; `released` has waited. */
-void streams_forget(CUstream released, uint64_t named);
+void streams_forget(CUstream released, uint64_t named) WITH_LOCK;
 /* The issuer: makes a communicator's stream wait for what is enqueued on the streams of `mask`. */
-void streams_wait_for_producers(uint64_t mask, unsigned communicator);
+void streams_wait_for_producers(uint64_t mask, unsigned communicator) BY_ISSUER;
 /* The issuer: the first communicator's stream waits for all buckets of the others. */
-void streams_join(void);
+void streams_join(void) BY_ISSUER;
 /* The issuer: waits on the host for everything that is on its way. */
-void streams_wait_for_buckets(void);
+void streams_wait_for_buckets(void) BY_ISSUER;
 /* Collectives in flight may still be writing to memory that is about to be something else: waits for them. */
 void streams_wait_for_collectives(void);
 
@@ -170,7 +170,7 @@ struct gathered {
 void gather_prepare(struct gathered *gathered, size_t count);
 /* The issuer: what host functions on the first communicator's stream have left in mine[] goes to all ranks; then
  * compare(arg), a host function too, finds all[rank * count], or differs[]. `what` is in static storage. */
-void gather_send(struct gathered *gathered, const char *what, uint64_t number, CUhostFn compare, void *arg);
+void gather_send(struct gathered *gathered, const char *what, uint64_t number, CUhostFn compare, void *arg) BY_ISSUER;
 
 /* ---- flight.c: what this rank did last, for reports; any thread ---- */
 void flight_note(enum flight_kind kind, uint64_t number, uint64_t bytes, const char *text);

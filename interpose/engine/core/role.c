@@ -5,7 +5,7 @@
  */
 #include "interpose/engine/core/core.h"
 
-void
+void NOT_ANALYSED
 role_take(void)
 {
     pthread_mutex_lock(&engine_state.lock);
@@ -15,7 +15,7 @@ role_take(void)
     pthread_mutex_unlock(&engine_state.lock);
 }
 
-void
+void NOT_ANALYSED
 role_give(void)
 {
     pthread_mutex_lock(&engine_state.lock);

@@ -13,7 +13,7 @@
  * NCCL or PMIx.
  * - `issuing` is the role of the one thread that enqueues collectives; it is taken and given back under `lock`, and
  * held across such calls. Fields that belong to the role say so. A field that only the issuer writes, under the lock,
- * may be read with either.
+ * may be read with either. clang holds callers to both (WITH_LOCK, BY_ISSUER, GUARDED_BY: capability.h).
  * - What the engine calls of CUDA are the driver's own functions (comm/driver.h): they never come back to the hooks.
  * - In the trainer's process nothing is printed to stdout, and only abort.c ends anything.
  * - A folder calls what stands below it (CONTRIBUTING.md), and no two files call each other in a circle.
@@ -29,6 +29,7 @@
 #include "comm/nccl.h"
 #include "comm/rendezvous.h"
 #include "interpose/engine.h"
+#include "interpose/engine/core/capability.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -69,6 +70,11 @@ struct stream_entry {
     CUevent event;       /* last recorded when its work was last waited for */
     uint64_t waited_for; /* number of the boundary whose reduction it waits for */
 };
+
+/* The issuer's role, for clang alone. */
+extern struct CAPABILITY("role") issuer_role {
+    char unused;
+} issuer_role;
 
 struct engine_state {
     /* ---- constant once the engine has started ---- */
@@ -111,8 +117,8 @@ struct engine_state {
     _Atomic uint64_t graph_count;     /* captures with DDP_STEP on which ranks have agreed */
 
     /* ---- the issuer's role ---- */
-    CUevent reduced;         /* after everything of the last boundary, whichever group's */
-    uint64_t graph_launches; /* of graphs with DDP_STEP, since graph_count last grew */
+    CUevent reduced;                                 /* after everything of the last boundary, whichever group's */
+    uint64_t graph_launches GUARDED_BY(issuer_role); /* of graphs with DDP_STEP, since graph_count last grew */
 
     /* ---- the end ---- */
     _Atomic bool device_closed; /* our end has been made, on the device */
@@ -121,5 +127,8 @@ struct engine_state {
 };
 
 extern struct engine_state engine_state;
+
+#define WITH_LOCK REQUIRES(engine_state.lock)
+#define BY_ISSUER REQUIRES(issuer_role)
 
 #endif

@@ -77,7 +77,7 @@ void capture_unlock(void);
 void capture_note_waited(struct capture *capture, CUstream stream);
 
 /* The issuer: a free lane; ends the job if there is none. */
-struct capture_lane *capture_take_lane(void);
+struct capture_lane *capture_take_lane(void) BY_ISSUER;
 
 /* Fills the recording's places: gradients that the capture touches before its first step, each once; without a step,
  * all of them. */

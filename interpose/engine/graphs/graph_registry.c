@@ -41,7 +41,7 @@ recording_hold(struct recording *recording)
 }
 
 /* Buckets of captured steps. A launch of the graph may still use them: all launches are waited for. */
-static void
+static void NOT_ANALYSED
 free_steps(struct recording *recording)
 {
     if (recording->step_count == 0)

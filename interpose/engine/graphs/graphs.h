@@ -110,7 +110,7 @@ void capture_drop_sources(void); /* the operation is over */
 void capture_touch(struct capture *capture, CUstream stream, const struct captured_touch *touch);
 
 /* With lock held: whether work on one of these, by place in tensors[], is being captured. */
-bool captures_touch(const size_t *places, size_t count);
+bool captures_touch(const size_t *places, size_t count) WITH_LOCK;
 
 /* For struct engine. */
 void capture_begun(CUstream stream, bool into_graph, bool done);

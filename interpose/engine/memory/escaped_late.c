@@ -77,7 +77,7 @@ add_parts(struct escaped **parts, const struct tensor *gradient, const struct pl
 
 /* The issuer: the parts of the gradient that have left in this step; NULL: none. */
 static struct escaped *
-parts_that_left(const struct tensor *gradient)
+parts_that_left(const struct tensor *gradient) BY_ISSUER
 {
     const struct group *group = &memory_state.groups[gradient->group];
     struct escaped *parts = NULL;

@@ -146,7 +146,7 @@ struct found {
 
 /* With lock held: holds the tensor if it is not; *found_p says what that means. */
 static void
-hold_found(struct tensor *tensor, struct found *found_p)
+hold_found(struct tensor *tensor, struct found *found_p) WITH_LOCK
 {
     if (tensor_is_compared(tensor) || !tensor->placed || tensor->escaped)
         return;
@@ -159,7 +159,7 @@ hold_found(struct tensor *tensor, struct found *found_p)
 
 /* With lock held: whether the word is an address of memory that exists. What it points into is held. */
 static bool
-note_word(uint64_t word, struct found *found_p)
+note_word(uint64_t word, struct found *found_p) WITH_LOCK
 {
     size_t count;
     if (!allocations_cover(word, 1, MEMORY_DEVICE))

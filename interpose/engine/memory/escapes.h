@@ -22,14 +22,14 @@ bool escape_from_host(const void *source, size_t bytes);
 /* Any address may have been: everything is held. */
 void escape_of_all(void);
 /* With lock held: whether a pointer into the tensor has escaped. */
-bool escape_has(const struct tensor *tensor);
+bool escape_has(const struct tensor *tensor) WITH_LOCK;
 /* With lock held: the gradient waits for the boundary from now on, and the boundary for all streams with kernels. */
-void escape_hold(struct tensor *tensor);
+void escape_hold(struct tensor *tensor) WITH_LOCK;
 /* With lock held: whether kernels may touch the gradient unseen. */
-bool escape_reaches(const struct tensor *tensor);
+bool escape_reaches(const struct tensor *tensor) WITH_LOCK;
 /* With lock held: why it is deferred for this: kernels may touch it unseen, and the program does not say when it is
  * complete. */
-enum deferral escape_deferral(const struct tensor *tensor);
+enum deferral escape_deferral(const struct tensor *tensor) WITH_LOCK;
 /* A kernel of which the driver does not tell the parameters: any may reach any gradient unseen. */
 void escape_blind_kernel(const char *kernel);
 /* While gradients are held: whether the next boundary knows of kernels on the stream, as far as this thread can tell.
@@ -37,7 +37,7 @@ void escape_blind_kernel(const char *kernel);
 bool escape_is_marked(CUstream stream);
 /* If not: before a kernel goes there, which waits for the last reduction; and after it, with lock held. */
 void escape_mark(CUstream stream);
-void escape_end_kernel(uint64_t stream_mask);
+void escape_end_kernel(uint64_t stream_mask) WITH_LOCK;
 /* How a plan sees a gradient, so that deferred ones have buckets of their own; and the type that a bucket then really
  * has.
  */
@@ -49,18 +49,19 @@ bool escape_bucket_is_deferred(const struct plan_bucket *bucket);
 /* Not with lock held, any thread: what has left of the gradient is hashed once it is reduced, before this returns. */
 void escaped_late_add(const struct tensor *gradient);
 /* The issuer, at the group's boundary, before the trainer's stream is let go: ends the job soon if it has changed. */
-void escaped_late_compare(const struct group *group);
+void escaped_late_compare(const struct group *group) BY_ISSUER;
 
 /* ---- allocations.c: the device memory that exists; all with lock held ---- */
 /* False when memory runs out: the caller ends the job. */
-bool allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind) __attribute__((warn_unused_result));
-bool allocations_remove(uint64_t address, uint64_t bytes) __attribute__((warn_unused_result));
+bool allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind) WITH_LOCK
+    __attribute__((warn_unused_result));
+bool allocations_remove(uint64_t address, uint64_t bytes) WITH_LOCK __attribute__((warn_unused_result));
 /* Whether all of it exists; of any kind, or with another `kind` than MEMORY_DEVICE: of that. */
-bool allocations_cover(uint64_t address, uint64_t bytes, enum memory_kind kind);
+bool allocations_cover(uint64_t address, uint64_t bytes, enum memory_kind kind) WITH_LOCK;
 /* Of the allocation that begins there; 0: none is known. */
-uint64_t allocations_bytes_at(uint64_t address);
+uint64_t allocations_bytes_at(uint64_t address) WITH_LOCK;
 /* What can be an address, and a little more. */
-struct words_spans allocations_spans(void);
+struct words_spans allocations_spans(void) WITH_LOCK;
 
 /* ---- host_accessible.c: memory that host and device reach ---- */
 void visible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind);
@@ -85,11 +86,11 @@ size_t peek(uint64_t address, void *to, size_t bytes);
 /* Whether there may be one; cheap, without lock. */
 bool tables_may_hold(uint64_t address, size_t bytes);
 /* All others with lock held. */
-void tables_copied(uint64_t address, size_t bytes, bool has_addresses);
+void tables_copied(uint64_t address, size_t bytes, bool has_addresses) WITH_LOCK;
 /* Something else may have been written there. */
-void tables_touched(uint64_t address, size_t bytes);
+void tables_touched(uint64_t address, size_t bytes) WITH_LOCK;
 /* Whether all of it is as the host has copied it. */
-bool tables_know(uint64_t address, size_t bytes);
+bool tables_know(uint64_t address, size_t bytes) WITH_LOCK;
 
 /* ---- tensor_maps.c ---- */
 void tensor_map_encoded(CUdeviceptr address, bool done); /* see engine.h */

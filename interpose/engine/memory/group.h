@@ -16,6 +16,7 @@
 #include "bucketing/history.h"
 #include "bucketing/readiness.h"
 #include "interpose/engine/core/shipment.h"
+#include "interpose/engine/core/state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,9 +45,9 @@ struct group {
     uint64_t early_buckets;    /* of the current interval */
 
     /* ---- the issuer's role ---- */
-    struct shipment shipment; /* of `plan` */
-    CUevent *bucket_done;     /* [done_capacity]: on the communication stream, after the bucket */
-    size_t done_capacity;
+    struct shipment shipment GUARDED_BY(issuer_role); /* of `plan` */
+    CUevent *bucket_done GUARDED_BY(issuer_role); /* [done_capacity]: on the communication stream, after the bucket */
+    size_t done_capacity GUARDED_BY(issuer_role);
 };
 
 #endif

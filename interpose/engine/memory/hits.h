@@ -45,7 +45,7 @@ struct hits {
 void hits_clear(struct hits *hits);
 
 /* With lock held: it touches the tensor, too. */
-void hits_add(struct hits *hits, const struct tensor *tensor, const struct operand *operand);
+void hits_add(struct hits *hits, const struct tensor *tensor, const struct operand *operand) WITH_LOCK;
 
 /*
  * Fills `hits` with what the operation names; what a graph does that it launches is not among that. Returns whether

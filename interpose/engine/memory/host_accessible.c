@@ -18,7 +18,7 @@ static struct ranges visible; /* id: enum memory_kind; guarded by the engine's l
 static _Atomic uint64_t visible_lowest = UINT64_MAX, visible_highest;
 
 static void
-update_bounds(void)
+update_bounds(void) WITH_LOCK
 {
     size_t count = visible.count;
     atomic_store(&visible_lowest, count > 0 ? visible.sorted[0].begin : UINT64_MAX);

@@ -87,7 +87,7 @@ merge(struct filter_span *spans, size_t count)
 
 /* With lock held: where gradients are, and what else a kernel must not get unseen. malloc'ed, NULL: no memory. */
 static struct filter_span *
-list_spans(size_t *count_p)
+list_spans(size_t *count_p) WITH_LOCK
 {
     size_t count = 0, most = memory_state.ranges.count;
     for (size_t i = 0; i < owner_count; ++i)

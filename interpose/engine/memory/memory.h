@@ -53,25 +53,30 @@ tensor_is_compared(const struct tensor *tensor)
     return tensor->role == TENSOR_PARAMETER || tensor->role == TENSOR_STATE;
 }
 
-/* Guarded by the engine's lock. */
 struct memory_state {
-    struct ranges ranges;   /* of placed tensors; id: place in tensors[] */
-    struct tensor *tensors; /* [engine_state.tensor_count] */
-    size_t tensor_capacity;
-    size_t gradient_count, parameter_count, buffer_count, state_count;
-    size_t freed_compared_count;      /* parameters and states without memory now */
+    struct ranges ranges GUARDED_BY(engine_state.lock);   /* of placed tensors; id: place in tensors[] */
+    struct tensor *tensors GUARDED_BY(engine_state.lock); /* [engine_state.tensor_count] */
+    size_t tensor_capacity GUARDED_BY(engine_state.lock);
+    size_t parameter_count GUARDED_BY(engine_state.lock);
+    size_t gradient_count GUARDED_BY(engine_state.lock);
+    size_t buffer_count GUARDED_BY(engine_state.lock);
+    size_t state_count GUARDED_BY(engine_state.lock);
+    size_t freed_compared_count GUARDED_BY(engine_state.lock); /* parameters and states without memory now */
     _Atomic uint64_t lowest, highest; /* bounds of all but parameters: read without lock, for a quick miss */
-    bool annotations_changed;         /* the ranks must compare again at the next boundary */
-    uint64_t agreements;              /* on annotations, so far: numbers of gradients in groups hold until the next */
-    _Atomic bool holds;               /* some tensor is held, or was: kernels may touch gradients unseen */
-    _Atomic bool blind;               /* the driver does not tell kernels' parameters */
+    bool annotations_changed GUARDED_BY(engine_state.lock); /* the ranks must compare again at the next boundary */
+    /* On annotations, so far: numbers of gradients in groups hold until the next. */
+    uint64_t agreements GUARDED_BY(engine_state.lock);
+    _Atomic bool holds; /* some tensor's address has escaped: kernels may touch gradients unseen */
+    _Atomic bool blind; /* the driver does not tell kernels' parameters */
 
-    bool no_sync;            /* touches do not count, and nothing leaves early */
-    uint64_t buffer_streams; /* mask: buffers or states were touched on them since the last boundary */
+    bool no_sync GUARDED_BY(engine_state.lock); /* touches do not count, and nothing leaves early */
+    /* Mask: buffers or states were touched on them since the last boundary. */
+    uint64_t buffer_streams GUARDED_BY(engine_state.lock);
 
-    struct group groups[GROUPS_AT_MOST];
-    struct sequence boundaries; /* of all groups */
-    int expected_group;         /* whose boundary comes next, or SEQUENCE_NONE: nobody sends early */
+    struct group groups[GROUPS_AT_MOST];                      /* group.h has the rules */
+    struct sequence boundaries GUARDED_BY(engine_state.lock); /* of all groups */
+    /* Whose boundary comes next, or SEQUENCE_NONE: nobody sends early. */
+    int expected_group GUARDED_BY(engine_state.lock);
 };
 
 extern struct memory_state memory_state;
@@ -84,9 +89,10 @@ extern struct memory_state memory_state;
 enum { TENSOR_TEXT_BYTES = 256 };
 const char *tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES]);
 
-/* Number of tensors that are compared across ranks. With lock held: the index-th of them by annotation, or NULL. */
+/* Number of tensors that are compared across ranks; takes the lock. With lock held: the index-th of them by annotation,
+ * or NULL. */
 size_t tensor_compared_count(void);
-const struct tensor *tensor_compared(size_t index);
+const struct tensor *tensor_compared(size_t index) WITH_LOCK;
 
 /* "parameter", "gradient", "buffer", "state"; static storage. */
 const char *tensor_role_name(enum tensor_role role);
@@ -95,7 +101,7 @@ const char *tensor_role_name(enum tensor_role role);
 void tensor_refuse_freed(const struct tensor *tensor);
 void tensor_refuse_freed_parameters(void);
 /* With lock held: how many of the role there are. */
-size_t *tensor_count_of(enum tensor_role role);
+size_t *tensor_count_of(enum tensor_role role) WITH_LOCK;
 
 /* ---- placing.c; all with lock held ---- */
 enum tensor_placing {
@@ -108,28 +114,28 @@ enum tensor_placing {
 };
 
 /* The number among those of its role that the tensor gets when it is entered. */
-size_t tensor_index_for(const struct tensor *wanted);
+size_t tensor_index_for(const struct tensor *wanted) WITH_LOCK;
 
 /* Enters the tensor, whose identity is set. *other: what stands there already, where something does. */
-enum tensor_placing tensor_place(struct tensor *wanted, struct tensor *other);
+enum tensor_placing tensor_place(struct tensor *wanted, struct tensor *other) WITH_LOCK;
 
 /* Takes the tensor's memory away; its identity waits for the next annotation like it. */
-void tensor_unplace(struct tensor *tensor);
+void tensor_unplace(struct tensor *tensor) WITH_LOCK;
 
 /* Removes the tensor for good; others move in the table. */
-void tensor_drop(struct tensor *tensor);
+void tensor_drop(struct tensor *tensor) WITH_LOCK;
 
 /* ---- groups.c; all with lock held ---- */
 /* Gradient number `member` of the group, as of the last tensor_index_gradients(). */
-struct tensor *tensor_gradient(const struct group *group, size_t member);
+struct tensor *tensor_gradient(const struct group *group, size_t member) WITH_LOCK;
 /* Makes groups follow the annotations. False when memory runs out. */
-bool tensor_index_gradients(void);
+bool tensor_index_gradients(void) WITH_LOCK;
 /* Whether it is a gradient of which pieces have left, and the boundary has not come. */
-bool tensor_has_left(const struct tensor *tensor);
+bool tensor_has_left(const struct tensor *tensor) WITH_LOCK;
 /* A gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
-void groups_annotations_changed(void);
+void groups_annotations_changed(void) WITH_LOCK;
 /* The group whose boundary comes next, as far as it can be known. */
-int groups_expected(void);
+int groups_expected(void) WITH_LOCK;
 
 /* ---- weights.c: DDP_WEIGHT ---- */
 void weight_add(size_t count, size_t total, const struct ddp_site *site);
@@ -140,12 +146,12 @@ void weight_note_shard(size_t total, const struct ddp_site *site);
 double weight_factor(const struct weight *weight);
 /* With lock not held: the group's weight as it is now. */
 struct weight weight_of(const struct group *group);
-/* The issuer, at a boundary: ranks that use DDP_WEIGHT for the first time compare their weights by a message; always,
- * where all ranks are sure to ask; `captured`: for the message, should they not. Says once, on rank 0, if shares are
- * unequal and not weighted. */
+/* At a boundary, by the thread that steps: ranks that use DDP_WEIGHT for the first time compare their weights by a
+ * message; always, where all ranks are sure to ask; `captured`: for the message, should they not. Says once, on rank 0,
+ * if shares are unequal and not weighted. */
 void weight_agree(const struct group *group, bool all_ask, bool captured);
 /* The issuer, at a boundary, after the trainer's stream is let go: weights are compared across ranks on their way. */
-void weight_compare(const struct weight *weight);
+void weight_compare(const struct weight *weight) BY_ISSUER;
 /* In a world of one: all items are this rank's. */
 void weight_refuse_share(const struct group *group);
 /* A graph whose DDP_STEP was captured with `captured` is about to be launched: ends the job if calls since say
@@ -178,7 +184,7 @@ uint64_t call_identity(const char *name);
 /* ---- launch_filter.c: what the hooks of launches know ---- */
 /* With lock held: ranges have come, gone or moved: of tensors (NULL), or of memory that counts as they do, whose owner
  * keeps `ranges` for ever. */
-void miss_ranges_changed(const struct ranges *ranges);
+void miss_ranges_changed(const struct ranges *ranges) WITH_LOCK;
 /* At a launch that came to the engine: does what changes have left to do. */
 void miss_refresh(void);
 /* functions.c, with its lock held: */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static void
-update_bounds(void)
+update_bounds(void) WITH_LOCK
 {
     uint64_t lowest = UINT64_MAX, highest = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
@@ -28,7 +28,7 @@ update_bounds(void)
 
 /* A tensor of the same role, group and shape whose memory is gone, in order of annotation; NULL if there is none. */
 static struct tensor *
-find_freed(const struct tensor *wanted)
+find_freed(const struct tensor *wanted) WITH_LOCK
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         bool backwards = MUTANT(IDENTITY_MIXED) && engine_state.rendezvous.rank % 2 == 1;
@@ -49,7 +49,7 @@ tensor_index_for(const struct tensor *wanted)
 
 /* The entry that the tensor gets: one whose memory is gone, or a new one. NULL: no memory. */
 static struct tensor *
-identity_for(const struct tensor *wanted)
+identity_for(const struct tensor *wanted) WITH_LOCK
 {
     struct tensor *freed = find_freed(wanted);
     if (freed != NULL)

@@ -17,7 +17,7 @@ static struct ranges tables;
 static _Atomic uint64_t tables_lowest = UINT64_MAX, tables_highest;
 
 static void
-update_bounds(void)
+update_bounds(void) WITH_LOCK
 {
     size_t count = tables.count;
     atomic_store(&tables_lowest, count > 0 ? tables.sorted[0].begin : UINT64_MAX);

@@ -83,7 +83,10 @@ tensor_refuse_freed_parameters(void)
 size_t
 tensor_compared_count(void)
 {
-    return memory_state.parameter_count + memory_state.state_count;
+    pthread_mutex_lock(&engine_state.lock);
+    size_t count = memory_state.parameter_count + memory_state.state_count;
+    pthread_mutex_unlock(&engine_state.lock);
+    return count;
 }
 
 const struct tensor *

@@ -37,7 +37,7 @@ all_reduce_cost(void)
 
 /* Enqueues one all-reduce between two events; the caller waits. */
 static void
-enqueue(const struct bucket_wire *wire, CUevent before, CUevent after)
+enqueue(const struct bucket_wire *wire, CUevent before, CUevent after) BY_ISSUER
 {
     const struct driver *driver = &engine_state.driver;
     struct comm_error error;
@@ -51,7 +51,7 @@ enqueue(const struct bucket_wire *wire, CUevent before, CUevent after)
 
 /* The shortest time of an all-reduce of `bytes` on this rank, in ns; the first one is not counted. */
 static int64_t
-time_of_size(CUdeviceptr memory, uint64_t bytes, const CUevent events[2])
+time_of_size(CUdeviceptr memory, uint64_t bytes, const CUevent events[2]) BY_ISSUER
 {
     const struct driver *driver = &engine_state.driver;
     const struct bucket_member member = {memory, bytes};
@@ -112,7 +112,7 @@ largest_size(uint64_t gradient_bytes)
 
 /* Fills samples[COST_SAMPLES_AT_MOST], of sizes up to `most`; the same on all ranks. */
 static size_t
-measure_samples(uint64_t most, struct cost_sample *samples)
+measure_samples(uint64_t most, struct cost_sample *samples) BY_ISSUER
 {
     const struct driver *driver = &engine_state.driver;
     uint64_t got;

@@ -33,7 +33,7 @@ deferred_order(const struct group *group, size_t *order)
 
 /* With lock held: why this rank wants the gradient to wait for DDP_STEP. */
 static enum deferral
-wanted_deferral(const struct group *group, size_t member)
+wanted_deferral(const struct group *group, size_t member) WITH_LOCK
 {
     enum deferral unseen = escape_deferral(tensor_gradient(group, member));
     bool irregular = history_is_irregular(&group->history, member);

@@ -39,34 +39,34 @@ void cost_cache_write(const char *key, const struct cost_sample *samples, size_t
 /* ---- measure.c ---- */
 
 /* The issuer: what was measured of the group is no more; its gradients or their order have changed. */
-void measure_forget(const struct group *group);
+void measure_forget(const struct group *group) BY_ISSUER;
 
 /* With lock held: the event to record on the stream that has just made the gradient ready; NULL: none. */
-CUevent measure_ready_event(const struct group *group, size_t gradient);
+CUevent measure_ready_event(const struct group *group, size_t gradient) WITH_LOCK;
 
 /* The issuer, at a boundary: the group's backward is done on `stream`, which has not been made to wait. */
-void measure_backward_done(const struct group *group, CUstream stream);
+void measure_backward_done(const struct group *group, CUstream stream) BY_ISSUER;
 
 /* The issuer, after that: `stream` has been made to wait for the reduction. */
-void measure_released(const struct group *group, CUstream stream);
+void measure_released(const struct group *group, CUstream stream) BY_ISSUER;
 
 /* The issuer: a new interval of the group begins. */
-void measure_next_interval(const struct group *group, CUstream stream);
+void measure_next_interval(const struct group *group, CUstream stream) BY_ISSUER;
 
 /* The issuer: a review comes; sample again. */
-void measure_wanted(const struct group *group);
+void measure_wanted(const struct group *group) BY_ISSUER;
 
 /*
  * The issuer: when the gradients were ready on this rank, in nanoseconds since the boundary before, and when backward
  * was done (in ns[gradient_count]): medians of several intervals. False while there are too few.
  */
-bool measure_times(const struct group *group, int64_t *ns);
+bool measure_times(const struct group *group, int64_t *ns) BY_ISSUER;
 
 /* The issuer: the times have been used; a review wants new ones. */
-void measure_times_used(const struct group *group);
+void measure_times_used(const struct group *group) BY_ISSUER;
 
 /* The issuer: what the group's plan promises: waiting at the boundary, and its lower bound; negative: not known. */
-void measure_promise(const struct group *group, int64_t exposed_ns, int64_t bound_ns);
+void measure_promise(const struct group *group, int64_t exposed_ns, int64_t bound_ns) BY_ISSUER;
 /* The same, to look at. */
 void measure_promised(const struct group *group, int64_t *exposed_ns_p, int64_t *bound_ns_p);
 

@@ -66,7 +66,7 @@ report_buckets(void)
 
 /* The issuer: `plan` is in force from now on, learned from `history` (or from nothing: NULL). */
 static void
-adopt(struct group *group, struct plan *plan, const struct history *history)
+adopt(struct group *group, struct plan *plan, const struct history *history) BY_ISSUER
 {
     struct readiness readiness;
     if (!readiness_init(&readiness, plan, history))
@@ -183,7 +183,7 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders travel as 64-bit word
 
 /* Gradients became ready in another order: a plan by size, from rank 0's. */
 static void
-adopt_order(struct group *group, const size_t *order)
+adopt_order(struct group *group, const size_t *order) BY_ISSUER
 {
     struct plan *plan = build_plan(group, group->plan->version + 1, order);
     if (plan == NULL)
@@ -277,7 +277,7 @@ is_worth_it(const struct group *group, const struct plan *best, const struct pla
  * plan that these times make best, and whether it is worth a change.
  */
 static void
-adopt_measured(struct group *group, const size_t *order, const int64_t *latest_ns)
+adopt_measured(struct group *group, const size_t *order, const int64_t *latest_ns) BY_ISSUER
 {
     size_t count = group->gradient_count;
     struct plan_forecast forecast, present;
@@ -305,7 +305,7 @@ adopt_measured(struct group *group, const size_t *order, const int64_t *latest_n
 
 /* What the votes of all ranks come to: the same on all of them. */
 static void
-follow_votes(struct group *group, const struct control_messages *votes)
+follow_votes(struct group *group, const struct control_messages *votes) BY_ISSUER
 {
     size_t count = group->gradient_count;
     uint64_t in_all, in_any;

@@ -14,17 +14,17 @@ void watch_stop(void);
 
 /* ---- trace.c: one line of JSON for each step ---- */
 void trace_open(void);
-void trace_plan(const struct group *group);
-void trace_bucket_begin(const struct group *group, size_t bucket, bool early);
-void trace_bucket_end(const struct group *group, size_t bucket);
+void trace_plan(const struct group *group) BY_ISSUER;
+void trace_bucket_begin(const struct group *group, size_t bucket, bool early) BY_ISSUER;
+void trace_bucket_end(const struct group *group, size_t bucket) BY_ISSUER;
 /* Its backward is done. What the group's plan promises: waiting at the boundary, and its lower bound; negative: not
  * known. */
-void trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, int64_t bound_ns);
+void trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, int64_t bound_ns) BY_ISSUER;
 void trace_captured_step(int group, const struct shipment *shipment, uint64_t number,
-                         bool overlaps);                       /* passed, in a graph */
-void trace_sent(const struct group *group);                    /* all buckets are on their way */
-void trace_checked(const struct group *group, uint64_t bytes); /* so many bytes came to the host */
-void trace_step_end(const struct group *group);
+                         bool overlaps);                                 /* passed, in a graph */
+void trace_sent(const struct group *group) BY_ISSUER;                    /* all buckets are on their way */
+void trace_checked(const struct group *group, uint64_t bytes) BY_ISSUER; /* so many bytes came to the host */
+void trace_step_end(const struct group *group) BY_ISSUER;
 void trace_close(void);
 
 #endif

@@ -18,7 +18,7 @@
 
 /* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */
 static uint64_t
-streams_of_bucket(const struct group *group, size_t bucket)
+streams_of_bucket(const struct group *group, size_t bucket) WITH_LOCK
 {
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     uint64_t mask = group->opaque_streams;
@@ -116,7 +116,7 @@ follow_memory(const struct shipment *shipment, const size_t *places, size_t buck
 
 /* Events are kept from plan to plan, and only ever added. */
 static void
-make_events(struct group *group, size_t count)
+make_events(struct group *group, size_t count) BY_ISSUER
 {
     if (count <= group->done_capacity)
         return;
@@ -223,7 +223,7 @@ issue_bucket(struct group *group, size_t bucket, bool early)
 
 /* With lock held: the one group that may send before its boundary, if it does; else NULL. */
 static struct group *
-group_that_sends(void)
+group_that_sends(void) WITH_LOCK
 {
     if (memory_state.expected_group == SEQUENCE_NONE || memory_state.no_sync)
         return NULL;
@@ -233,7 +233,7 @@ group_that_sends(void)
     return group->overlapping ? group : NULL;
 }
 
-void
+void NOT_ANALYSED
 issue_ready(void)
 {
     pthread_mutex_lock(&engine_state.lock);

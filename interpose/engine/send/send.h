@@ -9,11 +9,11 @@
 /* ---- bucket_launch.c ---- */
 void issue_ready(void);
 /* The issuer: sends one bucket. */
-void issue_bucket(struct group *group, size_t bucket, bool early);
+void issue_bucket(struct group *group, size_t bucket, bool early) BY_ISSUER;
 /* The issuer: prepares wires and events for the plan in force, releasing those of the last. */
-void issue_prepare_plan(struct group *group);
+void issue_prepare_plan(struct group *group) BY_ISSUER;
 /* The issuer: prepares the shipment of a step in a capture, whose plan is set; `places` are the group's. Enqueues on no
  * captured stream. */
-void issue_prepare_captured(struct shipment *shipment, const size_t *places);
+void issue_prepare_captured(struct shipment *shipment, const size_t *places) BY_ISSUER;
 
 #endif

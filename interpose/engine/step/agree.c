@@ -105,7 +105,7 @@ agree_on_shared(const struct tensor *tensor, const char *place)
 
 /* With lock held: all of a role as ranks show them, in the order of annotation; NULL when memory runs out. */
 static struct described *
-describe_all(enum tensor_role role, size_t count)
+describe_all(enum tensor_role role, size_t count) WITH_LOCK
 {
     struct described *described = calloc(count + 1, sizeof(*described));
     for (size_t i = 0; described != NULL && i < engine_state.tensor_count; ++i) {

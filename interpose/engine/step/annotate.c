@@ -125,7 +125,7 @@ static void __attribute__((noreturn)) stop_too_late(const char *macro, const str
 
 /* With lock held: whether buckets of any group have left and their boundary has not come. */
 static bool
-buckets_have_left(void)
+buckets_have_left(void) WITH_LOCK
 {
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if (memory_state.groups[g].early_buckets > 0)

@@ -19,7 +19,10 @@
 
 static void __attribute__((noreturn)) stop_without_gradients(int group, const struct ddp_site *site)
 {
-    if (group != 0 || memory_state.gradient_count > 0)
+    pthread_mutex_lock(&engine_state.lock);
+    size_t count = memory_state.gradient_count;
+    pthread_mutex_unlock(&engine_state.lock);
+    if (group != 0 || count > 0)
         stop_job("DDP_STEP (%s:%d) of group %d, which has no gradients: annotate them with DDP_GRADIENT after "
                  "DDP_GRADIENT_GROUP(%d)",
                  site->file, site->line, group, group);
@@ -62,7 +65,7 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
 
 /* With lock held: whether kernels may have touched gradients of the group since its last boundary, unseen. */
 static bool
-is_touched_unseen(const struct group *group)
+is_touched_unseen(const struct group *group) WITH_LOCK
 {
     bool reachable = atomic_load(&memory_state.blind);
     for (size_t i = 0; i < group->gradient_count; ++i)
@@ -89,7 +92,7 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
 }
 
 static void
-flush_buckets(struct group *group)
+flush_buckets(struct group *group) BY_ISSUER
 {
     for (;;) {
         size_t bucket;

@@ -14,7 +14,7 @@ buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site)
 
 /* With lock held: buffer number `index`; NULL if there is none. */
 static const struct tensor *
-find_buffer(size_t index)
+find_buffer(size_t index) WITH_LOCK
 {
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
@@ -39,17 +39,26 @@ send(size_t index, CUstream stream)
         stop_job_by(error.cause, "%s: %s", tensor_describe(&buffer, text), error.text);
 }
 
+size_t
+buffers_count(void)
+{
+    pthread_mutex_lock(&engine_state.lock);
+    size_t count = memory_state.buffer_count;
+    pthread_mutex_unlock(&engine_state.lock);
+    return count;
+}
+
 void
 buffers_send_on(CUstream stream)
 {
-    for (size_t i = 0; i < memory_state.buffer_count; ++i)
+    for (size_t i = 0; i < buffers_count(); ++i)
         send(i, stream);
 }
 
 void
 buffers_send(void)
 {
-    for (size_t i = 0; i < memory_state.buffer_count; ++i) {
+    for (size_t i = 0; i < buffers_count(); ++i) {
         inflight_sending("buffer", i, 0);
         send(i, engine_state.collectives.stream);
         inflight_sent("buffer", i, 0);

@@ -66,7 +66,7 @@ launch_begin(struct recording *recording, CUstream stream)
 
 /* Everything of ours that comes later waits for the launch. */
 static void
-follow(CUstream stream)
+follow(CUstream stream) BY_ISSUER
 {
     const struct driver *driver = &engine_state.driver;
     pthread_mutex_lock(&engine_state.lock);
@@ -79,7 +79,7 @@ follow(CUstream stream)
 
 /* The steps are passed; what the graph does behind its last one is work of the next interval, on any gradient. */
 static void
-count_steps(const struct recording *recording, CUstream stream)
+count_steps(const struct recording *recording, CUstream stream) BY_ISSUER
 {
     for (size_t i = 0; i < recording->step_count && !MUTANT(GRAPH_UNCOUNTED); ++i) {
         const struct captured_step *step = &recording->steps[i];

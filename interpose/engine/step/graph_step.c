@@ -69,7 +69,7 @@ add_tail(struct nodes *nodes, CUstream stream)
 
 /* With both locks held: the last touches of the tensor since the last step, one for each stream. */
 static void
-add_producers(struct nodes *nodes, const struct capture *capture, size_t place)
+add_producers(struct nodes *nodes, const struct capture *capture, size_t place) WITH_LOCK
 {
     struct {
         CUstream stream;
@@ -93,7 +93,7 @@ add_producers(struct nodes *nodes, const struct capture *capture, size_t place)
 
 /* With both locks held: whether the program says in this capture, since the last step, when it is complete. */
 static bool
-is_declared(const struct capture *capture, size_t place)
+is_declared(const struct capture *capture, size_t place) WITH_LOCK
 {
     size_t at = capture->last[place];
     while (at != NO_MARK && !capture->marks[at].declares)
@@ -104,7 +104,7 @@ is_declared(const struct capture *capture, size_t place)
 /* With both locks held: kernels may touch it unseen, on any stream. What was declared in steps before need not be in
  * this one. (Whether steps outside differ from each other does not matter here: what the capture touches is known.) */
 static bool
-is_hidden(const struct capture *capture, size_t place)
+is_hidden(const struct capture *capture, size_t place) WITH_LOCK
 {
     const struct tensor *tensor = &memory_state.tensors[place];
     return escape_reaches(tensor) && !is_declared(capture, place);
@@ -179,7 +179,7 @@ static void
 send_buffers(struct capture *capture, CUstream stream)
 {
     struct nodes nodes = {0};
-    if (memory_state.buffer_count == 0)
+    if (buffers_count() == 0)
         return;
     add_tail(&nodes, stream);
     capture_lock();
@@ -206,7 +206,7 @@ release(struct capture *capture, CUstream stream)
 
 /* With both locks held: when the gradient is complete; NO_MARK: at DDP_STEP. */
 static size_t
-completion_of(const struct capture *capture, const struct group *group, size_t gradient)
+completion_of(const struct capture *capture, const struct group *group, size_t gradient) WITH_LOCK
 {
     size_t place = group->places[gradient];
     return is_hidden(capture, place) ? NO_MARK : capture->last[place];
@@ -249,7 +249,7 @@ compare_steps(const struct control_messages *all, const uint64_t *mine, size_t w
 
 /* The buckets of the step, the same on all ranks: those of the plan in force, or in the order of rank 0's capture. */
 static struct plan *
-agree_on_plan(const struct capture *capture, const struct group *group, const struct ddp_site *site)
+agree_on_plan(const struct capture *capture, const struct group *group, const struct ddp_site *site) BY_ISSUER
 {
     size_t count = group->gradient_count, words = 2 + count;
     uint64_t *mine = calloc(words, sizeof(*mine));
@@ -317,7 +317,7 @@ refuse_what_cannot_be(const struct capture *capture, const struct group *group, 
 
 /* With both locks held: whether the bucket waits for less than all work on gradients; `latest` is the last of it. */
 static bool
-leaves_early(const struct capture *capture, const struct captured_step *step, size_t bucket, size_t latest)
+leaves_early(const struct capture *capture, const struct captured_step *step, size_t bucket, size_t latest) WITH_LOCK
 {
     const struct plan_bucket *of = &step->shipment.plan->buckets[bucket];
     for (size_t i = of->first; i < of->first + of->count; ++i) {

@@ -47,7 +47,7 @@ interval_refuse_step(const struct ddp_site *site)
 
 /* With lock held: the gradient that `address` lies in, or NULL. */
 static struct tensor *
-gradient_at(CUdeviceptr address)
+gradient_at(CUdeviceptr address) WITH_LOCK
 {
     size_t count;
     const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
@@ -57,7 +57,7 @@ gradient_at(CUdeviceptr address)
 
 /* With lock held: it is ready, after what is enqueued on the stream. The event to record there, or NULL. */
 static CUevent
-declare(struct tensor *tensor, uint64_t stream_mask)
+declare(struct tensor *tensor, uint64_t stream_mask) WITH_LOCK
 {
     const struct touch touch = {TOUCH_DECLARES, 0};
     struct group *group = &memory_state.groups[tensor->group];

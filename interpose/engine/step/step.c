@@ -65,7 +65,7 @@ step_open(uint64_t number, const char *what, const struct ddp_site *site)
 
 /* With lock held: the streams that touched the group's gradients since its last boundary. */
 static uint64_t
-streams_of(const struct group *group)
+streams_of(const struct group *group) WITH_LOCK
 {
     uint64_t mask = group->opaque_streams | group->hidden_streams;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
@@ -104,7 +104,7 @@ step_release(const struct group *group, CUstream stream)
 
 /* With lock held: the streams that a later boundary of some group must wait for. */
 static uint64_t
-streams_named(void)
+streams_named(void) WITH_LOCK
 {
     uint64_t mask = memory_state.buffer_streams;
     for (size_t i = 0; i < engine_state.tensor_count; ++i)

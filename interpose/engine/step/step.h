@@ -38,8 +38,10 @@ void interval_refuse_step(const struct ddp_site *site);
 
 /* ---- buffers.c ---- */
 void buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site);
+/* How many are annotated; takes the lock. */
+size_t buffers_count(void);
 /* The issuer, at a boundary: rank 0's bytes are on their way to all. */
-void buffers_send(void);
+void buffers_send(void) BY_ISSUER;
 /* The same on a stream of ours that is captured. */
 void buffers_send_on(CUstream stream);
 
@@ -48,11 +50,11 @@ void agree_on_annotations(const struct ddp_site *site, bool captured);
 /* What all ranks are about to take from rank 0. */
 void agree_on_shared(const struct tensor *tensor, const char *place);
 /* The issuer, at a boundary of `group` before anything of it is sent: do all ranks come to the same one? */
-void agree_on_boundary(const struct group *group, const struct ddp_site *site);
+void agree_on_boundary(const struct group *group, const struct ddp_site *site) BY_ISSUER;
 /* The issuer: what comes is recording number `number`, or a step outside of graphs (0): do all ranks come to that? */
-void agree_on_coming(uint64_t number, const char *what, const struct ddp_site *site);
+void agree_on_coming(uint64_t number, const char *what, const struct ddp_site *site) BY_ISSUER;
 /* The issuer: waits for the device if that was put off when the ranks agreed during a capture. */
-void agree_wait_owed(void);
+void agree_wait_owed(void) BY_ISSUER;
 
 /* ---- boundary.c ---- */
 void boundary_step(int group, void *stream, const struct ddp_site *site);
@@ -61,24 +63,24 @@ void boundary_step(int group, void *stream, const struct ddp_site *site);
 /* Ends the job if calls were made that nobody can follow, or none were seen at all. */
 void step_refuse_unseen(const struct ddp_site *site);
 /* With lock held, after boundary_count grew: for the launcher. */
-void step_report(void);
+void step_report(void) WITH_LOCK;
 /* Takes the issuer's role, and finds out whether all ranks come to this step; `number` and `what` as in
  * agree_on_coming().
  */
-void step_open(uint64_t number, const char *what, const struct ddp_site *site);
+void step_open(uint64_t number, const char *what, const struct ddp_site *site) ACQUIRES(issuer_role);
 /* All others by the issuer, from step_open() on. Collectives wait for all streams that touched the group's gradients,
  * and for the one that the trainer names. Where parameters are compared, for those of other groups too: their
  * optimizers have read their gradients there. `group` NULL: those of all groups. */
-void step_wait_for_producers(const struct group *group, CUstream stream);
+void step_wait_for_producers(const struct group *group, CUstream stream) BY_ISSUER;
 /* Collectives wait for all work on gradients, of all groups, and for this stream. */
 void step_wait_for_all_producers(CUstream stream);
 /* The stream, and others before they touch gradients, wait for all collectives so far, and for what is checked of them.
  */
-void step_release(const struct group *group, CUstream stream);
+void step_release(const struct group *group, CUstream stream) BY_ISSUER;
 /* The group's interval is over; whether it repeated the one before. */
-bool step_close_interval(struct group *group, CUstream stream);
+bool step_close_interval(struct group *group, CUstream stream) BY_ISSUER;
 /* The next interval begins, with what is compared once a step. */
-void step_close(const struct group *group);
+void step_close(const struct group *group) BY_ISSUER;
 /* For the launcher: a step was made. */
 void step_is_training(void);
 
@@ -90,9 +92,9 @@ void capture_ended(void *ended, const CUgraph *graph, bool done); /* for struct 
 /* ---- graph_launch.c ---- */
 /* Before the launch of a graph with steps, on a stream that is not captured: takes the issuer's role and orders it
  * after all before. */
-void launch_begin(struct recording *recording, CUstream stream);
+void launch_begin(struct recording *recording, CUstream stream) ACQUIRES(issuer_role);
 /* After it, in the same thread. */
-void launch_end(struct recording *recording, CUstream stream, bool enqueued);
+void launch_end(struct recording *recording, CUstream stream, bool enqueued) RELEASES(issuer_role);
 
 /* ---- graph_edits.c; for struct engine ---- */
 void graph_changes(CUgraph graph, const char *call);

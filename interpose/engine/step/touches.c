@@ -43,7 +43,7 @@ describe_hit(const struct hits *hits, const struct hit *hit, char text[CALL_TEXT
 
 /* With lock held: a touch is on its way. Returns whether its gradient has left already. */
 static bool
-begin_touch(const struct hits *hits, struct hit *hit)
+begin_touch(const struct hits *hits, struct hit *hit) WITH_LOCK
 {
     struct group *group = hit->group;
     hit->begun = group->overlapping && hits->agreements == memory_state.agreements;
@@ -74,7 +74,7 @@ begin_touches(struct hits *hits)
 
 /* Makes the stream wait for the buckets that have left with pieces of the gradient; the first of them in *bucket_p. */
 static void
-wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p)
+wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p) BY_ISSUER
 {
     const struct group *group = hit->group;
     pthread_mutex_lock(&engine_state.lock);
@@ -233,7 +233,7 @@ keep_sources(const struct operation *operation, const struct hits *hits)
         capture_source(operation->host_source, operation->host_bytes);
 }
 
-void
+void NOT_ANALYSED
 touches_begin(struct operation *operation)
 {
     struct touches *touches = &thread_touches;
@@ -283,7 +283,7 @@ touches_begin(struct operation *operation)
 
 /* With lock held: one touch is enqueued. */
 static void
-count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask)
+count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask) WITH_LOCK
 {
     struct group *group = hit->group;
     ++group->touch_count;
@@ -371,7 +371,7 @@ end_at_once(const struct operation *operation, struct touches *touches, bool enq
         unaveraged_ended(operation, hits->count > 0 || touches->opaque);
 }
 
-void
+void NOT_ANALYSED
 touches_end(struct operation *operation, bool enqueued)
 {
     struct touches *touches = operation->notes;

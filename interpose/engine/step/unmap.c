@@ -63,7 +63,7 @@ is_working(void)
 }
 
 /* Any tensor may be a variable of the module: the driver does not tell. So nothing is on its way meanwhile. */
-void
+void NOT_ANALYSED
 releases_before_unload(void)
 {
     functions_before_unload();
@@ -108,7 +108,7 @@ drop_vanished(void)
     }
 }
 
-void
+void NOT_ANALYSED
 releases_after_unload(void)
 {
     functions_after_unload();

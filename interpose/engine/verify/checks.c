@@ -249,7 +249,7 @@ store_hash(void *arg, const struct hashed *hashed)
 /* The issuer: hashes of all parameters go into words[checks.hash_count], HASH_OF_NOTHING for those without memory;
  * false if none has any. */
 static bool
-add_parameters(uint64_t *words)
+add_parameters(uint64_t *words) BY_ISSUER
 {
     bool any = false;
     for (size_t i = 0; i < checks.hash_count; ++i) {

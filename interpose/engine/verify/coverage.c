@@ -190,6 +190,7 @@ coverage_look(void)
     struct tensor *tensors = malloc((count + 1) * sizeof(*tensors));
     if (tensors != NULL && count > 0)
         memcpy(tensors, memory_state.tensors, count * sizeof(*tensors));
+    bool first = memory_state.agreements == 0;
     pthread_mutex_unlock(&engine_state.lock);
     if (tensors == NULL)
         stop_job("out of memory");
@@ -198,7 +199,7 @@ coverage_look(void)
         elements[tensors[i].role] += tensors[i].count;
     atomic_store(&engine_state.status->parameter_elements, elements[TENSOR_PARAMETER]);
     atomic_store(&engine_state.status->gradient_elements, elements[TENSOR_GRADIENT]);
-    if (engine_state.rendezvous.rank == 0 && memory_state.agreements == 0) {
+    if (engine_state.rendezvous.rank == 0 && first) {
         qsort(tensors, count, sizeof(*tensors), compare_counts);
         compare_elements(tensors, count, elements[TENSOR_PARAMETER], elements[TENSOR_GRADIENT]);
         look_for_parts(tensors, count);

@@ -71,7 +71,7 @@ count_launches(void)
 
 /* With lock held: the parameter at this address, or NULL. */
 static struct tensor *
-find_parameter(CUdeviceptr address)
+find_parameter(CUdeviceptr address) WITH_LOCK
 {
     size_t count;
     const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
@@ -81,7 +81,7 @@ find_parameter(CUdeviceptr address)
 
 /* With lock held: how often it has now changed from look to look. */
 static unsigned
-note_hash(struct tensor *tensor, uint64_t hash)
+note_hash(struct tensor *tensor, uint64_t hash) WITH_LOCK
 {
     bool changed = tensor->looked_at && tensor->look_hash != hash;
     tensor->changes = changed ? tensor->changes + 1 : 0;
@@ -230,7 +230,7 @@ may_look(void)
 
 /* The issuer. */
 static void
-look_and_wait(const struct tensor *list, size_t count, bool is_last)
+look_and_wait(const struct tensor *list, size_t count, bool is_last) BY_ISSUER
 {
     struct hasher *hasher = hasher_get();
     CUstream stream = engine_state.collectives.stream;

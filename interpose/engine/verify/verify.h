@@ -9,15 +9,15 @@
 /* ---- checks.c ---- */
 void checks_prepare(void);
 /* The issuer: gradients of a bucket that has just left early are remembered, if this interval is checked. */
-void checks_bucket_sent(const struct group *group, size_t bucket);
+void checks_bucket_sent(const struct group *group, size_t bucket) BY_ISSUER;
 /* Whether parameters are to be compared at this boundary of the group. */
-bool checks_parameters_due(const struct group *group);
+bool checks_parameters_due(const struct group *group) BY_ISSUER;
 /* The issuer, at the boundary, before the trainer's stream is let go: gradients are compared, parameters hashed. */
-void checks_before_release(const struct group *group);
+void checks_before_release(const struct group *group) BY_ISSUER;
 /* The issuer, at the boundary, after that: hashes are collected and travel. */
-void checks_after_release(void);
+void checks_after_release(void) BY_ISSUER;
 /* The issuer: a new interval of the group begins; is it one to check? */
-void checks_next_interval(const struct group *group);
+void checks_next_interval(const struct group *group) BY_ISSUER;
 /* Waits for the device: the parameters' last hash, kept for the end. */
 void checks_final_hash(void);
 /* At the end, collective: compares steps and final hashes. */
@@ -34,11 +34,11 @@ void late_end(struct late_touch *late, CUstream stream);
 /* ---- duplicate_batch.c: do ranks train on the same data? ---- */
 void batches_copied(const void *host, size_t bytes);
 /* The issuer: makes room, once the ranks have agreed on annotations. */
-void batches_prepare(void);
+void batches_prepare(void) BY_ISSUER;
 /* The issuer, before a bucket is sent: this rank's own gradients in it are hashed, in the first steps. */
-void batches_own_gradients(const struct group *group, size_t bucket);
+void batches_own_gradients(const struct group *group, size_t bucket) BY_ISSUER;
 /* The issuer, at a boundary, collective at one of them: reports it once. */
-void batches_compare(void);
+void batches_compare(void) BY_ISSUER;
 
 /* ---- coverage.c ---- */
 /* The ranks have agreed on annotations: counts their elements for reports; rank 0 warns once of what seems forgotten.
@@ -55,7 +55,7 @@ void unaveraged_launched(const struct operation *operation);
 /* It is enqueued; `touches`: gradients or buffers, on a stream that is not captured. */
 void unaveraged_ended(const struct operation *operation, bool touches);
 /* The issuer: a parameter was annotated, and holds what all ranks begin with. */
-void unaveraged_annotated(const struct tensor *parameter);
+void unaveraged_annotated(const struct tensor *parameter) BY_ISSUER;
 /* Parameters in [begin, end) are about to go: waits for the device, if there is reason to look at them. */
 void unaveraged_last_look(CUdeviceptr begin, CUdeviceptr end);
 /* The program ends well: ends the job if it has trained, and nothing was averaged. */
