@@ -1,9 +1,9 @@
 /*
  * protocol.h - everything that passes between `ddprun` and the processes that it starts, in one place.
  *
- * Down: environment variables (below), the PMIx variables, and the job folder (mode 0700, made and removed by the
- * launcher). Up: the status page, a file in the job folder that both map. It outlives a rank that is killed, so the
- * launcher can always say how far each rank came.
+ * Down: environment variables (below), the PMIx variables, the job folder (mode 0700, made and removed by the
+ * launcher), and in it the options, at the end of the status page. Up: the status page, a file in the job folder that
+ * both map. It outlives a rank that is killed, so the launcher can always say how far each rank came.
  *
  * Bump DDPRUN_PROTOCOL_VERSION when the meaning of a variable or the layout of the page changes: shim, engine and
  * launcher refuse to work with another version than their own.
@@ -14,52 +14,45 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 5
+#define DDPRUN_PROTOCOL_VERSION 6
 
-/* ---- environment: launcher to shim and engine ---- */
-#define DDPRUN_ENV_PROTOCOL "DDPRUN_PROTOCOL" /* decimal DDPRUN_PROTOCOL_VERSION; absent: the shim stays passive */
-#define DDPRUN_ENV_JOB_DIR  "DDPRUN_JOB_DIR"  /* absolute path of the job folder */
+/*
+ * ---- environment: launcher to shim and engine ----
+ * Variables that only ddprun's own parts read begin with "_DDPRUN_"; those that users write or read, with "DDPRUN_".
+ */
+#define DDPRUN_ENV_PROTOCOL "_DDPRUN_PROTOCOL" /* decimal DDPRUN_PROTOCOL_VERSION; absent: the shim stays passive */
+#define DDPRUN_ENV_JOB_DIR  "_DDPRUN_JOB_DIR"  /* absolute path of the job folder */
 /* Records in the status file, one for each rank of this launcher, and which of them is this rank's. Decimal. */
-#define DDPRUN_ENV_STATUS_COUNT "DDPRUN_STATUS_COUNT"
-#define DDPRUN_ENV_STATUS_INDEX "DDPRUN_STATUS_INDEX"
+#define DDPRUN_ENV_STATUS_COUNT "_DDPRUN_STATUS_COUNT"
+#define DDPRUN_ENV_STATUS_INDEX "_DDPRUN_STATUS_INDEX"
 /* Absolute path of the socket of base/supervisor_link.h; absent: the engine is a PMIx client. */
-#define DDPRUN_ENV_SUPERVISOR   "DDPRUN_SUPERVISOR"
-#define DDPRUN_ENV_ENGINE       "DDPRUN_ENGINE"       /* absolute path of libddprun-engine.so */
-#define DDPRUN_ENV_NCCL         "DDPRUN_NCCL"         /* path or name to open as NCCL; default libnccl.so.2 */
-#define DDPRUN_ENV_BUCKET_BYTES "DDPRUN_BUCKET_BYTES" /* decimal; upper bound of a bucket; 0: as measured */
-#define DDPRUN_ENV_COST_CACHE   "DDPRUN_COST_CACHE"   /* 0: what an all-reduce costs is measured in each run */
-#define DDPRUN_ENV_OVERLAP      "DDPRUN_OVERLAP"      /* 0: reduce everything at the boundary */
-#define DDPRUN_ENV_CHECK_EVERY \
-    "DDPRUN_CHECK_EVERY"                        /* decimal K: parameter hashes are compared every K steps; 0: never */
-#define DDPRUN_ENV_VERIFY    "DDPRUN_VERIFY"    /* 1: check everything in every step */
-#define DDPRUN_ENV_TRACE_DIR "DDPRUN_TRACE_DIR" /* folder for rank-N.jsonl; absent: no trace */
-#define DDPRUN_ENV_TIMEOUT_S "DDPRUN_TIMEOUT_S" /* decimal seconds a rank may wait for the others */
-
-/* 1: the user knows that nothing is averaged, so that neither a warning nor the exit code says it */
-#define DDPRUN_ENV_UNANNOTATED "DDPRUN_UNANNOTATED"
-/* Decimal ms after its first launch for which a program is given to annotate without a warning; for tests. */
-#define DDPRUN_ENV_UNANNOTATED_MS "DDPRUN_TEST_UNANNOTATED_MS"
+#define DDPRUN_ENV_SUPERVISOR "_DDPRUN_SUPERVISOR"
+#define DDPRUN_ENV_ENGINE     "_DDPRUN_ENGINE" /* absolute path of libddprun-engine.so */
 
 /* What /proc/self/fd/1 leads to in a rank whose stdout ddprun made: written line by line; absent: left as it is. */
-#define DDPRUN_ENV_STDOUT "DDPRUN_STDOUT"
+#define DDPRUN_ENV_STDOUT "_DDPRUN_STDOUT"
 
 /* A run of `ddprun check`: absolute path of its settings (base/check/run.h); absent: an ordinary run. */
-#define DDPRUN_ENV_CHECK_RUN "DDPRUN_CHECK_RUN"
+#define DDPRUN_ENV_CHECK_RUN "_DDPRUN_CHECK_RUN"
 /* Folder that what such ranks write is kept in, with --keep-files: one in it for each rank; absent: in the job folder.
  */
-#define DDPRUN_ENV_CHECK_FILES "DDPRUN_CHECK_FILES"
+#define DDPRUN_ENV_CHECK_FILES "_DDPRUN_CHECK_FILES"
 
-/* How buckets travel; the same on all ranks. */
-#define DDPRUN_ENV_REDUCE        "DDPRUN_REDUCE"        /* decimal enum ddprun_reduction */
-#define DDPRUN_ENV_COMPRESS      "DDPRUN_COMPRESS"      /* decimal enum ddprun_compression */
-#define DDPRUN_ENV_COMMUNICATORS "DDPRUN_COMMUNICATORS" /* decimal, 1 to DDPRUN_MOST_COMMUNICATORS */
-#define DDPRUN_ENV_KERNELS       "DDPRUN_KERNELS"       /* absolute path (comm/kernels.h); absent: there are none */
-#define DDPRUN_ENV_RESTART       "DDPRUN_RESTART" /* decimal: how often --max-restarts has begun anew; absent: not yet */
+/* From the ddprun that has --hosts to those on the hosts: the folder that they enter. */
+#define DDPRUN_ENV_HOSTS_FOLDER "_DDPRUN_HOSTS_FOLDER"
 /*
- * The same from a ddprun to itself, across exec: "PID:COUNT:" and how its attempts ended (launcher/report/summary.h);
- * of another process, it is of a ddprun around this one.
+ * From a ddprun to itself, across exec: "PID:COUNT:", the count of DDPRUN_ENV_RESTART, and how its attempts ended
+ * (launcher/report/summary.h); of another process, it is of a ddprun around this one.
  */
-#define DDPRUN_ENV_RESTARTED "DDPRUN_RESTARTED_PROCESS"
+#define DDPRUN_ENV_RESTARTED "_DDPRUN_RESTARTED"
+
+/* For users' programs: decimal, how often --max-restarts has begun anew; absent: not yet. */
+#define DDPRUN_ENV_RESTART "DDPRUN_RESTART"
+
+/* For tests. Decimal ms after its first launch for which a program is given to annotate without a warning; and
+ * bucket_bytes of one rank, in place of what the launcher says. */
+#define DDPRUN_ENV_UNANNOTATED_MS "DDPRUN_TEST_UNANNOTATED_MS"
+#define DDPRUN_ENV_BUCKET_BYTES   "DDPRUN_TEST_BUCKET_BYTES"
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"
@@ -85,10 +78,32 @@ enum ddprun_compression {
 };
 
 /* ---- job folder ---- */
-#define DDPRUN_STATUS_FILE "status" /* DDPRUN_STATUS_COUNT records of struct rank_status */
+#define DDPRUN_STATUS_FILE                                                                     \
+    "status" /* DDPRUN_ENV_STATUS_COUNT records of struct rank_status, then struct job_options \
+              */
 #define DDPRUN_RANK_LOCK_FORMAT                                                                   \
     "rank-%d.lock" /* %d: its record's index; flock(LOCK_EX) held by the process that is the rank \
                     */
+
+/* The launcher's options that the engine needs; the same for all ranks of a launcher. Written before the first rank is
+ * started, and not changed after that. Paths: NUL-terminated; empty: none. */
+enum { JOB_PATH_BYTES = 4096 };
+struct job_options {
+    uint32_t protocol;              /* DDPRUN_PROTOCOL_VERSION */
+    uint32_t reduction;             /* enum ddprun_reduction; this one and the next are the same on all ranks */
+    uint32_t compression;           /* enum ddprun_compression */
+    uint32_t communicator_count;    /* 1 to DDPRUN_MOST_COMMUNICATORS */
+    uint64_t bucket_bytes;          /* upper bound of a bucket; 0: as measured */
+    uint64_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
+    uint32_t timeout_s;             /* for which a rank may wait for the others */
+    uint8_t cost_cache;             /* 0: what an all-reduce costs is measured in each run */
+    uint8_t overlap;                /* 0: reduce everything at the boundary */
+    uint8_t verify;                 /* 1: check everything in every step */
+    uint8_t unannotated;            /* 1: the user knows that nothing is averaged: no warning, no exit code for it */
+    char nccl[JOB_PATH_BYTES];      /* path or name to open as NCCL; empty: libnccl.so.2 */
+    char kernels[JOB_PATH_BYTES];   /* comm/kernels.h */
+    char trace_dir[JOB_PATH_BYTES]; /* folder for rank-N.jsonl */
+};
 
 /* ---- exit codes that ddprun itself produces ---- */
 #define DDPRUN_EXIT_FAILURE 1 /* a rank stopped the job with a message of ours */
@@ -234,7 +249,9 @@ struct rank_status {
  */
 #define RANK_STATUS_BYTES  4096
 #define RANK_STATUS_STRIDE (7 * 4096)
+#define JOB_OPTIONS_BYTES  (4 * 4096)
 
 _Static_assert(sizeof(struct rank_status) <= RANK_STATUS_BYTES, "a status record fits its page");
+_Static_assert(sizeof(struct job_options) <= JOB_OPTIONS_BYTES, "the options fit their pages");
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * status_page.h - the mapped file of struct rank_status records in the job folder (protocol.h).
+ * status_page.h - the mapped file in the job folder: records of struct rank_status, and the options (protocol.h).
  *
  * The launcher creates it, each rank opens it. Plain functions, no global state; safe in any thread.
  */
@@ -9,6 +9,7 @@
 #include "base/protocol.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /*
  * Maps the page of job folder `dir` for `rank_count` local ranks; `create` makes the file first (launcher only).
@@ -19,5 +20,12 @@ void *status_page_map(const char *dir, int rank_count, bool create);
 void status_page_unmap(void *page, int rank_count);
 
 struct rank_status *status_page_rank(void *page, int local_rank);
+
+/* `rank_count` as in status_page_map(). Inline, for the engine, which is handed its record by the shim. */
+static inline struct job_options *
+status_page_options(void *page, int rank_count)
+{
+    return (struct job_options *)((char *)page + (size_t)rank_count * RANK_STATUS_STRIDE);
+}
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/cluster/cluster.h"
 #include "launcher/common/word_list.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/report/summary.h"
@@ -17,9 +18,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* Tells the ddprun on all hosts where they are to be; not a setting. */
-#define FOLDER_VARIABLE "DDPRUN_HOSTS_FOLDER"
 
 /* ---- words ---- */
 
@@ -47,12 +45,12 @@ static bool
 goes_along(const char *variable, size_t name_length)
 {
     static const char *const names[] = {"PATH", "LD_LIBRARY_PATH", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"};
-    static const char *const prefixes[] = {"CUDA_", "NCCL_", "SOFTGPU_", "UCX_", "OMP_", "DDPRUN_"};
+    static const char *const prefixes[] = {"CUDA_", "NCCL_", "SOFTGPU_", "UCX_", "OMP_", "DDPRUN_", "_DDPRUN_"};
     for (size_t i = 0; i < name_length; ++i) {
         if (!isalnum((unsigned char)variable[i]) && variable[i] != '_')
             return false;
     }
-    static const char *const left_out[] = {"DDPRUN_RANKS", FOLDER_VARIABLE};
+    static const char *const left_out[] = {"DDPRUN_RANKS", DDPRUN_ENV_HOSTS_FOLDER};
     for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); ++i) {
         if (strlen(left_out[i]) == name_length && strncmp(variable, left_out[i], name_length) == 0)
             return false;
@@ -160,7 +158,7 @@ hosts_command(const struct hosts_order *order)
     add_copies(&words, "--bind-to", "none"); /* ddprun binds its rank near the GPU itself */
     add_copies(&words, "--wdir", "/");       /* which is there: see hosts_enter_folder() */
     word_list_add(&words, xstrdup("-x"));
-    word_list_add(&words, xasprintf(FOLDER_VARIABLE "=%s", order->folder));
+    word_list_add(&words, xasprintf(DDPRUN_ENV_HOSTS_FOLDER "=%s", order->folder));
     add_probes(&words, order);
     add_variables(&words, order->variables);
     word_list_add(&words, xstrdup(order->ddprun));
@@ -205,6 +203,9 @@ refuse_inner(struct error *error)
 {
     static const char *const marks[] = {"PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "PMI_RANK",
                                         DDPRUN_ENV_JOB_DIR};
+    bool has_pmix;
+    if (getenv(DDPRUN_ENV_JOB_DIR) != NULL && !cluster_look(&has_pmix, error))
+        return false;
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); ++i) {
         const char *value = getenv(marks[i]);
         /* Slurm counts the batch script itself as a step of one task. */
@@ -243,11 +244,11 @@ current_folder(void)
 bool
 hosts_enter_folder(struct error *error)
 {
-    const char *given = getenv(FOLDER_VARIABLE);
+    const char *given = getenv(DDPRUN_ENV_HOSTS_FOLDER);
     if (given == NULL || getenv("PMIX_NAMESPACE") == NULL)
         return true;
     char *folder = xstrdup(given);
-    unsetenv(FOLDER_VARIABLE); /* the trainer is no ddprun */
+    unsetenv(DDPRUN_ENV_HOSTS_FOLDER); /* the trainer is no ddprun */
     bool entered = chdir(folder) == 0;
     if (entered)
         setenv("PWD", folder, 1);

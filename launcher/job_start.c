@@ -146,6 +146,7 @@ job_start(struct job *job, struct error *error)
         tell_start(job);
     guardian_start();
     struct rank_settings settings = job_settings(job, job->folder.path);
+    environment_fill_options(&settings, status_page_options(job->status_page, count));
     bool ok = job->in_cluster || pmix_server_start(job->folder.path, count, &job->pmix, error);
     for (int i = 0; ok && i < count; ++i)
         ok = start_rank(job, &settings, i, error);

@@ -1,7 +1,7 @@
 /*
  * run.h - one run of `ddprun check`: what the launcher asks of the engine, and what the engine answers.
  *
- * Down: DDPRUN_CHECK_RUN (base/protocol.h) names a file of settings, struct check_run. Up: each rank appends struct
+ * Down: DDPRUN_ENV_CHECK_RUN (base/protocol.h) names a file of settings, struct check_run. Up: each rank appends struct
  * check_row to a file of its own, "<results>-<rank>", as it goes; what was written before the rank ended is there,
  * whatever became of it.
  */

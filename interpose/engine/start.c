@@ -4,6 +4,7 @@
  * Loaded by the shim into the process that is the rank. Everything that depends on CUDA waits for the first annotation
  * of memory.
  */
+#include "base/status_page.h"
 #include "interpose/engine/check/check.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
@@ -35,38 +36,33 @@ number_option(const char *variable, uint64_t fallback, uint64_t highest)
 }
 
 static const char *
-text_option(const char *variable, const char *fallback)
+path_or(const char *path, const char *fallback)
 {
-    const char *text = getenv(variable);
-    if (text == NULL || text[0] == '\0')
-        return fallback;
-    char *kept = strdup(text); /* the trainer may change its environment */
-    if (kept == NULL)
-        stop_job("out of memory");
-    return kept;
+    return path[0] != '\0' ? path : fallback;
 }
 
 static void
-read_options(struct options *options)
+read_options(struct options *options, const struct job_options *given)
 {
-    options->bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, 0, UINT64_MAX);
-    options->cost_cache = number_option(DDPRUN_ENV_COST_CACHE, 1, 1) == 1;
-    options->overlap = number_option(DDPRUN_ENV_OVERLAP, 1, 1) == 1;
-    options->check_every = number_option(DDPRUN_ENV_CHECK_EVERY, DDPRUN_DEFAULT_CHECK_EVERY, UINT64_MAX);
-    options->verify = number_option(DDPRUN_ENV_VERIFY, 0, 1) == 1;
-    options->unannotated = number_option(DDPRUN_ENV_UNANNOTATED, 0, 1) == 1;
-    options->unannotated_ms = (int)number_option(DDPRUN_ENV_UNANNOTATED_MS, DDPRUN_DEFAULT_UNANNOTATED_MS, 1000000);
-    options->timeout_s = (int)number_option(DDPRUN_ENV_TIMEOUT_S, DDPRUN_DEFAULT_TIMEOUT_S, 1000000);
-    options->reduction =
-        (enum ddprun_reduction)number_option(DDPRUN_ENV_REDUCE, DDPRUN_REDUCE_MEAN, DDPRUN_REDUCTION_COUNT - 1);
-    options->compression =
-        (enum ddprun_compression)number_option(DDPRUN_ENV_COMPRESS, DDPRUN_COMPRESS_NONE, DDPRUN_COMPRESSION_COUNT - 1);
-    options->communicator_count = (unsigned)number_option(DDPRUN_ENV_COMMUNICATORS, 1, DDPRUN_MOST_COMMUNICATORS);
-    if (options->communicator_count == 0)
-        stop_job("%s=0 leaves no communicator; use at least 1", DDPRUN_ENV_COMMUNICATORS);
-    options->kernels_path = text_option(DDPRUN_ENV_KERNELS, NULL);
-    options->nccl_path = text_option(DDPRUN_ENV_NCCL, "libnccl.so.2");
-    options->trace_dir = text_option(DDPRUN_ENV_TRACE_DIR, NULL);
+    if (given->protocol != DDPRUN_PROTOCOL_VERSION)
+        stop_job("launcher and engine are of different versions (%u and %d); reinstall ddprun", given->protocol,
+                 DDPRUN_PROTOCOL_VERSION);
+    *options = (struct options){
+        .bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, given->bucket_bytes, UINT64_MAX),
+        .cost_cache = given->cost_cache,
+        .overlap = given->overlap,
+        .check_every = given->check_every,
+        .verify = given->verify,
+        .unannotated = given->unannotated,
+        .unannotated_ms = (int)number_option(DDPRUN_ENV_UNANNOTATED_MS, DDPRUN_DEFAULT_UNANNOTATED_MS, 1000000),
+        .timeout_s = (int)given->timeout_s,
+        .reduction = (enum ddprun_reduction)given->reduction,
+        .compression = (enum ddprun_compression)given->compression,
+        .communicator_count = given->communicator_count,
+        .kernels_path = path_or(given->kernels, NULL),
+        .nccl_path = path_or(given->nccl, "libnccl.so.2"),
+        .trace_dir = path_or(given->trace_dir, NULL),
+    };
 }
 
 /* ---- annotations that need no tensor ---- */
@@ -360,10 +356,11 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     if (!rendezvous_open(&engine_state.rendezvous, &error))
         stop_job("%s", error.text);
     engine_state.rendezvous.generation = atomic_load(&status->generation);
-    read_options(&engine_state.options);
-    atomic_store(&status->reduction, engine_state.options.reduction);
     engine_state.status_count = (int)number_option(DDPRUN_ENV_STATUS_COUNT, 1, 1 << 20);
     engine_state.status_index = (int)number_option(DDPRUN_ENV_STATUS_INDEX, 0, 1 << 20);
+    char *page = (char *)status - (size_t)engine_state.status_index * RANK_STATUS_STRIDE;
+    read_options(&engine_state.options, status_page_options(page, engine_state.status_count));
+    atomic_store(&status->reduction, engine_state.options.reduction);
     flight_note(FLIGHT_START, (uint64_t)engine_state.rendezvous.rank, 0, NULL);
     if (!control_open(&engine_state.control, &engine_state.rendezvous, engine_state.options.timeout_s, &error))
         stop_job_by(error.cause, "%s", error.text);

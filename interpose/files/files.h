@@ -11,7 +11,7 @@
  * full, the call of the program fails with that errno. A hook needs up to 40 KiB of stack.
  *
  * Not redirected: what is no regular file, directory or symbolic link (devices, pipes, sockets: opened, renamed or
- * removed, they are the real ones); /proc, /sys and /dev, with /dev/shm; the private folder; DDPRUN_FILES_EXCEPT; the
+ * removed, they are the real ones); /proc, /sys and /dev, with /dev/shm; the private folder; FILES_ENV_EXCEPT; the
  * cache of CUDA (CUDA_CACHE_PATH, else ~/.nv); the files that NCCL_DEBUG_FILE, NCCL_GRAPH_DUMP_FILE and
  * NCCL_TOPO_DUMP_FILE name.
  *
@@ -45,13 +45,13 @@
  * The private folder of a tree of processes: an absolute path of at most 1000 bytes, existing, mode 0700. Absent or
  * empty: every hook only forwards. Two processes that share the folder share the overlay.
  */
-#define FILES_ENV_DIR "DDPRUN_FILES_DIR"
+#define FILES_ENV_DIR "_DDPRUN_FILES_DIR"
 
 /*
  * Absolute paths that are never redirected, with everything below them, separated by colons: at most 100 of 32 KiB in
  * all. Symbolic links in them are resolved when the process starts.
  */
-#define FILES_ENV_EXCEPT "DDPRUN_FILES_EXCEPT"
+#define FILES_ENV_EXCEPT "_DDPRUN_FILES_EXCEPT"
 
 /*
  * What the private folder holds. None of them exists before the first write.

@@ -294,7 +294,7 @@ take_env(const struct option_row *row, struct options *options, const char *valu
                          "'%.*s' is what ddprun itself tells each rank, in --env; which GPUs: --gpus, how many ranks: "
                          "-n; or choose another name",
                          (int)length, value);
-    if (strncmp(value, "DDPRUN_", 7) == 0 || strncmp(value, "PMIX_", 5) == 0)
+    if (strncmp(value, "DDPRUN_", 7) == 0 || strncmp(value, "_DDPRUN_", 8) == 0 || strncmp(value, "PMIX_", 5) == 0)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "'%.*s' is ddprun's own variable, in --env; use the option, or choose another name",
                          (int)length, value);

@@ -160,15 +160,10 @@ set_devices(char ***list, const struct rank_settings *settings, int index)
 }
 
 static void
-set_wire(char ***list, const struct rank_settings *settings)
+set_launch_order(char ***list, const struct rank_settings *settings)
 {
-    const struct options *options = settings->options;
-    set_number(list, DDPRUN_ENV_REDUCE, options->reduction);
-    set_number(list, DDPRUN_ENV_COMPRESS, options->compression);
-    set_number(list, DDPRUN_ENV_COMMUNICATORS, options->communicator_count);
-    set_or_unset(list, DDPRUN_ENV_KERNELS, settings->installation->kernels);
     /* Kernels of several communicators must come to the device in one order on all ranks (NCCL manual, 2.26). */
-    if (options->communicator_count > 1 && environment_get(*list, "NCCL_LAUNCH_ORDER_IMPLICIT") == NULL)
+    if (settings->options->communicator_count > 1 && environment_get(*list, "NCCL_LAUNCH_ORDER_IMPLICIT") == NULL)
         environment_set(list, "NCCL_LAUNCH_ORDER_IMPLICIT", "1");
 }
 
@@ -243,7 +238,6 @@ char **
 environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index)
 {
     char **list = environment_copy(inherited);
-    const struct options *options = settings->options;
 
     if (settings->place.has_supervisor)
         leave_identity_out(list);
@@ -256,18 +250,35 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     set_number(&list, DDPRUN_ENV_PROTOCOL, DDPRUN_PROTOCOL_VERSION);
     environment_set(&list, DDPRUN_ENV_JOB_DIR, settings->job_dir);
     environment_set(&list, DDPRUN_ENV_ENGINE, settings->installation->engine);
-    set_or_unset(&list, DDPRUN_ENV_NCCL, settings->nccl);
-    set_number(&list, DDPRUN_ENV_BUCKET_BYTES, options->bucket_bytes);
-    environment_set(&list, DDPRUN_ENV_COST_CACHE, options->cost_cache ? "1" : "0");
-    environment_set(&list, DDPRUN_ENV_OVERLAP, options->overlap ? "1" : "0");
-    set_number(&list, DDPRUN_ENV_CHECK_EVERY, options->check_every);
-    environment_set(&list, DDPRUN_ENV_VERIFY, options->verify ? "1" : "0");
-    environment_set(&list, DDPRUN_ENV_UNANNOTATED, options->unannotated ? "1" : "0");
-    set_or_unset(&list, DDPRUN_ENV_TRACE_DIR, settings->trace_dir);
-    set_number(&list, DDPRUN_ENV_TIMEOUT_S, options_rank_timeout_s(options));
-    set_wire(&list, settings);
+    set_launch_order(&list, settings);
     set_place(&list, settings, index);
     return list;
+}
+
+static void
+copy_path(char to[JOB_PATH_BYTES], const char *path)
+{
+    snprintf(to, JOB_PATH_BYTES, "%s", path != NULL ? path : "");
+}
+
+void
+environment_fill_options(const struct rank_settings *settings, struct job_options *to)
+{
+    const struct options *options = settings->options;
+    to->protocol = DDPRUN_PROTOCOL_VERSION;
+    to->reduction = options->reduction;
+    to->compression = options->compression;
+    to->communicator_count = options->communicator_count;
+    to->bucket_bytes = options->bucket_bytes;
+    to->check_every = options->check_every;
+    to->timeout_s = options_rank_timeout_s(options);
+    to->cost_cache = options->cost_cache;
+    to->overlap = options->overlap;
+    to->verify = options->verify;
+    to->unannotated = options->unannotated;
+    copy_path(to->nccl, settings->nccl);
+    copy_path(to->kernels, settings->installation->kernels);
+    copy_path(to->trace_dir, settings->trace_dir);
 }
 
 /* ---- what lies next to the launcher ---- */

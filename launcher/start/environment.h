@@ -60,4 +60,7 @@ char **environment_arguments(const struct rank_settings *settings, int index);
  * cluster's launcher all that say which process of its job this is are left out, for that is the supervisor. */
 char **environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index);
 
+/* What the engines of all ranks find in the status page. */
+void environment_fill_options(const struct rank_settings *settings, struct job_options *to);
+
 #endif

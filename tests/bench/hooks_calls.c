@@ -99,7 +99,7 @@ run_rank(const char *kind, long count)
     struct fake_record *record = NULL;
     CUdeviceptr memory;
     (void)cuMemAlloc(&memory, 1);
-    void *engine = dlopen(getenv("DDPRUN_ENGINE"), RTLD_LAZY | RTLD_NOLOAD);
+    void *engine = dlopen(getenv("_DDPRUN_ENGINE"), RTLD_LAZY | RTLD_NOLOAD);
     record = engine != NULL ? dlsym(engine, "fake_record") : NULL;
     if (record == NULL)
         return 1;
@@ -123,7 +123,7 @@ main(int argc, char **argv)
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (driver == NULL)
         return 1;
-    if (getenv("DDPRUN_ENGINE") != NULL)
+    if (getenv("_DDPRUN_ENGINE") != NULL)
         return run_rank(argv[1], atol(argv[2]));
     run_passive(argv[1], driver, atol(argv[2]));
     return 0;

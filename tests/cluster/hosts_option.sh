@@ -40,7 +40,7 @@ hosts() {
 
 root=
 [ "$(id -u)" -ne 0 ] || root='--allow-run-as-root|'
-begin="${root}--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/|-x|DDPRUN_HOSTS_FOLDER=$work/a folder|"
+begin="${root}--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/|-x|_DDPRUN_HOSTS_FOLDER=$work/a folder|"
 variables="-x|PATH|-x|XDG_CONFIG_HOME|-x|NCCL_DEBUG|"
 # probes LAUNCHER: the parameters with which a lost host is noticed; not by PRRTE, which would end well.
 probes() {

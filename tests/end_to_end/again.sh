@@ -73,7 +73,7 @@ failed_with "after _exit" 1 "rank [01] after step 4: process [0-9]+ follows proc
 # Nor does what follows hide why the first one stopped, in any number of ranks.
 for ranks in 1 2; do
     # shellcheck disable=SC2016
-    run "$ddprun" -n "$ranks" --device softgpu sh -c 'DDPRUN_ENGINE=/nonexistent "$ladder" $first_options; exec "$ladder" $first_options'
+    run "$ddprun" -n "$ranks" --device softgpu sh -c '_DDPRUN_ENGINE=/nonexistent "$ladder" $first_options; exec "$ladder" $first_options'
     failed_with "after a failure, -n $ranks" 1 "rank [01] .*cannot load its engine"
 done
 

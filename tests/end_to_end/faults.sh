@@ -27,10 +27,15 @@ fault "a program without annotations" 1 "ended without a DDP_STEP" none
 fault "a program without annotations, whose exit status others see as 0" 1 "ended without a DDP_STEP" none --exit 256
 fault "a program that leaves by _exit before its first step" 1 "rank [01] annotated 8 gradients and ended without a DDP_STEP" quick-exit --fault-step 1
 
-differs='[ "$RANK" = 1 ] && export DDPRUN_BUCKET_BYTES=8192; exec "$0" "$@"'
+differs='[ "$RANK" = 1 ] && export DDPRUN_TEST_BUCKET_BYTES=8192; exec "$0" "$@"'
 run "$ddprun" -n 2 --device "$device" sh -c "$differs" "$ladder" --steps 12
 failed_with "other options on other ranks: both plans are shown, before anything is sent" 1 \
     "ranks 0 and 1 have come to different plans of buckets, and nothing was sent by them: as its piece number [0-9]+, rank 0 would send gradient [0-9] of 8 \(.t->layers\[l\].gradient., 2304 float32, ladder.cu:[0-9]+\), bytes 0 to [0-9]+, in bucket [0-9]+; rank 1 gradient [0-9] of 8 \(.t->layers\[l\].gradient., .*in bucket [0-9]+"
+
+# The first byte behind the only record of the status page is one of the version of the options.
+# shellcheck disable=SC2016
+run "$ddprun" -n 1 --device "$device" sh -c 'printf "\077" | dd of="$_DDPRUN_JOB_DIR/status" bs=1 seek=28672 conv=notrunc 2>/dev/null; exec "$0" --steps 1' "$ladder"
+failed_with "options of another version" 1 "launcher and engine are of different versions \(63 and [0-9]+\)"
 
 fault "no parameter is annotated: said, for nothing else would" 0 "no parameter is annotated: each rank keeps" no-parameters
 check "no parameter is annotated: said once" [ "$(grep -c 'no parameter is annotated' "$work/stderr")" -eq 1 ]
@@ -135,7 +140,7 @@ check "a second annotated program: it stops" grep -qx 'the program ended with 25
 check "a second annotated program: says why" grep -Eq '^ddprun: process [0-9]+ annotates at .*, but process [0-9]+ already is rank 0' "$work/stderr"
 # The first has only the lock so far: the second's words are not left in the record, which the first is about to fill.
 # shellcheck disable=SC2016
-run "$ddprun" -n 2 --device "$device" sh -c '(exec 9>>"$DDPRUN_JOB_DIR/rank-$DDPRUN_STATUS_INDEX.lock"; flock -n 9 || exit; "$0" --steps 2; echo "it ended with $?"); exec "$0" --steps 12' "$ladder"
+run "$ddprun" -n 2 --device "$device" sh -c '(exec 9>>"$_DDPRUN_JOB_DIR/rank-$_DDPRUN_STATUS_INDEX.lock"; flock -n 9 || exit; "$0" --steps 2; echo "it ended with $?"); exec "$0" --steps 12' "$ladder"
 succeeded "a second annotated program while the first starts: the first goes on"
 check "a second annotated program while the first starts: it stops" [ "$(grep -c 'it ended with 1$' "$work/stdout")" -eq 2 ]
 check "a second annotated program while the first starts: says why" [ "$(grep -Ec '^(\[1\] )?ddprun: process [0-9]+ (annotates at|asks for its rank).*, but process [0-9]+ already is rank [01]; start one' "$work/stderr")" -eq 2 ]

@@ -76,7 +76,7 @@ one_rank_looks() { ends 0 "parameters bitwise identical" late-read --fault-step 
 other_buckets() { # one rank has buckets of another size
     # shellcheck disable=SC2016 # the ranks' shell expands it
     run "$launcher" -n 2 --device softgpu --timeout "$seconds" sh -c \
-        '[ "$RANK" -eq 0 ] || export DDPRUN_BUCKET_BYTES=9000; exec "$@"' sh "$ladder" --steps 12
+        '[ "$RANK" -eq 0 ] || export DDPRUN_TEST_BUCKET_BYTES=9000; exec "$@"' sh "$ladder" --steps 12
     [ "$code" -eq 1 ] && grep -q "different plans of buckets" "$work/stderr"
 }
 

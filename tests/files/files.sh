@@ -56,7 +56,7 @@ run_over() {
     make_folder "$work/it"
     mkdir -m 700 "$work/private"
     describe "$work/it" >"$work/before"
-    check "$name" env ${preload:-LD_PRELOAD="$library"} DDPRUN_FILES_DIR="$work/private" DDPRUN_FILES_EXCEPT="${except:-}" \
+    check "$name" env ${preload:-LD_PRELOAD="$library"} _DDPRUN_FILES_DIR="$work/private" _DDPRUN_FILES_EXCEPT="${except:-}" \
         "${@//FOLDER/"$work/it"}"
     describe "$work/it" >"$work/after"
     check "$name: the folder is as it was" diff "$work/before" "$work/after"
@@ -144,7 +144,7 @@ check "what tools wrote is in the private folder" has_written new kept copied co
 
 # A second tree of processes with its own private folder sees nothing of the first.
 mkdir -m 700 "$work/second"
-check "another overlay" env LD_PRELOAD="$library" DDPRUN_FILES_DIR="$work/second" \
+check "another overlay" env LD_PRELOAD="$library" _DDPRUN_FILES_DIR="$work/second" \
     sh -c "[ ! -e '$work/it/new' ] && [ -e '$work/it/sub/one' ]"
 
 # ---- what is not redirected ----
@@ -165,11 +165,11 @@ run_over "a pipe" sh -c 'cat "$0/fifo" >"$0/it/from_pipe" & echo through >"$0/fi
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
     user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     mkdir -m 777 "$work/theirs"
-    check "what may not be written" "${user[@]}" env LD_PRELOAD="$library" DDPRUN_FILES_DIR="$work/theirs" sh -c '
+    check "what may not be written" "${user[@]}" env LD_PRELOAD="$library" _DDPRUN_FILES_DIR="$work/theirs" sh -c '
         ! (echo x >"$0/kept") 2>/dev/null && ! (echo x >"$0/new_one") 2>/dev/null && ! rm -f "$0/kept" 2>/dev/null &&
         ! mkdir "$0/d" 2>/dev/null && ! mv "$0/kept" "$0/k" 2>/dev/null && [ "$(cat "$0/kept")" = kept ]' "$work/it"
 fi
-check "a private folder that does not exist" env LD_PRELOAD="$library" DDPRUN_FILES_DIR="$work/none/at/all" sh -c \
+check "a private folder that does not exist" env LD_PRELOAD="$library" _DDPRUN_FILES_DIR="$work/none/at/all" sh -c \
     '! (echo x >"$0/it/kept") 2>/dev/null' "$work"
 check "and nothing was written for it" test "$(cat "$work/it/kept")" = kept
 

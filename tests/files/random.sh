@@ -50,7 +50,7 @@ for ((seed = first; seed < first + seeds; ++seed)); do
     if [ ${#as_user[@]} -gt 0 ]; then chown 65534:65534 "$at/private"; fi
     describe "$at/over/it" >"$at/before"
     "${as_user[@]}" "$program" "$at/bare/it" "$seed" "$operations" >"$at/bare.txt" || bad=1
-    "${as_user[@]}" env LD_PRELOAD="$library" DDPRUN_FILES_DIR="$at/private" "$program" "$at/over/it" "$seed" "$operations" \
+    "${as_user[@]}" env LD_PRELOAD="$library" _DDPRUN_FILES_DIR="$at/private" "$program" "$at/over/it" "$seed" "$operations" \
         >"$at/over.txt" || bad=1
     describe "$at/over/it" >"$at/after"
     cmp "$at/before" "$at/after" || {

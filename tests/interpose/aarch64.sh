@@ -41,7 +41,7 @@ $cc "${flags[@]}" -shared -o "$work/libnext_asker.so" tests/interpose/next_asker
 $cc "${flags[@]}" -o "$work/plain" tests/interpose/plain.c interpose/engine/memory/filter_writer.c "$work/libnext_asker.so" -Wl,-rpath,"$work" -ldl
 
 head -c 65536 /dev/zero >"$work/status"
-DDPRUN_PROTOCOL=$protocol DDPRUN_JOB_DIR=$work DDPRUN_ENGINE=$work/libfake_engine.so RANK=0 \
-    LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 DDPRUN_STATUS_INDEX=0 DDPRUN_STATUS_COUNT=1 \
+_DDPRUN_PROTOCOL=$protocol _DDPRUN_JOB_DIR=$work _DDPRUN_ENGINE=$work/libfake_engine.so RANK=0 \
+    LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 _DDPRUN_STATUS_INDEX=0 _DDPRUN_STATUS_COUNT=1 \
     timeout -k 1 60 qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_PRELOAD="$work/libddprun.so" -E LD_LIBRARY_PATH="$work" \
     "$work/plain" </dev/null

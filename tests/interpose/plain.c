@@ -130,7 +130,7 @@ main(void)
         return 1;
     }
     (void)((__typeof__(&cuMemAlloc_v2))hook_of("cuMemAlloc", 3020, 0))(&memory, 1);
-    void *engine = dlopen(getenv("DDPRUN_ENGINE"), RTLD_LAZY | RTLD_NOLOAD);
+    void *engine = dlopen(getenv("_DDPRUN_ENGINE"), RTLD_LAZY | RTLD_NOLOAD);
     record = engine != NULL ? dlsym(engine, "fake_record") : NULL;
     fake = dlsym(driver, "fake_driver");
     calls_of = (unsigned long (*)(const char *))dlsym(driver, "fake_driver_calls");

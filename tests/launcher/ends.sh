@@ -127,9 +127,9 @@ run -n 1 --max-restarts 2 "$fake" env DDPRUN_RESTART exit 7
 why=$(expect 7 "$err" '^ddprun: restart 2 of 2' "$out" '^DDPRUN_RESTART=2')
 [ "$(grep -c '^DDPRUN_RESTART' "$out")" = 3 ] || why+="$(grep -c '^DDPRUN_RESTART' "$out") runs "
 report "--max-restarts" "$why$(no_folders_left)"
-DDPRUN_RESTART=2 DDPRUN_RESTARTED_PROCESS=1:2 run -n 1 --max-restarts 1 "$fake" env DDPRUN_RESTART env DDPRUN_RESTARTED_PROCESS exit 7
+DDPRUN_RESTART=2 _DDPRUN_RESTARTED=1:2 run -n 1 --max-restarts 1 "$fake" env DDPRUN_RESTART env _DDPRUN_RESTARTED exit 7
 why=$(expect 7 "$err" '^ddprun: restart 1 of 1' "$out" '^DDPRUN_RESTART unset' "$out" '^DDPRUN_RESTART=1')
-report "restarts of a ddprun around this one are not its own" "$why$(grep PROCESS= "$out")$(no_folders_left)"
+report "restarts of a ddprun around this one are not its own" "$why$(grep RESTARTED= "$out")$(no_folders_left)"
 run -n 2 --max-restarts 2 "$fake" exit 0
 report "no restart of what went well" "$(expect 0)$(grep restart "$err")"
 run --max-restarts 2 --bucket-mb 0 "$fake"

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 static struct rank_status *status;
+static const struct job_options *options;
 static int rank;
 
 static uint64_t
@@ -346,6 +347,20 @@ do_env(char **words)
     fflush(stdout);
 }
 
+/* options: what the launcher wants of the engine, one NAME=VALUE a line. */
+static void
+do_options(char **words)
+{
+    (void)words;
+    printf("protocol=%u\nbucket_bytes=%llu\noverlap=%u\ncost_cache=%u\ncheck_every=%llu\nverify=%u\nunannotated=%u\n"
+           "timeout_s=%u\nreduction=%u\ncompression=%u\ncommunicator_count=%u\nnccl=%s\nkernels=%s\ntrace_dir=%s\n",
+           options->protocol, (unsigned long long)options->bucket_bytes, options->overlap, options->cost_cache,
+           (unsigned long long)options->check_every, options->verify, options->unannotated, options->timeout_s,
+           options->reduction, options->compression, options->communicator_count, options->nccl, options->kernels,
+           options->trace_dir);
+    fflush(stdout);
+}
+
 static const struct verb {
     const char *name;
     int words;
@@ -384,6 +399,7 @@ static const struct verb {
     {"longline", 1, do_longline},
     {"cat", 0, do_cat},
     {"env", 1, do_env},
+    {"options", 0, do_options},
 };
 
 static const struct verb *
@@ -415,6 +431,7 @@ main(int argc, char **argv)
         return 96;
     }
     status = status_page_rank(page, environment_number(DDPRUN_ENV_STATUS_INDEX));
+    options = status_page_options(page, environment_number(DDPRUN_ENV_STATUS_COUNT));
 
     int mine = 1;
     for (int i = 1; i < argc; ++i) {

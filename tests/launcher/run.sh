@@ -78,7 +78,7 @@ if [ -z "$asan" ]; then
     for words in "" "check" "--hosts localhost:2"; do
         # shellcheck disable=SC2086
         run $soft -n 1 bash -c "'$ddprun' $words '$fake'"
-        why=$(expect 2 "$err" '^ddprun: ddprun was started inside a rank of another ddprun \(DDPRUN_JOB_DIR=')
+        why=$(expect 2 "$err" '^ddprun: ddprun was started inside a rank of another ddprun \(_DDPRUN_JOB_DIR=')
         [ "$(wc -l <"$err")" = 2 ] || why+="$(wc -l <"$err") lines on stderr, not this one and the rank's exit code "
         report "ddprun $words inside a rank" "$why$(no_folders_left)"
     done
@@ -178,12 +178,18 @@ report "--gpus counts within CUDA_VISIBLE_DEVICES on the stand-in too" \
 
 # ---- what a rank finds ----
 run_in_front timeout -k 1 "$limit" env LD_PRELOAD="$asan:$helpers/liblauncher_stub_library.so" "$ddprun" -n 2 --bucket-mb 0.5 --no-overlap --check-every 7 --timeout 9 --nccl nccl.so \
-    --trace "$top/trace" "$fake" env RANK env WORLD_SIZE env LOCAL_RANK env LOCAL_WORLD_SIZE env LD_PRELOAD env DDPRUN_BUCKET_BYTES \
-    env DDPRUN_OVERLAP env DDPRUN_CHECK_EVERY env DDPRUN_TIMEOUT_S env DDPRUN_NCCL env DDPRUN_TRACE_DIR env DDPRUN_ENGINE
+    --trace "$top/trace" "$fake" env RANK env WORLD_SIZE env LOCAL_RANK env LOCAL_WORLD_SIZE env LD_PRELOAD env _DDPRUN_ENGINE \
+    env _DDPRUN_PROTOCOL options
 report "environment of a rank" "$(expect 0 "$out" '^\[1\] RANK=1' "$out" '^\[1\] WORLD_SIZE=2' "$out" '^\[1\] LOCAL_RANK=1' \
     "$out" '^LOCAL_WORLD_SIZE=2' "$out" "^LD_PRELOAD=$asan:$helpers/liblauncher_stub_library.so:$top/lib/libddprun.so\$" \
-    "$out" '^DDPRUN_BUCKET_BYTES=524288$' "$out" '^DDPRUN_OVERLAP=0' "$out" '^DDPRUN_CHECK_EVERY=7' "$out" '^DDPRUN_TIMEOUT_S=9' \
-    "$out" '^DDPRUN_NCCL=nccl.so' "$out" "^DDPRUN_TRACE_DIR=$top/trace\$" "$out" "^DDPRUN_ENGINE=$top/lib/libddprun-engine.so")"
+    "$out" '^bucket_bytes=524288$' "$out" '^overlap=0$' "$out" '^check_every=7$' "$out" '^timeout_s=9$' "$out" '^cost_cache=1$' \
+    "$out" '^nccl=nccl.so$' "$out" "^trace_dir=$top/trace\$" "$out" "^_DDPRUN_ENGINE=$top/lib/libddprun-engine.so" \
+    "$out" '^verify=0$' "$out" '^unannotated=0$' "$out" '^reduction=0$' "$out" '^compression=0$' "$out" '^communicator_count=1$')"
+report "the options have the version of the variables" "$(diff <(sed -n 's/^_DDPRUN_PROTOCOL=//p' "$out") <(sed -n 's/^protocol=//p' "$out"))"
+DDPRUN_REDUCE=sum DDPRUN_OVERLAP=1 run --unannotated --verify --communicators 3 --no-cost-cache "$fake" env DDPRUN_REDUCE options
+report "a user's setting and what the engine is told have names of their own" "$(expect 0 "$out" '^DDPRUN_REDUCE=sum$' "$out" '^reduction=1$' \
+    "$out" '^verify=1$' "$out" '^unannotated=1$' "$out" '^communicator_count=3$' "$out" '^cost_cache=0$' "$out" '^overlap=1$' \
+    "$out" '^nccl=$' "$out" '^trace_dir=$')"
 # A process that stays before its program is not waited for for ever, nor left behind.
 new_pids
 run_in_front timeout -k 1 "$limit" env LD_PRELOAD="$asan:$helpers/liblauncher_stop_before_exec.so" "$ddprun" -n 3 --timeout 3 "$fake" pid "$pids" hang
@@ -202,8 +208,8 @@ kill -TERM "$job"
 finish
 report "a start that is held up can be ended" \
     "$(expect 143 "$err" "^ddprun: SIGTERM while the process of rank 1 had not come to start $fake" "$err" '^ddprun: no restart')$(no_folders_left)$(within 10 all_gone "$pids" || echo "ranks are left ")"
-DDPRUN_TRACE_DIR=/old DDPRUN_BUCKET_BYTES=7 run "$fake" env DDPRUN_TRACE_DIR env DDPRUN_BUCKET_BYTES
-report "old variables do not reach a rank" "$(expect 0 "$out" 'DDPRUN_TRACE_DIR unset' "$out" 'DDPRUN_BUCKET_BYTES=0$')"
+_DDPRUN_SUPERVISOR=/old _DDPRUN_STDOUT=/old _DDPRUN_ENGINE=/old run "$fake" env _DDPRUN_SUPERVISOR env _DDPRUN_STDOUT env _DDPRUN_ENGINE
+report "old variables do not reach a rank" "$(expect 0 "$out" '_DDPRUN_SUPERVISOR unset' "$out" "_DDPRUN_ENGINE=$top/lib")$(grep /old "$out")"
 grep -E 'Sig(Blk|Ign)' /proc/self/status >"$top/wanted"
 # shellcheck disable=SC2086
 run $soft -n 2 grep -E 'Sig(Blk|Ign)' /proc/self/status
@@ -230,9 +236,9 @@ report "--help-all" "$(expect 0 "$out" '^Exit codes:' "$out" '--share-gpu')"
 mkdir "$top/elsewhere"
 printf '{ "ranks": 2, "check-every": 5, "timeout": 40 }\n' >"$top/config/ddprun/config.json"
 printf '{ "ranks": 3 }\n' >"$top/other.json"
-DDPRUN_CHECK_EVERY=6 DDPRUN_BUCKET_MB=1 run --timeout 50 "$fake" env DDPRUN_CHECK_EVERY env DDPRUN_BUCKET_BYTES env DDPRUN_TIMEOUT_S
-report "settings: environment, file, command line" "$(expect 0 "$out" '^\[1\] DDPRUN_CHECK_EVERY=5' "$out" '^DDPRUN_BUCKET_BYTES=1048576' \
-    "$out" '^DDPRUN_TIMEOUT_S=50')"
+DDPRUN_CHECK_EVERY=6 DDPRUN_BUCKET_MB=1 run --timeout 50 "$fake" options
+report "settings: environment, file, command line" "$(expect 0 "$out" '^\[1\] check_every=5' "$out" '^bucket_bytes=1048576' \
+    "$out" '^timeout_s=50')"
 run --config "$top/other.json" "$fake" env RANK
 report "--config instead of the user's own" "$(expect 0 "$out" '^\[2\] RANK=2')"
 printf '{ "trace": true }\n' >"$top/config/ddprun/config.json"

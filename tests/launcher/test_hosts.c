@@ -193,7 +193,7 @@ TEST(the_command_has_all_that_ranks_need)
     char *all = command_for("/usr/bin/mpirun", false, (int)(sizeof(argv) / sizeof(argv[0])) - 1, argv, variables);
     ck_assert_str_eq(
         all,
-        "mpirun|--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/|-x|DDPRUN_HOSTS_FOLDER=/data/"
+        "mpirun|--host|h1:2,h2:2|-n|3|--map-by|slot|--bind-to|none|--wdir|/|-x|_DDPRUN_HOSTS_FOLDER=/data/"
         "run|-x|PATH|-x|"
         "LD_LIBRARY_PATH|-x|NCCL_DEBUG|-x|DDPRUN_NCCL|-x|SOFTGPU_DEVICES|-x|UCX_TLS|-x|"
         "CUDA_CACHE_PATH|/opt/bin/ddprun|--verbose|--heartbeat-timeout=0|--env=A=x y|--bucket-mb=5|--env=B=|--|./train|"
@@ -245,7 +245,7 @@ TEST(root_and_a_launcher_elsewhere_are_said)
     char *argv[] = {"ddprun", "--heartbeat-timeout=0", "--hosts=h1:1,h2:2", "t", NULL}, *variables[] = {NULL};
     char *all = command_for("/opt/openmpi/bin/mpirun", true, 4, argv, variables);
     ck_assert_str_eq(all, "/opt/openmpi/bin/mpirun|--allow-run-as-root|--host|h1:1,h2:2|-n|3|--map-by|slot|--bind-to|"
-                          "none|--wdir|/|-x|DDPRUN_HOSTS_FOLDER=/data/run|/opt/bin/ddprun|--heartbeat-timeout=0|--|t");
+                          "none|--wdir|/|-x|_DDPRUN_HOSTS_FOLDER=/data/run|/opt/bin/ddprun|--heartbeat-timeout=0|--|t");
     free(all);
 }
 
