@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -144,7 +145,7 @@ job_start(struct job *job, struct error *error)
 
     if (job->options.verbose)
         tell_start(job);
-    guardian_start();
+    guardian_start(job->folder.path);
     struct rank_settings settings = job_settings(job, job->folder.path);
     environment_fill_options(&settings, status_page_options(job->status_page, count));
     bool ok = job->in_cluster || pmix_server_start(job->folder.path, count, &job->pmix, error);

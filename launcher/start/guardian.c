@@ -7,6 +7,7 @@
 #include "launcher/start/guardian.h"
 
 #include "launcher/options/options.h"
+#include "launcher/start/job_folder.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -28,7 +29,7 @@ close_all_but(int kept)
     close_range((unsigned)kept + 1, ~0u, 0);
 }
 
-static void __attribute__((noreturn)) guard(int from)
+static void __attribute__((noreturn)) guard(int from, const char *folder)
 {
     static pid_t groups[OPTIONS_MOST_RANKS];
     size_t count = 0;
@@ -52,18 +53,19 @@ static void __attribute__((noreturn)) guard(int from)
     }
     for (size_t i = 0; i < count; ++i)
         kill(-groups[i], SIGKILL);
+    job_folder_clear(folder);
     _exit(0);
 }
 
 void
-guardian_start(void)
+guardian_start(const char *folder)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return;
     guardian = fork();
     if (guardian == 0)
-        guard(ends[1]);
+        guard(ends[1], folder);
     close(ends[1]);
     fd = ends[0];
     if (guardian > 0)

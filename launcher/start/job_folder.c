@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,30 +50,30 @@ open_and_lock(int parent, const char *name)
     return -1;
 }
 
-/* Empties the folder open at `fd`. */
+/* Empties the folder open at `fd`. By getdents64(2), as readdir(3) is not async-signal-safe. */
 static void
 empty_folder(int fd, int depth)
 {
+    _Alignas(struct dirent64) char entries[2048];
     int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = own < 0 ? NULL : fdopendir(own);
-    if (entries == NULL) {
-        if (own >= 0)
-            close(own);
-        return;
+    for (ssize_t count; own >= 0 && (count = getdents64(own, entries, sizeof(entries))) > 0;) {
+        const struct dirent64 *entry;
+        for (ssize_t at = 0; at < count; at += entry->d_reclen) {
+            entry = (const struct dirent64 *)(entries + at);
+            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+                continue;
+            if (unlinkat(fd, entry->d_name, 0) == 0 || depth >= DEEPEST_FOLDER)
+                continue;
+            int inner = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            if (inner < 0)
+                continue;
+            empty_folder(inner, depth + 1);
+            close(inner);
+            unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+        }
     }
-    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (unlinkat(fd, entry->d_name, 0) == 0 || depth >= DEEPEST_FOLDER)
-            continue;
-        int inner = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (inner < 0)
-            continue;
-        empty_folder(inner, depth + 1);
-        close(inner);
-        unlinkat(fd, entry->d_name, AT_REMOVEDIR);
-    }
-    closedir(entries);
+    if (own >= 0)
+        close(own);
 }
 
 /* Removes folders of launchers that are gone: those whose lock is free. */
@@ -196,7 +197,7 @@ temporary_place(struct error *error)
     if (!is_open_to_all(place, open_folder))
         return place;
     error_set(error, DDPRUN_EXIT_FAILURE,
-              "cannot use %s for temporary files: in %s everybody could exchange them; set its sticky bit (chmod "
+              "cannot use %s for temporary files: in %s every user could replace them; set its sticky bit (chmod "
               "+t), or TMPDIR to another folder",
               wanted, open_folder);
     free(place);
@@ -242,4 +243,20 @@ job_folder_remove(struct job_folder *folder)
     sweep(folder->path); /* a launcher of the same job may have been killed */
     free(folder->path);
     *folder = (struct job_folder){.fd = -1};
+}
+
+void
+job_folder_clear(const char *path)
+{
+    int fd = -1;
+    for (int i = 0; i < TRIES && fd < 0; ++i) {
+        fd = open_and_lock(AT_FDCWD, path);
+        if (fd < 0 && errno == EWOULDBLOCK) /* a process that ends closes its files one after the other */
+            poll(NULL, 0, 100);
+    }
+    if (fd < 0)
+        return;
+    empty_folder(fd, 0);
+    rmdir(path);
+    close(fd);
 }

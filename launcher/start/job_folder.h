@@ -2,8 +2,9 @@
  * job_folder.h - the folder that all processes of one job share: status page, rank locks, PMIx server's files
  * (base/protocol.h).
  *
- * Made and removed by the launcher, mode 0700. The launcher holds a flock on the folder itself as long as it lives, so
- * that a later launcher can tell a folder whose owner was killed from one in use, and clears it away.
+ * Made and removed by the launcher, mode 0700; if the launcher is killed, the guardian removes the folder (guardian.h).
+ * The launcher holds a flock on the folder itself as long as it lives, so that a later launcher can tell a folder whose
+ * owner and guardian were killed from one in use, and removes it.
  */
 #ifndef DDPRUN_LAUNCHER_START_JOB_FOLDER_H
 #define DDPRUN_LAUNCHER_START_JOB_FOLDER_H
@@ -25,5 +26,8 @@ bool job_folder_make(struct job_folder *folder, struct error *error) __attribute
 /* Removes the folder with all that is in it, and what launchers left that were killed meanwhile. Silent about what
  * cannot be removed; the next launcher tries again. */
 void job_folder_remove(struct job_folder *folder);
+
+/* Removes the folder of a launcher that has ended, or ends just now. Async-signal-safe. */
+void job_folder_clear(const char *path);
 
 #endif

@@ -102,6 +102,11 @@ if [ -n "$mpi" ] && [ "$sanitized" -eq 0 ]; then
     run env "STEPLESS_MPI=$mpi" "${wrapped[@]}" "$host" "$core" steps 4
     check "MPI_Init before the first annotation: exit code" [ "$code" -eq 0 ]
     check "MPI_Init before the first annotation: two ranks average" grep -q '^ddprun: 2 ranks, 4 steps' "$work/stderr"
+    # Such ranks do not notice the end of ddprun; its guardian does.
+    mkdir "$work/own"
+    no_job_folder() { [ -z "$(find "$work/own" -maxdepth 1 -name 'ddprun-*')" ]; }
+    XDG_RUNTIME_DIR='' TMPDIR=$work/own STEPLESS_MPI=$mpi until_said KILL ready "$host" "$core" steps 4 wait
+    check "MPI_Init before the first annotation, and ddprun is killed: the job folder is removed" within 20 no_job_folder
 else
     echo "skipped: MPI_Init before the first annotation: there is no libmpi.so.40 here (Debian: openmpi-bin)"
 fi

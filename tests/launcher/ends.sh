@@ -196,9 +196,20 @@ kill -KILL "$job"
 why=$(within 10 all_gone "$pids" || echo "processes are left ")
 finish
 report "SIGKILL of the launcher ends the ranks and what they have started" "$why"
-why=$([ "$(find "$TMPDIR" -mindepth 1 -maxdepth 1 | wc -l)" -le 1 ] || echo "more than one folder")
+report "and removes the job folder" "$(within 10 is_empty "$TMPDIR" || no_folders_left)"
+# Where the guardian is killed, too, the folder stays until the next launcher.
+new_pids
+start -n 2 "$fake" pid "$pids" hang
+within 20 files_in "$pids" 2
+for child in $(cat "/proc/$job/task/$job/children"); do
+    if [ "$(cat "/proc/$child/comm")" = ddprun-guardian ]; then kill -KILL "$child"; fi
+done
+kill -KILL "$job"
+why=$(within 10 all_gone "$pids" || echo "processes are left ")
+finish
+why+=$([ "$(find "$TMPDIR" -mindepth 1 -maxdepth 1 | wc -l)" = 1 ] || echo "not one folder ")
 run "$fake" exit 0
-report "the next launcher clears its folder away" "$(expect 0)$why$(no_folders_left)"
+report "the next launcher removes the folder of one whose guardian was killed" "$(expect 0)$why$(no_folders_left)"
 new_pids
 start -n 2 "$fake" pid "$pids" hang
 within 20 files_in "$pids" 2

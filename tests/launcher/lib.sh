@@ -111,6 +111,7 @@ expect() {
         shift 2
     done
 }
+is_empty() { [ -z "$(ls -A "$1" 2>/dev/null)" ]; }
 no_folders_left() { [ -z "$(ls -A "$TMPDIR" 2>/dev/null)" ] || echo -n "left in TMPDIR: $(ls "$TMPDIR") "; }
 # bad NAME CODE REGEX ARGS...: ddprun refuses, by one line on stderr and nothing on stdout.
 bad() {
