@@ -276,7 +276,7 @@ static int
 become(const struct hosts_order *order, char **command)
 {
     if (order->root)
-        message_line("started as root, so %s is told to allow it (--allow-run-as-root)", order->launcher->program);
+        message_line("started as root, so %s gets --allow-run-as-root", order->launcher->program);
     unsetenv("DDPRUN_RANKS"); /* the ranks on this host inherit what we have */
     execv(order->launcher->program, command);
     struct error error;

@@ -60,7 +60,7 @@ session_explain(const struct check *check, const struct check_order *order, cons
         return error_set(error, DDPRUN_EXIT_USAGE, "%.1000s (in the run of %s)", stop->text, order->title);
     if (outcome->late)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "the run of %s has not come to %s DDP_STEP in %u s; annotate the program (see "
+                         "the run of %s has not reached %s DDP_STEP in %u s; annotate the program (see "
                          "docs/annotations.md), or raise --timeout",
                          order->title, any_step ? "its next" : "a", check->place.step_limit_s);
     if (!outcome->program_failed)

@@ -74,7 +74,7 @@ struct rank_view {
     /* from the system */
     bool stopped;       /* by SIGSTOP, or a debugger */
     bool exiting;       /* it has left in order, and the process that was the rank still goes on */
-    bool out_of_memory; /* it was killed, and the kernel has killed processes for want of memory since the start */
+    bool out_of_memory; /* it was killed, and the kernel has killed processes for lack of memory since the start */
     bool ended;
     int order;     /* 1, 2, ... as ends were noticed; equal if noticed together */
     int exit_code; /* if it ended by itself */

@@ -55,7 +55,7 @@ examine_srun_pmix(struct examination *examination, const char *srun, struct chil
 {
     char end[64];
     if (!ask(srun, "--mpi=list", true, result))
-        findings_say(examination->findings, FINDING_WARNING, "srun", "run srun --mpi=list, and mend what it says",
+        findings_say(examination->findings, FINDING_WARNING, "srun", "run srun --mpi=list, and fix what it reports",
                      "srun --mpi=list fails: %.*s", (int)strcspn(result->text, "\n"),
                      result->length > 0 ? result->text : child_end_text(result, end));
     else if (has_word(result->text, "pmix"))

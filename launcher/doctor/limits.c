@@ -117,7 +117,7 @@ examine_shared_memory(struct findings *findings)
 {
     struct statvfs shm;
     if (statvfs("/dev/shm", &shm) != 0 || access("/dev/shm", W_OK | X_OK) != 0) {
-        findings_say(findings, FINDING_PROBLEM, "/dev/shm", "mount a tmpfs there, writable for everybody",
+        findings_say(findings, FINDING_PROBLEM, "/dev/shm", "mount a tmpfs there, writable by every user",
                      "cannot be written: %s; ranks of one machine exchange through it", strerror(errno));
         return;
     }

@@ -75,7 +75,7 @@ static const struct contradiction {
     {verify_and_never, settle_verify_and_never,
      "--verify compares in every step, --check-every 0 never; leave one out"},
     {warning_after_end, NULL,
-     "--hang-warning is not before --hang-timeout, so nobody would be warned; give a smaller number of seconds"},
+     "--hang-warning is not before --hang-timeout, so no warning would appear; give a smaller number of seconds"},
     {per_host_and_hosts, NULL,
      "--nproc-per-node counts the ranks of one host, and --hosts does too; leave --nproc-per-node out (h1:8,h2:8)"},
 };

@@ -11,7 +11,7 @@
 
 static const char *const group_titles[GROUP_COUNT] = {
     [GROUP_PLACES] = "Ranks and GPUs",          [GROUP_TRAINING] = "Averaging of gradients",
-    [GROUP_SAFETY] = "Checks and records",      [GROUP_PROGRAM] = "The program's surroundings",
+    [GROUP_SAFETY] = "Checks and records",      [GROUP_PROGRAM] = "Environment of the program",
     [GROUP_OUTPUT] = "Output and what is said", [GROUP_OTHER] = "Other",
     [GROUP_CHECK] = "Options of ddprun check",
 };
@@ -94,7 +94,7 @@ options_print_help_all(FILE *out)
           "environment, the command line before both.\n"
           "\nThe program finds RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE in its\n"
           "environment. Rank 0 has the terminal's input and prints as it is; lines of other\n"
-          "ranks begin with [rank] ([rank]+ where a line longer than 64 KiB goes on).\n"
+          "ranks begin with [rank] ([rank]+ where a line longer than 64 KiB continues).\n"
           "When one rank fails, all are stopped.\n"
           "\nExit codes: that of the rank that failed first (128 + signal if a signal ended\n"
           "it); 0: all ranks ended well; 1: ddprun or a rank stopped the job with a\n"

@@ -8,19 +8,12 @@
 #include "launcher/common/network.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/host_list.h"
+#include "launcher/options/option_values.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static bool
-bad_value(struct error *error, const struct option_row *row, const char *value, const char *wanted)
-{
-    return error_set(error, DDPRUN_EXIT_USAGE, "'%s' is not %s, in --%s; see ddprun %s--help", value, wanted, row->name,
-                     row->group == GROUP_CHECK ? "check " : "");
-}
 
 /* Of an option without a value: given, or switched by a setting. */
 static bool
@@ -47,39 +40,13 @@ SWITCH(dry_run, dry_run, true)
 SWITCH(quiet, quiet, true)
 SWITCH(verbose, verbose, true)
 
-const char *
-option_keep(struct options *options, const char *text)
-{
-    size_t count = 0;
-    while (options->owned != NULL && options->owned[count] != NULL)
-        ++count;
-    options->owned = xrealloc(options->owned, (count + 2) * sizeof(*options->owned));
-    options->owned[count] = xstrdup(text);
-    options->owned[count + 1] = NULL;
-    return options->owned[count];
-}
-
-/* A whole decimal number in [least, most], digits only. */
-static bool
-whole_number(const char *text, unsigned long least, unsigned long most, unsigned long *number)
-{
-    if (text[0] == '\0' || strspn(text, "0123456789") != strlen(text))
-        return false;
-    errno = 0;
-    unsigned long value = strtoul(text, NULL, 10);
-    if (errno != 0 || value < least || value > most)
-        return false;
-    *number = value;
-    return true;
-}
-
 static bool
 take_ranks(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
     /* More than OPTIONS_MOST_RANKS only with --hosts: check_rank_count(). */
-    if (!whole_number(value, 1, HOST_LIST_MOST_HOSTS * HOST_LIST_MOST_RANKS, &number))
-        return bad_value(error, row, value, "a number of ranks from 1 to 256");
+    if (!option_whole_number(value, 1, HOST_LIST_MOST_HOSTS * HOST_LIST_MOST_RANKS, &number))
+        return option_bad_value(error, row, value, "a number of ranks from 1 to 256");
     options->rank_count = (int)number;
     return true;
 }
@@ -88,29 +55,18 @@ static bool
 take_hosts(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     if (value[0] == '\0')
-        return bad_value(error, row, value, "a list of hosts, such as h1:8,h2:8");
+        return option_bad_value(error, row, value, "a list of hosts, such as h1:8,h2:8");
     options->hosts = value; /* read by hosts_run() */
     return true;
-}
-
-/* The place of `value` among names[count]; -1 if it is none of them. */
-static int
-one_of(const char *value, const char *const *names, int count)
-{
-    for (int i = 0; i < count; ++i) {
-        if (names[i] != NULL && strcmp(value, names[i]) == 0)
-            return i;
-    }
-    return -1;
 }
 
 static bool
 take_device(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     static const char *const names[] = {[DEVICE_AUTO] = "auto", [DEVICE_GPU] = "gpu", [DEVICE_SOFTGPU] = "softgpu"};
-    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    int place = option_one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(error, row, value, "one of auto, gpu, softgpu");
+        return option_bad_value(error, row, value, "one of auto, gpu, softgpu");
     options->device = (enum device_choice)place;
     return true;
 }
@@ -127,9 +83,9 @@ static bool
 take_bind(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     static const char *const names[] = {[BIND_NONE] = "none", [BIND_NUMA] = "numa", [BIND_CORE] = "core"};
-    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    int place = option_one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(error, row, value, "one of none, numa, core");
+        return option_bad_value(error, row, value, "one of none, numa, core");
     options->bind = (enum bind_choice)place;
     return true;
 }
@@ -140,11 +96,11 @@ take_bucket_mb(const struct option_row *row, struct options *options, const char
     static const char wanted[] = "a size above 0 and up to 1048576 (MiB)";
     /* strtod also takes blanks, hexadecimal, "inf" and "nan". */
     if (value[0] == '\0' || strspn(value, "0123456789.eE+-") != strlen(value))
-        return bad_value(error, row, value, wanted);
+        return option_bad_value(error, row, value, wanted);
     char *end;
     double bytes = strtod(value, &end) * (1 << 20);
     if (*end != '\0' || !(bytes >= 1.0) || bytes > 1024.0 * 1024.0 * (1 << 20))
-        return bad_value(error, row, value, wanted);
+        return option_bad_value(error, row, value, wanted);
     options->bucket_bytes = (uint64_t)llround(bytes);
     return true;
 }
@@ -155,9 +111,9 @@ const char *const reduction_names[DDPRUN_REDUCTION_COUNT] = {
 static bool
 take_reduce(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    int place = one_of(value, reduction_names, DDPRUN_REDUCTION_COUNT);
+    int place = option_one_of(value, reduction_names, DDPRUN_REDUCTION_COUNT);
     if (place < 0)
-        return bad_value(error, row, value, "one of mean, sum");
+        return option_bad_value(error, row, value, "one of mean, sum");
     options->reduction = (enum ddprun_reduction)place;
     return true;
 }
@@ -168,9 +124,9 @@ const char *const compression_names[DDPRUN_COMPRESSION_COUNT] = {
 static bool
 take_compress(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    int place = one_of(value, compression_names, DDPRUN_COMPRESSION_COUNT);
+    int place = option_one_of(value, compression_names, DDPRUN_COMPRESSION_COUNT);
     if (place < 0)
-        return bad_value(error, row, value, "one of none, fp16, bf16");
+        return option_bad_value(error, row, value, "one of none, fp16, bf16");
     options->compression = (enum ddprun_compression)place;
     return true;
 }
@@ -179,8 +135,8 @@ static bool
 take_communicators(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
-    if (!whole_number(value, 1, DDPRUN_MOST_COMMUNICATORS, &number))
-        return bad_value(error, row, value, "a number from 1 to 8");
+    if (!option_whole_number(value, 1, DDPRUN_MOST_COMMUNICATORS, &number))
+        return option_bad_value(error, row, value, "a number from 1 to 8");
     options->communicator_count = (unsigned)number;
     return true;
 }
@@ -189,7 +145,7 @@ static bool
 take_nccl(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     if (value[0] == '\0')
-        return bad_value(error, row, value, "a path or a library name");
+        return option_bad_value(error, row, value, "a path or a library name");
     options->nccl = value;
     return true;
 }
@@ -198,8 +154,8 @@ static bool
 take_check_every(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
-    if (!whole_number(value, 0, 1000000000, &number))
-        return bad_value(error, row, value, "a number of steps from 0 (never) to 1000000000");
+    if (!option_whole_number(value, 0, 1000000000, &number))
+        return option_bad_value(error, row, value, "a number of steps from 0 (never) to 1000000000");
     options->check_every = (unsigned)number;
     return true;
 }
@@ -208,8 +164,8 @@ static bool
 take_timeout(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
-    if (!whole_number(value, 1, 1000000, &number))
-        return bad_value(error, row, value, "a whole number of seconds from 1 to 1000000");
+    if (!option_whole_number(value, 1, 1000000, &number))
+        return option_bad_value(error, row, value, "a whole number of seconds from 1 to 1000000");
     options->timeout_s = (unsigned)number;
     return true;
 }
@@ -219,8 +175,8 @@ static bool
 take_limit(const struct option_row *row, unsigned *field, const char *value, struct error *error)
 {
     unsigned long number;
-    if (!whole_number(value, 0, 1000000, &number))
-        return bad_value(error, row, value, "a whole number of seconds from 0 (never) to 1000000");
+    if (!option_whole_number(value, 0, 1000000, &number))
+        return option_bad_value(error, row, value, "a whole number of seconds from 0 (never) to 1000000");
     *field = (unsigned)number;
     return true;
 }
@@ -242,8 +198,8 @@ static bool
 take_heartbeat_timeout(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
-    if (!whole_number(value, 0, 1000000, &number) || number == 1 || number == 2)
-        return bad_value(error, row, value, "0 (never) or a whole number of seconds from 3 to 1000000");
+    if (!option_whole_number(value, 0, 1000000, &number) || number == 1 || number == 2)
+        return option_bad_value(error, row, value, "0 (never) or a whole number of seconds from 3 to 1000000");
     options->heartbeat_timeout_s = (unsigned)number;
     return true;
 }
@@ -253,7 +209,7 @@ take_interface(const struct option_row *row, struct options *options, const char
 {
     struct network network;
     if (value[0] == '\0' || (strchr(value, '/') != NULL && !network_parse(value, &network)))
-        return bad_value(error, row, value, "the name of an interface or a network such as 10.1.0.0/16");
+        return option_bad_value(error, row, value, "the name of an interface or a network such as 10.1.0.0/16");
     options->interface = value;
     return true;
 }
@@ -262,7 +218,7 @@ static bool
 take_trace(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     if (value[0] == '\0')
-        return bad_value(error, row, value, "a folder");
+        return option_bad_value(error, row, value, "a folder");
     options->trace_dir = value;
     return true;
 }
@@ -288,7 +244,7 @@ take_env(const struct option_row *row, struct options *options, const char *valu
     for (size_t i = 0; i < length; ++i)
         named = named && (isalnum((unsigned char)value[i]) || value[i] == '_');
     if (!named || value[length] != '=')
-        return bad_value(error, row, value, "NAME=VALUE");
+        return option_bad_value(error, row, value, "NAME=VALUE");
     if (is_ranks_own(value, length))
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "'%.*s' is what ddprun itself tells each rank, in --env; which GPUs: --gpus, how many ranks: "
@@ -309,49 +265,40 @@ take_env(const struct option_row *row, struct options *options, const char *valu
 }
 
 static bool
-take_text(const struct option_row *row, const char **field, const char *value, const char *wanted, struct error *error)
-{
-    if (value[0] == '\0')
-        return bad_value(error, row, value, wanted);
-    *field = value;
-    return true;
-}
-
-static bool
 take_cwd(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    return take_text(row, &options->cwd, value, "a folder", error);
+    return option_take_text(row, &options->cwd, value, "a folder", error);
 }
 
 static bool
 take_config(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    return take_text(row, &options->config, value, "a file", error);
+    return option_take_text(row, &options->config, value, "a file", error);
 }
 
 static bool
 take_summary_json(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    return take_text(row, &options->summary_json, value, "a file", error);
+    return option_take_text(row, &options->summary_json, value, "a file", error);
 }
 
 static bool
 take_report(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
-    return take_text(row, &options->report, value, "a file", error);
+    return option_take_text(row, &options->report, value, "a file", error);
 }
 
 static bool
 take_output(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     static const char *const names[] = {[OUTPUT_TAGGED] = "tagged", [OUTPUT_RANK0] = "rank0", [OUTPUT_NONE] = "none"};
-    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    int place = option_one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place >= 0) {
         options->output = (enum output_choice)place;
         return true;
     }
     if (strncmp(value, "files=", 6) != 0 || value[6] == '\0')
-        return bad_value(error, row, value, "one of tagged, rank0, files=DIR, none");
+        return option_bad_value(error, row, value, "one of tagged, rank0, files=DIR, none");
     options->output = OUTPUT_FILES;
     options->output_dir = value + 6;
     return true;
@@ -361,9 +308,9 @@ static bool
 take_output_buffering(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     static const char *const names[] = {[BUFFERING_LINE] = "line", [BUFFERING_FULL] = "full"};
-    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    int place = option_one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(error, row, value, "one of line, full");
+        return option_bad_value(error, row, value, "one of line, full");
     options->buffering = (enum buffering_choice)place;
     return true;
 }
@@ -372,9 +319,9 @@ static bool
 take_progress(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     static const char *const names[] = {[PROGRESS_AUTO] = "auto", [PROGRESS_ON] = "on", [PROGRESS_OFF] = "off"};
-    int place = one_of(value, names, sizeof(names) / sizeof(names[0]));
+    int place = option_one_of(value, names, sizeof(names) / sizeof(names[0]));
     if (place < 0)
-        return bad_value(error, row, value, "one of auto, on, off");
+        return option_bad_value(error, row, value, "one of auto, on, off");
     options->progress = (enum progress_choice)place;
     return true;
 }
@@ -383,8 +330,8 @@ static bool
 take_max_restarts(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     unsigned long number;
-    if (!whole_number(value, 0, 1000, &number))
-        return bad_value(error, row, value, "a number of restarts from 0 to 1000");
+    if (!option_whole_number(value, 0, 1000, &number))
+        return option_bad_value(error, row, value, "a number of restarts from 0 to 1000");
     options->max_restarts = (unsigned)number;
     return true;
 }
@@ -403,8 +350,8 @@ take_steps(const struct option_row *row, struct options *options, const char *va
 {
     unsigned long number;
     note_check(row, options);
-    if (!whole_number(value, 1, 10000, &number))
-        return bad_value(error, row, value, "a number of steps from 1 to 10000");
+    if (!option_whole_number(value, 1, 10000, &number))
+        return option_bad_value(error, row, value, "a number of steps from 1 to 10000");
     options->check.steps = (unsigned)number;
     return true;
 }
@@ -414,8 +361,8 @@ take_sample(const struct option_row *row, struct options *options, const char *v
 {
     unsigned long number;
     note_check(row, options);
-    if (!whole_number(value, 1, 1000000000, &number))
-        return bad_value(error, row, value, "a number of elements from 1 to 1000000000");
+    if (!option_whole_number(value, 1, 1000000000, &number))
+        return option_bad_value(error, row, value, "a number of elements from 1 to 1000000000");
     options->check.sample = (unsigned)number;
     return true;
 }
@@ -433,51 +380,37 @@ static bool
 take_reference(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     note_check(row, options);
-    return take_text(row, &options->check.reference, value, "a file", error);
+    return option_take_text(row, &options->check.reference, value, "a file", error);
 }
 
 static bool
 take_json(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     note_check(row, options);
-    return take_text(row, &options->check.json, value, "a file", error);
+    return option_take_text(row, &options->check.json, value, "a file", error);
 }
 
 static bool
 take_keep_files(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     note_check(row, options);
-    return take_text(row, &options->check.keep_files, value, "a folder", error);
-}
-
-/* A number in [least, most], written as decimal fractions are. */
-static bool
-real_number(const char *text, double least, double most, double *number)
-{
-    if (text[0] == '\0' || strspn(text, "0123456789.eE+-") != strlen(text))
-        return false;
-    char *end;
-    double value = strtod(text, &end);
-    if (*end != '\0' || !(value >= least) || !(value <= most))
-        return false;
-    *number = value;
-    return true;
+    return option_take_text(row, &options->check.keep_files, value, "a folder", error);
 }
 
 static bool
 take_tolerance(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     note_check(row, options);
-    return real_number(value, 0, 1, &options->check.tolerance) ||
-           bad_value(error, row, value, "a relative difference from 0 to 1");
+    return option_real_number(value, 0, 1, &options->check.tolerance) ||
+           option_bad_value(error, row, value, "a relative difference from 0 to 1");
 }
 
 static bool
 take_floor_factor(const struct option_row *row, struct options *options, const char *value, struct error *error)
 {
     note_check(row, options);
-    return real_number(value, 1, 1e6, &options->check.floor_factor) ||
-           bad_value(error, row, value, "a number from 1 to 1000000");
+    return option_real_number(value, 1, 1e6, &options->check.floor_factor) ||
+           option_bad_value(error, row, value, "a number from 1 to 1000000");
 }
 
 const struct option_row option_rows[] = {
@@ -529,7 +462,7 @@ const struct option_row option_rows[] = {
      "seen, and compare the parameters after every step; slow",
      .brief = "check every gradient of every step; slow"},
     {0, "timeout", "SECONDS", GROUP_SAFETY, take_timeout,
-     "how long a rank may wait for the others before the job is\nstopped, even if they go on (default 900)",
+     "how long a rank may wait for the others before the job is\nstopped, even if they continue (default 900)",
      .brief = "how long a rank may wait for others (default 900)"},
     {0, "hang-warning", "SECONDS", GROUP_SAFETY, take_hang_warning,
      "name a rank that makes no CUDA call for so long while others\nwait for it, or for its exit; the same if all wait "
@@ -538,7 +471,7 @@ const struct option_row option_rows[] = {
      "end the job, with a report, when others have waited so long;\n0: never (default 600)"},
     {0, "max-restarts", "K", GROUP_SAFETY, take_max_restarts,
      "when a rank fails, start the whole job again, up to K times\n"
-     "(default 0), for programs that go on from their checkpoints;\nDDPRUN_RESTART tells them how often it has "
+     "(default 0), for programs that continue from their checkpoints;\nDDPRUN_RESTART tells them how often it has "
      "happened",
      .brief = "start again after a failure, up to K times"},
     {0, "trace", "DIR", GROUP_SAFETY, take_trace,
@@ -553,7 +486,7 @@ const struct option_row option_rows[] = {
     {0, "dry-run", NULL, GROUP_OUTPUT, take_dry_run, "print what would be started, and start nothing",
      .brief = "print what would be started", .command_line_only = true, .not_handed_on = true},
     {0, "output", "WHICH", GROUP_OUTPUT, take_output,
-     "what becomes of the ranks' output:\n"
+     "where ranks' output goes:\n"
      "tagged     rank 0's as it is, others' lines with [rank] (default)\n"
      "rank0      the same, without what others write to stdout\n"
      "files=DIR  DIR/rank-N.out and DIR/rank-N.err, of all ranks\n"

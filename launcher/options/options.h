@@ -36,7 +36,7 @@ enum bind_choice {
     BIND_CORE, /* cores of its own there */
 };
 
-/* What becomes of the ranks' output. */
+/* Where ranks' output goes. */
 enum output_choice {
     OUTPUT_TAGGED, /* rank 0 as it is, others' lines with their rank in front */
     OUTPUT_RANK0,  /* the same without the others' stdout */
@@ -131,7 +131,7 @@ enum options_result {
 };
 
 /*
- * Options end at the first word that is none: the program. `options` is set only when the result is OPTIONS_RUN; else
+ * Options end at the first non-option argument, the program. `options` is set only when the result is OPTIONS_RUN; else
  * no more than its dry_run, to true, if that was asked for before what is wrong. Reads the environment and the file of
  * settings too, once the command line was found to be right. Not thread-safe (getopt).
  */

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char advice[] = "mend it, or name another by --config";
+static const char advice[] = "fix it, or name another by --config";
 
 void
 settings_variable_name(const char *option, char *name, size_t bytes)

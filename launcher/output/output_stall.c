@@ -22,7 +22,7 @@ output_stall_look(struct output_stall *stall, uint64_t now_ns, uint64_t warning_
     if (warning_ns > 0 && now_ns - stall->since_ns >= warning_ns && !stall->told) {
         stall->told = true;
         message_line(
-            "nobody has read %s for %.0f s: ranks that print wait for its reader, and others for them, as long "
+            "%s has not been read for %.0f s: ranks that print wait for its reader, and others for them, as long "
             "as --timeout allows; read it, or send it to a file",
             polled[0].revents == 0 ? "stdout" : "stderr", (double)(now_ns - stall->since_ns) * 1e-9);
     }

@@ -311,11 +311,11 @@ check_part(const char *path, const char *what, struct error *error)
     /* LD_PRELOAD is split at blanks and ':', LD_LIBRARY_PATH at ':' and ';', and neither has a way to quote (ld.so(8)).
      */
     if (strpbrk(path, " \t\n:;") != NULL)
-        return error_set(
-            error, DDPRUN_EXIT_NOT_RUN,
-            "%s lies in a folder with a blank, ':' or ';' in its name, which the dynamic loader cannot be told: "
-            "%s; move ddprun to another folder",
-            what, path);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s lies in a folder with a blank, ':' or ';' in its name, which LD_PRELOAD and "
+                         "LD_LIBRARY_PATH cannot hold: "
+                         "%s; move ddprun to another folder",
+                         what, path);
     return true;
 }
 

@@ -155,8 +155,8 @@ check_script(const char *path, int fd, int depth, struct program *program, struc
                          "%s has line ends of Windows, so that its #! line names no interpreter; convert it (dos2unix)",
                          path);
     if (interpreter[0] != '/' || depth >= DEEPEST_SCRIPT)
-        return error_set(error, DDPRUN_EXIT_NOT_RUN,
-                         "%s has a #! line that names no usable interpreter ('%s'); mend it", path, interpreter);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN, "%s has a #! line that names no usable interpreter ('%s'); fix it",
+                         path, interpreter);
     program->is_script = true;
     snprintf(program->interpreter, sizeof(program->interpreter), "%s", interpreter);
 

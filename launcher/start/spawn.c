@@ -150,11 +150,11 @@ set_error(const struct spawn_order *order, const struct outcome *outcome, struct
             order->rank, order->place->list, strerror(outcome->error));
     if (outcome->what == OUTCOME_LATE)
         return error_set(error, DDPRUN_EXIT_FAILURE,
-                         "the process of rank %d has not come to start %s within %u s: it is stopped, or the file "
+                         "the process of rank %d has not started %s within %u s: it is stopped, or the file "
                          "server does not answer",
                          order->rank, order->path, order->limit_s);
     if (outcome->what == OUTCOME_ASKED)
-        return error_set(error, 128 + outcome->error, "SIG%s while the process of rank %d had not come to start %s",
+        return error_set(error, 128 + outcome->error, "SIG%s while the process of rank %d had not started %s",
                          sigabbrev_np(outcome->error), order->rank, order->path);
     return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check that it runs by itself", order->path,
                      strerror(outcome->error));

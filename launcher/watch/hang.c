@@ -213,10 +213,10 @@ describe_end(const struct hang *hang, bool ends, bool may_be_busy, char text[TEX
     if (ends)
         snprintf(text, TEXT_BYTES, "; --hang-timeout allows %.0f s", seconds(hang->limits.end_ns));
     else if (hang->limits.end_ns > 0)
-        snprintf(text, TEXT_BYTES, "; %sthe job goes on, unless this lasts %.0f s (--hang-timeout)",
+        snprintf(text, TEXT_BYTES, "; %sthe job continues, unless this lasts %.0f s (--hang-timeout)",
                  may_be_busy ? "a long checkpoint, say, is no fault: " : "", seconds(hang->limits.end_ns));
     else
-        snprintf(text, TEXT_BYTES, "; the job goes on (--hang-timeout 0)");
+        snprintf(text, TEXT_BYTES, "; the job continues (--hang-timeout 0)");
 }
 
 static void
@@ -243,7 +243,7 @@ describe_all_waiting(const struct hang *hang, const struct rank_view *views, int
         rank_describe_wait(&views[on_device], other, sizeof(other));
         error_set(error, DDPRUN_EXIT_FAILURE,
                   "all ranks wait, and at different places: rank %d %s, rank %d %s; do all ranks make the same "
-                  "ddprun calls? If they do, the communication itself does not go on (the network, or NCCL: "
+                  "ddprun calls? If they do, the communication itself does not continue (the network, or NCCL: "
                   "NCCL_DEBUG=INFO says more)%s",
                   on_host, wait, on_device, other, end);
         return;
@@ -251,7 +251,7 @@ describe_all_waiting(const struct hang *hang, const struct rank_view *views, int
     describe_waiters(hang, views, waiter, waiters);
     bool in_graph = strncmp(views[waiter].wait_for, RANK_WAIT_GRAPH, sizeof(RANK_WAIT_GRAPH) - 1) == 0;
     error_set(error, DDPRUN_EXIT_FAILURE,
-              "all ranks wait, and none is behind: %s; so the communication itself does not go on (the network, or "
+              "all ranks wait, and none is behind: %s; so the communication itself does not continue (the network, or "
               "NCCL: NCCL_DEBUG=INFO says more)%s%s",
               waiters, in_graph ? ", or a kernel in some rank's graph does not end" : "", end);
 }
@@ -264,7 +264,7 @@ describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct e
     rank_describe_activity(view, doing, sizeof(doing));
     error_set(error, DDPRUN_EXIT_FAILURE,
               "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s: %s; is it a "
-              "kernel that does not end? One that only takes long is no fault, so the job goes on",
+              "kernel that does not end? One that only takes long is no fault, so the job continues",
               seconds(idle), rank, place, step_of(view, step), doing);
 }
 
@@ -282,7 +282,7 @@ describe_exit(const struct hang *hang, const struct rank_view *views, int rank, 
     rank_describe_place(&views[rank], place, sizeof(place));
     describe_end(hang, ends, false, end);
     error_set(error, DDPRUN_EXIT_FAILURE,
-              "rank %d%s%s has ended its program in order, but its process has not exited for %.0f s%s: an exit "
+              "rank %d%s%s has ended its program cleanly, but its process has not exited for %.0f s%s: an exit "
               "handler or a destructor hangs; %s%s",
               rank, place, step_of(&views[rank], step), seconds(idle), ends ? ", and the job ends" : "", others, end);
 }

@@ -28,8 +28,8 @@ enum judgement {
 /* By the ends of ranks. Sets `left_early` in `views`. Never a warning. */
 enum judgement judge_ends(struct judge *judge, struct rank_view *views, uint64_t now_ns, struct error *error);
 
-/* By what ranks do that have not ended, which counts where judge_ends() says that the job goes on: goes on, warning or
- * failed. */
+/* By what ranks do that have not ended, which counts where judge_ends() says that the job continues: goes on, warning
+ * or failed. */
 enum judgement judge_running(struct judge *judge, const struct rank_view *views, uint64_t now_ns, struct error *error);
 
 /* hang_suspect() of this moment: a rank that may be why, besides the one of whom the reason speaks. */

@@ -28,7 +28,7 @@ struct local_ranks {
     struct preload_watch *watch;
     struct rank_view *views; /* [count], zero at first */
     int order;               /* of the look that noticed an end last */
-    uint64_t kills_before;   /* of the kernel, for want of memory, at the start */
+    uint64_t kills_before;   /* of the kernel, for lack of memory, at the start */
     int look_at;             /* the rank whose process is looked at next: one at each look */
 };
 

@@ -1,5 +1,5 @@
 /*
- * out_of_memory.h - how many processes has the kernel killed for want of memory?
+ * out_of_memory.h - how many processes has the kernel killed for lack of memory?
  *
  * A process that it kills just ends by SIGKILL, as if somebody had done it by hand; that this number grew meanwhile
  * tells the two apart. Asked at the start and when a rank ended.

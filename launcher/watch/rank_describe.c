@@ -60,9 +60,9 @@ rank_describe_activity(const struct rank_view *view, char *text, size_t bytes)
         snprintf(kernel, sizeof(kernel), "; last kernel launched: `%.128s`", view->kernel);
     double since = seconds(view->call_ns);
     if (view->stopped)
-        snprintf(text, bytes, "it is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it go on", view->pid);
+        snprintf(text, bytes, "it is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it continue", view->pid);
     else if (view->exiting)
-        snprintf(text, bytes, "it has ended its program in order, and is in what runs at its exit");
+        snprintf(text, bytes, "its program has ended cleanly, and its exit handlers run");
     else if (view->stage < RANK_STAGE_RANK)
         snprintf(text, bytes, "it has not used CUDA yet");
     else if (view->wait == RANK_WAIT_DEVICE)

@@ -192,7 +192,7 @@ hint_for_signal(const struct rank_view *rank)
         if (rank->out_of_memory)
             return ": killed by the kernel's out-of-memory handling; the host, or the job's memory limit, is too small "
                    "for what the ranks use together";
-        return "; killed from outside, often for want of memory (see dmesg)";
+        return "; killed from outside, often for lack of memory (see dmesg)";
     case SIGSEGV:
     case SIGBUS:
     case SIGABRT:
@@ -351,7 +351,7 @@ verdict_find(const struct rank_view *ranks, int count, struct error *error)
     error->rank = worst;
     if (failed > 1) {
         char more[TEXT_BYTES];
-        snprintf(more, sizeof(more), " (%d ranks failed, this one first)", failed);
+        snprintf(more, sizeof(more), " (first of %d failed ranks)", failed);
         insert(error, strcspn(error->text, "\n"), more); /* details stay behind it */
     }
     return true;

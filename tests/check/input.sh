@@ -85,7 +85,7 @@ refused "fewer steps than are asked for" 2 "made 2 steps in the run of one rank,
     check --steps 5 "$conv" --quiet --steps 2
 refused "one step is 1 step" 2 "made 1 step in the run of one rank, and 2" check --steps 2 "$conv" --quiet --steps 1
 refused "no DDP_STEP, and an end" 2 "ended without a DDP_STEP" check "$conv" --quiet --mistake step_missing
-refused "no DDP_STEP, and no end" 2 "has not come to a DDP_STEP in $quick s" check --timeout "$quick" \
+refused "no DDP_STEP, and no end" 2 "has not reached a DDP_STEP in $quick s" check --timeout "$quick" \
     "$conv" --quiet --steps 10000000 --mistake step_missing
 refused "wrong options of the program" 2 "failed by itself, with exit code 2" check "$conv" --no-such-option
 for code_of_program in 1 3 7; do

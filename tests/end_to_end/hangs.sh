@@ -76,7 +76,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
 
     train stop
     ended "a rank that is stopped" 1
-    says "a rank that is stopped" "^ddprun: $place after step 7 .* it is stopped \(SIGSTOP, or a debugger\); .kill -CONT [0-9]+. lets it go on"
+    says "a rank that is stopped" "^ddprun: $place after step 7 .* it is stopped \(SIGSTOP, or a debugger\); .kill -CONT [0-9]+. lets it continue"
 
     SOFTGPU_LINK=latency_us=20000000 train parameter # which they are for 20 s
     ended "a rank that is stopped while parameters are shared" 1
@@ -121,7 +121,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     train exit
     ended "a rank that hangs at its exit" 1
     says "a rank that hangs at its exit: warned, then ended" \
-        "^ddprun: $place after step 12 has ended its program in order, but its process has not exited for $warning s: .*; the job goes on, unless this lasts $ending s" \
+        "^ddprun: $place after step 12 has ended its program cleanly, but its process has not exited for $warning s: .*; the job continues, unless this lasts $ending s" \
         "^ddprun: $place after step 12 has ended its program .*, and the job ends: .*; all others have ended; --hang-timeout allows $ending s" \
         "^  $place after step 12:"
     wait "$job"
@@ -146,13 +146,13 @@ ended "a rank's own limit" 1
 says "a rank's own limit: the culprit's report" '^ddprun: rank [02] after step 8: bucket [0-9] of step 8 has waited '"$patience"' s for the other ranks' \
     "^  $place after step 7:" 'computes or waits on the host'
 
-# What only takes long: rank 0 writes a checkpoint until it has been warned of; then the job goes on to its end.
+# What only takes long: rank 0 writes a checkpoint until it has been warned of; then the job continues to its end.
 export HANGS_GO_ON=$work/go-on
 "${runtime[@]}" "$ddprun" -n 2 --bucket-mb 0.02 --hang-warning "$warning" "$hangs" --how checkpoint --rank 0 \
     </dev/null >"$work/stdout" 2>"$work/stderr" &
 job=$!
 end=$((SECONDS + limit))
-until grep -q '^ddprun: rank 0 .*a long checkpoint, say, is no fault: the job goes on, unless this lasts 600 s' "$work/stderr"; do
+until grep -q '^ddprun: rank 0 .*a long checkpoint, say, is no fault: the job continues, unless this lasts 600 s' "$work/stderr"; do
     [ "$SECONDS" -lt "$end" ] && kill -0 "$job" 2>/dev/null || break
     sleep 0.1 # between looks
 done

@@ -126,7 +126,7 @@ for words in --help --help-all --version "-n 1 --dry-run $fake" doctor; do
     report "a full disk, ${words/ */...}" "$why"
 done
 err=$top/unread-err
-why=$(within 20 grep -q '^ddprun: nobody has read stdout for' "$err" || echo "nothing is said ")
+why=$(within 20 grep -q '^ddprun: stdout has not been read for' "$err" || echo "nothing is said ")
 while [ $((SECONDS - begin)) -lt 5 ]; do sleep 0.1; done # nothing is to happen
 is_alive "$unread_job" || why+="the job has ended "
 report "nobody reads stdout: who prints does not hang" "$why$(grep 'no CUDA call' "$err")"

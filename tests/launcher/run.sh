@@ -194,7 +194,7 @@ report "a user's setting and what the engine is told have names of their own" "$
 new_pids
 run_in_front timeout -k 1 "$limit" env LD_PRELOAD="$asan:$helpers/liblauncher_stop_before_exec.so" "$ddprun" -n 3 --timeout 3 "$fake" pid "$pids" hang
 report "a process that is stopped before its program" \
-    "$(expect 1 "$err" "^ddprun: the process of rank 1 has not come to start $fake within 3 s: it is stopped")$(no_folders_left)$(files_in "$pids" 1 || echo "rank 0 has not run ")$(within 10 all_gone "$pids" || echo "ranks are left ")"
+    "$(expect 1 "$err" "^ddprun: the process of rank 1 has not started $fake within 3 s: it is stopped")$(no_folders_left)$(files_in "$pids" 1 || echo "rank 0 has not run ")$(within 10 all_gone "$pids" || echo "ranks are left ")"
 # Nor does it keep the job from being ended.
 has_stopped_child() {
     local child
@@ -207,7 +207,7 @@ within 20 has_stopped_child "$job"
 kill -TERM "$job"
 finish
 report "a start that is held up can be ended" \
-    "$(expect 143 "$err" "^ddprun: SIGTERM while the process of rank 1 had not come to start $fake" "$err" '^ddprun: no restart')$(no_folders_left)$(within 10 all_gone "$pids" || echo "ranks are left ")"
+    "$(expect 143 "$err" "^ddprun: SIGTERM while the process of rank 1 had not started $fake" "$err" '^ddprun: no restart')$(no_folders_left)$(within 10 all_gone "$pids" || echo "ranks are left ")"
 _DDPRUN_SUPERVISOR=/old _DDPRUN_STDOUT=/old _DDPRUN_ENGINE=/old run "$fake" env _DDPRUN_SUPERVISOR env _DDPRUN_STDOUT env _DDPRUN_ENGINE
 report "old variables do not reach a rank" "$(expect 0 "$out" '_DDPRUN_SUPERVISOR unset' "$out" "_DDPRUN_ENGINE=$top/lib")$(grep /old "$out")"
 grep -E 'Sig(Blk|Ign)' /proc/self/status >"$top/wanted"

@@ -87,8 +87,8 @@ static const struct excluded {
     {{"verbose", NULL}, {"quiet", NULL}, "contradict each other"},
     {{"progress", "on"}, {"quiet", NULL}, "contradict each other"},
     {{"check-every", "0"}, {"verify", NULL}, "leave one out"},
-    {{"hang-warning", "900"}, {"hang-timeout", "20"}, "nobody would be warned"},
-    {{"hang-warning", "60"}, {"hang-timeout", "20"}, "nobody would be warned"}, /* the usual time, but asked for */
+    {{"hang-warning", "900"}, {"hang-timeout", "20"}, "no warning would appear"},
+    {{"hang-warning", "60"}, {"hang-timeout", "20"}, "no warning would appear"}, /* the usual time, but asked for */
     {{"nproc-per-node", NULL}, {"hosts", NULL}, "leave --nproc-per-node out"},
     {{"nproc_per_node", NULL}, {"hosts", NULL}, "leave --nproc-per-node out"},
 };

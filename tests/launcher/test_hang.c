@@ -413,8 +413,8 @@ TEST(a_rank_that_does_not_exit_is_named_and_ended)
     ck_assert_int_eq(play_on(&play, 10, 0), HANG_WARNING);
     ck_assert_int_eq(play.error.rank, 1);
     ck_assert_ptr_nonnull(strstr(play.error.text, "rank 1 (host h1, process 4001, GPU 1) after step 7 has ended its "
-                                                  "program in order, but its process has not exited for 60 s:"));
-    ck_assert_ptr_nonnull(strstr(play.error.text, "nor has 1 other; the job goes on, unless this lasts 600 s"));
+                                                  "program cleanly, but its process has not exited for 60 s:"));
+    ck_assert_ptr_nonnull(strstr(play.error.text, "nor has 1 other; the job continues, unless this lasts 600 s"));
     play.views[2].ended = true;
     ck_assert_int_eq(play_on(&play, 1000, 0), HANG_END);
     ck_assert_int_eq(play.warnings, 1);

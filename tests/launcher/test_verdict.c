@@ -86,7 +86,7 @@ static const struct scene {
       {.stage = RANK_STAGE_FAILED, .step = 7, .failure = "cannot go on"}},
      false,
      1,
-     "rank 1 after step 7: cannot go on (2 ranks failed, this one first)"},
+     "rank 1 after step 7: cannot go on (first of 2 failed ranks)"},
     {"who only follows counts less",
      2,
      {{.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
@@ -185,7 +185,7 @@ static const struct scene {
      {{.stage = RANK_STAGE_FAILED, .failure = "why\n  stack"}, {TRAINING, .ended = true, .order = 1, .exit_code = 1}},
      false,
      1,
-     "rank 0 before its first step: why (2 ranks failed, this one first)\n  stack"},
+     "rank 0 before its first step: why (first of 2 failed ranks)\n  stack"},
     {"an abort's code",
      2,
      {{TRAINING}, {TRAINING, .aborted = true, .abort_status = 42, .abort_message = "enough"}},
@@ -286,7 +286,7 @@ TEST(the_longest_text_fits)
     memset(ranks[0].failure, 'x', sizeof(ranks[0].failure) - 1);
     struct error error;
     ck_assert(verdict_find(ranks, 2, &error));
-    ck_assert_ptr_nonnull(strstr(error.text, "x (2 ranks failed"));
+    ck_assert_ptr_nonnull(strstr(error.text, "x (first of 2 failed"));
 }
 
 static char said[4096];
