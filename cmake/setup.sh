@@ -22,7 +22,7 @@ libhwloc-dev    | module hwloc         | where GPUs, cores and memory are
 libunwind-dev   | module libunwind     | call stacks in messages
 libxxhash-dev   | module libxxhash     | hashes of parameters and plans
 libjson-c-dev   | module json-c        | plan and trace files
-libssl-dev      | module libcrypto     | keyed hashes: ranks of different hosts prove that they belong together
+libssl-dev      | module libcrypto     | keyed hashes: hosts of a job prove that they belong together
 libopenblas-dev | module openblas      | matrix products of the stand-in
 check           | module check         | unit tests
 '

@@ -173,7 +173,7 @@ connect_tcp(struct meeting *meeting, const struct id_content *id, int rank, bool
     }
     int64_t deadline_ns = exchange_now_ns() + RANK_0_PATIENCE_NS;
     for (;;) {
-        ncclResult_t result = meeting_connect(meeting, &id->root, id->secret, PROOF_ROOT, rank, &meeting->socket);
+        ncclResult_t result = meeting_connect(meeting, &id->root, id->secret, AUTH_ROOT, rank, &meeting->socket);
         if (result == ncclSuccess || !may_be_early || meeting_is_cancelled(meeting) || exchange_now_ns() > deadline_ns)
             return result;
         const struct timespec nap = {.tv_nsec = 20000000};

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 _Static_assert(sizeof(struct id_content) <= NCCL_UNIQUE_ID_BYTES, "what an id holds fits into it");
-_Static_assert(sizeof((struct id_content *)0)->secret == PROOF_BYTES &&
+_Static_assert(sizeof((struct id_content *)0)->secret == SECRET_BYTES &&
                    sizeof((struct id_content *)0)->host == HOST_BYTES,
                "the id's parts have the sizes of their uses");
 
@@ -20,6 +20,21 @@ bootstrap_fail(struct bootstrap_error *error, ncclResult_t result, const char *w
 {
     snprintf(error->text, sizeof(error->text), "%s: %s", what, strerror(errno));
     return result;
+}
+
+/* 32 bytes that are the same for the same two texts, and for no others (four times FNV-1a). */
+static void
+fold_texts(const char *first, const char *second, unsigned char out[SECRET_BYTES])
+{
+    for (unsigned lane = 0; lane < SECRET_BYTES / sizeof(uint64_t); ++lane) {
+        uint64_t hash = 0xcbf29ce484222325u + lane;
+        for (const char *c = first; *c != '\0'; ++c)
+            hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+        hash *= 0x100000001b3u; /* their border */
+        for (const char *c = second; *c != '\0'; ++c)
+            hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+        memcpy(out + lane * sizeof(hash), &hash, sizeof(hash));
+    }
 }
 
 /* ---- hosts ---- */
@@ -40,8 +55,7 @@ read_line(const char *path, char *line, size_t bytes)
 void
 bootstrap_host(unsigned char host[HOST_BYTES])
 {
-    static const unsigned char no_key[PROOF_BYTES];
-    unsigned char hash[PROOF_BYTES];
+    unsigned char folded[SECRET_BYTES];
     char text[1024], name[256] = "", boot[64];
     const char *given = getenv("NCCL_HOSTID");
     struct stat network = {0};
@@ -54,8 +68,8 @@ bootstrap_host(unsigned char host[HOST_BYTES])
         length = (int)sizeof(text) - 80;
     snprintf(text + length, sizeof(text) - (size_t)length, " net %llu.%llu user %u", (unsigned long long)network.st_dev,
              (unsigned long long)network.st_ino, (unsigned)geteuid());
-    proof_hash(no_key, text, strlen(text), hash);
-    memcpy(host, hash, HOST_BYTES);
+    fold_texts(text, "", folded);
+    memcpy(host, folded, HOST_BYTES);
 }
 
 /* ---- ids ---- */
@@ -64,7 +78,7 @@ ncclResult_t
 bootstrap_create_id(ncclUniqueId *id, struct bootstrap_error *error)
 {
     struct id_content content = {.magic = ID_MAGIC};
-    if (!proof_random(content.name, sizeof(content.name)) || !proof_random(content.secret, sizeof(content.secret)))
+    if (!auth_random(content.name, sizeof(content.name)) || !auth_random(content.secret, sizeof(content.secret)))
         return bootstrap_fail(error, ncclSystemError, "no random numbers for a unique id");
     bootstrap_host(content.host);
     if (!net_address_choose(&content.root, error->text, sizeof(error->text)))
@@ -75,16 +89,6 @@ bootstrap_create_id(ncclUniqueId *id, struct bootstrap_error *error)
         memcpy(id, &content, sizeof(content));
     }
     return result;
-}
-
-/* The secret of an id that everyone can make who knows the address: what the user has set, and the address. */
-static void
-secret_of_address(const char *address, const char *secret, unsigned char out[PROOF_BYTES])
-{
-    unsigned char key[PROOF_BYTES];
-    static const unsigned char no_key[PROOF_BYTES];
-    proof_hash(no_key, secret ? secret : "", secret ? strlen(secret) : 0, key);
-    proof_hash(key, address, strlen(address), out);
 }
 
 ncclResult_t
@@ -106,7 +110,7 @@ bootstrap_get_id(ncclUniqueId *id, struct bootstrap_error *error)
                  address);
         return ncclInvalidUsage;
     }
-    secret_of_address(address, secret, content.secret);
+    fold_texts(secret ? secret : "", address, content.secret); /* every process makes the same */
     memset(id, 0, sizeof(*id));
     memcpy(id, &content, sizeof(content));
     return ncclSuccess;

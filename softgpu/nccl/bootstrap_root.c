@@ -3,8 +3,8 @@
  * whom. What it answers is in bootstrap_rule.c.
  *
  * It runs in whichever process called ncclGetUniqueId, which need not be a rank. It must hold nothing up: no connection
- * can make it wait, a stranger has ten seconds to prove itself, and it ends by itself. A forked child has no copies of
- * the sockets (inherited.h), so that the death of this process is seen by the ranks even while a child of it lives.
+ * can make it wait, a stranger has ten seconds to show the secret, and it ends by itself. A forked child has no copies
+ * of the sockets (inherited.h), so that the death of this process is seen by the ranks even while a child of it lives.
  */
 #include "nccl/bootstrap_root.h"
 
@@ -82,7 +82,7 @@ place_for_stranger(struct root *root, int64_t now_ns)
     }
     if (strangers < STRANGERS)
         return place;
-    if (oldest->door.deadline_ns - PROOF_DEADLINE_NS + STRANGER_PATIENCE_NS > now_ns)
+    if (oldest->door.deadline_ns - AUTH_DEADLINE_NS + STRANGER_PATIENCE_NS > now_ns)
         return NULL;
     root_close(oldest);
     return oldest;
@@ -97,9 +97,9 @@ accept_stranger(struct root *root, int listener, struct connection *place, int64
     inherited_unlock();
     if (socket < 0)
         return;
-    place->door = (struct door){.socket = socket, .deadline_ns = now_ns + PROOF_DEADLINE_NS};
+    place->door = (struct door){.socket = socket, .deadline_ns = now_ns + AUTH_DEADLINE_NS};
     place->is_tcp = listener == root->tcp_listener;
-    place->has_proved = false;
+    place->is_known = false;
     place->got = 0;
     bool is_welcome = is_noted;
     if (is_welcome && place->is_tcp) {
@@ -120,10 +120,10 @@ enum heard { HEARD_NOTHING, HEARD_REPORT, HEARD_END };
 static enum heard
 hear_tcp(struct root *root, struct connection *connection)
 {
-    if (!connection->has_proved) {
+    if (!connection->is_known) {
         int rank;
-        enum door_state state = door_hear(&connection->door, root->id.secret, PROOF_ROOT, &rank);
-        connection->has_proved = state == DOOR_OPEN;
+        enum door_state state = door_hear(&connection->door, root->id.secret, AUTH_ROOT, &rank);
+        connection->is_known = state == DOOR_OPEN;
         return state == DOOR_SHUT ? HEARD_END : HEARD_NOTHING;
     }
     struct report *report = &connection->report;
@@ -150,7 +150,7 @@ hear_unix(struct root *root, struct connection *connection)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return HEARD_NOTHING;
     bool is_good = got == (ssize_t)sizeof(*report) && memcmp(report->magic, REPORT_MAGIC, sizeof(report->magic)) == 0 &&
-                   proof_equal(report->secret, root->id.secret, sizeof(report->secret));
+                   auth_equal(report->secret, root->id.secret, sizeof(report->secret));
     bool is_first = connection->rank < 0;
     if (is_good && is_first && fd_count == 1) {
         connection->pidfd = pidfd;

@@ -13,9 +13,9 @@ enum { STRANGERS = 160, CONNECTIONS = SEGMENT_MAX_RANKS + STRANGERS };
 struct connection {
     struct door door; /* its socket is the connection's, -1: free */
     bool is_tcp;
-    bool has_proved; /* over TCP: that it knows the secret */
-    int rank;        /* -1: a stranger, has not said hello */
-    int pidfd;       /* -1 */
+    bool is_known; /* over TCP: it has shown the secret */
+    int rank;      /* -1: a stranger, has not said hello */
+    int pidfd;     /* -1 */
     bool has_reported;
     unsigned char host[HOST_BYTES];
     struct net_address address;

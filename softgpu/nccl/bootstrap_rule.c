@@ -112,6 +112,10 @@ rule_spread(struct root *root)
             ++like;
         ruling.host_of[r] = like < r ? ruling.host_of[like] : (unsigned char)hosts++;
     }
+    if (!auth_random(ruling.name, sizeof(ruling.name))) {
+        root_refuse(root, ncclSystemError, "no random numbers for the hosts of %d ranks", root->rank_count);
+        return;
+    }
     root->phase = PHASE_ADDRESS;
     send_ruling(root, &ruling, NULL, 0);
 }

@@ -3,8 +3,8 @@
  * spread.c.
  *
  * A rank sends reports, the root answers with rulings, each of one size. Ranks on the root's own host speak with it
- * over a SOCK_SEQPACKET socket, and show the secret in their first report; the others over TCP, behind a proof
- * (proof.h).
+ * over a SOCK_SEQPACKET socket, and show the secret in their first report; the others over TCP, once they have shown it
+ * (auth.h).
  *
  *     rank: HELLO, with its host and a pidfd     root: once all have come, WELCOME, with the memfd of the segment and
  *                                                the pidfds of all ranks; that was all, if all came that way.
@@ -13,14 +13,14 @@
  *     rank: DONE, connected with all others      root: WELCOME
  *
  * A ruling with a result other than success says why it is the last. Ranks of one host, in a world of several, meet
- * once more, with the first of them as a root of their own under a name and a secret made from the id's.
+ * once more, with the first of them as a root of their own, under a name that the root has chosen.
  */
 #ifndef SOFTGPU_NCCL_BOOTSTRAP_WIRE_H
 #define SOFTGPU_NCCL_BOOTSTRAP_WIRE_H
 
 #include "nccl/address.h"
+#include "nccl/auth.h"
 #include "nccl/bootstrap.h"
-#include "nccl/proof.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -29,14 +29,14 @@
 
 #define ID_MAGIC     "SGNCCL2" /* 8 bytes with the NUL; so are the others */
 #define REPORT_MAGIC "SGREPT2"
-#define RULING_MAGIC "SGRULE2"
+#define RULING_MAGIC "SGRULE3"
 
 /* What a unique id holds. The name is known to everyone who can list sockets, the secret only to who was given the id.
  */
 struct id_content {
     char magic[8];
     unsigned char name[16];   /* of the Unix socket; zero: none, as of an id from NCCL_COMM_ID */
-    unsigned char secret[32]; /* PROOF_BYTES */
+    unsigned char secret[32]; /* SECRET_BYTES */
     unsigned char host[16];   /* HOST_BYTES: where the root is */
     struct net_address root;  /* family 0: it cannot be reached from other hosts */
 };
@@ -52,8 +52,8 @@ struct report {
     uint32_t kind;
     int32_t rank;
     int32_t rank_count;
-    int32_t result;                    /* of REPORT_FAILED: ncclResult_t, with the text */
-    unsigned char secret[PROOF_BYTES]; /* on a Unix socket only */
+    int32_t result;                     /* of REPORT_FAILED: ncclResult_t, with the text */
+    unsigned char secret[SECRET_BYTES]; /* on a Unix socket only */
     unsigned char host[HOST_BYTES];
     struct net_address address; /* family 0: all others are on this rank's host */
     char text[SEGMENT_TEXT_BYTES];
@@ -66,14 +66,15 @@ struct ruling {
     uint32_t kind;
     int32_t result; /* ncclResult_t */
     char text[SEGMENT_TEXT_BYTES];
-    unsigned char host_of[SEGMENT_MAX_RANKS];        /* of RULING_SPREAD */
+    unsigned char host_of[SEGMENT_MAX_RANKS];        /* of RULING_SPREAD, and */
+    unsigned char name[16];                          /* where the ranks of one host meet: with its number */
     struct net_address addresses[SEGMENT_MAX_RANKS]; /* of RULING_ADDRESSES */
 };
 
 /* Whom the rank waits for while it meets the others, and how it is told to stop. */
 struct meeting {
     int socket;                  /* to the root */
-    const unsigned char *secret; /* PROOF_BYTES, that a report shows; NULL: the root has had proof */
+    const unsigned char *secret; /* SECRET_BYTES, that a report shows; NULL: the root has seen it */
     struct bootstrap_wait *wait;
     struct bootstrap_error *error;
     ncclResult_t refusal; /* what the root has said in between; ncclSuccess: nothing */
@@ -119,14 +120,14 @@ bool meeting_is_cancelled(struct meeting *meeting);
  * `deadline_ns` of CLOCK_MONOTONIC, 0 for none: ncclSystemError with errno ETIMEDOUT in the error. */
 ncclResult_t meeting_wait(struct meeting *meeting, int socket, short events, int64_t deadline_ns);
 
-/* Moves all of `bytes`, within PROOF_DEADLINE_NS. On failure errno is set and so is the error, to "what: ...". */
+/* Moves all of `bytes`, within AUTH_DEADLINE_NS. On failure errno is set and so is the error, to "what: ...". */
 ncclResult_t meeting_send(struct meeting *meeting, int socket, const void *message, size_t bytes, const char *what);
 ncclResult_t meeting_receive(struct meeting *meeting, int socket, void *message, size_t bytes, int64_t deadline_ns,
                              const char *what);
 
-/* Connects, and proves on both sides that the secret is known. */
+/* Connects, and both sides show that they know the secret. */
 ncclResult_t meeting_connect(struct meeting *meeting, const struct net_address *address,
-                             const unsigned char secret[PROOF_BYTES], enum proof_purpose purpose, int rank,
+                             const unsigned char secret[SECRET_BYTES], enum auth_purpose purpose, int rank,
                              int *socket_p);
 
 /* What a ruling says: success, or why it is the last; and what to say of one that is none. */

@@ -74,7 +74,7 @@ meeting_wait(struct meeting *meeting, int socket, short events, int64_t deadline
 ncclResult_t
 meeting_send(struct meeting *meeting, int socket, const void *message, size_t bytes, const char *what)
 {
-    int64_t deadline_ns = exchange_now_ns() + PROOF_DEADLINE_NS;
+    int64_t deadline_ns = exchange_now_ns() + AUTH_DEADLINE_NS;
     for (size_t done = 0; done < bytes;) {
         ssize_t sent = send(socket, (const unsigned char *)message + done, bytes - done, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent >= 0) {
@@ -114,39 +114,39 @@ meeting_receive(struct meeting *meeting, int socket, void *message, size_t bytes
 /* ---- connections ---- */
 
 static ncclResult_t
-prove_oneself(struct meeting *meeting, int socket, const unsigned char secret[PROOF_BYTES], enum proof_purpose purpose,
-              int rank, const char *what)
+authenticate(struct meeting *meeting, int socket, const unsigned char secret[SECRET_BYTES], enum auth_purpose purpose,
+             int rank, const char *what)
 {
-    int64_t deadline_ns = exchange_now_ns() + 3 * PROOF_DEADLINE_NS; /* it may have many to hear before us */
-    struct proof_challenge challenge;
-    struct proof_answer answer;
-    struct proof_reply reply;
-    ncclResult_t result = meeting_receive(meeting, socket, &challenge, sizeof(challenge), deadline_ns, what);
+    int64_t deadline_ns = exchange_now_ns() + 3 * AUTH_DEADLINE_NS; /* it may have many to hear before us */
+    struct auth_greeting greeting;
+    struct auth_answer answer;
+    struct auth_reply reply;
+    ncclResult_t result = meeting_receive(meeting, socket, &greeting, sizeof(greeting), deadline_ns, what);
     if (result != ncclSuccess)
         return result;
-    bool is_ours = proof_make_answer(&challenge, secret, purpose, rank, &answer);
+    bool is_ours = auth_make_answer(&greeting, secret, purpose, rank, &answer);
     if (is_ours) {
         result = meeting_send(meeting, socket, &answer, sizeof(answer), what);
         if (result == ncclSuccess)
             result = meeting_receive(meeting, socket, &reply, sizeof(reply), deadline_ns, what);
         if (result != ncclSuccess)
             return result;
-        is_ours = proof_check_reply(&challenge, &answer, secret, purpose, &reply);
+        is_ours = auth_check_reply(&reply, secret);
     }
     if (is_ours)
         return ncclSuccess;
     snprintf(meeting->error->text, sizeof(meeting->error->text),
-             "%s: whoever answers there does not know the secret of this unique id", what);
+             "%s: the process that answers there does not know the secret of this unique id", what);
     return ncclSystemError;
 }
 
 ncclResult_t
-meeting_connect(struct meeting *meeting, const struct net_address *address, const unsigned char secret[PROOF_BYTES],
-                enum proof_purpose purpose, int rank, int *socket_p)
+meeting_connect(struct meeting *meeting, const struct net_address *address, const unsigned char secret[SECRET_BYTES],
+                enum auth_purpose purpose, int rank, int *socket_p)
 {
     char where[ADDRESS_TEXT_BYTES], what[160];
     net_address_text(address, where);
-    if (purpose == PROOF_ROOT)
+    if (purpose == AUTH_ROOT)
         snprintf(what, sizeof(what), "cannot meet the other ranks at %s, where this unique id was to be served", where);
     else
         snprintf(what, sizeof(what), "cannot connect to a rank of another host at %s", where);
@@ -156,11 +156,11 @@ meeting_connect(struct meeting *meeting, const struct net_address *address, cons
     inherited_unlock();
     if (!is_noted)
         return bootstrap_fail(meeting->error, ncclSystemError, what);
-    ncclResult_t result = meeting_wait(meeting, socket, POLLOUT, exchange_now_ns() + 2 * PROOF_DEADLINE_NS);
+    ncclResult_t result = meeting_wait(meeting, socket, POLLOUT, exchange_now_ns() + 2 * AUTH_DEADLINE_NS);
     if (result == ncclSuccess && (errno = net_connect_result(socket)) != 0)
         result = bootstrap_fail(meeting->error, ncclSystemError, what);
     if (result == ncclSuccess)
-        result = prove_oneself(meeting, socket, secret, purpose, rank, what);
+        result = authenticate(meeting, socket, secret, purpose, rank, what);
     if (result != ncclSuccess) {
         inherited_close(socket);
         return result;

@@ -3,7 +3,7 @@
  * the first of them; then it connects with each rank of another host, the later one to the earlier one.
  *
  * Whom it waits for is always an earlier rank until it has connected with all of them, so nobody waits in a circle.
- * Strangers at its door neither hold it up nor are read beyond their proof.
+ * Strangers at its door neither hold it up nor are read beyond their answer.
  */
 #include "nccl/bootstrap_wire.h"
 #include "nccl/exchange.h"
@@ -31,18 +31,15 @@ struct spread {
 
 /* ---- this host ---- */
 
-/* The name and the secret under which the ranks of one host meet: known to who knows the id's secret. */
-static void
-derive_host_id(const struct id_content *id, unsigned host, struct id_content *derived)
+/* Under which id the ranks of one host meet: its name is the root's choice, one for each host. */
+static struct id_content
+id_of_host(const struct id_content *id, const struct ruling *spread, unsigned char host)
 {
-    unsigned char hash[PROOF_BYTES];
-    char label[32];
-    *derived = (struct id_content){.magic = ID_MAGIC};
-    int length = snprintf(label, sizeof(label), "host %u name", host);
-    proof_hash(id->secret, label, (size_t)length, hash);
-    memcpy(derived->name, hash, sizeof(derived->name));
-    length = snprintf(label, sizeof(label), "host %u secret", host);
-    proof_hash(id->secret, label, (size_t)length, derived->secret);
+    struct id_content derived = {.magic = ID_MAGIC};
+    memcpy(derived.name, spread->name, sizeof(derived.name));
+    derived.name[0] ^= host;
+    memcpy(derived.secret, id->secret, sizeof(derived.secret));
+    return derived;
 }
 
 static bool
@@ -77,7 +74,7 @@ connect_to_earlier(struct spread *spread, const struct ruling *addresses)
     for (int r = 0; r < segment->rank; ++r) {
         if (segment->place[r] >= 0)
             continue;
-        ncclResult_t result = meeting_connect(spread->meeting, &addresses->addresses[r], spread->id->secret, PROOF_PEER,
+        ncclResult_t result = meeting_connect(spread->meeting, &addresses->addresses[r], spread->id->secret, AUTH_PEER,
                                               segment->rank, &spread->sockets[r]);
         if (result != ncclSuccess)
             return result;
@@ -128,7 +125,7 @@ hear_door(struct spread *spread, struct door *door)
 {
     struct segment *segment = spread->segment;
     int rank = -1;
-    enum door_state state = door_hear(door, spread->id->secret, PROOF_PEER, &rank);
+    enum door_state state = door_hear(door, spread->id->secret, AUTH_PEER, &rank);
     if (state == DOOR_WAITS)
         return;
     bool is_expected = state == DOOR_OPEN && rank > segment->rank && rank < segment->rank_count &&
@@ -221,13 +218,12 @@ spread_join(struct segment *segment, const struct id_content *id, int rank, int 
             struct meeting *meeting)
 {
     struct spread spread = {.segment = segment, .meeting = meeting, .id = id, .listener = -1};
-    struct id_content host_id;
+    const struct id_content host_id = id_of_host(id, ruling, ruling->host_of[rank]);
     for (int r = 0; r < SEGMENT_MAX_RANKS; ++r)
         spread.sockets[r] = -1;
     for (int i = 0; i < DOORS; ++i)
         spread.doors[i].socket = -1;
     segment_place(segment, rank, rank_count, ruling->host_of);
-    derive_host_id(id, ruling->host_of[rank], &host_id);
     ncclResult_t result = join_world(&spread, &host_id);
 
     inherited_close(spread.listener);

@@ -111,7 +111,7 @@ hand_connect(struct hand *hand, const ncclUniqueId *id, int rank)
     hand->wait = (struct bootstrap_wait)BOOTSTRAP_WAIT_INITIALIZER;
     hand->meeting = (struct meeting){.socket = -1, .wait = &hand->wait, .error = &hand->error};
     hand->rank = rank;
-    ck_assert_msg(meeting_connect(&hand->meeting, &content.root, content.secret, PROOF_ROOT, rank,
+    ck_assert_msg(meeting_connect(&hand->meeting, &content.root, content.secret, AUTH_ROOT, rank,
                                   &hand->meeting.socket) == ncclSuccess,
                   "%s", hand->error.text);
 }
@@ -144,23 +144,23 @@ enum { STALLING = 40, GUESSING = 20, CRYING = 20, CROWD = STALLING + GUESSING + 
 
 /* Strangers at an address: they stall, guess the secret, or send what is no protocol of ours. */
 static void
-crowd_in(const struct net_address *address, enum proof_purpose purpose, int sockets[CROWD])
+crowd_in(const struct net_address *address, enum auth_purpose purpose, int sockets[CROWD])
 {
-    static const unsigned char guess[PROOF_BYTES] = "swordfish";
+    static const unsigned char guess[SECRET_BYTES] = "swordfish";
     unsigned seed = 11;
     for (int i = 0; i < CROWD; ++i) {
         int socket = sockets[i] = connect_blocking(address);
         if (i < STALLING)
             continue;
         struct pollfd readable = {.fd = socket, .events = POLLIN};
-        struct proof_challenge challenge;
+        struct auth_greeting greeting;
         ck_assert_int_eq(poll(&readable, 1, 60000), 1);
-        ck_assert_int_eq(recv(socket, &challenge, sizeof(challenge), MSG_WAITALL), sizeof(challenge));
+        ck_assert_int_eq(recv(socket, &greeting, sizeof(greeting), MSG_WAITALL), sizeof(greeting));
         unsigned char noise[300];
         for (size_t b = 0; b < sizeof(noise); ++b)
             noise[b] = (unsigned char)rand_r(&seed);
-        struct proof_answer answer;
-        ck_assert(proof_make_answer(&challenge, guess, purpose, 1, &answer));
+        struct auth_answer answer;
+        ck_assert(auth_make_answer(&greeting, guess, purpose, 1, &answer));
         if (i < STALLING + GUESSING)
             ck_assert_int_eq(send(socket, &answer, sizeof(answer), MSG_NOSIGNAL), sizeof(answer));
         else
@@ -188,14 +188,14 @@ TEST(strangers_disturb_neither_the_root_nor_a_rank)
     ncclUniqueId id = make_id();
     struct id_content content = content_of(&id);
     int at_root[CROWD], at_rank[CROWD];
-    crowd_in(&content.root, PROOF_ROOT, at_root);
+    crowd_in(&content.root, AUTH_ROOT, at_root);
     struct joiner joiner;
     struct hand hand;
     start_join(&joiner, &id, 0, 2);
     struct net_address rank_0 = hand_meet(&hand, &id, 2);
-    crowd_in(&rank_0, PROOF_PEER, at_rank);
+    crowd_in(&rank_0, AUTH_PEER, at_rank);
     int link = -1;
-    ck_assert_msg(meeting_connect(&hand.meeting, &rank_0, content.secret, PROOF_PEER, 1, &link) == ncclSuccess, "%s",
+    ck_assert_msg(meeting_connect(&hand.meeting, &rank_0, content.secret, AUTH_PEER, 1, &link) == ncclSuccess, "%s",
                   hand.error.text);
     ck_assert_int_eq(hand_report(&hand, REPORT_DONE, 2), ncclSuccess);
     ck_assert_int_eq(meeting_ruling(&hand.meeting, RULING_WELCOME, &hand.ruling), ncclSuccess);
@@ -203,7 +203,7 @@ TEST(strangers_disturb_neither_the_root_nor_a_rank)
     disperse(at_root);
     disperse(at_rank);
 
-    /* Who has proved itself can still do no harm but to the communicator, which says so. */
+    /* A rank that has shown the secret can still do no harm but to the communicator, which says so. */
     const struct frame nonsense = {.kind = FRAME_STAGED, .offset = UINT32_MAX, .bytes = 16};
     ck_assert_int_eq(send(link, &nonsense, sizeof(nonsense), MSG_NOSIGNAL), sizeof(nonsense));
     float value = 1;
@@ -285,7 +285,7 @@ TEST(a_wrong_secret_is_refused_by_both_sides)
     struct pollfd arrival = {.fd = listener, .events = POLLIN};
     ck_assert_int_eq(poll(&arrival, 1, 60000), 1);
     int guest = accept(listener, NULL, NULL);
-    char page[sizeof(struct proof_challenge)] = "HTTP/1.1 400 Bad Request";
+    char page[] = "HTTP/1.1 400 Bad Request";
     ck_assert_int_eq(send(guest, page, sizeof(page), MSG_NOSIGNAL), sizeof(page));
     ck_assert_int_eq(finish_join(&joiner), ncclSystemError);
     ck_assert_msg(strstr(joiner.error.text, "does not know the secret"), "%s", joiner.error.text);
@@ -295,7 +295,7 @@ TEST(a_wrong_secret_is_refused_by_both_sides)
     close(listener);
 }
 
-/* One that knows our protocol but not the secret, and lets everybody in, is told no more than that we came. */
+/* One that knows our protocol but not the secret, and lets everybody in, is told one half of the secret only. */
 TEST(an_impostor_is_found_out)
 {
     ncclUniqueId id = make_id();
@@ -309,11 +309,11 @@ TEST(an_impostor_is_found_out)
     struct pollfd arrival = {.fd = listener, .events = POLLIN};
     ck_assert_int_eq(poll(&arrival, 1, 60000), 1);
     struct door door;
-    struct proof_reply reply;
+    struct auth_reply reply;
     int guest = accept(listener, NULL, NULL);
     ck_assert_int_eq(door_greet(&door, guest, 0), DOOR_WAITS);
     ck_assert_int_eq(recv(guest, &door.answer, sizeof(door.answer), MSG_WAITALL), sizeof(door.answer));
-    memcpy(reply.mac, door.answer.mac, sizeof(reply.mac)); /* the best that it has: what it was sent */
+    memcpy(reply.half, door.answer.half, sizeof(reply.half)); /* the best that it has: what it was sent */
     ck_assert_int_eq(send(guest, &reply, sizeof(reply), MSG_NOSIGNAL), sizeof(reply));
     ck_assert_int_eq(finish_join(&joiner), ncclSystemError);
     ck_assert_msg(strstr(joiner.error.text, "does not know the secret"), "%s", joiner.error.text);

@@ -1,9 +1,9 @@
 /*
  * test_wire.c - what comes over a network from whoever it may be: frames that do not fit are refused before they store
- * anything, whatever their bytes; a proof cannot be made without the secret, nor carried from one place to another.
+ * anything, whatever their bytes; a connection without the secret, or for another purpose, is refused.
  */
+#include "nccl/auth.h"
 #include "nccl/frame.h"
-#include "nccl/proof.h"
 
 #include "tests/test.h"
 
@@ -166,14 +166,14 @@ TEST(what_is_being_read_is_not_overwritten)
     free_mirror(mirror);
 }
 
-/* ---- proofs ---- */
+/* ---- the secret ---- */
 
-static const unsigned char right[PROOF_BYTES] = "the secret of an id, made by it", wrong[PROOF_BYTES] = "another one";
+static const unsigned char right[SECRET_BYTES] = "the secret of an id, made by it", wrong[SECRET_BYTES] = "another one";
 
 struct visit {
     int host_end, guest_end;
     struct door door;
-    struct proof_challenge challenge;
+    struct auth_greeting greeting;
 };
 
 static struct visit
@@ -185,7 +185,7 @@ begin_visit(void)
     visit.host_end = ends[0];
     visit.guest_end = ends[1];
     ck_assert_int_eq(door_greet(&visit.door, ends[0], 0), DOOR_WAITS);
-    ck_assert_int_eq(read(ends[1], &visit.challenge, sizeof(visit.challenge)), sizeof(visit.challenge));
+    ck_assert_int_eq(read(ends[1], &visit.greeting, sizeof(visit.greeting)), sizeof(visit.greeting));
     return visit;
 }
 
@@ -198,7 +198,7 @@ end_visit(struct visit *visit)
 
 /* Sends an answer in two parts; what the door says, and to whom it opened. */
 static enum door_state
-answer_door(struct visit *visit, const struct proof_answer *answer, enum proof_purpose purpose, int *rank_p)
+answer_door(struct visit *visit, const struct auth_answer *answer, enum auth_purpose purpose, int *rank_p)
 {
     ck_assert_int_eq(write(visit->guest_end, answer, 20), 20);
     ck_assert_int_eq(door_hear(&visit->door, right, purpose, rank_p), DOOR_WAITS);
@@ -210,55 +210,45 @@ answer_door(struct visit *visit, const struct proof_answer *answer, enum proof_p
 TEST(who_knows_the_secret_is_let_in)
 {
     struct visit visit = begin_visit();
-    struct proof_answer answer;
-    struct proof_reply reply;
+    struct auth_answer answer;
+    struct auth_reply reply;
     int rank = -1;
-    ck_assert(proof_make_answer(&visit.challenge, right, PROOF_PEER, 5, &answer));
-    ck_assert_int_eq(answer_door(&visit, &answer, PROOF_PEER, &rank), DOOR_OPEN);
+    ck_assert(auth_make_answer(&visit.greeting, right, AUTH_PEER, 5, &answer));
+    ck_assert_int_eq(answer_door(&visit, &answer, AUTH_PEER, &rank), DOOR_OPEN);
     ck_assert_int_eq(rank, 5);
     ck_assert_int_eq(read(visit.guest_end, &reply, sizeof(reply)), sizeof(reply));
-    ck_assert(proof_check_reply(&visit.challenge, &answer, right, PROOF_PEER, &reply));
-    /* The host's proof holds for nothing else: another secret, purpose, rank or nonce. */
-    ck_assert(!proof_check_reply(&visit.challenge, &answer, wrong, PROOF_PEER, &reply));
-    ck_assert(!proof_check_reply(&visit.challenge, &answer, right, PROOF_ROOT, &reply));
-    answer.rank = 6;
-    ck_assert(!proof_check_reply(&visit.challenge, &answer, right, PROOF_PEER, &reply));
-    answer.rank = 5;
-    answer.nonce[0] ^= 1;
-    ck_assert(!proof_check_reply(&visit.challenge, &answer, right, PROOF_PEER, &reply));
-    answer.nonce[0] ^= 1;
-    ck_assert(memcmp(reply.mac, answer.mac, sizeof(reply.mac)) != 0); /* not the guest's own, sent back */
+    ck_assert(auth_check_reply(&reply, right));
+    ck_assert(!auth_check_reply(&reply, wrong));
+    memcpy(reply.half, answer.half, sizeof(reply.half)); /* the guest's own half, sent back */
+    ck_assert(!auth_check_reply(&reply, right));
     end_visit(&visit);
 }
 
 TEST(who_does_not_stays_outside)
 {
-    struct proof_answer good, answer;
+    struct auth_answer good, answer;
     int rank = -1;
-    for (int i = 0; i < 7; ++i) {
-        struct visit visit = begin_visit(), other = begin_visit();
-        ck_assert(proof_make_answer(&visit.challenge, right, PROOF_PEER, 2, &good));
+    for (int i = 0; i < 6; ++i) {
+        struct visit visit = begin_visit();
+        ck_assert(auth_make_answer(&visit.greeting, right, AUTH_PEER, 2, &good));
         answer = good;
         if (i == 0)
-            ck_assert(proof_make_answer(&visit.challenge, wrong, PROOF_PEER, 2, &answer));
-        else if (i == 1) /* heard at another door */
-            ck_assert(proof_make_answer(&other.challenge, right, PROOF_PEER, 2, &answer));
-        else if (i == 2) /* for something else */
-            ck_assert(proof_make_answer(&visit.challenge, right, PROOF_ROOT, 2, &answer));
+            ck_assert(auth_make_answer(&visit.greeting, wrong, AUTH_PEER, 2, &answer));
+        else if (i == 1) /* for something else */
+            ck_assert(auth_make_answer(&visit.greeting, right, AUTH_ROOT, 2, &answer));
+        else if (i == 2)
+            answer.half[SECRET_HALF_BYTES - 1] ^= 1;
         else if (i == 3)
-            answer.rank = 3;
-        else if (i == 4)
-            answer.mac[31] ^= 1;
-        else if (i == 5)
             answer.magic[0] ^= 1;
+        else if (i == 4)
+            answer.byte_order = 0x04030201;
         else
             memset(&answer, 0, sizeof(answer));
-        ck_assert_msg(answer_door(&visit, &answer, PROOF_PEER, &rank) == DOOR_SHUT, "case %d", i);
+        ck_assert_msg(answer_door(&visit, &answer, AUTH_PEER, &rank) == DOOR_SHUT, "case %d", i);
         ck_assert_int_eq(rank, -1);
         char byte;
-        ck_assert_int_lt(read(visit.guest_end, &byte, 1), 0); /* no proof for who has none */
+        ck_assert_int_lt(read(visit.guest_end, &byte, 1), 0); /* the host's half stays with it */
         end_visit(&visit);
-        end_visit(&other);
     }
 }
 
@@ -267,22 +257,10 @@ TEST(who_goes_away_is_forgotten)
     struct visit visit = begin_visit();
     int rank;
     close(visit.guest_end);
-    ck_assert_int_eq(door_hear(&visit.door, right, PROOF_PEER, &rank), DOOR_SHUT);
+    ck_assert_int_eq(door_hear(&visit.door, right, AUTH_PEER, &rank), DOOR_SHUT);
     close(visit.host_end);
-    struct proof_challenge garbage;
-    struct proof_answer answer;
+    struct auth_greeting garbage;
+    struct auth_answer answer;
     memset(&garbage, 'x', sizeof(garbage));
-    ck_assert(!proof_make_answer(&garbage, right, PROOF_PEER, 0, &answer)); /* nothing for who is no host of ours */
-}
-
-/* Test case 1 of RFC 4231; its key of 20 bytes is, as HMAC pads keys with zeros, the same as one of 32. */
-TEST(the_hash_is_hmac_sha256)
-{
-    unsigned char key[PROOF_BYTES] = {0}, mac[PROOF_BYTES];
-    static const unsigned char expected[PROOF_BYTES] = {
-        0xb0, 0x34, 0x4c, 0x61, 0xd8, 0xdb, 0x38, 0x53, 0x5c, 0xa8, 0xaf, 0xce, 0xaf, 0x0b, 0xf1, 0x2b,
-        0x88, 0x1d, 0xc2, 0x00, 0xc9, 0x83, 0x3d, 0xa7, 0x26, 0xe9, 0x37, 0x6c, 0x2e, 0x32, 0xcf, 0xf7};
-    memset(key, 0x0b, 20);
-    proof_hash(key, "Hi There", 8, mac);
-    ck_assert_mem_eq(mac, expected, sizeof(mac));
+    ck_assert(!auth_make_answer(&garbage, right, AUTH_PEER, 0, &answer)); /* an invalid host gets nothing */
 }
