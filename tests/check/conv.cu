@@ -12,16 +12,9 @@ extern "C" {
 
 #include "conv_data.h"
 
-#include <cublas_v2.h>
+#include "../trainer.h"
 
-#define CHECK(call)                                                  \
-    do {                                                             \
-        int error_ = (int)(call);                                    \
-        if (error_ != 0) {                                           \
-            fprintf(stderr, "conv: %s failed: %d\n", #call, error_); \
-            exit(1);                                                 \
-        }                                                            \
-    } while (0)
+#include <cublas_v2.h>
 
 #define LAUNCH(kernel, count) kernel<<<((count) + THREADS - 1) / THREADS, THREADS, 0, stream>>>
 

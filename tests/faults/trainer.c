@@ -12,6 +12,7 @@
  *   pause:   rank 0 spends so long in host code in this step, as for a checkpoint
  *   exit:    rank RANK ends with this code at the POINTth place that it comes to
  */
+#include "tests/trainer.h"
 #include "tests/faults/record.h"
 
 #include <cuda_runtime_api.h>
@@ -26,15 +27,6 @@
 #include <unistd.h>
 
 enum { GRADIENTS = 4, COUNT = 600, KEPT_BYTES = 64 * 1024, STEP_US = 300 };
-
-#define CHECK(call)                                                                         \
-    do {                                                                                    \
-        cudaError_t error_ = (call);                                                        \
-        if (error_ != cudaSuccess) {                                                        \
-            fprintf(stderr, "faults_trainer: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                        \
-        }                                                                                   \
-    } while (0)
 
 struct trainer {
     struct rank_record *record;

@@ -6,6 +6,8 @@
  * launches STEPS. Rank 0 prints "launch: T ns, I instructions", medians over the second half of the steps, in which
  * ddprun has learned; "-" where the kernel has no counter of instructions for us (perf_event_open).
  */
+#include "../trainer.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -19,15 +21,6 @@
 #include <unistd.h>
 
 enum { LAUNCHES = 400, STEPS_AT_MOST = 1000, ELEMENTS = 256 };
-
-#define CHECK(call)                                                                   \
-    do {                                                                              \
-        cudaError_t error_ = (call);                                                  \
-        if (error_ != cudaSuccess) {                                                  \
-            fprintf(stderr, "launches: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                  \
-        }                                                                             \
-    } while (0)
 
 __global__ void
 touch_nothing(float *a, const float *b, const float *c, const float *d, int never)

@@ -6,6 +6,8 @@
  * tokens [STEPS]. Rank r adds r + 1 to every gradient, an update takes half of the mean from the weights: all exact in
  * float32. Exit code 0 only if every weight is what it has to be.
  */
+#include "../trainer.h"
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,15 +15,6 @@
 #include <ddprun.h>
 
 enum { LAYERS = 8, ELEMENTS = 1 << 16, TOKENS = 65536, KINDS = 3 };
-
-#define CHECK(call)                                                                 \
-    do {                                                                            \
-        cudaError_t error_ = (call);                                                \
-        if (error_ != cudaSuccess) {                                                \
-            fprintf(stderr, "tokens: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
 
 __global__ void
 set(float *out, float value)

@@ -8,6 +8,8 @@
 #ifndef TESTS_MATRIX_DEVICE_H
 #define TESTS_MATRIX_DEVICE_H
 
+#include "../trainer.h"
+
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -15,18 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void
-check(bool well, const char *call, const char *file, int line)
-{
-    if (!well) {
-        fprintf(stderr, "%s:%d: %s failed\n", file, line, call);
-        exit(1);
-    }
-}
-
-/* CUDA's, the driver's and cuBLAS's success are all 0. */
-#define CHECK(call) check((int)(call) == 0, #call, __FILE__, __LINE__)
 
 #ifdef MATRIX_LOADED
 #define MATRIX_DRIVER

@@ -18,7 +18,7 @@ driver_function(const char *name)
     void *found = NULL;
     enum cudaDriverEntryPointQueryResult status;
     CHECK(cudaGetDriverEntryPointByVersion(name, &found, 13000, cudaEnableDefault, &status));
-    check(found != NULL, name, __FILE__, __LINE__);
+    REQUIRE(found != NULL);
     return found;
 }
 
@@ -41,7 +41,7 @@ listed_kernel(const void *kernel)
     CHECK(cudaGetKernel(&handle, kernel));
     CHECK(driver.library_of(&library, (CUkernel)handle));
     CHECK(driver.list_kernels(listed, ROOM, library));
-    check(listed[1] == NULL, "a library of one kernel", __FILE__, __LINE__);
+    REQUIRE(listed[1] == NULL); /* a library of one kernel */
     return (CUfunction)listed[0];
 }
 

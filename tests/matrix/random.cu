@@ -50,7 +50,7 @@ jobs_run(struct jobs *jobs, int step)
     pthread_t thread;
     bool started = theirs.count > 0;
     if (started)
-        check(pthread_create(&thread, NULL, run_in_thread, &theirs) == 0, "pthread_create", __FILE__, __LINE__);
+        CHECK(pthread_create(&thread, NULL, run_in_thread, &theirs));
     for (int j = 0; j < mine.count; ++j)
         job_run(&mine.items[j], event);
     if (started)
@@ -134,7 +134,7 @@ boundary_pass(int group)
         DDP_STEP_GROUP(group, update_stream);
         return;
     }
-    check(pthread_create(&thread, NULL, boundary, &group) == 0, "pthread_create", __FILE__, __LINE__);
+    CHECK(pthread_create(&thread, NULL, boundary, &group));
     pthread_join(thread, NULL);
 }
 

@@ -43,8 +43,8 @@ main(int argc, char **argv)
     cudaStream_t stream = stream_create();
     cudaEvent_t event = event_create();
     DDP_SHARD(options.batch, &first, &count);
-    check(pthread_barrier_init(&begin, NULL, WORKERS + 1) == 0, "pthread_barrier_init", __FILE__, __LINE__);
-    check(pthread_barrier_init(&end, NULL, WORKERS + 1) == 0, "pthread_barrier_init", __FILE__, __LINE__);
+    CHECK(pthread_barrier_init(&begin, NULL, WORKERS + 1));
+    CHECK(pthread_barrier_init(&end, NULL, WORKERS + 1));
     for (int w = 0; w < WORKERS; ++w) {
         workers[w].stream = stream_create();
         workers[w].event = event_create();
@@ -52,7 +52,7 @@ main(int argc, char **argv)
         perceptron_annotate_gradients(&workers[w].net);
     }
     for (int w = 0; w < WORKERS; ++w)
-        check(pthread_create(&workers[w].thread, NULL, work, &workers[w]) == 0, "pthread_create", __FILE__, __LINE__);
+        CHECK(pthread_create(&workers[w].thread, NULL, work, &workers[w]));
 
     for (int step = 0; step < options.steps; ++step) {
         pthread_barrier_wait(&begin);

@@ -141,7 +141,7 @@ static int record_count;
 static inline void
 record_add(const char *letter, int number, const float *values, size_t count)
 {
-    check(record_count < RECORDED_AT_MOST, "record_add", __FILE__, __LINE__);
+    REQUIRE(record_count < RECORDED_AT_MOST);
     struct recorded *one = &record[record_count++];
     snprintf(one->name, sizeof(one->name), "%s%d", letter, number);
     one->values = values;
@@ -193,7 +193,7 @@ record_save(void)
         if (step == (size_t)options.steps - 1 && step > 0)
             require_movement(one->name, all[i - (size_t)record_count * step].values, all[i].values, one->count);
     }
-    check(parameter_file_write(options.save, DDP_RANK(), all, count) == 0, "saving", __FILE__, __LINE__);
+    CHECK(parameter_file_write(options.save, DDP_RANK(), all, count));
     for (size_t i = 0; i < count; ++i)
         free(all[i].values);
     free(all);

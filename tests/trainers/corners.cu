@@ -7,6 +7,9 @@
  * the mean from the weight, so that everything is exact in float32. What must be waited for is slow. Exit code 0 only
  * if every weight is what it has to be at the end.
  */
+#include "common.h"
+#include "kernels.h"
+
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <pthread.h>
@@ -17,21 +20,11 @@
 
 enum { LAYERS = 4, COUNT = 1024, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS, SLOW = 1000000 };
 
-#define CHECK(call)                                                                  \
-    do {                                                                             \
-        cudaError_t error_ = (call);                                                 \
-        if (error_ != cudaSuccess) {                                                 \
-            fprintf(stderr, "corners: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                 \
-        }                                                                            \
-    } while (0)
-
 struct table {
     float *weights[LAYERS], *gradients[LAYERS];
     float *statistics;
 };
 
-static const char *mode;
 static int steps = 12;
 static struct table here, *table; /* on the host and, in some modes, on the device */
 static float *extra, *seen;
@@ -55,12 +48,6 @@ nothing(void)
 }
 
 __global__ void
-add(float *values, float summand)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
-
-__global__ void
 add_all_slowly(float *values, float summand)
 {
     summand = slowly(summand);
@@ -80,13 +67,6 @@ add_all_slowly_through(const struct table *through, int layer, float summand)
     summand = slowly(summand);
     for (int i = 0; i < COUNT; ++i)
         through->gradients[layer][i] += summand;
-}
-
-__global__ void
-update(float *weight, const float *gradient)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= 0.5f * gradient[i];
 }
 
 __global__ void
@@ -114,25 +94,6 @@ __global__ void
 subtract_difference(float *weight, const float *statistics, float expected)
 {
     weight[blockIdx.x * blockDim.x + threadIdx.x] -= *statistics - expected;
-}
-
-static bool
-is_mode(const char *name)
-{
-    return strcmp(mode, name) == 0;
-}
-
-static float
-mine(void)
-{
-    return 1.0f + (float)DDP_RANK();
-}
-
-static void
-order(cudaStream_t first, cudaStream_t second)
-{
-    CHECK(cudaEventRecord(event, first));
-    CHECK(cudaStreamWaitEvent(second, event, 0));
 }
 
 static void
@@ -225,11 +186,11 @@ stream_again(int)
     CHECK(cudaStreamSynchronize(side));
     CHECK(cudaStreamDestroy(side));
     side = stream_with_handle(side);
-    order(stream, side);
+    stream_follow(stream, side, event);
     add_all_slowly_through<<<1, 1, 0, side>>>(table, 0, mine());
     backward(1);
     DDP_STEP(stream);
-    order(side, stream);
+    stream_follow(side, stream, event);
     CHECK(cudaStreamDestroy(side));
     optimize();
 }
@@ -296,10 +257,10 @@ buffer(int)
     backward(0);
     DDP_STEP(stream);
     look_through<<<1, 1, 0, side>>>(table, seen);
-    order(side, stream);
+    stream_follow(side, stream, event);
     optimize();
     subtract_difference<<<BLOCKS, THREADS, 0, stream>>>(here.weights[0], seen, 1.0f);
-    order(stream, side);
+    stream_follow(stream, side, event);
 }
 
 /* A gradient is annotated in each step only when it was written: in a step that overlaps, ddprun would come too late.
@@ -339,9 +300,9 @@ capture(int step)
     cudaGraph_t made;
     if (side == NULL)
         CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
-    order(stream, side);
+    stream_follow(stream, side, event);
     CHECK(cudaMemsetAsync(here.gradients[0], 0, BYTES, side));
-    order(side, stream);
+    stream_follow(side, stream, event);
     if (step > 0)
         CHECK(cudaStreamBeginCapture(side, cudaStreamCaptureModeRelaxed));
     nothing<<<1, 1, 0, side>>>();

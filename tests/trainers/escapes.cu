@@ -11,6 +11,9 @@
  * step, after the ranks have agreed; that of too-late, too-late-used and too-late-written in the ninth, after backward,
  * when the gradients have left: nothing goes through it, or kernels of later steps do, or one of the same step.
  */
+#include "common.h"
+#include "kernels.h"
+
 #include <cublas_v2.h>
 #include <cudaTypedefs.h>
 #include <cuda_runtime.h>
@@ -33,15 +36,6 @@ enum {
     BLOCKS = COUNT / THREADS
 };
 
-#define CHECK(call)                                                                  \
-    do {                                                                             \
-        cudaError_t error_ = (call);                                                 \
-        if (error_ != cudaSuccess) {                                                 \
-            fprintf(stderr, "escapes: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                 \
-        }                                                                            \
-    } while (0)
-
 struct table {
     float *gradients[HIDDEN];
 };
@@ -57,7 +51,6 @@ struct maps {
     cuuint64_t words[HIDDEN][CU_TENSOR_MAP_NUM_QWORDS];
 };
 
-static const char *mode;
 static int steps = 12;
 static float *weights[LAYERS], *gradients[LAYERS];
 static cudaStream_t stream, side;
@@ -69,12 +62,6 @@ static float *ones, *column; /* ones: SIDE values of 1; column: SIDE values of 1
 static struct maps maps;
 static const float **arrays; /* device: of the batched GEMM, [3][HIDDEN] */
 __constant__ struct table constant_table;
-
-__global__ void
-add(float *values, float summand)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
 
 __global__ void
 add_through(const struct table *through, float summand)
@@ -118,24 +105,11 @@ fill_arrays(const float **out, const float *a, const float *b, float *first, flo
 }
 
 __global__ void
-update(float *weight, const float *gradient)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= 0.5f * gradient[i];
-}
-
-__global__ void
 update_through(const struct table *through, float *first, float *second)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float *weight = blockIdx.y == 0 ? first : second;
     weight[i] -= 0.5f * through->gradients[blockIdx.y][i];
-}
-
-static bool
-is_mode(const char *name)
-{
-    return strcmp(mode, name) == 0;
 }
 
 static bool
@@ -157,19 +131,6 @@ first_hidden(void)
     if (is_mode("too-late") || is_mode("too-late-written"))
         return steps;
     return is_mode("too-late-used") ? 9 : is_mode("odd-late") ? 1 : 0;
-}
-
-static float
-mine(void)
-{
-    return 1.0f + (float)DDP_RANK();
-}
-
-static void
-order(cudaStream_t first, cudaStream_t second)
-{
-    CHECK(cudaEventRecord(event, first));
-    CHECK(cudaStreamWaitEvent(second, event, 0));
 }
 
 static void
@@ -372,10 +333,10 @@ train(void)
         update_hidden();
         for (int l = HIDDEN; l < LAYERS; ++l)
             update<<<BLOCKS, THREADS, 0, stream>>>(weights[l], gradients[l]);
-        order(side, stream);
+        stream_follow(side, stream, event);
         for (int l = 0; l < LAYERS; ++l)
             CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
-        order(stream, side);
+        stream_follow(stream, side, event);
     }
     CHECK(cudaDeviceSynchronize());
 }

@@ -9,6 +9,8 @@ extern "C" {
 #include "common/parameter_file.h"
 }
 
+#include "common.h"
+
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <stdio.h>
@@ -16,15 +18,6 @@ extern "C" {
 #include <string.h>
 
 enum { LAYERS = 4, WIDTH = 32, SQUARE = WIDTH * WIDTH, THREADS = 64, DISCRIMINATOR = 0, GENERATOR = 1, NETS = 2 };
-
-#define CHECK(call)                                                              \
-    do {                                                                         \
-        cudaError_t error_ = (call);                                             \
-        if (error_ != cudaSuccess) {                                             \
-            fprintf(stderr, "gan: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                             \
-        }                                                                        \
-    } while (0)
 
 struct options {
     int steps, streams;
@@ -167,19 +160,11 @@ zero_gradients(int net, cudaStream_t stream)
         CHECK(cudaMemsetAsync(nets[net][l].gradient, 0, SQUARE * sizeof(float), stream));
 }
 
-/* The second stream goes on after what the first has done so far. */
-static void
-order(cudaStream_t first, cudaStream_t second)
-{
-    CHECK(cudaEventRecord(event, first));
-    CHECK(cudaStreamWaitEvent(second, event, 0));
-}
-
 static void
 backward_of_discriminator(int count)
 {
     cudaStream_t stream = streams[DISCRIMINATOR];
-    order(streams[GENERATOR], stream);
+    stream_follow(streams[GENERATOR], stream, event);
     zero_gradients(DISCRIMINATOR, stream);
     const float *out = run_forward(DISCRIMINATOR, input, count, stream); /* real: +0.5 */
     loss_delta<<<blocks(WIDTH * count), THREADS, 0, stream>>>(out, 0.5f, nets[DISCRIMINATOR][LAYERS - 1].delta, count);
@@ -195,8 +180,8 @@ static void
 backward_of_generator(int count, bool writes_discriminator)
 {
     cudaStream_t stream = side;
-    order(streams[DISCRIMINATOR], stream);
-    order(streams[GENERATOR], stream);
+    stream_follow(streams[DISCRIMINATOR], stream, event);
+    stream_follow(streams[GENERATOR], stream, event);
     zero_gradients(GENERATOR, stream);
     const float *fake = run_forward(GENERATOR, input, count, stream);
     const float *out = run_forward(DISCRIMINATOR, fake, count, stream);
@@ -212,7 +197,8 @@ optimize(int net)
         DDP_STEP(streams[net]);
     else
         DDP_STEP_GROUP(GENERATOR, streams[net]);
-    order(side, streams[net]); /* only now: DDP_STEP itself waits for every stream that touched the group's gradients */
+    stream_follow(side, streams[net],
+                  event); /* only now: DDP_STEP itself waits for every stream that touched the group's gradients */
     for (int l = 0; l < LAYERS; ++l)
         sgd<<<blocks(SQUARE), THREADS, 0, streams[net]>>>(nets[net][l].weight, nets[net][l].gradient, 0.05f);
 }

@@ -8,6 +8,10 @@
  * is 0 only if every weight is what the host knows it must be, and 4 if a captured average does not wait for its
  * producers.
  */
+#include "common.h"
+#include "graph_nodes.h"
+#include "kernels.h"
+
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <ddprun.h>
@@ -19,36 +23,12 @@
 
 enum { LAYERS = 4, COUNT = 1024, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS, STEPS = 24, HIDDEN = 2 };
 
-#define CHECK(call)                                                                        \
-    do {                                                                                   \
-        cudaError_t error_ = (call);                                                       \
-        if (error_ != cudaSuccess) {                                                       \
-            fprintf(stderr, "graph_corners: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(3);                                                                       \
-        }                                                                                  \
-    } while (0)
-#define DRIVER(call)                                                               \
-    do {                                                                           \
-        CUresult result_ = (call);                                                 \
-        if (result_ != CUDA_SUCCESS) {                                             \
-            fprintf(stderr, "graph_corners: %s: error %d\n", #call, (int)result_); \
-            exit(3);                                                               \
-        }                                                                          \
-    } while (0)
-
-static const char *mode;
 static float *weights[LAYERS], *gradients[LAYERS], *scratch, **table; /* table: device, addresses of the first HIDDEN */
 static double expected[LAYERS];
 static cudaStream_t stream, side;
 static cudaEvent_t event;
 static cudaGraph_t graph;
 static cudaGraphExec_t exec;
-
-__global__ void
-add(float *values, float summand)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
 
 __global__ void
 add_hidden(float *const *addresses, int layer, float summand)
@@ -60,26 +40,6 @@ __global__ void
 look(const float *values, float *out)
 {
     *out = values[threadIdx.x];
-}
-
-__global__ void
-update(float *weight, const float *gradient)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= 0.5f * gradient[i];
-}
-
-static bool
-is_mode(const char *name)
-{
-    return strcmp(mode, name) == 0;
-}
-
-static void
-order(cudaStream_t first, cudaStream_t second)
-{
-    CHECK(cudaEventRecord(event, first));
-    CHECK(cudaStreamWaitEvent(second, event, 0));
 }
 
 static void
@@ -139,35 +99,6 @@ launch(void (*body)(void))
     CHECK(cudaGraphLaunch(exec, stream));
 }
 
-static bool
-is_named(CUgraphNode node, const char *part)
-{
-    CUgraphNodeType type;
-    CUDA_KERNEL_NODE_PARAMS work;
-    const char *name;
-    DRIVER(cuGraphNodeGetType(node, &type));
-    if (type != CU_GRAPH_NODE_TYPE_KERNEL)
-        return false;
-    DRIVER(cuGraphKernelNodeGetParams(node, &work));
-    DRIVER(cuFuncGetName(&name, work.func));
-    return strstr(name, part) != NULL;
-}
-
-static bool
-comes_after(CUgraphNode node, CUgraphNode other)
-{
-    CUgraphNode before[64];
-    size_t count = 64;
-    if (node == other)
-        return true;
-    DRIVER(cuGraphNodeGetDependencies(node, before, NULL, &count));
-    for (size_t i = 0; i < count; ++i) {
-        if (comes_after(before[i], other))
-            return true;
-    }
-    return false;
-}
-
 /* The last collective comes after every kernel of backward; or the program ends. */
 static void
 require_order(void)
@@ -176,7 +107,7 @@ require_order(void)
     size_t count = 256;
     if (DDP_WORLD_SIZE() == 1)
         return;
-    DRIVER(cuGraphGetNodes((CUgraph)graph, nodes, &count));
+    CHECK(cuGraphGetNodes((CUgraph)graph, nodes, &count));
     for (size_t i = 0; i < count; ++i)
         last = is_named(nodes[i], "AllReduce") ? nodes[i] : last;
     for (size_t i = 0; i < count; ++i) {
@@ -196,11 +127,11 @@ step_with_side(void)
     for (int l = LAYERS - 1; l >= HIDDEN; --l)
         backward_of(l);
     look<<<1, 1, 0, side>>>(weights[0], scratch);
-    order(stream, side);
+    stream_follow(stream, side, event);
     for (int l = HIDDEN - 1; l >= 0; --l)
         hidden_backward_of(l, side);
     DDP_STEP(stream);
-    order(side, stream);
+    stream_follow(side, stream, event);
     optimize();
 }
 

@@ -4,6 +4,9 @@
  */
 #ifndef TESTS_TRAINERS_GRAPHS_STEPS_H
 #define TESTS_TRAINERS_GRAPHS_STEPS_H
+#include "common.h"
+#include "graph_nodes.h"
+
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <ddprun.h>
@@ -14,24 +17,6 @@
 
 enum { LAYERS = 6, COUNT = 1024, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS, GRAPHS = 3 };
 
-#define CHECK(call)                                                                 \
-    do {                                                                            \
-        cudaError_t error_ = (call);                                                \
-        if (error_ != cudaSuccess) {                                                \
-            fprintf(stderr, "graphs: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(3);                                                                \
-        }                                                                           \
-    } while (0)
-#define DRIVER(call)                                                        \
-    do {                                                                    \
-        CUresult result_ = (call);                                          \
-        if (result_ != CUDA_SUCCESS) {                                      \
-            fprintf(stderr, "graphs: %s: error %d\n", #call, (int)result_); \
-            exit(3);                                                        \
-        }                                                                   \
-    } while (0)
-
-static const char *mode;
 static int steps = 24;
 static float *weights[LAYERS], *gradients[LAYERS], *factors, *statistics, *scratch;
 static float **table; /* device: the gradients' addresses, where a mode hides them */
@@ -70,12 +55,6 @@ update(float *weight, const float *gradient, float rate, const float *more)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     weight[i] -= rate * gradient[i] + (more != NULL ? *more : 0.0f);
-}
-
-static bool
-is_mode(const char *name)
-{
-    return strcmp(mode, name) == 0;
 }
 
 static float
@@ -264,35 +243,6 @@ build_backward(void)
 
 /* ---- looking at a captured step ---- */
 
-static bool
-is_named(CUgraphNode node, const char *part)
-{
-    CUgraphNodeType type;
-    CUDA_KERNEL_NODE_PARAMS work;
-    const char *name;
-    DRIVER(cuGraphNodeGetType(node, &type));
-    if (type != CU_GRAPH_NODE_TYPE_KERNEL)
-        return false;
-    DRIVER(cuGraphKernelNodeGetParams(node, &work));
-    DRIVER(cuFuncGetName(&name, work.func));
-    return strstr(name, part) != NULL;
-}
-
-static bool
-comes_after(CUgraphNode node, CUgraphNode other)
-{
-    CUgraphNode before[64];
-    size_t count = 64;
-    if (node == other)
-        return true;
-    DRIVER(cuGraphNodeGetDependencies(node, before, NULL, &count));
-    for (size_t i = 0; i < count; ++i) {
-        if (comes_after(before[i], other))
-            return true;
-    }
-    return false;
-}
-
 /* How many collectives there are, and how many of them do not wait for the last node of backward. */
 static void
 look_at_overlap(void)
@@ -300,7 +250,7 @@ look_at_overlap(void)
     CUgraphNode nodes[512], last = NULL;
     size_t count = 512;
     int all = 0, early = 0;
-    DRIVER(cuGraphGetNodes((CUgraph)kept, nodes, &count));
+    CHECK(cuGraphGetNodes((CUgraph)kept, nodes, &count));
     for (size_t i = 0; i < count; ++i)
         last = is_named(nodes[i], "add") ? nodes[i] : last;
     for (size_t i = 0; i < count; ++i) {
@@ -318,19 +268,19 @@ change_update(float rate, bool other_gradient)
 {
     CUgraphNode nodes[512];
     size_t count = 512;
-    DRIVER(cuGraphGetNodes((CUgraph)kept, nodes, &count));
+    CHECK(cuGraphGetNodes((CUgraph)kept, nodes, &count));
     for (size_t i = 0; i < count; ++i) {
         if (!is_named(nodes[i], "update"))
             continue;
         CUDA_KERNEL_NODE_PARAMS work;
-        DRIVER(cuGraphKernelNodeGetParams(nodes[i], &work));
+        CHECK(cuGraphKernelNodeGetParams(nodes[i], &work));
         int layer = 0;
         while (*(float **)work.kernelParams[0] != weights[layer])
             ++layer;
         const float *more = NULL;
         void *arguments[] = {&weights[layer], &gradients[other_gradient ? (layer + 1) % LAYERS : layer], &rate, &more};
         work.kernelParams = arguments;
-        DRIVER(cuGraphExecKernelNodeSetParams((CUgraphExec)execs[0], nodes[i], &work));
+        CHECK(cuGraphExecKernelNodeSetParams((CUgraphExec)execs[0], nodes[i], &work));
     }
 }
 

@@ -6,6 +6,9 @@
  * of two ranks is 1.5, and an update takes a half of it from the weight: everything is exact in float32. Exit code 0
  * only if every weight is what it has to be at the end. For two or three ranks. Built by softgpu-cc and by nvcc.
  */
+#include "common.h"
+#include "kernels.h"
+
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <ddprun.h>
@@ -19,25 +22,9 @@
 
 enum { LAYERS = 4, COUNT = 4096, THREADS = 64, BLOCKS = COUNT / THREADS, BYTES = COUNT * 4 };
 
-#define CHECK(call)                                                                 \
-    do {                                                                            \
-        cudaError_t error_ = (call);                                                \
-        if (error_ != cudaSuccess) {                                                \
-            fprintf(stderr, "habits: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
-
 static float *weights[LAYERS], *gradients[LAYERS];
 static cudaStream_t stream;
-static const char *mode;
 static int steps = 12, steps_made;
-
-__global__ void
-add(float *values, float summand)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
 
 __global__ void
 add_rarely(float *values, float summand)
@@ -52,25 +39,6 @@ take_slowly(float *values, float summand)
     for (int i = 0; i < 100000; ++i)
         x = x * 0.5f + 0.5f * summand;
     values[blockIdx.x * blockDim.x + threadIdx.x] += x;
-}
-
-__global__ void
-update(float *weight, const float *gradient)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= 0.5f * gradient[i];
-}
-
-static bool
-is_mode(const char *name)
-{
-    return strcmp(mode, name) == 0;
-}
-
-static float
-mine(void)
-{
-    return 1.0f + (float)DDP_RANK();
 }
 
 /* The mean over ranks of 1 + rank. */

@@ -17,6 +17,8 @@
  *               came of that step, and annotate no parameter that would be compared
  *   mean        all average their loss after each step; it does what it does for a checkpoint before that
  */
+#include "../trainer.h"
+
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <pthread.h>
@@ -28,15 +30,6 @@
 #include <unistd.h>
 
 enum { LAYERS = 3, COUNT = 4096, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS };
-
-#define CHECK(call)                                                                \
-    do {                                                                           \
-        cudaError_t error_ = (call);                                               \
-        if (error_ != cudaSuccess) {                                               \
-            fprintf(stderr, "hangs: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                               \
-        }                                                                          \
-    } while (0)
 
 static const char *how = "";
 static int steps = 12, at = 8, rank = 1;

@@ -9,6 +9,8 @@ extern "C" {
 #include "common/parameter_file.h"
 }
 
+#include "../trainer.h"
+
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <signal.h>
@@ -21,15 +23,6 @@ extern "C" {
 #include <unistd.h>
 
 enum { LAYERS_AT_MOST = 64, THREADS = 64 };
-
-#define CHECK(call)                                                                 \
-    do {                                                                            \
-        cudaError_t error_ = (call);                                                \
-        if (error_ != cudaSuccess) {                                                \
-            fprintf(stderr, "ladder: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
 
 struct options {
     int layers, width, steps, seed;

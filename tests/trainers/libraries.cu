@@ -14,6 +14,8 @@ extern "C" {
 #include "common/parameter_file.h"
 }
 
+#include "../trainer.h"
+
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -23,23 +25,6 @@ extern "C" {
 #include <string.h>
 
 enum { LAYERS = 4, WIDTH = 32, SQUARE = WIDTH * WIDTH, LAYER = SQUARE + WIDTH, THREADS = 64, MASK_LD = 128 };
-
-#define CHECK(call)                                                                    \
-    do {                                                                               \
-        cudaError_t error_ = (call);                                                   \
-        if (error_ != cudaSuccess) {                                                   \
-            fprintf(stderr, "libraries: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
-#define CHECK_BLAS(call)                                                 \
-    do {                                                                 \
-        cublasStatus_t status_ = (call);                                 \
-        if (status_ != CUBLAS_STATUS_SUCCESS) {                          \
-            fprintf(stderr, "libraries: %s: %d\n", #call, (int)status_); \
-            exit(1);                                                     \
-        }                                                                \
-    } while (0)
 
 static const char *way = "lt", *save_to;
 static int steps = 24, step;
@@ -118,7 +103,7 @@ is_way(const char *name)
 static void
 set(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDescAttributes_t attribute, const void *value, size_t bytes)
 {
-    CHECK_BLAS(cublasLtMatmulDescSetAttribute(descriptor, attribute, value, bytes));
+    CHECK(cublasLtMatmulDescSetAttribute(descriptor, attribute, value, bytes));
 }
 
 /* d = epilogue(op(a) b^(T)), where b is transposed if a is not a weight; m x n, summed over k. */
@@ -131,7 +116,7 @@ multiply(float *d, const float *a, bool transpose_a, const float *b, bool transp
     cublasOperation_t op_a = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const float one = 1.0f, zero = 0.0f;
     int64_t mask_ld = MASK_LD;
-    CHECK_BLAS(cublasLtMatmulDescCreate(&descriptor, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    CHECK(cublasLtMatmulDescCreate(&descriptor, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     set(descriptor, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof(op_a));
     set(descriptor, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof(op_b));
     set(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
@@ -142,15 +127,15 @@ multiply(float *d, const float *a, bool transpose_a, const float *b, bool transp
         set(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &mask_ld, sizeof(mask_ld));
     }
     int rows_a = transpose_a ? k : m, rows_b = transpose_b ? n : k;
-    CHECK_BLAS(cublasLtMatrixLayoutCreate(&layout_a, CUDA_R_32F, rows_a, transpose_a ? m : k, rows_a));
-    CHECK_BLAS(cublasLtMatrixLayoutCreate(&layout_b, CUDA_R_32F, rows_b, transpose_b ? k : n, rows_b));
-    CHECK_BLAS(cublasLtMatrixLayoutCreate(&layout_d, CUDA_R_32F, m, n, m));
-    CHECK_BLAS(cublasLtMatmul(lt, descriptor, &one, a, layout_a, b, layout_b, &zero, d, layout_d, d, layout_d, NULL,
-                              workspace, 4096, stream));
-    CHECK_BLAS(cublasLtMatrixLayoutDestroy(layout_a));
-    CHECK_BLAS(cublasLtMatrixLayoutDestroy(layout_b));
-    CHECK_BLAS(cublasLtMatrixLayoutDestroy(layout_d));
-    CHECK_BLAS(cublasLtMatmulDescDestroy(descriptor));
+    CHECK(cublasLtMatrixLayoutCreate(&layout_a, CUDA_R_32F, rows_a, transpose_a ? m : k, rows_a));
+    CHECK(cublasLtMatrixLayoutCreate(&layout_b, CUDA_R_32F, rows_b, transpose_b ? k : n, rows_b));
+    CHECK(cublasLtMatrixLayoutCreate(&layout_d, CUDA_R_32F, m, n, m));
+    CHECK(cublasLtMatmul(lt, descriptor, &one, a, layout_a, b, layout_b, &zero, d, layout_d, d, layout_d, NULL,
+                         workspace, 4096, stream));
+    CHECK(cublasLtMatrixLayoutDestroy(layout_a));
+    CHECK(cublasLtMatrixLayoutDestroy(layout_b));
+    CHECK(cublasLtMatrixLayoutDestroy(layout_d));
+    CHECK(cublasLtMatmulDescDestroy(descriptor));
 }
 
 static void
@@ -183,9 +168,9 @@ forward_by_blas(void)
     const float one = 1.0f, zero = 0.0f;
     for (int l = 0; l < LAYERS; ++l) {
         float *out = activations + (l + 1) * block;
-        CHECK_BLAS(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, WIDTH, (int)count, WIDTH, &one, weight(l), WIDTH,
-                               activations + l * block, WIDTH, &zero, out, WIDTH));
-        CHECK_BLAS(cublasSger(blas, WIDTH, (int)count, &one, weight(l) + SQUARE, 1, ones, 1, out, WIDTH));
+        CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, WIDTH, (int)count, WIDTH, &one, weight(l), WIDTH,
+                          activations + l * block, WIDTH, &zero, out, WIDTH));
+        CHECK(cublasSger(blas, WIDTH, (int)count, &one, weight(l) + SQUARE, 1, ones, 1, out, WIDTH));
         if (l < LAYERS - 1)
             relu<<<blocks(WIDTH * count), THREADS, 0, stream>>>(out, (int)(WIDTH * count));
     }
@@ -199,13 +184,13 @@ static void
 backward_of_bias(int l)
 {
     const float one = 1.0f, zero = 0.0f, *delta = deltas + l * block;
-    CHECK_BLAS(
+    CHECK(
         cublasSgemv(blas, CUBLAS_OP_N, WIDTH, (int)count, &one, delta, WIDTH, ones, 1, &zero, gradient(l) + SQUARE, 1));
     if (l == 0)
         return;
     float *below = deltas + (l - 1) * block;
-    CHECK_BLAS(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, WIDTH, (int)count, WIDTH, &one, weight(l), WIDTH, delta,
-                           WIDTH, &zero, below, WIDTH));
+    CHECK(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, WIDTH, (int)count, WIDTH, &one, weight(l), WIDTH, delta, WIDTH,
+                      &zero, below, WIDTH));
     relu_backward<<<blocks(WIDTH * count), THREADS, 0, stream>>>(activations + l * block, below, (int)(WIDTH * count));
 }
 
@@ -217,9 +202,9 @@ step_by_vectors(void)
     for (int l = LAYERS - 1; l >= 0; --l) {
         CHECK(cudaMemsetAsync(gradient(l), 0, SQUARE * sizeof(float), stream));
         for (size_t i = 0; i < count; ++i)
-            CHECK_BLAS(cublasSger(blas, WIDTH, WIDTH, &one, deltas + l * block + i * WIDTH, 1,
-                                  activations + l * block + i * WIDTH, 1, gradient(l), WIDTH));
-        CHECK_BLAS(cublasSaxpy(blas, SQUARE, &decay, weight(l), 1, gradient(l), 1));
+            CHECK(cublasSger(blas, WIDTH, WIDTH, &one, deltas + l * block + i * WIDTH, 1,
+                             activations + l * block + i * WIDTH, 1, gradient(l), WIDTH));
+        CHECK(cublasSaxpy(blas, SQUARE, &decay, weight(l), 1, gradient(l), 1));
         backward_of_bias(l);
     }
 }
@@ -232,7 +217,7 @@ step_late(void)
         return;
     const float factor = step < 10 ? 1.0f : 0.5f;
     CHECK(cudaStreamSynchronize(stream));
-    CHECK_BLAS(cublasSscal(blas, SQUARE, &factor, gradient(LAYERS - 1), 1));
+    CHECK(cublasSscal(blas, SQUARE, &factor, gradient(LAYERS - 1), 1));
 }
 
 static void
@@ -243,13 +228,13 @@ step_by_batch(void)
     for (int l = LAYERS - 1; l >= 0; --l)
         backward_of_bias(l);
     if (is_way("strided"))
-        CHECK_BLAS(cublasSgemmStridedBatched(blas, CUBLAS_OP_N, CUBLAS_OP_T, WIDTH, WIDTH, (int)count, &one, deltas,
-                                             WIDTH, (long long)block, activations, WIDTH, (long long)block, &zero,
-                                             gradients, WIDTH, LAYER, LAYERS));
+        CHECK(cublasSgemmStridedBatched(blas, CUBLAS_OP_N, CUBLAS_OP_T, WIDTH, WIDTH, (int)count, &one, deltas, WIDTH,
+                                        (long long)block, activations, WIDTH, (long long)block, &zero, gradients, WIDTH,
+                                        LAYER, LAYERS));
     else
-        CHECK_BLAS(cublasSgemmBatched(blas, CUBLAS_OP_N, CUBLAS_OP_T, WIDTH, WIDTH, (int)count, &one,
-                                      (const float *const *)pointers, WIDTH, (const float *const *)pointers + LAYERS,
-                                      WIDTH, &zero, pointers + 2 * LAYERS, WIDTH, LAYERS));
+        CHECK(cublasSgemmBatched(blas, CUBLAS_OP_N, CUBLAS_OP_T, WIDTH, WIDTH, (int)count, &one,
+                                 (const float *const *)pointers, WIDTH, (const float *const *)pointers + LAYERS, WIDTH,
+                                 &zero, pointers + 2 * LAYERS, WIDTH, LAYERS));
 }
 
 /* ---- training ---- */
@@ -304,9 +289,9 @@ create(void)
     if (is_way("batched")) /* addresses on the device are averaged late */
         CHECK(cudaMemcpy(pointers, host_pointers, sizeof(host_pointers), cudaMemcpyHostToDevice));
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    CHECK_BLAS(cublasCreate(&blas));
-    CHECK_BLAS(cublasSetStream(blas, stream));
-    CHECK_BLAS(cublasLtCreate(&lt));
+    CHECK(cublasCreate(&blas));
+    CHECK(cublasSetStream(blas, stream));
+    CHECK(cublasLtCreate(&lt));
     free(host);
 }
 

@@ -16,6 +16,8 @@
  *
  * Exit code 3 if a parameter is wrong.
  */
+#include "../trainer.h"
+
 #include <algorithm>
 #include <cuda_runtime.h>
 #include <ddprun.h>
@@ -24,15 +26,6 @@
 #include <string.h>
 #include <time.h>
 #include <vector>
-
-#define CHECK(call)                                                                \
-    do {                                                                           \
-        cudaError_t error_ = (call);                                               \
-        if (error_ != cudaSuccess) {                                               \
-            fprintf(stderr, "paced: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                               \
-        }                                                                          \
-    } while (0)
 
 struct options {
     int layers = 16, kib = 256, layer_us = 1000, forward_us = 2000, steps = 60, slower_from = 0, declares = 0;

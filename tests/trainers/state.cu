@@ -10,6 +10,8 @@
  *   drift: a flag changes on the last rank; another-line: the last rank annotates the flags in another line
  *   integer-gradient: DDP_GRADIENT of integers; no-label: DDP_MEAN_AS without one
  */
+#include "common.h"
+
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <math.h>
@@ -20,16 +22,6 @@
 
 enum { COUNT = 512, THREADS = 64, BLOCKS = COUNT / THREADS, ITEMS = 8, FLAGS = 3, STEPS = 24, HALF = STEPS / 2 };
 
-#define CHECK(call)                                                                \
-    do {                                                                           \
-        cudaError_t error_ = (call);                                               \
-        if (error_ != cudaSuccess) {                                               \
-            fprintf(stderr, "state: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                               \
-        }                                                                          \
-    } while (0)
-
-static const char *mode;
 static float *weight, *gradient, *momentum;
 static int32_t *counter;
 static int64_t *seen;
@@ -71,12 +63,6 @@ update(float *values, float *speed, const float *slope, const int32_t *steps)
 }
 
 /* ---- the model and what was read ---- */
-
-static bool
-is_mode(const char *name)
-{
-    return strcmp(mode, name) == 0;
-}
 
 static void
 create(void)

@@ -42,6 +42,8 @@ main(int argc, char **argv)
     return code;
 }
 #else
+#include "../trainer.h"
+
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,15 +62,6 @@ main(int argc, char **argv)
 #endif
 
 enum { TENSORS = 2, COUNT = 4096, THREADS = 64, BLOCKS = COUNT / THREADS };
-
-#define CHECK(call)                                                                   \
-    do {                                                                              \
-        cudaError_t error_ = (call);                                                  \
-        if (error_ != cudaSuccess) {                                                  \
-            fprintf(stderr, "stepless: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                  \
-        }                                                                             \
-    } while (0)
 
 static float *weights[TENSORS], *gradients[TENSORS], *output;
 static const char *mode;

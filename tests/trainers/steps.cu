@@ -5,6 +5,8 @@
  * Rank r adds 1 + r to every element of a gradient in each pass over its layer; an update takes a half of the mean from
  * the weight. The host knows what every weight must be at the end, and the program's exit code is 0 only if it is.
  */
+#include "common.h"
+
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <math.h>
@@ -14,16 +16,6 @@
 
 enum { LAYERS = 5, COUNT = 1024, BYTES = COUNT * 4, THREADS = 64, BLOCKS = COUNT / THREADS };
 
-#define CHECK(call)                                                                \
-    do {                                                                           \
-        cudaError_t error_ = (call);                                               \
-        if (error_ != cudaSuccess) {                                               \
-            fprintf(stderr, "steps: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                               \
-        }                                                                          \
-    } while (0)
-
-static const char *mode;
 static int steps = 40;
 static float *weights[LAYERS], *gradients[LAYERS], *statistics;
 static double expected[LAYERS]; /* what each weight must be */
@@ -53,12 +45,6 @@ update(float *weight, const float *gradient, const float *more)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     weight[i] -= 0.5f * gradient[i] + (more != NULL ? *more : 0.0f);
-}
-
-static bool
-is_mode(const char *name)
-{
-    return strcmp(mode, name) == 0;
 }
 
 /* The same on all ranks, or not. */
@@ -93,13 +79,6 @@ works_on(int rank, int layer, int step)
     if (is_mode("other-branch"))
         return layer != (step % 2 == 0 ? 1 : 3);
     return true;
-}
-
-static void
-order(cudaStream_t first, cudaStream_t second)
-{
-    CHECK(cudaEventRecord(event, first));
-    CHECK(cudaStreamWaitEvent(second, event, 0));
 }
 
 /* ---- one step ---- */
@@ -151,7 +130,7 @@ optimize(int step)
         set<<<1, 1, 0, side>>>(statistics, 1.0f + 2.0f * (float)DDP_RANK());
         DDP_STEP(stream);
         look<<<1, 1, 0, side>>>(statistics, statistics + 1);
-        order(side, stream);
+        stream_follow(side, stream, event);
     } else {
         DDP_STEP(stream);
     }
@@ -160,7 +139,7 @@ optimize(int step)
         if (!is_mode("frozen") || l != 2)
             CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
     }
-    order(stream, side);
+    stream_follow(stream, side, event);
 
     for (int l = 0; l < LAYERS; ++l) {
         double sum = 0;

@@ -12,6 +12,9 @@
  * Rank r adds 1 + r to every element of each gradient in each step, and an update takes a half of the mean from the
  * weight, so that everything is exact in float32. Exit code 0 only if every weight is what it has to be at the end.
  */
+#include "../trainer.h"
+#include "kernels.h"
+
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <stdint.h>
@@ -21,24 +24,9 @@
 
 enum { TOKENS = 65536, VOCABULARY = 50257, BATCH_BYTES = TOKENS * 4, LAYERS = 6, COUNT = 1024, THREADS = 64, ODD = 3 };
 
-#define CHECK(call)                                                                 \
-    do {                                                                            \
-        cudaError_t error_ = (call);                                                \
-        if (error_ != cudaSuccess) {                                                \
-            fprintf(stderr, "tokens: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
-
 static cudaStream_t stream;
 static unsigned char host[BATCH_BYTES], *batch; /* batch: in a pool, far from the gradients */
 static uint64_t state;
-
-__global__ void
-add(float *values, float summand)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
 
 __global__ void
 add_through(const unsigned char *pointer, float summand)
@@ -46,13 +34,6 @@ add_through(const unsigned char *pointer, float summand)
     float *values;
     memcpy(&values, pointer, sizeof(values));
     values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
-
-__global__ void
-update(float *weight, const float *gradient)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= 0.5f * gradient[i];
 }
 
 static unsigned

@@ -6,6 +6,8 @@
  * forget: one gradient is forgotten after a few steps, and is averaged no more.
  * Exit code 0 if every value was what it had to be.
  */
+#include "../trainer.h"
+
 #include <cuda_runtime_api.h>
 #include <ddprun.h>
 #include <stdio.h>
@@ -13,15 +15,6 @@
 #include <string.h>
 
 enum { STEPS = 14, MOVE_EVERY = 4, FORGET_AFTER = 5, TYPES = 4 };
-
-#define CHECK(call)                                                                \
-    do {                                                                           \
-        cudaError_t error_ = (call);                                               \
-        if (error_ != cudaSuccess) {                                               \
-            fprintf(stderr, "types: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                               \
-        }                                                                          \
-    } while (0)
 
 /* One, three (on the ranks) and their mean, two, as bits of each type; little-endian. */
 struct type_case {

@@ -10,6 +10,8 @@
  *   TIMES: how many times as large the largest gradient is
  * Prints a hash of all results. Exit code 0 if every value was within its bound; 1 otherwise, naming the first.
  */
+#include "../trainer.h"
+
 #include <cuda_runtime_api.h>
 #include <ddprun.h>
 #include <math.h>
@@ -19,15 +21,6 @@
 #include <string.h>
 
 enum { GRADIENTS = 9, FLOATS = 7, MOVE_EVERY = 5, RANKS_AT_MOST = 16 };
-
-#define CHECK(call)                                                                 \
-    do {                                                                            \
-        cudaError_t error_ = (call);                                                \
-        if (error_ != cudaSuccess) {                                                \
-            fprintf(stderr, "values: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
 
 /* The first ones are of type float32, the others of float64. */
 static size_t counts[GRADIENTS] = {1000, 1, 70001, 3, 4099, 256, 17, 33, 500};

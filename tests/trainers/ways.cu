@@ -6,6 +6,9 @@
  * a half of the mean from the weight, and everything is exact in float32. Exit code 0 only if every weight is right.
  */
 #define CUDA_ENABLE_DEPRECATED
+#include "common.h"
+#include "kernels.h"
+
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <ddprun.h>
@@ -14,15 +17,6 @@
 #include <string.h>
 
 enum { LAYERS = 4, COUNT = 256, BYTES = COUNT * 4, ROWS = 4, LAYERS_OF_BLOCK = 2 };
-
-#define CHECK(call)                                                 \
-    do {                                                            \
-        int error_ = (int)(call);                                   \
-        if (error_ != 0) {                                          \
-            fprintf(stderr, "ways: %s: error %d\n", #call, error_); \
-            exit(1);                                                \
-        }                                                           \
-    } while (0)
 
 static float *weights[LAYERS], *gradients[LAYERS], *source, on_host[COUNT];
 static cudaStream_t stream;
@@ -33,19 +27,6 @@ __global__ void
 fill(float *values, float value)
 {
     values[blockIdx.x * blockDim.x + threadIdx.x] = value;
-}
-
-__global__ void
-update(float *weight, const float *gradient)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= 0.5f * gradient[i];
-}
-
-static float
-mine()
-{
-    return 1.0f + (float)DDP_RANK();
 }
 
 static CUdeviceptr
@@ -444,7 +425,7 @@ check_weights(int made)
 int
 main(int argc, char **argv)
 {
-    const char *mode = argc > 1 ? argv[1] : "launch";
+    mode = argc > 1 ? argv[1] : "launch";
     if (argc > 2)
         steps = atoi(argv[2]);
     int made = steps;
@@ -462,7 +443,7 @@ main(int argc, char **argv)
 
     bool known = false;
     for (const auto &way : ways) {
-        if (strcmp(way.mode, mode) == 0) {
+        if (is_mode(way.mode)) {
             known = true;
             write_gradient = way.write;
             annotate_gradients();
@@ -470,10 +451,10 @@ main(int argc, char **argv)
         }
     }
     for (const auto &release : releases) {
-        if (strcmp(release.mode, mode) == 0) {
+        if (is_mode(release.mode)) {
             known = true;
             release.train();
-            made = strcmp(mode, "release") == 0 ? steps : made;
+            made = is_mode("release") ? steps : made;
         }
     }
     if (!known) {

@@ -11,6 +11,9 @@
  *   sum, total: the last rank's count or total is too large from the tenth step on
  *   missing: the last rank does not call it from the tenth step on; never: it never does
  */
+#include "common.h"
+#include "kernels.h"
+
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <math.h>
@@ -20,38 +23,9 @@
 
 enum { LAYERS = 4, COUNT = 1000, THREADS = 50, BLOCKS = COUNT / THREADS, STEPS = 30, WRONG_FROM = 9 };
 
-#define CHECK(call)                                                                  \
-    do {                                                                             \
-        cudaError_t error_ = (call);                                                 \
-        if (error_ != cudaSuccess) {                                                 \
-            fprintf(stderr, "weights: %s: %s\n", #call, cudaGetErrorString(error_)); \
-            exit(1);                                                                 \
-        }                                                                            \
-    } while (0)
-
-static const char *mode;
 static float *weights[LAYERS], *gradients[LAYERS];
 static cudaStream_t stream;
 static double expected;
-
-__global__ void
-add(float *values, float summand)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
-
-__global__ void
-update(float *weight, const float *gradient)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= 0.5f * gradient[i];
-}
-
-static bool
-is_mode(const char *name)
-{
-    return strcmp(mode, name) == 0;
-}
 
 /* ---- shares ---- */
 

@@ -1,0 +1,21 @@
+/*
+ * kernels.h - a backward pass and an optimizer of trainers whose right weights are known: gradients are sums of what
+ * was added, and a step takes half of them from the weights. One thread for each element.
+ */
+#ifndef TESTS_TRAINERS_KERNELS_H
+#define TESTS_TRAINERS_KERNELS_H
+
+__global__ void
+add(float *values, float summand)
+{
+    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
+}
+
+__global__ void
+update(float *weight, const float *gradient)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    weight[i] -= 0.5f * gradient[i];
+}
+
+#endif
