@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,8 +45,13 @@ run_again(char *program, const char *how)
 }
 
 int
-recorder_run(char **argv, const char *libraries)
+recorder_run(int argc, char **argv, const char *libraries, int (*passive)(void), int (*in_job)(void))
 {
+    if (argc == 2 && strcmp(argv[1], "--in-job") == 0)
+        return in_job();
+    if (argc == 2 && strcmp(argv[1], "--passive") == 0)
+        return passive != NULL ? passive() : EXIT_SUCCESS;
+
     char folder[] = "/tmp/ddprun-test-libraries-XXXXXX", name[256];
     if (mkdtemp(folder) == NULL || status_page_map(folder, 1, true) == NULL) {
         perror(folder);
@@ -54,7 +60,7 @@ recorder_run(char **argv, const char *libraries)
     setenv("LD_PRELOAD", path_of("DDPRUN_TEST_SHIM", SHIM), 1);
     if (libraries[0] != '\0')
         setenv("LD_LIBRARY_PATH", libraries, 1);
-    int passive = run_again(argv[0], "--passive");
+    int status = run_again(argv[0], "--passive");
 
     setenv(DDPRUN_ENV_PROTOCOL, TEXT_OF(DDPRUN_PROTOCOL_VERSION), 1);
     setenv(DDPRUN_ENV_JOB_DIR, folder, 1);
@@ -64,7 +70,8 @@ recorder_run(char **argv, const char *libraries)
     setenv(DDPRUN_ENV_LOCAL_WORLD_SIZE, "1", 1);
     setenv(DDPRUN_ENV_STATUS_INDEX, "0", 1);
     setenv(DDPRUN_ENV_STATUS_COUNT, "1", 1);
-    int in_job = run_again(argv[0], "--in-job");
+    if (status == 0)
+        status = run_again(argv[0], "--in-job");
 
     unsetenv("LD_PRELOAD");
     snprintf(name, sizeof(name), "%s/" DDPRUN_STATUS_FILE, folder);
@@ -72,5 +79,5 @@ recorder_run(char **argv, const char *libraries)
     snprintf(name, sizeof(name), "%s/rank-0.lock", folder);
     unlink(name);
     rmdir(folder);
-    return passive == 0 && in_job == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

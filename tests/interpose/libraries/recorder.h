@@ -24,10 +24,11 @@ struct record {
 struct record *recorder_find(void);
 
 /*
- * Starts this program again with the shim preloaded, with `libraries` as the search path (empty: the environment's, so
- * that LD_LIBRARY_PATH can put NVIDIA's libraries in the stand-in's place), as rank 0 of a job of its own; then once
- * more outside any job, with --passive. Returns main's exit code. In the children, argv[1] says which.
+ * The rest of main(): starts this program again with the shim preloaded, with `libraries` as the search path (empty:
+ * the environment's, so that LD_LIBRARY_PATH can put NVIDIA's libraries in the stand-in's place), outside any job,
+ * where it runs `passive` (NULL: nothing), and then as rank 0 of a job of its own, where it runs `in_job`. Each
+ * returns an exit code, and so does this.
  */
-int recorder_run(char **argv, const char *libraries);
+int recorder_run(int argc, char **argv, const char *libraries, int (*passive)(void), int (*in_job)(void));
 
 #endif

@@ -357,9 +357,5 @@ run_passive(void)
 int
 main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "--in-job") == 0)
-        return run_tests();
-    if (argc == 2 && strcmp(argv[1], "--passive") == 0)
-        return run_passive();
-    return recorder_run(argv, LIBRARIES);
+    return recorder_run(argc, argv, LIBRARIES, run_passive, run_tests);
 }

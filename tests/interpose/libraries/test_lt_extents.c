@@ -235,9 +235,5 @@ TEST(the_stream_is_the_calls_own)
 int
 main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "--in-job") == 0)
-        return tests_run_in_this_process();
-    if (argc == 2 && strcmp(argv[1], "--passive") == 0)
-        return EXIT_SUCCESS;
-    return recorder_run(argv, "");
+    return recorder_run(argc, argv, "", NULL, tests_run_in_this_process);
 }
