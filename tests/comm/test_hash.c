@@ -2,7 +2,11 @@
  * test_hash.c - the hash of tensors is what docs/hash.md defines, on the host and on the device, for any address,
  * length and content and any shape of a launch; and what it must notice changes it. On the stand-in's driver, with the
  * kernels that jobs use.
+ *
+ * Usage: test_hash [KERNELS], others than those of the build.
  */
+#include "device.h"
+
 #include "comm/device_hash.h"
 #include "comm/hash.h"
 
@@ -13,8 +17,6 @@
 
 enum { ARENA_BYTES = 1 << 18, RANGES = 10000, RANKS = 7, TENSORS = 300 };
 
-static const char *kernels_path = KERNELS;
-static struct driver driver;
 static struct kernels kernels;
 static CUdeviceptr arena, results;
 static unsigned char host[ARENA_BYTES];
@@ -80,41 +82,10 @@ fill_random(unsigned char *bytes, size_t count)
 }
 
 static void
-require(CUresult result)
-{
-    ck_assert_int_eq(result, CUDA_SUCCESS);
-}
-
-static void *
-look_up(const char *name, int version)
-{
-    void *function = NULL;
-    if (cuGetProcAddress(name, &function, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL) != CUDA_SUCCESS)
-        return NULL;
-    return function;
-}
-
-static void
 open_device(void)
 {
-    CUdevice device;
-    CUcontext context;
-    struct comm_error error;
-    require(cuInit(0));
-    require(cuDeviceGet(&device, 0));
-    require(cuDevicePrimaryCtxRetain(&context, device));
-    require(cuCtxSetCurrent(context));
-    ck_assert_msg(driver_fill(&driver, look_up, &error), "%s", error.text);
-    ck_assert_msg(kernels_load(&kernels, &driver, kernels_path, &error), "%s", error.text);
-    require(driver.cuMemAlloc_p(&arena, ARENA_BYTES));
+    arena = device_open(&kernels, ARENA_BYTES);
     require(driver.cuMemAlloc_p(&results, HASH_RANGES_AT_MOST * sizeof(struct hash_result)));
-}
-
-static void
-from_device(void *to, CUdeviceptr from, size_t bytes)
-{
-    require(driver.cuMemcpyDtoHAsync_p(to, from, bytes, CU_STREAM_PER_THREAD));
-    require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
 }
 
 /* ---- the definition ---- */
@@ -386,14 +357,4 @@ TEST(few_collide)
             same += hashes[i] == hashes[i - 1];
         ck_assert_int_le(same, shift == 0 ? 0 : 8); /* 0.5 are to be expected of 32 bits */
     }
-}
-
-/* test_hash [KERNELS]: others than those of the build. */
-int
-main(int argc, char **argv)
-{
-    if (argc > 1)
-        kernels_path = argv[1];
-
-    return tests_run();
 }

@@ -5,7 +5,11 @@
  * Members of any length, at any distance, in any order, down to one element and up to several chunks; memory around
  * them is never touched; by kernels and by copies alike. A table for more bytes than this machine has is checked
  * without them.
+ *
+ * Usage: test_wire [KERNELS], others than those of the build.
  */
+#include "device.h"
+
 #include "comm/kernels/chunk.h"
 #include "comm/wire.h"
 
@@ -17,56 +21,23 @@
 
 enum { ROUNDS = 200, MEMBERS_AT_MOST = 24, ARENA_BYTES = 1 << 18, WORLD_SIZE = 3 };
 
-static const char *kernels_path = KERNELS;
-static struct driver driver;
 static struct wire_setting setting;
 static CUdeviceptr arena;
 static unsigned char before[ARENA_BYTES], after[ARENA_BYTES], packed[ARENA_BYTES], expected[ARENA_BYTES];
 
 /* ---- the device ---- */
 
-static void *
-look_up(const char *name, int version)
-{
-    void *function = NULL;
-    if (cuGetProcAddress(name, &function, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL) != CUDA_SUCCESS)
-        return NULL;
-    return function;
-}
-
-static void
-require(CUresult result)
-{
-    ck_assert_int_eq(result, CUDA_SUCCESS);
-}
-
 static void
 open_device(void)
 {
-    CUdevice device;
-    CUcontext context;
-    struct comm_error error;
-    require(cuInit(0));
-    require(cuDeviceGet(&device, 0));
-    require(cuDevicePrimaryCtxRetain(&context, device));
-    require(cuCtxSetCurrent(context));
-    ck_assert_msg(driver_fill(&driver, look_up, &error), "%s", error.text);
     setting = (struct wire_setting){.driver = &driver, .world_size = WORLD_SIZE};
-    ck_assert_msg(kernels_load(&setting.kernels, &driver, kernels_path, &error), "%s", error.text);
-    require(driver.cuMemAlloc_p(&arena, ARENA_BYTES));
+    arena = device_open(&setting.kernels, ARENA_BYTES);
 }
 
 static void
 to_device(CUdeviceptr to, const void *from, size_t bytes)
 {
     require(driver.cuMemcpyHtoDAsync_p(to, from, bytes, CU_STREAM_PER_THREAD));
-}
-
-static void
-from_device(void *to, CUdeviceptr from, size_t bytes)
-{
-    require(driver.cuMemcpyDtoHAsync_p(to, from, bytes, CU_STREAM_PER_THREAD));
-    require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
 }
 
 /* ---- random buckets ---- */
@@ -463,14 +434,4 @@ TEST(missing_kernels_are_refused)
         ck_assert(!kernels.loaded);
         ck_assert_ptr_null(strchr(error.text, '\n'));
     }
-}
-
-/* test_wire [KERNELS]: others than those of the build. */
-int
-main(int argc, char **argv)
-{
-    if (argc > 1)
-        kernels_path = argv[1];
-
-    return tests_run();
 }
