@@ -9,6 +9,7 @@
 source "$(dirname "$0")/../end_to_end/lib.sh"
 # shellcheck source=tests/check/lib.sh
 source "$(dirname "$0")/lib.sh"
+mark=$work
 rounds=("${@:2}")
 if [ "${#rounds[@]}" -eq 0 ]; then
     mapfile -t rounds < <(seq 1 $((${DDPRUN_SOAK:-0} == 1 ? 500 : 20)))
@@ -23,10 +24,6 @@ cp "$user/old" "$user/checkpoint"
 printf 'to be kept\n' >"$user/notes"
 before=$(cd "$user" && sha256sum -- *)
 command=("$ddprun" check -n 2 "$conv" --steps 40 --resume "$user/old" --checkpoint "$user/checkpoint" --save "$user/model-%d")
-
-marked() { # processes of this test
-    env -u DDPRUN_TEST_MARK grep -lszx "DDPRUN_TEST_MARK=$work" /proc/[0-9]*/environ || true # processes end meanwhile
-}
 
 folders() {
     find "$TMPDIR" -mindepth 1

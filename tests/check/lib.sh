@@ -10,10 +10,7 @@ chargpt_options=(--data "$text" --layers 1 --width 16 --heads 2 --context 16 --b
 export MATRIX_DIGITS=$data
 limit=120
 
-if ! command -v python3 >/dev/null; then
-    echo "skipped: no python3, which reads JSON here"
-    exit 77
-fi
+command -v python3 >/dev/null || skip "no python3, which reads JSON here"
 
 # checked RANKS OPTIONS PROGRAM...: runs the command; sets code, verdict, cause and tensor ("ROLE NUMBER TEXT", or empty).
 # OPTIONS is one text, with quotes as the shell has them.

@@ -18,11 +18,8 @@
 # Nothing is left, whatever happens: the script is process 1 of a process namespace, so that all that it started ends with it;
 # namespaces have no names and $hosts_work is in memory, so both vanish with the last process. Runs side by side do not see each
 # other: each has its own network. Where this is not allowed the test is skipped by name.
-
-hosts_skip() {
-    printf 'skipped: %s\n' "$1"
-    exit 77
-}
+# shellcheck source=tests/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 hosts_allowed() {
     unshare "$@" unshare --net --uts --mount true 2>&1
@@ -37,11 +34,11 @@ hosts_enter() {
         return
     fi
     for command in unshare nsenter ip mount; do
-        command -v "$command" >/dev/null || hosts_skip "no command $command (util-linux, iproute2)"
+        command -v "$command" >/dev/null || skip "no command $command (util-linux, iproute2)"
     done
     # Who is not root, or root without the right, may be it in a namespace of users.
     hosts_allowed "${namespaces[@]}" >/dev/null || namespaces+=(--user --map-root-user)
-    reason=$(hosts_allowed "${namespaces[@]}") || hosts_skip "namespaces are not allowed here: $reason"
+    reason=$(hosts_allowed "${namespaces[@]}") || skip "namespaces are not allowed here: $reason"
     HOSTS_ENTERED=1 exec unshare "${namespaces[@]}" bash "$@"
 }
 
@@ -50,13 +47,13 @@ hosts_make_work() {
     local folder reason
     for folder in /media /srv /mnt; do
         [[ -d $folder && -z $(ls -A "$folder") ]] || continue
-        reason=$(mount -t tmpfs -o mode=0700 tmpfs "$folder" 2>&1) || hosts_skip "no memory file system: $reason"
+        reason=$(mount -t tmpfs -o mode=0700 tmpfs "$folder" 2>&1) || skip "no memory file system: $reason"
         hosts_work=$folder
         trap 'exit 143' TERM # process 1 hears only what it has a word for
         trap 'exit 130' INT
         return
     done
-    hosts_skip "none of /media, /srv, /mnt is there and empty, to put a memory file system on"
+    skip "none of /media, /srv, /mnt is there and empty, to put a memory file system on"
 }
 
 # hosts_hold NAME: becomes the process that keeps a host alive.
@@ -84,11 +81,11 @@ hosts_up() {
         exec {fd}< <(hosts_hold "$name")
         echo $! >"$hosts_work/$name/pid"
         read -r -t 60 -u "$fd" answer || answer="it does not answer"
-        [ "$answer" = ready ] || hosts_skip "cannot make a host: $answer"
+        [ "$answer" = ready ] || skip "cannot make a host: $answer"
         exec {fd}<&-
     done
     answer=$(hosts_net h1 link add eth0 type veth peer name eth0 netns "$(cat "$hosts_work/h2/pid")" 2>&1) ||
-        hosts_skip "no virtual network device: $answer"
+        skip "no virtual network device: $answer"
     for number in 1 2; do
         hosts_net "h$number" address add "10.77.0.$number/24" dev eth0
         hosts_net "h$number" -6 address add "fd00:77::$number/64" dev eth0 nodad 2>/dev/null || hosts_ipv6=no

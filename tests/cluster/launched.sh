@@ -11,7 +11,8 @@ mkdir "$TMPDIR"
 fake=$build/tests/launcher/launcher_fake_softgpu
 root=()
 [ "$(id -u)" -ne 0 ] || root=(--allow-run-as-root)
-export DDPRUN_TEST_MARK=$work # in the environment of everything that is started
+mark=$work
+export DDPRUN_TEST_MARK=$mark # in the environment of everything that is started
 limit=60
 
 # Names of launchers' own; what they are started in decides whether they work at all.
@@ -22,12 +23,6 @@ job() { # RANKS ARGUMENTS...
     shift
     run "${launcher[@]}" -n "$ranks" "$@"
 }
-
-marked() { # processes of this test, but the one that looks
-    env -u DDPRUN_TEST_MARK grep -lszx "DDPRUN_TEST_MARK=$work" /proc/[0-9]*/environ
-}
-
-none_left() { [ -z "$(marked)" ]; }
 
 nothing_left() { # NAME
     within 20 none_left || true

@@ -5,10 +5,7 @@
 source "$(dirname "$0")/launched.sh"
 # shellcheck source=tests/cluster/open_mpi_5.sh
 source "$(dirname "$0")/open_mpi_5.sh"
-command -v mpirun >/dev/null || {
-    echo "skipped: there is no mpirun here (Debian: openmpi-bin)"
-    exit 77
-}
+command -v mpirun >/dev/null || skip "there is no mpirun here (Debian: openmpi-bin)"
 launcher=(mpirun "${root[@]}" --oversubscribe)
 asked=any # what is seen of a mpirun that is asked to end: see hit
 ! open_mpi_5_is mpirun || asked=mute

@@ -16,8 +16,7 @@ open_mpi_5_take() {
         # It was built for another folder: mpirun sees for itself where it is, prterun has to be told.
         export PATH=$folder/bin:$PATH PRTE_PREFIX=$folder PMIX_PREFIX=$folder
     elif ! found=$(command -v mpirun) || ! open_mpi_5_is "$found" || ! command -v prterun >/dev/null; then
-        echo "skipped: there is no Open MPI 5 with prterun here (cmake/setup.sh --tests puts one into build/openmpi5)"
-        exit 77
+        skip "there is no Open MPI 5 with prterun here (cmake/setup.sh --tests puts one into build/openmpi5)"
     fi
 }
 

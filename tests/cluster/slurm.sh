@@ -10,12 +10,12 @@
 
 slurm_need() {
     local command
-    [ "$(id -u)" -eq 0 ] || hosts_skip "slurmd wants to be root"
+    [ "$(id -u)" -eq 0 ] || skip "slurmd wants to be root"
     for command in slurmctld slurmd srun sinfo; do
-        command -v "$command" >/dev/null || hosts_skip "no $command (Debian: slurmctld slurmd slurm-client slurm-wlm-basic-plugins)"
+        command -v "$command" >/dev/null || skip "no $command (Debian: slurmctld slurmd slurm-client slurm-wlm-basic-plugins)"
     done
     # In a user namespace of ours root is not root enough: slurmd sets groups.
-    [ "$(awk '{ print $3; exit }' /proc/self/uid_map)" -gt 1 ] || hosts_skip "slurmd wants to be root, not only in a user namespace"
+    [ "$(awk '{ print $3; exit }' /proc/self/uid_map)" -gt 1 ] || skip "slurmd wants to be root, not only in a user namespace"
 }
 
 slurm_configuration() {
@@ -56,7 +56,7 @@ slurm_up() {
     local d=$hosts_work/slurm end=$((SECONDS + 120))
     mkdir -p "$d/state" "$d/spool-h1" "$d/spool-h2" "$d/tmp-h1" "$d/tmp-h2"
     slurm_configuration >"$d/slurm.conf"
-    mknod "$d/gpu0" c 1 3 && mknod "$d/gpu1" c 1 5 || hosts_skip "device files cannot be made here" # what Slurm wants of a GPU
+    mknod "$d/gpu0" c 1 3 && mknod "$d/gpu1" c 1 5 || skip "device files cannot be made here" # what Slurm wants of a GPU
     echo "Name=gpu File=$d/gpu[0-1]" >"$d/gres.conf"
     export SLURM_CONF=$d/slurm.conf
     hosts_exec h1 slurmctld -D -c </dev/null >"$d/slurmctld.out" 2>&1 &

@@ -3,7 +3,7 @@
 # A rank that is killed, or a host that loses its network, ends the job everywhere.
 # shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
-command -v mpirun >/dev/null || hosts_skip "no mpirun (Debian: openmpi-bin)"
+command -v mpirun >/dev/null || skip "no mpirun (Debian: openmpi-bin)"
 note_quiet
 export OMPI_MCA_plm_rsh_agent=$hosts_agent
 four=("$hosts_runner" h1 mpirun --allow-run-as-root --host "h1:2,h2:2" -n 4 --bind-to none)

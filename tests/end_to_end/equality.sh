@@ -6,7 +6,7 @@ source "$(dirname "$0")/lib.sh"
 
 # equal NAME RANKS SERIAL OPTIONS... -- PROGRAM...: trains and compares. The program saves to "$work/rank-%d".
 equal() {
-    local name=$1 ranks=$2 serial=$3 options=() rank
+    local name=$1 ranks=$2 serial=$3 options=()
     shift 3
     while [ "$1" != -- ]; do
         options+=("$1")
@@ -16,9 +16,7 @@ equal() {
     rm -f "$work"/rank-*
     run "$ddprun" -n "$ranks" --check-every 1 "${options[@]}" "$@" --save "$work/rank-%d"
     succeeded "$name: ends well"
-    for ((rank = 1; rank < ranks; rank++)); do
-        check "$name: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
-    done
+    same_on_all_ranks "$name" "$ranks"
     if [ "$ranks" -eq 1 ]; then
         check "$name: bitwise the bare program" cmp "$work/rank-0" "$serial"
     else
@@ -66,7 +64,7 @@ equal "ladder with other seeds" 3 "$work/serial" -- "$ladder" "${ladder_options[
 check "static runtime: no dynamic symbol of it" bash -c "! nm -D '${ladder}_static' | grep -q ' cuda'"
 equal "ladder with static runtime" 2 "$work/serial" --bucket-mb 0.02 -- "${ladder}_static" "${ladder_options[@]}"
 compared_every_step "ladder with static runtime" 14
-check "ladder with static runtime: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+overlapped "ladder with static runtime"
 
 # By default: after the first three overlapped steps, every 100, and at the end.
 run "$ddprun" -n 2 "$ladder" --steps 230

@@ -108,13 +108,7 @@ env "DDPRUN_TEST_MARK=$mark" "${runtime[@]}" "$ddprun" -n 2 --device "$device" s
     </dev/null >"$work/orphan" 2>&1 &
 launcher=$!
 
-# marked: how many processes carry the mark, the launcher included.
-marked() {
-    grep -lsz "DDPRUN_TEST_MARK=$mark" /proc/[0-9]*/environ 2>/dev/null | wc -l
-}
-
 trains() { grep -q 'step 20 ' "$work/orphan"; }
-none_left() { [ "$(marked)" -eq 0 ]; }
 check "a launcher that is killed: the job trains first" within 60 trains
 disown "$launcher"
 kill -KILL "$launcher"

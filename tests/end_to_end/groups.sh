@@ -8,14 +8,12 @@ gan=$build/tests/trainers/gan
 
 # equal NAME RANKS OPTIONS...: N ranks against $work/serial, which the same options have made.
 equal() {
-    local name=$1 ranks=$2 rank
+    local name=$1 ranks=$2
     shift 2
     rm -rf "$work"/rank-* "$work/trace"
     run "$ddprun" -n "$ranks" --check-every "${every:-1}" --bucket-mb 0.005 --trace "$work/trace" "$gan" "$@" --save "$work/rank-%d"
     succeeded "$name, $ranks ranks: ends well"
-    for ((rank = 1; rank < ranks; rank++)); do
-        check "$name, $ranks ranks: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
-    done
+    same_on_all_ranks "$name, $ranks ranks" "$ranks"
     if [ "$ranks" -eq 1 ]; then
         check "$name: one rank is bitwise the bare program" cmp "$work/rank-0" "$work/serial"
     else

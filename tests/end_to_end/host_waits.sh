@@ -4,10 +4,7 @@
 # (The trainer itself makes none in a step.)
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
-command -v gdb >/dev/null || {
-    echo "skipped: no gdb, which counts the calls"
-    exit 77
-}
+command -v gdb >/dev/null || skip "no gdb, which counts the calls"
 limit=200
 calls=(cuStreamSynchronize cuCtxSynchronize cuEventSynchronize pthread_create)
 options=()

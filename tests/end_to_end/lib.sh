@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034 # the scripts that source it use its variables
-# lib.sh - what the end-to-end scripts share. Sourced with the build folder as $1; prints one line a case, "ok - NAME" or
-# "not ok - NAME (WHY)", and `finish` ends with exit code 1 if any failed.
+# lib.sh - what the end-to-end scripts share beside tests/lib.sh: where the build's programs are, how a command runs, and what its end
+# is held against. Sourced with the build folder as $1.
 set -uo pipefail
-# shellcheck source=tests/patience.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../patience.sh"
+# shellcheck source=tests/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 build=$(cd "$1" && pwd)
 ddprun=$build/bin/ddprun
 ladder=$build/tests/trainers/ladder
@@ -15,7 +15,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-e2e-XXXXXX")
 export XDG_CACHE_HOME=$work/cache # what is measured stays in the test
 export DDPRUN_REPORT=-            # reports are looked at whole, and leave no file
 trap 'rm -rf "$work"' EXIT
-failures=0
+shown=$work/stderr
 
 # With sanitizers the trainer has no runtime of its own for the libraries beneath it: it is preloaded, before the shim. The runtime's
 # dlopen loses the caller's RUNPATH, so the stand-in's folder is named.
@@ -34,36 +34,28 @@ patience=$(patient $((sanitized ? 3 : 1)) "${DDPRUN_TEST_PATIENCE:-$((sanitized 
 device=${DDPRUN_TEST_DEVICE:-softgpu}
 close=${DDPRUN_TEST_CLOSE:-1e-5}
 
-ok() {
-    printf 'ok - %s\n' "$1"
-}
-
-not_ok() { # NAME WHY
-    printf 'not ok - %s (%s)\n' "$1" "$2"
-    failures=$((failures + 1))
-    sed 's/^/    /' "$work/stderr" 2>/dev/null | tail -n 12
-}
-
-finish() {
-    exit $((failures > 0))
-}
-
 # Runs a command with a time limit; stdout and stderr go to $work, the exit code to $code.
 run() {
     code=0
     timeout -k 2 "$(patient "${limit:-120}")" "${runtime[@]}" "$@" </dev/null >"$work/stdout" 2>"$work/stderr" || code=$?
 }
 
-# check NAME CONDITION...: the case passes if the condition, a command, holds.
-check() {
-    local name=$1
-    shift
-    if "$@" >"$work/check" 2>&1; then ok "$name"; else not_ok "$name" "$* -> $(tail -n 1 "$work/check")"; fi
-}
-
 # succeeded NAME: the last command ended with 0.
 succeeded() {
     check "$1" [ "$code" -eq 0 ]
+}
+
+# same_on_all_ranks NAME RANKS: they have saved the same bits as "$work/rank-N".
+same_on_all_ranks() {
+    local rank
+    for ((rank = 1; rank < $2; rank++)); do
+        check "$1: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
+    done
+}
+
+# overlapped NAME: the last command says that steps overlapped.
+overlapped() {
+    check "$1: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
 }
 
 # failed_with NAME CODE PATTERN: it ended with CODE, and stderr has exactly one line of ddprun's that matches; after a failure,

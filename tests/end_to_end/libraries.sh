@@ -9,13 +9,11 @@ libraries=$build/tests/trainers/libraries
 
 # equal WAY RANKS: N ranks of $libraries against $work/serial.
 equal() {
-    local name="${libraries##*/} $1, $2 ranks" rank
+    local name="${libraries##*/} $1, $2 ranks"
     rm -rf "$work"/rank-* "$work/trace"
     run "$ddprun" -n "$2" --check-every 1 --bucket-mb 0.003 --trace "$work/trace" "$libraries" --way "$1" --save "$work/rank-%d"
     succeeded "$name: ends well"
-    for ((rank = 1; rank < $2; rank++)); do
-        check "$name: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
-    done
+    same_on_all_ranks "$name" "$2"
     if [ "$2" -eq 1 ]; then
         check "$name: bitwise the bare program" cmp "$work/rank-0" "$work/serial"
     else

@@ -13,7 +13,7 @@ steps_of() {
 }
 
 # overlapped LEAST: in so many steps at least buckets left early.
-overlapped() {
+overlapped_at_least() {
     local count
     count=$(sed -nE 's/.* ([0-9]+) of them overlapped.*/\1/p' "$work/stderr")
     check "$mode, $ranks ranks: overlaps in at least $1 steps of 40" [ "${count:-0}" -ge "$1" ]
@@ -25,13 +25,13 @@ for ranks in 2 3 4; do
     done
     for mode in plain frozen log-alone; do
         steps_of "$ranks" "$mode"
-        overlapped 20
+        overlapped_at_least 20
     done
 done
 ranks=3
 for mode in no-sync ready buffer log; do
     steps_of "$ranks" "$mode"
-    overlapped 20
+    overlapped_at_least 20
 done
 steps_of "$ranks" passes
 for seed in 1 2; do

@@ -14,10 +14,6 @@ trains() {
     succeeded "$mode, $ranks ranks${*:+, $*}"
 }
 
-overlapped() {
-    check "$1: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
-}
-
 run "$weights" uneven
 succeeded "uneven, without ddprun"
 trains 1 uneven

@@ -72,16 +72,14 @@ succeeded "training alone"
 
 # trains NAME RANKS TOLERANCE OPTIONS...: all ranks the same bits, the serial run's weights up to the tolerance.
 trains() {
-    local name=$1 ranks=$2 tolerance=$3 rank
+    local name=$1 ranks=$2 tolerance=$3
     shift 3
     rm -f "$work"/rank-*
     run "$ddprun" -n "$ranks" --bucket-mb 0.02 --check-every 1 "$@" "$ladder" "${options[@]}" --save "$work/rank-%d"
     succeeded "$name"
-    for ((rank = 1; rank < ranks; rank++)); do
-        check "$name: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
-    done
+    same_on_all_ranks "$name" "$ranks"
     check "$name: serial up to $tolerance" "$compare" --quiet "$work/rank-0" "$work/serial" "$tolerance"
-    check "$name: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+    overlapped "$name"
 }
 trains "training through two communicators" 3 "$close" --communicators 2
 SOFTGPU_CHAOS=3 trains "training through three communicators" 2 "$close" --communicators 3 --verify

@@ -47,10 +47,7 @@ shift
 
 where=()
 if [ "$place" != node ]; then
-    command -v mpirun >/dev/null || {
-        echo "skipped: there is no mpirun here (Debian: openmpi-bin)"
-        exit 77
-    }
+    command -v mpirun >/dev/null || skip "there is no mpirun here (Debian: openmpi-bin)"
     unset PMIX_NAMESPACE PMIX_RANK "${!OMPI_@}" "${!SLURM_@}"
     root=
     [ "$(id -u)" -ne 0 ] || root=--allow-run-as-root

@@ -3,16 +3,13 @@
 # that its name says: cudart shared or inside. Called by rehearse.sh; needs cuobjdump of a toolkit.
 set -euo pipefail
 bundle=${1:?usage: architectures.sh BUNDLE}
+# shellcheck source=tests/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 # shellcheck source=tests/gpu/libraries.sh
 source "$(dirname "${BASH_SOURCE[0]}")/libraries.sh"
 cuobjdump=$(command -v cuobjdump || { gpu_toolkits && gpu_wheels | sed 's,$,/cu13,'; } | while read -r place; do
     [ ! -x "$place/bin/cuobjdump" ] || printf '%s\n' "$place/bin/cuobjdump"
 done | head -n 1)
-bad=0
-complain() {
-    printf 'architectures: %s\n' "$*"
-    bad=1
-}
 
 programs=0
 for program in "$bundle"/build/gpu/*; do

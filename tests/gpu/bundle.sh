@@ -65,7 +65,7 @@ chmod 755 "$part"
 mkdir -p "$part"/{build/bin,build/lib,build/gpu,build/samples,build/tests/{comm,interpose/libraries},debian/fallback,samples/data,tests/gpu}
 
 # ---- scripts and data ----
-cp "$root/tests/patience.sh" "$part/tests/"
+cp "$root"/tests/{lib,patience}.sh "$part/tests/"
 cp -r "$root/tests/end_to_end" "$part/tests/"
 rm -f "$part"/tests/end_to_end/*.c "$part"/tests/end_to_end/CMakeLists.txt
 cp "$root"/tests/gpu/{first,run,libraries,report}.sh "$root"/tests/gpu/README.md "$part/tests/gpu/"

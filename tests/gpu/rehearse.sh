@@ -7,20 +7,11 @@
 # process and network namespace of its own. CHECKs are those of first.sh (default: all). DDPRUN_BARE_ROOT names a bare root that is there already; it is copied.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=tests/lib.sh
+source tests/lib.sh
 build=$(realpath "${1:?usage: rehearse.sh BUILD SUITE}")
 suite=${2:?usage: rehearse.sh BUILD SUITE}
 checks=("${@:3}")
-bad=0
-
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
-
-complain() {
-    printf 'rehearse: %s\n' "$*"
-    bad=1
-}
 
 if [ -z "${DDPRUN_REHEARSE_INSIDE:-}" ]; then
     [ "$(id -u)" -eq 0 ] || skip "only root can make a root folder of its own"

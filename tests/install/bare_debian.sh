@@ -8,13 +8,10 @@
 # no process is left, and its folder holds nothing of the machine's when it is removed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=tests/lib.sh
+source tests/lib.sh
 build=$(realpath "${1:?usage: bare_debian.sh BUILD}")
 suite=bookworm
-
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
 
 if [ "${2:-}" != inside ]; then
     [ "$(id -u)" -eq 0 ] || skip "only root can make a root folder of its own"
@@ -46,12 +43,6 @@ fi
 work=$3
 mirror=$4
 root=$work/root
-bad=0
-
-complain() {
-    printf 'bare_debian: %s\n' "$*"
-    bad=1
-}
 
 # must WHAT COMMAND...: what everything after it needs
 must() {

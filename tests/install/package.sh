@@ -4,28 +4,22 @@
 # no library of the stand-in lies where a loader would find it. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=tests/lib.sh
+source tests/lib.sh
 repository=$PWD
 build=$(realpath "${1:-build}")
 for tool in dpkg-deb dpkg-shlibdeps; do
-    command -v "$tool" >/dev/null || {
-        echo "skipped: no $tool (packages dpkg, dpkg-dev)"
-        exit 77
-    }
+    command -v "$tool" >/dev/null || skip "no $tool (packages dpkg, dpkg-dev)"
 done
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-package.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-bad=0
 
-complain() {
-    printf 'package: %s\n' "$*"
-    bad=1
+# must_run COMMAND...: complains if it fails; its output is in $work/out.
+must_run() {
+    timeout -k 1 "$(patient 200)" "$@" </dev/null >"$work/out" 2>&1 || complain "failed ($?): $*: $(tail -n 3 "$work/out")"
 }
 
-run() {
-    timeout -k 1 200 "$@" </dev/null >"$work/out" 2>&1 || complain "failed ($?): $*: $(tail -n 3 "$work/out")"
-}
-
-run cpack --config "$build/CPackConfig.cmake" -B "$work/packages"
+must_run cpack --config "$build/CPackConfig.cmake" -B "$work/packages"
 shopt -s nullglob
 packages=("$work"/packages/*.deb)
 [ "${#packages[@]}" -eq 2 ] || {
@@ -93,8 +87,8 @@ for words in '-n 2' '-np 2' '--nproc-per-node 2'; do
 done
 
 # ---- it runs, from where it lies now ----
-run "$prefix/bin/ddprun" --version
-run "$prefix/bin/ddprun" -n 2 "$build/samples/digits" --steps 20 --batch 32
+must_run "$prefix/bin/ddprun" --version
+must_run "$prefix/bin/ddprun" -n 2 "$build/samples/digits" --steps 20 --batch 32
 grep -q '2 ranks, 20 steps' "$work/out" || complain "the installed ddprun did not train: $(tail -n 3 "$work/out")"
 
 cat >"$work/first.cu" <<'END'
@@ -113,8 +107,8 @@ int main()
 END
 flags=$(PKG_CONFIG_PATH=$prefix/share/pkgconfig pkg-config --cflags --libs ddprun)
 read -ra flags <<<"$flags"
-run "$prefix/bin/softgpu-cc" "${flags[@]}" -o "$work/first" "$work/first.cu"
-run "$work/first"
+must_run "$prefix/bin/softgpu-cc" "${flags[@]}" -o "$work/first" "$work/first.cu"
+must_run "$work/first"
 [ "$(cat "$work/out")" = 'rank 0: 1' ] || complain "what the installed softgpu-cc compiled says: $(cat "$work/out")"
 
 mkdir "$work/project"
@@ -126,9 +120,9 @@ add_executable(annotated annotated.c)
 target_link_libraries(annotated ddprun::ddprun)
 END
 cp "$repository/tests/interpose/annotated.c" "$work/project/"
-run cmake -S "$work/project" -B "$work/project/build" "-DCMAKE_PREFIX_PATH=$prefix"
-run cmake --build "$work/project/build"
-run "$work/project/build/annotated"
+must_run cmake -S "$work/project" -B "$work/project/build" "-DCMAKE_PREFIX_PATH=$prefix"
+must_run cmake --build "$work/project/build"
+must_run "$work/project/build/annotated"
 
 [ "$bad" -eq 0 ] && printf 'two packages, installed and used from a prefix of their own\n'
 exit "$bad"

@@ -63,4 +63,4 @@ run --dry-run -n 2 env ./bare
 report "env: starts" "$(expect 0)"
 run --dry-run -n 2 sh -c ./bare
 report "an interpreter: starts" "$(expect 0)"
-[ "$failures" = 0 ]
+finish

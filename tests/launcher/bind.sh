@@ -49,8 +49,8 @@ ranks() {
     found="$(grep -v '^\[1\]' "$top/out") $(sed -n 's/^\[1\] //p' "$top/out")"
     said=$(cat "$top/err")
 }
-# expect FOUND REGEX: prints what does not hold.
-expect() {
+# bound FOUND REGEX: prints what does not hold.
+bound() {
     [ $rc = 0 ] || echo -n "exit code $rc: $said "
     [ "$found" = "$1" ] || echo -n "on $found, not $1 "
     grep -qE -- "$2" <<<"$said" || echo -n "no /$2/ in: $said"
@@ -62,24 +62,24 @@ all=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
 # shellcheck disable=SC2086
 {
     ranks "$ddprun" $soft
-    report "the stand-in: left alone" "$(expect "$all $all" 'binding of ranks: none \(the stand-in')"
+    report "the stand-in: left alone" "$(bound "$all $all" 'binding of ranks: none \(the stand-in')"
     ranks "$ddprun" $soft --bind none
-    report "--bind none" "$(expect "$all $all" 'binding of ranks: none \(by --bind\)')"
+    report "--bind none" "$(bound "$all $all" 'binding of ranks: none \(by --bind\)')"
     ranks env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core
-    report "--bind core" "$(expect "$first $second" 'binding of ranks: core')"
+    report "--bind core" "$(bound "$first $second" 'binding of ranks: core')"
     ranks taskset -c "$second" "$ddprun" $soft --bind numa
-    report "--bind numa does not leave what ddprun was given" "$(expect "$second $second" 'binding of ranks: numa')"
+    report "--bind numa does not leave what ddprun was given" "$(bound "$second $second" 'binding of ranks: numa')"
     ranks taskset -c "$second" "$ddprun" $soft --bind core
     report "--bind core refuses too few" "$([ $rc = 2 ] && grep -q '2 ranks would share 1' <<<"$said" || echo "$rc: $said")"
     ranks env HWLOC_SYNTHETIC="numa:2 core:1 pu:1(indexes=$first,$second)" "$ddprun" $soft --bind numa
-    report "--bind numa spreads ranks over nodes" "$(expect "$first $second" 'binding of ranks: numa')"
+    report "--bind numa spreads ranks over nodes" "$(bound "$first $second" 'binding of ranks: numa')"
     ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft
-    report "DDPRUN_BIND" "$(expect "$first $second" 'core \(by --bind\)')"
+    report "DDPRUN_BIND" "$(bound "$first $second" 'core \(by --bind\)')"
     printf '{ "bind": "none" }\n' >"$top/config/ddprun/config.json"
     ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft
-    report "\"bind\" in the file of settings goes before it" "$(expect "$found" 'none \(by --bind\)')"
+    report "\"bind\" in the file of settings goes before it" "$(bound "$found" 'none \(by --bind\)')"
     ranks env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core
-    report "and --bind before that" "$(expect "$first $second" 'core \(by --bind\)')"
+    report "and --bind before that" "$(bound "$first $second" 'core \(by --bind\)')"
     rm "$top/config/ddprun/config.json"
     ranks "$ddprun" $soft --bind somewhere
     report "--bind somewhere" "$([ $rc = 2 ] && grep -q "'somewhere' is not one of none, numa, core" <<<"$said" || echo "$rc: $said")"
@@ -97,11 +97,11 @@ if command -v mpirun >/dev/null; then
     # shellcheck disable=SC2086
     {
         each $mpirun env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core -v
-        report "under mpirun, which does not bind" "$(expect "$first $second" 'binding of ranks: core')"
+        report "under mpirun, which does not bind" "$(bound "$first $second" 'binding of ranks: core')"
         report "and it is said once" "$([ "$(grep -c 'binding of ranks' "$top/err")" = 1 ] || echo "$said")"
         each $mpirun taskset -c "$second" "$ddprun" $soft --bind core
         report "under mpirun, a binding in force stays, and ddprun says so" "$(
-            expect "$second $second" "binding of ranks: none \\(the cluster's launcher has bound")"
+            bound "$second $second" "binding of ranks: none \\(the cluster's launcher has bound")"
     }
 else
     echo "skip - under mpirun (there is none)"
@@ -111,17 +111,17 @@ gpu="env STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu HWLOC_XMLFILE=$top/machine.xml"
 # shellcheck disable=SC2086
 {
     ranks $gpu "$ddprun"
-    report "near the GPUs without being asked" "$(expect "$second $first" 'binding of ranks: numa \(near the GPUs')"
+    report "near the GPUs without being asked" "$(bound "$second $first" 'binding of ranks: numa \(near the GPUs')"
     ranks $gpu CUDA_VISIBLE_DEVICES=GPU-1,GPU-0 "$ddprun"
-    report "GPUs by their UUIDs" "$(expect "$first $second" 'numa')"
+    report "GPUs by their UUIDs" "$(bound "$first $second" 'numa')"
     ranks $gpu "$ddprun" --gpus 1,0 --bind core
-    report "--gpus in another order" "$(expect "$first $second" 'core')"
+    report "--gpus in another order" "$(bound "$first $second" 'core')"
     ranks $gpu taskset -c "$first" "$ddprun"
-    report "ddprun that was bound itself leaves it at that" "$(expect "$first $first" 'none \(ddprun itself was bound')"
+    report "ddprun that was bound itself leaves it at that" "$(bound "$first $first" 'none \(ddprun itself was bound')"
     ranks $gpu STUB_DIFFERENT=1 "$ddprun"
-    report "different GPUs, which CUDA counts by speed" "$(expect "$all $all" 'none \(where the GPUs are is not known')"
+    report "different GPUs, which CUDA counts by speed" "$(bound "$all $all" 'none \(where the GPUs are is not known')"
     ranks $gpu STUB_DIFFERENT=1 CUDA_DEVICE_ORDER=PCI_BUS_ID "$ddprun"
-    report "different GPUs, counted by their place" "$(expect "$second $first" 'numa')"
+    report "different GPUs, counted by their place" "$(bound "$second $first" 'numa')"
     timeout -k 1 "$limit" $gpu "$ddprun" -n 2 --dry-run true >"$top/out" 2>&1 </dev/null
     for line in '^# binding of ranks: numa (near the GPUs' "^# rank 1, on processors $first" "^taskset -c $second env "; do
         report "--dry-run tells of it: $line" "$(grep -q "$line" "$top/out" || cat "$top/out")"
@@ -133,4 +133,4 @@ if grep -q 'node' <(timeout -k 1 "$limit" "$ddprun" --device softgpu --bind numa
 else
     echo "skip - memory of the node (several nodes, or its policy may not be chosen here)"
 fi
-exit $((failures > 0))
+finish

@@ -30,8 +30,8 @@ for f in whole["findings"]:
     print("|".join(f.get(key, "") for key in ("section", "state", "subject", "text", "advice")))
 END
 }
-# expect RC REGEX...: prints what does not hold of the findings.
-expect() {
+# finds RC REGEX...: prints what does not hold of the findings.
+finds() {
     [ "$rc" = "$1" ] || echo -n "exit code $rc, not $1: $(head -c 300 "$top/err") "
     shift
     local regex
@@ -72,7 +72,7 @@ for words in '--frobnicate' '--json=1'; do
     report "doctor $words" "$why"
 done
 examine
-report "no program" "$(expect "$(well)" '^machine\|ok\|ddprun\|' '^machine\|ok\|engine' '^machine\|ok\|PMIx\|OpenPMIx' '^machine\|ok\|job folder\|can be made in' \
+report "no program" "$(finds "$(well)" '^machine\|ok\|ddprun\|' '^machine\|ok\|engine' '^machine\|ok\|PMIx\|OpenPMIx' '^machine\|ok\|job folder\|can be made in' \
     '^machine\|(ok|warning)\|/dev/shm' '^machine\|ok\|open files' '!^program')"
 report "nothing is left in TMPDIR" "$(ls -A "$TMPDIR")"
 timeout -k 1 "$limit" "$ddprun" doctor >"$top/out" 2>&1 </dev/null
@@ -120,155 +120,155 @@ fake=$helpers/launcher_fake_softgpu
 
 link -DANNOTATED -I"$include" -o "$top/p/plain" "$top/main.c"
 with STUB_GPUS=2 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
-report "a program for GPUs, and two of them" "$(expect "$rc" '^machine\|ok\|driver\|release 580.65.06, serves CUDA 13.0' \
+report "a program for GPUs, and two of them" "$(finds "$rc" '^machine\|ok\|driver\|release 580.65.06, serves CUDA 13.0' \
     '^machine\|ok\|GPUs\|2: 0 Stub GPU \(80.0 GiB, 0000:10:00.0\), 1 Stub GPU' '^machine\|ok\|libcuda.so.1\|opens, and gives a program 2 GPUs' \
     '^program\|ok\|cudart\|probably static' '^program\|ok\|shim\|is put in front' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)')"
 with STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
-report "an old driver, GPUs that let nobody compute" "$(expect 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
+report "an old driver, GPUs that let nobody compute" "$(finds 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
 link -o "$top/p/needs_13" "$top/calls.c" "$top/p/lib/libcudart.so.13"
 with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./needs_13
-report "a program for a newer CUDA than the driver's" "$(expect 1 '^program\|problem\|cudart\|shared, of CUDA 13, but the driver serves CUDA 12.4')"
+report "a program for a newer CUDA than the driver's" "$(finds 1 '^program\|problem\|cudart\|shared, of CUDA 13, but the driver serves CUDA 12.4')"
 with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
-report "a driver that is not quite new" "$(expect "$rc" '^machine\|warning\|driver\|.*CUDA 12.4')"
+report "a driver that is not quite new" "$(finds "$rc" '^machine\|warning\|driver\|.*CUDA 12.4')"
 with STUB_GPUS=1 STUB_CRASH=1 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 # Sanitizers make an exit code of the signal.
-report "a driver that crashes" "$(expect 1 '^machine\|problem\|driver\|asking NVML failed: it (was ended by SIGSEGV|ended with exit code [0-9]+)')"
+report "a driver that crashes" "$(finds 1 '^machine\|problem\|driver\|asking NVML failed: it (was ended by SIGSEGV|ended with exit code [0-9]+)')"
 with STUB_GPUS=1 STUB_INIT=802 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
-report "a driver that refuses" "$(expect 1 '^machine\|problem\|libcuda.so.1\|cuInit answers with error 802')"
+report "a driver that refuses" "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit answers with error 802')"
 with STUB_GPUS=2 CUDA_VISIBLE_DEVICES=5 "LD_LIBRARY_PATH=$top/gpu" --
-report "a choice of GPUs that leaves none" "$(expect 1 "^machine\|problem\|GPUs for ranks\|CUDA_VISIBLE_DEVICES='5' leaves no GPU.*\|change or unset it")"
+report "a choice of GPUs that leaves none" "$(finds 1 "^machine\|problem\|GPUs for ranks\|CUDA_VISIBLE_DEVICES='5' leaves no GPU.*\|change or unset it")"
 with STUB_GPUS=0 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
-report "a driver, but no GPU" "$(expect 1 '^machine\|problem\|GPUs\|none: the driver runs')"
+report "a driver, but no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: the driver runs')"
 with STUB_GPUS=1 $'STUB_NAME=\033]0;x\a' "LD_LIBRARY_PATH=$top/gpu" -- ./plain
-report "a GPU's name cannot speak to the terminal" "$(expect "$rc" '0 \?\]0;x\?')"
+report "a GPU's name cannot speak to the terminal" "$(finds "$rc" '0 \?\]0;x\?')"
 if [ ! -e /dev/nvidia0 ]; then
     examine ./plain
-    report "a program for GPUs, and none" "$(expect 1 '^machine\|problem\|GPUs\|none: .*the program needs one')"
+    report "a program for GPUs, and none" "$(finds 1 '^machine\|problem\|GPUs\|none: .*the program needs one')"
     printf '#!/bin/sh\nexec ./plain\n' >"$top/p/starts_it" && chmod 755 "$top/p/starts_it"
     examine ./starts_it
-    report "a script, and no GPU" "$(expect 1 '^machine\|problem\|GPUs\|none: .*without --device softgpu ranks need one\|add --device softgpu')"
+    report "a script, and no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: .*without --device softgpu ranks need one\|add --device softgpu')"
     with DDPRUN_DEVICE=softgpu -- ./starts_it
-    report "a script for the stand-in, and no GPU" "$(expect "$rc" '^machine\|ok\|GPUs\|none, and' '!program\|problem')"
+    report "a script for the stand-in, and no GPU" "$(finds "$rc" '^machine\|ok\|GPUs\|none, and' '!program\|problem')"
 fi
 link -o "$top/p/bare" "$top/main.c"
 examine ./bare
-report "no annotations" "$(expect "$rc" '^program\|warning\|annotations\|none found')"
+report "no annotations" "$(finds "$rc" '^program\|warning\|annotations\|none found')"
 
 examine "$fake"
-report "a program for the stand-in" "$(expect 1 '^machine\|ok\|GPUs\|none, and|^machine\|ok\|GPUs\|[0-9]' '^program\|ok\|device\|built by softgpu-cc' \
+report "a program for the stand-in" "$(finds 1 '^machine\|ok\|GPUs\|none, and|^machine\|ok\|GPUs\|[0-9]' '^program\|ok\|device\|built by softgpu-cc' \
     '^machine\|problem\|NCCL\|not found: .*softgpu/libnccl.so.2' '^program\|ok\|shim')"
 link -c -o "$top/note.o" "$sources/softgpu_note.c"
 link -o "$top/p/wrong_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--disable-new-dtags -Wl,-rpath,"$top/p/lib"
 cp "$top/p/lib/libcudart.so.13" "$top/lib/softgpu/libcudart.so.13"
 examine ./wrong_library
-report "an RPATH that goes before the stand-in" "$(expect 1 '^program\|note\|RPATH\|.*before LD_LIBRARY_PATH' \
+report "an RPATH that goes before the stand-in" "$(finds 1 '^program\|note\|RPATH\|.*before LD_LIBRARY_PATH' \
     "^program\|problem\|CUDA library\|libcudart.so.13 is found at $top/p/lib/libcudart.so.13, not in the stand-in")"
 link -o "$top/p/right_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--enable-new-dtags -Wl,-rpath,"$top/p/lib"
 examine ./right_library
-report "a RUNPATH that does not" "$(expect 1 '^program\|ok\|RUNPATH' "^program\|ok\|CUDA library\|libcudart.so.13 is $top/lib/softgpu/" '!^program\|problem')"
+report "a RUNPATH that does not" "$(finds 1 '^program\|ok\|RUNPATH' "^program\|ok\|CUDA library\|libcudart.so.13 is $top/lib/softgpu/" '!^program\|problem')"
 link -o "$top/p/static_runtime" "$top/main.c" "$top/note.o"
 examine ./static_runtime
-report "NVIDIA's static cudart in a program for the stand-in" "$(expect 1 '^program\|problem\|cudart\|static and NVIDIA.*\|link it with softgpu-cc')"
+report "NVIDIA's static cudart in a program for the stand-in" "$(finds 1 '^program\|problem\|cudart\|static and NVIDIA.*\|link it with softgpu-cc')"
 printf 'const char forwarders[] __attribute__((section(".rodata"), used)) = "libsoftgpu.so";\nconst struct { int owner, text, type; char name[8], folder[%d]; } note __attribute__((section(".note.softgpu"), used)) = {8, %d, 2, "softgpu", "%s"};\n' \
     $(((${#top} + 28) / 4 * 4)) $((${#top} + 13)) "$top/lib/softgpu" >"$top/forwards.c"
 link -o "$top/p/forwards" "$top/main.c" "$top/forwards.c"
 examine ./forwards
-report "forwarders to the stand-in" "$(expect 1 "^program\|ok\|cudart\|the stand-in's, loaded when the program starts, without ddprun from $top/lib/softgpu" '!^program\|problem')"
+report "forwarders to the stand-in" "$(finds 1 "^program\|ok\|cudart\|the stand-in's, loaded when the program starts, without ddprun from $top/lib/softgpu" '!^program\|problem')"
 mv "$top/lib/softgpu/libcudart.so.13" "$top/moved.so"
 examine ./forwards
-report "forwarders to a stand-in that has gone" "$(expect 1 "^program\|note\|cudart\|the stand-in's, but not from $top/lib/softgpu any more")"
+report "forwarders to a stand-in that has gone" "$(finds 1 "^program\|note\|cudart\|the stand-in's, but not from $top/lib/softgpu any more")"
 mv "$top/moved.so" "$top/lib/softgpu/libcudart.so.13"
 with DDPRUN_DEVICE=gpu -- ./right_library
-report "--device gpu and a program for the stand-in" "$(expect 1 '^program\|problem\|device\|./right_library was built by softgpu-cc and cannot use a GPU.*\|build it with nvcc' \
+report "--device gpu and a program for the stand-in" "$(finds 1 '^program\|problem\|device\|./right_library was built by softgpu-cc and cannot use a GPU.*\|build it with nvcc' \
     '!program\|(problem|warning)\|CUDA library' '!problem\|GPUs')"
 link -o "$top/p/for_gpu" "$top/calls.c" "$top/p/lib/libcudart.so.13"
 with "LD_LIBRARY_PATH=$top/lib/softgpu" -- ./for_gpu
-report "the stand-in's folder in the way" "$(expect 1 '^program\|problem\|CUDA library\|.*found in the stand-in')"
+report "the stand-in's folder in the way" "$(finds 1 '^program\|problem\|CUDA library\|.*found in the stand-in')"
 printf '%s\n' '__attribute__((section(".nv_fatbin"), used)) static const char kernels[8] = "x";' >"$top/kernels.c"
 link -o "$top/p/has_kernels" "$top/main.c" "$top/kernels.c"
 with DDPRUN_DEVICE=softgpu -- ./has_kernels
-report "--device softgpu and kernels for GPUs" "$(expect 1 '^program\|problem\|device\|built for GPUs, with kernels of its own, which the stand-in cannot run\|build it with softgpu-cc')"
+report "--device softgpu and kernels for GPUs" "$(finds 1 '^program\|problem\|device\|built for GPUs, with kernels of its own, which the stand-in cannot run\|build it with softgpu-cc')"
 with DDPRUN_DEVICE=softgpu -- ./plain
-report "--device softgpu and no kernels" "$(expect "$rc" '^program\|ok\|device\|built for GPUs\|$')"
+report "--device softgpu and no kernels" "$(finds "$rc" '^program\|ok\|device\|built for GPUs\|$')"
 with DDPRUN_COMPRESS=fp16 -- "$fake"
-report "--compress without kernels for it" "$(expect 1 '^machine\|problem\|kernels\|.*--compress does not work')"
+report "--compress without kernels for it" "$(finds 1 '^machine\|problem\|kernels\|.*--compress does not work')"
 link -shared -fPIC -Wl,-soname,libcudnn.so.77 -o "$top/p/libcudnn.so.77" "$top/library.c"
 link -o "$top/p/lacks" "$top/calls.c" "$top/p/libcudnn.so.77"
 examine ./lacks
-report "a library that is not there" "$(expect 1 '^program\|problem\|CUDA library\|libcudnn.so.77 is not found')"
+report "a library that is not there" "$(finds 1 '^program\|problem\|CUDA library\|libcudnn.so.77 is not found')"
 link -o "$top/p/relative" "$top/calls.c" "$top/p/lib/libcudart.so.13" -Wl,--enable-new-dtags -Wl,-rpath,lib:"$top/p/stubs":"$top/p/empty/stubs"
 examine ./relative
-report "relative folders and stubs in a RUNPATH" "$(expect 1 "^program\|warning\|RUNPATH\|'lib' is relative" \
+report "relative folders and stubs in a RUNPATH" "$(finds 1 "^program\|warning\|RUNPATH\|'lib' is relative" \
     "^program\|problem\|RUNPATH\|$top/p/stubs holds" "^program\|note\|RUNPATH\|$top/p/empty/stubs is for linking")"
 link -DANNOTATED -I"$include" -shared -fPIC -o "$top/p/lib/libtrainer.so" "$top/main.c"
 link -o "$top/p/in_library" "$top/main.c" -Wl,--no-as-needed "$top/p/lib/libtrainer.so" -Wl,-rpath,"$top/p/lib"
 examine ./in_library
-report "annotations in a library" "$(expect "$rc" '^program\|ok\|annotations\|.*libtrainer.so uses')"
+report "annotations in a library" "$(finds "$rc" '^program\|ok\|annotations\|.*libtrainer.so uses')"
 printf 'void *dlsym(void *h, const char *n) { (void)h; (void)n; return 0; }\nint main(void) { return 0; }\n' >"$top/dlsym.c"
 link -rdynamic -o "$top/p/own_dlsym" "$top/dlsym.c"
 examine ./own_dlsym
-report "a dlsym of its own" "$(expect 1 '^program\|problem\|dlsym')"
+report "a dlsym of its own" "$(finds 1 '^program\|problem\|dlsym')"
 printf '#!/bin/sh\ntouch "%s"\n' "$TRACE" >"$top/p/loader" && chmod 755 "$top/p/loader"
 link -o "$top/p/own_loader" "$top/main.c" -Wl,--dynamic-linker="$top/p/loader"
 examine ./own_loader
-report "a loader of its own is not run" "$(expect "$rc" '^program\|warning\|shim\|the program has a loader of its own')"
+report "a loader of its own is not run" "$(finds "$rc" '^program\|warning\|shim\|the program has a loader of its own')"
 link -o "$top/p/hostile" "$top/main.c" -Wl,-rpath,$'/\033[31m/\001\200lib'
 examine ./hostile
-report "a RUNPATH cannot speak to the terminal" "$(expect "$rc" '^program\|ok\|RUNPATH\|/\?\[31m/\?\?lib')"
+report "a RUNPATH cannot speak to the terminal" "$(finds "$rc" '^program\|ok\|RUNPATH\|/\?\[31m/\?\?lib')"
 head -c 3000 "$top/p/plain" >"$top/p/cut" && chmod 755 "$top/p/cut"
 examine ./cut
-report "a file that is cut" "$(expect 1 '^program\|problem\|file\|')$(grep -c '^program' "$top/findings" | grep -vx 1)"
+report "a file that is cut" "$(finds 1 '^program\|problem\|file\|')$(grep -c '^program' "$top/findings" | grep -vx 1)"
 examine "$helpers/launcher_fake_static"
-report "a static program" "$(expect 1 '^program\|problem\|file\|.*static executable, .*\|link it without -static')"
+report "a static program" "$(finds 1 '^program\|problem\|file\|.*static executable, .*\|link it without -static')"
 examine ./nowhere
-report "no program there" "$(expect 1 '^program\|problem\|file\|cannot start')"
+report "no program there" "$(finds 1 '^program\|problem\|file\|cannot start')"
 if [ "$(id -u)" = 0 ]; then
     cp "$top/p/plain" "$top/p/setuid" && chown 65534 "$top/p/setuid" && chmod 4755 "$top/p/setuid"
     examine ./setuid
-    report "a setuid program" "$(expect 1 '^program\|problem\|file\|.*other rights.*\|use a copy')"
+    report "a setuid program" "$(finds 1 '^program\|problem\|file\|.*other rights.*\|use a copy')"
 else
     echo "skip - a setuid program (only root can make a file of somebody else)"
 fi
 printf '#!/bin/sh\n# srun is not meant\nexec sudo ./plain\n' >"$top/p/script" && chmod 755 "$top/p/script"
 examine ./script
-report "a script" "$(expect "$rc" '^program\|note\|file\|a script for /bin/sh' "^program\|warning\|script\|it says 'sudo'")"
+report "a script" "$(finds "$rc" '^program\|note\|file\|a script for /bin/sh' "^program\|warning\|script\|it says 'sudo'")"
 cp "$helpers/liblauncher_stub_library.so" "$top/other.so"
 with "preload=$asan:$top/other.so" -- ./plain
-report "something preloaded before" "$(expect "$rc" '^program\|note\|shim\|.*behind .*(other|libasan[.0-9]*).so')"
+report "something preloaded before" "$(finds "$rc" '^program\|note\|shim\|.*behind .*(other|libasan[.0-9]*).so')"
 report "no program's code has run" "$([ ! -e "$TRACE" ] || echo 'it has')"
 
 # ---- the machine ----
 with TMPDIR=/nonexistent --
-report "no place for the job's folder" "$(expect 1 '^machine\|problem\|job folder\|cannot use /nonexistent.*\|set TMPDIR to a folder')"
+report "no place for the job's folder" "$(finds 1 '^machine\|problem\|job folder\|cannot use /nonexistent.*\|set TMPDIR to a folder')"
 (ulimit -n 256 && examine && cp "$top/findings" "$top/few")
 report "few open files" "$(grep -qE '^machine\|warning\|open files\|at most 256' "$top/few" || cat "$top/few")"
 with SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=4 SLURM_MPI_TYPE=none --
-report "srun without PMIx" "$(expect 1 '^machine\|ok\|Slurm\|inside allocation 7' '^machine\|problem\|srun\|.*4 tasks without PMIx \(none\).*\|add --mpi=pmix')"
+report "srun without PMIx" "$(finds 1 '^machine\|ok\|Slurm\|inside allocation 7' '^machine\|problem\|srun\|.*4 tasks without PMIx \(none\).*\|add --mpi=pmix')"
 mkdir "$top/path"
 # shellcheck disable=SC2016 # for the script to expand
 printf '#!/bin/sh\ncase $1 in --version) echo slurm 22.05.8 ;; *) printf "MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n" ;; esac\n' >"$top/path/srun"
 printf '#!/bin/sh\nexit 3\n' >"$top/path/mpirun"
 chmod 755 "$top"/path/*
 with "searched=$top/path" --
-report "an srun that lacks PMIx, an mpirun that fails" "$(expect "$(well)" '^machine\|ok\|srun\|.*slurm 22.05.8' '^machine\|warning\|srun\|srun has no pmix' \
+report "an srun that lacks PMIx, an mpirun that fails" "$(finds "$(well)" '^machine\|ok\|srun\|.*slurm 22.05.8' '^machine\|warning\|srun\|srun has no pmix' \
     '^machine\|note\|mpirun\|.*it ended with exit code 3')"
 # shellcheck disable=SC2016 # for the script to expand
 printf '#!/bin/sh\ncase $1 in --version) echo slurm 22.05.8 ;; *) printf "\\tpmix\\n\\tpmix_v4\\n" ;; esac\n' >"$top/path/srun"
 with "searched=$top/path" --
-report "an srun that has it" "$(expect "$(well)" '^machine\|ok\|srun\|has PMIx')"
+report "an srun that has it" "$(finds "$(well)" '^machine\|ok\|srun\|has PMIx')"
 printf '#!/bin/sh\nprintf -- "----\\nSorry, no help\\n----\\n"\n' >"$top/path/prterun"
 printf '#!/bin/sh\nprintf "\\nmpirun (Open MPI) 5.0.11\\n\\nReport bugs\\n"\n' >"$top/path/mpirun"
 chmod 755 "$top"/path/*
 with "searched=$top/path" --
-report "an mpirun, a prterun that was moved" "$(expect "$(well)" '^machine\|ok\|mpirun\|.*/mpirun \(mpirun \(Open MPI\) 5.0.11\)' \
+report "an mpirun, a prterun that was moved" "$(finds "$(well)" '^machine\|ok\|mpirun\|.*/mpirun \(mpirun \(Open MPI\) 5.0.11\)' \
     '^machine\|note\|prterun\|.*does not say which: Sorry, no help\|.*PRTE_PREFIX')"
 mv "$top/lib/libddprun-engine.so" "$top/lib/gone"
 examine
-report "no engine" "$(expect 1 '^machine\|problem\|ddprun\|the engine of ddprun is missing')"
+report "no engine" "$(finds 1 '^machine\|problem\|ddprun\|the engine of ddprun is missing')"
 link -shared -fPIC -Wl,-soname,libneeded.so.1 -o "$top/libneeded.so.1" "$top/calls.c"
 link -shared -fPIC -Wl,--no-as-needed -o "$top/lib/libddprun-engine.so" "$top/calls.c" "$top/libneeded.so.1"
 examine
-report "an engine that lacks a library" "$(expect 1 '^machine\|problem\|engine\|the loader does not find libneeded.so.1')"
+report "an engine that lacks a library" "$(finds 1 '^machine\|problem\|engine\|the loader does not find libneeded.so.1')"
 mv "$top/lib/gone" "$top/lib/libddprun-engine.so"
 cp "$helpers/liblauncher_stub_library.so" "$top/no_nccl.so"
 (cd "$top/p" && timeout -k 1 "$limit" "$ddprun" --nccl "$top/no_nccl.so" doctor --json) >"$top/json" 2>"$top/err" </dev/null
@@ -278,20 +278,20 @@ report "a library that is no NCCL" "$(grep -q "no_nccl.so is no NCCL 2" "$top/js
 # ---- what was really built ----
 if [ -e "$build/samples/gpu/digits_static" ]; then
     examine "$build/samples/gpu/digits_static"
-    report "static cudart, as nvcc links it" "$(expect "$rc" '^program\|ok\|cudart\|static: its symbol table' '^program\|ok\|device\|built for GPUs, with kernels' \
+    report "static cudart, as nvcc links it" "$(finds "$rc" '^program\|ok\|cudart\|static: its symbol table' '^program\|ok\|device\|built for GPUs, with kernels' \
         '^program\|ok\|annotations' '^program\|ok\|shim')"
     strip -s -o "$top/p/stripped" "$build/samples/gpu/digits_static"
     examine ./stripped
-    report "static cudart, stripped" "$(expect "$rc" '^program\|ok\|cudart\|static, almost surely')"
+    report "static cudart, stripped" "$(finds "$rc" '^program\|ok\|cudart\|static, almost surely')"
     examine "$build/samples/gpu/digits"
-    report "shared cudart, as nvcc links it" "$(expect "$rc" '^program\|ok\|cudart\|shared')"
+    report "shared cudart, as nvcc links it" "$(finds "$rc" '^program\|ok\|cudart\|shared')"
 else
     echo "skip - static cudart, as nvcc links it (no nvcc when this was built)"
 fi
 if [ -e "$build/lib/softgpu/libnccl.so.2" ] && [ -e "$build/lib/libddprun-engine.so" ]; then
     ddprun=$build/bin/ddprun
     examine "$fake"
-    report "the build, and a program for the stand-in" "$(expect 0 '^machine\|ok\|engine\|.*libunwind' '^machine\|ok\|NCCL\|2\.[0-9]+\.[0-9]+' '!problem')"
+    report "the build, and a program for the stand-in" "$(finds 0 '^machine\|ok\|engine\|.*libunwind' '^machine\|ok\|NCCL\|2\.[0-9]+\.[0-9]+' '!problem')"
     last_words "a program that is not annotated: no word of check" "$fake" '^[0-9]+ ok, .*0 problems$'
     if [ -e "$build/samples/digits" ]; then
         last_words "a program without a problem: check is next" "$build/samples/digits" '^next: ddprun check .*/samples/digits \.\.\., which compares'
@@ -301,4 +301,4 @@ if [ -e "$build/lib/softgpu/libnccl.so.2" ] && [ -e "$build/lib/libddprun-engine
 else
     echo "skip - the build, and a program for the stand-in (not built)"
 fi
-exit $((failures > 0))
+finish

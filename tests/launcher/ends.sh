@@ -24,7 +24,7 @@ new_pids
 start -n 3 "$fake" stage 3 step 4 pid "$pids" @0 hang @1 await "$pids/rank0.dead" follow "rank 0 is gone" exit 1 @2 hang
 within 20 files_in "$pids" 3
 kill -KILL "$(cat "$pids/rank0")"
-finish
+end_job
 report "SIGKILL of a rank" "$(expect 137 "$err" '^ddprun: rank 0 was ended by SIGKILL')$(all_gone "$pids" || echo "ranks are left")"
 new_pids
 start -n 4 "$fake" stage 3 ignore 15 child "$pids" daemon "$pids" pid "$pids" hang
@@ -33,7 +33,7 @@ kill -KILL "$(cat "$pids/rank2")"
 # The promise is 2 s; the rest is for a machine that is busy with other tests.
 within 4 all_gone "$pids"
 why=$(all_gone "$pids" || echo "processes are left ")
-finish
+end_job
 report "SIGKILL of a rank ends all, also children and who ignores SIGTERM" "$(expect 137)$why"
 new_pids
 run -n 2 "$fake" stage 3 step 1 child "$pids" daemon "$pids" stage 4
@@ -94,7 +94,7 @@ new_pids
 start --device softgpu -n 2 sh -c 'sleep 700 & echo $! >"$0/$RANK"' "$pids"
 within 20 files_in "$pids" 2
 kill -TERM "$job"
-finish
+end_job
 report "nor a signal" "$(expect 143)$(all_gone "$pids" || echo "processes are left")"
 # What is left behind and ends is not kept until the job does: neither before a rank has ended nor after.
 mkdir "$top/orphans"
@@ -150,7 +150,7 @@ started+=("$job")
 err=$top/err
 within 20 grep -q 'rank 0 ended with exit code 3' "$err" || not_ok "the job ends" "no reason on stderr"
 kill -TERM "$job"
-finish
+end_job
 report "no restart after a signal while the job ended" "$(expect 3 "$err" '^ddprun: no restart: a signal')$(no_folders_left)"
 # PMIx's server, which ends with the process alone, had variables, files and sockets.
 # shellcheck disable=SC2016 # the rank's shell
@@ -165,7 +165,7 @@ for name in INT:130 TERM:143 HUP:129 QUIT:131; do
     start -n 2 --max-restarts 1 "$fake" stage 3 pid "$pids" hang
     within 20 files_in "$pids" 2
     kill -"${name%:*}" "$job"
-    finish
+    end_job
     report "SIG${name%:*} ends all, for good" "$(expect "${name#*:}" "$err" "^ddprun: SIG${name%:*}: ending 2 ranks" "$err" '^ddprun: no restart')$(all_gone "$pids" || echo "ranks are left")$(no_folders_left)"
 done
 # A scheduler warns of the end of the time in this way; who does not expect it ends as without ddprun.
@@ -176,7 +176,7 @@ for name in USR1:0:1 USR2:2:3; do
     within 20 test -e "$pids/$(cut -d: -f2 <<<$name)" && within 20 test -e "$pids/$(cut -d: -f3 <<<$name)" || why+="no SIG$name "
     kill -"${name%%:*}" "$job"
 done
-finish
+end_job
 report "SIGUSR1 and SIGUSR2 are the ranks'" "$(expect 0 "$out" '^saved')$why$(no_folders_left)"
 new_pids
 start -n 2 "$fake" stage 3 ignore 2 pid "$pids" hang
@@ -186,7 +186,7 @@ within 20 grep -q SIGINT "$err"
 kill -INT "$job"
 within 3 all_gone "$pids"
 why=$(all_gone "$pids" || echo "ranks that ignore SIGINT are left ")
-finish
+end_job
 report "a second Ctrl-C kills" "$(expect 130)$why"
 new_pids
 # shellcheck disable=SC2016
@@ -194,7 +194,7 @@ start -n 2 --device softgpu sh -c 'sleep 700 & echo $! >"$1/loader$RANK"; exec "
 within 20 files_in "$pids" 4
 kill -KILL "$job"
 why=$(within 10 all_gone "$pids" || echo "processes are left ")
-finish
+end_job
 report "SIGKILL of the launcher ends the ranks and what they have started" "$why"
 report "and removes the job folder" "$(within 10 is_empty "$TMPDIR" || no_folders_left)"
 # Where the guardian is killed, too, the folder stays until the next launcher.
@@ -222,7 +222,7 @@ kill -CONT "$job"
 is_running() { ! is_stopped "$1"; }
 why+=$(within 10 is_running "$(cat "$pids/rank1")" || echo "does not go on ")
 kill -TERM "$job"
-finish
+end_job
 report "Ctrl-Z stops, fg goes on" "$(expect 143)$why"
 
 # ---- never alone in silence ----
@@ -243,10 +243,10 @@ new_pids
 # shellcheck disable=SC2016
 start --device softgpu -n 2 sh -c 'LD_PRELOAD= "$0" load libcuda.so.1 pid "$2" hang &
     until [ -e "$2/rank$RANK" ]; do sleep 0.01; done; "$1" stage 1; wait' "$plain" "$fake" "$pids"
-finish
+end_job
 report "a preload that did not take effect" "$(expect 1 "$err" '^ddprun: rank [01] uses the CUDA driver in process [0-9]+, which')$(all_gone "$pids" || echo "trainers are left")"
 start -n 2 "$fake" load libcuda.so.1 sleep 6500 exit 0
-finish
+end_job
 report "a driver that waits beside our library is left alone" "$(expect 0)"
 run --device softgpu -n 2 sh -c "unset LD_PRELOAD; exec '$plain' load libcuda.so.1 sleep 3000"
 report "a short program without the preload" "$(expect 1 "$err" '^ddprun: rank [01] used the CUDA driver in a process')"
@@ -274,14 +274,14 @@ train="stage 3 step 101 training 2000000 shard 96 overlapped 97 gradients 6 7000
     start -n 2 "$fake" $train pid "$pids" hang
     within 10 files_in "$pids" 2
     kill -INT "$job"
-    finish
+    end_job
     report "closing lines: after Ctrl-C" "$(expect 130 "$err" '^ddprun: SIGINT: ending 2 ranks' "$err" '^ddprun: wall time [0-9.]+ s, 50.0 steps/s' \
         "$err" '^ddprun: 2 ranks, 101 steps' "$err" 'bitwise identical on all ranks when last compared')"
     new_pids
     start -q -n 2 "$fake" $train pid "$pids" hang
     within 10 files_in "$pids" 2
     kill -INT "$job"
-    finish
+    end_job
     report "closing lines: after Ctrl-C, -q" "$(expect 130 "$err" '^ddprun: SIGINT: ending 2 ranks')$([ "$(wc -l <"$err")" = 1 ] || echo "not 1 line")"
     run -n 2 "$fake" $train kill 9
     report "closing lines: none after a failure" "$(expect 137)$(grep 'wall time' "$err")"
@@ -345,4 +345,4 @@ run --device softgpu -n 3 "$helpers/launcher_pmix_client" leave 2
 report "PMIx: a rank that leaves without a word" "$(expect 1 "$err" '^ddprun: rank 2 left with exit code 0')"
 
 report "no folder is left" "$(no_folders_left)"
-[ "$failures" = 0 ]
+finish

@@ -2,11 +2,11 @@
 # lib.sh - sourced by run.sh, output.sh, ends.sh, seen.sh, bind.sh and doctor.sh, whose first argument is the folder of a build: a
 # private installation of its ddprun with stubs, in one temporary folder ($top), and what cases are made of.
 #
-# Each case prints `ok - name`, `not ok - name (why)` or `skip - name (why)`. All that is started is ended by its id. A case waits for
+# A case that cannot run here prints `skip - name (why)`. All that is started is ended by its id. A case waits for
 # conditions with a deadline, never for a time.
 set -u
-# shellcheck source=tests/patience.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../patience.sh"
+# shellcheck source=tests/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 build=$(cd "${1:?usage: ${0##*/} BUILD}" && pwd)
 helpers=$build/tests/launcher
@@ -18,7 +18,6 @@ for part in bin/ddprun tests/launcher/{launcher_fake,launcher_fake_softgpu,launc
 done
 top=$(mktemp -d)
 started=()
-failures=0
 limit=$(patient 60) # of one command
 export limit        # for shells in quotes
 # Nobody's settings but a case's own.
@@ -55,14 +54,6 @@ clean_up() {
 }
 trap clean_up EXIT
 
-ok() { echo "ok - $1"; }
-not_ok() {
-    echo "not ok - $1 ($2)"
-    failures=$((failures + 1))
-}
-# report NAME WHY: ok if WHY is empty.
-report() { if [ -z "$2" ]; then ok "$1"; else not_ok "$1" "$2"; fi; }
-
 is_alive() {
     local state
     state=$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null) || return 1
@@ -90,8 +81,8 @@ start() {
     job=$!
     started+=("$job")
 }
-# finish: waits for the job with a deadline; sets rc.
-finish() {
+# end_job: waits for the job with a deadline; sets rc.
+end_job() {
     if ! within 20 is_gone "$job"; then
         rc=hangs
         kill -KILL "$job"

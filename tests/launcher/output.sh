@@ -93,7 +93,7 @@ report "a reader that does not read holds up nobody's end" \
     "$(within 10 grep -q 'rank 0 ended with exit code 3' "$top/err" || cat "$top/err")"
 cat <&7 >/dev/null 2>&1 &
 started+=($!)
-finish
+end_job
 kill "${started[-1]}"
 exec 7<&-
 err=$top/err report "and its job ends with the failure's code" "$(expect 3)"
@@ -115,7 +115,7 @@ started+=("$job")
 why=$(within 20 files_in "$pids" 2 && within 20 all_gone "$pids" || echo "ranks are left ")
 is_alive "$job" || why+="its reader was not waited for "
 kill -TERM "$job"
-finish
+end_job
 report "nobody reads stderr: a failure ends the ranks, and one signal ddprun" "$(expect 3)$why"
 # A full disk. What is printed is longer than what stdio keeps, and shorter.
 for words in --help --help-all --version "-n 1 --dry-run $fake" doctor; do
@@ -132,9 +132,9 @@ is_alive "$unread_job" || why+="the job has ended "
 report "nobody reads stdout: who prints does not hang" "$why$(grep 'no CUDA call' "$err")"
 kill -TERM "$unread_job"
 job=$unread_job err=$top/unread-err
-finish
+end_job
 report "nobody reads stdout: a signal ends the job all the same" \
     "$(expect 143 "$err" '^ddprun: the last of what ranks printed has not been read, and is lost')$(ls -A "$top/unread-tmp")"
 
 report "no folder is left" "$(no_folders_left)"
-[ "$failures" = 0 ]
+finish

@@ -5,8 +5,8 @@
 # shellcheck source=tests/launcher/lib.sh
 source "$(dirname "$0")/lib.sh"
 out=$top/out err=$top/err
-# run COMMAND...: sets rc; what it prints is in $out and $err.
-run() { run_in_front timeout -k 1 "$limit" "$@"; }
+# run_command COMMAND...: sets rc; what it prints is in $out and $err.
+run_command() { run_in_front timeout -k 1 "$limit" "$@"; }
 
 # ---- the progress line on a terminal ----
 # Rank 0 writes to the terminal itself: before, while and after the line is there, whole lines and parts of lines.
@@ -19,7 +19,7 @@ on_screen() {
     shift
     rm -f "$top/seen"
     case "$*" in *off* | *-q*) touch "$top/seen" && watch=() ;; esac
-    run "$helpers/launcher_screen" "${watch[@]}" "$ddprun" -n 2 "$@" "$fake" stage 3 mean loss 0.25 step 1 \
+    run_command "$helpers/launcher_screen" "${watch[@]}" "$ddprun" -n 2 "$@" "$fake" stage 3 mean loss 0.25 step 1 \
         @0 "${before[@]}" say "a line in " await "$top/seen" say "two halves"$'\n' "${after[@]}" \
         @1 await "$top/seen" @all step 2 stage 4
     sed -i 's/wall time [0-9.]* s/wall time T s/' "$out"
@@ -37,13 +37,13 @@ on_screen 30
 report "also when the terminal is full before it comes" "$(expect 0)$(diff "$top/plain" "$out" | head -5)"
 
 # ---- -v ----
-run "$ddprun" -v -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 sleep 400 step 9 gradients 6 70000 3 step 15 sleep 400 step 16 gradients 6 70000 0 step 18 sleep 400 stage 4
+run_command "$ddprun" -v -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 sleep 400 step 9 gradients 6 70000 3 step 15 sleep 400 step 16 gradients 6 70000 0 step 18 sleep 400 stage 4
 report "-v: what is started, where, with which NCCL and plan" "$(expect 0 \
     "$err" "^ddprun: starting $fake on [^ ]+, 2 ranks on the stand-in; NCCL: libnccl.so.2; job folder: $top/tmp/ddprun-" \
     "$err" '^ddprun: rank 1 is process [0-9]+, with CUDA_VISIBLE_DEVICES=' "$err" '^ddprun: the ranks have opened NCCL 2.27.3$' \
     "$err" '^ddprun: plan 2 adopted after step 9: gradients are reduced during backward, in 3 buckets$' \
     "$err" '^ddprun: plan given up after step 16: gradients are reduced at DDP_STEP until the next plan$')"
-run "$ddprun" -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 shard 96 stage 4
+run_command "$ddprun" -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 shard 96 stage 4
 report "the effective batch" "$(expect 0 "$err" '^ddprun: wall time .*; effective batch: 96 items for each backward pass')$(grep opened "$err")"
 
 # ---- the summary as a file ----
@@ -92,7 +92,7 @@ END
 page=$(dirname "$0")/../../docs/man/ddprun.1.in
 summary() { python3 "$top/schema.py" "$1" "$page" "${@:2}" 2>&1 | head -c 1500; }
 if command -v python3 >/dev/null; then
-    run "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" nccl 22703 shard 96 mean loss 0.25 mean score nan stage 3 \
+    run_command "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" nccl 22703 shard 96 mean loss 0.25 mean score nan stage 3 \
         step 12 overlapped 9 gradients 6 70000 2 check 3 12 0xabc @0 exposed 8 3000000 500000 @1 exposed 8 2000000 500000 @all stage 4
     report "--summary-json of a good end" "$(expect 0)$(summary "$top/end.json" 'exit_code == 0 and reason is None and ranks == 2' \
         'restarts == 0 and [(a["exit_code"], a["reason"], a["steps"]) for a in attempts] == [(0, None, 12)]' \
@@ -101,7 +101,7 @@ if command -v python3 >/dev/null; then
         'nccl_version == "2.27.3" and parameter_hash == "0000000000000abc"' \
         'means[0]["name"] == "loss" and means[0]["value"] == 0.25 and means[1]["value"] is None' \
         'len(each_rank) == 2 and each_rank[1]["rank"] == 1 and each_rank[1]["exit_code"] == 0 and each_rank[1]["pid"] > 0')"
-    run "$ddprun" -n 3 --summary-json "$top/end.json" "$fake" stage 3 step 21 shard 96 training 2000000 waited 20 61000000 \
+    run_command "$ddprun" -n 3 --summary-json "$top/end.json" "$fake" stage 3 step 21 shard 96 training 2000000 waited 20 61000000 \
         exposed 20 61000000 4000000 @1 waited 20 3000000 exposed 20 3000000 4000000 @all stage 4
     report "a rank that the others wait for" "$(expect 0 \
         "$err" '^ddprun: exposed communication: 3 ms per step \(median of 20 steps\); lower bound for any bucket layout: 3 ms$' \
@@ -109,31 +109,31 @@ if command -v python3 >/dev/null; then
         'exposed_ms == 3.0 and exposed_bound_ms == 3.0 and waiting_ms == 58.0 and waited_for == 1' \
         'steps_per_second == 10.0 and items_per_second == 960.0 and each_rank[0]["waited_ms"] == 61.0')"
     # shellcheck disable=SC2016
-    run "$ddprun" --device softgpu -n 2 --max-restarts 2 --summary-json "$top/end.json" sh -c \
+    run_command "$ddprun" --device softgpu -n 2 --max-restarts 2 --summary-json "$top/end.json" sh -c \
         'case $DDPRUN_RESTART in "") set -- step 5 exit 7 ;; 1) set -- step 6 fail "no: 1" ;; *) set -- step 9 stage 4 ;; esac; exec "$0" stage 3 "$@"' "$fake"
     report "all attempts of --max-restarts" "$(expect 0 "$err" '^ddprun: wall time [0-9.]+ s; restarts: 2$')$(summary "$top/end.json" \
         'exit_code == 0 and reason is None and steps == 9 and restarts == 2' \
         '[a["exit_code"] for a in attempts] == [7, 1, 0] and attempts[2]["steps"] == 9' \
         '"exit code 7" in attempts[0]["reason"] and "no: 1" in attempts[1]["reason"] and attempts[2]["reason"] is None')"
-    run "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" @1 kill 9 @0 hang
+    run_command "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" @1 kill 9 @0 hang
     report "--summary-json of a rank that was killed" "$(expect 137)$(summary "$top/end.json" 'exit_code == 137 and "SIGKILL" in reason' \
         'each_rank[1]["signal"] == "KILL" and each_rank[1]["exit_code"] is None and exposed_ms is None and nccl_version is None')"
 else
     echo "skip - --summary-json (no python3)"
 fi
-run "$ddprun" --summary-json /dev/stdout "$fake" exit 0
+run_command "$ddprun" --summary-json /dev/stdout "$fake" exit 0
 report "--summary-json into what is no file" "$(expect 0 "$out" '"exit_code": *0')"
 ln -s end.json "$top/link.json"
-(umask 027 && run "$ddprun" --summary-json "$top/link.json" "$fake" exit 0 && exit "$rc")
+(umask 027 && run_command "$ddprun" --summary-json "$top/link.json" "$fake" exit 0 && exit "$rc")
 rc=$?
 why=$(expect 0)
 [ -L "$top/link.json" ] || why+="the link was replaced "
 [ "$(stat -c %a "$top/end.json")" = 640 ] || why+="mode $(stat -c %a "$top/end.json") with umask 027 "
 report "--summary-json respects a link and the umask" "$why$(find "$top" -name '*.new')"
-(umask 027 && run "$ddprun" --output "files=$top/files" --trace "$top/trace" "$fake" say one && exit "$rc")
+(umask 027 && run_command "$ddprun" --output "files=$top/files" --trace "$top/trace" "$fake" say one && exit "$rc")
 why=$(stat -c %a "$top/files" "$top/trace" "$top/files/rank-0.out" | tr '\n' ' ')
 report "so do the files of output and trace" "$([ "$why" = "750 750 640 " ] || echo "modes $why")"
-run "$ddprun" --output "files=$top/files" --max-restarts 1 "$fake" say again exit 7
+run_command "$ddprun" --output "files=$top/files" --max-restarts 1 "$fake" say again exit 7
 report "a restart keeps what was said before it" "$(expect 7)$([ "$(cat "$top/files/rank-0.out")" = againagain ] || cat "$top/files/rank-0.out")"
 
 # Root in a mount namespace of its own has a file system with no room in it.
@@ -144,7 +144,7 @@ head -c 100000 /dev/zero >"$1/filler" 2>/dev/null
 shift
 exec "$@"
 END
-    run unshare -m bash "$top/full.sh" "$top/full" "$ddprun" --summary-json "$top/full/end.json" --output "files=$top/full" "$fake" flood 3000
+    run_command unshare -m bash "$top/full.sh" "$top/full" "$ddprun" --summary-json "$top/full/end.json" --output "files=$top/full" "$fake" flood 3000
     [ "$rc" = 77 ] && echo "skip - no room for output (no tmpfs here)" || report "no room for output and summary is said" "$(expect 0 \
         "$err" "^ddprun: cannot write $top/full/end.json, in --summary-json: No space left on device" \
         "$err" "^ddprun: no room is left in $top/full, in --output")"
@@ -153,10 +153,10 @@ else
 fi
 
 # A limit of file sizes is no other than a full disk to ddprun itself; the program keeps the signal that goes with it.
-run bash -c 'ulimit -f 100 && exec "$0" -n 2 "$1" flood 3000 >"$2"' "$ddprun" "$fake" "$top/limited"
+run_command bash -c 'ulimit -f 100 && exec "$0" -n 2 "$1" flood 3000 >"$2"' "$ddprun" "$fake" "$top/limited"
 report "output beyond the limit of file sizes is said to be lost" "$(expect 0 \
     "$err" "^ddprun: cannot write what ranks print to stdout: File too large")"
-run "$ddprun" --device softgpu grep SigIgn /proc/self/status
+run_command "$ddprun" --device softgpu grep SigIgn /proc/self/status
 report "the program ignores no signal for that" "$(expect 0)$(grep SigIgn /proc/self/status | diff - "$out" | head -2)"
 
-[ "$failures" = 0 ]
+finish

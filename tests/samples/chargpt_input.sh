@@ -2,23 +2,11 @@
 # chargpt_input.sh PROGRAM - the sample refuses a wrong command line with exit code 2, and a text or a checkpoint that it cannot use
 # with exit code 1, each with one line that says what is wrong.
 set -euo pipefail
+sample=chargpt
 program=$1
+# shellcheck source=tests/samples/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/samples/data/shakespeare.txt
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-bad=0
-
-# expect CODE PATTERN ARGUMENTS...: the exit code, no output, and exactly one line on stderr that matches.
-expect() {
-    local code=$1 pattern=$2 got=0
-    shift 2
-    timeout -k 1 60 "$program" "$@" </dev/null >"$work/out" 2>"$work/err" || got=$?
-    if [ "$got" -ne "$code" ] || [ -s "$work/out" ] || [ "$(wc -l <"$work/err")" -ne 1 ] || ! grep -qE -e "^chargpt: .*$pattern" "$work/err"; then
-        printf 'chargpt %s: exit code %s, expected %s and one line with %s; got:\n' "$*" "$got" "$code" "$pattern"
-        cat "$work/out" "$work/err"
-        bad=1
-    fi
-}
 
 expect 2 'layers 0: expected a whole number from 1 to 24' --layers 0
 expect 2 'width 257: expected a whole number from 1 to 256' --width 257

@@ -9,7 +9,7 @@ options=(--data "$text" --layers 2 --width 64 --heads 4 --context 32 --batch 12 
 
 # equal NAME RANKS PROGRAM-OPTIONS...: against the serial run of the plain program with the same options.
 equal() {
-    local name=$1 ranks=$2 rank
+    local name=$1 ranks=$2
     shift 2
     rm -f "$work"/rank-*
     run "$ddprun" -n "$ranks" --check-every 1 --bucket-mb 0.1 "$chargpt" "${options[@]}" "$@" --save "$work/rank-%d"
@@ -19,11 +19,9 @@ equal() {
         check "$name: prints what the bare program prints" cmp "$work/stdout" "$work/serial.out"
         return
     fi
-    for ((rank = 1; rank < ranks; rank++)); do
-        check "$name: ranks 0 and $rank are bitwise the same" cmp "$work/rank-0" "$work/rank-$rank"
-    done
+    same_on_all_ranks "$name" "$ranks"
     check "$name: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
-    check "$name: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
+    overlapped "$name"
     check "$name: several buckets" grep -Eq '[^0-9]([3-9]|[1-9][0-9]) buckets' "$work/stderr"
 }
 

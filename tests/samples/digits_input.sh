@@ -2,23 +2,11 @@
 # digits_input.sh PROGRAM - the sample trainer refuses a damaged data file with exit code 1 and one line that names the file, the
 # line and what is wrong, and a wrong command line with exit code 2. All of it happens before the first CUDA call.
 set -euo pipefail
+sample=digits
 program=$1
+# shellcheck source=tests/samples/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/samples/data/digits.csv
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-bad=0
-
-# expect CODE PATTERN ARGUMENTS...: the exit code, no output, and exactly one line on stderr that matches.
-expect() {
-    local code=$1 pattern=$2 got=0
-    shift 2
-    timeout -k 1 20 "$program" "$@" </dev/null >"$work/out" 2>"$work/err" || got=$?
-    if [ "$got" -ne "$code" ] || [ -s "$work/out" ] || [ "$(wc -l <"$work/err")" -ne 1 ] || ! grep -qE -e "$pattern" "$work/err"; then
-        printf 'digits %s: exit code %s, expected %s and one line with %s; got:\n' "$*" "$got" "$code" "$pattern"
-        cat "$work/out" "$work/err"
-        bad=1
-    fi
-}
 
 # damage SED-SCRIPT PATTERN: the file, edited.
 damage() {

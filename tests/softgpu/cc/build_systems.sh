@@ -1,15 +1,14 @@
 #!/bin/bash
 # build_systems.sh SOFTGPU_CC - softgpu-cc in nvcc's place in builds as projects have them: CMake's CUDA language, Makefiles, configure
 # scripts, Ninja, response files, relocatable device code, plug-ins. Each case_ states a property. No nvcc is on the PATH.
-set -u
+# shellcheck source=tests/softgpu/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 cc=$1
 toolkit=$(dirname "$cc")/../lib/softgpu/toolkit
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+limit=300
 unset NVCC_CCBIN NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS LIBRARY_PATH LD_LIBRARY_PATH CUDACXX CUDAARCHS CXXFLAGS LDFLAGS CUDA_PATH MAKEFLAGS
 for tool in cmake ninja make; do
-    command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
+    command -v $tool >/dev/null || skip "no $tool"
 done
 mkdir path
 for folder in ${PATH//:/ }; do
@@ -18,19 +17,6 @@ for folder in ${PATH//:/ }; do
     done
 done
 export PATH=$work/path
-failures=0
-cases=0
-case_() { name=$1; cases=$((cases + 1)); }
-fail() { echo "FAILED: $name: $*"; sed 's/^/    /' out err 2>/dev/null | tail -40; failures=$((failures + 1)); }
-run() { # STATUS COMMAND...
-    local wanted=$1
-    shift
-    timeout -k 1 300 "$@" >out 2>err </dev/null
-    local status=$?
-    [ $status -eq "$wanted" ] || fail "exit $status, not $wanted: $*"
-}
-prints() { grep -qF -- "$1" out || fail "stdout lacks: $1"; }
-lacks() { ! grep -qF -- "$1" out err || fail "this should not be there: $1"; }
 
 # ---- one project for all: a library with kernels, programs in C++ and CUDA ----
 mkdir "a project"
@@ -352,5 +338,4 @@ for argument in "" close; do
     prints "100-106 200-209 100-106 200-209"
 done
 
-echo "$cases cases, $failures failures"
-[ $failures -eq 0 ]
+finish_cases

@@ -2,18 +2,14 @@
 # command_lines.sh SOFTGPU_CC [FLAG...] - command lines that nvcc takes: each compiles and links with softgpu-cc, and what it makes
 # runs. driver.sh has the rest: what each option does, outputs, exit codes. Where nvcc is found, its own parser (--dryrun) must take
 # each line too; with COMMAND_LINES_NVCC=1 nvcc does what the line says, which takes minutes.
-set -u
+# shellcheck source=tests/softgpu/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 cc=$1
-work=$(mktemp -d)
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"
 unset NVCC_CCBIN NVCC_PREPEND_FLAGS
 export NVCC_APPEND_FLAGS=${*:2}
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
 lines=0
-failures=0
-fail() { echo "FAILED: $*"; sed 's/^/    /' out | head -20; failures=$((failures + 1)); }
 real=$(type -P nvcc) || real=
 [ -n "$real" ] && grep -q softgpu <("$real" --version) && real= # the stand-in's, for build systems
 
@@ -28,7 +24,7 @@ with() {
 line() {
     lines=$((lines + 1))
     with "$cc" "$1" || fail "exit $?: $1"
-    [ -z "$(ls -A "$TMPDIR")" ] || fail "left behind $(ls "$TMPDIR"): $1"
+    leaves_nothing "$1"
     [ $# -eq 1 ] || timeout -k 1 60 "./$2" >out 2>&1 </dev/null || fail "$2 ended with $?: $1"
     if [ -n "$real" ]; then
         if [ "${COMMAND_LINES_NVCC:-}" = 1 ]; then

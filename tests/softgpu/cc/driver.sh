@@ -2,33 +2,14 @@
 # driver.sh SOFTGPU_CC [FLAG...] - softgpu-cc as a command: options, outputs, exit codes, where errors point, and that nothing is left
 # behind. Each case_ states a property. Needs softgpu-cc and the stand-in's runtime built; FLAGs are added to every command line
 # (in sanitizer builds, whose runtime must be in every program).
-set -u
+# shellcheck source=tests/softgpu/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 cc=$1
 flags=${*:2}
-work=$(mktemp -d)
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"
 unset NVCC_CCBIN NVCC_PREPEND_FLAGS
 export NVCC_APPEND_FLAGS=$flags
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-cases=0
-
-# case_ NAME: what follows is judged under this name.
-case_() { name=$1; cases=$((cases + 1)); }
-fail() { echo "FAILED: $name: $*"; sed 's/^/    /' out err 2>/dev/null | head -20; failures=$((failures + 1)); }
-# run STATUS COMMAND...: the command must end with this status; its output is in out and err.
-run() {
-    local wanted=$1
-    shift
-    timeout -k 1 120 "$@" >out 2>err </dev/null
-    local status=$?
-    [ $status -eq "$wanted" ] || fail "exit $status, not $wanted: $*"
-    [ -z "$(ls -A "$TMPDIR")" ] || fail "left behind: $(ls "$TMPDIR"): $*"
-}
-says() { grep -qF -- "$1" err || fail "stderr lacks: $1"; }
-prints() { grep -qF -- "$1" out || fail "stdout lacks: $1"; }
 
 cat >hello.cu <<'END'
 #include <cstdio>
@@ -271,5 +252,4 @@ for signal in INT TERM; do
     [ -z "$(ls -A "$TMPDIR")" ] || fail "SIG$signal left $(ls "$TMPDIR")"
 done
 
-echo "$cases cases, $failures failures"
-[ $failures -eq 0 ]
+finish_cases

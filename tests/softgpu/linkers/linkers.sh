@@ -2,32 +2,19 @@
 # linkers.sh SOFTGPU_CC DDPRUN SOURCES - object files of softgpu-cc's, linked by others: the C and C++ compilers, mpicxx, CMake, with the
 # stand-in's folder in the place of CUDA's, or with NVIDIA's libcudart. Each program trains alone, and on two ranks under ddprun, and
 # `ddprun doctor` finds nothing wrong. No nvcc is needed: a library with NVIDIA's names plays its runtime. SOURCES: of ddprun.
-set -u
 cc=$(realpath "$1") ddprun=$(realpath "$2") sources=$3
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 softgpu=$(cd "$(dirname "$cc")/../lib/softgpu" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+limit=300
+# shellcheck source=tests/softgpu/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 unset NVCC_CCBIN NVCC_PREPEND_FLAGS LIBRARY_PATH LD_LIBRARY_PATH LD_PRELOAD CUDACXX CUDAARCHS CUDAFLAGS CXXFLAGS LDFLAGS CUDA_PATH MAKEFLAGS "${!DDPRUN_@}"
 export NVCC_APPEND_FLAGS="-I$sources/interpose/include" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 for tool in cmake make gcc g++; do
-    command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
+    command -v $tool >/dev/null || skip "no $tool"
 done
 cp "$here"/trainer.cu "$here"/trainer.h "$here"/main.cpp .
-failures=0 cases=0
 
-case_() { name=$1; cases=$((cases + 1)); }
-fail() { echo "FAILED: $name: $*"; sed 's/^/    /' out err 2>/dev/null | tail -40; failures=$((failures + 1)); }
-run() { # STATUS COMMAND...
-    local wanted=$1
-    shift
-    timeout -k 1 300 "$@" >out 2>err </dev/null
-    local status=$?
-    [ $status -eq "$wanted" ] || fail "exit $status, not $wanted: $*"
-}
-prints() { grep -qF -- "$1" out || fail "stdout lacks: $1"; }
-says() { grep -qF -- "$1" err || fail "stderr lacks: $1"; }
 # ten steps towards 1 alone, and towards the mean of 1 and 2 on two ranks
 alone() {
     run 0 "$@"
@@ -180,5 +167,4 @@ echo 'extern "C" int nvmlInit_v2(void); int main() { return nvmlInit_v2(); }' >u
 run 1 "$cc" uses_nvml.cpp -lnvidia-ml -o uses_nvml
 says nvmlInit_v2
 
-echo "$cases cases, $failures failures"
-[ $failures -eq 0 ]
+finish_cases

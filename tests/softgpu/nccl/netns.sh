@@ -5,12 +5,9 @@
 #
 # Needs the right to make namespaces; skipped by name where there is none. Removes what it made, also when interrupted.
 set -euo pipefail
+# shellcheck source=tests/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../lib.sh"
 prefix=sgn$$
-
-skip() {
-    printf 'skipped: %s\n' "$1"
-    exit 77
-}
 
 clean() {
     local host

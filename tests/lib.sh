@@ -1,0 +1,56 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # the scripts that source it use its variables, and it theirs
+# lib.sh - what the scripts of all tests share: how a case is reported, how a script ends that cannot run here, how the processes of a
+# test are known, and the limits of patience.sh. Sourced; starts nothing and makes no folder. A case is one line, "ok - NAME" or
+# "not ok - NAME (WHY)", and `finish` ends the script with exit code 1 if any was not ok.
+# shellcheck source=tests/patience.sh
+source "$(dirname "${BASH_SOURCE[0]}")/patience.sh"
+failures=0 # cases that were not ok
+bad=0      # 1 after `complain`
+
+ok() {
+    printf 'ok - %s\n' "$1"
+}
+
+# not_ok NAME WHY: shows the end of the file $shown, too: what the command under test has said.
+not_ok() {
+    printf 'not ok - %s (%s)\n' "$1" "$2"
+    failures=$((failures + 1))
+    [ -z "${shown:-}" ] || sed 's/^/    /' "$shown" 2>/dev/null | tail -n 12
+}
+
+# report NAME WHY: ok if WHY is empty.
+report() {
+    if [ -z "$2" ]; then ok "$1"; else not_ok "$1" "$2"; fi
+}
+
+# check NAME CONDITION...: the case is ok if the condition, a command, holds. Needs the folder $work.
+check() {
+    local name=$1
+    shift
+    if "$@" >"$work/check" 2>&1; then ok "$name"; else not_ok "$name" "$* -> $(tail -n 1 "$work/check")"; fi
+}
+
+finish() {
+    exit $((failures > 0))
+}
+
+# complain WHAT: for scripts whose cases have no names; they end with `exit "$bad"`.
+complain() {
+    printf '%s\n' "$*"
+    bad=1
+}
+
+# skip WHY: the script cannot run on this machine.
+skip() {
+    printf 'skipped: %s\n' "$*"
+    exit 77
+}
+
+# marked: the processes that have DDPRUN_TEST_MARK=$mark in their environment, but the one that looks.
+marked() {
+    env -u DDPRUN_TEST_MARK grep -lszx "DDPRUN_TEST_MARK=$mark" /proc/[0-9]*/environ || true # processes end meanwhile
+}
+
+none_left() {
+    [ -z "$(marked)" ]
+}
