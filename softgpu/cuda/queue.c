@@ -16,6 +16,8 @@
  */
 #include "driver.h"
 
+#include "softgpu/private_calls.h"
+
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -89,6 +91,22 @@ stream_spend(uint64_t ns)
     nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)}, NULL);
 }
 
+static _Atomic int working; /* commands that run now, and are work for a GPU's multiprocessors */
+
+int
+softgpuWorkRunning(void)
+{
+    return atomic_load(&working);
+}
+
+/* Host functions too: programs that want time to pass and no core have them in place of kernels. */
+static bool
+is_work(const struct command *command)
+{
+    return command->node_type == CU_GRAPH_NODE_TYPE_KERNEL || command->node_type == CU_GRAPH_NODE_TYPE_HOST ||
+           command->node_type == CU_GRAPH_NODE_TYPE_GRAPH;
+}
+
 static void
 run_command(struct stream *stream, struct command *command)
 {
@@ -101,7 +119,10 @@ run_command(struct stream *stream, struct command *command)
     park_if_exiting();
     uint64_t number = command->number;
     if (command->run != NULL) {
+        bool works = is_work(command);
+        atomic_fetch_add(&working, works);
         command->run(command, stream);
+        atomic_fetch_sub(&working, works);
     }
     command_drop(command);
     set_completed(stream, number);

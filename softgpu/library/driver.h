@@ -12,6 +12,7 @@
 
 #include <cuda.h>
 #include <softgpu/image.h>
+#include <softgpu/private_calls.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +41,8 @@
     X(event_record, cuEventRecord, "cuEventRecord", 2000)                               \
     X(event_record_with_flags, cuEventRecordWithFlags, "cuEventRecordWithFlags", 11010) \
     X(event_synchronize, cuEventSynchronize, "cuEventSynchronize", 2000)                \
-    X(event_destroy, cuEventDestroy, "cuEventDestroy", 4000)
+    X(event_destroy, cuEventDestroy, "cuEventDestroy", 4000)                            \
+    X(work_running, softgpuWorkRunning, "softgpuWorkRunning", 13000)
 
 struct softgpu_driver {
 #define SOFTGPU_DRIVER_MEMBER(member, prototype, name, version) __typeof__(prototype) *member;

@@ -229,8 +229,8 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
     struct link_model link;
     const char *link_text = getenv(LINK_VARIABLE);
     if (!link_model_parse(link_text, &link)) {
-        softgpu_line("%s=%s is malformed: give latency_us=NUMBER,gbytes_per_s=NUMBER, or one of them", LINK_VARIABLE,
-                     link_text);
+        softgpu_line("%s=%s is malformed: give latency_us=NUMBER,gbytes_per_s=NUMBER,busy_factor=NUMBER, or some",
+                     LINK_VARIABLE, link_text);
         return nccl_error(ncclInvalidArgument, "%s=%s is malformed", LINK_VARIABLE, link_text);
     }
     if (net_silence_s() == 0)
@@ -244,6 +244,7 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
     if (!comm)
         return ncclSystemError;
     comm->exchange.link = link;
+    comm->exchange.work_running = softgpu_driver()->work_running;
     comm->id = *id;
     comm->rank = rank;
     comm->rank_count = rank_count;
@@ -268,6 +269,7 @@ comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin, boo
         return ncclSystemError;
     comm->origin = *origin;
     comm->exchange.link = origin->parent->exchange.link;
+    comm->exchange.work_running = origin->parent->exchange.work_running;
     comm->context = origin->parent->context;
     comm->device = origin->parent->device;
     ncclResult_t result = start_comm(comm);

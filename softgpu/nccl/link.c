@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* Longer than a day is a slip of the pen, and would not fit the arithmetic for long. */
-#define LATENCY_MAX_US 86400e6
+#define LATENCY_MAX_US  86400e6
+#define BUSY_FACTOR_MAX 1000.0
 
 static bool
 parse_number(const char **cursor, double *number_p)
@@ -25,9 +26,9 @@ parse_number(const char **cursor, double *number_p)
 bool
 link_model_parse(const char *value, struct link_model *model_p)
 {
-    static const char latency_key[] = "latency_us=", bandwidth_key[] = "gbytes_per_s=";
-    struct link_model model = {.latency_us = 0.0, .gbytes_per_s = INFINITY};
-    bool has_latency = false, has_bandwidth = false;
+    static const char latency_key[] = "latency_us=", bandwidth_key[] = "gbytes_per_s=", busy_key[] = "busy_factor=";
+    struct link_model model = {.latency_us = 0.0, .gbytes_per_s = INFINITY, .busy_factor = 1.0};
+    bool has_latency = false, has_bandwidth = false, has_busy = false;
 
     for (const char *cursor = value ? value : ""; *cursor;) {
         if (!has_latency && strncmp(cursor, latency_key, strlen(latency_key)) == 0) {
@@ -39,6 +40,11 @@ link_model_parse(const char *value, struct link_model *model_p)
             cursor += strlen(bandwidth_key);
             has_bandwidth = parse_number(&cursor, &model.gbytes_per_s);
             if (!has_bandwidth || model.gbytes_per_s < 1e-6)
+                return false;
+        } else if (!has_busy && strncmp(cursor, busy_key, strlen(busy_key)) == 0) {
+            cursor += strlen(busy_key);
+            has_busy = parse_number(&cursor, &model.busy_factor);
+            if (!has_busy || model.busy_factor < 1.0 || model.busy_factor > BUSY_FACTOR_MAX)
                 return false;
         } else {
             return false;

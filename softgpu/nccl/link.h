@@ -5,6 +5,9 @@
  * to it, by sleeping. n is the size of the larger of its two buffers; of the operations of one group only the first one
  * pays the latency, and a communicator of one rank has no link. Connecting takes one more latency, on the host. Called
  * by comm.c at initialisation, by connect.c and by collective.c. Pure.
+ *
+ * With busy_factor=2, too, the time of a collective goes by half as fast while a kernel or a host function of another
+ * stream runs in the process, as on a GPU, where they share multiprocessors.
  */
 #ifndef SOFTGPU_NCCL_LINK_H
 #define SOFTGPU_NCCL_LINK_H
@@ -18,6 +21,7 @@
 struct link_model {
     double latency_us;
     double gbytes_per_s; /* 10^9 bytes; infinite where not given */
+    double busy_factor;  /* from 1 to 1000; 1 where not given */
 };
 
 /* Reads the value of the variable; NULL or "" is no model: nothing takes time. False: malformed, *model_p is untouched.

@@ -42,6 +42,12 @@ void softgpuLaunchAbandon(int result, const char *what) __attribute__((noreturn)
  */
 void softgpuFaultDescription(bool (*describe)(uintptr_t address, char *text, size_t room));
 
+/*
+ * How many commands of all streams run at this moment: kernels, host functions and launches of graphs. One that asks
+ * from its own code counts, too.
+ */
+int softgpuWorkRunning(void);
+
 #ifdef __cplusplus
 }
 #endif

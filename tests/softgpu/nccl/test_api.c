@@ -354,6 +354,36 @@ TEST(link_model_takes_its_time)
     ck_assert(ranks_run(2, slow_link, 0));
 }
 
+static void
+sleep_100_ms(void *unused)
+{
+    (void)unused;
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+}
+
+/* 60 ms by itself. Of 100 ms beside other work only a quarter counts: 135 ms. */
+static int
+slow_beside_work(int rank, int n, struct ranks_shared *shared)
+{
+    EXPECT(setenv("SOFTGPU_LINK", "latency_us=60000,busy_factor=4", 1) == 0);
+    device_start();
+    ncclComm_t comm = device_comm(rank, n, shared, 0);
+    CUstream stream = device_stream();
+    float *values = device_floats(10, (float)rank);
+    EXPECT(time_group(comm, values, 10, 1) >= 60000000);
+    int64_t start = now_ns();
+    EXPECT_CUDA(cuLaunchHostFunc(stream, sleep_100_ms, NULL));
+    EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, ncclMax, comm, device_stream()), ncclSuccess);
+    EXPECT_CUDA(cuCtxSynchronize());
+    EXPECT(now_ns() - start >= 130000000);
+    return 0;
+}
+
+TEST(link_model_is_slower_beside_other_work)
+{
+    ck_assert(ranks_run(2, slow_beside_work, 0));
+}
+
 static int
 wrong_arguments(int rank, int n, struct ranks_shared *shared)
 {

@@ -174,6 +174,9 @@ TEST(link_model_is_read_as_documented)
     ck_assert_int_eq(link_model_ns(&model, 1000000, false), 100000);
     ck_assert(link_model_parse("gbytes_per_s=0.5,latency_us=1.5", &model));
     ck_assert_int_eq(link_model_ns(&model, 1000, true), 1500 + 2000);
+    ck_assert_double_eq(model.busy_factor, 1.0);
+    ck_assert(link_model_parse("busy_factor=2.5,latency_us=7", &model));
+    ck_assert_double_eq(model.busy_factor, 2.5);
     ck_assert(link_model_parse("latency_us=7", &model));
     ck_assert_int_eq(link_model_ns(&model, 1u << 30, true), 7000);
 
@@ -189,7 +192,10 @@ TEST(link_model_is_read_as_documented)
                                             "gbytes_per_s=nan",
                                             "latency_us=inf",
                                             "latency_us=1 gbytes_per_s=2",
-                                            ",latency_us=1"};
+                                            ",latency_us=1",
+                                            "busy_factor=0.9",
+                                            "busy_factor=1001",
+                                            "busy_factor=2,busy_factor=2"};
     for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); ++i) {
         model = (struct link_model){.latency_us = 42.0};
         ck_assert_msg(!link_model_parse(malformed[i], &model), "%s", malformed[i]);
