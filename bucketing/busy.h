@@ -1,0 +1,52 @@
+/*
+ * busy.h - how much longer does an all-reduce take beside backward than on an idle device?
+ *
+ * The cost (cost.h) is measured on an idle device. Beside backward, collectives and kernels share multiprocessors, so
+ * the buckets' own times are compared with it. They give one factor, no more: a plan has few buckets, often of one
+ * size, and a latency and a bandwidth of their own would be fitted to noise.
+ *
+ * A bucket's time on one rank, from where its collective can start on the device to its end, contains the wait for
+ * ranks that come later. The rank that comes last waits for no rank: so of the same bucket in the same interval the
+ * least time over all ranks counts. It is never less than what the collective itself took, and more only by what the
+ * ranks need to see each other.
+ *
+ * The factor changes no cost. It changes the clock: beside backward, `factor` ns do the work of one ns on an idle
+ * device; behind backward each ns does its own. Ready times in ns of such work, which busy_to_work() makes, are
+ * partitioned with the cost as measured, which stays subadditive as cost.h has it; and a bucket that is half done when
+ * backward ends continues at full speed in the forecast, as on the device.
+ *
+ * Pure: whole numbers only, the same inputs give the same factor on every rank.
+ */
+#ifndef DDPRUN_BUCKETING_BUSY_H
+#define DDPRUN_BUCKETING_BUSY_H
+
+#include "bucketing/cost.h"
+
+/* Factors are thousandths. Sharing a device never makes a collective faster: less than BUSY_NONE counts as BUSY_NONE.
+ */
+enum { BUSY_NONE = 1000, BUSY_MOST = 8000 };
+
+enum {
+    BUSY_INTERVALS_AT_MOST = 16,
+    BUSY_INTERVALS_AT_LEAST = 3, /* in which all ranks have a bucket's time; else the bucket does not count */
+};
+
+/*
+ * The factor that the times of a plan's buckets give. ranks[r] has interval_count samples, each of 1 + bucket_count
+ * words: the number of the interval, from 1 (0: no sample), and the time of each bucket in ns (0: it was not reduced
+ * beside backward). Samples of one interval are found by its number: ranks need not have sampled the same ones.
+ *
+ * Of each bucket the median over intervals of the least over ranks; of all buckets the sum, over the sum of their
+ * costs, so that large ones count for more. A bucket whose time is less than an eighth of its cost, or more than 64
+ * times, is left out. `before` is the factor so far; it is returned where no bucket counts, or where the new one is
+ * within a twentieth of it, which is noise: plans do not change for that.
+ *
+ * `cost` must not be empty; interval_count is at most BUSY_INTERVALS_AT_MOST.
+ */
+unsigned busy_factor(const int64_t *const *ranks, size_t rank_count, size_t interval_count,
+                     const uint64_t *bucket_bytes, size_t bucket_count, const struct cost *cost, unsigned before);
+
+/* Turns times up to the end of backward, in ns from 0, into ns of work. Order stays; BUSY_NONE changes nothing. */
+void busy_to_work(int64_t *times_ns, size_t count, unsigned factor);
+
+#endif
