@@ -22,6 +22,8 @@
 
 #include "bucketing/cost.h"
 
+#define BUSY_WORDS(bucket_count) (1 + 2 * (size_t)(bucket_count))
+
 /* Factors are thousandths. Sharing a device never makes a collective faster: less than BUSY_NONE counts as BUSY_NONE.
  */
 enum { BUSY_NONE = 1000, BUSY_MOST = 8000 };
@@ -32,14 +34,16 @@ enum {
 };
 
 /*
- * The factor that the times of a plan's buckets give. ranks[r] has interval_count samples, each of 1 + bucket_count
- * words: the number of the interval, from 1 (0: no sample), and the time of each bucket in ns (0: it was not reduced
- * beside backward). Samples of one interval are found by its number: ranks need not have sampled the same ones.
+ * The factor that the times of a plan's buckets give. ranks[r] has interval_count samples of BUSY_WORDS(bucket_count)
+ * words each: the number of the interval, from 1 (0: no sample), and of each bucket how many ns of its time passed
+ * before the rank's backward was done (0: the bucket does not count) and how many behind that. Samples of one interval
+ * are found by its number: ranks need not have sampled the same ones.
  *
- * Of each bucket the median over intervals of the least over ranks; of all buckets the sum, over the sum of their
- * costs, so that large ones count for more. A bucket whose time is less than an eighth of its cost, or more than 64
- * times, is left out. `before` is the factor so far; it is returned where no bucket counts, or where the new one is
- * within a twentieth of it, which is noise: plans do not change for that.
+ * What passed behind backward was work at full speed; the rest of the bucket's cost is what was done beside backward.
+ * Of each bucket the median over intervals counts; of all buckets the sum of times over the sum of work, so that large
+ * ones count for more. Where less than half of a bucket's work was done beside backward it is left out, and so is a
+ * bucket with a factor below an eighth or above 64. `before` is the factor so far; it is returned where no bucket
+ * counts, or where the new one is within a twentieth of it, which is noise: plans do not change for that.
  *
  * `cost` must not be empty; interval_count is at most BUSY_INTERVALS_AT_MOST.
  */

@@ -10,7 +10,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-enum { CASES = 30, RANKS = 4, INTERVALS = 5, BUCKETS = 3, WORDS = 1 + BUCKETS };
+enum { CASES = 30, RANKS = 4, INTERVALS = 5, BUCKETS = 3, WORDS = BUSY_WORDS(BUCKETS) };
 
 struct scene {
     struct cost cost;
@@ -29,9 +29,11 @@ set_scene(struct scene *scene, int64_t thousandths)
     for (size_t r = 0; r < RANKS; ++r) {
         for (size_t s = 0; s < INTERVALS; ++s) {
             scene->times[r][s][0] = (int64_t)(4 + 2 * s);
-            for (size_t k = 0; k < BUCKETS; ++k)
-                scene->times[r][s][1 + k] =
+            for (size_t k = 0; k < BUCKETS; ++k) {
+                scene->times[r][s][1 + 2 * k] =
                     cost_fs(&scene->cost, scene->bytes[k]) / COST_FS_PER_NS * thousandths / 1000;
+                scene->times[r][s][2 + 2 * k] = 0;
+            }
         }
     }
 }
@@ -44,8 +46,8 @@ fit(const struct scene *scene, size_t buckets, unsigned before)
     for (size_t r = 0; r < RANKS; ++r) {
         ranks[r] = packed[r];
         for (size_t s = 0; s < INTERVALS; ++s) {
-            for (size_t w = 0; w <= buckets; ++w)
-                packed[r][s * (1 + buckets) + w] = scene->times[r][s][w];
+            for (size_t w = 0; w < BUSY_WORDS(buckets); ++w)
+                packed[r][s * BUSY_WORDS(buckets) + w] = scene->times[r][s][w];
         }
     }
     return busy_factor(ranks, RANKS, INTERVALS, scene->bytes, buckets, &scene->cost, before);
@@ -70,7 +72,7 @@ START_TEST(late_ranks_and_noise_do_not_count)
         size_t last = (size_t)rand_r(&seed) % RANKS;
         for (size_t r = 0; r < RANKS; ++r) {
             for (size_t k = 0; k < BUCKETS; ++k) {
-                int64_t *ns = &scene.times[r][s][1 + k];
+                int64_t *ns = &scene.times[r][s][1 + 2 * k];
                 *ns += r == last ? *ns / 1000 * (rand_r(&seed) % 20) : *ns * (1 + rand_r(&seed) % 20);
             }
         }
@@ -92,7 +94,7 @@ START_TEST(outliers_do_not_count)
     for (size_t r = 0; r < RANKS; ++r) {
         for (size_t s = 0; s < INTERVALS; ++s) {
             scene.times[r][s][1] = 1; /* a bucket in no time, another in 100 times its cost */
-            scene.times[r][s][2] *= 50;
+            scene.times[r][s][3] *= 50;
         }
     }
     expect_near(fit(&scene, BUCKETS, BUSY_NONE), 2000);
@@ -107,7 +109,7 @@ START_TEST(samples_are_matched_by_interval)
         scene.times[1][s][0] += 4;
         if (s >= 3)
             for (size_t k = 0; k < BUCKETS; ++k)
-                scene.times[1][s][1 + k] /= 3; /* which would be the least, if they counted */
+                scene.times[1][s][1 + 2 * k] /= 3; /* which would be the least, if they counted */
     }
     expect_near(fit(&scene, BUCKETS, BUSY_NONE), 3000);
     for (size_t s = 0; s < INTERVALS; ++s)
@@ -135,16 +137,50 @@ START_TEST(buckets_without_a_time_on_some_rank_do_not_count)
 }
 END_TEST
 
+/* A share of each bucket's work, in thousandths, was done behind backward, at full speed. */
+static void
+move_behind(struct scene *scene, int64_t thousandths)
+{
+    for (size_t r = 0; r < RANKS; ++r) {
+        for (size_t s = 0; s < INTERVALS; ++s) {
+            for (size_t k = 0; k < BUCKETS; ++k) {
+                int64_t *times_ns = &scene->times[r][s][1 + 2 * k];
+                times_ns[0] -= times_ns[0] * thousandths / 1000;
+                times_ns[1] = cost_fs(&scene->cost, scene->bytes[k]) / COST_FS_PER_NS * thousandths / 1000;
+            }
+        }
+    }
+}
+
+START_TEST(what_is_behind_backward_is_at_full_speed)
+{
+    struct scene scene;
+    set_scene(&scene, 3000);
+    move_behind(&scene, 450);
+    expect_near(fit(&scene, BUCKETS, BUSY_NONE), 3000);
+    set_scene(&scene, 3000);
+    move_behind(&scene, 550); /* less than half was beside backward */
+    ck_assert_uint_eq(fit(&scene, BUCKETS, 1234), 1234);
+    set_scene(&scene, 3000);
+    move_behind(&scene, 3000); /* more than the cost */
+    ck_assert_uint_eq(fit(&scene, BUCKETS, 1234), 1234);
+}
+END_TEST
+
 START_TEST(times_that_cannot_be_are_refused)
 {
     static const int64_t impossible[] = {0, -1, INT64_MIN, INT64_MAX, INT64_C(1800) * 1000 * 1000 * 1000 + 1};
     struct scene scene;
     set_scene(&scene, 2000);
+    for (size_t s = 0; s < INTERVALS; ++s)
+        scene.times[0][s][2] = scene.times[0][s][4] = scene.times[0][s][6] = -1000;
+    ck_assert_uint_eq(fit(&scene, BUCKETS, 1700), 1700);
+    set_scene(&scene, 2000);
     for (size_t i = 0; i < sizeof(impossible) / sizeof(impossible[0]); ++i) {
         for (size_t r = 0; r < RANKS; ++r) {
             for (size_t s = 0; s < INTERVALS; ++s) {
                 for (size_t k = 0; k < BUCKETS; ++k)
-                    scene.times[r][s][1 + k] = impossible[i];
+                    scene.times[r][s][1 + 2 * k] = impossible[i];
             }
         }
         ck_assert_uint_eq(fit(&scene, BUCKETS, 1700), 1700);
@@ -233,6 +269,7 @@ main(void)
     tcase_add_test(tcase, outliers_do_not_count);
     tcase_add_test(tcase, samples_are_matched_by_interval);
     tcase_add_test(tcase, buckets_without_a_time_on_some_rank_do_not_count);
+    tcase_add_test(tcase, what_is_behind_backward_is_at_full_speed);
     tcase_add_test(tcase, times_that_cannot_be_are_refused);
     tcase_add_test(tcase, the_factor_has_bounds_and_does_not_follow_noise);
     tcase_add_test(tcase, in_work_forecasts_are_those_of_the_device);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # measured.sh BUILD - buckets come from measured times: a plan of several buckets takes effect, promises what the trace then
 # shows beside it, and every mean stays right; the cost of an all-reduce is measured once and kept, and a kept file that is
-# broken, foreign or of another version is ignored with one line; --bucket-mb and --no-cost-cache turn off what they say.
+# broken, foreign or of another version is ignored with one line; --bucket-mb and --no-cost-cache turn off what they say. Where
+# an all-reduce is slower beside backward, the buckets' own times show by how much, on all ranks alike.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 export SOFTGPU_LINK=latency_us=200,gbytes_per_s=0.2
@@ -65,6 +66,23 @@ check 'fixed buckets: nothing is measured for a plan' bash -c "! grep -q predict
 run "$ddprun" -n 2 --bucket-mb 1 --trace "$work/pieces" "$paced" --layers 4 --kib 2560 --layer-us 500 --steps 12
 succeeded 'gradients in pieces of 1 MiB: all means are right'
 check 'gradients in pieces: five buckets and the small ones' grep -q '"bucket":5,"early":true' "$work/pieces/rank-1.jsonl"
+
+# Beside backward an all-reduce takes three times as long. The first plan has one bucket, which shows nothing; reviews follow
+# after steps 128 and 256.
+field() { # NAME RANK: in the last step, of each bucket if buckets have it
+    tail -n 1 "$work/busy/rank-$2.jsonl" | grep -o "\"$1\":[0-9.]*" | cut -d: -f2
+}
+SOFTGPU_LINK=$SOFTGPU_LINK,busy_factor=3 run "$ddprun" -n 2 --no-cost-cache --trace "$work/busy" "$paced" --layers 12 --kib 512 \
+    --layer-us 6000 --forward-us 500 --steps 264
+succeeded 'slower beside backward: all means are right'
+factor=$(field busy_factor 0)
+check "slower beside backward: the buckets' own times say by how much (${factor:-nothing}, of 3)" \
+    awk -v factor="${factor:-0}" 'BEGIN { exit !(factor > 1.5 && factor < 6) }'
+check 'slower beside backward: all ranks have the same factor' [ "$factor" = "$(field busy_factor 1)" ]
+check 'slower beside backward: and the same buckets' [ "$(field busy_us 0)" = "$(field busy_us 1)" ]
+check 'slower beside backward: the trace has the cost of each bucket, by itself and beside backward' \
+    awk -v idle="$(field idle_us 0 | head -n 1)" -v busy="$(field busy_us 0 | head -n 1)" -v factor="${factor:-0}" \
+    'BEGIN { exit !(idle > 0 && busy / idle > factor * 0.999 && busy / idle < factor * 1.001) }'
 
 # Three times as slow in the middle of the run: reviews go on, nothing breaks, and all ranks agree.
 run "$ddprun" -n 4 "$paced" --layers 6 --kib 256 --layer-us 200 --forward-us 0 --steps 140 --slower-from 70

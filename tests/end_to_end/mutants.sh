@@ -80,6 +80,11 @@ other_buckets() { # one rank has buckets of another size
     [ "$code" -eq 1 ] && grep -q "different plans of buckets" "$work/stderr"
 }
 
+measured_buckets() { # buckets from measured times, on a link that is slower beside backward
+    run env SOFTGPU_LINK=latency_us=1000,gbytes_per_s=0.2,busy_factor=2 "$launcher" -n 2 --timeout "$seconds" "$build/tests/trainers/paced" \
+        --layers 12 --kib 256 --layer-us 2000 --steps 70 && [ "$code" -eq 0 ]
+}
+
 structs_memory() { trainer structs_memory; }
 weighted() { run env "${disorder[@]}" "$launcher" -n 3 --bucket-mb 0.006 --timeout "$seconds" "$build/tests/trainers/weights" uneven && [ "$code" -eq 0 ]; }
 wrong_weights() {
@@ -152,6 +157,7 @@ mutant HIDDEN_STREAMS_FORGOTTEN hidden_streams
 mutant LEARNED_TOO_SOON branches
 mutant VOTE_ALONE one_rank_looks
 mutant PLANS_UNCOMPARED other_buckets
+mutant BUSY_FACTOR_DIFFERS measured_buckets
 mutant READY_TOO_EARLY ladder
 mutant NO_PRODUCER_WAIT ladder
 mutant SECOND_STREAM_FORGOTTEN ladder

@@ -27,8 +27,8 @@ check_is_on(void)
 {
     return engine_state.check != NULL;
 }
-/* At the engine's start, when rank and world are known: reads DDPRUN_ENV_CHECK_RUN. `leave` ends the process with code 0,
- * when all ranks have come there, without what exit() calls. */
+/* At the engine's start, when rank and world are known: reads DDPRUN_ENV_CHECK_RUN. `leave` ends the process with code
+ * 0, when all ranks have come there, without what exit() calls. */
 void check_open(void (*leave)(void));
 /* A parameter was annotated, for the first time, and holds what all ranks begin with. */
 void check_annotated(const struct tensor *parameter);

@@ -2,14 +2,16 @@
  * measure.h - what the engine measures so that plans of buckets fit the machine and the program.
  *
  * all_reduce_cost.c: what an all-reduce costs, once, at the first agreement on annotations; cost_cache.c keeps it from
- * run to run. measure.c: when gradients become ready, and how long the trainer's stream waited at boundaries: by
- * events on the device that are read when they are complete. The host waits for nothing after the start.
+ * run to run. measure.c: when gradients become ready, how long buckets take beside backward, and how long the trainer's
+ * stream waited at boundaries: by events on the device that are read when they are complete. The host waits for nothing
+ * after the start.
  *
  * Used by planner.c (which makes plans of it), boundary.c and touches.c (where things happen), trace.c.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_PLAN_MEASURE_H
 #define DDPRUN_INTERPOSE_ENGINE_PLAN_MEASURE_H
 
+#include "bucketing/busy.h"
 #include "bucketing/cost.h"
 #include "bucketing/measured.h"
 #include "interpose/engine/memory/memory.h"
@@ -38,6 +40,8 @@ void cost_cache_write(const char *key, const struct cost_sample *samples, size_t
 
 /* ---- measure.c ---- */
 
+enum { MEASURED_INTERVALS = 5 }; /* as many are sampled before times are used */
+
 /* The issuer: what was measured of the group is no more; its gradients or their order have changed. */
 void measure_forget(const struct group *group) BY_ISSUER;
 
@@ -61,6 +65,12 @@ void measure_wanted(const struct group *group) BY_ISSUER;
  * was done (in ns[gradient_count]): medians of several intervals. False while there are too few.
  */
 bool measure_times(const struct group *group, int64_t *ns) BY_ISSUER;
+
+/*
+ * The issuer, where measure_times() has returned true: what the buckets of the plan in force took in the same
+ * intervals, as busy.h wants it: words[MEASURED_INTERVALS * BUSY_WORDS(bucket_count)].
+ */
+void measure_bucket_times(const struct group *group, int64_t *words) BY_ISSUER;
 
 /* The issuer: the times have been used; a review wants new ones. */
 void measure_times_used(const struct group *group) BY_ISSUER;

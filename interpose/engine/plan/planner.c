@@ -148,26 +148,27 @@ is_vote_due(const struct group *group)
 
 /*
  * A vote: a word of the bits below; the order in which the rank's gradients became ready; and, if it has them, when
- * they did, and after them when backward was done.
+ * they did, after them when backward was done, and then what the buckets took beside backward (busy.h).
  */
 enum { VOTE_REPEATS = 1, VOTE_WANTS_PLAN = 2, VOTE_HAS_TIMES = 4 };
 
 static size_t
-vote_words(uint64_t bits, size_t count)
+vote_words(const struct group *group, uint64_t bits)
 {
-    return 1 + count + ((bits & VOTE_HAS_TIMES) != 0 ? count + 1 : 0);
+    size_t count = group->gradient_count, bucket_words = MEASURED_INTERVALS * BUSY_WORDS(group->plan->bucket_count);
+    return 1 + count + ((bits & VOTE_HAS_TIMES) != 0 ? count + 1 + bucket_words : 0);
 }
 
 /* What all votes come to: bits that every rank has set, and bits that some have. False if they are no votes. */
 static bool
-count_votes(const struct control_messages *all, size_t count, uint64_t *in_all_p, uint64_t *in_any_p)
+count_votes(const struct group *group, const struct control_messages *all, uint64_t *in_all_p, uint64_t *in_any_p)
 {
     uint64_t in_all = UINT64_MAX, in_any = 0;
     for (int r = 0; r < all->count; ++r) {
         uint64_t word = 0;
         if (all->bytes[r] >= sizeof(word))
             memcpy(&word, all->messages[r], sizeof(word));
-        if (all->bytes[r] != vote_words(word, count) * sizeof(uint64_t))
+        if (all->bytes[r] != vote_words(group, word) * sizeof(uint64_t))
             return false;
         if (MUTANT(VOTE_ALONE) && engine_state.rendezvous.rank % 2 == 1 && r != engine_state.rendezvous.rank)
             continue;
@@ -261,6 +262,28 @@ latest_times(const struct control_messages *votes, size_t count)
     return latest_ns;
 }
 
+/* The group's busy_factor, from what the buckets took on all ranks. */
+static void
+fit_busy_factor(struct group *group, const struct control_messages *votes)
+{
+    size_t bucket_count = group->plan->bucket_count, before = 1 + group->gradient_count + group->gradient_count + 1;
+    const int64_t **ranks = calloc((size_t)votes->count, sizeof(*ranks));
+    uint64_t *bytes = calloc(bucket_count + 1, sizeof(*bytes));
+    if (ranks == NULL || bytes == NULL)
+        stop_job("out of memory");
+    for (int r = 0; r < votes->count; ++r)
+        ranks[r] = (const int64_t *)votes->messages[r] + before;
+    for (size_t k = 0; k < bucket_count; ++k)
+        bytes[k] = group->plan->buckets[k].bytes;
+    unsigned factor = group->busy_factor != 0 ? group->busy_factor : BUSY_NONE;
+    group->busy_factor =
+        busy_factor(ranks, (size_t)votes->count, MEASURED_INTERVALS, bytes, bucket_count, all_reduce_cost(), factor);
+    if (MUTANT(BUSY_FACTOR_DIFFERS) && engine_state.rendezvous.rank % 2 == 1)
+        group->busy_factor = BUSY_MOST;
+    free(bytes);
+    free(ranks);
+}
+
 /* Whether `best` is worth a change: it ends earlier by more than times differ from day to day, or needs fewer buckets.
  */
 static bool
@@ -272,14 +295,24 @@ is_worth_it(const struct group *group, const struct plan *best, const struct pla
            (!group->measured && best->bucket_count < group->plan->bucket_count);
 }
 
+/* A forecast in work, as times on the clock: behind backward both go at one speed. */
+static void
+shift_forecast(struct plan_forecast *forecast, int64_t ns)
+{
+    forecast->end_ns += ns;
+    forecast->bound_ns += ns;
+}
+
 /*
  * All ranks have come with ready times of the plan in force. All of them compute the same from the same numbers: the
- * plan that these times make best, and whether it is worth a change.
+ * plan that these times, as work (busy.h), make best, and whether it is worth a change.
  */
 static void
-adopt_measured(struct group *group, const size_t *order, const int64_t *latest_ns) BY_ISSUER
+adopt_measured(struct group *group, const size_t *order, int64_t *latest_ns) BY_ISSUER
 {
     size_t count = group->gradient_count;
+    int64_t done_ns = latest_ns[count];
+    busy_to_work(latest_ns, count + 1, group->busy_factor);
     struct plan_forecast forecast, present;
     struct plan_gradient *gradients = gradients_of(group);
     struct plan *plan =
@@ -289,6 +322,8 @@ adopt_measured(struct group *group, const size_t *order, const int64_t *latest_n
         plan_free(plan); /* out of all bounds: buckets stay as they are, on all ranks */
         return;
     }
+    shift_forecast(&forecast, done_ns - latest_ns[count]);
+    shift_forecast(&present, done_ns - latest_ns[count]);
     if (is_worth_it(group, plan, &forecast, &present)) {
         plans_compare(group, plan);
         adopt(group, plan, &group->history);
@@ -298,7 +333,6 @@ adopt_measured(struct group *group, const size_t *order, const int64_t *latest_n
     }
     group->measured = true;
     measure_times_used(group);
-    int64_t done_ns = latest_ns[count];
     measure_promise(group, forecast.end_ns > done_ns ? forecast.end_ns - done_ns : 0,
                     forecast.bound_ns > done_ns ? forecast.bound_ns - done_ns : 0);
 }
@@ -309,7 +343,7 @@ follow_votes(struct group *group, const struct control_messages *votes) BY_ISSUE
 {
     size_t count = group->gradient_count;
     uint64_t in_all, in_any;
-    if (!count_votes(votes, count, &in_all, &in_any) || (in_all & VOTE_REPEATS) == 0)
+    if (!count_votes(group, votes, &in_all, &in_any) || (in_all & VOTE_REPEATS) == 0)
         return;
     size_t *order = (size_t *)votes->messages[0] + 1;
     deferred_order(group, order);
@@ -317,6 +351,7 @@ follow_votes(struct group *group, const struct control_messages *votes) BY_ISSUE
         adopt_order(group, order);
     } else if ((in_all & VOTE_HAS_TIMES) != 0) {
         int64_t *latest_ns = latest_times(votes, count);
+        fit_busy_factor(group, votes);
         adopt_measured(group, order, latest_ns);
         free(latest_ns);
     }
@@ -338,16 +373,18 @@ learn_vote(struct group *group, bool repeats)
     wants = deferred_agree(group) || wants;
 
     size_t count = group->gradient_count;
-    uint64_t *vote = calloc(2 + 2 * count, sizeof(*vote));
+    uint64_t *vote = calloc(vote_words(group, VOTE_HAS_TIMES), sizeof(*vote));
     if (vote == NULL)
         stop_job("out of memory");
     bool has_times = !wants && measure_times(group, (int64_t *)vote + 1 + count);
+    if (has_times)
+        measure_bucket_times(group, (int64_t *)vote + 1 + count + count + 1);
     vote[0] = (repeats ? VOTE_REPEATS : 0) | (wants ? VOTE_WANTS_PLAN : 0) | (has_times ? VOTE_HAS_TIMES : 0);
     history_order(&group->history, (size_t *)vote + 1);
     char about[64];
     struct control_messages votes;
     snprintf(about, sizeof(about), "a vote on the order of buckets of group %d", group->id);
-    exchange(about, vote, vote_words(vote[0], count) * sizeof(*vote), &votes);
+    exchange(about, vote, vote_words(group, vote[0]) * sizeof(*vote), &votes);
     free(vote);
     follow_votes(group, &votes);
     control_free_messages(&votes);

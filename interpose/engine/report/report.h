@@ -4,6 +4,7 @@
 #ifndef DDPRUN_INTERPOSE_ENGINE_REPORT_REPORT_H
 #define DDPRUN_INTERPOSE_ENGINE_REPORT_REPORT_H
 
+#include "bucketing/cost.h"
 #include "interpose/engine/memory/memory.h"
 
 /* ---- watchdog.c ---- */
@@ -14,6 +15,8 @@ void watch_stop(void);
 
 /* ---- trace.c: one line of JSON for each step ---- */
 void trace_open(void);
+/* What an all-reduce costs on an idle device; `cost` stays. */
+void trace_costs(const struct cost *cost) BY_ISSUER;
 void trace_plan(const struct group *group) BY_ISSUER;
 void trace_bucket_begin(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 void trace_bucket_end(const struct group *group, size_t bucket) BY_ISSUER;

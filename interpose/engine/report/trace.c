@@ -3,15 +3,18 @@
  * rank-N.jsonl.
  *
  *   {"step": 7, "overlapped": true, "group": 0, "exposed_us": 214.0, "predicted_us": 201.5, "bound_us": 180.0,
- *    "check_bytes": 1200, "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0, "end_us": -101.5,
- *    "path": "kernels", "type": "float32", "communicator": 0}, ...]}
+ *    "busy_factor": 1.25, "check_bytes": 1200, "buckets": [{"bucket": 0, "early": true, "begin_us": -412.0,
+ *    "end_us": -101.5, "idle_us": 240.0, "busy_us": 300.0, "path": "kernels", "type": "float32", "communicator": 0},
+ *    ...]}
  *
  * A step in a CUDA graph, "graph" being its number, has no times: its line is written when the graph is launched.
  *
  * path: "in place", or how the bucket was packed: by "kernels" or by "copies". type: as what it travelled.
  * Times are relative to the boundary: the event on the trainer's stream when its backward was done and it began to
  * wait. A bucket with a negative begin_us was on its way while backward still ran. exposed_us is when the last bucket
- * was done; beside it, once the plan is a measured one, what that promised and the least that any buckets could.
+ * was done; beside it, once the plan is a measured one, what that promised and the least that any buckets could, and
+ * how many times as long as on an idle device an all-reduce takes beside backward. idle_us and busy_us: what a bucket
+ * costs by itself, as measured at the start, and beside backward, as its own times say.
  * check_bytes: what checks copied to the host since the step before. Off unless `ddprun --trace DIR`; a line is written
  * when its events are complete, a few steps later.
  */
@@ -32,6 +35,7 @@ struct bucket_trace {
     bool early;
     bool sent;
     unsigned communicator;
+    uint64_t bytes;
     enum wire_path path;
     ncclDataType_t type; /* as which it travelled */
 };
@@ -43,6 +47,7 @@ struct step_trace {
     bool used;
     CUevent boundary;
     int64_t predicted_ns, bound_ns; /* negative: not known */
+    unsigned busy_factor;           /* thousandths, with them */
     uint64_t check_bytes;
     struct bucket_trace *buckets;
     size_t bucket_count;
@@ -91,6 +96,24 @@ exposed_us(const struct step_trace *step)
     return latest;
 }
 
+static const struct cost *idle_cost GUARDED_BY(issuer_role); /* of an all-reduce; NULL: not known */
+
+void
+trace_costs(const struct cost *cost)
+{
+    idle_cost = cost;
+}
+
+static void
+add_costs(json_object *entry, uint64_t bytes, unsigned busy_factor) BY_ISSUER
+{
+    if (idle_cost == NULL || idle_cost->count == 0)
+        return;
+    double idle_us = (double)cost_fs(idle_cost, bytes) / (1e3 * COST_FS_PER_NS);
+    json_object_object_add(entry, "idle_us", json_object_new_double(idle_us));
+    json_object_object_add(entry, "busy_us", json_object_new_double(idle_us * busy_factor / 1e3));
+}
+
 static void
 write_step(struct step_trace *step, int group)
 {
@@ -102,6 +125,7 @@ write_step(struct step_trace *step, int group)
     if (step->predicted_ns >= 0) {
         json_object_object_add(line, "predicted_us", json_object_new_double((double)step->predicted_ns / 1e3));
         json_object_object_add(line, "bound_us", json_object_new_double((double)step->bound_ns / 1e3));
+        json_object_object_add(line, "busy_factor", json_object_new_double((double)step->busy_factor / 1e3));
     }
     json_object_object_add(line, "check_bytes", json_object_new_uint64(step->check_bytes));
     for (size_t k = 0; k < step->bucket_count; ++k) {
@@ -113,6 +137,8 @@ write_step(struct step_trace *step, int group)
         json_object_object_add(entry, "early", json_object_new_boolean(bucket->early));
         json_object_object_add(entry, "begin_us", json_object_new_double(elapsed_us(step->boundary, bucket->begin)));
         json_object_object_add(entry, "end_us", json_object_new_double(elapsed_us(step->boundary, bucket->end)));
+        if (step->predicted_ns >= 0)
+            add_costs(entry, bucket->bytes, step->busy_factor);
         json_object_object_add(entry, "path", json_object_new_string(wire_path_name(bucket->path)));
         json_object_object_add(entry, "type", json_object_new_string(wire_type_name(bucket->type)));
         json_object_object_add(entry, "communicator", json_object_new_uint64(bucket->communicator));
@@ -211,6 +237,7 @@ trace_bucket_begin(const struct group *group, size_t bucket, bool early)
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->early = early;
     of->communicator = collectives_communicator_of(&engine_state.collectives, bucket);
+    of->bytes = group->plan->buckets[bucket].bytes;
     of->path = group->shipment.wires[bucket].path;
     of->type = group->shipment.wires[bucket].type;
     require_cuda(
@@ -240,6 +267,7 @@ trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, 
     step->overlapped = group->overlapping;
     step->predicted_ns = promised_ns;
     step->bound_ns = bound_ns;
+    step->busy_factor = group->busy_factor;
 }
 
 void

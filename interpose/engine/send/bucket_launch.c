@@ -16,6 +16,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+static const struct bucket_timer *timer GUARDED_BY(issuer_role); /* NULL: no bucket is timed */
+
+void
+issue_time_buckets(const struct bucket_timer *wanted)
+{
+    timer = wanted;
+}
+
 /* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */
 static uint64_t
 streams_of_bucket(const struct group *group, size_t bucket) WITH_LOCK
@@ -206,10 +214,14 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     trace_bucket_begin(group, bucket, early);
     inflight_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     struct weight weight = weight_of(group);
+    if (timer != NULL)
+        timer->begin(group, bucket);
     if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], bucket, weight_factor(&weight),
                             &error))
         stop_job_by(error.cause, "bucket %zu of step %llu: %s", bucket,
                     (unsigned long long)engine_state.boundary_count + 1, error.text);
+    if (timer != NULL)
+        timer->end(group, bucket);
     if (MUTANT(OWN_GRADIENTS_LATE))
         batches_own_gradients(group, bucket);
     trace_bucket_end(group, bucket);

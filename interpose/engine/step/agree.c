@@ -7,6 +7,7 @@
  */
 #include "interpose/engine/plan/measure.h"
 #include "interpose/engine/plan/planner.h"
+#include "interpose/engine/report/report.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
@@ -162,11 +163,11 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
                        "buffer");
     coverage_look(); /* not beside the line that ends the job where ranks differ */
     device_ensure_collectives();
-    all_reduce_cost_find(bytes);
 
     /* Work on a gradient that was enqueued before its annotation was not seen: it is waited for, this once. */
     if (!captured)
         context_synchronize("at the first DDP_STEP with new gradients");
+    all_reduce_cost_find(bytes); /* on an idle device, where nothing is captured */
 
     role_take();
     wait_owed = captured;
@@ -186,6 +187,7 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
     pthread_mutex_unlock(&engine_state.lock);
     checks_prepare();
     batches_prepare();
+    trace_costs(all_reduce_cost());
     role_give();
     atomic_store(&engine_state.status->gradient_count, count);
     atomic_store(&engine_state.status->gradient_bytes, bytes);
