@@ -5,7 +5,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "interpose/engine/plan/measure.h"
+#include "interpose/engine/measure/measure.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -7,8 +7,8 @@
  * once ready times are known, they are as the measured times and the cost of an all-reduce make best.
  */
 #include "interpose/engine/plan/planner.h"
+#include "interpose/engine/measure/measure.h"
 #include "interpose/engine/memory/escapes.h"
-#include "interpose/engine/plan/measure.h"
 #include "interpose/engine/send/send.h"
 
 #include "base/mutant.h"

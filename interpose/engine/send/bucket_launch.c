@@ -5,6 +5,7 @@
  * in the next round. All order between backward, reduction and optimizer is by events on the device: the host waits for
  * nothing.
  */
+#include "interpose/engine/measure/measure.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"
@@ -15,14 +16,6 @@
 
 #include <stdlib.h>
 #include <unistd.h>
-
-static const struct bucket_timer *timer GUARDED_BY(issuer_role); /* NULL: no bucket is timed */
-
-void
-issue_time_buckets(const struct bucket_timer *wanted)
-{
-    timer = wanted;
-}
 
 /* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */
 static uint64_t
@@ -214,14 +207,12 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     trace_bucket_begin(group, bucket, early);
     inflight_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     struct weight weight = weight_of(group);
-    if (timer != NULL)
-        timer->begin(group, bucket);
+    measure_bucket_begin(group, bucket);
     if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], bucket, weight_factor(&weight),
                             &error))
         stop_job_by(error.cause, "bucket %zu of step %llu: %s", bucket,
                     (unsigned long long)engine_state.boundary_count + 1, error.text);
-    if (timer != NULL)
-        timer->end(group, bucket);
+    measure_bucket_end(group, bucket);
     if (MUTANT(OWN_GRADIENTS_LATE))
         batches_own_gradients(group, bucket);
     trace_bucket_end(group, bucket);

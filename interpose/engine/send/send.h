@@ -7,13 +7,6 @@
 #include "interpose/engine/memory/memory.h"
 
 /* ---- bucket_launch.c ---- */
-/* Called around a bucket's collective, on whose stream all that it needs is there. */
-struct bucket_timer {
-    void (*begin)(const struct group *group, size_t bucket);
-    void (*end)(const struct group *group, size_t bucket);
-};
-/* The issuer: from now on; `timer` stays. */
-void issue_time_buckets(const struct bucket_timer *timer) BY_ISSUER;
 void issue_ready(void);
 /* The issuer: sends one bucket. */
 void issue_bucket(struct group *group, size_t bucket, bool early) BY_ISSUER;

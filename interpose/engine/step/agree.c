@@ -5,7 +5,7 @@
  * a parameter or state, the first boundary after annotations changed, a boundary that no rank could expect, and the
  * votes of planner.c. No rank acts on what it alone has learned.
  */
-#include "interpose/engine/plan/measure.h"
+#include "interpose/engine/measure/measure.h"
 #include "interpose/engine/plan/planner.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/step/step.h"

@@ -7,7 +7,7 @@
  */
 #include "interpose/engine/check/check.h"
 #include "interpose/engine/core/hashing.h"
-#include "interpose/engine/plan/measure.h"
+#include "interpose/engine/measure/measure.h"
 #include "interpose/engine/plan/planner.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"

@@ -2,7 +2,7 @@
  * intervals.c - what the program itself says of the interval that goes on: that touches do not count (DDP_NO_SYNC), and
  * that a gradient is complete (DDP_GRADIENT_READY).
  */
-#include "interpose/engine/plan/measure.h"
+#include "interpose/engine/measure/measure.h"
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 

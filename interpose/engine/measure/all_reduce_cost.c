@@ -8,7 +8,7 @@
  *
  * Called at the first agreement on annotations only: this is the one place where the host waits for what it measures.
  */
-#include "interpose/engine/plan/measure.h"
+#include "interpose/engine/measure/measure.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -9,8 +9,7 @@
  *
  * Events are only ever added: a thread that was told one may still be about to record it.
  */
-#include "interpose/engine/plan/measure.h"
-#include "interpose/engine/send/send.h"
+#include "interpose/engine/measure/measure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -273,16 +272,16 @@ record_bucket(CUevent event)
                  "cuEventRecord of a bucket's time");
 }
 
-static void
-bucket_begin(const struct group *group, size_t bucket)
+void
+measure_bucket_begin(const struct group *group, size_t bucket)
 {
     const struct measured *of = measured_of(group);
     if (is_bucket_timed(of))
         record_bucket(of->buckets[bucket].begin);
 }
 
-static void
-bucket_end(const struct group *group, size_t bucket)
+void
+measure_bucket_end(const struct group *group, size_t bucket)
 {
     struct measured *of = measured_of(group);
     if (!is_bucket_timed(of))
@@ -290,8 +289,6 @@ bucket_end(const struct group *group, size_t bucket)
     record_bucket(of->buckets[bucket].end);
     of->buckets[bucket].recorded = true;
 }
-
-static const struct bucket_timer bucket_timer = {bucket_begin, bucket_end};
 
 void
 measure_backward_done(const struct group *group, CUstream stream)
@@ -367,7 +364,6 @@ make_bucket_room(struct measured *of, size_t count)
     }
     for (size_t k = 0; k < count; ++k)
         of->buckets[k].recorded = false;
-    issue_time_buckets(&bucket_timer);
 }
 
 void

@@ -6,7 +6,7 @@
  * is whole, of this version and for the same key; anything else counts as not there. --no-cost-cache turns all of it
  * off. Nothing here ever fails the job.
  */
-#include "interpose/engine/plan/measure.h"
+#include "interpose/engine/measure/measure.h"
 
 #include "base/message.h"
 

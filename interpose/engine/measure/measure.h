@@ -8,8 +8,8 @@
  *
  * Used by planner.c (which makes plans of it), boundary.c and touches.c (where things happen), trace.c.
  */
-#ifndef DDPRUN_INTERPOSE_ENGINE_PLAN_MEASURE_H
-#define DDPRUN_INTERPOSE_ENGINE_PLAN_MEASURE_H
+#ifndef DDPRUN_INTERPOSE_ENGINE_MEASURE_MEASURE_H
+#define DDPRUN_INTERPOSE_ENGINE_MEASURE_MEASURE_H
 
 #include "bucketing/busy.h"
 #include "bucketing/cost.h"
@@ -47,6 +47,10 @@ void measure_forget(const struct group *group) BY_ISSUER;
 
 /* With lock held: the event to record on the stream that has just made the gradient ready; NULL: none. */
 CUevent measure_ready_event(const struct group *group, size_t gradient) WITH_LOCK;
+
+/* The issuer, around a bucket's collective, on whose stream all that it needs is there. */
+void measure_bucket_begin(const struct group *group, size_t bucket) BY_ISSUER;
+void measure_bucket_end(const struct group *group, size_t bucket) BY_ISSUER;
 
 /* The issuer, at a boundary: the group's backward is done on `stream`, which has not been made to wait. */
 void measure_backward_done(const struct group *group, CUstream stream) BY_ISSUER;
