@@ -448,8 +448,12 @@ finish(struct supervisor *s)
         left = relays_left(s, s->kill_at_ns - LAST_WORDS_MS * MS);
     if (!left)
         message_line("the last of what ranks printed has not been read, and is lost");
-    for (int i = 0; i < 2; ++i)
-        (left ? relay_free : relay_abandon)(s->job->relays[i]);
+    for (int i = 0; i < 2; ++i) {
+        if (left)
+            relay_free(s->job->relays[i]);
+        else
+            relay_abandon(s->job->relays[i]);
+    }
     output_warn_full(s->job->options, s->job->trace_dir);
     messages_close(s->job->messages, s->job->signals, s->hurried, LAST_WORDS_MS);
 }
