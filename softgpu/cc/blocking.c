@@ -6,9 +6,11 @@
  * headers are known: apart from the collectives themselves, which are listed here, none of them waits. "Mentions" is by
  * name, wherever it stands, so that functions passed as arguments count too.
  *
- * A call of a value - a functor, a lambda, a function pointer - may reach every lambda of the file, and every device
- * function that is named somewhere without being called; operators and constructors are reached without a name, by
- * every kernel. With -rdc=true a pointer may come from another file, and such a call may wait.
+ * A call of a value - a functor, a lambda, a function pointer - may reach every device lambda of the file, and every
+ * device function that is named somewhere without being called, but the call of a lambda that the same function has
+ * made reaches that one only. A lambda is the host's if it is in a host function and not marked __device__; operators
+ * and constructors are reached without a name, by every kernel. With -rdc=true a pointer may come from another file,
+ * and such a call may wait.
  *
  * Erring towards "may wait" costs a little speed; erring the other way ends in a message of libsoftgpu (block_refuse)
  * when the kernel runs, never in a wrong answer.
@@ -310,6 +312,22 @@ piece_of(const struct source *source, const struct function *function)
     return (struct piece){function->params, function->body, source->lexed.tokens[function->body].match};
 }
 
+/* Whether the word at i, in this piece, is the name of one lambda that the piece makes, and of nothing else there. */
+static bool
+is_own_lambda(const struct walk *walk, uint32_t i, struct piece piece)
+{
+    const struct source *source = walk->source;
+    unsigned lambdas = 0, declarations = 0;
+    for (uint32_t k = piece.begin + 1; k < piece.end; ++k) {
+        if (!source_is_word(source, k) || source->lexed.tokens[k].length != source->lexed.tokens[i].length ||
+            memcmp(spelling(source, k), spelling(source, i), source->lexed.tokens[i].length) != 0)
+            continue;
+        declarations += declared_bits(walk, k) != 0;
+        lambdas += source_is(source, k - 1, "auto") && source_is(source, k + 1, "=") && source_is_lambda(source, k + 2);
+    }
+    return lambdas == 1 && declarations == 1;
+}
+
 /* What a piece of code says directly. */
 static void
 look_at(const struct walk *walk, struct piece piece, bool has_indices, struct findings *findings)
@@ -327,7 +345,7 @@ look_at(const struct walk *walk, struct piece piece, bool has_indices, struct fi
             findings->may_wait = true;
         bool is_value = false;
         if (i > piece.body && (!is_function_here || (bits & WORD_DECLARED) != 0) &&
-            is_unknown_call(walk, i, piece.end, &is_value))
+            is_unknown_call(walk, i, piece.end, &is_value) && !(is_value && is_own_lambda(walk, i, piece)))
             *(is_value ? &findings->calls_value : &findings->may_wait) = true;
         if ((bits & WORD_INDEX) != 0 && (!has_indices || source->edits[i].drop))
             findings->asks_indices = true;
@@ -408,6 +426,30 @@ is_constructor(const struct source *source, const struct function *function)
            !source_is(source, name - 1, "operator") && !source_is(source, name - 1, "~");
 }
 
+static bool
+is_for_device(const struct source *source, const struct function *function)
+{
+    bool is_constexpr = false; /* which device code may call with --expt-relaxed-constexpr */
+    for (uint32_t i = function->head; i < function->params; ++i)
+        is_constexpr = is_constexpr || source_is(source, i, "constexpr");
+    return is_constexpr || (function->flags & (FUNCTION_DEVICE | FUNCTION_KERNEL)) != 0;
+}
+
+/* Whether device code cannot reach the lambda at i, whose body begins at `body`. */
+static bool
+is_host_lambda(const struct source *source, uint32_t i, uint32_t body)
+{
+    bool in_host = false, in_device = false;
+    for (uint32_t k = i; k < body; ++k)
+        in_device = in_device || source_is(source, k, "__device__");
+    for (size_t f = 0; f < source->function_count; ++f) {
+        const struct function *function = &source->functions[f];
+        if (function->params < i && i < source->lexed.tokens[function->body].match)
+            *(is_for_device(source, function) ? &in_device : &in_host) = true;
+    }
+    return in_host && !in_device;
+}
+
 /* What device code may reach without a name (`unnamed`), and by calling a value. */
 static void
 find_nameless(struct walk *walk, struct findings *unnamed, struct findings *values)
@@ -431,7 +473,7 @@ find_nameless(struct walk *walk, struct findings *unnamed, struct findings *valu
         if (source->lexed.tokens[i].is_system || !source_is_lambda(source, i))
             continue;
         const uint32_t body = source_lambda_body(source, i);
-        if (body != i)
+        if (body != i && !is_host_lambda(source, i, body))
             findings_add(values, follow(walk, (struct piece){body, body, source->lexed.tokens[body].match}, false));
     }
     free(is_value);

@@ -251,14 +251,6 @@ time_against(A a, B b, double *ratio)
 
 enum { BLOCKS = 100 };
 
-/* No lambda: a kernel that calls a value might then wait, as far as softgpu-cc can tell. */
-static void
-bare_switches_of_blocks()
-{
-    for (unsigned i = 0; i < BLOCKS; ++i)
-        bare_switches();
-}
-
 /* A block of 256 threads, as many times as bare switches through 256 stacks. */
 template <class... P>
 static void
@@ -268,6 +260,10 @@ report_block(const char *name, double bar, void (*kernel)(P...), P... args)
     const void *pointers[] = {&args...};
     const softgpu_launch launch = {{BLOCKS, 1, 1}, {256, 1, 1}, 0, pointers, 0, BLOCKS};
     double ratio;
+    const auto bare_switches_of_blocks = [] {
+        for (unsigned i = 0; i < BLOCKS; ++i)
+            bare_switches();
+    };
     const double time = time_against([&] { image->run(&launch); }, bare_switches_of_blocks, &ratio);
     if (!json)
         std::printf("%-44s %8.3f us per block\n", name, 1e6 * time / BLOCKS);

@@ -246,6 +246,17 @@ static const struct {
     {"template <class F> __global__ void k(F f) { f(1); } auto g = [] __device__(int) { __syncthreads(); };", 3},
     {"template <class F> __global__ void k(F f) { f(1); } auto g = [] __device__(int) { return threadIdx.x; };", 2},
     {"__global__ void k(int *x) { auto f = [=](int i) { return x[i]; }; x[1] = f(2); }", 0},
+    {"__global__ void k(int *x) { auto f = [=](int i) { return x[i]; }; x[1] = f(2); } auto g = [] __device__ { "
+     "__syncthreads(); };",
+     0},
+    {"__global__ void k(void (*f)(int)) { { auto f = [=](int i) { }; f(2); } f(3); } auto g = [] __device__ { "
+     "__syncthreads(); };",
+     3},
+    {"template <class F> __global__ void k(F f) { f(1); } void h() { auto g = [](int) { other(); }; }", 0},
+    {"template <class F> __global__ void k(F f) { f(1); } void h() { auto g = [] __device__(int) { other(); }; }", 3},
+    {"template <class F> __global__ void k(F f) { f(1); } __device__ void h() { auto g = [](int) { other(); }; }", 3},
+    {"template <class F> __global__ void k(F f) { f(1); } auto g = [](int) { other(); };", 3},
+    {"template <class F> __global__ void k(F f) { f(1); } constexpr auto h() { return [](int) { other(); }; }", 3},
     {"__global__ void k(int *x) { auto f = [=](int i) { __syncthreads(); }; f(2); }", 3},
     {"__global__ void k(int *x) { (*x)++; if (x[0]) (void)(x[1] + 2); float y = (float)(x[2]); x[3] = int(y); }", 0},
     {"__device__ void f() { __syncthreads(); } template <void (*g)()> __global__ void k() { g(); } void h() { "
