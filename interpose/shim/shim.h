@@ -30,10 +30,10 @@ struct shim {
     _Atomic(struct rank_status *) status; /* this rank's record, or NULL */
     int lock_fd;                          /* the claim to be the rank; closed in forked children */
 };
-extern struct shim shim;
+extern struct shim shim __attribute__((visibility("hidden")));
 
 /* Written by the engine. */
-extern struct filter shim_filter;
+extern struct filter shim_filter __attribute__((visibility("hidden")));
 
 /*
  * What launches that touch no gradient leave behind, in two instructions each: written by the hooks of every thread, so
@@ -105,8 +105,8 @@ struct route {
     _Atomic uint64_t recorded; /* calls, of those that are only recorded */
     uint64_t only_waits; /* 1: it touches no memory, so what a version of it does that we do not know is no matter */
 };
-extern struct route shim_routes[];
-extern const unsigned shim_route_count;
+extern struct route shim_routes[] __attribute__((visibility("hidden")));
+extern const unsigned shim_route_count __attribute__((visibility("hidden")));
 
 /*
  * Where to look the driver's functions up that the program has not: behind this library, or, where libcuda is in the
