@@ -1,6 +1,5 @@
 /*
- * harness.h - a test program that becomes a rank of its own: it starts itself again with the shim preloaded, in a job
- * folder made for it, with the fake engine and one of two drivers.
+ * harness.h - a test program that becomes a rank of its own, with the fake engine and one of two drivers.
  */
 #ifndef DDPRUN_TESTS_INTERPOSE_HARNESS_H
 #define DDPRUN_TESTS_INTERPOSE_HARNESS_H
@@ -12,10 +11,7 @@ typedef CUresult (*get_proc_fn)(const char *, void **, int, cuuint64_t, CUdriver
 /* Which of the drivers is found as libcuda.so.1. */
 enum harness_driver { HARNESS_FAKE_DRIVER, HARNESS_STAND_IN };
 
-/*
- * The rest of main(): runs `passive` (unless it is NULL) in a process outside any job, and then `in_job` in one that
- * may become the rank. Each returns an exit status. Returns the first that is not 0.
- */
+/* rank_job_run() (rank_job.h) with the fake engine and this driver. */
 int harness_run(int argc, char **argv, enum harness_driver driver, int (*passive)(void), int (*in_job)(void));
 
 /* The engine's record; NULL until this process is the rank. */

@@ -24,10 +24,8 @@ struct record {
 struct record *recorder_find(void);
 
 /*
- * The rest of main(): starts this program again with the shim preloaded, with `libraries` as the search path (empty:
- * the environment's, so that LD_LIBRARY_PATH can put NVIDIA's libraries in the stand-in's place), outside any job,
- * where it runs `passive` (NULL: nothing), and then as rank 0 of a job of its own, where it runs `in_job`. Each
- * returns an exit code, and so does this.
+ * rank_job_run() (tests/interpose/rank_job.h) with the recording engine and `libraries` as the search path (empty: the
+ * environment's, so that LD_LIBRARY_PATH can put NVIDIA's libraries in the stand-in's place).
  */
 int recorder_run(int argc, char **argv, const char *libraries, int (*passive)(void), int (*in_job)(void));
 
