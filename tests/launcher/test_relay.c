@@ -122,6 +122,36 @@ read_to_last(void *data)
     return NULL;
 }
 
+/* A relay from one rank to `target`, with the rank's end of the pipe in *write_end. */
+static struct relay *
+relay_of_one(struct relay_source source, int target, bool colours, int *write_end)
+{
+    int ends[2];
+    struct relay *relay;
+    struct error error;
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    source.fd = ends[0];
+    ck_assert(relay_start(target, &source, 1, colours, &relay, &error));
+    *write_end = ends[1];
+    return relay;
+}
+
+/* Puts a full pipe in stderr's place, takes over signals and opens messages. Returns the end to read. */
+static int
+open_messages(struct messages *messages, struct signals *signals)
+{
+    int out[2];
+    struct error error;
+    ck_assert_int_eq(pipe2(out, O_CLOEXEC | O_NONBLOCK), 0);
+    for (char page[4096] = "x"; write(out[1], page, sizeof(page)) > 0;) /* until it is full */
+        ;
+    fcntl(out[1], F_SETFL, 0);
+    ck_assert_int_ge(dup2(out[1], STDERR_FILENO), 0);
+    ck_assert(signals_take_over(signals, &error));
+    ck_assert(messages_open(messages, &error));
+    return out[0];
+}
+
 TEST_GROUP(lines, .timeout_s = 60);
 
 LOOP_TEST(everything_comes_out, 0, CASES)
@@ -159,14 +189,10 @@ LOOP_TEST(everything_comes_out, 0, CASES)
 
 LOOP_TEST(rank_0_comes_through_unchanged, 0, CASES)
 {
-    int ends[2], target = memfd_create("out", MFD_CLOEXEC);
-    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
-    struct writer writer = {.fd = ends[1], .seed = (unsigned)_i};
+    int target = memfd_create("out", MFD_CLOEXEC);
+    struct writer writer = {.seed = (unsigned)_i};
     make_text(&writer);
-    struct relay_source source = {.fd = ends[0], .unchanged = true};
-    struct relay *relay;
-    struct error error;
-    ck_assert(relay_start(target, &source, 1, true, &relay, &error));
+    struct relay *relay = relay_of_one((struct relay_source){.unchanged = true}, target, true, &writer.fd);
     write_text(&writer);
     relay_finish(relay);
     relay_free(relay);
@@ -182,17 +208,13 @@ LOOP_TEST(rank_0_comes_through_unchanged, 0, CASES)
 /* What stands without a newline is a prompt: it is shown, though its writer is still there. */
 TEST(a_prompt_is_shown)
 {
-    int ends[2], out[2];
-    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    int end, out[2];
     ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
-    struct relay_source source = {.fd = ends[0], .unchanged = true};
-    struct relay *relay;
-    struct error error;
-    ck_assert(relay_start(out[1], &source, 1, false, &relay, &error));
-    ck_assert_int_eq(write(ends[1], "name? ", 6), 6);
+    struct relay *relay = relay_of_one((struct relay_source){.unchanged = true}, out[1], false, &end);
+    ck_assert_int_eq(write(end, "name? ", 6), 6);
     struct pollfd reader = {.fd = out[0], .events = POLLIN};
     ck_assert_int_eq(poll(&reader, 1, 20000), 1);
-    close(ends[1]);
+    close(end);
     relay_free(relay);
     close(out[0]);
     close(out[1]);
@@ -201,14 +223,10 @@ TEST(a_prompt_is_shown)
 /* A writer that never ends (a daemon that kept the pipe) does not keep the relay. */
 TEST(finish_waits_for_nobody)
 {
-    int ends[2], out[2];
-    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    int end, out[2];
     ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
-    struct relay_source source = {.fd = ends[0], .rank = 1};
-    struct relay *relay;
-    struct error error;
-    ck_assert(relay_start(out[1], &source, 1, true, &relay, &error));
-    ck_assert_int_eq(write(ends[1], "last words", 10), 10);
+    struct relay *relay = relay_of_one((struct relay_source){.rank = 1}, out[1], true, &end);
+    ck_assert_int_eq(write(end, "last words", 10), 10);
     relay_finish(relay);
     struct pollfd left = {.fd = relay_fd(relay), .events = POLLIN};
     ck_assert_int_eq(poll(&left, 1, 20000), 1);
@@ -216,7 +234,7 @@ TEST(finish_waits_for_nobody)
     char text[64] = "";
     ck_assert_int_gt(read(out[0], text, sizeof(text) - 1), 0);
     ck_assert_str_eq(text, "\033[33m[1]\033[0m last words\n");
-    close(ends[1]);
+    close(end);
     close(out[0]);
     close(out[1]);
 }
@@ -224,20 +242,16 @@ TEST(finish_waits_for_nobody)
 /* When nobody reads the output any more, writers are told so, as they would be without a relay. */
 TEST(a_gone_reader_is_passed_on)
 {
-    int ends[2], out[2];
-    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    int end, out[2];
     ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
-    struct relay_source source = {.fd = ends[0], .rank = 1};
-    struct relay *relay;
-    struct error error;
     close(out[0]);
-    ck_assert(relay_start(out[1], &source, 1, false, &relay, &error));
-    ck_assert_int_eq(write(ends[1], "line\n", 5), 5);
-    struct pollfd writer = {.fd = ends[1], .events = 0};
+    struct relay *relay = relay_of_one((struct relay_source){.rank = 1}, out[1], false, &end);
+    ck_assert_int_eq(write(end, "line\n", 5), 5);
+    struct pollfd writer = {.fd = end, .events = 0};
     ck_assert_int_eq(poll(&writer, 1, 20000), 1);
     ck_assert_int_ne(writer.revents & POLLERR, 0);
     relay_free(relay);
-    close(ends[1]);
+    close(end);
     close(out[1]);
 }
 
@@ -245,20 +259,16 @@ TEST(a_gone_reader_is_passed_on)
 TEST(a_full_target_stops_nobody)
 {
     enum { WRITES = 40, BYTES = 10000 };
-    int ends[2], full = open("/dev/full", O_WRONLY | O_CLOEXEC), said = memfd_create("stderr", MFD_CLOEXEC);
+    int end, full = open("/dev/full", O_WRONLY | O_CLOEXEC), said = memfd_create("stderr", MFD_CLOEXEC);
     ck_assert_int_ge(full, 0);
     ck_assert_int_ge(dup2(said, STDERR_FILENO), 0);
-    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
-    struct relay_source source = {.fd = ends[0], .rank = 1};
-    struct relay *relay;
-    struct error error;
-    ck_assert(relay_start(full, &source, 1, false, &relay, &error));
+    struct relay *relay = relay_of_one((struct relay_source){.rank = 1}, full, false, &end);
     char line[BYTES];
     memset(line, 'x', sizeof(line));
     line[BYTES - 1] = '\n';
     for (int i = 0; i < WRITES; ++i) /* more than a pipe holds, so the relay takes it */
-        ck_assert_int_eq(write(ends[1], line, BYTES), BYTES);
-    close(ends[1]);
+        ck_assert_int_eq(write(end, line, BYTES), BYTES);
+    close(end);
     relay_finish(relay);
     relay_free(relay);
     close(full);
@@ -272,21 +282,12 @@ TEST(a_full_target_stops_nobody)
 TEST(messages_wait_for_nobody)
 {
     enum { LINES = 1000 };
-    int out[2];
-    ck_assert_int_eq(pipe2(out, O_CLOEXEC | O_NONBLOCK), 0);
-    for (char page[4096] = "x"; write(out[1], page, sizeof(page)) > 0;) /* until it is full */
-        ;
-    fcntl(out[1], F_SETFL, 0);
-    ck_assert_int_ge(dup2(out[1], STDERR_FILENO), 0);
     struct messages messages;
     struct signals signals;
-    struct error error;
-    ck_assert(signals_take_over(&signals, &error));
-    ck_assert(messages_open(&messages, &error));
+    struct reading reading = {.fd = open_messages(&messages, &signals), .last = "ddprun: line 999\n"};
     for (int i = 0; i < LINES; ++i)
         message_line("line %d", i);
     pthread_t reader;
-    struct reading reading = {.fd = out[0], .last = "ddprun: line 999\n"};
     ck_assert_int_eq(pthread_create(&reader, NULL, read_to_last, &reading), 0);
     messages_close(&messages, &signals, false, 0);
     pthread_join(reader, NULL);
@@ -296,17 +297,9 @@ TEST(messages_wait_for_nobody)
 /* But who wants the end, and has asked for it, does not get it from a reader either. */
 LOOP_TEST(a_hurried_end_gives_messages_up, 0, 2)
 {
-    int out[2];
-    ck_assert_int_eq(pipe2(out, O_CLOEXEC | O_NONBLOCK), 0);
-    for (char page[4096] = "x"; write(out[1], page, sizeof(page)) > 0;)
-        ;
-    fcntl(out[1], F_SETFL, 0);
-    ck_assert_int_ge(dup2(out[1], STDERR_FILENO), 0);
     struct messages messages;
     struct signals signals;
-    struct error error;
-    ck_assert(signals_take_over(&signals, &error));
-    ck_assert(messages_open(&messages, &error));
+    (void)open_messages(&messages, &signals);
     message_line("nobody reads this");
     if (_i == 0) {
         messages_close(&messages, &signals, true, 1);
