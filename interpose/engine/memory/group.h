@@ -46,7 +46,7 @@ struct group {
 
     /* ---- the issuer's role ---- */
     struct shipment shipment GUARDED_BY(issuer_role); /* of `plan` */
-    unsigned busy_factor GUARDED_BY(issuer_role); /* thousandths, the same on all ranks: busy.h; 0: not known yet */
+    unsigned busy_factor GUARDED_BY(issuer_role);     /* thousandths, the same on all ranks: busy.h; 0: not known yet */
     CUevent *bucket_done GUARDED_BY(issuer_role); /* [done_capacity]: on the communication stream, after the bucket */
     size_t done_capacity GUARDED_BY(issuer_role);
 };
