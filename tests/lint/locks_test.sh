@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# locks_test.sh BUILD - clang finds a write without the engine's lock, a read without it, a call without the issuer's role and one
+# without the lock, each planted into a file of the engine, and finds nothing in the same file without them. It is not exempted from
+# the analysis in more than ten functions. Called by tests/run.sh.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=${1:-build}
+command -v clang >/dev/null || {
+    echo "skipped: no clang"
+    exit 77
+}
+work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-locks-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+bad=0
+
+# How the engine is compiled, without the compiler, the source and the output.
+flags=$(sed -n 's/^ *"command": "\(.*engine\/core\/role\.c\)",$/\1/p' "$build/compile_commands.json" | head -n 1 | sed 's/\\"/"/g; s/^[^ ]* //; s/ -o .*//')
+[ -n "$flags" ] || {
+    echo "$build/compile_commands.json does not say how the engine is compiled: configure first"
+    exit 1
+}
+
+# planted PATTERN STATEMENTS: clang reports what matches the pattern, or nothing if it is empty.
+planted() {
+    local pattern=$1 output code=0
+    printf '#include "interpose/engine/measure/measure.h"\nvoid planted(const struct group *group);\nvoid planted(const struct group *group)\n{\n(void)group;\n%s\n}\n' \
+        "$2" >"$work/planted.c"
+    # shellcheck disable=SC2086 # several words
+    output=$(clang -fsyntax-only -Wthread-safety -Wno-thread-safety-attributes $flags "$work/planted.c" 2>&1) || code=$?
+    if [ -z "$pattern" ] && [ "$code" -ne 0 ]; then
+        printf 'clang reports correct code: %s\n%s\n' "$2" "$output"
+        bad=1
+    elif [ -n "$pattern" ] && { [ "$code" -eq 0 ] || ! grep -qE "$pattern" <<<"$output"; }; then
+        printf 'clang does not report: %s\n%s\n' "$2" "$output"
+        bad=1
+    fi
+}
+lock='pthread_mutex_lock(&engine_state.lock);' unlock='pthread_mutex_unlock(&engine_state.lock);'
+planted '' "$lock ++memory_state.agreements; $unlock"
+planted "writing variable 'agreements' requires" '++memory_state.agreements;'
+planted "writing variable 'agreements' requires" "$lock $unlock memory_state.agreements = 0;"
+planted "reading variable 'buffer_count' requires" 'if (memory_state.buffer_count > 0) return;'
+planted '' 'role_take(); measure_wanted(group); role_give();'
+planted "calling function 'measure_wanted' requires" 'measure_wanted(group);'
+planted "calling function 'measure_wanted' requires" "$lock measure_wanted(group); $unlock"
+planted '' "$lock (void)tensor_compared(0); $unlock"
+planted "calling function 'tensor_compared' requires" '(void)tensor_compared(0);'
+planted "still held at the end" "$lock"
+
+exempt=$(grep -rE '(^|[ *])NOT_ANALYSED\b' interpose/engine --include='*.c' | wc -l)
+[ "$exempt" -le 10 ] || {
+    echo "$exempt functions are exempt from the analysis; 10 may be"
+    bad=1
+}
+[ "$bad" -ne 0 ] || echo "10 plants, $exempt functions exempt"
+exit "$bad"
