@@ -355,9 +355,10 @@ TEST(link_model_takes_its_time)
 }
 
 static void
-sleep_100_ms(void *unused)
+sleep_100_ms(void *argument)
 {
-    (void)unused;
+    atomic_int *has_begun = argument;
+    atomic_store(has_begun, 1);
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 }
 
@@ -371,8 +372,10 @@ slow_beside_work(int rank, int n, struct ranks_shared *shared)
     CUstream stream = device_stream();
     float *values = device_floats(10, (float)rank);
     EXPECT(time_group(comm, values, 10, 1) >= 60000000);
+    atomic_int has_begun = 0;
     int64_t start = now_ns();
-    EXPECT_CUDA(cuLaunchHostFunc(stream, sleep_100_ms, NULL));
+    EXPECT_CUDA(cuLaunchHostFunc(stream, sleep_100_ms, &has_begun));
+    ranks_await(&has_begun, 1); /* else the all-reduce might be done before */
     EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, ncclMax, comm, device_stream()), ncclSuccess);
     EXPECT_CUDA(cuCtxSynchronize());
     EXPECT(now_ns() - start >= 130000000);
