@@ -134,7 +134,7 @@ keep_first_line(char *text)
 bool
 host_launcher_find(const char *path, struct host_launcher *launcher, struct error *error)
 {
-    char *other = NULL; /* something of the name that is none */
+    char *other = NULL; /* another program of the same name */
     for (int i = 0; i < KNOWN_COUNT; ++i) {
         const char *name = known_launchers[i].program;
         char version[512],

@@ -1,5 +1,6 @@
 /*
- * host_launcher.h - which launcher of this machine can start ddprun on other hosts, and how it is told from others.
+ * host_launcher.h - which launcher of this machine can start ddprun on other hosts, and how it is recognised among
+ * others.
  *
  * Used by hosts.c only. Nothing is started but `mpirun --version` and its like.
  */
@@ -23,7 +24,7 @@ struct host_launcher {
 
 /*
  * Finds the first of the known launchers in the folders of `path` (a PATH; NULL: none). Error (DDPRUN_EXIT_USAGE):
- * there is none; the text says what there is instead and what to install.
+ * no such launcher; the text says what there is instead and what to install.
  */
 bool host_launcher_find(const char *path, struct host_launcher *launcher, struct error *error)
     __attribute__((warn_unused_result));

@@ -49,10 +49,10 @@ struct job {
     struct installation installation;
     struct job_place place;
     struct placement placement;
-    char *nccl, *trace_dir; /* as the ranks are told; NULL: not given */
+    char *nccl, *trace_dir; /* as the ranks get them; NULL: not given */
     struct job_folder folder;
     void *status_page;
-    struct pmix_server *pmix; /* of our own; not in a cluster */
+    struct pmix_server *pmix; /* ddprun's own; not in a cluster */
     struct terminal_input input;
     int started; /* ranks */
     pid_t *pids;
@@ -85,7 +85,7 @@ bool job_start(struct job *job, struct error *error) __attribute__((warn_unused_
 /* Returns the exit code. `error`: why the job could not be started, or NULL. */
 int job_run(struct job *job, const struct error *error);
 
-/* False: PMIx's threads still run, as they do with a server of our own or where it hangs, and are left to the end of
+/* False: PMIx's threads still run, as they do with ddprun's own server or where it hangs, and are left to the end of
  * the process, by _exit() or execve(). All else has been put away. */
 bool job_end(struct job *job) __attribute__((warn_unused_result));
 

@@ -91,7 +91,7 @@ read_handshakes(const struct cluster_blob *blobs, struct handshake *handshakes, 
     return true;
 }
 
-/* Everybody reads everybody's: all come to the same answer. False: the error; *common_p: all know it. */
+/* Every launcher reads all handshakes, so that all reach the same answer. False: the error; *common_p: all know it. */
 static bool
 exchange_handshakes(struct job *job, const char *key, const struct handshake *mine,
                     const struct cluster_idle_callback *idle, struct handshake *handshakes, bool *common_p,
@@ -144,7 +144,7 @@ step_listener(void *data)
     (void)supervisor_server_step(listening->server, listening->views);
 }
 
-/* Nobody starts a rank before all know that all are connected. */
+/* No launcher starts a rank before all know that all are connected. */
 static bool
 meet_connected(struct job *job, bool *common_p, struct error *error)
 {

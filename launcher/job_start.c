@@ -31,7 +31,7 @@ enum { START_LIMIT_S = 60 };
 static bool
 make_shared_things(struct job *job, struct error *error)
 {
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what ranks leave behind comes to us, to be ended */
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what ranks leave behind becomes a child of ddprun, to be ended */
     if ((job->signals.fd < 0 && !signals_take_over(&job->signals, error)) || !messages_open(&job->messages, error) ||
         !job_folder_make(&job->folder, error))
         return false;

@@ -50,7 +50,7 @@ refuse(const struct options *options, const struct error *error)
     return error->exit_code;
 }
 
-/* --dry-run prints what a rank would be started with, and needs nobody else for it. */
+/* --dry-run prints what a rank would be started with, and needs no other process for it. */
 static int
 print_dry_run(struct job *job)
 {

@@ -60,7 +60,7 @@ struct supervisor {
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
     struct output_stall stall;
-    bool ending, hurried; /* hurried: somebody asked for the end, so no reader is waited for long */
+    bool ending, hurried; /* hurried: a signal asked for the end, so no reader is waited for long */
     bool interrupted;     /* that is why it ends */
     uint64_t kill_at_ns;
     uint64_t begin_ns;
@@ -92,7 +92,7 @@ begin_end(struct supervisor *s, int number, uint64_t grace_ns)
     processes_signal_all(&s->processes, s->job->pids, s->job->net.rank_count, number);
 }
 
-/* Returns whether nobody is left, here and elsewhere. */
+/* Returns whether no process is left, here and elsewhere. */
 static bool
 step_end(struct supervisor *s)
 {
@@ -227,7 +227,7 @@ judge(struct supervisor *s)
         fail(s, -1); /* no rank's doing */
         return;
     }
-    /* Nobody hangs who waits for a reader; the watch takes a long time without a look as a pause (hang.c). */
+    /* A rank that waits for a reader does not hang; the watch takes a long time without a look as a pause (hang.c). */
     if (judgement == JUDGED_GOES_ON && !output_stall_look(&s->stall, now, s->job->hang_limits.warning_ns))
         judgement = judge_running(s->judge, s->ranks, now, &error);
     if (judgement == JUDGED_WARNING) {
@@ -334,7 +334,7 @@ wait_for_something(struct supervisor *s)
         {.fd = s->job->pmix != NULL ? pmix_server_fd(s->job->pmix) : -1, .events = POLLIN},
     };
     terminal_input_poll(s->job->input, &polled[2]);
-    if (s->ending) /* nobody takes aborts any more, and input does not matter */
+    if (s->ending) /* no aborts are taken any more, and input does not matter */
         polled[1].fd = polled[2].fd = -1;
     supervisor_net_poll(&s->net, &polled[3]);
     int ready = poll(polled, 3 + SUPERVISOR_NET_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
@@ -430,8 +430,9 @@ report(struct supervisor *s)
 }
 
 /*
- * The reason stands below the ranks' last words, unless somebody holds these up. Their reader is waited for, however
- * slow, unless the end was asked for: then as long as ranks were given to end, less the time for our own last words.
+ * The reason stands below the ranks' last output, unless its reader delays that output. The reader is waited for,
+ * however slow, unless the end was asked for: then as long as ranks were given to end, less the time for ddprun's own
+ * last messages.
  */
 static void
 finish(struct supervisor *s)

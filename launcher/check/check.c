@@ -85,7 +85,7 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
     *ranked_p = ranked;
     *count_p = count;
     check->evidence.overlapped_steps = order->plain ? check->evidence.overlapped_steps : outcome.overlapped_steps;
-    /* Rows, or the summary that would say so, had no room: that is no difference. */
+    /* Rows had no room, or the summary that would report it had none: that is no difference. */
     bool lost = !ended && stop == NULL && outcome.exit_code != 0 && !outcome.late &&
                 (outcome.reason[0] == '\0' || strstr(outcome.reason, "cannot write what ddprun check") != NULL);
     if (lost && outcome.reason[0] == '\0')

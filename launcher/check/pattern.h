@@ -8,7 +8,7 @@
 #include "launcher/check/verdict.h"
 
 struct pattern {
-    unsigned moment;                /* of the first difference; 0: there is none */
+    unsigned moment;                /* of the first difference; 0: no difference */
     const struct check_item *first; /* that differs then; of several, the worst */
     size_t differing[CHECK_ROLES];  /* first differ at that moment */
     size_t all[CHECK_ROLES];
@@ -40,7 +40,7 @@ bool pattern_some_are_equal(const struct check_evidence *evidence, const struct 
 /* Whether each rank's own share, on one rank, has gradients whose mean is not that of the whole batch. */
 bool pattern_depends_on_batch(const struct check_evidence *evidence);
 
-/* Each rank has as many items as one rank: N times as many are shared out, or as many bytes come to each device. */
+/* Each rank has as many items as one rank: N times as many are shared out, or each device gets as many bytes. */
 bool pattern_takes_whole_batches(const struct check_evidence *evidence);
 
 /* DDP_SHARD shared out *total_p items that the ranks do not divide. */

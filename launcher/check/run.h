@@ -26,7 +26,7 @@ struct check_place {
 struct check_order {
     const char *name;       /* of its files */
     const char *title;      /* "one rank" */
-    bool untold;            /* it goes on with what the run before it was announced as */
+    bool untold;            /* not announced: it belongs to the run that was announced before it */
     int ranks;              /* 0: as another launcher says, which has started this process */
     char *const *arguments; /* of the program, with its name */
     bool hosts;             /* on the hosts of --hosts */

@@ -38,7 +38,7 @@ bool session_start(struct check *check, const struct check_order *order, struct 
                    struct error *error) __attribute__((warn_unused_result));
 void session_free_outcome(struct check_outcome *outcome);
 
-/* Why there is no verdict, from a run that did not come to its end; shows what its ranks wrote last. `stop`: what an
+/* Why there is no verdict, from a run that did not reach its end; shows what its ranks wrote last. `stop`: what an
  * engine has refused, or NULL; `any_step`: some step was made. Always false. */
 bool session_explain(const struct check *check, const struct check_order *order, const struct check_outcome *outcome,
                      const struct check_row *stop, bool any_step, struct error *error);

@@ -20,7 +20,7 @@ void check_print_verdict(FILE *out, const struct check_evidence *evidence, const
 bool check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
                       int exit_code) __attribute__((warn_unused_result));
 
-/* The same without a verdict: why there is none. */
+/* The same without a verdict: why there is no verdict. */
 bool check_write_json_error(const char *path, const struct error *error) __attribute__((warn_unused_result));
 
 #endif

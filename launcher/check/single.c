@@ -45,7 +45,7 @@ find_end(const struct check_rows *rows)
     return check_rows_find(rows, CHECK_ROW_END);
 }
 
-/* A run that did not come to its end. `all`: rows of its ranks. False always. */
+/* A run that did not reach its end. `all`: rows of its ranks. False always. */
 bool
 session_explain(const struct check *check, const struct check_order *order, const struct check_outcome *outcome,
                 const struct check_row *stop, bool any_step, struct error *error)

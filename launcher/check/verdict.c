@@ -422,7 +422,7 @@ is_right_without_overlap(const struct check_evidence *evidence)
     return right && count > 0;
 }
 
-/* Eight units in the last place of the coarsest type that gradients have, or travel in, or the usual. */
+/* Eight units in the last place of the coarsest type that gradients have, or are sent in, or the usual. */
 static double
 choose_tolerance(const struct check_evidence *evidence)
 {

@@ -29,7 +29,7 @@ struct host_addresses {
 /*
  * The addresses of interfaces that are up, IPv4 first; without loopback and IPv6's link-local ones, which mean another
  * host elsewhere. `wanted`: NULL, or the name of an interface, or a network such as 10.1.0.0/16. Error
- * (DDPRUN_EXIT_USAGE): there is none like that; without `wanted` a host with loopback only is none.
+ * (DDPRUN_EXIT_USAGE): no such address; without `wanted`: a host with loopback only.
  */
 bool addresses_find(const char *wanted, struct host_addresses *addresses, struct error *error)
     __attribute__((warn_unused_result));

@@ -40,7 +40,7 @@ struct auth_welcome {
     unsigned char mac[AUTH_BYTES];
 };
 
-/* Bytes that nobody can guess. False: the system has none. */
+/* Random bytes that cannot be predicted. False: the system has none. */
 bool auth_random(void *to, size_t bytes) __attribute__((warn_unused_result));
 
 bool auth_challenge_make(struct auth_challenge *challenge) __attribute__((warn_unused_result));

@@ -1,7 +1,7 @@
 /*
  * cluster.h - under a cluster's launcher (srun --mpi=pmix, mpirun, prterun): which rank is this supervisor, and one
- * exchange with the others. The supervisor is the PMIx client (base/pmix/member.h); the trainer is none, for two
- * processes would then be one rank (facts).
+ * exchange with the others. The supervisor is the PMIx client (base/pmix/member.h); the trainer is not a PMIx client,
+ * for two processes would then be one rank (facts).
  *
  * One in a process, used by one thread.
  */

@@ -1,7 +1,7 @@
 /*
  * descriptors.h - descriptors that libraries open here, and that ranks must not inherit.
  *
- * What ddprun was started with goes on to the ranks (`ddprun ./train <(list)`); what it opens itself is closed on
+ * What ddprun was started with is passed on to the ranks (`ddprun ./train <(list)`); what it opens itself is closed on
  * execve by the flag it is opened with. Libraries do not all set it. Called around their start, on one thread.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_DESCRIPTORS_H

@@ -14,7 +14,7 @@ struct engine_link {
     int epoll, listener;
     int rank, world_size, local_rank;
     int fd;           /* of the process that is the rank; -1: none */
-    bool joined;      /* it asked for its place; false again once it has left in order */
+    bool joined;      /* it asked for its place; false again once it has exited cleanly */
     unsigned joins;   /* how many did, one after the other */
     bool aborted;     /* it asked for the end of the job: */
     int abort_status; /* exit code */

@@ -5,8 +5,8 @@
  * What cannot be sent yet waits in a bounded buffer; a peer that does not read for so long is as good as gone.
  *
  * A socket is readable from LINK_WAKE_BYTES on (SO_RCVLOWAT, tcp(7)), or once the other end has closed it. So
- * heartbeats wake nobody: they are read when their reader looks anyway, and hundreds of them in a second cost no more
- * than one. What must be heard at once is sent with so many bytes behind it. Where a system makes sockets readable
+ * heartbeats wake no process: they are read when their reader looks anyway, and hundreds of them in a second cost no
+ * more than one. What must be heard at once is sent with so many bytes behind it. Where a system makes sockets readable
  * earlier, all is heard, and costs more. Supervisor's thread only.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_PEER_LINK_H
@@ -49,7 +49,7 @@ struct peer_order {
 
 /*
  * The frame at the beginning of bytes[count]. Returns how many bytes it takes; 0: there is not all of it yet; -1: this
- * is no frame of ours. Pure.
+ * is not a frame. Pure.
  */
 long peer_frame_parse(const unsigned char *bytes, size_t count, struct peer_frame *frame)
     __attribute__((warn_unused_result));

@@ -11,7 +11,7 @@ enum field_kind { FIELD_LONG, FIELD_NUMBER, FIELD_BOOL, FIELD_TEXT };
 static const struct view_field {
     enum field_kind kind;
     size_t offset, bytes;
-    bool news; /* is told at once */
+    bool news; /* is sent at once */
 } view_fields[] = {
 #define ROW(kind, name, news)                                                               \
     {                                                                                       \

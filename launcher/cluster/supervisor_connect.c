@@ -94,7 +94,7 @@ supervisor_connect_close(struct supervisor_connect *connection)
     connection->fd = -1;
 }
 
-/* Begins to connect to the next address; false: there is none, or no time for it. */
+/* Begins to connect to the next address; false: no next address, or no time for it. */
 static bool
 call_next(struct supervisor_connect *connection)
 {
@@ -116,7 +116,7 @@ call_next(struct supervisor_connect *connection)
     return false;
 }
 
-/* What one step of a connection came to; FAILED: errno says why. */
+/* The result of one step of a connection; FAILED: errno says why. */
 enum step { STEP_DONE, STEP_WAITS, STEP_FAILED };
 
 static enum step
@@ -181,7 +181,7 @@ take_welcome(struct supervisor_connect *connection)
                : STEP_FAILED;
 }
 
-/* Goes on with the connection as far as it gets. */
+/* Continues the connection as far as it gets. */
 static enum step
 advance(struct supervisor_connect *connection)
 {

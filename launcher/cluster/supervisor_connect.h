@@ -47,7 +47,7 @@ enum connect_outcome {
     CONNECT_FAILED, /* every address did; `error` says why */
 };
 
-/* Goes on without waiting. To be called when supervisor_connect_poll() is ready, and at least twice a second: a few
+/* Continues without waiting. To be called when supervisor_connect_poll() is ready, and at least twice a second: a few
  * seconds for each address. */
 enum connect_outcome supervisor_connect_step(struct supervisor_connect *connection, int *fd_p, struct error *error);
 

@@ -346,7 +346,7 @@ reject_expired(struct supervisor_server *server, int64_t now_ms)
     }
 }
 
-/* Hears heartbeats, which wake nobody, of those for whom it is time; and sends them. */
+/* Reads heartbeats, which wake no process, from the peers for which it is time; and sends heartbeats. */
 static void
 go_round(struct supervisor_server *server, struct rank_view *views, int64_t now_ms, bool stalled)
 {

@@ -20,12 +20,12 @@ struct mean_view {
 /* What a rank waits for. */
 enum rank_wait {
     RANK_WAIT_NONE,
-    RANK_WAIT_EXCHANGE,   /* on the host, for all to come to the same place */
-    RANK_WAIT_COLLECTIVE, /* its device, in a collective that others have not come to */
-    RANK_WAIT_DEVICE,     /* for its own device, which has not come to a collective yet */
+    RANK_WAIT_EXCHANGE,   /* on the host, for all to reach the same place */
+    RANK_WAIT_COLLECTIVE, /* its device, in a collective that others have not reached */
+    RANK_WAIT_DEVICE,     /* for its own device, which has not reached a collective yet */
 };
 
-/* What is known of one rank at one moment. Plain data: it may travel between launchers of one job as it is. */
+/* What is known of one rank at one moment. Plain data: launchers of one job may send it to each other as it is. */
 struct rank_view {
     /* from its status page */
     unsigned generation; /* how many programs were this rank before; what follows is of the last */
@@ -53,7 +53,7 @@ struct rank_view {
     char failure[1024];
 
     /* what it waits for and does, for hang.h; durations are as of the moment of the view, by the clock of its host */
-    uint64_t watch_ns; /* changes while its process goes on: what follows is as of then */
+    uint64_t watch_ns; /* changes while its process continues: what follows is as of then */
     enum rank_wait wait;
     uint64_t wait_count; /* grows whenever it waits for something else */
     uint64_t wait_step;  /* the step, from 1, that a collective belongs to which it waits for */
@@ -73,7 +73,7 @@ struct rank_view {
 
     /* from the system */
     bool stopped;       /* by SIGSTOP, or a debugger */
-    bool exiting;       /* it has left in order, and the process that was the rank still goes on */
+    bool exiting;       /* it has exited cleanly, and the process that was the rank still continues */
     bool out_of_memory; /* it was killed, and the kernel has killed processes for lack of memory since the start */
     bool ended;
     int order;     /* 1, 2, ... as ends were noticed; equal if noticed together */

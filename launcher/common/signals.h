@@ -19,16 +19,18 @@ struct signals {
 
 bool signals_take_over(struct signals *signals, struct error *error) __attribute__((warn_unused_result));
 
-/* The next pending signal's number, 0 if there is none. */
+/* The next pending signal's number, 0: no signal is pending. */
 int signals_next(const struct signals *signals);
 
-/* The next pending signal that asks for the end, 0 if there is none. Those before it are lost. */
+/* The next pending signal that asks for the end, 0: no such signal is pending. Those before it are lost. */
 int signals_next_end(const struct signals *signals);
 
-/* Whether a signal has asked for the end since signals_take_over(), whoever read it. Those that wait are read. */
+/* Whether a signal has asked for the end since signals_take_over(), whichever function read it. Those that wait are
+ * read. */
 bool signals_end_was_asked(const struct signals *signals);
 
-/* Meant for the ranks, as whoever sends it does not know their processes: SIGUSR1, SIGUSR2. They decide what it is. */
+/* SIGUSR1, SIGUSR2: meant for the ranks, as their sender does not know the ranks' processes. The ranks decide what the
+ * signal means. */
 bool signals_is_for_ranks(int number);
 
 /* Whether a signal that asks for the end waits to be read. It is left where it is. */

@@ -1,7 +1,7 @@
 /*
  * findings.h - what `ddprun doctor` found, in order: collected by its examinations, printed once at the end.
  *
- * Texts may hold names from files and variables that nobody vouches for; control characters and broken UTF-8 are
+ * Texts may hold names from files and variables whose content is not trusted; control characters and broken UTF-8 are
  * replaced when they come in, so that they reach neither a terminal nor a reader of JSON. Main thread.
  */
 #ifndef DDPRUN_LAUNCHER_DOCTOR_FINDINGS_H

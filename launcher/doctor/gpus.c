@@ -108,7 +108,7 @@ add_gpu(struct gpus *gpus, const char *line)
     free(before);
 }
 
-/* The line that begins with `word`, behind it; NULL: there is none. `from` and the text end in a NUL. */
+/* The line that begins with `word`, behind it; NULL: no such line. `from` and the text end in a NUL. */
 static const char *
 line_of(const char *text, const char *word)
 {

@@ -80,12 +80,12 @@ examine_launcher(struct examination *examination, const char *name)
         findings_ok(examination->findings, name, "%s (%s)", found.path, result->text);
     else if (works)
         findings_say(examination->findings, FINDING_NOTE, name,
-                     "nothing, if it is not used; Open MPI 5 and PRRTE, moved to another folder than they were built "
-                     "for, want PRTE_PREFIX and PMIX_PREFIX to name it",
+                     "ignore this unless you use this launcher; Open MPI 5 and PRRTE, moved to another folder than "
+                     "they were built for, want PRTE_PREFIX and PMIX_PREFIX to name it",
                      "%s --version does not say which: %s", found.path, result->text);
     else
         findings_say(examination->findings, FINDING_NOTE, name,
-                     "nothing, if it is not used; otherwise run it by hand, and mend what it says",
+                     "ignore this unless you use this launcher; otherwise run it by hand and fix what it reports",
                      "%s --version fails: %s", found.path,
                      result->text[0] != '\0' ? result->text : child_end_text(result, end));
     if (works && strcmp(name, "srun") == 0)

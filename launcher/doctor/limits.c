@@ -149,7 +149,7 @@ own_cgroup(char path[PATH_MAX])
     return found;
 }
 
-/* The least value of a limit in this cgroup and those around it; UINT64_MAX: there is none. "max" is no number. */
+/* The least value of a limit in this cgroup and those around it; UINT64_MAX: no limit. "max" is no number. */
 static uint64_t
 least_limit(const char *cgroup, const char *name)
 {

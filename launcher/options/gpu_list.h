@@ -8,14 +8,14 @@
 
 #include "launcher/common/error.h"
 
-/* Owned by whoever parsed it; release with gpu_list_free(). */
+/* Owned by the caller; release with gpu_list_free(). */
 struct gpu_list {
     char **names; /* each a decimal index without leading zeros, or a UUID, as CUDA_VISIBLE_DEVICES takes them */
     int count;
 };
 
-/* Parses `text`; indices up to 1023. Error (DDPRUN_EXIT_USAGE): empty, an item that is none of the forms, one named
- * twice. */
+/* Parses `text`; indices up to 1023. Error (DDPRUN_EXIT_USAGE): empty, an item that has none of the
+ * forms, an item named twice. */
 bool gpu_list_parse(const char *text, struct gpu_list *list, struct error *error) __attribute__((warn_unused_result));
 
 /* Appends a copy of `name`. */
@@ -27,7 +27,7 @@ bool gpu_list_add_once(struct gpu_list *list, const char *name, struct error *er
 
 void gpu_list_free(struct gpu_list *list);
 
-/* The number that `name` is as an index, -1 if it is none (a UUID, -1, anything else). */
+/* The number that `name` is as an index, -1 if it is not an index (a UUID, -1, anything else). */
 int gpu_list_index(const char *name);
 
 #endif

@@ -22,7 +22,7 @@ struct host {
     int ranks; /* from 1 */
 };
 
-/* Owned by whoever parsed it; release with host_list_free(). */
+/* Owned by the caller; release with host_list_free(). */
 struct host_list {
     struct host *hosts;
     int count;

@@ -524,8 +524,8 @@ const struct option_row option_rows[] = {
      "for models whose states do not fit the disk",
      .command_line_only = true, .not_handed_on = true},
     {0, "tolerance", "X", GROUP_CHECK, take_tolerance,
-     "relative difference that counts as equal (default 1e-4; 4e-3 where\ngradients have or travel in float16, 3e-2 in "
-     "bfloat16)",
+     "relative difference that counts as equal (default 1e-4; 4e-3 where\n"
+     "gradients have or are sent in float16, 3e-2 in bfloat16)",
      .command_line_only = true, .not_handed_on = true},
     {0, "floor-factor", "X", GROUP_CHECK, take_floor_factor,
      "so does X times what repeating and rounding alone make (default 20)", .command_line_only = true,

@@ -1,6 +1,6 @@
 /*
  * option_table.h - the table of options, for the files that make a parser (options.c), a help (help.c) and readers of
- * settings (settings.c) of it. Nobody else includes this.
+ * settings (settings.c) of it. No other file includes this one.
  */
 #ifndef DDPRUN_LAUNCHER_OPTIONS_OPTION_TABLE_H
 #define DDPRUN_LAUNCHER_OPTIONS_OPTION_TABLE_H

@@ -16,7 +16,7 @@ bool option_whole_number(const char *text, unsigned long least, unsigned long mo
 /* The same of a decimal fraction. */
 bool option_real_number(const char *text, double least, double most, double *number);
 
-/* The place of `value` among names[count]; -1 if it is none of them. */
+/* The place of `value` among names[count]; -1 if it is not among them. */
 int option_one_of(const char *value, const char *const *names, int count);
 
 /* Any text but an empty one. */

@@ -30,7 +30,7 @@ enum device_choice {
 
 /* Which processors and which memory ranks get. */
 enum bind_choice {
-    BIND_AUTO, /* near the GPU, where that is known and nobody has bound ddprun itself */
+    BIND_AUTO, /* near the GPU, where that is known and ddprun itself is not bound */
     BIND_NONE, /* as ddprun's own */
     BIND_NUMA, /* the GPU's NUMA node */
     BIND_CORE, /* cores of its own there */
@@ -98,7 +98,7 @@ struct options {
     unsigned heartbeat_timeout_s;            /* between the ddprun of a job under a cluster's launcher; 0: none */
     const char *interface;                   /* that they find each other over: a name or a network; NULL: any */
     unsigned hang_warning_s, hang_timeout_s; /* 0: never */
-    bool hang_warning_given;                 /* somebody wants it, be it the usual time */
+    bool hang_warning_given;                 /* the user wants it, be it the usual time */
     const char *trace_dir;                   /* NULL: no trace */
     char **variables;                        /* "NAME=value" for the ranks; NULL-terminated, or NULL */
     const char *cwd;                         /* folder that ranks start in; NULL: this one */

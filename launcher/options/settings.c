@@ -7,7 +7,7 @@
  *     { "env": { "NCCL_DEBUG": "WARN" } }           variables for the ranks
  *
  * The file is the one that --config names, or else $XDG_CONFIG_HOME/ddprun/config.json (~/.config where the variable is
- * not set). The current folder is never searched: it may be somebody else's.
+ * not set). The current folder is never searched: it may be another user's.
  */
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/input_file.h"
@@ -51,7 +51,7 @@ apply(struct options *options, const struct option_row *row, const char *value, 
     return true;
 }
 
-/* "DDPRUN_BUCKET_MB=10" gives "bucket-mb"; false: no variable of ours. */
+/* "DDPRUN_BUCKET_MB=10" gives "bucket-mb"; false: not one of ddprun's variables. */
 static bool
 option_name_of(const char *entry, char *name, size_t bytes)
 {
@@ -77,8 +77,9 @@ place_of(const char *option, const char *setting, char *text, size_t bytes)
 }
 
 /*
- * A variable that is one or two letters away from a setting, or names an option that is none, would be ignored without
- * a word. Others beginning with DDPRUN_ may be anybody's: the version of an image, what tests are told.
+ * A variable that is one or two letters away from a setting, or names an option that is not a setting, would be
+ * ignored without a message. Other variables beginning with DDPRUN_ may belong to any program: the version of an image,
+ * the parameters of tests.
  */
 static bool
 refuse_mistyped(struct error *error)
@@ -279,8 +280,8 @@ line_of(const char *text, size_t offset)
 }
 
 /*
- * JSON by the letter: what follows the settings, or a comma too many, may hide one that somebody counts on. A NUL
- * follows the text. NULL is JSON's null; release with json_object_put().
+ * JSON by the letter: what follows the settings, or a comma too many, may hide a setting that the user counts on. A
+ * NUL follows the text. NULL is JSON's null; release with json_object_put().
  */
 static bool
 parse(const char *text, size_t length, const char *file, struct json_object **settings_p, struct error *error)

@@ -1,6 +1,6 @@
 /*
  * messages.h - what ddprun itself says, carried to stderr by a thread: the supervisor must end ranks and take signals
- * also while nobody reads stderr.
+ * also while no process reads stderr.
  *
  * While messages are open, message_line() puts them into a pipe, from which a relay writes them. What goes beyond the
  * MESSAGES_BYTES that may be unread is lost. One in a process; main thread.

@@ -59,7 +59,7 @@ is_same_place(void)
            output.st_ino == cause.st_ino;
 }
 
-/* Which streams pass through a relay. A single rank has nobody whose lines could get between its own. */
+/* Which streams pass through a relay. A single rank has no other ranks whose lines could get between its own. */
 static void
 choose_pipes(int rank_count, struct spawn_order *order)
 {

@@ -13,7 +13,7 @@ output_stall_look(struct output_stall *stall, uint64_t now_ns, uint64_t warning_
 {
     struct pollfd polled[2] = {{.fd = STDOUT_FILENO, .events = POLLOUT}, {.fd = STDERR_FILENO, .events = POLLOUT}};
     poll(polled, 2, 0);
-    if (polled[0].revents != 0 && polled[1].revents != 0) { /* one that nobody can read any more takes everything */
+    if (polled[0].revents != 0 && polled[1].revents != 0) { /* one that has no reader any more takes everything */
         *stall = (struct output_stall){0};
         return false;
     }

@@ -15,7 +15,8 @@ struct output_stall {
     bool told;
 };
 
-/* Whether stdout or stderr takes nothing now. Says so once if that has been for `warning_ns`; 0: never. Never waits. */
+/* Whether stdout or stderr takes nothing now. Reports this once if it has lasted for `warning_ns`; 0: never. Never
+ * waits. */
 bool output_stall_look(struct output_stall *stall, uint64_t now_ns, uint64_t warning_ns);
 
 #endif

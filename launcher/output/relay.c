@@ -24,7 +24,7 @@ enum {
     LINE_BYTES = 64 * 1024,
     OUT_BYTES = PIPE_BUF, /* a pipe takes this much in one piece, so that lines do not mix with those of rank 0 */
     PREFIX_BYTES = 32,
-    MOST_DRAINED_BYTES = 2 << 20, /* more than any pipe holds: whoever still writes after the end is not waited for */
+    MOST_DRAINED_BYTES = 2 << 20, /* more than any pipe holds: later writers are not waited for */
 };
 
 struct source {
@@ -32,14 +32,14 @@ struct source {
     char prefix[PREFIX_BYTES];
     char more_prefix[PREFIX_BYTES]; /* for the rest of a long line */
     bool unchanged;                 /* no prefixes, nothing added */
-    bool goes_on;                   /* what comes next belongs to a line that was begun */
+    bool continues;                 /* what comes next belongs to a line that was begun */
     size_t used;
     char *bytes; /* [LINE_BYTES], of which `used` wait for their newline */
 };
 
 struct relay {
-    int target;    /* -1: nobody reads it any more */
-    bool has_lost; /* something, and has said so */
+    int target;    /* -1: it has no reader any more */
+    bool has_lost; /* some output, and has reported the loss */
     int finish;    /* eventfd: set by relay_finish() */
     int done;      /* eventfd: set by the thread at its end */
     pthread_t thread;
@@ -59,13 +59,13 @@ write_all(struct relay *relay, const char *bytes, size_t count)
         if (written >= 0) {
             bytes += written;
             count -= (size_t)written;
-        } else if (errno == EAGAIN) { /* somebody made the shared descriptor non-blocking */
+        } else if (errno == EAGAIN) { /* another process made the shared descriptor non-blocking */
             struct pollfd ready = {.fd = relay->target, .events = POLLOUT};
             poll(&ready, 1, -1);
         } else if (errno == EPIPE) {
             relay->target = -1;
         } else if (errno !=
-                   EINTR) { /* a full disk, perhaps for a while: the ranks go on, as they would by themselves */
+                   EINTR) { /* a full disk, perhaps for a while: the ranks continue, as they would by themselves */
             if (!relay->has_lost)
                 message_line("cannot write what ranks print to %s: %s; it is lost until there is room again",
                              relay->target == STDOUT_FILENO ? "stdout" : "stderr", strerror(errno));
@@ -99,7 +99,7 @@ append(struct relay *relay, const char *bytes, size_t count)
 static void
 put_line(struct relay *relay, struct source *source, const char *bytes, size_t count)
 {
-    const char *prefix = source->goes_on ? source->more_prefix : source->prefix;
+    const char *prefix = source->continues ? source->more_prefix : source->prefix;
     size_t prefix_bytes = strlen(prefix);
     if (prefix_bytes + count + 1 > OUT_BYTES - relay->out_used)
         flush(relay);
@@ -133,7 +133,7 @@ put_whole_lines(struct relay *relay, struct source *source)
     while ((newline = memchr(source->bytes + begin, '\n', source->used - begin)) != NULL) {
         size_t end = (size_t)(newline - source->bytes);
         put_line(relay, source, source->bytes + begin, end - begin);
-        source->goes_on = false;
+        source->continues = false;
         begin = end + 1;
     }
     source->used -= begin;
@@ -142,7 +142,7 @@ put_whole_lines(struct relay *relay, struct source *source)
     if (source->used == LINE_BYTES) {
         put_line(relay, source, source->bytes, source->used);
         source->used = 0;
-        source->goes_on = true;
+        source->continues = true;
     }
 }
 

@@ -11,8 +11,8 @@
  * Rank 0 comes through unchanged. Where its output is no terminal it is relayed too, so that lines of other ranks stand
  * between its lines and not inside of them (a program that writes to a file or pipe does so in blocks, not in lines).
  *
- * A target that nobody reads any more ends the ranks that write on by SIGPIPE. One that cannot be written for another
- * reason, such as a full disk, loses what was to be written, and a line on stderr says so once.
+ * A target that has no reader any more ends, by SIGPIPE, the ranks that continue to write. One that cannot be written
+ * for another reason, such as a full disk, loses what was to be written, and a line on stderr reports this loss once.
  */
 #ifndef DDPRUN_LAUNCHER_OUTPUT_RELAY_H
 #define DDPRUN_LAUNCHER_OUTPUT_RELAY_H
@@ -41,7 +41,7 @@ int relay_fd(const struct relay *relay);
 /* Releases a relay that has left (relay_fd() is readable). NULL is ignored. */
 void relay_free(struct relay *relay);
 
-/* For one that may not have left, as somebody does not read: it ends with the process. NULL is ignored. */
+/* For a relay that may not have left, as its target is not read: it ends with the process. NULL is ignored. */
 void relay_abandon(struct relay *relay);
 
 #endif

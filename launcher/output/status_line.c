@@ -46,7 +46,7 @@ flush(struct status_line *line)
         else if (errno == EAGAIN)
             return false;
         else if (errno != EINTR)
-            line->begin = line->end; /* it is gone: nobody sees the line */
+            line->begin = line->end; /* the terminal is gone: the line cannot be seen */
     }
     line->begin = line->end = 0;
     return true;

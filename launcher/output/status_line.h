@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 struct status_line {
-    int fd;            /* the terminal, opened anew so that nobody else's descriptor becomes non-blocking; -1: none */
+    int fd; /* the terminal, opened anew so that no other process's descriptor becomes non-blocking; -1: none */
     int rows, columns; /* while shown */
     bool shown;
     size_t begin, end; /* [begin, end) of `bytes` have not been taken by the terminal yet */

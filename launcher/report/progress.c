@@ -118,7 +118,7 @@ rate(const struct progress *progress)
     return (double)(newest->step - oldest->step) / ((double)(newest->ns - oldest->ns) * 1e-9);
 }
 
-/* Without a terminal: a line like any other, unless whoever reads stderr does not read. */
+/* Without a terminal: a line like any other, unless the reader of stderr does not read. */
 static void
 print_line(const char *text)
 {

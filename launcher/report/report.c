@@ -122,7 +122,7 @@ report_rank(const struct report_subject *subject, char *text, size_t bytes)
         return;
     add_line(text, bytes, "%s", REPORT_THREADS);
     size_t used = strlen(text);
-    stacks_describe(view->pid, subject->goes_on, 6, text + used, bytes - used);
+    stacks_describe(view->pid, subject->continues, 6, text + used, bytes - used);
 }
 
 void
@@ -157,16 +157,16 @@ report_others(const struct rank_view *views, int count, int but, int nor, char *
 
 /* ---- of a job ---- */
 
-/* Whoever said why it failed shows no stacks: it knows better than those would. */
+/* A rank that reported why it failed shows no stacks: its reason says more than they would. */
 static char *
-take_rank(const struct rank_view *views, int rank, int here, void *page, bool goes_on)
+take_rank(const struct rank_view *views, int rank, int here, void *page, bool continues)
 {
     char *text = xcalloc(1, REPORT_BYTES);
     bool is_here = rank < here;
     struct report_subject subject = {.rank = rank,
                                      .view = &views[rank],
                                      .status = is_here ? status_page_rank(page, rank) : NULL,
-                                     .goes_on = goes_on,
+                                     .continues = continues,
                                      .stacks = is_here && views[rank].stage != RANK_STAGE_FAILED};
     report_rank(&subject, text, REPORT_BYTES);
     return text;
@@ -174,7 +174,7 @@ take_rank(const struct rank_view *views, int rank, int here, void *page, bool go
 
 void
 report_take(struct report *report, const struct rank_view *views, int count, int here, int rank, int suspect,
-            void *page, bool goes_on)
+            void *page, bool continues)
 {
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
     if (!report_is_worth(views, count))
@@ -184,7 +184,7 @@ report_take(struct report *report, const struct rank_view *views, int count, int
     report->of[1].rank = suspect;
     for (int i = 0; i < 2; ++i) {
         if (report->of[i].rank >= 0)
-            report->of[i].text = take_rank(views, report->of[i].rank, here, page, goes_on);
+            report->of[i].text = take_rank(views, report->of[i].rank, here, page, continues);
     }
     report->others = xcalloc(1, REPORT_BYTES);
     report_others(views, count, rank, suspect, report->others, REPORT_BYTES);

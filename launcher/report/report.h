@@ -20,7 +20,7 @@ struct report_subject {
     int rank;
     const struct rank_view *view;
     struct rank_status *status; /* its record, with the flight recorder behind it */
-    bool goes_on;               /* the job does; stacks.h */
+    bool continues;             /* the job does; stacks.h */
     bool stacks;                /* its threads' stacks too, if it lives: takes up to three seconds */
 };
 
@@ -52,11 +52,11 @@ struct report {
 /*
  * Takes it, from what is known here; report_free() releases it. `here`: the ranks of this launcher, the first of all;
  * of others only their views are known, until report_put(). `rank`, `suspect`: -1 for none. `page`: the status records.
- * `goes_on`: the job does. There is none if the line above says all that is known: nobody has begun to train, or one
- * rank trains alone.
+ * `continues`: the job does. There is no report if the line above says all that is known: no rank has begun to train,
+ * or one rank trains alone.
  */
 void report_take(struct report *report, const struct rank_view *views, int count, int here, int rank, int suspect,
-                 void *page, bool goes_on);
+                 void *page, bool continues);
 void report_free(struct report *report);
 
 /* What report_rank() said of the rank where it lives; copied. */

@@ -52,7 +52,7 @@ struct stack {
 
 struct snapshot {
     pid_t pid;
-    bool goes_on;
+    bool continues;
     int64_t deadline_ms;
     int thread_count, more_threads;
     struct stack stacks[THREADS_AT_MOST];
@@ -190,7 +190,7 @@ take_stack(struct snapshot *of, struct stack *stack, unw_addr_space_t space)
     stack->trouble = "not looked at: no time left";
     if (is_late(of))
         return;
-    if (of->goes_on && would_be_interrupted(of->pid, stack->thread)) {
+    if (of->continues && would_be_interrupted(of->pid, stack->thread)) {
         stack->trouble = "waits for an event, as in epoll_wait; not looked at, which would interrupt it";
         return;
     }
@@ -358,12 +358,12 @@ describe_all(struct snapshot *of, struct writer *writer)
 }
 
 void
-stacks_describe(pid_t pid, bool goes_on, int indent, char *text, size_t bytes)
+stacks_describe(pid_t pid, bool continues, int indent, char *text, size_t bytes)
 {
     struct writer writer = {.text = text, .bytes = bytes, .indent = indent};
     struct snapshot *of = xcalloc(1, sizeof(*of));
     pthread_t tracer;
-    *of = (struct snapshot){.pid = pid, .goes_on = goes_on, .deadline_ms = clock_now_ms() + ALL_MS};
+    *of = (struct snapshot){.pid = pid, .continues = continues, .deadline_ms = clock_now_ms() + ALL_MS};
     if (bytes > 0)
         text[0] = '\0';
     read_threads(of);

@@ -24,7 +24,7 @@ add_number(struct json_object *object, const char *name, uint64_t value)
     json_object_object_add(object, name, json_object_new_uint64(value));
 }
 
-/* How many bytes the sequence of UTF-8 at `text` has; 0: it is none (RFC 3629, section 4). */
+/* How many bytes the sequence of UTF-8 at `text` has; 0: invalid UTF-8 (RFC 3629, section 4). */
 static size_t
 sequence_at(const unsigned char *text)
 {
@@ -245,8 +245,8 @@ summary_write_refused(const char *path, const struct error *error, void (*say)(c
     struct error ignored; /* that the file cannot be written may be the very error */
     if (path == NULL || !whole_file_check(path, "--summary-json", &ignored))
         return;
-    struct rank_view *nobody = xcalloc(1, sizeof(*nobody));
-    struct summary summary = {.ranks = nobody, .exit_code = error->exit_code, .reason = error->text};
+    struct rank_view *no_rank = xcalloc(1, sizeof(*no_rank));
+    struct summary summary = {.ranks = no_rank, .exit_code = error->exit_code, .reason = error->text};
     summary_write(path, &summary, say);
-    free(nobody);
+    free(no_rank);
 }

@@ -27,7 +27,7 @@ char *summary_attempts(const struct summary *summary);
 
 /*
  * Writes the file. A regular file is replaced, whole or not at all; into anything else (/dev/stdout, a pipe) it is
- * written. A failure is told by `say`.
+ * written. A failure is reported by `say`.
  */
 void summary_write(const char *path, const struct summary *summary, void (*say)(const char *format, ...));
 

@@ -42,7 +42,7 @@ collect(int fd, int64_t end_ms, struct child_result *result)
     }
 }
 
-/* A child may close its output and go on. */
+/* A child may close its output and continue. */
 static bool
 has_ended(pid_t pid, int64_t end_ms)
 {
@@ -56,8 +56,8 @@ has_ended(pid_t pid, int64_t end_ms)
     return false;
 }
 
-/* Ends the child and all that it started (while it is not reaped, its group is nobody else's), and fetches how it
- * ended. */
+/* Ends the child and all that it started (while it is not reaped, no other group gets its group's number), and
+ * fetches how it ended. */
 static void
 finish(pid_t pid, bool in_time, struct child_result *result)
 {

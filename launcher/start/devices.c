@@ -74,8 +74,8 @@ bad_visible(struct error *error, const char *value, const char *why)
                      why);
 }
 
-/* The number of the stand-in's device with this identifier, -1 if there is none: it ends in the number, in hexadecimal
- * digits (softgpu/cuda/state.c). */
+/* The number of the stand-in's device with this identifier, -1: no such device. The identifier ends in the number, in
+ * hexadecimal digits (softgpu/cuda/state.c). */
 static int
 softgpu_device(const char *name, int count)
 {
@@ -104,8 +104,8 @@ add_visible(const struct device_inventory *inventory, const char *item, struct g
     return true;
 }
 
-/* The GPUs that a program sees: all, or those that CUDA_VISIBLE_DEVICES leaves. As CUDA does, stops at the first that
- * is none. */
+/* The GPUs that a program sees: all, or those that CUDA_VISIBLE_DEVICES leaves. As CUDA does, stops at the first
+ * entry that names no GPU. */
 static bool
 visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, struct error *error)
 {
@@ -131,7 +131,7 @@ visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, st
     return list->count > 0 ||
            bad_visible(error, value,
                        value[0] == '\0'     ? "it is empty"
-                       : inventory->softgpu ? "its first entry is none of the stand-in's devices (SOFTGPU_DEVICES)"
+                       : inventory->softgpu ? "its first entry is not one of the stand-in's devices (SOFTGPU_DEVICES)"
                                             : "its first entry is no GPU of this machine");
 }
 

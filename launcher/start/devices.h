@@ -31,7 +31,7 @@ struct device_plan {
 
 /*
  * Counts this machine's GPUs with NVML, or by their device files where the driver came without NVML. Error
- * (DDPRUN_EXIT_USAGE): there is none, saying what was looked for; `program` is named in it.
+ * (DDPRUN_EXIT_USAGE): no GPU, saying what was looked for; `program` is named in it.
  */
 bool devices_count_gpus(const char *program, int *gpu_count, struct error *error) __attribute__((warn_unused_result));
 
@@ -46,8 +46,9 @@ bool device_plan_make(const struct options *options, const struct device_invento
                       struct error *error) __attribute__((warn_unused_result));
 
 /*
- * The same for one rank of several on this host, whoever starts the others: a plan with one entry, of the GPU with the
- * number `local_rank`. Where CUDA_VISIBLE_DEVICES leaves one GPU it is that one: the scheduler gave each task its own.
+ * The same for one rank of several on this host, whichever launcher starts the others: a plan with one entry, of the
+ * GPU with the number `local_rank`. Where CUDA_VISIBLE_DEVICES leaves one GPU it is that one: the scheduler gave each
+ * task its own.
  */
 bool device_plan_make_one(const struct options *options, const struct device_inventory *inventory, int local_rank,
                           int local_size, struct device_plan *plan, struct error *error)

@@ -1,5 +1,5 @@
 /*
- * elf_source.h - the bytes of a file that nobody vouches for: an open file, or memory.
+ * elf_source.h - the bytes of a file that is not trusted: an open file, or memory.
  *
  * The parsers of ELF files read through it and through nothing else, so that none of them can leave the file, and that
  * a test can give them any bytes. Files are read with pread, not mapped: a file that is cut while it is being looked at

@@ -162,7 +162,7 @@ set_devices(char ***list, const struct rank_settings *settings, int index)
 static void
 set_launch_order(char ***list, const struct rank_settings *settings)
 {
-    /* Kernels of several communicators must come to the device in one order on all ranks (NCCL manual, 2.26). */
+    /* Kernels of several communicators must reach the device in one order on all ranks (NCCL manual, 2.26). */
     if (settings->options->communicator_count > 1 && environment_get(*list, "NCCL_LAUNCH_ORDER_IMPLICIT") == NULL)
         environment_set(list, "NCCL_LAUNCH_ORDER_IMPLICIT", "1");
 }

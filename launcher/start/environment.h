@@ -28,7 +28,7 @@ void installation_free(struct installation *installation);
 /* Which ranks of the job this launcher starts: all, or one under a cluster's launcher. */
 struct job_place {
     int first_rank, rank_count, world_size;
-    int first_local_rank, local_size; /* among the ranks of this host, whoever starts them */
+    int first_local_rank, local_size; /* among the ranks of this host, whichever launcher starts them */
     bool has_supervisor;              /* its engine asks this launcher, not PMIx (base/supervisor_link.h) */
 };
 

@@ -20,10 +20,11 @@ void guardian_start(const char *folder);
  */
 void guardian_add(pid_t group);
 
-/* When no rank is left: it kills nobody, and has ended when this returns. Nothing if there is none. */
+/* When no rank is left: the guardian kills no process, and has ended when this returns. Does nothing without a
+ * guardian. */
 void guardian_dismiss(void);
 
-/* Its process, 0 if there is none: it is no rank's. */
+/* The guardian's process, which is no rank's; 0: no guardian runs. */
 pid_t guardian_process(void);
 
 #endif

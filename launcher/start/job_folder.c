@@ -1,5 +1,5 @@
 /*
- * job_folder.c - see job_folder.h. Never follows a symbolic link: /tmp belongs to everybody.
+ * job_folder.c - see job_folder.h. Never follows a symbolic link: all users can write to /tmp.
  */
 #include "launcher/start/job_folder.h"
 
@@ -27,8 +27,8 @@ name_prefix(char prefix[32])
     snprintf(prefix, 32, "ddprun-%lu-", (unsigned long)geteuid());
 }
 
-/* Opens folder `name` in `parent` and locks it; -1 with errno: EPERM if it is not ours, EWOULDBLOCK if somebody holds
- * it. */
+/* Opens folder `name` in `parent` and locks it; -1 with errno: EPERM: another user owns it, EWOULDBLOCK: another
+ * process holds its lock. */
 static int
 open_and_lock(int parent, const char *name)
 {
@@ -142,7 +142,7 @@ make_in(const char *place, struct job_folder *folder_p)
 }
 
 /* The user's own place for such folders, as the XDG Base Directory Specification has it: absolute, ours, closed to all
- * others. After su or sudo the variable may still name somebody else's. */
+ * others. After su or sudo the variable may still name another user's. */
 static char *
 runtime_place(void)
 {
@@ -159,9 +159,9 @@ runtime_place(void)
 }
 
 /*
- * In a folder that everybody can write, others could put theirs in the place of ours, unless its sticky bit forbids
- * that (inode(7)); the same holds for each folder on the way to it. The name of such a folder into name[PATH_MAX], or
- * false.
+ * In a folder that all users can write, another user could put a folder in the place of the job folder, unless the
+ * sticky bit forbids that (inode(7)); the same holds for each folder on the way to it. The name of such a folder into
+ * name[PATH_MAX], or false.
  */
 static bool
 is_open_to_all(const char *place, char name[PATH_MAX])

@@ -33,7 +33,7 @@ struct nvml_gpu {
     bool is_divided; /* MIG mode is on */
 };
 
-/* NULL: no such library here, or it found no driver; *why then says which, in words that last as long as the process.
+/* NULL: no such library here, or it found no driver; *why then says which, as text that lasts as long as the process.
  */
 struct nvml *nvml_open(const char **why);
 void nvml_close(struct nvml *nvml);
@@ -41,7 +41,7 @@ void nvml_close(struct nvml *nvml);
 /* -1: it would not say. */
 int nvml_gpu_count(const struct nvml *nvml);
 
-/* GPU `index`, in the order of the bus. False: there is none. */
+/* GPU `index`, in the order of the bus. False: no such GPU. */
 bool nvml_gpu_read(const struct nvml *nvml, int index, struct nvml_gpu *gpu) __attribute__((warn_unused_result));
 
 /* The bus id of the GPU with this UUID (GPU-...), or of the one that holds this part of one (MIG-...). */

@@ -1,6 +1,6 @@
 /*
- * placement.c - see placement.h: who is bound at all, where the GPUs are, and what the system is told. Which processors
- * are whose is decided in placement_share.c.
+ * placement.c - see placement.h: which ranks are bound at all, where the GPUs are, and what the system is asked for.
+ * Which rank gets which processors is decided in placement_share.c.
  */
 #include "launcher/start/placement.h"
 
@@ -25,7 +25,8 @@ struct gpu_places {
 
 /* ---- where the GPUs are ---- */
 
-/* CUDA counts GPUs by speed unless it is told otherwise, NVML by bus: only among equal GPUs the two are the same. */
+/* CUDA counts GPUs by speed unless CUDA_DEVICE_ORDER says otherwise, NVML by bus: only among equal GPUs the two are the
+ * same. */
 static bool
 is_counted_by_bus(const struct nvml *nvml)
 {

@@ -27,8 +27,8 @@ struct placement {
     int rank_count;
     struct rank_place *ranks;
     const char *what; /* "none", "numa" or "core" */
-    const char *why;  /* that it is so, in words; static */
-    bool is_refused;  /* --bind asked for more; the user is to be told */
+    const char *why;  /* that it is so, as text; static */
+    bool is_refused;  /* --bind asked for more; the user is to be informed */
 };
 
 /* Which of a machine's ranks are to be placed. */
@@ -40,7 +40,7 @@ struct placement_subject {
 };
 
 /*
- * Decides. Without --bind: near the GPU where that is known and nobody has bound the launcher to a part of the machine,
+ * Decides. Without --bind: near the GPU where that is known and the launcher is not bound to a part of the machine,
  * else nothing. Error (DDPRUN_EXIT_USAGE): --bind core and too few cores; (DDPRUN_EXIT_FAILURE): --bind was given and
  * the machine cannot be looked at.
  */

@@ -19,7 +19,7 @@ struct share_request {
     enum bind_choice bind;            /* BIND_NUMA or BIND_CORE */
     int rank_count;                   /* ranks to place */
     int first_local_rank;             /* number of the first among the ranks of this machine */
-    int local_size;                   /* ranks of this machine, whoever places them */
+    int local_size;                   /* ranks of this machine, whichever launcher places them */
     const hwloc_const_bitmap_t *near; /* near[rank]: processors near its GPU; NULL for one, or for all: not known */
 };
 

@@ -274,12 +274,12 @@ init_library(const char *folder, const char *own_name)
     return status;
 }
 
-/* What PMIx and the libraries beneath it are told. */
+/* Settings for PMIx and the libraries beneath it. */
 static const char *const own_variables[][2] = {
     /* The shared-memory store of PMIx 4 leaves a mutex locked when a client's request fails, and hangs for ever. */
     {"PMIX_MCA_gds", "hash"},
     /*
-     * PMIx looks at the machine by hwloc, and nobody asks it for more than processors. Plug-ins would knock at X
+     * PMIx looks at the machine by hwloc, and no caller asks it for more than processors. Plug-ins would knock at X
      * displays, over the network too, and start the drivers of all GPUs; the component for x86 visits each processor
      * in turn, and waits until it is free; each device of a bus takes a millisecond in a virtual machine (hwloc's
      * manual, "Components and plugins").

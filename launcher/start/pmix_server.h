@@ -39,7 +39,7 @@ bool pmix_server_add_environment(struct pmix_server *server, int rank, char ***l
 /* Readable when pmix_server_next_abort() has something. */
 int pmix_server_fd(const struct pmix_server *server);
 
-/* Takes the next abort; false if there is none. */
+/* Takes the next abort; false: no abort waits. */
 bool pmix_server_next_abort(struct pmix_server *server, struct pmix_server_abort *abort);
 
 /* The rank connected, and has not finalized (yet). */

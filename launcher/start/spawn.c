@@ -194,7 +194,7 @@ spawn_rank(const struct spawn_order *order, struct spawned *spawned_p, struct er
         close_all(&pipes);
         return false;
     }
-    setpgid(pid, pid); /* whoever comes first; both fail harmlessly once the other did it */
+    setpgid(pid, pid); /* the child does this too, as either may come first; a failure of the second is harmless */
 
     close(pipes.outcome[1]);
     pipes.outcome[1] = -1;

@@ -23,7 +23,7 @@ struct spawn_order {
     bool one_pipe;    /* with both: stderr goes into the pipe of stdout, so that their order is kept */
     int output_file;  /* descriptor that becomes its stdout, -1: none */
     int error_file;   /* likewise stderr */
-    bool by_lines;    /* what it prints to a pipe or a file of ours is to come line by line */
+    bool by_lines;    /* what it prints to a pipe or a file of ddprun's is to come line by line */
     unsigned limit_s; /* in which the program must have been started */
     const char *cwd;  /* folder that it starts in; NULL: the launcher's */
     const struct rank_place *place; /* what it runs on; NULL: what the launcher does */
@@ -38,7 +38,7 @@ struct spawned {
 /*
  * Starts a rank, and returns when the program runs in it. It is killed when the launcher's main thread dies, so call
  * this there. Error (DDPRUN_EXIT_NOT_RUN): the system refused to run the program; (DDPRUN_EXIT_FAILURE): no process
- * or pipe to be had, its processors are gone, or the process does not come to the program within limit_s seconds; (128
+ * or pipe to be had, its processors are gone, or the process does not reach the program within limit_s seconds; (128
  * + signal): a signal asked for the end before it came there.
  */
 bool spawn_rank(const struct spawn_order *order, struct spawned *spawned, struct error *error)

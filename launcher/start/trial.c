@@ -84,7 +84,7 @@ add_library(struct trial *trial, char *name, char *path)
     trial->libraries[trial->count++] = (struct trial_library){name, path};
 }
 
-/* A line of the list, without its tab. False: it is none. */
+/* A line of the list, without its tab. False: not a line of the list. */
 static bool
 parse_entry(struct trial *trial, const char *line, size_t length)
 {
@@ -137,7 +137,7 @@ trial_parse(const char *text, size_t length, struct trial *trial_p)
     *trial_p = trial;
 }
 
-/* What would make the loader do more than list, run code of somebody's, or write elsewhere (ld.so(8)). */
+/* What would make the loader do more than list, run foreign code, or write elsewhere (ld.so(8)). */
 static char **
 quiet_environment(char *const *environment)
 {

@@ -4,8 +4,9 @@
  * A rank waits if it has come, on the host or on its device, to something that all ranks do together. The ranks that do
  * not wait keep it waiting; the one of them that has made no hooked call for longest is the culprit.
  *
- * Where none waits for another, nobody is accused who may be at work. But a job is not left standing without a word:
- * that all ranks wait for their own devices is said, and a rank that has nothing left to do but to exit must do so.
+ * Where no rank waits for another, no rank that may be at work is accused. But a job is not left standing without a
+ * message: that all ranks wait for their own devices is reported, and a rank that has nothing left to do but to exit
+ * must exit.
  */
 #include "launcher/watch/hang.h"
 
@@ -21,7 +22,7 @@
 enum { TEXT_BYTES = 256 };
 
 #define PAUSE_NS UINT64_C(5000000000) /* without a look: the launcher was stopped, and so were its ranks */
-/* What is seen of ranks elsewhere is up to a second old; and what one says to another may be held up by the network. */
+/* What is seen of ranks elsewhere is up to a second old; and what one says to another may be delayed by the network. */
 #define AT_END_NS     UINT64_C(1000000000) /* from there a rank comes nowhere else */
 #define ON_ITS_WAY_NS UINT64_C(10000000000)
 
@@ -31,7 +32,7 @@ struct watched {
     enum rank_wait wait;
     bool stopped;
     uint64_t progress_ns, wait_ns; /* when that was seen first */
-    uint64_t watch_ns, alive_ns;   /* when its process was seen last to go on, */
+    uint64_t watch_ns, alive_ns;   /* when its process was seen last to continue, */
     uint64_t stayed_ns;            /* and for how long it has, waiting there */
     bool warned;
 };
@@ -134,8 +135,8 @@ longest_waiter(const struct hang *hang, const struct rank_view *views)
 }
 
 /*
- * Until when it is known what the rank did: until it was seen last to go on, if that was a moment ago. A process that
- * is stopped does nothing; of one that is not heard of any more, nothing else is to be expected.
+ * Until when it is known what the rank did: until it was seen last to continue, if that was a moment ago. A process
+ * that is stopped does nothing; of one that is not heard any more, nothing else is to be expected.
  */
 static uint64_t
 known_until_ns(const struct watched *rank, uint64_t now_ns)
@@ -303,7 +304,7 @@ outcome_of(const struct hang *hang, uint64_t idle, bool may_end, bool *warned)
 /*
  * Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device: for how long
  * both must have waited to be sure of it; 0: it can. It cannot if it is at its program's end, and the collective
- * belongs to a step that it has not made. Nor if it has made fewer steps, for before it goes on all ranks must come to
+ * belongs to a step that it has not made. Nor if it has made fewer steps, for before it continues all ranks must reach
  * its place, which the other has passed; unless what it waits to hear is still on its way.
  */
 static uint64_t
@@ -347,7 +348,7 @@ find_different_places(const struct hang *hang, const struct rank_view *views, ui
     return false;
 }
 
-/* Nobody is behind: for as long as the last of them has waited. */
+/* No rank is behind: for as long as the last of them has waited. */
 static enum hang_outcome
 judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, uint64_t now_ns, struct error *error)
 {
@@ -369,11 +370,11 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
 }
 
 /*
- * Nobody waits for another. Kernels may take long on all ranks alike, so that is only said; but all that have not ended
- * may be past their end, and then the job waits for nothing else. Counted from when the last of them went on.
+ * No rank waits for another. Kernels may take long on all ranks alike, so that is only reported; but all that have not
+ * ended may be past their end, and then the job waits for nothing else. Counted from when the last of them continued.
  */
 static enum hang_outcome
-judge_nobody_waiting(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct error *error)
+judge_none_waiting(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct error *error)
 {
     int named = -1;
     bool on_device = false;
@@ -402,7 +403,7 @@ judge_nobody_waiting(struct hang *hang, const struct rank_view *views, uint64_t 
     return outcome;
 }
 
-/* Time in which nobody looked does not count. */
+/* Time in which the supervisor did not look does not count. */
 static void
 skip_pause(struct hang *hang, uint64_t now_ns)
 {
@@ -428,7 +429,7 @@ hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, str
     if (hang->count == 1)
         return HANG_NONE;
     if (waiter < 0)
-        return judge_nobody_waiting(hang, views, now_ns, error);
+        return judge_none_waiting(hang, views, now_ns, error);
     if (find_different_places(hang, views, UINT64_MAX, error))
         return HANG_END;
 

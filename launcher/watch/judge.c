@@ -40,8 +40,8 @@ judge_free(struct judge *judge)
 /* ---- ends ---- */
 
 /*
- * Who ended with exit code 0 has left early only if others need it: one that is done may leave by _exit() while rank 0
- * still writes the last checkpoint. They may end in the same way, and are given the time.
+ * A rank that ended with exit code 0 has left early only if others need it: one that is done may leave by _exit() while
+ * rank 0 still writes the last checkpoint. The others may end in the same way, and are given the time.
  */
 static void
 find_early_leavers(struct judge *judge, struct rank_view *views, uint64_t now_ns)

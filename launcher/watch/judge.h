@@ -19,7 +19,7 @@ void judge_free(struct judge *judge);
 
 enum judgement {
     JUDGED_GOES_ON,
-    JUDGED_WARNING,  /* it goes on; `error` holds a line for the user, and the rank of whom it speaks */
+    JUDGED_WARNING,  /* the job continues; `error` holds a line for the user, and the rank of which it speaks */
     JUDGED_IN_DOUBT, /* a rank has failed; why, will be known in a moment */
     JUDGED_OVER,     /* all ranks have ended well */
     JUDGED_FAILED,   /* `error` holds the reason */
@@ -28,8 +28,8 @@ enum judgement {
 /* By the ends of ranks. Sets `left_early` in `views`. Never a warning. */
 enum judgement judge_ends(struct judge *judge, struct rank_view *views, uint64_t now_ns, struct error *error);
 
-/* By what ranks do that have not ended, which counts where judge_ends() says that the job continues: goes on, warning
- * or failed. */
+/* By what ranks do that have not ended, which counts where judge_ends() says that the job continues: JUDGED_GOES_ON,
+ * JUDGED_WARNING or JUDGED_FAILED. */
 enum judgement judge_running(struct judge *judge, const struct rank_view *views, uint64_t now_ns, struct error *error);
 
 /* hang_suspect() of this moment: a rank that may be why, besides the one of whom the reason speaks. */

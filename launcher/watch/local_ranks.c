@@ -97,7 +97,7 @@ process_of(const struct rank_status *status, pid_t root)
     return pid > 0 && pid != root && process_state_descends(pid, root) ? pid : root;
 }
 
-/* A wrapper that goes on after it may have much to do; a program that has ended, only its exit handlers. */
+/* A wrapper that continues after the rank may have much to do; a program that has ended, only its exit handlers. */
 static bool
 is_exiting(const struct rank_status *status, pid_t pid)
 {
@@ -125,7 +125,7 @@ look_at_process(struct local_ranks *local)
 
 /*
  * A process of rank i that may be its trainer and lives although the rank's own has ended: the one that the status page
- * names, in the middle of its training; or, where nothing has trained, any of the rank's group. 0: there is none.
+ * names, in the middle of its training; or, where nothing has trained, any of the rank's group. 0: no such process.
  */
 static pid_t
 find_left(const struct local_ranks *local, int i)
@@ -213,7 +213,7 @@ local_ranks_free(struct local_ranks *local)
     free(local->ended_ns);
 }
 
-/* A child of ours that has ended, 0 if there is none: one call, in the long time in which nobody has. */
+/* A child of the launcher that has ended, 0: no child has. One call, in the long time in which no child has ended. */
 static pid_t
 find_ended(void)
 {

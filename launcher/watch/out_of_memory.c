@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The number after "oom_kill " in a file of such lines. False if there is none. */
+/* The number after "oom_kill " in a file of such lines. False: no such line. */
 static bool
 read_kills(const char *path, uint64_t *kills)
 {

@@ -1,8 +1,8 @@
 /*
  * out_of_memory.h - how many processes has the kernel killed for lack of memory?
  *
- * A process that it kills just ends by SIGKILL, as if somebody had done it by hand; that this number grew meanwhile
- * tells the two apart. Asked at the start and when a rank ended.
+ * A process that the kernel kills just ends by SIGKILL, as if a user had sent it by hand; that this number grew
+ * meanwhile tells the two apart. Asked at the start and when a rank ended.
  */
 #ifndef DDPRUN_LAUNCHER_WATCH_OUT_OF_MEMORY_H
 #define DDPRUN_LAUNCHER_WATCH_OUT_OF_MEMORY_H

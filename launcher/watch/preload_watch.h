@@ -16,7 +16,7 @@
 
 struct preload_watch;
 
-/* What the watch is told of each rank. */
+/* What the watch knows of each rank, from its caller. */
 struct preload_subject {
     pid_t pid;    /* of the process that was started as the rank */
     bool is_rank; /* a process became the rank, now or in an earlier program; or it has ended: nothing to look for */
@@ -27,7 +27,7 @@ struct preload_watch *preload_watch_new(int rank_count, uint64_t now_ns);
 
 /*
  * Looks, if it is time to. Returns a rank in which the driver has been in use without our library for so long that the
- * job must be stopped, and that process in *pid; -1 if there is none.
+ * job must be stopped, and that process in *pid; -1: no such rank.
  */
 int preload_watch_look(struct preload_watch *watch, const struct preload_subject *subjects, uint64_t now_ns,
                        pid_t *pid);

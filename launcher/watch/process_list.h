@@ -2,7 +2,7 @@
  * process_list.h - a picture of the machine's processes: who descends from whom.
  *
  * Trainers start shells, wrappers and data loaders. The supervisor needs to know all that descends from it, to look
- * whether the preload reached the process that uses the GPU, and to leave nobody behind. Supervisor's thread only.
+ * whether the preload reached the process that uses the GPU, and to leave no process behind. Supervisor's thread only.
  */
 #ifndef DDPRUN_LAUNCHER_WATCH_PROCESS_LIST_H
 #define DDPRUN_LAUNCHER_WATCH_PROCESS_LIST_H
@@ -31,7 +31,7 @@ void process_list_read(struct process_list *list);
 /* Is `pid` the process `ancestor`, or a descendant of it? */
 bool process_list_is_in_tree(const struct process_list *list, pid_t pid, pid_t ancestor);
 
-/* The process numbered `pid`, NULL if there is none. */
+/* The process numbered `pid`, NULL: no such process. */
 const struct process *process_list_find(const struct process_list *list, pid_t pid);
 
 void process_list_free(struct process_list *list);

@@ -13,7 +13,7 @@ struct process_state {
     pid_t parent;
 };
 
-/* `thread`: 0 for the process itself. False if there is none, or /proc cannot be read. */
+/* `thread`: 0 for the process itself. False: no such process or thread, or /proc cannot be read. */
 bool process_state_read(pid_t pid, pid_t thread, struct process_state *state) __attribute__((warn_unused_result));
 
 /* Stopped by a signal or a debugger. */

@@ -4,7 +4,7 @@
  * Ranks start shells, wrappers and data loaders, in groups and sessions of their own. The launcher is a child
  * subreaper, so all of them stay its descendants. `pids` are the processes that it spawned itself, in order of time;
  * each leads a process group, and is not reaped before the end: as long as it is a zombie, its group's number cannot be
- * given to somebody else. Supervisor's thread only.
+ * given to another group. Supervisor's thread only.
  */
 #ifndef DDPRUN_LAUNCHER_WATCH_PROCESSES_H
 #define DDPRUN_LAUNCHER_WATCH_PROCESSES_H
@@ -15,7 +15,7 @@
 
 enum {
     PROCESSES_GRACE_MS = 500,       /* between SIGTERM and SIGKILL after a failure */
-    PROCESSES_UNKILLABLE_MS = 5000, /* after SIGKILL: whoever is still there hangs in the kernel */
+    PROCESSES_UNKILLABLE_MS = 5000, /* after SIGKILL: a process that is still there hangs in the kernel */
 };
 
 /*

@@ -1,5 +1,5 @@
 /*
- * rank_describe.h - what one rank waits for, what it does and where it is, in words.
+ * rank_describe.h - what one rank waits for, what it does and where it is, as text.
  *
  * For the lines about ranks that hang (hang.h) and for reports. Pure; the words follow from the view alone.
  */
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the rank waits for, in words that follow "rank 1 ": "waits for bucket 3 of step 8 (12.3 s)". Into text[bytes].
+/* What the rank waits for, as text that follows "rank 1 ": "waits for bucket 3 of step 8 (12.3 s)". Into text[bytes].
  */
 void rank_describe_wait(const struct rank_view *view, char *text, size_t bytes);
 
@@ -22,7 +22,7 @@ void rank_describe_activity(const struct rank_view *view, char *text, size_t byt
 /* " (host a, process 12, GPU 3)", as far as it is known. */
 void rank_describe_place(const struct rank_view *view, char *text, size_t bytes);
 
-/* Nothing on the host keeps it from going on: its device has to end its work. */
+/* Nothing on the host keeps the rank from continuing: its device has to end its work. */
 bool rank_is_on_device(const struct rank_view *view);
 
 #endif

@@ -51,22 +51,22 @@ read_wait(const struct rank_status *status, uint64_t now_ns, struct rank_view *v
     }
 }
 
-/* The call that goes on longest, else the one that ended last. */
+/* The call that has lasted longest and not returned, else the one that returned last. */
 static const struct rank_call *
-find_call(const struct rank_status *status, bool *goes_on)
+find_call(const struct rank_status *status, bool *continues)
 {
     const struct rank_call *found = NULL;
-    *goes_on = false;
+    *continues = false;
     for (int i = 0; i < RANK_CALLS_AT_ONCE; ++i) {
         const struct rank_call *call = &status->calls[i];
         bool here = atomic_load(&call->thread) != 0;
         uint64_t entered = atomic_load(&call->entered_ns), left = atomic_load(&call->left_ns);
-        if (entered == 0 || (*goes_on && !here))
+        if (entered == 0 || (*continues && !here))
             continue;
-        if (found == NULL || (here && !*goes_on) || (here && entered < atomic_load(&found->entered_ns)) ||
+        if (found == NULL || (here && !*continues) || (here && entered < atomic_load(&found->entered_ns)) ||
             (!here && left > atomic_load(&found->left_ns)))
             found = call;
-        *goes_on = *goes_on || here;
+        *continues = *continues || here;
     }
     return found;
 }

@@ -28,7 +28,7 @@ verdict_is_training(const struct rank_view *rank)
     return !rank->ended && (rank->stage == RANK_STAGE_RANK || rank->stage == RANK_STAGE_TRAINING || rank->connected);
 }
 
-/* There the ranks wait for those that come; who has left before is not missed. */
+/* At the end of the program the ranks wait for those that come; a rank that has left before is not missed. */
 static bool
 is_at_end(const struct rank_view *rank)
 {
@@ -297,7 +297,7 @@ describe(const struct rank_view *ranks, int count, int i, enum fault fault, stru
         break;
     default:
         error_set(error, code,
-                  "rank %d ended%s, others went on to step %" PRIu64
+                  "rank %d ended%s, others continued to step %" PRIu64
                   "; all ranks must make the same number of steps (DDP_SHARD divides work evenly)",
                   i, far, most_steps(ranks, count));
         break;
@@ -507,7 +507,7 @@ verdict_say_unaveraged(const struct rank_view *ranks, int count, void (*say)(con
     }
 }
 
-/* It has annotated its parameters, and comes to its end with them as they were: an evaluation. */
+/* It has annotated its parameters, and reaches its end with them as they were: an evaluation. */
 static bool
 all_evaluated(const struct rank_view *ranks, int count)
 {

@@ -17,13 +17,14 @@ bool verdict_is_unfinished(const struct rank_view *rank);
 bool verdict_is_training(const struct rank_view *rank);
 
 /*
- * Another rank cannot go on without this one, or has gone on without it: it waits for all, has made more steps, or says
- * that somebody's end stopped it. Of one that speaks PMIx itself nothing of the kind is known, so it counts at once.
+ * Another rank cannot continue without this one, or has continued without it: the other rank waits for all, has made
+ * more steps, or says that another rank's end stopped it. Of one that speaks PMIx itself nothing of the kind is known,
+ * so it counts at once.
  */
 bool verdict_is_needed(const struct rank_view *ranks, int count, int rank);
 
 /*
- * Looks for a failure. False and untouched `error` if there is none; otherwise true, and `error` holds the message
+ * Looks for a failure. False and untouched `error`: no failure; otherwise true, and `error` holds the message
  * (first line; details may follow on more lines) and the job's exit code. Of several failures the one of a rank that
  * says why counts, then the earliest; ranks that failed because of another one come last, behind those that cannot
  * tell. `error->rank` is that rank.

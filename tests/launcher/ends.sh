@@ -235,7 +235,7 @@ report "but all may leave so together" "$(expect 0 "$err" '^ddprun: 2 ranks, 5 s
 run -n 2 "$fake" stage 3 step 5 @1 exit 0 @0 sleep 2500 say saved exit 0
 report "and one after the others, which it did not need any more" "$(expect 0 "$err" '^ddprun: 2 ranks, 5 steps' "$out" '^saved')"
 run -n 2 "$fake" stage 3 @1 step 5 stage 4 exit 0 @0 step 6 hang
-report "a rank that makes fewer steps" "$(expect 1 "$err" '^ddprun: rank 1 ended after step 5, others went on to step 6')"
+report "a rank that makes fewer steps" "$(expect 1 "$err" '^ddprun: rank 1 ended after step 5, others continued to step 6')"
 run -n 2 "$fake" stage 3 step 5 check 1 5 0x11 @1 check 1 5 0x12 @all stage 4
 report "hashes that differ" "$(expect 1 "$err" '^ddprun: parameters differ between ranks 0 and 1 after step 5')"
 # Nor does it take effect where it did in another process of the rank, such as a probe.

@@ -65,7 +65,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     SOFTGPU_DEVICES=4 bad "--gpus of the stand-in, mistyped" 2 "there is no GPU GPU-1234, in --gpus: the stand-in makes 4" --gpus 0,GPU-1234 "$fake"
     SOFTGPU_DEVICES=4 bad "--gpus of the stand-in, one in two ways" 2 "GPU 1 is named twice" --gpus 1,GPU-1 "$fake"
     SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=2,3 bad "--gpus beyond what is visible" 2 "there is no GPU 3, in --gpus: 2 visible" --gpus 3 "$fake"
-    SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=7 bad "none of the stand-in's devices visible" 2 "leaves no GPU: its first entry is none of the stand-in's" "$fake"
+    SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=7 bad "none of the stand-in's devices visible" 2 "leaves no GPU: its first entry is not one of the stand-in's" "$fake"
     DDPRUN_RANKS=300 bad "DDPRUN_RANKS=300" 2 "DDPRUN_RANKS: '300' is not a number of ranks from 1 to 256" "$fake"
     TMPDIR=$top/absent bad "TMPDIR absent" 1 "cannot use $top/absent" "$fake" exit 0
     OMPI_COMM_WORLD_SIZE=2 bad "started by mpirun -n 2" 2 "another launcher" -n 2 "$fake"

@@ -251,7 +251,7 @@ static const struct scene {
      {{TRAINING, .ended = true, .order = 1}, {.stage = RANK_STAGE_TRAINING, .step = 8, .ended = true, .order = 2}},
      true,
      1,
-     "rank 0 ended after step 7, others went on to step 8"},
+     "rank 0 ended after step 7, others continued to step 8"},
     {"hashes differ",
      2,
      {{DONE, .check_count = 1, .checked_step = 7, .parameter_hash = 1}, {DONE, .check_count = 1, .checked_step = 7}},
