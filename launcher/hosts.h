@@ -20,7 +20,7 @@ int hosts_run(const struct options *options);
 /*
  * In a ddprun that was started so, on any host: enters the folder that the first one was started in, before any option
  * is read. Elsewhere it does nothing. Error (DDPRUN_EXIT_USAGE): this host has no such folder. Launchers could enter
- * it themselves, but PRRTE ends without a word where it is missing, after it has started ranks elsewhere.
+ * it themselves, but PRRTE ends without a message where it is missing, after it has started ranks elsewhere.
  */
 bool hosts_enter_folder(struct error *error) __attribute__((warn_unused_result));
 

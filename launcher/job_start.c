@@ -275,7 +275,7 @@ job_end(struct job *job)
         status_page_unmap(job->status_page, job->place.rank_count);
     terminal_input_close(&job->input);
     close_net(job);
-    job_folder_remove(&job->folder); /* now: a cluster's launcher may kill who has left its job */
+    job_folder_remove(&job->folder); /* now: a cluster's launcher may kill a process that has left its job */
     if (job->cluster.world_size > 0 && !leave_cluster(&job->cluster))
         return false;
     return job->pmix == NULL;

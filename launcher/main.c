@@ -40,7 +40,7 @@ open_standard_descriptors(void)
         close(fd);
 }
 
-/* Says why nothing is started, also to who waits for --summary-json; returns the exit code. */
+/* Says why nothing is started, also to the reader of --summary-json; returns the exit code. */
 static int
 refuse(const struct options *options, const struct error *error)
 {

@@ -151,7 +151,7 @@ hear_engines(void *data, struct rank_view *views, int count)
         hear_server(job->pmix, views, count);
 }
 
-/* Ends of ranks elsewhere come in the order in which they are heard of. */
+/* Ends of ranks elsewhere come in the order in which they are reported. */
 static void
 order_ends(struct supervisor *s)
 {

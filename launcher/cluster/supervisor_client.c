@@ -78,7 +78,7 @@ void
 supervisor_client_step(struct supervisor_client *client, const struct rank_view *view)
 {
     int64_t now_ms = clock_now_ms();
-    /* Who did not look for a while (stopped, or starved) cannot have heard. */
+    /* A process that did not look for a while (stopped, or starved) cannot have received heartbeats. */
     if (now_ms - client->looked_ms > SUPERVISOR_SERVER_STALL_MS)
         client->heard_ms = now_ms;
     client->looked_ms = now_ms;

@@ -15,7 +15,7 @@ struct supervisor_client {
     const struct handshake *root; /* borrowed */
     char host_id[HOST_ID_BYTES];
     struct peer_link link;
-    int limit_ms; /* without a word of supervisor 0; 0: for ever */
+    int limit_ms; /* without a message from supervisor 0; 0: for ever */
     int64_t looked_ms, heard_ms, said_ms;
     struct rank_view told; /* what supervisor 0 knows */
 

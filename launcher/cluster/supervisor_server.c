@@ -369,7 +369,7 @@ bool
 supervisor_server_step(struct supervisor_server *server, struct rank_view *views)
 {
     int64_t now_ms = clock_now_ms();
-    bool stalled = now_ms - server->looked_ms > SUPERVISOR_SERVER_STALL_MS; /* who did not look cannot have heard */
+    bool stalled = now_ms - server->looked_ms > SUPERVISOR_SERVER_STALL_MS; /* it did not look: no heartbeat was read */
     server->looked_ms = now_ms;
     server->news = false;
     take_events(server, views);

@@ -51,7 +51,7 @@ struct peer {
 
 struct supervisor_server;
 
-/* Takes over the listener. `limit_s`: without a word of a client, until it is lost; 0: never. */
+/* Takes over the listener. `limit_s`: without a message from a client, until it is lost; 0: never. */
 struct supervisor_server *supervisor_server_open(struct listener *listener, int world_size,
                                                  const unsigned char secret[AUTH_BYTES], unsigned limit_s,
                                                  struct error *error);

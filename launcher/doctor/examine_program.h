@@ -15,7 +15,7 @@ void examine_script(struct examination *examination);
 /* Does this text mention something that takes the preload away? What it mentions, or NULL. Pure. */
 const char *script_find_hazard(const char *text, size_t length);
 
-/* Which libraries the loader finds, which of CUDA, and where the shim comes; who is annotated. */
+/* Which libraries the loader finds, which of CUDA, and where the shim comes; which file is annotated. */
 void examine_loading(struct examination *examination);
 
 #endif

@@ -223,7 +223,7 @@ take_trace(const struct option_row *row, struct options *options, const char *va
     return true;
 }
 
-/* What would be overwritten without a word. */
+/* Variables that ddprun would overwrite without a message. */
 static bool
 is_ranks_own(const char *name, size_t length)
 {

@@ -49,7 +49,7 @@ write_text(int fd, const char *text)
     return true;
 }
 
-/* Beside the old file and then in its place: who reads it finds the old or the new one, whole. */
+/* Beside the old file and then in its place: a reader finds the old or the new one, whole. */
 static bool
 replace_file(const char *path, const char *text)
 {

@@ -108,7 +108,7 @@ follow(struct watched *rank, const struct rank_view *view, uint64_t now_ns)
     rank->stopped = view->stopped;
 }
 
-/* What a process that is stopped, starved or unheard of said last is old: it may have got what it waited for. */
+/* What a stopped, starved or silent process said last is old: it may have got what it waited for. */
 static void
 follow_life(struct watched *rank, const struct rank_view *view, uint64_t now_ns)
 {

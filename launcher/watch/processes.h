@@ -20,7 +20,7 @@ enum {
 
 /*
  * How many processes descend from the launcher and live. With number != 0, sends each that signal. What is older than
- * `first`, the process of the first rank, is not ours: children of a shell that became ddprun by exec. `processes`:
+ * `first`, the process of the first rank, is not counted: children of a shell that became ddprun by exec. `processes`:
  * scratch.
  */
 size_t processes_signal_descendants(struct process_list *processes, pid_t first, int number);
@@ -28,7 +28,7 @@ size_t processes_signal_descendants(struct process_list *processes, pid_t first,
 /* Sends a signal to the groups of pids[count]. */
 void processes_signal_groups(const pid_t *pids, int count, int number);
 
-/* To groups and descendants; who is stopped is let run, so that it can end. */
+/* To groups and descendants; a stopped process is continued, so that it can end. */
 void processes_signal_all(struct process_list *processes, const pid_t *pids, int count, int number);
 
 /* Takes away what has ended. */
