@@ -1,5 +1,5 @@
 /*
- * clock.h - the time for deadlines: micro- and milliseconds of the monotonic clock, which nobody sets back.
+ * clock.h - the time for deadlines: micro- and milliseconds of the monotonic clock, which is never set back.
  */
 #ifndef DDPRUN_BASE_CLOCK_H
 #define DDPRUN_BASE_CLOCK_H

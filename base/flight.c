@@ -48,7 +48,7 @@ flight_write(struct flight_ring *ring, enum flight_kind kind, uint64_t step, uin
         !atomic_compare_exchange_strong_explicit(&event->sequence, &before, 2 * n + 1, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return;
-    /* Every store releases, so that whoever sees one of them sees that the slot is being written. */
+    /* Every store releases, so that a reader that sees one of them sees that the slot is being written. */
     atomic_store_explicit(&event->time_ns, now_ns(), memory_order_release);
     atomic_store_explicit(&event->step, step, memory_order_release);
     atomic_store_explicit(&event->what, (uint64_t)kind | number << KIND_BITS, memory_order_release);
@@ -136,7 +136,7 @@ flight_describe(const struct flight_entry *entry, char *text, size_t bytes)
         snprintf(text, bytes, "annotated `%s`, %" PRIu64 " bytes", more, entry->bytes);
         break;
     case FLIGHT_BOUNDARY_BEGIN:
-        snprintf(text, bytes, "came to DDP_STEP (%s)", more);
+        snprintf(text, bytes, "reached DDP_STEP (%s)", more);
         break;
     case FLIGHT_BOUNDARY_END:
         snprintf(text, bytes, "left DDP_STEP (%s)", more);
@@ -145,16 +145,17 @@ flight_describe(const struct flight_entry *entry, char *text, size_t bytes)
         snprintf(text, bytes, "sent bucket %" PRIu64 " %s, %" PRIu64 " bytes", entry->number, more, entry->bytes);
         break;
     case FLIGHT_EXCHANGE_BEGIN:
-        snprintf(text, bytes, "told the others, and asked them: %s", more);
+        snprintf(text, bytes, "sent to all ranks: %s", more);
         break;
     case FLIGHT_EXCHANGE_END:
-        snprintf(text, bytes, "heard of all others: %s", more);
+        snprintf(text, bytes, "received from all ranks: %s", more);
         break;
     case FLIGHT_PLAN:
         snprintf(text, bytes, "adopted a plan of %" PRIu64 " bucket%s", entry->number, entry->number == 1 ? "" : "s");
         break;
     case FLIGHT_LATE_TOUCH:
-        snprintf(text, bytes, "%s touched a gradient of bucket %" PRIu64 ", which had left", more, entry->number);
+        snprintf(text, bytes, "%s touched a gradient of bucket %" PRIu64 ", which was launched before", more,
+                 entry->number);
         break;
     case FLIGHT_GRAPH_LAUNCH:
         snprintf(text, bytes, "launched a graph (%s)", more);
@@ -163,7 +164,7 @@ flight_describe(const struct flight_entry *entry, char *text, size_t bytes)
         snprintf(text, bytes, "stopped the job: %s", more);
         break;
     case FLIGHT_END:
-        snprintf(text, bytes, "ended in order");
+        snprintf(text, bytes, "exited cleanly");
         break;
     case FLIGHT_KINDS:
         snprintf(text, bytes, "?");

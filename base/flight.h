@@ -29,10 +29,10 @@ enum flight_kind {
     FLIGHT_EXCHANGE_BEGIN, /* the ranks say something to each other; text: what about */
     FLIGHT_EXCHANGE_END,   /* the same */
     FLIGHT_PLAN,           /* a plan takes effect; number: buckets */
-    FLIGHT_LATE_TOUCH,     /* a gradient was touched after it had left; number: bucket; text: call */
+    FLIGHT_LATE_TOUCH,     /* a gradient was touched after its launch; number: bucket; text: call */
     FLIGHT_GRAPH_LAUNCH,   /* text: call */
     FLIGHT_STOP,           /* the rank stops the job; text: the reason's beginning */
-    FLIGHT_END,            /* the rank ends in order */
+    FLIGHT_END,            /* the rank exits cleanly */
     FLIGHT_KINDS,
 };
 
@@ -74,7 +74,7 @@ void flight_write(struct flight_ring *ring, enum flight_kind kind, uint64_t step
  */
 size_t flight_read(const struct flight_ring *ring, struct flight_entry *entries, size_t most);
 
-/* What an event says, in words: "bucket 3 sent early, 4096 bytes". Into text[bytes]. */
+/* An event as text, such as "bucket 3 sent early, 4096 bytes". Into text[bytes]. */
 void flight_describe(const struct flight_entry *entry, char *text, size_t bytes);
 
 #endif

@@ -2,7 +2,7 @@
  * message.h - lines to the user, on stderr, all of one form: "ddprun: what happened, where, what to do".
  *
  * Each line leaves in one write(), so that lines of several ranks do not mix. Never stdout: that belongs to the
- * trainer. What would speak to the terminal, from names that nobody vouches for, is replaced (printable.h). Safe in any
+ * trainer. What would speak to the terminal, from names of unknown origin, is replaced (printable.h). Safe in any
  * thread; not in a signal handler.
  */
 #ifndef DDPRUN_BASE_MESSAGE_H

@@ -22,10 +22,10 @@ enum mutant {
     MUTANT_ONE_OF_MANY,              /* of several gradients that an operation covers only the first is touched */
     MUTANT_ESCAPE_IGNORED,           /* addresses in copies to the device are not looked for */
     MUTANT_ESCAPES_ALIGNED_TO_16,    /* only those that are multiples of 16 */
-    MUTANT_ESCAPED_LATE_UNCHECKED,   /* gradients that had left when their address was copied are not compared */
+    MUTANT_ESCAPED_LATE_UNCHECKED,   /* gradients launched before their address was copied are not compared */
     MUTANT_TENSOR_MAPS_UNSEEN,       /* addresses in tensor maps are not noted */
     MUTANT_ARRAY_TRUSTED,            /* an array of pointers that a kernel has made counts as one from the host */
-    MUTANT_HIDDEN_STREAMS_FORGOTTEN, /* the boundary does not wait for kernels that may reach held gradients */
+    MUTANT_HIDDEN_STREAMS_FORGOTTEN, /* the boundary does not wait for kernels that may reach deferred gradients */
 
     /* learned */
     MUTANT_LEARNED_TOO_SOON,    /* two intervals count as equal whatever they showed */
@@ -62,9 +62,9 @@ enum mutant {
 
     /* deviations */
     MUTANT_DEVIATION_IGNORED, /* buckets leave early in an interval that is not as learned */
-    MUTANT_NOT_FLUSHED_FIRST, /* the boundary does not wait for the streams of gradients that have not left */
-    MUTANT_LATE_LET_THROUGH,  /* a write to a gradient that has left is not noticed */
-    MUTANT_LATE_NOT_WAITED,   /* a touch of a gradient that has left does not wait for its bucket */
+    MUTANT_NOT_FLUSHED_FIRST, /* the boundary does not wait for the streams of gradients not launched yet */
+    MUTANT_LATE_LET_THROUGH,  /* a write to a gradient that is launched is not noticed */
+    MUTANT_LATE_NOT_WAITED,   /* a touch of a gradient that is launched does not wait for its bucket */
 
     /* checked */
     MUTANT_CONTENT_UNCHECKED,    /* gradients are not compared between their reduction and the boundary */

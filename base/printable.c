@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Bytes of the well-formed UTF-8 sequence at `text` (Unicode, table 3-7), 0 if there is none. */
+/* Bytes of the well-formed UTF-8 sequence at `text` (Unicode, table 3-7), 0 if there is no such sequence. */
 static size_t
 sequence_bytes(const unsigned char *text)
 {

@@ -66,10 +66,10 @@
 #define DDPRUN_DEFAULT_UNANNOTATED_MS 10000
 #define DDPRUN_MOST_COMMUNICATORS     8
 
-/* What becomes of a gradient: the mean over all ranks, or the sum. */
+/* What a gradient becomes: the mean over all ranks, or their sum. */
 enum ddprun_reduction { DDPRUN_REDUCE_MEAN, DDPRUN_REDUCE_SUM, DDPRUN_REDUCTION_COUNT };
 
-/* As what gradients of type float32 travel. */
+/* The type in which gradients of type float32 are sent. */
 enum ddprun_compression {
     DDPRUN_COMPRESS_NONE,
     DDPRUN_COMPRESS_FP16,
@@ -106,7 +106,7 @@ struct job_options {
 };
 
 /* ---- exit codes that ddprun itself produces ---- */
-#define DDPRUN_EXIT_FAILURE 1 /* a rank stopped the job with a message of ours */
+#define DDPRUN_EXIT_FAILURE 1 /* a rank stopped the job with ddprun's message */
 #define DDPRUN_EXIT_USAGE   2
 #define DDPRUN_EXIT_NOT_RUN 127 /* the program cannot be started */
 
@@ -152,11 +152,11 @@ enum rank_stage {
     RANK_STAGE_GATE,     /* the shim answered a look-up of the CUDA driver in this rank's process tree */
     RANK_STAGE_RANK,     /* a process became the rank; its engine runs */
     RANK_STAGE_TRAINING, /* the first boundary was passed */
-    RANK_STAGE_ENDED,    /* left in order; another program may follow it */
+    RANK_STAGE_ENDED,    /* left cleanly; another program may follow it */
     RANK_STAGE_FAILED,   /* `failure` says why; written by the rank before it asks for the end of the job */
 };
 
-/* Where a rank waits whose program has come to its end: it will send nothing any more. */
+/* Where a rank waits whose program has reached its end: it will send nothing any more. */
 #define RANK_PLACE_END "the end of the program"
 
 /* What a rank waits for that has launched a graph with collectives in it: others, or a kernel of the graph's own. */
@@ -166,16 +166,16 @@ enum rank_stage {
  * are seen at a time), and left as it is afterwards. */
 enum { RANK_CALLS_AT_ONCE = 8, RANK_CALL_NAME_WORDS = 5 };
 struct rank_call {
-    _Atomic int32_t thread;               /* its thread while it goes on; 0: it is over */
-    _Atomic int32_t last_thread;          /* the same, and kept */
-    _Atomic uint64_t entered_ns, left_ns; /* CLOCK_MONOTONIC; left_ns is older than entered_ns while it goes on */
+    _Atomic int32_t thread;                      /* its thread while it lasts; 0: it is over */
+    _Atomic int32_t last_thread;                 /* the same, and kept */
+    _Atomic uint64_t entered_ns, left_ns;        /* CLOCK_MONOTONIC; left_ns is older than entered_ns while it lasts */
     _Atomic uint64_t name[RANK_CALL_NAME_WORDS]; /* symbol of the hooked function, NUL-terminated */
 };
 
 /* Collectives that a rank has sent and that are not done, as its watch thread saw them last. */
 enum rank_collective {
     RANK_COLLECTIVE_NONE = 0,
-    RANK_COLLECTIVE_WAITS,  /* its device has come to the collective, and waits in it for other ranks */
+    RANK_COLLECTIVE_WAITS,  /* its device has reached the collective, and waits in it for other ranks */
     RANK_COLLECTIVE_BEHIND, /* its device has not done yet what was enqueued before the collective */
 };
 
@@ -183,7 +183,7 @@ enum rank_collective {
 enum rank_follows {
     RANK_FOLLOWS_NOBODY = 0, /* its own */
     RANK_FOLLOWS = 1,        /* what another rank's end did to it */
-    RANK_MAY_FOLLOW = 2,     /* one or the other: a call that needs other ranks failed, in words that name none */
+    RANK_MAY_FOLLOW = 2,     /* one or the other: a call that needs other ranks failed, and its message names no rank */
 };
 
 /* One rank's record. Written by that rank only, read by the launcher; fields beyond `stage` are for messages and
@@ -234,7 +234,7 @@ struct rank_status {
     _Atomic uint64_t wait_count;      /* grows whenever a rank waits for something else, on the host or on the device */
 
     /* What it does. A rank makes progress while these grow. */
-    _Atomic uint64_t call_count; /* hooked calls that came to their end, but for launches that touch no gradient */
+    _Atomic uint64_t call_count; /* hooked calls that returned, but for launches that touch no gradient */
     struct rank_call calls[RANK_CALLS_AT_ONCE];
     _Atomic uint64_t launch_count; /* launches that touch no gradient, as the watch thread has seen them, */
     _Atomic uint64_t launch_ns;    /* when it saw the last of them, */

@@ -9,7 +9,7 @@
  *     supervisor  LINKS ... (several)              descriptors of sockets to other ranks, proven to be theirs
  *                 or REFUSED                       `text` says why there are none
  *     engine      ABORT                            the whole job is to end; `text` says why
- *     engine      BYE                              the rank leaves in order
+ *     engine      BYE                              the rank leaves cleanly
  *
  * A supervisor that is gone closes the socket: the engine then ends its process.
  */

@@ -74,7 +74,7 @@ bool reference_end(struct reference_writer *writer, uint64_t whole) __attribute_
 /* All of a record at once. */
 bool reference_put(struct reference_writer *writer, const struct reference_key *key, const void *data, size_t bytes)
     __attribute__((warn_unused_result));
-/* Goes on with a file that was closed, in front of its end; REFERENCE_END is to be written again. */
+/* Continues a file that was closed, in front of its end; REFERENCE_END is to be written again. */
 bool reference_extend(const char *path, struct reference_writer *writer) __attribute__((warn_unused_result));
 /* False if the file system says only now that it is not all there. */
 bool reference_close(struct reference_writer *writer) __attribute__((warn_unused_result));

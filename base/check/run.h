@@ -27,7 +27,7 @@ struct check_run {
     bool perturbed;            /* every parameter begins one unit in the last place away */
     uint32_t turn, turn_count; /* turn_count > 0: this process gets the share of rank `turn` of so many, and only its
                                   gradients are written */
-    bool probes;               /* in the last step what `probed` names is changed, to see what becomes of it */
+    bool probes;               /* in the last step what `probed` names is changed, to see the effect */
     char reference[PATH_MAX];
     char results[PATH_MAX];
     uint32_t probed_count; /* numbers of unannotated memory; 0: all of it */

@@ -1,5 +1,5 @@
 /*
- * sketch.h - memory in a thousand numbers, from which norms of differences can be told. Pure.
+ * sketch.h - memory in a thousand numbers, from which norms of differences can be estimated. Pure.
  *
  * Each of SKETCH_COUNTERS consecutive blocks of elements becomes one sum with random signs. The sketch is linear, and
  * the norm of a sketch is an unbiased estimate of the norm of what it was made of, for large ones within some 5 %

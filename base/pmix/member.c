@@ -245,7 +245,7 @@ member_fence_begin(struct member_failure *failure)
     pmix_status_t status = PMIx_Fence_nb(&everyone, 1, &info, 1, fence_done, NULL);
     if (status != PMIX_OPERATION_SUCCEEDED)
         return succeed_or_fail(failure, status);
-    atomic_store(&fence_status, PMIX_SUCCESS); /* then nobody calls back */
+    atomic_store(&fence_status, PMIX_SUCCESS); /* then PMIx does not call back */
     atomic_store(&fence_over, true);
     return true;
 }

@@ -2,7 +2,7 @@
  * member.h - this process as a member of a job that a PMIx server knows: its place in it, and the bytes that the
  * members give each other. The server is ddprun's own, or that of a cluster's launcher (srun --mpi=pmix, mpirun).
  *
- * The only PMIx client of the project. Used by whoever is a rank to PMIx: the engine on one node
+ * The only PMIx client of the project. Used by each process that is a rank to PMIx: the engine on one node
  * (comm/rendezvous_pmix.c), the supervisor under a cluster's launcher (launcher/cluster/cluster.c). A target of its
  * own, pmix_member, because whatever links it needs libpmix.
  *
@@ -72,11 +72,11 @@ bool member_fetch(int rank, const char *key, struct member_bytes *bytes, struct 
     __attribute__((warn_unused_result));
 void member_release(struct member_bytes *bytes);
 
-/* Asks the server to end the whole job, with `status` as its exit code. Returns when it has been told, or where this
- * process has no memory left to tell it. */
+/* Asks the server to end the whole job, with `status` as its exit code. Returns when the server has the request, or
+ * where this process has no memory left to send it. */
 void member_abort(int status, const char *message);
 
-/* Leaves in order, which makes this process's end a good one for the server. May wait for a server that does not
+/* Leaves cleanly, which makes this process's end a good one for the server. May wait for a server that does not
  * answer. */
 void member_leave(void);
 
