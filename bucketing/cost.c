@@ -25,7 +25,7 @@ slope(uint64_t from_bytes, int64_t from_fs, uint64_t to_bytes, int64_t to_fs)
     return (to_fs - from_fs) / (int64_t)(to_bytes - from_bytes);
 }
 
-/* How the cost goes on after the last of segments[]: as it rose since a quarter of its size, never flat. */
+/* How the cost continues after the last of segments[]: as it rose since a quarter of its size, never flat. */
 static int64_t
 last_slope(const struct cost_segment *segments, size_t count)
 {

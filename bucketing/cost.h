@@ -3,7 +3,7 @@
  *
  * A table, measured or computed, made into a function of the size that is linear between the sizes of the table and
  * never decreases. All in whole numbers: ranks that have the same samples have the same function, to the last digit,
- * so that they come to the same plan. Times inside are femtoseconds, because the slope of a fast link (400 GB/s is 2.5
+ * so that they reach the same plan. Times inside are femtoseconds, because the slope of a fast link (400 GB/s is 2.5
  * ps a byte) wants a whole number too; 63 bits of them are 2.5 hours.
  *
  * Pure. A cost is a value: copy it as you like.
@@ -42,13 +42,13 @@ struct cost {
 /*
  * Fits the function to samples in rising order of size. A sample above one of a larger size counts as equal to that:
  * it is noise, which only ever adds, for an all-reduce of less never takes longer than one of more. Below the first
- * size the cost is the first sample's; above the last it goes on as it rose over the last factor of four of sizes.
+ * size the cost is the first sample's; above the last it continues as it rose over the last factor of four of sizes.
  * False, leaving *cost_p alone, if there is no sample, or too many, or sizes do not rise, or a time is not positive or
  * above half an hour.
  */
 bool cost_fit(const struct cost_sample *samples, size_t count, struct cost *cost_p) __attribute__((warn_unused_result));
 
-/* The cost of latency_ns + bytes / bandwidth, with bytes_per_us = MB/s. False if it cannot be told. */
+/* The cost of latency_ns + bytes / bandwidth, with bytes_per_us = MB/s. False if it cannot be computed. */
 bool cost_of_link(int64_t latency_ns, double bytes_per_us, struct cost *cost_p) __attribute__((warn_unused_result));
 
 /* The cost of one all-reduce, in femtoseconds; at most COST_MOST_FS. `cost` must not be empty. */

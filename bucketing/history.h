@@ -35,7 +35,7 @@ struct touch_list {
 bool touch_list_equal(const struct touch_list *a, const struct touch_list *b);
 
 struct history {
-    struct touch_list *current;  /* [gradient_count]: the interval that is going on */
+    struct touch_list *current;  /* [gradient_count]: the interval that is open */
     struct touch_list *previous; /* [gradient_count]: the one before */
     uint64_t *last_touch; /* [gradient_count]: number of the last touch within the current interval, from 1; 0: none */
     uint64_t *previous_last_touch;
@@ -73,7 +73,7 @@ void history_ignore(struct history *history, size_t gradient);
 bool history_boundary(struct history *history);
 
 /*
- * Whether the interval that goes on is made of two or more equal parts: each touched gradient's touches are a sequence
+ * Whether the open interval is made of two or more equal parts: each touched gradient's touches are a sequence
  * that repeats, one gradient's at least a sequence of different touches. The sign of a boundary that was left out:
  * where backward only accumulates, no other work comes between its passes. Not in the first interval.
  */

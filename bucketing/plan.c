@@ -138,7 +138,7 @@ struct draft {
     int type;            /* of the last bucket */
 };
 
-/* The size of the pieces that a gradient of so many bytes travels in. */
+/* The size of the pieces in which a gradient of so many bytes is sent. */
 static uint64_t
 piece_bytes(uint64_t bytes, uint64_t cap_bytes)
 {

@@ -1,9 +1,9 @@
 /*
  * plan.h - into which buckets do the gradients go, and in which order do buckets leave?
  *
- * Buckets hold gradients that become ready one after another, of one element type. A large gradient may travel in
- * pieces, in buckets that follow each other. Buckets leave in order: bucket k never before bucket k - 1, on any rank.
- * The same inputs give the same plan on every rank; plan_bytes() is what ranks hash to make sure that they agree.
+ * Buckets hold gradients that become ready one after another, of one element type. A large gradient may be sent in
+ * pieces, in buckets that follow each other. Buckets are launched in order: bucket k never before bucket k - 1, on any
+ * rank. The same inputs give the same plan on every rank; plan_bytes() is what ranks hash to make sure that they agree.
  *
  * Pure. A plan is never changed after it was built.
  */
@@ -53,7 +53,7 @@ struct plan {
 
 /*
  * Builds the plan that sends gradients[] in `order` (a permutation of 0..count-1), with buckets of at most cap_bytes; a
- * larger gradient travels in pieces of at most the cap, or whole and alone if the cap is below PLAN_LEAST_SPLIT_BYTES.
+ * larger gradient is sent in pieces of at most the cap, or whole and alone if the cap is below PLAN_LEAST_SPLIT_BYTES.
  * Returns NULL when memory runs out or `order` is not a permutation. plan_free() releases it.
  */
 struct plan *plan_build(uint32_t version, const struct plan_gradient *gradients, const size_t *order, size_t count,

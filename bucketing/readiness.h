@@ -2,9 +2,9 @@
  * readiness.h - which bucket may leave now?
  *
  * Follows one interval against what was learned: a gradient is ready after the touch that was its last in the interval
- * that the plan was learned from; a bucket when all its gradients are; and buckets leave in order, so a ready bucket
- * may have to wait for an earlier one. A touch that was not expected makes the interval deviate: nothing leaves early
- * any more, and the boundary flushes what is left, in the plan's order.
+ * that the plan was learned from; a bucket when all its gradients are; and buckets are launched in order, so a ready
+ * bucket may have to wait for an earlier one. A touch that was not expected makes the interval deviate: nothing leaves
+ * early any more, and the boundary flushes what is left, in the plan's order.
  *
  * States of a bucket, only ever forward within an interval: filling -> ready -> launched -> waited (the boundary has
  * made the trainer's stream wait for it).
@@ -37,8 +37,8 @@ struct readiness {
 
 enum touch_verdict {
     TOUCH_EXPECTED = 0,
-    TOUCH_DEVIATES,  /* not what was learned, but the gradient's bucket has not left */
-    TOUCH_LATE,      /* the gradient's bucket has left */
+    TOUCH_DEVIATES,  /* not what was learned, but the gradient's bucket is not launched */
+    TOUCH_LATE,      /* the gradient's bucket is launched */
     TOUCH_UNCOUNTED, /* the program itself says when this gradient is ready: readiness_enqueued() does not follow */
 };
 
@@ -62,10 +62,11 @@ bool readiness_is_declared(const struct readiness *readiness, size_t gradient);
 /* Whether late touches of the gradient were those that an interval begins with: its boundary was left out. */
 bool readiness_begins_anew(const struct readiness *readiness, size_t gradient);
 
-/* Whether the gradient's bucket has left. */
+/* Whether the gradient's bucket is launched. */
 bool readiness_has_left(const struct readiness *readiness, size_t gradient);
 
-/* Whether the interval that `history` has just closed was what is expected of every interval, held gradients aside. */
+/* Whether the interval that `history` has just closed was what is expected of every interval, deferred gradients aside.
+ */
 bool readiness_fits(const struct readiness *readiness, const struct history *history);
 
 /*
