@@ -249,7 +249,7 @@ collectives_open(struct collectives *c, const struct driver *driver, const struc
     return run_in_time(c, create_communicators, "ncclCommInitRankConfig", error);
 }
 
-/* ---- what travels ---- */
+/* ---- what is sent ---- */
 
 unsigned
 collectives_communicator_of(const struct collectives *c, size_t bucket)

@@ -59,11 +59,11 @@ bool collectives_open(struct collectives *collectives, const struct driver *driv
                       struct rendezvous *rendezvous, const struct collectives_options *options,
                       struct comm_error *error) __attribute__((warn_unused_result));
 
-/* Which communicator a bucket travels through; its stream. */
+/* Which communicator reduces a bucket; its stream. */
 unsigned collectives_communicator_of(const struct collectives *collectives, size_t bucket);
 CUstream collectives_stream_of(const struct collectives *collectives, size_t bucket);
 
-/* Whether it is one of ours. Any thread, once collectives are open. */
+/* Whether `stream` is one of these communicators'. Any thread, once collectives are open. */
 bool collectives_own_stream(const struct collectives *collectives, CUstream stream);
 
 /* Rank 0's bytes go to all ranks through the first communicator, in the order of `stream`. Collective. */
@@ -112,7 +112,7 @@ bool collectives_sound(struct collectives *collectives, struct comm_error *error
 int64_t collectives_in_call_us(const struct collectives *collectives, unsigned communicator);
 
 /*
- * Leaves in order: waits for what is enqueued, at most timeout_s seconds. Collective. `collectives` must live as long
+ * Leaves cleanly: waits for what is enqueued, at most timeout_s seconds. Collective. `collectives` must live as long
  * as the process.
  */
 void collectives_close(struct collectives *collectives);

@@ -42,12 +42,12 @@ struct header {
     char about[ABOUT_BYTES];
 };
 
-/* The meeting point: an abstract name nobody can guess. */
+/* The meeting point: an abstract name that cannot be guessed. */
 struct meeting {
     char name[64];
 };
 
-/* Says in words why the transfer with `rank` did not happen. Always false. */
+/* Reports in *error why the transfer with `rank` did not happen. Always false. */
 static bool
 transfer_failed(enum transfer transfer, int rank, const char *about, int timeout_s, struct comm_error *error)
 {
@@ -282,7 +282,7 @@ gather(struct control *control, const char *about, struct control_messages *mess
         messages->bytes[r] = header.bytes;
         if (strcmp(header.about, about) != 0)
             return comm_fail(error,
-                             "ranks have come to different places: rank 0 is at %s, rank %d at %s; "
+                             "ranks have reached different places: rank 0 is at %s, rank %d at %s; "
                              "all ranks must make the same ddprun calls",
                              about, r, header.about);
     }

@@ -3,8 +3,8 @@
  *
  * A star around rank 0: every exchange gathers one message from each rank and gives all of them to all. Used at
  * start-up, at annotations, when a plan is agreed on, for DDP_MEAN and at the end; never once per bucket. Each message
- * says what it is about, so ranks that have come to different places are told so, by name, instead of taking each
- * other's bytes.
+ * says what it is about, so ranks that have reached different places get an error that names them, instead of taking
+ * each other's bytes.
  *
  * Transport: on one host abstract Unix sockets under a random name that PMIx spreads, peers of another user refused;
  * under a cluster's launcher the sockets that the supervisors have connected and proven (rendezvous_links). Nothing is
@@ -26,7 +26,7 @@ struct control {
     bool last; /* nothing comes after this exchange */
 };
 
-/* What everyone said: messages[r] of bytes[r], in one allocation. control_free_messages() releases it. */
+/* What all ranks sent: messages[r] of bytes[r], in one allocation. control_free_messages() releases it. */
 struct control_messages {
     void **messages;
     size_t *bytes;
@@ -47,7 +47,7 @@ bool control_exchange(struct control *control, const char *about, const void *mi
 
 /*
  * The same, for the last time, at the end of the program. A rank that has left already is not missed: when all others
- * have come, they are told, and the call fails on all of them with COMM_LEFT.
+ * have come, the call fails on all of them with COMM_LEFT.
  */
 bool control_exchange_last(struct control *control, const char *about, const void *mine, size_t bytes,
                            struct control_messages *messages_p, struct comm_error *error)

@@ -16,7 +16,7 @@
 /* Adds a range, whose `begin` it sets, of at least one byte; false if the launch has no room for it: run it first. */
 bool device_hash_add(struct hash_launch *launch, struct hash_range range) __attribute__((warn_unused_result));
 
-/* Adds to each range's result what is in the range when the stream has come to it, and empties *launch. */
+/* Adds to each range's result what is in the range when the stream has reached it, and empties *launch. */
 bool device_hash_run(struct hash_launch *launch, const struct driver *driver, const struct kernels *kernels,
                      CUstream stream, struct comm_error *error) __attribute__((warn_unused_result));
 

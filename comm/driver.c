@@ -57,7 +57,7 @@ driver_result_is_fault(CUresult result)
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_UNKNOWN:
         return true;
-    default: /* among 700 to 719: what calls like ours get for their own arguments */
+    default: /* among 700 to 719: what calls like these get for their own arguments */
         return false;
     }
 }

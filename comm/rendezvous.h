@@ -47,16 +47,16 @@ bool rendezvous_links(struct rendezvous *rendezvous, int *links, int timeout_s, 
 bool rendezvous_share(struct rendezvous *rendezvous, const char *key, const void *mine, void *out, size_t bytes,
                       int timeout_s, struct comm_error *error) __attribute__((warn_unused_result));
 
-/* Asks the launcher to end the whole job, with `status` as its exit code. Returns when it has been told. */
+/* Asks the launcher to end the whole job, with `status` as its exit code. Returns when the launcher has the request. */
 void rendezvous_abort(struct rendezvous *rendezvous, int status, const char *message);
 
 /* Whether the launcher has gone without ending this process: PMIx notices about a second later. Any thread. */
 bool rendezvous_launcher_is_gone(void);
 
-/* Leaves in order. */
+/* Leaves cleanly. */
 void rendezvous_close(struct rendezvous *rendezvous);
 
-/* In a forked child: lets go of what the parent goes on using. */
+/* In a forked child: lets go of what the parent continues to use. */
 void rendezvous_forget(struct rendezvous *rendezvous);
 
 #endif

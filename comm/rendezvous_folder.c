@@ -33,7 +33,7 @@ make_names(const struct rendezvous *rendezvous, const char *key, struct names *n
            comm_fail_by(error, COMM_OWN, "the job folder's path is too long: %.300s", folder);
 }
 
-/* Whoever sees the file sees all of it. */
+/* A rank that sees the file sees all of it. */
 static bool
 give(const struct names *names, const void *mine, size_t bytes, struct comm_error *error)
 {

@@ -100,7 +100,7 @@ place_chunks(struct bucket_wire *wire, const struct wire_setting *setting, CUstr
         CUdeviceptr grown;
         result = driver->cuMemAlloc_p(&grown, bytes);
         if (result == CUDA_SUCCESS && wire->chunk_capacity > 0)
-            result = driver->cuMemFree_p(wire->chunks); /* waits for whoever still reads it */
+            result = driver->cuMemFree_p(wire->chunks); /* waits for work that still reads it */
         if (result == CUDA_SUCCESS) {
             wire->chunks = grown;
             wire->chunk_capacity = count;
@@ -139,7 +139,7 @@ place_buffer(struct bucket_wire *wire, const struct driver *driver, size_t bytes
     if (bytes <= wire->buffer_bytes)
         return true;
     if (wire->buffer_bytes > 0)
-        (void)driver->cuMemFree_p(wire->buffer); /* waits for whoever still uses it */
+        (void)driver->cuMemFree_p(wire->buffer); /* waits for work that still uses it */
     wire->buffer_bytes = 0;
     CUresult result = driver->cuMemAlloc_p(&wire->buffer, bytes);
     if (driver_result_is_fault(result))

@@ -2,7 +2,7 @@
  * wire.h - a bucket on its way: its gradients in place where they lie next to each other in memory, else packed into a
  * buffer by one kernel, and unpacked by another.
  *
- * What travels is the members one after another, in the order in which they are given, without gaps: the same bytes
+ * What is sent is the members one after another, in the order in which they are given, without gaps: the same bytes
  * whether they were packed or not, so that ranks whose memory looks different understand each other. A member may be a
  * part of a gradient. With compression every bucket of float32 is packed, in 16 bits an element.
  *
@@ -24,7 +24,7 @@ struct bucket_member {
     size_t bytes;
 };
 
-/* How all buckets of a job travel. */
+/* How all buckets of a job are sent. */
 struct wire_setting {
     const struct driver *driver;
     struct kernels kernels; /* not loaded: buckets are packed by copies */
@@ -40,7 +40,7 @@ enum wire_path {
 };
 
 struct bucket_wire {
-    struct bucket_member *members; /* in the order in which they travel; owned */
+    struct bucket_member *members; /* in the order in which they are sent; owned */
     size_t member_count;
     enum wire_path path;
     enum ddprun_compression compression; /* of this bucket */
@@ -61,12 +61,12 @@ struct bucket_wire {
 /*
  * Makes `wire` (all zero, or placed before) fit these members of a bucket whose elements are of `type`. Allocates
  * device memory when it first has to be packed, and enqueues the kernels' table on `stream`, on which the bucket
- * travels. wire_free() releases all, after a failure too; while the bucket may be on its way it must not be called.
+ * is reduced. wire_free() releases all, after a failure too; while the bucket may be on its way it must not be called.
  */
 bool wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const struct bucket_member *members,
                 size_t member_count, ncclDataType_t type, CUstream stream, struct comm_error *error)
     __attribute__((warn_unused_result));
-void wire_free(struct bucket_wire *wire, const struct driver *driver); /* an all-zero wire is none */
+void wire_free(struct bucket_wire *wire, const struct driver *driver); /* an all-zero wire is ignored */
 
 /* Whether the wire was placed for just these members. */
 bool wire_has(const struct bucket_wire *wire, const struct bucket_member *members, size_t member_count);

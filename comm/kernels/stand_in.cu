@@ -31,7 +31,7 @@ static const struct named_kernel kernels[] = {
     {"ddprun_compare", (const void *)ddprun_compare},
 };
 
-/* What cuModuleLoadData takes for the kernel; NULL for a name that is none. */
+/* What cuModuleLoadData takes for the kernel; NULL for an unknown name. */
 extern "C" __attribute__((visibility("default"))) const void *
 ddprun_kernel_image(const char *name)
 {
