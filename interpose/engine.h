@@ -83,7 +83,8 @@ enum memory_kind {
     MEMORY_MAPPED,  /* a chunk of an address range: the host cannot read it, and another chunk may follow */
 };
 
-/* Launches that hooks let pass because they touch no gradient: for reports, so nobody minds that some are lost. */
+/* Launches that hooks let pass because they touch no gradient: for reports, so it does not matter that some are lost.
+ */
 struct shim_launches {
     uint64_t count;
     CUfunction last; /* of all launches */
@@ -141,8 +142,8 @@ struct engine {
     void (*end)(struct operation *operation, bool enqueued);
 
     /*
-     * Memory that the device reaches exists: *address and `bytes` bytes on; bytes = 0: the driver knows how many. What
-     * lies in memory that nobody told of is never looked for among copied addresses. `address` may be NULL.
+     * Memory that the device reaches exists: *address and `bytes` bytes on; bytes = 0: the driver knows how many. An
+     * address in memory that was not reported is never looked for among copied addresses. `address` may be NULL.
      */
     void (*allocated)(const CUdeviceptr *address, size_t bytes, enum memory_kind kind);
 
@@ -156,11 +157,11 @@ struct engine {
     /* A tensor map was encoded with this address, in a world of more than one; `done`: whether the driver did it. */
     void (*tensor_map_encoded)(CUdeviceptr address, bool done);
 
-    /* Device memory from `address` on goes; bytes = 0: the allocation that begins there. Before the driver is told. */
+    /* Device memory from `address` on goes; bytes = 0: the allocation that begins there. Before the driver's call. */
     void (*before_release)(CUdeviceptr address, size_t bytes);
     void (*before_stream_destroy)(CUstream stream);
     void (*before_context_destroy)(CUcontext context);
-    void (*before_device_reset)(CUdevice device);    /* its primary context goes, whoever holds it */
+    void (*before_device_reset)(CUdevice device);    /* its primary context goes, even if others hold it */
     void (*before_primary_release)(CUdevice device); /* the trainer gives its hold of the primary context back */
 
     /*

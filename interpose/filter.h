@@ -8,10 +8,10 @@
  * Kernels: a hash table of immutable entries, one word each, so that a reader sees an entry or not. Tables and entries
  * are never freed: a reader may hold them.
  *
- * Ranges: a sequence lock. The writer makes `version` odd, changes, and makes it even again; whoever saw it change may
- * have read a mixture and says "may hit". Every load acquires and every store releases, which orders them without a
- * fence. Memory of an index is never freed, and its capacities are constant: whatever mixture a reader sees, it stays
- * within.
+ * Ranges: a sequence lock. The writer makes `version` odd, changes, and makes it even again; a reader that saw it
+ * change may have read a mixture and says "may hit". Every load acquires and every store releases, which orders them
+ * without a fence. Memory of an index is never freed, and its capacities are constant: whatever mixture a reader sees,
+ * it stays within.
  */
 #ifndef DDPRUN_INTERPOSE_FILTER_H
 #define DDPRUN_INTERPOSE_FILTER_H

@@ -161,7 +161,7 @@ before_stream_destroy(CUstream stream)
 /* ---- the end ---- */
 
 /*
- * The last steps' averages need the other ranks: they have come, or this rank has not come to its end. Where parameters
+ * The last steps' averages need the other ranks: they have come, or this rank has not reached its end. Where parameters
  * are hashed that would show, and where communicators are closed; neither is sure.
  */
 static void

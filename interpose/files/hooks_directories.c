@@ -3,7 +3,7 @@
  *
  * A directory that is only real, or only the run's own, is read by libc. One that is both is opened as the real one,
  * for its descriptor and fstat(), and read from a listing that was made when it was opened. Listings are found by their
- * stream in a table without locks; as long as there is none a call costs one look at a number.
+ * stream in a table without locks; as long as the table is empty a call costs one look at a number.
  */
 #include "interpose/files/hooks.h"
 #include "interpose/files/overlay.h"

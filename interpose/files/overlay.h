@@ -50,7 +50,7 @@ const char *files_below(const char *text, const char *prefix);
 /* ---- paths.c ---- */
 
 enum place_kind {
-    PLACE_PASS = 0, /* not redirected, or not understood: the call goes on as it came */
+    PLACE_PASS = 0, /* not redirected, or not understood: the call is passed on unchanged */
     PLACE_ABSENT,   /* nothing there; its folder exists */
     PLACE_REAL,     /* the real one is seen; with has_copy it is a directory with copies below it */
     PLACE_COPY,     /* the one in FILES_WRITTEN is seen, and nothing of the real one */

@@ -257,7 +257,7 @@ ddp_stream(uintptr_t stream)
 #define DDP_WEIGHT(count, total) DDP_CALL_(weight, count, (size_t)(count), (size_t)(total))
 
 /*
- * DDP_FORGET(ptr): the range annotated at ptr is none any more; stands before its memory gets another use. All ranks
+ * DDP_FORGET(ptr): the range at ptr is not annotated any more; stands before its memory gets another use. All ranks
  * forget the same ranges between the same steps. Unknown pointers are ignored.
  */
 #define DDP_FORGET(ptr) DDP_CALL_(forget, ptr, (void *)(ptr))

@@ -110,8 +110,8 @@ state(void *ptr, size_t count, int type, const struct ddp_site *site)
 }
 
 /*
- * What a process knows without asking anybody: as the rank, or as its forked child (a data loader, say), which has
- * inherited the answers and must not become a rank itself.
+ * What a process knows without asking another process: as the rank, or as its forked child (a data loader, say), which
+ * has inherited the answers and must not become a rank itself.
  */
 static const struct engine *
 known_engine(void)

@@ -1,7 +1,8 @@
 /*
- * calls.c - in which call of the driver is the trainer, and which was its last? For whoever asks why it does not go on.
+ * calls.c - in which call of the driver is the trainer, and which was its last? For reports of why it does not
+ * continue.
  *
- * Called by the hooks around each call that they tell the engine of, and around those in which a trainer may sit for
+ * Called by the hooks around each call that they report to the engine, and around those in which a trainer may sit for
  * long. Writes into the rank's status record, which the launcher reads. Nothing here waits, allocates or fails: when
  * more threads are in calls at once than there is room for, the rest is not seen, but counted.
  */
@@ -40,8 +41,8 @@ calls_enter(const char *name)
     int32_t me = this_thread();
     struct rank_call *call = NULL;
     for (int i = 0; i < RANK_CALLS_AT_ONCE && call == NULL; ++i) {
-        int32_t nobody = 0;
-        if (atomic_compare_exchange_strong(&status->calls[i].thread, &nobody, me))
+        int32_t vacant = 0;
+        if (atomic_compare_exchange_strong(&status->calls[i].thread, &vacant, me))
             call = &status->calls[i];
     }
     if (call == NULL)

@@ -94,7 +94,7 @@ replacement(const char *name, void *found)
     if (found == atomic_load(&real_get_proc_v2) || found == atomic_load(&alias_get_proc_v2))
         return (void *)cuGetProcAddress_v2;
     if (found == atomic_load(&real_get_proc_v1) || found == atomic_load(&alias_get_proc_v1)) {
-        atomic_store(&real_get_proc_v1, found); /* our hook of it may be called before anybody looks it up by name */
+        atomic_store(&real_get_proc_v1, found); /* our hook of it may be called before a look-up by name */
         return (void *)cuGetProcAddress;
     }
     return hooked_name ? recorder_thunk(name, found) : found;
@@ -187,7 +187,7 @@ newer_version_of(const char *symbol)
     return NULL;
 }
 
-/* A name of ours that was looked for in `handle`: what was found there decides. */
+/* A hooked name that was looked for in `handle`: what was found there decides. */
 static void *
 look_up_driver(void *handle, const char *name, void *found)
 {
@@ -254,7 +254,7 @@ really_look_up(void *handle, const char *name, const char *version)
     return version == NULL ? shim_real_dlsym(handle, name) : ((dlvsym_fn)gate_real_dlvsym)(handle, name, version);
 }
 
-/* As the library sees it that holds `caller`: from itself, and what it was linked with. NULL if that is ours. */
+/* As the library sees it that holds `caller`: from itself, and what it was linked with. NULL if that is a hook. */
 static void *
 look_up_from(const void *caller, const char *name, const char *version)
 {
@@ -279,7 +279,7 @@ look_up(void *handle, const char *name, const char *version, const void *caller)
     if (!driver && library_route(name, NULL) == NULL)
         return not_ours;
 
-    /* A program that asks whether there is such a function must not be told of ours when there is none behind it. */
+    /* A program that asks whether there is such a function must not get the hook when no function is behind it. */
     void *found = really_look_up(handle, name, version);
     if (found != NULL && (is_own(found) || found == library_route(name, NULL))) {
         found = really_look_up(RTLD_NEXT, name, version);

@@ -3,7 +3,7 @@
  *
  * Each hook begins in hooks_<machine>.S with the question whether it is only a jump. Else it comes here, to NAME_told:
  * tell the engine what the call is about to touch, make the call, tell the engine that it is enqueued. The driver's
- * answer is returned unchanged. What a hook adds is held to the bars of tests/bench/hooks.c.
+ * answer is returned unchanged. tests/bench/hooks.c limits what a hook adds.
  */
 #include "interpose/shim/layout.h"
 #include "interpose/shim/older.h"
@@ -131,7 +131,7 @@ stream_of(CUstream stream, bool per_thread)
         return result;                                            \
     }
 
-/* The engine hears of it first: afterwards the address or handle may belong to something else. */
+/* It is reported to the engine first: afterwards the address or handle may belong to something else. */
 #define DEFINE_NOTIFICATION(fn, parameters, arguments, before, after) \
     DEFINE_TOLD(fn, parameters)                                       \
     {                                                                 \

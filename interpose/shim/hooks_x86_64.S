@@ -31,7 +31,7 @@
         jmp     *shim_routes+row*ROUTE_BYTES+ROUTE_REAL(%rip)
         .endm
 
-        /* Told unless `mode` is below or equal, equal, different: `condition` jumps to NAME_told. */
+        /* Reported unless `mode` is below or equal, equal, different: `condition` jumps to NAME_told. */
         .macro  HOOK name, mode, condition
         BEGIN   \name
         cmpl    $\mode, shim(%rip)

@@ -1,7 +1,7 @@
 /*
  * operands.h - which device memory do the calls of hooks.def name? Words of its column `operands`.
  *
- * Included by hooks.c only. A range that cannot be told exactly is made larger, never smaller: a touch too many is
+ * Included by hooks.c only. A range that cannot be known exactly is made larger, never smaller: a touch too many is
  * looked at, a touch too few is a wrong answer.
  */
 #ifndef DDPRUN_INTERPOSE_SHIM_OPERANDS_H

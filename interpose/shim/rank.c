@@ -27,7 +27,7 @@
  * The process whose thread decides now, or 0. No mutex: the decision loads the engine and everything that it needs, so
  * it waits for the loader's lock, and the thread that has that lock may be in a library's constructor that allocates
  * device memory. Such a thread must not wait for the decision, and need not (see shim_become_rank). A forked child
- * finds its parent's number here and knows that nobody decides any more.
+ * finds its parent's number here and knows that no thread decides any more.
  */
 static _Atomic int decider;
 
@@ -116,8 +116,8 @@ start_engine(struct rank_status *status)
 
 /*
  * The lock has been another process's before: a script that trains several times. The record begins anew, or the next
- * training would be counted on top of the last. What ranks say to each other is told apart by the generation, which is
- * the same on all of them as long as each program came to its end in order, for that is where all ranks meet.
+ * training would be counted on top of the last. What ranks say to each other is distinguished by the generation, which
+ * is the same on all of them as long as each program exited cleanly, for that is where all ranks meet.
  */
 static void
 follow_program(struct rank_status *status)
@@ -128,7 +128,7 @@ follow_program(struct rank_status *status)
     if (stage == RANK_STAGE_FAILED) /* the launcher is about to say why, and to end the job */
         _exit(DDPRUN_EXIT_FAILURE);
     if (stage != RANK_STAGE_ENDED && shim_number_from(DDPRUN_ENV_WORLD_SIZE) != 1)
-        stop_process("process %d follows process %d in this rank, which did not come to its end in order (exec, _exit "
+        stop_process("process %d follows process %d in this rank, which did not exit cleanly (exec, _exit "
                      "or a failure), so the ranks cannot train once more; start each training by a ddprun of its own",
                      (int)getpid(), (int)atomic_load(&status->pid));
     atomic_store(&status->stage, RANK_STAGE_GATE);
@@ -196,7 +196,7 @@ wait_for_decision(const struct ddp_site *site)
     for (int waited_ms = 0; atomic_load(&decider) != 0; ++waited_ms) {
         if (waited_ms == DECISION_WAIT_MS)
             stop_process("rank %d: the annotation at %s:%d waits for another thread that starts ddprun's engine, and "
-                         "that thread does not come to an end; do not annotate in a library's constructor",
+                         "that thread does not finish; do not annotate in a library's constructor",
                          shim_number_from(DDPRUN_ENV_RANK), site->file, site->line);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
@@ -211,16 +211,16 @@ shim_become_rank(const struct ddp_site *site)
     if (in_decision > 0)
         return false;
 
-    int nobody = 0, me = (int)getpid();
-    while (!atomic_compare_exchange_strong(&decider, &nobody, me)) {
-        if (nobody != me) { /* this process was forked while its parent's thread decided */
+    int none = 0, me = (int)getpid();
+    while (!atomic_compare_exchange_strong(&decider, &none, me)) {
+        if (none != me) { /* this process was forked while its parent's thread decided */
             atomic_store(&shim.mode, SHIM_PASSIVE);
             return false;
         }
         if (site == NULL)
-            return false; /* the call goes on: nothing is tracked before the first annotation */
+            return false; /* the call continues: nothing is tracked before the first annotation */
         wait_for_decision(site);
-        nobody = 0;
+        none = 0;
     }
 
     ++in_decision;

@@ -1,9 +1,9 @@
 /*
- * recorder.c - counts calls that nobody can follow: versions of hooked calls that are newer or older than this shim
- * knows, and calls that write memory in ways without operands.
+ * recorder.c - counts calls that the engine cannot follow: versions of hooked calls that are newer or older than this
+ * shim knows, and calls that write memory in ways without operands.
  *
- * The trainer's program goes on; a job of several ranks ends at its next boundary with the name (engine,
- * unknown_calls). Calls from within a hook or the engine do not count: what a library does is told by its own hook.
+ * The trainer's program continues; a job of several ranks ends at its next boundary with the name (engine,
+ * unknown_calls). Calls from within a hook or the engine do not count: its own hook reports what a library does.
  */
 #include "interpose/shim/shim.h"
 
@@ -26,7 +26,7 @@ recorder_thunk(const char *name, void *target)
             return (void *)(recorder_thunks + (size_t)i * THUNK_BYTES);
     }
     unsigned at = atomic_fetch_add(&thunk_count, 1);
-    if (at >= THUNKS) { /* counts as called: nobody could tell */
+    if (at >= THUNKS) { /* counts as called: it is unknown whether it is */
         atomic_store(&thunks_exhausted, true);
         return target;
     }

@@ -19,8 +19,8 @@ shim_loaded_driver(void)
 }
 
 /*
- * The driver's own function behind shim_routes[index], which nobody has looked up: it was called through a symbol of
- * ours. NULL if there is none.
+ * The driver's own function behind shim_routes[index], which the program has not looked up: it was called through a
+ * symbol of the shim. NULL if not found.
  */
 static void *
 find(unsigned index)

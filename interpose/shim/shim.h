@@ -3,7 +3,7 @@
  *
  * The rules of this folder: nothing but libc is needed; nothing runs before a hooked function is called (no
  * constructors, but that of stdout.c); never `dlsym`, always shim_real_dlsym(); no lock is held across a call into the
- * driver or the loader; what is not ours goes on as it came. The process-wide state is in
+ * driver or the loader; what is not hooked is passed on unchanged. The process-wide state is in
  * state.c.
  */
 #ifndef DDPRUN_INTERPOSE_SHIM_H
@@ -19,7 +19,7 @@
 /* In this order, so that a hook finds out with one comparison whether it is only a jump. */
 enum shim_mode {
     SHIM_PASSIVE = 0, /* not part of a job, or not the rank: every hook is a jump */
-    SHIM_ALONE,       /* the rank of a world of one: only releases are told */
+    SHIM_ALONE,       /* the rank of a world of one: only releases are reported */
     SHIM_UNDECIDED,   /* nothing has happened yet that makes a rank */
     SHIM_RANK,
 };
@@ -52,7 +52,7 @@ shim_is_trainers_call(void)
     return (mode == SHIM_RANK || mode == SHIM_ALONE) && shim_depth == 0;
 }
 
-/* The same, and the engine wants to hear of operations. */
+/* The same, and operations are reported to the engine. */
 static inline bool
 shim_is_watched(void)
 {

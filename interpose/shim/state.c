@@ -13,7 +13,7 @@ struct shim shim = {.mode = SHIM_UNDECIDED, .lock_fd = -1};
 
 __thread int shim_depth;
 
-/* Nothing is known before the engine says so. */
+/* Nothing is known before the engine reports it. */
 static const struct filter_kernel no_kernel = {.words = {FILTER_LIST_END}};
 static struct filter_kernels no_kernels = {.mask = 0, .slot_count = 1, .slots = {&no_kernel}};
 struct filter shim_filter = {.kernels = &no_kernels};

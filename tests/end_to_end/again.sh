@@ -68,7 +68,7 @@ failed_with "a crash in the second" 139 "rank 1 was ended by SIGSEGV .* after st
 # _exit, as exec, leaves no end in order behind it.
 # shellcheck disable=SC2016
 run "$ddprun" -n 2 --device softgpu sh -c '"$ladder" --steps 9 --fault quick-exit --fault-step 5; "$ladder" $first_options'
-failed_with "after _exit" 1 "rank [01] after step 4: process [0-9]+ follows process [0-9]+ in this rank, which did not come to its end in order"
+failed_with "after _exit" 1 "rank [01] after step 4: process [0-9]+ follows process [0-9]+ in this rank, which did not exit cleanly"
 
 # Nor does what follows hide why the first one stopped, in any number of ranks.
 for ranks in 1 2; do

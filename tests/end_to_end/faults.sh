@@ -30,7 +30,7 @@ fault "a program that leaves by _exit before its first step" 1 "rank [01] annota
 differs='[ "$RANK" = 1 ] && export DDPRUN_TEST_BUCKET_BYTES=8192; exec "$0" "$@"'
 run "$ddprun" -n 2 --device "$device" sh -c "$differs" "$ladder" --steps 12
 failed_with "other options on other ranks: both plans are shown, before anything is sent" 1 \
-    "ranks 0 and 1 have come to different plans of buckets, and nothing was sent by them: as its piece number [0-9]+, rank 0 would send gradient [0-9] of 8 \(.t->layers\[l\].gradient., 2304 float32, ladder.cu:[0-9]+\), bytes 0 to [0-9]+, in bucket [0-9]+; rank 1 gradient [0-9] of 8 \(.t->layers\[l\].gradient., .*in bucket [0-9]+"
+    "ranks 0 and 1 have different plans of buckets, and nothing was sent by them: as its piece number [0-9]+, rank 0 would send gradient [0-9] of 8 \(.t->layers\[l\].gradient., 2304 float32, ladder.cu:[0-9]+\), bytes 0 to [0-9]+, in bucket [0-9]+; rank 1 gradient [0-9] of 8 \(.t->layers\[l\].gradient., .*in bucket [0-9]+"
 
 # The first byte behind the only record of the status page is one of the version of the options.
 # shellcheck disable=SC2016

@@ -53,7 +53,7 @@ travels "one bucket" 2 swapped sum none --bucket-mb 25
 travels "float16" 2 flat mean fp16
 took 0 kernels float16
 took 0 "in place" float64
-check "float16: said once" [ "$(grep -c 'travel as float16, divided by 2' "$work/stderr")" -eq 1 ]
+check "float16: said once" [ "$(grep -c 'sent as float16, divided by 2' "$work/stderr")" -eq 1 ]
 travels "float16, summed" 3 swapped sum fp16 --communicators 3
 travels "bfloat16" 3 separate mean bf16 --communicators 2
 took 0 kernels bfloat16

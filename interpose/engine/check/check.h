@@ -1,12 +1,12 @@
 /*
  * check.h - a run of `ddprun check` (base/check/run.h): what the engine shows of itself in it, and when.
  *
- * Data flow: boundaries, annotations, operations and the end of the program come to course.c, which knows the step;
- * values.c reads tensors and writes them to the reference or compares them with it; updaters.c finds the unannotated
- * memory that updates write, memory.c compares it; alone.c makes a world of one report its operations. Outside of a
- * check each of these functions does nothing but look at one flag.
+ * Data flow: boundaries, annotations, operations and the end of the program are reported to course.c, which knows the
+ * step; values.c reads tensors and writes them to the reference or compares them with it; updaters.c finds the
+ * unannotated memory that updates write, memory.c compares it; alone.c makes a world of one report its operations.
+ * Outside of a check each of these functions does nothing but look at one flag.
  *
- * What is compared, with steps numbered from 1: the parameters when the program comes to boundary k (as step k - 1 has
+ * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
  * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Boundaries of the group that
  * came first count as steps; another group's gradients are compared at its own. Where DDP_STEP is captured, the launch
  * of a graph is the boundary, and only parameters are compared.
@@ -44,7 +44,7 @@ void check_operation_begins(const struct operation *operation);
 void check_operation_ends(const struct operation *operation, bool enqueued);
 /* The program ends with code 0, or the device of what is annotated is reset: there will be no further step. */
 void check_program_ends(void);
-/* What would end the job: true if it was written down instead, and the run goes on. Any thread. */
+/* What would end the job: true if it was written down instead, and the run continues. Any thread. */
 bool check_takes_alarm(const char *text);
 /* The job is ended for this reason. */
 void check_notes_stop(const char *text);

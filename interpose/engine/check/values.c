@@ -47,7 +47,7 @@ static struct {
     CUstream stream;             /* NULL: not made yet */
     char *piece;                 /* PIECE_BYTES, of the device */
     char *theirs;                /* the same, of the reference */
-    size_t defined[CHECK_ROLES]; /* tensors, from 0, that the reference says or was told what they are */
+    size_t defined[CHECK_ROLES]; /* tensors below this number are described: written to the reference or read */
 } values = {.rows_fd = -1};
 
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards values.rows_fd */

@@ -1,8 +1,8 @@
 /*
  * abort.c - the one place that ends the job.
  *
- * A rank that cannot go on writes why into its status record, asks the launcher through PMIx to end everything, and
- * waits to be killed. It never exits by itself while the launcher lives: the others would hear of it late.
+ * A rank that cannot continue writes why into its status record, asks the launcher through PMIx to end everything, and
+ * waits to be killed. It never exits by itself while the launcher lives: the other ranks would learn of it late.
  */
 #include "interpose/engine/core/core.h"
 
@@ -53,7 +53,8 @@ static void __attribute__((noreturn)) wait_for_the_end(const char *text)
 {
     for (int i = 0; i < WAIT_FOR_LAUNCHER_S && !rendezvous_launcher_is_gone(); ++i)
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-    message_line("rank %d: %s; nobody ended the job, so this process does", engine_state.rendezvous.rank, text);
+    message_line("rank %d: %s; the launcher did not end the job, so this process ends itself",
+                 engine_state.rendezvous.rank, text);
     kill(getpid(), SIGKILL);
     _exit(DDPRUN_EXIT_FAILURE);
 }
@@ -127,7 +128,7 @@ stop_job_soon(const char *format, ...)
     pthread_mutex_lock(&soon_lock);
     if (!atomic_load(&soon_asked)) {
         memcpy(soon_text, text, sizeof(soon_text));
-        tell(RANK_FOLLOWS_NOBODY, soon_text); /* now: the program may leave by _exit() before anybody looks */
+        tell(RANK_FOLLOWS_NOBODY, soon_text); /* now: the program may leave by _exit() before another thread looks */
         atomic_store(&soon_asked, true);
     }
     pthread_mutex_unlock(&soon_lock);

@@ -1,8 +1,8 @@
 /*
- * context.c - the context that the annotated memory belongs to, made current for as long as a call of ours lasts.
+ * context.c - the context that the annotated memory belongs to, made current for as long as a call of the engine lasts.
  *
  * Trainers annotate, step and end in whichever thread they like, and CUDA remembers the current context for each
- * thread: streams and events of ours belong to one. Nothing happens where it is current already, which is nearly
+ * thread: the engine's streams and events belong to one. Nothing happens where it is current already, which is nearly
  * always.
  */
 #include "interpose/engine/core/core.h"

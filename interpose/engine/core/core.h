@@ -2,7 +2,7 @@
  * core.h - what stands below the whole engine: the end of the job, the role of the issuer, messages between ranks, the
  * device, streams, and what is reported. hashing.h has the hashes of device memory.
  *
- * Any thread, unless a function says otherwise; none with the lock held, unless it says so.
+ * Any thread, unless a function says otherwise; none with the lock held, unless its comment requires it.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_CORE_CORE_H
 #define DDPRUN_INTERPOSE_ENGINE_CORE_CORE_H
@@ -39,7 +39,7 @@ void stop_job_soon(const char *format, ...) __attribute__((format(printf, 1, 2))
 /* Ends this process: there is no launcher any more that could end the job. */
 void stop_orphan(void) __attribute__((noreturn));
 
-/* Does not return if somebody has asked for the end that way. Any thread that may block. */
+/* Does not return if stop_job_soon() was called. Any thread that may block. */
 void stop_if_asked(void);
 
 /* Checks a result of the driver; ends the job, naming `what`, when it is a failure. */
@@ -50,7 +50,8 @@ void role_take(void) ACQUIRES(issuer_role);
 void role_give(void) RELEASES(issuer_role);
 
 /* ---- status.c ---- */
-/* This rank waits on the host for all others to come to `place`; and no more. One thread at a time. */
+/* This rank waits on the host for all others to reach `place`; status_waits_no_more() ends that. One thread at a time.
+ */
 void status_waits_at(const char *place);
 void status_waits_no_more(void);
 
@@ -64,9 +65,9 @@ void inflight_sending(const char *what, uint64_t number, unsigned communicator) 
 void inflight_sent(const char *what, uint64_t number, unsigned communicator) BY_ISSUER;
 
 /* ---- exchange.c ---- */
-/* Gives this rank's bytes to all and gets theirs; ends the job when ranks have come to different places. */
+/* Gives this rank's bytes to all and gets theirs; ends the job when ranks have reached different places. */
 void exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
-/* The same for those who come to one kind of place in different ways: `place` is what this rank is said to wait at. */
+/* The same for ranks that reach one kind of place in different ways: `place` is where this rank is reported to wait. */
 void exchange_at(const char *place, const char *about, const void *mine, size_t bytes, struct control_messages *all);
 /* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
 bool exchange_last(const void *mine, size_t bytes, struct control_messages *all);
@@ -90,7 +91,7 @@ struct memory_facts {
 struct memory_facts device_ask_about(CUdeviceptr address);
 
 /* ---- types.c ---- */
-size_t type_bytes(int type); /* 0: no type of ours */
+size_t type_bytes(int type); /* 0: not an enum ddp_type */
 const char *type_name(int type);
 bool type_is_of_gradients(int type); /* not an integer */
 ncclDataType_t type_nccl(int type);  /* of such a type */
@@ -129,7 +130,7 @@ void stream_wait_for_reduction(CUstream handle);
 /* Records the event behind what the trainer has enqueued there; ends the job, naming `what` or the foreign context, if
  * that fails. */
 void stream_record(CUstream handle, CUevent event, const char *what);
-/* Work is enqueued on the stream: where only this thread can say so later, its event says so now. */
+/* Work is enqueued on the stream: where only this thread could record its event later, the event is recorded now. */
 void stream_note_work(CUstream handle);
 void streams_before_destroy(CUstream stream);
 /* With lock held, after a boundary: entries that are not in the mask `named`, which a later boundary waits for, are
@@ -147,7 +148,7 @@ void streams_wait_for_collectives(void);
 /* ---- ending.c ---- */
 /* At the engine's start: the program's end calls `end` if it is one with code 0. */
 void ending_open(void (*end)(void));
-/* The program's end comes to the engine before it comes to what has registered itself until now: the driver has. */
+/* At the program's end the engine is called before what has registered itself until now: the driver has. */
 void ending_before_driver(void);
 
 /* ---- notice.c: lines to the user from places that must not block ---- */

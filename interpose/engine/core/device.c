@@ -88,7 +88,7 @@ device_ensure_collectives(void)
     role_give();
 }
 
-/* The driver decides, not a map of our own. */
+/* The driver decides, not a map that the engine keeps. */
 struct memory_facts
 device_ask_about(CUdeviceptr address)
 {

@@ -1,5 +1,5 @@
 /*
- * ending.c - the program's end comes to the engine before it comes to the driver.
+ * ending.c - at the program's end the engine is called before the driver.
  *
  * exit() calls last what was registered first: so the engine registers itself again whenever the driver, or a library
  * on it, has come up.

@@ -7,7 +7,7 @@
 
 #include "interpose/engine/core/core.h"
 
-/* Something that travels, in words: "bucket 3 of step 8". */
+/* Something that is being sent, as text: "bucket 3 of step 8". */
 struct traveller {
     const char *what;
     uint64_t number, step;

@@ -12,8 +12,9 @@
  * - `lock` guards everything below it here and in memory_state (memory.h); it is never held across a call into CUDA,
  * NCCL or PMIx.
  * - `issuing` is the role of the one thread that enqueues collectives; it is taken and given back under `lock`, and
- * held across such calls. Fields that belong to the role say so. A field that only the issuer writes, under the lock,
- * may be read with either. clang holds callers to both (WITH_LOCK, BY_ISSUER, GUARDED_BY: capability.h).
+ * held across such calls. The comment of a field that belongs to the role names the role. A field that only the issuer
+ * writes, under the lock, may be read with either. clang holds callers to both (WITH_LOCK, BY_ISSUER, GUARDED_BY:
+ * capability.h).
  * - What the engine calls of CUDA are the driver's own functions (comm/driver.h): they never come back to the hooks.
  * - In the trainer's process nothing is printed to stdout, and only abort.c ends anything.
  * - A folder calls what stands below it (CONTRIBUTING.md), and no two files call each other in a circle.
@@ -85,12 +86,12 @@ struct engine_state {
     struct control control;
     int status_count, status_index; /* records of the ranks of this launcher; which is `status` */
     pid_t pid;
-    const struct check_run *check; /* of `ddprun check`; NULL: this is none */
+    const struct check_run *check; /* of `ddprun check`; NULL: this is another run */
 
     /* ---- set once, at the first annotation of memory ---- */
     struct driver driver;
     _Atomic bool driver_ready;
-    CUcontext context; /* of the annotated memory: current in every call of ours */
+    CUcontext context; /* of the annotated memory: current in every call of the engine */
     int device;        /* its ordinal */
     struct nccl nccl;
     struct collectives collectives;
@@ -106,7 +107,7 @@ struct engine_state {
     /* What a tensor's place means, which graphs keep: it holds while `placements` stays as it is. */
     size_t tensor_count;              /* places in memory_state.tensors[] */
     uint64_t placements;              /* gradients and buffers came, went or moved */
-    _Atomic uint64_t escapes;         /* tensors that were held, so far */
+    _Atomic uint64_t escapes;         /* tensors that were deferred, so far */
     _Atomic uint64_t certain_escapes; /* copies that did that and are full of addresses: no chance hits (memory/) */
 
     /* ---- read without lock ---- */
@@ -122,7 +123,7 @@ struct engine_state {
 
     /* ---- the end ---- */
     _Atomic bool device_closed; /* our end has been made, on the device */
-    bool alone_at_end;          /* a rank had left when this one came to the end: no collective any more */
+    bool alone_at_end;          /* a rank had left when this one reached the end: no collective any more */
     _Atomic bool context_ended; /* the trainer has reset the device: no call into CUDA any more */
 };
 

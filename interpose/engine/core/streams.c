@@ -46,7 +46,7 @@ stream_is_captured(CUstream stream)
            capture != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Default streams are the current context's: the trainer's now, another thread's or ours later. */
+/* Default streams are the current context's: the trainer's now, another thread's or the engine's later. */
 static void
 require_own_context(CUstream handle)
 {
@@ -105,7 +105,7 @@ streams_before_destroy(CUstream stream)
 {
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended))
         return;
-    role_take(); /* nobody else names the handle from here on */
+    role_take(); /* no other thread names the handle from here on */
     pthread_mutex_lock(&engine_state.lock);
     struct stream_entry *entry = NULL;
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
@@ -114,7 +114,7 @@ streams_before_destroy(CUstream stream)
     }
     pthread_mutex_unlock(&engine_state.lock);
 
-    /* Its work goes on after the handle is gone; the event remembers it until the boundary. */
+    /* Its work continues after the handle is gone; the event remembers it until the boundary. */
     if (entry != NULL) {
         stream_record(stream, entry->event, "cuEventRecord on a stream that is destroyed");
         pthread_mutex_lock(&engine_state.lock);

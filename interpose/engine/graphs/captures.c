@@ -3,7 +3,7 @@
  *
  * A touch in a capture runs when its graph is launched. So nothing is counted here; what is kept of it is the node on
  * which whatever comes after it must depend, and what graph_registry.c and graph_launch.c will want to know. A capture
- * is known from its begin, by the driver's number for it: one that nobody saw begin may hold anything.
+ * is known from its begin, by the driver's number for it: one whose begin was not seen may hold anything.
  *
  * Called by the hooks in every thread that enqueues work on captured streams. Never waits, asks or allocates on a
  * captured stream, and never records an event there that the world outside uses.
@@ -196,7 +196,7 @@ static void
 mark(struct capture *capture, size_t place, const struct captured_stream *stream, bool declares)
 {
     if (place >= capture->place_count)
-        return; /* annotated since: the recording is stale, and DDP_STEP says so */
+        return; /* annotated since: the recording is stale, and DDP_STEP reports it */
     capture->marks = grow(capture->marks, capture->mark_count, &capture->mark_capacity, sizeof(*capture->marks));
     capture->marks[capture->mark_count] = (struct mark){.place = place,
                                                         .stream = stream->handle,
@@ -264,7 +264,7 @@ record(struct capture *capture, const struct captured_touch *touch, const CUgrap
     }
 }
 
-/* With lock held: one that nobody knows counts as a touch of all. */
+/* With lock held: an unknown touch counts as a touch of all. */
 static void
 mark_all(struct capture *capture, const struct captured_stream *stream)
 {
@@ -280,7 +280,7 @@ capture_touch(struct capture *capture, CUstream stream, const struct captured_to
         stop_job("the driver does not say what a captured stream has got to, after work on gradients there; run the "
                  "trainer without CUDA graphs");
     if (answer.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-        return; /* the capture has failed in the meantime: its end will say so */
+        return; /* the capture has failed in the meantime: its end will return the error */
     capture_lock();
     struct captured_stream *entry = stream_of(capture, stream);
     entry->first = keep_nodes(capture, answer.nodes, answer.node_count);
@@ -445,7 +445,7 @@ capture_abandoned(CUstream stream)
         stop_job("the stream of a capture with DDP_STEP (%s:%d) is destroyed before the capture's end, where the other "
                  "ranks wait",
                  recording->steps[0].site.file, recording->steps[0].site.line);
-    capture_leave(capture); /* captures_open goes on counting it, as drivers do that refuse to wait for the device */
+    capture_leave(capture); /* captures_open continues to count it, as drivers do that refuse to wait for the device */
 }
 
 /* ---- steps outside ---- */

@@ -1,5 +1,5 @@
 /*
- * captures.h - what captures.c and graph_step.c share of a capture that goes on.
+ * captures.h - what captures.c and graph_step.c share of an open capture.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_GRAPHS_CAPTURES_H
 #define DDPRUN_INTERPOSE_ENGINE_GRAPHS_CAPTURES_H
@@ -28,7 +28,7 @@ struct captured_stream {
     bool on_buffer;      /* buffers were touched since the last step */
 };
 
-/* A stream of ours for the collectives of a capture. It is drawn into the capture, and free again at its end. */
+/* An internal stream for the collectives of a capture. It is drawn into the capture, and free again at its end. */
 struct capture_lane {
     CUstream stream;
     CUevent joins;   /* by which it enters */
@@ -42,7 +42,7 @@ struct capture {
     CUgraph graph;   /* that it makes; compared only */
     CUstream origin; /* where it began */
     pid_t origin_owner;
-    bool unseen;            /* nobody saw it begin */
+    bool unseen;            /* its begin was not seen */
     bool into_graph;        /* of the trainer's own making */
     const char *changed_by; /* a call that changed it other than by capturing work; or NULL */
     struct recording *recording;
@@ -76,7 +76,7 @@ void capture_unlock(void);
 /* The stream comes after the capture's last step. */
 void capture_note_waited(struct capture *capture, CUstream stream);
 
-/* The issuer: a free lane; ends the job if there is none. */
+/* The issuer: a free lane; ends the job if no lane is free. */
 struct capture_lane *capture_take_lane(void) BY_ISSUER;
 
 /* Fills the recording's places: gradients that the capture touches before its first step, each once; without a step,

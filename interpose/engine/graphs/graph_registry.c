@@ -1,8 +1,8 @@
 /*
  * graph_registry.c - which graph and which executable graph does what was recorded where.
  *
- * Handles come and go by the hooks of the calls that make and destroy them. A handle without a recording does what
- * nobody knows. What is changed by hand is in graph_edits.c.
+ * Handles come and go by the hooks of the calls that make and destroy them. What a handle without a recording does
+ * is unknown. What is changed by hand is in graph_edits.c.
  *
  * Called by the hooks in any thread. Nothing is held across a call.
  */
@@ -58,7 +58,7 @@ free_steps(struct recording *recording)
         for (size_t k = 0; k < shipment->wire_count && !gone; ++k)
             wire_free(&shipment->wires[k], &engine_state.driver);
         free(shipment->wires);
-        free(shipment->travel);
+        free(shipment->send_order);
         plan_free(shipment->plan);
     }
     if (!gone) {

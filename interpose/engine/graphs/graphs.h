@@ -4,7 +4,7 @@
  * captures.c follows streams while they are captured: which nodes touch which gradients, and a DDP_STEP among them,
  * whose collectives are captured in its place. What is known at the end is a recording. graph_registry.c remembers
  * which graph and which executable graph has which recording. graph_launch.c takes a launch for what its recording
- * says: touches of gradients, one or more steps, or work that nobody knows.
+ * says: touches of gradients, one or more steps, or unknown work.
  *
  * Everything that a captured step needs is made while it is captured, and kept as long as a graph or executable graph
  * has the recording: buckets of its own, their buffers and tables. In a capture nothing waits, asks or allocates on a
@@ -49,7 +49,7 @@ struct recording {
     uint64_t placements; /* engine_state.placements when the capture began: while it is that, places mean the same */
     struct escape_count escapes; /* when the capture began */
     uint64_t call;               /* identity of its touches, for the history of intervals */
-    _Atomic bool opaque;         /* it also does what nobody has seen */
+    _Atomic bool opaque;         /* it also does unseen work */
     bool on_buffer;
 
     struct captured_step *steps;
@@ -83,7 +83,7 @@ enum capture_state {
 /* *capture_p: the stream's capture, where it is active. */
 enum capture_state capture_find(CUstream stream, struct capture **capture_p);
 
-/* Whether it is a stream of ours that is only ever captured. Any thread. */
+/* Whether it is an internal stream that is only ever captured. Any thread. */
 bool capture_own_stream(CUstream stream);
 
 /* An operation on gradients or buffers is about to be captured: it comes after the step before. */
@@ -93,9 +93,9 @@ void capture_before_touch(struct capture *capture, CUstream stream);
 struct captured_touch {
     const size_t *places; /* [count]: in tensors[]; with lock held they were */
     size_t count;
-    bool everything; /* nobody knows what it touches */
+    bool everything; /* what it touches is unknown */
     bool on_buffer;
-    bool unseen;   /* kernels: may touch what is held */
+    bool unseen;   /* kernels: may touch deferred gradients */
     bool declares; /* DDP_GRADIENT_READY */
     uint64_t call;
 };
@@ -125,7 +125,7 @@ bool capture_graph_changes(CUgraph graph, const char *call);
 struct recording *recording_new(void);
 void recording_hold(struct recording *recording);
 void recording_release(struct recording *recording);
-/* The recording of a CUgraph or CUgraphExec, held for the caller; NULL: nobody knows what it does. */
+/* The recording of a CUgraph or CUgraphExec, held for the caller; NULL: what it does is unknown. */
 struct recording *recording_find(const void *handle);
 /* The graph, or executable graph, has this recording from now on; NULL: none. */
 void recording_set(CUgraph graph, struct recording *recording);

@@ -52,7 +52,7 @@ cache_path(const char *key, char *path, size_t bytes)
     return true;
 }
 
-/* The file's text, or NULL; NULL without errno when it is too long to be ours. */
+/* The file's text, or NULL; NULL without errno when it is too long to be a cache of costs. */
 static char *
 read_file(const char *path)
 {

@@ -7,7 +7,7 @@
  * each review; waits at as many boundaries as events are free for. Times of one group; each group has its own. Captured
  * steps are left out: events in a graph cannot be read.
  *
- * Events are only ever added: a thread that was told one may still be about to record it.
+ * Events are only ever added: a thread that was given one may still be about to record it.
  */
 #include "interpose/engine/measure/measure.h"
 

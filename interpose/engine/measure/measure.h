@@ -30,7 +30,7 @@ const struct cost *all_reduce_cost(void);
  */
 void all_reduce_cost_find(uint64_t gradient_bytes);
 
-/* ---- cost_cache.c: rank 0 only; never fails, and says so once if it cannot ---- */
+/* ---- cost_cache.c: rank 0 only; never fails, and reports once if it cannot read or write ---- */
 
 enum { COST_SAMPLES_AT_MOST = COST_SEGMENTS_AT_MOST - 1 };
 

@@ -1,9 +1,9 @@
 /*
- * escaped_late.c - gradients whose address was copied to the device after they had left in the same step.
+ * escaped_late.c - gradients whose address was copied to the device after they were launched in the same step.
  *
- * From the next step on such a gradient is held (escaped_pointers.c). In this one a kernel may go through the pointer
- * and write what is never averaged: so what has left is hashed once it is reduced and again at the boundary, and a
- * difference ends the job. A number that only looks like an address changes nothing, and ends nothing.
+ * From the next step on such a gradient is deferred (escaped_pointers.c). In this one a kernel may go through the
+ * pointer and write what is never averaged: so what is launched is hashed once it is reduced and again at the boundary,
+ * and a difference ends the job. A number that only looks like an address changes nothing, and ends nothing.
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/memory/escapes.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* What of a gradient has left with one bucket; hashed in the communication stream's order. */
+/* The part of a gradient that was launched in one bucket; hashed in the communication stream's order. */
 struct escaped {
     struct escaped *next;
     struct tensor gradient;
@@ -43,8 +43,8 @@ hash(struct escaped *part, void (*done)(void *arg, const struct hashed *hashed))
 
 enum { PATIENCE_US = 5000000 };
 
-/* The address is copied only then: what a kernel writes through it is not what was hashed. Not for ever: another rank
- * may have to hear of this one first. */
+/* The address is copied only then: what a kernel writes through it is not what was hashed. Waits at most PATIENCE_US:
+ * another rank may wait for this one first. */
 static void
 wait_until_hashed(const struct escaped *last)
 {
@@ -75,7 +75,7 @@ add_parts(struct escaped **parts, const struct tensor *gradient, const struct pl
     return true;
 }
 
-/* The issuer: the parts of the gradient that have left in this step; NULL: none. */
+/* The issuer: the parts of the gradient that were launched in this step; NULL: none. */
 static struct escaped *
 parts_that_left(const struct tensor *gradient) BY_ISSUER
 {

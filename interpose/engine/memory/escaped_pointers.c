@@ -1,14 +1,14 @@
 /*
- * escaped_pointers.c - gradients whose address has escaped our sight.
+ * escaped_pointers.c - gradients whose address has escaped to device memory.
  *
  * A kernel that gets a gradient's address from memory (a table of pointers, a struct behind a pointer, constant memory)
  * touches the gradient unseen. So whatever is copied to the device is searched for pointers into memory that exists
  * there (allocations.c), from the process's first allocation on: they are remembered, for what they point into may be
- * annotated later. A gradient with a pointer into it among them, at a multiple of its element's size, is held: it is
- * averaged at the boundary only, which waits for every stream with kernels; and kernels on other streams wait for the
- * average before they run. Once held, a gradient stays so until it is forgotten. If it has left already in this step,
- * its content is checked (escaped_late.c). Kernels may reach a buffer unseen as well: it is sent at the boundary in any
- * case, and all that holding it does is that streams wait.
+ * annotated later. A gradient with a pointer into it among them, at a multiple of its element's size, is deferred: it
+ * is averaged at the boundary only, which waits for every stream with kernels; and kernels on other streams wait for
+ * the average before they run. Once deferred, a gradient stays so until it is forgotten. If it was launched already in
+ * this step, its content is checked (escaped_late.c). Kernels may reach a buffer unseen as well: it is sent at the
+ * boundary in any case, and the only effect of escape_hold() is that streams wait.
  *
  * The ranks exchange what they hold before each vote, and plan alike (deferred.c). Called from the hooks in any thread.
  */
@@ -77,14 +77,14 @@ remember(uint64_t word)
     ++copied.used_count;
 }
 
-/* The last tensor that was held because of a copy with few addresses; guarded by the engine's lock. */
+/* The last tensor that was deferred because of a copy with few addresses; guarded by the engine's lock. */
 static struct {
     struct tensor tensor;
     size_t bytes;  /* of the copy */
     uint64_t step; /* from 1 */
 } scattered;
 
-/* ---- gradients that are held ---- */
+/* ---- gradients that are deferred ---- */
 
 /* Whether the word points into the tensor: a pointer to one of its elements does not lie between two. */
 static bool
@@ -99,7 +99,7 @@ bool
 escape_has(const struct tensor *tensor)
 {
     if (copied.overflow || !allocations_cover(tensor->address, tensor->bytes, MEMORY_DEVICE))
-        return true; /* memory whose allocation nobody saw: its address was not looked for */
+        return true; /* memory whose allocation was not seen: its address was not looked for */
     for (size_t i = 0; i < copied.slot_count; ++i) {
         if (is_pointer_into(copied.slots[i], tensor))
             return true;
@@ -140,11 +140,11 @@ escape_deferral(const struct tensor *tensor)
 /* What a copied address does to a gradient. */
 struct found {
     struct tensor tensor;
-    bool late;     /* it has left in this step */
-    bool overlaps; /* it might have left early until now */
+    bool late;     /* it was launched in this step */
+    bool overlaps; /* it might have been launched early until now */
 };
 
-/* With lock held: holds the tensor if it is not; *found_p says what that means. */
+/* With lock held: defers the tensor if it is not deferred; *found_p says what that means. */
 static void
 hold_found(struct tensor *tensor, struct found *found_p) WITH_LOCK
 {
@@ -157,7 +157,7 @@ hold_found(struct tensor *tensor, struct found *found_p) WITH_LOCK
     escape_hold(tensor);
 }
 
-/* With lock held: whether the word is an address of memory that exists. What it points into is held. */
+/* With lock held: whether the word is an address of memory that exists. What it points into is deferred. */
 static bool
 note_word(uint64_t word, struct found *found_p) WITH_LOCK
 {
@@ -194,7 +194,7 @@ follow(const struct found *found)
         say_overlap_lost(&found->tensor);
 }
 
-/* With lock held: a copy of `bytes` bytes with so many addresses of device memory has held a tensor. */
+/* With lock held: a copy of `bytes` bytes with so many addresses of device memory has deferred a tensor. */
 static void
 note_copy(const struct tensor *tensor, size_t bytes, size_t addresses)
 {
@@ -287,7 +287,7 @@ escape_from_host(const void *memory, size_t bytes)
     return addresses > 0;
 }
 
-/* ---- kernels, where gradients are held ---- */
+/* ---- kernels, where gradients are deferred ---- */
 
 /* Whether this thread has done all this for the stream since the last boundary. */
 static __thread struct {
@@ -301,7 +301,7 @@ escape_is_marked(CUstream stream)
 {
     uint64_t boundary = atomic_load(&engine_state.boundary_count) + 1; /* never 0 */
     uint64_t changes = atomic_load(&engine_state.stream_changes);
-    /* While there are captures, a stream may be drawn into one of them, by an event that nobody looks at. */
+    /* While there are captures, a stream may be drawn into one of them, by an event that the engine does not see. */
     return marked.stream == stream && marked.boundary == boundary && marked.changes == changes &&
            stream != CU_STREAM_PER_THREAD && atomic_load(&engine_state.captures_open) == 0;
 }

@@ -17,9 +17,9 @@ enum escape_doubt { ESCAPED_NOT, ESCAPED_PERHAPS, ESCAPED_FOR_CERTAIN };
  */
 enum escape_doubt escape_since(const struct escape_count *then, const struct ddp_site *site);
 /* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. Gradients
- * into which they point are held from now on; of one that has left in this step, the content is checked. */
+ * into which they point are deferred from now on; of one that was launched in this step, the content is checked. */
 bool escape_from_host(const void *source, size_t bytes);
-/* Any address may have been: everything is held. */
+/* Any address may have been: everything is deferred. */
 void escape_of_all(void);
 /* With lock held: whether a pointer into the tensor has escaped. */
 bool escape_has(const struct tensor *tensor) WITH_LOCK;
@@ -32,7 +32,8 @@ bool escape_reaches(const struct tensor *tensor) WITH_LOCK;
 enum deferral escape_deferral(const struct tensor *tensor) WITH_LOCK;
 /* A kernel of which the driver does not tell the parameters: any may reach any gradient unseen. */
 void escape_blind_kernel(const char *kernel);
-/* While gradients are held: whether the next boundary knows of kernels on the stream, as far as this thread can tell.
+/* While gradients are deferred: whether the next boundary knows of kernels on the stream, as far as this thread can
+ * tell.
  */
 bool escape_is_marked(CUstream stream);
 /* If not: before a kernel goes there, which waits for the last reduction; and after it, with lock held. */
@@ -45,8 +46,9 @@ struct plan_gradient escape_plan_gradient(const struct tensor *tensor);
 int escape_bucket_type(const struct plan_bucket *bucket);
 bool escape_bucket_is_deferred(const struct plan_bucket *bucket);
 
-/* ---- escaped_late.c: gradients whose address escaped after they had left ---- */
-/* Not with lock held, any thread: what has left of the gradient is hashed once it is reduced, before this returns. */
+/* ---- escaped_late.c: gradients whose address escaped after they were launched ---- */
+/* Not with lock held, any thread: what was launched of the gradient is hashed once it is reduced, before this returns.
+ */
 void escaped_late_add(const struct tensor *gradient);
 /* The issuer, at the group's boundary, before the trainer's stream is let go: ends the job soon if it has changed. */
 void escaped_late_compare(const struct group *group) BY_ISSUER;

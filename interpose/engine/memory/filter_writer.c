@@ -24,7 +24,7 @@ struct kept {
     uint64_t alignment;
 };
 
-/* Zeroed memory that is never freed; NULL when there is none. */
+/* Zeroed memory that is never freed; NULL when out of memory. */
 static void *
 allocate(void **list, size_t bytes)
 {

@@ -3,8 +3,8 @@
  *
  * The driver tells the offset and size of every parameter since CUDA 12.4. A launch names a CUfunction (of a module) or
  * a CUkernel (of a library), and each kind has queries of its own, which refuse the other kind. Asked once for each
- * handle; launches that touch nothing do not come here (launch_filter.c). Handles may be used again after a module was
- * unloaded, so unloading forgets them all, and nothing is kept while it goes on.
+ * handle; launches that touch nothing do not get here (launch_filter.c). Handles may be used again after a module was
+ * unloaded, so unloading forgets them all, and nothing is kept while a module is unloaded.
  */
 #include "interpose/engine/memory/memory.h"
 

@@ -32,7 +32,7 @@ struct group {
     uint64_t boundary_count; /* of this group, since the start */
     uint64_t intervals;      /* its boundaries since the annotations last changed */
     uint64_t opaque_streams; /* mask: operations on them since its last boundary could not be looked into */
-    uint64_t hidden_streams; /* mask: kernels on them since its last boundary may have touched held gradients */
+    uint64_t hidden_streams; /* mask: kernels on them since its last boundary may have touched deferred gradients */
     uint64_t touch_count;    /* of its gradients since its last boundary */
     struct weight weight;    /* of this rank's gradients, since its last boundary */
 

@@ -17,7 +17,7 @@ struct hit {
     const char *operand_name; /* as in struct operand */
     bool uncounted;           /* it is between DDP_NO_SYNC_BEGIN and its end */
     bool declared;            /* the program itself says when the gradient is ready */
-    bool begun;               /* the group's readiness was told, in the interval after: */
+    bool begun;               /* the group's readiness follows it, in the interval after: */
     uint64_t boundary;
     bool late;
     bool anew;                   /* late, and such touches begin a step */

@@ -32,7 +32,7 @@ visible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind)
     struct range other;
     enum ranges_status status;
     pthread_mutex_lock(&engine_state.lock);
-    /* What overlaps is gone, whoever has forgotten to say so. */
+    /* What overlaps is gone, and its release was not reported. */
     while ((status = ranges_add(&visible, address, bytes, (size_t)kind, &other)) == RANGES_OVERLAP)
         (void)ranges_remove(&visible, other.begin);
     update_bounds();
@@ -81,7 +81,7 @@ look_through(uint64_t address, size_t bytes)
 void
 visible_look_through(uint64_t address, size_t bytes)
 {
-    (void)look_through(address, bytes); /* what is not there is nobody's address */
+    (void)look_through(address, bytes); /* what is not there is not an address */
 }
 
 bool

@@ -1,5 +1,5 @@
 /*
- * launch_filter.c - tells the hooks which launches need not come to the engine at all.
+ * launch_filter.c - tells the hooks which launches need not reach the engine at all.
  *
  * Kernels are added when they are first looked at (functions.c), ranges when annotations change (tensors.c). The exact
  * index of the ranges is made anew only when a launch comes that needs it: programs that free and allocate all

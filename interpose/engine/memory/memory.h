@@ -75,7 +75,7 @@ struct memory_state {
 
     struct group groups[GROUPS_AT_MOST];                      /* group.h has the rules */
     struct sequence boundaries GUARDED_BY(engine_state.lock); /* of all groups */
-    /* Whose boundary comes next, or SEQUENCE_NONE: nobody sends early. */
+    /* Whose boundary comes next, or SEQUENCE_NONE: no group launches buckets early. */
     int expected_group GUARDED_BY(engine_state.lock);
 };
 
@@ -97,7 +97,7 @@ const struct tensor *tensor_compared(size_t index) WITH_LOCK;
 /* "parameter", "gradient", "buffer", "state"; static storage. */
 const char *tensor_role_name(enum tensor_role role);
 
-/* Ends the job, naming the annotation, if what is to travel or to be looked at has no memory any more; at a step. */
+/* Ends the job, naming the annotation, if what is to be sent or to be looked at has no memory any more; at a step. */
 void tensor_refuse_freed(const struct tensor *tensor);
 void tensor_refuse_freed_parameters(void);
 /* With lock held: how many of the role there are. */
@@ -130,7 +130,7 @@ void tensor_drop(struct tensor *tensor) WITH_LOCK;
 struct tensor *tensor_gradient(const struct group *group, size_t member) WITH_LOCK;
 /* Makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void) WITH_LOCK;
-/* Whether it is a gradient of which pieces have left, and the boundary has not come. */
+/* Whether it is a gradient of which pieces are launched, and the boundary has not come. */
 bool tensor_has_left(const struct tensor *tensor) WITH_LOCK;
 /* A gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
 void groups_annotations_changed(void) WITH_LOCK;
@@ -185,7 +185,7 @@ uint64_t call_identity(const char *name);
 /* With lock held: ranges have come, gone or moved: of tensors (NULL), or of memory that counts as they do, whose owner
  * keeps `ranges` for ever. */
 void miss_ranges_changed(const struct ranges *ranges) WITH_LOCK;
-/* At a launch that came to the engine: does what changes have left to do. */
+/* At a launch that reached the engine: does the work that changes have postponed. */
 void miss_refresh(void);
 /* functions.c, with its lock held: */
 void miss_add_kernel(CUfunction function, const struct function_layout *layout);

@@ -2,7 +2,7 @@
  * operand_resolve.c - which gradients and buffers does an operation name?
  *
  * By its operands, or by every word of a kernel's arguments that may be an address; what was captured into a graph that
- * it launches, touches.c adds. Called by touches.c for every operation that comes to the engine, and by graph_edits.c
+ * it launches, touches.c adds. Called by touches.c for every operation that reaches the engine, and by graph_edits.c
  * for work that a graph's node is about to do. Changes nothing but what is known of escaped addresses.
  */
 #include "interpose/engine/memory/escapes.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A struct's words are told apart from whole arguments by what stands above these bits. */
+/* A struct's words are distinguished from whole arguments by what stands above these bits. */
 enum { WORD_SHIFT = 16 };
 
 static bool
@@ -226,7 +226,7 @@ sight_source(const struct operation *operation)
     pthread_mutex_unlock(&engine_state.lock);
 }
 
-/* Arrays of pointers: whether nobody knows what is in this one. */
+/* Arrays of pointers: whether the content of this one is unknown. */
 static bool
 is_unknown_array(const struct operand *operand)
 {
@@ -240,7 +240,7 @@ is_unknown_array(const struct operand *operand)
     return !known;
 }
 
-/* Looks at what the call names. Returns whether it goes through pointers: *unknown_p, whether nobody knows which. */
+/* Looks at what the call names. Returns whether it goes through pointers: *unknown_p, whether they are unknown. */
 static bool
 look_at_operands(struct hits *hits, const struct operation *operation, bool *unknown_p)
 {
@@ -266,10 +266,11 @@ say_unknown_array(const char *call)
 {
     static _Atomic bool said;
     if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
-        message_line("%s goes through an array of pointers that a kernel has made: nobody can see which gradients it "
-                     "touches, and all are averaged at DDP_STEP, without overlap; an array that is copied from the "
-                     "host can be followed",
-                     call);
+        message_line(
+            "%s goes through an array of pointers that a kernel has made: ddprun cannot see which gradients it "
+            "touches, and all are averaged at DDP_STEP, without overlap; an array that is copied from the "
+            "host can be followed",
+            call);
 }
 
 bool

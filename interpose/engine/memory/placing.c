@@ -26,7 +26,7 @@ update_bounds(void) WITH_LOCK
     miss_ranges_changed(NULL);
 }
 
-/* A tensor of the same role, group and shape whose memory is gone, in order of annotation; NULL if there is none. */
+/* A tensor of the same role, group and shape whose memory is gone, in order of annotation; NULL if not found. */
 static struct tensor *
 find_freed(const struct tensor *wanted) WITH_LOCK
 {

@@ -2,8 +2,8 @@
  * pointer_arrays.c - memory of the device whose contents the host has copied there: arrays of pointers.
  *
  * A batched call gets an array of addresses that lies on the device. If the array came from the host, all addresses in
- * it were looked at on their way (escaped_pointers.c), and the call touches no gradient but held ones. Once a kernel
- * has had a pointer into it, or something else was written there, nobody knows any more.
+ * it were looked at on their way (escaped_pointers.c), and the call touches no gradient but deferred ones. Once a
+ * kernel has had a pointer into it, or something else was written there, the content is unknown.
  *
  * All with the engine's lock held.
  */

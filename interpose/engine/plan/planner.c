@@ -159,7 +159,7 @@ vote_words(const struct group *group, uint64_t bits)
     return 1 + count + ((bits & VOTE_HAS_TIMES) != 0 ? count + 1 + bucket_words : 0);
 }
 
-/* What all votes come to: bits that every rank has set, and bits that some have. False if they are no votes. */
+/* The result of all votes: bits that every rank has set, and bits that some have. False if they are no votes. */
 static bool
 count_votes(const struct group *group, const struct control_messages *all, uint64_t *in_all_p, uint64_t *in_any_p)
 {
@@ -180,7 +180,7 @@ count_votes(const struct group *group, const struct control_messages *all, uint6
     return true;
 }
 
-_Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders travel as 64-bit words");
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders are sent as 64-bit words");
 
 /* Gradients became ready in another order: a plan by size, from rank 0's. */
 static void
@@ -188,12 +188,12 @@ adopt_order(struct group *group, const size_t *order) BY_ISSUER
 {
     struct plan *plan = build_plan(group, group->plan->version + 1, order);
     if (plan == NULL)
-        stop_job("rank 0 sent an order of buckets that is none");
+        stop_job("rank 0 sent an invalid order of buckets");
     plans_compare(group, plan);
     adopt(group, plan, &group->history);
 }
 
-/* The same plan once more, for somebody else to keep. */
+/* The same plan once more, for another owner. */
 static struct plan *
 copy_plan(const struct group *group)
 {
@@ -233,7 +233,7 @@ struct plan *
 learn_plan_for_graph(const struct group *group, const size_t *order)
 {
     struct plan *plan = group->overlapping ? copy_plan(group) : NULL;
-    if (plan == NULL) { /* none is in force, or it does not know what is held by now */
+    if (plan == NULL) { /* none is in force, or it does not know what is deferred by now */
         uint64_t cap_bytes = engine_state.options.bucket_bytes;
         struct plan_gradient *gradients = gradients_of(group);
         for (size_t i = 0; i < group->gradient_count; ++i) /* that some are complete late, the order says */
@@ -242,7 +242,7 @@ learn_plan_for_graph(const struct group *group, const size_t *order)
         free(gradients);
     }
     if (plan == NULL)
-        stop_job("rank 0 sent an order of buckets that is none");
+        stop_job("rank 0 sent an invalid order of buckets");
     plans_compare(group, plan);
     return plan;
 }
@@ -337,7 +337,7 @@ adopt_measured(struct group *group, const size_t *order, int64_t *latest_ns) BY_
                     forecast.bound_ns > done_ns ? forecast.bound_ns - done_ns : 0);
 }
 
-/* What the votes of all ranks come to: the same on all of them. */
+/* The decision of all ranks' votes: the same on all of them. */
 static void
 follow_votes(struct group *group, const struct control_messages *votes) BY_ISSUER
 {

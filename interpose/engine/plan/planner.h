@@ -17,7 +17,7 @@ struct plan *learn_plan_for_graph(const struct group *group, const size_t *order
 void learn_report_buckets(size_t count);
 
 /* ---- plans.c ---- */
-/* The issuer: ends the job, naming the first difference, unless all ranks have come to this plan. */
+/* The issuer: ends the job, naming the first difference, unless all ranks have this plan. */
 void plans_compare(const struct group *group, const struct plan *plan) BY_ISSUER;
 
 /* ---- deferred.c: gradients that wait for DDP_STEP ---- */

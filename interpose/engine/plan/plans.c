@@ -1,5 +1,5 @@
 /*
- * plans.c - before a plan of buckets takes effect, the ranks make sure that all have come to the same.
+ * plans.c - before a plan of buckets takes effect, the ranks make sure that all have the same.
  *
  * A rank that sent other buckets than the others would average other gradients with theirs, and NCCL need not notice.
  * Hashes are compared; only if they differ do the ranks show each other their plans, to say where.
@@ -85,10 +85,9 @@ static void __attribute__((noreturn)) stop_with_difference(const struct control_
         ++at;
     describe_piece(of_a, count_a, at, piece_a, sizeof(piece_a));
     describe_piece(of_b, count_b, at, piece_b, sizeof(piece_b));
-    stop_job(
-        "ranks %d and %d have come to different plans of buckets, and nothing was sent by them: as its piece number "
-        "%zu, rank %d would send %s; rank %d %s; are all ranks the same program with the same options?",
-        a, b, at + 1, a, piece_a, b, piece_b);
+    stop_job("ranks %d and %d have different plans of buckets, and nothing was sent by them: as its piece number "
+             "%zu, rank %d would send %s; rank %d %s; are all ranks the same program with the same options?",
+             a, b, at + 1, a, piece_a, b, piece_b);
 }
 
 void

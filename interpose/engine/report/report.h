@@ -26,7 +26,7 @@ void trace_boundary(const struct group *group, CUstream stream, int64_t promised
 void trace_captured_step(int group, const struct shipment *shipment, uint64_t number,
                          bool overlaps);                                 /* passed, in a graph */
 void trace_sent(const struct group *group) BY_ISSUER;                    /* all buckets are on their way */
-void trace_checked(const struct group *group, uint64_t bytes) BY_ISSUER; /* so many bytes came to the host */
+void trace_checked(const struct group *group, uint64_t bytes) BY_ISSUER; /* so many bytes were copied to the host */
 void trace_step_end(const struct group *group) BY_ISSUER;
 void trace_close(void);
 

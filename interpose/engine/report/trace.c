@@ -9,7 +9,7 @@
  *
  * A step in a CUDA graph, "graph" being its number, has no times: its line is written when the graph is launched.
  *
- * path: "in place", or how the bucket was packed: by "kernels" or by "copies". type: as what it travelled.
+ * path: "in place", or how the bucket was packed: by "kernels" or by "copies". type: of its elements as sent.
  * Times are relative to the boundary: the event on the trainer's stream when its backward was done and it began to
  * wait. A bucket with a negative begin_us was on its way while backward still ran. exposed_us is when the last bucket
  * was done; beside it, once the plan is a measured one, what that promised and the least that any buckets could, and
@@ -37,7 +37,7 @@ struct bucket_trace {
     unsigned communicator;
     uint64_t bytes;
     enum wire_path path;
-    ncclDataType_t type; /* as which it travelled */
+    ncclDataType_t type; /* of its elements as sent */
 };
 
 /* One step whose events may not be complete. */
@@ -56,7 +56,7 @@ struct step_trace {
 /* The steps of one group; buckets[] of each are those of the plan in force. */
 struct group_trace {
     struct step_trace steps[STEPS_IN_FLIGHT];
-    size_t current; /* the step that is going on */
+    size_t current; /* the open step */
 };
 
 static FILE *file;
@@ -73,7 +73,7 @@ trace_open(void)
     file = fopen(path, again ? "ae" : "we"); /* what this job has written before stays */
     if (file == NULL)
         stop_job("cannot write the trace %s: %s", path, strerror(errno));
-    (void)setvbuf(file, NULL, _IOLBF, BUFSIZ); /* whole steps, as they end: who is killed has left them */
+    (void)setvbuf(file, NULL, _IOLBF, BUFSIZ); /* whole steps, as they end: a rank that is killed has written them */
 }
 
 static double

@@ -138,10 +138,10 @@ publish(void)
 
 /*
  * The record of a rank of this launcher that waits on the control plane and cannot send what this rank waits for; NULL
- * if there is none (under a cluster's launcher each rank has its own launcher, and supervisor 0 sees both:
- * launcher/watch/hang.c). It cannot if it has made fewer steps than this one: before it goes on all ranks must come to
+ * if no rank is (under a cluster's launcher each rank has its own launcher, and supervisor 0 sees both:
+ * launcher/watch/hang.c). It cannot if it has made fewer steps than this one: before it continues all ranks must reach
  * its place, which this one has passed. Nor if it is at its program's end, and the collective belongs to a step that it
- * has not made. Both would wait for ever.
+ * has not made. Both would wait without end.
  */
 static const struct rank_status *
 find_waiter(uint64_t awaited_step, int *rank_p)
@@ -185,7 +185,7 @@ stays(const struct rank_status *waiter)
 
 /*
  * Whether what is waited for is work of the trainer, as far as this launcher can see: a graph does not tell how far it
- * has got, and when all ranks have launched theirs, nobody is late.
+ * has got, and when all ranks have launched theirs, no rank is late.
  */
 static bool
 all_have_launched(const struct traveller *of)
@@ -228,7 +228,7 @@ look_at_waiting(unsigned communicator)
                  engine_state.options.timeout_s);
 }
 
-/* ---- launches that no hook tells of ---- */
+/* ---- launches that no hook reports ---- */
 
 static void
 look_at_launches(void)
@@ -279,7 +279,7 @@ static pthread_t watcher;
 static _Atomic bool watching; /* there is a watch thread */
 static _Atomic bool closing;  /* it ends */
 
-/* Posted when the watch is to end: nobody's end waits for the rest of a period. */
+/* Posted when the watch is to end: the program's end does not wait for the rest of a period. */
 static sem_t awake;
 
 static void

@@ -39,22 +39,22 @@ compare_places(const void *a, const void *b, void *pieces)
 }
 
 /*
- * Members travel in the order of their annotations. It must not depend on where they are in memory, for ranks may have
- * allocated in another order; and it often is that of memory, so that a flat buffer travels in place, although backward
- * fills it from its end.
+ * Members are sent in the order of their annotations. It must not depend on where they are in memory, for ranks may
+ * have allocated in another order; and it often is that of memory, so that a flat buffer is sent in place, although
+ * backward fills it from its end.
  */
 static void
 order_members(struct shipment *shipment)
 {
     const struct plan *plan = shipment->plan;
-    free(shipment->travel);
-    shipment->travel = malloc((plan->piece_count + 1) * sizeof(shipment->travel[0]));
-    if (shipment->travel == NULL)
+    free(shipment->send_order);
+    shipment->send_order = malloc((plan->piece_count + 1) * sizeof(shipment->send_order[0]));
+    if (shipment->send_order == NULL)
         stop_job("out of memory");
     for (size_t i = 0; i < plan->piece_count; ++i)
-        shipment->travel[i] = i;
+        shipment->send_order[i] = i;
     for (size_t k = 0; k < plan->bucket_count; ++k)
-        qsort_r(shipment->travel + plan->buckets[k].first, plan->buckets[k].count, sizeof(shipment->travel[0]),
+        qsort_r(shipment->send_order + plan->buckets[k].first, plan->buckets[k].count, sizeof(shipment->send_order[0]),
                 compare_places, plan->pieces);
 }
 
@@ -80,7 +80,7 @@ members_of(const struct shipment *shipment, const size_t *places, size_t bucket)
     pthread_mutex_lock(&engine_state.lock);
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
-        const struct plan_piece *piece = &shipment->plan->pieces[shipment->travel[of->first + i]];
+        const struct plan_piece *piece = &shipment->plan->pieces[shipment->send_order[of->first + i]];
         const struct tensor *tensor = &memory_state.tensors[places[piece->gradient]];
         members[i] = (struct bucket_member){tensor->address + piece->first_byte, piece->bytes};
         if (!tensor->placed)
@@ -148,12 +148,13 @@ say_compression(void)
     }
     pthread_mutex_unlock(&engine_state.lock);
     int world_size = engine_state.rendezvous.world_size;
-    message_line("--compress: %.1f KiB of float32 gradients per step travel as %s, divided by %d before conversion: "
-                 "each mean is off by at most %d/%d of the ranks' mean magnitude%s; %.1f KiB of other types travel as "
-                 "they are",
-                 (double)narrowed / 1024, compression == DDPRUN_COMPRESS_FP16 ? "float16" : "bfloat16", world_size,
-                 world_size, compression == DDPRUN_COMPRESS_FP16 ? 2048 : 256,
-                 compression == DDPRUN_COMPRESS_FP16 ? " and 3e-8 per rank" : "", (double)others / 1024);
+    message_line(
+        "--compress: %.1f KiB of float32 gradients per step are sent as %s, divided by %d before conversion: "
+        "each mean is off by at most %d/%d of the ranks' mean magnitude%s; %.1f KiB of other types are sent as "
+        "they are",
+        (double)narrowed / 1024, compression == DDPRUN_COMPRESS_FP16 ? "float16" : "bfloat16", world_size, world_size,
+        compression == DDPRUN_COMPRESS_FP16 ? 2048 : 256,
+        compression == DDPRUN_COMPRESS_FP16 ? " and 3e-8 per rank" : "", (double)others / 1024);
 }
 
 void

@@ -199,7 +199,7 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
 struct arrival {
     uint64_t group;
     uint64_t sequence;              /* hash of the boundaries before */
-    uint64_t early[GROUPS_AT_MOST]; /* buckets of each group that have left already */
+    uint64_t early[GROUPS_AT_MOST]; /* buckets of each group that are launched already */
 };
 
 static void
@@ -270,7 +270,7 @@ describe_coming(struct coming *coming, uint64_t number, const char *what, const 
         snprintf(coming->text, sizeof(coming->text), "%s (%.50s:%d) outside of a CUDA graph", what, file, site->line);
 }
 
-/* Ends the job if another rank comes to something else. */
+/* Ends the job if another rank reaches something else. */
 static void
 compare_coming(const struct coming *mine)
 {

@@ -123,7 +123,7 @@ static void __attribute__((noreturn)) stop_too_late(const char *macro, const str
              site->text, site->file, site->line);
 }
 
-/* With lock held: whether buckets of any group have left and their boundary has not come. */
+/* With lock held: whether buckets of any group are launched and their boundary has not come. */
 static bool
 buckets_have_left(void) WITH_LOCK
 {

@@ -30,7 +30,7 @@ static void __attribute__((noreturn)) stop_without_gradients(int group, const st
              site->line);
 }
 
-/* A world of one: there is nobody to average with. */
+/* A world of one: there is no other rank to average with. */
 static void
 step_alone(int group, CUstream stream, const struct ddp_site *site)
 {
@@ -73,7 +73,7 @@ is_touched_unseen(const struct group *group) WITH_LOCK
     return reachable && group->hidden_streams != 0;
 }
 
-/* Whatever would make averages of something that nobody has seen. */
+/* Ends the job where unseen work would be averaged. */
 static void
 refuse_blindness(const struct group *group, const struct ddp_site *site)
 {

@@ -12,7 +12,7 @@ buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site)
     tensor_annotate(TENSOR_BUFFER, ptr, count, type, site);
 }
 
-/* With lock held: buffer number `index`; NULL if there is none. */
+/* With lock held: buffer number `index`; NULL if not found. */
 static const struct tensor *
 find_buffer(size_t index) WITH_LOCK
 {

@@ -2,7 +2,7 @@
  * graph_edits.c - graphs that are instantiated, changed by hand after their capture, or become part of others, or whose
  * nodes are given other work.
  *
- * A changed graph does what nobody knows from then on, or the job ends if the graph holds DDP_STEP: what was put in
+ * What a changed graph does is unknown from then on, or the job ends if the graph holds DDP_STEP: what was put in
  * might have to come before the averages, or after them. Called by the hooks in any thread.
  */
 #include "interpose/engine/memory/hits.h"
@@ -41,10 +41,9 @@ static void
 note_change(struct recording *recording, const char *call)
 {
     if (recording_steps(recording))
-        stop_job(
-            "%s changes a graph in which DDP_STEP (%s:%d) was captured: whether the change comes before the averages "
-            "or after them nobody can tell; capture all work of the step",
-            call, recording->steps[0].site.file, recording->steps[0].site.line);
+        stop_job("%s changes a graph in which DDP_STEP (%s:%d) was captured: ddprun cannot tell whether the change "
+                 "comes before the averages or after them; capture all work of the step",
+                 call, recording->steps[0].site.file, recording->steps[0].site.line);
     recording->opaque = true;
 }
 
@@ -79,7 +78,7 @@ graph_has(CUgraph graph, CUgraphNode node)
     size_t count = 0;
     const struct driver *driver = &engine_state.driver;
     if (driver->cuGraphGetNodes_p == NULL || driver->cuGraphGetNodes_p(graph, NULL, &count) != CUDA_SUCCESS)
-        return true; /* nobody can say that it has not */
+        return true; /* it is unknown whether it has the node */
     CUgraphNode *nodes = calloc(count + 1, sizeof(*nodes));
     if (nodes == NULL)
         stop_job("out of memory");
@@ -90,7 +89,8 @@ graph_has(CUgraph graph, CUgraphNode node)
     return found;
 }
 
-/* The recording that the node is part of, held: of the executable graph, or of the graph that has the node. */
+/* The recording that the node is part of, held for the caller: of the executable graph, or of the graph that has the
+ * node. */
 static struct recording *
 recording_of_node(CUgraphExec exec, CUgraphNode node)
 {

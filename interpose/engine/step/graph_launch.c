@@ -1,11 +1,11 @@
 /*
  * graph_launch.c - the launch of a graph in which DDP_STEP was captured: a step, or as many as it has.
  *
- * On the device a launch comes after everything of ours that was sent before it, and after all work on gradients, on
- * whatever stream; and everything of ours that comes later waits for it. So collectives outside and inside of graphs
- * are in one order. On the host nobody waits: ranks ask each other what comes only where it was not to be expected from
- * what came before (bucketing/sequence.h). One rank that launches a graph while another makes a step outside would
- * otherwise reduce other buckets than it.
+ * On the device a launch comes after all of the engine's work that was enqueued before it, and after all work on
+ * gradients, on whatever stream; and all of the engine's work that comes later waits for it. So collectives outside and
+ * inside of graphs are in one order. On the host no rank waits: ranks ask each other what comes only where it was not
+ * to be expected from what came before (bucketing/sequence.h). One rank that launches a graph while another makes a
+ * step outside would otherwise reduce other buckets than it.
  *
  * The issuer has its role from launch_begin() to launch_end(), over the driver's call.
  */
@@ -64,7 +64,7 @@ launch_begin(struct recording *recording, CUstream stream)
 
 /* ---- after ---- */
 
-/* Everything of ours that comes later waits for the launch. */
+/* All of the engine's work that comes later waits for the launch. */
 static void
 follow(CUstream stream) BY_ISSUER
 {

@@ -1,10 +1,10 @@
 /*
  * graph_step.c - DDP_STEP in a capture: its collectives become nodes of the graph, each behind the last work on the
- * gradients of its bucket, and the captured stream goes on behind all of them.
+ * gradients of its bucket, and the captured stream continues behind all of them.
  *
  * In a capture nothing has to be learned: when DDP_STEP is captured, the last touch of each gradient is known, and its
- * node with it. All collectives are on one stream of ours, the lane, in one order, also where there are several
- * communicators: branches of a graph may run in any order, and ranks that came to two communicators in different orders
+ * node with it. All collectives are on one internal stream, the lane, in one order, also where there are several
+ * communicators: branches of a graph may run in any order, and ranks that reached two communicators in different orders
  * would wait for each other for ever.
  *
  * Ranks talk while they capture, by messages of the hosts: about the order of buckets at each DDP_STEP, and at the end
@@ -174,7 +174,7 @@ send_bucket(const struct capture *capture, const struct captured_step *step, siz
         stop_job_by(error.cause, "bucket %zu of a DDP_STEP in a capture: %s", bucket, error.text);
 }
 
-/* Buffers travel after the last work on them. */
+/* Buffers are sent after the last work on them. */
 static void
 send_buffers(struct capture *capture, CUstream stream)
 {

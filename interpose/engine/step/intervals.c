@@ -1,5 +1,5 @@
 /*
- * intervals.c - what the program itself says of the interval that goes on: that touches do not count (DDP_NO_SYNC), and
+ * intervals.c - what the program itself says of the open interval: that touches do not count (DDP_NO_SYNC), and
  * that a gradient is complete (DDP_GRADIENT_READY).
  */
 #include "interpose/engine/measure/measure.h"

@@ -42,16 +42,16 @@ void buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *s
 size_t buffers_count(void);
 /* The issuer, at a boundary: rank 0's bytes are on their way to all. */
 void buffers_send(void) BY_ISSUER;
-/* The same on a stream of ours that is captured. */
+/* The same on an internal stream that is captured. */
 void buffers_send_on(CUstream stream);
 
 /* ---- agree.c ---- */
 void agree_on_annotations(const struct ddp_site *site, bool captured);
 /* What all ranks are about to take from rank 0. */
 void agree_on_shared(const struct tensor *tensor, const char *place);
-/* The issuer, at a boundary of `group` before anything of it is sent: do all ranks come to the same one? */
+/* The issuer, at a boundary of `group` before anything of it is sent: do all ranks reach the same one? */
 void agree_on_boundary(const struct group *group, const struct ddp_site *site) BY_ISSUER;
-/* The issuer: what comes is recording number `number`, or a step outside of graphs (0): do all ranks come to that? */
+/* The issuer: what comes is recording number `number`, or a step outside of graphs (0): do all ranks reach that? */
 void agree_on_coming(uint64_t number, const char *what, const struct ddp_site *site) BY_ISSUER;
 /* The issuer: waits for the device if that was put off when the ranks agreed during a capture. */
 void agree_wait_owed(void) BY_ISSUER;
@@ -60,11 +60,11 @@ void agree_wait_owed(void) BY_ISSUER;
 void boundary_step(int group, void *stream, const struct ddp_site *site);
 
 /* ---- step.c: what every step has, outside of graphs and in them ---- */
-/* Ends the job if calls were made that nobody can follow, or none were seen at all. */
+/* Ends the job if calls were made that the engine cannot follow, or none were seen at all. */
 void step_refuse_unseen(const struct ddp_site *site);
 /* With lock held, after boundary_count grew: for the launcher. */
 void step_report(void) WITH_LOCK;
-/* Takes the issuer's role, and finds out whether all ranks come to this step; `number` and `what` as in
+/* Takes the issuer's role, and finds out whether all ranks reach this step; `number` and `what` as in
  * agree_on_coming().
  */
 void step_open(uint64_t number, const char *what, const struct ddp_site *site) ACQUIRES(issuer_role);

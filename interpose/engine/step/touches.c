@@ -1,7 +1,7 @@
 /*
  * touches.c - which gradients does an operation touch, and what follows from it?
  *
- * Before the operation goes to the driver: whatever it must wait for (the last reduction; a bucket that has left
+ * Before the operation goes to the driver: whatever it must wait for (the last reduction; a bucket that is launched
  * already). After it is enqueued: it counts as a touch, and may make buckets ready. Called from the hooks in every
  * thread of the trainer; an operation that touches nothing costs a few comparisons.
  */
@@ -20,11 +20,11 @@
 /* One operation, from before it to after it; one for each thread, because operations do not nest. */
 struct touches {
     struct hits hits;
-    struct recording *recording; /* of a graph that is launched, held; or NULL */
+    struct recording *recording; /* of a graph that is launched, with a reference; or NULL */
     struct capture *capture;     /* the operation is captured; else NULL */
     enum capture_state state;
-    bool opaque; /* nobody knows what it touches */
-    bool unseen; /* it may touch held gradients besides, on a stream that the boundary does not know of yet */
+    bool opaque; /* what it touches is unknown */
+    bool unseen; /* it may touch deferred gradients besides, on a stream that the boundary does not know of yet */
 };
 
 static __thread struct touches thread_touches;
@@ -41,7 +41,7 @@ describe_hit(const struct hits *hits, const struct hit *hit, char text[CALL_TEXT
     return text;
 }
 
-/* With lock held: a touch is on its way. Returns whether its gradient has left already. */
+/* With lock held: a touch is on its way. Returns whether its gradient is launched already. */
 static bool
 begin_touch(const struct hits *hits, struct hit *hit) WITH_LOCK
 {
@@ -72,7 +72,7 @@ begin_touches(struct hits *hits)
     return late;
 }
 
-/* Makes the stream wait for the buckets that have left with pieces of the gradient; the first of them in *bucket_p. */
+/* Makes the stream wait for the launched buckets with pieces of the gradient; the first of them in *bucket_p. */
 static void
 wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p) BY_ISSUER
 {
@@ -86,7 +86,7 @@ wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p) BY_IS
     *bucket_p = first;
 }
 
-/* A touch after its bucket has left waits for the bucket, and it is measured whether it writes. */
+/* A touch after its bucket is launched waits for the bucket, and it is measured whether it writes. */
 static void
 begin_late(const struct operation *operation, struct hits *hits)
 {
@@ -95,7 +95,7 @@ begin_late(const struct operation *operation, struct hits *hits)
         if (!hit->late)
             continue;
         size_t bucket;
-        role_take(); /* whoever is sending a bucket has then recorded its event */
+        role_take(); /* a thread that is launching a bucket has then recorded its event */
         pthread_mutex_lock(&engine_state.lock);
         struct tensor tensor = *tensor_gradient(hit->group, hit->gradient);
         pthread_mutex_unlock(&engine_state.lock);
@@ -108,8 +108,8 @@ begin_late(const struct operation *operation, struct hits *hits)
 }
 
 /*
- * Work that cannot be looked into may touch any gradient: nothing leaves before the boundary, which waits for its
- * stream. If gradients have left already, it may be overwriting averages.
+ * Work that cannot be looked into may touch any gradient: nothing is launched before the boundary, which waits for its
+ * stream. If gradients are launched already, it may be overwriting averages.
  */
 static void
 note_opaque(const struct operation *operation)

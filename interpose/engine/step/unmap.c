@@ -122,8 +122,8 @@ releases_after_unload(void)
 /* ---- the context ---- */
 
 /*
- * The trainer's last release of the primary context would destroy it, with the gradients and our streams in it: a hold
- * of our own keeps it until the process ends.
+ * The trainer's last release of the primary context would destroy it, with the gradients and our streams in it: an
+ * internal hold keeps it until the process ends.
  */
 void
 releases_before_primary_release(CUdevice device)

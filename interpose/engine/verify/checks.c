@@ -2,11 +2,12 @@
  * checks.c - is what we believe true?
  *
  * Gradients: over the first overlapped steps all of them, later one bucket every K steps, are hashed after their
- * reduction and again at the boundary: a write that nobody saw would show. In the first steps the host goes on only
- * when a bucket that left early is reduced and hashed: else such a write could fall into the reduction itself, between
- * packing and unpacking, and be overwritten without a trace. Parameters: their hashes are compared across all ranks at
- * the first step, before any optimizer, after the first overlapped steps and then every K. Both run in the order of the
- * communication stream; a difference ends the job. Touches after their bucket has left are in late_write.c.
+ * reduction and again at the boundary: an unseen write would show. In the first steps the host continues only
+ * when a bucket that was launched early is reduced and hashed: else such a write could fall into the reduction itself,
+ * between packing and unpacking, and be overwritten without a trace. Parameters: their hashes are compared across all
+ * ranks at the first step, before any optimizer, after the first overlapped steps and then every K. Both run in the
+ * order of the communication stream; a difference ends the job. Touches after their bucket is launched are in
+ * late_write.c.
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/memory/escapes.h"
@@ -56,7 +57,7 @@ static struct {
     bool under_way;      /* between before_release and after_release */
     uint64_t left_out;   /* number of the boundary before which, since the last comparison, one seems left out; or 0 */
     uint64_t compared_step;  /* boundaries passed when parameters were last hashed: a graph passes several at once */
-    uint64_t impatient_step; /* the step in which a bucket was waited for in vain, counted from 1; 0: none */
+    uint64_t impatient_step; /* the step in which the wait for a bucket was given up, counted from 1; 0: none */
 
     uint64_t *final_words; /* hashes of the parameters when the first of them was freed, or at the end */
     size_t final_count;
@@ -144,8 +145,8 @@ note_reduced(void *arg, const struct hashed *hashed)
 enum { PATIENCE_US = 5000000, SPIN_US = 300 };
 
 /*
- * Not for ever, and in vain only once in a step: another rank may have to hear of this one first (a DDP_MEAN within
- * backward). A check that was not waited for is as good as those of later steps.
+ * Waits at most PATIENCE_US, and gives up only once in a step: another rank may wait for this one first (a DDP_MEAN
+ * within backward). A check that was not waited for is as good as those of later steps.
  */
 static void
 wait_until_hashed(void)
@@ -227,7 +228,7 @@ compare_gradients(const struct group *group)
 
 /* ---- parameters and optimizer state: the same on all ranks ---- */
 
-/* What is compared, number `index` of all, as it is now; without memory if there is none any more. */
+/* What is compared, number `index` of all, as it is now; without memory if its memory is freed. */
 static struct tensor
 get_compared(size_t index)
 {
@@ -286,7 +287,7 @@ note_left_out(const struct group *group)
     pthread_mutex_unlock(&engine_state.lock);
 }
 
-/* Memory is hashed before the trainer may change it again; what was found comes to the host afterwards. */
+/* Memory is hashed before the trainer may change it again; what was found is copied to the host afterwards. */
 void
 checks_before_release(const struct group *group)
 {
@@ -303,7 +304,7 @@ checks_before_release(const struct group *group)
         hasher_launch(checks.hasher, comm_stream());
 }
 
-/* What everybody's hashes say; `after_step` belongs to this comparison, the words to the whole run. */
+/* What all ranks' hashes say; `after_step` belongs to this comparison, the words to the whole run. */
 struct comparison {
     uint64_t after_step;
     uint64_t left_out; /* as in `checks` */
@@ -364,7 +365,7 @@ find_differences(const uint64_t *words, size_t count, uint32_t *differs)
         differs[i] = hash_first_difference(words, count, engine_state.rendezvous.world_size, i);
 }
 
-/* Rank 0, once, where the hashes of a comparison are there. Nothing ends: one GPU would have come to the same. */
+/* Rank 0, once, where the hashes of a comparison are there. Nothing ends: one GPU would have the same result. */
 static void
 look_for_infinities(uint64_t after_step)
 {

@@ -63,7 +63,7 @@ compare_counts(const void *a, const void *b)
 }
 
 /* Lists what `many` has more of than `few` among tensors of one count: which of them lack a counterpart is known where
- * there is none at all. */
+ * no tensor has the role `few`. */
 static void
 list_unmatched(struct listing *listing, const struct tensor *tensors, size_t count, enum tensor_role many,
                enum tensor_role few)

@@ -30,7 +30,7 @@ struct copied {
 static pthread_mutex_t copied_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct copied copied[STEPS];
 
-/* The place of the interval that goes on in copied[]; -1: it is not recorded. */
+/* The place of the open interval in copied[]; -1: it is not recorded. */
 static long
 current_place(void)
 {
@@ -54,7 +54,7 @@ batches_copied(const void *host, size_t bytes)
 
 static struct {
     struct hasher *hasher;  /* of the first communicator's stream */
-    struct gathered hashes; /* [STEPS]: of the gradients that have left through it; 0: none, or all are zero */
+    struct gathered hashes; /* [STEPS]: of the gradients that were sent through it; 0: none, or all are zero */
 } own;
 
 static bool said; /* by rank 0 */
@@ -85,7 +85,7 @@ batches_own_gradients(const struct group *group, size_t bucket)
         return;
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     for (size_t i = of->first; i < of->first + of->count; ++i) {
-        const struct plan_piece *piece = &group->plan->pieces[group->shipment.travel[i]];
+        const struct plan_piece *piece = &group->plan->pieces[group->shipment.send_order[i]];
         pthread_mutex_lock(&engine_state.lock);
         const struct tensor tensor = *tensor_gradient(group, piece->gradient);
         pthread_mutex_unlock(&engine_state.lock);

@@ -1,5 +1,5 @@
 /*
- * late_write.c - a touch of a gradient after its bucket has left is measured, once for each call (touches.c): did it
+ * late_write.c - a touch of a gradient after its bucket is launched is measured, once for each call (touches.c): did it
  * change the gradient? Reading is allowed, writing ends the job.
  *
  * Two hashes in the order of the touch's stream, around it.

@@ -206,7 +206,7 @@ unaveraged_ended(const struct operation *operation, bool touches)
 {
     if (atomic_load_explicit(&course.over, memory_order_relaxed) || !is_work(operation))
         return;
-    /* Held gradients are reached unseen; and where none is annotated, there is nothing to see. */
+    /* Deferred gradients are reached unseen; and where none is annotated, there is nothing to see. */
     if (touches || !has_gradients() || atomic_load_explicit(&memory_state.holds, memory_order_relaxed))
         worked(operation->stream);
 }
@@ -294,7 +294,7 @@ unaveraged_refuse_end(void)
 {
     char text[TENSOR_TEXT_BYTES];
     if (engine_state.rendezvous.rank == 0 && engine_state.boundary_count > 0)
-        tell_change(); /* the watch thread may not have come to it */
+        tell_change(); /* the watch thread may not have got to it */
     if (atomic_load(&course.over) || engine_state.boundary_count > 0)
         return;
     unaveraged_last_look(0, UINT64_MAX);

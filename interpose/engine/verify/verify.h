@@ -14,7 +14,7 @@ void checks_bucket_sent(const struct group *group, size_t bucket) BY_ISSUER;
 bool checks_parameters_due(const struct group *group) BY_ISSUER;
 /* The issuer, at the boundary, before the trainer's stream is let go: gradients are compared, parameters hashed. */
 void checks_before_release(const struct group *group) BY_ISSUER;
-/* The issuer, at the boundary, after that: hashes are collected and travel. */
+/* The issuer, at the boundary, after that: hashes are collected and sent. */
 void checks_after_release(void) BY_ISSUER;
 /* The issuer: a new interval of the group begins; is it one to check? */
 void checks_next_interval(const struct group *group) BY_ISSUER;
@@ -23,7 +23,7 @@ void checks_final_hash(void);
 /* At the end, collective: compares steps and final hashes. */
 void checks_at_end(void);
 
-/* ---- late_write.c: a touch after its bucket has left: was it a write? Around the operation. ---- */
+/* ---- late_write.c: a touch after its bucket is launched: was it a write? Around the operation. ---- */
 enum { CALL_TEXT_BYTES = 256 };
 struct late_touch;
 /* `anew`: a step begins with such work, so the DDP_STEP before it was left out. */

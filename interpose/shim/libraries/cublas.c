@@ -2,7 +2,7 @@
  * cublas.c - the hooks of cuBLAS, made from cublas.def, and what they ask of a handle.
  *
  * A handle's stream is asked at each call. Its workspace, where the trainer has set one, is memory that calls write: it
- * is remembered from cublasSetWorkspace, because cuBLAS tells nobody.
+ * is remembered from cublasSetWorkspace, because cuBLAS has no query for it.
  */
 #include "interpose/shim/libraries/words.h"
 
@@ -137,7 +137,7 @@ cublasDestroy_v2(cublasHandle_t handle)
     if (real == NULL)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (shim_is_trainers_call())
-        workspace_set(handle, NULL, 0); /* first: afterwards the handle may be somebody else's */
+        workspace_set(handle, NULL, 0); /* first: afterwards the handle may be another thread's */
     return real(handle);
 }
 

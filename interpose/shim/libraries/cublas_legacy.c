@@ -1,9 +1,9 @@
 /*
  * cublas_legacy.c - the hooks of cuBLAS's interface before handles, made from cublas_legacy.def.
  *
- * It works on the stream of the last cublasSetKernelStream, which nobody can ask for: the hook of that call remembers
- * it. Calls return no status: each counts as enqueued. Where the library has no such function the hook does nothing, as
- * the calls do that fail.
+ * It works on the stream of the last cublasSetKernelStream, for which there is no query: the hook of that call
+ * remembers it. Calls return no status: each counts as enqueued. Where the library has no such function the hook does
+ * nothing, as the calls do that fail.
  */
 #include "interpose/shim/libraries/words.h"
 

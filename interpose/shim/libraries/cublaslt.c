@@ -98,7 +98,7 @@ rounded(uint64_t n, uint64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* One matrix of the layout. False where its order is none that we know. */
+/* One matrix of the layout. False where its order is unknown. */
 static bool
 layout_extent(const struct layout *layout, unsigned bits, struct extent *extent)
 {
@@ -219,7 +219,7 @@ add_auxiliary(struct library_call *call, const struct descriptor *of, uint32_t e
     (void)GET(of, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, &stride);
     bool mask = (epilogue & EPILOGUE_RELU) != 0;
     unsigned bits = mask ? 1 : type_bits((cudaDataType)(type == -1 ? output->type : type));
-    /* A mask may be written in words: up to the end of each column's share. */
+    /* A mask may be written in whole words: up to the end of each column's share. */
     uint64_t length = mask ? (uint64_t)ld : output->rows;
     struct extent extent = {bytes_of(length, bits), output->columns, bytes_of((uint64_t)ld, bits), 1, 0};
     if (output->columns == 0 || length == 0)
@@ -246,7 +246,7 @@ add_epilogue(struct library_call *call, const struct descriptor *of, const struc
         add_auxiliary(call, of, epilogue, output);
 }
 
-/* Scales and largest values, single numbers of four bytes; of scales in blocks only the pointer is told. */
+/* Scales and largest values, single numbers of four bytes; of scales in blocks only the pointer is known. */
 static void
 add_scales(struct library_call *call, const struct descriptor *of)
 {

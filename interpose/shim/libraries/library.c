@@ -1,8 +1,8 @@
 /*
- * library.c - which function is behind a hook, and how a hooked call of a library is told to the engine.
+ * library.c - which function is behind a hook, and how a hooked call of a library is reported to the engine.
  *
  * The real function is what the loader would have bound without us: a caller that was linked gets what its own object
- * would get; a look-up has left what it found (look_up.c). Called by the hooks; it must never call the public dlsym,
+ * would get; a look-up has stored what it found (look_up.c). Called by the hooks; it must never call the public dlsym,
  * nor hold its lock across a call into the loader.
  */
 #include "interpose/shim/libraries/library.h"

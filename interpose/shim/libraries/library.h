@@ -3,8 +3,8 @@
  *
  * The hooks only add meaning: which memory a call names, and how. What the library launches inside passes the driver's
  * hooks at depth > 0, which forward; calls that are not hooked stay visible there. Each library has a table of calls
- * (NAME.def), from which its hooks are made (NAME.c): a hook finds the real function, describes the call, and lets the
- * engine hear of it before and after. The library's answer is returned as it came.
+ * (NAME.def), from which its hooks are made (NAME.c): a hook finds the real function, describes the call, and reports
+ * it to the engine before and after. The library's answer is returned as it came.
  *
  * A hook must never need the library it hooks: whatever it asks, it asks the copy that is about to be called, because a
  * process may have loaded several.
@@ -54,7 +54,7 @@ struct library {
 extern struct library library_cublas, library_cublas_legacy, library_cublaslt, library_cudnn;
 
 /*
- * The function behind functions[index] for a call that returns to `caller`; NULL if there is none. The same as the
+ * The function behind functions[index] for a call that returns to `caller`; NULL if not found. The same as the
  * loader would have bound if the shim were not there: in a process with two copies of a library, each caller gets its
  * own. May be called at any depth, in any thread; allocates only when the loader does, for a caller's first call. What
  * was found for an object is kept: a library that is unloaded while the object that was linked with it stays is not
@@ -75,8 +75,9 @@ struct library_call {
 void library_call_init(struct library_call *call, const char *name);
 
 /*
- * The engine hears of it: `stream` is what the library will enqueue on (0: the legacy default stream; NULL pointer to
- * it: nobody can tell, and the call is opaque). Until library_call_end(), this thread's hooks only forward.
+ * The call is reported to the engine: `stream` is what the library will enqueue on (0: the legacy default stream; NULL
+ * pointer to it: the stream is unknown, and the call is opaque). Until library_call_end(), this thread's hooks only
+ * forward.
  */
 void library_call_begin(struct library_call *call, const CUstream *stream);
 void library_call_end(struct library_call *call, bool enqueued);
@@ -138,7 +139,7 @@ extent_batch(struct extent of_one, int64_t stride, int64_t count, size_t element
 
 /* ---- for shim.h's library_route() ---- */
 
-/* Thunks: code that notes which real function is meant, and goes on to its hook. */
+/* Thunks: code that notes which real function is meant, and continues to its hook. */
 enum { LIBRARY_THUNKS = 1024, LIBRARY_THUNK_BYTES = 16 }; /* also in thunks.S */
 
 #endif
