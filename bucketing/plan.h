@@ -1,5 +1,5 @@
 /*
- * plan.h - into which buckets do the gradients go, and in which order do buckets leave?
+ * plan.h - into which buckets do the gradients go, and in which order are buckets launched?
  *
  * Buckets hold gradients that become ready one after another, of one element type. A large gradient may be sent in
  * pieces, in buckets that follow each other. Buckets are launched in order: bucket k never before bucket k - 1, on any

@@ -3,8 +3,8 @@
  *
  * Follows one interval against what was learned: a gradient is ready after the touch that was its last in the interval
  * that the plan was learned from; a bucket when all its gradients are; and buckets are launched in order, so a ready
- * bucket may have to wait for an earlier one. A touch that was not expected makes the interval deviate: nothing leaves
- * early any more, and the boundary flushes what is left, in the plan's order.
+ * bucket may have to wait for an earlier one. A touch that was not expected makes the interval deviate: no bucket
+ * is launched early any more, and the boundary flushes what is left, in the plan's order.
  *
  * States of a bucket, only ever forward within an interval: filling -> ready -> launched -> waited (the boundary has
  * made the trainer's stream wait for it).
@@ -71,8 +71,8 @@ bool readiness_fits(const struct readiness *readiness, const struct history *his
 
 /*
  * `touch` of `gradient` is on its way to the driver. A touch that is not what was learned makes the interval deviate at
- * once, so that no bucket leaves between this and readiness_enqueued(). A late touch does not count, nor does any of a
- * gradient that a touch of TOUCH_DECLARES made ready when the plan was learned, but such a touch.
+ * once, so that no bucket is launched between this and readiness_enqueued(). A late touch does not count, nor does any
+ * of a gradient that a touch of TOUCH_DECLARES made ready when the plan was learned, but such a touch.
  */
 enum touch_verdict readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch);
 
@@ -83,8 +83,8 @@ bool readiness_enqueued(struct readiness *readiness, size_t gradient);
 void readiness_refused(struct readiness *readiness);
 
 /*
- * Takes the next bucket that may leave before the boundary: returns true, and it counts as launched. False when the
- * next one in order is not ready or the interval deviates.
+ * Takes the next bucket that may be launched before the boundary: returns true, and it counts as launched. False when
+ * the next one in order is not ready or the interval deviates.
  */
 bool readiness_launch(struct readiness *readiness, size_t *bucket_p);
 

@@ -362,7 +362,7 @@ learn_vote(struct group *group, bool repeats)
 {
     pthread_mutex_lock(&engine_state.lock);
     ++group->intervals;
-    bool graphs = atomic_load(&engine_state.graph_count) > 0; /* then nothing leaves early outside of them */
+    bool graphs = atomic_load(&engine_state.graph_count) > 0; /* then no bucket is launched early outside of them */
     bool due = engine_state.options.overlap && !graphs && is_vote_due(group);
     bool wants = due && (!group->overlapping || !readiness_fits(&group->readiness, &group->history));
     pthread_mutex_unlock(&engine_state.lock);

@@ -417,8 +417,8 @@ stop_different(int other, const struct outcome *mine, const struct outcome *thei
         engine_state.rendezvous.rank, (unsigned long long)theirs->step_count, (unsigned long long)theirs->line, other);
 }
 
-/* From now on a graph may be a step: nothing leaves early outside of graphs, for what a launch averages must not have
- * been averaged before. */
+/* From now on a graph may be a step: no bucket is launched early outside of graphs, for what a launch averages must not
+ * have been averaged before. */
 static void
 begin_graphs(struct capture *capture)
 {

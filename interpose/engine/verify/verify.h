@@ -8,7 +8,7 @@
 
 /* ---- checks.c ---- */
 void checks_prepare(void);
-/* The issuer: gradients of a bucket that has just left early are remembered, if this interval is checked. */
+/* The issuer: gradients of a bucket that was just launched early are remembered, if this interval is checked. */
 void checks_bucket_sent(const struct group *group, size_t bucket) BY_ISSUER;
 /* Whether parameters are to be compared at this boundary of the group. */
 bool checks_parameters_due(const struct group *group) BY_ISSUER;
