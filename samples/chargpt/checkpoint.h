@@ -1,5 +1,5 @@
 /*
- * checkpoint.h - a training in a file, to go on with later: parameters, both moments of the optimizer, and the step.
+ * checkpoint.h - a training in a file, to continue with later: parameters, both moments of the optimizer, and the step.
  *
  * A header with a version, 3 x count floats in the machine's byte order, and a checksum of it all.
  */

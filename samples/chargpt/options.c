@@ -190,7 +190,7 @@ options_parse(int argc, char **argv)
         {"save", "write the parameters there at the end; %d in the name becomes the rank", TEXT, &o.save, 0, 0},
         {"checkpoint", "write there, at the end, what --resume needs", TEXT, &o.checkpoint, 0, 0},
         {"checkpoint-every", "and every so many steps", COUNT, &o.checkpoint_every, 1, 1e9},
-        {"resume", "go on from this checkpoint; the shape of the network must be the same", TEXT, &o.resume, 0, 0},
+        {"resume", "continue from this checkpoint; the shape of the network must be the same", TEXT, &o.resume, 0, 0},
         {"sample", "write so many characters at the end (default 0)", COUNT, &o.sample, 0, 1e9},
         {"temperature", "of the sample: below 1 likelier characters get likelier still (default 0.8)", NUMBER,
          &o.temperature, 0.01, 100},

@@ -24,7 +24,7 @@ struct options {
     const char *save;         /* where the parameters go at the end, or NULL */
     const char *checkpoint;   /* where checkpoints go, or NULL */
     size_t checkpoint_every;  /* steps between two of them; 0: at the end only */
-    const char *resume;       /* the checkpoint to go on from, or NULL */
+    const char *resume;       /* the checkpoint to continue from, or NULL */
     size_t sample;            /* characters to write at the end */
     float temperature;        /* of the sample */
     bool quiet;               /* print errors only */

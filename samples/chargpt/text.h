@@ -27,7 +27,7 @@ void text_free(struct text *text);
 /*
  * Batch `index` of the training with this seed: sequences first..first+count-1 of it, each at a random place of the
  * training part. inputs[count][context], and targets[][], the characters that follow. The same on every machine, and
- * without any state, so that a training can go on where it stopped.
+ * without any state, so that a training can continue where it stopped.
  */
 void text_batch(const struct text *text, uint64_t seed, uint64_t index, size_t first, size_t count, size_t context,
                 int *inputs, int *targets);
