@@ -183,7 +183,7 @@ link_libraries() {
     done
 }
 
-# Whoever calls it takes no failure amiss: it exits 1, and the tests that want Open MPI 5 are skipped.
+# Its caller ignores a failure: the function exits 1, and the tests that want Open MPI 5 are skipped.
 fetch_open_mpi() {
     local folder=$root/build/openmpi5 data=${open_mpi_wheel/==/-}.data
     [ ! -x "$folder/bin/prterun" ] || exit 0
