@@ -1,8 +1,9 @@
-# errors.cmake - makes the table of error codes from a CUDA header, so that it has every code that the header has. Run by the build:
+# errors.cmake - makes the table of error codes from a CUDA header, so that it has every code that the header has. Run
+# by the build:
 #   cmake -DHEADER=cuda.h -DPATTERN=regex -DPREFIX=regex -DTABLE=name -DOUTPUT=errors.c -P errors.cmake
 #
-# PATTERN finds an enumerator and its value (groups 1 and 2). The text of an error is its name in words without PREFIX; what is
-# more helpful than that stands in error_texts below.
+# PATTERN finds an enumerator and its value (groups 1 and 2). The text of an error is its name without PREFIX, split
+# into words; what is more helpful than that stands in the variables text_... below.
 set(text_SUCCESS "no error")
 set(text_MemoryAllocation "out of memory")
 set(text_InvalidValue "invalid argument")

@@ -200,7 +200,7 @@ class_body(const struct source *source, uint32_t i)
 }
 
 /* A class with a member of that name: its functions mean the member. Those that are defined outside of it are given to
- * the host too, and the compiler finds the member, or nothing and says so. */
+ * the host too, and the compiler finds the member, or reports an error. */
 static void
 own_members(const struct source *source, uint32_t i, int index, unsigned char *owners)
 {

@@ -110,7 +110,7 @@ counter_type(const struct source *source, struct tokens type, struct tokens valu
 
 /*
  * In which type a function counts its elements: that of the first `T i = ... blockIdx ...;`, or
- * the function's own if its count is what it returns. -1 if there is none.
+ * the function's own if its count is what it returns. -1 if the function has no such counter.
  */
 static int
 find_counter(const struct source *source, const struct function *function)

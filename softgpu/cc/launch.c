@@ -40,7 +40,7 @@ angle_balance(const struct source *source, uint32_t from, uint32_t to)
 /*
  * The ">>>" that closes the configuration opened at `open`: outside of brackets, with arguments behind it, and with
  * template arguments closed before it, for k<<<f<A<B<C>>>(x), 1>>>(y) has two candidates. If none leaves the angles
- * balanced (a comparison in the configuration), the last one. 0 if there is none.
+ * balanced (a comparison in the configuration), the last one. 0 if there is no candidate.
  */
 static uint32_t
 find_closer(const struct source *source, uint32_t open)

@@ -47,7 +47,7 @@ struct lex_paths {
 
 /*
  * Splits text[0..length), which stays the caller's and must outlive *lexed_p. Other files are system headers if the
- * line marker with which they begin says so (flag 3). Later markers do not count: flag 3 in the middle of a user's file
+ * line marker with which they begin has flag 3. Later markers do not count: flag 3 in the middle of a user's file
  * is the expansion of a macro from a system header. Returns false after a message (a bracket without a partner, more
  * than 4 GiB); *lexed_p is then untouched.
  */

@@ -17,7 +17,7 @@ enum value_kind {
 
 struct option {
     const char *long_name;  /* without "--" */
-    const char *short_name; /* without "-"; NULL if there is none */
+    const char *short_name; /* without "-"; NULL: no short name */
     enum value_kind kind;
     bool (*apply)(struct options *options, const char *value); /* NULL: accepted, means nothing here */
     const char *help;                                          /* NULL: not shown */

@@ -20,7 +20,7 @@ static struct {
     char *folder;
     sigset_t old_mask;            /* before the end signals were blocked */
     volatile sig_atomic_t child;  /* its process id, 0 if none runs */
-    volatile sig_atomic_t signal; /* that told us to stop */
+    volatile sig_atomic_t signal; /* that asked softgpu-cc to stop */
 } state;
 
 /* The end signals are blocked except while waiting for a child, so that nothing else can be interrupted half-way. */
@@ -83,7 +83,7 @@ process_end(void)
 }
 
 static void
-stop_if_told(void)
+stop_if_signalled(void)
 {
     if (state.signal == 0)
         return;
@@ -139,7 +139,7 @@ process_run(const struct list *command)
     state.child = pid;
     const int status = wait_for_child();
     state.child = 0;
-    stop_if_told();
+    stop_if_signalled();
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -20,7 +20,7 @@ void process_end(void);
 
 /*
  * Runs a command and waits for it. Returns its exit status, 128 + n if signal n ended it, 127 after a message if it
- * cannot be started. If a signal told softgpu-cc to stop, this does not return.
+ * cannot be started. If a signal asked softgpu-cc to stop, this does not return.
  */
 int process_run(const struct list *command) __attribute__((warn_unused_result));
 

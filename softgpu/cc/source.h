@@ -76,7 +76,7 @@ void source_before_all(struct source *source, uint32_t i, const char *format, ..
 void source_drop(struct source *source, uint32_t i);
 void source_drop_range(struct source *source, uint32_t from, uint32_t to);
 
-/* An error at the user's line; the rewriting goes on, to find more, and then fails. */
+/* An error at the user's line; the rewriting continues, to find more, and then fails. */
 void source_error(struct source *source, uint32_t i, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- reading tokens ---- */
@@ -102,10 +102,10 @@ source_is_word(const struct source *source, uint32_t i)
 /* The spelling of tokens from..to (exclusive), with a blank between them; the caller frees it. */
 char *source_spell(const struct source *source, uint32_t from, uint32_t to);
 
-/* Behind the '>' that closes the '<' at i: brackets are jumped over. `end` if there is none before. */
+/* Behind the '>' that closes the '<' at i: brackets are jumped over. `end` if no such '>' is before it. */
 uint32_t source_skip_angles(const struct source *source, uint32_t i, uint32_t end);
 
-/* The '<' that the '>' at i closes, or i if there is none behind `begin`. */
+/* The '<' that the '>' at i closes, or i if no such '<' is behind `begin`. */
 uint32_t source_open_angle(const struct source *source, uint32_t i, uint32_t begin);
 
 /* Behind the last token of the group that opens at i, if i is '(' '[' or '{'; else i + 1. */

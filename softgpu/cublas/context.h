@@ -2,7 +2,7 @@
  * context.h - struct cublasContext, and what the routines share: checking a handle, launching a kernel, scalars.
  *
  * Private to the library. A handle is used by one thread at a time, as cuBLAS asks. The exported functions never call
- * each other, so that whoever interposes one of them sees a call of the program once.
+ * each other, so that a library that interposes one of them sees a call of the program once.
  */
 #ifndef SOFTGPU_CUBLAS_CONTEXT_H
 #define SOFTGPU_CUBLAS_CONTEXT_H
@@ -30,7 +30,7 @@ struct scalar {
     double value;       /* exact for float, float16 and bfloat16 too */
 };
 
-/* CUBLAS_STATUS_NOT_INITIALIZED for what is no handle. */
+/* CUBLAS_STATUS_NOT_INITIALIZED for an invalid handle. */
 cublasStatus_t context_check(const struct cublasContext *handle);
 
 /* Reads a scalar of `type` (CUDA_R_32F, 64F, 16F, 16BF), now or, in device pointer mode, by scalar_value() in the

@@ -39,7 +39,7 @@ operation(char letter)
     }
 }
 
-/* The letters of matrices; what is none becomes a mode that every routine refuses. */
+/* The letters of matrices; an invalid letter becomes a mode that every routine refuses. */
 static cublasFillMode_t
 fill_mode(char letter)
 {

@@ -64,7 +64,7 @@ static const struct softgpu_param vector_layout[] = {
 DEFINE_SCALE(scale_float, float)
 DEFINE_SCALE(scale_double, double)
 
-/* The place, counted from one, of the first element of largest or smallest magnitude; 0 where there is none. */
+/* The place, counted from one, of the first element of largest or smallest magnitude; 0 if there is no element. */
 #define DEFINE_FIND(name, real, magnitude)                                           \
     static int64_t name(int64_t n, const real *x, int64_t incx, bool wants_smallest) \
     {                                                                                \

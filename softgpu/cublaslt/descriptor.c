@@ -87,7 +87,7 @@ find_attribute(const struct attribute *table, size_t count, unsigned code)
     return code < count && table[code].name ? &table[code] : NULL;
 }
 
-/* `descriptor` is NULL for what is none. */
+/* `descriptor` is NULL if the caller's is not a descriptor. */
 static cublasStatus_t
 set_attribute(const struct attribute *attribute, void *descriptor, const void *value, size_t bytes)
 {

@@ -70,11 +70,12 @@ static_assert(sizeof(struct layout) <= sizeof(cublasLtMatrixLayoutOpaque_t), "fi
 static_assert(sizeof(struct operation) <= sizeof(cublasLtMatmulDescOpaque_t), "fits what programs reserve");
 static_assert(sizeof(struct preference) <= sizeof(cublasLtMatmulPreferenceOpaque_t), "fits what programs reserve");
 
-/* NULL for what is no such descriptor. */
+/* NULL if the argument is not such a descriptor. */
 const struct layout *layout_of(const cublasLtMatrixLayoutOpaque_t *descriptor);
 const struct operation *operation_of(const cublasLtMatmulDescOpaque_t *descriptor);
 
-/* The name of an attribute that is set to something the stand-in does not know how to do; NULL if there is none. */
+/* The name of an attribute that is set to something the stand-in does not know how to do; NULL if there is no such
+ * attribute. */
 const char *operation_refused(const struct operation *operation);
 
 #endif

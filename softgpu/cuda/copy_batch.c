@@ -225,7 +225,7 @@ BOTH_FLAVOURS(cuMemcpyBatchAsync_v2, _ptsz,
               copy_rows((struct rows){to, from, bytes, count}, attributes, indices, attribute_count, NULL, stream,
                         flavour))
 
-/* An operand that is no array; what is 0 is packed. */
+/* An operand that is not an array; a row length or layer height of 0 means packed. */
 static CUresult
 operand_corner(const CUmemcpy3DOperand *operand, const CUextent3D *extent, struct corner *corner_p)
 {

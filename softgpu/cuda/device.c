@@ -282,7 +282,7 @@ cuCtxDisablePeerAccess(CUcontext handle)
     return cuCtxEnablePeerAccess(handle, 0);
 }
 
-/* Profilers have nothing to attach to; a program that switches them on or off goes on. */
+/* Profilers have nothing to attach to; a program that switches them on or off continues. */
 CUresult
 cuProfilerStart(void)
 {

@@ -7,7 +7,7 @@
  *   state.c    the one process-wide state: options, "initialised / forked / exiting"
  *   object.c   memory of streams, events and contexts, kept type-stable so that a stale handle can be recognised
  *   memory.c   which address belongs to which allocation; mapping.c: guard pages, and freed memory that stays closed;
- *              address.c: where it lies; describe.c: in words
+ *              address.c: where it lies; describe.c: the same as text
  *   command.c  pieces of work; graph.c: graphs of them; capture.c: streams whose commands become a graph
  *   queue.c    streams as threads: commands, their order, waits between streams, legacy default stream rules
  *   context.c  contexts, the current one of a thread, its default streams, sticky errors
@@ -208,7 +208,7 @@ struct stream {
     uint64_t legacy_covered;        /* the legacy stream's command that this stream has waited for */
     uint64_t covered_by_legacy;     /* this stream's command that the legacy stream has waited for */
 
-    /* guarded by capture.c's lock; `capture` may be read without, to see that there is none */
+    /* guarded by capture.c's lock; `capture` may be read without, to see that there is no capture */
     _Atomic(struct capture *) capture;
     struct stream *capture_next; /* in the capture's list */
     struct node **tail;          /* what the next captured work comes after */
@@ -347,7 +347,8 @@ CUresult host_command_new(CUhostFn function, void *data, struct command **comman
 
 /* ---- event.c ---- */
 
-/* The moment at which a record passes through a stream. Shared by the event and whoever waits for that record. */
+/* The moment at which a record passes through a stream. Shared by the event and the streams and threads that wait
+ * for that record. */
 CUresult event_record(CUevent event, CUstream handle, enum flavour flavour, unsigned flags)
     __attribute__((warn_unused_result));
 CUresult event_wait(CUstream handle, enum flavour flavour, CUevent event, unsigned flags)
@@ -386,7 +387,7 @@ CUresult capture_check_stream(struct stream *stream) __attribute__((warn_unused_
 CUresult capture_check_context(struct context *context) __attribute__((warn_unused_result));
 CUresult capture_check_unsafe(void) __attribute__((warn_unused_result));
 
-/* A stream's capture cannot go on: every later call says so. */
+/* A stream's capture cannot continue: every later call reports the capture as invalid. */
 void capture_invalidate(struct stream *stream);
 
 /* An event that was recorded in a captured stream: what stands before it. */
@@ -414,7 +415,7 @@ enum memory_kind {
 struct mapping {
     uintptr_t base;     /* what the program gets */
     uintptr_t pages;    /* the pages that can be used: base lies on the first of them or, of device memory, behind */
-    size_t pages_bytes; /* 0: not ours */
+    size_t pages_bytes; /* 0: the driver has not mapped them */
     uintptr_t region;   /* with the closed pages around them */
     size_t region_bytes;
 };
@@ -445,7 +446,8 @@ bool memory_kind_matches(enum memory_kind have, enum memory_kind want);
 /* Copies the record of the allocation that holds `address`; false if none does. */
 bool memory_find(uintptr_t address, struct allocation *found);
 
-/* Forgets (and unmaps) the allocation that begins at `base`. INVALID_VALUE if there is none of this kind. */
+/* Forgets (and unmaps) the allocation that begins at `base`. INVALID_VALUE if no allocation of this kind
+ * begins there. */
 CUresult memory_free(uintptr_t base, enum memory_kind kind) __attribute__((warn_unused_result));
 /* Marks an allocation as about to be freed in stream order: a second free fails. */
 CUresult memory_mark_freeing(uintptr_t base) __attribute__((warn_unused_result));
@@ -465,19 +467,20 @@ CUresult memory_map(const struct allocation *record) __attribute__((warn_unused_
 CUresult memory_unmap(uintptr_t base) __attribute__((warn_unused_result));
 void memory_set_access(uintptr_t base, CUmemAccess_flags access);
 
-/* Where an address lies, in words, for messages; safe in a handler of a fault. False: nowhere near memory of ours. */
+/* Where an address lies, as text for messages; safe in a handler of a fault. False: nowhere near memory that the driver
+ * manages. */
 bool memory_describe(uintptr_t address, char *text, size_t room);
 
 /* The address lies in device memory, or in the closed pages around it, or in freed memory. */
 bool memory_is_ours(uintptr_t address);
 
-/* Says why `base` cannot be freed by `call`, if there is more to say than that it is nothing of ours. */
+/* Says why `base` cannot be freed by `call`, if there is more to say than that the driver did not allocate it. */
 void memory_explain_free(const char *call, uintptr_t base);
 
 /* Opens or closes all device memory to every thread. */
 void memory_protect(bool open);
 
-/* True, and an allocation whose last bytes somebody wrote past, if there is one. */
+/* True, and an allocation, if the program wrote past the last bytes of one. */
 bool memory_overrun(struct allocation *found);
 
 struct pool *pool_default(CUdevice device);

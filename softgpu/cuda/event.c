@@ -1,7 +1,7 @@
 /*
  * event.c - events: a record is a command that notes the time; a wait is "after that command of that stream".
  *
- * An event refers to its latest record only. Whoever waits takes the record that is the latest at the time of the call,
+ * An event refers to its latest record only. A wait takes the record that is the latest at the time of the call,
  * as CUDA does, so recording again later does not move a wait that was already made.
  */
 #include "driver.h"
@@ -169,7 +169,8 @@ record_captured(struct event *event, struct stream *stream, unsigned flags)
     return result;
 }
 
-/* With a captured stream or a captured event: the stream joins the event's capture, or there is none to join. */
+/* With a captured stream or a captured event: the stream joins the event's capture, or there is no capture to
+ * join. */
 static CUresult
 wait_captured(struct stream *stream, struct event *event, unsigned flags)
 {

@@ -36,7 +36,7 @@ program_release(struct program *program)
 
 /*
  * Puts the steps in an order that their dependencies allow: the first one, or with `random` any. `waiting` has room for
- * all. False if there is none: a cycle.
+ * all. False if there is no such order: the dependencies have a cycle.
  */
 static bool
 make_order(const struct program *program, size_t *order, bool *done, uint64_t random)
@@ -164,7 +164,7 @@ cuGraphInstantiateWithFlags(CUgraphExec *exec_out, CUgraph handle, unsigned long
 
 CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes);
 
-/* The first form of the call, with room for a log that nobody writes. */
+/* The first form of the call, with room for a log; the driver leaves the log empty. */
 CUresult
 cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes)
 {

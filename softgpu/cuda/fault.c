@@ -6,9 +6,9 @@
  *
  *   1. A fault is raised by the very instruction at hand: in a kernel's code no lock of the driver is held, so the
  *      handler may take them. Where that is not certain (memory_describe) locks are only tried.
- *   2. A thread whose kernel faulted never goes on: what its code held or had half done is unknown. It sleeps for ever,
- *      another one goes on with its stream (workers.c), and the context has failed, as on a GPU.
- *   3. What is not ours goes on to the handler that was there before, as if we were not there.
+ *   2. A thread whose kernel faulted never continues: what its code held or had half done is unknown. It sleeps
+ *      for ever, another thread continues with its stream (workers.c), and the context has failed, as on a GPU.
+ *   3. A signal that no kernel raised is passed on to the handler that was there before, as if this one were not there.
  */
 #include "driver.h"
 

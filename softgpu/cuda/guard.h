@@ -45,7 +45,7 @@ void strict_end(bool shared, struct context *context, const char *what);
 
 /* ---- fault.c ---- */
 
-/* Puts the handler of faults in place; what is not ours goes on to what was there before. */
+/* Puts the handler of faults in place; a signal that no kernel raised is passed on to what was there before. */
 void fault_watch(void);
 
 #endif

@@ -84,8 +84,8 @@ mapping_retire(const struct allocation *allocation)
     const struct mapping *mapping = &allocation->mapping;
     /* In strict mode memory is closed here, and every operation was checked. */
     if (allocation->kind == MEMORY_DEVICE && !driver.strict && !mapping_intact(allocation)) {
-        say("somebody wrote behind the end of allocation %llu (%zu bytes of device memory at %#lx); SOFTGPU_STRICT=1 "
-            "tells which kernel",
+        say("the program wrote behind the end of allocation %llu (%zu bytes of device memory at %#lx); "
+            "SOFTGPU_STRICT=1 tells which kernel",
             (unsigned long long)allocation->buffer_id, allocation->bytes, (unsigned long)allocation->base);
     }
     void *closed = mmap((void *)mapping->region, mapping->region_bytes, PROT_NONE,

@@ -58,8 +58,9 @@ overlaps(uintptr_t base, size_t bytes)
 static void remove_at(size_t place);
 
 /*
- * Memory that the system has just given us cannot belong to anybody else: what still stands there was registered by a
- * program that gave it back without saying so (freed it, or closed the library whose variable it was).
+ * Memory that the system has just given the driver cannot belong to another owner: what still stands there was
+ * registered by a program that gave it back without a call of CUDA (freed it, or closed the library whose variable it
+ * was).
  */
 static void
 remove_stale(uintptr_t base, size_t bytes)
@@ -163,7 +164,7 @@ memory_protect(bool open)
     pthread_rwlock_unlock(&table_lock);
 }
 
-/* Nobody may rely on what fresh device memory holds; NaNs (all bits set) in any floating-point type make it show. */
+/* No program may rely on the content of fresh device memory; NaNs (all bits set) in any floating-point type show it. */
 static void
 poison(void *base, size_t bytes)
 {

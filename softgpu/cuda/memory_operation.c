@@ -2,9 +2,9 @@
  * memory_operation.c - streams that wait for a value in memory, or write one: cuStreamWaitValue, cuStreamWriteValue and
  * batches of both.
  *
- * A wait looks at its memory again and again, with pauses that grow to a millisecond: who writes there - the host,
- * another stream, another process - tells nobody. It ends early if the context fails or the process exits. As on a GPU
- * the order that this makes is unknown to the driver; a stream that waits for ever waits for ever.
+ * A wait looks at its memory again and again, with pauses that grow to a millisecond: what writes there - the host,
+ * another stream, another process - does not notify the stream. The wait ends early if the context fails or the process
+ * exits. As on a GPU the order that this makes is unknown to the driver; a stream that waits for ever waits for ever.
  */
 #include "driver.h"
 
@@ -111,7 +111,7 @@ run_operations(struct command *command, struct stream *stream)
         case CU_STREAM_MEM_OP_WRITE_VALUE_64:
             run_write(&operation->writeValue, stream->context);
             break;
-        default: /* a barrier: what a stream does is visible before it goes on anyway */
+        default: /* a barrier: what a stream does is visible before it continues anyway */
             break;
         }
     }

@@ -2,7 +2,7 @@
  * profile.c - SOFTGPU_DEVICE: which GPU the devices pretend to be. Figures from the data sheets and NVIDIA's
  * programming guide ("Technical Specifications per Compute Capability").
  *
- * Called by: state.c, once. Everybody else reads driver.profile.
+ * Called by: state.c, once. All other files read driver.profile.
  */
 #include "driver.h"
 

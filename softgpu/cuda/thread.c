@@ -22,7 +22,8 @@ driver_is_thread(void)
     return is_driver_thread;
 }
 
-/* So that a fault can be told when it is the stack that has run out. NULL: there is one already, or no memory. */
+/* An alternate stack for signal handlers: a fault can then be reported even if the thread's stack has overflowed.
+ * NULL: the thread has one already, or there is no memory. */
 static void *
 make_handler_stack(void)
 {

@@ -53,7 +53,7 @@ softgpuLaunchFailed(int result, const char *what)
     context_fail(current_job->context, (CUresult)result, text);
 }
 
-/* ---- launches that cannot go on ---- */
+/* ---- launches that cannot continue ---- */
 
 /* A thread that sleeps for ever in a kernel. On that thread's stack. */
 struct abandoned {

@@ -37,7 +37,7 @@ extern struct driver_calls driver;
 /* Finds and initialises the driver; needs no context. */
 cudaError_t runtime_start(void) __attribute__((warn_unused_result));
 
-/* runtime_start(), and makes the primary context of the thread's device current if none is. */
+/* runtime_start(), and makes the primary context of the thread's device current if the thread has none. */
 cudaError_t runtime_enter(void) __attribute__((warn_unused_result));
 
 /* The device that the calling thread uses. */
@@ -95,8 +95,8 @@ cudaError_t copy_box_3d(CUDA_MEMCPY3D *box, const struct cudaMemcpy3DParms *copy
 
 /* ---- kernel.c ---- */
 
-/* The driver's handles for what a program calls a kernel (a cudaKernel_t of ours, or the address of a host stub): the
- * function, for questions, and the kernel, for launches. */
+/* The driver's handles for what a program calls a kernel (a cudaKernel_t of this library, or the address of a host
+ * stub): the function, for questions, and the kernel, for launches. */
 cudaError_t kernel_function(const void *kernel, CUfunction *function_p) __attribute__((warn_unused_result));
 cudaError_t kernel_handle(const void *kernel, CUkernel *handle_p) __attribute__((warn_unused_result));
 

@@ -1,6 +1,7 @@
 /*
  * symbol.c - __device__ and __constant__ variables. On the stand-in such a variable is a variable of the host program,
- * and its address is its device address; libsoftgpu.so knows where they are. The driver is told when one is first used.
+ * and its address is its device address; libsoftgpu.so knows where they are. The first
+ * use of a variable registers it with the driver.
  */
 #include "runtime.h"
 

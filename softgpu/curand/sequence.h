@@ -4,7 +4,7 @@
  *
  * A sequence is a function of seed and position, so that any part of it can be had at once. Philox's are those of its
  * paper, with the seed as the key and the position as the counter; XORWOW's state comes from the seed by a mixing
- * function of our own, so its numbers are not those of NVIDIA's library. Pure functions; any thread.
+ * function of the stand-in, so its numbers are not those of NVIDIA's library. Pure functions; any thread.
  */
 #ifndef SOFTGPU_CURAND_SEQUENCE_H
 #define SOFTGPU_CURAND_SEQUENCE_H

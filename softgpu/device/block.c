@@ -2,9 +2,9 @@
  * block.c - runs the threads of a block, one at a time, on as few fibers as they need.
  *
  * The first fiber runs thread 0, then 1, 2, ... as a loop, until a thread waits for others (a barrier, a warp
- * collective). Then another fiber goes on with the next thread. When all have been started, fibers that may go on do so
- * first in, first out: each warp advances by one collective per turn, which is what code that (rightly or not) counts
- * on warps running alike needs.
+ * collective). Then another fiber continues with the next thread. When all have been started, fibers that may continue
+ * do so first in, first out: each warp advances by one collective per turn, which is what code that (rightly or not)
+ * counts on warps running alike needs.
  *
  * Called by the code that softgpu-cc generates, on a thread of the stand-in's driver. It must not call into CUDA, but
  * for softgpuLaunchAbandon, which is made for that.
@@ -39,7 +39,7 @@ static pthread_once_t own_block_once = PTHREAD_ONCE_INIT;
 
 /* ---- messages ---- */
 
-/* The driver's way to give up a launch: the program goes on, with an error. NULL: there is no driver. */
+/* The driver's way to give up a launch: the program continues, with an error. NULL: there is no driver. */
 typedef void (*abandon_fn)(int result, const char *what);
 
 static abandon_fn
@@ -118,7 +118,7 @@ block_refuse(const char *intrinsic)
         intrinsic);
 }
 
-/* Everybody waits. Says for whom, warp by warp, and ends the program: on a GPU it would hang. */
+/* All threads of the block wait. Reports for whom, warp by warp, and ends the program: on a GPU it would hang. */
 static void
 report_deadlock(const struct block *block)
 {

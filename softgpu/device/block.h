@@ -76,7 +76,8 @@ extern __thread struct block *block_here SOFTGPU_INITIAL_EXEC;
 /* The kernel that runs in this OS thread, for messages; NULL between kernels. */
 extern __thread const char *kernel_here SOFTGPU_INITIAL_EXEC;
 
-/* A blocking intrinsic where no fiber runs: tells the kernel, or that there is none, and ends the program. */
+/* A blocking intrinsic where no fiber runs: names the kernel, or reports that no kernel runs, and ends the
+ * program. */
 void block_refuse(const char *intrinsic) __attribute__((noreturn));
 
 /* ---- waiting ---- */
@@ -84,7 +85,7 @@ void block_refuse(const char *intrinsic) __attribute__((noreturn));
 /* Fills the empty block->idle. */
 void block_make_fibers(struct block *block);
 
-/* When nobody is ready: answers those who ask for the active mask, and ends the program if there are none. */
+/* When no fiber is ready: answers the threads that ask for the active mask; ends the program if no thread asks. */
 void block_unblock(struct block *block);
 
 enum { AHEAD = 3 }; /* turns: time enough for the second-level cache */
@@ -125,7 +126,7 @@ block_take_ready(struct block *block)
     return fiber;
 }
 
-/* Who goes on: a thread that has not begun, or the fiber that has been ready the longest. */
+/* Which fiber runs next: one for a thread that has not begun, or the fiber that has been ready the longest. */
 static inline struct fiber *
 block_choose(struct block *block)
 {
@@ -181,7 +182,7 @@ struct fiber *block_vote_step(int predicate, enum softgpu_vote vote, void **fram
 void block_run(struct block *block);
 struct fiber *block_run_step(struct block *block, void **frame);
 
-/* The running fiber's thread has ended: NULL if it takes another one, else it lies idle, and the result goes on. */
+/* The running fiber's thread has ended: NULL if it takes another one, else it lies idle, and the result runs next. */
 struct fiber *block_end_step(void);
 
 /* Where a softgpu_thread_fn returns: calls the step, if softgpu_thread_end() has not. Returns if there is a next thread

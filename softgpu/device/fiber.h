@@ -129,7 +129,7 @@ fiber_switch(struct fiber *from, struct fiber *to)
 
 /*
  * A function that waits is FIBER_SAVE, a call of its step, which decides who runs next and returns that fiber, and
- * FIBER_RESUME, which goes on there. The step is given the stack pointer, at which a frame lies:
+ * FIBER_RESUME, which continues there. The step is given the stack pointer, at which a frame lies:
  *     [0..5] registers   [FIBER_RESULT] set by the step   [7] return address
  * and the stack pointer goes into the waiting fiber.
  *

@@ -1,6 +1,6 @@
 /*
  * wait.c - the exported functions in which a thread of a block waits or ends, around their steps in block.c and warp.c:
- * saves where the thread stands, asks the step who runs next, and goes on there (fiber.h).
+ * saves where the thread stands, asks the step which fiber runs next, and continues there (fiber.h).
  */
 #include "block.h"
 
@@ -47,7 +47,7 @@ block_after_thread(struct fiber *self)
 
 #else
 
-/* The running fiber, if any: a step says what is wrong where none is. */
+/* The running fiber, if any: without one, the step reports the mistake. */
 static struct fiber *
 running(void)
 {

@@ -55,7 +55,7 @@ make_powers(void)
 {
     struct matrix *made = malloc(POWERS * sizeof(*made));
     if (made == NULL)
-        return; /* the caller says so */
+        return; /* the caller reports it */
     make_one_step(&made[0]);
     for (unsigned k = 1; k < POWERS; ++k) {
         for (unsigned b = 0; b < BITS; ++b)

@@ -31,7 +31,7 @@ softgpu_line(const char *format, ...)
         length = sizeof(line) - 2;
     line[length++] = '\n';
     if (write(STDERR_FILENO, line, length) < 0)
-        return; /* stderr is closed: there is nobody to tell */
+        return; /* stderr is closed: the line cannot be reported anywhere */
 }
 
 void

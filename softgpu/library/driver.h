@@ -2,8 +2,8 @@
  * driver.h - how the stand-in's CUDA libraries reach the driver: by the look-ups that NVIDIA's own libraries make.
  *
  * The driver is opened with dlopen("libcuda.so.1"), asked with dlsym for cuGetProcAddress_v2 and, through that, for all
- * else, so that whoever interposes dlsym or cuGetProcAddress sees every call of these libraries with its operands.
- * Kernels are `struct softgpu_image`s, loaded once and launched with cuLaunchKernel.
+ * else, so that a library that interposes dlsym or cuGetProcAddress sees every call of these libraries with its
+ * operands. Kernels are `struct softgpu_image`s, loaded once and launched with cuLaunchKernel.
  *
  * Called by softgpu/cublas and softgpu/nccl, each with a copy of its own. Must never call a cu* function by its name.
  */
@@ -51,8 +51,8 @@ struct softgpu_driver {
 };
 
 /*
- * The driver's functions, looked up and initialised by the first caller. NULL if that failed: one line has then told
- * why, naming the library that `softgpu_library_name` names. Any thread.
+ * The driver's functions, looked up and initialised by the first caller. NULL if that failed: one line on stderr has
+ * then reported why, naming the library that `softgpu_library_name` names. Any thread.
  */
 const struct softgpu_driver *softgpu_driver(void);
 
@@ -66,7 +66,7 @@ void softgpu_line(const char *format, ...) __attribute__((format(printf, 1, 2)))
  * (stubs.cmake). */
 void softgpu_line_unsupported(const char *name, _Atomic bool *said);
 
-/* Makes a context current where there is none: the primary one of device 0, as the runtime would. */
+/* If the thread has no current context, makes the primary one of device 0 current, as the runtime would. */
 CUresult softgpu_context_ensure(CUcontext *current);
 
 /* A kernel of a library: its image, and its handle once a launch has loaded it. Static storage, zero but for the image.

@@ -39,7 +39,7 @@ from_socket_address(const struct sockaddr *from, struct net_address *address_p)
     return true;
 }
 
-/* The index of the interface that this process uses; 0 if there is none. */
+/* The index of the interface that this process uses; 0 if it uses no interface. */
 static unsigned chosen_interface(void);
 
 /* The system's form; 0 for no address. */
@@ -152,7 +152,7 @@ wanted_family(void)
     return strcmp(value, "AF_INET6") == 0 ? AF_INET6 : -1;
 }
 
-/* The first address that a rule and the family allow; NULL if there is none. */
+/* The first address that a rule and the family allow; NULL if they allow no address. */
 static const struct ifaddrs *
 find_address(const struct ifaddrs *all, const struct name_rule *rule, int family, bool may_be_loopback)
 {

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An address and a port as they travel: in a unique id, and between ranks. */
+/* An address and a port as they are sent: in a unique id, and between ranks. */
 struct net_address {
     uint16_t family;   /* 4, 6, or 0 for none; not AF_..., whose numbers are each system's own */
     uint16_t port;     /* in network order */
@@ -36,7 +36,7 @@ const char *net_address_text(const struct net_address *address, char *text);
  */
 bool net_address_choose(struct net_address *address_p, char *text, size_t text_bytes);
 
-/* Reads "ADDRESS:PORT", "[IPV6]:PORT" or "NAME:PORT"; false if it is none of them or the name is not known. */
+/* Reads "ADDRESS:PORT", "[IPV6]:PORT" or "NAME:PORT"; false if it has none of these forms or the name is not known. */
 bool net_address_parse(const char *value, struct net_address *address_p);
 
 /* Whether only processes of this host can reach it. */

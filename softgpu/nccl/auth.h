@@ -4,8 +4,8 @@
  *
  * The process that was connected to (the host) sends a greeting. The process that connected (the guest) answers with
  * its rank, what the connection is for and its half of the id's secret; if that is right, the host answers with the
- * other half. The halves travel as they are, and what follows is neither encrypted nor signed: NCCL, too, compares one
- * random number of its unique id (ncclSocket's magic). The secret keeps other users of a host and stray connections
+ * other half. The halves are sent as they are, and what follows is neither encrypted nor signed: NCCL, too, compares
+ * one random number of its unique id (ncclSocket's magic). The secret keeps other users of a host and stray connections
  * out; a network that others can read must be a trusted one.
  *
  * Called by bootstrap*.c, meeting.c and spread.c.

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NOT_SERVED                                                                                              \
-    "nobody serves this unique id (any more): it serves one communicator, during the life of the process that " \
+#define NOT_SERVED                                                                                                  \
+    "no process serves this unique id (any more): it serves one communicator, during the life of the process that " \
     "made it, and not after one of its ranks has gone wrong"
 
 /* How long the ranks of an id from NCCL_COMM_ID wait for rank 0 to serve it. */
@@ -105,7 +105,7 @@ answer_unix(int connection, struct segment *segment, struct meeting *meeting, st
     if (result != ncclSuccess)
         return result;
     ssize_t got = wire_receive(connection, ruling, sizeof(*ruling), fds, 1 + SEGMENT_MAX_RANKS, &fd_count);
-    if (got <= 0) { /* closed without a word: our hello was never looked at */
+    if (got <= 0) { /* closed without a message: the root has not read this rank's hello */
         errno = got < 0 ? errno : ECONNRESET;
         result = bootstrap_fail(meeting->error, ncclSystemError, NOT_SERVED);
     } else if (got != (ssize_t)sizeof(*ruling)) {

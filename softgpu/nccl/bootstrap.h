@@ -4,9 +4,9 @@
  * The process that makes a unique id listens with a small thread (the root): on an abstract Unix socket named in the
  * id, and on a TCP port of the interface that NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose, as NCCL does. Each rank
  * connects, by the Unix socket if it is on the same host, and shows the id's secret. If all come that
- * way, each gets the memfd of the shared segment and everybody's pidfd, and no rank listens anywhere. Otherwise the
- * root tells who is on which host; the ranks of each host meet on a Unix socket of their own, and ranks of different
- * hosts connect by TCP and show it to each other. Nothing is created that has a path, and no socket but those
+ * way, each gets the memfd of the shared segment and the pidfds of all ranks, and no rank listens anywhere. Otherwise
+ * the root tells who is on which host; the ranks of each host meet on a Unix socket of their own, and ranks of
+ * different hosts connect by TCP and show it to each other. Nothing is created that has a path, and no socket but those
  * between hosts outlives the meeting.
  *
  * What NCCL documents and this understands: NCCL_SOCKET_IFNAME, NCCL_SOCKET_FAMILY (address.h), NCCL_HOSTID (processes
@@ -35,7 +35,7 @@ struct bootstrap_error {
  */
 ncclResult_t bootstrap_create_id(ncclUniqueId *id, struct bootstrap_error *error);
 
-/* What ncclGetUniqueId gives: the id that NCCL_COMM_ID means, served by nobody yet; without it, as above. */
+/* What ncclGetUniqueId gives: the id that NCCL_COMM_ID means, which no process serves yet; without it, as above. */
 ncclResult_t bootstrap_get_id(ncclUniqueId *id, struct bootstrap_error *error);
 
 /* A rank's connection while it waits for the others, so that another thread can end the wait. */

@@ -105,7 +105,7 @@ bootstrap_get_id(ncclUniqueId *id, struct bootstrap_error *error)
     }
     if (!net_address_is_loopback(&content.root) && (!secret || !*secret)) {
         snprintf(error->text, sizeof(error->text),
-                 "NCCL_COMM_ID=%s: whoever reaches that port could join: set SOFTGPU_NCCL_SECRET to the same "
+                 "NCCL_COMM_ID=%s: any process that reaches that port could join: set SOFTGPU_NCCL_SECRET to the same "
                  "random text for all ranks, or hand round the id that ncclGetUniqueId makes without NCCL_COMM_ID",
                  address);
         return ncclInvalidUsage;

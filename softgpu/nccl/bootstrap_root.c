@@ -47,7 +47,7 @@ is_stranger(const struct connection *connection)
     return connection->door.socket >= 0 && connection->rank < 0;
 }
 
-/* Drops those whose time is over; returns when the next one's is, 0 if there is none. */
+/* Drops strangers whose time is over; returns when the time of the next one is over, 0 if no stranger is left. */
 static int64_t
 drop_late_strangers(struct root *root, int64_t now_ns)
 {

@@ -1,6 +1,6 @@
 /*
- * bootstrap_root.h - what bootstrap_root.c (who is heard) and bootstrap_rule.c (what is answered) share. Nobody else
- * includes it.
+ * bootstrap_root.h - what bootstrap_root.c (who is heard) and bootstrap_rule.c (what is answered) share. No other
+ * file includes it.
  */
 #ifndef SOFTGPU_NCCL_BOOTSTRAP_ROOT_H
 #define SOFTGPU_NCCL_BOOTSTRAP_ROOT_H
@@ -40,7 +40,7 @@ struct root {
 
 void root_close(struct connection *connection);
 
-/* Nobody else is expected: the address is free for the next one when a rank hears of it. */
+/* No other rank is expected: the address is free for the next root when a rank gets the ruling. */
 void root_close_listeners(struct root *root);
 
 /* Decides about a report that has come in; it may be the last one of its phase, and be answered. */

@@ -147,7 +147,7 @@ admit(struct root *root, struct connection *connection)
     const struct report *hello = &connection->report;
     if (hello->rank_count < 1 || hello->rank_count > SEGMENT_MAX_RANKS || hello->rank < 0 ||
         hello->rank >= hello->rank_count) {
-        connection->rank = SEGMENT_MAX_RANKS; /* of no other; it is told with the others */
+        connection->rank = SEGMENT_MAX_RANKS; /* of no other; it gets the reason like the others */
         root_refuse(root, ncclInvalidArgument, "a process says that it is rank %d of %d", hello->rank,
                     hello->rank_count);
         return;

@@ -9,7 +9,7 @@
  *     rank: HELLO, with its host and a pidfd     root: once all have come, WELCOME, with the memfd of the segment and
  *                                                the pidfds of all ranks; that was all, if all came that way.
  *                                                Else SPREAD: who is on which host
- *     rank: ADDRESS, where it can be reached     root: ADDRESSES, everybody's
+ *     rank: ADDRESS, where it can be reached     root: ADDRESSES, of all ranks
  *     rank: DONE, connected with all others      root: WELCOME
  *
  * A ruling with a result other than success says why it is the last. Ranks of one host, in a world of several, meet
@@ -31,7 +31,8 @@
 #define REPORT_MAGIC "SGREPT2"
 #define RULING_MAGIC "SGRULE3"
 
-/* What a unique id holds. The name is known to everyone who can list sockets, the secret only to who was given the id.
+/* What a unique id holds. The name is known to every process that can list sockets, the secret only to processes that
+ * were given the id.
  */
 struct id_content {
     char magic[8];
@@ -71,7 +72,7 @@ struct ruling {
     struct net_address addresses[SEGMENT_MAX_RANKS]; /* of RULING_ADDRESSES */
 };
 
-/* Whom the rank waits for while it meets the others, and how it is told to stop. */
+/* Whom the rank waits for while it meets the others, and how another thread cancels the wait. */
 struct meeting {
     int socket;                  /* to the root */
     const unsigned char *secret; /* SECRET_BYTES, that a report shows; NULL: the root has seen it */
@@ -130,7 +131,7 @@ ncclResult_t meeting_connect(struct meeting *meeting, const struct net_address *
                              const unsigned char secret[SECRET_BYTES], enum auth_purpose purpose, int rank,
                              int *socket_p);
 
-/* What a ruling says: success, or why it is the last; and what to say of one that is none. */
+/* What a ruling says: success, or why it is the last; and the error for an invalid ruling. */
 ncclResult_t meeting_check_ruling(struct meeting *meeting, struct ruling *ruling);
 ncclResult_t meeting_not_understood(struct meeting *meeting);
 

@@ -60,7 +60,7 @@ signature_of(const struct run *run, int rank)
     return &run->segment->slots[rank]->signatures[run->exchange->operation_number % 2];
 }
 
-/* Waits for one rank or (peer < 0) all others; false, with the reason kept in the run, if that is in vain. */
+/* Waits for one rank or (peer < 0) all others; false, with the reason kept in the run, if they do not come. */
 static bool
 wait_for(struct run *run, int peer, enum progress which, uint32_t target)
 {
@@ -91,8 +91,8 @@ publish_signature(struct run *run)
 }
 
 /*
- * Publishes this rank's signature and compares everybody's. That all have come here also means that all are done with
- * the operation before, so that the staging space is free, and that signatures of two operations ago can be
+ * Publishes this rank's signature and compares those of all ranks. That all have come here also means that all are done
+ * with the operation before, so that the staging space is free, and that signatures of two operations ago can be
  * overwritten.
  */
 static bool

@@ -3,11 +3,11 @@
  * in chunks, two at a time.
  *
  * All-reduce cuts each chunk into one piece per rank: every rank copies the others' pieces into its staging space,
- * reduces its own piece from everybody's in the order of the ranks, and takes the others' results; each byte is copied
- * in once, read once and copied out once. Which rank reduces an element does not change its value (reduce.h), so
+ * reduces its own piece from all ranks' copies in the order of the ranks, and takes the others' results; each byte is
+ * copied in once, read once and copied out once. Which rank reduces an element does not change its value (reduce.h), so
  * results are the same bits on all ranks and for every chunk size.
  *
- * Each operation begins with the comparison of its signature on all ranks: nobody moves data before all agree.
+ * Each operation begins with the comparison of its signature on all ranks: no rank moves data before all agree.
  */
 #ifndef SOFTGPU_NCCL_COLLECTIVE_H
 #define SOFTGPU_NCCL_COLLECTIVE_H

@@ -117,8 +117,8 @@ ncclResult_t comm_check(const struct ncclComm *comm, const char *call);
  * visitor. */
 ncclResult_t comm_check_ready(struct ncclComm *comm, const char *call);
 
-/* Makes a communicator and starts the thread that initialises it, in the current context (if there is none: device 0).
- */
+/* Makes a communicator and starts the thread that initialises it, in the current context (without one:
+ * device 0). */
 ncclResult_t comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int rank, bool is_blocking);
 
 /* The same for one that comes from another; it has its parent's device and link. */

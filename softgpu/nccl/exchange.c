@@ -116,7 +116,8 @@ exchange_fail_waiting(struct exchange *exchange, enum wait_result why, int peer,
                       "rank %d sends what no rank would, while rank %d waits for it in %s", peer, rank, doing);
         break;
     case WAIT_PEER_FAILED:
-        /* The peer has told the user; here its text travels on, so that each rank can say the first cause. */
+        /* The peer has reported it to the user; here its text is passed on, so that each rank can report the first
+         * cause. */
         exchange_fail(exchange, false, ncclRemoteError, "%.*s", SEGMENT_TEXT_BYTES - 1, segment->slots[peer]->text);
         break;
     default: /* this rank gives up, and knows why */

@@ -33,7 +33,7 @@ void exchange_init(struct exchange *exchange);
 /* Frees everything. No operation may be running. */
 void exchange_release(struct exchange *exchange);
 
-/* The same, but operations may still come, from graphs: they do nothing, and say so. */
+/* The same, but operations may still come, from graphs: they do nothing and print a line. */
 void exchange_end(struct exchange *exchange);
 
 /* Whether an operation may move data: not after an error. Called by the running operation. */

@@ -46,7 +46,7 @@ target_of_piece(const struct frame *frame, struct mirror *mirror)
     return channel->data[written % SEGMENT_STAGES];
 }
 
-/* A text is read once the state says so; one that comes after another could be read while it changes. */
+/* A text is read once the state says that it is there; one that comes after another could be read while it changes. */
 static unsigned char *
 target_of_state(const struct frame *frame, struct mirror *mirror)
 {

@@ -41,7 +41,8 @@ void *frame_room(struct frame_reader *reader, size_t *room_p);
 
 /*
  * `got` bytes have arrived there. A frame that is complete is applied to the mirror. `*arrived_p` is set if one was
- * that the rank's bell is to ring for. False: the sender is no rank of ours, and nothing more of it may be read.
+ * that the rank's bell is to ring for. False: the sender is not a rank of this communicator, and nothing more of it may
+ * be read.
  */
 bool frame_arrived(struct frame_reader *reader, struct mirror *mirror, size_t got, bool *arrived_p);
 

@@ -1,6 +1,6 @@
 /*
- * meeting.c - how a rank speaks with the root of its unique id, and with whoever it connects to, while it can be
- * cancelled and the root can say that it is all in vain. See bootstrap_wire.h.
+ * meeting.c - how a rank speaks with the root of its unique id, and with the rank that it connects to, while it can be
+ * cancelled and the root can report that the ranks cannot meet. See bootstrap_wire.h.
  */
 #include "nccl/bootstrap_wire.h"
 
@@ -24,7 +24,7 @@ ncclResult_t
 meeting_not_understood(struct meeting *meeting)
 {
     snprintf(meeting->error->text, sizeof(meeting->error->text),
-             "whoever serves this unique id answers what no rank understands");
+             "the process that serves this unique id sends an invalid answer");
     return ncclSystemError;
 }
 

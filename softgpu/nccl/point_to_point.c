@@ -109,7 +109,8 @@ make_progress(struct transfer_run *run)
     return moved;
 }
 
-/* The first rank that something is still expected of and that can no longer do it; WAIT_REACHED if there is none. */
+/* The first rank that something is still expected of and that can no longer do it; WAIT_REACHED if there is no such
+ * rank. */
 static enum wait_result
 find_lost_peer(const struct transfer_run *run, int *i_p)
 {

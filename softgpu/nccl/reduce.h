@@ -18,7 +18,7 @@
 /* Bytes of one element; 0 for a type that the stand-in refuses (the 8-bit floats) or that does not exist. */
 size_t type_bytes(ncclDataType_t type);
 
-/* "float32"; "a type that NCCL does not have" for what is none. */
+/* "float32"; "a type that NCCL does not have" for an invalid type. */
 const char *type_name(ncclDataType_t type);
 
 const char *reduction_name(ncclRedOp_t op);

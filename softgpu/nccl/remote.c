@@ -226,7 +226,7 @@ remote_start(struct segment *segment, const int *sockets)
     return true;
 }
 
-/* Whether all that was sent has been acknowledged, or nobody is there to do it. */
+/* Whether the peer has acknowledged all that was sent, or can no longer do it. */
 static bool
 has_drained(struct link *link)
 {
@@ -236,7 +236,7 @@ has_drained(struct link *link)
 
 /*
  * A socket that is closed with data unread resets the connection, and what was under way is lost: the receiving thread
- * goes on until all has arrived.
+ * continues until all has arrived.
  */
 static void
 linger(struct remote *remote)

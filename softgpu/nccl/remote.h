@@ -3,9 +3,9 @@
  * thread of its own receives what they write, into the mirrors of the segment.
  *
  * Who sends may wait until the receiver's thread, which never waits for anything but data, has taken what was sent
- * before; there is always room for it, because whoever writes has waited for the progress that frees the place (the
- * same waits as in shared memory). A connection that breaks makes its rank one that cannot be waited for, and nothing
- * more: the operations find out.
+ * before; there is always room for it, because the rank that writes has waited for the progress that frees the place
+ * (the same waits as in shared memory). A connection that breaks makes its rank one that cannot be waited for, and
+ * nothing more: the operations find out.
  *
  * Called by segment.c and point_to_point.c (data and state), spread.c (makes it), exchange.c (ends it).
  */
@@ -26,8 +26,8 @@ bool remote_start(struct segment *segment, const int *sockets);
 void remote_stop(struct segment *segment);
 
 /*
- * What each rank of another host is told; from the thread that runs the rank's operations, one at a time. They return
- * when the data can be overwritten. A rank that cannot be reached is left out: its health tells.
+ * What is sent to each rank of another host; from the thread that runs the rank's operations, one at a time. They
+ * return when the data can be overwritten. A rank that cannot be reached is left out: its health shows it.
  */
 void remote_progress(struct remote *remote, enum progress which, uint32_t value);
 void remote_signature(struct remote *remote, uint32_t number, const struct operation_signature *signature);

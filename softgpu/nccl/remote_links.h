@@ -1,5 +1,5 @@
 /*
- * remote_links.h - what remote.c and remote_receive.c share: the connections themselves. Nobody else includes it.
+ * remote_links.h - what remote.c and remote_receive.c share: the connections themselves. No other file includes it.
  */
 #ifndef SOFTGPU_NCCL_REMOTE_LINKS_H
 #define SOFTGPU_NCCL_REMOTE_LINKS_H

@@ -12,7 +12,7 @@
 /* Read from one rank before another has its turn. */
 enum { TURN_BYTES = 1 << 20 };
 
-/* Nothing more comes from this rank: whoever waits for it looks again. */
+/* Nothing more comes from this rank: the threads that wait for it look again. */
 static void
 give_up(struct remote *remote, int peer, enum wait_result health)
 {

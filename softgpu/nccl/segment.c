@@ -323,7 +323,7 @@ segment_post_note(struct segment *segment, uint64_t tag, const void *note, size_
         remote_note(segment->remote, tag, note, bytes);
 }
 
-/* Looks every millisecond: notes are rare, and nobody is in a hurry. */
+/* Looks every millisecond: notes are rare, and no caller needs them sooner. */
 enum wait_result
 segment_read_note(struct segment *segment, int peer, uint64_t tag, void *note, size_t bytes)
 {

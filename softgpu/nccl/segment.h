@@ -7,8 +7,8 @@
  * wait for it with futexes. A rank's death shows in a pidfd that each of the others holds.
  *
  * A rank of another host has a mirror in this process's own memory: the same slot, and the two channels between it and
- * this rank. Its one writer is the thread that receives what the rank sends (remote.h). So whoever waits or reads need
- * not know where a rank is; who writes says it to the ranks of other hosts too, which the functions here do.
+ * this rank. Its one writer is the thread that receives what the rank sends (remote.h). So a thread that waits or reads
+ * need not know where a rank is; the functions here also send what it writes to the ranks of other hosts.
  *
  * Called by bootstrap.c (makes and maps it), collective.c and point_to_point.c (move data through it), comm.c (state).
  * Nothing here calls CUDA.
@@ -209,7 +209,7 @@ void segment_set_state(struct segment *segment, enum rank_state state, const cha
  */
 void segment_post_note(struct segment *segment, uint64_t tag, const void *note, size_t bytes);
 
-/* Waits until `peer` has left the note with this tag; in vain only if its process ends, or one of the two gives up. */
+/* Waits until `peer` has posted the note with this tag; in vain only if its process ends or one of the two gives up. */
 enum wait_result segment_read_note(struct segment *segment, int peer, uint64_t tag, void *note, size_t bytes);
 
 /* Makes all waits of this rank return WAIT_INTERRUPTED within 100 ms, usually at once. Any thread. */

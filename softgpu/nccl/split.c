@@ -71,7 +71,7 @@ meet_for_split(struct ncclComm *comm)
     bool has_color = comm->origin.color != NCCL_SPLIT_NOCOLOR;
     if (has_met) {
         find_place(comm, all, &first);
-        if (has_color && first == parent->rank) /* in case of an error the others find nobody who serves the id */
+        if (has_color && first == parent->rank) /* after an error the others find no process that serves the id */
             result = bootstrap_create_id(&id, &comm->init_error);
         has_met = gather(parent, &id, ids, sizeof(id));
     }

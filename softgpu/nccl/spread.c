@@ -2,8 +2,8 @@
  * spread.c - what a rank does when the world has several hosts: the ranks of its host meet under a root of their own,
  * the first of them; then it connects with each rank of another host, the later one to the earlier one.
  *
- * Whom it waits for is always an earlier rank until it has connected with all of them, so nobody waits in a circle.
- * Strangers at its door neither hold it up nor are read beyond their answer.
+ * Whom it waits for is always an earlier rank until it has connected with all of them, so the ranks never wait in a
+ * circle. Strangers at its door neither hold it up nor are read beyond their answer.
  */
 #include "nccl/bootstrap_wire.h"
 #include "nccl/exchange.h"
@@ -139,7 +139,7 @@ hear_door(struct spread *spread, struct door *door)
     --spread->missing;
 }
 
-/* One round of waiting for the listener and the doors; the root may say that it is in vain. */
+/* One round of waiting for the listener and the doors; the root may report that the ranks cannot meet. */
 static ncclResult_t
 hear_doors(struct spread *spread)
 {

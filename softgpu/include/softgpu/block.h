@@ -5,7 +5,7 @@
  * One OS thread runs a block from its first thread to its last. Kernels that softgpu-cc has proven free of barriers are
  * loops in the program itself and only call softgpu_loop_begin() and softgpu_loop_end(). All others go through
  * softgpu_run_fibers(): threads run one after another on one fiber, and only when a thread has to wait does another
- * fiber go on with the next.
+ * fiber continue with the next.
  *
  * What is thread-local here belongs to the OS thread that runs the block; different blocks, of the same launch or of
  * others, run at the same time on other OS threads. C and C++. Included by the device headers; not for users.
@@ -65,7 +65,7 @@ typedef void (*softgpu_thread_fn)(const struct softgpu_launch *launch, struct so
                                   struct softgpu_index block);
 
 /*
- * The last that a softgpu_thread_fn calls. It goes on with other threads from here, where it can; where it cannot, it
+ * The last that a softgpu_thread_fn calls. It continues with other threads from here, where it can; where it cannot, it
  * returns, and so must the softgpu_thread_fn.
  */
 void softgpu_thread_end(void);

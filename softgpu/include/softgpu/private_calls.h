@@ -30,8 +30,8 @@ int softgpuGlobalRegister(void *address, size_t bytes);
 void softgpuLaunchFailed(int result, const char *what);
 
 /*
- * The same for code that cannot go on (a fault, a deadlock): never returns. The calling thread sleeps for ever, and
- * another one goes on with its stream, where nothing but errors is left. Outside of a kernel it ends the program.
+ * The same for code that cannot continue (a fault, a deadlock): never returns. The calling thread sleeps for ever, and
+ * another thread continues with its stream, where nothing but errors is left. Outside of a kernel it ends the program.
  */
 void softgpuLaunchAbandon(int result, const char *what) __attribute__((noreturn));
 

@@ -214,7 +214,7 @@ template <> struct frame_indices<true> {
 
 /*
  * The same for all turns of a grid-stride loop (stride.c of softgpu-cc): turn t of block b is block b + t * gridDim.x
- * of a grid that covers all elements. Where its numbers would leave 31 bits, the program's own loop goes on.
+ * of a grid that covers all elements. Where its numbers would leave 31 bits, the program's own loop continues.
  */
 #define SOFTGPU_RUN_LINE                                                                                          \
     husk<Body> hull;                                                                                              \

@@ -170,7 +170,7 @@ __all_sync(unsigned mask, int predicate)
     return softgpu::vote(how, mask, predicate == 0) == 0;
 }
 
-/* A place of its own for each call, by which the lanes that are together are told. */
+/* A place of its own for each call, by which the lanes that are together are recognised. */
 #define __activemask()                     \
     ([]() -> unsigned {                    \
         static const char site = 0;        \

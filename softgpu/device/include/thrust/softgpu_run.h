@@ -1,8 +1,8 @@
 /*
  * softgpu_run.h - how the stand-in's Thrust computes: each algorithm is one launch of a kernel of one thread, which
  * runs a function of the C++ standard library over raw pointers, in the stream of its policy; the call returns when it
- * is over, as Thrust's does. So an algorithm has its place in the order of streams, and whoever watches launches sees
- * the memory that it works on among the kernel's arguments.
+ * is over, as Thrust's does. So an algorithm has its place in the order of streams, and a library that watches launches
+ * sees the memory that it works on among the kernel's arguments.
  *
  * With iterators of the host an algorithm runs in the calling thread. C++17.
  */

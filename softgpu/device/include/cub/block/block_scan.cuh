@@ -52,7 +52,7 @@ class BlockScan
         return all;
     }
 
-    /* The first warp asks the user's functor; what the first thread is told goes before all items. */
+    /* The first warp asks the user's functor; the prefix that its first thread gets goes before all items. */
     template <class Callback> T asked_prefix(const T &total, Callback &callback)
     {
         if (::softgpu::self().number < 32) {
