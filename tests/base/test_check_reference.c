@@ -250,7 +250,7 @@ TEST(a_file_that_was_cut_is_refused)
 
 TEST(what_is_no_reference_is_refused)
 {
-    static const char text[] = "a text of the user's, which is longer than the header of a reference, and is none";
+    static const char text[] = "a text of the user's, which is longer than the header of a reference, and is not one";
     struct record record;
     size_t bytes;
     put_file(copy, text, sizeof(text));

@@ -1,6 +1,6 @@
 /*
- * test_flight.c - the flight recorder gives back whole events in their order, whoever writes meanwhile, and makes sense
- * of any bytes.
+ * test_flight.c - the flight recorder gives back whole events in their order, whichever threads write meanwhile, and
+ * makes sense of any bytes.
  */
 #include "base/flight.h"
 

@@ -1,7 +1,7 @@
 /*
  * test_pmix_member.c - the members of a job, each a process, learn their places, get what each has published, whatever
- * its length, come together at a fence that blocks and at one that is waited for beside other things, and are told when
- * somebody does not come, when what was published is of another form, and when there is no server.
+ * its length, come together at a fence that blocks and at one that is waited for beside other things, and get an error
+ * when a member does not come, when what was published is of another form, and when there is no server.
  *
  * Without arguments it is the launcher, with ddprun's own server; with the argument "member" or "alone" it is one.
  */
@@ -256,7 +256,7 @@ TEST(members_exchange)
     expect_success(child);
 }
 
-TEST(without_a_server_nobody_joins)
+TEST(without_a_server_no_member_joins)
 {
     char **environment = environment_copy(environ);
     environment_unset(environment, "PMIX_NAMESPACE");

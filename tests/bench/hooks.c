@@ -176,7 +176,7 @@ measure_world_of_one(struct report *report, int pairs)
 
 enum { CHECK_TENSORS = 200, CHECK_RUNS_AT_MOST = 5, CHECK_STEPS = 300 };
 
-/* The most bytes that came to the host in a step of the trace's last half; there all is learned. */
+/* The most bytes that reached the host in a step of the trace's last half; there all is learned. */
 static double
 most_check_bytes(void)
 {

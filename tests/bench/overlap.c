@@ -1,5 +1,5 @@
 /*
- * overlap.c - how near does a step come to what overlap can reach? bench/overlap [--json] [--steps N] [--ranks N].
+ * overlap.c - how near is a step to what overlap can reach? bench/overlap [--json] [--steps N] [--ranks N].
  *
  * A trainer whose layers take time but no core (tests/trainers/paced) on the stand-in's model of a link, with small
  * gradients and a slow link, so that two cores are enough: communication takes 0.8 of backward. Three runs in turn:

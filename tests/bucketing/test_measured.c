@@ -113,8 +113,8 @@ TEST(types_that_take_turns_are_brought_together)
 
 TEST(a_gradient_is_cut_where_that_is_earlier)
 {
-    /* Two large gradients, and a cost whose second half is cheaper: part of the first one travels while the second is
-     * not ready, and the rest with the second. */
+    /* Two large gradients, and a cost whose second half is cheaper: part of the first one is reduced while the second
+     * is not ready, and the rest with the second. */
     struct scene scene = {.count = 2, .order = {0, 1}};
     struct cost_sample samples[] = {{4096, 1000000}, {64 << 20, 64000000}, {128 << 20, 65000000}};
     scene.gradients[0] = scene.gradients[1] = (struct plan_gradient){64 << 20, 1};

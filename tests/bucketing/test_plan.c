@@ -152,8 +152,8 @@ TEST(pieces_that_are_not_the_gradients_are_refused)
     struct plan_piece twice[] = {{0, 0, 100}, {1, 0, 50}, {0, 0, 100}, {2, 0, 50}};
     struct plan_piece apart[] = {{0, 0, 60}, {1, 0, 50}, {0, 60, 40}, {2, 0, 50}};
     struct plan_piece beyond[] = {{0, 0, 60}, {0, 60, 41}, {1, 0, 50}, {2, 0, 50}};
-    struct plan_piece nobody[] = {{0, 0, 60}, {0, 60, 40}, {3, 0, 50}, {2, 0, 50}};
-    const struct plan_piece *wrong[] = {gap, short_of, twice, apart, beyond, nobody};
+    struct plan_piece unknown[] = {{0, 0, 60}, {0, 60, 40}, {3, 0, 50}, {2, 0, 50}};
+    const struct plan_piece *wrong[] = {gap, short_of, twice, apart, beyond, unknown};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i)
         ck_assert_ptr_null(plan_of_pieces(1, gradients, 3, wrong[i], 4, ends, 3));
 

@@ -68,7 +68,7 @@ right=(
     '         | --dynamic --loss-scale 1048576' # gradients overflow in some steps, on all ranks
     '         | --resume CHECKPOINT'
     '         | --copy --seed-by-rank'
-    '--reduce sum | --mistake sum_with_mean' # where it is none
+    '--reduce sum | --mistake sum_with_mean' # where it is no mistake
     '--steps 8 |'
 )
 

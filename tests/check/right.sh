@@ -78,7 +78,7 @@ rows+=(
     "always | $trainers/paced | --layers 4 --layer-us 500 --forward-us 500 --steps 20 || 1 | direction scale"
 )
 
-# They want two ranks, and say so: the first by 1, which ddprun check makes 4, the other by 2.
+# They need two ranks, and their exit code reports it: the first by 1, which ddprun check makes 4, the other by 2.
 rows+=(
     "always | $trainers/types_legacy | steady || 4 | -"
     "soak | $trainers/types_per_thread | steady || 4 | -"

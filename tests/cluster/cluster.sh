@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034 # the scripts that source it use its variables
 # cluster.sh - what the tests of jobs on two hosts share. Sourced with the build folder as $1, in place of end_to_end/lib.sh, which it
-# brings along; the script goes on in the namespaces of hosts.sh, with both hosts up.
+# brings along; the script continues in the namespaces of hosts.sh, with both hosts up.
 # shellcheck source=tests/cluster/hosts.sh
 source "$(dirname "$0")/hosts.sh"
 hosts_enter "$0" "$@"
@@ -80,8 +80,8 @@ text=${data%/*}/shakespeare.txt
 chargpt=$build/samples/chargpt
 chargpt_options=(--data "$text" --layers 2 --width 64 --heads 4 --context 32 --batch 12 --eval-every 5 --eval-batches 2 --steps 10)
 
-# digits_alone: one process trains. digits_equal NAME DDPRUN...: four ranks train what it trained, several buckets travel, and every step
-# is compared, which is said once.
+# digits_alone: one process trains. digits_equal NAME DDPRUN...: four ranks train what it trained, several buckets are
+# reduced, and every step is compared, which is said once.
 digits_alone() {
     run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
     succeeded "digits alone"
@@ -151,7 +151,8 @@ killed() {
     clean "$name"
 }
 
-# elsewhere NAME COMMAND...: ddprun --hosts is started in a folder that h2 does not have: it says so, once, and nothing is started.
+# elsewhere NAME COMMAND...: ddprun --hosts is started in a folder that h2 does not have: it reports that, once, and
+# nothing is started.
 elsewhere() {
     local name=$1 back=$PWD
     shift
@@ -175,11 +176,11 @@ trainers_on() {
     done
     echo "$count"
 }
-nobody_trains() {
+no_rank_trains() {
     [ "$(trainers_on h1) $(trainers_on h2)" = '0 0' ]
 }
 
-# cut_off NAME COMMAND...: the link between the hosts goes down and nobody is told: the job ends on both, and h2 is named.
+# cut_off NAME COMMAND...: the link between the hosts goes down without a notice: the job ends on both, and h2 is named.
 cut_off() {
     local name=$1 start
     shift
@@ -187,7 +188,7 @@ cut_off() {
     start=${EPOCHREALTIME/./}
     hosts_link h2 down
     finished "$name" "$start"
-    check "$name: nobody trains on, on either host" within 60 nobody_trains
+    check "$name: no rank trains on, on either host" within 60 no_rank_trains
     check "$name: the host is named" grep -q 'h2' "$work/stderr"
     hosts_link h2 up
     # Folders may stay: mpirun kills what has not ended one second after it was asked to.

@@ -8,7 +8,7 @@
 #   hosts_exec h2 command... &       # the same in the background: $! is the command itself, which can be killed
 #   timeout 60 "$hosts_runner" h2 command...   # the same for what wants a program
 #   mpirun --mca plm_rsh_agent "$hosts_agent" --host h1:2,h2:2 ...   # started by hosts_on h1
-#   hosts_link h2 down               # nothing passes between the hosts any more, and nobody is told; `up` mends it
+#   hosts_link h2 down               # nothing passes between the hosts any more, without a notice; `up` restores the link
 #   hosts_processes h2               # the ids of the processes on a host
 #
 # A host is a network namespace, a host name, an identity (boot_id), a /dev/shm, System V IPC and a TMPDIR of its own; the file

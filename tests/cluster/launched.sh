@@ -44,7 +44,7 @@ equals_serial() {
     nothing_left "$name"
 }
 
-# ends NAME CODE PATTERN ARGUMENTS...: three ranks of the fake trainer; one line of ours, which matches.
+# ends NAME CODE PATTERN ARGUMENTS...: three ranks of the fake trainer; one line of ddprun, which matches.
 ends() {
     local name=$1 code_wanted=$2 pattern=$3
     shift 3
@@ -59,8 +59,8 @@ all_run() { [ "$(find "$pids" -type f ! -name '*.new' | wc -l)" -eq 3 ]; }
 parent_of() { sed 's/.*) . //; s/ .*//' "/proc/$1/stat"; }
 
 # hit NAME CODE PATTERN VICTIM SIGNAL OPTIONS...: three ranks that run; VICTIM (a rank's ddprun, or `launcher`) gets SIGNAL; exactly one line
-# of ours matches PATTERN. CODE: "any" but 0, where the launcher's version decides; "mute": so, and the launcher passes on
-# nothing more of what we say; "killed": nobody is left to say it.
+# of ddprun matches PATTERN. CODE: "any" but 0, where the launcher's version decides; "mute": so, and the launcher
+# passes on no more of ddprun's lines; "killed": no process is left to print one.
 hit() {
     local name=$1 code_wanted=$2 pattern=$3 victim=$4 signal=$5 started
     shift 5
@@ -77,10 +77,10 @@ hit() {
     wait "$started" 2>/dev/null
     code=$?
     if [ "$code_wanted" = mute ]; then
-        check "$name: an exit code that is none of success" [ "$code" -ne 0 ]
+        check "$name: an exit code other than 0" [ "$code" -ne 0 ]
     elif [ "$code_wanted" = any ]; then
-        check "$name: an exit code that is none of success" [ "$code" -ne 0 ]
-        check "$name: one line of ours says it" [ "$(grep -c -E "^ddprun: .*($pattern)" "$work/stderr")" -eq 1 ]
+        check "$name: an exit code other than 0" [ "$code" -ne 0 ]
+        check "$name: one line of ddprun says it" [ "$(grep -c -E "^ddprun: .*($pattern)" "$work/stderr")" -eq 1 ]
     elif [ "$code_wanted" != killed ]; then
         failed_with "$name" "$code_wanted" "$pattern"
     fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # mpirun.sh BUILD - a real mpirun on this host: ranks train as one process does, whatever ends a job is explained once and by name, by
-# one line of ours, and nothing is left of it: processes, folders.
+# one line of ddprun, and nothing is left of it: processes, folders.
 # shellcheck source=tests/cluster/launched.sh
 source "$(dirname "$0")/launched.sh"
 # shellcheck source=tests/cluster/open_mpi_5.sh
@@ -48,7 +48,7 @@ check "the trainer is no process of mpirun's" bash -c "! grep -E '^(PMIX|PMI|OMP
 check "the trainer knows its place" grep -q '^LOCAL_RANK=1$' "$TMPDIR/env-1"
 rm -f "$TMPDIR"/env-*
 job 2 "$ddprun" --interface no-such-interface "$digits" "${options[@]}"
-failed_with "--interface that is none" 2 "rank 0 .*no interface .*no-such-interface"
+failed_with "an invalid --interface" 2 "rank 0 .*no interface .*no-such-interface"
 
 ends "exit code" 3 'rank 1 .*exit code 3' stage 2 stage 3 @1 exit 3 @all hang
 ends "signal" 139 'rank 2 .*SIGSEGV' stage 2 stage 3 @2 kill 11 @all hang

@@ -13,7 +13,7 @@ open_mpi_5_take() {
     local folder found
     folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build/openmpi5
     if open_mpi_5_is "$folder/bin/mpirun"; then
-        # It was built for another folder: mpirun sees for itself where it is, prterun has to be told.
+        # It was built for another folder: mpirun finds its own folder, prterun needs it as a setting.
         export PATH=$folder/bin:$PATH PRTE_PREFIX=$folder PMIX_PREFIX=$folder
     elif ! found=$(command -v mpirun) || ! open_mpi_5_is "$found" || ! command -v prterun >/dev/null; then
         skip "there is no Open MPI 5 with prterun here (cmake/setup.sh --tests puts one into build/openmpi5)"

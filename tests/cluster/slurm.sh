@@ -14,7 +14,7 @@ slurm_need() {
     for command in slurmctld slurmd srun sinfo; do
         command -v "$command" >/dev/null || skip "no $command (Debian: slurmctld slurmd slurm-client slurm-wlm-basic-plugins)"
     done
-    # In a user namespace of ours root is not root enough: slurmd sets groups.
+    # Root in a user namespace of the test has too few rights: slurmd sets groups.
     [ "$(awk '{ print $3; exit }' /proc/self/uid_map)" -gt 1 ] || skip "slurmd wants to be root, not only in a user namespace"
 }
 

@@ -29,5 +29,5 @@ for host in h1 h2; do
     hosts_on "$host" sh -c 'echo 3 >/proc/sys/net/ipv4/tcp_retries2'
 done
 cut_off "a host that loses its network" "${by_hosts[@]}" --heartbeat-timeout 3
-check "a host that loses its network: ddprun says so" grep -Eq '^ddprun: the ddprun of rank [23] \(.*host h2\) is lost' "$work/stderr"
+check "a host that loses its network: ddprun reports it" grep -Eq '^ddprun: the ddprun of rank [23] \(.*host h2\) is lost' "$work/stderr"
 finish

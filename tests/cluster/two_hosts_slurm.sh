@@ -30,7 +30,7 @@ for gpus in --gpus-per-task=1 --gpus-per-node=2; do
     done
 done
 
-# A batch script, as users write it; --hosts in it is told the line to write.
+# A batch script, as users write it; for --hosts in it, ddprun prints the line to write.
 cat >"$work/job.sh" <<END
 #!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-task=1 --output=$work/job.out
@@ -41,7 +41,7 @@ SOFTGPU_DEVICES=2 run "$hosts_runner" h1 sbatch --wait "$work/job.sh"
 succeeded "a batch script"
 cp "$work/job.out" "$work/stderr"
 check "a batch script: trains" grep -q '^ddprun: 4 ranks, 4 steps' "$work/stderr"
-check "a batch script: --hosts is told what to write" grep -q "^ddprun: this is Slurm's job .*: srun --mpi=pmix -n 4 " "$work/stderr"
+check "a batch script: for --hosts, ddprun prints the line to write" grep -q "^ddprun: this is Slurm's job .*: srun --mpi=pmix -n 4 " "$work/stderr"
 clean "a batch script"
 
 for mpi in none pmi2; do

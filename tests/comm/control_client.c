@@ -1,9 +1,9 @@
 /*
  * control_client.c - one rank of a test of the control plane, run as `ddprun -n N control_client MODE`.
  *
- * exchange: many rounds of messages of random sizes; everybody gets everybody's, unchanged, in the order of ranks.
- * places:   the last rank is somewhere else: everybody is told, by name.
- * leaves:   the last rank is gone: rank 0 is told.
+ * exchange: many rounds of messages of random sizes; every rank gets every rank's, unchanged, in the order of ranks.
+ * places:   the last rank is somewhere else: every rank gets an error that names it.
+ * leaves:   the last rank is gone: rank 0 gets an error.
  */
 #include "comm/control.h"
 

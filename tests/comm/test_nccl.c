@@ -1,6 +1,7 @@
 /*
- * test_nccl.c - an NCCL that is missing, is something else, or is too old gets one line that says so and what to do,
- * and the table stays untouched. One of another version than the build's header gets that version's structures.
+ * test_nccl.c - an NCCL that is missing, is something else, or is too old gets one line that says what is wrong and
+ * what to do, and the table stays untouched. One of another version than the build's header gets that version's
+ * structures.
  */
 #include "comm/nccl.h"
 

@@ -1,6 +1,6 @@
 /*
  * test_transfer.c - messages over sockets: all bytes come in order however the two ends take turns, a deadline is kept
- * where nothing moves and does not matter where it does, and a closed end is told from a late one.
+ * where nothing moves and does not matter where it does, and a closed end is distinguished from a late one.
  */
 #include "comm/transfer.h"
 

@@ -291,7 +291,7 @@ TEST(converts_float32_only)
 
 /* ---- weights ---- */
 
-/* A power of two is exact in every type; 0 is none of the bytes that are there. */
+/* A power of two is exact in every type; 0 is not among the bytes that are there. */
 static void
 check_weight(const struct bucket_member *members, size_t count, ncclDataType_t type, double weight)
 {
@@ -392,7 +392,7 @@ TEST(chunks_cover_every_byte_once)
         seed = round;
         struct bucket_member members[MEMBERS_AT_MOST];
         size_t member_count = make_members(members, 4);
-        if (round % 20 == 0) /* nobody reads it: an address and a length are enough */
+        if (round % 20 == 0) /* its bytes are not read: an address and a length are enough */
             members[below(member_count)] = (struct bucket_member){UINT64_C(1) << 46, (UINT64_C(5) << 30) + 12};
         size_t count = wire_chunks(members, member_count, NULL);
         struct chunk *chunks = malloc(count * sizeof(*chunks));

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # again.sh BUILD - a script that trains several times in each rank: every training is what it would be by itself, the closing lines are
-# of the last one, ranks that do not train equally often are told so, and a program that did not come to its end in order is not followed
-# by another one.
+# of the last one, ranks that do not train equally often get an error, and a program that did not exit cleanly is not
+# followed by another one.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 export TMPDIR=$work/tmp ladder work
@@ -46,10 +46,10 @@ if command -v mpirun >/dev/null; then
     rm -rf "$TMPDIR"/ompi* "$TMPDIR"/pmix*
     as_by_themselves "under mpirun"
 else
-    echo "skipped: under mpirun: there is none here (Debian: openmpi-bin)"
+    echo "skipped: under mpirun: mpirun is not installed (Debian: openmpi-bin)"
 fi
 
-# Many ranks that leave and come again at the same time meet each other and nobody else.
+# Many ranks that leave and come again at the same time meet each other and no other process.
 # shellcheck disable=SC2016
 run "$ddprun" -n 12 --device softgpu sh -c 'for i in 1 2 3; do "$ladder" --steps 4 --layers 2 --width 8 || exit; done'
 succeeded "three trainings of twelve ranks"
@@ -65,7 +65,7 @@ done
 run "$ddprun" -n 2 --device softgpu sh -c '"$ladder" $first_options && exec "$ladder" --steps 9 --fault crash --fault-step 4 --fault-rank 1'
 failed_with "a crash in the second" 139 "rank 1 was ended by SIGSEGV .* after step 3;"
 
-# _exit, as exec, leaves no end in order behind it.
+# After _exit, as after exec, the program has not exited cleanly.
 # shellcheck disable=SC2016
 run "$ddprun" -n 2 --device softgpu sh -c '"$ladder" --steps 9 --fault quick-exit --fault-step 5; "$ladder" $first_options'
 failed_with "after _exit" 1 "rank [01] after step 4: process [0-9]+ follows process [0-9]+ in this rank, which did not exit cleanly"

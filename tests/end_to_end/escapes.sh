@@ -45,7 +45,7 @@ if "$deny" true 2>"$work/stderr"; then
     done
     run "$ddprun" -n 2 --device softgpu --bucket-mb 0.005 --check-every 1 "$deny" --all "$escapes" pinned
     succeeded "pinned, nothing can be looked into"
-    check "... says so, and nothing leaves early" bash -c "grep -q 'cannot be looked into here' '$work/stderr' &&
+    check "... is reported, and no bucket is launched early" bash -c "grep -q 'cannot be looked into here' '$work/stderr' &&
         grep -q ' 0 of them overlapped' '$work/stderr'"
 else
     cat "$work/stderr"
@@ -58,11 +58,11 @@ check "declared ready: all buckets leave early at the end" bash -c \
     "tail -n 1 '$work/trace/rank-0.jsonl' | grep '\"early\":true' | grep -qv '\"early\":false'"
 check "declared ready: nothing waits" bash -c "! grep -q 'are averaged at DDP_STEP' '$work/stderr'"
 
-# Nobody knows what is in arrays that a kernel has built: all waits for DDP_STEP.
+# ddprun does not know what is in arrays that a kernel has built: all gradients are deferred to DDP_STEP.
 run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" batched-built
 succeeded "arrays of pointers built by a kernel"
 
-# A driver that does not tell the parameters of kernels: library calls and DDP_GRADIENT_READY say what is complete.
+# A driver that does not report the parameters of kernels: library calls and DDP_GRADIENT_READY say what is complete.
 # For an engine that asks for other names every driver is one.
 if [ "$sanitized" -eq 0 ]; then
     mkdir -p "$work/older/bin" "$work/older/lib"
@@ -104,13 +104,14 @@ fi
 run "$ddprun" -n 1 "$escapes" once
 succeeded "a world of one"
 
-# An address that is copied after its gradient has left: nothing ends unless a kernel of the same step writes through it.
+# An address that is copied after its gradient's bucket was launched: nothing ends unless a kernel of the same step
+# writes through it.
 lost='^ddprun: in step 9 a copy to the device held the address of gradient 1 of 6 .* averaged at DDP_STEP'
 for mode in too-late too-late-used; do
     run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" "$mode" 160
     succeeded "$mode"
     check "$mode: says once that overlap is lost" [ "$(grep -c "$lost" "$work/stderr")" -eq 1 ]
-    check "$mode: the next plan holds them" grep -q '2 of 6 gradients are averaged at DDP_STEP' "$work/stderr"
+    check "$mode: the next plan defers them" grep -q '2 of 6 gradients are averaged at DDP_STEP' "$work/stderr"
 done
 run "$ddprun" -n 2 --bucket-mb 0.005 "$escapes" too-late-written
 check "too-late-written: ends" [ "$code" -eq 1 ]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# faults.sh BUILD - nobody trains on alone in silence: every way to go wrong ends the job, once, with words that say what and where.
+# faults.sh BUILD - no rank trains on alone in silence: every failure ends the job, once, with a message that says what
+# and where.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
@@ -102,7 +103,8 @@ fault "an exit that skips the end" 1 "rank 1" quick-exit --fault-step 7 --fault-
 timeout=$patience
 fault "a rank that hangs" 1 "waited $patience s for (the other ranks|rank 1)" hang --fault-step 7 --fault-rank 1
 
-# A launcher that is killed takes everybody with it, ranks behind a shell too: they are known by a mark in their environment.
+# When the launcher is killed, all ranks end with it, ranks behind a shell too: they are known by a mark in their
+# environment.
 mark=ddprun-orphan-$$-$RANDOM
 env "DDPRUN_TEST_MARK=$mark" "${runtime[@]}" "$ddprun" -n 2 --device "$device" sh -c "$ladder --steps 1000000; true" \
     </dev/null >"$work/orphan" 2>&1 &
@@ -123,22 +125,23 @@ done
 fault "a forked child" 0 "parameters bitwise identical" fork --fault-step 7
 fault "a device reset at the end" 0 "parameters bitwise identical.*last after step 12 of 12" reset
 
-# One process is the rank: others of its tree stay passive, or are told if they are annotated.
+# One process is the rank: others of its tree stay passive; annotated ones get an error.
 export LADDER_PROGRAM="$digits_plain --data $data --steps 3"
 fault "a second program that uses the device" 0 "parameters bitwise identical" program --fault-step 7
 check "a second program that uses the device: it ran" grep -qx 'the program ended with 0' "$work/stdout"
 export LADDER_PROGRAM="$ladder --steps 2"
 run "$ddprun" -n 2 "$ladder" --steps 12 --fault program --fault-step 7
-succeeded "a second annotated program: the first goes on"
+succeeded "a second annotated program: the first continues"
 check "a second annotated program: it stops" grep -qx 'the program ended with 256' "$work/stdout"
 check "a second annotated program: says why" grep -Eq '^ddprun: process [0-9]+ annotates at .*, but process [0-9]+ already is rank 0' "$work/stderr"
 # The first has only the lock so far: the second's words are not left in the record, which the first is about to fill.
 # shellcheck disable=SC2016
 run "$ddprun" -n 2 --device "$device" sh -c '(exec 9>>"$_DDPRUN_JOB_DIR/rank-$_DDPRUN_STATUS_INDEX.lock"; flock -n 9 || exit; "$0" --steps 2; echo "it ended with $?"); exec "$0" --steps 12' "$ladder"
-succeeded "a second annotated program while the first starts: the first goes on"
+succeeded "a second annotated program while the first starts: the first continues"
 check "a second annotated program while the first starts: it stops" [ "$(grep -c 'it ended with 1$' "$work/stdout")" -eq 2 ]
 check "a second annotated program while the first starts: says why" [ "$(grep -Ec '^(\[1\] )?ddprun: process [0-9]+ (annotates at|asks for its rank).*, but process [0-9]+ already is rank [01]; start one' "$work/stderr")" -eq 2 ]
-# What the test itself has inherited, a program of the trainer's may have; a socket of ours it may not.
+# A program that the trainer starts may have the descriptors that the test itself has inherited, but no socket of
+# ddprun.
 export LADDER_PROGRAM='readlink /proc/self/fd/*'
 run "$ddprun" -n 2 --device "$device" "$ladder" --steps 12 --fault program --fault-step 7 --fault-rank 0
 succeeded "descriptors of a trainer's program: read"

@@ -37,7 +37,7 @@ corner open
 failed_with "a capture is open at the first step" 1 "ddprun must wait for the whole device, and a stream is being captured"
 corner ends-within
 succeeded "the program ends within a capture"
-check "... and says so" grep -q '^ddprun: the program ends within a capture' "$work/stderr"
+check "... and ddprun reports it" grep -q '^ddprun: the program ends within a capture' "$work/stderr"
 corner destroyed
 succeeded "a stream is destroyed within its capture"
 

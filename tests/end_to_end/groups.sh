@@ -51,7 +51,7 @@ for shape in "--rhythm turns --streams 2" "--rhythm joint --streams 3"; do
     done
 done
 
-# No rhythm, another one from step 12 on, and for one step another order, when the other group's buckets have left.
+# No rhythm, another one from step 12 on, and for one step another order, when the other group's buckets are launched.
 for shape in "--rhythm any --steps 40" "--change-at 12 --steps 40" "--rhythm joint --swap-at 12"; do
     read -r -a words <<<"$shape"
     run "$gan" "${words[@]}" --save "$work/serial"

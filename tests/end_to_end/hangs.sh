@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# hangs.sh BUILD - a rank that does not go on is named, with what it does, and ends the job; one that is only slow does not. What a
-# report says of it is true: the function it sits in, the kernel, the signal, the steps.
+# hangs.sh BUILD - a rank that does not continue is named, with what it does, and ends the job; one that is only slow
+# does not. What a report says of it is true: the function it sits in, the kernel, the signal, the steps.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 hangs=$build/tests/trainers/hangs
@@ -26,7 +26,7 @@ says() {
     done
     ok "$name"
 }
-# ended NAME CODE: with that exit code, and what ended it is the last line of ours.
+# ended NAME CODE: with that exit code, and ddprun's last line names what ended the job.
 ended() {
     check "$1: exit code" [ "$code" -eq "$2" ]
 }
@@ -41,7 +41,7 @@ says "a rank that hangs in host code: its report" \
     "^  $place after step 7:" 'ago, in step 8: sent bucket 0 early, [0-9]+ bytes' \
     '^  rank 0 \(.*, after 8 steps, waits for bucket [0-9] of step 8'
 if grep -q 'ptrace is not permitted' "$work/stderr"; then
-    ok "a rank that hangs in host code: its stacks # not permitted here, and the report says so"
+    ok "a rank that hangs in host code: its stacks # not permitted here, and the report says that"
 else
     says "a rank that hangs in host code: its stacks" '^ +[^ ]*(sit|pause)[^ ]*\+0x[0-9a-f]+ \(' '^ +main\+0x[0-9a-f]+ \(hangs\+0x[0-9a-f]+\)'
 fi
@@ -67,8 +67,8 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
         "^ddprun: $place after step 7 .* and the job ends: it is in cuCtxSynchronize \([0-9.]+ s\), waiting for its GPU; last kernel launched: .*never_ends"
 
     train queue --quiet
-    ended "a kernel that does not end, and the host goes on" 1
-    says "a kernel that does not end, and the host goes on" \
+    ended "a kernel that does not end, and the host continues" 1
+    says "a kernel that does not end, and the host continues" \
         "^ddprun: $place after step 8 .* and the job ends: its GPU has not reached bucket [0-9] of step 8; last kernel launched: "
 
     check "a kernel that does not end, --quiet: lines of ddprun's only" [ "$(grep -c '^  ' "$work/stderr")" -eq 0 ]
@@ -90,7 +90,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
         "^ddprun: rank [02] before its first step: a call of NCCL has waited $patience s for the other ranks" \
         "^  $place before its first step:" '^ +thread [0-9]+ \(hangs\) is stopped:|ptrace is not permitted'
 
-    # Before it is the rank, and before there is anything of ours in it.
+    # Before the process is the rank, and before it has loaded any library of ddprun.
     run "$ddprun" -n 3 --device softgpu --hang-warning "$warning" --hang-timeout "$ending" \
         sh -c '[ "$RANK" != 1 ] || kill -STOP $$; exec "$0"' "$hangs"
     ended "a rank that is stopped before its start" 1
@@ -127,8 +127,8 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     wait "$job"
     code=$?
     cp "$work/script.stderr" "$work/stderr"
-    succeeded "a script that goes on after its program"
-    check "a script that goes on after its program: no warning" [ "$(grep -c 'has not exited' "$work/stderr")" -eq 0 ]
+    succeeded "a script that continues after its program"
+    check "a script that continues after its program: no warning" [ "$(grep -c 'has not exited' "$work/stderr")" -eq 0 ]
 
     train bus
     ended "a bus error" 135
@@ -182,7 +182,7 @@ wait "$job"
 code=$?
 succeeded "a rank that is stopped for a while in DDP_MEAN"
 
-# Nothing is held up, and nobody waits.
+# Nothing is held up, and no rank waits.
 run "$ddprun" -n 2 --hang-warning 20 "$hangs"
 succeeded "a job that goes well"
 check "a job that goes well: no warning" [ "$(grep -c 'has made no CUDA call' "$work/stderr")" -eq 0 ]

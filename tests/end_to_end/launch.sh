@@ -4,7 +4,7 @@
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-# A program that asks for its rank, prints a help and ends has left nothing unaveraged: no GPU was used.
+# A program that asks for its rank, prints a help and ends leaves nothing unaveraged: no GPU was used.
 run "$ddprun" -n 3 --device softgpu "$build/bench/launch_rank"
 succeeded "ranks that join and leave"
 check "and are not said to have trained" grep -q 'no rank made a step' "$work/stderr"

@@ -30,7 +30,7 @@ fi
 # What a test waits for that is meant not to come, in seconds: long enough for a slow start, short enough to wait for.
 patience=$(patient $((sanitized ? 3 : 1)) "${DDPRUN_TEST_PATIENCE:-$((sanitized ? 15 : 5))}")
 
-# Where programs that name none run, and how close N ranks come to one process: tests/gpu/run.sh says otherwise.
+# Where programs that name no device run, and how close N ranks get to one process: tests/gpu/run.sh says otherwise.
 device=${DDPRUN_TEST_DEVICE:-softgpu}
 close=${DDPRUN_TEST_CLOSE:-1e-5}
 

@@ -84,7 +84,7 @@ check 'slower beside backward: the trace has the cost of each bucket, by itself 
     awk -v idle="$(field idle_us 0 | head -n 1)" -v busy="$(field busy_us 0 | head -n 1)" -v factor="${factor:-0}" \
     'BEGIN { exit !(idle > 0 && busy / idle > factor * 0.999 && busy / idle < factor * 1.001) }'
 
-# Three times as slow in the middle of the run: reviews go on, nothing breaks, and all ranks agree.
+# Three times as slow in the middle of the run: reviews continue, nothing breaks, and all ranks agree.
 run "$ddprun" -n 4 "$paced" --layers 6 --kib 256 --layer-us 200 --forward-us 0 --steps 140 --slower-from 70
 succeeded 'slower from step 70 on, four ranks: all means are right'
 finish

@@ -38,7 +38,7 @@ equal() {
     "$compare" --quiet "$work/rank-0" "$serial" 1e-5 >/dev/null
 }
 
-# ends CODE PATTERN OPTIONS...: the ladder with a fault ends with this code, and ddprun says so.
+# ends CODE PATTERN OPTIONS...: the ladder with a fault ends with this code, and ddprun reports the fault.
 ends() {
     local expected=$1 pattern=$2
     shift 2

@@ -21,7 +21,7 @@ check "a share of nothing: said" grep -q ': 2 items for 3 ranks: ranks from 2 on
 run "$ddprun" -n 2 "$ladder" --batch 24
 check "equal shares: nothing said" bash -c "! grep -q 'do not divide evenly' '$work/stderr'"
 
-# Ranks that copy the same batches are told so once; the trainer shards by DDP_SHARD unless asked not to.
+# Ranks that copy the same batches are warned about once; the trainer shards by DDP_SHARD unless asked not to.
 check "other batches: nothing said" bash -c "! grep -q 'copied the same' '$work/stderr'"
 run "$ddprun" -n 3 "$ladder" --fault same-batches
 succeeded "the same batches on all ranks"
@@ -39,7 +39,7 @@ check "each rank's share on its device: nothing said" bash -c "! grep -Eq 'bit f
 # Gradients that keep momentum grow without bounds where they become sums.
 small=(--layers 2 --width 8 --batch 8 --steps 240 --carry 0.9)
 run "$ddprun" -n 2 --reduce sum "$ladder" "${small[@]}"
-succeeded "training that diverges goes on, as on one GPU"
+succeeded "training that diverges continues, as on one GPU"
 check "training that diverges: said once, with the last step that was finite" [ "$(grep -Ec \
     '^ddprun: parameter [12] of 2 \(.* holds infinite values or NaN after step 200; all parameters were finite after step 100: the training diverges \(--reduce sum' "$work/stderr")" -eq 1 ]
 run "$ddprun" -n 2 "$ladder" "${small[@]}"

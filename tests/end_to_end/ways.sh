@@ -34,7 +34,7 @@ check "launches of every kind: all steps overlap that do without the mix" [ "$(o
 check "... and they are 9 of 12" grep -q '12 steps, 9 of them overlapped' "$work/stderr"
 
 run "$ddprun" -n 2 "$ways" old-launch
-failed_with "a call that nobody can follow" 1 "calls cuLaunchGrid, in a version or form that this ddprun cannot follow"
+failed_with "a call that ddprun cannot follow" 1 "calls cuLaunchGrid, in a version or form that this ddprun cannot follow"
 run "$ddprun" -n 2 --bucket-mb 0.001 "$ways" free-early
 failed_with "a gradient freed with its bucket on its way" 1 "gradient [0-9]+ of [0-9]+ \(.gradients\[l\]., .* was freed and not annotated again"
 run "$ddprun" -n 2 --bucket-mb 0.001 "$ways" reset-early

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# wire.sh BUILD - however buckets travel, gradients become what they have to: in place, packed by kernels or by copies, in 16 bits,
-# as means or sums, through any number of communicators; the same bits on all ranks, and the same bits in place as packed. What
-# is broken on purpose on that way is noticed.
+# wire.sh BUILD - however buckets are reduced, gradients become what they have to: in place, packed by kernels or by
+# copies, in 16 bits, as means or sums, through any number of communicators; the same bits on all ranks, and the same
+# bits in place as packed. What is broken on purpose on that way is noticed.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 values=$build/tests/trainers/values
 
-# travels NAME RANKS MEMORY REDUCTION COMPRESSION [OPTIONS...]: every element within its bound; $hash is the ranks' one.
-travels() {
+# reduces NAME RANKS MEMORY REDUCTION COMPRESSION [OPTIONS...]: every element within its bound; $hash is the ranks' one.
+reduces() {
     local name=$1 ranks=$2 memory=$3 reduction=$4 compression=$5
     shift 5
     run "$ddprun" -n "$ranks" --bucket-mb 0.02 --reduce "$reduction" --compress "$compression" "$@" \
@@ -24,21 +24,21 @@ took() {
 }
 
 # ---- in place and packed: the same bits ----
-travels "packed" 3 separate mean none
+reduces "packed" 3 separate mean none
 took 0 kernels float32
 took 0 kernels float64
 packed=$hash
-travels "in place" 3 flat mean none --communicators 2
+reduces "in place" 3 flat mean none --communicators 2
 check "in place: no bucket is packed" bash -c "! grep -q kernels '$work/trace/rank-0.jsonl'"
 check "in place: the bits of packed" [ "$hash" = "$packed" ]
-travels "in place on some ranks, packed on others" 3 swapped mean none
+reduces "in place on some ranks, packed on others" 3 swapped mean none
 took 0 "in place" float32
 took 1 kernels float32
 check "in place on some ranks: the bits of packed" [ "$hash" = "$packed" ]
-travels "memory that moves" 3 moving mean none --communicators 3
+reduces "memory that moves" 3 moving mean none --communicators 3
 check "memory that moves: the bits of packed" [ "$hash" = "$packed" ]
-travels "while a stream is captured" 2 capturing mean none --communicators 2
-travels "while a stream is captured, checking everything" 2 capturing mean bf16 --verify
+reduces "while a stream is captured" 2 capturing mean none --communicators 2
+reduces "while a stream is captured, checking everything" 2 capturing mean bf16 --verify
 # A gradient of 2.4 MiB, in buckets of 1 MiB.
 run "$ddprun" -n 2 --bucket-mb 1 --communicators 3 --verify --trace "$work/trace" "$values" swapped mean none 7 9
 succeeded "a gradient in pieces"
@@ -47,23 +47,23 @@ pieces=$(tail -n 1 "$work/trace/rank-0.jsonl" | grep -o '"path":"in place","type
 check "a gradient in pieces: in place on rank 0, all but the one with others" [ "$pieces" -ge 2 ]
 run "$ddprun" -n 2 --bucket-mb 1 --communicators 2 --compress bf16 "$values" separate mean bf16 7 9
 succeeded "a gradient in pieces, in bfloat16"
-travels "one bucket" 2 swapped sum none --bucket-mb 25
+reduces "one bucket" 2 swapped sum none --bucket-mb 25
 
 # ---- in 16 bits ----
-travels "float16" 2 flat mean fp16
+reduces "float16" 2 flat mean fp16
 took 0 kernels float16
 took 0 "in place" float64
 check "float16: said once" [ "$(grep -c 'sent as float16, divided by 2' "$work/stderr")" -eq 1 ]
-travels "float16, summed" 3 swapped sum fp16 --communicators 3
-travels "bfloat16" 3 separate mean bf16 --communicators 2
+reduces "float16, summed" 3 swapped sum fp16 --communicators 3
+reduces "bfloat16" 3 separate mean bf16 --communicators 2
 took 0 kernels bfloat16
-travels "bfloat16, summed, at the boundary" 2 moving sum bf16 --no-overlap
+reduces "bfloat16, summed, at the boundary" 2 moving sum bf16 --no-overlap
 
 # ---- whatever may be delayed is delayed; operations one at a time; checks of everything ----
 for seed in 1 2; do
-    SOFTGPU_CHAOS=$seed travels "in disorder $seed" 2 moving mean fp16 --communicators 3 --verify
+    SOFTGPU_CHAOS=$seed reduces "in disorder $seed" 2 moving mean fp16 --communicators 3 --verify
 done
-SOFTGPU_STRICT=1 travels "strictly" 2 swapped sum bf16
+SOFTGPU_STRICT=1 reduces "strictly" 2 swapped sum bf16
 
 # ---- training ----
 options=(--layers 8 --width 48 --batch 24 --steps 12 --streams 2)
@@ -93,7 +93,7 @@ run "$ddprun" -n 2 --quiet --compress none --reduce mean --communicators 1 "$lad
 run "$ddprun" -n 2 --quiet "$ladder" "${options[@]}" --save "$work/plain-%d"
 check "what is said is what is the default" cmp "$work/default-0" "$work/plain-0"
 
-# ---- faults are told as with one communicator ----
+# ---- faults are reported as with one communicator ----
 faulty=(-n 2 --bucket-mb 0.02 --communicators 3)
 run "$ddprun" "${faulty[@]}" "$ladder" --steps 12 --fault late-write --fault-step 9
 failed_with "a late write" 1 "scale_in_place.* wrote gradient .* after bucket 0 "
@@ -104,7 +104,7 @@ failed_with "a crash" 139 "rank 1 .*SIGSEGV"
 run "$ddprun" "${faulty[@]}" --timeout "$patience" "$build/tests/trainers/habits" hang
 failed_with "a rank that hangs in the middle of backward" 1 "has waited $patience s for the other ranks"
 
-# ---- one rank: nothing travels ----
+# ---- one rank: nothing is sent ----
 run "$ddprun" -n 1 --compress bf16 --communicators 4 "$ladder" "${options[@]}" --rate 0.1 --save "$work/one-%d"
 check "a world of one: bitwise the bare program" cmp "$work/one-0" "$work/serial"
 
@@ -128,7 +128,7 @@ install() {
 bare=$work/bare/lib/softgpu/libddprun-kernels.so
 install "$work/bare" "$build/lib/libddprun-engine.so"
 rm "$bare"
-ddprun=$work/bare/bin/ddprun travels "without kernels" 3 separate mean none
+ddprun=$work/bare/bin/ddprun reduces "without kernels" 3 separate mean none
 took 0 copies float32
 check "without kernels: the bits of packed" [ "$hash" = "$packed" ]
 # Memory is hashed by copies then: the same hash, and what differs is found all the same.
@@ -148,7 +148,7 @@ failed_with "without kernels, parameters that drift apart" 1 "differs between ra
 run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
 failed_with "float16 without kernels" 2 "--compress needs ddprun's own kernels.*leave --compress out"
 echo 'no library' >"$bare"
-ddprun=$work/bare/bin/ddprun travels "with kernels that do not load" 2 separate mean none
+ddprun=$work/bare/bin/ddprun reduces "with kernels that do not load" 2 separate mean none
 check "with kernels that do not load: said once" [ "$(grep -c 'cannot open .*; buckets are packed by copies, and memory is hashed on the host' "$work/stderr")" -eq 1 ]
 run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
 failed_with "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open"

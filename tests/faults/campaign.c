@@ -3,7 +3,7 @@
  * holds the end against what is promised.
  *
  * The properties: whatever happens to a rank, to ddprun or to what it prints into, at any moment, the whole job ends in
- * time, with the documented exit code and the culprit named, nobody trains on alone or with a wrong average, and
+ * time, with the documented exit code and the culprit named, no rank trains on alone or with a wrong average, and
  * nothing is left behind. Called by run.sh. Every failure is printed with the command that repeats it.
  */
 #include "tests/faults/kinds.h"
@@ -88,7 +88,7 @@ slowness(void)
     return 2.0 + load / (double)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* Waits until nobody is left, and notes when. */
+/* Waits until no process of the run is left, and notes when. */
 static bool
 await_end(struct run *run, struct job *job, double limit_s)
 {
@@ -217,7 +217,7 @@ make_run(struct campaign *campaign, struct run *run)
     else if (run->kind == &kind_none)
         watch(campaign, &job, run_limit_s);
     bool ended = await_end(run, &job, run->fault_ns != 0 ? limit_s : run_limit_s);
-    if (campaign->place.mend != NULL && system(campaign->place.mend) != 0)
+    if (campaign->place.restore != NULL && system(campaign->place.restore) != 0)
         snprintf(why, sizeof(why), "the hosts cannot be joined again; ");
     if (run->kind->arguments != NULL && run->kind->inject == NULL)
         run->fault_ns = job.records[run->target].hit_ns;
@@ -332,8 +332,8 @@ take_place(struct place *place, int option, char *value)
     case 'c':
         place->cut = value;
         break;
-    case 'm':
-        place->mend = value;
+    case 'r':
+        place->restore = value;
         break;
     case 'h': /* KEEPER:TMPDIR */
         if (colon == NULL || place->host_count == PLACE_HOSTS_AT_MOST)
@@ -360,7 +360,7 @@ parse(struct campaign *campaign, int argc, char **argv)
                                             {"ranks", required_argument, NULL, 'n'},
                                             {"host", required_argument, NULL, 'h'},
                                             {"cut", required_argument, NULL, 'c'},
-                                            {"mend", required_argument, NULL, 'm'},
+                                            {"restore", required_argument, NULL, 'r'},
                                             {"help", no_argument, NULL, 'u'},
                                             {NULL}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -406,7 +406,7 @@ main(int argc, char **argv)
     for (int k = 0; k < kind_count; ++k)
         campaign.seconds[k] = calloc(campaign.runs, sizeof(double));
     if (!leftovers_isolate(campaign.place.where != ON_HOSTS))
-        printf("sockets and shared memory are not looked at: no namespaces of our own here\n");
+        printf("sockets and shared memory are not looked at: this system allows no namespaces for the campaign\n");
     run_all(&campaign);
     summarise(&campaign);
     for (int k = 0; k < kind_count; ++k)

@@ -60,7 +60,7 @@ inject_kill_rank(struct run *run, struct job *job)
     signal_rank(run, job, SIGKILL, JOB_TRAINER);
 }
 
-/* All ranks have come to the first DDP_PARAMETER, in which NCCL is initialised and its first collective connects. */
+/* All ranks have reached the first DDP_PARAMETER, in which NCCL is initialised and its first collective connects. */
 void
 inject_kill_connecting(struct run *run, struct job *job)
 {
@@ -86,7 +86,7 @@ inject_kill_shell(struct run *run, struct job *job)
     signal_rank(run, job, SIGKILL, JOB_PARENT);
 }
 
-/* Where nobody waits for the rank any more, a stopped one is nobody's fault: it is let go. */
+/* Where no rank waits for the stopped rank any more, its stop is not a failure: the rank is continued. */
 void
 inject_stop_rank(struct run *run, struct job *job)
 {
@@ -134,7 +134,7 @@ inject_cut(struct run *run, struct job *job)
            (leftovers_find_process(job->mark, "ddprun") != 0 || leftovers_find_process(job->mark, "trainer") != 0))
         job_poll(job, 20000);
     run->gone_ns = job_now_ns();
-    if (system(job->place->mend) != 0)
+    if (system(job->place->restore) != 0)
         run->gone_ns += 3600 * 1000 * MS; /* never in time */
 }
 
@@ -175,7 +175,7 @@ inject_leave_output(struct run *run, struct job *job)
     run->fault_ns = job_now_ns();
 }
 
-/* Nobody reads; then a rank dies. All must be gone before somebody reads again. */
+/* The reader of stdout stops reading; then a rank dies. All processes must be gone before the reader reads again. */
 void
 inject_kill_behind_full_pipe(struct run *run, struct job *job)
 {

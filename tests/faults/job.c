@@ -235,7 +235,7 @@ job_wait(struct job *job, int64_t limit_ns)
     return true;
 }
 
-/* The `which`th child of a process, by the order in which they were made; 0: there is none. */
+/* The `which`th child of a process, by the order in which they were made; 0: no such child. */
 static pid_t
 child_of(pid_t pid, int which)
 {

@@ -67,10 +67,10 @@ enum job_process {
     JOB_PARENT,  /* the trainer's: a shell, or under mpirun the rank's ddprun */
 };
 
-/* A process of a rank; 0 if there is none yet. */
+/* A process of a rank; 0 if the process does not exist yet. */
 pid_t job_process(const struct job *job, int rank, enum job_process which);
 
-/* From now on nobody reads stdout: its pipe is closed, or just left to fill. */
+/* From now on stdout is not read: its pipe is closed, or just left to fill. */
 void job_close_output(struct job *job);
 
 /* Kills what is left of the run, reads what is left of its output, and releases all but the folder. */

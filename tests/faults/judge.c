@@ -27,7 +27,7 @@ wrong(char why[KINDS_WHY_BYTES], const char *format, ...)
     snprintf(why + used, KINDS_WHY_BYTES - used, "; ");
 }
 
-/* The first line that begins so, "" if there is none. */
+/* The first line that begins so; "" if no line does. */
 static void
 first_line(const struct job *job, const char *beginning, char *line, size_t bytes)
 {
@@ -71,14 +71,14 @@ expect_done(const struct job *job, char why[KINDS_WHY_BYTES])
 {
     for (int r = 0; r < job->ranks; ++r) {
         if (job->records[r].done_ns == 0)
-            wrong(why, "called a success, but rank %d came to step %u of %d only", r, job->records[r].step,
+            wrong(why, "called a success, but rank %d reached step %u of %d only", r, job->records[r].step,
                   KINDS_STEPS);
     }
 }
 
-/* Nobody trains on without the rank that is gone. */
+/* No rank trains on without the rank that is gone. */
 static void
-expect_nobody_alone(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
+expect_no_rank_alone(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
     for (int r = 0; r < job->ranks; ++r) {
         if (job->records[r].step > job->records[run->target].step + 1)
@@ -98,7 +98,7 @@ judge_signal(const struct run *run, const struct job *job, int number, const cha
         return false;
     }
     expect(run, job, 128 + number, pattern, why);
-    expect_nobody_alone(run, job, why);
+    expect_no_rank_alone(run, job, why);
     return true;
 }
 
@@ -125,7 +125,7 @@ judge_stop(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
     if (job->records[run->target].step == 0) /* before it takes part, it may be missed only by the limit of time */
         named = "^ddprun: (" RANK " .*stopped|.*(have not come within|waited) [0-9]+ s)";
     expect(run, job, 1, named, why);
-    expect_nobody_alone(run, job, why);
+    expect_no_rank_alone(run, job, why);
     return true;
 }
 
@@ -147,7 +147,7 @@ judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYT
            "program|(is )?at the end of the program|before its "
            "first step: .*ended without a DDP_STEP)|differs between ranks .*%d)",
            why);
-    expect_nobody_alone(run, job, why);
+    expect_no_rank_alone(run, job, why);
     return true;
 }
 
@@ -155,7 +155,7 @@ bool
 judge_exit(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
     expect(run, job, 3, "^ddprun: " RANK " ended with exit code 3", why);
-    expect_nobody_alone(run, job, why);
+    expect_no_rank_alone(run, job, why);
     return true;
 }
 
@@ -204,7 +204,8 @@ judge_launcher_killed(const struct run *run, const struct job *job, char why[KIN
     return job->killed;
 }
 
-/* Whoever notices first says so: supervisor 0 that a rank's is gone, others that it is. mpirun may end all before. */
+/* The supervisor that notices first reports it: supervisor 0 that a rank's supervisor is gone, the others that
+ * supervisor 0 is gone. mpirun may end all before. */
 bool
 judge_supervisor_killed(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
@@ -219,11 +220,11 @@ judge_supervisor_killed(const struct run *run, const struct job *job, char why[K
         return true;
     }
     expect(run, job, job->exit_code, line[0] == '\0' ? "" : "^ddprun: .*(rank|supervisor) %d|SIGTERM", why);
-    expect_nobody_alone(run, job, why);
+    expect_no_rank_alone(run, job, why);
     return true;
 }
 
-/* Hosts lost each other: on either side ranks cannot go on, and nobody calls it a success. */
+/* Hosts lost each other: on either side ranks cannot continue, and no exit code reports success. */
 bool
 judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
@@ -237,14 +238,14 @@ judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
         most = job->records[r].step > most ? job->records[r].step : most;
     }
     if (most > least + 1)
-        wrong(why, "a rank trained on to step %u, without one that came to step %u only", most, least);
-    if (run->kind->options != NULL && least > 0) /* the link went down, and nobody died */
+        wrong(why, "a rank trained on to step %u, without a rank that reached step %u only", most, least);
+    if (run->kind->options != NULL && least > 0) /* the link went down, and no process died */
         expect(run, job, job->exit_code, "^ddprun: the ddprun of rank [23] .*lost", why);
     return true;
 }
 
-/* What a rank without memory makes of it is its own affair (it may do without ddprun's kernels, and say so), as long as
- * it is the one that is named. */
+/* What a rank without memory makes of it is its own affair (it may do without ddprun's kernels, and report that), as
+ * long as it is the one that is named. */
 bool
 judge_memory(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
@@ -253,11 +254,11 @@ judge_memory(const struct run *run, const struct job *job, char why[KINDS_WHY_BY
         return false;
     }
     expect_line(run, job, job->exit_code, "ddprun: rank ", "^ddprun: rank %d", why);
-    expect_nobody_alone(run, job, why);
+    expect_no_rank_alone(run, job, why);
     return true;
 }
 
-/* Whoever prints next gets SIGPIPE, as it would by itself. */
+/* The process that prints next gets SIGPIPE, as it would without ddprun. */
 bool
 judge_reader_left(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {

@@ -37,7 +37,7 @@ struct run {
     struct moment moment;
     unsigned point;   /* of the trainer's own fault, up to KINDS_POINTS */
     int64_t fault_ns; /* CLOCK_MONOTONIC, when it happened; 0: it did not */
-    int64_t gone_ns;  /* when nobody was left */
+    int64_t gone_ns;  /* when no process of the run was left */
 };
 
 struct kind {

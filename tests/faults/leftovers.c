@@ -48,7 +48,7 @@ leftovers_isolate(bool network)
         return false;
     isolated = unshare(CLONE_NEWNET) == 0;
     if (isolated && !raise_loopback()) {
-        fprintf(stderr, "campaign: the loopback of a network of our own does not come up\n");
+        fprintf(stderr, "campaign: the loopback of the campaign's network namespace does not come up\n");
         exit(2);
     }
     return isolated;

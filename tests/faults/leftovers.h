@@ -2,7 +2,7 @@
  * leftovers.h - what a run has left behind: processes, files, sockets, shared memory.
  *
  * Only what is a run's own counts: processes with its mark in their environment, files in its folders; and where the
- * system allows namespaces of our own, everything in these.
+ * system allows the campaign namespaces, everything in these.
  */
 #ifndef DDPRUN_TESTS_FAULTS_LEFTOVERS_H
 #define DDPRUN_TESTS_FAULTS_LEFTOVERS_H

@@ -25,7 +25,7 @@ struct place {
     int ranks;          /* 0: any number */
     struct place_host hosts[PLACE_HOSTS_AT_MOST];
     int host_count;
-    const char *cut, *mend; /* commands: nothing passes between the hosts any more, and again; or NULL */
+    const char *cut, *restore; /* commands that cut the link between the hosts and restore it; or NULL */
 };
 
 #endif

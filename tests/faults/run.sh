@@ -68,7 +68,7 @@ if [ "$place" = hosts ]; then
         keeper=$(cat "$hosts_work/$host/pid")
         where+=(--host "$keeper:/proc/$keeper/root$hosts_work/tmp")
     done
-    where+=(--cut "nsenter --target $keeper --net ip link set eth0 down" --mend "nsenter --target $keeper --net ip link set eth0 up")
+    where+=(--cut "nsenter --target $keeper --net ip link set eth0 down" --restore "nsenter --target $keeper --net ip link set eth0 up")
 fi
 
 campaign() {

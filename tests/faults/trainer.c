@@ -10,7 +10,7 @@
  *   RECORDS: the file of struct rank_record, one for each rank
  *   chat:    so many bytes are printed in each step
  *   pause:   rank 0 spends so long in host code in this step, as for a checkpoint
- *   exit:    rank RANK ends with this code at the POINTth place that it comes to
+ *   exit:    rank RANK ends with this code at the POINTth place that it reaches
  */
 #include "tests/trainer.h"
 #include "tests/faults/record.h"
@@ -30,7 +30,7 @@ enum { GRADIENTS = 4, COUNT = 600, KEPT_BYTES = 64 * 1024, STEP_US = 300 };
 
 struct trainer {
     struct rank_record *record;
-    int rank; /* by the environment: known before anything of ours is loaded */
+    int rank; /* by the environment: known before any library of ddprun is loaded */
     int steps, chat_bytes;
     int pause_step, pause_s;
     int fault_code, fault_rank;
@@ -108,7 +108,7 @@ update(struct trainer *t, int step)
     t->record->step = (uint32_t)step;
 }
 
-/* What a trainer reads it keeps, and it says so when there is no memory for it. */
+/* A trainer keeps what it reads, and reports when there is no memory for it. */
 static void
 load(void)
 {

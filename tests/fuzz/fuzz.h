@@ -1,6 +1,6 @@
 /*
- * fuzz.h - what the fuzzer's targets share. A target gives a parser of ddprun's bytes that somebody else may have made,
- * and holds what comes of them against what the parser promises: beyond not crashing, it requires something.
+ * fuzz.h - what the fuzzer's targets share. A target gives a parser of ddprun's bytes that another program may have
+ * made, and holds what comes of them against what the parser promises: beyond not crashing, it requires something.
  */
 #ifndef DDPRUN_TESTS_FUZZ_FUZZ_H
 #define DDPRUN_TESTS_FUZZ_FUZZ_H

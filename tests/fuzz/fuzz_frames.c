@@ -58,7 +58,7 @@ fuzz_control(const uint8_t *bytes, size_t count)
     struct control_messages messages;
     struct comm_error error = {""};
     if (control_exchange(&control, "a step", "mine", 4, &messages, &error)) {
-        fuzz_require(messages.count == WORLD, "everybody said something");
+        fuzz_require(messages.count == WORLD, "every rank sent a message");
         for (int r = 0; r < WORLD; ++r)
             fuzz_require(messages.bytes[r] <= count && ((char *)messages.messages[r])[messages.bytes[r]] == '\0',
                          "messages have the length that came, and an end");
@@ -74,13 +74,13 @@ fuzz_control(const uint8_t *bytes, size_t count)
     }
 }
 
-/* The ways in which control.c comes to its sockets: none is used here. */
+/* The ways in which control.c gets its sockets: none is used here. */
 bool
 rendezvous_share(struct rendezvous *rendezvous, const char *key, const void *mine, void *out, size_t bytes,
                  int timeout_s, struct comm_error *error)
 {
     (void)rendezvous, (void)key, (void)mine, (void)out, (void)bytes, (void)timeout_s;
-    return comm_fail(error, "nobody to meet");
+    return comm_fail(error, "no other rank to meet");
 }
 
 bool
@@ -94,7 +94,7 @@ bool
 rendezvous_links(struct rendezvous *rendezvous, int *links, int timeout_s, struct comm_error *error)
 {
     (void)rendezvous, (void)links, (void)timeout_s;
-    return comm_fail(error, "nobody to meet");
+    return comm_fail(error, "no other rank to meet");
 }
 
 /* ---- supervisors ---- */
@@ -130,7 +130,8 @@ fuzz_handshake(const uint8_t *bytes, size_t count)
     struct options options = {.bucket_bytes = 77, .timeout_s = 600};
     terms_write(&options, true, handshakes[1].terms, sizeof(handshakes[1].terms));
     if (!handshake_agree(handshakes, 2, &error))
-        fuzz_require(error.text[0] != '\0' && error.exit_code >= 0 && error.exit_code <= 255, "a disagreement is told");
+        fuzz_require(error.text[0] != '\0' && error.exit_code >= 0 && error.exit_code <= 255,
+                     "a disagreement is reported");
 }
 
 /* The sum of all that a verdict may look at: nothing undefined is left in it. */
@@ -186,7 +187,7 @@ fuzz_frames(const uint8_t *bytes, size_t count)
     }
 }
 
-/* Whoever does not know the secret is not authenticated, as a client or as the root; and lists of networks hold any
+/* A peer that does not know the secret is not authenticated, as a client or as the root; and lists of networks hold any
  * text. */
 void
 fuzz_auth(const uint8_t *bytes, size_t count)

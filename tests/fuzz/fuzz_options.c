@@ -30,7 +30,7 @@ require_sound(const struct options *options)
                  "the number of communicators is in its bounds");
     fuzz_require(options->timeout_s >= 1, "ranks have time");
     fuzz_require(options->reduction < DDPRUN_REDUCTION_COUNT && options->compression < DDPRUN_COMPRESSION_COUNT,
-                 "ways of travelling are known ones");
+                 "reductions and compressions are known ones");
     fuzz_require(options->bucket_bytes < (uint64_t)1 << 60, "buckets have a size");
     for (char **variable = options->variables; variable != NULL && *variable != NULL; ++variable)
         fuzz_require(strchr(*variable, '=') != NULL && (*variable)[0] != '=', "a variable has a name");
@@ -54,7 +54,7 @@ parse(int argc, char **argv)
     }
 }
 
-/* Options that read a file are somebody else's target. */
+/* Options that read a file belong to another target. */
 static bool
 reads_a_file(const char *word)
 {

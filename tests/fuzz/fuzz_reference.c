@@ -1,5 +1,5 @@
 /*
- * fuzz_reference.c - target: the reference of `ddprun check`, which may be anyone's file (--reference).
+ * fuzz_reference.c - target: the reference of `ddprun check`, which may be a file of any origin (--reference).
  *
  * No random bytes have the hashes that a reference has. So the first byte of the input says whether they are put right
  * in what follows before it is opened: then headers are read whatever they say. Required: what is opened is in order,

@@ -70,7 +70,7 @@ is_printable(const char *text, size_t bytes)
     return length < bytes;
 }
 
-/* Newest events come in order, in words. */
+/* The newest events come in order, as text. */
 static void
 read_flight(int ranks)
 {
@@ -102,7 +102,7 @@ look_for_hangs(const struct rank_view *views, int ranks)
         if (hang_look(hang, views, now_ns, &error) != HANG_NONE)
             fuzz_require(error.text[0] != '\0' && memchr(error.text, '\0', sizeof(error.text)) != NULL &&
                              error.rank >= -1 && error.rank < ranks,
-                         "a hang is told, with its rank");
+                         "a hang is reported, with its rank");
     }
     hang_free(hang);
     for (int r = 0; r < ranks; ++r) {

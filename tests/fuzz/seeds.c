@@ -89,7 +89,7 @@ put_frames(void)
     put("frames", "too_long", too_long, sizeof(too_long));
 }
 
-/* As somebody would begin who knows another secret. */
+/* As a peer would begin that knows another secret. */
 static void
 put_auths(void)
 {

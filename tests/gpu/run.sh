@@ -142,7 +142,7 @@ else
     echo 'not run: a program with cuBLAS inside (no libcublas_static.a, or a bundle)'
 fi
 
-# The build's programs look beside the stand-in's libraries, unless they are told another place for all of NVIDIA's.
+# The build's programs look beside the stand-in's libraries, unless another place is given for all of NVIDIA's.
 tables() {
     local program status=0 programs=("$build"/tests/interpose/libraries/test_library_*extents)
     [ -x "${programs[0]}" ] || fail "no test_library_extents in $build/tests/interpose/libraries"

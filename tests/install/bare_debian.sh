@@ -30,7 +30,7 @@ if [ "${2:-}" != inside ]; then
     timeout 60 /usr/lib/apt/apt-helper download-file "$mirror/dists/$suite/InRelease" "$work/release" </dev/null >"$work/out" 2>&1 ||
         skip "no mirror of Debian 12 answers"
     code=0
-    # In the background, so that a signal is not left waiting for it; with --kill-child it leaves nobody.
+    # In the background, so that a signal is not left waiting for it; with --kill-child it leaves no process.
     unshare --mount --propagation private --pid --fork --kill-child=KILL --mount-proc \
         bash "$PWD/tests/install/bare_debian.sh" "$build" inside "$work" "$mirror" </dev/null &
     child=$!
@@ -107,7 +107,7 @@ all_there ddprun
 as_user ddprun --version </dev/null >"$work/out" 2>&1 || complain "ddprun --version: $(cat "$work/out")"
 grep -q '^ddprun [0-9]' "$work/out" || complain "ddprun --version says: $(cat "$work/out")"
 
-# No GPU, no driver and no stand-in: the doctor says so, in JSON, and its exit code says the same.
+# No GPU, no driver and no stand-in: the doctor reports it in JSON, and its exit code agrees.
 code=0
 as_user timeout -k 1 100 ddprun doctor --json </dev/null >"$work/doctor" 2>"$work/out" || code=$?
 python3 - "$work/doctor" "$code" <<'PYTHON' || complain "ddprun doctor --json, exit code $code: $(tail -n 20 "$work/doctor" "$work/out")"

@@ -58,13 +58,13 @@ for page in man1/ddprun.1 man1/softgpu-cc.1 man3/ddprun.h.3; do
     [ -s "$prefix/share/man/$page" ] || complain "no page $page"
 done
 while read -r option; do
-    grep -qF -- "${option//-/\\-}" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1) does not tell of $option"
+    grep -qF -- "${option//-/\\-}" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1) does not mention $option"
 done < <("$prefix/bin/ddprun" --help-all | sed -nE 's/^  .{4}(--[a-z-]+).*/\1/p')
 for row in tagged rank0 files=DIR none; do
     grep -qxF -- "\\fB$row\\fR:" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1): --output $row has no line of its own"
 done
 while read -r macro; do
-    grep -qF "$macro(" "$prefix/share/man/man3/ddprun.h.3" || complain "ddprun.h(3) does not tell of $macro"
+    grep -qF "$macro(" "$prefix/share/man/man3/ddprun.h.3" || complain "ddprun.h(3) does not mention $macro"
 done < <(sed -nE 's/^#define (DDP_[A-Z_]*[A-Z])\(.*/\1/p' "$prefix/include/ddprun.h")
 
 # ---- completion ----

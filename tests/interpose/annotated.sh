@@ -37,7 +37,7 @@ compare "with the shim, outside a job" "$alone" "$(LD_PRELOAD=$shim "$program")"
 compare "in a job" "$inside" "$(LD_PRELOAD=$shim _DDPRUN_PROTOCOL=$protocol _DDPRUN_JOB_DIR=$folder _DDPRUN_ENGINE=$engine \
     RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 _DDPRUN_STATUS_INDEX=0 _DDPRUN_STATUS_COUNT=1 "$program")"
 
-# A shim that is older than the header, and a launcher of another version, say so and end the program.
+# A shim that is older than the header, and a launcher of another version, report it and end the program.
 if LD_PRELOAD=$shim _DDPRUN_PROTOCOL=999 _DDPRUN_JOB_DIR=$folder _DDPRUN_ENGINE=$engine \
     RANK=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 _DDPRUN_STATUS_INDEX=0 _DDPRUN_STATUS_COUNT=1 "$program" >/dev/null 2>"$folder/stderr"; then
     echo "another protocol version was accepted"

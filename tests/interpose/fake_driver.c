@@ -56,7 +56,7 @@ static CUresult count_call(const char *symbol, unsigned count, const uint64_t *v
 #include "interpose/shim/hooks.def"
 #include "interpose/shim/hooks_undef.h"
 
-/* A version of a hooked call from the future of this shim, one from before its time, and a call that nobody hooks. */
+/* A version of a hooked call from the future of this shim, one from before its time, and a call without a hook. */
 CUresult cuMemcpyHtoD_v9(CUdeviceptr dst, const void *src, size_t bytes, int how);
 BODY(cuMemcpyHtoD_v9, (CUdeviceptr dst, const void *src, size_t bytes, int how), (dst, src, bytes, how))
 CUresult cuMemFree_v1(unsigned dptr);
@@ -89,7 +89,7 @@ static struct row rows[] = {
         PLAIN(cuGetProcAddress, "cuGetProcAddress", 11030) PLAIN(cuGetProcAddress_v2, "cuGetProcAddress", 12000)};
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-/* What else cudart asks for: an address that is no function, and that nobody may call. */
+/* What else cudart asks for: an address that is no function, and must not be called. */
 struct other {
     const char *name;
     int version;

@@ -11,7 +11,7 @@ enum { LOG_BYTES = 4096 };
 struct fake_record {
     unsigned long starts, begins, ends, nested;
     char name[64];       /* of the last operation */
-    char log[LOG_BYTES]; /* everything that the shim has told since the test emptied it, in words */
+    char log[LOG_BYTES]; /* all that the shim reported since the test emptied the log, as text */
     const struct shim_services *services;
     CUresult (*call_inside)(CUdeviceptr, CUdeviceptr, size_t); /* a hook to call from within begin() */
 };

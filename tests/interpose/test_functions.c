@@ -141,7 +141,7 @@ TEST(both_kinds_are_known)
         check_known(&kernel);
         ck_assert_uint_eq(kernels_added, 2);
         if (refusal == CUDA_ERROR_INVALID_VALUE)
-            continue; /* which kind has no parameters cannot be told then, and its name not asked for */
+            continue; /* then the kind of a handle without parameters is unknown, and its name is not asked for */
         check_known(&bare_function);
         check_known(&bare_kernel);
         ck_assert_uint_eq(kernels_added, 4);

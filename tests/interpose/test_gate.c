@@ -19,7 +19,7 @@
  *   1.5 calls from within calls       trap_1_5_calls_from_within_are_not_reported
  *   1.5 fork                          trap_1_5_trap_1_5_in_a_forked_child_hooks_are_jumps; test_start.c (while it
  * decides) 2 row 1, new versions             test_lookups.c: trap_2_1; trap_2_1_an_unknown_version_is_counted 2 row 2,
- * calls nobody sees        test_hooks.c; test_linked.c; end_to_end/faults.sh (a blind shim ends the job) 2 row 3, the
+ * calls that are not seen  test_hooks.c; test_linked.c; end_to_end/faults.sh (a blind shim ends the job) 2 row 3, the
  * wrong ABI            test_lookups.c: trap_0_2 2 row 5, poisoned processes       lint/exports.sh; end_to_end/inert.sh
  *   2 row 7, NULL outputs             test_hooks.c: trap_2_7; trap_2_7_questions_without_an_answer
  *   2 row 15, other preloads          lint/exports.sh (AddressSanitizer's runtime in front)
@@ -86,11 +86,11 @@ TEST(trap_1_4_next_caller)
     ck_assert_ptr_null(next_asker_next("next_asker_function"));
     ck_assert_ptr_eq(next_asker_default("next_asker_function"), (void *)next_asker_function);
     ck_assert_ptr_eq(next_asker_next("fopen"), dlsym(RTLD_DEFAULT, "fopen"));
-    ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "a_name_that_nobody_defines"));
+    ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "a_name_without_a_definition"));
     ck_assert_ptr_nonnull(dlerror());
 }
 
-/* The same for dlvsym: whoever asks for the next "dlsym" of a version gets libc's, and not the shim's. */
+/* The same for dlvsym: a caller that asks for the next "dlsym" of a version gets libc's, and not the shim's. */
 TEST(trap_1_4_next_caller_of_a_version)
 {
     Dl_info info;

@@ -76,7 +76,7 @@ static CUgraphNodeParams kernel_node_any = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
                                             .kernel = {.func = FUNCTION, .kernelParams = PARAMS, .extra = EXTRA}};
 static CUgraphNodeParams child_node_any = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {.graph = CHILD}};
 
-/* ---- the table of expectations: a call of each row, its arguments as words, what the engine is told ---- */
+/* ---- the table of expectations: a call of each row, its arguments as text, what the engine gets ---- */
 
 struct expectation {
     const char *symbol;
@@ -115,7 +115,7 @@ expectation_of(const struct hooked *hooked)
     return NULL;
 }
 
-/* What the engine is told, with another end, or of the twin. */
+/* What is reported to the engine, with another end, or of the twin. */
 static const char *
 expected_log(const struct hooked *hooked, const char *told, bool refused)
 {
@@ -164,8 +164,8 @@ check_call(const struct hooked *hooked, const struct expectation *expected, CUre
     ck_assert_msg(calls_of(hooked->symbol) == forwarded + 1, "%s: not forwarded once", hooked->symbol);
     bool nothing_came = hooked->kind == KIND_ALLOCATION && result != CUDA_SUCCESS;
     const char *told = nothing_came ? "" : expected_log(hooked, expected->told, result != CUDA_SUCCESS);
-    ck_assert_msg(strcmp(record->log, told) == 0, "%s: the engine was told\n'%s', not\n'%s'", hooked->symbol,
-                  record->log, told);
+    ck_assert_msg(strcmp(record->log, told) == 0, "%s: the engine got\n'%s', not\n'%s'", hooked->symbol, record->log,
+                  told);
     bool work = hooked->kind == KIND_OPERATION || hooked->kind == KIND_LAUNCH;
     ck_assert_uint_eq(record->begins - begins, work);
     if (work)

@@ -1,6 +1,6 @@
 /*
  * test_linked.c - a program that links libcuda itself, as driver-level trainers do, reaches the hooks without a
- * look-up: what it calls is seen, forwarded and, where nobody can follow it, recorded.
+ * look-up: what it calls is seen, forwarded and, where the engine cannot follow it, recorded.
  *
  * trap_2_2: a call by its exported name is no way around the gate. trap_1_4_versioned: its references name a version of
  * the driver's symbols, as those to NVIDIA's libraries do, and bind to the shim all the same.
@@ -30,7 +30,7 @@ TEST(calls_by_exported_name_are_seen)
     ck_assert_uint_eq(fake_driver_calls("cuStreamWriteValue32"), 1);
 }
 
-TEST(calls_that_nobody_follows_are_recorded)
+TEST(calls_that_are_not_followed_are_recorded)
 {
     const char *name = NULL;
     ck_assert_uint_eq(record->services->unknown_calls(&name), 0);

@@ -134,7 +134,8 @@ TEST(a_launch_is_told_exactly_when_it_touches)
             ck_assert_int_eq(hooks[i % LAUNCH_HOOKS].launch(hooks[i % LAUNCH_HOOKS].hook, function, params),
                              CUDA_SUCCESS);
             ck_assert_msg((record->begins == before + 1) == touches, "round %d: %s %s", round,
-                          hooks[i % LAUNCH_HOOKS].symbol, touches ? "lost a touch" : "told of no touch");
+                          hooks[i % LAUNCH_HOOKS].symbol,
+                          touches ? "lost a touch" : "reported a launch that touches nothing");
             *(touches ? &told : &untold) += 1;
         }
     }

@@ -1,7 +1,7 @@
 /*
  * test_peek.c - memory of the process is read whatever mapping it is in: ordinary pages, pages of a driver that
  * debuggers cannot read ([vvar] is one that every process has), up to where memory ends, and without a signal where
- * there is none; also where process_vm_writev is forbidden.
+ * memory is missing; also where process_vm_writev is forbidden.
  */
 #include "interpose/engine/memory/escapes.h"
 

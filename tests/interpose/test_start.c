@@ -3,7 +3,7 @@
  * annotation.
  *
  * The engine's start loads libraries, so it needs the loader's lock. trap_1_4_constructor: the thread that has the lock
- * may be in a constructor that allocates device memory; its call goes on. trap_1_5_fork: a child that was forked
+ * may be in a constructor that allocates device memory; its call continues. trap_1_5_fork: a child that was forked
  * meanwhile is no rank and does not hang. The fake engine calls test_during_start() from within its start.
  */
 #include "harness.h"

@@ -42,7 +42,8 @@ print('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "hwloc2
       f'{package(0, a, 0x11)}{package(1, b, 0x10)}</object></topology>')
 END
 
-# ranks COMMAND...: runs it for two ranks that tell their processors; sets rc, found ("LIST LIST" of ranks 0 and 1) and said.
+# ranks COMMAND...: runs it for two ranks that print their processors; sets rc, found ("LIST LIST" of ranks 0 and 1) and
+# said.
 ranks() {
     timeout -k 1 "$limit" "$@" -v -n 2 sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status >"$top/out" 2>"$top/err" </dev/null
     rc=$?
@@ -100,11 +101,11 @@ if command -v mpirun >/dev/null; then
         report "under mpirun, which does not bind" "$(bound "$first $second" 'binding of ranks: core')"
         report "and it is said once" "$([ "$(grep -c 'binding of ranks' "$top/err")" = 1 ] || echo "$said")"
         each $mpirun taskset -c "$second" "$ddprun" $soft --bind core
-        report "under mpirun, a binding in force stays, and ddprun says so" "$(
+        report "under mpirun, a binding in force stays, and ddprun reports it" "$(
             bound "$second $second" "binding of ranks: none \\(the cluster's launcher has bound")"
     }
 else
-    echo "skip - under mpirun (there is none)"
+    echo "skip - under mpirun (mpirun is not installed)"
 fi
 
 gpu="env STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu HWLOC_XMLFILE=$top/machine.xml"
@@ -124,7 +125,7 @@ gpu="env STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu HWLOC_XMLFILE=$top/machine.xml"
     report "different GPUs, counted by their place" "$(bound "$second $first" 'numa')"
     timeout -k 1 "$limit" $gpu "$ddprun" -n 2 --dry-run true >"$top/out" 2>&1 </dev/null
     for line in '^# binding of ranks: numa (near the GPUs' "^# rank 1, on processors $first" "^taskset -c $second env "; do
-        report "--dry-run tells of it: $line" "$(grep -q "$line" "$top/out" || cat "$top/out")"
+        report "--dry-run shows it: $line" "$(grep -q "$line" "$top/out" || cat "$top/out")"
     done
 }
 timeout -k 1 "$limit" "$ddprun" --device softgpu --bind numa -n 1 grep -c 'prefer' /proc/self/numa_maps >"$top/out" 2>"$top/err" </dev/null

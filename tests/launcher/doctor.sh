@@ -124,7 +124,7 @@ report "a program for GPUs, and two of them" "$(finds "$rc" '^machine\|ok\|drive
     '^machine\|ok\|GPUs\|2: 0 Stub GPU \(80.0 GiB, 0000:10:00.0\), 1 Stub GPU' '^machine\|ok\|libcuda.so.1\|opens, and gives a program 2 GPUs' \
     '^program\|ok\|cudart\|probably static' '^program\|ok\|shim\|is put in front' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)')"
 with STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
-report "an old driver, GPUs that let nobody compute" "$(finds 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
+report "an old driver, GPUs in a mode that prohibits computing" "$(finds 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
 link -o "$top/p/needs_13" "$top/calls.c" "$top/p/lib/libcudart.so.13"
 with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./needs_13
 report "a program for a newer CUDA than the driver's" "$(finds 1 '^program\|problem\|cudart\|shared, of CUDA 13, but the driver serves CUDA 12.4')"
@@ -227,7 +227,7 @@ if [ "$(id -u)" = 0 ]; then
     examine ./setuid
     report "a setuid program" "$(finds 1 '^program\|problem\|file\|.*other rights.*\|use a copy')"
 else
-    echo "skip - a setuid program (only root can make a file of somebody else)"
+    echo "skip - a setuid program (only root can make a file of another user)"
 fi
 printf '#!/bin/sh\n# srun is not meant\nexec sudo ./plain\n' >"$top/p/script" && chmod 755 "$top/p/script"
 examine ./script

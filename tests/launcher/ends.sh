@@ -19,7 +19,7 @@ report "a rank that says why" "$(expect 1 "$err" '^ddprun: rank 1 before its fir
 run -n 3 "$fake" stage 3 step 4 @1 follow "rank 0 is gone" hang @2 hang @0 sleep 50 kill 9
 report "a rank that only follows is not the cause" "$(expect 137 "$err" 'rank 0 was ended by SIGKILL')"
 run -n 2 "$fake" stage 3 step 4 @1 follow "rank 0 does not answer" hang @0 hang
-report "a rank that follows, and nobody else fails" "$(expect 1 "$err" 'rank 1 after step 4: rank 0 does not answer')"
+report "a rank that follows, and no other rank fails" "$(expect 1 "$err" 'rank 1 after step 4: rank 0 does not answer')"
 new_pids
 start -n 3 "$fake" stage 3 step 4 pid "$pids" @0 hang @1 await "$pids/rank0.dead" follow "rank 0 is gone" exit 1 @2 hang
 within 20 files_in "$pids" 3
@@ -37,7 +37,7 @@ end_job
 report "SIGKILL of a rank ends all, also children and who ignores SIGTERM" "$(expect 137)$why"
 new_pids
 run -n 2 "$fake" stage 3 step 1 child "$pids" daemon "$pids" stage 4
-report "a good end leaves nobody behind" "$(expect 0)$(grep left "$err")$(all_gone "$pids" || echo "processes are left")"
+report "a good end leaves no process behind" "$(expect 0)$(grep left "$err")$(all_gone "$pids" || echo "processes are left")"
 # shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c 'sh -c "$0 @1 exit 5 @0 hang"; exit $?' "$fake"
 report "shells in between" "$(expect 5)"
@@ -220,10 +220,10 @@ is_stopped() { grep -q 'State:.T' "/proc/$1/status"; }
 why=$(within 10 is_stopped "$(cat "$pids/rank1")" && within 10 is_stopped "$job" || echo "not stopped ")
 kill -CONT "$job"
 is_running() { ! is_stopped "$1"; }
-why+=$(within 10 is_running "$(cat "$pids/rank1")" || echo "does not go on ")
+why+=$(within 10 is_running "$(cat "$pids/rank1")" || echo "does not continue ")
 kill -TERM "$job"
 end_job
-report "Ctrl-Z stops, fg goes on" "$(expect 143)$why"
+report "Ctrl-Z stops, fg continues" "$(expect 143)$why"
 
 # ---- never alone in silence ----
 run -n 2 "$fake" @0 stage 3 step 5 hang @1 stage 1
@@ -251,7 +251,7 @@ report "a driver that waits beside our library is left alone" "$(expect 0)"
 run --device softgpu -n 2 sh -c "unset LD_PRELOAD; exec '$plain' load libcuda.so.1 sleep 3000"
 report "a short program without the preload" "$(expect 1 "$err" '^ddprun: rank [01] used the CUDA driver in a process')"
 run -n 2 "$fake" stage 1
-report "nobody trained" "$(expect 0 "$err" '^ddprun: no rank used a GPU under ddprun: nothing was averaged')"
+report "no rank trained" "$(expect 0 "$err" '^ddprun: no rank used a GPU under ddprun: nothing was averaged')"
 
 # ---- the closing lines ----
 train="stage 3 step 101 training 2000000 shard 96 overlapped 97 gradients 6 70000 3 elements 17500 18000 check 4 100 0xabc"

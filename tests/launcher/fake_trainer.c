@@ -251,7 +251,7 @@ write_pid(const char *folder, const char *name, pid_t pid)
     }
     fprintf(file, "%d\n", (int)pid);
     fclose(file);
-    rename(done, path); /* whoever waits for the file finds it whole */
+    rename(done, path); /* a process that waits for the file finds it whole */
 }
 
 static void

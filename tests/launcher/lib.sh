@@ -20,7 +20,7 @@ top=$(mktemp -d)
 started=()
 limit=$(patient 60) # of one command
 export limit        # for shells in quotes
-# Nobody's settings but a case's own.
+# No settings but a case's own.
 export TMPDIR=$top/tmp XDG_CONFIG_HOME=$top/config
 unset XDG_RUNTIME_DIR CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER CUDA_HOME SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH NO_COLOR
 unset NCCL_HOSTID NCCL_SOCKET_IFNAME HWLOC_XMLFILE HWLOC_SYNTHETIC SLURM_STEP_NUM_TASKS PMIX_NAMESPACE "${!DDPRUN_@}"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# output.sh BUILD - where output, input and summaries go, also when nobody reads or a disk is full.
+# output.sh BUILD - where output, input and summaries go, also when output is not read or a disk is full.
 #
 # The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs
 # no GPU.
@@ -89,7 +89,7 @@ within 20 files_in "$pids" 3 || not_ok "ranks started" "no pids"
 touch "$pids/go.tmp" && mv "$pids/go.tmp" "$pids/go"
 rm "$pids/go.tmp" 2>/dev/null
 within 10 sh -c '! kill -0 "$(cat "$0/rank2")" 2>/dev/null || grep -q "State:.Z" "/proc/$(cat "$0/rank2")/status"' "$pids" || why=late
-report "a reader that does not read holds up nobody's end" \
+report "a reader that does not read delays no rank's end" \
     "$(within 10 grep -q 'rank 0 ended with exit code 3' "$top/err" || cat "$top/err")"
 cat <&7 >/dev/null 2>&1 &
 started+=($!)
@@ -98,8 +98,8 @@ kill "${started[-1]}"
 exec 7<&-
 err=$top/err report "and its job ends with the failure's code" "$(expect 3)"
 
-# ---- output that nobody reads ----
-# The first of these jobs goes on while others are tried, for longer than its --hang-timeout.
+# ---- output that is not read ----
+# The first of these jobs continues while others are tried, for longer than its --hang-timeout.
 full unread
 begin=$SECONDS
 mkdir "$top/unread-tmp"
@@ -116,7 +116,7 @@ why=$(within 20 files_in "$pids" 2 && within 20 all_gone "$pids" || echo "ranks 
 is_alive "$job" || why+="its reader was not waited for "
 kill -TERM "$job"
 end_job
-report "nobody reads stderr: a failure ends the ranks, and one signal ddprun" "$(expect 3)$why"
+report "stderr is not read: a failure ends the ranks, and one signal ends ddprun" "$(expect 3)$why"
 # A full disk. What is printed is longer than what stdio keeps, and shorter.
 for words in --help --help-all --version "-n 1 --dry-run $fake" doctor; do
     # shellcheck disable=SC2086
@@ -129,11 +129,11 @@ err=$top/unread-err
 why=$(within 20 grep -q '^ddprun: stdout has not been read for' "$err" || echo "nothing is said ")
 while [ $((SECONDS - begin)) -lt 5 ]; do sleep 0.1; done # nothing is to happen
 is_alive "$unread_job" || why+="the job has ended "
-report "nobody reads stdout: who prints does not hang" "$why$(grep 'no CUDA call' "$err")"
+report "stdout is not read: a rank that prints does not hang" "$why$(grep 'no CUDA call' "$err")"
 kill -TERM "$unread_job"
 job=$unread_job err=$top/unread-err
 end_job
-report "nobody reads stdout: a signal ends the job all the same" \
+report "stdout is not read: a signal ends the job all the same" \
     "$(expect 143 "$err" '^ddprun: the last of what ranks printed has not been read, and is lost')$(ls -A "$top/unread-tmp")"
 
 report "no folder is left" "$(no_folders_left)"

@@ -21,7 +21,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
 # shellcheck disable=SC2086
 {
     bad "no program" 2 "no program" $soft -n 2
-    bad "--env of what ranks are told" 2 "'RANK' is what ddprun itself tells each rank" --env RANK=7 "$fake"
+    bad "--env of a variable that ddprun sets" 2 "'RANK' is what ddprun itself tells each rank" --env RANK=7 "$fake"
     bad "--env of the GPUs" 2 "which GPUs: --gpus" --env CUDA_VISIBLE_DEVICES=3 "$fake"
     DDPRUN_BUKET_MB=3 bad "a mistyped variable" 2 "DDPRUN_BUKET_MB, in the environment, is no setting; did you mean DDPRUN_BUCKET_MB" "$fake"
     bad "quiet and verbose" 2 "contradict each other" -q -v "$fake"
@@ -92,7 +92,7 @@ if [ "$(id -u)" = 0 ]; then
     cp "$fake" "$top/setuid" && chown 65534 "$top/setuid" && chmod 4755 "$top/setuid"
     bad "setuid program" 127 "other rights" "$top/setuid"
 else
-    echo "skip - setuid program (only root can make a file of somebody else)"
+    echo "skip - setuid program (only root can make a file of another user)"
 fi
 # Rights that ddprun itself would lend to whatever it starts. Such a process cannot be looked into, also not for leaks.
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
@@ -187,7 +187,7 @@ report "environment of a rank" "$(expect 0 "$out" '^\[1\] RANK=1' "$out" '^\[1\]
     "$out" '^verify=0$' "$out" '^unannotated=0$' "$out" '^reduction=0$' "$out" '^compression=0$' "$out" '^communicator_count=1$')"
 report "the options have the version of the variables" "$(diff <(sed -n 's/^_DDPRUN_PROTOCOL=//p' "$out") <(sed -n 's/^protocol=//p' "$out"))"
 DDPRUN_REDUCE=sum DDPRUN_OVERLAP=1 run --unannotated --verify --communicators 3 --no-cost-cache "$fake" env DDPRUN_REDUCE options
-report "a user's setting and what the engine is told have names of their own" "$(expect 0 "$out" '^DDPRUN_REDUCE=sum$' "$out" '^reduction=1$' \
+report "a user's setting and what the engine gets have names of their own" "$(expect 0 "$out" '^DDPRUN_REDUCE=sum$' "$out" '^reduction=1$' \
     "$out" '^verify=1$' "$out" '^unannotated=1$' "$out" '^communicator_count=3$' "$out" '^cost_cache=0$' "$out" '^overlap=1$' \
     "$out" '^nccl=$' "$out" '^trace_dir=$')"
 # A process that stays before its program is not waited for for ever, nor left behind.

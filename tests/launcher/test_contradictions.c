@@ -318,7 +318,7 @@ TEST(the_command_line_counts_against_a_setting)
 TEST(a_mistyped_variable_is_not_ignored)
 {
     static const struct {
-        const char *variable, *told; /* NULL: it is none of ours */
+        const char *variable, *told; /* NULL: not a variable of ddprun */
     } cases[] = {{"DDPRUN_BUKET_MB", "did you mean DDPRUN_BUCKET_MB?"},
                  {"DDPRUN_CHECKEVERY", "did you mean DDPRUN_CHECK_EVERY?"},
                  {"DDPRUN_DRY_RUN", "command line only"},

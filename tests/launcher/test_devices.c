@@ -134,7 +134,7 @@ TABLE_TEST(ranks_see_their_gpus, placements)
     options_free(&options);
 }
 
-/* One rank of several on its host, started by somebody else: what it alone sees. "-": the variable is removed. */
+/* One rank of several on its host, started by another launcher: what it alone sees. "-": the variable is removed. */
 static const struct alone {
     const char *what;
     int local_rank, local_size;
@@ -150,7 +150,7 @@ static const struct alone {
     {"its scheduler gave it one", 2, 3, NULL, false, {.gpu_count = 8, .visible_devices = "5"}, "5"},
     {"its scheduler gave it one, by UUID", 1, 2, NULL, false, {.gpu_count = 2, .visible_devices = "GPU-ab"}, "GPU-ab"},
     {"its scheduler gave all to all", 1, 2, NULL, false, {.gpu_count = 8, .visible_devices = "5,6"}, "6"},
-    {"one GPU of the machine is nobody's gift", 1, 2, NULL, false, {.gpu_count = 1}, NULL},
+    {"one GPU of the machine is no scheduler's choice", 1, 2, NULL, false, {.gpu_count = 1}, NULL},
     {"a list", 1, 2, "3,1", false, {.gpu_count = 4}, "1"},
     {"a list that is too short", 1, 2, "3", false, {.gpu_count = 4}, NULL},
     {"a scheduler that gave none", 0, 1, NULL, false, {.gpu_count = 4, .visible_devices = ""}, NULL},

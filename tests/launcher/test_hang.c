@@ -1,6 +1,6 @@
 /*
  * test_hang.c - a rank is named only if others wait for it while it makes no call; warned once, ended at the limit.
- * Where nobody waits, it is warned of devices that keep all ranks waiting, and ended what does not exit.
+ * Where no rank waits, devices that keep all ranks waiting are warned about, and a rank that does not exit is ended.
  *
  * Scenes are played on synthetic views and a synthetic clock, one look a second.
  */
@@ -73,7 +73,7 @@ play_on(struct play *play, int seconds, unsigned busy)
     return worst;
 }
 
-TEST(nobody_waits_nobody_hangs)
+TEST(where_no_rank_waits_no_rank_hangs)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -95,7 +95,7 @@ TEST(a_rank_in_host_code_is_named_once_and_ended)
 {
     struct play play;
     begin(&play, 60, 600);
-    play_on(&play, 500, 0); /* long in host code, but nobody waits: that does not count */
+    play_on(&play, 500, 0); /* long in host code, but no rank waits: that does not count */
     wait_for(&play, 0, RANK_WAIT_EXCHANGE, "DDP_MEAN (train.cu:1)");
     ck_assert_int_eq(play_on(&play, 50, 0), HANG_NONE);
     wait_for(&play, 2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
@@ -113,7 +113,7 @@ TEST(a_rank_in_host_code_is_named_once_and_ended)
     hang_free(play.hang);
 }
 
-/* A checkpoint: warned, goes on, and the next one is warned of again. */
+/* A checkpoint: the rank is warned about, continues, and is warned about again at the next one. */
 TEST(a_rank_that_goes_on_is_forgiven)
 {
     struct play play;
@@ -215,7 +215,8 @@ TEST(a_rank_that_waits_no_more_has_gone_on)
     hang_free(play.hang);
 }
 
-/* All wait, nobody is behind: the network. It is nobody's fault, and still said and ended. */
+/* All ranks wait, none is behind: the network stands still. No rank is blamed; the hang is still reported, and the job
+ * ended. */
 TEST(a_network_that_stands_still_is_named)
 {
     struct play play;
@@ -230,7 +231,7 @@ TEST(a_network_that_stands_still_is_named)
     hang_free(play.hang);
 }
 
-/* Whoever has ended is judged elsewhere, and is nobody to wait for. */
+/* A rank that has ended is judged elsewhere, and no rank waits for it. */
 TEST(ranks_that_ended_do_not_hang)
 {
     struct play play;
@@ -242,7 +243,7 @@ TEST(ranks_that_ended_do_not_hang)
     hang_free(play.hang);
 }
 
-/* Ranks that have come to different places wait for ever: it ends the job at once, naming both counts of steps. */
+/* Ranks that have reached different places wait for ever: that ends the job at once, naming both counts of steps. */
 TEST(different_places_are_named)
 {
     struct play play;
@@ -295,7 +296,7 @@ TEST(different_places_are_named)
 
 /*
  * A process that is stopped in an exchange, or whose host is not heard, may have got what it waits for: what it said
- * before counts for nothing, not even in the moment in which it goes on.
+ * before counts for nothing, not even in the moment in which it continues.
  */
 TEST(an_old_word_is_no_different_place)
 {
@@ -313,9 +314,8 @@ TEST(an_old_word_is_no_different_place)
     hang_free(play.hang);
 }
 
-/* Ctrl-Z stops the launcher and all ranks: that time is nobody's. */
-/* Rank 1 was heard of last before the others came to wait for rank 2, which is stopped: it may well wait, too. */
-TEST(what_is_not_known_yet_blames_nobody)
+/* Rank 1 was heard of last before the others began to wait for rank 2, which is stopped: it may well wait, too. */
+TEST(what_is_not_known_yet_blames_no_rank)
 {
     struct play play;
     begin(&play, 1, 3);
@@ -355,7 +355,7 @@ be_in_call(struct play *play, int rank, const char *call)
     play->views[rank].in_call = true;
 }
 
-/* A kernel that takes long on all ranks is nothing that anybody can tell from one that does not end. */
+/* A kernel that takes long on all ranks cannot be distinguished from one that does not end. */
 TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
 {
     struct play play;
@@ -364,7 +364,7 @@ TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
     wait_for(&play, 0, RANK_WAIT_DEVICE, "bucket 0 of step 8");
     be_in_call(&play, 1, "cuCtxSynchronize");
     ck_assert_int_eq(play_on(&play, 50, 1 << 0), HANG_NONE);
-    ck_assert_int_eq(play_on(&play, 59, 0), HANG_NONE); /* since the last of them went on */
+    ck_assert_int_eq(play_on(&play, 59, 0), HANG_NONE); /* since the last of them continued */
     ck_assert_int_eq(play_on(&play, 5000, 0), HANG_WARNING);
     ck_assert_int_eq(play.warnings, 1);
     ck_assert_int_eq(play.error.rank, 0);
@@ -378,7 +378,7 @@ TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
 }
 
 /* One that computes on the host, is stopped, or has exited its program under a script may come back. */
-LOOP_TEST(devices_are_not_warned_of_while_somebody_may_be_at_work, 0, 3)
+LOOP_TEST(devices_are_not_warned_about_while_a_rank_may_be_at_work, 0, 3)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -424,7 +424,7 @@ TEST(a_rank_that_does_not_exit_is_named_and_ended)
     hang_free(play.hang);
 }
 
-/* A script that goes on after its program, for however long: a copy of the results, another program. */
+/* A script that continues after its program, for however long: a copy of the results, another program. */
 TEST(a_script_that_goes_on_is_left_alone)
 {
     struct play play;
@@ -438,7 +438,8 @@ TEST(a_script_that_goes_on_is_left_alone)
     hang_free(play.hang);
 }
 
-TEST(a_launcher_that_was_stopped_blames_nobody)
+/* Ctrl-Z stops the launcher and all ranks: that time counts against no rank. */
+TEST(a_launcher_that_was_stopped_blames_no_rank)
 {
     struct play play;
     begin(&play, 60, 600);

@@ -201,7 +201,7 @@ TEST(the_command_has_all_that_ranks_need)
     free(all);
 }
 
-/* The launcher notices a lost host before ddprun does, in time to say so; and never if ddprun never does. */
+/* The launcher notices a lost host before ddprun does, in time to report it; and never if ddprun never does. */
 TEST(the_launcher_notices_a_lost_host_first)
 {
     static const char *const expected[][4] = {{"0", NULL, NULL, NULL},
@@ -252,7 +252,7 @@ TEST(root_and_a_launcher_elsewhere_are_said)
 int
 main(void)
 {
-    /* Settings of whoever runs the tests are not under test. */
+    /* Settings of the user who runs the tests are not under test. */
     unsetenv("DDPRUN_NCCL");
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
     return tests_run();

@@ -108,7 +108,7 @@ TEST(a_runtime_folder_is_used_if_it_is_the_user_s_own)
 
     ck_assert(!is_made_in("/nowhere/at/all"));
     ck_assert(!is_made_in("runtime"));
-    ck_assert(!is_made_in(link)); /* to a place that is everybody's */
+    ck_assert(!is_made_in(link)); /* to a place that every user can write */
     ck_assert_int_eq(chmod(runtime, 0750), 0);
     ck_assert(!is_made_in(runtime)); /* others see into it */
     ck_assert_int_eq(chmod(runtime, 0700), 0);
@@ -124,28 +124,28 @@ TEST(where_others_could_exchange_it_no_folder_is_made)
 {
     struct job_folder folder;
     struct error error = {0};
-    char everybodys[64], inner[80];
-    snprintf(everybodys, sizeof(everybodys), "%s/everybodys", place);
-    snprintf(inner, sizeof(inner), "%s/inner", everybodys);
-    ck_assert_int_eq(mkdir(everybodys, 0700), 0);
+    char world_writable[64], inner[80];
+    snprintf(world_writable, sizeof(world_writable), "%s/world_writable", place);
+    snprintf(inner, sizeof(inner), "%s/inner", world_writable);
+    ck_assert_int_eq(mkdir(world_writable, 0700), 0);
     ck_assert_int_eq(mkdir(inner, 0700), 0);
-    ck_assert_int_eq(chmod(everybodys, 0777), 0);
-    setenv("TMPDIR", everybodys, 1);
+    ck_assert_int_eq(chmod(world_writable, 0777), 0);
+    setenv("TMPDIR", world_writable, 1);
     ck_assert(!job_folder_make(&folder, &error));
     ck_assert_ptr_nonnull(strstr(error.text, "sticky bit"));
     setenv("TMPDIR", inner, 1);
     ck_assert(!job_folder_make(&folder, &error));
-    ck_assert_int_eq(chmod(everybodys, 01777), 0);
+    ck_assert_int_eq(chmod(world_writable, 01777), 0);
     ck_assert(job_folder_make(&folder, &error));
     job_folder_remove(&folder);
     setenv("TMPDIR", place, 1);
     rmdir(inner);
-    rmdir(everybodys);
+    rmdir(world_writable);
 }
 
 TEST(prepared_names_are_not_followed)
 {
-    /* Whoever guesses the name cannot make us work in a folder, or through a link, of his. */
+    /* A user who guesses the name cannot make ddprun work in a folder, or through a link, of that user. */
     char theirs[64], link[512], kept[80];
     snprintf(theirs, sizeof(theirs), "%s/theirs", place);
     snprintf(kept, sizeof(kept), "%s/kept", theirs);
@@ -159,7 +159,7 @@ TEST(prepared_names_are_not_followed)
     ck_assert_str_ne(folder.path, link);
     ck_assert(exists(kept)); /* not swept through the link */
     job_folder_remove(&folder);
-    if (geteuid() == 0) { /* a folder of somebody else under our name is left alone */
+    if (geteuid() == 0) { /* a folder of another user under ddprun's name is left alone */
         unlink(link);
         ck_assert_int_eq(mkdir(link, 0777), 0);
         ck_assert_int_eq(chown(link, 65534, 65534), 0);
@@ -190,7 +190,7 @@ TEST(a_place_that_is_no_folder_is_told_so)
     char file[64];
     snprintf(file, sizeof(file), "%s/file", place);
     close(open(file, O_CREAT | O_WRONLY, 0600));
-    ck_assert_int_eq(chmod(file, 0666), 0); /* that everybody can write it says nothing about folders */
+    ck_assert_int_eq(chmod(file, 0666), 0); /* that every user can write it says nothing about folders */
     setenv("TMPDIR", file, 1);
     ck_assert(!job_folder_make(&folder, &error));
     setenv("TMPDIR", place, 1);

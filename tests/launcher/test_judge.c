@@ -1,7 +1,7 @@
 /*
- * test_judge.c - a rank that ended well has left early only when others have needed it for a second without a break; a
- * failure that follows from another is not the reason before that one had its time to be known; and a job whose ranks
- * have all ended well is over.
+ * test_judge.c - a rank that exited cleanly has left early only when others have needed it for a second without a
+ * break; a failure that follows from another is not the reason before that one had its time to be known; and a job
+ * whose ranks have all ended well is over.
  *
  * Scenes are played on synthetic views and a synthetic clock.
  */
@@ -138,7 +138,7 @@ TEST(who_trains_unseen_fails_the_job)
     judge_free(judge);
 }
 
-/* A second at a time, as a supervisor looks: a longer time in which nobody looked does not count. */
+/* A second at a time, as a supervisor looks: a longer time in which the supervisor did not look does not count. */
 TEST(who_keeps_others_waiting_is_named_then_ended)
 {
     begin();

@@ -582,7 +582,7 @@ TEST(too_many_ranks_are_named_with_their_place)
 int
 main(void)
 {
-    setenv("XDG_CONFIG_HOME", "/nonexistent", 1); /* not the settings of whoever runs the tests */
+    setenv("XDG_CONFIG_HOME", "/nonexistent", 1); /* not the settings of the user who runs the tests */
 
     return tests_run();
 }

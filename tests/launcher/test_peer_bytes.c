@@ -212,7 +212,7 @@ TEST(orders_are_bounded)
     ck_assert_int_eq(after.exit_code, 130);
     ck_assert_str_eq(after.text, "why");
     ck_assert(!peer_order_decode(bytes, count - 1, &after));
-    order.grace_ms = 10000000; /* nobody is to wait for hours */
+    order.grace_ms = 10000000; /* no supervisor is to wait for hours */
     ck_assert(!peer_order_decode(bytes, peer_order_encode(&order, bytes, sizeof(bytes)), &after));
 }
 

@@ -111,7 +111,7 @@ TEST(who_stays_is_named)
     finish();
 }
 
-TEST(a_probe_before_it_hides_nobody)
+TEST(a_probe_before_it_hides_no_process)
 {
     begin("libcuda.so.1", NULL);
     subject.asked = true;
@@ -120,7 +120,7 @@ TEST(a_probe_before_it_hides_nobody)
     finish();
 }
 
-TEST(a_probe_that_is_seen_hides_nobody)
+TEST(a_probe_that_is_seen_hides_no_process)
 {
     begin("no_driver.so", NULL);
     subject.asked = true;
@@ -131,7 +131,7 @@ TEST(a_probe_that_is_seen_hides_nobody)
     finish();
 }
 
-TEST(with_our_library_nobody_is_named)
+TEST(with_ddpruns_library_no_process_is_named)
 {
     begin("libcuda.so.1", "libddprun.so");
     ck_assert_int_eq(named_after(30000), 0);
@@ -139,7 +139,7 @@ TEST(with_our_library_nobody_is_named)
     finish();
 }
 
-TEST(beside_the_rank_nobody_is_looked_for)
+TEST(beside_the_rank_no_process_is_looked_for)
 {
     begin("libcuda.so.1", NULL);
     subject.asked = subject.is_rank = true;

@@ -67,7 +67,7 @@ check_output(const char *out, size_t count, int rank, const struct writer *write
     char *joined = malloc(count + 1);
     size_t used = 0;
     const char *end = out + count;
-    bool open = false; /* the last line taken may go on */
+    bool open = false; /* the last line taken may continue */
     for (const char *line = out; line < end;) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         /* Not ck_assert for each line: it writes to a file each time. */
@@ -221,7 +221,7 @@ TEST(a_prompt_is_shown)
 }
 
 /* A writer that never ends (a daemon that kept the pipe) does not keep the relay. */
-TEST(finish_waits_for_nobody)
+TEST(finish_waits_for_no_writer)
 {
     int end, out[2];
     ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
@@ -239,7 +239,7 @@ TEST(finish_waits_for_nobody)
     close(out[1]);
 }
 
-/* When nobody reads the output any more, writers are told so, as they would be without a relay. */
+/* When the reader of the output is gone, writers get the error that they would get without a relay. */
 TEST(a_gone_reader_is_passed_on)
 {
     int end, out[2];
@@ -256,7 +256,7 @@ TEST(a_gone_reader_is_passed_on)
 }
 
 /* A full disk ends no rank: it loses what is printed, and is named once. */
-TEST(a_full_target_stops_nobody)
+TEST(a_full_target_stops_no_writer)
 {
     enum { WRITES = 40, BYTES = 10000 };
     int end, full = open("/dev/full", O_WRONLY | O_CLOEXEC), said = memfd_create("stderr", MFD_CLOEXEC);
@@ -278,8 +278,8 @@ TEST(a_full_target_stops_nobody)
     ck_assert_ptr_eq(strchr(text, '\n') + 1, text + strlen(text)); /* one line */
 }
 
-/* Of our own messages: nobody who says something waits for the reader of stderr, who finds all of it. */
-TEST(messages_wait_for_nobody)
+/* ddprun's own messages: no thread that writes one waits for the reader of stderr, and the reader finds all of them. */
+TEST(messages_wait_for_no_reader)
 {
     enum { LINES = 1000 };
     struct messages messages;
@@ -300,7 +300,7 @@ LOOP_TEST(a_hurried_end_gives_messages_up, 0, 2)
     struct messages messages;
     struct signals signals;
     (void)open_messages(&messages, &signals);
-    message_line("nobody reads this");
+    message_line("this is not read");
     if (_i == 0) {
         messages_close(&messages, &signals, true, 1);
     } else {

@@ -107,7 +107,7 @@ wait_for_state(pid_t pid, const char *states)
 
 TEST_GROUP(report, .timeout_s = 120);
 
-/* Every thread is shown or counted with one in the same place, and each stack names the function; then it goes on. */
+/* Every thread is shown or counted with one in the same place, and each stack names the function; then it continues. */
 TEST(stacks_name_functions)
 {
     pid_t pid = start_sitter(3);
@@ -272,7 +272,7 @@ TEST(a_record_says_what_the_rank_does)
     set_call(&status->calls[2], "cuStreamSynchronize", 13, true, now - 73 * SECOND);
     set_call(&status->calls[3], "cuCtxSynchronize", 14, true, now - 3 * SECOND);
     rank_record_read_activity(status, now, &view);
-    ck_assert(view.in_call); /* the one that goes on longest */
+    ck_assert(view.in_call); /* the longest call in progress */
     ck_assert_str_eq(view.call, "cuStreamSynchronize");
     ck_assert_uint_eq(view.call_ns, 73 * SECOND);
 

@@ -126,7 +126,7 @@ TABLE_TEST(no_connection_is_taken_for_a_while, refusals)
     supervisor_server_close(test.server);
 }
 
-/* Whoever sits at the address must know the secret too. */
+/* The process at the address must know the secret too. */
 TEST(an_impostor_is_no_supervisor_0)
 {
     static struct net_test test;
@@ -168,7 +168,7 @@ TEST(no_listener_is_an_error_that_names_the_addresses)
     struct listener listener;
     struct error error;
     memset(&test, 0, sizeof(test));
-    ck_assert(listener_open(&listener, 1, &error)); /* a port that was somebody's */
+    ck_assert(listener_open(&listener, 1, &error)); /* a port that was in use before */
     struct handshake root = {.port = listener.port, .host = "node7"};
     listener_close(&listener);
     root.addresses = (struct host_addresses){.count = 1, .items = {{.family = 4, .bytes = {127, 0, 0, 1}}}};

@@ -1,9 +1,9 @@
 /*
- * test_supervisor_net.c - a client gets its engine a socket without waiting for anybody: it tells and hears meanwhile,
- * begins with the address that has worked, passes over one that nobody answers on, and lets go when its engine has
- * gone.
+ * test_supervisor_net.c - a client gets its engine a socket without waiting for any peer: it sends and receives
+ * meanwhile, begins with the address that has worked, passes over one on which no process answers, and lets go when its
+ * engine has gone.
  *
- * One thread plays both ends, step by step, so that whoever waits for the other waits for ever.
+ * One thread plays both ends, step by step, so that an end that waits for the other waits for ever.
  */
 #include "launcher/cluster/supervisor_net.h"
 
@@ -21,7 +21,7 @@
 
 enum { CLIENT = 2, TRIES = 100, FILLING = 3 };
 
-/* A client with an engine that has joined, and supervisor 0 at 127.0.0.1; at 127.0.0.2 nobody answers. */
+/* A client with an engine that has joined, and supervisor 0 at 127.0.0.1; at 127.0.0.2 no process answers. */
 struct play {
     struct net_test test;
     struct cluster cluster;
@@ -32,7 +32,7 @@ struct play {
     int silent, filling[FILLING];
 };
 
-/* -1: somebody else has that port there. */
+/* -1: another process has that port there. */
 static int
 listen_at(unsigned char last_byte, int backlog, uint16_t *port)
 {
@@ -144,7 +144,7 @@ TEST(a_client_is_heard_and_hears_while_it_connects)
     close_play(&play);
 }
 
-TEST(an_address_that_nobody_answers_on_is_passed_over)
+TEST(an_address_without_an_answer_is_passed_over)
 {
     static struct play play;
     struct supervisor_connect connection;

@@ -1,7 +1,7 @@
 /*
  * test_supervisor_server.c - supervisors over real sockets, once clients are connected (test_supervisor_connect.c):
- * they are heard, silence and closed connections are noticed, and the end reaches everybody, also who comes late.
- * Heartbeats are heard and wake nobody; all else wakes who is to hear it, whatever lies before it unread.
+ * they are heard, silence and closed connections are noticed, and the end reaches all clients, also one that comes
+ * late. Heartbeats are heard and wake no supervisor; all else wakes its receiver, whatever lies before it unread.
  */
 #include "tests/launcher/net_test.h"
 
@@ -61,7 +61,7 @@ is_readable(int fd, int wait_ms)
     return poll(&polled, 1, wait_ms) == 1;
 }
 
-/* Waits until so many bytes have come, which nobody has read. */
+/* Waits until so many unread bytes have come. */
 static void
 await_bytes(int fd, size_t count)
 {
@@ -122,7 +122,7 @@ TEST(what_must_be_heard_at_once_wakes_and_heartbeats_do_not)
     peer_link_close(&to);
 }
 
-TEST(a_heartbeat_is_heard_and_wakes_nobody)
+TEST(a_heartbeat_is_heard_and_wakes_no_supervisor)
 {
     static struct net_test test;
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 1};
@@ -181,7 +181,7 @@ TEST(views_of_this_moment_are_asked_for)
     ck_assert_uint_eq(test.views[3].step, 2);
     supervisor_client_close(&test.clients[3]);
     NET_STEP_UNTIL(&test, net_state_of(&test, 3) == PEER_LOST);
-    supervisor_server_ask_views(test.server); /* nobody is there to answer */
+    supervisor_server_ask_views(test.server); /* no client is left to answer */
     ck_assert(supervisor_server_have_answered(test.server));
     supervisor_server_close(test.server);
 }

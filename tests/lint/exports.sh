@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # exports.sh BUILD - the shim stays what any process can bear: it needs libc only, starts nothing when it is loaded, shows
-# exactly the names of its linker script, and asks for no CUDA symbol; and nothing of ours takes libraries from the current
-# folder. Called by tests/run.sh.
+# exactly the names of its linker script, and asks for no CUDA symbol; and no file of ddprun takes libraries from the
+# current folder. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${1:-build}
@@ -79,7 +79,7 @@ if [[ $runtime == */* ]]; then
 fi
 rm -f "$build/lint-preload.err"
 
-# In a search path an empty entry, or a relative one, is the current folder of whoever starts the program.
+# In a search path an empty entry, or a relative one, is the current folder of the process that starts the program.
 for file in "$build"/bin/* "$build"/lib/*.so "$build"/lib/softgpu/*.so*; do
     [ "$(head -c 4 "$file" | tail -c 3)" = ELF ] || continue # what `-lcudart` means is a linker script
     path=$(readelf -dW "$file" 2>/dev/null | sed -n 's/.*(\(RPATH\|RUNPATH\)).*\[\(.*\)\]/\2/p')

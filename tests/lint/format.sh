@@ -15,7 +15,7 @@ if [ "${1:-}" = --write ]; then
 fi
 wrong=$("$tool" --dry-run -Werror "${files[@]}" 2>&1 | grep 'error:' | cut -d: -f1 | sort | uniq -c) || true
 if [ -n "$wrong" ]; then
-    awk '{ print $2 ": " $1 " places; bash tests/lint/format.sh --write mends them" }' <<<"$wrong"
+    awk '{ print $2 ": " $1 " places; bash tests/lint/format.sh --write fixes them" }' <<<"$wrong"
     exit 1
 fi
 printf '%d files have the style\n' "${#files[@]}"

@@ -78,7 +78,7 @@ kind_of() {
     if [[ $name =~ ^[a-z_]+$ ]]; then printf 'c++'; fi
 }
 
-# The header that #include "NAME" in FILE means, from the root of the repository; empty if there is none.
+# The header that #include "NAME" in FILE means, from the root of the repository; empty if no such file exists.
 resolve() {
     local folder=${1%/*} candidate
     for candidate in "$folder/$2" "$2" "softgpu/include/$2" "softgpu/$2" "interpose/include/$2" "samples/$2"; do

@@ -28,7 +28,7 @@ done
 if [ "${2:-}" = --write ]; then
     printf '%s\n' "$expected" >"$page"
 elif ! diff <(printf '%s\n' "$expected") "$page"; then
-    echo "$page does not show what the benchmarks print; bash tests/lint/performance.sh $1 --write mends it"
+    echo "$page does not show what the benchmarks print; bash tests/lint/performance.sh $1 --write fixes it"
     exit 1
 else
     echo "$page shows what the benchmarks print"

@@ -25,7 +25,7 @@ expected=$(BEGIN_LINE=$begin BLOCK=$block awk '
 if [ "${1:-}" = --write ]; then
     printf '%s\n' "$expected" >README.md
 elif ! diff <(printf '%s\n' "$expected") README.md; then
-    echo "README.md does not show the difference of the two programs; bash tests/lint/readme_diff.sh --write mends it"
+    echo "README.md does not show the difference of the two programs; bash tests/lint/readme_diff.sh --write fixes it"
     exit 1
 else
     echo "the README shows the difference of the two programs"

@@ -34,7 +34,7 @@ if [ "${1:-}" = --write ]; then
     exit 0
 fi
 if ! diff <(printf '%s\n' "$expected") "$document"; then
-    echo "$document is not what $list says; bash tests/lint/softgpu_table.sh --write mends it"
+    echo "$document is not what $list says; bash tests/lint/softgpu_table.sh --write fixes it"
     exit 1
 fi
 

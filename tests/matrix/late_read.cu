@@ -1,5 +1,5 @@
 /*
- * late_read.cu - a kernel that looks at a gradient now and then, after its bucket has left: it sees the average, not
+ * late_read.cu - a kernel that looks at a gradient now and then, after its bucket is launched: it sees the average, not
  * half of it. The top layer's gradient is copied before and after the boundary; "saw the average" is printed on rank 0
  * if both copies of step 10 are the same. For mutants.sh; not a cell of the matrix.
  */

@@ -177,7 +177,7 @@ update(const struct layer *layer)
     }
 }
 
-/* The host takes a copy of a gradient, for a log that nobody reads. */
+/* The host takes a copy of a gradient, for a log that is never read. */
 static void
 look(const struct dense *d)
 {

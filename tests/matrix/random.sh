@@ -2,7 +2,8 @@
 # random.sh BUILD [FIRST LAST] - random training programs (random.cu) by their seeds: with 2, 3 or 4 ranks, in an order of the device's
 # work that the seed decides, the parameters after every step are equal to those of one process, and bitwise the same on all ranks.
 #
-# A program that suddenly makes more backward passes than before writes gradients that have left: it may be stopped instead, by name.
+# A program that suddenly makes more backward passes than before writes gradients whose buckets are launched: ddprun may
+# stop it and name the gradient.
 #
 # In every third program steps are captured into CUDA graphs, in all with MATRIX_CAPTURE=1.
 #

@@ -1,5 +1,5 @@
 /*
- * realloc.cu - gradients that exist only while they are needed: allocated when backward comes to them, annotated again,
+ * realloc.cu - gradients that exist only while they are needed: allocated when backward reaches them, annotated again,
  * and freed after the update; every other one in the order of the stream. Something else takes the memory in between,
  * so that addresses change from step to step.
  */

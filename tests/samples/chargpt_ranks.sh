@@ -51,7 +51,7 @@ serial --accumulate 2
 equal "1 rank, 2 passes a step" 1 --accumulate 2
 equal "2 ranks, 2 passes a step" 2 --accumulate 2
 
-# A checkpoint of two ranks, and two ranks that go on from it.
+# A checkpoint of two ranks, and two ranks that continue from it.
 run "$ddprun" -n 2 "$chargpt" "${options[@]}" --accumulate 2 --steps 6 --checkpoint "$work/half"
 succeeded "2 ranks write a checkpoint"
 equal "2 ranks, from a checkpoint" 2 --accumulate 2 --resume "$work/half" --sample 20

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # chargpt_training.sh BUILD - without ddprun, the annotated sample prints and saves byte for byte what the plain one does. A run
-# repeats byte for byte, also with several workers and in disorder; another seed does not. A training that went on from a checkpoint
-# ends as one that never stopped. The losses are those of the plain C reference to 1e-4; and it learns.
+# repeats byte for byte, also with several workers and in disorder; another seed does not. A training that continued
+# from a checkpoint ends as one that never stopped. The losses are those of the plain C reference to 1e-4; and it
+# learns.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/samples/data/shakespeare.txt
@@ -41,7 +42,7 @@ if cmp -s plain.params other.params || "$build/samples/compare" --quiet plain.pa
     bad=1
 fi
 
-# The first part of the training writes its checkpoint in the middle; the second goes on from there.
+# The first part of the training writes its checkpoint in the middle; the second continues from there.
 train first samples/chargpt_plain --steps 5 --checkpoint half --checkpoint-every 4
 train middle samples/chargpt_plain --steps 4 --checkpoint middle
 train second samples/chargpt --steps 9 --resume half --sample 50

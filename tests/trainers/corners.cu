@@ -145,7 +145,7 @@ optimize(void)
 
 /* ---- modes ---- */
 
-/* A parameter is forgotten in the middle of training; the others go on. */
+/* A parameter is forgotten in the middle of training; the others continue. */
 static void
 forget_parameter(int step)
 {
@@ -195,7 +195,7 @@ stream_again(int)
     optimize();
 }
 
-/* A graph that nobody can look into, on the default stream of another thread than that of DDP_STEP. */
+/* A graph that ddprun cannot look into, on the default stream of another thread than that of DDP_STEP. */
 static void *
 launch_graph(void *unused)
 {

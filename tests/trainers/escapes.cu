@@ -9,7 +9,8 @@
  *
  * odd and odd-late: all gradients lie in one flat buffer, at odd offsets. The table of odd-late is copied in the second
  * step, after the ranks have agreed; that of too-late, too-late-used and too-late-written in the ninth, after backward,
- * when the gradients have left: nothing goes through it, or kernels of later steps do, or one of the same step.
+ * when the gradients' buckets are launched: nothing goes through it, or kernels of later steps do, or one of the same
+ * step.
  */
 #include "common.h"
 #include "kernels.h"

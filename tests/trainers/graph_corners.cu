@@ -2,7 +2,7 @@
  * graph_corners.cu - captured steps in corners where what was known of a stream, a graph or a gradient is no longer so:
  * gradients that are forgotten after the capture, a node that does other work while other graphs are alive, a stream
  * that is drawn into a capture after its last kernel outside, gradients declared complete in steps before but not in
- * the captured one, many steps in one graph, captures that nobody ends. Each is a mode.
+ * the captured one, many steps in one graph, captures that no thread ends. Each is a mode.
  *
  * Rank r adds 1 + r to every element of a gradient; an update takes a half of the mean from the weight. The exit code
  * is 0 only if every weight is what the host knows it must be, and 4 if a captured average does not wait for its

@@ -82,7 +82,7 @@ group_on(int g, cudaStream_t on)
     }
 }
 
-/* Two captures that go on at the same time, and their graphs on two streams. */
+/* Two captures in progress at the same time, and their graphs on two streams. */
 static void
 at_once(void)
 {
@@ -103,7 +103,7 @@ at_once(void)
     order(side, stream, 5);
 }
 
-/* A capture that the program itself breaks, on all ranks: it goes on without a graph. */
+/* A capture that the program itself breaks, on all ranks: the program continues without a graph. */
 static void
 break_capture(void)
 {

@@ -256,7 +256,7 @@ train_on_a_foreign_stream(void)
     DDP_STEP(0);
 }
 
-/* From the eighth step on a kernel touches a gradient whose bucket has left; it writes nothing at first. */
+/* From the eighth step on a kernel touches a gradient whose bucket is launched; it writes nothing at first. */
 static void
 train_with_rare_write(void)
 {
@@ -270,7 +270,7 @@ train_with_rare_write(void)
     }
 }
 
-/* One rank stops for ever in the middle of a backward pass, when some of its buckets have left. */
+/* One rank stops for ever in the middle of a backward pass, when some of its buckets are launched. */
 static void
 train_until_one_hangs(void)
 {
@@ -378,7 +378,7 @@ main(int argc, char **argv)
     mode = argc > 1 ? argv[1] : "plain";
     if (argc > 2)
         steps = atoi(argv[2]);
-    if (is_mode("usage")) { /* libcuda is there, and nobody uses it */
+    if (is_mode("usage")) { /* libcuda is loaded, and the program does not use it */
         printf("rank %d: usage: habits HABIT\n", DDP_RANK());
         return 0;
     }

@@ -1,16 +1,16 @@
 /*
- * hangs.cu - a trainer of which one rank stops to go on: --how WHAT --at STEP --rank R. What:
+ * hangs.cu - a trainer of which one rank stops making progress: --how WHAT --at STEP --rank R. What:
  *
  *   host        it waits on the host, in a thread's join; makes no CUDA call any more
  *   kernel      a kernel does not end; the host waits for it in cudaDeviceSynchronize
- *   queue       the same, but the host goes on to DDP_STEP
+ *   queue       the same, but the host continues to DDP_STEP
  *   kernels     what `kernel` does, on all ranks
  *   exit        it trains as the others do, and waits on the host in a function that runs at its exit
  *   stop        it stops itself by SIGSTOP
  *   crash       it writes to address 0
  *   bus         it raises SIGBUS
  *   early       it leaves the loop, and ends as if it were done
- *   checkpoint  it waits on the host until the file $HANGS_GO_ON exists, and goes on
+ *   checkpoint  it waits on the host until the file $HANGS_GO_ON exists, and continues
  *   parameter   it stops itself by SIGSTOP while rank 0's values of the first parameter are on their way, which takes
  *               much longer than a second
  *   undone      it leaves by _exit(0) after its last step, which its device never ends; the others do not read what

@@ -48,7 +48,7 @@ struct trainer {
     struct options options;
     struct layer layers[LAYERS_AT_MOST];
     float *input, *target;
-    float **hidden_pointers; /* device memory with pointers to gradients: nobody sees them */
+    float **hidden_pointers; /* device memory with pointers to gradients: ddprun cannot see them */
     cudaStream_t side_stream;
     cudaEvent_t event;
 };
@@ -221,7 +221,7 @@ move_parameter(struct trainer *t, bool annotate)
         DDP_PARAMETER(moved, count, DDP_FLOAT32);
 }
 
-/* Between backward and DDP_STEP, when the first buckets have left. */
+/* Between backward and DDP_STEP, when the first buckets are launched. */
 static void
 faults_before_step(struct trainer *t, int step)
 {
@@ -433,7 +433,7 @@ train(struct trainer *t)
         if (fault_is(t, "move-parameter-late", step))
             move_parameter(t, false);
         float loss = read_loss(t, count);
-        if (fault_is(t, "late-leave", step)) /* before anybody can have looked at what came of the late write */
+        if (fault_is(t, "late-leave", step)) /* before any check can have looked at the result of the late write */
             _exit(0);
         float *mean_of = &loss;
         if (fault_is(t, "mean-of-null", step))

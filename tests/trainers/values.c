@@ -40,7 +40,7 @@ bytes_of(int gradient)
     return counts[gradient] * (gradient < FLOATS ? sizeof(float) : sizeof(double));
 }
 
-/* ---- what ranks put in: numbers of many magnitudes, and here and there something that is none ---- */
+/* ---- what ranks put in: numbers of many magnitudes, and here and there a value that is not a number ---- */
 
 static uint64_t
 mix(uint64_t x)
@@ -208,7 +208,7 @@ backward(const struct trainer *t, int step)
     }
 }
 
-/* A capture that is going on elsewhere forbids much; ddprun must neither fail nor end it. */
+/* A capture in progress elsewhere forbids much; ddprun must neither fail nor end it. */
 static void
 step_with(const struct trainer *t, int step)
 {

@@ -348,7 +348,7 @@ train_in_variables()
     train();
 }
 
-/* A gradient is freed when its bucket may be on its way; the next steps go on without it. */
+/* A gradient is freed when its bucket may be in flight; the next steps continue without it. */
 static void
 free_too_early()
 {
@@ -387,7 +387,7 @@ release_the_context()
     steps = 2 * half;
 }
 
-/* A form of launch from before CUDA 4, whose arguments nobody can see. */
+/* A form of launch from before CUDA 4, whose arguments ddprun cannot see. */
 static void
 launch_as_of_old()
 {

@@ -42,7 +42,7 @@ void arena_wait(void);
 enum { COVER_READ = 1, COVER_WRITE = 2 };
 void arena_cover(const struct record *record);
 
-/* The first byte that differs from the copy and that no written operand covers; -1 if there is none. */
+/* The first byte that differs from the copy and that no written operand covers; -1 if there is no such byte. */
 int64_t arena_stray_write(void);
 
 /* Keeps what the written operands now hold; other numbers for every byte that no operand covers, over the copy. */

@@ -1,5 +1,5 @@
 /*
- * fake_cublas.c - a libcublas of our own, made from the shim's table: every call only lays down its arguments. Built
+ * fake_cublas.c - the test's own libcublas, made from the shim's table: every call only records its arguments. Built
  * twice, with COPY the name of its record.
  */
 #include "fake_cublas.h"

@@ -1,5 +1,5 @@
 /*
- * fake_cublas.h - what a cuBLAS of our own (fake_cublas.c) lays down about the last call. There are two copies of the
+ * fake_cublas.h - what the test's own cuBLAS (fake_cublas.c) records about the last call. There are two copies of the
  * library, as in a process that has loaded two versions.
  */
 #ifndef TESTS_INTERPOSE_LIBRARIES_FAKE_CUBLAS_H

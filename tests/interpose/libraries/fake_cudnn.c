@@ -1,5 +1,5 @@
 /*
- * fake_cudnn.c - a libcudnn of our own, made from the shim's table: every call only lays down what it got.
+ * fake_cudnn.c - the test's own libcudnn, made from the shim's table: every call only records what it got.
  */
 #include "fake_cudnn.h"
 

@@ -1,5 +1,5 @@
 /*
- * fake_cudnn.h - what a cuDNN of our own (fake_cudnn.c) lays down about the last call, and what its descriptors are.
+ * fake_cudnn.h - what the test's own cuDNN (fake_cudnn.c) records about the last call, and what its descriptors are.
  */
 #ifndef TESTS_INTERPOSE_LIBRARIES_FAKE_CUDNN_H
 #define TESTS_INTERPOSE_LIBRARIES_FAKE_CUDNN_H

@@ -249,7 +249,7 @@ TEST(a_variant_pack_is_looked_into)
     ck_assert_uint_eq(fake_cudnn.calls, calls + 1);
 }
 
-/* One that does not show its pointers, or has more than fit, goes on: the driver's hooks see its kernels. */
+/* One that does not show its pointers, or has more than fit, continues: the driver's hooks see its kernels. */
 TEST(a_pack_that_cannot_be_looked_into_leaves_its_kernels_visible)
 {
     struct fake_descriptor plan = {0}, pack = {.pointer_count = 40};

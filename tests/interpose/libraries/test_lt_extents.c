@@ -181,7 +181,7 @@ run_case(int index, struct arena_ends *ends)
                   (long)(stray % ARENA_AREA_BYTES), (long)(stray / ARENA_AREA_BYTES));
     for (unsigned i = 0; i < record->operand_count; ++i) {
         const struct operand *operand = &record->operands[i];
-        /* A mask may be written in words; the stand-in needs no workspace. */
+        /* A mask may be written one word at a time; the stand-in needs no workspace. */
         if (operand->access == ACCESS_WRITE && strcmp(operand->name, "workspace") != 0 &&
             (strcmp(operand->name, "auxiliary matrix") != 0 || strstr(epilogues[index].name, "GELU") != NULL))
             arena_note_ends(ends, operand, arena_element_bytes(element_kind));

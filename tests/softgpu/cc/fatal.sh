@@ -1,6 +1,6 @@
 #!/bin/bash
 # fatal.sh PROGRAM - each case of kernels/fatal.cu ends its launch within seconds, with one line that names the kernel and says why; the
-# program goes on and sees CUDA's error, for good. Where there is no kernel, assert() is the host's.
+# program continues and sees CUDA's error, for good. Where there is no kernel, assert() is the host's.
 program=$(realpath "$1")
 # shellcheck source=tests/softgpu/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -1,5 +1,5 @@
 /*
- * test_interposed.c - whoever stands between the libraries and the driver sees what they do: this program defines
+ * test_interposed.c - an interposer between the libraries and the driver sees what they do: this program defines
  * dlsym, hands out a cuGetProcAddress of its own, and through that a cuLaunchKernel that looks at every launch. Each
  * operation of cuBLAS and NCCL must pass it, with its operands as pointer parameters that cuFuncGetParamInfo describes.
  */
@@ -67,7 +67,7 @@ union address {
 
 /*
  * Public dlsym, for the whole process. It calls the real one, which then takes this program for the caller: good enough
- * where nobody asks for RTLD_NEXT, which the runtimes of sanitizers do.
+ * where no library asks for RTLD_NEXT, which the runtimes of sanitizers do.
  */
 __attribute__((visibility("default"))) void *
 dlsym(void *library, const char *name)

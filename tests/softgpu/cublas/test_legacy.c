@@ -42,7 +42,7 @@ TEST(old_names_compute)
     ck_assert_int_eq(cublasGetError(), CUBLAS_STATUS_NOT_INITIALIZED);
 }
 
-/* Each product by hand; the 9 is in the triangle that nobody reads. */
+/* Each product by hand; the 9 is in the triangle that no call reads. */
 TEST(old_names_of_structured_matrices)
 {
     const float triangle[] = {2, 1, 9, 4}, b[] = {2, 5, 4, 6}, nothing[] = {0, 0, -1, 0};

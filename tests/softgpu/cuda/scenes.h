@@ -15,7 +15,7 @@ struct scene {
     int (*run)(void); /* returns the child's exit code */
 };
 
-/* In the child: what main() returns for the scene of that name; 99 if there is none. */
+/* In the child: what main() returns for the scene of that name; 99 if no scene has that name. */
 int play_scene(const char *name, const struct scene *scenes, size_t count);
 
 /*

@@ -1,6 +1,6 @@
 /*
  * test_capture.c - what CUDA forbids while streams are captured fails with CUDA's error, and spoils the capture, which
- * says so at its end; what it allows goes on as if there were no capture.
+ * reports that at its end; what it allows continues as if there were no capture.
  */
 #include "capture.h"
 
@@ -16,7 +16,7 @@ expect_status(CUstream stream, CUstreamCaptureStatus expected)
     ck_assert_int_eq(status, expected);
 }
 
-/* The capture is spoiled: nothing goes into it any more, its end says so, and the stream is usable again. */
+/* The capture is spoiled: nothing goes into it any more, its end reports that, and the stream is usable again. */
 static void
 expect_spoiled(CUstream stream)
 {

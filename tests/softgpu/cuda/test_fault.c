@@ -1,6 +1,6 @@
 /*
  * test_fault.c - mistakes with memory: each ends with a line that names the kernel or call and the allocation. A kernel
- * that faults loses its context, as on a GPU, and the process goes on; a host access to device memory is caught in
+ * that faults loses its context, as on a GPU, and the process continues; a host access to device memory is caught in
  * strict mode; faults that are the program's own reach its own handler.
  */
 #include "kernels.h"
@@ -44,7 +44,7 @@ static void
 give_up(const struct softgpu_launch *launch)
 {
     (void)launch;
-    softgpuLaunchAbandon(CUDA_ERROR_ASSERT, "this test's kernel cannot go on");
+    softgpuLaunchAbandon(CUDA_ERROR_ASSERT, "this test's kernel cannot continue");
 }
 
 /* Blocks in the stream's own thread fault; those in other threads take their time. */
@@ -83,7 +83,7 @@ start(size_t bytes)
     return memory;
 }
 
-/* Runs a kernel that must fail with `expected`, and go on doing so. */
+/* Runs a kernel that must fail with `expected`, and fail so again and again. */
 static int
 expect_failure(const struct softgpu_image *image, CUdeviceptr pointer, CUresult expected)
 {
@@ -336,7 +336,7 @@ TEST(a_kernel_out_of_bounds_is_named_with_the_allocation)
 TEST(other_faults_of_kernels_are_named_too)
 {
     expect_said("divide", NULL, SAID("kernel divide: an integer is divided by zero"));
-    expect_said("give_up", NULL, SAID("kernel give_up: this test's kernel cannot go on"));
+    expect_said("give_up", NULL, SAID("kernel give_up: this test's kernel cannot continue"));
 }
 
 TEST(freed_memory_stays_closed)

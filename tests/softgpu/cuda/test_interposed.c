@@ -1,5 +1,5 @@
 /*
- * test_interposed.c - somebody between the runtime and the driver sees every call.
+ * test_interposed.c - an interposer between the runtime and the driver sees every call.
  *
  * This program has a dlsym of its own, as an interposer has. Properties: the runtime asks dlsym for nothing of the
  * driver but cuGetProcAddress_v2, once; a function that is put in the place of one of its answers is called, for each

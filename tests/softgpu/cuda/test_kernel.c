@@ -2,7 +2,7 @@
  * test_kernel.c - kernels through the driver: what they are given, how they are asked about, which launches are
  * refused.
  *
- * Run with SOFTGPU_WORKERS of 1 and more: a launch's blocks are run exactly once each, whoever runs them.
+ * Run with SOFTGPU_WORKERS of 1 and more: a launch's blocks are run exactly once each, whichever worker runs them.
  */
 #include "kernels.h"
 

@@ -3,7 +3,7 @@
  *
  * Properties: what cuGetProcAddress returns is what dlsym finds under the ABI name; the 440 look-ups that NVIDIA's
  * static runtime 13.0 makes all resolve; versions and default-stream flavours choose as the CUDA manual says; the
- * runtime exports each name of the real one under its version node; what is not implemented says so and returns
+ * runtime exports each name of the real one under its version node; what is not implemented reports that and returns
  * NotSupported.
  */
 #include "kernels.h"

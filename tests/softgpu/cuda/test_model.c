@@ -225,7 +225,7 @@ check_promises(const struct program *program)
                 continue;
             unsigned long end = atomic_load(&program->operations[earlier].end);
             must(end != 0 && end < moment_of(operation),
-                 "program %u: operation %d (kind %d, stream %d) went on at %lu, before %d (stream %d) ended at %lu",
+                 "program %u: operation %d (kind %d, stream %d) continued at %lu, before %d (stream %d) ended at %lu",
                  program->seed, later, operation->kind, operation->stream, moment_of(operation), earlier,
                  program->operations[earlier].stream, end);
             ++promises;

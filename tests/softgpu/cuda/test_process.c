@@ -60,7 +60,7 @@ static void
 let_work_go_on(void)
 {
     atomic_store(&exit_open, 1);
-    /* Time for a driver that does go on to be caught; it cannot make this fail. */
+    /* Time for a driver that does continue to be caught; it cannot make this fail. */
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     if (atomic_load(&exit_calls) != 0)
         _exit(7);

@@ -91,7 +91,7 @@ await(ncclComm_t comm, ncclResult_t undecided)
         struct timespec pause = {.tv_nsec = 1000000};
         nanosleep(&pause, NULL);
     }
-    ranks_fail(__FILE__, __LINE__, "the communicator came to a state in time");
+    ranks_fail(__FILE__, __LINE__, "the communicator reached a state in time");
 }
 
 ncclResult_t

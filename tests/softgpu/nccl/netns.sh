@@ -3,7 +3,7 @@
 # of its own on one bridge: real addresses, no Unix socket in common, and a link that can be cut. The default choice of the
 # interface is the one under test: nothing says which to take.
 #
-# Needs the right to make namespaces; skipped by name where there is none. Removes what it made, also when interrupted.
+# Needs the right to make namespaces; skipped by name where it is missing. Removes what it made, also when interrupted.
 set -euo pipefail
 # shellcheck source=tests/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../lib.sh"

@@ -1,7 +1,7 @@
 /*
  * test_capture.c - NCCL's operations in CUDA graphs: what is enqueued on a captured stream runs at each launch of the
  * graph and not before, in the order of the calls among themselves and with what is enqueued besides; and what is left
- * of it when the communicator is gone does nothing, and says so.
+ * of it when the communicator is gone does nothing, and reports that.
  */
 #include "device.h"
 

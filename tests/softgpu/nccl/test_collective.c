@@ -273,7 +273,7 @@ LOOP_TEST(premulsum_scales_each_rank_by_its_own, 1, 4)
     ck_assert(ranks_run(_i, premulsum, 0));
 }
 
-/* Everybody sends a message to everybody, itself too, of sizes from nothing to many pieces. */
+/* Every rank sends a message to every rank, itself too, of sizes from nothing to many pieces. */
 static int
 all_to_all(int rank, int rank_count, struct ranks_shared *shared)
 {

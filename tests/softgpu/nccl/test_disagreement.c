@@ -208,7 +208,7 @@ TEST(receiving_from_the_dead_ends)
     ck_assert(ranks_run(2, receiver_of_the_dead, 1));
 }
 
-/* A rank that gives up ends its own wait, and the others are told. */
+/* A rank that gives up ends its own wait, and the others get an error. */
 static void *
 interrupt_soon(void *argument)
 {

@@ -295,7 +295,7 @@ TEST(communicators_leave_nothing_behind)
     ck_assert(ranks_run(3, comes_and_goes, 0));
 }
 
-/* Rank 0 enqueues what rank 1 never joins, and gives up; its stream comes to an end, and rank 1 is told. */
+/* Rank 0 enqueues what rank 1 never joins, and gives up; its stream ends, and rank 1 gets an error. */
 static int
 aborted_alone(int rank, int n, struct ranks_shared *shared)
 {
@@ -351,7 +351,7 @@ TEST(a_buffer_that_is_too_short_is_a_fault)
 }
 #endif
 
-/* A rank whose program ends with an operation in flight that nobody joins does not hang in exit(). */
+/* A rank whose program ends with an operation in flight that no other rank joins does not hang in exit(). */
 static int
 exits_in_flight(int rank, int n, struct ranks_shared *shared)
 {

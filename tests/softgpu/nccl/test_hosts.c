@@ -142,7 +142,7 @@ connect_blocking(const struct net_address *address)
 
 enum { STALLING = 40, GUESSING = 20, CRYING = 20, CROWD = STALLING + GUESSING + CRYING };
 
-/* Strangers at an address: they stall, guess the secret, or send what is no protocol of ours. */
+/* Strangers at an address: they stall, guess the secret, or send bytes that are not of the stand-in's protocol. */
 static void
 crowd_in(const struct net_address *address, enum auth_purpose purpose, int sockets[CROWD])
 {
@@ -203,7 +203,7 @@ TEST(strangers_disturb_neither_the_root_nor_a_rank)
     disperse(at_root);
     disperse(at_rank);
 
-    /* A rank that has shown the secret can still do no harm but to the communicator, which says so. */
+    /* A rank that has shown the secret can still do no harm but to the communicator, which reports it. */
     const struct frame nonsense = {.kind = FRAME_STAGED, .offset = UINT32_MAX, .bytes = 16};
     ck_assert_int_eq(send(link, &nonsense, sizeof(nonsense), MSG_NOSIGNAL), sizeof(nonsense));
     float value = 1;
@@ -224,7 +224,8 @@ TEST(strangers_disturb_neither_the_root_nor_a_rank)
     close(hand.meeting.socket);
 }
 
-/* Whoever goes away between two steps, the others are told who, or that it is over, and never wait. */
+/* Whichever rank goes away between two steps, the others get an error that names the rank, or that the meeting is
+ * over, and never wait. */
 LOOP_TEST(a_rank_that_goes_away_ends_the_meeting, 0, 3)
 {
     ncclUniqueId id = make_id();
@@ -275,7 +276,7 @@ TEST(a_wrong_secret_is_refused_by_both_sides)
     ck_assert_msg(strstr(joiner.error.text, "cannot meet the other ranks at 127.0.0.1:"), "%s", joiner.error.text);
     exchange_release(&joiner.exchange);
 
-    /* Somebody else listens where the id says. */
+    /* Another process listens where the id says. */
     struct id_content content = content_of(&id);
     content.root.port = 0;
     int listener = net_listen(&content.root, 1);
@@ -295,7 +296,7 @@ TEST(a_wrong_secret_is_refused_by_both_sides)
     close(listener);
 }
 
-/* One that knows our protocol but not the secret, and lets everybody in, is told one half of the secret only. */
+/* A root that knows the protocol but not the secret, and lets every rank in, gets one half of the secret only. */
 TEST(an_impostor_is_found_out)
 {
     ncclUniqueId id = make_id();

@@ -1,7 +1,7 @@
 /*
- * test_link.c - a link between hosts that goes silent: nobody closes anything, no packet comes any more, and still
+ * test_link.c - a link between hosts that goes silent: no socket is closed, no packet comes any more, and still
  * every rank, whether it sends or waits, hears ncclRemoteError, and a communicator can be aborted. Then no stream
- * hangs, and those of one host go on without the others.
+ * hangs, and those of one host continue without the others.
  *
  * TEST_LINK_DOWN is the command that silences the link of host 1 (run as a shell's); netns.sh sets it up. Skipped
  * without it.

@@ -99,8 +99,8 @@ shrink(int rank, int n, struct ranks_shared *shared)
 {
     device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0), fewer;
-    int out[] = {1}, nobody[] = {rank};
-    EXPECT_NCCL(ncclCommShrink(comm, nobody, 1, &fewer, NULL, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
+    int out[] = {1}, itself[] = {rank};
+    EXPECT_NCCL(ncclCommShrink(comm, itself, 1, &fewer, NULL, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
     for (int i = 0; i < 3; ++i) {
         out[0] = i < 2 ? 1 : 0;
         if (rank == out[0])
@@ -119,7 +119,7 @@ LOOP_TEST(a_shrink_leaves_ranks_out, 3, 5)
     ck_assert(ranks_run(_i, shrink, 0));
 }
 
-/* The last rank dies while the others wait for it; they go on without it. */
+/* The last rank dies while the others wait for it; they continue without it. */
 static int
 shrink_after_death(int rank, int n, struct ranks_shared *shared)
 {

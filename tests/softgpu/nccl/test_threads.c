@@ -34,7 +34,7 @@ sum_of(float *values, ncclComm_t comm)
 
 /* ---- communicators that do not block ---- */
 
-/* Rank 1 comes to the first collective after rank 0 has seen that its own call is under way. */
+/* Rank 1 reaches the first collective after rank 0 has seen that its own call is under way. */
 static int
 in_progress(int rank, int n, struct ranks_shared *shared)
 {
@@ -114,7 +114,7 @@ TEST(a_call_in_progress_is_given_up)
 
 /* ---- the first collective ---- */
 
-/* Rank 0 comes out of its first call after rank 1 has come to its own; its second does not wait. */
+/* Rank 0 returns from its first call after rank 1 has reached its own; rank 0's second call does not wait. */
 static int
 first_collective(int rank, int n, struct ranks_shared *shared)
 {

@@ -1,5 +1,5 @@
 /*
- * test_wire.c - what comes over a network from whoever it may be: frames that do not fit are refused before they store
+ * test_wire.c - what comes over a network from any sender: frames that do not fit are refused before they store
  * anything, whatever their bytes; a connection without the secret, or for another purpose, is refused.
  */
 #include "nccl/auth.h"
@@ -105,7 +105,7 @@ static const struct refusal refusals[] = {
     {"a piece too long", {.kind = FRAME_PIECE, .value = 1 << 20, .bytes = SEGMENT_CHANNEL_BYTES + 1}},
     {"a piece longer than its message", {.kind = FRAME_PIECE, .value = 9, .bytes = 10}},
     {"taken that carries", {.kind = FRAME_TAKEN, .bytes = 4}},
-    {"a state that is none", {.kind = FRAME_STATE, .which = RANK_JOINED, .bytes = SEGMENT_TEXT_BYTES}},
+    {"an invalid state", {.kind = FRAME_STATE, .which = RANK_JOINED, .bytes = SEGMENT_TEXT_BYTES}},
     {"a short text", {.kind = FRAME_STATE, .which = RANK_FAILED, .bytes = SEGMENT_TEXT_BYTES - 1}},
     {"a long note", {.kind = FRAME_NOTE, .bytes = SEGMENT_NOTE_BYTES + 1}},
     {"an empty note", {.kind = FRAME_NOTE}},

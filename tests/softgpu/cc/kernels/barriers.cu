@@ -45,7 +45,7 @@ life(unsigned char *cells, int generations)
     mine[y * 16 + x] = world[generations & 1][y][x];
 }
 
-/* Some threads leave before the barrier; the others go on without them. */
+/* Some threads leave before the barrier; the others continue without them. */
 __global__ void
 leave_early(int *out, int staying)
 {

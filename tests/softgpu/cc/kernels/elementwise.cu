@@ -106,7 +106,7 @@ counted_in_long(const float *x, float *y, long n)
         y[i] = 2 * x[i] + i;
 }
 
-/* Parameters belong to each thread: changing one changes nobody else's. */
+/* Parameters belong to each thread: changing one changes no other thread's. */
 __global__ void
 spend(int n, int *out, int steps)
 {

@@ -192,7 +192,7 @@ main(int, char **argv)
         dynamic_read<<<1, 1, 1024>>>(out, 256);
         break;
     }
-    /* Recovery there is none: the error comes again, from calls that have nothing to do with the launch. */
+    /* There is no recovery: the error comes again, from calls that have nothing to do with the launch. */
     const int number = atoi(argv[1]);
     const cudaError_t wanted = number == 7   ? cudaErrorAssert
                                : number >= 8 ? cudaErrorIllegalAddress

@@ -1,6 +1,6 @@
 /*
  * images.cu - what the driver learns of a kernel: its name, the offsets and sizes of its parameters (laid out as in a
- * struct), its launch bounds; one image for each instantiation, the same one whoever asks.
+ * struct), its launch bounds; one image for each instantiation, the same one for every caller.
  */
 #include "check.h"
 
