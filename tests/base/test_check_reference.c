@@ -274,7 +274,7 @@ TEST(what_is_no_reference_is_refused)
     free_records(&record, 1);
 }
 
-LOOP_TEST(a_file_goes_on_in_front_of_its_end, 0, CASES)
+LOOP_TEST(a_file_is_extended_in_front_of_its_end, 0, CASES)
 {
     struct record records[MOST_RECORDS], more[3];
     struct reference_writer writer;

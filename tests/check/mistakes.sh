@@ -40,7 +40,7 @@ conv_mistakes=(
     'compress_overflow     | --compress fp16 | --loss-scale 1e7          | 1 | overflow           | -'
 )
 
-# The tensors lie in one buffer, and have one text: numbers tell them apart.
+# The tensors lie in one buffer, and have one text: numbers distinguish them.
 chargpt_mistakes=(
     'forgotten_gradient    |           || 1 | tensor             | -'
     'forgotten_both        |           || 1 | unannotated tensor | -'

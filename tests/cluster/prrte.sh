@@ -35,7 +35,7 @@ check "what a rank has of the launcher: no variable, no socket" \
 job 2 "$ddprun" -n 2 "$fake"
 failed_with "-n is prterun's" 2 'number of ranks is that launcher'
 
-# Two jobs at once where the host's name is long: PRRTE puts it before the numbers that tell jobs apart.
+# Two jobs at once where the host's name is long: PRRTE puts it before the numbers that distinguish jobs.
 if unshare --uts true 2>/dev/null; then
     mkdir "$work/both"
     # shellcheck disable=SC2016 # bash and the ranks' shells expand it

@@ -37,7 +37,7 @@ if [ -e "$libraries_static" ]; then
         run "$libraries" --way "$way" --save "$work/serial"
         libraries=$libraries_static equal "$way" 2
     done
-    # Arrays of pointers in device memory are none: right, or told.
+    # The pointers in arrays in device memory are not arguments: the result is right, or an error is reported.
     run "$libraries" --way batched --save "$work/serial"
     run "$ddprun" -n 2 --bucket-mb 0.003 "$libraries_static" --way batched --save "$work/rank-%d"
     if [ "$code" -eq 0 ]; then

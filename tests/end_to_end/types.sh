@@ -28,7 +28,7 @@ succeeded "the same batches on all ranks"
 check "the same batches on all ranks: said once" [ "$(grep -c 'ranks 0 and 1 copied the same 3 batches' "$work/stderr")" -eq 1 ]
 check "the same batches on all ranks: nothing said of the gradients, which are equal for that" bash -c "! grep -q 'bit for bit' '$work/stderr'"
 
-# Of data that lie on the device from the start only gradients tell.
+# Where the data lie on the device from the start, only gradients show whether ranks copy the same batches.
 run "$ddprun" -n 3 "$ladder" --resident 1 --fault same-batches
 succeeded "the same data on all devices"
 check "the same data on all devices: said once, by step 5" [ "$(grep -c 'the gradients of all 3 ranks are equal, bit for bit, in steps 2 to 4' "$work/stderr")" -eq 1 ]

@@ -1,5 +1,5 @@
 /*
- * record.h - what each rank's trainer tells the campaign, in memory that outlives it: a file that both map.
+ * record.h - what each rank's trainer reports to the campaign, in memory that outlives it: a file that both map.
  *
  * Written by one rank (trainer.c), read by the campaign, which makes the file. A rank that is killed leaves behind how
  * far it came, so that a verdict can be held against what really happened.

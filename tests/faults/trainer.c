@@ -56,7 +56,7 @@ rest(int seconds, int us)
     }
 }
 
-/* A place at which this rank may have been told to leave. */
+/* A place at which the campaign may have ordered this rank to leave. */
 static void
 point(struct trainer *t)
 {

@@ -1,6 +1,6 @@
 /*
- * annotated.c - every macro of ddprun.h once; prints what the program sees. The engine of the test prints what it is
- * told.
+ * annotated.c - every macro of ddprun.h once; prints what the program sees. The engine of the test prints what it
+ * gets.
  */
 #include "ddprun.h"
 

@@ -1,5 +1,5 @@
 /*
- * fake_engine.c - an engine that counts what the shim tells it, and prints annotations.
+ * fake_engine.c - an engine that counts what the shim reports to it, and prints annotations.
  */
 #include "fake_engine.h"
 

@@ -199,7 +199,7 @@ TEST(every_expectation_has_a_row)
 }
 
 /* Outputs that a caller may leave out, and lists that are not there, are the driver's business. */
-TEST(trap_2_7_null_arguments_go_on_to_the_driver)
+TEST(trap_2_7_null_arguments_reach_the_driver)
 {
     struct hooked hooked[] = {{KIND_OPERATION, "cuMemcpyBatchAsync_v2", "cuMemcpyBatchAsync", 13000, 0, ""},
                               {KIND_OPERATION, "cuMemcpy3DBatchAsync_v2", "cuMemcpy3DBatchAsync", 13000, 0, ""},

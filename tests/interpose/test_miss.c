@@ -121,7 +121,7 @@ make_arguments(void)
     return touches;
 }
 
-TEST(a_launch_is_told_exactly_when_it_touches)
+TEST(a_launch_is_reported_exactly_when_it_touches)
 {
     unsigned long told = 0, untold = 0;
     for (int round = 0; round < ROUNDS; ++round) {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# bind.sh BUILD - ranks run where --bind says, as the kernel tells it (/proc/self/status of each rank), never on a processor that
-# ddprun itself may not use; and without --bind near their GPUs, where that is known.
+# bind.sh BUILD - ranks run where --bind says, as the kernel reports it (/proc/self/status of each rank), never on a
+# processor that ddprun itself may not use; and without --bind near their GPUs, where that is known.
 #
 # Each case prints `ok - name`, `not ok - name (why)` or `skip - name (why)`; exits 1 if one is not ok. Needs no GPU: a stub plays NVML,
 # and hwloc is shown a machine with two GPUs and two nodes, whose processors are two of this one's.

@@ -268,7 +268,7 @@ parse_beside(const char *text, const char *word, const char *value, struct optio
     return result;
 }
 
-TEST(a_name_that_is_no_setting_is_told_the_right_one)
+TEST(an_invalid_setting_gets_a_message_with_the_right_name)
 {
     static const struct {
         const char *member, *told;

@@ -81,7 +81,7 @@ inspect(const struct image *image)
     return facts;
 }
 
-TEST(programs_are_told_apart)
+TEST(programs_are_distinguished)
 {
     struct image image;
     make_image(&image, true, "other");
@@ -106,9 +106,9 @@ TEST(programs_are_told_apart)
     ck_assert_int_eq(inspect(&image).kind, ELF_KIND_NOT_LINKED);
 }
 
-/* The image with what a loader would be told in place of its notes. */
+/* The image with a loader's dynamic section in place of its notes. */
 static struct elf_facts
-inspect_told(bool with_loader, int type, const Elf64_Dyn *entries, size_t bytes)
+inspect_dynamic(bool with_loader, int type, const Elf64_Dyn *entries, size_t bytes)
 {
     struct image image;
     make_image(&image, with_loader, "other");
@@ -125,11 +125,12 @@ TEST(a_library_is_no_static_program)
     const Elf64_Dyn library[] = {{DT_SONAME, {1}}, {DT_FLAGS_1, {DF_1_NOW}}};
     const Elf64_Dyn static_pie[] = {{DT_FLAGS_1, {DF_1_NOW | DF_1_PIE}}, {DT_NULL, {0}}};
     const Elf64_Dyn behind_the_end[] = {{DT_NULL, {0}}, {DT_FLAGS_1, {DF_1_PIE}}};
-    ck_assert_int_eq(inspect_told(false, ET_DYN, library, sizeof(library)).kind, ELF_KIND_LIBRARY);
-    ck_assert_int_eq(inspect_told(false, ET_DYN, behind_the_end, sizeof(behind_the_end)).kind, ELF_KIND_LIBRARY);
-    ck_assert_int_eq(inspect_told(false, ET_DYN, static_pie, sizeof(static_pie)).kind, ELF_KIND_STATIC);
-    ck_assert_int_eq(inspect_told(false, ET_EXEC, library, sizeof(library)).kind, ELF_KIND_STATIC);
-    ck_assert_int_eq(inspect_told(true, ET_DYN, library, sizeof(library)).kind, ELF_KIND_DYNAMIC); /* as glibc's is */
+    ck_assert_int_eq(inspect_dynamic(false, ET_DYN, library, sizeof(library)).kind, ELF_KIND_LIBRARY);
+    ck_assert_int_eq(inspect_dynamic(false, ET_DYN, behind_the_end, sizeof(behind_the_end)).kind, ELF_KIND_LIBRARY);
+    ck_assert_int_eq(inspect_dynamic(false, ET_DYN, static_pie, sizeof(static_pie)).kind, ELF_KIND_STATIC);
+    ck_assert_int_eq(inspect_dynamic(false, ET_EXEC, library, sizeof(library)).kind, ELF_KIND_STATIC);
+    ck_assert_int_eq(inspect_dynamic(true, ET_DYN, library, sizeof(library)).kind,
+                     ELF_KIND_DYNAMIC); /* as glibc's is */
 }
 
 TEST(the_note_is_found_behind_others)

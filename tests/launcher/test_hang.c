@@ -114,7 +114,7 @@ TEST(a_rank_in_host_code_is_named_once_and_ended)
 }
 
 /* A checkpoint: the rank is warned about, continues, and is warned about again at the next one. */
-TEST(a_rank_that_goes_on_is_forgiven)
+TEST(a_rank_that_continues_is_forgiven)
 {
     struct play play;
     begin(&play, 60, 600);
@@ -425,7 +425,7 @@ TEST(a_rank_that_does_not_exit_is_named_and_ended)
 }
 
 /* A script that continues after its program, for however long: a copy of the results, another program. */
-TEST(a_script_that_goes_on_is_left_alone)
+TEST(a_script_that_continues_is_left_alone)
 {
     struct play play;
     begin(&play, 60, 600);

@@ -135,7 +135,7 @@ TEST(there_is_a_bound)
     free(text);
 }
 
-TEST(launchers_are_told_apart)
+TEST(launchers_are_distinguished)
 {
     static const struct {
         const char *program, *version, *mca;
@@ -224,7 +224,7 @@ TEST(the_launcher_notices_a_lost_host_first)
     }
 }
 
-/* One that would end well then is never told to look; nor left to, for it does so by itself after a while. */
+/* A launcher that would end well then never looks: the look that it takes by itself after a while is switched off. */
 TEST(a_launcher_that_hides_lost_hosts_never_looks)
 {
     static const char *const limits[] = {"0", "3", "15", "600"};

@@ -183,7 +183,7 @@ TEST(no_place_is_an_error)
     setenv("TMPDIR", place, 1);
 }
 
-TEST(a_place_that_is_no_folder_is_told_so)
+TEST(a_place_that_is_no_folder_is_reported)
 {
     struct job_folder folder;
     struct error error = {0};

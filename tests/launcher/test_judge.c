@@ -57,7 +57,7 @@ wait_for_all(int rank, bool waits)
     ++views[rank].wait_count;
 }
 
-TEST(who_is_needed_for_a_second_has_left_early)
+TEST(a_rank_that_is_needed_for_a_second_left_early)
 {
     begin();
     end_rank(1, 0, 0);

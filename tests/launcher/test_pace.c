@@ -127,7 +127,7 @@ TEST(a_rank_that_is_often_last_by_little_is_not_named)
 }
 
 /* One rank that is early has others that are alike. */
-TEST(an_early_rank_accuses_none)
+TEST(an_early_rank_accuses_no_rank)
 {
     for (uint64_t b = 1; b <= 20; ++b) {
         for (int i = 0; i < RANKS; ++i)

@@ -90,7 +90,7 @@ look(enum progress_choice choice, const uint64_t *steps, size_t count, char *wri
     look_at(choice, &rank, 1, steps, count, written, bytes);
 }
 
-TEST(gradients_without_a_step_are_told)
+TEST(gradients_without_a_step_are_reported)
 {
     char written[1024];
     const uint64_t steps[30] = {[15] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -131,7 +131,7 @@ TEST(the_rate_forgets_what_is_long_ago)
     ck_assert_msg(strncmp(last, "step 295, 5.0 steps/s\n", 22) == 0, "%s", last);
 }
 
-TEST(the_rate_is_that_of_the_training_that_goes_on)
+TEST(the_rate_is_that_of_the_training_in_progress)
 {
     char written[1024];
     /* 15 steps, five in each second, and another program that makes two. */

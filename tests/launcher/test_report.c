@@ -144,9 +144,9 @@ TEST(a_stopped_process_stays_stopped)
     end_sitter(pid);
 }
 
-/* Of a process that is only warned of no system call may fail: epoll_wait would, with EINTR, when its thread is
+/* No system call may fail in a process that is only warned about: epoll_wait would, with EINTR, when its thread is
  * stopped. */
-TEST(who_goes_on_is_not_interrupted)
+TEST(a_process_that_continues_is_not_interrupted)
 {
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);

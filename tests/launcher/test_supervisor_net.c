@@ -109,7 +109,7 @@ close_play(struct play *play)
     close(play->engine);
 }
 
-/* The engine has been told that its socket is there. */
+/* The engine has got the message that its socket is there. */
 static bool
 has_link(const struct play *play)
 {

@@ -266,7 +266,7 @@ static const struct scene {
      "ranks 0 and 1 do not agree"},
 };
 
-TABLE_TEST(failures_are_told, scenes)
+TABLE_TEST(failures_are_reported, scenes)
 {
     const struct scene *scene = &scenes[_i];
     struct error error = {.exit_code = 77};
@@ -438,7 +438,7 @@ TEST(a_rank_that_follows_waits_for_the_one_that_it_followed)
     ck_assert(!verdict_only_follows(ranks, 2));
 }
 
-TEST(who_is_done_is_needed_only_by_ranks_that_wait_or_go_on)
+TEST(a_rank_that_is_done_is_needed_only_by_ranks_that_wait_or_continue)
 {
     static const struct {
         struct rank_view other;

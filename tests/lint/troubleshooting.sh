@@ -13,7 +13,7 @@ find launcher interpose comm base softgpu -name '*.[ch]' -print0 | sort -z | xar
 # Entries begin with "- **`...`**"; what others than ddprun say is marked "(the loader's own words)" and the like.
 tr '\n' ' ' <"$page" | sed -E 's/ +/ /g; s/ - \*\*/\n- **/g; s/ ## /\n## /g' | grep -E '^- \*\*`' | grep -vE "\((the loader's own|CUDA's) words\)" |
     sed -E 's/^([^:]*`\*\*)[^`]*:.*/\1/' | grep -oE '\*\*`[^`]*`' | sed -E 's/^\*\*`|`$//g' >"$quotes"
-# Below an entry, "  - *...*" quotes the part of its message that tells cases apart.
+# Below an entry, "  - *...*" quotes the part of its message that distinguishes cases.
 grep -E '^  - \*[^*]' "$page" | sed 's/:.*//' | grep -oE '\*[^*]+\*' | tr -d '*' >>"$quotes"
 bad=0
 while IFS= read -r quote; do

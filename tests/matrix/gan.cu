@@ -1,7 +1,7 @@
 /*
- * gan.cu - two optimizers: a discriminator that learns to tell items from a generator's, and the generator that learns
- * to deceive it. Each has gradients, boundaries and updates of its own; backward of the generator goes through the
- * discriminator and writes its gradients, too, which no update uses.
+ * gan.cu - two optimizers: a discriminator that learns to distinguish items from a generator's, and the generator that
+ * learns to deceive it. Each has gradients, boundaries and updates of its own; backward of the generator goes through
+ * the discriminator and writes its gradients, too, which no update uses.
  */
 #include "layers.h"
 

@@ -14,7 +14,7 @@ struct perceptron {
     struct items items;
 };
 
-/* `passes`: batches in a step. `number` tells the parameters of several perceptrons apart. */
+/* `passes`: batches in a step. `number` distinguishes the parameters of several perceptrons. */
 static inline void
 perceptron_create(struct perceptron *net, int number, int passes, bool with_gradients)
 {

@@ -1,5 +1,5 @@
 /*
- * recorder.c - an engine that lays down what hooks of libraries tell it.
+ * recorder.c - an engine that records what hooks of libraries report to it.
  */
 #include "recorder.h"
 

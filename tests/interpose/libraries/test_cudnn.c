@@ -176,13 +176,13 @@ has_pack(const struct row *row)
     return strcmp(row->symbol, "cudnnBackendExecute") == 0;
 }
 
-LOOP_TEST(a_linked_call_is_told_and_handed_on, 0, ROWS)
+LOOP_TEST(a_linked_call_is_reported_and_handed_on, 0, ROWS)
 {
     if (!has_pack(&table[_i]))
         check_fires(&table[_i], table[_i].linked);
 }
 
-LOOP_TEST(a_looked_up_call_is_told_and_handed_on, 0, ROWS)
+LOOP_TEST(a_looked_up_call_is_reported_and_handed_on, 0, ROWS)
 {
     void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
     void *found = dlsym(library, table[_i].symbol);

@@ -196,12 +196,12 @@ check_fires(const struct row *row, void *function)
     fake_cublas_first.answer = CUBLAS_STATUS_SUCCESS;
 }
 
-LOOP_TEST(a_linked_call_is_told_and_handed_on, 0, ROWS)
+LOOP_TEST(a_linked_call_is_reported_and_handed_on, 0, ROWS)
 {
     check_fires(&table[_i], table[_i].linked);
 }
 
-LOOP_TEST(a_looked_up_call_is_told_and_handed_on, 0, ROWS)
+LOOP_TEST(a_looked_up_call_is_reported_and_handed_on, 0, ROWS)
 {
     void *library = dlopen("libcublas.so.13", RTLD_NOW | RTLD_LOCAL);
     void *found = dlsym(library, table[_i].symbol);

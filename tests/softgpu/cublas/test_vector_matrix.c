@@ -324,7 +324,7 @@ TEST(wrong_arguments_are_refused)
     device_free(a);
 }
 
-TEST(handles_remember_what_they_are_told)
+TEST(handles_keep_their_settings)
 {
     CUstream stream = CU_STREAM_PER_THREAD, got;
     cublasPointerMode_t pointer_mode;

@@ -45,7 +45,7 @@ extern const struct softgpu_image whole_image;
 /* bounded(): __launch_bounds__(128), 1000 bytes of static shared memory. */
 extern const struct softgpu_image bounded_image;
 
-/* fail(): tells the driver that it failed. */
+/* fail(): reports to the driver that it failed. */
 extern const struct softgpu_image fail_image;
 
 /* Loads an image through the driver; ends the test if that fails. */

@@ -105,7 +105,7 @@ TEST(what_is_not_there_is_said)
     ck_assert_int_eq(cuGetProcAddress_v2("cuInit", NULL, 13000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST(nvidias_own_runtime_is_told_once_what_it_is)
+TEST(nvidias_own_runtime_is_reported_once)
 {
     const void *table = (void *)1;
     const CUuuid id = {{0}};

@@ -2,9 +2,9 @@
  * test_memory.c - allocations, copies, memset and what the driver says of pointers.
  *
  * Properties: copies move exactly the bytes they should, in every direction and shape (random boxes against plain
- * loops); a copy or memset outside of its allocation is refused and moves nothing; the host waits when CUDA says so and
- * not longer; an asynchronous copy from pageable memory has read its source when it returns, one from page-locked
- * memory has not.
+ * loops); a copy or memset outside of its allocation is refused and moves nothing; the host waits when CUDA documents
+ * it and not longer; an asynchronous copy from pageable memory has read its source when it returns, one from
+ * page-locked memory has not.
  */
 #include "kernels.h"
 
@@ -221,7 +221,7 @@ TEST(what_leaves_its_allocation_is_refused)
 
 /* ---- who waits ---- */
 
-TEST(the_host_waits_when_cuda_says_so)
+TEST(the_host_waits_when_cuda_documents_it)
 {
     use_device();
     CUstream stream = new_stream();

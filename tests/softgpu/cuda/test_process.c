@@ -57,7 +57,7 @@ scene_exit_in_flight(void)
 static atomic_int exit_open, exit_calls;
 
 static void
-let_work_go_on(void)
+let_work_continue(void)
 {
     atomic_store(&exit_open, 1);
     /* Time for a driver that does continue to be caught; it cannot make this fail. */
@@ -69,7 +69,7 @@ let_work_go_on(void)
 static int
 scene_exit_stops_streams(void)
 {
-    atexit(let_work_go_on); /* before the driver's own handler, so it runs after that */
+    atexit(let_work_continue); /* before the driver's own handler, so it runs after that */
     use_device();
     launch_one(load_function(&gate_image), NULL, &exit_open);
     launch_one(load_function(&whole_image), NULL, &exit_calls);

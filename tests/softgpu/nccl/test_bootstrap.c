@@ -124,7 +124,8 @@ LOOP_TEST(a_rank_that_goes_away_ends_the_wait, 0, 20)
     struct joiner joiner;
     start_join(&joiner, &id, 0, 3);
     close(connection);
-    /* Told who went away if it came in time, else that the id is not served any more. In no case does it wait. */
+    /* The error names the rank that went away if this one came in time, else says that the id is not served any more.
+     * In no case does it wait. */
     ncclResult_t result = finish_join(&joiner);
     bool is_told = strstr(joiner.error.text, "rank 1 went away before all 3 ranks had come");
     bool is_late = strstr(joiner.error.text, "this unique id");

@@ -184,7 +184,7 @@ outlived(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-TEST(a_graph_that_outlives_its_communicator_says_so)
+TEST(a_graph_that_outlives_its_communicator_is_reported)
 {
     ck_assert(ranks_run(2, outlived, 0));
 }

@@ -254,7 +254,7 @@ one_aborts(int rank, int rank_count, struct ranks_shared *shared)
     return 0;
 }
 
-TEST(abort_ends_the_own_wait_and_is_told)
+TEST(abort_ends_the_own_wait_and_is_reported)
 {
     ck_assert(ranks_run(2, one_aborts, 0));
 }

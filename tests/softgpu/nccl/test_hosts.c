@@ -290,7 +290,7 @@ TEST(a_wrong_secret_is_refused_by_both_sides)
     ck_assert_int_eq(send(guest, page, sizeof(page), MSG_NOSIGNAL), sizeof(page));
     ck_assert_int_eq(finish_join(&joiner), ncclSystemError);
     ck_assert_msg(strstr(joiner.error.text, "does not know the secret"), "%s", joiner.error.text);
-    ck_assert_int_le(recv(guest, page, 1, MSG_DONTWAIT), 0); /* it has been told nothing */
+    ck_assert_int_le(recv(guest, page, 1, MSG_DONTWAIT), 0); /* the joiner has sent nothing */
     exchange_release(&joiner.exchange);
     close(guest);
     close(listener);

@@ -142,7 +142,7 @@ shrink_after_death(int rank, int n, struct ranks_shared *shared)
     return 0;
 }
 
-TEST(survivors_of_a_death_go_on)
+TEST(survivors_of_a_death_continue)
 {
     ck_assert(ranks_run(3, shrink_after_death, 1u << 2));
 }
