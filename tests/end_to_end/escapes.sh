@@ -6,7 +6,7 @@ source "$(dirname "$0")/lib.sh"
 limit=90
 escapes=$build/tests/trainers/escapes
 
-# escape RANKS MODE: trains right; buckets without the two hidden gradients leave early; the reason is said once.
+# escape RANKS MODE: trains right; buckets without the two hidden gradients are launched early; the reason is said once.
 escape() {
     run "$ddprun" -n "$1" --bucket-mb 0.005 --check-every 1 "$escapes" "$2"
     succeeded "$2, $1 ranks"
@@ -51,10 +51,10 @@ else
     cat "$work/stderr"
 fi
 
-# The program itself says when they are complete: then they leave early, too.
+# The program itself says when they are complete: then they are launched early, too.
 run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 --trace "$work/trace" "$escapes" declared
 succeeded "declared ready"
-check "declared ready: all buckets leave early at the end" bash -c \
+check "declared ready: all buckets are launched early at the end" bash -c \
     "tail -n 1 '$work/trace/rank-0.jsonl' | grep '\"early\":true' | grep -qv '\"early\":false'"
 check "declared ready: nothing waits" bash -c "! grep -q 'are averaged at DDP_STEP' '$work/stderr'"
 
@@ -83,7 +83,7 @@ if [ "$sanitized" -eq 0 ]; then
     says='does not tell the parameters of kernels'
     deaf cuFuncGetParamInfo cuKernelGetParamInfo
     older "kernels only" "$build/tests/trainers/steps" plain
-    check "an older driver, kernels only: nothing leaves early" grep -q ' 0 of them overlapped' "$work/stderr"
+    check "an older driver, kernels only: no bucket is launched early" grep -q ' 0 of them overlapped' "$work/stderr"
     older "gradients declared ready" "$build/tests/trainers/steps" ready
     check "an older driver, gradients declared ready: overlaps" grep -Eq " [1-9][0-9]* $overlapped" "$work/stderr"
     run "$digits_plain" --data "$data" --batch 96 --steps 30 --seed 5 --save "$work/serial"

@@ -14,7 +14,7 @@ trains() {
     succeeded "$2, $1 ranks${3:+ $3}${4:+ $4}"
 }
 
-# in_graphs COUNT: that many steps of the last run were in graphs, and buckets of them left early.
+# in_graphs COUNT: that many steps of the last run were in graphs, and buckets of them were launched early.
 in_graphs() {
     check "... $1 steps in graphs, overlapped" grep -Eq " $1 of them in CUDA graphs, [1-9][0-9]* of them overlapped" "$work/stderr"
 }

@@ -16,6 +16,6 @@ done
 
 run "$ddprun" -n 2 --bucket-mb 0.02 --no-overlap --trace "$work/none" "$ladder" --layers 12 --width 64 --batch 64 --steps 20
 succeeded "without overlap: ends well"
-check "without overlap: no bucket leaves early" bash -c "! grep -q '\"early\":true' '$work/none/rank-0.jsonl'"
+check "without overlap: no bucket is launched early" bash -c "! grep -q '\"early\":true' '$work/none/rank-0.jsonl'"
 check "without overlap: no bucket begins before backward ends" bash -c "! grep -q '\"begin_us\":-' '$work/none/rank-0.jsonl'"
 finish

@@ -12,7 +12,7 @@ steps_of() {
     succeeded "$2, $1 ranks"
 }
 
-# overlapped LEAST: in so many steps at least buckets left early.
+# overlapped LEAST: in so many steps at least buckets were launched early.
 overlapped_at_least() {
     local count
     count=$(sed -nE 's/.* ([0-9]+) of them overlapped.*/\1/p' "$work/stderr")

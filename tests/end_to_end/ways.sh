@@ -36,7 +36,7 @@ check "... and they are 9 of 12" grep -q '12 steps, 9 of them overlapped' "$work
 run "$ddprun" -n 2 "$ways" old-launch
 failed_with "a call that ddprun cannot follow" 1 "calls cuLaunchGrid, in a version or form that this ddprun cannot follow"
 run "$ddprun" -n 2 --bucket-mb 0.001 "$ways" free-early
-failed_with "a gradient freed with its bucket on its way" 1 "gradient [0-9]+ of [0-9]+ \(.gradients\[l\]., .* was freed and not annotated again"
+failed_with "a gradient freed with its bucket in flight" 1 "gradient [0-9]+ of [0-9]+ \(.gradients\[l\]., .* was freed and not annotated again"
 run "$ddprun" -n 2 --bucket-mb 0.001 "$ways" reset-early
-failed_with "a device reset with buckets on their way" 1 "after the device was reset"
+failed_with "a device reset with buckets in flight" 1 "after the device was reset"
 finish

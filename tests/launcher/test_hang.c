@@ -260,14 +260,14 @@ TEST(different_places_are_named)
                                                   "0), after 8 steps, waits for it in bucket 0 of step 8"));
     hang_free(play.hang);
 
-    begin(&play, 60, 600); /* it will never make step 8, a bucket of which is on its way */
+    begin(&play, 60, 600); /* it will never make step 8, a bucket of which is in flight */
     wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     play.views[0].wait_step = 8;
     wait_for(&play, 1, RANK_WAIT_EXCHANGE, RANK_PLACE_END);
     ck_assert_int_eq(play_on(&play, 5, 1 << 2), HANG_END);
     hang_free(play.hang);
 
-    begin(&play, 60, 600); /* the same step: on its way */
+    begin(&play, 60, 600); /* the same step: in flight */
     wait_for(&play, 0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     wait_for(&play, 1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
     ck_assert_int_eq(play_on(&play, 10, 1 << 2), HANG_NONE);
