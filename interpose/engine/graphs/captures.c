@@ -25,6 +25,7 @@ static struct capture *captures;
 static struct capture_lane lanes[CAPTURE_LANES];
 static _Atomic(CUstream) lane_streams[CAPTURE_LANES]; /* of lanes[], for any thread to read */
 
+/* Not analysed, as capture_unlock(): the lock is private to this file, and callers cannot name it. */
 void NOT_ANALYSED
 capture_lock(void)
 {

@@ -237,6 +237,7 @@ group_that_sends(void) WITH_LOCK
     return group->overlapping ? group : NULL;
 }
 
+/* Not analysed: it takes the role only if the role is free, under the lock that it holds anyway. */
 void NOT_ANALYSED
 issue_ready(void)
 {

@@ -233,6 +233,8 @@ keep_sources(const struct operation *operation, const struct hits *hits)
         capture_source(operation->host_source, operation->host_bytes);
 }
 
+/* Not analysed, as touches_end(): the launch of a graph with DDP_STEP takes the role here, which is given back there.
+ */
 void NOT_ANALYSED
 touches_begin(struct operation *operation)
 {

@@ -62,7 +62,8 @@ is_working(void)
            !atomic_load(&engine_state.context_ended);
 }
 
-/* Any tensor may be a variable of the module: the driver does not tell. So nothing is on its way meanwhile. */
+/* Any tensor may be a variable of the module: the driver does not tell. So nothing is on its way meanwhile. Not
+ * analysed, as releases_after_unload(): the role is taken here and given back there. */
 void NOT_ANALYSED
 releases_before_unload(void)
 {
