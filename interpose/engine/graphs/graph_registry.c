@@ -40,8 +40,8 @@ recording_hold(struct recording *recording)
     pthread_mutex_unlock(&lock);
 }
 
-/* Buckets of captured steps. A launch of the graph may still use them: all launches are waited for. Not analysed: it
- * may be called by the issuer, or by a thread that takes the role here. */
+/* Buckets of captured steps. A launch of the graph may still use them: all launches are waited for. Not analysed: the
+ * role is taken only where the context still exists. */
 static void NOT_ANALYSED
 free_steps(struct recording *recording)
 {
