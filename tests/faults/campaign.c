@@ -332,7 +332,7 @@ take_place(struct place *place, int option, char *value)
     case 'c':
         place->cut = value;
         break;
-    case 'r':
+    case 'm':
         place->restore = value;
         break;
     case 'h': /* KEEPER:TMPDIR */
@@ -360,7 +360,7 @@ parse(struct campaign *campaign, int argc, char **argv)
                                             {"ranks", required_argument, NULL, 'n'},
                                             {"host", required_argument, NULL, 'h'},
                                             {"cut", required_argument, NULL, 'c'},
-                                            {"restore", required_argument, NULL, 'r'},
+                                            {"restore", required_argument, NULL, 'm'},
                                             {"help", no_argument, NULL, 'u'},
                                             {NULL}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
