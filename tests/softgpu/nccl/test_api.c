@@ -379,6 +379,7 @@ slow_beside_work(int rank, int n, struct ranks_shared *shared)
     EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, ncclMax, comm, device_stream()), ncclSuccess);
     EXPECT_CUDA(cuCtxSynchronize());
     EXPECT(now_ns() - start >= 130000000);
+    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
     return 0;
 }
 
