@@ -264,7 +264,7 @@ latest_times(const struct control_messages *votes, size_t count)
 
 /* The group's busy_factor, from what the buckets took on all ranks. */
 static void
-fit_busy_factor(struct group *group, const struct control_messages *votes)
+fit_busy_factor(struct group *group, const struct control_messages *votes) BY_ISSUER
 {
     size_t bucket_count = group->plan->bucket_count, before = 1 + group->gradient_count + group->gradient_count + 1;
     const int64_t **ranks = calloc((size_t)votes->count, sizeof(*ranks));

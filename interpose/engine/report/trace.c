@@ -96,7 +96,8 @@ exposed_us(const struct step_trace *step)
     return latest;
 }
 
-static const struct cost *idle_cost GUARDED_BY(issuer_role); /* of an all-reduce; NULL: not known */
+/* Of an all-reduce; NULL: not known. As all of the trace, the issuer's until trace_close(). */
+static const struct cost *idle_cost;
 
 void
 trace_costs(const struct cost *cost)
@@ -105,7 +106,7 @@ trace_costs(const struct cost *cost)
 }
 
 static void
-add_costs(json_object *entry, uint64_t bytes, unsigned busy_factor) BY_ISSUER
+add_costs(json_object *entry, uint64_t bytes, unsigned busy_factor)
 {
     if (idle_cost == NULL || idle_cost->count == 0)
         return;
