@@ -227,15 +227,15 @@ say_scattered(const struct ddp_site *site)
         site->line);
 }
 
-enum escape_doubt
-escape_since(const struct escape_count *then, const struct ddp_site *site)
+bool
+escape_certain_since(const struct escape_count *then, const struct ddp_site *site)
 {
     if (atomic_load(&engine_state.escapes) == then->all)
-        return ESCAPED_NOT;
-    if (atomic_load(&engine_state.certain_escapes) != then->certain)
-        return ESCAPED_FOR_CERTAIN;
-    say_scattered(site);
-    return ESCAPED_PERHAPS;
+        return false;
+    bool is_certain = atomic_load(&engine_state.certain_escapes) != then->certain;
+    if (!is_certain)
+        say_scattered(site);
+    return is_certain;
 }
 
 /* ---- what reaches the device ---- */

@@ -9,13 +9,12 @@
 #include "interpose/engine/memory/memory.h"
 
 /* ---- escaped_pointers.c: gradients and buffers that kernels may reach unseen ---- */
-enum escape_doubt { ESCAPED_NOT, ESCAPED_PERHAPS, ESCAPED_FOR_CERTAIN };
 /*
- * Whether addresses of tensors were copied to the device since then: for certain, or as numbers in other data, which
- * may only look like addresses. The latter is reported, once in each rank: the graph with the DDP_STEP at `site` does
+ * Whether a table with addresses of tensors was copied to the device since then. Numbers in other data, which may only
+ * look like addresses, are reported, once in each rank, and do not count: the graph with the DDP_STEP at `site` does
  * not wait for kernels that read them. Any thread, not with lock held.
  */
-enum escape_doubt escape_since(const struct escape_count *then, const struct ddp_site *site);
+bool escape_certain_since(const struct escape_count *then, const struct ddp_site *site);
 /* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. Gradients
  * into which they point are deferred from now on; of one that was launched in this step, the content is checked. */
 bool escape_from_host(const void *source, size_t bytes);

@@ -31,7 +31,7 @@ refuse_stale(const struct recording *recording)
             "a graph with DDP_STEP (%s:%d) is launched after gradients or buffers were annotated, freed or forgotten: "
             "capture it again",
             site->file, site->line);
-    if (escape_since(&recording->escapes, site) == ESCAPED_FOR_CERTAIN)
+    if (escape_certain_since(&recording->escapes, site))
         stop_job("a graph with DDP_STEP (%s:%d) is launched after a gradient's address was copied to the device, from "
                  "where its kernels may read it: copy it before the capture",
                  site->file, site->line);

@@ -302,7 +302,7 @@ refuse_what_cannot_be(const struct capture *capture, const struct group *group, 
         snprintf(why, sizeof(why),
                  "that had begun before gradients or buffers were annotated, freed or forgotten: do "
                  "that before the capture");
-    else if (escape_since(&capture->recording->escapes, site) == ESCAPED_FOR_CERTAIN)
+    else if (escape_certain_since(&capture->recording->escapes, site))
         snprintf(why, sizeof(why),
                  "during which a gradient's address was copied to the device: copy it before the "
                  "capture");
