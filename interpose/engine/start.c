@@ -75,7 +75,7 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     *first = rank * base + (rank < more ? rank : more);
     *count = base + (rank < more);
     check_shard(total, first, count);
-    told_shard(total);
+    user_metrics_shard(total);
     if (more != 0 && rank == 0)
         weight_note_shard(total, site);
 }
@@ -133,7 +133,7 @@ mean_called(const char *label, float *value, const struct ddp_site *site)
     if (engine_state.rendezvous.world_size > 1)
         average(value, site);
     check_mean(*value, &called);
-    told_mean(*value, label, site);
+    user_metrics_mean(*value, label, site);
 }
 
 static void
@@ -206,7 +206,7 @@ before_context_destroy(CUcontext context)
     check_program_ends();
     unaveraged_last_look(0, UINT64_MAX);
     close_device();
-    releases_before_free(1, SIZE_MAX - 1); /* all memory goes */
+    unmap_before_free(1, SIZE_MAX - 1); /* all memory goes */
     if (engine_state.rendezvous.world_size > 1)
         atomic_store(&engine_state.context_ended, true);
     else
@@ -315,15 +315,15 @@ static struct engine engine = {
     .end = touches_end,
     .allocated = escape_allocated,
     .copied_from_host = touches_copied_from_host,
-    .before_release = releases_before_free,
+    .before_release = unmap_before_free,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,
-    .before_primary_release = releases_before_primary_release,
+    .before_primary_release = unmap_before_primary_release,
     .tensor_map_encoded = tensor_map_encoded,
     .kernels_found = functions_kernels_found,
-    .before_unload = releases_before_unload,
-    .after_unload = releases_after_unload,
+    .before_unload = unmap_before_unload,
+    .after_unload = unmap_after_unload,
     .capture_begun = capture_begun,
     .capture_changes = capture_changes,
     .capture_ends = capture_ends,

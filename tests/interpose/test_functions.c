@@ -14,14 +14,14 @@ struct engine_state engine_state;
 static unsigned kernels_added;
 
 void
-miss_add_kernel(CUfunction function, const struct function_layout *layout)
+launch_filter_add_kernel(CUfunction function, const struct function_layout *layout)
 {
     (void)function;
     kernels_added += layout->known;
 }
 
 void
-miss_forget_kernels(void)
+launch_filter_forget_kernels(void)
 {
 }
 

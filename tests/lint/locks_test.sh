@@ -35,7 +35,7 @@ planted() {
         bad=1
     fi
 }
-lock='pthread_mutex_lock(&engine_state.lock);' unlock='pthread_mutex_unlock(&engine_state.lock);'
+lock='engine_lock();' unlock='engine_unlock();'
 planted '' "$lock ++memory_state.agreements; $unlock"
 planted "writing variable 'agreements' requires" '++memory_state.agreements;'
 planted "writing variable 'agreements' requires" "$lock $unlock memory_state.agreements = 0;"

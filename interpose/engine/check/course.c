@@ -90,14 +90,14 @@ static struct tensor *
 list_tensors(enum tensor_role role, int group, size_t *count_p)
 {
     size_t count = 0;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct tensor *list = malloc((engine_state.tensor_count + 1) * sizeof(*list));
     for (size_t i = 0; list != NULL && i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->role == role && tensor->placed && (group < 0 || tensor->group == group))
             list[count++] = *tensor;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (list == NULL)
         stop_job("out of memory");
     if (MUTANT(CHECK_LAST_LEFT_OUT) && count > 0)

@@ -137,7 +137,7 @@ annotated_at(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *next_p)
 {
     bool found = false;
     *next_p = UINT64_MAX;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < memory_state.ranges.count; ++i) {
         const struct range *range = &memory_state.ranges.sorted[i];
         if (range->begin > address) {
@@ -149,7 +149,7 @@ annotated_at(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *next_p)
             found = true;
         }
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return found;
 }
 
@@ -260,10 +260,10 @@ bytes_behind(CUdeviceptr begin, size_t known)
     if (known > 0 && begin + known < end)
         end = begin + known;
     size_t all = 4096; /* no more than twice what is annotated: a pool may hold anything behind it */
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < engine_state.tensor_count; ++i)
         all += memory_state.tensors[i].role == TENSOR_PARAMETER ? 2 * memory_state.tensors[i].bytes : 0;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return end - begin < all ? end - begin : all;
 }
 

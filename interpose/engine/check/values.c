@@ -186,13 +186,13 @@ values_ask_for_room(void)
     if (!values.writes)
         return;
     uint64_t bytes[TENSOR_ROLES] = {0};
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
         size_t kept = check_run.sample > 0 && tensor->count > check_run.sample ? check_run.sample : tensor->count;
         bytes[tensor->role] += kept * type_bytes(tensor->type);
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     uint64_t steps = check_run.steps;
     uint64_t needed = (steps + 1) * (bytes[TENSOR_PARAMETER] + bytes[TENSOR_STATE]) +
                       steps * (bytes[TENSOR_GRADIENT] + bytes[TENSOR_BUFFER]);
@@ -462,10 +462,10 @@ values_hash_gradients(int group)
 {
     uint64_t hash = 0;
     for (size_t i = 0;; ++i) {
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         bool any = i < engine_state.tensor_count;
         struct tensor tensor = any ? memory_state.tensors[i] : (struct tensor){.placed = false};
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
         if (!any)
             break;
         struct hashing hashing = {0, 0};

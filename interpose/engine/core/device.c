@@ -23,12 +23,12 @@ device_ensure_driver(const struct ddp_site *site)
     if (!driver_fill(&driver, engine_state.services->driver_function, &error))
         stop_job("%s", error.text);
 
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     if (!atomic_load(&engine_state.driver_ready)) {
         engine_state.driver = driver;
         atomic_store(&engine_state.driver_ready, true);
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 void
@@ -43,9 +43,9 @@ device_refuse_after_reset(const char *macro, const struct ddp_site *site)
 void
 device_ensure_events(void)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool made = engine_state.streams[0].event != NULL;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (made)
         return;
 
@@ -53,10 +53,10 @@ device_ensure_events(void)
     CUevent events[STREAMS_AT_MOST];
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i)
         require_cuda(engine_state.driver.cuEventCreate_p(&events[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i)
         engine_state.streams[i].event = events[i];
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     context_leave(before);
 }
 

@@ -9,18 +9,18 @@
 void NOT_ANALYSED
 role_take(void)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     while (engine_state.issuing)
         pthread_cond_wait(&engine_state.role_free, &engine_state.lock);
     engine_state.issuing = true;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 void NOT_ANALYSED
 role_give(void)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     engine_state.issuing = false;
     pthread_cond_broadcast(&engine_state.role_free);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }

@@ -132,4 +132,16 @@ extern struct engine_state engine_state;
 #define WITH_LOCK REQUIRES(engine_state.lock)
 #define BY_ISSUER REQUIRES(issuer_role)
 
+static inline void
+engine_lock(void) ACQUIRES(engine_state.lock)
+{
+    pthread_mutex_lock(&engine_state.lock);
+}
+
+static inline void
+engine_unlock(void) RELEASES(engine_state.lock)
+{
+    pthread_mutex_unlock(&engine_state.lock);
+}
+
 #endif

@@ -72,21 +72,21 @@ void
 stream_wait_for_reduction(CUstream handle)
 {
     require_own_context(handle);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     uint64_t boundary = engine_state.boundary_count;
     bool waits = engine_state.streams[stream_index(handle)].waited_for < boundary;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (!waits || MUTANT(NO_BOUNDARY_WAIT) || MUTANT(OTHER_STREAMS_RUN_ON))
         return;
 
     /* Noted only now: another thread on this stream must not believe in a wait that is not there yet. */
     require_cuda(engine_state.driver.cuStreamWaitEvent_p(handle, engine_state.reduced, 0),
                  "waiting for the last reduction");
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct stream_entry *entry = &engine_state.streams[stream_index(handle)];
     if (entry->waited_for < boundary)
         entry->waited_for = boundary;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 void
@@ -94,9 +94,9 @@ stream_note_work(CUstream handle)
 {
     if (handle != CU_STREAM_PER_THREAD)
         return;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     CUevent event = engine_state.streams[stream_index(handle)].event;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     stream_record(handle, event, "cuEventRecord");
 }
 
@@ -106,20 +106,20 @@ streams_before_destroy(CUstream stream)
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended))
         return;
     role_take(); /* no other thread names the handle from here on */
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct stream_entry *entry = NULL;
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
         if (is_same_stream(&engine_state.streams[i], stream))
             entry = &engine_state.streams[i];
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 
     /* Its work continues after the handle is gone; the event remembers it until the boundary. */
     if (entry != NULL) {
         stream_record(stream, entry->event, "cuEventRecord on a stream that is destroyed");
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         entry->destroyed = true;
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
     }
     atomic_fetch_add(&engine_state.stream_changes, 1);
     role_give();
@@ -144,9 +144,9 @@ streams_wait_for_producers(uint64_t mask, unsigned communicator)
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
         if (!(mask >> i & 1))
             continue;
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         const struct stream_entry entry = engine_state.streams[i];
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
 
         bool recorded = entry.destroyed || (entry.handle == CU_STREAM_PER_THREAD && entry.owner != gettid());
         if (!recorded && stream_is_captured(entry.handle)) /* an event there would draw our streams into the graph */

@@ -49,7 +49,7 @@ mean_of(const char *label, const struct ddp_site *site)
 }
 
 void
-told_mean(float value, const char *label, const struct ddp_site *site)
+user_metrics_mean(float value, const char *label, const struct ddp_site *site)
 {
     struct rank_mean *mean = mean_of(label, site);
     if (mean == NULL)
@@ -65,7 +65,7 @@ told_mean(float value, const char *label, const struct ddp_site *site)
 }
 
 void
-told_shard(size_t total)
+user_metrics_shard(size_t total)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the record against other threads */
     _Atomic uint64_t *told = &engine_state.status->told.shard_total;

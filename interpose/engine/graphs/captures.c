@@ -93,10 +93,10 @@ enter(const struct capture_answer *answer)
     capture->recording = recording;
     recording->escapes =
         (struct escape_count){atomic_load(&engine_state.escapes), atomic_load(&engine_state.certain_escapes)};
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     recording->placements = engine_state.placements;
     capture->place_count = engine_state.tensor_count;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     capture->last = malloc((capture->place_count + 1) * sizeof(*capture->last));
     if (capture->last == NULL)
         stop_job("out of memory");

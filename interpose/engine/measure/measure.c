@@ -303,11 +303,11 @@ measure_backward_done(const struct group *group, CUstream stream)
     if (wait != NULL)
         record(wait->backward_done, stream);
 
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool recorded = of->recording;
     of->recording = false;
     bool whole = recorded && group->overlapping && !group->readiness.deviates;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (!whole)
         return;
     record(of->done, stream);
@@ -338,12 +338,12 @@ make_room(struct measured *of, size_t count)
         if (of->samples[s] == NULL)
             stop_job("out of memory");
     }
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     CUevent *old_ready = of->ready;
     uint8_t *old_recorded = of->recorded;
     of->ready = ready;
     of->recorded = recorded;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     free(old_ready);
     free(old_recorded);
     of->capacity = count;
@@ -382,10 +382,10 @@ measure_next_interval(const struct group *group, CUstream stream)
     make_bucket_room(of, group->plan->bucket_count);
     of->interval = group->boundary_count;
     record(of->begin, stream);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     memset(of->recorded, 0, group->gradient_count);
     of->recording = true;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 /* ---- for planner.c ---- */
@@ -394,9 +394,9 @@ void
 measure_forget(const struct group *group)
 {
     struct measured *of = measured_of(group);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     of->recording = false;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     of->pending = false;
     of->sample_count = 0;
     of->wanted = true;

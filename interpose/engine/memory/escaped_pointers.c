@@ -112,11 +112,11 @@ escape_hold(struct tensor *tensor)
 {
     tensor->escaped = true;
     atomic_fetch_add(&engine_state.escapes, 1);
-    if (!atomic_exchange(&memory_state.holds, true))
+    if (!atomic_exchange(&memory_state.any_escaped, true))
         functions_none_misses();
     struct group *group = &memory_state.groups[tensor->group];
     if (tensor->role != TENSOR_GRADIENT || memory_state.annotations_changed || group->plan == NULL)
-        return; /* learn_nothing_yet() will see it */
+        return; /* planner_reset() will see it */
     if (readiness_is_declared(&group->readiness, tensor->member))
         return;
     history_ignore(&group->history, tensor->member);
@@ -126,7 +126,7 @@ escape_hold(struct tensor *tensor)
 bool
 escape_reaches(const struct tensor *tensor)
 {
-    return tensor->escaped || (atomic_load(&memory_state.blind) && !tensor->by_library);
+    return tensor->escaped || (atomic_load(&memory_state.parameters_unknown) && !tensor->by_library);
 }
 
 enum deferral
@@ -214,11 +214,11 @@ say_scattered(const struct ddp_site *site)
     char text[TENSOR_TEXT_BYTES];
     if (atomic_exchange(&said, true))
         return;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct tensor tensor = scattered.tensor;
     size_t bytes = scattered.bytes;
     uint64_t step = scattered.step;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     message_line(
         "rank %d: in step %llu, a copy of %zu bytes to the device held a number that equals an address in %s; "
         "the graph with DDP_STEP (%s:%d) does not wait for kernels that read the number as a pointer. If it is "
@@ -247,12 +247,12 @@ escape_of_all(void)
     atomic_fetch_add(&engine_state.certain_escapes, 1);
     for (size_t i = 0; more; ++i) {
         struct found found = {.late = false};
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         copied.overflow = true;
         more = i < engine_state.tensor_count;
         if (more)
             hold_found(&memory_state.tensors[i], &found);
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
         follow(&found);
     }
 }
@@ -262,27 +262,27 @@ escape_from_host(const void *memory, size_t bytes)
 {
     if (bytes < sizeof(uint64_t))
         return false;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     const struct words_spans spans = allocations_spans();
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     struct tensor held = {.placed = false};
     size_t at = 0, addresses = 0;
     while ((at = words_find(memory, bytes, at, &spans)) != WORDS_NONE) {
         struct found found = {.late = false};
         uint64_t word;
         memcpy(&word, (const char *)memory + at, sizeof(word));
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         addresses += !MUTANT(ESCAPE_IGNORED) && note_word(word, &found);
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
         follow(&found);
         if (found.tensor.placed)
             held = found.tensor;
         at += sizeof(uint32_t);
     }
     if (held.placed) {
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         note_copy(&held, bytes, addresses);
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
     }
     return addresses > 0;
 }
@@ -329,9 +329,9 @@ escape_end_kernel(uint64_t stream_mask)
 void
 escape_blind_kernel(const char *kernel)
 {
-    if (atomic_exchange(&memory_state.blind, true))
+    if (atomic_exchange(&memory_state.parameters_unknown, true))
         return;
-    if (!atomic_exchange(&memory_state.holds, true))
+    if (!atomic_exchange(&memory_state.any_escaped, true))
         functions_none_misses();
     if (engine_state.rendezvous.rank == 0)
         message_line("the driver does not tell the parameters of kernels (%s): gradients are averaged at DDP_STEP, "

@@ -65,19 +65,19 @@ uint64_t allocations_bytes_at(uint64_t address) WITH_LOCK;
 struct words_spans allocations_spans(void) WITH_LOCK;
 
 /* ---- host_accessible.c: memory that host and device reach ---- */
-void visible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind);
-void visible_remove(CUdeviceptr address);
+void host_accessible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind);
+void host_accessible_remove(CUdeviceptr address);
 void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
 /* A source of which only the driver knows whose memory it is. */
 void escape_from_anywhere(CUdeviceptr source, size_t bytes);
 /* Whether the address may lie there; cheap. */
-bool visible_may_hold(uint64_t address);
+bool host_accessible_may_hold(uint64_t address);
 /* Whether it lies there, all of it. */
-bool visible_has(uint64_t address, size_t bytes);
+bool host_accessible_has(uint64_t address, size_t bytes);
 /* A kernel gets this address: looks for escaping addresses behind it. */
-void visible_look_behind(uint64_t address);
+void host_accessible_look_behind(uint64_t address);
 /* The same for [address, address + bytes) of the host's memory, whatever is there. */
-void visible_look_through(uint64_t address, size_t bytes);
+void host_accessible_look_through(uint64_t address, size_t bytes);
 
 /* ---- peek.c ---- */
 /* Copies up to `bytes` bytes of the process's memory to `to`; returns how many could be read, from `address` on. */
@@ -85,13 +85,13 @@ size_t peek(uint64_t address, void *to, size_t bytes);
 
 /* ---- pointer_arrays.c: arrays of pointers that the host has copied to the device ---- */
 /* Whether there may be one; cheap, without lock. */
-bool tables_may_hold(uint64_t address, size_t bytes);
+bool pointer_arrays_may_hold(uint64_t address, size_t bytes);
 /* All others with lock held. */
-void tables_copied(uint64_t address, size_t bytes, bool has_addresses) WITH_LOCK;
+void pointer_arrays_copied(uint64_t address, size_t bytes, bool has_addresses) WITH_LOCK;
 /* Something else may have been written there. */
-void tables_touched(uint64_t address, size_t bytes) WITH_LOCK;
+void pointer_arrays_touched(uint64_t address, size_t bytes) WITH_LOCK;
 /* Whether all of it is as the host has copied it. */
-bool tables_know(uint64_t address, size_t bytes) WITH_LOCK;
+bool pointer_arrays_know(uint64_t address, size_t bytes) WITH_LOCK;
 
 /* ---- tensor_maps.c ---- */
 void tensor_map_encoded(CUdeviceptr address, bool done); /* see engine.h */

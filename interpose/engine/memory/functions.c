@@ -98,7 +98,7 @@ keep(CUfunction function, const struct function_layout *layout)
     struct slot *slot = slot_for(function);
     if (slot != NULL) {
         slot->layout = layout;
-        miss_add_kernel(function, layout);
+        launch_filter_add_kernel(function, layout);
     }
     pthread_mutex_unlock(&table_lock);
 }
@@ -129,7 +129,7 @@ forget(void)
     free(slots);
     slots = NULL;
     slot_count = used_count = 0;
-    miss_forget_kernels();
+    launch_filter_forget_kernels();
 }
 
 void
@@ -153,7 +153,7 @@ void
 functions_none_misses(void)
 {
     pthread_mutex_lock(&table_lock);
-    miss_forget_kernels();
+    launch_filter_forget_kernels();
     pthread_mutex_unlock(&table_lock);
 }
 

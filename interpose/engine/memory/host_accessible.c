@@ -15,48 +15,48 @@
 enum { LOOK_AT_MOST = 64 << 10, CHUNK_BYTES = 16 << 10 };
 
 static struct ranges visible; /* id: enum memory_kind; guarded by the engine's lock */
-static _Atomic uint64_t visible_lowest = UINT64_MAX, visible_highest;
+static _Atomic uint64_t host_accessible_lowest = UINT64_MAX, host_accessible_highest;
 
 static void
 update_bounds(void) WITH_LOCK
 {
     size_t count = visible.count;
-    atomic_store(&visible_lowest, count > 0 ? visible.sorted[0].begin : UINT64_MAX);
-    atomic_store(&visible_highest, count > 0 ? visible.sorted[count - 1].end : 0);
-    miss_ranges_changed(&visible);
+    atomic_store(&host_accessible_lowest, count > 0 ? visible.sorted[0].begin : UINT64_MAX);
+    atomic_store(&host_accessible_highest, count > 0 ? visible.sorted[count - 1].end : 0);
+    launch_filter_ranges_changed(&visible);
 }
 
 void
-visible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind)
+host_accessible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind)
 {
     struct range other;
     enum ranges_status status;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     /* What overlaps is gone, and its release was not reported. */
     while ((status = ranges_add(&visible, address, bytes, (size_t)kind, &other)) == RANGES_OVERLAP)
         (void)ranges_remove(&visible, other.begin);
     update_bounds();
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (status == RANGES_NO_MEMORY)
         stop_job("out of memory");
 }
 
 void
-visible_remove(CUdeviceptr address)
+host_accessible_remove(CUdeviceptr address)
 {
-    if (!visible_may_hold(address))
+    if (!host_accessible_may_hold(address))
         return;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     (void)ranges_remove(&visible, address);
     update_bounds();
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 bool
-visible_may_hold(uint64_t address)
+host_accessible_may_hold(uint64_t address)
 {
-    return address >= atomic_load_explicit(&visible_lowest, memory_order_relaxed) &&
-           address < atomic_load_explicit(&visible_highest, memory_order_relaxed);
+    return address >= atomic_load_explicit(&host_accessible_lowest, memory_order_relaxed) &&
+           address < atomic_load_explicit(&host_accessible_highest, memory_order_relaxed);
 }
 
 /* Returns whether all of it could be read. */
@@ -79,21 +79,21 @@ look_through(uint64_t address, size_t bytes)
 }
 
 void
-visible_look_through(uint64_t address, size_t bytes)
+host_accessible_look_through(uint64_t address, size_t bytes)
 {
     (void)look_through(address, bytes); /* what is not there is not an address */
 }
 
 bool
-visible_has(uint64_t address, size_t bytes)
+host_accessible_has(uint64_t address, size_t bytes)
 {
     size_t count;
-    if (!visible_may_hold(address))
+    if (!host_accessible_may_hold(address))
         return false;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     const struct range *range = ranges_find(&visible, address, bytes, &count);
     bool all = count == 1 && range->begin <= address && range->end >= address + bytes;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return all;
 }
 
@@ -109,15 +109,15 @@ say_unreadable(void)
 }
 
 void
-visible_look_behind(uint64_t address)
+host_accessible_look_behind(uint64_t address)
 {
     size_t count;
     struct range found = {0};
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     const struct range *range = ranges_find(&visible, address, 1, &count);
     if (range != NULL)
         found = *range;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (found.end == 0 || (found.id == MEMORY_MANAGED && found.end - found.begin > LOOK_AT_MOST))
         return;
     size_t bytes = found.end - address;
@@ -151,16 +151,16 @@ escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind
     if (address == NULL || *address == 0)
         return;
     if (kind == MEMORY_MANAGED || kind == MEMORY_HOST)
-        visible_add(*address, bytes, kind);
+        host_accessible_add(*address, bytes, kind);
     if (kind == MEMORY_HOST)
         return;
     unsigned type = 0, managed = 0;
     CUdeviceptr end = *address + bytes;
     if (bytes == 0 && (!ask_driver(*address, &type, &managed, &end) || end <= *address))
         return; /* annotated all the same, it counts as escaped */
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool added = allocations_add(*address, end - *address, kind);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (!added)
         stop_job("out of memory");
 }
@@ -172,7 +172,7 @@ escape_from_anywhere(CUdeviceptr source, size_t bytes)
     CUdeviceptr end = 0;
     bool known = ask_driver(source, &type, &managed, &end) && type != 0;
     if (known && managed)
-        visible_look_behind(source);
+        host_accessible_look_behind(source);
     else if (!known || type == CU_MEMORYTYPE_HOST) /* what the driver does not know is the host's */
-        visible_look_through(source, bytes);
+        host_accessible_look_through(source, bytes);
 }

@@ -44,7 +44,7 @@ enter_owner(const struct ranges *ranges)
 }
 
 void
-miss_ranges_changed(const struct ranges *ranges)
+launch_filter_ranges_changed(const struct ranges *ranges)
 {
     if (ranges != NULL)
         enter_owner(ranges);
@@ -107,25 +107,25 @@ list_spans(size_t *count_p) WITH_LOCK
 }
 
 void
-miss_refresh(void)
+launch_filter_refresh(void)
 {
     if (!atomic_load_explicit(&index_is_old, memory_order_relaxed))
         return;
     size_t count;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct filter_span *spans = list_spans(&count);
     if (spans != NULL)
         (void)filter_set_index(engine_state.services->filter, spans, count);
     free(spans);
     atomic_store(&index_is_old, false); /* without memory for it, every launch comes here, which is right too */
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 void
-miss_add_kernel(CUfunction function, const struct function_layout *layout)
+launch_filter_add_kernel(CUfunction function, const struct function_layout *layout)
 {
     size_t count = 0;
-    if (atomic_load(&memory_state.holds) || engine_state.check != NULL) /* which looks at every launch */
+    if (atomic_load(&memory_state.any_escaped) || engine_state.check != NULL) /* which looks at every launch */
         return;
     for (unsigned i = 0; i < layout->param_count; ++i)
         count += layout->params[i].bytes / sizeof(uint64_t);
@@ -142,7 +142,7 @@ miss_add_kernel(CUfunction function, const struct function_layout *layout)
 }
 
 void
-miss_forget_kernels(void)
+launch_filter_forget_kernels(void)
 {
     filter_forget_kernels(engine_state.services->filter);
 }

@@ -66,8 +66,8 @@ struct memory_state {
     bool annotations_changed GUARDED_BY(engine_state.lock); /* the ranks must compare again at the next boundary */
     /* On annotations, so far: numbers of gradients in groups hold until the next. */
     uint64_t agreements GUARDED_BY(engine_state.lock);
-    _Atomic bool holds; /* some tensor's address has escaped: kernels may touch gradients unseen */
-    _Atomic bool blind; /* the driver does not tell kernels' parameters */
+    _Atomic bool any_escaped; /* some tensor's address has escaped: kernels may touch gradients unseen */
+    _Atomic bool parameters_unknown; /* the driver does not tell kernels' parameters */
 
     bool no_sync GUARDED_BY(engine_state.lock); /* touches do not count, and nothing leaves early */
     /* Mask: buffers or states were touched on them since the last boundary. */
@@ -177,19 +177,19 @@ const char *function_name(CUfunction function);
 /* Around the unloading of a module, which may give its kernels' handles to others. */
 void functions_before_unload(void);
 void functions_after_unload(void);
-/* From now on hooks report every launch: memory_state.holds was set. */
+/* From now on hooks report every launch: memory_state.any_escaped was set. */
 void functions_none_misses(void);
 uint64_t call_identity(const char *name);
 
 /* ---- launch_filter.c: what the hooks of launches know ---- */
 /* With lock held: ranges have come, gone or moved: of tensors (NULL), or of memory that counts as they do, whose owner
  * keeps `ranges` for ever. */
-void miss_ranges_changed(const struct ranges *ranges) WITH_LOCK;
+void launch_filter_ranges_changed(const struct ranges *ranges) WITH_LOCK;
 /* At a launch that reached the engine: does the work that changes have postponed. */
-void miss_refresh(void);
+void launch_filter_refresh(void);
 /* functions.c, with its lock held: */
-void miss_add_kernel(CUfunction function, const struct function_layout *layout);
-void miss_forget_kernels(void);
+void launch_filter_add_kernel(CUfunction function, const struct function_layout *layout);
+void launch_filter_forget_kernels(void);
 
 /* ---- operands.c ---- */
 /* Whether the operand, with its holes, shares a byte with [begin, end). */

@@ -67,7 +67,7 @@ look_at(struct hits *hits, const struct operand *operand)
 {
     if (!may_hit(operand->address, operand->bytes))
         return;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     size_t count;
     const struct range *range = ranges_find(&memory_state.ranges, operand->address, operand->bytes, &count);
     for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
@@ -82,16 +82,16 @@ look_at(struct hits *hits, const struct operand *operand)
         else
             hits->on_buffer = true;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 /* What the host has copied there may be overwritten. */
 static void
 forget_table(uint64_t address, size_t bytes)
 {
-    pthread_mutex_lock(&engine_state.lock);
-    tables_touched(address, bytes);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_lock();
+    pointer_arrays_touched(address, bytes);
+    engine_unlock();
 }
 
 static void
@@ -115,12 +115,12 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
     for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
-        if (visible_may_hold(word)) {
-            visible_look_behind(word);
+        if (host_accessible_may_hold(word)) {
+            host_accessible_look_behind(word);
             if (atomic_load_explicit(&engine_state.captures_open, memory_order_relaxed) > 0)
                 add_source(hits, word);
         }
-        if (tables_may_hold(word, 1))
+        if (pointer_arrays_may_hold(word, 1))
             forget_table(word, 1);
         if (may_hit(word, 1) && !(MUTANT(STRUCTS_UNSEEN) && at > 0))
             look_at(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
@@ -146,15 +146,15 @@ say_unknown_kernel(const char *kernel)
 static void
 look_at_all(struct hits *hits)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->placed && tensor->role == TENSOR_GRADIENT)
             hits_add(hits, tensor, &(struct operand){.argument = 0});
     }
     hits->on_buffer = hits->on_state = true;
-    tables_touched(0, SIZE_MAX);
-    pthread_mutex_unlock(&engine_state.lock);
+    pointer_arrays_touched(0, SIZE_MAX);
+    engine_unlock();
 }
 
 /* Returns false if the launch's arguments cannot be read. */
@@ -219,24 +219,24 @@ sight_source(const struct operation *operation)
         return;
     bool has_addresses = escape_from_host(operation->host_source, operation->host_bytes);
     const struct operand *to = operation->operand_count > 0 ? &operation->operands[0] : NULL;
-    if (to == NULL || !(has_addresses || tables_may_hold(to->address, to->bytes)))
+    if (to == NULL || !(has_addresses || pointer_arrays_may_hold(to->address, to->bytes)))
         return;
-    pthread_mutex_lock(&engine_state.lock);
-    tables_copied(to->address, to->bytes, has_addresses);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_lock();
+    pointer_arrays_copied(to->address, to->bytes, has_addresses);
+    engine_unlock();
 }
 
 /* Arrays of pointers: whether the content of this one is unknown. */
 static bool
 is_unknown_array(const struct operand *operand)
 {
-    if (visible_has(operand->address, operand->bytes)) {
-        visible_look_through(operand->address, operand->bytes);
+    if (host_accessible_has(operand->address, operand->bytes)) {
+        host_accessible_look_through(operand->address, operand->bytes);
         return false;
     }
-    pthread_mutex_lock(&engine_state.lock);
-    bool known = tables_know(operand->address, operand->bytes);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_lock();
+    bool known = pointer_arrays_know(operand->address, operand->bytes);
+    engine_unlock();
     return !known;
 }
 
@@ -253,7 +253,7 @@ look_at_operands(struct hits *hits, const struct operation *operation, bool *unk
             through_pointers = true;
             *unknown_p = is_unknown_array(operand) || *unknown_p;
         } else if (operation->host_source == NULL && operand->access != ACCESS_READ &&
-                   tables_may_hold(operand->address, operand->bytes)) {
+                   pointer_arrays_may_hold(operand->address, operand->bytes)) {
             forget_table(operand->address, operand->bytes);
         }
     }

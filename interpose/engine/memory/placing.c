@@ -23,7 +23,7 @@ update_bounds(void) WITH_LOCK
     }
     atomic_store(&memory_state.lowest, lowest);
     atomic_store(&memory_state.highest, highest);
-    miss_ranges_changed(NULL);
+    launch_filter_ranges_changed(NULL);
 }
 
 /* A tensor of the same role, group and shape whose memory is gone, in order of annotation; NULL if not found. */

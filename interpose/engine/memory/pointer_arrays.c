@@ -14,26 +14,26 @@
 enum { TABLES_AT_MOST = 256, TABLE_BYTES_AT_MOST = 1 << 20 };
 
 static struct ranges tables;
-static _Atomic uint64_t tables_lowest = UINT64_MAX, tables_highest;
+static _Atomic uint64_t pointer_arrays_lowest = UINT64_MAX, pointer_arrays_highest;
 
 static void
 update_bounds(void) WITH_LOCK
 {
     size_t count = tables.count;
-    atomic_store(&tables_lowest, count > 0 ? tables.sorted[0].begin : UINT64_MAX);
-    atomic_store(&tables_highest, count > 0 ? tables.sorted[count - 1].end : 0);
-    miss_ranges_changed(&tables);
+    atomic_store(&pointer_arrays_lowest, count > 0 ? tables.sorted[0].begin : UINT64_MAX);
+    atomic_store(&pointer_arrays_highest, count > 0 ? tables.sorted[count - 1].end : 0);
+    launch_filter_ranges_changed(&tables);
 }
 
 bool
-tables_may_hold(uint64_t address, size_t bytes)
+pointer_arrays_may_hold(uint64_t address, size_t bytes)
 {
-    return address < atomic_load_explicit(&tables_highest, memory_order_relaxed) &&
-           address + bytes > atomic_load_explicit(&tables_lowest, memory_order_relaxed);
+    return address < atomic_load_explicit(&pointer_arrays_highest, memory_order_relaxed) &&
+           address + bytes > atomic_load_explicit(&pointer_arrays_lowest, memory_order_relaxed);
 }
 
 void
-tables_copied(uint64_t address, size_t bytes, bool has_addresses)
+pointer_arrays_copied(uint64_t address, size_t bytes, bool has_addresses)
 {
     size_t count;
     const struct range *there = ranges_find(&tables, address, bytes, &count);
@@ -55,7 +55,7 @@ tables_copied(uint64_t address, size_t bytes, bool has_addresses)
 }
 
 void
-tables_touched(uint64_t address, size_t bytes)
+pointer_arrays_touched(uint64_t address, size_t bytes)
 {
     size_t count;
     const struct range *there;
@@ -66,7 +66,7 @@ tables_touched(uint64_t address, size_t bytes)
 }
 
 bool
-tables_know(uint64_t address, size_t bytes)
+pointer_arrays_know(uint64_t address, size_t bytes)
 {
     size_t count;
     const struct range *there = ranges_find(&tables, address, bytes, &count);

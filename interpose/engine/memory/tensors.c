@@ -23,9 +23,9 @@ tensor_count_of(enum tensor_role role)
 const char *
 tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES])
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     size_t count = *tensor_count_of(tensor->role);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     const char *slash = strrchr(tensor->site.file, '/');
     snprintf(text, TENSOR_TEXT_BYTES, "%s %zu of %zu (`%.80s`, %zu %s, %.60s:%d)", tensor_role_name(tensor->role),
              tensor->index + 1, count, tensor->site.text, tensor->count, type_name(tensor->type),
@@ -64,7 +64,7 @@ tensor_refuse_freed_parameters(void)
     uint64_t elements[TENSOR_ROLES] = {0};
     for (int role = 0; role < TENSOR_ROLES; ++role)
         freed[role] = (struct tensor){.placed = true, .site = {"?", "?", 0}};
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < engine_state.tensor_count && memory_state.freed_compared_count > 0; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->placed)
@@ -73,7 +73,7 @@ tensor_refuse_freed_parameters(void)
             freed[tensor->role] = *tensor;
         elements[tensor->role] += tensor->count;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (elements[TENSOR_PARAMETER] > elements[TENSOR_GRADIENT])
         tensor_refuse_freed(&freed[TENSOR_PARAMETER]);
     if (elements[TENSOR_STATE] > 0 && elements[TENSOR_GRADIENT] == 0)
@@ -83,9 +83,9 @@ tensor_refuse_freed_parameters(void)
 size_t
 tensor_compared_count(void)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     size_t count = memory_state.parameter_count + memory_state.state_count;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return count;
 }
 

@@ -42,14 +42,14 @@ weight_add(size_t count, size_t total, const struct ddp_site *site)
         stop_job("DDP_WEIGHT (%s:%d): %zu of %zu items; the count is that of this rank, the total that of all ranks",
                  site->file, site->line, count, total);
     bool too_late = false;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     weights.site = *site;
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         too_late = too_late || memory_state.groups[g].early_buckets > 0;
         memory_state.groups[g].weight.count += count;
         memory_state.groups[g].weight.total += total;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (too_late)
         stop_job(
             "DDP_WEIGHT (%s:%d): gradients of this step have been averaged already, without it; call it before the "
@@ -60,10 +60,10 @@ weight_add(size_t count, size_t total, const struct ddp_site *site)
 void
 weight_note_shard(size_t total, const struct ddp_site *site)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     weights.shard_total = total;
     weights.shard_site = *site;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 /* ---- the factor ---- */
@@ -81,9 +81,9 @@ weight_factor(const struct weight *weight)
 struct weight
 weight_of(const struct group *group)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct weight weight = group->weight;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return weight;
 }
 
@@ -100,10 +100,10 @@ static struct compared_step
 describe_step(const struct weight *mine)
 {
     struct compared_step step = {.number = engine_state.boundary_count + 1, .mine = *mine, .what = "DDP_WEIGHT"};
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     if (weights.site.file != NULL)
         snprintf(step.what, sizeof(step.what), "DDP_WEIGHT (%.150s:%d)", weights.site.file, weights.site.line);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return step;
 }
 
@@ -223,11 +223,11 @@ void
 weight_agree(const struct group *group, bool all_ask, bool captured)
 {
     struct weight mine = weight_of(group);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     size_t uneven = weights.shard_total;
     struct ddp_site site = weights.shard_site;
     weights.shard_total = 0;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (uneven > 0 && mine.total == 0 && !weights.said) {
         weights.said = true;
         say_uneven(uneven, &site);

@@ -19,14 +19,14 @@ deferred_order(const struct group *group, size_t *order)
     size_t *deferred = calloc(count + 1, sizeof(*deferred));
     if (deferred == NULL)
         stop_job("out of memory");
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < count; ++i) {
         if (tensor_gradient(group, order[i])->deferral != DEFERRED_NOT)
             deferred[moved++] = order[i];
         else
             order[kept++] = order[i];
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     memcpy(order + kept, deferred, moved * sizeof(*deferred));
     free(deferred);
 }
@@ -57,7 +57,7 @@ static void
 report_deferred(const struct group *group, size_t deferred, const struct tensor *first)
 {
     static _Atomic bool reported[DEFERRALS];
-    if (deferred == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&memory_state.blind) ||
+    if (deferred == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&memory_state.parameters_unknown) ||
         atomic_exchange(&reported[first->deferral], true))
         return;
     char text[TENSOR_TEXT_BYTES];
@@ -83,17 +83,17 @@ deferred_agree(const struct group *group)
     unsigned char *mine = calloc(count + 1, 1);
     if (mine == NULL)
         stop_job("out of memory");
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < count; ++i)
         mine[i] = (unsigned char)wanted_deferral(group, i);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     struct control_messages all;
     exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
     free(mine);
 
     bool differs = false;
     struct tensor first = {.placed = false};
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < count; ++i) {
         struct tensor *tensor = tensor_gradient(group, i);
         tensor->deferral = agreed_deferral(&all, count, i);
@@ -102,7 +102,7 @@ deferred_agree(const struct group *group)
             first = *tensor;
         differs = differs || is_deferred != is_planned_deferred(group->plan, i);
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     control_free_messages(&all);
     report_deferred(group, deferred, &first);
     return differs;

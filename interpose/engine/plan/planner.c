@@ -24,10 +24,10 @@ gradients_of(const struct group *group)
     struct plan_gradient *gradients = calloc(group->gradient_count + 1, sizeof(*gradients));
     if (gradients == NULL)
         stop_job("out of memory");
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < group->gradient_count; ++i)
         gradients[i] = escape_plan_gradient(tensor_gradient(group, i));
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return gradients;
 }
 
@@ -44,7 +44,7 @@ build_plan(const struct group *group, uint32_t version, const size_t *order)
 }
 
 void
-learn_report_buckets(size_t count)
+planner_report_buckets(size_t count)
 {
     struct rank_status *status = engine_state.status;
     atomic_fetch_add(&status->plan_count, count > 0);
@@ -61,7 +61,7 @@ report_buckets(void)
         const struct group *group = &memory_state.groups[g];
         count += group->overlapping ? group->plan->bucket_count : 0;
     }
-    learn_report_buckets(count);
+    planner_report_buckets(count);
 }
 
 /* The issuer: `plan` is in force from now on, learned from `history` (or from nothing: NULL). */
@@ -72,7 +72,7 @@ adopt(struct group *group, struct plan *plan, const struct history *history) BY_
     if (!readiness_init(&readiness, plan, history))
         stop_job("out of memory");
 
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct plan *old = group->plan;
     struct readiness old_readiness = group->readiness;
     group->plan = plan;
@@ -85,7 +85,7 @@ adopt(struct group *group, struct plan *plan, const struct history *history) BY_
         if (tensor->deferral != DEFERRED_NOT || (tensor->escaped && !readiness_is_declared(&group->readiness, i)))
             readiness_hold(&group->readiness, i);
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 
     if (old != NULL)
         readiness_free(&old_readiness);
@@ -97,7 +97,7 @@ adopt(struct group *group, struct plan *plan, const struct history *history) BY_
 }
 
 void
-learn_nothing_yet(struct group *group)
+planner_reset(struct group *group)
 {
     size_t count = group->gradient_count;
     size_t *order = calloc(count + 1, sizeof(*order));
@@ -111,7 +111,7 @@ learn_nothing_yet(struct group *group)
     if (count > 0) /* ranks with other options would send other buckets, and NCCL need not notice */
         plans_compare(group, plan);
 
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     history_free(&group->history);
     group->history = history;
     for (size_t i = 0; i < count; ++i) {
@@ -120,7 +120,7 @@ learn_nothing_yet(struct group *group)
     }
     group->intervals = 0;
     group->early_buckets = 0;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     adopt(group, plan, NULL);
 }
 
@@ -221,16 +221,16 @@ static uint64_t
 cap_in_graph(const struct group *group)
 {
     uint64_t bytes = 0;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < group->gradient_count; ++i)
         bytes += tensor_gradient(group, i)->bytes;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     uint64_t cap = bytes / GRAPH_BUCKETS > GRAPH_LEAST_BYTES ? bytes / GRAPH_BUCKETS : GRAPH_LEAST_BYTES;
     return cap < DDPRUN_DEFAULT_BUCKET_BYTES ? cap : DDPRUN_DEFAULT_BUCKET_BYTES;
 }
 
 struct plan *
-learn_plan_for_graph(const struct group *group, const size_t *order)
+planner_for_capture(const struct group *group, const size_t *order)
 {
     struct plan *plan = group->overlapping ? copy_plan(group) : NULL;
     if (plan == NULL) { /* none is in force, or it does not know what is deferred by now */
@@ -358,14 +358,14 @@ follow_votes(struct group *group, const struct control_messages *votes) BY_ISSUE
 }
 
 void
-learn_vote(struct group *group, bool repeats)
+planner_vote(struct group *group, bool repeats)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     ++group->intervals;
     bool graphs = atomic_load(&engine_state.graph_count) > 0; /* then no bucket is launched early outside of them */
     bool due = engine_state.options.overlap && !graphs && is_vote_due(group);
     bool wants = due && (!group->overlapping || !readiness_fits(&group->readiness, &group->history));
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (engine_state.options.overlap && !graphs && group->intervals % REVIEW_EVERY == REVIEW_EVERY / 2)
         measure_wanted(group);
     if (!due)

@@ -8,13 +8,13 @@
 
 /* ---- planner.c: plans of buckets ---- */
 /* The issuer: what ranks have agreed on begins with a plan that sends everything at the boundary. */
-void learn_nothing_yet(struct group *group) BY_ISSUER;
+void planner_reset(struct group *group) BY_ISSUER;
 /* The issuer, at a boundary, with lock not held: adopts a learned plan when all ranks have one. */
-void learn_vote(struct group *group, bool repeats) BY_ISSUER;
+void planner_vote(struct group *group, bool repeats) BY_ISSUER;
 /* Collective: the plan of a step in a capture, in which gradients are complete in `order`, the same on all ranks. */
-struct plan *learn_plan_for_graph(const struct group *group, const size_t *order) BY_ISSUER;
+struct plan *planner_for_capture(const struct group *group, const size_t *order) BY_ISSUER;
 /* For the report: so many buckets are launched early from here on; 0: none, until the next plan. */
-void learn_report_buckets(size_t count);
+void planner_report_buckets(size_t count);
 
 /* ---- plans.c ---- */
 /* The issuer: ends the job, naming the first difference, unless all ranks have this plan. */

@@ -42,18 +42,18 @@ has_come(CUevent event)
 static enum rank_collective
 look_at_tail(struct awaited *awaited, unsigned communicator, struct traveller *of)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool pending = awaited->tail_pending;
     *of = awaited->last;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (pending && !has_come(awaited->tail))
         return RANK_COLLECTIVE_WAITS;
 
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool more = awaited->more;
     awaited->more = false;
     awaited->tail_pending = more; /* before it is recorded: the issuer counts none meanwhile */
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (more)
         require_cuda(engine_state.driver.cuEventRecord_p(awaited->tail,
                                                          engine_state.collectives.communicators[communicator].stream),
@@ -67,9 +67,9 @@ look_at_call(struct awaited *awaited, unsigned communicator, struct traveller *o
 {
     if (collectives_in_call_us(&engine_state.collectives, communicator) < PERIOD_MS * 1000)
         return RANK_COLLECTIVE_NONE;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     *of = awaited->calling;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (of->what == NULL)
         *of = (struct traveller){"a call of NCCL", 0, engine_state.boundary_count + 1};
     return RANK_COLLECTIVE_WAITS;
@@ -80,21 +80,21 @@ static enum rank_collective
 look_at_sent(struct awaited *awaited, unsigned communicator, struct traveller *of)
 {
     for (;;) {
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         bool any = awaited->count > 0;
         unsigned at = awaited->first;
         *of = awaited->sent[at].of;
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
         if (!any)
             return look_at_tail(awaited, communicator, of);
         if (!has_come(awaited->sent[at].begin))
             return RANK_COLLECTIVE_BEHIND;
         if (!has_come(awaited->sent[at].end))
             return RANK_COLLECTIVE_WAITS;
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         awaited->first = (at + 1) % AWAITED_AT_MOST;
         --awaited->count;
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
     }
 }
 

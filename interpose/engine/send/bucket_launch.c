@@ -77,7 +77,7 @@ members_of(const struct shipment *shipment, const size_t *places, size_t bucket)
     if (members == NULL)
         stop_job("out of memory");
 
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct tensor missing = {.placed = true};
     for (size_t i = 0; i < of->count; ++i) {
         const struct plan_piece *piece = &shipment->plan->pieces[shipment->send_order[of->first + i]];
@@ -86,7 +86,7 @@ members_of(const struct shipment *shipment, const size_t *places, size_t bucket)
         if (!tensor->placed)
             missing = *tensor;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     tensor_refuse_freed(&missing);
     return members;
 }
@@ -140,13 +140,13 @@ say_compression(void)
         return;
     said = true;
     uint64_t narrowed = 0, others = 0;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
         if (tensor->role == TENSOR_GRADIENT)
             *(type_nccl(tensor->type) == ncclFloat32 ? &narrowed : &others) += tensor->bytes;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     int world_size = engine_state.rendezvous.world_size;
     message_line(
         "--compress: %.1f KiB of float32 gradients per step are sent as %s, divided by %d before conversion: "
@@ -204,7 +204,7 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     CUstream stream = collectives_stream_of(&engine_state.collectives, bucket);
     follow_memory(&group->shipment, group->places, bucket);
     if (!MUTANT(OWN_GRADIENTS_LATE))
-        batches_own_gradients(group, bucket);
+        duplicate_batch_own_gradients(group, bucket);
     trace_bucket_begin(group, bucket, early);
     inflight_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
     struct weight weight = weight_of(group);
@@ -215,7 +215,7 @@ issue_bucket(struct group *group, size_t bucket, bool early)
                     (unsigned long long)engine_state.boundary_count + 1, error.text);
     measure_bucket_end(group, bucket);
     if (MUTANT(OWN_GRADIENTS_LATE))
-        batches_own_gradients(group, bucket);
+        duplicate_batch_own_gradients(group, bucket);
     trace_bucket_end(group, bucket);
     require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], stream),
                  "cuEventRecord after a bucket");
@@ -241,9 +241,9 @@ group_that_sends(void) WITH_LOCK
 void NOT_ANALYSED
 issue_ready(void)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     if (engine_state.issuing) {
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
         return;
     }
     size_t bucket;
@@ -253,12 +253,12 @@ issue_ready(void)
            readiness_launch(&group->readiness, &bucket)) {
         uint64_t mask = streams_of_bucket(group, bucket);
         ++group->early_buckets;
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
         streams_wait_for_producers(mask, collectives_communicator_of(&engine_state.collectives, bucket));
         issue_bucket(group, bucket, true);
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
     }
     engine_state.issuing = false;
     pthread_cond_broadcast(&engine_state.role_free);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }

@@ -121,9 +121,9 @@ describe_all(enum tensor_role role, size_t count) WITH_LOCK
 static void
 exchange_described(enum tensor_role role, size_t count, const char *about, const char *what)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct described *mine = describe_all(role, count);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (mine == NULL)
         stop_job("out of memory");
     struct control_messages all;
@@ -147,14 +147,14 @@ agree_wait_owed(void)
 void
 agree_on_annotations(const struct ddp_site *site, bool captured)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     size_t count = memory_state.gradient_count, buffer_count = memory_state.buffer_count;
     uint64_t bytes = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
         bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (count == 0)
         stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step",
                  site->file, site->line);
@@ -171,22 +171,22 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
 
     role_take();
     wait_owed = captured;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool indexed = tensor_index_gradients();
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (!indexed)
         stop_job("out of memory");
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if (memory_state.groups[g].gradient_count > 0 || memory_state.groups[g].plan != NULL)
-            learn_nothing_yet(&memory_state.groups[g]);
+            planner_reset(&memory_state.groups[g]);
     }
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     memory_state.annotations_changed = false; /* last: until now touches only leave their stream to the boundary */
     ++memory_state.agreements;
     memory_state.expected_group = groups_expected();
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     checks_prepare();
-    batches_prepare();
+    duplicate_batch_prepare();
     trace_costs(all_reduce_cost());
     role_give();
     atomic_store(&engine_state.status->gradient_count, count);
@@ -225,12 +225,12 @@ void
 agree_on_boundary(const struct group *group, const struct ddp_site *site)
 {
     struct arrival mine = {.group = (uint64_t)group->id};
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool expected = memory_state.expected_group == group->id;
     mine.sequence = memory_state.boundaries.hash;
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         mine.early[g] = memory_state.groups[g].early_buckets;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 
     if (!expected) {
         struct control_messages all;
@@ -238,10 +238,10 @@ agree_on_boundary(const struct group *group, const struct ddp_site *site)
         compare_arrivals(&all, &mine, site);
         control_free_messages(&all);
     }
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     sequence_add(&memory_state.boundaries, group->id);
     memory_state.expected_group = groups_expected();
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 /* ---- what comes: a step outside of graphs, or which graph ---- */

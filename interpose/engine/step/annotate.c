@@ -31,9 +31,9 @@ static int annotated_group; /* gradients annotated from here on belong to it; gu
 static bool
 is_mapped(const struct tensor *tensor)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool mapped = allocations_cover(tensor->address, tensor->bytes, MEMORY_MAPPED);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return mapped;
 }
 
@@ -66,14 +66,14 @@ require_device_memory(const struct tensor *tensor)
         stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check the count", MADE(tensor),
                  tensor->bytes, (size_t)(facts.begin + facts.bytes - tensor->address));
 
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool is_first = engine_state.context == NULL;
     if (is_first) {
         engine_state.context = facts.context; /* NULL for pooled memory: then the annotating thread's */
         engine_state.device = facts.device;
     }
     int device = engine_state.device;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (is_first && engine_state.context == NULL)
         require_cuda(engine_state.driver.cuCtxGetCurrent_p(&engine_state.context), "cuCtxGetCurrent");
     require_primary_context(tensor,
@@ -96,10 +96,10 @@ describe(enum tensor_role role, void *ptr, size_t count, int type, const struct 
                             .bytes = count * type_bytes(type),
                             .type = type,
                             .site = *site};
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     tensor.group = role == TENSOR_GRADIENT ? annotated_group : 0;
     tensor.index = tensor_index_for(&tensor);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (type_bytes(type) == 0)
         stop_job(MADE_FORMAT ": %d is no element type; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or DDP_BFLOAT16",
                  MADE(&tensor), type);
@@ -139,11 +139,11 @@ static bool
 place_or_stop(struct tensor *tensor)
 {
     struct tensor other;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool too_late = !tensor_is_compared(tensor) && buckets_have_left();
     enum tensor_placing placing = tensor_place(tensor, &other);
     size_t gradients = memory_state.gradient_count;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     atomic_store(&engine_state.status->gradient_count, gradients); /* the launcher asks what became of them */
 
     if ((placing == PLACED_NEW && too_late) || placing == PLACED_TOO_LATE)
@@ -237,7 +237,7 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     context_leave(before);
     size_t count;
     bool too_late = false;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     const struct range *range = ranges_find(&memory_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
     if (range != NULL && range->begin == (uint64_t)(uintptr_t)ptr) {
         struct tensor *tensor = &memory_state.tensors[range->id];
@@ -247,7 +247,7 @@ tensor_forget(void *ptr, const struct ddp_site *site)
         tensor_unplace(tensor);
         tensor_drop(tensor);
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (too_late)
         stop_too_late("DDP_FORGET", site);
 }
@@ -258,7 +258,7 @@ tensor_choose_group(int id, const struct ddp_site *site)
     if (id < 0 || id >= GROUPS_AT_MOST)
         stop_job("DDP_GRADIENT_GROUP(%d) (%s:%d): groups are numbered 0 to %d", id, site->file, site->line,
                  GROUPS_AT_MOST - 1);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     annotated_group = id;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }

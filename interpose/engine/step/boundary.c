@@ -19,9 +19,9 @@
 
 static void __attribute__((noreturn)) stop_without_gradients(int group, const struct ddp_site *site)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     size_t count = memory_state.gradient_count;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (group != 0 || count > 0)
         stop_job("DDP_STEP (%s:%d) of group %d, which has no gradients: annotate them with DDP_GRADIENT after "
                  "DDP_GRADIENT_GROUP(%d)",
@@ -34,7 +34,7 @@ static void __attribute__((noreturn)) stop_without_gradients(int group, const st
 static void
 step_alone(int group, CUstream stream, const struct ddp_site *site)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     size_t gradients = memory_state.gradient_count, in_group = 0;
     uint64_t bytes = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
@@ -42,7 +42,7 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
         bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
         in_group += tensor->role == TENSOR_GRADIENT && tensor->group == group;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (in_group == 0)
         stop_without_gradients(group, site);
 
@@ -54,20 +54,20 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
     atomic_fetch_add(&engine_state.status->graph_step, captured); /* launches are not reported */
     atomic_store(&engine_state.status->gradient_count, gradients);
     atomic_store(&engine_state.status->gradient_bytes, bytes);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     memory_state.groups[group].weight = (struct weight){0, 0};
     if (!captured) {
         ++engine_state.boundary_count;
         step_report();
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 /* With lock held: whether kernels may have touched gradients of the group since its last boundary, unseen. */
 static bool
 is_touched_unseen(const struct group *group) WITH_LOCK
 {
-    bool reachable = atomic_load(&memory_state.blind);
+    bool reachable = atomic_load(&memory_state.parameters_unknown);
     for (size_t i = 0; i < group->gradient_count; ++i)
         reachable = reachable || tensor_gradient(group, i)->escaped;
     return reachable && group->hidden_streams != 0;
@@ -80,11 +80,11 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
     step_refuse_unseen(site);
 
     /* Between the first two steps of a group stand an optimizer and a backward pass, which touch gradients. */
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool idle = group->weight.total > 0 && group->weight.count == 0; /* it has no items */
     bool blind = group->boundary_count == 1 && group->touch_count == 0 && group->opaque_streams == 0 && !idle &&
                  !is_touched_unseen(group);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (blind)
         stop_job("DDP_STEP (%s:%d): no kernel, copy or library call has touched an annotated gradient since the step "
                  "before; do the annotations name the memory that backward writes?",
@@ -96,9 +96,9 @@ flush_buckets(struct group *group) BY_ISSUER
 {
     for (;;) {
         size_t bucket;
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         bool left = readiness_flush(&group->readiness, &bucket);
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
         if (!left)
             return;
         issue_bucket(group, bucket, false);
@@ -110,9 +110,9 @@ flush_buckets(struct group *group) BY_ISSUER
 static void
 ensure_agreement(struct group *group, bool captured, const struct ddp_site *site)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool changed = memory_state.annotations_changed || memory_state.agreements == 0;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (changed)
         agree_on_annotations(site, captured);
     if (group->gradient_count == 0)
@@ -127,9 +127,9 @@ refuse_step_outside(const struct group *group, const struct ddp_site *site)
 {
     if (atomic_load(&engine_state.captures_open) == 0)
         return;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool touched = captures_touch(group->places, group->gradient_count);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (touched)
         stop_job(
             "DDP_STEP (%s:%d) names a stream that is not captured, while work on gradients is being captured: name "
@@ -162,7 +162,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     trace_checked(group, hashing_take_copied());
     struct weight weight = weight_of(group);
     weight_compare(&weight);
-    learn_vote(group, step_close_interval(group, stream));
+    planner_vote(group, step_close_interval(group, stream));
     measure_next_interval(group, stream);
     step_close(group);
     trace_step_end(group);

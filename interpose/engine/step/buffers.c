@@ -28,11 +28,11 @@ static void
 send(size_t index, CUstream stream)
 {
     struct comm_error error;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     const struct tensor *found = find_buffer(index);
     struct tensor buffer =
         found != NULL ? *found : (struct tensor){.role = TENSOR_BUFFER, .index = index, .site = {"?", "?", 0}};
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     tensor_refuse_freed(&buffer);
     char text[TENSOR_TEXT_BYTES];
     if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, stream, &error))
@@ -42,9 +42,9 @@ send(size_t index, CUstream stream)
 size_t
 buffers_count(void)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     size_t count = memory_state.buffer_count;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return count;
 }
 

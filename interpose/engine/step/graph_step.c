@@ -119,7 +119,7 @@ find_producers(struct nodes *nodes, const struct capture *capture, const struct 
     bool hidden = !engine_state.options.overlap;
     nodes->count = 0;
     *waits_p = hidden;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     capture_lock();
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         size_t place = step->places[step->shipment.plan->pieces[i].gradient];
@@ -131,7 +131,7 @@ find_producers(struct nodes *nodes, const struct capture *capture, const struct 
     for (size_t i = 0; i < capture->stream_count && hidden; ++i)
         add_nodes(nodes, capture, capture->streams[i].first, capture->streams[i].count);
     capture_unlock();
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     *waits_p = *waits_p || hidden;
 }
 
@@ -217,7 +217,7 @@ static void
 order_of_touches(const struct capture *capture, const struct group *group, size_t *order)
 {
     size_t count = group->gradient_count;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     capture_lock();
     for (size_t i = 0; i < count; ++i) { /* an insertion: it is nearly in order, forwards or backwards, and rare */
         size_t at = i, mine = completion_of(capture, group, i);
@@ -228,7 +228,7 @@ order_of_touches(const struct capture *capture, const struct group *group, size_
         order[at] = i;
     }
     capture_unlock();
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 /* Ends the job if another rank captures another step. */
@@ -272,7 +272,7 @@ agree_on_plan(const struct capture *capture, const struct group *group, const st
     for (size_t i = 0; i < count; ++i)
         order[i] = (size_t)zero[2 + i];
     control_free_messages(&all);
-    struct plan *plan = learn_plan_for_graph(group, order);
+    struct plan *plan = planner_for_capture(group, order);
     free(order);
     free(mine);
     return plan;
@@ -284,9 +284,9 @@ static void
 refuse_what_cannot_be(const struct capture *capture, const struct group *group, const struct ddp_site *site)
 {
     char why[256];
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool stale = capture->recording->placements != engine_state.placements, too_late = group->early_buckets > 0;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (capture->unseen)
         snprintf(why, sizeof(why),
                  "that ddprun did not see begin: begin it with cuStreamBeginCapture, after the first "
@@ -333,7 +333,7 @@ static void
 begin_next(struct capture *capture, const struct group *group, struct captured_step *step)
 {
     size_t latest = 0;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     capture_lock();
     for (size_t i = 0; i < group->gradient_count; ++i) {
         size_t last = capture->last[group->places[i]];
@@ -346,7 +346,7 @@ begin_next(struct capture *capture, const struct group *group, struct captured_s
         capture->last[group->places[i]] = NO_MARK;
     step->marks_before = capture->mark_count;
     capture_unlock();
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 static struct captured_step *
@@ -377,10 +377,10 @@ capture_step(struct capture *capture, struct group *group, CUstream stream, cons
     struct captured_step *step = add_step(capture, group, site);
     weight_agree(group, true, true);
     step->shipment.plan = agree_on_plan(capture, group, site);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     step->weight = group->weight;
     group->weight = (struct weight){0, 0};
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     issue_prepare_captured(&step->shipment, step->places);
     for (size_t k = 0; k < step->shipment.plan->bucket_count; ++k)
         send_bucket(capture, step, k, first && k == 0, stream);
@@ -423,19 +423,19 @@ static void
 begin_graphs(struct capture *capture)
 {
     role_take();
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     capture->recording->number = atomic_fetch_add(&engine_state.graph_count, 1) + 1;
     engine_state.graph_launches = 0;
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         memory_state.groups[g].overlapping = false;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     role_give();
     size_t buckets = 0; /* for the report */
     for (size_t i = 0; i < capture->recording->step_count; ++i) {
         const struct captured_step *step = &capture->recording->steps[i];
         buckets = step->overlaps && step->shipment.wire_count > buckets ? step->shipment.wire_count : buckets;
     }
-    learn_report_buckets(buckets);
+    planner_report_buckets(buckets);
 }
 
 /* The end of a capture with steps, collective: whether all ranks have a graph now. */
@@ -449,10 +449,10 @@ agree_on_graph(struct capture *capture, bool done)
         stop_job("%s has changed a capture in which DDP_STEP (%s:%d) stands, which ddprun does not follow: capture all "
                  "work of the step",
                  capture->changed_by, site.file, site.line);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         mine.early += memory_state.groups[g].early_buckets;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 
     char about[96];
     struct control_messages all;

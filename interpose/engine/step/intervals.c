@@ -13,12 +13,12 @@ static struct ddp_site no_sync_site; /* where touches began or ended not to coun
 void
 interval_no_sync(int begins, const struct ddp_site *site)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool again = begins && memory_state.no_sync, never = !begins && !memory_state.no_sync;
     struct ddp_site since = no_sync_site;
     memory_state.no_sync = begins != 0;
     no_sync_site = *site;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (again)
         stop_job("DDP_NO_SYNC_BEGIN (%s:%d) after DDP_NO_SYNC_BEGIN (%s:%d): the first has not ended", site->file,
                  site->line, since.file, since.line);
@@ -34,10 +34,10 @@ interval_no_sync(int begins, const struct ddp_site *site)
 void
 interval_refuse_step(const struct ddp_site *site)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool inside = memory_state.no_sync;
     struct ddp_site since = no_sync_site;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (inside)
         stop_job("DDP_STEP (%s:%d) stands between DDP_NO_SYNC_BEGIN (%s:%d) and its DDP_NO_SYNC_END", site->file,
                  site->line, since.file, since.line);
@@ -78,10 +78,10 @@ declare(struct tensor *tensor, uint64_t stream_mask) WITH_LOCK
 static void
 declare_captured(struct capture *capture, CUdeviceptr address, CUstream stream)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct tensor *tensor = gradient_at(address);
     size_t place = tensor != NULL ? (size_t)(tensor - memory_state.tensors) : 0;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (tensor == NULL)
         return;
     const struct captured_touch touch = {.places = &place, .count = 1, .declares = true, .call = TOUCH_DECLARES};
@@ -92,9 +92,9 @@ declare_captured(struct capture *capture, CUdeviceptr address, CUstream stream)
 void
 interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool known = gradient_at((CUdeviceptr)ptr) != NULL, inside = memory_state.no_sync;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (!known)
         stop_job("DDP_GRADIENT_READY(%s) (%s:%d): no annotated gradient is there", site->text, site->file, site->line);
     if (inside)
@@ -115,10 +115,10 @@ interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
         return;
     }
     stream_note_work(stream);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct tensor *tensor = gradient_at((CUdeviceptr)ptr);
     CUevent ready = tensor != NULL ? declare(tensor, UINT64_C(1) << stream_index(stream)) : NULL;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (ready != NULL)
         stream_record(stream, ready, "cuEventRecord of a measurement");
     issue_ready();

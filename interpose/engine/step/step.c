@@ -42,10 +42,10 @@ static void
 refuse_early(const struct ddp_site *site)
 {
     uint64_t early = 0;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         early += memory_state.groups[g].early_buckets;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (early > 0)
         stop_job(
             "a graph with DDP_STEP (%s:%d) is launched after gradients of this step had been averaged outside of it; "
@@ -79,13 +79,13 @@ void
 step_wait_for_producers(const struct group *group, CUstream stream)
 {
     bool all = group == NULL || checks_parameters_due(group);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     uint64_t mask = memory_state.buffer_streams | UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if ((all || g == group->id) && !MUTANT(NOT_FLUSHED_FIRST))
             mask |= streams_of(&memory_state.groups[g]);
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
         streams_wait_for_producers(mask, i);
 }
@@ -117,7 +117,7 @@ streams_named(void) WITH_LOCK
 bool
 step_close_interval(struct group *group, CUstream stream)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool overlapped = group->overlapping && !group->readiness.deviates;
     bool repeats = history_boundary(&group->history);
     readiness_boundary(&group->readiness);
@@ -138,14 +138,14 @@ step_close_interval(struct group *group, CUstream stream)
     group->early_buckets = 0;
     step_report(); /* before a vote: others look at it there */
     streams_forget(stream, streams_named());
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return repeats;
 }
 
 void
 step_close(const struct group *group)
 {
-    batches_compare();
+    duplicate_batch_compare();
     checks_next_interval(group);
 }
 

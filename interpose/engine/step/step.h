@@ -20,10 +20,10 @@ void tensor_choose_group(int id, const struct ddp_site *site);
 
 /* ---- unmap.c: what holds gradients goes; without lock ---- */
 /* Memory is about to be freed; `bytes` 0: all of the allocation. */
-void releases_before_free(CUdeviceptr address, size_t bytes);
-void releases_before_unload(void);
-void releases_after_unload(void);
-void releases_before_primary_release(CUdevice device);
+void unmap_before_free(CUdeviceptr address, size_t bytes);
+void unmap_before_unload(void);
+void unmap_after_unload(void);
+void unmap_before_primary_release(CUdevice device);
 
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);

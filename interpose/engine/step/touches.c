@@ -65,10 +65,10 @@ static bool
 begin_touches(struct hits *hits)
 {
     bool late = false;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (size_t i = 0; i < hits->count; ++i)
         late = begin_touch(hits, &hits->items[i]) || late;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return late;
 }
 
@@ -77,10 +77,10 @@ static void
 wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p) BY_ISSUER
 {
     const struct group *group = hit->group;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     size_t first = group->plan->bucket_of[hit->gradient], end = group->plan->last_bucket_of[hit->gradient] + 1;
     end = end < group->readiness.next_bucket ? end : group->readiness.next_bucket;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     for (size_t k = first; k < end && !MUTANT(LATE_NOT_WAITED); ++k)
         require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, group->bucket_done[k], 0), "waiting for a bucket");
     *bucket_p = first;
@@ -96,9 +96,9 @@ begin_late(const struct operation *operation, struct hits *hits)
             continue;
         size_t bucket;
         role_take(); /* a thread that is launching a bucket has then recorded its event */
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         struct tensor tensor = *tensor_gradient(hit->group, hit->gradient);
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
         wait_for_buckets(operation->stream, hit, &bucket);
         role_give();
         char call[CALL_TEXT_BYTES];
@@ -117,7 +117,7 @@ note_opaque(const struct operation *operation)
     stream_wait_for_reduction(operation->stream);
 
     bool too_late = false;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         struct group *group = &memory_state.groups[g];
@@ -128,7 +128,7 @@ note_opaque(const struct operation *operation)
         group->readiness.deviates = true;
         too_late = too_late || group->early_buckets > 0;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (too_late)
         stop_job(
             "%s came after gradients had been averaged, and ddprun cannot see what it writes; the steps before did "
@@ -206,19 +206,19 @@ look_at_graph(struct touches *touches)
     for (size_t i = 0; i < recording->source_count; ++i) {
         uint64_t address = (uint64_t)(uintptr_t)recording->sources[i].address;
         if (recording->sources[i].bytes > 0)
-            visible_look_through(address, recording->sources[i].bytes);
+            host_accessible_look_through(address, recording->sources[i].bytes);
         else
-            visible_look_behind(address);
+            host_accessible_look_behind(address);
     }
     hits->call = recording->call;
     if (recording_steps(recording)) /* graph_launch.c knows what to do */
         return false;
 
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool known = !recording->opaque && recording->placements == engine_state.placements;
     for (size_t i = 0; i < recording->place_count && known && !MUTANT(GRAPH_TOUCHES_UNSEEN); ++i)
         hits_add(hits, &memory_state.tensors[recording->places[i]], &(struct operand){.argument = (uint32_t)i});
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     hits->on_buffer = hits->on_buffer || recording->on_buffer;
     return !known;
 }
@@ -248,9 +248,9 @@ touches_begin(struct operation *operation)
         capture_drop_sources();
         return;
     }
-    miss_refresh();
+    launch_filter_refresh();
     if (operation->host_source != NULL)
-        batches_copied(operation->host_source, operation->host_bytes);
+        duplicate_batch_copied(operation->host_source, operation->host_bytes);
 
     bool through_pointers;
     touches->recording = operation->graph != NULL ? recording_find(operation->graph) : NULL;
@@ -260,7 +260,7 @@ touches_begin(struct operation *operation)
         flight_note(FLIGHT_GRAPH_LAUNCH, touches->recording != NULL ? touches->recording->number : 0, 0,
                     operation->name);
     }
-    touches->unseen = atomic_load_explicit(&memory_state.holds, memory_order_relaxed) &&
+    touches->unseen = atomic_load_explicit(&memory_state.any_escaped, memory_order_relaxed) &&
                       (operation->function != NULL || operation->graph != NULL || through_pointers) &&
                       !escape_is_marked(operation->stream);
     bool concerns =
@@ -315,7 +315,7 @@ count_touches(const struct operation *operation, struct touches *touches, bool e
 {
     struct hits *hits = &touches->hits;
     bool overlapping = false;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
     if (hits->on_buffer || hits->on_state)
         memory_state.buffer_streams |= stream_mask;
@@ -329,7 +329,7 @@ count_touches(const struct operation *operation, struct touches *touches, bool e
         else if (hit->group->overlapping)
             readiness_refused(&hit->group->readiness);
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     for (size_t i = 0; i < hits->count; ++i) {
         if (hits->items[i].ready_event != NULL)
             stream_record(operation->stream, hits->items[i].ready_event, "cuEventRecord after a gradient");

@@ -11,13 +11,13 @@
 /* ---- memory ---- */
 
 void
-releases_before_free(CUdeviceptr address, size_t bytes)
+unmap_before_free(CUdeviceptr address, size_t bytes)
 {
-    visible_remove(address);
-    pthread_mutex_lock(&engine_state.lock);
+    host_accessible_remove(address);
+    engine_lock();
     uint64_t known_bytes = bytes > 0 ? bytes : allocations_bytes_at(address);
     bool removed = known_bytes == 0 || allocations_remove(address, known_bytes);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (!removed)
         stop_job("out of memory");
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) || address == 0)
@@ -28,11 +28,11 @@ releases_before_free(CUdeviceptr address, size_t bytes)
     }
     size_t count = 0;
     bool holds_compared = false;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     const struct range *held = bytes > 0 ? ranges_find(&memory_state.ranges, address, bytes, &count) : NULL;
     for (size_t i = 0; i < count; ++i)
         holds_compared = holds_compared || tensor_is_compared(&memory_state.tensors[held[i].id]);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (count == 0)
         return;
 
@@ -43,11 +43,11 @@ releases_before_free(CUdeviceptr address, size_t bytes)
         checks_final_hash();
     }
     context_leave(before);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     const struct range *range;
     while ((range = ranges_find(&memory_state.ranges, address, bytes, &count)) != NULL)
         tensor_unplace(&memory_state.tensors[range->id]);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 /* ---- modules ---- */
@@ -63,9 +63,9 @@ is_working(void)
 }
 
 /* Any tensor may be a variable of the module: the driver does not tell. So nothing is on its way meanwhile. Not
- * analysed, as releases_after_unload(): the role is taken here and given back there. */
+ * analysed, as unmap_after_unload(): the role is taken here and given back there. */
 void NOT_ANALYSED
-releases_before_unload(void)
+unmap_before_unload(void)
 {
     functions_before_unload();
     if (!is_working())
@@ -83,12 +83,12 @@ static bool
 next_placed(size_t *at_p, CUdeviceptr *address_p)
 {
     bool found = false;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     for (; *at_p < engine_state.tensor_count && !found; ++*at_p) {
         found = memory_state.tensors[*at_p].placed;
         *address_p = memory_state.tensors[*at_p].address;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return found;
 }
 
@@ -101,16 +101,16 @@ drop_vanished(void)
     while (next_placed(&at, &address)) {
         if (device_ask_about(address).type != 0)
             continue;
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
         if (range != NULL)
             tensor_unplace(&memory_state.tensors[range->id]);
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
     }
 }
 
 void NOT_ANALYSED
-releases_after_unload(void)
+unmap_after_unload(void)
 {
     functions_after_unload();
     if (!unloading)
@@ -127,7 +127,7 @@ releases_after_unload(void)
  * internal hold keeps it until the process ends.
  */
 void
-releases_before_primary_release(CUdevice device)
+unmap_before_primary_release(CUdevice device)
 {
     static _Atomic bool held;
     CUcontext context;

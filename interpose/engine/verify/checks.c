@@ -181,9 +181,9 @@ checks_bucket_sent(const struct group *group, size_t bucket)
         size_t gradient = group->plan->pieces[i].gradient;
         if (group->plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */
             continue;
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         struct tensor tensor = *tensor_gradient(group, gradient);
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
 
         struct gradient_check *check = malloc(sizeof(*check));
         if (check == NULL)
@@ -217,9 +217,9 @@ compare_gradients(const struct group *group)
     for (size_t gradient = 0; gradient < checked->capacity; ++gradient) {
         if (checked->pending[gradient] == NULL)
             continue;
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         struct tensor tensor = *tensor_gradient(group, gradient);
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
         tensor_refuse_freed(&tensor);
         hasher_add(checks.hasher, tensor.address, tensor.bytes, 0, compare_gradient, checked->pending[gradient]);
         checked->pending[gradient] = NULL;
@@ -232,10 +232,10 @@ compare_gradients(const struct group *group)
 static struct tensor
 get_compared(size_t index)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     const struct tensor *found = tensor_compared(index);
     struct tensor tensor = found != NULL ? *found : (struct tensor){.role = TENSOR_PARAMETER, .site = {"?", "?", 0}};
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return tensor;
 }
 
@@ -281,10 +281,10 @@ checks_parameters_due(const struct group *group)
 static void
 note_left_out(const struct group *group)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     if (history_is_of_several(&group->history))
         checks.left_out = engine_state.boundary_count + 1;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
 }
 
 /* Memory is hashed before the trainer may change it again; what was found is copied to the host afterwards. */

@@ -139,9 +139,9 @@ ask_partial(const struct tensor *tensor)
     struct memory_facts facts = device_ask_about(tensor->address);
     if (facts.begin != tensor->address || facts.bytes <= tensor->bytes || is_padding(tensor->bytes, facts.bytes))
         return 0;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     (void)ranges_find(&memory_state.ranges, facts.begin, facts.bytes, &annotated);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     return annotated == 1 ? facts.bytes : 0;
 }
 
@@ -185,13 +185,13 @@ void
 coverage_look(void)
 {
     uint64_t elements[TENSOR_ROLES] = {0};
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     size_t count = engine_state.tensor_count;
     struct tensor *tensors = malloc((count + 1) * sizeof(*tensors));
     if (tensors != NULL && count > 0)
         memcpy(tensors, memory_state.tensors, count * sizeof(*tensors));
     bool first = memory_state.agreements == 0;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (tensors == NULL)
         stop_job("out of memory");
 

@@ -39,7 +39,7 @@ current_place(void)
 }
 
 void
-batches_copied(const void *host, size_t bytes)
+duplicate_batch_copied(const void *host, size_t bytes)
 {
     long place = current_place();
     if (place < 0)
@@ -68,7 +68,7 @@ add_hash(void *arg, const struct hashed *hashed)
 }
 
 void
-batches_prepare(void)
+duplicate_batch_prepare(void)
 {
     if (own.hasher != NULL)
         return;
@@ -78,7 +78,7 @@ batches_prepare(void)
 }
 
 void
-batches_own_gradients(const struct group *group, size_t bucket)
+duplicate_batch_own_gradients(const struct group *group, size_t bucket)
 {
     long place = current_place();
     if (place < 0 || collectives_communicator_of(&engine_state.collectives, bucket) != 0)
@@ -86,9 +86,9 @@ batches_own_gradients(const struct group *group, size_t bucket)
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         const struct plan_piece *piece = &group->plan->pieces[group->shipment.send_order[i]];
-        pthread_mutex_lock(&engine_state.lock);
+        engine_lock();
         const struct tensor tensor = *tensor_gradient(group, piece->gradient);
-        pthread_mutex_unlock(&engine_state.lock);
+        engine_unlock();
         hasher_add(own.hasher, tensor.address + piece->first_byte, piece->bytes, tensor.type, add_hash,
                    &own.hashes.mine[place]);
     }
@@ -123,7 +123,7 @@ are_batches(const struct copied *steps)
 }
 
 void
-batches_compare(void)
+duplicate_batch_compare(void)
 {
     if (engine_state.boundary_count != FIRST_BOUNDARY + STEPS)
         return;

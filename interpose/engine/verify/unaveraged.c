@@ -111,13 +111,13 @@ compare(void *arg, const struct hashed *hashed)
     unsigned changes = 0;
     struct tensor copy = {.role = TENSOR_PARAMETER, .site = {"?", "?", 0}};
     char text[TENSOR_TEXT_BYTES];
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct tensor *tensor = find_parameter(look->address);
     if (tensor != NULL) {
         changes = note_hash(tensor, hashed->hash);
         copy = *tensor;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     bool decides = !look->is_last && !atomic_load(&course.over) && has_gradients();
     if (changes >= 2 && decides && !MUTANT(STEPLESS_UNSEEN))
         stop_job_soon("%s has changed twice in %llu kernel launches, and no DDP_STEP has come: nothing "
@@ -142,7 +142,7 @@ static struct tensor *
 list_parameters(CUdeviceptr begin, CUdeviceptr end, size_t *count_p)
 {
     size_t count = 0;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     struct tensor *list =
         memory_state.parameter_count > 0 ? malloc(memory_state.parameter_count * sizeof(*list)) : NULL;
     for (size_t i = 0; list != NULL && i < engine_state.tensor_count; ++i) {
@@ -151,7 +151,7 @@ list_parameters(CUdeviceptr begin, CUdeviceptr end, size_t *count_p)
             tensor->address + tensor->bytes > begin)
             list[count++] = *tensor;
     }
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     *count_p = count;
     return list;
 }
@@ -207,7 +207,7 @@ unaveraged_ended(const struct operation *operation, bool touches)
     if (atomic_load_explicit(&course.over, memory_order_relaxed) || !is_work(operation))
         return;
     /* Deferred gradients are reached unseen; and where none is annotated, there is nothing to see. */
-    if (touches || !has_gradients() || atomic_load_explicit(&memory_state.holds, memory_order_relaxed))
+    if (touches || !has_gradients() || atomic_load_explicit(&memory_state.any_escaped, memory_order_relaxed))
         worked(operation->stream);
 }
 
@@ -244,9 +244,9 @@ look_and_wait(const struct tensor *list, size_t count, bool is_last) BY_ISSUER
 void
 unaveraged_annotated(const struct tensor *parameter)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     atomic_store(&engine_state.status->parameter_count, memory_state.parameter_count);
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (may_look())
         look_and_wait(parameter, 1, false);
 }
@@ -275,12 +275,12 @@ static void
 tell_change(void)
 {
     char text[TENSOR_TEXT_BYTES];
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool tells = course.changed && !course.said;
     struct tensor tensor = course.tensor;
     uint64_t launches = course.launches;
     course.said = course.said || tells;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (tells)
         message_line(
             "%s changed between DDP_PARAMETER and the first DDP_STEP (%llu kernel launches "
@@ -298,12 +298,12 @@ unaveraged_refuse_end(void)
     if (atomic_load(&course.over) || engine_state.boundary_count > 0)
         return;
     unaveraged_last_look(0, UINT64_MAX);
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool changed = course.changed;
     bool comparable = atomic_load(&engine_state.status->parameter_count) > 0;
     size_t gradients = memory_state.gradient_count;
     struct tensor tensor = course.tensor;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     const char *unknown;
     uint64_t launches = count_launches() + engine_state.services->unknown_calls(&unknown);
     if (changed)
@@ -336,9 +336,9 @@ tell_unannotated(void)
     if (launches < LAUNCHES_UNANNOTATED || now_ms - course.first_launch_ms < engine_state.options.unannotated_ms)
         return;
     said = true;
-    pthread_mutex_lock(&engine_state.lock);
+    engine_lock();
     bool annotated = engine_state.tensor_count > 0;
-    pthread_mutex_unlock(&engine_state.lock);
+    engine_unlock();
     if (!annotated)
         message_line("no annotation (ddprun.h) in %llu kernel launches: %d ranks train side by side, and nothing is "
                      "averaged; annotate the program (docs/annotations.md), or give --unannotated",

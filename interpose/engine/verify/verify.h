@@ -32,13 +32,13 @@ struct late_touch *late_begin(const struct operation *operation, const char *cal
 void late_end(struct late_touch *late, CUstream stream);
 
 /* ---- duplicate_batch.c: do ranks train on the same data? ---- */
-void batches_copied(const void *host, size_t bytes);
+void duplicate_batch_copied(const void *host, size_t bytes);
 /* The issuer: makes room, once the ranks have agreed on annotations. */
-void batches_prepare(void) BY_ISSUER;
+void duplicate_batch_prepare(void) BY_ISSUER;
 /* The issuer, before a bucket is sent: this rank's own gradients in it are hashed, in the first steps. */
-void batches_own_gradients(const struct group *group, size_t bucket) BY_ISSUER;
+void duplicate_batch_own_gradients(const struct group *group, size_t bucket) BY_ISSUER;
 /* The issuer, at a boundary, collective at one of them: reports it once. */
-void batches_compare(void) BY_ISSUER;
+void duplicate_batch_compare(void) BY_ISSUER;
 
 /* ---- coverage.c ---- */
 /* The ranks have agreed on annotations: counts their elements for reports; rank 0 warns once of what seems forgotten.
