@@ -47,10 +47,20 @@ planted '' "$lock (void)tensor_compared(0); $unlock"
 planted "calling function 'tensor_compared' requires" '(void)tensor_compared(0);'
 planted "still held at the end" "$lock"
 
-exempt=$(grep -rE '(^|[ *])NOT_ANALYSED\b' interpose/engine --include='*.c' | wc -l)
+# What the issuer writes under the lock is read with either.
+write='memory_state.groups[0].intervals = 1;' read='if (group->intervals > 0) return;'
+planted "reading variable 'intervals' requires" "$read"
+planted '' "$lock uint64_t seen = group->intervals; $unlock (void)seen;"
+planted '' 'role_take(); uint64_t seen = group->intervals; role_give(); (void)seen;'
+planted '' "role_take(); issuer_lock(); $write issuer_unlock(); role_give();"
+planted "writing variable 'intervals' requires" "$lock $write $unlock"
+planted "writing variable 'intervals' requires" "role_take(); $write role_give();"
+planted "that is already held" "role_take(); $lock $unlock role_give();"
+
+exempt=$(grep -rE '(^|[ *])NOT_ANALYSED\b' interpose/engine --include='*.[ch]' | grep -vc 'define NOT_ANALYSED')
 [ "$exempt" -le 10 ] || {
     echo "$exempt functions are exempt from the analysis; 10 may be"
     bad=1
 }
-[ "$bad" -ne 0 ] || echo "10 plants, $exempt functions exempt"
+[ "$bad" -ne 0 ] || echo "17 plants, $exempt functions exempt"
 exit "$bad"

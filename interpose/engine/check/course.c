@@ -154,7 +154,10 @@ begin_steps(void)
 static void
 note_own_gradients(int group, uint32_t step)
 {
-    if (engine_state.rendezvous.world_size == 1 || step > 2 || memory_state.groups[group].early_buckets > 0)
+    engine_lock();
+    bool averaged = memory_state.groups[group].early_buckets > 0;
+    engine_unlock();
+    if (engine_state.rendezvous.world_size == 1 || step > 2 || averaged)
         return;
     values_note(CHECK_ROW_OWN, step, values_hash_gradients(group));
 }

@@ -46,8 +46,8 @@ void stop_if_asked(void);
 void require_cuda(CUresult result, const char *what);
 
 /* ---- role.c ---- */
-void role_take(void) ACQUIRES(issuer_role);
-void role_give(void) RELEASES(issuer_role);
+void role_take(void) TAKES_ROLE;
+void role_give(void) GIVES_ROLE;
 
 /* ---- status.c ---- */
 /* This rank waits on the host for all others to reach `place`; status_waits_no_more() ends that. One thread at a time.

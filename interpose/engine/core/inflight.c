@@ -43,13 +43,13 @@ void
 inflight_sending(const char *what, uint64_t number, unsigned communicator)
 {
     struct awaited *awaited = &awaited_of[communicator];
-    engine_lock();
+    issuer_lock();
     unsigned at = place_behind(awaited);
     bool records = awaited->count < AWAITED_AT_MOST && !awaited->more && !awaited->tail_pending;
     awaited->calling = (struct traveller){what, number, engine_state.boundary_count + 1};
     if (records)
         awaited->sent[at].of = awaited->calling;
-    engine_unlock();
+    issuer_unlock();
     recording = records ? recording | 1u << communicator : recording & ~(1u << communicator);
     if (records)
         record(awaited->sent[at].begin, communicator);
@@ -60,19 +60,19 @@ inflight_sent(const char *what, uint64_t number, unsigned communicator)
 {
     struct awaited *awaited = &awaited_of[communicator];
     bool records = (recording >> communicator & 1) != 0;
-    engine_lock();
+    issuer_lock();
     unsigned at = place_behind(awaited);
     awaited->calling = (struct traveller){0};
     if (!records) {
         awaited->more = true;
         awaited->last = (struct traveller){what, number, engine_state.boundary_count + 1};
     }
-    engine_unlock();
+    issuer_unlock();
     if (!records)
         return;
 
     record(awaited->sent[at].end, communicator); /* first: an event that is not recorded yet counts as come */
-    engine_lock();
+    issuer_lock();
     ++awaited->count;
-    engine_unlock();
+    issuer_unlock();
 }

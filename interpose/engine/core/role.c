@@ -5,22 +5,28 @@
  */
 #include "interpose/engine/core/core.h"
 
-/* Not analysed, as role_give(): the role is a capability that no mutex stands for. */
-void NOT_ANALYSED
+pthread_mutex_t engine_mutex = PTHREAD_MUTEX_INITIALIZER;
+struct capability issuer_role, group_fields;
+
+void
 role_take(void)
 {
-    engine_lock();
+    pthread_mutex_lock(&engine_mutex);
     while (engine_state.issuing)
-        pthread_cond_wait(&engine_state.role_free, &engine_state.lock);
+        pthread_cond_wait(&engine_state.role_free, &engine_mutex);
     engine_state.issuing = true;
-    engine_unlock();
+    pthread_mutex_unlock(&engine_mutex);
+    capability_take(&issuer_role);
+    capability_share(&group_fields);
 }
 
-void NOT_ANALYSED
+void
 role_give(void)
 {
-    engine_lock();
+    capability_give(&group_fields);
+    capability_give(&issuer_role);
+    pthread_mutex_lock(&engine_mutex);
     engine_state.issuing = false;
     pthread_cond_broadcast(&engine_state.role_free);
-    engine_unlock();
+    pthread_mutex_unlock(&engine_mutex);
 }

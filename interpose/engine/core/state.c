@@ -4,6 +4,5 @@
 #include "interpose/engine/core/state.h"
 
 struct engine_state engine_state = {
-    .lock = PTHREAD_MUTEX_INITIALIZER,
     .role_free = PTHREAD_COND_INITIALIZER,
 };

@@ -9,12 +9,13 @@
  * reach through memory: escapes.h.
  *
  * The rules of this folder and of all above it:
- * - `lock` guards everything below it here and in memory_state (memory.h); it is never held across a call into CUDA,
- * NCCL or PMIx.
- * - `issuing` is the role of the one thread that enqueues collectives; it is taken and given back under `lock`, and
- * held across such calls. The comment of a field that belongs to the role names the role. A field that only the issuer
- * writes, under the lock, may be read with either. clang holds callers to both (WITH_LOCK, BY_ISSUER, GUARDED_BY:
- * capability.h).
+ * - The lock, engine_mutex, is never held across a call into CUDA, NCCL or PMIx.
+ * - `issuing` is the role of the one thread that enqueues collectives; it is taken and given back under the lock, and
+ * held across such calls.
+ * - Each field of this header, of memory_state (memory.h) and of groups (group.h) says what guards it, and clang holds
+ * the code to that (capability.h). A function that needs the lock says WITH_LOCK, one that needs the role BY_ISSUER.
+ * Fields guarded by group_fields are written by the issuer under the lock, and read with either: the issuer takes the
+ * lock by issuer_lock(), others by engine_lock().
  * - What the engine calls of CUDA are the driver's own functions (comm/driver.h): they never come back to the hooks.
  * - In the trainer's process nothing is printed to stdout, and only abort.c ends anything.
  * - A folder calls what stands below it (CONTRIBUTING.md), and no two files call each other in a circle.
@@ -72,10 +73,13 @@ struct stream_entry {
     uint64_t waited_for; /* number of the boundary whose reduction it waits for */
 };
 
-/* The issuer's role, for clang alone. */
-extern struct CAPABILITY("role") issuer_role {
-    char unused;
-} issuer_role;
+/*
+ * For clang alone. The lock shares group_fields, and so does the issuer's role: either may read. Both together have it:
+ * the issuer may write under the lock.
+ */
+extern struct capability issuer_role, group_fields;
+
+extern pthread_mutex_t engine_mutex; /* "the lock" */
 
 struct engine_state {
     /* ---- constant once the engine has started ---- */
@@ -95,19 +99,19 @@ struct engine_state {
     int device;        /* its ordinal */
     struct nccl nccl;
     struct collectives collectives;
+    CUevent reduced; /* the issuer records it after everything of a boundary, whichever group's */
     _Atomic bool collectives_ready;
 
-    /* ---- guarded by lock ---- */
-    pthread_mutex_t lock;
+    /* ---- guarded by the lock ---- */
     pthread_cond_t role_free; /* signalled when `issuing` becomes false */
-    bool issuing;
+    bool issuing GUARDED_BY(engine_mutex);
 
-    struct stream_entry streams[STREAMS_AT_MOST];
+    struct stream_entry streams[STREAMS_AT_MOST] GUARDED_BY(engine_mutex);
 
     /* What a tensor's place means, which graphs keep: it holds while `placements` stays as it is. */
-    size_t tensor_count;              /* places in memory_state.tensors[] */
-    uint64_t placements;              /* gradients and buffers came, went or moved */
-    _Atomic uint64_t escapes;         /* tensors that were deferred, so far */
+    size_t tensor_count GUARDED_BY(engine_mutex); /* places in memory_state.tensors[] */
+    uint64_t placements GUARDED_BY(engine_mutex); /* gradients and buffers came, went or moved */
+    _Atomic uint64_t escapes;                     /* tensors that were deferred, so far */
     _Atomic uint64_t certain_escapes; /* copies that did that and are full of addresses: no chance hits (memory/) */
 
     /* ---- read without lock ---- */
@@ -118,7 +122,6 @@ struct engine_state {
     _Atomic uint64_t graph_count;     /* captures with DDP_STEP on which ranks have agreed */
 
     /* ---- the issuer's role ---- */
-    CUevent reduced;                                 /* after everything of the last boundary, whichever group's */
     uint64_t graph_launches GUARDED_BY(issuer_role); /* of graphs with DDP_STEP, since graph_count last grew */
 
     /* ---- the end ---- */
@@ -129,19 +132,42 @@ struct engine_state {
 
 extern struct engine_state engine_state;
 
-#define WITH_LOCK REQUIRES(engine_state.lock)
-#define BY_ISSUER REQUIRES(issuer_role)
+#define WITH_LOCK        REQUIRES(engine_mutex) REQUIRES_SHARED(group_fields)
+#define BY_ISSUER        REQUIRES(issuer_role) REQUIRES_SHARED(group_fields)
+#define ISSUER_WITH_LOCK REQUIRES(engine_mutex, issuer_role, group_fields)
+#define TAKES_ROLE       ACQUIRES(issuer_role) ACQUIRES_SHARED(group_fields)
+#define GIVES_ROLE       RELEASES(issuer_role) RELEASES_SHARED(group_fields)
 
+/* A thread that does not have the issuer's role. */
 static inline void
-engine_lock(void) ACQUIRES(engine_state.lock)
+engine_lock(void) ACQUIRES(engine_mutex) ACQUIRES_SHARED(group_fields)
 {
-    pthread_mutex_lock(&engine_state.lock);
+    pthread_mutex_lock(&engine_mutex);
+    capability_share(&group_fields);
 }
 
 static inline void
-engine_unlock(void) RELEASES(engine_state.lock)
+engine_unlock(void) RELEASES(engine_mutex) RELEASES_SHARED(group_fields)
 {
-    pthread_mutex_unlock(&engine_state.lock);
+    capability_give(&group_fields);
+    pthread_mutex_unlock(&engine_mutex);
+}
+
+/* The issuer. */
+static inline void
+issuer_lock(void) REQUIRES(issuer_role) ACQUIRES(engine_mutex) RELEASES_SHARED(group_fields) ACQUIRES(group_fields)
+{
+    pthread_mutex_lock(&engine_mutex);
+    capability_give(&group_fields);
+    capability_take(&group_fields);
+}
+
+static inline void
+issuer_unlock(void) REQUIRES(issuer_role) RELEASES(group_fields) RELEASES(engine_mutex) ACQUIRES_SHARED(group_fields)
+{
+    capability_give(&group_fields);
+    capability_share(&group_fields);
+    pthread_mutex_unlock(&engine_mutex);
 }
 
 #endif

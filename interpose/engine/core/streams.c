@@ -106,20 +106,20 @@ streams_before_destroy(CUstream stream)
     if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended))
         return;
     role_take(); /* no other thread names the handle from here on */
-    engine_lock();
+    issuer_lock();
     struct stream_entry *entry = NULL;
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
         if (is_same_stream(&engine_state.streams[i], stream))
             entry = &engine_state.streams[i];
     }
-    engine_unlock();
+    issuer_unlock();
 
     /* Its work continues after the handle is gone; the event remembers it until the boundary. */
     if (entry != NULL) {
         stream_record(stream, entry->event, "cuEventRecord on a stream that is destroyed");
-        engine_lock();
+        issuer_lock();
         entry->destroyed = true;
-        engine_unlock();
+        issuer_unlock();
     }
     atomic_fetch_add(&engine_state.stream_changes, 1);
     role_give();
@@ -144,9 +144,9 @@ streams_wait_for_producers(uint64_t mask, unsigned communicator)
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
         if (!(mask >> i & 1))
             continue;
-        engine_lock();
+        issuer_lock();
         const struct stream_entry entry = engine_state.streams[i];
-        engine_unlock();
+        issuer_unlock();
 
         bool recorded = entry.destroyed || (entry.handle == CU_STREAM_PER_THREAD && entry.owner != gettid());
         if (!recorded && stream_is_captured(entry.handle)) /* an event there would draw our streams into the graph */

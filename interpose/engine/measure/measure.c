@@ -196,7 +196,7 @@ measure_released(const struct group *group, CUstream stream)
 
 /* Each bucket's time, beside backward and behind it, if its collective could start before backward was done. */
 static void
-read_buckets(struct measured *of, const struct group *group)
+read_buckets(struct measured *of, const struct group *group) BY_ISSUER
 {
     size_t words = BUSY_WORDS(group->plan->bucket_count);
     int64_t *sample = of->bucket_samples + of->sample_count * words, whole_ns, before_ns;
@@ -213,7 +213,7 @@ read_buckets(struct measured *of, const struct group *group)
 }
 
 static bool
-are_buckets_complete(const struct measured *of, const struct group *group)
+are_buckets_complete(const struct measured *of, const struct group *group) BY_ISSUER
 {
     for (size_t k = 0; k < group->plan->bucket_count; ++k) {
         if (of->buckets[k].recorded && !is_complete(of->buckets[k].end))
@@ -224,7 +224,7 @@ are_buckets_complete(const struct measured *of, const struct group *group)
 
 /* The sampled interval's times, once all its events are complete. */
 static void
-read_sample(struct measured *of, const struct group *group)
+read_sample(struct measured *of, const struct group *group) BY_ISSUER
 {
     if (!of->pending || !is_complete(of->done) || !are_buckets_complete(of, group))
         return;
@@ -303,11 +303,11 @@ measure_backward_done(const struct group *group, CUstream stream)
     if (wait != NULL)
         record(wait->backward_done, stream);
 
-    engine_lock();
+    issuer_lock();
     bool recorded = of->recording;
     of->recording = false;
     bool whole = recorded && group->overlapping && !group->readiness.deviates;
-    engine_unlock();
+    issuer_unlock();
     if (!whole)
         return;
     record(of->done, stream);
@@ -382,10 +382,10 @@ measure_next_interval(const struct group *group, CUstream stream)
     make_bucket_room(of, group->plan->bucket_count);
     of->interval = group->boundary_count;
     record(of->begin, stream);
-    engine_lock();
+    issuer_lock();
     memset(of->recorded, 0, group->gradient_count);
     of->recording = true;
-    engine_unlock();
+    issuer_unlock();
 }
 
 /* ---- for planner.c ---- */
@@ -394,9 +394,9 @@ void
 measure_forget(const struct group *group)
 {
     struct measured *of = measured_of(group);
-    engine_lock();
+    issuer_lock();
     of->recording = false;
-    engine_unlock();
+    issuer_unlock();
     of->pending = false;
     of->sample_count = 0;
     of->wanted = true;

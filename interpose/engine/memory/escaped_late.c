@@ -82,11 +82,11 @@ parts_that_left(const struct tensor *gradient) BY_ISSUER
     const struct group *group = &memory_state.groups[gradient->group];
     struct escaped *parts = NULL;
     bool whole = true;
-    engine_lock();
+    issuer_lock();
     size_t end = tensor_has_left(gradient) ? group->readiness.next_bucket : 0; /* 0: a boundary came between */
     for (size_t k = 0; k < end; ++k)
         whole = add_parts(&parts, gradient, group->plan, k) && whole;
-    engine_unlock();
+    issuer_unlock();
     if (!whole)
         stop_job("out of memory");
     return parts;
@@ -142,9 +142,9 @@ escaped_late_compare(const struct group *group)
             continue;
         }
         *link = part->next;
-        engine_lock();
+        issuer_lock();
         struct tensor tensor = *tensor_gradient(group, part->gradient.member);
-        engine_unlock();
+        issuer_unlock();
         tensor_refuse_freed(&tensor);
         hash(part, compare);
         any = true;

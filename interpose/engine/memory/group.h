@@ -8,7 +8,7 @@
  * Only the group whose boundary is expected next (bucketing/sequence.h) sends buckets early: so the order of
  * collectives is the same on all ranks.
  *
- * Guarded by the engine's lock, unless a field says that it belongs to the issuer's role (state.h).
+ * Each field says what guards it (state.h). group_fields: the issuer writes it under the lock, either may read.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_MEMORY_GROUP_H
 #define DDPRUN_INTERPOSE_ENGINE_MEMORY_GROUP_H
@@ -26,23 +26,26 @@ enum { GROUPS_AT_MOST = 16 }; /* ids 0..15, as ddprun.h says */
 
 struct group {
     int id;
-    size_t gradient_count; /* as of the last agreement on annotations */
-    size_t *places;        /* [gradient_count]: by number in the group, the place in memory_state.tensors[] */
+    size_t gradient_count GUARDED_BY(group_fields); /* as of the last agreement on annotations */
+    size_t *places
+        GUARDED_BY(group_fields); /* [gradient_count]: by number in the group, the place in memory_state.tensors[] */
 
-    uint64_t boundary_count; /* of this group, since the start */
-    uint64_t intervals;      /* its boundaries since the annotations last changed */
-    uint64_t opaque_streams; /* mask: operations on them since its last boundary could not be looked into */
-    uint64_t hidden_streams; /* mask: kernels on them since its last boundary may have touched deferred gradients */
-    uint64_t touch_count;    /* of its gradients since its last boundary */
-    struct weight weight;    /* of this rank's gradients, since its last boundary */
+    uint64_t boundary_count GUARDED_BY(group_fields); /* of this group, since the start */
+    uint64_t intervals GUARDED_BY(group_fields);      /* its boundaries since the annotations last changed */
+    uint64_t opaque_streams
+        GUARDED_BY(engine_mutex); /* mask: operations on them since its last boundary could not be looked into */
+    uint64_t hidden_streams GUARDED_BY(
+        engine_mutex); /* mask: kernels on them since its last boundary may have touched deferred gradients */
+    uint64_t touch_count GUARDED_BY(engine_mutex); /* of its gradients since its last boundary */
+    struct weight weight GUARDED_BY(engine_mutex); /* of this rank's gradients, since its last boundary */
 
-    struct history history;
-    struct plan *plan;
-    struct readiness readiness;
-    bool overlapping;          /* `plan` was learned; else everything waits for the boundary */
-    bool measured;             /* and it is what the measured times make best */
-    uint64_t overlapped_steps; /* boundaries passed while overlapping */
-    uint64_t early_buckets;    /* of the current interval */
+    struct history history GUARDED_BY(engine_mutex);
+    struct plan *plan GUARDED_BY(group_fields);
+    struct readiness readiness GUARDED_BY(engine_mutex);
+    _Atomic bool overlapping; /* written under the lock: `plan` was learned; else everything waits for the boundary */
+    bool measured GUARDED_BY(group_fields);             /* and it is what the measured times make best */
+    uint64_t overlapped_steps GUARDED_BY(group_fields); /* boundaries passed while overlapping */
+    uint64_t early_buckets GUARDED_BY(engine_mutex);    /* of the current interval */
 
     /* ---- the issuer's role ---- */
     struct shipment shipment GUARDED_BY(issuer_role); /* of `plan` */

@@ -13,7 +13,7 @@ tensor_gradient(const struct group *group, size_t member)
 
 /* With lock held: the gradients of a group, in the order of their annotation. */
 static bool
-index_group(struct group *group) WITH_LOCK
+index_group(struct group *group) ISSUER_WITH_LOCK
 {
     size_t *places = realloc(group->places, (memory_state.gradient_count + 1) * sizeof(*places));
     if (places == NULL)

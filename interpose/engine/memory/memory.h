@@ -54,29 +54,29 @@ tensor_is_compared(const struct tensor *tensor)
 }
 
 struct memory_state {
-    struct ranges ranges GUARDED_BY(engine_state.lock);   /* of placed tensors; id: place in tensors[] */
-    struct tensor *tensors GUARDED_BY(engine_state.lock); /* [engine_state.tensor_count] */
-    size_t tensor_capacity GUARDED_BY(engine_state.lock);
-    size_t parameter_count GUARDED_BY(engine_state.lock);
-    size_t gradient_count GUARDED_BY(engine_state.lock);
-    size_t buffer_count GUARDED_BY(engine_state.lock);
-    size_t state_count GUARDED_BY(engine_state.lock);
-    size_t freed_compared_count GUARDED_BY(engine_state.lock); /* parameters and states without memory now */
+    struct ranges ranges GUARDED_BY(engine_mutex);   /* of placed tensors; id: place in tensors[] */
+    struct tensor *tensors GUARDED_BY(engine_mutex); /* [engine_state.tensor_count] */
+    size_t tensor_capacity GUARDED_BY(engine_mutex);
+    size_t parameter_count GUARDED_BY(engine_mutex);
+    size_t gradient_count GUARDED_BY(engine_mutex);
+    size_t buffer_count GUARDED_BY(engine_mutex);
+    size_t state_count GUARDED_BY(engine_mutex);
+    size_t freed_compared_count GUARDED_BY(engine_mutex); /* parameters and states without memory now */
     _Atomic uint64_t lowest, highest; /* bounds of all but parameters: read without lock, for a quick miss */
-    bool annotations_changed GUARDED_BY(engine_state.lock); /* the ranks must compare again at the next boundary */
+    bool annotations_changed GUARDED_BY(engine_mutex); /* the ranks must compare again at the next boundary */
     /* On annotations, so far: numbers of gradients in groups hold until the next. */
-    uint64_t agreements GUARDED_BY(engine_state.lock);
-    _Atomic bool any_escaped; /* some tensor's address has escaped: kernels may touch gradients unseen */
+    uint64_t agreements GUARDED_BY(engine_mutex);
+    _Atomic bool any_escaped;        /* some tensor's address has escaped: kernels may touch gradients unseen */
     _Atomic bool parameters_unknown; /* the driver does not tell kernels' parameters */
 
-    bool no_sync GUARDED_BY(engine_state.lock); /* touches do not count, and nothing leaves early */
+    bool no_sync GUARDED_BY(engine_mutex); /* touches do not count, and nothing leaves early */
     /* Mask: buffers or states were touched on them since the last boundary. */
-    uint64_t buffer_streams GUARDED_BY(engine_state.lock);
+    uint64_t buffer_streams GUARDED_BY(engine_mutex);
 
-    struct group groups[GROUPS_AT_MOST];                      /* group.h has the rules */
-    struct sequence boundaries GUARDED_BY(engine_state.lock); /* of all groups */
+    struct group groups[GROUPS_AT_MOST];                 /* group.h has the rules */
+    struct sequence boundaries GUARDED_BY(engine_mutex); /* of all groups */
     /* Whose boundary comes next, or SEQUENCE_NONE: no group launches buckets early. */
-    int expected_group GUARDED_BY(engine_state.lock);
+    int expected_group GUARDED_BY(engine_mutex);
 };
 
 extern struct memory_state memory_state;
@@ -128,8 +128,8 @@ void tensor_drop(struct tensor *tensor) WITH_LOCK;
 /* ---- groups.c; all with lock held ---- */
 /* Gradient number `member` of the group, as of the last tensor_index_gradients(). */
 struct tensor *tensor_gradient(const struct group *group, size_t member) WITH_LOCK;
-/* Makes groups follow the annotations. False when memory runs out. */
-bool tensor_index_gradients(void) WITH_LOCK;
+/* The issuer makes groups follow the annotations. False when memory runs out. */
+bool tensor_index_gradients(void) ISSUER_WITH_LOCK;
 /* Whether it is a gradient of which pieces are launched, and the boundary has not come. */
 bool tensor_has_left(const struct tensor *tensor) WITH_LOCK;
 /* A gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */

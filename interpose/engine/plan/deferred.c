@@ -19,14 +19,14 @@ deferred_order(const struct group *group, size_t *order)
     size_t *deferred = calloc(count + 1, sizeof(*deferred));
     if (deferred == NULL)
         stop_job("out of memory");
-    engine_lock();
+    issuer_lock();
     for (size_t i = 0; i < count; ++i) {
         if (tensor_gradient(group, order[i])->deferral != DEFERRED_NOT)
             deferred[moved++] = order[i];
         else
             order[kept++] = order[i];
     }
-    engine_unlock();
+    issuer_unlock();
     memcpy(order + kept, deferred, moved * sizeof(*deferred));
     free(deferred);
 }
@@ -54,7 +54,7 @@ agreed_deferral(const struct control_messages *all, size_t count, size_t member)
 
 /* Rank 0 reports once for each reason that some gradients are deferred: `first` is one of them. */
 static void
-report_deferred(const struct group *group, size_t deferred, const struct tensor *first)
+report_deferred(const struct group *group, size_t deferred, const struct tensor *first) BY_ISSUER
 {
     static _Atomic bool reported[DEFERRALS];
     if (deferred == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&memory_state.parameters_unknown) ||
@@ -83,17 +83,17 @@ deferred_agree(const struct group *group)
     unsigned char *mine = calloc(count + 1, 1);
     if (mine == NULL)
         stop_job("out of memory");
-    engine_lock();
+    issuer_lock();
     for (size_t i = 0; i < count; ++i)
         mine[i] = (unsigned char)wanted_deferral(group, i);
-    engine_unlock();
+    issuer_unlock();
     struct control_messages all;
     exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
     free(mine);
 
     bool differs = false;
     struct tensor first = {.placed = false};
-    engine_lock();
+    issuer_lock();
     for (size_t i = 0; i < count; ++i) {
         struct tensor *tensor = tensor_gradient(group, i);
         tensor->deferral = agreed_deferral(&all, count, i);
@@ -102,7 +102,7 @@ deferred_agree(const struct group *group)
             first = *tensor;
         differs = differs || is_deferred != is_planned_deferred(group->plan, i);
     }
-    engine_unlock();
+    issuer_unlock();
     control_free_messages(&all);
     report_deferred(group, deferred, &first);
     return differs;

@@ -19,21 +19,21 @@
 
 /* The group's gradients as annotated, for a plan; malloc'ed. */
 static struct plan_gradient *
-gradients_of(const struct group *group)
+gradients_of(const struct group *group) BY_ISSUER
 {
     struct plan_gradient *gradients = calloc(group->gradient_count + 1, sizeof(*gradients));
     if (gradients == NULL)
         stop_job("out of memory");
-    engine_lock();
+    issuer_lock();
     for (size_t i = 0; i < group->gradient_count; ++i)
         gradients[i] = escape_plan_gradient(tensor_gradient(group, i));
-    engine_unlock();
+    issuer_unlock();
     return gradients;
 }
 
 /* A plan over them by size. */
 static struct plan *
-build_plan(const struct group *group, uint32_t version, const size_t *order)
+build_plan(const struct group *group, uint32_t version, const size_t *order) BY_ISSUER
 {
     uint64_t cap_bytes = engine_state.options.bucket_bytes;
     struct plan_gradient *gradients = gradients_of(group);
@@ -54,7 +54,7 @@ planner_report_buckets(size_t count)
 
 /* Those of all groups. */
 static void
-report_buckets(void)
+report_buckets(void) BY_ISSUER
 {
     size_t count = 0;
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
@@ -72,7 +72,7 @@ adopt(struct group *group, struct plan *plan, const struct history *history) BY_
     if (!readiness_init(&readiness, plan, history))
         stop_job("out of memory");
 
-    engine_lock();
+    issuer_lock();
     struct plan *old = group->plan;
     struct readiness old_readiness = group->readiness;
     group->plan = plan;
@@ -85,7 +85,7 @@ adopt(struct group *group, struct plan *plan, const struct history *history) BY_
         if (tensor->deferral != DEFERRED_NOT || (tensor->escaped && !readiness_is_declared(&group->readiness, i)))
             readiness_hold(&group->readiness, i);
     }
-    engine_unlock();
+    issuer_unlock();
 
     if (old != NULL)
         readiness_free(&old_readiness);
@@ -111,7 +111,7 @@ planner_reset(struct group *group)
     if (count > 0) /* ranks with other options would send other buckets, and NCCL need not notice */
         plans_compare(group, plan);
 
-    engine_lock();
+    issuer_lock();
     history_free(&group->history);
     group->history = history;
     for (size_t i = 0; i < count; ++i) {
@@ -120,7 +120,7 @@ planner_reset(struct group *group)
     }
     group->intervals = 0;
     group->early_buckets = 0;
-    engine_unlock();
+    issuer_unlock();
     adopt(group, plan, NULL);
 }
 
@@ -132,7 +132,7 @@ enum { REVIEW_EVERY = 128, MEASURED_FIRST = 16, MEASURED_LAST = 64 };
  * until ready times are known on all ranks, and now and then, whether the plan still fits.
  */
 static bool
-is_vote_due(const struct group *group)
+is_vote_due(const struct group *group) BY_ISSUER
 {
     uint64_t interval = group->intervals, steps = group->overlapped_steps;
     if (group->overlapping) {
@@ -153,7 +153,7 @@ is_vote_due(const struct group *group)
 enum { VOTE_REPEATS = 1, VOTE_WANTS_PLAN = 2, VOTE_HAS_TIMES = 4 };
 
 static size_t
-vote_words(const struct group *group, uint64_t bits)
+vote_words(const struct group *group, uint64_t bits) BY_ISSUER
 {
     size_t count = group->gradient_count, bucket_words = MEASURED_INTERVALS * BUSY_WORDS(group->plan->bucket_count);
     return 1 + count + ((bits & VOTE_HAS_TIMES) != 0 ? count + 1 + bucket_words : 0);
@@ -161,7 +161,8 @@ vote_words(const struct group *group, uint64_t bits)
 
 /* The result of all votes: bits that every rank has set, and bits that some have. False if they are no votes. */
 static bool
-count_votes(const struct group *group, const struct control_messages *all, uint64_t *in_all_p, uint64_t *in_any_p)
+count_votes(const struct group *group, const struct control_messages *all, uint64_t *in_all_p,
+            uint64_t *in_any_p) BY_ISSUER
 {
     uint64_t in_all = UINT64_MAX, in_any = 0;
     for (int r = 0; r < all->count; ++r) {
@@ -195,7 +196,7 @@ adopt_order(struct group *group, const size_t *order) BY_ISSUER
 
 /* The same plan once more, for another owner. */
 static struct plan *
-copy_plan(const struct group *group)
+copy_plan(const struct group *group) BY_ISSUER
 {
     const struct plan *plan = group->plan;
     struct plan_gradient *gradients = gradients_of(group);
@@ -288,7 +289,7 @@ fit_busy_factor(struct group *group, const struct control_messages *votes) BY_IS
  */
 static bool
 is_worth_it(const struct group *group, const struct plan *best, const struct plan_forecast *of_best,
-            const struct plan_forecast *of_present)
+            const struct plan_forecast *of_present) BY_ISSUER
 {
     int64_t differ_ns = of_present->end_ns / (group->measured ? 100 : 1000);
     return of_best->end_ns < of_present->end_ns - differ_ns ||
@@ -331,7 +332,9 @@ adopt_measured(struct group *group, const size_t *order, int64_t *latest_ns) BY_
         plan_free(plan);
         forecast = present;
     }
+    issuer_lock();
     group->measured = true;
+    issuer_unlock();
     measure_times_used(group);
     measure_promise(group, forecast.end_ns > done_ns ? forecast.end_ns - done_ns : 0,
                     forecast.bound_ns > done_ns ? forecast.bound_ns - done_ns : 0);
@@ -360,12 +363,12 @@ follow_votes(struct group *group, const struct control_messages *votes) BY_ISSUE
 void
 planner_vote(struct group *group, bool repeats)
 {
-    engine_lock();
+    issuer_lock();
     ++group->intervals;
     bool graphs = atomic_load(&engine_state.graph_count) > 0; /* then no bucket is launched early outside of them */
     bool due = engine_state.options.overlap && !graphs && is_vote_due(group);
     bool wants = due && (!group->overlapping || !readiness_fits(&group->readiness, &group->history));
-    engine_unlock();
+    issuer_unlock();
     if (engine_state.options.overlap && !graphs && group->intervals % REVIEW_EVERY == REVIEW_EVERY / 2)
         measure_wanted(group);
     if (!due)

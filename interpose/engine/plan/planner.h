@@ -25,6 +25,6 @@ void plans_compare(const struct group *group, const struct plan *plan) BY_ISSUER
  */
 bool deferred_agree(const struct group *group) BY_ISSUER;
 /* Deferred gradients go last. */
-void deferred_order(const struct group *group, size_t *order);
+void deferred_order(const struct group *group, size_t *order) BY_ISSUER;
 
 #endif

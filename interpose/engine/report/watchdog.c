@@ -7,7 +7,7 @@
  * no stream capture.
  *
  * The issuer may be inside a call of NCCL that never returns: ranks connect at the first collective, and a peer may be
- * dead. It holds no lock there. This thread takes engine_state.lock only, makes no call of NCCL but
+ * dead. It holds no lock there. This thread takes the lock only, makes no call of NCCL but
  * ncclCommGetAsyncError (comm/nccl.h), and counts such a call as waiting in the collective.
  */
 #include "interpose/engine/core/inflight.h"

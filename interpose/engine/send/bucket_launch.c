@@ -185,7 +185,7 @@ issue_prepare_captured(struct shipment *shipment, const size_t *places)
 /* ---- sending ---- */
 
 static uint64_t
-bytes_of_bucket(const struct group *group, size_t bucket)
+bytes_of_bucket(const struct group *group, size_t bucket) BY_ISSUER
 {
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     uint64_t bytes = 0;
@@ -237,8 +237,7 @@ group_that_sends(void) WITH_LOCK
     return group->overlapping ? group : NULL;
 }
 
-/* Not analysed: it takes the role only if the role is free, under the lock that it holds anyway. */
-void NOT_ANALYSED
+void
 issue_ready(void)
 {
     engine_lock();
@@ -246,19 +245,25 @@ issue_ready(void)
         engine_unlock();
         return;
     }
-    size_t bucket;
     engine_state.issuing = true;
+    capability_take(&issuer_role);
+    capability_give(&group_fields);
+    capability_take(&group_fields);
     struct group *group = group_that_sends(); /* only the issuer changes it, at a boundary */
+    size_t bucket;
     while (group != NULL && group->overlapping && !memory_state.no_sync &&
            readiness_launch(&group->readiness, &bucket)) {
         uint64_t mask = streams_of_bucket(group, bucket);
         ++group->early_buckets;
-        engine_unlock();
+        issuer_unlock();
         streams_wait_for_producers(mask, collectives_communicator_of(&engine_state.collectives, bucket));
         issue_bucket(group, bucket, true);
-        engine_lock();
+        issuer_lock();
     }
     engine_state.issuing = false;
     pthread_cond_broadcast(&engine_state.role_free);
+    capability_give(&issuer_role);
+    capability_give(&group_fields);
+    capability_share(&group_fields);
     engine_unlock();
 }

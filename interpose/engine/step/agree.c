@@ -171,20 +171,20 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
 
     role_take();
     wait_owed = captured;
-    engine_lock();
+    issuer_lock();
     bool indexed = tensor_index_gradients();
-    engine_unlock();
+    issuer_unlock();
     if (!indexed)
         stop_job("out of memory");
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if (memory_state.groups[g].gradient_count > 0 || memory_state.groups[g].plan != NULL)
             planner_reset(&memory_state.groups[g]);
     }
-    engine_lock();
+    issuer_lock();
     memory_state.annotations_changed = false; /* last: until now touches only leave their stream to the boundary */
     ++memory_state.agreements;
     memory_state.expected_group = groups_expected();
-    engine_unlock();
+    issuer_unlock();
     checks_prepare();
     duplicate_batch_prepare();
     trace_costs(all_reduce_cost());
@@ -225,12 +225,12 @@ void
 agree_on_boundary(const struct group *group, const struct ddp_site *site)
 {
     struct arrival mine = {.group = (uint64_t)group->id};
-    engine_lock();
+    issuer_lock();
     bool expected = memory_state.expected_group == group->id;
     mine.sequence = memory_state.boundaries.hash;
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         mine.early[g] = memory_state.groups[g].early_buckets;
-    engine_unlock();
+    issuer_unlock();
 
     if (!expected) {
         struct control_messages all;
@@ -238,10 +238,10 @@ agree_on_boundary(const struct group *group, const struct ddp_site *site)
         compare_arrivals(&all, &mine, site);
         control_free_messages(&all);
     }
-    engine_lock();
+    issuer_lock();
     sequence_add(&memory_state.boundaries, group->id);
     memory_state.expected_group = groups_expected();
-    engine_unlock();
+    issuer_unlock();
 }
 
 /* ---- what comes: a step outside of graphs, or which graph ---- */

@@ -96,9 +96,9 @@ flush_buckets(struct group *group) BY_ISSUER
 {
     for (;;) {
         size_t bucket;
-        engine_lock();
+        issuer_lock();
         bool left = readiness_flush(&group->readiness, &bucket);
-        engine_unlock();
+        issuer_unlock();
         if (!left)
             return;
         issue_bucket(group, bucket, false);
@@ -115,7 +115,10 @@ ensure_agreement(struct group *group, bool captured, const struct ddp_site *site
     engine_unlock();
     if (changed)
         agree_on_annotations(site, captured);
-    if (group->gradient_count == 0)
+    engine_lock();
+    size_t count = group->gradient_count;
+    engine_unlock();
+    if (count == 0)
         stop_without_gradients((int)(group - memory_state.groups), site);
     if (!captured)
         weight_agree(group, changed, false);

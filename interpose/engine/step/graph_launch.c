@@ -69,9 +69,9 @@ static void
 follow(CUstream stream) BY_ISSUER
 {
     const struct driver *driver = &engine_state.driver;
-    engine_lock();
+    issuer_lock();
     uint64_t mask = UINT64_C(1) << stream_index(stream);
-    engine_unlock();
+    issuer_unlock();
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
         streams_wait_for_producers(mask, i);
     require_cuda(driver->cuEventRecord_p(engine_state.reduced, engine_state.collectives.stream), "cuEventRecord");
@@ -84,11 +84,11 @@ count_steps(const struct recording *recording, CUstream stream) BY_ISSUER
     for (size_t i = 0; i < recording->step_count && !MUTANT(GRAPH_UNCOUNTED); ++i) {
         const struct captured_step *step = &recording->steps[i];
         struct group *group = &memory_state.groups[step->group];
-        engine_lock();
+        issuer_lock();
         group->touch_count += step->touch_count;
         group->history.lost = true; /* what it did was not seen touch by touch */
         sequence_add(&memory_state.boundaries, group->id);
-        engine_unlock();
+        issuer_unlock();
         (void)step_close_interval(group, stream);
         atomic_fetch_add(&engine_state.status->graph_step, 1);
         if (step->overlaps)
@@ -96,13 +96,13 @@ count_steps(const struct recording *recording, CUstream stream) BY_ISSUER
         trace_captured_step(step->group, &step->shipment, recording->number, step->overlaps);
     }
     ++engine_state.graph_launches;
-    engine_lock();
+    issuer_lock();
     uint64_t mask = UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         memory_state.groups[g].opaque_streams |= memory_state.groups[g].gradient_count > 0 ? mask : 0;
     memory_state.buffer_streams |= recording->on_buffer ? mask : 0;
     memory_state.expected_group = groups_expected();
-    engine_unlock();
+    issuer_unlock();
 }
 
 void

@@ -214,10 +214,10 @@ completion_of(const struct capture *capture, const struct group *group, size_t g
 
 /* The group's gradients in the order in which they are complete in the capture. */
 static void
-order_of_touches(const struct capture *capture, const struct group *group, size_t *order)
+order_of_touches(const struct capture *capture, const struct group *group, size_t *order) BY_ISSUER
 {
     size_t count = group->gradient_count;
-    engine_lock();
+    issuer_lock();
     capture_lock();
     for (size_t i = 0; i < count; ++i) { /* an insertion: it is nearly in order, forwards or backwards, and rare */
         size_t at = i, mine = completion_of(capture, group, i);
@@ -228,7 +228,7 @@ order_of_touches(const struct capture *capture, const struct group *group, size_
         order[at] = i;
     }
     capture_unlock();
-    engine_unlock();
+    issuer_unlock();
 }
 
 /* Ends the job if another rank captures another step. */
@@ -350,7 +350,7 @@ begin_next(struct capture *capture, const struct group *group, struct captured_s
 }
 
 static struct captured_step *
-add_step(struct capture *capture, const struct group *group, const struct ddp_site *site)
+add_step(struct capture *capture, const struct group *group, const struct ddp_site *site) BY_ISSUER
 {
     struct recording *recording = capture->recording;
     struct captured_step *steps = realloc(recording->steps, (recording->step_count + 1) * sizeof(*steps));
@@ -377,10 +377,10 @@ capture_step(struct capture *capture, struct group *group, CUstream stream, cons
     struct captured_step *step = add_step(capture, group, site);
     weight_agree(group, true, true);
     step->shipment.plan = agree_on_plan(capture, group, site);
-    engine_lock();
+    issuer_lock();
     step->weight = group->weight;
     group->weight = (struct weight){0, 0};
-    engine_unlock();
+    issuer_unlock();
     issue_prepare_captured(&step->shipment, step->places);
     for (size_t k = 0; k < step->shipment.plan->bucket_count; ++k)
         send_bucket(capture, step, k, first && k == 0, stream);
@@ -423,12 +423,12 @@ static void
 begin_graphs(struct capture *capture)
 {
     role_take();
-    engine_lock();
+    issuer_lock();
     capture->recording->number = atomic_fetch_add(&engine_state.graph_count, 1) + 1;
     engine_state.graph_launches = 0;
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         memory_state.groups[g].overlapping = false;
-    engine_unlock();
+    issuer_unlock();
     role_give();
     size_t buckets = 0; /* for the report */
     for (size_t i = 0; i < capture->recording->step_count; ++i) {

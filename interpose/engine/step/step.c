@@ -79,13 +79,13 @@ void
 step_wait_for_producers(const struct group *group, CUstream stream)
 {
     bool all = group == NULL || checks_parameters_due(group);
-    engine_lock();
+    issuer_lock();
     uint64_t mask = memory_state.buffer_streams | UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if ((all || g == group->id) && !MUTANT(NOT_FLUSHED_FIRST))
             mask |= streams_of(&memory_state.groups[g]);
     }
-    engine_unlock();
+    issuer_unlock();
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
         streams_wait_for_producers(mask, i);
 }
@@ -117,7 +117,7 @@ streams_named(void) WITH_LOCK
 bool
 step_close_interval(struct group *group, CUstream stream)
 {
-    engine_lock();
+    issuer_lock();
     bool overlapped = group->overlapping && !group->readiness.deviates;
     bool repeats = history_boundary(&group->history);
     readiness_boundary(&group->readiness);
@@ -138,7 +138,7 @@ step_close_interval(struct group *group, CUstream stream)
     group->early_buckets = 0;
     step_report(); /* before a vote: others look at it there */
     streams_forget(stream, streams_named());
-    engine_unlock();
+    issuer_unlock();
     return repeats;
 }
 

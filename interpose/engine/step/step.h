@@ -67,7 +67,7 @@ void step_report(void) WITH_LOCK;
 /* Takes the issuer's role, and finds out whether all ranks reach this step; `number` and `what` as in
  * agree_on_coming().
  */
-void step_open(uint64_t number, const char *what, const struct ddp_site *site) ACQUIRES(issuer_role);
+void step_open(uint64_t number, const char *what, const struct ddp_site *site) TAKES_ROLE;
 /* All others by the issuer, from step_open() on. Collectives wait for all streams that touched the group's gradients,
  * and for the one that the trainer names. Where parameters are compared, for those of other groups too: their
  * optimizers have read their gradients there. `group` NULL: those of all groups. */
@@ -92,9 +92,9 @@ void capture_ended(void *ended, const CUgraph *graph, bool done); /* for struct 
 /* ---- graph_launch.c ---- */
 /* Before the launch of a graph with steps, on a stream that is not captured: takes the issuer's role and orders it
  * after all before. */
-void launch_begin(struct recording *recording, CUstream stream) ACQUIRES(issuer_role);
+void launch_begin(struct recording *recording, CUstream stream) TAKES_ROLE;
 /* After it, in the same thread. */
-void launch_end(struct recording *recording, CUstream stream, bool enqueued) RELEASES(issuer_role);
+void launch_end(struct recording *recording, CUstream stream, bool enqueued) GIVES_ROLE;
 
 /* ---- graph_edits.c; for struct engine ---- */
 void graph_changes(CUgraph graph, const char *call);

@@ -77,10 +77,10 @@ static void
 wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p) BY_ISSUER
 {
     const struct group *group = hit->group;
-    engine_lock();
+    issuer_lock();
     size_t first = group->plan->bucket_of[hit->gradient], end = group->plan->last_bucket_of[hit->gradient] + 1;
     end = end < group->readiness.next_bucket ? end : group->readiness.next_bucket;
-    engine_unlock();
+    issuer_unlock();
     for (size_t k = first; k < end && !MUTANT(LATE_NOT_WAITED); ++k)
         require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, group->bucket_done[k], 0), "waiting for a bucket");
     *bucket_p = first;
@@ -96,9 +96,9 @@ begin_late(const struct operation *operation, struct hits *hits)
             continue;
         size_t bucket;
         role_take(); /* a thread that is launching a bucket has then recorded its event */
-        engine_lock();
+        issuer_lock();
         struct tensor tensor = *tensor_gradient(hit->group, hit->gradient);
-        engine_unlock();
+        issuer_unlock();
         wait_for_buckets(operation->stream, hit, &bucket);
         role_give();
         char call[CALL_TEXT_BYTES];

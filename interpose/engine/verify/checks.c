@@ -94,7 +94,7 @@ prepare_parameters(size_t count)
 }
 
 static void
-prepare_group(const struct group *group)
+prepare_group(const struct group *group) BY_ISSUER
 {
     struct group_check *check = &checks.groups[group->id];
     size_t count = group->gradient_count;
@@ -181,9 +181,9 @@ checks_bucket_sent(const struct group *group, size_t bucket)
         size_t gradient = group->plan->pieces[i].gradient;
         if (group->plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */
             continue;
-        engine_lock();
+        issuer_lock();
         struct tensor tensor = *tensor_gradient(group, gradient);
-        engine_unlock();
+        issuer_unlock();
 
         struct gradient_check *check = malloc(sizeof(*check));
         if (check == NULL)

@@ -86,9 +86,9 @@ duplicate_batch_own_gradients(const struct group *group, size_t bucket)
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         const struct plan_piece *piece = &group->plan->pieces[group->shipment.send_order[i]];
-        engine_lock();
+        issuer_lock();
         const struct tensor tensor = *tensor_gradient(group, piece->gradient);
-        engine_unlock();
+        issuer_unlock();
         hasher_add(own.hasher, tensor.address + piece->first_byte, piece->bytes, tensor.type, add_hash,
                    &own.hashes.mine[place]);
     }

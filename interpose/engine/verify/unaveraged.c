@@ -31,7 +31,7 @@ static struct {
     _Atomic uint64_t work;      /* operations after which parameters may have changed */
     _Atomic uint64_t next_look; /* at so many of them */
 
-    /* What changed first, for the watch thread to say; guarded by engine_state.lock. */
+    /* What changed first, for the watch thread to say; guarded by the lock. */
     struct tensor tensor;
     uint64_t launches;
     bool changed, said;
@@ -244,9 +244,9 @@ look_and_wait(const struct tensor *list, size_t count, bool is_last) BY_ISSUER
 void
 unaveraged_annotated(const struct tensor *parameter)
 {
-    engine_lock();
+    issuer_lock();
     atomic_store(&engine_state.status->parameter_count, memory_state.parameter_count);
-    engine_unlock();
+    issuer_unlock();
     if (may_look())
         look_and_wait(parameter, 1, false);
 }

@@ -7,7 +7,7 @@
 #include "interpose/engine/memory/memory.h"
 
 /* ---- checks.c ---- */
-void checks_prepare(void);
+void checks_prepare(void) BY_ISSUER;
 /* The issuer: gradients of a bucket that was just launched early are remembered, if this interval is checked. */
 void checks_bucket_sent(const struct group *group, size_t bucket) BY_ISSUER;
 /* Whether parameters are to be compared at this boundary of the group. */
