@@ -100,7 +100,7 @@ require_host_memory(const float *value, const struct ddp_site *site)
         device_ensure_driver(site);
     struct memory_facts facts = device_ask_about((CUdeviceptr)(uintptr_t)value);
     if (value == NULL || (facts.type == CU_MEMORYTYPE_DEVICE && !facts.is_managed))
-        stop_job("DDP_MEAN `%s` (%s:%d): %s; hand it a float of the host, after cudaMemcpy", site->text, site->file,
+        stop_job("DDP_MEAN `%s` (%s:%d): %s; pass a float in host memory, after cudaMemcpy", site->text, site->file,
                  site->line, value == NULL ? "a null pointer" : "device memory");
 }
 

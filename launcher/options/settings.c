@@ -101,8 +101,8 @@ refuse_mistyped(struct error *error)
             continue;
         char meant[64], where[64];
         settings_variable_name(near, meant, sizeof(meant));
-        return error_set(error, DDPRUN_EXIT_USAGE, "%.*s, in the environment, is no setting; did you mean %s?", length,
-                         *entry, place_of(near, meant, where, sizeof(where)));
+        return error_set(error, DDPRUN_EXIT_USAGE, "%.*s, in the environment, is not a setting; did you mean %s?",
+                         length, *entry, place_of(near, meant, where, sizeof(where)));
     }
     return true;
 }
@@ -142,11 +142,11 @@ unknown_member(const char *file, const char *member, struct error *error)
 {
     const char *nearest = option_nearest_name(member);
     if (nearest == NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no setting; ddprun --help-all lists the settings",
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s: \"%s\" is not a setting; ddprun --help-all lists the settings",
                          file, member);
     char quoted[64], where[64];
     snprintf(quoted, sizeof(quoted), "\"%s\"", nearest);
-    return error_set(error, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no setting; did you mean %s?", file, member,
+    return error_set(error, DDPRUN_EXIT_USAGE, "%s: \"%s\" is not a setting; did you mean %s?", file, member,
                      place_of(nearest, quoted, where, sizeof(where)));
 }
 
@@ -212,8 +212,8 @@ apply_variable(struct options *options, const struct option_row *row, const char
                const char *where, struct error *error)
 {
     if (name[0] == '\0' || strchr(name, '=') != NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE, "%s: \"%s\" is no name of a variable; write \"NAME\": \"value\"",
-                         where, name);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "%s: \"%s\" is not the name of a variable; write \"NAME\": \"value\"", where, name);
     char *place = xasprintf("%s: \"%s\"", where, name);
     const char *text = text_of(value, place, "wants a string or a number", error);
     free(place);

@@ -132,7 +132,7 @@ visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, st
            bad_visible(error, value,
                        value[0] == '\0'     ? "it is empty"
                        : inventory->softgpu ? "its first entry is not one of the stand-in's devices (SOFTGPU_DEVICES)"
-                                            : "its first entry is no GPU of this machine");
+                                            : "its first entry is not a GPU of this machine");
 }
 
 /* Adds what --gpus names. A number counts within what is visible, so that it means the same under a scheduler that
@@ -241,7 +241,7 @@ device_plan_make(const struct options *options, const struct device_inventory *i
         counted.gpu_count = gpu_list_index(inventory->softgpu_devices);
         if (counted.gpu_count < 1 || counted.gpu_count > MOST_SOFTGPU_DEVICES)
             return error_set(error, DDPRUN_EXIT_USAGE,
-                             "SOFTGPU_DEVICES='%s' is no number of devices that the stand-in can make; set it to 1 "
+                             "SOFTGPU_DEVICES='%s' is not a number of devices that the stand-in can make; set it to 1 "
                              "to %d, or unset it",
                              inventory->softgpu_devices, MOST_SOFTGPU_DEVICES);
         ok = plan_listed(options, &counted, &plan, error);

@@ -26,7 +26,7 @@ ask_nccl(void *context)
     *(void **)&version = dlsym(library, "ncclGetVersion");
     struct link_map *map = NULL;
     if (version == NULL || version(&number) != 0)
-        printf("none %s is no NCCL 2: ncclGetVersion does not answer\n", name);
+        printf("none %s is not NCCL 2: ncclGetVersion does not answer\n", name);
     else
         printf("nccl %d %s\n", number, dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : name);
     return 0;

@@ -93,7 +93,7 @@ refuse_elf(const char *path, enum elf_kind kind, struct error *error)
                          "%s is a shared library, which cannot be started; name the program that uses it", path);
     case ELF_KIND_NOT_LINKED:
         return error_set(error, DDPRUN_EXIT_NOT_RUN,
-                         "%s is no program but an object file or a core dump; link it first", path);
+                         "%s is an object file or a core dump, not a program; link it first", path);
     default:
         return error_set(error, DDPRUN_EXIT_NOT_RUN, "%s is damaged: its ELF headers make no sense; build it again",
                          path);

@@ -215,7 +215,7 @@ describe_end(const struct hang *hang, bool ends, bool may_be_busy, char text[TEX
         snprintf(text, TEXT_BYTES, "; --hang-timeout allows %.0f s", seconds(hang->limits.end_ns));
     else if (hang->limits.end_ns > 0)
         snprintf(text, TEXT_BYTES, "; %sthe job continues, unless this lasts %.0f s (--hang-timeout)",
-                 may_be_busy ? "a long checkpoint, say, is no fault: " : "", seconds(hang->limits.end_ns));
+                 may_be_busy ? "a long checkpoint, say, is not a fault: " : "", seconds(hang->limits.end_ns));
     else
         snprintf(text, TEXT_BYTES, "; the job continues (--hang-timeout 0)");
 }
@@ -265,7 +265,7 @@ describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct e
     rank_describe_activity(view, doing, sizeof(doing));
     error_set(error, DDPRUN_EXIT_FAILURE,
               "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s: %s; is it a "
-              "kernel that does not end? One that only takes long is no fault, so the job continues",
+              "kernel that does not end? One that only takes long is not a fault, so the job continues",
               seconds(idle), rank, place, step_of(view, step), doing);
 }
 

@@ -66,7 +66,7 @@ parse_line(const char *path, size_t line, const char *text, int values[FIELDS])
         if (end == at && *at == '\0')
             fail(path, line, "the line ends after %d of %d numbers", field, FIELDS);
         if (end == at)
-            fail(path, line, "number %d of %d is no number: \"%.12s\"", field + 1, FIELDS, at);
+            fail(path, line, "field %d of %d is not a number: \"%.12s\"", field + 1, FIELDS, at);
         long limit = field < IMAGE_PIXELS ? PIXEL_MAX : CLASSES - 1;
         if (errno != 0 || value < 0 || value > limit)
             fail(path, line, "number %d of %d is %.*s, allowed is 0 to %ld", field + 1, FIELDS, (int)(end - at), at,

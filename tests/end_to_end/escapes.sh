@@ -45,7 +45,7 @@ if "$deny" true 2>"$work/stderr"; then
     done
     run "$ddprun" -n 2 --device softgpu --bucket-mb 0.005 --check-every 1 "$deny" --all "$escapes" pinned
     succeeded "pinned, nothing can be looked into"
-    check "... is reported, and no bucket is launched early" bash -c "grep -q 'cannot be looked into here' '$work/stderr' &&
+    check "... is reported, and no bucket is launched early" bash -c "grep -q 'cannot be searched for addresses here' '$work/stderr' &&
         grep -q ' 0 of them overlapped' '$work/stderr'"
 else
     cat "$work/stderr"
@@ -80,7 +80,7 @@ if [ "$sanitized" -eq 0 ]; then
         check "an older driver, $1: reported once" [ "$(grep -c "$says" "$work/stderr")" -eq 1 ]
     }
     overlapped='of them overlapped'
-    says='does not tell the parameters of kernels'
+    says='does not report the parameters of kernels'
     deaf cuFuncGetParamInfo cuKernelGetParamInfo
     older "kernels only" "$build/tests/trainers/steps" plain
     check "an older driver, kernels only: no bucket is launched early" grep -q ' 0 of them overlapped' "$work/stderr"
@@ -92,7 +92,7 @@ if [ "$sanitized" -eq 0 ]; then
     check "an older driver, library calls: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
 
     # Only some handles are unknown: launches of those count as work on everything, and others are followed.
-    says='does not tell the parameters of kernel [a-z_]*gradient[a-z_]*:'
+    says='does not report the parameters of kernel [a-z_]*gradient[a-z_]*:'
     mixed=$build/tests/matrix/mixed_shared
     run "$mixed" --save "$work/serial"
     deaf cuFuncGetParamInfo

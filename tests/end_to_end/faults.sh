@@ -18,7 +18,7 @@ fault() {
 fault "host memory" 1 "rank [01].*DDP_GRADIENT number 9 \(.host_memory., 16 float32, .*ladder.cu:[0-9]+\).* is not device memory" host-memory
 fault "overlapping annotations" 1 "DDP_GRADIENT number 9 \(.first \+ count / 2., 576 float32, .* overlaps DDP_GRADIENT number 1 \(.t->layers\[l\].gradient., 2304 float32," overlap
 fault "a count beyond the allocation" 1 "the allocation ends after" beyond
-fault "no such type" 1 "77 is no element type" type
+fault "no such type" 1 "element type 77 is invalid" type
 fault "other sizes on other ranks" 1 "ranks 0 and 1 annotate different gradients: number 9, .*2304 float32 on rank 0.*1152 float32 on rank 1" other-size
 fault "other parameters on other ranks" 1 "ranks 0 and 1 annotate different parameters: number 9, .*2304 float32 on rank 0.*1152 float32 on rank 1" other-parameter
 fault "another order on other ranks" 1 "ranks 0 and 1 annotate gradients in another order: number 9 is .t->layers\[0\].momentum. \(ladder.cu:[0-9]+\) on rank 0, .t->layers\[1\].momentum. \(ladder.cu:[0-9]+\) on rank 1" other-order
@@ -54,8 +54,8 @@ run "$ddprun" -n 2 "$ladder" --fault padded
 check "all elements are annotated, with padding behind them: no word of a part" bash -c "! grep -Eq 'annotat.* missing' '$work/stderr'"
 
 # DDP_MEAN: the host reads and writes what it is handed.
-fault "DDP_MEAN of a null pointer" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): a null pointer; hand it a float of the host" mean-of-null --fault-step 3
-fault "DDP_MEAN of device memory" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): device memory; hand it a float of the host" mean-on-device --fault-step 3
+fault "DDP_MEAN of a null pointer" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): a null pointer; pass a float in host memory" mean-of-null --fault-step 3
+fault "DDP_MEAN of device memory" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): device memory; pass a float in host memory" mean-on-device --fault-step 3
 
 # Deviations.
 fault "a late read is allowed" 0 "parameters bitwise identical" late-read --fault-step 9

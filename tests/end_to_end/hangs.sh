@@ -35,7 +35,7 @@ place='rank 1 \(host [^ ,]+, process [0-9]+, a device of the stand-in\)'
 train host
 ended "a rank that hangs in host code" 1
 says "a rank that hangs in host code: warned, then ended" \
-    "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s: it computes or waits on the host, .* its last call was .*; rank [02] waits for bucket [0-9] of step 8 .* and 1 other too; a long checkpoint, say, is no fault" \
+    "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s: it computes or waits on the host, .* its last call was .*; rank [02] waits for bucket [0-9] of step 8 .* and 1 other too; a long checkpoint, say, is not a fault" \
     "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s, and the job ends: .*--hang-timeout allows $ending s"
 says "a rank that hangs in host code: its report" \
     "^  $place after step 7:" 'ago, in step 8: sent bucket 0 early, [0-9]+ bytes' \
@@ -152,7 +152,7 @@ export HANGS_GO_ON=$work/go-on
     </dev/null >"$work/stdout" 2>"$work/stderr" &
 job=$!
 end=$((SECONDS + limit))
-until grep -q '^ddprun: rank 0 .*a long checkpoint, say, is no fault: the job continues, unless this lasts 600 s' "$work/stderr"; do
+until grep -q '^ddprun: rank 0 .*a long checkpoint, say, is not a fault: the job continues, unless this lasts 600 s' "$work/stderr"; do
     [ "$SECONDS" -lt "$end" ] && kill -0 "$job" 2>/dev/null || break
     sleep 0.1 # between looks
 done

@@ -273,7 +273,7 @@ mv "$top/lib/gone" "$top/lib/libddprun-engine.so"
 cp "$helpers/liblauncher_stub_library.so" "$top/no_nccl.so"
 (cd "$top/p" && timeout -k 1 "$limit" "$ddprun" --nccl "$top/no_nccl.so" doctor --json) >"$top/json" 2>"$top/err" </dev/null
 rc=$?
-report "a library that is no NCCL" "$(grep -q "no_nccl.so is no NCCL 2" "$top/json" || cat "$top/err")$([ $rc = 1 ] || echo "exit code $rc")"
+report "a library that is no NCCL" "$(grep -q "no_nccl.so is not NCCL 2" "$top/json" || cat "$top/err")$([ $rc = 1 ] || echo "exit code $rc")"
 
 # ---- what was really built ----
 if [ -e "$build/samples/gpu/digits_static" ]; then

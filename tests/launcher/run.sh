@@ -23,7 +23,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "no program" 2 "no program" $soft -n 2
     bad "--env of a variable that ddprun sets" 2 "'RANK' is what ddprun itself tells each rank" --env RANK=7 "$fake"
     bad "--env of the GPUs" 2 "which GPUs: --gpus" --env CUDA_VISIBLE_DEVICES=3 "$fake"
-    DDPRUN_BUKET_MB=3 bad "a mistyped variable" 2 "DDPRUN_BUKET_MB, in the environment, is no setting; did you mean DDPRUN_BUCKET_MB" "$fake"
+    DDPRUN_BUKET_MB=3 bad "a mistyped variable" 2 "DDPRUN_BUKET_MB, in the environment, is not a setting; did you mean DDPRUN_BUCKET_MB" "$fake"
     bad "quiet and verbose" 2 "contradict each other" -q -v "$fake"
     bad "-n 0" 2 "'0' is not a number of ranks" -n 0 "$fake"
     bad "-n abc" 2 "'abc' is not a number" -n abc "$fake"
@@ -61,7 +61,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "--gpus without devices to choose from" 2 "--gpus chooses among GPUs" --gpus 0,1 "$fake"
     SOFTGPU_DEVICES=2 bad "more ranks than the stand-in's devices" 2 "3 ranks want a GPU each, but there are 2" -n 3 "$fake"
     SOFTGPU_DEVICES=x bad "SOFTGPU_DEVICES=x" 2 "SOFTGPU_DEVICES='x'" "$fake"
-    SOFTGPU_DEVICES=$((most_devices + 1)) bad "more devices than the stand-in makes" 2 "SOFTGPU_DEVICES='$((most_devices + 1))' is no number of devices that the stand-in can make; set it to 1 to $most_devices" "$fake"
+    SOFTGPU_DEVICES=$((most_devices + 1)) bad "more devices than the stand-in makes" 2 "SOFTGPU_DEVICES='$((most_devices + 1))' is not a number of devices that the stand-in can make; set it to 1 to $most_devices" "$fake"
     SOFTGPU_DEVICES=4 bad "--gpus of the stand-in, mistyped" 2 "there is no GPU GPU-1234, in --gpus: the stand-in makes 4" --gpus 0,GPU-1234 "$fake"
     SOFTGPU_DEVICES=4 bad "--gpus of the stand-in, one in two ways" 2 "GPU 1 is named twice" --gpus 1,GPU-1 "$fake"
     SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=2,3 bad "--gpus beyond what is visible" 2 "there is no GPU 3, in --gpus: 2 visible" --gpus 3 "$fake"

@@ -281,7 +281,7 @@ TEST(an_invalid_setting_gets_a_message_with_the_right_name)
         {"help", "is for the command line only", false},
         {"steps", "is for the command line only", false},
         {"keep-files", "is for the command line only", false},
-        {"frobnicate", "is no setting", false},
+        {"frobnicate", "is not a setting", false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         struct options options;

@@ -146,7 +146,7 @@ TEST(limits_of_zero_are_never)
 static const struct {
     struct rank_view view;
     const char *says;
-    bool may_be_busy; /* it is said that this is no fault yet */
+    bool may_be_busy; /* it is said that this is not a fault yet */
 } doings[] = {
     {{.stage = RANK_STAGE_TRAINING, .call = "cuStreamSynchronize", .in_call = true, .call_ns = 73 * SECOND},
      "it is in cuStreamSynchronize (73.0 s), waiting for its GPU;",

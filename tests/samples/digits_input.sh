@@ -13,7 +13,7 @@ damage() {
     head -n 200 "$data" | sed -E "$1" >"$work/data.csv"
     expect 1 "^digits: $work/data\.csv:$2" --data "$work/data.csv"
 }
-damage '3s/^0,/x,/' '3: number 1 of 65 is no number'
+damage '3s/^0,/x,/' '3: field 1 of 65 is not a number'
 damage '3s/,/;/' '3: expected a comma after number 1 '
 damage '3s/,[0-9]$//' '3: the line ends after 64 of 65 numbers'
 damage '3s/$/,5/' '3: expected the end of the line after 65 numbers'

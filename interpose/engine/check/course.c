@@ -32,10 +32,9 @@ check_open(void (*leave)(void))
     if (path == NULL || path[0] == '\0')
         return;
     if (!check_run_load(path, &check_run))
-        stop_job(
-            "cannot read %s, which says what ddprun check wants of this rank: %m; on several hosts use --reference "
-            "with a file in a folder that all of them have",
-            path);
+        stop_job("cannot read %s, the request of ddprun check to this rank: %m; on several hosts use --reference "
+                 "with a file in a folder that all of them have",
+                 path);
     /* A script that trains several times: the first training is compared, and the others need not run. */
     if (engine_state.rendezvous.generation > 0)
         course.leave();

@@ -75,7 +75,7 @@ values_row(const struct check_row *row)
         values.rows_fd = -1;
     pthread_mutex_unlock(&rows_lock);
     if (lost)
-        stop_job("cannot write what ddprun check has found to %s-%d: %m; make room there, or set TMPDIR",
+        stop_job("cannot write the results of ddprun check to %s-%d: %m; make room there, or set TMPDIR",
                  check_run.results, engine_state.rendezvous.rank);
 }
 
@@ -158,9 +158,10 @@ values_open(void)
 {
     values.rows_fd = check_rows_open(check_run.results, engine_state.rendezvous.rank);
     if (values.rows_fd < 0)
-        stop_job("cannot write what ddprun check finds to %s-%d: %m; on several hosts use --reference with a file in a "
-                 "folder that all of them have",
-                 check_run.results, engine_state.rendezvous.rank);
+        stop_job(
+            "cannot write the results of ddprun check to %s-%d: %m; on several hosts use --reference with a file in a "
+            "folder that all of them have",
+            check_run.results, engine_state.rendezvous.rank);
     values.piece = malloc(PIECE_BYTES);
     values.theirs = malloc(PIECE_BYTES);
     if (values.piece == NULL || values.theirs == NULL)

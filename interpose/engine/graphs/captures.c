@@ -278,7 +278,7 @@ capture_touch(struct capture *capture, CUstream stream, const struct captured_to
 {
     struct capture_answer answer;
     if (!capture_ask(stream, &answer))
-        stop_job("the driver does not say what a captured stream has got to, after work on gradients there; run the "
+        stop_job("the driver does not report the state of a captured stream, after work on gradients there; run the "
                  "trainer without CUDA graphs");
     if (answer.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
         return; /* the capture has failed in the meantime: its end will return the error */

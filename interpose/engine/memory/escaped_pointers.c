@@ -113,7 +113,7 @@ escape_hold(struct tensor *tensor)
     tensor->escaped = true;
     atomic_fetch_add(&engine_state.escapes, 1);
     if (!atomic_exchange(&memory_state.any_escaped, true))
-        functions_none_misses();
+        functions_report_all();
     struct group *group = &memory_state.groups[tensor->group];
     if (tensor->role != TENSOR_GRADIENT || memory_state.annotations_changed || group->plan == NULL)
         return; /* planner_reset() will see it */
@@ -134,7 +134,7 @@ escape_deferral(const struct tensor *tensor)
 {
     if (tensor->declared || !escape_reaches(tensor))
         return DEFERRED_NOT;
-    return tensor->escaped ? DEFERRED_ESCAPED : DEFERRED_UNTOLD;
+    return tensor->escaped ? DEFERRED_ESCAPED : DEFERRED_UNKNOWN;
 }
 
 /* What a copied address does to a gradient. */
@@ -332,9 +332,9 @@ escape_blind_kernel(const char *kernel)
     if (atomic_exchange(&memory_state.parameters_unknown, true))
         return;
     if (!atomic_exchange(&memory_state.any_escaped, true))
-        functions_none_misses();
+        functions_report_all();
     if (engine_state.rendezvous.rank == 0)
-        message_line("the driver does not tell the parameters of kernels (%s): gradients are averaged at DDP_STEP, "
+        message_line("the driver does not report the parameters of kernels (%s): gradients are averaged at DDP_STEP, "
                      "without overlap, but for those that library calls write or DDP_GRADIENT_READY names; a driver "
                      "for CUDA 12.4 or newer tells them",
                      kernel);

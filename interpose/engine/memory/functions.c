@@ -150,7 +150,7 @@ functions_after_unload(void)
 }
 
 void
-functions_none_misses(void)
+functions_report_all(void)
 {
     pthread_mutex_lock(&table_lock);
     launch_filter_forget_kernels();
@@ -166,7 +166,7 @@ call_identity(const char *name)
 /* ---- the driver's answers ---- */
 
 bool
-functions_are_told(void)
+functions_parameters_known(void)
 {
     return engine_state.driver.cuFuncGetParamInfo_p != NULL || engine_state.driver.cuKernelGetParamInfo_p != NULL;
 }

@@ -17,7 +17,7 @@ enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT, TENSOR_BUFFER, TENSOR_STAT
 enum deferral {
     DEFERRED_NOT,
     DEFERRED_IRREGULAR, /* what touches it differs from step to step */
-    DEFERRED_UNTOLD,    /* the driver does not tell kernels' parameters, and no library call has touched it */
+    DEFERRED_UNKNOWN,   /* the driver does not report kernels' parameters, and no library call has touched it */
     DEFERRED_ESCAPED,   /* kernels may reach it unseen, and the program does not say when it is complete */
     DEFERRALS
 };
@@ -67,7 +67,7 @@ struct memory_state {
     /* On annotations, so far: numbers of gradients in groups hold until the next. */
     uint64_t agreements GUARDED_BY(engine_mutex);
     _Atomic bool any_escaped;        /* some tensor's address has escaped: kernels may touch gradients unseen */
-    _Atomic bool parameters_unknown; /* the driver does not tell kernels' parameters */
+    _Atomic bool parameters_unknown; /* the driver does not report kernels' parameters */
 
     bool no_sync GUARDED_BY(engine_mutex); /* touches do not count, and nothing leaves early */
     /* Mask: buffers or states were touched on them since the last boundary. */
@@ -170,7 +170,7 @@ struct function_layout {
 };
 const struct function_layout *function_layout(CUfunction function);
 /* Whether the driver tells the parameters of kernels at all: if not, no kernel is `known`. */
-bool functions_are_told(void);
+bool functions_parameters_known(void);
 void functions_kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done); /* see engine.h */
 /* The name of a kernel that was launched, as far as it is known without asking the driver; else NULL. */
 const char *function_name(CUfunction function);
@@ -178,7 +178,7 @@ const char *function_name(CUfunction function);
 void functions_before_unload(void);
 void functions_after_unload(void);
 /* From now on hooks report every launch: memory_state.any_escaped was set. */
-void functions_none_misses(void);
+void functions_report_all(void);
 uint64_t call_identity(const char *name);
 
 /* ---- launch_filter.c: what the hooks of launches know ---- */

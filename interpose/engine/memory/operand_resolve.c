@@ -135,10 +135,11 @@ say_unknown_kernel(const char *kernel)
 {
     static _Atomic bool said;
     if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
-        message_line("the driver does not tell the parameters of kernel %s: each launch of it counts as work on every "
-                     "gradient, and gradients are averaged after the last one of a step; other kernels are followed as "
-                     "ever",
-                     kernel);
+        message_line(
+            "the driver does not report the parameters of kernel %s: each launch of it counts as work on every "
+            "gradient, and gradients are averaged after the last one of a step; other kernels are followed as "
+            "ever",
+            kernel);
 }
 
 /* A kernel that may do anything: it counts as a touch of every gradient, and where it writes none late, nothing is
@@ -164,7 +165,7 @@ look_at_launch(struct hits *hits, const struct operation *operation)
     const struct function_layout *layout = function_layout(operation->function);
     hits->call = layout->call;
     hits->call_name = layout->name;
-    if (!layout->known && functions_are_told()) {
+    if (!layout->known && functions_parameters_known()) {
         say_unknown_kernel(layout->name);
         look_at_all(hits);
         return true;

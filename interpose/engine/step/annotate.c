@@ -101,7 +101,7 @@ describe(enum tensor_role role, void *ptr, size_t count, int type, const struct 
     tensor.index = tensor_index_for(&tensor);
     engine_unlock();
     if (type_bytes(type) == 0)
-        stop_job(MADE_FORMAT ": %d is no element type; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or DDP_BFLOAT16",
+        stop_job(MADE_FORMAT ": element type %d is invalid; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or DDP_BFLOAT16",
                  MADE(&tensor), type);
     if (role != TENSOR_STATE && !type_is_of_gradients(type))
         stop_job(MADE_FORMAT ": only DDP_STATE takes elements of type %s; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or "
