@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   9u
+#define ENGINE_ABI   10u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -68,12 +68,19 @@ struct operation {
     unsigned operand_count;
     const void *host_source; /* of a copy from the host: host_bytes bytes; else NULL */
     size_t host_bytes;
-    bool opaque;         /* enqueues work that cannot be looked into */
-    CUgraphExec graph;   /* of a graph's launch, else NULL: the engine knows what was captured */
-    CUfunction function; /* of a launch, else NULL: the engine looks at its parameters */
-    void *const *params; /* kernelParams of the launch, or NULL */
-    void *const *extra;  /* `extra` of the launch, or NULL */
-    void *notes;         /* the engine's, NULL when the operation touches nothing tracked */
+    bool opaque;                  /* enqueues work that cannot be looked into */
+    CUgraphExec graph;            /* of a graph's launch, else NULL: the engine knows what was captured */
+    CUfunction function;          /* of a launch, else NULL: the engine looks at its parameters */
+    void *const *params;          /* kernelParams of the launch, or NULL */
+    void *const *extra;           /* `extra` of the launch, or NULL */
+    void *notes;                  /* the engine's, NULL when the operation touches nothing tracked */
+    const CUlaunchConfig *config; /* of a launch, else NULL: its grid, its attributes */
+
+    /*
+     * Set by `end`: the same call is to be made once more, with `end` after it, and without `begin` before. Only an
+     * engine that has waited for the call's work may ask for it.
+     */
+    bool again;
 };
 
 enum memory_kind {

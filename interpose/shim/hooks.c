@@ -87,8 +87,11 @@ stream_of(CUstream stream, bool per_thread)
         ++shim_depth;                                                                             \
         struct rank_call *call = calls_enter(#fn);                                                \
         shim.engine->begin(&listing.operation);                                                   \
-        CUresult result = REAL(fn) arguments;                                                     \
-        shim.engine->end(&listing.operation, result == CUDA_SUCCESS);                             \
+        CUresult result;                                                                          \
+        do {                                                                                      \
+            result = REAL(fn) arguments;                                                          \
+            shim.engine->end(&listing.operation, result == CUDA_SUCCESS);                         \
+        } while (listing.operation.again);                                                        \
         calls_leave(call);                                                                        \
         --shim_depth;                                                                             \
         free(listing.many);                                                                       \
@@ -103,7 +106,15 @@ stream_of(CUstream stream, bool per_thread)
         REPORT_AND_CALL(fn, arguments, stream_of(stream_, per_thread), operands_);  \
     }
 
-#define DEFINE_LAUNCH(fn, per_thread, parameters, arguments, stream_, function_, params_, extra_)              \
+/* The configuration of a launch, from the arguments of cuLaunchKernel and of cuLaunchKernelEx. */
+#define CONFIG_OF_PLAIN                                                                  \
+    &(const CUlaunchConfig)                                                              \
+    {                                                                                    \
+        grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, NULL, 0 \
+    }
+#define CONFIG_OF_CONFIG config
+
+#define DEFINE_LAUNCH(fn, shape, per_thread, parameters, arguments, stream_, function_, params_, extra_)       \
     DEFINE_TOLD(fn, parameters)                                                                                \
     {                                                                                                          \
         note_allocation();                                                                                     \
@@ -111,7 +122,8 @@ stream_of(CUstream stream, bool per_thread)
             return REAL(fn) arguments;                                                                         \
         __atomic_store_n(&shim_launches.last, function_, __ATOMIC_RELAXED);                                    \
         REPORT_AND_CALL(fn, arguments, stream_of(stream_, per_thread), listing.operation.function = function_; \
-                        listing.operation.params = params_; listing.operation.extra = extra_);                 \
+                        listing.operation.params = params_; listing.operation.extra = extra_;                  \
+                        listing.operation.config = CONFIG_OF_##shape);                                         \
     }
 
 #define DEFINE_ALLOCATION(fn, parameters, arguments, memory)      \
@@ -197,8 +209,8 @@ stream_of(CUstream stream, bool per_thread)
 #define LAUNCH(symbol, twin, shape, name, version, twin_version, parameters, arguments, stream_, function_, params_, \
                extra_)                                                                                               \
     extern __typeof__(symbol) symbol##twin;                                                                          \
-    DEFINE_LAUNCH(symbol, false, parameters, arguments, stream_, function_, params_, extra_)                         \
-    DEFINE_LAUNCH(symbol##twin, true, parameters, arguments, stream_, function_, params_, extra_)
+    DEFINE_LAUNCH(symbol, shape, false, parameters, arguments, stream_, function_, params_, extra_)                  \
+    DEFINE_LAUNCH(symbol##twin, shape, true, parameters, arguments, stream_, function_, params_, extra_)
 #define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments, memory) \
     DEFINE_ALLOCATION(symbol, parameters, arguments, memory)
 #define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments, memory) \

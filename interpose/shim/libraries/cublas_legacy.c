@@ -80,8 +80,9 @@ begin(struct library_call *call)
         library_call_init(&call, #symbol);            \
         __VA_ARGS__                                   \
         begin(&call);                                 \
-        real arguments;                               \
-        library_call_end(&call, true);                \
+        do                                            \
+            real arguments;                           \
+        while (library_call_end(&call, true));        \
     }
 #define ANSWER_(type, symbol, parameters, arguments, ...) \
     EXPORT type symbol parameters                         \
@@ -95,8 +96,10 @@ begin(struct library_call *call)
         library_call_init(&call, #symbol);                \
         __VA_ARGS__                                       \
         begin(&call);                                     \
-        type answer = real arguments;                     \
-        library_call_end(&call, true);                    \
+        type answer;                                      \
+        do                                                \
+            answer = real arguments;                      \
+        while (library_call_end(&call, true));            \
         return answer;                                    \
     }
 #include "interpose/shim/libraries/cublas_legacy.def"

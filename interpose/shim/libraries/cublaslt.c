@@ -335,8 +335,10 @@ transform_scalar_bytes(const void *real, const void *handle)
         library_call_init(&call, #symbol);                                                                       \
         __VA_ARGS__                                                                                              \
         library_call_begin(&call, &stream);                                                                      \
-        cublasStatus_t status = real arguments;                                                                  \
-        library_call_end(&call, status == CUBLAS_STATUS_SUCCESS);                                                \
+        cublasStatus_t status;                                                                                   \
+        do                                                                                                       \
+            status = real arguments;                                                                             \
+        while (library_call_end(&call, status == CUBLAS_STATUS_SUCCESS));                                        \
         return status;                                                                                           \
     }
 #include "interpose/shim/libraries/cublaslt.def"

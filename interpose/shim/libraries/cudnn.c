@@ -106,8 +106,10 @@ begin(struct library_call *call, void *handle, const void *real)
         library_call_init(&call, #symbol);                                                                    \
         __VA_ARGS__                                                                                           \
         begin(&call, handle, (const void *)real);                                                             \
-        int status = real arguments;                                                                          \
-        library_call_end(&call, status == SUCCESS);                                                           \
+        int status;                                                                                           \
+        do                                                                                                    \
+            status = real arguments;                                                                          \
+        while (library_call_end(&call, status == SUCCESS));                                                   \
         return status;                                                                                        \
     }
 #include "interpose/shim/libraries/cudnn.def"

@@ -201,11 +201,14 @@ library_call_begin(struct library_call *call, const CUstream *stream)
     shim.engine->begin(&call->operation);
 }
 
-void
+bool
 library_call_end(struct library_call *call, bool enqueued)
 {
     shim.engine->end(&call->operation, enqueued);
+    if (call->operation.again)
+        return true;
     --shim_depth;
+    return false;
 }
 
 static struct operand *

@@ -80,7 +80,8 @@ void library_call_init(struct library_call *call, const char *name);
  * forward.
  */
 void library_call_begin(struct library_call *call, const CUstream *stream);
-void library_call_end(struct library_call *call, bool enqueued);
+/* Returns whether the call is to be made once more (struct operation, `again`). */
+bool library_call_end(struct library_call *call, bool enqueued);
 
 /* ---- how much of an operand's memory is meant ---- */
 
