@@ -38,6 +38,9 @@
  */
 #define DDPRUN_ENV_CHECK_FILES "_DDPRUN_CHECK_FILES"
 
+/* A run of `ddprun scout`: absolute path of its settings (base/scout/run.h); absent: an ordinary run. */
+#define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
+
 /* From the ddprun that has --hosts to those on the hosts: the folder that they enter. */
 #define DDPRUN_ENV_HOSTS_FOLDER "_DDPRUN_HOSTS_FOLDER"
 /*

@@ -24,7 +24,7 @@ endfunction()
 # ---- ddprun ----
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME ddprun)
 install(TARGETS ddprun RUNTIME DESTINATION bin)
-install(TARGETS shim engine files LIBRARY DESTINATION lib/ddprun)
+install(TARGETS shim engine scout files LIBRARY DESTINATION lib/ddprun)
 install(FILES interpose/include/ddprun.h DESTINATION include)
 
 configure_file(${package_dir}/ddprun.pc.in ${CMAKE_BINARY_DIR}/package/ddprun.pc @ONLY)

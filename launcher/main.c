@@ -13,6 +13,7 @@
 #include "launcher/hosts.h"
 #include "launcher/job.h"
 #include "launcher/report/summary.h"
+#include "launcher/scout/scout.h"
 #include "launcher/start/dry_run.h"
 #include "launcher/start/file_limit.h"
 #include "launcher/start/setuid_check.h"
@@ -194,6 +195,11 @@ main(int argc, char **argv)
         int verdict = check_command(&options);
         options_free(&options);
         return verdict;
+    }
+    if (result == OPTIONS_RUN && scout_is_asked(&options)) {
+        int code = scout_command(&options);
+        options_free(&options);
+        return code;
     }
     if (result == OPTIONS_RUN && doctor_is_asked(&options)) {
         int findings = doctor_run(&options, DDPRUN_VERSION);

@@ -316,8 +316,8 @@ code_op(struct codec *codec, struct scout_op *op)
             code_alloc(codec, &argument->alloc);
             code_number(codec, &argument->offset);
             code_number(codec, &argument->end);
-            if (codec->writer == NULL && (argument->end > alloc_bytes(codec, argument->alloc) ||
-                                          argument->offset > argument->end))
+            if (codec->writer == NULL &&
+                (argument->end > alloc_bytes(codec, argument->alloc) || argument->offset > argument->end))
                 codec->failed = true;
         }
     } else if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
@@ -586,14 +586,14 @@ add_item(struct codec *codec, void *items, uint32_t *count, size_t item_bytes)
     return item;
 }
 
-#define READ_ITEM(codec, kind, name)                                                            \
-    do {                                                                                        \
-        struct scout_log *log_ = (codec)->log;                                                  \
+#define READ_ITEM(codec, kind, name)                                                                \
+    do {                                                                                            \
+        struct scout_log *log_ = (codec)->log;                                                      \
         void *item_ = add_item(codec, &log_->name##s, &log_->name##_count, sizeof(*log_->name##s)); \
-        if (item_ != NULL)                                                                      \
-            code_record(codec, kind, item_);                                                    \
-        if ((codec)->failed && item_ != NULL)                                                   \
-            log_->name##_count -= 1;                                                            \
+        if (item_ != NULL)                                                                          \
+            code_record(codec, kind, item_);                                                        \
+        if ((codec)->failed && item_ != NULL)                                                       \
+            log_->name##_count -= 1;                                                                \
     } while (0)
 
 static void

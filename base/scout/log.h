@@ -55,8 +55,8 @@ enum scout_record {
 struct scout_run {
     char *ddprun; /* version */
     char *device;
-    uint64_t driver;           /* as cuDriverGetVersion says */
-    char **arguments;          /* of the trainer, [0] is its program */
+    uint64_t driver;  /* as cuDriverGetVersion says */
+    char **arguments; /* of the trainer, [0] is its program */
     uint32_t argument_count;
 };
 
@@ -155,8 +155,8 @@ struct scout_segment {
 
 /* What a perturbed segment changed outside itself. */
 struct scout_dependence {
-    uint32_t from; /* number of the segment in its effect */
-    uint32_t to;   /* allocation */
+    uint32_t from;            /* number of the segment in its effect */
+    uint32_t to;              /* allocation */
     struct scout_ranges read; /* the bytes of the segment that do it, where known; empty: any of it */
     struct scout_ranges changed;
 };
@@ -177,10 +177,10 @@ struct scout_written {
 
 enum scout_verdict {
     SCOUT_TESTED = 0,
-    SCOUT_TOLERANCE,        /* tested; repetitions differ within a tolerance */
-    SCOUT_DIFFERS,          /* repetitions differ by more: nothing else is known */
-    SCOUT_EXCLUDED,         /* not repeated: `why` says why */
-    SCOUT_TOO_LARGE,        /* no room for copies */
+    SCOUT_TOLERANCE, /* tested; repetitions differ within a tolerance */
+    SCOUT_DIFFERS,   /* repetitions differ by more: nothing else is known */
+    SCOUT_EXCLUDED,  /* not repeated: `why` says why */
+    SCOUT_TOO_LARGE, /* no room for copies */
 };
 
 struct scout_effect {
@@ -211,7 +211,13 @@ struct scout_clock {
     uint64_t at;
 };
 
-enum scout_annotated { SCOUT_SAYS_PARAMETER = 1, SCOUT_SAYS_GRADIENT, SCOUT_SAYS_STATE, SCOUT_SAYS_BUFFER, SCOUT_SAYS_STEP };
+enum scout_annotated {
+    SCOUT_SAYS_PARAMETER = 1,
+    SCOUT_SAYS_GRADIENT,
+    SCOUT_SAYS_STATE,
+    SCOUT_SAYS_BUFFER,
+    SCOUT_SAYS_STEP
+};
 
 struct scout_annotation {
     uint32_t says; /* enum scout_annotated */
@@ -256,8 +262,8 @@ struct scout_log {
     struct scout_run run;
     struct scout_end end;
     bool has_run, has_end;
-    bool whole;      /* no damaged record was met */
-    uint64_t used;   /* bytes of the file up to the end of the last whole record */
+    bool whole;    /* no damaged record was met */
+    uint64_t used; /* bytes of the file up to the end of the last whole record */
     char **names;
     struct scout_object *objects;
     struct scout_module *modules;

@@ -249,7 +249,10 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
 
     set_number(&list, DDPRUN_ENV_PROTOCOL, DDPRUN_PROTOCOL_VERSION);
     environment_set(&list, DDPRUN_ENV_JOB_DIR, settings->job_dir);
-    environment_set(&list, DDPRUN_ENV_ENGINE, settings->installation->engine);
+    const char *scout_run = environment_get(list, DDPRUN_ENV_SCOUT_RUN);
+    bool is_scouted = scout_run != NULL && scout_run[0] != '\0';
+    environment_set(&list, DDPRUN_ENV_ENGINE,
+                    is_scouted ? settings->installation->scout : settings->installation->engine);
     set_launch_order(&list, settings);
     set_place(&list, settings, index);
     return list;
@@ -340,6 +343,7 @@ installation_find(bool softgpu, struct installation *found_p, struct error *erro
     struct installation found = {
         .shim = find_library(prefix, "libddprun.so"),
         .engine = find_library(prefix, "libddprun-engine.so"),
+        .scout = find_library(prefix, "libddprun-scout.so"),
         .files = find_library(prefix, "libddprun-files.so"),
         .softgpu_lib = xasprintf("%s/lib/softgpu", prefix),
         .kernels = find_library(prefix, softgpu ? "softgpu/libddprun-kernels.so" : "ddprun-kernels.fatbin"),
@@ -364,6 +368,7 @@ installation_free(struct installation *installation)
 {
     free(installation->shim);
     free(installation->engine);
+    free(installation->scout);
     free(installation->files);
     free(installation->softgpu_lib);
     free(installation->kernels);

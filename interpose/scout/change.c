@@ -1,0 +1,153 @@
+/*
+ * change.c - other contents for memory, of the type that it seems to hold. Pure.
+ *
+ * A launch is made again with what it gets from here, so no index may leave its bounds and no number become NaN: words
+ * that look like numbers with a fraction become others of that kind, whole numbers change places with their neighbours,
+ * and zeros stay where nothing else was ever seen. Seen as 32 bits, pairs of 16-bit numbers and halves of 64-bit ones
+ * stay what they are.
+ */
+#include "interpose/scout/scout.h"
+
+#include <string.h>
+
+/* The exponents of about 1e-14 to 1e10. */
+enum { LEAST_EXPONENT = 0x50, MOST_EXPONENT = 0xA0, EXPONENT_SHIFT = 23 };
+
+static bool
+looks_like_float(uint32_t word)
+{
+    uint32_t exponent = word >> EXPONENT_SHIFT & 0xFF;
+    return exponent > LEAST_EXPONENT && exponent < MOST_EXPONENT;
+}
+
+static float
+as_float(uint32_t word)
+{
+    float value;
+    memcpy(&value, &word, sizeof(value));
+    return value;
+}
+
+static uint32_t
+as_word(float value)
+{
+    uint32_t word;
+    memcpy(&word, &value, sizeof(word));
+    return word;
+}
+
+enum change
+change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats)
+{
+    size_t floats = 0, others = 0;
+    bool varied = false;
+    for (size_t i = first; i < end; ++i) {
+        if (looks_like_float(words[i]))
+            ++floats;
+        else if (words[i] != 0)
+            ++others;
+        varied = varied || words[i] != words[first];
+    }
+    if (floats > 0 && floats >= others)
+        return CHANGE_FLOAT;
+    if (floats == 0 && others == 0)
+        return held_floats ? CHANGE_FLOAT : CHANGE_NONE;
+    return varied ? CHANGE_INTEGER : CHANGE_NONE;
+}
+
+uint32_t
+change_word(enum change change, const uint32_t *words, size_t first, size_t end, size_t i, bool held_floats)
+{
+    uint32_t word = words[i];
+    if (change == CHANGE_INTEGER)
+        return words[i + 1 < end ? i + 1 : first];
+    if (change == CHANGE_FLOAT && looks_like_float(word)) {
+        float value = as_float(word);
+        return as_word(value * 1.3F + (value > 0 ? 1e-3F : -1e-3F));
+    }
+    if (change == CHANGE_FLOAT && word == 0 && held_floats)
+        return as_word(1e-3F);
+    return word;
+}
+
+bool
+change_one(uint32_t *word, bool held_floats)
+{
+    if (!looks_like_float(*word) && !(*word == 0 && held_floats))
+        return false;
+    float value = as_float(*word);
+    *word = as_word(value * 3.0F + (value >= 0 ? 0.5F : -0.5F));
+    return true;
+}
+
+/* The highest bit of the fraction: the number stays within a factor of 1.5, and what it looks like stays. */
+void
+change_reversibly(uint32_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (looks_like_float(words[i]))
+            words[i] ^= 1U << (EXPONENT_SHIFT - 1);
+    }
+}
+
+bool
+change_looks_like_floats(const uint32_t *words, size_t count)
+{
+    size_t floats = 0, others = 0;
+    for (size_t i = 0; i < count; ++i) {
+        if (looks_like_float(words[i]))
+            ++floats;
+        else if (words[i] != 0)
+            ++others;
+    }
+    return floats > others;
+}
+
+/* Of pairs of numbers: how many words have both halves in the range of exponents that trained numbers have. */
+static bool
+looks_like_halves(const uint32_t *words, size_t first, size_t end, unsigned exponent_shift, unsigned least,
+                  unsigned most)
+{
+    size_t like = 0, seen = 0;
+    for (size_t i = first; i < end; ++i) {
+        if (words[i] == 0)
+            continue;
+        unsigned mask = exponent_shift == 10 ? 0x1F : 0xFF;
+        unsigned low = (words[i] & 0xFFFF) >> exponent_shift & mask, high = words[i] >> (16 + exponent_shift) & mask;
+        ++seen;
+        like += low >= least && low <= most && high >= least && high <= most;
+    }
+    return seen > 0 && like * 10 >= seen * 9;
+}
+
+/* Every second word is the upper half of a 64-bit number, and the other one is noise. */
+static bool
+looks_like_doubles(const uint32_t *words, size_t first, size_t end)
+{
+    size_t like = 0, noise = 0, seen = 0;
+    for (size_t i = first + first % 2; i + 1 < end; i += 2) {
+        if (words[i] == 0 && words[i + 1] == 0)
+            continue;
+        unsigned exponent = words[i + 1] >> 20 & 0x7FF;
+        ++seen;
+        like += exponent > 0x3C0 && exponent < 0x430;
+        noise += !looks_like_float(words[i]);
+    }
+    return seen > 1 && like * 10 >= seen * 9 && noise * 4 >= seen;
+}
+
+uint32_t
+change_type(const uint32_t *words, size_t first, size_t end, enum change change)
+{
+    if (change == CHANGE_INTEGER)
+        return SCOUT_INTEGER;
+    if (change == CHANGE_NONE)
+        return SCOUT_UNKNOWN;
+    if (looks_like_doubles(words, first, end))
+        return SCOUT_FLOAT64;
+    if (looks_like_halves(words, first, end, 7, 0x60, 0x8F)) /* noise has other exponents in its lower half */
+        return SCOUT_BFLOAT16;
+    if (looks_like_halves(words, first, end, 10, 4, 0x12))
+        return SCOUT_FLOAT16;
+    return SCOUT_FLOAT32;
+}

@@ -1,0 +1,259 @@
+/*
+ * course.c - how far the recording is: light, until the operations repeat; deep, for some periods; over.
+ *
+ * An operation is the same as one a period before if it does the same on the same memory. Memory that no kernel has
+ * written is only a size: a program with 20 batches in 20 allocations has the period of its step. Which memory that is
+ * shows when all of it is hashed now and then.
+ *
+ * A period that is left again in the deep pass (an evaluation, the end of an epoch) sends the recording back to the
+ * light pass; one that is left repeatedly is too short.
+ */
+#include "interpose/scout/scout.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { FIRST_SEARCH = 8, LEAST_PERIOD = 2, MOST_LEFT = 2 };
+
+struct brief_argument {
+    uint64_t name, bytes, offset;
+    uint32_t alloc, slot;
+};
+
+/* An operation, as far as its likeness to others goes. */
+struct brief {
+    uint64_t what; /* hash of all but its arguments */
+    uint32_t first, count;
+};
+
+static struct brief *briefs;
+static size_t brief_count, brief_room;
+static struct brief_argument *arguments;
+static size_t argument_count, argument_room;
+static uint64_t *tokens; /* [brief_count] at the last search, and those of the deep pass behind them */
+static size_t token_room;
+static bool *written; /* by number of an allocation: a kernel changed it */
+static uint32_t written_count;
+static unsigned looks;
+
+static _Atomic int now = COURSE_LIGHT;
+static size_t next_search = FIRST_SEARCH;
+static size_t period, deep_begin;
+static uint64_t least_period;
+static unsigned left_count;
+
+enum course
+course_now(void)
+{
+    return (enum course)atomic_load_explicit(&now, memory_order_acquire);
+}
+
+/* ---- what repeats ---- */
+
+static void *
+grown(void *list, size_t count, size_t *room, size_t item)
+{
+    if (count <= *room)
+        return list;
+    *room = count > 2 * *room ? count : 2 * *room;
+    void *more = realloc(list, *room * item);
+    if (more == NULL)
+        scout_stop("out of memory");
+    return more;
+}
+
+static void
+add_argument(uint32_t number, uint64_t offset, uint32_t slot)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    for (size_t i = 0; i < count; ++i) {
+        if (all[i]->number != number)
+            continue;
+        arguments = grown(arguments, argument_count + 1, &argument_room, sizeof(*arguments));
+        arguments[argument_count++] =
+            (struct brief_argument){allocations_name(all[i]), all[i]->bytes, offset, number, slot};
+        return;
+    }
+}
+
+static void
+keep(const struct noted *noted)
+{
+    const struct scout_op *op = &noted->op;
+    struct brief brief = {.first = (uint32_t)argument_count};
+    uint64_t what[] = {op->kind,     op->name,           op->grid[0],
+                       op->grid[1],  op->grid[2],        op->block[0],
+                       op->block[1], op->block[2],       op->bytes,
+                       op->rows,     op->argument_count, op->kind == SCOUT_COPY ? op->from.alloc == SCOUT_NONE : 0};
+    brief.what = XXH3_64bits(what, sizeof(what));
+    for (uint32_t i = 0; i < op->argument_count; ++i)
+        add_argument(op->arguments[i].alloc, op->arguments[i].offset, op->arguments[i].slot);
+    if (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL) {
+        if (op->to.alloc != SCOUT_NONE)
+            add_argument(op->to.alloc, op->to.offset, 0);
+        if (op->kind == SCOUT_COPY && op->from.alloc != SCOUT_NONE)
+            add_argument(op->from.alloc, op->from.offset, 1);
+    }
+    brief.count = (uint32_t)argument_count - brief.first;
+    briefs = grown(briefs, brief_count + 1, &brief_room, sizeof(*briefs));
+    briefs[brief_count++] = brief;
+}
+
+static uint64_t
+token_of(const struct brief *brief)
+{
+    uint64_t token = brief->what;
+    for (uint32_t i = 0; i < brief->count; ++i) {
+        const struct brief_argument *argument = &arguments[brief->first + i];
+        bool is_size = looks > 1 && (argument->alloc >= written_count || !written[argument->alloc]);
+        uint64_t words[] = {argument->slot, is_size ? argument->bytes : argument->name, is_size ? 0 : argument->offset,
+                            is_size};
+        token = XXH3_64bits_withSeed(words, sizeof(words), token);
+    }
+    return token;
+}
+
+static void
+make_tokens(size_t from)
+{
+    tokens = grown(tokens, brief_count, &token_room, sizeof(*tokens));
+    for (size_t i = from; i < brief_count; ++i)
+        tokens[i] = token_of(&briefs[i]);
+}
+
+/* The shortest period of which the last three are alike; 0: there is none. */
+static size_t
+find_period(void)
+{
+    size_t least = least_period > LEAST_PERIOD ? least_period : LEAST_PERIOD;
+    for (size_t lag = least; 3 * lag <= brief_count; ++lag) {
+        size_t alike = 0;
+        while (alike < 2 * lag && tokens[brief_count - 1 - alike] == tokens[brief_count - 1 - alike - lag])
+            ++alike;
+        if (alike == 2 * lag)
+            return lag;
+    }
+    return 0;
+}
+
+/* ---- which memory do kernels write? ---- */
+
+static void
+note_written(uint32_t number)
+{
+    if (number >= written_count) {
+        uint32_t count = 2 * number + 16;
+        bool *more = realloc(written, count * sizeof(*more));
+        if (more == NULL)
+            scout_stop("out of memory");
+        memset(more + written_count, 0, (count - written_count) * sizeof(*more));
+        written = more;
+        written_count = count;
+    }
+    written[number] = true;
+}
+
+/* Hashes all memory, and compares it with the last time. */
+static void
+look(void)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (size_t i = 0; i < count; ++i) {
+        if (all[i]->memory == SCOUT_PINNED)
+            continue;
+        uint64_t hash = memory_hash(all[i]);
+        if (all[i]->hash_known && hash != all[i]->hash && !all[i]->host_wrote)
+            note_written(all[i]->number);
+        all[i]->hash = hash;
+        all[i]->hash_known = true;
+        all[i]->host_wrote = false;
+    }
+    ++looks;
+}
+
+/* Memory that the host or a copy writes has another hash for that reason. */
+static void
+note_copies(const struct scout_op *op)
+{
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    if ((op->kind != SCOUT_COPY && op->kind != SCOUT_FILL) || op->to.alloc == SCOUT_NONE)
+        return;
+    for (size_t i = 0; i < count; ++i) {
+        if (all[i]->number == op->to.alloc)
+            all[i]->host_wrote = true;
+    }
+}
+
+/* ---- the passes ---- */
+
+static void
+begin_deep(void)
+{
+    struct scout_progress *progress = scout_state.progress;
+    atomic_store(&progress->period, period);
+    atomic_store(&progress->deep, 0);
+    atomic_store(&progress->wanted, period * scout_state.settings.periods);
+    atomic_store(&progress->stage, SCOUT_STAGE_DEEP);
+    deep_begin = brief_count;
+    atomic_store_explicit(&now, COURSE_DEEP, memory_order_release);
+}
+
+static void
+back_to_light(void)
+{
+    if (++left_count >= MOST_LEFT) {
+        least_period = period + 1;
+        left_count = 0;
+    }
+    next_search = brief_count + 1;
+    atomic_store(&scout_state.progress->period, 0);
+    atomic_store(&scout_state.progress->stage, SCOUT_STAGE_LIGHT);
+    atomic_store_explicit(&now, COURSE_LIGHT, memory_order_release);
+}
+
+/* The trainer continues by itself, or ends here without what exit() calls. */
+static void
+end_deep(void)
+{
+    scout_close_log(true, NULL);
+    atomic_store_explicit(&now, COURSE_OVER, memory_order_release);
+    atomic_store(&scout_state.progress->stage, SCOUT_STAGE_OVER);
+    if (scout_state.settings.goes_on)
+        return;
+    atomic_store(&scout_state.status->stage, RANK_STAGE_ENDED);
+    _exit(0);
+}
+
+void
+course_note(const struct noted *noted)
+{
+    if (least_period == 0)
+        least_period = scout_state.settings.least_period;
+    atomic_store(&scout_state.progress->operations, scout_state.operation_count);
+    note_copies(&noted->op);
+    keep(noted);
+    if (course_now() == COURSE_DEEP) {
+        make_tokens(brief_count - 1);
+        size_t done = brief_count - deep_begin;
+        atomic_store(&scout_state.progress->deep, done);
+        if (tokens[brief_count - 1] != tokens[brief_count - 1 - period])
+            back_to_light();
+        else if (done >= period * scout_state.settings.periods)
+            end_deep();
+        return;
+    }
+    if (brief_count < next_search)
+        return;
+    next_search = brief_count + brief_count / 8 + 1;
+    look();
+    make_tokens(0);
+    period = find_period();
+    if (period > 0)
+        begin_deep();
+}

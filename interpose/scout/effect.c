@@ -1,0 +1,590 @@
+/*
+ * effect.c - the parts of a launch's memory: how each is changed, and what the run made of it.
+ *
+ * A part reaches from where an argument points to the next offset of the allocation that any pointer was seen at; what
+ * lies between parts of arguments is a part, too.
+ */
+#include "interpose/scout/scout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Gaps in what changed are closed up to GAP_WORDS, where no pointer was seen to point into them. */
+enum { GAP_WORDS = 128, KILLED_AT_MOST = 65536 };
+
+/* ---- parts ---- */
+
+static struct part *
+add_part(struct effect *effect, size_t image, size_t first, size_t end, bool is_argument)
+{
+    if (end <= first || effect->part_count == PARTS_AT_MOST)
+        return NULL;
+    struct part *part = &effect->parts[effect->part_count++];
+    *part = (struct part){.image = image, .first = first, .end = end, .is_argument = is_argument};
+    part->changed = calloc(effect->images.count, sizeof(*part->changed));
+    if (part->changed == NULL)
+        scout_stop("out of memory");
+    return part;
+}
+
+static int
+compare_sizes(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void
+make_parts_of(struct effect *effect, const struct noted *noted, size_t index)
+{
+    const struct image *image = &effect->images.items[index];
+    size_t begins[ARGUMENTS_AT_MOST], count = 0, covered = 0;
+    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
+        if (noted->arguments[i].alloc == image->allocation->number)
+            begins[count++] = noted->arguments[i].offset;
+    }
+    qsort(begins, count, sizeof(*begins), compare_sizes);
+    for (size_t i = 0; i < count; ++i) {
+        if (i > 0 && begins[i] == begins[i - 1])
+            continue;
+        size_t first = (begins[i] + sizeof(uint32_t) - 1) / sizeof(uint32_t);
+        size_t end = allocations_next_offset(image->allocation, begins[i]) / sizeof(uint32_t);
+        (void)add_part(effect, index, covered, first, false);
+        (void)add_part(effect, index, first, end, true);
+        covered = end > first ? end : first;
+        if (effect->base_count < BASES_AT_MOST) {
+            effect->base_images[effect->base_count] = index;
+            effect->bases[effect->base_count++] = begins[i] / sizeof(uint32_t);
+        }
+    }
+    (void)add_part(effect, index, covered, image->words, false);
+}
+
+void
+effect_make_parts(struct effect *effect, const struct noted *noted)
+{
+    for (size_t i = 0; i < effect->images.count; ++i)
+        make_parts_of(effect, noted, i);
+}
+
+/* ---- a part, changed ---- */
+
+bool
+effect_change(struct effect *effect, struct part *part)
+{
+    struct image *image = &effect->images.items[part->image];
+    bool held_floats = image->allocation->held_floats;
+    if (image->is_table || image->allocation->memory == SCOUT_PINNED)
+        return false;
+    part->change = change_choose(image->before, part->first, part->end, held_floats);
+    if (part->change == CHANGE_NONE)
+        return false;
+    for (size_t i = part->first; i < part->end; ++i)
+        image->now[i] = change_word(part->change, image->before, part->first, part->end, i, held_floats);
+    memory_write(image->allocation, part->first * sizeof(uint32_t), image->now + part->first,
+                 (part->end - part->first) * sizeof(uint32_t));
+    part->is_tested = image->is_changed = true;
+    return true;
+}
+
+static void
+append_word(struct ranges_list *list, size_t word)
+{
+    ranges_append(list, word * sizeof(uint32_t), (word + 1) * sizeof(uint32_t));
+}
+
+/* The same; a small gap behind the last range is closed. */
+static void
+append_near(struct ranges_list *list, const struct allocation *allocation, size_t word)
+{
+    if (list->count > 0) {
+        struct scout_range *last = &list->items[list->count - 1];
+        uint64_t at = word * sizeof(uint32_t);
+        if (at > last->hi && at - last->hi <= GAP_WORDS * sizeof(uint32_t) &&
+            allocations_next_offset(allocation, last->hi - 1) > at) {
+            last->hi = at + sizeof(uint32_t);
+            return;
+        }
+    }
+    append_word(list, word);
+}
+
+/* Words [from, to) that have another result. */
+static void
+list_changed(const struct image *image, size_t from, size_t to, struct ranges_list *list)
+{
+    enum { BLOCK = 1024 };
+    for (size_t at = from; at < to; at += BLOCK) {
+        size_t end = to - at < BLOCK ? to : at + BLOCK;
+        if (memcmp(image->now + at, image->after + at, (end - at) * sizeof(uint32_t)) == 0)
+            continue;
+        for (size_t i = at; i < end; ++i) {
+            if (!images_same(image, image->now[i], image->after[i]))
+                append_near(list, image->allocation, i);
+        }
+    }
+}
+
+/* A word that was changed on purpose, and that no run touched. */
+static bool
+is_left_alone(const struct image *image, size_t i, uint32_t changed)
+{
+    return changed != image->before[i] && image->now[i] == changed && image->after[i] == image->before[i];
+}
+
+/*
+ * Some words overwritten and others left alone, here and there: which, depends on what they hold (a ReLU in place), so
+ * all of it is modified.
+ */
+static void
+settle_scattered(struct part *part, const struct allocation *allocation)
+{
+    enum { FEW_RANGES = 16, WORDS_EACH = 8 };
+    struct ranges_list all = {0}, *killed = &part->killed, *modified = &part->modified;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < killed->count; ++i)
+        bytes += killed->items[i].hi - killed->items[i].lo;
+    if (killed->count <= FEW_RANGES || bytes / killed->count >= WORDS_EACH * sizeof(uint32_t))
+        return;
+    for (uint32_t k = 0, m = 0; k < killed->count || m < modified->count;) {
+        bool take_killed = m == modified->count || (k < killed->count && killed->items[k].lo < modified->items[m].lo);
+        const struct scout_range *range = take_killed ? &killed->items[k++] : &modified->items[m++];
+        uint64_t end = all.count > 0 ? all.items[all.count - 1].hi : 0;
+        bool near = all.count > 0 && range->lo <= end + GAP_WORDS * sizeof(uint32_t) &&
+                    allocations_next_offset(allocation, end - 1) > range->lo;
+        if (near && range->hi > end)
+            all.items[all.count - 1].hi = range->hi;
+        else if (!near)
+            ranges_append(&all, range->lo, range->hi);
+    }
+    ranges_clear(killed);
+    ranges_clear(modified);
+    *modified = all;
+}
+
+void
+effect_judge(struct effect *effect, struct part *part)
+{
+    for (size_t k = 0; k < effect->images.count; ++k) {
+        const struct image *image = &effect->images.items[k];
+        bool own = k == part->image;
+        ranges_clear(&part->changed[k]);
+        list_changed(image, 0, own ? part->first : image->words, &part->changed[k]);
+        if (own)
+            list_changed(image, part->end, image->words, &part->changed[k]);
+        part->matters = part->matters || part->changed[k].count > 0;
+    }
+    const struct image *image = &effect->images.items[part->image];
+    for (size_t i = part->first; i < part->end; ++i) {
+        uint32_t changed =
+            change_word(part->change, image->before, part->first, part->end, i, image->allocation->held_floats);
+        bool same = images_same(image, image->now[i], image->after[i]);
+        if (is_left_alone(image, i, changed))
+            continue;
+        if (!same)
+            append_near(&part->modified, image->allocation, i);
+        else if (changed != image->before[i] && part->killed.count < KILLED_AT_MOST)
+            append_word(&part->killed, i);
+    }
+    settle_scattered(part, image->allocation);
+    part->matters = part->matters || part->modified.count > 0;
+}
+
+/* ---- several parts at once ---- */
+
+static const struct part *
+part_of(const struct part *const *parts, size_t count, size_t image, size_t word)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (parts[i]->image == image && word >= parts[i]->first && word < parts[i]->end)
+            return parts[i];
+    }
+    return NULL;
+}
+
+bool
+effect_any(const struct effect *effect, const struct part *const *parts, size_t count)
+{
+    for (size_t k = 0; k < effect->images.count; ++k) {
+        const struct image *image = &effect->images.items[k];
+        for (size_t i = 0; i < image->words; ++i) {
+            if (image->now[i] == image->after[i])
+                continue;
+            const struct part *part = part_of(parts, count, k, i);
+            uint32_t changed = part == NULL ? image->before[i]
+                                            : change_word(part->change, image->before, part->first, part->end, i,
+                                                          image->allocation->held_floats);
+            if (!is_left_alone(image, i, changed) && !images_same(image, image->now[i], image->after[i]))
+                return true;
+        }
+        /* A part that is overwritten is no less of interest. */
+        for (size_t p = 0; p < count; ++p) {
+            for (size_t i = parts[p]->first; parts[p]->image == k && i < parts[p]->end; ++i) {
+                if (image->after[i] != image->before[i])
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- elementwise: few words ---- */
+
+enum { FEW = 12, LEAST_FEW = 4, TRIES = 600, PAIRS_AT_MOST = 64, CHANGED_AT_MOST = 4096 };
+
+static struct few {
+    struct part *part;
+    size_t base;       /* word of the image */
+    size_t words[FEW]; /* relative to the base */
+    uint32_t changed[FEW];
+    size_t count;
+} few[PARTS_AT_MOST];
+static size_t few_count;
+
+/* How far elements reach that the launch works on, as far as what it wrote shows. */
+static size_t
+extent(const struct effect *effect)
+{
+    size_t most = 0;
+    for (size_t k = 0; k < effect->base_count; ++k) {
+        const struct image *image = &effect->images.items[effect->base_images[k]];
+        size_t end = k + 1 < effect->base_count && effect->base_images[k + 1] == effect->base_images[k]
+                         ? effect->bases[k + 1]
+                         : image->words;
+        for (size_t i = end; image->is_written && i > effect->bases[k] + most; --i) {
+            if (image->before[i - 1] != image->after[i - 1])
+                most = i - effect->bases[k];
+        }
+    }
+    return most;
+}
+
+static bool
+is_taken(size_t word)
+{
+    for (size_t i = 0; i < few_count; ++i) {
+        for (size_t k = 0; k < few[i].count; ++k) {
+            size_t other = few[i].words[k];
+            if (other == word || other / 2 == word || other == word / 2 || other / 2 == word / 2)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void
+choose_few(struct effect *effect, struct part *part, size_t of, size_t reach)
+{
+    struct image *image = &effect->images.items[part->image];
+    struct few *chosen = &few[few_count];
+    *chosen = (struct few){.part = part, .base = part->first};
+    size_t room = part->end - part->first;
+    size_t among = reach > 0 && 2 * reach < room ? 2 * reach : room;
+    if (part->change != CHANGE_FLOAT)
+        return;
+    ++few_count;
+    size_t wanted = among / (4 * of) < FEW ? among / (4 * of) : FEW;
+    for (size_t t = 0; t < TRIES && chosen->count < (wanted > LEAST_FEW ? wanted : LEAST_FEW); ++t) {
+        size_t word = (size_t)((t * UINT64_C(2654435761) + part->first + 12345) % among);
+        uint32_t value = image->before[part->first + word];
+        if (is_taken(word) || !change_one(&value, image->allocation->held_floats))
+            continue;
+        chosen->changed[chosen->count] = value;
+        chosen->words[chosen->count++] = word;
+    }
+    image->is_changed = true;
+    for (size_t i = 0; i < chosen->count; ++i) {
+        size_t at = part->first + chosen->words[i];
+        image->now[at] = chosen->changed[i];
+        memory_write(image->allocation, at * sizeof(uint32_t), &image->now[at], sizeof(uint32_t));
+    }
+    part->few = chosen->count;
+    if (chosen->count == 0)
+        --few_count;
+}
+
+bool
+effect_change_few(struct effect *effect, struct part *const *parts, size_t count)
+{
+    size_t reach = extent(effect);
+    few_count = 0;
+    for (size_t i = 0; i < count; ++i)
+        choose_few(effect, parts[i], count, reach);
+    return few_count > 0;
+}
+
+/* From which words to which: the same ones; each to the pair that it is the number of; each pair to one. */
+enum ratio { RATIO_ONE, RATIO_WIDER, RATIO_NARROWER, RATIO_PAIRS, RATIOS };
+
+static bool
+fits(enum ratio ratio, size_t from, size_t to)
+{
+    switch (ratio) {
+    case RATIO_ONE:
+        return from == to;
+    case RATIO_WIDER:
+        return from == to / 2;
+    case RATIO_NARROWER:
+        return from / 2 == to;
+    default:
+        return from / 2 == to / 2;
+    }
+}
+
+static void
+bytes_of(enum ratio ratio, uint32_t from_type, uint32_t *from_p, uint32_t *to_p)
+{
+    bool is_half = from_type == SCOUT_FLOAT16 || from_type == SCOUT_BFLOAT16, is_double = from_type == SCOUT_FLOAT64;
+    static const uint32_t whole[RATIOS][2] = {{4, 4}, {4, 8}, {4, 2}, {8, 8}};
+    *from_p = whole[ratio][0];
+    *to_p = whole[ratio][1];
+    if (ratio == RATIO_ONE && (is_half || is_double))
+        *from_p = *to_p = is_half ? 2 : 8;
+    else if (ratio == RATIO_WIDER && is_half)
+        *from_p = 2, *to_p = 4;
+    else if (ratio == RATIO_NARROWER && is_double)
+        *from_p = 8, *to_p = 4;
+}
+
+/* The changed words of one argument, relative to it. */
+struct changed_words {
+    size_t words[CHANGED_AT_MOST], count;
+    bool many;
+};
+
+static bool
+was_left_alone(const struct image *image, size_t image_index, size_t word)
+{
+    for (size_t i = 0; i < few_count; ++i) {
+        for (size_t k = 0; k < few[i].count && few[i].part->image == image_index; ++k) {
+            if (few[i].base + few[i].words[k] == word)
+                return is_left_alone(image, word, few[i].changed[k]);
+        }
+    }
+    return false;
+}
+
+static void
+collect(const struct effect *effect, size_t base, struct changed_words *changed)
+{
+    size_t index = effect->base_images[base];
+    const struct image *image = &effect->images.items[index];
+    bool has_next = base + 1 < effect->base_count && effect->base_images[base + 1] == index;
+    size_t end = has_next ? effect->bases[base + 1] : image->words;
+    changed->count = 0;
+    changed->many = false;
+    for (size_t i = effect->bases[base]; i < end && !changed->many; ++i) {
+        if (image->now[i] == image->after[i] || images_same(image, image->now[i], image->after[i]) ||
+            was_left_alone(image, index, i))
+            continue;
+        if (changed->count == CHANGED_AT_MOST)
+            changed->many = true;
+        else
+            changed->words[changed->count++] = i - effect->bases[base];
+    }
+}
+
+static bool
+explains(const struct few *from, enum ratio ratio, size_t word)
+{
+    for (size_t k = 0; k < from->count; ++k) {
+        if (fits(ratio, from->words[k], word))
+            return true;
+    }
+    return false;
+}
+
+/* How many of the words that were changed in `from` show in `changed`. */
+static size_t
+count_hits(const struct few *from, enum ratio ratio, const struct changed_words *changed)
+{
+    size_t hits = 0;
+    for (size_t k = 0; k < from->count; ++k) {
+        bool hit = false;
+        for (size_t c = 0; c < changed->count && !hit; ++c)
+            hit = fits(ratio, from->words[k], changed->words[c]);
+        hits += hit;
+    }
+    return hits;
+}
+
+static void
+note_elementwise(struct effect *effect, const struct few *from, size_t base, enum ratio ratio, size_t hits)
+{
+    struct elementwise_found *grown = realloc(effect->found, (effect->found_count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        scout_stop("out of memory");
+    effect->found = grown;
+    struct elementwise_found found = {.from = (size_t)(from->part - effect->parts),
+                                      .to = effect->base_images[base],
+                                      .to_base = effect->bases[base],
+                                      .samples = (uint32_t)hits};
+    const struct image *image = &effect->images.items[from->part->image];
+    uint32_t type = change_type(image->before, from->part->first, from->part->end, CHANGE_FLOAT);
+    bytes_of(ratio, type, &found.from_bytes, &found.to_bytes);
+    for (size_t i = 0; i < effect->found_count; ++i) {
+        if (effect->found[i].from == found.from && effect->found[i].to == found.to &&
+            effect->found[i].to_base == found.to_base)
+            return;
+    }
+    effect->found[effect->found_count++] = found;
+}
+
+/* Each part gets the first ratio of which at least half of its words show and that explains a word of its own. */
+static bool
+judge_base(struct effect *effect, size_t base, const struct changed_words *changed)
+{
+    enum ratio ratios[PARTS_AT_MOST];
+    size_t hits[PARTS_AT_MOST];
+    for (size_t i = 0; i < few_count; ++i) {
+        hits[i] = 0;
+        for (enum ratio ratio = 0; ratio < RATIOS && hits[i] == 0; ++ratio) {
+            size_t found = count_hits(&few[i], ratio, changed);
+            if (2 * found >= few[i].count) {
+                hits[i] = found;
+                ratios[i] = ratio;
+                /* Prefer a ratio that alone explains all, when there is one part only. */
+                bool all = true;
+                for (size_t c = 0; few_count == 1 && c < changed->count; ++c)
+                    all = all && explains(&few[i], ratio, changed->words[c]);
+                if (!all)
+                    hits[i] = 0;
+            }
+        }
+    }
+    for (size_t c = 0; c < changed->count; ++c) {
+        bool explained = false;
+        for (size_t i = 0; i < few_count && !explained; ++i)
+            explained = hits[i] > 0 && explains(&few[i], ratios[i], changed->words[c]);
+        if (!explained)
+            return false;
+    }
+    for (size_t i = 0; i < few_count; ++i) {
+        if (hits[i] > 0)
+            note_elementwise(effect, &few[i], base, ratios[i], hits[i]);
+    }
+    return true;
+}
+
+bool
+effect_judge_few(struct effect *effect)
+{
+    static struct changed_words changed; /* large */
+    bool clean = true;
+    for (size_t base = 0; base < effect->base_count; ++base) {
+        collect(effect, base, &changed);
+        if (changed.count == 0)
+            continue;
+        if (changed.many || !judge_base(effect, base, &changed))
+            clean = false;
+    }
+    return clean;
+}
+
+/* ---- the log ---- */
+
+static void *
+room_for(size_t count, size_t item)
+{
+    void *room = calloc(count > 0 ? count : 1, item);
+    if (room == NULL)
+        scout_stop("out of memory");
+    return room;
+}
+
+/* A part that no run was made for: the launch counts as reading it, unless a test of several found nothing there. */
+static bool
+is_shown(const struct part *part)
+{
+    return part->is_argument || part->matters || part->is_tested;
+}
+
+static void
+put_dependences(const struct effect *effect, const struct part *part, uint32_t number, struct scout_effect *record)
+{
+    for (size_t k = 0; part->is_tested && k < effect->images.count; ++k) {
+        if (part->changed[k].count > 0)
+            record->dependences[record->dependence_count++] =
+                (struct scout_dependence){.from = number,
+                                          .to = effect->images.items[k].allocation->number,
+                                          .changed = ranges_of(&part->changed[k])};
+    }
+}
+
+void
+effect_put(struct effect *effect)
+{
+    const struct images *images = &effect->images;
+    struct ranges_list *written = room_for(images->count, sizeof(*written));
+    struct scout_effect record = {.verdict = effect->verdict,
+                                  .why = effect->why,
+                                  .tests = effect->tests,
+                                  .hidden_read = effect->hidden_read,
+                                  .hidden_write = effect->hidden_write,
+                                  .segments = room_for(effect->part_count, sizeof(*record.segments)),
+                                  .written = room_for(images->count, sizeof(*record.written)),
+                                  .dependences =
+                                      room_for(effect->part_count * images->count, sizeof(*record.dependences)),
+                                  .elementwise = room_for(effect->found_count, sizeof(*record.elementwise))};
+    for (size_t k = 0; k < images->count; ++k) {
+        const struct image *image = &images->items[k];
+        for (size_t i = 0; i < image->words; ++i) {
+            if (image->before[i] != image->after[i])
+                append_near(&written[k], image->allocation, i);
+        }
+        if (written[k].count > 0)
+            record.written[record.written_count++] =
+                (struct scout_written){image->allocation->number, ranges_of(&written[k])};
+    }
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        const struct part *part = &effect->parts[i];
+        const struct image *image = &images->items[part->image];
+        if (!is_shown(part))
+            continue;
+        put_dependences(effect, part, record.segment_count, &record);
+        record.segments[record.segment_count++] =
+            (struct scout_segment){.alloc = image->allocation->number,
+                                   .lo = part->first * sizeof(uint32_t),
+                                   .hi = part->end * sizeof(uint32_t),
+                                   .type = change_type(image->before, part->first, part->end, part->change),
+                                   .tested = part->is_tested,
+                                   .killed = ranges_of(&part->killed),
+                                   .modified = ranges_of(&part->modified)};
+    }
+    for (size_t i = 0; i < effect->found_count; ++i) {
+        const struct elementwise_found *found = &effect->found[i];
+        const struct part *from = &effect->parts[found->from];
+        record.elementwise[record.elementwise_count++] =
+            (struct scout_elementwise){.from = images->items[from->image].allocation->number,
+                                       .to = images->items[found->to].allocation->number,
+                                       .from_base = from->first * sizeof(uint32_t),
+                                       .to_base = found->to_base * sizeof(uint32_t),
+                                       .from_bytes = found->from_bytes,
+                                       .to_bytes = found->to_bytes,
+                                       .samples = found->samples};
+    }
+    (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT, &record);
+    for (size_t k = 0; k < images->count; ++k)
+        ranges_clear(&written[k]);
+    free(written);
+    free(record.segments);
+    free(record.written);
+    free(record.dependences);
+    free(record.elementwise);
+}
+
+void
+effect_free(struct effect *effect)
+{
+    for (size_t i = 0; i < effect->part_count; ++i) {
+        struct part *part = &effect->parts[i];
+        ranges_clear(&part->killed);
+        ranges_clear(&part->modified);
+        for (size_t k = 0; k < effect->images.count; ++k)
+            ranges_clear(&part->changed[k]);
+        free(part->changed);
+    }
+    free(effect->found);
+    images_free(&effect->images);
+    *effect = (struct effect){.hidden_write = SCOUT_NONE, .why = SCOUT_NONE};
+}

@@ -1,0 +1,204 @@
+/*
+ * run.c - see run.h.
+ */
+#include "launcher/scout/run.h"
+
+#include "base/clock.h"
+#include "base/protocol.h"
+#include "base/scout/run.h"
+#include "launcher/common/word_list.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/start/environment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    TESTS_AT_MOST = 16,  /* of a launch */
+    DEFAULT_PERIODS = 3, /* two that can be compared, wherever in a period the recording begins */
+    PATIENCE_S = 20,     /* with a ddprun that was asked to end */
+    TRIAL_LIMIT_S = 60,  /* of one repetition */
+};
+
+static struct word_list
+command_of(const struct scout_order *order, const char *summary)
+{
+    struct word_list words = {0};
+    word_list_add(&words, xstrdup("ddprun"));
+    for (char **given = order->options->given; given != NULL && *given != NULL; ++given)
+        word_list_add(&words, xstrdup(*given));
+    word_list_add(&words, xstrdup("--ranks=1"));
+    word_list_add(&words, xstrdup("--progress=off"));
+    word_list_add(&words, xstrdup("--quiet"));
+    word_list_add(&words, xstrdup("--max-restarts=0"));
+    word_list_add(&words, xstrdup("--hang-timeout=0"));
+    word_list_add(&words, xstrdup("--hang-warning=0"));
+    word_list_add(&words, xstrdup("--unannotated"));
+    word_list_add(&words, xasprintf("--summary-json=%s", summary));
+    word_list_add(&words, xstrdup("--"));
+    for (char *const *argument = order->program; *argument != NULL; ++argument)
+        word_list_add(&words, xstrdup(*argument));
+    return words;
+}
+
+static void __attribute__((noreturn))
+become(const struct scout_order *order, char **command, const char *settings, pid_t parent)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(DDPRUN_EXIT_FAILURE);
+    setenv(DDPRUN_ENV_SCOUT_RUN, settings, 1);
+    static const char *const others[] = {"DDPRUN_RANKS", "DDPRUN_TRACE", "DDPRUN_MAX_RESTARTS", "DDPRUN_VERBOSE"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); ++i)
+        unsetenv(others[i]);
+    setenv("DDPRUN_REPORT", "-", 1);
+    int null = open("/dev/null", O_RDWR);
+    if (null >= 0)
+        dup2(null, STDIN_FILENO);
+    sigprocmask(SIG_SETMASK, &order->old_mask, NULL);
+    execv("/proc/self/exe", command);
+    _exit(DDPRUN_EXIT_NOT_RUN);
+}
+
+/* The next signal, or 0 after a quarter of a second. */
+static int
+next_signal(void)
+{
+    static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i)
+        sigaddset(&wanted, signals[i]);
+    int number = sigtimedwait(&wanted, NULL, &(struct timespec){.tv_nsec = 250000000});
+    return number > 0 ? number : 0;
+}
+
+static bool
+has_ended(pid_t pid, int *status_p)
+{
+    pid_t ended;
+    do
+        ended = waitpid(pid, status_p, WNOHANG);
+    while (ended < 0 && errno == EINTR);
+    return ended == pid;
+}
+
+/* On a terminal, one line that is written over. */
+static void
+show_progress(const struct scout_progress *progress, bool over)
+{
+    static bool shown;
+    if (!isatty(STDERR_FILENO))
+        return;
+    if (over) {
+        if (shown)
+            fputs("\r\033[K", stderr);
+        return;
+    }
+    shown = true;
+    uint64_t wanted = atomic_load(&progress->wanted);
+    if (atomic_load(&progress->stage) == SCOUT_STAGE_DEEP)
+        fprintf(stderr, "\r\033[Kddprun: scout: %llu of %llu operations, %llu repetitions; now %.60s",
+                (unsigned long long)atomic_load(&progress->deep), (unsigned long long)wanted,
+                (unsigned long long)atomic_load(&progress->tests), progress->kernel);
+    else
+        fprintf(stderr, "\r\033[Kddprun: scout: %llu operations, looking for what repeats",
+                (unsigned long long)atomic_load(&progress->operations));
+    fflush(stderr);
+}
+
+/* Stays with the run until it has ended: asks it to end when a signal asks us, or when it takes too long. */
+static int
+attend(const struct scout_order *order, const struct scout_progress *progress, pid_t pid, struct scout_outcome *outcome)
+{
+    int status;
+    int64_t begin_ms = clock_now_ms(), asked_ms = 0;
+    while (!has_ended(pid, &status)) {
+        int number = next_signal();
+        int64_t now_ms = clock_now_ms(), trial_ms = (int64_t)atomic_load(&progress->trial_ms);
+        bool over = atomic_load(&progress->stage) == SCOUT_STAGE_OVER;
+        show_progress(progress, over);
+        if (number != 0 && number != SIGCHLD) {
+            outcome->signal = number;
+            kill(pid, number);
+            asked_ms = asked_ms != 0 ? asked_ms : now_ms;
+        } else if (asked_ms == 0 && !over && trial_ms != 0 && now_ms - trial_ms > TRIAL_LIMIT_S * 1000) {
+            outcome->hung = true;
+        } else if (asked_ms == 0 && !over && now_ms - begin_ms > (int64_t)order->timeout_s * 1000) {
+            outcome->late = true;
+        } else if (asked_ms != 0 && now_ms - asked_ms > PATIENCE_S * 1000) {
+            kill(pid, SIGKILL);
+        }
+        if (asked_ms == 0 && (outcome->hung || outcome->late)) {
+            kill(pid, SIGTERM);
+            asked_ms = now_ms;
+        }
+    }
+    show_progress(progress, true);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void
+read_summary(const char *path, struct scout_outcome *outcome)
+{
+    struct json_object *summary = json_object_from_file(path), *member;
+    if (summary == NULL)
+        return;
+    if (json_object_object_get_ex(summary, "reason", &member) && json_object_get_string(member) != NULL)
+        snprintf(outcome->reason, sizeof(outcome->reason), "%s", json_object_get_string(member));
+    json_object_put(summary);
+}
+
+bool
+scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error)
+{
+    *outcome = (struct scout_outcome){.log = xasprintf("%s/scout.log", order->folder)};
+    char *settings_path = xasprintf("%s/scout.run", order->folder),
+         *summary = xasprintf("%s/scout.json", order->folder);
+    static struct scout_run_settings settings; /* large */
+    settings = (struct scout_run_settings){.version = SCOUT_RUN_VERSION,
+                                           .periods = order->steps > DEFAULT_PERIODS ? order->steps : DEFAULT_PERIODS,
+                                           .tests = TESTS_AT_MOST,
+                                           .goes_on = order->steps == 0,
+                                           .least_period = order->least_period};
+    snprintf(settings.log, sizeof(settings.log), "%s", outcome->log);
+    snprintf(settings.progress, sizeof(settings.progress), "%s/scout.progress", order->folder);
+    struct word_list command = command_of(order, summary);
+    struct scout_progress *progress = scout_progress_map(settings.progress, true);
+    pid_t parent = getpid(), pid = -1;
+    if (progress != NULL && scout_run_save(settings_path, &settings))
+        pid = fork();
+    if (pid == 0)
+        become(order, command.list, settings_path, parent);
+    bool ok = pid > 0;
+    if (ok) {
+        outcome->exit_code = attend(order, progress, pid, outcome);
+        outcome->repeated = atomic_load(&progress->trial_ms) != 0;
+        outcome->operations = atomic_load(&progress->operations);
+        outcome->period = atomic_load(&progress->period);
+        outcome->deep = atomic_load(&progress->deep);
+        outcome->stage = atomic_load(&progress->stage);
+        memcpy(outcome->kernel, progress->kernel, sizeof(outcome->kernel));
+        outcome->kernel[sizeof(outcome->kernel) - 1] = '\0';
+        read_summary(summary, outcome);
+    } else {
+        ok =
+            error_set(error, DDPRUN_EXIT_FAILURE, "cannot start the program, in %s: %s; make room there, or set TMPDIR",
+                      order->folder, strerror(errno));
+    }
+    if (progress != NULL)
+        munmap(progress, sizeof(*progress));
+    environment_free(command.list);
+    free(settings_path);
+    free(summary);
+    return ok;
+}

@@ -1,0 +1,237 @@
+/*
+ * scout.c - see scout.h.
+ */
+#include "launcher/scout/scout.h"
+
+#include "base/message.h"
+#include "base/protocol.h"
+#include "base/scout/log.h"
+#include "base/scout/run.h"
+#include "launcher/common/close_stdout.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/output/whole_file.h"
+#include "launcher/scout/run.h"
+#include "launcher/scout/show.h"
+#include "launcher/start/job_folder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, DEFAULT_TIMEOUT_S = 900, MOST_TIMEOUT_S = 1000000 };
+
+struct request {
+    unsigned steps, timeout_s;
+    const char *json;
+    char *const *program;
+    bool help;
+};
+
+bool
+scout_is_asked(const struct options *options)
+{
+    return strcmp(options->program[0], "scout") == 0;
+}
+
+/* ---- the command line ---- */
+
+static void
+print_help(void)
+{
+    fputs("Usage: ddprun [options] scout [options] program [arguments...]\n\n"
+          "Runs the program alone, and makes each of its launches again with other inputs, to\n"
+          "see what depends on what. Nothing of the program has to be annotated. The program's\n"
+          "own results stay as they are.\n\n"
+          "  --steps M                 end the program after M periods, 3 to 100 (default 3); 0: let it go on to its "
+          "end\n"
+          "  --timeout SECONDS         end the program if the recording takes longer (default 900)\n"
+          "  --json FILE               write the recording to FILE\n"
+          "  --help                    print this\n\n"
+          "Exit codes: 0: recorded; 1: the program cannot be followed, with the reason; 2: wrong options.\n",
+          stdout);
+}
+
+/* The value of an option: behind '=' or the next word. NULL: the word is another option. */
+static const char *
+value_of(const char *name, char *const **words)
+{
+    size_t length = strlen(name);
+    const char *word = **words;
+    if (strncmp(word, name, length) != 0 || (word[length] != '\0' && word[length] != '='))
+        return NULL;
+    if (word[length] == '=')
+        return word + length + 1;
+    if ((*words)[1] == NULL)
+        return "";
+    ++*words;
+    return **words;
+}
+
+static bool
+take_number(const char *option, const char *value, unsigned least, unsigned most, unsigned *number_p,
+            struct error *error)
+{
+    char *end;
+    unsigned long number = strtoul(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || ((number < least || number > most) && number != 0) ||
+        (number == 0 && least == 1))
+        return error_set(error, DDPRUN_EXIT_USAGE, "'%s' is not a number from %u to %u, in %s; see ddprun scout --help",
+                         value, least, most, option);
+    *number_p = (unsigned)number;
+    return true;
+}
+
+/* Options of its own end at the program, as ddprun's do. */
+static bool
+parse(char *const *words, struct request *request, struct error *error)
+{
+    *request = (struct request){.steps = DEFAULT_STEPS, .timeout_s = DEFAULT_TIMEOUT_S};
+    for (++words; *words != NULL && (*words)[0] == '-'; ++words) {
+        const char *value;
+        if (strcmp(*words, "--") == 0) {
+            ++words;
+            break;
+        }
+        if (strcmp(*words, "--help") == 0) {
+            request->help = true;
+            return true;
+        }
+        if ((value = value_of("--steps", &words)) != NULL) {
+            if (!take_number("--steps", value, DEFAULT_STEPS, MOST_STEPS, &request->steps, error))
+                return false;
+        } else if ((value = value_of("--timeout", &words)) != NULL) {
+            if (!take_number("--timeout", value, 1, MOST_TIMEOUT_S, &request->timeout_s, error))
+                return false;
+        } else if ((value = value_of("--json", &words)) != NULL) {
+            request->json = value;
+            if (value[0] == '\0')
+                return error_set(error, DDPRUN_EXIT_USAGE, "option --json wants a file; see ddprun scout --help");
+        } else {
+            return error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s of scout; see ddprun scout --help", *words);
+        }
+    }
+    if (*words == NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "no program given, after scout; write for example: ddprun scout ./train (see ddprun scout "
+                         "--help)");
+    request->program = words;
+    return true;
+}
+
+static bool
+refuse(const struct options *options, const struct request *request, struct error *error)
+{
+    if (options->rank_count > 1)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "-n %d and scout contradict each other: the program is scouted in one process; leave -n out",
+                         options->rank_count);
+    if (options->hosts != NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE, "--hosts and scout contradict each other; leave one out");
+    if (options->dry_run)
+        return error_set(error, DDPRUN_EXIT_USAGE, "--dry-run and scout contradict each other; leave one out");
+    return request->json == NULL || whole_file_check(request->json, "--json", error);
+}
+
+/* ---- the run ---- */
+
+/* Why a recording is of no use; true: it is. */
+static bool
+judge(const struct scout_outcome *outcome, const struct request *request, struct error *error)
+{
+    int code = DDPRUN_EXIT_FAILURE;
+    if (outcome->signal != 0)
+        return error_set(error, 128 + outcome->signal, "scout ended by signal %d", outcome->signal);
+    if (outcome->hung)
+        return error_set(error, code,
+                         "a launch of %s did not end when it was made again; the program was ended: such a launch "
+                         "cannot be followed",
+                         outcome->kernel);
+    if (outcome->late && outcome->stage != SCOUT_STAGE_DEEP)
+        return error_set(error, code,
+                         "the program made %llu operations in %u s and repeated nothing three times; raise --timeout, "
+                         "or give it less to do in a step",
+                         (unsigned long long)outcome->operations, request->timeout_s);
+    if (outcome->late)
+        return error_set(error, code, "recording took longer than %u s (%llu of %llu operations); raise --timeout",
+                         request->timeout_s, (unsigned long long)outcome->deep,
+                         (unsigned long long)(outcome->period * DEFAULT_STEPS));
+    if (outcome->stage == SCOUT_STAGE_OVER)
+        return true;
+    if (outcome->exit_code != 0 && outcome->repeated)
+        return error_set(error, code, "the program ended while a launch of %s was made again: %s", outcome->kernel,
+                         outcome->reason[0] != '\0' ? outcome->reason : "no reason is known");
+    if (outcome->exit_code != 0)
+        return error_set(error, outcome->exit_code == DDPRUN_EXIT_NOT_RUN ? DDPRUN_EXIT_NOT_RUN : code, "%s",
+                         outcome->reason[0] != '\0' ? outcome->reason : "the program failed by itself");
+    if (outcome->stage == SCOUT_STAGE_NONE || outcome->operations == 0)
+        return error_set(error, code,
+                         "the program ended without a use of CUDA that ddprun can see; look for a problem with ddprun "
+                         "doctor");
+    if (outcome->stage == SCOUT_STAGE_LIGHT)
+        return error_set(error, code,
+                         "the program ended after %llu operations and repeated nothing three times: at least six steps "
+                         "are needed",
+                         (unsigned long long)outcome->operations);
+    return error_set(
+        error, code, "the program ended before %d periods were recorded (%llu of %llu operations); give it more steps",
+        DEFAULT_STEPS, (unsigned long long)outcome->deep, (unsigned long long)(outcome->period * DEFAULT_STEPS));
+}
+
+static bool
+look(const struct scout_outcome *outcome, struct error *error)
+{
+    struct scout_log log;
+    const char *why;
+    if (!scout_log_open(outcome->log, &log, &why))
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
+    bool ok = log.has_end || error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
+    if (ok)
+        scout_show(stdout, &log, outcome->period);
+    scout_log_free(&log);
+    return ok;
+}
+
+static void
+block_signals(sigset_t *old)
+{
+    static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i)
+        sigaddset(&blocked, signals[i]);
+    sigaction(SIGCHLD, &plain, NULL); /* inherited as ignored, it would make exit codes vanish */
+    sigprocmask(SIG_BLOCK, &blocked, old);
+}
+
+int
+scout_command(const struct options *options)
+{
+    struct request request;
+    struct error error;
+    struct job_folder folder = {.fd = -1};
+    struct scout_outcome outcome = {0};
+    struct scout_order order = {.options = options};
+    bool ok = parse(options->program, &request, &error);
+    if (ok && request.help) {
+        print_help();
+        return close_stdout(stdout);
+    }
+    block_signals(&order.old_mask);
+    if (ok && refuse(options, &request, &error) && job_folder_make(&folder, &error)) {
+        order.program = request.program;
+        order.folder = folder.path;
+        order.steps = request.steps;
+        order.timeout_s = request.timeout_s;
+        ok = scout_run_make(&order, &outcome, &error) && judge(&outcome, &request, &error) && look(&outcome, &error);
+        job_folder_remove(&folder);
+    } else {
+        ok = false;
+    }
+    free(outcome.log);
+    if (!ok) {
+        message_line("%s", error.text);
+        return error.exit_code;
+    }
+    return close_stdout(stdout);
+}

@@ -1,0 +1,21 @@
+/*
+ * scout.h - `ddprun scout [--steps M] [--timeout S] [--json FILE] program`: what of a program's memory is a parameter,
+ * a gradient, a state, found by watching the program train.
+ *
+ * Called by main() when "scout" stands where a program would. One process of the program is started, by a ddprun of its
+ * own (run.c), with the recorder (interpose/scout/) in the engine's place; what the recorder wrote is looked at when
+ * that process has ended.
+ */
+#ifndef DDPRUN_LAUNCHER_SCOUT_SCOUT_H
+#define DDPRUN_LAUNCHER_SCOUT_SCOUT_H
+
+#include "launcher/options/options.h"
+
+/* Was the scout asked for? A program of this name is started as ./scout. */
+bool scout_is_asked(const struct options *options);
+
+/* Runs the program, prints, and returns the exit code: 0; 1 if the program cannot be followed; 2 for a mistake on the
+ * command line. Main thread, before any other one. */
+int scout_command(const struct options *options);
+
+#endif
