@@ -81,6 +81,13 @@ enum mutant {
     MUTANT_FILES_WRITTEN_THROUGH, /* what a run of a check opens for writing is the user's file */
     MUTANT_CHECK_GRADIENTS_LATE,  /* gradients are read when the next step begins, and not at DDP_STEP */
     MUTANT_CHECK_FLOOR_INFINITE,  /* whatever differs is taken for rounding (in the launcher's items.c) */
+
+    /* ddprun scout (in the launcher's analysis) */
+    MUTANT_SCOUT_CHAIN_NOT_REQUIRED, /* what feeds back is a parameter, whether or not by element from its old value */
+    MUTANT_SCOUT_BYTES_SEEN,         /* of a gradient what was seen written is averaged, not the parameter's image */
+    MUTANT_SCOUT_DOWNSTREAM,         /* the gradient is what the update reads, not the most upstream */
+    MUTANT_SCOUT_BORDER_EARLY,       /* a period begins one operation too early */
+    MUTANT_SCOUT_GROUPS_MIXED,       /* gradients are of one group, whatever reads them first */
 };
 
 #ifdef DDPRUN_MUTANTS

@@ -1,0 +1,233 @@
+/*
+ * finding.c - see finding.h: the period, its border, and for each candidate the roles.
+ */
+#include "launcher/scout/analysis/finding.h"
+
+#include "base/mutant.h"
+#include "base/scout/period.h"
+#include "launcher/common/xcalloc.h"
+#include "launcher/scout/analysis/graph.h"
+#include "launcher/scout/analysis/groups.h"
+#include "launcher/scout/analysis/roles.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CANDIDATES_AT_MOST = 64, DATA_BYTES = 64 };
+
+/* ---- tokens ---- */
+
+static uint64_t
+mix(uint64_t token, uint64_t value)
+{
+    /* FNV-1a by words; what differs only has to differ */
+    token = (token ^ value) * 1099511628211u;
+    return token ^ (token >> 29);
+}
+
+/* Memory that is written in the deep pass counts by what it is; other memory by its size: batches that lie in memory of
+ * their own are all alike. */
+static uint64_t
+mix_place(uint64_t token, const struct scout_log *log, const uint32_t *memory_of, const bool *written, uint32_t alloc,
+          uint64_t offset)
+{
+    if (alloc == SCOUT_NONE)
+        return mix(token, UINT64_MAX);
+    if (!written[memory_of[alloc]])
+        return mix(mix(token, 2), log->allocs[alloc].bytes);
+    return mix(mix(mix(token, 3), memory_of[alloc]), offset);
+}
+
+static uint64_t
+token_of(const struct scout_log *log, const uint32_t *memory_of, const bool *written, const struct scout_op *op)
+{
+    uint64_t token = mix(mix(1469598103934665603u, op->kind), op->name);
+    if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
+        token = mix(mix(token, op->bytes), op->rows);
+        token = mix_place(token, log, memory_of, written, op->to.alloc, op->to.offset);
+        return op->kind == SCOUT_FILL
+                   ? token
+                   : mix_place(token, log, memory_of, written, op->from.alloc, op->from.offset);
+    }
+    for (int i = 0; i < 3; ++i)
+        token = mix(mix(token, op->grid[i]), op->block[i]);
+    for (uint32_t i = 0; i < op->argument_count; ++i)
+        token = mix_place(mix(token, op->arguments[i].slot), log, memory_of, written, op->arguments[i].alloc,
+                          op->arguments[i].offset);
+    return token;
+}
+
+static void
+find_written(const struct scout_log *log, uint32_t first, uint32_t end, const uint32_t *memory_of, bool *written)
+{
+    for (uint32_t i = first; i < end; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        if ((op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) && op->to.alloc != SCOUT_NONE)
+            written[memory_of[op->to.alloc]] = true;
+        for (uint32_t k = 0; k < op->effect->written_count; ++k)
+            written[memory_of[op->effect->written[k].alloc]] |= op->effect->written[k].ranges.count > 0;
+        for (uint32_t k = 0; k < op->effect->segment_count; ++k)
+            written[memory_of[op->effect->segments[k].alloc]] |=
+                op->effect->segments[k].killed.count + op->effect->segments[k].modified.count > 0;
+        for (uint32_t k = 0; k < op->effect->dependence_count; ++k)
+            written[memory_of[op->effect->dependences[k].to]] |= op->effect->dependences[k].changed.count > 0;
+    }
+}
+
+/* ---- the border ---- */
+
+static bool
+brings_data(const struct scout_op *op)
+{
+    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE &&
+           op->bytes * op->rows > DATA_BYTES;
+}
+
+/* Whether an operation computes from nothing: a fill, or a kernel that only sets. */
+static bool
+only_sets(const struct graph *graph, uint32_t position)
+{
+    for (uint32_t i = 0; i < graph->version_count; ++i)
+        if (graph->versions[i].op == (int32_t)position && (graph->versions[i].in_count > 0 || graph->versions[i].from_host))
+            return false;
+    return true;
+}
+
+/* Position in [period, 2 * period) of a graph of three periods before which a step begins: at new data, where the fewest
+ * bytes stay; without copies of data, where the fewest bytes stay. What is set to begin with belongs to the step. */
+static uint32_t
+find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
+{
+    int64_t *change = xcalloc(graph->count + 2, sizeof(*change));
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        int32_t last = -1;
+        for (uint32_t e = 0; e < version->out_count; ++e) {
+            int32_t op = graph->versions[graph->edges[graph->outs[version->first_out + e]].to].op;
+            last = op > last ? op : last;
+        }
+        if (version->op < 0 || last <= version->op || version->memory == HOST_MEMORY)
+            continue;
+        change[version->op + 1] += (int64_t)version->bytes;
+        change[last + 1] -= (int64_t)version->bytes;
+    }
+    int64_t live = 0, best_live = 0;
+    uint32_t best = 0;
+    bool best_data = false;
+    for (uint32_t b = 0; b < 2 * period && b < graph->count; ++b) {
+        live += change[b];
+        if (b < period)
+            continue;
+        const struct scout_op *op = &graph->log->ops[graph->first + b];
+        bool data = brings_data(op) && !brings_data(op - 1);
+        if (best == 0 || data > best_data || (data == best_data && live < best_live)) {
+            best = b;
+            best_live = live;
+            best_data = data;
+        }
+    }
+    while (best > period && only_sets(graph, best - 1)) {
+        best_live -= change[best];
+        best -= 1;
+    }
+    free(change);
+    *live_bytes = (uint64_t)best_live;
+    return MUTANT(SCOUT_BORDER_EARLY) ? best - 1 : best;
+}
+
+/* ---- candidates ---- */
+
+static void
+forget_tensors(struct scout_finding *finding)
+{
+    free(finding->tensors);
+    free(finding->groups);
+    for (uint32_t i = 0; i < finding->note_count; ++i)
+        free(finding->notes[i]);
+    free(finding->notes);
+    finding->tensors = NULL;
+    finding->groups = NULL;
+    finding->notes = NULL;
+    finding->tensor_count = finding->group_count = finding->note_count = 0;
+    finding->paths_cut = 0;
+}
+
+/* Looks at one period, which repeats in operations [first, end) of the log at least three times. */
+static enum roles_verdict
+try_period(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, struct scout_finding *finding)
+{
+    struct graph graph;
+    graph_build(log, first, 3 * period, &graph);
+    uint32_t border = first + find_border(&graph, period, &finding->live_bytes);
+    graph_free(&graph);
+    if (border + 2 * period > end)
+        border -= period;
+    finding->first = border;
+    finding->period = period;
+    graph_build(log, border, 2 * period, &graph);
+    enum roles_verdict verdict = roles_find(&graph, period, finding);
+    if (verdict == ROLES_FOUND)
+        groups_find(&graph, period, finding);
+    graph_free(&graph);
+    return verdict;
+}
+
+/* The longest stretch of operations of the deep pass. */
+static void
+find_deep(const struct scout_log *log, uint32_t *first, uint32_t *end)
+{
+    *first = *end = 0;
+    for (uint32_t i = 0, begin = 0; i <= log->op_count; ++i)
+        if (i == log->op_count || log->ops[i].effect == NULL) {
+            if (i - begin > *end - *first) {
+                *first = begin;
+                *end = i;
+            }
+            begin = i + 1;
+        }
+}
+
+static void
+refuse_early(const struct scout_log *log, uint32_t deep, struct scout_finding *finding)
+{
+    const char *why = log->op_count == 0 ? "the program makes no use of the device"
+                      : deep == 0        ? "the program ended before its operations repeated"
+                                         : "the program's operations do not repeat";
+    finding->reason = xstrdup(why);
+}
+
+void
+scout_find(const struct scout_log *log, struct scout_finding *finding)
+{
+    *finding = (struct scout_finding){0};
+    uint32_t first, end;
+    find_deep(log, &first, &end);
+    uint32_t *memory_of, memories = graph_name_memories(log, &memory_of);
+    bool *written = xcalloc(memories + 1, sizeof(*written));
+    find_written(log, first, end, memory_of, written);
+    uint64_t *tokens = xcalloc(end - first + 1, sizeof(*tokens));
+    for (uint32_t i = first; i < end; ++i)
+        tokens[i - first] = token_of(log, memory_of, written, &log->ops[i]);
+    struct scout_period periods[CANDIDATES_AT_MOST];
+    finding->candidates = scout_periods(tokens, end - first, periods, CANDIDATES_AT_MOST);
+    enum roles_verdict verdict = ROLES_NO_LOOP;
+    for (uint32_t i = 0; i < finding->candidates && verdict == ROLES_NO_LOOP; ++i) {
+        forget_tensors(finding);
+        uint32_t begin = first + periods[i].end - periods[i].run - periods[i].lag;
+        verdict = try_period(log, begin, first + periods[i].end, periods[i].lag, finding);
+    }
+    if (finding->candidates == 0)
+        refuse_early(log, end - first, finding);
+    finding->found = finding->candidates > 0 && verdict == ROLES_FOUND;
+    free(tokens);
+    free(written);
+    free(memory_of);
+}
+
+void
+scout_finding_free(struct scout_finding *finding)
+{
+    forget_tensors(finding);
+    free(finding->reason);
+    *finding = (struct scout_finding){0};
+}
