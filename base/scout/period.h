@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-/* Operations [end - run - lag, end) repeat after `lag` operations: each of the last `run` is as the one `lag` before. */
+/* Operations [end - run - lag, end) repeat after `lag` operations: each of the last `run` is as the one `lag` before.
+ */
 struct scout_period {
     uint32_t lag, run, end;
 };

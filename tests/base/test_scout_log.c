@@ -48,46 +48,70 @@ put_all(void)
     char *arguments[] = {"./train", "--lr", "0.1"};
     ck_assert(scout_writer_put(
         &writer, SCOUT_RUN,
-        &(struct scout_run){.ddprun = "1.0", .device = "GPU", .driver = 13000, .arguments = arguments, .argument_count = 3}));
+        &(struct scout_run){
+            .ddprun = "1.0", .device = "GPU", .driver = 13000, .arguments = arguments, .argument_count = 3}));
     ck_assert(scout_writer_put(&writer, SCOUT_OBJECT, &(struct scout_object){.path = "./train", .build_id = "ab01"}));
     ck_assert(scout_writer_put(&writer, SCOUT_MODULE, &(struct scout_module){.hash = UINT64_MAX, .bytes = 77}));
     struct scout_frame frames[] = {{.object = 0, .offset = 4711}, {.object = SCOUT_NONE, .offset = 1}};
     ck_assert(scout_writer_put(&writer, SCOUT_SITE, &(struct scout_site){.frames = frames, .count = 2}));
     ck_assert(scout_writer_put(&writer, SCOUT_NAME, "sgd"));
     for (uint32_t i = 0; i < 2; ++i)
-        ck_assert(scout_writer_put(&writer, SCOUT_ALLOC,
-                                   &(struct scout_alloc){.bytes = 4096, .ordinal = i, .memory = SCOUT_DEVICE,
-                                                         .site = 0, .name = SCOUT_NONE}));
+        ck_assert(scout_writer_put(
+            &writer, SCOUT_ALLOC,
+            &(struct scout_alloc){.bytes = 4096, .ordinal = i, .memory = SCOUT_DEVICE, .site = 0, .name = SCOUT_NONE}));
     ck_assert(scout_writer_put(&writer, SCOUT_OP,
-                               &(struct scout_op){.kind = SCOUT_COPY, .name = SCOUT_NONE, .site = 0,
-                                                  .to = {.alloc = 0, .offset = 96}, .bytes = 4000, .rows = 1,
+                               &(struct scout_op){.kind = SCOUT_COPY,
+                                                  .name = SCOUT_NONE,
+                                                  .site = 0,
+                                                  .to = {.alloc = 0, .offset = 96},
+                                                  .bytes = 4000,
+                                                  .rows = 1,
                                                   .from = {.alloc = SCOUT_NONE, .offset = 0x7fff12345678},
                                                   .content = 99}));
-    struct scout_argument reach[] = {{.slot = 0, .alloc = 0, .end = 4096}, {.slot = 1, .at = 8, .alloc = 1, .offset = 4, .end = 8}};
+    struct scout_argument reach[] = {{.slot = 0, .alloc = 0, .end = 4096},
+                                     {.slot = 1, .at = 8, .alloc = 1, .offset = 4, .end = 8}};
     ck_assert(scout_writer_put(&writer, SCOUT_OP,
-                               &(struct scout_op){.kind = SCOUT_LAUNCH, .site = SCOUT_NONE, .grid = {1, 2, 3},
-                                                  .block = {4, 5, 6}, .scalars = 7, .arguments = reach,
+                               &(struct scout_op){.kind = SCOUT_LAUNCH,
+                                                  .site = SCOUT_NONE,
+                                                  .grid = {1, 2, 3},
+                                                  .block = {4, 5, 6},
+                                                  .scalars = 7,
+                                                  .arguments = reach,
                                                   .argument_count = 2}));
     struct scout_range some[] = {{0, 4}, {8, 4096}}, one[] = {{4, 8}};
-    struct scout_segment segments[] = {{.alloc = 0, .hi = 4096, .type = SCOUT_FLOAT32, .tested = 1, .modified = {some, 2}},
-                                       {.alloc = 1, .lo = 4, .hi = 8, .type = SCOUT_INTEGER, .tested = 1, .killed = {one, 1}}};
+    struct scout_segment segments[] = {
+        {.alloc = 0, .hi = 4096, .type = SCOUT_FLOAT32, .tested = 1, .modified = {some, 2}},
+        {.alloc = 1, .lo = 4, .hi = 8, .type = SCOUT_INTEGER, .tested = 1, .killed = {one, 1}}};
     struct scout_dependence dependence = {.from = 1, .to = 0, .read = {one, 1}, .changed = {some, 2}};
     struct scout_elementwise map = {.from = 1, .to = 0, .from_base = 4, .from_bytes = 2, .to_bytes = 4, .samples = 12};
     struct scout_written written = {.alloc = 0, .ranges = {some, 2}};
     ck_assert(scout_writer_put(&writer, SCOUT_EFFECT,
-                               &(struct scout_effect){.verdict = SCOUT_TOLERANCE, .why = SCOUT_NONE, .tests = 5,
-                                                      .hidden_write = SCOUT_NONE, .segments = segments, .segment_count = 2,
-                                                      .written = &written, .written_count = 1,
-                                                      .dependences = &dependence, .dependence_count = 1,
-                                                      .elementwise = &map, .elementwise_count = 1}));
+                               &(struct scout_effect){.verdict = SCOUT_TOLERANCE,
+                                                      .why = SCOUT_NONE,
+                                                      .tests = 5,
+                                                      .hidden_write = SCOUT_NONE,
+                                                      .segments = segments,
+                                                      .segment_count = 2,
+                                                      .written = &written,
+                                                      .written_count = 1,
+                                                      .dependences = &dependence,
+                                                      .dependence_count = 1,
+                                                      .elementwise = &map,
+                                                      .elementwise_count = 1}));
     ck_assert(scout_writer_put(&writer, SCOUT_FREE, &(uint32_t){1}));
     ck_assert(scout_writer_put(&writer, SCOUT_FILE, &(struct scout_file){.path = "data.bin", .bytes = 1000}));
     ck_assert(scout_writer_put(&writer, SCOUT_CLOCK, &(struct scout_clock){.name = 0, .site = SCOUT_NONE}));
     ck_assert(scout_writer_put(&writer, SCOUT_ANNOTATION,
-                               &(struct scout_annotation){.says = SCOUT_SAYS_GRADIENT, .alloc = 0, .bytes = 4096,
-                                                          .type = 1, .text = "dw", .file = "train.cu", .line = 12}));
-    ck_assert(scout_writer_put(&writer, SCOUT_END,
-                               &(struct scout_end){.finished = 1, .why = SCOUT_NONE, .operations = 2, .copied_bytes = 8192}));
+                               &(struct scout_annotation){.says = SCOUT_SAYS_GRADIENT,
+                                                          .alloc = 0,
+                                                          .bytes = 4096,
+                                                          .type = 1,
+                                                          .text = "dw",
+                                                          .file = "train.cu",
+                                                          .line = 12}));
+    ck_assert(
+        scout_writer_put(&writer, SCOUT_END,
+                         &(struct scout_end){.finished = 1, .why = SCOUT_NONE, .operations = 2, .copied_bytes = 8192}));
 }
 
 TEST(all_records_come_back_as_they_were)
@@ -142,7 +166,8 @@ records(const struct scout_log *log)
     for (uint32_t i = 0; i < log->alloc_count; ++i)
         frees += log->allocs[i].freed_at != UINT64_MAX;
     return log->has_run + log->has_end + log->name_count + log->object_count + log->module_count + log->site_count +
-           log->alloc_count + log->op_count + log->file_count + log->clock_count + log->annotation_count + effects + frees;
+           log->alloc_count + log->op_count + log->file_count + log->clock_count + log->annotation_count + effects +
+           frees;
 }
 
 TEST(of_a_log_that_was_cut_the_whole_records_are_read)
@@ -225,7 +250,8 @@ TABLE_TEST(what_refers_to_nothing_is_refused, wrongs)
     struct scout_alloc alloc = {.bytes = 4096, .site = SCOUT_NONE, .name = SCOUT_NONE};
     struct scout_range range = wrong->range;
     struct scout_segment segment = {.hi = 4096, .killed = {&range, 1}};
-    struct scout_effect effect = {.why = SCOUT_NONE, .hidden_write = SCOUT_NONE, .segments = &segment, .segment_count = 1};
+    struct scout_effect effect = {
+        .why = SCOUT_NONE, .hidden_write = SCOUT_NONE, .segments = &segment, .segment_count = 1};
     ck_assert(scout_writer_put(&writer, SCOUT_NAME, "memset") && scout_writer_put(&writer, SCOUT_ALLOC, &alloc) &&
               scout_writer_put(&writer, SCOUT_OP, &good));
     if (wrong->kind == SCOUT_OP)

@@ -45,9 +45,8 @@ token_of(const struct scout_log *log, const uint32_t *memory_of, const bool *wri
     if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
         token = mix(mix(token, op->bytes), op->rows);
         token = mix_place(token, log, memory_of, written, op->to.alloc, op->to.offset);
-        return op->kind == SCOUT_FILL
-                   ? token
-                   : mix_place(token, log, memory_of, written, op->from.alloc, op->from.offset);
+        return op->kind == SCOUT_FILL ? token
+                                      : mix_place(token, log, memory_of, written, op->from.alloc, op->from.offset);
     }
     for (int i = 0; i < 3; ++i)
         token = mix(mix(token, op->grid[i]), op->block[i]);
@@ -88,13 +87,15 @@ static bool
 only_sets(const struct graph *graph, uint32_t position)
 {
     for (uint32_t i = 0; i < graph->version_count; ++i)
-        if (graph->versions[i].op == (int32_t)position && (graph->versions[i].in_count > 0 || graph->versions[i].from_host))
+        if (graph->versions[i].op == (int32_t)position &&
+            (graph->versions[i].in_count > 0 || graph->versions[i].from_host))
             return false;
     return true;
 }
 
-/* Position in [period, 2 * period) of a graph of three periods before which a step begins: at new data, where the fewest
- * bytes stay; without copies of data, where the fewest bytes stay. What is set to begin with belongs to the step. */
+/* Position in [period, 2 * period) of a graph of three periods before which a step begins: at new data, where the
+ * fewest bytes stay; without copies of data, where the fewest bytes stay. What is set to begin with belongs to the
+ * step. */
 static uint32_t
 find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
 {

@@ -47,7 +47,7 @@ struct scout_group {
 
 struct scout_finding {
     bool found;
-    char *reason; /* why not; NULL if found */
+    char *reason;           /* why not; NULL if found */
     uint32_t first, period; /* operations [first, first + period) of the log are a period, from border to border */
     uint64_t live_bytes;    /* that stay across the border */
     uint32_t candidates;    /* periods that were looked at */
@@ -57,7 +57,8 @@ struct scout_finding {
     uint32_t group_count;
     char **notes; /* what to know, one line each */
     uint32_t note_count;
-    uint64_t paths_cut; /* (a): ways from data into the gradients that were cut; with them no way leads to a parameter */
+    uint64_t
+        paths_cut; /* (a): ways from data into the gradients that were cut; with them no way leads to a parameter */
     uint64_t from_host, constants; /* sources of data: copies from the host, memory that is only read */
 };
 

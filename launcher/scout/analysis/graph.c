@@ -150,8 +150,7 @@ name_and_cut(struct graph *graph)
             if (kept == 0 || memory->cuts[kept - 1] != memory->cuts[i])
                 memory->cuts[kept++] = memory->cuts[i];
         memory->cut_count = kept;
-        begin_memory(graph, m,
-                     log->allocs[memory->alloc].made_at > graph->first ? VERSION_UNDEFINED : VERSION_BEFORE);
+        begin_memory(graph, m, log->allocs[memory->alloc].made_at > graph->first ? VERSION_UNDEFINED : VERSION_BEFORE);
     }
 }
 
@@ -538,8 +537,7 @@ add_launch(struct builder *builder, int32_t index, const struct scout_op *op)
     }
     uint32_t number = before;
     for (uint32_t i = 0, end; i < builder->target_count; i = end) {
-        uint64_t limit =
-            segment_end(&builder->graph->memories[builder->targets[i].memory], builder->targets[i].lo);
+        uint64_t limit = segment_end(&builder->graph->memories[builder->targets[i].memory], builder->targets[i].lo);
         for (end = i; end < builder->target_count && builder->targets[end].memory == builder->targets[i].memory &&
                       builder->targets[end].lo < limit;)
             ++end;
@@ -568,10 +566,9 @@ add_transfer(struct builder *builder, int32_t index, const struct scout_op *op)
     struct graph_map map = {.from_base = op->from.offset, .to_base = op->to.offset, .from_bytes = 1, .to_bytes = 1};
     uint64_t width = op->from.pitch * (op->rows - 1) + op->bytes;
     if (op->to.alloc == SCOUT_NONE) {
-        uint32_t number = add_version(graph, &(struct graph_version){.op = index,
-                                                                     .memory = HOST_MEMORY,
-                                                                     .hi = op->bytes * op->rows,
-                                                                     .bytes = op->bytes * op->rows});
+        uint32_t number = add_version(
+            graph, &(struct graph_version){
+                       .op = index, .memory = HOST_MEMORY, .hi = op->bytes * op->rows, .bytes = op->bytes * op->rows});
         if (read)
             add_edges(builder, graph->memory_of[op->from.alloc], op->from.offset, op->from.offset + width,
                       SCOUT_UNKNOWN, number, NULL);
@@ -588,15 +585,14 @@ add_transfer(struct builder *builder, int32_t index, const struct scout_op *op)
         bool plain = op->rows == 1 || op->from.pitch == op->to.pitch;
         if (plain) {
             uint64_t lo = graph->versions[number].lo - op->to.offset + op->from.offset;
-            add_edges(builder, graph->memory_of[op->from.alloc], lo, lo + graph->versions[number].hi -
-                      graph->versions[number].lo, SCOUT_UNKNOWN, number, &map);
+            add_edges(builder, graph->memory_of[op->from.alloc], lo,
+                      lo + graph->versions[number].hi - graph->versions[number].lo, SCOUT_UNKNOWN, number, &map);
         } else {
             add_edges(builder, graph->memory_of[op->from.alloc], op->from.offset, op->from.offset + width,
                       SCOUT_UNKNOWN, number, NULL);
         }
         if (graph->versions[number].in_count > 0)
-            graph->versions[number].type =
-                graph->versions[graph->edges[graph->versions[number].first_in].from].type;
+            graph->versions[number].type = graph->versions[graph->edges[graph->versions[number].first_in].from].type;
     }
     uint32_t number = before;
     for (uint32_t i = 0, end; i < builder->target_count; i = end) {

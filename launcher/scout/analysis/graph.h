@@ -31,15 +31,15 @@ struct graph_edge {
 };
 
 struct graph_version {
-    int32_t op;       /* in the window; VERSION_BEFORE: what was there; VERSION_UNDEFINED: new memory */
-    int32_t memory;   /* of struct graph; HOST_MEMORY: a copy to the host */
-    uint64_t lo, hi;  /* all of it lies there, in bytes of the allocation */
-    uint64_t bytes;   /* of it */
-    uint64_t read;    /* most bytes of it that one later operation reads */
-    uint32_t type;    /* enum scout_type */
-    bool from_host;   /* a copy from the host */
-    bool unsure;      /* of an operation of which nothing is known, or that reads more than its arguments */
-    uint32_t first_in, in_count;   /* graph_edge: from earlier versions */
+    int32_t op;                  /* in the window; VERSION_BEFORE: what was there; VERSION_UNDEFINED: new memory */
+    int32_t memory;              /* of struct graph; HOST_MEMORY: a copy to the host */
+    uint64_t lo, hi;             /* all of it lies there, in bytes of the allocation */
+    uint64_t bytes;              /* of it */
+    uint64_t read;               /* most bytes of it that one later operation reads */
+    uint32_t type;               /* enum scout_type */
+    bool from_host;              /* a copy from the host */
+    bool unsure;                 /* of an operation of which nothing is known, or that reads more than its arguments */
+    uint32_t first_in, in_count; /* graph_edge: from earlier versions */
     uint32_t first_out, out_count; /* of graph->outs: numbers of edges */
 };
 
@@ -47,9 +47,9 @@ struct graph_version {
 struct graph_memory {
     uint64_t bytes;
     uint32_t ordinal;
-    uint32_t alloc;   /* number of the log's allocation, of which there may be several: the last one */
-    bool written;     /* in the window */
-    uint64_t *cuts;   /* [cut_count], sorted, from 0 to bytes */
+    uint32_t alloc; /* number of the log's allocation, of which there may be several: the last one */
+    bool written;   /* in the window */
+    uint64_t *cuts; /* [cut_count], sorted, from 0 to bytes */
     uint32_t cut_count;
     struct graph_span *spans; /* the bytes' present versions, sorted, without gaps */
     uint32_t span_count, span_room;

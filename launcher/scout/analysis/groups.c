@@ -26,8 +26,8 @@ compare_tensors(const void *a, const void *b, void *context)
 static bool
 are_alike(const struct scout_tensor *x, const struct scout_tensor *y)
 {
-    return x->role == y->role && x->alloc == y->alloc && x->hi == y->lo && x->writer == y->writer && x->type == y->type &&
-           x->fused == y->fused;
+    return x->role == y->role && x->alloc == y->alloc && x->hi == y->lo && x->writer == y->writer &&
+           x->type == y->type && x->fused == y->fused;
 }
 
 /* Joins what lies side by side and is alike, gradients together with their parameters; a flat buffer becomes one
@@ -136,13 +136,15 @@ group_gradients(const struct graph *graph, uint32_t period, struct scout_finding
     for (;;) {
         uint32_t before = UINT32_MAX;
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
-            if (finding->tensors[i].role == ROLE_GRADIENT && finding->tensors[i].group == GROUP_NONE && reader[i] < before)
+            if (finding->tensors[i].role == ROLE_GRADIENT && finding->tensors[i].group == GROUP_NONE &&
+                reader[i] < before)
                 before = reader[i];
         if (before == UINT32_MAX)
             break;
         uint32_t group = add_group(finding, before, false);
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
-            if (finding->tensors[i].role == ROLE_GRADIENT && (finding->tensors[i].writer < before || MUTANT(SCOUT_GROUPS_MIXED)))
+            if (finding->tensors[i].role == ROLE_GRADIENT &&
+                (finding->tensors[i].writer < before || MUTANT(SCOUT_GROUPS_MIXED)))
                 put_into_group(finding, i, group);
     }
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
@@ -225,7 +227,8 @@ join_fused(struct scout_finding *finding)
     for (uint32_t g = 0; g < finding->group_count; ++g) {
         struct scout_group group = finding->groups[g];
         uint32_t to = kept;
-        if (kept > 0 && group.fused && finding->groups[kept - 1].fused && group.complete < finding->groups[kept - 1].before) {
+        if (kept > 0 && group.fused && finding->groups[kept - 1].fused &&
+            group.complete < finding->groups[kept - 1].before) {
             to = kept - 1;
             finding->groups[to].parameters += group.parameters;
             if (group.complete > finding->groups[to].complete)

@@ -6,10 +6,10 @@
 const char *
 scout_role_name(enum scout_role role)
 {
-    static const char *const names[] = {[ROLE_PARAMETER] = "parameter",   [ROLE_GRADIENT] = "gradient",
-                                        [ROLE_OPTIMIZER_STATE] = "optimizer state",
-                                        [ROLE_AVERAGE] = "moving average", [ROLE_STATISTICS] = "statistics",
-                                        [ROLE_CARRIED] = "carried state", [ROLE_RANDOM] = "random state"};
+    static const char *const names[] = {
+        [ROLE_PARAMETER] = "parameter",    [ROLE_GRADIENT] = "gradient",     [ROLE_OPTIMIZER_STATE] = "optimizer state",
+        [ROLE_AVERAGE] = "moving average", [ROLE_STATISTICS] = "statistics", [ROLE_CARRIED] = "carried state",
+        [ROLE_RANDOM] = "random state"};
     return names[role];
 }
 

@@ -69,8 +69,7 @@ place_text(const struct roles *roles, uint32_t number, char text[64])
     return text;
 }
 
-static void __attribute__((format(printf, 2, 3)))
-add_note(struct scout_finding *finding, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) add_note(struct scout_finding *finding, const char *format, ...)
 {
     char text[512];
     va_list arguments;
@@ -553,8 +552,8 @@ describe_way(const struct roles *roles, uint32_t number, char *text, size_t room
             if (roles->past[in_edge(roles, number, e)->from])
                 next = in_edge(roles, number, e)->from;
         if (version_of(roles, number)->op >= 0)
-            used += (size_t)snprintf(text + used, room - used, "%s%s", steps > 0 ? " after " : "",
-                                     op_name(roles, number));
+            used +=
+                (size_t)snprintf(text + used, room - used, "%s%s", steps > 0 ? " after " : "", op_name(roles, number));
         if (next == UINT32_MAX)
             return;
         number = next;
@@ -613,7 +612,8 @@ judge_fused(const struct roles *roles, struct scout_finding *finding)
                           "parameter %s is updated by %s from memory that also leads to other parameters: it has no "
                           "gradient of its own",
                           place_text(roles, i, place), op_name(roles, i));
-        add_note(finding, "%s computes the gradient of %s and updates it in one launch: its change is what can be averaged",
+        add_note(finding,
+                 "%s computes the gradient of %s and updates it in one launch: its change is what can be averaged",
                  op_name(roles, i), place_text(roles, i, place));
     }
     return ROLES_FOUND;
@@ -809,8 +809,8 @@ enum roles_verdict
 roles_find(const struct graph *graph, uint32_t period, struct scout_finding *finding)
 {
     struct roles roles = {.graph = graph, .period = period};
-    bool **arrays[] = {&roles.source, &roles.constant, &roles.tainted, &roles.past,  &roles.persistent, &roles.parameter,
-                       &roles.carried, &roles.leads,   &roles.chain,   &roles.gradient};
+    bool **arrays[] = {&roles.source,    &roles.constant, &roles.tainted, &roles.past,  &roles.persistent,
+                       &roles.parameter, &roles.carried,  &roles.leads,   &roles.chain, &roles.gradient};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
         *arrays[i] = xcalloc(graph->version_count + 1, sizeof(**arrays[i]));
     enum roles_verdict verdict = find_all(&roles, finding);

@@ -2,8 +2,8 @@
  * roles.h - from the versions of two periods to the roles of memory.
  *
  * The rules are facts about training: a parameter's new value is computed, element by element, from its old one, which
- * the data's way to it has passed; its gradient is the most upstream version on that elementwise way from which no other
- * way leads to a parameter.
+ * the data's way to it has passed; its gradient is the most upstream version on that elementwise way from which no
+ * other way leads to a parameter.
  */
 #ifndef DDPRUN_LAUNCHER_SCOUT_ANALYSIS_ROLES_H
 #define DDPRUN_LAUNCHER_SCOUT_ANALYSIS_ROLES_H

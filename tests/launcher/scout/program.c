@@ -23,7 +23,7 @@ struct memory {
 
 struct operand {
     const struct memory *memory;
-    uint64_t lo, hi;           /* bytes that the argument reaches */
+    uint64_t lo, hi; /* bytes that the argument reaches */
     uint64_t touched, touched_end;
     bool elementwise;
 };
@@ -134,7 +134,8 @@ static uint32_t
 segment_of(const struct operand *operand)
 {
     for (uint32_t i = 0; i < effect.segment_count; ++i)
-        if (segments[i].alloc == operand->memory->alloc && segments[i].lo == operand->lo && segments[i].hi == operand->hi)
+        if (segments[i].alloc == operand->memory->alloc && segments[i].lo == operand->lo &&
+            segments[i].hi == operand->hi)
             return i;
     ck_assert_uint_lt(effect.segment_count, OPERANDS);
     segments[effect.segment_count] = (struct scout_segment){.alloc = operand->memory->alloc,
@@ -142,10 +143,8 @@ segment_of(const struct operand *operand)
                                                             .hi = operand->hi,
                                                             .type = operand->memory->type,
                                                             .tested = 1};
-    arguments[effect.segment_count] = (struct scout_argument){.slot = effect.segment_count,
-                                                              .alloc = operand->memory->alloc,
-                                                              .offset = operand->lo,
-                                                              .end = operand->hi};
+    arguments[effect.segment_count] = (struct scout_argument){
+        .slot = effect.segment_count, .alloc = operand->memory->alloc, .offset = operand->lo, .end = operand->hi};
     return effect.segment_count++;
 }
 
@@ -224,15 +223,22 @@ put_launch(char *line, bool deep)
         add_clause(clause);
     if (flag != NULL) {
         effect.hidden_read = strcmp(flag, "hidden") == 0;
-        effect.verdict = strcmp(flag, "differs") == 0 ? SCOUT_DIFFERS : strcmp(flag, "excluded") == 0 ? SCOUT_EXCLUDED : 0;
+        effect.verdict = strcmp(flag, "differs") == 0    ? SCOUT_DIFFERS
+                         : strcmp(flag, "excluded") == 0 ? SCOUT_EXCLUDED
+                                                         : 0;
         effect.why = effect.verdict == SCOUT_EXCLUDED ? name_of("it is a cooperative launch") : SCOUT_NONE;
     }
     effect.segments = segments;
     effect.written = written;
     effect.dependences = dependences;
     effect.elementwise = maps;
-    launch = (struct scout_op){.kind = SCOUT_LAUNCH, .name = name_of(line), .site = SCOUT_NONE, .grid = {1, 1, 1},
-                               .block = {64, 1, 1}, .arguments = arguments, .argument_count = effect.segment_count};
+    launch = (struct scout_op){.kind = SCOUT_LAUNCH,
+                               .name = name_of(line),
+                               .site = SCOUT_NONE,
+                               .grid = {1, 1, 1},
+                               .block = {64, 1, 1},
+                               .arguments = arguments,
+                               .argument_count = effect.segment_count};
     put(SCOUT_OP, &launch);
     if (deep)
         put(SCOUT_EFFECT, &effect);
@@ -249,8 +255,13 @@ put_transfer(const char *word, const char *first, const char *second, bool deep)
 {
     struct operand to = operand_of(first);
     struct scout_place host = {.alloc = SCOUT_NONE, .offset = 0x7f0000000000};
-    struct scout_op op = {.kind = SCOUT_COPY, .name = SCOUT_NONE, .site = SCOUT_NONE, .to = place_of(&to), .from = host,
-                          .bytes = to.hi - to.lo, .rows = 1};
+    struct scout_op op = {.kind = SCOUT_COPY,
+                          .name = SCOUT_NONE,
+                          .site = SCOUT_NONE,
+                          .to = place_of(&to),
+                          .from = host,
+                          .bytes = to.hi - to.lo,
+                          .rows = 1};
     if (strcmp(word, "fill") == 0)
         op.kind = SCOUT_FILL;
     if (word[0] == 'h')

@@ -1,8 +1,8 @@
 /*
  * program.h - logs of synthetic trainers, for tests of the analysis without a device.
  *
- * A program is a text. Its first lines declare memory: `NAME ELEMENTS` or `NAME ELEMENTS half`. After a line `step` come
- * the operations of a step, which is recorded four times:
+ * A program is a text. Its first lines declare memory: `NAME ELEMENTS` or `NAME ELEMENTS half`. After a line `step`
+ * come the operations of a step, which is recorded four times:
  *
  *     h2d x               new data from the host;  `h2d= x`: the same bytes in each step
  *     d2h loss            to the host
@@ -12,8 +12,8 @@
  *     kernel: y = x w ~z; m += x
  *
  * A kernel overwrites what is in front of `=`, adds to each element in front of `+=`, and computes it in front of `*=`
- * from all that was there; behind it stands what it reads, with `~` element by element. `x[8:16]` are elements of x that
- * an argument points to and reaches; `x{8:16}` are those that are touched, while the argument points to the whole.
+ * from all that was there; behind it stands what it reads, with `~` element by element. `x[8:16]` are elements of x
+ * that an argument points to and reaches; `x{8:16}` are those that are touched, while the argument points to the whole.
  * `kernel!differs:`, `kernel!hidden:` and `kernel!excluded:` say what repetitions showed.
  */
 #ifndef DDPRUN_TESTS_LAUNCHER_SCOUT_PROGRAM_H
