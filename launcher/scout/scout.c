@@ -178,15 +178,24 @@ judge(const struct scout_outcome *outcome, const struct request *request, struct
 }
 
 static bool
-look(const struct scout_outcome *outcome, struct error *error)
+look(const struct scout_outcome *outcome, bool verbose, struct error *error)
 {
     struct scout_log log;
     const char *why;
     if (!scout_log_open(outcome->log, &log, &why))
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
     bool ok = log.has_end || error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
-    if (ok)
-        scout_show(stdout, &log, outcome->period);
+    if (ok) {
+        struct scout_finding finding;
+        scout_find(&log, &finding);
+        if (verbose)
+            scout_show(stdout, &log, outcome->period);
+        if (finding.found)
+            scout_show_finding(stdout, &log, &finding);
+        else
+            ok = error_set(error, DDPRUN_EXIT_FAILURE, "%s", finding.reason);
+        scout_finding_free(&finding);
+    }
     scout_log_free(&log);
     return ok;
 }
@@ -223,7 +232,7 @@ scout_command(const struct options *options)
         order.folder = folder.path;
         order.steps = request.steps;
         order.timeout_s = request.timeout_s;
-        ok = scout_run_make(&order, &outcome, &error) && judge(&outcome, &request, &error) && look(&outcome, &error);
+        ok = scout_run_make(&order, &outcome, &error) && judge(&outcome, &request, &error) && look(&outcome, options->verbose, &error);
         job_folder_remove(&folder);
     } else {
         ok = false;
