@@ -20,6 +20,7 @@ pkg-config      | command pkg-config   | finds the libraries below
 libpmix-dev     | module pmix          | PMIx: how ranks find each other
 libhwloc-dev    | module hwloc         | where GPUs, cores and memory are
 libunwind-dev   | module libunwind     | call stacks in messages
+libdw-dev       | module libdw         | source lines in what the scout prints
 libxxhash-dev   | module libxxhash     | hashes of parameters and plans
 libjson-c-dev   | module json-c        | plan and trace files
 libssl-dev      | module libcrypto     | keyed hashes: hosts of a job prove that they belong together

@@ -71,4 +71,9 @@ const char *scout_role_name(enum scout_role role);
 const char *scout_type_name(uint32_t type);
 uint32_t scout_type_bytes(uint32_t type);
 
+/* The operation for readers: a kernel's name as in the source, without its arguments' types, or what else it is.
+ * Returns `text`. */
+enum { SCOUT_NAME_BYTES = 96 };
+const char *scout_op_name(const struct scout_log *log, const struct scout_op *op, char text[SCOUT_NAME_BYTES]);
+
 #endif

@@ -40,14 +40,14 @@ out_edge(const struct roles *roles, uint32_t number, uint32_t i)
 }
 
 static const char *
-op_name(const struct roles *roles, uint32_t number)
+op_name(const struct roles *roles, uint32_t number, char text[SCOUT_NAME_BYTES])
 {
     const struct scout_op *op = graph_op(roles->graph, version_of(roles, number));
     if (op == NULL)
-        return "what was there before";
-    if (op->name != SCOUT_NONE)
-        return scout_log_name(roles->graph->log, op->name);
-    return op->kind == SCOUT_FILL ? "a fill" : op->kind == SCOUT_COPY ? "a copy" : "a launch";
+        snprintf(text, SCOUT_NAME_BYTES, "what was there before");
+    else
+        (void)scout_op_name(roles->graph->log, op, text);
+    return text;
 }
 
 static uint32_t
@@ -493,9 +493,9 @@ find_kept_sums(struct roles *roles)
 static void
 note_unlike(const struct roles *roles, struct scout_finding *finding, uint32_t number, uint32_t others)
 {
-    char place[64];
+    char place[64], name[SCOUT_NAME_BYTES];
     add_note(finding, "parameter %s has %u gradients, which %s adds: all of them are averaged",
-             place_text(roles, number, place), others, op_name(roles, number));
+             place_text(roles, number, place), others, op_name(roles, number, name));
 }
 
 static void
@@ -545,6 +545,7 @@ static void
 describe_way(const struct roles *roles, uint32_t number, char *text, size_t room)
 {
     size_t used = 0;
+    char name[SCOUT_NAME_BYTES];
     text[0] = '\0';
     for (int steps = 0; steps < 6 && used < room; ++steps) {
         uint32_t next = UINT32_MAX;
@@ -552,8 +553,8 @@ describe_way(const struct roles *roles, uint32_t number, char *text, size_t room
             if (roles->past[in_edge(roles, number, e)->from])
                 next = in_edge(roles, number, e)->from;
         if (version_of(roles, number)->op >= 0)
-            used +=
-                (size_t)snprintf(text + used, room - used, "%s%s", steps > 0 ? " after " : "", op_name(roles, number));
+            used += (size_t)snprintf(text + used, room - used, "%s%s", steps > 0 ? " after " : "",
+                                     op_name(roles, number, name));
         if (next == UINT32_MAX)
             return;
         number = next;
@@ -600,21 +601,21 @@ judge_fused(const struct roles *roles, struct scout_finding *finding)
     for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
         if (!roles->parameter[i] || !roles->gradient[i])
             continue;
-        char place[64], state[64];
+        char place[64], state[64], name[SCOUT_NAME_BYTES];
         bool inner = is_inner(roles, i);
         uint32_t kept = kept_beside(roles, i);
         if (kept != UINT32_MAX)
             return refuse(finding, ROLES_REFUSED,
                           "parameter %s is updated by %s, which keeps state %s and has no gradient of its own",
-                          place_text(roles, i, place), op_name(roles, i), place_text(roles, kept, state));
+                          place_text(roles, i, place), op_name(roles, i, name), place_text(roles, kept, state));
         if (inner)
             return refuse(finding, ROLES_REFUSED,
                           "parameter %s is updated by %s from memory that also leads to other parameters: it has no "
                           "gradient of its own",
-                          place_text(roles, i, place), op_name(roles, i));
+                          place_text(roles, i, place), op_name(roles, i, name));
         add_note(finding,
                  "%s computes the gradient of %s and updates it in one launch: its change is what can be averaged",
-                 op_name(roles, i), place_text(roles, i, place));
+                 op_name(roles, i, name), place_text(roles, i, place));
     }
     return ROLES_FOUND;
 }
@@ -679,7 +680,7 @@ judge_loops(const struct roles *roles, struct scout_finding *finding)
         if (roles->carried[i])
             carried = i;
     }
-    char place[64];
+    char place[64], name[SCOUT_NAME_BYTES];
     uint64_t bytes = sent_and_returned(roles);
     if (bytes > 0 && carried == UINT32_MAX)
         return refuse(finding, ROLES_NO_LOOP,
@@ -690,7 +691,7 @@ judge_loops(const struct roles *roles, struct scout_finding *finding)
         return refuse(finding, ROLES_NO_LOOP,
                       "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
                       "old value: this is not training by gradients",
-                      place_text(roles, carried, place), op_name(roles, carried));
+                      place_text(roles, carried, place), op_name(roles, carried, name));
     return refuse(finding, ROLES_NO_LOOP,
                   "no memory feeds back into the next step: this is not training, or its numbers no longer move");
 }
@@ -704,7 +705,8 @@ judge_unsure(const struct roles *roles, struct scout_finding *finding)
             continue;
         const struct scout_op *op = graph_op(roles->graph, version_of(roles, i));
         const struct scout_effect *effect = op->effect;
-        const char *name = op_name(roles, i);
+        char text[SCOUT_NAME_BYTES];
+        const char *name = op_name(roles, i, text);
         if (effect == NULL)
             return refuse(finding, ROLES_REFUSED, "%s was not tried", name);
         if (effect->verdict == SCOUT_DIFFERS)
@@ -755,14 +757,15 @@ find_state(const struct roles *roles, struct scout_finding *finding)
             continue;
         const struct graph_version *version = version_of(roles, i);
         enum scout_role role = role_of_state(roles, i);
-        char place[64], other[64];
+        char place[64], other[64], name[SCOUT_NAME_BYTES];
         uint32_t parameter;
         if (role == ROLE_CARRIED && !roles->carried[i] && comes_from_itself(roles, i) &&
             parameters_behind(roles, i, &parameter) == 1 && version_of(roles, parameter)->bytes == version->bytes)
             return refuse(finding, ROLES_REFUSED,
                           "parameter %s is updated by %s, not element by element, from state %s: it has no gradient of "
                           "its own",
-                          place_text(roles, parameter, other), op_name(roles, parameter), place_text(roles, i, place));
+                          place_text(roles, parameter, other), op_name(roles, parameter, name),
+                          place_text(roles, i, place));
         (void)add_tensor(finding, &(struct scout_tensor){.role = role,
                                                          .alloc = alloc_of(roles, i),
                                                          .lo = version->lo,

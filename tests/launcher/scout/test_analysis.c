@@ -51,7 +51,7 @@ static const struct row {
          "fill norm\nnorm2: norm += g1\nnorm2: norm += g2\nd2h norm\nscal: g1 +=\nscal: g2 +=\n" SGD,
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before norm2"},
     {"the host reads gradients whole", NET "step\n" FORWARD BACKWARD "d2h g1\nd2h g2\nscal: g1 +=\nscal: g2 +=\n" SGD,
-     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before ?"},
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before a copy to the host"},
     {"loss scaling in half precision",
      NET "s1 768 half\ns2 256 half\nd1 768 half\nd2 256 half\ninf 1\nstep\nh2d x\nh2d t\n"
          "layer1: h = x s1\nlayer2: y = h s2\nlossk: dy = y t\ndw2: d2 = h dy\ndx: dh = dy s2 ~h\ndw1: d1 = x dh\n"
@@ -189,7 +189,7 @@ static const struct row {
     {"k-means on small batches",
      "x 2048\nc 64\na 256 int\ns 64\nn 8\nstep\nh2d x\nfill s\nfill n\nassign: a = x c\nsums: s += x a; n += a\nmean: "
      "c += ~s n\n",
-     "refused: data reaches a1[0:256] past the gradients, by mean after sums after assign after a copy"},
+     "refused: data reaches a1[0:256] past the gradients, by mean after sums after assign after a copy from the host"},
     {"inference", "x 128\nw 512\nh 256\nstep\nh2d x\ncell: h = x w\nd2h h[0:16]\n",
      "refused: no memory feeds back into the next step: this is not training, or its numbers no longer move"},
     {"a stencil", "u 1024\nv 1024\nstep\nheat: v = u\nheat: u = v\n",
@@ -211,7 +211,7 @@ static const struct row {
     {"an update that is scaled by data",
      NET "s 1\nstep\n" FORWARD BACKWARD "scale: s = y\nsgd: w1 += ~g1 s\nsgd: w2 += ~g2\n",
      "refused: data reaches a2[0:3072] past the gradients, by sgd after scale after layer2 after layer1 after "
-     "a copy"},
+     "a copy from the host"},
     {"the same bytes in each step",
      NET "step\nh2d= x\nh2d= t\nlayer1: h = x w1\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
@@ -282,9 +282,10 @@ found(const struct scout_log *log, const struct scout_finding *finding)
     }
     add("%u group%s", finding->group_count, finding->group_count == 1 ? "" : "s");
     for (uint32_t g = 0; g < finding->group_count; ++g) {
+        char name[SCOUT_NAME_BYTES];
         uint32_t before = finding->groups[g].before;
         bool border = before == finding->first + finding->period;
-        add("%s before %s%s", g > 0 ? "," : "", border ? "the border" : scout_log_name(log, log->ops[before].name),
+        add("%s before %s%s", g > 0 ? "," : "", border ? "the border" : scout_op_name(log, &log->ops[before], name),
             finding->groups[g].inside_backward ? " (inside backward)" : "");
     }
     return line;

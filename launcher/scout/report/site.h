@@ -1,0 +1,34 @@
+/*
+ * site.h - where in the source a call of a scouted program stands.
+ *
+ * By debug information (libdw), where the build has libdw and the object has debug information; else the function, if
+ * its symbol is there; else object and offset.
+ */
+#ifndef DDPRUN_LAUNCHER_SCOUT_REPORT_SITE_H
+#define DDPRUN_LAUNCHER_SCOUT_REPORT_SITE_H
+
+#include "base/scout/log.h"
+
+#include <stdbool.h>
+
+struct site_place {
+    char file[256]; /* "" if it is not known */
+    int line;
+    char function[96]; /* "" if it is not known */
+    char text[384];    /* "train.cu:31 (main)", "main+0x4a", "./train+0x1234" */
+};
+
+/* Objects that are open; one for each log. */
+struct sites;
+
+struct sites *sites_open(const struct scout_log *log);
+void sites_close(struct sites *sites);
+
+/* The innermost frame of a call site that is the program's own: no stub that a compiler made. False: nothing is known
+ * of it, and text is "?". */
+bool sites_find(struct sites *sites, uint32_t site, struct site_place *place);
+
+/* The `depth`-th frame outwards from that one; false: there is none. */
+bool sites_find_outer(struct sites *sites, uint32_t site, unsigned depth, struct site_place *place);
+
+#endif
