@@ -280,6 +280,21 @@ compare_targets(const void *a, const void *b)
     return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
+/* The end of the segment of a memory in which `lo` lies. */
+static uint64_t
+segment_end(const struct graph_memory *memory, uint64_t lo)
+{
+    uint32_t from = 0, to = memory->cut_count;
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        if (memory->cuts[middle] <= lo)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < memory->cut_count ? memory->cuts[from] : memory->bytes;
+}
+
 /* Sorts, joins what overlaps, and splits at the cuts of each memory. */
 static void
 arrange_targets(struct builder *builder)
@@ -295,25 +310,13 @@ arrange_targets(struct builder *builder)
             if (old[i].hi > joined.hi)
                 joined.hi = old[i].hi;
         const struct graph_memory *memory = &builder->graph->memories[joined.memory];
-        uint64_t lo = joined.lo;
-        for (uint32_t c = 0; c < memory->cut_count && lo < joined.hi; ++c)
-            if (memory->cuts[c] > lo) {
-                uint64_t hi = memory->cuts[c] < joined.hi ? memory->cuts[c] : joined.hi;
-                add_target(builder, joined.memory, lo, hi);
-                lo = hi;
-            }
+        for (uint64_t lo = joined.lo; lo < joined.hi;) {
+            uint64_t end = segment_end(memory, lo), hi = end < joined.hi ? end : joined.hi;
+            add_target(builder, joined.memory, lo, hi);
+            lo = hi;
+        }
     }
     free(old);
-}
-
-/* The end of the segment of a memory in which `lo` lies. */
-static uint64_t
-segment_end(const struct graph_memory *memory, uint64_t lo)
-{
-    for (uint32_t c = 0; c < memory->cut_count; ++c)
-        if (memory->cuts[c] > lo)
-            return memory->cuts[c];
-    return memory->bytes;
 }
 
 /* The version that the targets [i, end) make, which are of one segment; *end is set. */
@@ -375,8 +378,9 @@ put_version(struct builder *builder, uint32_t version, uint32_t i, uint32_t end)
 
 /* ---- operations ---- */
 
-static bool
-meets(const struct scout_ranges *ranges, uint64_t lo, uint64_t hi)
+/* The first range that ends behind `lo`. */
+static uint32_t
+range_at(const struct scout_ranges *ranges, uint64_t lo)
 {
     uint32_t from = 0, to = ranges->count;
     while (from < to) {
@@ -386,16 +390,22 @@ meets(const struct scout_ranges *ranges, uint64_t lo, uint64_t hi)
         else
             to = middle;
     }
-    return from < ranges->count && ranges->items[from].lo < hi;
+    return from;
+}
+
+static bool
+meets(const struct scout_ranges *ranges, uint64_t lo, uint64_t hi)
+{
+    uint32_t i = range_at(ranges, lo);
+    return i < ranges->count && ranges->items[i].lo < hi;
 }
 
 /* Whether all of [lo, hi) lies in the ranges. */
 static bool
 covers(const struct scout_ranges *ranges, uint64_t lo, uint64_t hi)
 {
-    for (uint32_t i = 0; i < ranges->count && lo < hi; ++i)
-        if (ranges->items[i].lo <= lo && ranges->items[i].hi > lo)
-            lo = ranges->items[i].hi;
+    for (uint32_t i = range_at(ranges, lo); i < ranges->count && ranges->items[i].lo <= lo && lo < hi; ++i)
+        lo = ranges->items[i].hi;
     return lo >= hi;
 }
 
@@ -437,7 +447,8 @@ add_self_edges(struct builder *builder, const struct scout_op *op, uint32_t numb
                     find_map(effect, alloc, lo, hi, alloc, &builder->graph->versions[number], &map);
                 if (same != NULL && same->from_base != same->to_base)
                     same = NULL;
-                for (uint32_t r = 0; r < segment->modified.count; ++r) {
+                for (uint32_t r = range_at(&segment->modified, lo);
+                     r < segment->modified.count && segment->modified.items[r].lo < hi; ++r) {
                     const struct scout_range *range = &segment->modified.items[r];
                     if (range->lo < hi && range->hi > lo)
                         add_edges(builder, target.memory, range->lo > lo ? range->lo : lo,
@@ -450,7 +461,7 @@ add_self_edges(struct builder *builder, const struct scout_op *op, uint32_t numb
                 /* what is neither killed nor modified was changed through other segments only, element by element */
                 uint64_t at = target.lo;
                 struct graph_map same = {0, 0, 1, 1};
-                for (uint32_t r = 0; r < segment->killed.count && at < target.hi; ++r) {
+                for (uint32_t r = range_at(&segment->killed, at); r < segment->killed.count && at < target.hi; ++r) {
                     const struct scout_range *range = &segment->killed.items[r];
                     if (range->hi <= at)
                         continue;

@@ -278,7 +278,7 @@ matters(const struct roles *roles, const struct graph_edge *edge)
     return roles->tainted[edge->from] && !(roles->constant[edge->from] && goes_by_element(roles, edge));
 }
 
-/* Whether all that a version has from data comes element by element, scalars aside. */
+/* Whether all that a version has from data comes element by element, scalars aside: roles->inner. */
 static bool
 is_inner(const struct roles *roles, uint32_t number)
 {
@@ -295,18 +295,21 @@ is_inner(const struct roles *roles, uint32_t number)
     return some;
 }
 
-/* Whether all ways of a scalar to parameters enter the elementwise way on its inside. */
+/* Whether all ways of a scalar to parameters enter the elementwise way on its inside. What uses it is decided: a
+ * version comes after all that it is computed from. */
 static bool
-scales_only(const struct roles *roles, uint32_t number, int depth)
+scales_only(const struct roles *roles, uint32_t number)
 {
-    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
-        uint32_t to = out_edge(roles, number, e)->to;
-        if (!in_period(roles, to) || !roles->leads[to] || (roles->chain[to] && is_inner(roles, to)))
-            continue;
-        if (depth == 0 || !is_scalar(roles, to) || !scales_only(roles, to, depth - 1))
-            return false;
+    if (roles->scales[number] == 0) {
+        bool only = true;
+        for (uint32_t e = 0; e < version_of(roles, number)->out_count && only; ++e) {
+            uint32_t to = out_edge(roles, number, e)->to;
+            only = !in_period(roles, to) || !roles->leads[to] || (roles->chain[to] && roles->inner[to]) ||
+                   (is_scalar(roles, to) && scales_only(roles, to));
+        }
+        roles->scales[number] = only ? 1 : 2;
     }
-    return true;
+    return roles->scales[number] == 1;
 }
 
 /* Whether no way leaves the version to a parameter, but the elementwise one. */
@@ -319,9 +322,9 @@ is_private(const struct roles *roles, uint32_t number)
         if (!in_period(roles, to) || !roles->leads[to])
             continue;
         if (roles->chain[to]) {
-            if (!is_inner(roles, to) || !goes_by_element(roles, edge))
+            if (!roles->inner[to] || !goes_by_element(roles, edge))
                 return false;
-        } else if (!is_scalar(roles, to) || !scales_only(roles, to, 8)) {
+        } else if (!is_scalar(roles, to) || !scales_only(roles, to)) {
             return false;
         }
     }
@@ -333,11 +336,12 @@ static void
 find_chain(struct roles *roles)
 {
     bool *asked = xcalloc(roles->graph->version_count, sizeof(*asked));
+    memset(roles->scales, 0, roles->graph->version_count);
     for (uint32_t i = roles->graph->version_count; i-- > 0;) {
         if (!in_period(roles, i))
             continue;
         roles->chain[i] = roles->parameter[i] || (asked[i] && version_of(roles, i)->op >= 0 && is_private(roles, i));
-        if (!roles->chain[i] || !is_inner(roles, i))
+        if (!roles->chain[i] || !roles->inner[i])
             continue;
         for (uint32_t e = 0; e < version_of(roles, i)->in_count; ++e) {
             const struct graph_edge *edge = in_edge(roles, i, e);
@@ -362,7 +366,7 @@ goes_on(const struct roles *roles, uint32_t number)
         else if (version_of(roles, edge->from)->bytes > SCALAR_BYTES)
             return false;
     }
-    return some && is_inner(roles, number);
+    return some && roles->inner[number];
 }
 
 /* Whether a version leads, in this period, to parameters other than itself; the last of them. */
@@ -481,7 +485,7 @@ find_kept_sums(struct roles *roles)
     bool some = false;
     uint32_t last;
     for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-        if (roles->parameter[i] && is_inner(roles, i) && !goes_on(roles, i) && parameters_behind(roles, i, &last) > 0)
+        if (roles->parameter[i] && roles->inner[i] && !goes_on(roles, i) && parameters_behind(roles, i, &last) > 0)
             roles->carried[i] = some = true;
     for (uint32_t i = 0; i < roles->graph->version_count && some; ++i) {
         roles->carried[i] = roles->carried[i] || (roles->parameter[i] && !comes_from_itself(roles, i));
@@ -534,7 +538,7 @@ belongs_to_update(const struct roles *roles, uint32_t number)
 {
     for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
         uint32_t to = out_edge(roles, number, e)->to;
-        if (in_period(roles, to) && roles->leads[to] && !(roles->chain[to] && is_inner(roles, to)))
+        if (in_period(roles, to) && roles->leads[to] && !(roles->chain[to] && roles->inner[to]))
             return false;
     }
     return true;
@@ -602,7 +606,7 @@ judge_fused(const struct roles *roles, struct scout_finding *finding)
         if (!roles->parameter[i] || !roles->gradient[i])
             continue;
         char place[64], state[64], name[SCOUT_NAME_BYTES];
-        bool inner = is_inner(roles, i);
+        bool inner = roles->inner[i];
         uint32_t kept = kept_beside(roles, i);
         if (kept != UINT32_MAX)
             return refuse(finding, ROLES_REFUSED,
@@ -786,6 +790,8 @@ find_all(struct roles *roles, struct scout_finding *finding)
     find_sources(roles, finding);
     spread(roles, roles->tainted, roles->source, NULL);
     find_persistent(roles);
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+        roles->inner[i] = is_inner(roles, i);
     find_parameters(roles);
     enum roles_verdict verdict = judge_loops(roles, finding);
     if (verdict != ROLES_FOUND)
@@ -812,12 +818,15 @@ enum roles_verdict
 roles_find(const struct graph *graph, uint32_t period, struct scout_finding *finding)
 {
     struct roles roles = {.graph = graph, .period = period};
-    bool **arrays[] = {&roles.source,    &roles.constant, &roles.tainted, &roles.past,  &roles.persistent,
-                       &roles.parameter, &roles.carried,  &roles.leads,   &roles.chain, &roles.gradient};
+    bool **arrays[] = {&roles.source,     &roles.constant,  &roles.tainted, &roles.past,
+                       &roles.persistent, &roles.parameter, &roles.carried, &roles.leads,
+                       &roles.inner,      &roles.chain,     &roles.gradient};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
         *arrays[i] = xcalloc(graph->version_count + 1, sizeof(**arrays[i]));
+    roles.scales = xcalloc(graph->version_count + 1, sizeof(*roles.scales));
     enum roles_verdict verdict = find_all(&roles, finding);
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
         free(*arrays[i]);
+    free(roles.scales);
     return verdict;
 }

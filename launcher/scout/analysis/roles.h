@@ -22,7 +22,9 @@ struct roles {
     bool *parameter;         /* a parameter's new value */
     bool *carried;           /* such a loop, but no element comes from its own old value */
     bool *leads;             /* to a parameter, in this period */
+    bool *inner;             /* all that it has from data comes element by element, scalars aside */
     bool *chain;             /* on the elementwise way to a parameter */
+    uint8_t *scales; /* a scalar: 1: all its ways to parameters enter the way on its inside; 2: not; 0: not asked */
     bool *gradient;
 };
 

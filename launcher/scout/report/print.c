@@ -13,9 +13,8 @@ static const enum scout_role order[] = {ROLE_PARAMETER, ROLE_GRADIENT,   ROLE_OP
                                         ROLE_CARRIED,   ROLE_STATISTICS, ROLE_RANDOM};
 
 static void
-print_memory(FILE *out, const struct scout_tensor *tensor, char text[64])
+memory_text(const struct scout_tensor *tensor, char text[64])
 {
-    (void)out;
     snprintf(text, 64, "a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", tensor->alloc, tensor->lo, tensor->hi);
 }
 
@@ -24,15 +23,15 @@ print_tensor(FILE *out, const struct scout_log *log, const struct scout_finding 
              const struct scout_tensor *tensor, struct sites *sites)
 {
     char memory[64], pair[64] = "", name[SCOUT_NAME_BYTES];
-    struct site_place place;
+    char place[256];
     uint32_t bytes = scout_type_bytes(tensor->type);
-    print_memory(out, tensor, memory);
+    memory_text(tensor, memory);
     if (tensor->pair != PAIR_NONE)
-        print_memory(out, &finding->tensors[tensor->pair], pair);
-    (void)sites_find(sites, log->allocs[tensor->alloc].site, &place);
-    fprintf(out, "  %-16s %-9s %10" PRIu64 " %12" PRIu64 "  %-22s %-24s %-18s %s%s\n", scout_role_name(tensor->role),
+        memory_text(&finding->tensors[tensor->pair], pair);
+    (void)sites_text(sites, log->allocs[tensor->alloc].site, place, sizeof(place));
+    fprintf(out, "  %-16s %-9s %10" PRIu64 " %12" PRIu64 "  %-22s %-32s %-20s %s%s\n", scout_role_name(tensor->role),
             scout_type_name(tensor->type), bytes > 0 ? (tensor->hi - tensor->lo) / bytes : 0, tensor->hi - tensor->lo,
-            memory, place.text, scout_op_name(log, &log->ops[tensor->writer], name),
+            memory, place, scout_op_name(log, &log->ops[tensor->writer], name),
             tensor->fused     ? "no gradient of its own"
             : pair[0] != '\0' ? "with "
                               : "",
@@ -42,7 +41,7 @@ print_tensor(FILE *out, const struct scout_log *log, const struct scout_finding 
 static void
 print_table(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
 {
-    fprintf(out, "  %-16s %-9s %10s %12s  %-22s %-24s %-18s %s\n", "role", "type", "elements", "bytes", "memory",
+    fprintf(out, "  %-16s %-9s %10s %12s  %-22s %-32s %-20s %s\n", "role", "type", "elements", "bytes", "memory",
             "allocated at", "written by", "pair");
     for (size_t r = 0; r < sizeof(order) / sizeof(order[0]); ++r)
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
@@ -128,7 +127,8 @@ static void
 print_annotations(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
 {
     static const uint32_t says[] = {[ROLE_PARAMETER] = SCOUT_SAYS_PARAMETER, [ROLE_GRADIENT] = SCOUT_SAYS_GRADIENT};
-    for (uint32_t i = 0; i < finding->tensor_count && log->annotation_count > 0; ++i) {
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
         uint64_t covered = 0;
         char memory[64];
@@ -143,7 +143,8 @@ print_annotations(FILE *out, const struct scout_log *log, const struct scout_fin
             uint64_t hi = it->offset + it->bytes < tensor->hi ? it->offset + it->bytes : tensor->hi;
             covered += hi - lo;
         }
-        print_memory(out, tensor, memory);
+        memory_text(tensor, memory);
+        wrong += covered < tensor->hi - tensor->lo;
         if (covered == 0)
             fprintf(out, "missing: %s %s is not annotated\n", scout_role_name(tensor->role), memory);
         else if (covered < tensor->hi - tensor->lo)
@@ -159,10 +160,13 @@ print_annotations(FILE *out, const struct scout_log *log, const struct scout_fin
                     says[tensor->role] == it->says && it->alloc == tensor->alloc && it->offset < tensor->hi &&
                     it->offset + it->bytes > tensor->lo;
         }
+        wrong += !known;
         if (!known)
             fprintf(out, "superfluous: %s, annotated at %s:%u, is no %s\n", it->text, it->file, it->line,
                     it->says == SCOUT_SAYS_GRADIENT ? "gradient" : "parameter");
     }
+    if (wrong == 0)
+        fputs("annotations: each parameter and each gradient has one, and there is no other\n", out);
 }
 
 void

@@ -138,3 +138,15 @@ sites_find(struct sites *sites, uint32_t site, struct site_place *place)
 {
     return sites_find_outer(sites, site, 0, place);
 }
+
+const char *
+sites_text(struct sites *sites, uint32_t site, char *text, size_t room)
+{
+    struct site_place inner, outer;
+    (void)sites_find(sites, site, &inner);
+    if (sites_find_outer(sites, site, 1, &outer) && outer.file[0] != '\0')
+        snprintf(text, room, "%s from %s", inner.text, outer.text);
+    else
+        snprintf(text, room, "%s", inner.text);
+    return text;
+}

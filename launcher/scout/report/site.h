@@ -10,6 +10,7 @@
 #include "base/scout/log.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct site_place {
     char file[256]; /* "" if it is not known */
@@ -27,6 +28,9 @@ void sites_close(struct sites *sites);
 /* The innermost frame of a call site that is the program's own: no stub that a compiler made. False: nothing is known
  * of it, and text is "?". */
 bool sites_find(struct sites *sites, uint32_t site, struct site_place *place);
+
+/* As sites_find(), with the line that calls it where that is known: "model.c:25 from train.c:80". Returns `text`. */
+const char *sites_text(struct sites *sites, uint32_t site, char *text, size_t room);
 
 /* The `depth`-th frame outwards from that one; false: there is none. */
 bool sites_find_outer(struct sites *sites, uint32_t site, unsigned depth, struct site_place *place);
