@@ -7,6 +7,7 @@
 #   bin/ddprun, bin/softgpu-cc          lib/ddprun/        shim and engine
 #   include/ddprun.h                    lib/softgpu/       the stand-in, with toolkit/ for build systems
 #   share/pkgconfig/ddprun.pc           share/cmake/ddprun/  find_package(ddprun)
+#   lib/python3/dist-packages/ddprun.py, which Debian's python3 finds under /usr
 include(GNUInstallDirs)
 set(package_dir ${CMAKE_SOURCE_DIR}/cmake/package)
 
@@ -26,6 +27,7 @@ set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME ddprun)
 install(TARGETS ddprun RUNTIME DESTINATION bin)
 install(TARGETS shim engine scout files LIBRARY DESTINATION lib/ddprun)
 install(FILES interpose/include/ddprun.h DESTINATION include)
+install(FILES interpose/python/ddprun.py DESTINATION lib/python3/dist-packages)
 
 configure_file(${package_dir}/ddprun.pc.in ${CMAKE_BINARY_DIR}/package/ddprun.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/package/ddprun.pc DESTINATION share/pkgconfig)

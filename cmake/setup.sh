@@ -33,6 +33,7 @@ clang-format    | command clang-format | one style
 clang-tidy      | command clang-tidy   | static analysis
 shellcheck      | command shellcheck   | static analysis of scripts
 dpkg-dev        | command dpkg-shlibdeps | packages
+python3         | command python3      | trainers in Python
 '
 # Without these the tests of tests/cluster/, a case of softgpu/linkers (mpi.h) and, with the last one, tests/fuzz/ are skipped by
 # name, and nothing else is.

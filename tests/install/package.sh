@@ -111,6 +111,14 @@ must_run "$prefix/bin/softgpu-cc" "${flags[@]}" -o "$work/first" "$work/first.cu
 must_run "$work/first"
 [ "$(cat "$work/out")" = 'rank 0: 1' ] || complain "what the installed softgpu-cc compiled says: $(cat "$work/out")"
 
+if command -v python3 >/dev/null; then
+    python=$(PKG_CONFIG_PATH=$prefix/share/pkgconfig pkg-config --variable=pythondir ddprun)
+    must_run env "PYTHONPATH=$python" PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ddprun; print(ddprun.__file__, ddprun.shard(8))'
+    [[ $(cat "$work/out") == */lib/python3/dist-packages/ddprun.py' (0, 8)' ]] || complain "the installed module says: $(cat "$work/out")"
+    must_run env "PYTHONPATH=$python" "$prefix/bin/ddprun" -n 2 --device softgpu --unannotated python3 -c 'import ddprun; print(ddprun.rank)'
+    grep -qx '\[1\] 1' "$work/out" || complain "the installed module under the installed ddprun says: $(cat "$work/out")"
+fi
+
 mkdir "$work/project"
 cat >"$work/project/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.22)
