@@ -109,8 +109,19 @@ def _interface():
             if first:
                 _require(first.contents, 3, "the module ddprun.py")
                 _interface_found = query(min(first.contents.version, _INTERFACE_VERSION)).contents
+                _print_line_by_line()
         _interface_looked_up = True
     return _interface_found
+
+
+def _print_line_by_line():
+    """What a rank prints into the pipe that ddprun has made reaches ddprun at the end of each line, as stdio's output
+    does: of a rank whose job is ended, the last lines matter."""
+    try:
+        if os.readlink("/proc/self/fd/1") == os.environ.get("_DDPRUN_STDOUT"):
+            sys.stdout.reconfigure(line_buffering=True)
+    except (AttributeError, OSError):  # another object is in the place of sys.stdout; no /proc
+        pass
 
 
 def _require(interface, version, what):
