@@ -79,5 +79,6 @@ check "what cannot be served is looked at" in_job refusals
 check "and each is an exception that names it" bash -c "[ \$(grep -c '^ok' '$work/out') -eq 34 ] && ! grep -v '^ok' '$work/out'"
 check "what came with interface 4 is called" bash -c "python3 '$here/python_calls.py' versions >'$work/out'"
 check "as the program names it, and an older shim is an exception" diff "$work/versions" "$work/out"
+check "the module declares what the header declares" python3 "$here/python_header.py" "$here/../../interpose/include/ddprun.h"
 check "the module is written for Python 3.8" python3 -c "import ast; ast.parse(open('$PYTHONPATH/ddprun.py').read(), feature_version=(3, 8))"
 finish
