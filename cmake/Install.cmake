@@ -42,7 +42,8 @@ man_page(ddprun.1 ddprun $<TARGET_FILE:ddprun>)
 man_page(ddprun.h.3 ddprun ${CMAKE_SOURCE_DIR}/interpose/include/ddprun.h)
 install(FILES launcher/ddprun.bash DESTINATION share/bash-completion/completions RENAME ddprun)
 install(FILES README.md docs/annotations.md docs/check.md docs/clusters.md docs/how-it-works.md docs/languages.md
-        docs/limits.md docs/performance.md docs/recipes.md docs/troubleshooting.md docs/wire.md DESTINATION share/doc/ddprun)
+        docs/limits.md docs/performance.md docs/recipes.md docs/troubleshooting.md docs/updates.md
+        docs/wire.md DESTINATION share/doc/ddprun)
 install(FILES LICENSE DESTINATION share/doc/ddprun RENAME copyright)
 
 # ---- ddprun-softgpu ----
