@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# python.sh BUILD - what Python asks for beside gradients: parameters averaged after an update inside backward, also in a group and with
+# --sync-every, and reductions of every type and operation, give N ranks what one process has.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/lib.sh"
+command -v python3 >/dev/null || skip "no python3"
+here=$(cd "$(dirname "$0")" && pwd)
+export PYTHONPATH=$here/../../interpose/python PYTHONDONTWRITEBYTECODE=1
+
+for kind in parameters group reduce; do
+    run env "LD_LIBRARY_PATH=$build/lib/softgpu" python3 "$here/python_kinds.py" "$kind"
+    succeeded "$kind, alone"
+    cp "$work/stdout" "$work/alone-$kind"
+    for ranks in 1 2 4; do
+        run "$ddprun" -n "$ranks" --device softgpu python3 "$here/python_kinds.py" "$kind"
+        succeeded "$kind, $ranks ranks"
+        check "$kind, $ranks ranks: what one process prints" cmp "$work/stdout" "$work/alone-$kind"
+    done
+done
+# The update is linear, so averages after each third update give the same weights.
+run "$ddprun" -n 2 --device softgpu --sync-every 3 python3 "$here/python_kinds.py" parameters
+succeeded "parameters, --sync-every 3"
+check "parameters, --sync-every 3: what one process prints" cmp "$work/stdout" "$work/alone-parameters"
+finish
