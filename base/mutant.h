@@ -17,6 +17,7 @@ enum mutant {
     MUTANT_OLD_ADDRESS,    /* a bucket is sent from where its gradients were first */
 
     /* watched */
+    MUTANT_PARAMETERS_UNSEEN,        /* the launch filter lets kernels pass that touch averaged parameters only */
     MUTANT_STRUCTS_UNSEEN,           /* of a struct that is passed to a kernel only the first word is looked at */
     MUTANT_OPERANDS_UNSEEN,          /* copies and library calls are not looked at */
     MUTANT_ONE_OF_MANY,              /* of several gradients that an operation covers only the first is touched */
@@ -41,6 +42,7 @@ enum mutant {
     /* reduced */
     MUTANT_GRADIENT_LEFT_OUT, /* one gradient of a bucket is not reduced */
     MUTANT_SUM_NOT_MEAN,
+    MUTANT_STATE_NOT_AVERAGED,   /* with DDP_STEP_PARAMETERS only parameters are averaged */
     MUTANT_WEIGHT_IGNORED,       /* all ranks contribute alike, whatever DDP_WEIGHT says */
     MUTANT_SCALE_LEFT_OUT,       /* compressed gradients are not divided by the number of ranks */
     MUTANT_MEMBERS_OVERLAP,      /* in a packed bucket each gradient begins one element too early */
@@ -67,12 +69,13 @@ enum mutant {
     MUTANT_LATE_NOT_WAITED,   /* a touch of a gradient that is launched does not wait for its bucket */
 
     /* checked */
-    MUTANT_CONTENT_UNCHECKED,    /* gradients are not compared between their reduction and the boundary */
-    MUTANT_HASH_NOT_RUN,         /* memory is not hashed on the device: all hashes of a length are equal */
-    MUTANT_HASHED_AFTER_RELEASE, /* parameters are hashed when the trainer may change them again */
-    MUTANT_PARAMETERS_UNCHECKED, /* parameters are not compared across ranks */
-    MUTANT_WEIGHTS_UNCOMPARED,   /* weights are not, either */
-    MUTANT_OWN_GRADIENTS_LATE,   /* ranks' own gradients are hashed behind their reduction, when all are equal */
+    MUTANT_CONTENT_UNCHECKED,       /* gradients are not compared between their reduction and the boundary */
+    MUTANT_HASH_NOT_RUN,            /* memory is not hashed on the device: all hashes of a length are equal */
+    MUTANT_HASHED_AFTER_RELEASE,    /* parameters are hashed when the trainer may change them again */
+    MUTANT_PARAMETERS_HASHED_EARLY, /* those of other groups are compared before their step has averaged them */
+    MUTANT_PARAMETERS_UNCHECKED,    /* parameters are not compared across ranks */
+    MUTANT_WEIGHTS_UNCOMPARED,      /* weights are not, either */
+    MUTANT_OWN_GRADIENTS_LATE,      /* ranks' own gradients are hashed behind their reduction, when all are equal */
 
     MUTANT_STEPLESS_UNSEEN, /* parameters that change although no DDP_STEP comes do not end the job */
 

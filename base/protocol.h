@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 6
+#define DDPRUN_PROTOCOL_VERSION 7
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -201,6 +201,7 @@ struct rank_status {
     _Atomic uint64_t graph_step;      /* boundaries passed in launches of CUDA graphs; in a world of one: captured */
     _Atomic uint64_t gradient_count;
     _Atomic uint64_t gradient_bytes;
+    _Atomic uint64_t averaged_parameter_count; /* of gradient_count: parameters and states (DDP_STEP_PARAMETERS) */
     _Atomic uint64_t gradient_elements, parameter_elements; /* that are annotated; what is compared across ranks */
     _Atomic uint64_t parameter_count;
     /* Before the first DDP_STEP: */

@@ -82,6 +82,7 @@ enum check_row_kind {
     CHECK_ROW_RETAINED, /* `norms.product`: how much of a change is left */
     CHECK_ROW_END,      /* `step` steps were made; `value` 1: the program was ended, 0: it ended by itself */
     CHECK_ROW_WEIGHT,   /* DDP_WEIGHT gave this rank a share that is not the mean share */
+    CHECK_ROW_AVERAGED, /* `tensor` is a parameter or state that DDP_STEP_PARAMETERS averages */
 };
 
 struct check_norms {

@@ -302,6 +302,7 @@ static struct engine engine = {
     .gradient = tensor_annotate_gradient,
     .gradient_group = tensor_choose_group,
     .step = boundary_step,
+    .step_parameters = boundary_step_parameters,
     .mean = mean,
     .shard = shard,
     .forget = tensor_forget,

@@ -31,7 +31,7 @@
 
 /* Version of struct ddp_interface. A shim serves every version up to its own; a newer header than the shim ends the
  * job. */
-#define DDP_INTERFACE_VERSION 3
+#define DDP_INTERFACE_VERSION 4
 
 /* Types of elements; integers for DDP_STATE only. */
 enum ddp_type {
@@ -73,6 +73,10 @@ struct ddp_interface {
     void (*state)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*weight)(size_t count, size_t total, const struct ddp_site *site);
     void (*mean_as)(const char *label, float *value, const struct ddp_site *site);
+    /* since version 4 */
+    void (*step_parameters)(int group, void *stream, const struct ddp_site *site);
+    void (*sync)(void *stream, const struct ddp_site *site);
+    void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
 };
 
 /*
@@ -166,6 +170,7 @@ ddp_stream(uintptr_t stream)
  * its own.
  *
  * DDP_GRADIENT_GROUP(id): gradients annotated from here on, in any thread, belong to group id, 0 to 15. Without it: 0.
+ * (Parameters and state, too: there it counts for DDP_STEP_PARAMETERS_GROUP only.)
  * The group is part of a gradient's identity: it is the same on all ranks, and when the gradient is annotated again.
  *
  * DDP_STEP_GROUP(id, stream): as DDP_STEP, for the gradients of that group only; DDP_STEP is that of group 0. All
@@ -174,6 +179,26 @@ ddp_stream(uintptr_t stream)
  */
 #define DDP_GRADIENT_GROUP(id)     DDP_CALL_(gradient_group, id, (int)(id))
 #define DDP_STEP_GROUP(id, stream) DDP_CALL_(step_group, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
+
+/*
+ * DDP_STEP_PARAMETERS(stream): the boundary of a program without gradient buffers, which updates its parameters inside
+ * backward (a gemm with alpha = -rate and beta = 1 into the weights, say). Stands after the update, once per step, the
+ * same number of times on all ranks: from here on the annotated parameters, and each DDP_STATE of a float type, hold
+ * the mean over all ranks. Stream order, overlap and misuse are as with DDP_STEP: what backward has updated for the
+ * last time is averaged while backward still works on the rest. Integer state is compared, never averaged.
+ *
+ * It equals one rank's step for plain SGD, also with momentum, if each layer's input gradient is computed before its
+ * weights change; `ddprun check` says if not. DDP_WEIGHT weighs it. DDP_NO_SYNC and DDP_GRADIENT_READY hold for
+ * parameters as for gradients.
+ *
+ * DDP_STEP_PARAMETERS_GROUP(id, stream): the same for the parameters and states that were annotated after
+ * DDP_GRADIENT_GROUP(id): a program with gradients for some parameters, and updates inside backward of others, puts
+ * these in a group of their own. Ends the job: a group that has gradients or no parameters, a captured stream,
+ * --reduce sum, --compress.
+ */
+#define DDP_STEP_PARAMETERS(stream) DDP_STEP_PARAMETERS_GROUP(0, stream)
+#define DDP_STEP_PARAMETERS_GROUP(id, stream) \
+    DDP_CALL_(step_parameters, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
 
 /*
  * Gradient accumulation over a number of backward passes that differs from step to step:

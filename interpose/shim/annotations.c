@@ -62,6 +62,33 @@ step_group(int id, void *stream, const struct ddp_site *site)
 }
 
 static void
+step_parameters(int id, void *stream, const struct ddp_site *site)
+{
+    FORWARD(step_parameters(id, stream, site), site);
+}
+
+/* A place in the interface that this version has no function for. */
+static void __attribute__((noreturn)) stop_not_available(const char *macro, const struct ddp_site *site)
+{
+    message_line("%s (%s:%d) is not available in this version of ddprun", macro, site->file, site->line);
+    _exit(DDPRUN_EXIT_FAILURE);
+}
+
+static void
+sync_now(void *stream, const struct ddp_site *site)
+{
+    (void)stream;
+    stop_not_available("DDP_SYNC", site);
+}
+
+static void
+reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
+{
+    (void)ptr, (void)count, (void)type, (void)op, (void)stream;
+    stop_not_available("DDP_REDUCE", site);
+}
+
+static void
 mean(float *value, const struct ddp_site *site)
 {
     FORWARD(mean(value, site), site);
@@ -167,6 +194,9 @@ static const struct ddp_interface interface = {
     .state = state,
     .weight = weight,
     .mean_as = mean_as,
+    .step_parameters = step_parameters,
+    .sync = sync_now,
+    .reduce = reduce,
 };
 
 /* The interface, or NULL when this process was not started by ddprun. `version` is that of the caller's header. */

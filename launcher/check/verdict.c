@@ -230,11 +230,43 @@ judge_first_gradients(const struct check_evidence *evidence, struct check_verdic
               "seeded by rank, shares that overlap or are not equal, weights that are not annotated");
 }
 
+/* Whether DDP_STEP_PARAMETERS averages it. */
+static bool
+is_averaged(const struct check_evidence *evidence, const struct check_item *item)
+{
+    const struct check_rows *rows = &evidence->ranked[0];
+    for (size_t i = 0; i < rows->count; ++i) {
+        const struct check_row *row = &rows->rows[i];
+        if (row->kind == CHECK_ROW_AVERAGED && row->tensor.role == item->tensor.role &&
+            row->tensor.number == item->tensor.number)
+            return true;
+    }
+    return false;
+}
+
+static void
+judge_averaged(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_item *first)
+{
+    char name[400], ranks[48];
+    decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, first);
+    say(verdict->text, "%s, which DDP_STEP_PARAMETERS averages, differs from one rank's after step %u %s, by %.2g",
+        name_item(verdict, first, name), first->first_step - 1, name_ranks(evidence, first, ranks), first->difference);
+    say(verdict->advice,
+        "the mean of updated parameters is one rank's update if each layer's input gradient is computed before its "
+        "weights change, if the update is linear in the gradient (SGD, momentum; not Adam, not clipping), and if "
+        "the loss is divided by the rank's share: compute input gradients before the update, or give gradients buffers "
+        "of their own and call DDP_STEP instead of DDP_STEP_PARAMETERS");
+}
+
 static void
 judge_parameters(const struct check_evidence *evidence, struct check_verdict *verdict, const struct pattern *pattern)
 {
     char name[400], ranks[48];
     const struct check_item *first = pattern->first;
+    if (is_averaged(evidence, first)) {
+        judge_averaged(evidence, verdict, first);
+        return;
+    }
     uint32_t role = first->tensor.role, step = first->first_step;
     bool few = pattern_is_few(pattern->differing[role], pattern->all[role]);
     name_item(verdict, first, name);

@@ -23,6 +23,7 @@ static const struct view_field {
     ROW(FIELD_LONG, overlapped_step, false),
     ROW(FIELD_LONG, graph_step, false),
     ROW(FIELD_LONG, gradient_count, false),
+    ROW(FIELD_LONG, averaged_parameter_count, false),
     ROW(FIELD_LONG, gradient_bytes, false),
     ROW(FIELD_LONG, bucket_count, false),
     ROW(FIELD_LONG, gradient_elements, false),

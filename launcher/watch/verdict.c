@@ -440,6 +440,21 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
         say("%s; no single rank is the last in most steps", waiting);
 }
 
+/* "6 gradients", "4 parameters", "6 gradients and 2 parameters" */
+static void
+averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
+{
+    uint64_t parameters = rank->averaged_parameter_count, gradients = rank->gradient_count - parameters;
+    int length = 0;
+    text[0] = '\0';
+    if (gradients > 0 || parameters == 0)
+        length = snprintf(text, 2 * TEXT_BYTES, "%" PRIu64 " gradient%s%s", gradients, plural(gradients),
+                          parameters > 0 ? " and " : "");
+    if (parameters > 0)
+        snprintf(text + length, 2 * TEXT_BYTES - (size_t)length, "%" PRIu64 " parameter%s", parameters,
+                 plural(parameters));
+}
+
 static void
 close_trained(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
 {
@@ -450,7 +465,7 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
 
     if (rank->generation > 0)
         say("%u programs trained, one after the other; of the last:", rank->generation + 1);
-    char size[TEXT_BYTES], buckets[TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
+    char size[TEXT_BYTES], buckets[TEXT_BYTES], averaged[2 * TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
     bytes_text(rank->gradient_bytes, size);
     if (rank->bucket_count > 0)
         snprintf(buckets, sizeof(buckets), "%sin %" PRIu64 " bucket%s", rank->sums ? "summed " : "", rank->bucket_count,
@@ -462,10 +477,9 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
                  rank->graph_step);
     else if (rank->graph_step > 0)
         snprintf(graphs, sizeof(graphs), ", %" PRIu64 " of them in CUDA graphs", rank->graph_step);
-    say("%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %" PRIu64
-        " gradient%s, %s per step, %s",
-        count, plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, rank->gradient_count,
-        plural(rank->gradient_count), size, buckets);
+    averaged_text(rank, averaged);
+    say("%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s", count,
+        plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, averaged, size, buckets);
 
     if (count == 1)
         return;

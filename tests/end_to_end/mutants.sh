@@ -109,6 +109,12 @@ written_too_late() {
 }
 array_built() { unseen batched-built; }
 tensor_map() { SOFTGPU_TENSOR_MAPS=scrambled unseen map; }
+fused() { # MODE
+    "$build/tests/trainers/fused" "$1" --save "$work/fused_$1.serial" && equal 2 "$work/fused_$1.serial" --bucket-mb 0.004 -- "$build/tests/trainers/fused" "$1"
+}
+fused_streams() { fused streams; }
+fused_momentum() { fused momentum; }
+fused_mixed() { fused mixed; }
 hidden_streams() { # behind many buckets on a slow link the one that is sent too early would be late enough
     run env "${disorder[0]}" "$launcher" -n 2 --bucket-mb 1 --timeout "$seconds" "$build/tests/trainers/escapes" each-step 60 &&
         [ "$code" -eq 0 ]
@@ -183,4 +189,7 @@ mutant HASHED_AFTER_RELEASE ladder
 mutant STEPLESS_UNSEEN no_step
 mutant WEIGHTS_UNCOMPARED wrong_weights
 mutant OWN_GRADIENTS_LATE own_shares
+mutant PARAMETERS_UNSEEN fused_streams
+mutant STATE_NOT_AVERAGED fused_momentum
+mutant PARAMETERS_HASHED_EARLY fused_mixed
 finish

@@ -114,6 +114,12 @@ step(int group, void *stream, const struct ddp_site *site)
 }
 
 static void
+step_parameters(int group, void *stream, const struct ddp_site *site)
+{
+    printf("step parameters %d %p %s\n", group, stream, site->text);
+}
+
+static void
 gradient_group(int id, const struct ddp_site *site)
 {
     printf("group %d %s\n", id, site->text);
@@ -349,6 +355,7 @@ static const struct engine engine = {
     .gradient = gradient,
     .gradient_group = gradient_group,
     .step = step,
+    .step_parameters = step_parameters,
     .mean = mean,
     .shard = shard,
     .forget = forget,

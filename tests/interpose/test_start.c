@@ -29,7 +29,7 @@ EXPORT void test_during_start(void);
 
 static CUresult (*allocate_memory)(CUdeviceptr *, size_t);
 static const struct ddp_interface *(*interface_of)(unsigned version);
-/* Headers of versions 1 and 2 find their functions where they were. */
+/* Headers of versions 1 to 3 find their functions where they were. */
 #define PLACE_OF(member) \
     ((offsetof(struct ddp_interface, member) - offsetof(struct ddp_interface, parameter)) / sizeof(void *))
 _Static_assert(PLACE_OF(gradient) == 1 && PLACE_OF(step) == 2 && PLACE_OF(mean) == 3 && PLACE_OF(shard) == 4 &&
@@ -39,6 +39,7 @@ _Static_assert(PLACE_OF(gradient) == 1 && PLACE_OF(step) == 2 && PLACE_OF(mean) 
 _Static_assert(PLACE_OF(gradient_group) == 9 && PLACE_OF(step_group) == 10 && PLACE_OF(no_sync) == 11 &&
                    PLACE_OF(buffer) == 12 && PLACE_OF(gradient_ready) == 13,
                "version 2");
+_Static_assert(PLACE_OF(state) == 14 && PLACE_OF(weight) == 15 && PLACE_OF(mean_as) == 16, "version 3");
 
 static pthread_t loader, annotator;
 static _Atomic int loaded, annotated, started;

@@ -7,9 +7,10 @@
  * Outside of a check each of these functions does nothing but look at one flag.
  *
  * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
- * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Boundaries of the group that
- * came first count as steps; another group's gradients are compared at its own. Where DDP_STEP is captured, the launch
- * of a graph is the boundary, and only parameters are compared.
+ * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Parameters and states that
+ * DDP_STEP_PARAMETERS averages are read when boundary k is over, and count as what step k has left. Boundaries of the
+ * group that came first count as steps; another group's gradients are compared at its own. Where DDP_STEP is captured,
+ * the launch of a graph is the boundary, and only parameters are compared.
  *
  * The host waits for the device at each boundary. Nothing here changes what the trainer computes, but for a perturbed
  * start and for probes, which the launcher asks for in runs of their own.
@@ -66,6 +67,8 @@ void values_ask_for_room(void);
 /* The run has made so many steps. `by_us`: and the program is ended now. */
 void values_close(uint32_t steps, bool by_us);
 void values_row(const struct check_row *row);
+/* DDP_STEP_PARAMETERS averages the tensor. */
+void values_note_averaged(const struct tensor *tensor);
 /* A row that is no more than a kind, a step and a value. */
 void values_note(enum check_row_kind kind, uint32_t step, uint64_t value);
 

@@ -84,7 +84,8 @@ check_shard(size_t total, size_t *first, size_t *count)
 
 /* ---- the steps ---- */
 
-/* Copies of the tensors of a role (and group; -1: of any), in the order of annotation; the caller frees them. */
+/* Copies of the tensors of a role, in the order of annotation: those that boundaries of the group average; with -1
+ * those that none averages. The caller frees them. */
 static struct tensor *
 list_tensors(enum tensor_role role, int group, size_t *count_p)
 {
@@ -93,7 +94,9 @@ list_tensors(enum tensor_role role, int group, size_t *count_p)
     struct tensor *list = malloc((engine_state.tensor_count + 1) * sizeof(*list));
     for (size_t i = 0; list != NULL && i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
-        if (tensor->role == role && tensor->placed && (group < 0 || tensor->group == group))
+        bool of_group = group < 0 ? !tensor->averaged && !tensor_waits_for_group(tensor)
+                                  : tensor->averaged && tensor->group == group;
+        if (tensor->role == role && tensor->placed && of_group)
             list[count++] = *tensor;
     }
     engine_unlock();
@@ -113,6 +116,21 @@ look_at(enum tensor_role role, int group, uint32_t step)
     for (size_t i = 0; i < count; ++i)
         values_tensor(&list[i], step);
     free(list);
+}
+
+/* What DDP_STEP_PARAMETERS has averaged at this boundary of the group is as the step leaves it. */
+static void
+look_at_averaged(int group, uint32_t step)
+{
+    static const enum tensor_role roles[] = {TENSOR_PARAMETER, TENSOR_STATE};
+    for (size_t k = 0; k < sizeof(roles) / sizeof(roles[0]); ++k) {
+        size_t count;
+        struct tensor *list = list_tensors(roles[k], group, &count);
+        for (size_t i = 0; i < count && step == 1; ++i)
+            values_note_averaged(&list[i]);
+        free(list);
+        look_at(roles[k], group, step + 1);
+    }
 }
 
 static void
@@ -207,6 +225,8 @@ check_boundary_ends(int group)
     context_synchronize("after DDP_STEP");
     if (!MUTANT(CHECK_GRADIENTS_LATE))
         look_at(TENSOR_GRADIENT, group, step);
+    if (check_run.turn_count == 0)
+        look_at_averaged(group, step);
     if (group == course.first_group && check_run.turn_count == 0)
         look_at(TENSOR_BUFFER, -1, step);
     if (check_run.turn_count > 0 && step == check_run.steps)

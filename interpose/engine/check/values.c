@@ -251,13 +251,21 @@ describe(const struct tensor *tensor, struct check_tensor *described)
 {
     *described = (struct check_tensor){.role = tensor->role == TENSOR_STATE ? CHECK_STATE : (uint32_t)tensor->role,
                                        .number = (uint32_t)tensor->index,
-                                       .group = (uint32_t)tensor->group,
+                                       .group = tensor->averaged ? (uint32_t)tensor->group : 0,
                                        .type = (uint32_t)tensor->type,
                                        .count = tensor->count,
                                        .line = tensor->site.line};
     const char *slash = strrchr(tensor->site.file, '/');
     snprintf(described->text, sizeof(described->text), "%s", tensor->site.text);
     snprintf(described->file, sizeof(described->file), "%s", slash != NULL ? slash + 1 : tensor->site.file);
+}
+
+void
+values_note_averaged(const struct tensor *tensor)
+{
+    struct check_row row = {.kind = CHECK_ROW_AVERAGED, .step = 1};
+    describe(tensor, &row.tensor);
+    values_row(&row);
 }
 
 /* The reference has the tensor that this run has. */
@@ -470,7 +478,7 @@ values_hash_gradients(int group)
         if (!any)
             break;
         struct hashing hashing = {0, 0};
-        if (!tensor.placed || tensor.role != TENSOR_GRADIENT || tensor.group != group)
+        if (!tensor.placed || !tensor.averaged || tensor.group != group)
             continue;
         values_read(tensor.address, tensor.bytes, hash_piece, &hashing);
         hash = hash_chain(hash, hash_end(hashing.sum, hashing.bytes));

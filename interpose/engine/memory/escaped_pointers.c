@@ -115,7 +115,7 @@ escape_hold(struct tensor *tensor)
     if (!atomic_exchange(&memory_state.any_escaped, true))
         functions_report_all();
     struct group *group = &memory_state.groups[tensor->group];
-    if (tensor->role != TENSOR_GRADIENT || memory_state.annotations_changed || group->plan == NULL)
+    if (!tensor->averaged || memory_state.annotations_changed || group->plan == NULL)
         return; /* planner_reset() will see it */
     if (readiness_is_declared(&group->readiness, tensor->member))
         return;
@@ -148,10 +148,10 @@ struct found {
 static void
 hold_found(struct tensor *tensor, struct found *found_p) WITH_LOCK
 {
-    if (tensor_is_compared(tensor) || !tensor->placed || tensor->escaped)
+    if (!tensor_is_sent(tensor) || !tensor->placed || tensor->escaped)
         return;
     const struct group *group = &memory_state.groups[tensor->group];
-    bool waits = tensor->role != TENSOR_GRADIENT || !group->overlapping || memory_state.annotations_changed ||
+    bool waits = !tensor->averaged || !group->overlapping || memory_state.annotations_changed ||
                  readiness_is_declared(&group->readiness, tensor->member);
     *found_p = (struct found){.tensor = *tensor, .late = !waits && tensor_has_left(tensor), .overlaps = !waits};
     escape_hold(tensor);

@@ -1,6 +1,9 @@
 /*
  * group.h - a group of gradients: what one optimizer uses at one boundary.
  *
+ * Where the boundary is DDP_STEP_PARAMETERS, the members of the group are parameters and states of float types instead.
+ * Backward updates them as it writes gradients elsewhere: all that is said here of gradients holds for them.
+ *
  * Most programs have one group, number 0; one with two optimizers has two, each with its own boundaries, intervals,
  * plan and buckets. All groups share the communication stream and the trainer's streams. Within a group gradients are
  * numbered 0..gradient_count-1 in the order of their annotation.
@@ -26,6 +29,7 @@ enum { GROUPS_AT_MOST = 16 }; /* ids 0..15, as ddprun.h says */
 
 struct group {
     int id;
+    bool of_parameters; /* its boundary is DDP_STEP_PARAMETERS; set once */
     size_t gradient_count GUARDED_BY(group_fields); /* as of the last agreement on annotations */
     size_t *places
         GUARDED_BY(group_fields); /* [gradient_count]: by number in the group, the place in memory_state.tensors[] */

@@ -11,18 +11,18 @@ tensor_gradient(const struct group *group, size_t member)
     return &memory_state.tensors[group->places[member]];
 }
 
-/* With lock held: the gradients of a group, in the order of their annotation. */
+/* With lock held: what the group averages, in the order of their annotation. */
 static bool
 index_group(struct group *group) ISSUER_WITH_LOCK
 {
-    size_t *places = realloc(group->places, (memory_state.gradient_count + 1) * sizeof(*places));
+    size_t *places = realloc(group->places, (engine_state.tensor_count + 1) * sizeof(*places));
     if (places == NULL)
         return false;
     group->places = places;
     group->gradient_count = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         struct tensor *tensor = &memory_state.tensors[i];
-        if (tensor->role != TENSOR_GRADIENT || tensor->group != group->id)
+        if (!tensor->averaged || tensor->group != group->id)
             continue;
         tensor->member = group->gradient_count;
         places[group->gradient_count++] = i;
@@ -30,6 +30,33 @@ index_group(struct group *group) ISSUER_WITH_LOCK
     if (group->gradient_count == 0)
         group->opaque_streams = group->hidden_streams = 0; /* no boundary of it will come */
     return true;
+}
+
+const char *
+group_step_name(const struct group *group)
+{
+    return group->of_parameters ? "DDP_STEP_PARAMETERS" : "DDP_STEP";
+}
+
+bool
+group_has(int id, bool parameters)
+{
+    enum tensor_role role = parameters ? TENSOR_PARAMETER : TENSOR_GRADIENT;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        if (memory_state.tensors[i].role == role && memory_state.tensors[i].group == id)
+            return true;
+    }
+    return false;
+}
+
+enum { FIRST_BOUNDARIES = 64 };
+
+bool
+tensor_waits_for_group(const struct tensor *tensor)
+{
+    return tensor_is_compared(tensor) && !tensor->averaged && type_is_of_gradients(tensor->type) &&
+           tensor->group != 0 && !memory_state.groups[tensor->group].of_parameters &&
+           engine_state.boundary_count < FIRST_BOUNDARIES && !group_has(tensor->group, false);
 }
 
 bool
@@ -47,7 +74,7 @@ bool
 tensor_has_left(const struct tensor *tensor)
 {
     const struct group *group = &memory_state.groups[tensor->group];
-    return tensor->role == TENSOR_GRADIENT && !memory_state.annotations_changed && group->early_buckets > 0 &&
+    return tensor->averaged && !memory_state.annotations_changed && group->early_buckets > 0 &&
            readiness_has_left(&group->readiness, tensor->member);
 }
 
@@ -63,6 +90,16 @@ groups_annotations_changed(void)
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         memory_state.groups[g].overlapping = false;
     memory_state.annotations_changed = true;
+}
+
+bool
+groups_have_sent(void)
+{
+    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+        if (memory_state.groups[g].early_buckets > 0)
+            return true;
+    }
+    return false;
 }
 
 /* With lock held: the group whose boundary comes next, as far as it can be known. */

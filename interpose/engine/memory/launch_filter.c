@@ -13,6 +13,8 @@
 #include "interpose/engine/memory/filter_writer.h"
 #include "interpose/engine/memory/memory.h"
 
+#include "base/mutant.h"
+
 #include <stdlib.h>
 
 enum { OWNERS_AT_MOST = 4 };
@@ -97,7 +99,7 @@ list_spans(size_t *count_p) WITH_LOCK
         return NULL;
     for (size_t i = 0; i < memory_state.ranges.count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[memory_state.ranges.sorted[i].id];
-        if (tensor->role != TENSOR_PARAMETER)
+        if (tensor->role != TENSOR_PARAMETER || (tensor->averaged && !MUTANT(PARAMETERS_UNSEEN)))
             spans[count++] = (struct filter_span){tensor->address, tensor->address + tensor->bytes};
     }
     for (size_t i = 0; i < owner_count; ++i)

@@ -26,8 +26,9 @@ enum deferral {
 struct tensor {
     enum tensor_role role;
     size_t index;           /* among those of its role */
-    int group;              /* gradients: id */
-    size_t member;          /* gradients: number in the group, as of the last agreement on annotations */
+    int group;              /* id; of parameters and states it counts where the group's step averages parameters */
+    size_t member;          /* what is averaged: number in the group, as of the last agreement on annotations */
+    bool averaged;          /* by its group's boundary: a gradient, or of a group `of_parameters` what can be */
     bool placed;            /* its memory exists */
     bool escaped;           /* its address was copied to the device: kernels may reach it unseen (escaped_pointers.c) */
     bool by_library;        /* gradients: a library call has touched it, by its documented arguments */
@@ -51,6 +52,13 @@ static inline bool
 tensor_is_compared(const struct tensor *tensor)
 {
     return tensor->role == TENSOR_PARAMETER || tensor->role == TENSOR_STATE;
+}
+
+/* Goes through the network at boundaries, so that work on it is followed. */
+static inline bool
+tensor_is_sent(const struct tensor *tensor)
+{
+    return tensor->averaged || tensor->role == TENSOR_BUFFER;
 }
 
 struct memory_state {
@@ -89,6 +97,9 @@ extern struct memory_state memory_state;
 enum { TENSOR_TEXT_BYTES = 256 };
 const char *tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES]);
 
+/* For the launcher: how many tensors are averaged, and their bytes. With lock held. */
+void tensor_report_averaged(void) WITH_LOCK;
+
 /* Number of tensors that are compared across ranks; takes the lock. With lock held: the index-th of them by annotation,
  * or NULL. */
 size_t tensor_compared_count(void);
@@ -113,6 +124,13 @@ enum tensor_placing {
     PLACED_NO_MEMORY,
 };
 
+/* Whether its group's boundary averages it. */
+bool tensor_will_be_averaged(const struct tensor *tensor) WITH_LOCK;
+
+/* DDP_STEP_PARAMETERS is the group's boundary from now on: its parameters, and its states of float types, are averaged.
+ */
+void tensor_average_parameters(struct group *group) WITH_LOCK;
+
 /* The number among those of its role that the tensor gets when it is entered. */
 size_t tensor_index_for(const struct tensor *wanted) WITH_LOCK;
 
@@ -126,14 +144,23 @@ void tensor_unplace(struct tensor *tensor) WITH_LOCK;
 void tensor_drop(struct tensor *tensor) WITH_LOCK;
 
 /* ---- groups.c; all with lock held ---- */
-/* Gradient number `member` of the group, as of the last tensor_index_gradients(). */
+/* The macro that is the group's boundary, for messages; static storage. Reads what its first step has set. */
+const char *group_step_name(const struct group *group);
+/* Whether a gradient of the group is annotated, or, if `parameters`, a parameter. */
+bool group_has(int id, bool parameters) WITH_LOCK;
+/* Whether it may be one that DDP_STEP_PARAMETERS will average, and whose group has not come to its first step: the
+ * program has named the group, which has no gradients. Not for ever: else it would never be compared. */
+bool tensor_waits_for_group(const struct tensor *tensor) WITH_LOCK;
+/* What number `member` of the group averages, as of the last tensor_index_gradients(). */
 struct tensor *tensor_gradient(const struct group *group, size_t member) WITH_LOCK;
 /* The issuer makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void) ISSUER_WITH_LOCK;
-/* Whether it is a gradient of which pieces are launched, and the boundary has not come. */
+/* Whether it is averaged, pieces of it are launched, and the boundary has not come. */
 bool tensor_has_left(const struct tensor *tensor) WITH_LOCK;
 /* A gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
 void groups_annotations_changed(void) WITH_LOCK;
+/* Whether buckets of any group are launched and their boundary has not come. */
+bool groups_have_sent(void) WITH_LOCK;
 /* The group whose boundary comes next, as far as it can be known. */
 int groups_expected(void) WITH_LOCK;
 

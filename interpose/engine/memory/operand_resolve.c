@@ -72,10 +72,10 @@ look_at(struct hits *hits, const struct operand *operand)
     const struct range *range = ranges_find(&memory_state.ranges, operand->address, operand->bytes, &count);
     for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
         const struct tensor *tensor = &memory_state.tensors[range[i].id];
-        if (tensor->role == TENSOR_PARAMETER ||
+        if ((tensor->role == TENSOR_PARAMETER && !tensor->averaged) ||
             !operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))
             continue;
-        if (tensor->role == TENSOR_GRADIENT)
+        if (tensor->averaged)
             hits_add(hits, tensor, operand);
         else if (tensor->role == TENSOR_STATE)
             hits->on_state = true;
@@ -150,7 +150,7 @@ look_at_all(struct hits *hits)
     engine_lock();
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
-        if (tensor->placed && tensor->role == TENSOR_GRADIENT)
+        if (tensor->placed && tensor->averaged)
             hits_add(hits, tensor, &(struct operand){.argument = 0});
     }
     hits->on_buffer = hits->on_state = true;

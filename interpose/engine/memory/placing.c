@@ -16,7 +16,7 @@ update_bounds(void) WITH_LOCK
     uint64_t lowest = UINT64_MAX, highest = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
-        if (tensor->role == TENSOR_PARAMETER || !tensor->placed)
+        if ((tensor->role == TENSOR_PARAMETER && !tensor->averaged) || !tensor->placed)
             continue;
         lowest = tensor->address < lowest ? tensor->address : lowest;
         highest = tensor->address + tensor->bytes > highest ? tensor->address + tensor->bytes : highest;
@@ -24,6 +24,13 @@ update_bounds(void) WITH_LOCK
     atomic_store(&memory_state.lowest, lowest);
     atomic_store(&memory_state.highest, highest);
     launch_filter_ranges_changed(NULL);
+}
+
+/* Whether one annotation may stand for the other: groups are compared where they count. */
+static bool
+is_of_same_group(const struct tensor *a, const struct tensor *b)
+{
+    return a->averaged == b->averaged && (!tensor_is_sent(a) || a->group == b->group);
 }
 
 /* A tensor of the same role, group and shape whose memory is gone, in order of annotation; NULL if not found. */
@@ -34,10 +41,38 @@ find_freed(const struct tensor *wanted) WITH_LOCK
         bool backwards = MUTANT(IDENTITY_MIXED) && engine_state.rendezvous.rank % 2 == 1;
         struct tensor *tensor = &memory_state.tensors[backwards ? engine_state.tensor_count - 1 - i : i];
         if (!tensor->placed && tensor->role == wanted->role && tensor->count == wanted->count &&
-            tensor->type == wanted->type && tensor->group == wanted->group)
+            tensor->type == wanted->type && is_of_same_group(tensor, wanted))
             return tensor;
     }
     return NULL;
+}
+
+bool
+tensor_will_be_averaged(const struct tensor *tensor)
+{
+    bool is_float = type_is_of_gradients(tensor->type) && !MUTANT(STATE_NOT_AVERAGED);
+    bool can_be = tensor->role == TENSOR_PARAMETER || (tensor->role == TENSOR_STATE && is_float);
+    return tensor->role == TENSOR_GRADIENT || (can_be && memory_state.groups[tensor->group].of_parameters);
+}
+
+void
+tensor_average_parameters(struct group *group)
+{
+    group->of_parameters = true;
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        struct tensor *tensor = &memory_state.tensors[i];
+        tensor->averaged = tensor_will_be_averaged(tensor);
+    }
+    if (engine_state.rendezvous.world_size == 1)
+        return;
+    groups_annotations_changed();
+    ++engine_state.placements; /* graphs captured so far have not noted what they do to them */
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        struct tensor *tensor = &memory_state.tensors[i];
+        if (tensor->averaged && tensor->placed && !tensor->escaped && escape_has(tensor))
+            escape_hold(tensor);
+    }
+    update_bounds();
 }
 
 size_t
@@ -80,7 +115,8 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     if (status != RANGES_OK) {
         *other_p = memory_state.tensors[in_the_way.id];
         bool same = other_p->role == wanted->role && other_p->address == wanted->address &&
-                    other_p->count == wanted->count && other_p->type == wanted->type && other_p->group == wanted->group;
+                    other_p->count == wanted->count && other_p->type == wanted->type &&
+                    (tensor_is_compared(wanted) || other_p->group == wanted->group);
         return same ? PLACED_BEFORE : PLACED_OVERLAP;
     }
 
@@ -100,10 +136,10 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
         ++*count;
         ++engine_state.tensor_count;
     }
-    if (!again && !tensor_is_compared(wanted))
+    if (!again && tensor_is_sent(wanted))
         groups_annotations_changed();
-    engine_state.placements += !tensor_is_compared(wanted);
-    if (!tensor_is_compared(wanted) && !wanted->escaped && escape_has(wanted))
+    engine_state.placements += tensor_is_sent(wanted);
+    if (tensor_is_sent(wanted) && !wanted->escaped && escape_has(wanted))
         escape_hold(&memory_state.tensors[at]);
     update_bounds();
     return again ? PLACED_AGAIN : PLACED_NEW;
@@ -115,7 +151,7 @@ tensor_unplace(struct tensor *tensor)
     (void)ranges_remove(&memory_state.ranges, tensor->address);
     tensor->placed = false;
     memory_state.freed_compared_count += tensor_is_compared(tensor);
-    engine_state.placements += !tensor_is_compared(tensor);
+    engine_state.placements += tensor_is_sent(tensor);
     update_bounds();
 }
 

@@ -11,6 +11,8 @@
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
+#include "comm/hash.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +34,10 @@ struct described {
 static struct described
 describe(const struct tensor *tensor)
 {
-    struct described described = {
-        .count = tensor->count, .type = tensor->type, .line = tensor->site.line, .group = tensor->group};
+    struct described described = {.count = tensor->count,
+                                  .type = tensor->type,
+                                  .line = tensor->site.line,
+                                  .group = tensor->averaged ? tensor->group : 0};
     snprintf(described.text, sizeof(described.text), "%s", tensor->site.text);
     const char *slash = strrchr(tensor->site.file, '/');
     snprintf(described.file, sizeof(described.file), "%s", slash != NULL ? slash + 1 : tensor->site.file);
@@ -133,6 +137,34 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
     free(mine);
 }
 
+/* Ends the job if ranks do not average the same parameters and states in the same groups. What they are was compared
+ * when they were annotated. */
+static void
+compare_averaged(void)
+{
+    uint64_t mine[GROUPS_AT_MOST] = {0}; /* hash of their places in the order of annotation, the same on all ranks */
+    engine_lock();
+    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
+        const struct tensor *tensor = &memory_state.tensors[i];
+        bool counts = tensor->averaged && tensor->role != TENSOR_GRADIENT;
+        if (counts)
+            mine[tensor->group] = hash_chain(mine[tensor->group], i + 1);
+    }
+    engine_unlock();
+    struct control_messages all;
+    exchange("the first DDP_STEP_PARAMETERS after annotations changed", mine, sizeof(mine), &all);
+    for (int r = 1; r < all.count; ++r) {
+        for (int g = 0; g < GROUPS_AT_MOST; ++g) {
+            const uint64_t *zero = all.messages[0], *theirs = all.messages[r];
+            if (all.bytes[r] != sizeof(mine) || zero[g] != theirs[g])
+                stop_job("ranks 0 and %d have different parameters in group %d, whose DDP_STEP_PARAMETERS averages "
+                         "them: all ranks must annotate the same after the same DDP_GRADIENT_GROUP",
+                         r, g);
+        }
+    }
+    control_free_messages(&all);
+}
+
 /* For work on gradients before their annotation, at the next boundary or launch of a graph; the issuer's. */
 static bool wait_owed;
 
@@ -145,22 +177,23 @@ agree_wait_owed(void)
 }
 
 void
-agree_on_annotations(const struct ddp_site *site, bool captured)
+agree_on_annotations(bool captured)
 {
     engine_lock();
     size_t count = memory_state.gradient_count, buffer_count = memory_state.buffer_count;
     uint64_t bytes = 0;
+    size_t parameters = 0; /* and states that are averaged */
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
-        bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
+        bytes += tensor->averaged ? tensor->bytes : 0;
+        parameters += tensor->averaged && tensor->role != TENSOR_GRADIENT;
     }
     engine_unlock();
-    if (count == 0)
-        stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step",
-                 site->file, site->line);
     exchange_described(TENSOR_GRADIENT, count, "the first DDP_STEP after annotations changed", "gradient");
     exchange_described(TENSOR_BUFFER, buffer_count, "the buffers at the first DDP_STEP after annotations changed",
                        "buffer");
+    if (parameters > 0)
+        compare_averaged();
     coverage_look(); /* not beside the line that ends the job where ranks differ */
     device_ensure_collectives();
 
@@ -189,8 +222,9 @@ agree_on_annotations(const struct ddp_site *site, bool captured)
     duplicate_batch_prepare();
     trace_costs(all_reduce_cost());
     role_give();
-    atomic_store(&engine_state.status->gradient_count, count);
-    atomic_store(&engine_state.status->gradient_bytes, bytes);
+    engine_lock();
+    tensor_report_averaged();
+    engine_unlock();
 }
 
 /* ---- boundaries ---- */

@@ -17,7 +17,7 @@ static const char *const macros[TENSOR_ROLES] = {[TENSOR_PARAMETER] = "DDP_PARAM
                                                  [TENSOR_BUFFER] = "DDP_BUFFER",
                                                  [TENSOR_STATE] = "DDP_STATE"};
 
-static int annotated_group; /* gradients annotated from here on belong to it; guarded by the engine's lock */
+static int annotated_group; /* what is annotated from here on belong to it; guarded by the engine's lock */
 
 /* An annotation that is being made, for messages: DDP_GRADIENT number 4 (`dw[l]`, 16 float32, train.cu:170). */
 #define MADE_FORMAT "%s number %zu (`%s`, %zu %s, %s:%d)"
@@ -97,7 +97,8 @@ describe(enum tensor_role role, void *ptr, size_t count, int type, const struct 
                             .type = type,
                             .site = *site};
     engine_lock();
-    tensor.group = role == TENSOR_GRADIENT ? annotated_group : 0;
+    tensor.group = role != TENSOR_BUFFER ? annotated_group : 0;
+    tensor.averaged = tensor_will_be_averaged(&tensor);
     tensor.index = tensor_index_for(&tensor);
     engine_unlock();
     if (type_bytes(type) == 0)
@@ -123,28 +124,16 @@ static void __attribute__((noreturn)) stop_too_late(const char *macro, const str
              site->text, site->file, site->line);
 }
 
-/* With lock held: whether buckets of any group are launched and their boundary has not come. */
-static bool
-buckets_have_left(void) WITH_LOCK
-{
-    for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if (memory_state.groups[g].early_buckets > 0)
-            return true;
-    }
-    return false;
-}
-
 /* Enters it or ends the job. Returns whether anything changed. */
 static bool
 place_or_stop(struct tensor *tensor)
 {
     struct tensor other;
     engine_lock();
-    bool too_late = !tensor_is_compared(tensor) && buckets_have_left();
+    bool too_late = tensor_is_sent(tensor) && groups_have_sent();
     enum tensor_placing placing = tensor_place(tensor, &other);
-    size_t gradients = memory_state.gradient_count;
+    tensor_report_averaged(); /* the launcher asks what became of them */
     engine_unlock();
-    atomic_store(&engine_state.status->gradient_count, gradients); /* the launcher asks what became of them */
 
     if ((placing == PLACED_NEW && too_late) || placing == PLACED_TOO_LATE)
         stop_too_late(macros[tensor->role], &tensor->site);
@@ -241,8 +230,8 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     const struct range *range = ranges_find(&memory_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
     if (range != NULL && range->begin == (uint64_t)(uintptr_t)ptr) {
         struct tensor *tensor = &memory_state.tensors[range->id];
-        too_late = !tensor_is_compared(tensor) && buckets_have_left();
-        if (!tensor_is_compared(tensor))
+        too_late = tensor_is_sent(tensor) && groups_have_sent();
+        if (tensor_is_sent(tensor))
             groups_annotations_changed();
         tensor_unplace(tensor);
         tensor_drop(tensor);

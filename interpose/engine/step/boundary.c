@@ -1,5 +1,5 @@
 /*
- * boundary.c - DDP_STEP: from here on, gradients are averages.
+ * boundary.c - DDP_STEP: from here on, gradients are averages; DDP_STEP_PARAMETERS: parameters are.
  *
  * Sends the buckets that have not left yet, makes the trainer's stream wait for all of them, and begins the next
  * interval. Order on the communication stream: buckets, then what is checked, then the event that releases the
@@ -21,7 +21,12 @@ static void __attribute__((noreturn)) stop_without_gradients(int group, const st
 {
     engine_lock();
     size_t count = memory_state.gradient_count;
+    bool parameters = group_has(group, true);
     engine_unlock();
+    if (parameters && count == 0)
+        stop_job("DDP_STEP (%s:%d) without gradients: annotate them with DDP_GRADIENT before the first step; a program "
+                 "that updates its parameters without gradient buffers calls DDP_STEP_PARAMETERS after the update",
+                 site->file, site->line);
     if (group != 0 || count > 0)
         stop_job("DDP_STEP (%s:%d) of group %d, which has no gradients: annotate them with DDP_GRADIENT after "
                  "DDP_GRADIENT_GROUP(%d)",
@@ -30,18 +35,81 @@ static void __attribute__((noreturn)) stop_without_gradients(int group, const st
              site->line);
 }
 
+/* ---- DDP_STEP_PARAMETERS ---- */
+
+/* Ends the job if the group cannot have this boundary. */
+static void
+refuse_parameters(int id, const struct ddp_site *site)
+{
+    engine_lock();
+    bool gradients = group_has(id, false), parameters = group_has(id, true);
+    bool too_late = !memory_state.groups[id].of_parameters && groups_have_sent();
+    engine_unlock();
+    if (gradients)
+        stop_job("DDP_STEP_PARAMETERS (%s:%d) of group %d, which has gradients, and DDP_STEP averages those: a group "
+                 "has one of the two; annotate parameters without gradients after DDP_GRADIENT_GROUP with another id",
+                 site->file, site->line, id);
+    if (!parameters)
+        stop_job("DDP_STEP_PARAMETERS (%s:%d) of group %d, which has no parameters: annotate them with DDP_PARAMETER "
+                 "after DDP_GRADIENT_GROUP(%d)",
+                 site->file, site->line, id, id);
+    if (engine_state.options.reduction == DDPRUN_REDUCE_SUM)
+        stop_job("DDP_STEP_PARAMETERS (%s:%d) with --reduce sum: a sum would multiply parameters by the number of "
+                 "ranks; leave --reduce sum out",
+                 site->file, site->line);
+    if (engine_state.options.compression != DDPRUN_COMPRESS_NONE)
+        stop_job("DDP_STEP_PARAMETERS (%s:%d) with --compress: parameters in 16 bits lose every update that is "
+                 "smaller than their rounding; leave --compress out",
+                 site->file, site->line);
+    if (too_late)
+        stop_job("DDP_STEP_PARAMETERS (%s:%d) of group %d for the first time, after gradients of this step were "
+                 "averaged already: call it from the first step on, or run with --no-overlap",
+                 site->file, site->line, id);
+}
+
+/* Before anything of the step is done. */
+static void
+prepare_kind(int id, bool of_parameters, const struct ddp_site *site)
+{
+    struct group *group = &memory_state.groups[id];
+    if (of_parameters)
+        refuse_parameters(id, site);
+    else if (group->of_parameters)
+        stop_job("DDP_STEP (%s:%d) of group %d, whose parameters DDP_STEP_PARAMETERS averages: a group has one of the "
+                 "two",
+                 site->file, site->line, id);
+    if (!of_parameters || group->of_parameters)
+        return;
+    if (engine_state.rendezvous.world_size > 1) /* streams that touch them are remembered from now on */
+        device_ensure_events();
+    engine_lock();
+    tensor_average_parameters(group);
+    tensor_report_averaged();
+    engine_unlock();
+}
+
+static void
+refuse_capture(const struct group *group, const struct ddp_site *site)
+{
+    if (group->of_parameters)
+        stop_job("DDP_STEP_PARAMETERS (%s:%d) stands in the capture of a CUDA graph, which ddprun does not follow: end "
+                 "the capture before it, and call it after each launch",
+                 site->file, site->line);
+}
+
+/* ---- the step ---- */
+
 /* A world of one: there is no other rank to average with. */
 static void
 step_alone(int group, CUstream stream, const struct ddp_site *site)
 {
     engine_lock();
-    size_t gradients = memory_state.gradient_count, in_group = 0;
-    uint64_t bytes = 0;
+    size_t in_group = 0;
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
-        bytes += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
-        in_group += tensor->role == TENSOR_GRADIENT && tensor->group == group;
+        in_group += tensor->averaged && tensor->group == group;
     }
+    tensor_report_averaged();
     engine_unlock();
     if (in_group == 0)
         stop_without_gradients(group, site);
@@ -49,11 +117,11 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
     CUcontext before = context_enter(); /* of a thread that has none, the driver does not say what is captured */
     bool captured = stream_is_captured(stream);
     context_leave(before);
+    if (captured)
+        refuse_capture(&memory_state.groups[group], site);
     check_boundary_begins(group, captured, site);
     weight_refuse_share(&memory_state.groups[group]);
     atomic_fetch_add(&engine_state.status->graph_step, captured); /* launches are not reported */
-    atomic_store(&engine_state.status->gradient_count, gradients);
-    atomic_store(&engine_state.status->gradient_bytes, bytes);
     engine_lock();
     memory_state.groups[group].weight = (struct weight){0, 0};
     if (!captured) {
@@ -86,9 +154,9 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
                  !is_touched_unseen(group);
     engine_unlock();
     if (blind)
-        stop_job("DDP_STEP (%s:%d): no kernel, copy or library call has touched an annotated gradient since the step "
-                 "before; do the annotations name the memory that backward writes?",
-                 site->file, site->line);
+        stop_job("%s (%s:%d): no kernel, copy or library call has touched an annotated %s since the step before; do "
+                 "the annotations name the memory that backward writes?",
+                 group_step_name(group), site->file, site->line, group->of_parameters ? "parameter" : "gradient");
 }
 
 static void
@@ -113,8 +181,10 @@ ensure_agreement(struct group *group, bool captured, const struct ddp_site *site
     engine_lock();
     bool changed = memory_state.annotations_changed || memory_state.agreements == 0;
     engine_unlock();
+    if (changed && atomic_load(&engine_state.status->gradient_count) == 0)
+        stop_without_gradients((int)(group - memory_state.groups), site);
     if (changed)
-        agree_on_annotations(site, captured);
+        agree_on_annotations(captured);
     engine_lock();
     size_t count = group->gradient_count;
     engine_unlock();
@@ -134,10 +204,9 @@ refuse_step_outside(const struct group *group, const struct ddp_site *site)
     bool touched = captures_touch(group->places, group->gradient_count);
     engine_unlock();
     if (touched)
-        stop_job(
-            "DDP_STEP (%s:%d) names a stream that is not captured, while work on gradients is being captured: name "
-            "a stream of the capture, or end it before",
-            site->file, site->line);
+        stop_job("%s (%s:%d) names a stream that is not captured, while work on %s is being captured: %s",
+                 group_step_name(group), site->file, site->line, group->of_parameters ? "parameters" : "gradients",
+                 group->of_parameters ? "end the capture before" : "name a stream of the capture, or end it before");
 }
 
 static void
@@ -149,7 +218,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     tensor_refuse_freed_parameters();
     refuse_step_outside(group, site);
 
-    step_open(0, "DDP_STEP", site);
+    step_open(0, group_step_name(group), site);
     agree_on_boundary(group, site);
     measure_promised(group, &exposed_ns, &bound_ns);
     trace_boundary(group, stream, exposed_ns, bound_ns);
@@ -173,31 +242,34 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     issue_ready(); /* of the group whose boundary is next, buckets may have been ready all the while */
 }
 
-void
-boundary_step(int group, void *stream, const struct ddp_site *site)
+static void
+step_any(int group, bool of_parameters, void *stream, const struct ddp_site *site)
 {
+    const char *name = of_parameters ? "DDP_STEP_PARAMETERS" : "DDP_STEP";
     if (group < 0 || group >= GROUPS_AT_MOST)
-        stop_job("DDP_STEP_GROUP(%d, ...) (%s:%d): groups are numbered 0 to %d", group, site->file, site->line,
+        stop_job("%s_GROUP(%d, ...) (%s:%d): groups are numbered 0 to %d", name, group, site->file, site->line,
                  GROUPS_AT_MOST - 1);
-    interval_refuse_step(site);
+    interval_refuse_step(name, site);
+    prepare_kind(group, of_parameters, site);
     unaveraged_step();
     flight_note_site(FLIGHT_BOUNDARY_BEGIN, (uint64_t)group, site);
     if (engine_state.rendezvous.world_size == 1) {
         step_alone(group, stream, site);
         check_boundary_ends(group);
     } else {
-        device_refuse_after_reset("DDP_STEP", site);
+        device_refuse_after_reset(name, site);
         device_ensure_driver(site);
         CUcontext before = context_enter();
-        context_require(stream, before, "DDP_STEP", site);
+        context_require(stream, before, name, site);
         CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         struct capture *capture;
         enum capture_state state = capture_find(stream, &capture);
         if (state == CAPTURE_BROKEN)
-            stop_job("DDP_STEP (%s:%d) stands in a capture that has failed, or the driver does not say which; ddprun "
+            stop_job("%s (%s:%d) stands in a capture that has failed, or the driver does not say which; ddprun "
                      "follows CUDA graphs with a driver for CUDA 12.3 or newer",
-                     site->file, site->line);
+                     name, site->file, site->line);
         if (state == CAPTURE_ACTIVE) {
+            refuse_capture(&memory_state.groups[group], site);
             check_boundary_begins(group, true, site);
             ensure_agreement(&memory_state.groups[group], true, site);
             capture_step(capture, &memory_state.groups[group], stream, site);
@@ -211,4 +283,16 @@ boundary_step(int group, void *stream, const struct ddp_site *site)
     }
     flight_note_site(FLIGHT_BOUNDARY_END, (uint64_t)group, site);
     step_is_training();
+}
+
+void
+boundary_step(int group, void *stream, const struct ddp_site *site)
+{
+    step_any(group, false, stream, site);
+}
+
+void
+boundary_step_parameters(int group, void *stream, const struct ddp_site *site)
+{
+    step_any(group, true, stream, site);
 }

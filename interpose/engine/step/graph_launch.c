@@ -43,7 +43,7 @@ launch_begin(struct recording *recording, CUstream stream)
     const struct ddp_site *site = &recording->steps[0].site;
     struct group *first = &memory_state.groups[recording->steps[0].group];
     device_refuse_after_reset("DDP_STEP", site);
-    interval_refuse_step(site);
+    interval_refuse_step("DDP_STEP", site);
     refuse_stale(recording);
     tensor_refuse_freed_parameters();
     step_refuse_unseen(site);

@@ -32,27 +32,27 @@ interval_no_sync(int begins, const struct ddp_site *site)
 }
 
 void
-interval_refuse_step(const struct ddp_site *site)
+interval_refuse_step(const char *name, const struct ddp_site *site)
 {
     engine_lock();
     bool inside = memory_state.no_sync;
     struct ddp_site since = no_sync_site;
     engine_unlock();
     if (inside)
-        stop_job("DDP_STEP (%s:%d) stands between DDP_NO_SYNC_BEGIN (%s:%d) and its DDP_NO_SYNC_END", site->file,
+        stop_job("%s (%s:%d) stands between DDP_NO_SYNC_BEGIN (%s:%d) and its DDP_NO_SYNC_END", name, site->file,
                  site->line, since.file, since.line);
 }
 
 /* ---- DDP_GRADIENT_READY ---- */
 
-/* With lock held: the gradient that `address` lies in, or NULL. */
+/* With lock held: what `address` lies in of all that is averaged, or NULL. */
 static struct tensor *
 gradient_at(CUdeviceptr address) WITH_LOCK
 {
     size_t count;
     const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
     struct tensor *tensor = range != NULL ? &memory_state.tensors[range->id] : NULL;
-    return tensor != NULL && tensor->role == TENSOR_GRADIENT ? tensor : NULL;
+    return tensor != NULL && tensor->averaged ? tensor : NULL;
 }
 
 /* With lock held: it is ready, after what is enqueued on the stream. The event to record there, or NULL. */
@@ -93,10 +93,14 @@ void
 interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
 {
     engine_lock();
-    bool known = gradient_at((CUdeviceptr)ptr) != NULL, inside = memory_state.no_sync;
+    size_t count;
+    const struct range *range = ranges_find(&memory_state.ranges, (CUdeviceptr)ptr, 1, &count);
+    /* Before the first DDP_STEP_PARAMETERS a parameter is not averaged yet. */
+    bool known = range != NULL && memory_state.tensors[range->id].role != TENSOR_BUFFER, inside = memory_state.no_sync;
     engine_unlock();
     if (!known)
-        stop_job("DDP_GRADIENT_READY(%s) (%s:%d): no annotated gradient is there", site->text, site->file, site->line);
+        stop_job("DDP_GRADIENT_READY(%s) (%s:%d): no annotated gradient or parameter is there", site->text, site->file,
+                 site->line);
     if (inside)
         stop_job("DDP_GRADIENT_READY(%s) (%s:%d) stands between DDP_NO_SYNC_BEGIN and DDP_NO_SYNC_END: the gradient is "
                  "not complete there",

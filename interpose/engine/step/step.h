@@ -33,8 +33,8 @@ void touches_copied_from_host(const void *source, size_t bytes, size_t pitch, si
 /* ---- intervals.c: what the program says of an interval ---- */
 void interval_no_sync(int begins, const struct ddp_site *site);
 void interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site);
-/* Ends the job if DDP_STEP stands where touches do not count. */
-void interval_refuse_step(const struct ddp_site *site);
+/* Ends the job if the step, of this macro, stands where touches do not count. */
+void interval_refuse_step(const char *name, const struct ddp_site *site);
 
 /* ---- buffers.c ---- */
 void buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site);
@@ -46,7 +46,7 @@ void buffers_send(void) BY_ISSUER;
 void buffers_send_on(CUstream stream);
 
 /* ---- agree.c ---- */
-void agree_on_annotations(const struct ddp_site *site, bool captured);
+void agree_on_annotations(bool captured);
 /* What all ranks are about to take from rank 0. */
 void agree_on_shared(const struct tensor *tensor, const char *place);
 /* The issuer, at a boundary of `group` before anything of it is sent: do all ranks reach the same one? */
@@ -58,6 +58,7 @@ void agree_wait_owed(void) BY_ISSUER;
 
 /* ---- boundary.c ---- */
 void boundary_step(int group, void *stream, const struct ddp_site *site);
+void boundary_step_parameters(int group, void *stream, const struct ddp_site *site);
 
 /* ---- step.c: what every step has, outside of graphs and in them ---- */
 /* Ends the job if calls were made that the engine cannot follow, or none were seen at all. */

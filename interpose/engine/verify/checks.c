@@ -44,6 +44,7 @@ struct group_check {
     long checked_bucket;             /* a bucket, NO_BUCKET or EVERY_BUCKET */
     struct gradient_check **pending; /* [capacity]: by number in the group, hashed after their reduction */
     size_t capacity;
+    uint64_t compared_step; /* of a group of parameters: its boundaries passed when they were last compared */
 };
 
 static struct {
@@ -247,14 +248,26 @@ store_hash(void *arg, const struct hashed *hashed)
     hash->finite = hashed->finite;
 }
 
-/* The issuer: hashes of all parameters go into words[checks.hash_count], HASH_OF_NOTHING for those without memory;
- * false if none has any. */
+/* Whether backward may have changed it since all ranks had the same: its group's step has not averaged it yet. */
 static bool
-add_parameters(uint64_t *words) BY_ISSUER
+is_in_between(const struct tensor *tensor, const struct group *group)
+{
+    engine_lock();
+    bool waits = tensor_waits_for_group(tensor);
+    engine_unlock();
+    return group != NULL && (waits || (tensor->averaged && tensor->group != group->id)) &&
+           !MUTANT(PARAMETERS_HASHED_EARLY);
+}
+
+/* The issuer: hashes of all parameters go into words[checks.hash_count], HASH_OF_NOTHING for those without memory;
+ * false if none has any. At a boundary of `group`, what other groups will average is left out; NULL: all. */
+static bool
+add_parameters(uint64_t *words, const struct group *group) BY_ISSUER
 {
     bool any = false;
     for (size_t i = 0; i < checks.hash_count; ++i) {
         struct tensor tensor = get_compared(i);
+        tensor.placed = tensor.placed && !is_in_between(&tensor, group);
         if (checks.hashes[i].word != &words[i]) /* else the last comparison may be reading it */
             checks.hashes[i].word = &words[i];
         hasher_add(checks.hasher, tensor.address, tensor.placed ? tensor.bytes : 0, tensor.type, store_hash,
@@ -264,13 +277,17 @@ add_parameters(uint64_t *words) BY_ISSUER
     return any;
 }
 
-/* They are then as the boundaries before have left them; at the first, as all ranks begin. */
+/* They are then as the boundaries before have left them; at the first, as all ranks begin. Those that the group itself
+ * averages are as this boundary leaves them, and not compared at those of other groups. */
 bool
 checks_parameters_due(const struct group *group)
 {
     uint64_t every = engine_state.options.check_every, steps = engine_state.boundary_count;
     if (tensor_compared_count() == 0)
         return false;
+    if (group->of_parameters && every > 0 &&
+        group->boundary_count / every > checks.groups[group->id].compared_step / every)
+        return true;
     return (steps == 0 && every > 0) ||
            (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
            (engine_state.graph_launches >= 1 && engine_state.graph_launches <= FIRST_STEPS) ||
@@ -296,8 +313,10 @@ checks_before_release(const struct group *group)
     note_left_out(group);
     if (checks_parameters_due(group)) {
         prepare_parameters(tensor_compared_count());
-        checks.after_step = checks.compared_step = engine_state.boundary_count;
-        (void)add_parameters(checks.parameters.mine);
+        checks.compared_step = engine_state.boundary_count;
+        checks.after_step = engine_state.boundary_count + group->of_parameters;
+        checks.groups[group->id].compared_step = group->boundary_count;
+        (void)add_parameters(checks.parameters.mine, group);
         checks.under_way = true; /* whatever is freed here: all ranks take part */
     }
     if (!MUTANT(HASHED_AFTER_RELEASE))
@@ -309,6 +328,13 @@ struct comparison {
     uint64_t after_step;
     uint64_t left_out; /* as in `checks` */
 };
+
+/* Whether some group's boundary is DDP_STEP_PARAMETERS. */
+static bool
+averages_parameters(void)
+{
+    return atomic_load(&engine_state.status->averaged_parameter_count) > 0;
+}
 
 static void
 stop_with_difference(size_t index, int rank, const struct comparison *comparison)
@@ -327,6 +353,11 @@ stop_with_difference(size_t index, int rank, const struct comparison *comparison
                       "%llu is that of two steps or more, so DDP_STEP was left out; call it once in each step, between "
                       "backward and the optimizer",
                       text, rank, (unsigned long long)comparison->after_step, (unsigned long long)comparison->left_out);
+    else if (averages_parameters() && !tensor.averaged)
+        stop_job_soon(
+            "%s differs between ranks 0 and %d after step %llu: no DDP_STEP_PARAMETERS averages it (its group "
+            "is %d, and a state of integers is never averaged), and its gradient is not, either",
+            text, rank, (unsigned long long)comparison->after_step, tensor.group);
     else
         stop_job_soon(
             "%s differs between ranks 0 and %d after step %llu: a gradient is missing among the annotations, a "
@@ -459,7 +490,7 @@ checks_final_hash(void)
     checks.final_words = words;
     role_take();
     prepare_hashes(count);
-    checks.final_known = add_parameters(words);
+    checks.final_known = add_parameters(words, NULL);
     hasher_collect(checks.hasher, comm_stream());
     require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "hashing parameters at the end");
     role_give();

@@ -100,7 +100,7 @@ static void
 compare_elements(const struct tensor *tensors, size_t count, uint64_t parameters, uint64_t gradients)
 {
     struct listing unmatched = {.used = 0};
-    if (parameters == 0) {
+    if (parameters == 0 && gradients > 0) {
         message_line(
             "no parameter is annotated: each rank keeps the initial values that it has made itself, and nothing "
             "compares them; annotate them with DDP_PARAMETER");
@@ -179,12 +179,43 @@ look_for_parts(const struct tensor *tensors, size_t count)
             finish(&parts));
 }
 
+/* ---- parameters that are averaged themselves ---- */
+
+/* DDP_STEP_PARAMETERS averages it, or will: its group is named by the program, and has no gradient. */
+static bool
+is_fused(const struct tensor *tensors, size_t count, const struct tensor *parameter)
+{
+    bool any = false;
+    for (size_t i = 0; i < count; ++i)
+        any = any || (tensors[i].role == TENSOR_GRADIENT && tensors[i].group == parameter->group);
+    return parameter->averaged || (parameter->group != 0 && !any);
+}
+
+/* Moves parameters without gradients behind the others, whose number it returns; *fused_p: elements of those. */
+static size_t
+keep_those_with_gradients(struct tensor *tensors, size_t count, uint64_t *fused_p)
+{
+    size_t kept = count;
+    *fused_p = 0;
+    for (size_t i = 0; i < kept;) {
+        if (tensors[i].role != TENSOR_PARAMETER || !is_fused(tensors, count, &tensors[i])) {
+            ++i;
+            continue;
+        }
+        struct tensor moved = tensors[i];
+        *fused_p += moved.count;
+        tensors[i] = tensors[--kept];
+        tensors[kept] = moved;
+    }
+    return kept;
+}
+
 /* ---- all of it ---- */
 
 void
 coverage_look(void)
 {
-    uint64_t elements[TENSOR_ROLES] = {0};
+    uint64_t elements[TENSOR_ROLES] = {0}, fused;
     engine_lock();
     size_t count = engine_state.tensor_count;
     struct tensor *tensors = malloc((count + 1) * sizeof(*tensors));
@@ -197,12 +228,13 @@ coverage_look(void)
 
     for (size_t i = 0; i < count; ++i)
         elements[tensors[i].role] += tensors[i].count;
+    size_t with_gradients = keep_those_with_gradients(tensors, count, &fused);
     atomic_store(&engine_state.status->parameter_elements, elements[TENSOR_PARAMETER]);
     atomic_store(&engine_state.status->gradient_elements, elements[TENSOR_GRADIENT]);
     if (engine_state.rendezvous.rank == 0 && first) {
-        qsort(tensors, count, sizeof(*tensors), compare_counts);
-        compare_elements(tensors, count, elements[TENSOR_PARAMETER], elements[TENSOR_GRADIENT]);
         look_for_parts(tensors, count);
+        qsort(tensors, with_gradients, sizeof(*tensors), compare_counts);
+        compare_elements(tensors, with_gradients, elements[TENSOR_PARAMETER] - fused, elements[TENSOR_GRADIENT]);
     }
     free(tensors);
 }

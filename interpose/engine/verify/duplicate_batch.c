@@ -100,14 +100,16 @@ compare_own(void *unused)
 {
     (void)unused;
     int world_size = engine_state.rendezvous.world_size;
+    bool parameters = atomic_load(&engine_state.status->averaged_parameter_count) > 0;
     bool equal = !said && engine_state.rendezvous.rank == 0;
     for (int i = 0; i < STEPS * world_size; ++i)
         equal = equal && own.hashes.all[i] != 0 && own.hashes.all[i] == own.hashes.all[i % STEPS];
+    for (int i = 1; i < STEPS && parameters; ++i) /* a learning rate of 0 leaves parameters as they are */
+        equal = equal && own.hashes.all[i] != own.hashes.all[0];
     if (equal)
-        notice_soon(
-            "the gradients of all %d ranks are equal, bit for bit, in steps %d to %d, before they are averaged: all "
-            "ranks train on the same data, so more ranks gain nothing; shard your data (DDP_SHARD)",
-            world_size, FIRST_BOUNDARY + 1, FIRST_BOUNDARY + STEPS);
+        notice_soon("the %s of all %d ranks are equal, bit for bit, in steps %d to %d, before they are averaged: all "
+                    "ranks train on the same data, so more ranks gain nothing; shard your data (DDP_SHARD)",
+                    parameters ? "parameters" : "gradients", world_size, FIRST_BOUNDARY + 1, FIRST_BOUNDARY + STEPS);
 }
 
 /* ---- what was copied ---- */

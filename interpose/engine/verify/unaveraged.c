@@ -35,6 +35,7 @@ static struct {
     struct tensor tensor;
     uint64_t launches;
     bool changed, said;
+    bool may_be_right; /* its group has no gradients: DDP_STEP_PARAMETERS may come */
 
     int64_t first_launch_ms; /* the watch thread's */
 } course;
@@ -89,6 +90,7 @@ note_hash(struct tensor *tensor, uint64_t hash) WITH_LOCK
     tensor->looked_at = true;
     if (changed && !course.changed) {
         course.changed = true;
+        course.may_be_right = !group_has(tensor->group, false);
         course.tensor = *tensor;
         course.launches = count_launches();
     }
@@ -113,12 +115,14 @@ compare(void *arg, const struct hashed *hashed)
     char text[TENSOR_TEXT_BYTES];
     engine_lock();
     struct tensor *tensor = find_parameter(look->address);
+    bool of_gradients = tensor != NULL && group_has(tensor->group, false);
     if (tensor != NULL) {
         changes = note_hash(tensor, hashed->hash);
         copy = *tensor;
     }
     engine_unlock();
-    bool decides = !look->is_last && !atomic_load(&course.over) && has_gradients();
+    /* Others may be for DDP_STEP_PARAMETERS, before which backward updates them. */
+    bool decides = !look->is_last && !atomic_load(&course.over) && of_gradients;
     if (changes >= 2 && decides && !MUTANT(STEPLESS_UNSEEN))
         stop_job_soon("%s has changed twice in %llu kernel launches, and no DDP_STEP has come: nothing "
                       "is averaged, and each rank trains alone; call DDP_STEP after each backward pass, before the "
@@ -276,7 +280,7 @@ tell_change(void)
 {
     char text[TENSOR_TEXT_BYTES];
     engine_lock();
-    bool tells = course.changed && !course.said;
+    bool tells = course.changed && !course.said && !course.may_be_right;
     struct tensor tensor = course.tensor;
     uint64_t launches = course.launches;
     course.said = course.said || tells;
@@ -308,8 +312,9 @@ unaveraged_refuse_end(void)
     uint64_t launches = count_launches() + engine_state.services->unknown_calls(&unknown);
     if (changed)
         stop_job("%s has changed since it was annotated, and the program ended without a DDP_STEP: "
-                 "nothing was averaged; call DDP_STEP after each backward pass, annotate parameters after their "
-                 "initialisation (docs/annotations.md), or give --unannotated",
+                 "nothing was averaged; call DDP_STEP after each backward pass (DDP_STEP_PARAMETERS after each update, "
+                 "where there are no gradients), annotate parameters after their initialisation "
+                 "(docs/annotations.md), or give --unannotated",
                  tensor_describe(&tensor, text));
     if (!comparable && gradients > 0)
         stop_job("%zu gradients are annotated, and the program ended without a DDP_STEP: nothing was averaged; call it "

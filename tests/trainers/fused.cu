@@ -1,0 +1,362 @@
+/*
+ * fused.cu - trainers that update their parameters inside backward, without gradient buffers, and average them by
+ * DDP_STEP_PARAMETERS. A network of LAYERS square layers with tanh learns a fixed function; SGD.
+ *
+ *     fused MODE [--steps N] [--save FILE]
+ *
+ * gemm: updates are gemms with beta = 1 into the weights; kernels: kernels of its own; updated: as gemm, but each
+ * layer's input gradient is computed after its weights have changed; momentum: kernels that update velocities
+ * (DDP_STATE) and count their calls (a DDP_STATE of integers); mixed: weights have gradients and DDP_STEP, biases are
+ * updated inside backward and are group 1; graph: forward and backward are a CUDA graph; weighted: DDP_WEIGHT, for
+ * ranks that do not divide the batch; streams: kernels, and biases are updated on a stream of their own, which
+ * DDP_STEP_PARAMETERS does not name; evaluates: a forward pass before every third step
+ * Misuse: step: DDP_STEP; gradients: both for group 0, which has gradients; both: DDP_STEP after DDP_STEP_PARAMETERS;
+ * empty: of a group without parameters; forgotten: biases are a group that is never stepped; captured: in a capture;
+ * unstepped: rank 1 leaves out a step; no-sync: between DDP_NO_SYNC_BEGIN and its end
+ */
+#include "common.h"
+
+extern "C" {
+#include "common/parameter_file.h"
+}
+
+#include <cublas_v2.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAYERS = 4, WIDTH = 32, SQUARE = WIDTH * WIDTH, BATCH = 24, STEPS = 100 };
+
+static const float rate = 0.5f;
+static float *weight[LAYERS], *bias[LAYERS], *velocity[LAYERS], *gradient[LAYERS];
+static float *values[LAYERS + 1], *deltas[LAYERS + 1], *target; /* [WIDTH * BATCH] */
+static int *calls;
+static cublasHandle_t blas;
+static cudaStream_t stream, side;
+static cudaEvent_t event;
+static size_t first, count; /* this rank's items */
+static int steps = STEPS;
+
+/* ---- kernels: one block for each row ---- */
+
+__global__ void
+activate(float *y, const float *bias, int items)
+{
+    for (int i = (int)threadIdx.x; i < items; i += (int)blockDim.x)
+        y[i * WIDTH + blockIdx.x] = tanhf(y[i * WIDTH + blockIdx.x] + bias[blockIdx.x]);
+}
+
+__global__ void
+multiply(float *y, const float *w, const float *x, int transpose, int items)
+{
+    for (int i = (int)threadIdx.x; i < items; i += (int)blockDim.x) {
+        float sum = 0;
+        for (int k = 0; k < WIDTH; ++k)
+            sum += (transpose ? w[blockIdx.x * WIDTH + k] : w[k * WIDTH + blockIdx.x]) * x[i * WIDTH + k];
+        y[i * WIDTH + blockIdx.x] = sum;
+    }
+}
+
+__global__ void
+start_deltas(float *delta, const float *y, const float *wanted, int items)
+{
+    for (int i = (int)threadIdx.x; i < items; i += (int)blockDim.x)
+        delta[i * WIDTH + blockIdx.x] = y[i * WIDTH + blockIdx.x] - wanted[i * WIDTH + blockIdx.x];
+}
+
+__global__ void
+through_tanh(float *delta, const float *y, int items)
+{
+    for (int i = (int)threadIdx.x; i < items; i += (int)blockDim.x)
+        delta[i * WIDTH + blockIdx.x] *= 1 - y[i * WIDTH + blockIdx.x] * y[i * WIDTH + blockIdx.x];
+}
+
+__global__ void
+update_weights(float *w, const float *delta, const float *x, float rate, int items)
+{
+    for (int k = (int)threadIdx.x; k < WIDTH; k += (int)blockDim.x) {
+        float sum = 0;
+        for (int i = 0; i < items; ++i)
+            sum += delta[i * WIDTH + blockIdx.x] * x[i * WIDTH + k];
+        w[k * WIDTH + blockIdx.x] -= rate * sum;
+    }
+}
+
+__global__ void
+update_with_momentum(float *w, float *v, const float *delta, const float *x, float rate, int items)
+{
+    for (int k = (int)threadIdx.x; k < WIDTH; k += (int)blockDim.x) {
+        float sum = 0;
+        for (int i = 0; i < items; ++i)
+            sum += delta[i * WIDTH + blockIdx.x] * x[i * WIDTH + k];
+        v[k * WIDTH + blockIdx.x] = 0.5f * v[k * WIDTH + blockIdx.x] - rate * sum;
+        w[k * WIDTH + blockIdx.x] += v[k * WIDTH + blockIdx.x];
+    }
+}
+
+__global__ void
+update_bias(float *bias, const float *delta, float rate, int items)
+{
+    float sum = 0;
+    for (int i = 0; i < items; ++i)
+        sum += delta[i * WIDTH + blockIdx.x];
+    if (threadIdx.x == 0)
+        bias[blockIdx.x] -= rate * sum;
+}
+
+__global__ void
+count_calls(int *calls)
+{
+    *calls += 1;
+}
+
+/* ---- a step ---- */
+
+static int
+uses_gemm(void)
+{
+    return !is_mode("kernels") && !is_mode("momentum") && !is_mode("streams");
+}
+
+static void
+forward(void)
+{
+    const float one = 1, zero = 0;
+    int items = (int)count;
+    if (is_mode("streams"))
+        stream_follow(side, stream, event);
+    for (int l = 0; l < LAYERS; ++l) {
+        if (uses_gemm())
+            CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, WIDTH, items, WIDTH, &one, weight[l], WIDTH, values[l],
+                              WIDTH, &zero, values[l + 1], WIDTH));
+        else
+            multiply<<<WIDTH, 8, 0, stream>>>(values[l + 1], weight[l], values[l], 0, items);
+        activate<<<WIDTH, 8, 0, stream>>>(values[l + 1], bias[l], items);
+    }
+}
+
+static void
+compute_input_gradient(int l)
+{
+    const float one = 1, zero = 0;
+    if (uses_gemm())
+        CHECK(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, WIDTH, (int)count, WIDTH, &one, weight[l], WIDTH,
+                          deltas[l + 1], WIDTH, &zero, deltas[l], WIDTH));
+    else
+        multiply<<<WIDTH, 8, 0, stream>>>(deltas[l], weight[l], deltas[l + 1], 1, (int)count);
+}
+
+static void
+update(int l)
+{
+    const float one = 1, zero = 0, share = 1 / (float)count, minus = -rate * share;
+    int items = (int)count, has_gradients = gradient[l] != NULL;
+    if (uses_gemm())
+        CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, WIDTH, WIDTH, items, has_gradients ? &share : &minus,
+                          deltas[l + 1], WIDTH, values[l], WIDTH, has_gradients ? &zero : &one,
+                          has_gradients ? gradient[l] : weight[l], WIDTH));
+    else if (is_mode("momentum"))
+        update_with_momentum<<<WIDTH, 8, 0, stream>>>(weight[l], velocity[l], deltas[l + 1], values[l], rate * share,
+                                                      items);
+    else
+        update_weights<<<WIDTH, 8, 0, stream>>>(weight[l], deltas[l + 1], values[l], rate * share, items);
+    if (is_mode("streams"))
+        stream_follow(stream, side, event);
+    update_bias<<<WIDTH, 1, 0, is_mode("streams") ? side : stream>>>(bias[l], deltas[l + 1], rate * share, items);
+}
+
+static void
+backward(void)
+{
+    int items = (int)count;
+    start_deltas<<<WIDTH, 8, 0, stream>>>(deltas[LAYERS], values[LAYERS], target, items);
+    for (int l = LAYERS - 1; l >= 0; --l) {
+        through_tanh<<<WIDTH, 8, 0, stream>>>(deltas[l + 1], values[l + 1], items);
+        if (is_mode("updated"))
+            update(l);
+        if (l > 0)
+            compute_input_gradient(l);
+        if (!is_mode("updated"))
+            update(l);
+    }
+    if (calls != NULL)
+        count_calls<<<1, 1, 0, stream>>>(calls);
+}
+
+/* This rank's items of a batch; the same numbers whatever the number of ranks. */
+static void
+load(int step)
+{
+    static float x[BATCH * WIDTH], y[BATCH * WIDTH];
+    DDP_SHARD(BATCH, &first, &count);
+    if (is_mode("weighted"))
+        DDP_WEIGHT(count, BATCH);
+    for (int i = 0; i < BATCH; ++i) {
+        for (int k = 0; k < WIDTH; ++k) {
+            unsigned number = (unsigned)(step * BATCH + i) * 747796405u + (unsigned)k * 2891336453u;
+            number = (number >> ((number >> 28) + 4) ^ number) * 277803737u;
+            x[i * WIDTH + k] = (float)(number >> 8) / (float)(1 << 23) - 1;
+        }
+        for (int k = 0; k < WIDTH; ++k)
+            y[i * WIDTH + k] = 0.7f * sinf(x[i * WIDTH + k] - 2 * x[i * WIDTH + (k + 5) % WIDTH]);
+    }
+    CHECK(cudaMemcpyAsync(values[0], x + first * WIDTH, count * WIDTH * sizeof(float), cudaMemcpyHostToDevice, stream));
+    CHECK(cudaMemcpyAsync(target, y + first * WIDTH, count * WIDTH * sizeof(float), cudaMemcpyHostToDevice, stream));
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+static void
+end_step(int step)
+{
+    const float minus = -rate;
+    if (is_mode("unstepped") && DDP_RANK() == 1 && step == 20)
+        return;
+    if (is_mode("evaluates") && step % 3 == 0)
+        forward();
+    if (is_mode("no-sync"))
+        DDP_NO_SYNC_BEGIN();
+    if (gradient[0] != NULL && !is_mode("gradients"))
+        DDP_STEP(stream);
+    for (int l = 0; gradient[l] != NULL && l < LAYERS; ++l)
+        CHECK(cublasSaxpy(blas, SQUARE, &minus, gradient[l], 1, weight[l], 1));
+    if (is_mode("step") || (is_mode("both") && step == 10))
+        DDP_STEP(stream);
+    else if (is_mode("mixed"))
+        DDP_STEP_PARAMETERS_GROUP(1, stream);
+    else if (is_mode("empty"))
+        DDP_STEP_PARAMETERS_GROUP(3, stream);
+    else
+        DDP_STEP_PARAMETERS(stream);
+}
+
+static void
+train(void)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t launched = NULL;
+    load(0);
+    if (is_mode("graph") || is_mode("captured")) {
+        CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        forward();
+        backward();
+        if (is_mode("captured"))
+            DDP_STEP_PARAMETERS(stream);
+        CHECK(cudaStreamEndCapture(stream, &graph));
+        CHECK(cudaGraphInstantiate(&launched, graph, 0));
+        CHECK(cudaGraphDestroy(graph));
+    }
+    for (int step = 0; step < steps; ++step) {
+        load(step);
+        if (launched != NULL) {
+            CHECK(cudaGraphLaunch(launched, stream));
+        } else {
+            forward();
+            backward();
+        }
+        end_step(step);
+    }
+    CHECK(cudaDeviceSynchronize());
+    if (launched != NULL)
+        CHECK(cudaGraphExecDestroy(launched));
+}
+
+/* ---- all of it ---- */
+
+static void
+make(float **memory, size_t elements, float scale)
+{
+    float *host = (float *)malloc(elements * sizeof(float));
+    REQUIRE(host != NULL);
+    for (size_t i = 0; i < elements; ++i)
+        host[i] = scale * sinf((float)(i * (i + 3) % 1009));
+    CHECK(cudaMalloc(memory, elements * sizeof(float)));
+    CHECK(cudaMemcpy(*memory, host, elements * sizeof(float), cudaMemcpyHostToDevice));
+    free(host);
+}
+
+static void
+create(void)
+{
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    CHECK(cublasCreate(&blas));
+    CHECK(cublasSetStream(blas, stream));
+    for (int l = 0; l <= LAYERS; ++l) {
+        make(&values[l], WIDTH * BATCH, 0);
+        make(&deltas[l], WIDTH * BATCH, 0);
+    }
+    make(&target, WIDTH * BATCH, 0);
+    for (int l = 0; l < LAYERS; ++l) {
+        make(&weight[l], SQUARE, 0.2f);
+        make(&bias[l], WIDTH, 0.1f);
+        if (is_mode("momentum"))
+            make(&velocity[l], SQUARE, 0);
+        if (is_mode("mixed") || is_mode("gradients"))
+            make(&gradient[l], SQUARE, 0);
+    }
+    if (is_mode("momentum")) {
+        CHECK(cudaMalloc(&calls, sizeof(*calls)));
+        CHECK(cudaMemset(calls, 0, sizeof(*calls)));
+    }
+}
+
+static void
+annotate(void)
+{
+    for (int l = 0; l < LAYERS; ++l) {
+        DDP_GRADIENT_GROUP(0);
+        DDP_PARAMETER(weight[l], SQUARE, DDP_FLOAT32);
+        if (gradient[l] != NULL)
+            DDP_GRADIENT(gradient[l], SQUARE, DDP_FLOAT32);
+        if (velocity[l] != NULL)
+            DDP_STATE(velocity[l], SQUARE, DDP_FLOAT32);
+        DDP_GRADIENT_GROUP(is_mode("mixed") || is_mode("forgotten") ? 1 : 0);
+        DDP_PARAMETER(bias[l], WIDTH, DDP_FLOAT32);
+    }
+    if (calls != NULL)
+        DDP_STATE(calls, 1, DDP_INT32);
+}
+
+static void
+save(const char *path)
+{
+    struct parameter parameters[2 * LAYERS];
+    for (int l = 0; l < LAYERS; ++l) {
+        snprintf(parameters[2 * l].name, sizeof(parameters[0].name), "weight%d", l);
+        snprintf(parameters[2 * l + 1].name, sizeof(parameters[0].name), "bias%d", l);
+        parameters[2 * l].count = SQUARE;
+        parameters[2 * l + 1].count = WIDTH;
+        for (int k = 0; k < 2; ++k) {
+            struct parameter *saved = &parameters[2 * l + k];
+            saved->values = (float *)malloc(saved->count * sizeof(float));
+            REQUIRE(saved->values != NULL);
+            CHECK(cudaMemcpy(saved->values, k == 0 ? weight[l] : bias[l], saved->count * sizeof(float),
+                             cudaMemcpyDeviceToHost));
+        }
+    }
+    CHECK(parameter_file_write(path, DDP_RANK(), parameters, 2 * LAYERS));
+    for (int i = 0; i < 2 * LAYERS; ++i)
+        free(parameters[i].values);
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *path = NULL;
+    mode = argc > 1 ? argv[1] : "gemm";
+    for (int i = 2; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--steps") == 0)
+            steps = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--save") == 0)
+            path = argv[i + 1];
+    }
+    create();
+    annotate();
+    train();
+    if (path != NULL)
+        save(path);
+    CHECK(cublasDestroy(blas));
+    return 0;
+}
