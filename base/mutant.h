@@ -51,6 +51,11 @@ enum mutant {
     MUTANT_ORDER_DIFFERS,        /* odd ranks launch buckets in another order */
     MUTANT_GROUP_UNEXPECTED,     /* odd ranks send any group's buckets early, not only those of the one that is next */
 
+    /* in memory that the host reaches */
+    MUTANT_MANAGED_SENT_EARLY,  /* managed memory is reduced before the host's last write to it */
+    MUTANT_CONTEXT_NOT_WAITED,  /* and without a wait for streams that write it unseen */
+    MUTANT_AVERAGES_NOT_WAITED, /* the host reads before the averages are there */
+
     /* used */
     MUTANT_NO_BOUNDARY_WAIT,     /* no stream waits for the reduction */
     MUTANT_NO_JOIN,              /* the boundary does not wait for the other communicators */

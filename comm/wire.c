@@ -175,7 +175,10 @@ wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const s
     wire->compression = compressed ? setting->compression : DDPRUN_COMPRESS_NONE;
     wire->type = compressed ? narrow_type(setting->compression) : type;
     wire->element_count = bytes / element_bytes;
-    if (!compressed && neighbours(members, member_count, &together) == member_count) {
+    bool is_packed = compressed;
+    for (size_t i = 0; i < member_count; ++i)
+        is_packed = is_packed || members[i].is_packed;
+    if (!is_packed && neighbours(members, member_count, &together) == member_count) {
         wire->path = WIRE_IN_PLACE;
         wire->address = members[0].address;
         return true;
@@ -204,7 +207,8 @@ wire_has(const struct bucket_wire *wire, const struct bucket_member *members, si
     if (wire->members == NULL || wire->member_count != member_count)
         return false;
     for (size_t i = 0; i < member_count; ++i) {
-        if (wire->members[i].address != members[i].address || wire->members[i].bytes != members[i].bytes)
+        if (wire->members[i].address != members[i].address || wire->members[i].bytes != members[i].bytes ||
+            wire->members[i].is_packed != members[i].is_packed)
             return false;
     }
     return true;

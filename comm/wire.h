@@ -1,6 +1,6 @@
 /*
  * wire.h - a bucket on its way: its gradients in place where they lie next to each other in memory, else packed into a
- * buffer by one kernel, and unpacked by another.
+ * buffer by one kernel, and unpacked by another. Managed memory, which moves, is always packed: NCCL gets none.
  *
  * What is sent is the members one after another, in the order in which they are given, without gaps: the same bytes
  * whether they were packed or not, so that ranks whose memory looks different understand each other. A member may be a
@@ -22,6 +22,7 @@
 struct bucket_member {
     CUdeviceptr address;
     size_t bytes;
+    bool is_packed; /* always: NCCL is not to work in this memory */
 };
 
 /* How all buckets of a job are sent. */

@@ -129,18 +129,19 @@ ddp_stream(uintptr_t stream)
     } while (0)
 
 /*
- * DDP_PARAMETER(ptr, count, type): device memory ptr[0..count) holds weights. Stands after their initialisation, once
- * per tensor and before the first DDP_STEP. Takes effect at once: all ranks take the values of rank 0, ordered after
- * all work that this process has enqueued so far (the context is synchronised once). Same tensors, in the same order,
- * on all ranks: what several threads annotate has no order. Ends the job: memory that the driver does not know as
- * device memory, a range that overlaps another annotated one, another count, type, expression or line than rank 0's.
- * Annotating the same range again with the same count and type changes nothing. A re-allocated parameter is annotated
- * again before the next DDP_STEP: freed and left so, it ends the job there, unless DDP_FORGET came first.
+ * DDP_PARAMETER(ptr, count, type): device or managed memory ptr[0..count) holds weights. Stands after their
+ * initialisation, once per tensor and before the first DDP_STEP. Takes effect at once: all ranks take the values of
+ * rank 0, ordered after all work that this process has enqueued so far (the context is synchronised once). Same
+ * tensors, in the same order, on all ranks: what several threads annotate has no order. Ends the job: memory that the
+ * driver does not know as device memory, a range that overlaps another annotated one, another count, type, expression
+ * or line than rank 0's. Annotating the same range again with the same count and type changes nothing. A re-allocated
+ * parameter is annotated again before the next DDP_STEP: freed and left so, it ends the job there, unless DDP_FORGET
+ * came first.
  */
 #define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
- * DDP_STATE(ptr, count, type): device memory ptr[0..count) holds state of the optimizer: momentum, Adam's moments and
+ * DDP_STATE(ptr, count, type): memory ptr[0..count) holds state of the optimizer: momentum, Adam's moments and
  * step counter. Rules, effect and misuse are those of DDP_PARAMETER: stands after the state is initialised or read from
  * a checkpoint, all ranks take rank 0's values at once, and ddprun compares the ranks' state as it compares parameters.
  * A program that resumes on rank 0 alone needs it. Types: those of gradients, and DDP_INT32, DDP_INT64, DDP_UINT8.
@@ -148,7 +149,7 @@ ddp_stream(uintptr_t stream)
 #define DDP_STATE(ptr, count, type) DDP_CALL_(state, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
- * DDP_GRADIENT(ptr, count, type): device memory ptr[0..count) receives a gradient during backward. Anywhere before the
+ * DDP_GRADIENT(ptr, count, type): memory ptr[0..count) receives a gradient during backward. Anywhere before the
  * first DDP_STEP. From then on it holds the mean over all ranks between a DDP_STEP and the next write to it. Each rank
  * divides by the size of its own share, as a single GPU divides by its batch; the mean over ranks does the rest. Ends
  * the job: as DDP_PARAMETER. Re-allocated gradients are annotated again, in the same order, before backward writes
@@ -160,8 +161,10 @@ ddp_stream(uintptr_t stream)
  * DDP_STEP(stream): the boundary. Work enqueued on `stream` from here on (and on every other stream, from its first
  * touch of a gradient) sees averaged gradients. Stands after backward and before the first use of final gradients:
  * gradient clipping, norms, checks for infinities, the optimizer. Once per optimizer step, the same number of times on
- * all ranks. The host does not wait. `stream` is a cudaStream_t or CUstream; 0 is the default stream of this source
- * file's compilation. Ends the job: no gradient annotated, ranks that annotated different things.
+ * all ranks. The host does not wait, unless gradients of the group, or buffers, are in managed memory: then DDP_STEP
+ * first waits for the device, and returns when the averages are there. `stream` is a cudaStream_t or CUstream; 0 is the
+ * default stream of this source file's compilation. Ends the job: no gradient annotated, ranks that annotated different
+ * things.
  */
 #define DDP_STEP(stream) DDP_CALL_(step, stream, ddp_stream((uintptr_t)(stream)))
 
@@ -226,7 +229,7 @@ ddp_stream(uintptr_t stream)
 #define DDP_GRADIENT_READY(ptr, stream) DDP_CALL_(gradient_ready, ptr, (void *)(ptr), ddp_stream((uintptr_t)(stream)))
 
 /*
- * DDP_BUFFER(ptr, count, type): device memory ptr[0..count) holds state that is no parameter, such as running
+ * DDP_BUFFER(ptr, count, type): memory ptr[0..count) holds state that is no parameter, such as running
  * statistics. At every DDP_STEP, of whatever group, all ranks take the bytes of rank 0, in stream order. Anywhere
  * before the first DDP_STEP; ends the job as DDP_GRADIENT does.
  */

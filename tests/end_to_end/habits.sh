@@ -36,8 +36,6 @@ run "$ddprun" -n 2 "$habits" mean-first
 failed_with "DDP_MEAN of device memory before any annotation" 1 'DDP_MEAN .on_device. .*: device memory; pass a float in host memory'
 run "$ddprun" -n 2 "$habits" usage
 succeeded "a program that is linked with libcuda and only prints its usage"
-run "$ddprun" -n 2 "$habits" managed
-failed_with "managed memory" 1 "managed memory, which the host may write unseen"
 
 # NCCL works in the device's primary context, and so does ddprun.
 foreign='a context that is not the device.s primary one, in which NCCL works: make the primary context current'

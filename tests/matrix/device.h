@@ -76,6 +76,14 @@ pinned_allocate(size_t bytes)
     return memory;
 }
 
+static inline void *
+managed_allocate(size_t bytes)
+{
+    CUdeviceptr memory;
+    CHECK(cuMemAllocManaged(&memory, bytes, CU_MEM_ATTACH_GLOBAL));
+    return (void *)(uintptr_t)memory;
+}
+
 static inline void
 device_free(void *memory)
 {
@@ -110,6 +118,19 @@ static inline void
 device_wait(void)
 {
     CHECK(cuCtxSynchronize());
+}
+
+static inline void
+stream_wait(cudaStream_t stream)
+{
+    CHECK(cuStreamSynchronize(stream));
+}
+
+/* The host calls function(data) in the order of `stream`. */
+static inline void
+stream_call(cudaStream_t stream, void (*function)(void *data), void *data)
+{
+    CHECK(cuLaunchHostFunc(stream, function, data));
 }
 
 static inline cudaStream_t
@@ -176,6 +197,14 @@ pinned_allocate(size_t bytes)
     return memory;
 }
 
+static inline void *
+managed_allocate(size_t bytes)
+{
+    void *memory;
+    CHECK(cudaMallocManaged(&memory, bytes));
+    return memory;
+}
+
 static inline void
 device_free(void *memory)
 {
@@ -210,6 +239,19 @@ static inline void
 device_wait(void)
 {
     CHECK(cudaDeviceSynchronize());
+}
+
+static inline void
+stream_wait(cudaStream_t stream)
+{
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+/* The host calls function(data) in the order of `stream`. */
+static inline void
+stream_call(cudaStream_t stream, void (*function)(void *data), void *data)
+{
+    CHECK(cudaLaunchHostFunc(stream, function, data));
 }
 
 static inline cudaStream_t

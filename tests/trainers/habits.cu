@@ -399,10 +399,5 @@ main(int argc, char **argv)
         use_another_context();
         train_plainly();
     }
-    if (is_mode("managed")) {
-        float *managed;
-        CHECK(cudaMallocManaged(&managed, BYTES, cudaMemAttachGlobal));
-        DDP_GRADIENT(managed, COUNT, DDP_FLOAT32);
-    }
     return weights_are_right() ? 0 : 1;
 }

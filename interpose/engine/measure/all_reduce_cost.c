@@ -54,7 +54,7 @@ static int64_t
 time_of_size(CUdeviceptr memory, uint64_t bytes, const CUevent events[2]) BY_ISSUER
 {
     const struct driver *driver = &engine_state.driver;
-    const struct bucket_member member = {memory, bytes};
+    const struct bucket_member member = {.address = memory, .bytes = bytes};
     struct bucket_wire wire = {0};
     struct comm_error error;
     int64_t least_ns = INT64_MAX;

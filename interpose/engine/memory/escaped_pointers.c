@@ -130,8 +130,16 @@ escape_reaches(const struct tensor *tensor)
 }
 
 enum deferral
+escape_deferral_of_kind(const struct tensor *tensor)
+{
+    return tensor_is_shared(tensor) && !MUTANT(MANAGED_SENT_EARLY) ? DEFERRED_SHARED : DEFERRED_NOT;
+}
+
+enum deferral
 escape_deferral(const struct tensor *tensor)
 {
+    if (escape_deferral_of_kind(tensor) != DEFERRED_NOT)
+        return DEFERRED_SHARED;
     if (tensor->declared || !escape_reaches(tensor))
         return DEFERRED_NOT;
     return tensor->escaped ? DEFERRED_ESCAPED : DEFERRED_UNKNOWN;
@@ -148,7 +156,7 @@ struct found {
 static void
 hold_found(struct tensor *tensor, struct found *found_p) WITH_LOCK
 {
-    if (!tensor_is_sent(tensor) || !tensor->placed || tensor->escaped)
+    if (!tensor_is_sent(tensor) || tensor_is_shared(tensor) || !tensor->placed || tensor->escaped)
         return;
     const struct group *group = &memory_state.groups[tensor->group];
     bool waits = !tensor->averaged || !group->overlapping || memory_state.annotations_changed ||

@@ -19,6 +19,7 @@ enum deferral {
     DEFERRED_IRREGULAR, /* what touches it differs from step to step */
     DEFERRED_UNKNOWN,   /* the driver does not report kernels' parameters, and no library call has touched it */
     DEFERRED_ESCAPED,   /* kernels may reach it unseen, and the program does not say when it is complete */
+    DEFERRED_SHARED,    /* the host reaches its memory, and may write it until DDP_STEP */
     DEFERRALS
 };
 
@@ -35,7 +36,9 @@ struct tensor {
     bool declared;          /* gradients: the program itself says when it is complete */
     enum deferral deferral; /* gradients: the same on all ranks, as of the last exchange */
     CUdeviceptr address;
-    size_t count; /* elements */
+    enum memory_kind kind; /* MEMORY_DEVICE or MEMORY_MANAGED; memory of one identity stays of its kind */
+    CUdeviceptr copy;      /* of a buffer that NCCL is not given: the engine's, on the device; else 0 */
+    size_t count;          /* elements */
     size_t bytes;
     int type; /* enum ddp_type */
     struct ddp_site site;
@@ -59,6 +62,13 @@ static inline bool
 tensor_is_sent(const struct tensor *tensor)
 {
     return tensor->averaged || tensor->role == TENSOR_BUFFER;
+}
+
+/* Whether the host reaches its memory: then it is never averaged before DDP_STEP, and NCCL never works in it. */
+static inline bool
+tensor_is_shared(const struct tensor *tensor)
+{
+    return tensor->kind != MEMORY_DEVICE;
 }
 
 struct memory_state {

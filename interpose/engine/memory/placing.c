@@ -33,7 +33,8 @@ is_of_same_group(const struct tensor *a, const struct tensor *b)
     return a->averaged == b->averaged && (!tensor_is_sent(a) || a->group == b->group);
 }
 
-/* A tensor of the same role, group and shape whose memory is gone, in order of annotation; NULL if not found. */
+/* A tensor of the same role, group, shape and kind of memory whose memory is gone, in order of annotation; NULL if not
+ * found. */
 static struct tensor *
 find_freed(const struct tensor *wanted) WITH_LOCK
 {
@@ -41,7 +42,7 @@ find_freed(const struct tensor *wanted) WITH_LOCK
         bool backwards = MUTANT(IDENTITY_MIXED) && engine_state.rendezvous.rank % 2 == 1;
         struct tensor *tensor = &memory_state.tensors[backwards ? engine_state.tensor_count - 1 - i : i];
         if (!tensor->placed && tensor->role == wanted->role && tensor->count == wanted->count &&
-            tensor->type == wanted->type && is_of_same_group(tensor, wanted))
+            tensor->type == wanted->type && is_of_same_group(tensor, wanted) && tensor->kind == wanted->kind)
             return tensor;
     }
     return NULL;
@@ -129,7 +130,8 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     wanted->escaped = again && tensor->escaped;
     wanted->declared = again && tensor->declared;
     wanted->by_library = again && tensor->by_library;
-    wanted->deferral = again ? tensor->deferral : DEFERRED_NOT;
+    wanted->deferral = again ? tensor->deferral : escape_deferral_of_kind(wanted);
+    wanted->copy = again ? tensor->copy : 0;
     *tensor = *wanted;
     memory_state.freed_compared_count -= again && tensor_is_compared(wanted);
     if (!again) {
@@ -139,7 +141,7 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     if (!again && tensor_is_sent(wanted))
         groups_annotations_changed();
     engine_state.placements += tensor_is_sent(wanted);
-    if (tensor_is_sent(wanted) && !wanted->escaped && escape_has(wanted))
+    if (tensor_is_sent(wanted) && !tensor_is_shared(wanted) && !wanted->escaped && escape_has(wanted))
         escape_hold(&memory_state.tensors[at]);
     update_bounds();
     return again ? PLACED_AGAIN : PLACED_NEW;

@@ -52,7 +52,8 @@ agreed_deferral(const struct control_messages *all, size_t count, size_t member)
     return (enum deferral)agreed;
 }
 
-/* Rank 0 reports once for each reason that some gradients are deferred: `first` is one of them. */
+/* Rank 0 reports once for each reason that some gradients are deferred: `first` is one of them. (Of memory that the
+ * host reaches, host_memory.c speaks.) */
 static void
 report_deferred(const struct group *group, size_t deferred, const struct tensor *first) BY_ISSUER
 {
@@ -98,7 +99,7 @@ deferred_agree(const struct group *group)
         struct tensor *tensor = tensor_gradient(group, i);
         tensor->deferral = agreed_deferral(&all, count, i);
         bool is_deferred = tensor->deferral != DEFERRED_NOT;
-        if (is_deferred && deferred++ == 0)
+        if (is_deferred && tensor->deferral != DEFERRED_SHARED && deferred++ == 0)
             first = *tensor;
         differs = differs || is_deferred != is_planned_deferred(group->plan, i);
     }

@@ -103,6 +103,8 @@ planner_reset(struct group *group)
     size_t *order = calloc(count + 1, sizeof(*order));
     for (size_t i = 0; order != NULL && i < count; ++i)
         order[i] = i;
+    if (order != NULL)
+        deferred_order(group, order); /* all ranks know the same of it */
     struct plan *plan = order != NULL ? build_plan(group, 0, order) : NULL;
     free(order);
     struct history history;
@@ -115,7 +117,7 @@ planner_reset(struct group *group)
     history_free(&group->history);
     group->history = history;
     for (size_t i = 0; i < count; ++i) {
-        if (escape_deferral(tensor_gradient(group, i)) == DEFERRED_ESCAPED)
+        if (escape_deferral(tensor_gradient(group, i)) >= DEFERRED_ESCAPED)
             history_ignore(&group->history, i);
     }
     group->intervals = 0;

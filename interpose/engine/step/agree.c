@@ -26,7 +26,8 @@ struct described {
     uint64_t count;
     int32_t type;
     int32_t line;
-    int64_t group;
+    int32_t group;
+    int32_t kind; /* enum memory_kind */
     char text[TEXT_BYTES];
     char file[TEXT_BYTES];
 };
@@ -37,7 +38,8 @@ describe(const struct tensor *tensor)
     struct described described = {.count = tensor->count,
                                   .type = tensor->type,
                                   .line = tensor->site.line,
-                                  .group = tensor->averaged ? tensor->group : 0};
+                                  .group = tensor->averaged ? tensor->group : 0,
+                                  .kind = (int32_t)tensor->kind};
     snprintf(described.text, sizeof(described.text), "%s", tensor->site.text);
     const char *slash = strrchr(tensor->site.file, '/');
     snprintf(described.file, sizeof(described.file), "%s", slash != NULL ? slash + 1 : tensor->site.file);
@@ -56,6 +58,12 @@ static bool
 is_same_place(const struct described *a, const struct described *b)
 {
     return a->line == b->line && strcmp(a->text, b->text) == 0 && strcmp(a->file, b->file) == 0;
+}
+
+static const char *
+kind_name(int32_t kind)
+{
+    return kind == MEMORY_MANAGED ? "managed" : kind == MEMORY_HOST ? "host" : "device";
 }
 
 /* Compares what all described, from tensor number `first` on, with rank 0; ends the job, naming both ranks and sizes,
@@ -87,6 +95,11 @@ compare_described(const struct control_messages *all, const char *what, size_t f
                     "rank %d",
                     r, what, first + i + 1, zero[i].text, zero[i].file, zero[i].line, (int)zero[i].group,
                     (int)other[i].group, r);
+            if (zero[i].kind != other[i].kind)
+                stop_job("ranks 0 and %d annotate %s number %zu, `%s` (%s:%d), in memory of different kinds: %s memory "
+                         "on rank 0, %s memory on rank %d",
+                         r, what, first + i + 1, zero[i].text, zero[i].file, zero[i].line, kind_name(zero[i].kind),
+                         kind_name(other[i].kind), r);
         }
         if (other_count != zero_count)
             stop_job("rank 0 annotates %zu %ss, rank %d annotates %zu; the first that only one has is number %zu, `%s` "
@@ -195,6 +208,7 @@ agree_on_annotations(bool captured)
     if (parameters > 0)
         compare_averaged();
     coverage_look(); /* not beside the line that ends the job where ranks differ */
+    host_memory_say();
     device_ensure_collectives();
 
     /* Work on a gradient that was enqueued before its annotation was not seen: it is waited for, this once. */

@@ -25,7 +25,7 @@ static int annotated_group; /* what is annotated from here on belong to it; guar
     macros[(tensor)->role], (tensor)->index + 1, (tensor)->site.text, (tensor)->count, type_name((tensor)->type), \
         (tensor)->site.file, (tensor)->site.line
 
-/* ---- is it device memory? ---- */
+/* ---- is it memory that can be averaged? ---- */
 
 /* Whether all of it is chunks of virtual memory, each of which is an allocation to the driver. */
 static bool
@@ -49,19 +49,17 @@ require_primary_context(const struct tensor *tensor, CUcontext context, int devi
     atomic_store(&known, context);
 }
 
-/* Ends the job if the range is not within one allocation of device memory of the one device that this rank uses, or
- * several that are one range of virtual memory. */
+/* Finds out the kind of its memory. Ends the job if the range is not within one allocation of managed memory, or of
+ * device memory of the one device that this rank uses, or several that are one range of virtual memory. */
 static void
-require_device_memory(const struct tensor *tensor)
+require_memory(struct tensor *tensor)
 {
     device_refuse_after_reset(macros[tensor->role], &tensor->site);
     struct memory_facts facts = device_ask_about(tensor->address);
-    if (facts.type != CU_MEMORYTYPE_DEVICE)
+    tensor->kind = facts.is_managed ? MEMORY_MANAGED : MEMORY_DEVICE; /* wherever its pages are now */
+    if (facts.type != CU_MEMORYTYPE_DEVICE && !facts.is_managed)
         stop_job(MADE_FORMAT ": %p is not device memory; annotate what cudaMalloc returned", MADE(tensor),
                  (void *)(uintptr_t)tensor->address);
-    if (facts.is_managed)
-        stop_job(MADE_FORMAT ": managed memory, which the host may write unseen; allocate it with cudaMalloc",
-                 MADE(tensor));
     if (facts.begin != 0 && tensor->address + tensor->bytes > facts.begin + facts.bytes && !is_mapped(tensor))
         stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check the count", MADE(tensor),
                  tensor->bytes, (size_t)(facts.begin + facts.bytes - tensor->address));
@@ -163,7 +161,7 @@ share(const struct tensor *tensor)
     struct comm_error error;
     role_take();
     status_waits_at(place); /* on the host, for all others: a rank may have stopped since they agreed */
-    if (!collectives_broadcast(&engine_state.collectives, tensor->address, tensor->bytes, &error))
+    if (!host_memory_broadcast(tensor, &error))
         stop_job_by(error.cause, MADE_FORMAT ": %s", MADE(tensor), error.text);
     status_waits_no_more();
     unaveraged_annotated(tensor);
@@ -176,7 +174,7 @@ annotate_shared(enum tensor_role role, void *ptr, size_t count, int type, const 
     device_ensure_driver(site);
     struct tensor tensor = describe(role, ptr, count, type, site);
     flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
-    require_device_memory(&tensor);
+    require_memory(&tensor);
     if (role == TENSOR_STATE) /* streams that touch it are remembered */
         device_ensure_events();
     bool changed = place_or_stop(&tensor);
@@ -213,7 +211,7 @@ tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const 
     device_ensure_driver(site);
     struct tensor tensor = describe(role, ptr, count, type, site);
     flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
-    require_device_memory(&tensor);
+    require_memory(&tensor);
     device_ensure_events();
     (void)place_or_stop(&tensor);
 }
@@ -226,6 +224,7 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     context_leave(before);
     size_t count;
     bool too_late = false;
+    CUdeviceptr copy = 0;
     engine_lock();
     const struct range *range = ranges_find(&memory_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
     if (range != NULL && range->begin == (uint64_t)(uintptr_t)ptr) {
@@ -233,10 +232,12 @@ tensor_forget(void *ptr, const struct ddp_site *site)
         too_late = tensor_is_sent(tensor) && groups_have_sent();
         if (tensor_is_sent(tensor))
             groups_annotations_changed();
+        copy = tensor->copy;
         tensor_unplace(tensor);
         tensor_drop(tensor);
     }
     engine_unlock();
+    host_memory_forget(copy);
     if (too_late)
         stop_too_late("DDP_FORGET", site);
 }

@@ -217,6 +217,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     refuse_blindness(group, site);
     tensor_refuse_freed_parameters();
     refuse_step_outside(group, site);
+    host_memory_begin(group);
 
     step_open(0, group_step_name(group), site);
     agree_on_boundary(group, site);
@@ -231,6 +232,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     step_release(group, stream);
     measure_released(group, stream);
     checks_after_release();
+    host_memory_end(group);
     trace_checked(group, hashing_take_copied());
     struct weight weight = weight_of(group);
     weight_compare(&weight);

@@ -25,7 +25,7 @@ find_buffer(size_t index) WITH_LOCK
 }
 
 static void
-send(size_t index, CUstream stream)
+send(size_t index, CUstream stream) BY_ISSUER
 {
     struct comm_error error;
     engine_lock();
@@ -35,8 +35,10 @@ send(size_t index, CUstream stream)
     engine_unlock();
     tensor_refuse_freed(&buffer);
     char text[TENSOR_TEXT_BYTES];
-    if (!collectives_send_from_zero(&engine_state.collectives, buffer.address, buffer.bytes, stream, &error))
+    CUdeviceptr lent = host_memory_lend(&buffer, stream);
+    if (!collectives_send_from_zero(&engine_state.collectives, lent, buffer.bytes, stream, &error))
         stop_job_by(error.cause, "%s: %s", tensor_describe(&buffer, text), error.text);
+    host_memory_take_back(&buffer, lent, stream);
 }
 
 size_t

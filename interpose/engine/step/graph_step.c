@@ -101,13 +101,14 @@ is_declared(const struct capture *capture, size_t place) WITH_LOCK
     return at != NO_MARK;
 }
 
-/* With both locks held: kernels may touch it unseen, on any stream. What was declared in steps before need not be in
- * this one. (Whether steps outside differ from each other does not matter here: what the capture touches is known.) */
+/* With both locks held: kernels may touch it unseen, on any stream, or functions of the host. What was declared in
+ * steps before need not be in this one. (Whether steps outside differ from each other does not matter here: what the
+ * capture touches is known.) */
 static bool
 is_hidden(const struct capture *capture, size_t place) WITH_LOCK
 {
     const struct tensor *tensor = &memory_state.tensors[place];
-    return escape_reaches(tensor) && !is_declared(capture, place);
+    return tensor_is_shared(tensor) || (escape_reaches(tensor) && !is_declared(capture, place));
 }
 
 /* What bucket `bucket` comes after. *waits_p: for the DDP_STEP, too. */
@@ -176,7 +177,7 @@ send_bucket(const struct capture *capture, const struct captured_step *step, siz
 
 /* Buffers are sent after the last work on them. */
 static void
-send_buffers(struct capture *capture, CUstream stream)
+send_buffers(struct capture *capture, CUstream stream) BY_ISSUER
 {
     struct nodes nodes = {0};
     if (buffers_count() == 0)

@@ -62,6 +62,10 @@ declare(struct tensor *tensor, uint64_t stream_mask) WITH_LOCK
     const struct touch touch = {TOUCH_DECLARES, 0};
     struct group *group = &memory_state.groups[tensor->group];
     ++group->touch_count;
+    if (tensor_is_shared(tensor)) { /* the host may write it still: it waits for DDP_STEP */
+        group->opaque_streams |= stream_mask;
+        return NULL;
+    }
     tensor->declared = true;
     if (memory_state.annotations_changed || group->plan == NULL) {
         group->opaque_streams |= stream_mask;

@@ -43,7 +43,25 @@ size_t buffers_count(void);
 /* The issuer, at a boundary: rank 0's bytes are on their way to all. */
 void buffers_send(void) BY_ISSUER;
 /* The same on an internal stream that is captured. */
-void buffers_send_on(CUstream stream);
+void buffers_send_on(CUstream stream) BY_ISSUER;
+
+/* ---- host_memory.c: tensors in memory that the host reaches ---- */
+/* Rank 0, once, when gradients are agreed on: DDP_STEP waits because of them. */
+void host_memory_say(void);
+/* At a boundary of the group, before anything of it is looked at: waits for the context if the host may write what the
+ * boundary sends. */
+void host_memory_begin(const struct group *group);
+/* The issuer, when all of it is sent: waits until the host may read it. */
+void host_memory_end(const struct group *group) BY_ISSUER;
+/* The issuer, around a collective that is enqueued on the stream: memory of the device with the tensor's bytes, and the
+ * tensor with the bytes that are there. Of a tensor that the host does not reach: its own. */
+CUdeviceptr host_memory_lend(const struct tensor *tensor, CUstream stream) BY_ISSUER;
+void host_memory_take_back(const struct tensor *tensor, CUdeviceptr lent, CUstream stream);
+/* With nothing on its way: the tensor with this copy is gone for good. */
+void host_memory_forget(CUdeviceptr copy);
+/* The issuer: all ranks take rank 0's bytes, now. */
+bool host_memory_broadcast(const struct tensor *tensor, struct comm_error *error) BY_ISSUER
+    __attribute__((warn_unused_result));
 
 /* ---- agree.c ---- */
 void agree_on_annotations(bool captured);
